@@ -1,0 +1,26 @@
+/*
+ * kernel.h - the registry of what can execute a plan.
+ */
+#ifndef TREEATTN_KERNELS_KERNEL_H
+#define TREEATTN_KERNELS_KERNEL_H
+
+#include "ref/problem.h"
+#include "sim/ledger.h"
+#include "sim/plan.h"
+
+struct kernel {
+    const char *name;
+    const char *about;
+    /* Whether it can run this plan on this problem; if not, a sentence in why[256]. */
+    bool (*supports)(const struct problem *p, const struct plan *plan, char *why);
+    /* Run the plan; out is written, *counted is added to. Bad page tables and the like come back in *e. The
+     * plan must be structurally sound (verify/cover.h checks that): indices in range, slots wired. */
+    bool (*run)(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *counted,
+                struct err *e);
+};
+
+extern const struct kernel *const kernels[];
+extern const int32_t n_kernels;
+const struct kernel *kernel_find(const char *name);
+
+#endif

@@ -1,0 +1,123 @@
+#include "ref/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static bool err_fill(struct err *e, int code, const char *fmt, va_list ap)
+{
+    if (e && e->code == 0) {
+        e->code = code;
+        vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    }
+    return false;
+}
+
+bool err_set(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_fill(e, EXIT_BAD_INPUT, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool err_missing(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_fill(e, EXIT_MISSING, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+void ck_fail(const char *file, int line, const char *expr)
+{
+    fprintf(stderr, "treeattn: %s:%d: internal check failed: %s\n", file, line, expr);
+    abort();
+}
+
+static _Noreturn void out_of_memory(size_t n, size_t size)
+{
+    fprintf(stderr, "treeattn: out of memory: %zu x %zu bytes asked for\n", n, size);
+    exit(EXIT_MISSING);
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p)
+        out_of_memory(n, size);
+    return p;
+}
+
+void *xmalloc(size_t size)
+{
+    void *p = malloc(size ? size : 1);
+    if (!p)
+        out_of_memory(1, size);
+    return p;
+}
+
+void *xrealloc(void *p, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes))
+        out_of_memory(n, size);
+    void *q = realloc(p, bytes ? bytes : 1);
+    if (!q)
+        out_of_memory(n, size);
+    return q;
+}
+
+char *xstrdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    return memcpy(xmalloc(n), s, n);
+}
+
+char *xasprintf(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    CK(n >= 0);
+    char *s = xmalloc((size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+void *xgrow(void *p, int64_t *cap, int64_t need, size_t size)
+{
+    if (need <= *cap)
+        return p;
+    int64_t n = *cap < 8 ? 8 : *cap;
+    while (n < need)
+        n += n / 2 + 8;
+    *cap = n;
+    return xrealloc(p, (size_t)n, size);
+}
+
+void *xaligned(size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - 64)
+        out_of_memory(n, size);
+    bytes = (bytes + 63) / 64 * 64;
+    void *p = aligned_alloc(64, bytes ? bytes : 64);
+    if (!p)
+        out_of_memory(n, size);
+    return p;
+}
+
+double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

@@ -1,0 +1,63 @@
+/*
+ * base.h - what every file needs: checks, errors, allocation, time.
+ *
+ * Three kinds of trouble, three answers:
+ *   a programmer's error     CK(expr): prints file, line, expression and aborts, in every build
+ *   bad data                 a function returns false (or NULL) and fills a struct err
+ *   no memory                the allocators below print one line and exit with EXIT_MISSING
+ */
+#ifndef TREEATTN_REF_BASE_H
+#define TREEATTN_REF_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_MISSING = 3 };
+
+/* What went wrong with somebody's data: one sentence, without the leading "treeattn: ". */
+struct err {
+    int code; /* EXIT_BAD_INPUT or EXIT_MISSING; 0 while nothing went wrong */
+    char msg[512];
+};
+
+/* Fill *e (e may be NULL) with a sentence; the code is EXIT_BAD_INPUT. Always returns false, so that a
+ * failing check reads `return err_set(e, "...")`. The first error stays; later calls change nothing. */
+bool err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with EXIT_MISSING: the input is fine, the machine lacks something. */
+bool err_missing(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+_Noreturn void ck_fail(const char *file, int line, const char *expr);
+#define CK(expr) ((expr) ? (void)0 : ck_fail(__FILE__, __LINE__, #expr))
+
+/* Allocators that never return NULL. n * size is checked against overflow; the memory of xcalloc is zero.
+ * A size of 0 gives a pointer that may be freed. The caller frees with free(). */
+void *xmalloc(size_t size);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t n, size_t size);
+char *xstrdup(const char *s);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Make room for `need` elements of `size` bytes in a growing array; *cap is its capacity in elements. */
+void *xgrow(void *p, int64_t *cap, int64_t need, size_t size);
+
+/* 64-byte aligned memory for tiles; freed with free(). */
+void *xaligned(size_t n, size_t size);
+
+/* Seconds since some fixed moment; monotonic. */
+double now_s(void);
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+static inline int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * oracle.h - exact attention, by a route of its own.
+ *
+ * For each query, along its path in the tree: all logits, their maximum, the full softmax, the weighted sum of
+ * V; in double, straight loops in path order. No plan, no normal form, no LSE merge, no shared prefix.
+ */
+#ifndef TREEATTN_REF_ORACLE_H
+#define TREEATTN_REF_ORACLE_H
+
+#include "ref/problem.h"
+
+/* Rows are (query, query head), queries as the tree numbers them. Besides the answer it reports what the
+ * error bound of a row is made of (verify/tolerances.def). */
+struct oracle {
+    int64_t n_rows;
+    int32_t d;
+    double *o;       /* [n_rows][d] */
+    double *lse;     /* [n_rows] natural log; -inf for an empty context, where o = 0 */
+    double *abs_o;   /* [n_rows][d] sum of p_j |v_j|: what cancellation hides in o */
+    double *logit;   /* [n_rows] largest |logit| */
+    double *abs_dot; /* [n_rows] largest scale * sum_i |q_i k_ji| over the keys: >= logit */
+    int64_t *ctx;    /* [n_rows / h_q] tokens seen by each query */
+};
+
+struct oracle *oracle_new(const struct problem *p);
+void oracle_free(struct oracle *orc);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * problem.h - a tree with heads, storage type, scale, and Q, K, V: all that a kernel is given besides a plan.
+ *
+ * K and V live in a paged pool, layout [slot][h_kv][d] ("NHD"). Token j of tree node i is in slot
+ *     page_table[page_off[i] + j / page_size] * page_size + j % page_size
+ * so a node owns ceil(len / page_size) pages and the pages need not be contiguous nor in order.
+ */
+#ifndef TREEATTN_REF_PROBLEM_H
+#define TREEATTN_REF_PROBLEM_H
+
+#include "ref/tree.h"
+
+enum dtype { DT_F64, DT_F32, DT_F16, DT_BF16, N_DTYPES };
+
+extern const char *const dtype_name[N_DTYPES]; /* "f64" "f32" "f16" "bf16" */
+extern const int32_t dtype_size[N_DTYPES];     /* bytes */
+extern const double dtype_unit[N_DTYPES];      /* unit roundoff u: half the gap between 1 and the next number */
+bool dtype_parse(const char *s, enum dtype *out);
+
+uint16_t f16_from_double(double x); /* to nearest even, subnormals and infinities kept, NaN quiet */
+double f16_to_double(uint16_t h);
+uint16_t bf16_from_double(double x);
+double bf16_to_double(uint16_t h);
+
+/* Element i of an array of that type. dtype_store rounds to nearest even. */
+double dtype_load(enum dtype t, const void *p, int64_t i);
+void dtype_store(enum dtype t, void *p, int64_t i, double x);
+/* n consecutive elements, converted; src and dst do not overlap. Exact for to_double; to_float is exact for
+ * f32, f16 and bf16 and must not be called with DT_F64. */
+void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n);
+void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n);
+
+/* What Q, K and V are filled with. Every element is rng_*(seed, stream, logical index): independent of page
+ * size, of slots, and of what else is in the tree. */
+enum fill {
+    FILL_RANDOM,    /* bell-shaped; logits within +-32 (asserted by the oracle's report, not assumed) */
+    FILL_COUNT,     /* Q = 0: uniform softmax; V carries codes of its token, so the output says who was read */
+    FILL_HUGE,      /* logits up to +-1e4, both signs */
+    FILL_ONEHOT,    /* one key per path dominates: the softmax is one-hot */
+    FILL_IDENTICAL, /* all keys identical, all logits equal and not zero */
+    N_FILLS
+};
+extern const char *const fill_name[N_FILLS];
+bool fill_parse(const char *s, enum fill *out);
+
+struct problem_spec {
+    int32_t h_q, h_kv, d; /* h_q a multiple of h_kv */
+    enum dtype dtype;
+    int32_t page_size;
+    bool scattered; /* pages permuted over a pool larger than needed; else node after node from slot 0 */
+    bool poison;    /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
+    enum fill fill;
+    uint64_t seed;
+};
+
+struct problem {
+    const struct tree *tree;
+    int32_t h_q, h_kv, d;
+    enum dtype dtype;
+    double scale; /* logits are scale * q.k; 1 / sqrt(d) */
+    int32_t page_size;
+    int64_t n_pages;     /* physical pages in the pool */
+    int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
+    int32_t *page_table; /* [page_off[n_nodes]] physical page, 0 .. n_pages - 1; PAGE_POISON where poisoned */
+    void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
+    void *k, *v;         /* [n_pages * page_size][h_kv][d] */
+};
+#define PAGE_POISON INT32_C(0x7F7F7F7F)
+#define PROBLEM_MAX_D 256
+
+/* Bytes that problem_new would allocate, for a check before it does. */
+int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
+/* NULL with *e set if the spec is not valid (heads, d, page size, more slots than fit). The tree must outlive
+ * the result; free with problem_free. */
+struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
+void problem_free(struct problem *p);
+bool problem_spec_check(const struct problem_spec *s, struct err *e);
+
+static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_t j)
+{
+    return (int64_t)p->page_table[p->page_off[node] + j / p->page_size] * p->page_size + j % p->page_size;
+}
+
+/* What a kernel writes: O in the problem's storage type, LSE (natural log) in double for DT_F64, else in float.
+ * A query that sees nothing has O = 0 and LSE = -inf. */
+struct output {
+    enum dtype dtype;
+    int64_t n_rows; /* n_queries * h_q */
+    int32_t d;
+    void *o;   /* [n_queries][h_q][d], queries as the tree numbers them */
+    void *lse; /* [n_queries][h_q] */
+};
+/* Every element NaN: what a kernel does not write stays visible. Free with output_free. */
+struct output *output_new(const struct problem *p);
+void output_free(struct output *out);
+double output_lse(const struct output *out, int64_t row);
+void output_set_lse(struct output *out, int64_t row, double x);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * strategy.h - the registry of partitioning strategies.
+ *
+ * One paper is one file in sim/strategies/; one curve in a figure is one struct strategy and one line in
+ * strategies.def. An ablation is a second descriptor in the same file that points at other constants.
+ */
+#ifndef TREEATTN_SIM_STRATEGY_H
+#define TREEATTN_SIM_STRATEGY_H
+
+#include "sim/machine.h"
+#include "sim/plan.h"
+
+/* What a planner may know besides the tree. */
+struct plan_env {
+    int32_t h_q, h_kv, d;
+    int32_t elt_bytes; /* of K and V in storage */
+    const struct machine *machine;
+};
+
+/* Query rows per query of a group: the GQA ratio. */
+static inline int32_t env_gqa(const struct plan_env *env)
+{
+    return env->h_q / env->h_kv;
+}
+
+#define STRATEGY_MAX_OPTS 12
+
+enum { RULE_PAPER = 0, RULE_ARTIFACT = 1 };
+
+/* A parameter that a user may set: "name:key=value,key=value". The key "rule" takes paper or artifact. */
+struct strategy_opt {
+    const char *key; /* NULL ends the table */
+    double def;
+    double min, max; /* allowed range, both ends included */
+    const char *about;
+};
+
+#define WHY_MAX 256
+
+struct strategy {
+    const char *name;
+    const char *source; /* paper, section, algorithm */
+    const char *about;  /* one sentence */
+    const struct strategy_opt *opts; /* may be NULL */
+    const void *config;              /* constants that tell an ablation from its parent; the file's own type */
+    /* Whether the strategy can plan this tree; if not, why[WHY_MAX] gets one sentence. NULL: always. */
+    bool (*applicable)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                       const double *opt, char *why);
+    /* The plan; called only when applicable. opt[i] belongs to opts[i]. */
+    struct plan *(*plan)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                         const double *opt);
+};
+
+extern const struct strategy *const strategies[];
+extern const int32_t n_strategies;
+
+/* A strategy with its parameters filled in. */
+struct strategy_use {
+    const struct strategy *s;
+    double opt[STRATEGY_MAX_OPTS];
+};
+
+/* Parse "name" or "name:key=value,...". On a wrong name or key the sentence lists what there is. */
+bool strategy_parse(const char *text, struct strategy_use *out, struct err *e);
+/* All options at their defaults. */
+struct strategy_use strategy_default(const struct strategy *s);
+/* "rule=paper,chunk=128", or "" for a strategy without options; the caller frees. */
+char *strategy_params(const struct strategy_use *u);
+
+/* NULL with a sentence in why[WHY_MAX] when not applicable; else a plan to be freed with plan_free. */
+struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
+                           char *why);
+
+/* For applicable(): fill why and return false. */
+bool why_not(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

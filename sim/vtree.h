@@ -1,0 +1,20 @@
+/*
+ * vtree.h - from an edge assignment to groups (FastTree section 4.1: the virtual tree).
+ *
+ * Every way of packing that FastTree, PAT and the exact optimum consider is a bit per node: 1 means that the
+ * node is concatenated with its parent, so its queries leave the parent's group and read the parent's tokens
+ * (with everything the parent inherited in its turn) together with the node's own.
+ */
+#ifndef TREEATTN_SIM_VTREE_H
+#define TREEATTN_SIM_VTREE_H
+
+#include "sim/plan.h"
+
+/* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first). */
+void vtree_select(const struct nform *nf, const uint8_t *joined, int32_t v, struct sel *s);
+/* Tokens of the virtual node v: len[v] plus what it inherited. */
+int64_t vtree_len(const struct nform *nf, const uint8_t *joined, int32_t v);
+/* Queries that remain at v. */
+int32_t vtree_nq(const struct nform *nf, const uint8_t *joined, int32_t v);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * compare.h - the comparator: a kernel's output against the oracle, row by row, in units of a derived bound.
+ *
+ * Order: shapes; positions of NaN, +inf and -inf; error per (query, head) row; the whole array. LSE is an
+ * output of its own. NaN never passes. Reports, never exits.
+ */
+#ifndef TREEATTN_VERIFY_COMPARE_H
+#define TREEATTN_VERIFY_COMPARE_H
+
+#include "ref/oracle.h"
+
+enum verdict { V_PASS, V_MARGINAL, V_FAIL, V_SKIP };
+extern const char *const verdict_name[]; /* "PASS" "MARGINAL" "FAIL" "SKIP" */
+
+/* How the output under test was computed: it decides which error bound applies. */
+struct arithmetic {
+    enum dtype accumulate; /* DT_F64 or DT_F32: dot products, softmax, sums */
+    enum dtype partial_o;  /* how partial O is stored between group and merge */
+    bool scores_stored;    /* unfused: scores pass through storage (in the accumulation type) */
+};
+
+struct comparison {
+    enum verdict verdict;
+    double worst;         /* largest error / bound over O and LSE; 1.0 is the limit; +inf for a wrong shape or NaN */
+    double worst_o, worst_lse;
+    double rel_o;         /* largest |error| of a row's O / largest |O| of the row */
+    double rel_lse;       /* largest |LSE error| / max(1, |LSE|) */
+    double rel_l2;        /* whole array: |O - ref|_2 / |ref|_2 */
+    double max_logit;     /* largest |logit| of the case */
+    int64_t row;          /* where worst is: row = query * h_q + head */
+    int32_t col;          /* element of O, or -1 for LSE */
+    double got, want, bound; /* there */
+    char why[256];        /* one sentence for V_FAIL */
+};
+
+struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,
+                                 const struct arithmetic *a);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * cover.h - the coverage invariant, without floats.
+ *
+ * Every (query, visible token) pair is in exactly one group, unmasked; no invisible pair is unmasked. Every
+ * slot is written once and read once, by a merge of the same query in a later launch (or handed over on chip);
+ * every query's output is written exactly once. All indices are in range.
+ */
+#ifndef TREEATTN_VERIFY_COVER_H
+#define TREEATTN_VERIFY_COVER_H
+
+#include "sim/plan.h"
+
+/* True if the plan keeps the invariant. Else *e says which rule broke, where: a sentence naming group, query,
+ * node and tokens. Reads only the plan and its normal form; safe on plans broken in any way (no index is
+ * trusted before it was checked). */
+bool cover_check(const struct plan *p, struct err *e);
+
+#endif
