@@ -152,7 +152,7 @@ int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec 
 void plan_merge_flat(struct plan *p, const char *name, bool direct);
 /* The same, level by level: groups are merged in order of their launch; after each launch but the first that
  * touched the query, a merge launch combines what the query has so far with the new partial
- * (FlashInfer's multi-level cascade). `levels` maps attention launches to run order and is their number. */
+ * (FlashInfer's multi-level cascade). */
 void plan_merge_levels(struct plan *p, const char *name);
 /* The same in one step per query, carried out by the last launch that touches the query, whose own partial
  * never leaves the chip (Relay's fused merge; Hydragen does not). */
