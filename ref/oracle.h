@@ -1,8 +1,8 @@
 /*
  * oracle.h - exact attention, by a route of its own.
  *
- * For each query, along its path in the tree: all logits, their maximum, the full softmax, the weighted sum of
- * V; in double, straight loops in path order. No plan, no normal form, no LSE merge, no shared prefix.
+ * For each query, along its path in the tree: all logits, their maximum, the full softmax, the weighted sum
+ * of V; in double, straight loops in path order. No plan, no normal form, no LSE merge, no shared prefix.
  */
 #ifndef TREEATTN_REF_ORACLE_H
 #define TREEATTN_REF_ORACLE_H

@@ -14,7 +14,7 @@ enum dtype { DT_F64, DT_F32, DT_F16, DT_BF16, N_DTYPES };
 
 extern const char *const dtype_name[N_DTYPES]; /* "f64" "f32" "f16" "bf16" */
 extern const int32_t dtype_size[N_DTYPES];     /* bytes */
-extern const double dtype_unit[N_DTYPES];      /* unit roundoff u: half the gap between 1 and the next number */
+extern const double dtype_unit[N_DTYPES]; /* unit roundoff u: half the gap between 1 and the next number */
 bool dtype_parse(const char *s, enum dtype *out);
 
 uint16_t f16_from_double(double x); /* to nearest even, subnormals and infinities kept, NaN quiet */
@@ -30,13 +30,13 @@ void dtype_store(enum dtype t, void *p, int64_t i, double x);
 void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n);
 void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n);
 
-/* What Q, K and V are filled with. Every element is rng_*(seed, stream, logical index): independent of page
- * size, of slots, and of what else is in the tree. */
+/* What Q, K and V are filled with. Every element is a function of (seed, tensor, node or query, index)
+ * through rng.h: independent of page size and of slots. */
 enum fill {
-    FILL_RANDOM,    /* bell-shaped; logits within +-32 (asserted by the oracle's report, not assumed) */
-    FILL_COUNT,     /* Q = 0: uniform softmax; V carries codes of its token, so the output says who was read */
-    FILL_HUGE,      /* logits up to +-1e4, both signs */
-    FILL_ONEHOT,    /* one key per path dominates: the softmax is one-hot */
+    FILL_RANDOM, /* bell-shaped; logits within +-32 (asserted by the oracle's report, not assumed) */
+    FILL_COUNT,  /* Q = 0: uniform softmax; V carries codes of its token, so the output says who was read */
+    FILL_HUGE,   /* logits up to +-1e4, both signs */
+    FILL_ONEHOT, /* one key per path dominates: the softmax is one-hot */
     FILL_IDENTICAL, /* all keys identical, all logits equal and not zero */
     N_FILLS
 };
@@ -48,7 +48,7 @@ struct problem_spec {
     enum dtype dtype;
     int32_t page_size;
     bool scattered; /* pages permuted over a pool larger than needed; else node after node from slot 0 */
-    bool poison;    /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
+    bool poison; /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
     enum fill fill;
     uint64_t seed;
 };
@@ -81,8 +81,8 @@ static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_
     return (int64_t)p->page_table[p->page_off[node] + j / p->page_size] * p->page_size + j % p->page_size;
 }
 
-/* What a kernel writes: O in the problem's storage type, LSE (natural log) in double for DT_F64, else in float.
- * A query that sees nothing has O = 0 and LSE = -inf. */
+/* What a kernel writes: O in the problem's storage type, LSE (natural log) in double for DT_F64, else in
+ * float. A query that sees nothing has O = 0 and LSE = -inf. */
 struct output {
     enum dtype dtype;
     int64_t n_rows; /* n_queries * h_q */

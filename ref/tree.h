@@ -28,7 +28,8 @@ struct tree {
     struct query *query; /* [n_queries] */
 };
 
-/* Room for n_nodes nodes (parent -1, length 0) and n_queries queries (node 0, upto 0). Free with tree_free. */
+/* Room for n_nodes nodes (parent -1, length 0) and n_queries queries (node 0, upto 0). Free with tree_free.
+ */
 struct tree *tree_new(int32_t n_nodes, int32_t n_queries);
 void tree_free(struct tree *t);
 struct tree *tree_copy(const struct tree *t);

@@ -3,7 +3,8 @@
  *
  * sim/ prices a ledger from a plan; the CPU kernel counts one at its own load and store sites; the two must
  * agree to the byte. The conventions that both follow:
- *   - a group runs once per KV head; each of its Q tiles reads Q rows once, and K, V and mask of all its tokens
+ *   - a group runs once per KV head; each of its Q tiles reads Q rows once, and K, V and mask of all its
+ * tokens
  *   - KV and Q bytes are in the problem's storage type; partial O in the slot's type, LSE, maximum and sum
  *     in 4 bytes (8 when the problem is f64, and partial O then too)
  *   - an on-chip slot is neither written nor read

@@ -3,7 +3,7 @@
 #include <string.h>
 
 const struct machine machines[] = {
-#define MACHINE(n, t, sm, ss, sc, rg, bw, l2, lat, tf, src)                                                   \
+#define MACHINE(n, t, sm, ss, sc, rg, bw, l2, lat, tf, src)                                                  \
     {.name = n,                                                                                              \
      .title = t,                                                                                             \
      .sms = sm,                                                                                              \

@@ -17,8 +17,8 @@ struct machine {
     int32_t regs_per_sm;  /* 32-bit */
     double bandwidth;     /* HBM, bytes per second */
     double l2_bytes;
-    double latency_ns;    /* inherent latency of a global load (PAT Table 1 and Figure 7a for A100) */
-    double tensor_flops;  /* dense fp16/bf16 with fp32 accumulation */
+    double latency_ns;   /* inherent latency of a global load (PAT Table 1 and Figure 7a for A100) */
+    double tensor_flops; /* dense fp16/bf16 with fp32 accumulation */
     const char *source;
 };
 

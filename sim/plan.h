@@ -46,15 +46,17 @@ extern const char *const mask_name[N_MASK_KINDS];
 #define PLAN_NO_SLOT INT64_C(-1)
 
 struct group {
-    int64_t qr0, qr1;  /* its query ranges: plan->qr[qr0 .. qr1) */
+    int64_t qr0, qr1;   /* its query ranges: plan->qr[qr0 .. qr1) */
     int64_t run0, run1; /* its KV runs, in order: plan->run[run0 .. run1) */
-    int32_t nq;        /* queries */
-    int64_t n_kv;      /* tokens */
+    int32_t nq;         /* queries */
+    int64_t n_kv;       /* tokens */
     enum mask_kind mask;
-    int64_t mask0; /* bit of (k-th query, r-th run) at plan->mask[mask0 + k * (run1 - run0) + r]; unused for MASK_NONE */
+    int64_t mask0; /* bit of (k-th query, r-th run) at plan->mask[mask0 + k * (run1 - run0) + r]; unused for
+                      MASK_NONE */
     int32_t tile_m, tile_n; /* rows x tokens; 0: whole, unpadded (a GEMM that the library tiles) */
     int32_t launch;
-    int64_t slot0; /* k-th query's partial goes to slot0 + k; PLAN_NO_SLOT: rows go to the output, they are alone */
+    int64_t slot0; /* k-th query's partial goes to slot0 + k; PLAN_NO_SLOT: rows go to the output, they are
+                      alone */
 };
 
 enum launch_order { LAUNCH_SERIAL, LAUNCH_CONCURRENT };

@@ -39,10 +39,10 @@ struct strategy_opt {
 
 struct strategy {
     const char *name;
-    const char *source; /* paper, section, algorithm */
-    const char *about;  /* one sentence */
+    const char *source;              /* paper, section, algorithm */
+    const char *about;               /* one sentence */
     const struct strategy_opt *opts; /* may be NULL */
-    const void *config;              /* constants that tell an ablation from its parent; the file's own type */
+    const void *config; /* constants that tell an ablation from its parent; the file's own type */
     /* Whether the strategy can plan this tree; if not, why[WHY_MAX] gets one sentence. NULL: always. */
     bool (*applicable)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                        const double *opt, char *why);

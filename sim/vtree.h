@@ -10,7 +10,8 @@
 
 #include "sim/plan.h"
 
-/* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first). */
+/* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first).
+ */
 void vtree_select(const struct nform *nf, const uint8_t *joined, int32_t v, struct sel *s);
 /* Tokens of the virtual node v: len[v] plus what it inherited. */
 int64_t vtree_len(const struct nform *nf, const uint8_t *joined, int32_t v);

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 /* "1,4,16 1024,256,32": nodes per level, tokens per node of each level. Child j of a level of `size` nodes
- * hangs under node j * (size of the level above) / size; ids run level by level; every leaf is one query. The two
- * lists may be separated by a blank, ';' or '_'. Several roots make a forest. */
+ * hangs under node j * (size of the level above) / size; ids run level by level; every leaf is one query. The
+ * two lists may be separated by a blank, ';' or '_'. Several roots make a forest. */
 struct tree *levels_parse(const char *text, struct err *e);
 
 /* FastTree's tree file: the node count, then `parent id length children` a line; every leaf is one query. */
@@ -38,8 +38,8 @@ enum family {
     FAM_CATERPILLAR, /* reasoning trees: ten children, one of which branches again */
     FAM_FOREST,      /* two to six roots, each a bushy or wide tree; some queries on inner nodes */
     FAM_TOKEN,       /* speculative: a long prefix and a tree of single-token nodes, a query on every token */
-    FAM_DEGENERATE,  /* what breaks things: empty nodes, one query, no tokens, chains, queries that see nothing,
-                        several queries at one place, uptos in the middle of nodes, dead subtrees */
+    FAM_DEGENERATE,  /* what breaks things: empty nodes, one query, no tokens, chains, queries that see
+                        nothing,  several queries at one place, uptos in the middle of nodes, dead subtrees */
     N_FAMILIES
 };
 extern const char *const family_name[N_FAMILIES];

@@ -1,5 +1,6 @@
 /*
- * trace.h - a trace: the sequence of trees that a workload goes through, one tree and its queries per decode step.
+ * trace.h - a trace: the sequence of trees that a workload goes through, one tree and its queries per decode
+ * step.
  */
 #ifndef TREEATTN_TRACES_TRACE_H
 #define TREEATTN_TRACES_TRACE_H
@@ -35,16 +36,16 @@ const char *trace_remark(const struct trace *tr);
 int64_t trace_steps(const struct trace *tr);
 /* generated_len as DeFT counts it. */
 int64_t trace_generated(const struct trace *tr);
-/* The tree at step t (1 .. N): present nodes only, one query per live leaf, in ascending id order of the trace.
- * The caller frees with tree_free. Cost proportional to the trace's nodes, not to t. */
+/* The tree at step t (1 .. N): present nodes only, one query per live leaf, in ascending id order of the
+ * trace. The caller frees with tree_free. Cost proportional to the trace's nodes, not to t. */
 struct tree *trace_tree(const struct trace *tr, int64_t t);
 
 /* Counters of one step, as ../shared/traces/README.md section 5 names them. */
 struct trace_count {
-    int64_t queries;  /* q(t) */
-    int64_t nodes;    /* present nodes, root included */
-    int64_t kv_tree;  /* A(t): KV tokens present, each node once */
-    int64_t kv_seq;   /* B(t): sum over queries of context length */
+    int64_t queries;   /* q(t) */
+    int64_t nodes;     /* present nodes, root included */
+    int64_t kv_tree;   /* A(t): KV tokens present, each node once */
+    int64_t kv_seq;    /* B(t): sum over queries of context length */
     int64_t kv_node32; /* C(t): sum over present nodes of len * ceil(queries below / 32) */
 };
 struct trace_count trace_count_tree(const struct tree *t);

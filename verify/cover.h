@@ -2,8 +2,8 @@
  * cover.h - the coverage invariant, without floats.
  *
  * Every (query, visible token) pair is in exactly one group, unmasked; no invisible pair is unmasked. Every
- * slot is written once and read once, by a merge of the same query in a later launch (or handed over on chip);
- * every query's output is written exactly once. All indices are in range.
+ * slot is written once and read once, by a merge of the same query in a later launch (or handed over on
+ * chip); every query's output is written exactly once. All indices are in range.
  */
 #ifndef TREEATTN_VERIFY_COVER_H
 #define TREEATTN_VERIFY_COVER_H

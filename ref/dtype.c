@@ -1,0 +1,162 @@
+#include "ref/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const dtype_name[N_DTYPES] = {"f64", "f32", "f16", "bf16"};
+const int32_t dtype_size[N_DTYPES] = {8, 4, 2, 2};
+const double dtype_unit[N_DTYPES] = {0x1p-53, 0x1p-24, 0x1p-11, 0x1p-8};
+
+bool dtype_parse(const char *s, enum dtype *out)
+{
+    for (int i = 0; i < N_DTYPES; i++)
+        if (strcmp(s, dtype_name[i]) == 0) {
+            *out = (enum dtype)i;
+            return true;
+        }
+    return false;
+}
+
+/*
+ * Round a double to a narrow format of `mant` stored mantissa bits, bias `bias` and largest exponent field
+ * `emax` (all ones: infinity and NaN). From double in one step: going through float would round twice.
+ */
+static uint16_t narrow(double x, int mant, int bias, int emax)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
+    uint16_t inf = (uint16_t)(emax << mant);
+    int e = (int)(bits >> 52 & 0x7FF);
+    uint64_t frac = bits & ((UINT64_C(1) << 52) - 1);
+    if (e == 0x7FF)
+        return frac ? (uint16_t)(sign | inf | 1 << (mant - 1)) : (uint16_t)(sign | inf);
+    int field = e - 1023 + bias, shift = 52 - mant;
+    if (field < 1) { /* subnormals share the exponent of the smallest normal */
+        shift += 1 - field;
+        field = 1;
+    }
+    if (e == 0 || shift > 53) /* below half of the smallest subnormal */
+        return sign;
+    uint64_t full = frac | UINT64_C(1) << 52, kept = full >> shift;
+    uint64_t rest = full & ((UINT64_C(1) << shift) - 1), half = UINT64_C(1) << (shift - 1);
+    if (rest > half || (rest == half && (kept & 1)))
+        kept++; /* to nearest even; the hidden bit carries into the exponent field */
+    uint64_t out = kept + ((uint64_t)(field - 1) << mant);
+    return out >= inf ? (uint16_t)(sign | inf) : (uint16_t)(sign | out);
+}
+
+static double widen(uint16_t h, int mant, int bias, int emax)
+{
+    int field = (h & 0x7FFF) >> mant;
+    int frac = h & ((1 << mant) - 1);
+    double sign = h & 0x8000 ? -1 : 1;
+    if (field == emax)
+        return frac ? (double)NAN : sign * (double)INFINITY;
+    if (field == 0)
+        return sign * ldexp(frac, 1 - bias - mant);
+    return sign * ldexp(frac + (1 << mant), field - bias - mant);
+}
+
+uint16_t f16_from_double(double x)
+{
+    return narrow(x, 10, 15, 31);
+}
+double f16_to_double(uint16_t h)
+{
+    return widen(h, 10, 15, 31);
+}
+uint16_t bf16_from_double(double x)
+{
+    return narrow(x, 7, 127, 255);
+}
+double bf16_to_double(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16; /* bfloat16 is the upper half of a float */
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
+/* All 65,536 values of fp16, so that bulk conversion is a load. Filled before main by the constructor. */
+static float f16_table[65536];
+
+__attribute__((constructor)) static void fill_table(void)
+{
+    for (uint32_t i = 0; i < 65536; i++)
+        f16_table[i] = (float)f16_to_double((uint16_t)i);
+}
+
+double dtype_load(enum dtype t, const void *p, int64_t i)
+{
+    switch (t) {
+    case DT_F64:
+        return ((const double *)p)[i];
+    case DT_F32:
+        return (double)((const float *)p)[i];
+    case DT_F16:
+        return (double)f16_table[((const uint16_t *)p)[i]];
+    case DT_BF16:
+        return bf16_to_double(((const uint16_t *)p)[i]);
+    default:
+        CK(!"a dtype");
+        return 0;
+    }
+}
+
+void dtype_store(enum dtype t, void *p, int64_t i, double x)
+{
+    switch (t) {
+    case DT_F64:
+        ((double *)p)[i] = x;
+        break;
+    case DT_F32:
+        ((float *)p)[i] = (float)x;
+        break;
+    case DT_F16:
+        ((uint16_t *)p)[i] = f16_from_double(x);
+        break;
+    case DT_BF16:
+        ((uint16_t *)p)[i] = bf16_from_double(x);
+        break;
+    default:
+        CK(!"a dtype");
+    }
+}
+
+void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n)
+{
+    if (t == DT_F64) {
+        memcpy(dst, (const double *)src + first, (size_t)n * sizeof *dst);
+    } else if (t == DT_F32) {
+        const float *s = (const float *)src + first;
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = (double)s[i];
+    } else {
+        const uint16_t *s = (const uint16_t *)src + first;
+        if (t == DT_F16)
+            for (int64_t i = 0; i < n; i++)
+                dst[i] = (double)f16_table[s[i]];
+        else
+            for (int64_t i = 0; i < n; i++)
+                dst[i] = bf16_to_double(s[i]);
+    }
+}
+
+void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n)
+{
+    CK(t != DT_F64);
+    if (t == DT_F32) {
+        memcpy(dst, (const float *)src + first, (size_t)n * sizeof *dst);
+        return;
+    }
+    const uint16_t *s = (const uint16_t *)src + first;
+    if (t == DT_F16)
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f16_table[s[i]];
+    else
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t bits = (uint32_t)s[i] << 16;
+            memcpy(&dst[i], &bits, sizeof bits);
+        }
+}

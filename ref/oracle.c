@@ -1,0 +1,136 @@
+#include "ref/oracle.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Scratch of one thread: logits of the g heads that share a KV head, a row of K or V, the queries. */
+struct scratch {
+    double *logit; /* [g][ctx] */
+    double *row;   /* [d] */
+    double *q;     /* [g][d] */
+    int32_t *path; /* [depth] nodes, root first */
+};
+
+static int32_t walk(const struct tree *t, int32_t node, int32_t *path)
+{
+    int32_t n = 0;
+    for (int32_t i = node; i >= 0; i = t->parent[i])
+        path[n++] = i;
+    for (int32_t a = 0, b = n - 1; a < b; a++, b--) {
+        int32_t x = path[a];
+        path[a] = path[b];
+        path[b] = x;
+    }
+    return n;
+}
+
+/* The g rows of one query that share KV head h. */
+static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
+{
+    const struct query *x = &p->tree->query[q];
+    int32_t d = p->d, g = p->h_q / p->h_kv;
+    int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->h_q + (int64_t)h * g;
+    int32_t n_path = walk(p->tree, x->node, s->path);
+    dtype_to_double(p->dtype, p->q, first_row * d, s->q, (int64_t)g * d);
+
+    int64_t at = 0;
+    for (int32_t n = 0; n < n_path; n++) {
+        int32_t node = s->path[n];
+        int64_t end = node == x->node ? x->upto : p->tree->len[node];
+        for (int64_t j = 0; j < end; j++, at++) {
+            dtype_to_double(p->dtype, p->k, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
+            for (int32_t i = 0; i < g; i++) {
+                const double *qi = s->q + (int64_t)i * d, *k = s->row;
+                double dot = 0, mag = 0;
+#pragma omp simd reduction(+ : dot, mag)
+                for (int32_t c = 0; c < d; c++) {
+                    dot += qi[c] * k[c];
+                    mag += fabs(qi[c] * k[c]);
+                }
+                s->logit[i * ctx + at] = p->scale * dot;
+                orc->logit[first_row + i] = fmax(orc->logit[first_row + i], fabs(p->scale * dot));
+                orc->abs_dot[first_row + i] = fmax(orc->abs_dot[first_row + i], p->scale * mag);
+            }
+        }
+    }
+    CK(at == ctx);
+
+    for (int32_t i = 0; i < g; i++) { /* full softmax: logits become probabilities */
+        double *l = s->logit + i * ctx, top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < ctx; j++)
+            top = fmax(top, l[j]);
+        for (int64_t j = 0; j < ctx; j++)
+            sum += l[j] = exp(l[j] - top);
+        for (int64_t j = 0; j < ctx; j++)
+            l[j] /= sum;
+        orc->lse[first_row + i] = ctx > 0 ? top + log(sum) : -INFINITY;
+    }
+
+    at = 0;
+    for (int32_t n = 0; n < n_path; n++) {
+        int32_t node = s->path[n];
+        int64_t end = node == x->node ? x->upto : p->tree->len[node];
+        for (int64_t j = 0; j < end; j++, at++) {
+            dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
+            for (int32_t i = 0; i < g; i++) {
+                double pj = s->logit[i * ctx + at];
+                double *restrict o = orc->o + (first_row + i) * d, *restrict abs_o =
+                                                                       orc->abs_o + (first_row + i) * d;
+                for (int32_t c = 0; c < d; c++) {
+                    o[c] += pj * s->row[c];
+                    abs_o[c] += pj * fabs(s->row[c]);
+                }
+            }
+        }
+    }
+}
+
+struct oracle *oracle_new(const struct problem *p)
+{
+    struct oracle *orc = xcalloc(1, sizeof *orc);
+    int32_t n_q = p->tree->n_queries, g = p->h_q / p->h_kv;
+    orc->n_rows = (int64_t)n_q * p->h_q;
+    orc->d = p->d;
+    orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    orc->lse = xcalloc((size_t)orc->n_rows, sizeof(double));
+    orc->logit = xcalloc((size_t)orc->n_rows, sizeof(double));
+    orc->abs_dot = xcalloc((size_t)orc->n_rows, sizeof(double));
+    orc->ctx = xcalloc((size_t)n_q, sizeof *orc->ctx);
+    tree_contexts(p->tree, orc->ctx);
+    int64_t longest = 0;
+    for (int32_t q = 0; q < n_q; q++)
+        longest = max_i64(longest, orc->ctx[q]);
+    int32_t depth = tree_depth(p->tree);
+#pragma omp parallel
+    {
+        struct scratch s = {
+            .logit = xcalloc((size_t)longest * (size_t)g, sizeof(double)),
+            .row = xaligned((size_t)p->d, sizeof(double)),
+            .q = xaligned((size_t)g * (size_t)p->d, sizeof(double)),
+            .path = xcalloc((size_t)depth, sizeof(int32_t)),
+        };
+#pragma omp for schedule(dynamic, 4)
+        for (int64_t i = 0; i < (int64_t)n_q * p->h_kv; i++)
+            attend(p, orc, (int32_t)(i / p->h_kv), (int32_t)(i % p->h_kv), &s);
+        free(s.logit);
+        free(s.row);
+        free(s.q);
+        free(s.path);
+    }
+    return orc;
+}
+
+void oracle_free(struct oracle *orc)
+{
+    if (!orc)
+        return;
+    free(orc->o);
+    free(orc->abs_o);
+    free(orc->lse);
+    free(orc->logit);
+    free(orc->abs_dot);
+    free(orc->ctx);
+    free(orc);
+}

@@ -1,0 +1,283 @@
+#include "ref/problem.h"
+#include "ref/rng.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical"};
+
+/* Streams of the generator: what an element belongs to, times the node or query it sits on. */
+enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N_TENSORS };
+
+static uint64_t stream(int tensor, int64_t owner)
+{
+    return (uint64_t)owner * N_TENSORS + (uint64_t)tensor;
+}
+
+bool fill_parse(const char *s, enum fill *out)
+{
+    for (int i = 0; i < N_FILLS; i++)
+        if (strcmp(s, fill_name[i]) == 0) {
+            *out = (enum fill)i;
+            return true;
+        }
+    return false;
+}
+
+bool problem_spec_check(const struct problem_spec *s, struct err *e)
+{
+    if (s->h_kv < 1 || s->h_q < s->h_kv || s->h_q % s->h_kv != 0 || s->h_q > 4096)
+        return err_set(
+            e, "heads %" PRId32 "/%" PRId32 " (expected query heads a multiple of KV heads, both >= 1)",
+            s->h_q, s->h_kv);
+    if (s->d < 1 || s->d > PROBLEM_MAX_D)
+        return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->d, PROBLEM_MAX_D);
+    if (s->page_size < 1 || s->page_size > 65536)
+        return err_set(e, "page size %" PRId32 " (expected 1 to 65536)", s->page_size);
+    return true;
+}
+
+static int64_t pages_needed(const struct tree *t, int32_t page_size)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        n += ceil_div(t->len[i], page_size);
+    return n;
+}
+
+/* A scattered pool has spare pages, so that a wrong page number is likely to hit poison. */
+static int64_t pool_pages(const struct tree *t, const struct problem_spec *s)
+{
+    int64_t n = pages_needed(t, s->page_size);
+    return s->scattered ? n + n / 4 + 3 : n + 1;
+}
+
+int64_t problem_bytes(const struct tree *t, const struct problem_spec *s)
+{
+    int64_t row = (int64_t)s->h_kv * s->d * dtype_size[s->dtype];
+    return 2 * pool_pages(t, s) * s->page_size * row +
+           (int64_t)t->n_queries * s->h_q * s->d * dtype_size[s->dtype] + pages_needed(t, s->page_size) * 4;
+}
+
+/* live[i]: how many leading tokens of node i some query sees. */
+static int64_t *live_tokens(const struct tree *t)
+{
+    int64_t *live = xcalloc((size_t)t->n_nodes, sizeof *live);
+    uint8_t *below = xcalloc((size_t)t->n_nodes, 1); /* a query strictly below: the whole node is seen */
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        const struct query *x = &t->query[q];
+        live[x->node] = max_i64(live[x->node], x->upto);
+        if (t->parent[x->node] >= 0)
+            below[t->parent[x->node]] = 1;
+    }
+    for (int32_t i = t->n_nodes - 1; i >= 0; i--)
+        if (below[i]) {
+            live[i] = t->len[i];
+            if (t->parent[i] >= 0)
+                below[t->parent[i]] = 1;
+        }
+    free(below);
+    return live;
+}
+
+static void assign_pages(struct problem *p, const struct problem_spec *s, const int64_t *live)
+{
+    const struct tree *t = p->tree;
+    int32_t *phys = xcalloc((size_t)p->n_pages, sizeof *phys);
+    for (int64_t i = 0; i < p->n_pages; i++)
+        phys[i] = (int32_t)i;
+    if (s->scattered)
+        for (int64_t i = p->n_pages - 1; i > 0; i--) {
+            int64_t j = rng_below(s->seed, stream(TENSOR_PAGES, 0), (uint64_t)i, i + 1);
+            int32_t x = phys[i];
+            phys[i] = phys[j];
+            phys[j] = x;
+        }
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        p->page_off[i] = n;
+        for (int64_t first = 0; first < t->len[i]; first += p->page_size, n++)
+            p->page_table[n] = s->poison && first >= live[i] ? PAGE_POISON : phys[n];
+    }
+    p->page_off[t->n_nodes] = n;
+    free(phys);
+}
+
+/* A path is walked once to find its token number `want`, root first. */
+static void path_token(const struct tree *t, const struct query *x, int64_t want, int32_t *node, int64_t *j)
+{
+    int64_t after = 0; /* tokens between here and the end of the path */
+    int64_t ctx = x->upto;
+    for (int32_t i = t->parent[x->node]; i >= 0; i = t->parent[i])
+        ctx += t->len[i];
+    *node = x->node;
+    int64_t len = x->upto;
+    while (want < ctx - after - len) {
+        after += len;
+        *node = t->parent[*node];
+        len = t->len[*node];
+    }
+    *j = want - (ctx - after - len);
+}
+
+static double k_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
+{
+    switch (s->fill) {
+    case FILL_IDENTICAL:
+        return rng_bell(s->seed, stream(TENSOR_K, 0), (uint64_t)in_row);
+    case FILL_HUGE:
+        return 50 * rng_bell(s->seed, stream(TENSOR_K, node), index);
+    default:
+        return rng_bell(s->seed, stream(TENSOR_K, node), index);
+    }
+}
+
+static double v_value(const struct problem_spec *s, int32_t node, uint64_t index)
+{
+    uint64_t key = stream(TENSOR_V, node);
+    if (s->fill ==
+        FILL_COUNT) /* a code of 0s and 1s per token: n * O is the sum of the codes that were read */
+        return (double)(rng_u64(s->seed, key, index) >> 63);
+    return rng_bell(s->seed, key, index);
+}
+
+static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live)
+{
+    const struct tree *t = p->tree;
+    int64_t row = (int64_t)p->h_kv * p->d, n = p->n_pages * p->page_size * row;
+    if (s->poison)
+        for (int64_t i = 0; i < n; i++) {
+            dtype_store(p->dtype, p->k, i, NAN);
+            dtype_store(p->dtype, p->v, i, NAN);
+        }
+    for (int32_t node = 0; node < t->n_nodes; node++) {
+        int64_t end = s->poison ? live[node] : t->len[node];
+#pragma omp parallel for schedule(static) if (end > 256)
+        for (int64_t j = 0; j < end; j++) {
+            int64_t to = problem_slot(p, node, j) * row;
+            for (int64_t x = 0; x < row; x++) {
+                uint64_t index = (uint64_t)(j * row + x);
+                dtype_store(p->dtype, p->k, to + x, k_value(s, node, index, x));
+                dtype_store(p->dtype, p->v, to + x, v_value(s, node, index));
+            }
+        }
+    }
+}
+
+/* Rows of Q. RANDOM draws a temperature per row, so that flat and peaked softmaxes both occur; ONEHOT points
+ * the query at one key of its own path. */
+static void fill_q(struct problem *p, const struct problem_spec *s)
+{
+    const struct tree *t = p->tree;
+    int32_t g = p->h_q / p->h_kv;
+    int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
+    tree_contexts(t, ctx);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        for (int32_t h = 0; h < p->h_q; h++) {
+            static const double heat[] = {0.5, 1, 2, 4};
+            double scale = s->fill == FILL_COUNT ? 0
+                           : s->fill == FILL_HUGE
+                               ? 50
+                               : heat[rng_below(s->seed, stream(TENSOR_HEAT, q), (uint64_t)h, 4)];
+            bool aim = s->fill == FILL_ONEHOT && ctx[q] > 0;
+            int64_t key = 0;
+            if (aim) {
+                int32_t node;
+                int64_t j, want = rng_below(s->seed, stream(TENSOR_TARGET, q), (uint64_t)h, ctx[q]);
+                path_token(t, &t->query[q], want, &node, &j);
+                key = (problem_slot(p, node, j) * p->h_kv + h / g) * p->d;
+            }
+            for (int32_t x = 0; x < p->d; x++) {
+                int64_t to = ((int64_t)q * p->h_q + h) * p->d + x;
+                double value = aim ? 12 * dtype_load(p->dtype, p->k, key + x)
+                                   : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->d + x));
+                dtype_store(p->dtype, p->q, to, value);
+            }
+        }
+    free(ctx);
+}
+
+struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e)
+{
+    if (!problem_spec_check(s, e))
+        return NULL;
+    int64_t n_pages = pool_pages(t, s);
+    if (n_pages > INT32_MAX - 1 || problem_bytes(t, s) > (INT64_C(1) << 38)) {
+        err_missing(e,
+                    "the KV pool would take %" PRId64 " GiB in %" PRId64 " pages (expected at most 256 GiB)",
+                    problem_bytes(t, s) >> 30, n_pages);
+        return NULL;
+    }
+    struct problem *p = xcalloc(1, sizeof *p);
+    p->tree = t;
+    p->h_q = s->h_q;
+    p->h_kv = s->h_kv;
+    p->d = s->d;
+    p->dtype = s->dtype;
+    p->scale = 1 / sqrt(s->d);
+    p->page_size = s->page_size;
+    p->n_pages = n_pages;
+    p->page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off);
+    p->page_table = xcalloc((size_t)pages_needed(t, s->page_size), sizeof *p->page_table);
+    size_t pool = (size_t)(n_pages * p->page_size * p->h_kv * p->d);
+    p->k = xcalloc(pool, (size_t)dtype_size[p->dtype]);
+    p->v = xcalloc(pool, (size_t)dtype_size[p->dtype]);
+    p->q = xcalloc((size_t)t->n_queries * (size_t)p->h_q * (size_t)p->d, (size_t)dtype_size[p->dtype]);
+    int64_t *live = live_tokens(t);
+    assign_pages(p, s, live);
+    fill_kv(p, s, live);
+    fill_q(p, s);
+    free(live);
+    return p;
+}
+
+void problem_free(struct problem *p)
+{
+    if (!p)
+        return;
+    free(p->page_off);
+    free(p->page_table);
+    free(p->q);
+    free(p->k);
+    free(p->v);
+    free(p);
+}
+
+struct output *output_new(const struct problem *p)
+{
+    struct output *out = xcalloc(1, sizeof *out);
+    out->dtype = p->dtype;
+    out->n_rows = (int64_t)p->tree->n_queries * p->h_q;
+    out->d = p->d;
+    out->o = xcalloc((size_t)out->n_rows * (size_t)out->d, (size_t)dtype_size[out->dtype]);
+    out->lse = xcalloc((size_t)out->n_rows, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
+    for (int64_t i = 0; i < out->n_rows * out->d; i++)
+        dtype_store(out->dtype, out->o, i, NAN);
+    for (int64_t i = 0; i < out->n_rows; i++)
+        output_set_lse(out, i, NAN);
+    return out;
+}
+
+void output_free(struct output *out)
+{
+    if (!out)
+        return;
+    free(out->o);
+    free(out->lse);
+    free(out);
+}
+
+double output_lse(const struct output *out, int64_t row)
+{
+    return out->dtype == DT_F64 ? ((const double *)out->lse)[row] : (double)((const float *)out->lse)[row];
+}
+
+void output_set_lse(struct output *out, int64_t row, double x)
+{
+    if (out->dtype == DT_F64)
+        ((double *)out->lse)[row] = x;
+    else
+        ((float *)out->lse)[row] = (float)x;
+}

@@ -1,0 +1,119 @@
+#include "ref/tree.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tree *tree_new(int32_t n_nodes, int32_t n_queries)
+{
+    CK(n_nodes >= 0 && n_queries >= 0);
+    struct tree *t = xcalloc(1, sizeof *t);
+    t->n_nodes = n_nodes;
+    t->n_queries = n_queries;
+    t->parent = xcalloc((size_t)n_nodes, sizeof *t->parent);
+    t->len = xcalloc((size_t)n_nodes, sizeof *t->len);
+    t->query = xcalloc((size_t)n_queries, sizeof *t->query);
+    for (int32_t i = 0; i < n_nodes; i++)
+        t->parent[i] = -1;
+    return t;
+}
+
+void tree_free(struct tree *t)
+{
+    if (!t)
+        return;
+    free(t->parent);
+    free(t->len);
+    free(t->query);
+    free(t);
+}
+
+struct tree *tree_copy(const struct tree *t)
+{
+    struct tree *c = tree_new(t->n_nodes, t->n_queries);
+    memcpy(c->parent, t->parent, (size_t)t->n_nodes * sizeof *t->parent);
+    memcpy(c->len, t->len, (size_t)t->n_nodes * sizeof *t->len);
+    memcpy(c->query, t->query, (size_t)t->n_queries * sizeof *t->query);
+    return c;
+}
+
+void tree_query_leaves(struct tree *t)
+{
+    uint8_t *inner = xcalloc((size_t)t->n_nodes, 1);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        if (t->parent[i] >= 0)
+            inner[t->parent[i]] = 1;
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        n += !inner[i];
+    t->query = xrealloc(t->query, (size_t)n, sizeof *t->query);
+    t->n_queries = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        if (!inner[i])
+            t->query[t->n_queries++] = (struct query){.node = i, .upto = t->len[i]};
+    free(inner);
+}
+
+bool tree_check(const struct tree *t, struct err *e)
+{
+    if (t->n_nodes < 0 || t->n_nodes > TREE_MAX_NODES)
+        return err_set(e, "%" PRId32 " nodes (expected 0 to %" PRId32 ")", t->n_nodes, TREE_MAX_NODES);
+    if (t->n_queries < 0 || t->n_queries > TREE_MAX_QUERIES)
+        return err_set(e, "%" PRId32 " queries (expected 0 to %" PRId32 ")", t->n_queries, TREE_MAX_QUERIES);
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        if (t->parent[i] < -1 || t->parent[i] >= i)
+            return err_set(e,
+                           "node %" PRId32 " has parent %" PRId32 " (expected -1 or a smaller node number)",
+                           i, t->parent[i]);
+        if (t->len[i] < 0 || t->len[i] > TREE_MAX_TOKENS)
+            return err_set(e, "node %" PRId32 " has %" PRId64 " tokens (expected 0 to %" PRId64 ")", i,
+                           t->len[i], TREE_MAX_TOKENS);
+        tokens += t->len[i];
+        if (tokens > TREE_MAX_TOKENS)
+            return err_set(e, "more than %" PRId64 " tokens in all at node %" PRId32, TREE_MAX_TOKENS, i);
+    }
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        const struct query *x = &t->query[q];
+        if (x->node < 0 || x->node >= t->n_nodes)
+            return err_set(e, "query %" PRId32 " is on node %" PRId32 " (expected 0 to %" PRId32 ")", q,
+                           x->node, t->n_nodes - 1);
+        if (x->upto < 0 || x->upto > t->len[x->node])
+            return err_set(e,
+                           "query %" PRId32 " sees %" PRId64 " tokens of node %" PRId32
+                           " (expected 0 to %" PRId64 ")",
+                           q, x->upto, x->node, t->len[x->node]);
+    }
+    return true;
+}
+
+int64_t tree_tokens(const struct tree *t)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        sum += t->len[i];
+    return sum;
+}
+
+void tree_contexts(const struct tree *t, int64_t *out)
+{
+    int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above); /* tokens of proper ancestors */
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        above[i] = t->parent[i] < 0 ? 0 : above[t->parent[i]] + t->len[t->parent[i]];
+    for (int32_t q = 0; q < t->n_queries; q++)
+        out[q] = above[t->query[q].node] + t->query[q].upto;
+    free(above);
+}
+
+int32_t tree_depth(const struct tree *t)
+{
+    int32_t deepest = 0;
+    int32_t *depth = xcalloc((size_t)t->n_nodes, sizeof *depth);
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        depth[i] = t->parent[i] < 0 ? 1 : depth[t->parent[i]] + 1;
+        if (depth[i] > deepest)
+            deepest = depth[i];
+    }
+    free(depth);
+    return deepest;
+}

@@ -1,0 +1,270 @@
+#include "sim/plan.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const mask_name[N_MASK_KINDS] = {"none", "run-words", "token-words", "query-words", "dense"};
+
+struct plan *plan_new(const struct nform *nf, const char *strategy)
+{
+    struct plan *p = xcalloc(1, sizeof *p);
+    p->nf = nf;
+    p->strategy = strategy;
+    p->params = xstrdup("");
+    p->note = xstrdup("");
+    return p;
+}
+
+void plan_free(struct plan *p)
+{
+    if (!p)
+        return;
+    free(p->params);
+    free(p->note);
+    free(p->group);
+    free(p->qr);
+    free(p->run);
+    free(p->mask);
+    free(p->merge);
+    free(p->merge_in);
+    free(p->launch);
+    free(p);
+}
+
+static void *dup_array(const void *src, int64_t n, size_t size)
+{
+    void *p = xcalloc((size_t)n, size);
+    if (n > 0)
+        memcpy(p, src, (size_t)n * size);
+    return p;
+}
+
+struct plan *plan_copy(const struct plan *p)
+{
+    struct plan *c = xmalloc(sizeof *c);
+    *c = *p;
+    c->params = xstrdup(p->params);
+    c->note = xstrdup(p->note);
+    c->group = dup_array(p->group, p->n_groups, sizeof *p->group);
+    c->qr = dup_array(p->qr, p->n_qr, sizeof *p->qr);
+    c->run = dup_array(p->run, p->n_runs, sizeof *p->run);
+    c->mask = dup_array(p->mask, p->n_mask, sizeof *p->mask);
+    c->merge = dup_array(p->merge, p->n_merges, sizeof *p->merge);
+    c->merge_in = dup_array(p->merge_in, p->n_merge_in, sizeof *p->merge_in);
+    c->launch = dup_array(p->launch, p->n_launches, sizeof *p->launch);
+    c->cap_group = p->n_groups;
+    c->cap_qr = p->n_qr;
+    c->cap_run = p->n_runs;
+    c->cap_mask = p->n_mask;
+    c->cap_merge = p->n_merges;
+    c->cap_merge_in = p->n_merge_in;
+    return c;
+}
+
+void plan_note(struct plan *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    free(p->note);
+    p->note = xmalloc((size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(p->note, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+}
+
+int32_t plan_launch(struct plan *p, const char *name, enum launch_order order)
+{
+    p->launch = xrealloc(p->launch, (size_t)p->n_launches + 1, sizeof *p->launch);
+    p->launch[p->n_launches] = (struct launch){.name = name, .order = order};
+    return p->n_launches++;
+}
+
+/* ---- selections ------------------------------------------------------------------------------------- */
+
+void sel_clear(struct sel *s)
+{
+    s->n_qr = s->n_runs = s->nq = s->n_kv = 0;
+}
+
+void sel_free(struct sel *s)
+{
+    free(s->qr);
+    free(s->run);
+    *s = (struct sel){0};
+}
+
+void sel_queries(struct sel *s, int32_t begin, int32_t end)
+{
+    if (begin >= end)
+        return;
+    s->nq += end - begin;
+    if (s->n_qr > 0 && s->qr[s->n_qr - 1].end == begin) {
+        s->qr[s->n_qr - 1].end = end;
+        return;
+    }
+    s->qr = xgrow(s->qr, &s->cap_qr, s->n_qr + 1, sizeof *s->qr);
+    s->qr[s->n_qr++] = (struct qrange){begin, end};
+}
+
+void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end)
+{
+    if (begin >= end)
+        return;
+    s->n_kv += end - begin;
+    if (s->n_runs > 0 && s->run[s->n_runs - 1].node == node && s->run[s->n_runs - 1].end == begin) {
+        s->run[s->n_runs - 1].end = end;
+        return;
+    }
+    s->run = xgrow(s->run, &s->cap_run, s->n_runs + 1, sizeof *s->run);
+    s->run[s->n_runs++] = (struct run){node, begin, end};
+}
+
+/* Runs first .. n_runs were appended leaf first: turn them round. */
+static void reverse_runs(struct sel *s, int64_t first)
+{
+    for (int64_t a = first, b = s->n_runs - 1; a < b; a++, b--) {
+        struct run x = s->run[a];
+        s->run[a] = s->run[b];
+        s->run[b] = x;
+    }
+}
+
+void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above)
+{
+    int64_t first = s->n_runs;
+    for (int32_t i = nf->at[q]; i >= 0 && i != above; i = nf->parent[i])
+        sel_run(s, i, 0, nf->len[i]);
+    reverse_runs(s, first);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------------- */
+
+static void add_query_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < s->n_qr && at < end; i++) {
+        int64_t n = s->qr[i].end - s->qr[i].begin;
+        int64_t lo = max_i64(begin - at, 0), hi = min_i64(end - at, n);
+        if (lo < hi) {
+            p->qr = xgrow(p->qr, &p->cap_qr, p->n_qr + 1, sizeof *p->qr);
+            p->qr[p->n_qr++] =
+                (struct qrange){(int32_t)(s->qr[i].begin + lo), (int32_t)(s->qr[i].begin + hi)};
+        }
+        at += n;
+    }
+}
+
+static void add_kv_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; i < s->n_runs && at < end; i++) {
+        int64_t n = s->run[i].end - s->run[i].begin;
+        int64_t lo = max_i64(begin - at, 0), hi = min_i64(end - at, n);
+        if (lo < hi) {
+            p->run = xgrow(p->run, &p->cap_run, p->n_runs + 1, sizeof *p->run);
+            p->run[p->n_runs++] = (struct run){s->run[i].node, s->run[i].begin + lo, s->run[i].begin + hi};
+        }
+        at += n;
+    }
+}
+
+/* One byte per (query, run): the query is below the run's node. */
+static void add_mask(struct plan *p, struct group *g)
+{
+    int64_t nr = g->run1 - g->run0;
+    g->mask0 = p->n_mask;
+    p->mask = xgrow(p->mask, &p->cap_mask, p->n_mask + nr * g->nq, sizeof *p->mask);
+    for (int64_t i = g->qr0; i < g->qr1; i++)
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
+            for (int64_t r = g->run0; r < g->run1; r++) {
+                int32_t node = p->run[r].node;
+                p->mask[p->n_mask++] = q >= p->nf->q0[node] && q < p->nf->q1[node];
+            }
+}
+
+int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec *spec)
+{
+    int64_t q_end = spec->q_end == 0 ? s->nq : spec->q_end;
+    int64_t kv_end = spec->kv_end == 0 ? s->n_kv : spec->kv_end;
+    CK(spec->q_begin >= 0 && spec->q_begin <= q_end && q_end <= s->nq);
+    CK(spec->kv_begin >= 0 && spec->kv_begin <= kv_end && kv_end <= s->n_kv);
+    CK(spec->launch >= 0 && spec->launch < p->n_launches);
+    if (spec->q_begin == q_end || spec->kv_begin == kv_end)
+        return 0;
+    struct group g = {
+        .qr0 = p->n_qr,
+        .run0 = p->n_runs,
+        .nq = (int32_t)(q_end - spec->q_begin),
+        .n_kv = kv_end - spec->kv_begin,
+        .mask = spec->mask,
+        .tile_m = spec->tile_m,
+        .tile_n = spec->tile_n,
+        .launch = spec->launch,
+        .slot0 = PLAN_NO_SLOT,
+    };
+    add_query_piece(p, s, spec->q_begin, q_end);
+    add_kv_piece(p, s, spec->kv_begin, kv_end);
+    g.qr1 = p->n_qr;
+    g.run1 = p->n_runs;
+    if (g.mask != MASK_NONE)
+        add_mask(p, &g);
+    p->group = xgrow(p->group, &p->cap_group, p->n_groups + 1, sizeof *p->group);
+    p->group[p->n_groups++] = g;
+    return 1;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+int32_t plan_query(const struct plan *p, const struct group *g, int32_t k)
+{
+    for (int64_t i = g->qr0; i < g->qr1; i++) {
+        int32_t n = p->qr[i].end - p->qr[i].begin;
+        if (k < n)
+            return p->qr[i].begin + k;
+        k -= n;
+    }
+    CK(!"a query of the group");
+    return -1;
+}
+
+void plan_queries(const struct plan *p, const struct group *g, int32_t *out)
+{
+    for (int64_t i = g->qr0; i < g->qr1; i++)
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
+            *out++ = q;
+}
+
+int64_t plan_mask_bytes(const struct group *g, int64_t rows_q)
+{
+    switch (g->mask) {
+    case MASK_RUN_WORDS:
+        return ceil_div(g->nq, 64) * (g->run1 - g->run0) * 8;
+    case MASK_TOKEN_WORDS:
+        return ceil_div(g->nq, 64) * g->n_kv * 8;
+    case MASK_QUERY_WORDS:
+        return ceil_div(g->n_kv, 64) * rows_q * 8;
+    case MASK_DENSE:
+        return g->n_kv * rows_q * 2;
+    default:
+        return 0;
+    }
+}
+
+int64_t plan_stored_tokens(const struct plan *p)
+{
+    const struct nform *nf = p->nf;
+    int64_t sum = 0;
+    /* Below `split` every query has a copy of its own; above it tokens are stored once. */
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        int64_t nq = nf->q1[i] - nf->q0[i];
+        bool prefix = nq == nf->n_queries;
+        if (p->storage == STORAGE_SHARED || (p->storage == STORAGE_REPLICATED_SUFFIX && prefix))
+            sum += nq > 0 ? nf->len[i] : 0;
+        else
+            sum += nq * nf->len[i];
+    }
+    return sum;
+}

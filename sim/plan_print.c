@@ -1,0 +1,117 @@
+/* plan_print.c - a plan as text, CSV and Graphviz. */
+#include "sim/plan.h"
+
+#include <inttypes.h>
+
+static const char *const storage_name[] = {"shared", "replicated", "replicated below the first prefix"};
+
+static void print_queries(FILE *f, const struct plan *p, const struct group *g)
+{
+    for (int64_t i = g->qr0; i < g->qr1; i++) {
+        fprintf(f, "%s%" PRId32, i > g->qr0 ? "," : "", p->qr[i].begin);
+        if (p->qr[i].end > p->qr[i].begin + 1)
+            fprintf(f, "-%" PRId32, p->qr[i].end - 1);
+    }
+}
+
+static void print_runs(FILE *f, const struct plan *p, const struct group *g, const char *sep)
+{
+    for (int64_t r = g->run0; r < g->run1; r++)
+        fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", r > g->run0 ? sep : "", p->run[r].node,
+                p->run[r].begin, p->run[r].end);
+}
+
+void plan_print_text(FILE *f, const struct plan *p)
+{
+    fprintf(f,
+            "plan %s%s%s%s: %" PRId64 " groups, %" PRId32 " launches, %" PRId64 " partials, %" PRId64
+            " merges\n",
+            p->strategy, p->params[0] ? " (" : "", p->params, p->params[0] ? ")" : "", p->n_groups,
+            p->n_launches, p->n_slots, p->n_merges);
+    fprintf(f, "storage %s; partials O %s with %s%s\n", storage_name[p->storage],
+            p->slot_o == SLOT_O_F16 ? "fp16" : "fp32", p->slot_weight == SLOT_LSE ? "LSE" : "maximum and sum",
+            p->unfused ? "; unfused, scores are materialised" : "");
+    if (p->note[0])
+        fprintf(f, "note: %s\n", p->note);
+    for (int32_t l = 0; l < p->n_launches; l++) {
+        int64_t groups = 0, steps = 0;
+        for (int64_t g = 0; g < p->n_groups; g++)
+            groups += p->group[g].launch == l;
+        for (int64_t m = 0; m < p->n_merges; m++)
+            steps += p->merge[m].launch == l;
+        fprintf(f, "launch %" PRId32 " %s (%s): %" PRId64 " groups, %" PRId64 " merge steps\n", l,
+                p->launch[l].name, p->launch[l].order == LAUNCH_SERIAL ? "serial" : "concurrent", groups,
+                steps);
+    }
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        fprintf(f,
+                "group %" PRId64 " launch %" PRId32 " tile %" PRId32 "x%" PRId32 " mask %s: %" PRId32
+                " queries {",
+                i, g->launch, g->tile_m, g->tile_n, mask_name[g->mask], g->nq);
+        print_queries(f, p, g);
+        fprintf(f, "} x %" PRId64 " tokens ", g->n_kv);
+        print_runs(f, p, g, " ");
+        if (g->slot0 == PLAN_NO_SLOT)
+            fprintf(f, " -> output\n");
+        else
+            fprintf(f, " -> slots %" PRId64 "-%" PRId64 "\n", g->slot0, g->slot0 + g->nq - 1);
+    }
+    for (int64_t i = 0; i < p->n_merges; i++) {
+        const struct merge_step *m = &p->merge[i];
+        fprintf(f, "merge query %" PRId32 " launch %" PRId32 ":", m->query, m->launch);
+        for (int64_t k = m->in0; k < m->in1; k++)
+            fprintf(f, " %" PRId64 "%s", p->merge_in[k], p->merge_in[k] == m->onchip ? "(on chip)" : "");
+        if (m->out == PLAN_NO_SLOT)
+            fprintf(f, " -> output\n");
+        else
+            fprintf(f, " -> slot %" PRId64 "\n", m->out);
+    }
+}
+
+void plan_print_csv(FILE *f, const struct plan *p)
+{
+    fprintf(f, "strategy,group,launch,launch_name,tile_m,tile_n,mask,queries,kv_tokens,query_list,runs,first_"
+               "slot\n");
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        fprintf(f, "%s,%" PRId64 ",%" PRId32 ",%s,%" PRId32 ",%" PRId32 ",%s,%" PRId32 ",%" PRId64 ",\"",
+                p->strategy, i, g->launch, p->launch[g->launch].name, g->tile_m, g->tile_n,
+                mask_name[g->mask], g->nq, g->n_kv);
+        print_queries(f, p, g);
+        fprintf(f, "\",\"");
+        print_runs(f, p, g, " ");
+        fprintf(f, "\",%" PRId64 "\n", g->slot0);
+    }
+}
+
+/* The tree in black, each group a box tied to its runs' nodes, coloured by launch. */
+void plan_print_dot(FILE *f, const struct plan *p)
+{
+    static const char *const colour[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
+    const struct nform *nf = p->nf;
+    fprintf(f, "digraph plan {\n  rankdir=TB; node [fontname=\"Helvetica\", fontsize=10];\n");
+    fprintf(f, "  label=\"%s %s: %" PRId64 " groups\";\n", p->strategy, p->params, p->n_groups);
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        fprintf(f,
+                "  n%" PRId32 " [shape=ellipse, label=\"n%" PRId32 "\\n%" PRId64 " tokens\\nqueries %" PRId32,
+                i, i, nf->len[i], nf->q0[i]);
+        fprintf(f, "-%" PRId32 "\"];\n", nf->q1[i] - 1);
+        if (nf->parent[i] >= 0)
+            fprintf(f, "  n%" PRId32 " -> n%" PRId32 ";\n", nf->parent[i], i);
+    }
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        const char *c = colour[(size_t)g->launch % (sizeof colour / sizeof colour[0])];
+        fprintf(f,
+                "  g%" PRId64 " [shape=box, color=\"%s\", label=\"group %" PRId64 "\\n%" PRId32
+                " queries x %" PRId64 " tokens\\n%" PRId32 "x%" PRId32 "\"];\n",
+                i, c, i, g->nq, g->n_kv, g->tile_m, g->tile_n);
+        for (int64_t r = g->run0; r < g->run1; r++)
+            fprintf(f,
+                    "  g%" PRId64 " -> n%" PRId32
+                    " [style=dashed, dir=none, color=\"%s\", constraint=false];\n",
+                    i, p->run[r].node, c);
+    }
+    fprintf(f, "}\n");
+}

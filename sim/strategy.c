@@ -1,0 +1,144 @@
+#include "sim/strategy.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STRATEGY(symbol) extern const struct strategy symbol;
+#include "sim/strategies/strategies.def"
+#undef STRATEGY
+
+const struct strategy *const strategies[] = {
+#define STRATEGY(symbol) &symbol,
+#include "sim/strategies/strategies.def"
+#undef STRATEGY
+    NULL};
+const int32_t n_strategies = (int32_t)(sizeof strategies / sizeof strategies[0]) - 1;
+
+bool why_not(char *why, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, WHY_MAX, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+struct strategy_use strategy_default(const struct strategy *s)
+{
+    struct strategy_use u = {.s = s};
+    for (int i = 0; s->opts && s->opts[i].key; i++) {
+        CK(i < STRATEGY_MAX_OPTS);
+        u.opt[i] = s->opts[i].def;
+    }
+    return u;
+}
+
+/* "a, b, c" of what a user may write; truncated if long. */
+static void list_names(char *out, size_t size, const struct strategy *s)
+{
+    size_t n = 0;
+    out[0] = 0;
+    if (s)
+        for (int i = 0; s->opts && s->opts[i].key && n < size; i++)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", s->opts[i].key);
+    else
+        for (int32_t i = 0; i < n_strategies && n < size; i++)
+            n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", strategies[i]->name);
+}
+
+static bool parse_value(const struct strategy_opt *o, const char *text, double *out)
+{
+    if (strcmp(o->key, "rule") == 0 && strcmp(text, "paper") == 0) {
+        *out = RULE_PAPER;
+        return true;
+    }
+    if (strcmp(o->key, "rule") == 0) {
+        *out = RULE_ARTIFACT;
+        return strcmp(text, "artifact") == 0;
+    }
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && *out >= o->min && *out <= o->max;
+}
+
+static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
+{
+    char names[256];
+    char *eq = strchr(pair, '=');
+    if (eq)
+        *eq = 0;
+    for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
+        const struct strategy_opt *o = &u->s->opts[i];
+        if (strcmp(o->key, pair) != 0)
+            continue;
+        if (eq && parse_value(o, eq + 1, &u->opt[i]))
+            return true;
+        if (strcmp(o->key, "rule") == 0)
+            return err_set(e, "option rule of strategy %s is '%s' (expected paper or artifact)", u->s->name,
+                           eq ? eq + 1 : "");
+        return err_set(e, "option %s of strategy %s is '%s' (expected a number from %g to %g)", o->key,
+                       u->s->name, eq ? eq + 1 : "", o->min, o->max);
+    }
+    list_names(names, sizeof names, u->s);
+    return err_set(e, "strategy %s has no option '%s' (expected %s)", u->s->name, pair,
+                   names[0] ? names : "none: it takes no options");
+}
+
+bool strategy_parse(const char *text, struct strategy_use *out, struct err *e)
+{
+    char *copy = xstrdup(text);
+    char *options = strchr(copy, ':');
+    if (options)
+        *options++ = 0;
+    bool ok = true;
+    out->s = NULL;
+    for (int32_t i = 0; i < n_strategies; i++)
+        if (strcmp(strategies[i]->name, copy) == 0)
+            *out = strategy_default(strategies[i]);
+    if (!out->s) {
+        char names[400];
+        list_names(names, sizeof names, NULL);
+        ok = err_set(e, "no strategy '%s' (expected one of %s)", copy, names);
+    }
+    char *save = NULL;
+    for (char *pair = ok && options ? strtok_r(options, ",", &save) : NULL; pair && ok;
+         pair = strtok_r(NULL, ",", &save))
+        ok = parse_option(out, pair, e);
+    free(copy);
+    return ok;
+}
+
+char *strategy_params(const struct strategy_use *u)
+{
+    char *s = xstrdup("");
+    for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
+        const char *key = u->s->opts[i].key;
+        char *longer;
+        if (strcmp(key, "rule") == 0)
+            longer =
+                xasprintf("%s%srule=%s", s, i ? "," : "", u->opt[i] == RULE_PAPER ? "paper" : "artifact");
+        else
+            longer = xasprintf("%s%s%s=%g", s, i ? "," : "", key, u->opt[i]);
+        free(s);
+        s = longer;
+    }
+    return s;
+}
+
+struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
+                           char *why)
+{
+    CK(env->h_kv >= 1 && env->h_q % env->h_kv == 0 && env->machine);
+    why[0] = 0;
+    if (u->s->applicable && !u->s->applicable(nf, env, u->s, u->opt, why)) {
+        CK(why[0]); /* "not applicable" comes with a sentence */
+        return NULL;
+    }
+    struct plan *p = u->s->plan(nf, env, u->s, u->opt);
+    CK(p);
+    free(p->params);
+    p->params = strategy_params(u);
+    return p;
+}
