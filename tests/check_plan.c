@@ -1,0 +1,290 @@
+/* check_plan.c - building plans: selections, groups, masks, merges, printing, the registry's parser. */
+#include "sim/strategy.h"
+#include "sim/vtree.h"
+
+#include "tests/suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Root of 8 tokens, children of 5, 0 and 3 tokens, a query on each leaf: a tree that every merge style meets.
+ */
+static struct tree *sample(void)
+{
+    struct tree *t = tree_new(4, 0);
+    int64_t len[] = {8, 5, 0, 3};
+    memcpy(t->len, len, sizeof len);
+    for (int32_t i = 1; i < 4; i++)
+        t->parent[i] = 0;
+    tree_query_leaves(t);
+    return t;
+}
+
+START_TEST(selections_glue_and_cut)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct sel s = {0};
+    sel_queries(&s, 0, 2);
+    sel_queries(&s, 2, 3);
+    sel_queries(&s, 3, 3);
+    ck_assert_int_eq(s.n_qr, 1);
+    ck_assert_int_eq(s.nq, 3);
+    sel_run(&s, 0, 0, 8);
+    sel_run(&s, 1, 0, 0);
+    sel_run(&s, 1, 0, 5);
+    ck_assert_int_eq(s.n_runs, 2);
+    struct plan *p = plan_new(nf, "hand");
+    plan_launch(p, "attention", LAUNCH_SERIAL);
+    struct group_spec g = {.mask = MASK_DENSE, .q_begin = 1, .q_end = 3, .kv_begin = 6, .kv_end = 10};
+    ck_assert_int_eq(plan_group(p, &s, &g), 1);
+    const struct group *x = &p->group[0];
+    ck_assert_int_eq(x->nq, 2);
+    ck_assert_int_eq(x->n_kv, 4);
+    ck_assert_int_eq(x->run1 - x->run0, 2);
+    ck_assert_int_eq(p->run[0].begin, 6);
+    ck_assert_int_eq(p->run[1].end, 2);
+    ck_assert_int_eq(plan_query(p, x, 1), 2);
+    /* queries 1 and 2 are not below node 1: they see the root's run only */
+    ck_assert(plan_visible(p, x, 0, 0) && !plan_visible(p, x, 0, 1));
+    g = (struct group_spec){.q_begin = 3, .q_end = 3};
+    ck_assert_int_eq(plan_group(p, &s, &g), 0);
+    plan_free(p);
+    sel_free(&s);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+/* One group per node, one launch per depth. */
+static struct plan *by_node(const struct nform *nf, int32_t launches)
+{
+    struct plan *p = plan_new(nf, "by-node");
+    struct sel s = {0};
+    for (int32_t l = 0; l < launches; l++)
+        plan_launch(p, "attention", LAUNCH_SERIAL);
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        sel_clear(&s);
+        sel_queries(&s, nf->q0[i], nf->q1[i]);
+        sel_run(&s, i, 0, nf->len[i]);
+        struct group_spec g = {.launch = nf->depth[i] < launches ? nf->depth[i] : launches - 1};
+        plan_group(p, &s, &g);
+    }
+    sel_free(&s);
+    return p;
+}
+
+START_TEST(flat_merge_feeds_every_query)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 1);
+    plan_merge_flat(p, "merge", true);
+    ck_assert_int_eq(p->n_groups, 3); /* the empty node makes none */
+    ck_assert_int_eq(p->n_slots, 5);
+    ck_assert_int_eq(p->n_merges, 3);
+    ck_assert_int_eq(p->n_launches, 2);
+    ck_assert_int_eq(p->merge[1].in1 - p->merge[1].in0, 1); /* the query on the empty node */
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(lonely_groups_write_the_output)
+{
+    struct tree *t = tree_new(2, 0);
+    t->len[0] = 3;
+    t->len[1] = 4;
+    tree_query_leaves(t); /* two roots, a query each */
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 1);
+    plan_merge_flat(p, "merge", true);
+    ck_assert_int_eq(p->n_slots, 0);
+    ck_assert_int_eq(p->n_launches, 1);
+    plan_free(p);
+    p = by_node(nf, 1);
+    plan_merge_flat(p, "merge", false);
+    ck_assert_int_eq(p->n_slots, 2);
+    ck_assert_int_eq(p->n_launches, 2);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(level_merge_interleaves_launches)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 2);
+    plan_merge_levels(p, "merge");
+    ck_assert_int_eq(p->n_launches, 3);
+    ck_assert_int_eq(p->group[0].launch, 0);
+    ck_assert_int_eq(p->group[1].launch, 1);
+    for (int64_t m = 0; m < p->n_merges; m++)
+        ck_assert_int_eq(p->merge[m].launch, 2);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(fused_merge_keeps_the_last_partial_on_chip)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 2);
+    plan_merge_fused(p);
+    ck_assert_int_eq(p->n_launches, 2);
+    ck_assert_int_eq(p->merge[0].launch, 1);
+    ck_assert_int_eq(p->merge[0].onchip, p->group[1].slot0);
+    ck_assert_int_eq(p->merge[1].launch, 0); /* touched by the first launch only */
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(queries_that_see_nothing_get_an_output)
+{
+    struct tree *t = tree_new(1, 2);
+    t->len[0] = 4;
+    t->query[1].upto = 4; /* query 0 has upto 0 */
+    struct nform *nf = nform_new(t);
+    for (int style = 0; style < 3; style++) {
+        struct plan *p = by_node(nf, 1);
+        if (style == 0)
+            plan_merge_flat(p, "merge", true);
+        else if (style == 1)
+            plan_merge_levels(p, "merge");
+        else
+            plan_merge_fused(p);
+        ck_assert_int_eq(p->n_merges, 1);
+        ck_assert_int_eq(p->merge[0].query, 1); /* numbered last */
+        ck_assert_int_eq(p->merge[0].in0, p->merge[0].in1);
+        ck_assert_int_eq(p->n_launches, 2);
+        plan_free(p);
+    }
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(virtual_tree_moves_queries_and_tokens)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    uint8_t joined[4] = {0, 0, 1, 1};
+    struct sel s = {0};
+    vtree_select(nf, joined, 0, &s);
+    ck_assert_int_eq(s.nq, 1);
+    ck_assert_int_eq(s.qr[0].begin, 0);
+    ck_assert_int_eq(s.n_kv, 8);
+    vtree_select(nf, joined, 3, &s);
+    ck_assert_int_eq(s.n_kv, 11);
+    ck_assert_int_eq(s.run[0].node, 0);
+    ck_assert_int_eq(vtree_len(nf, joined, 3), 11);
+    ck_assert_int_eq(vtree_nq(nf, joined, 0), 1);
+    sel_free(&s);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(stored_tokens_count_replicas)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 1);
+    plan_merge_flat(p, "merge", true);
+    ck_assert_int_eq(plan_stored_tokens(p), 16);
+    p->storage = STORAGE_REPLICATED;
+    ck_assert_int_eq(plan_stored_tokens(p), 3 * 8 + 5 + 3);
+    p->storage = STORAGE_REPLICATED_SUFFIX;
+    ck_assert_int_eq(plan_stored_tokens(p), 16);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(copies_print_the_same)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 2);
+    plan_merge_levels(p, "merge");
+    plan_note(p, "by hand, %d levels", 2);
+    struct plan *c = plan_copy(p);
+    void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_dot};
+    for (int i = 0; i < 3; i++) {
+        char *a, *b;
+        size_t na, nb;
+        FILE *fa = open_memstream(&a, &na), *fb = open_memstream(&b, &nb);
+        print[i](fa, p);
+        print[i](fb, c);
+        fclose(fa);
+        fclose(fb);
+        ck_assert(na > 100);
+        ck_assert_str_eq(a, b);
+        free(a);
+        free(b);
+    }
+    plan_free(c);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(wrong_strategy_names_are_explained)
+{
+    struct strategy_use u;
+    struct err e = {0};
+    ck_assert(!strategy_parse("no-such", &u, &e));
+    ck_assert(strstr(e.msg, "no strategy 'no-such' (expected one of "));
+    for (int32_t i = 0; i < n_strategies; i++) {
+        ck_assert(strategy_parse(strategies[i]->name, &u, NULL));
+        ck_assert_ptr_eq(u.s, strategies[i]);
+        char *bad = xasprintf("%s:nonsense=1", strategies[i]->name);
+        e = (struct err){0};
+        ck_assert(!strategy_parse(bad, &u, &e));
+        ck_assert(strstr(e.msg, "has no option 'nonsense'"));
+        free(bad);
+        for (int32_t j = 0; j < i; j++)
+            ck_assert_str_ne(strategies[i]->name, strategies[j]->name);
+    }
+}
+END_TEST
+
+START_TEST(machines_are_plausible)
+{
+    ck_assert(machine_find("nothing") == NULL);
+    for (int32_t i = 0; i < n_machines; i++) {
+        ck_assert_ptr_eq(machine_find(machines[i].name), &machines[i]);
+        ck_assert(machines[i].smem_per_cta <= machines[i].smem_per_sm);
+        ck_assert(machines[i].bandwidth > 1e11 && machines[i].tensor_flops > 1e13);
+        ck_assert(machines[i].source[0]);
+    }
+}
+END_TEST
+
+Suite *suite_plan(void)
+{
+    Suite *s = suite_create("plan");
+    TCase *c = tcase_create("plan");
+    tcase_add_test(c, selections_glue_and_cut);
+    tcase_add_test(c, flat_merge_feeds_every_query);
+    tcase_add_test(c, lonely_groups_write_the_output);
+    tcase_add_test(c, level_merge_interleaves_launches);
+    tcase_add_test(c, fused_merge_keeps_the_last_partial_on_chip);
+    tcase_add_test(c, queries_that_see_nothing_get_an_output);
+    tcase_add_test(c, virtual_tree_moves_queries_and_tokens);
+    tcase_add_test(c, stored_tokens_count_replicas);
+    tcase_add_test(c, copies_print_the_same);
+    tcase_add_test(c, wrong_strategy_names_are_explained);
+    tcase_add_test(c, machines_are_plausible);
+    suite_add_tcase(s, c);
+    return s;
+}

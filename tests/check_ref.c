@@ -1,0 +1,421 @@
+/* check_ref.c - tree, normal form, dtypes, generator, problem, oracle, LSE merge. */
+#include "ref/lse.h"
+#include "ref/oracle.h"
+#include "ref/rng.h"
+
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Root of 10 tokens; two children of 4 and 0 tokens; a grandchild of 3. Queries: two on the grandchild, one
+ * inside the root, one that sees nothing, one at the end of the empty node. */
+static struct tree *sample(void)
+{
+    struct tree *t = tree_new(4, 5);
+    int32_t parent[] = {-1, 0, 0, 1};
+    int64_t len[] = {10, 4, 0, 3};
+    struct query query[] = {{3, 3}, {0, 7}, {0, 0}, {3, 3}, {2, 0}};
+    memcpy(t->parent, parent, sizeof parent);
+    memcpy(t->len, len, sizeof len);
+    memcpy(t->query, query, sizeof query);
+    return t;
+}
+
+START_TEST(tree_check_names_the_fault)
+{
+    struct tree *t = sample();
+    ck_assert(tree_check(t, NULL));
+    struct err e = {0};
+    t->parent[1] = 1;
+    ck_assert(!tree_check(t, &e));
+    ck_assert_str_eq(e.msg, "node 1 has parent 1 (expected -1 or a smaller node number)");
+    t->parent[1] = 0;
+    t->query[0].upto = 4;
+    e = (struct err){0};
+    ck_assert(!tree_check(t, &e));
+    ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+    t->query[0].upto = 3;
+    t->len[2] = INT64_MAX;
+    e = (struct err){0};
+    ck_assert(!tree_check(t, &e));
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(contexts_follow_the_path)
+{
+    struct tree *t = sample();
+    int64_t ctx[5];
+    tree_contexts(t, ctx);
+    int64_t want[] = {17, 7, 0, 17, 10};
+    ck_assert_mem_eq(ctx, want, sizeof want);
+    ck_assert_int_eq(tree_tokens(t), 17);
+    ck_assert_int_eq(tree_depth(t), 3);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(normal_form_cuts_and_numbers)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    ck_assert_int_eq(nf->n_nodes, 5); /* the root is cut at 7 */
+    int32_t parent[] = {-1, 0, 1, 1, 2}, src[] = {0, 0, 1, 2, 3};
+    int64_t len[] = {7, 3, 4, 0, 3}, off[] = {0, 7, 0, 0, 0};
+    ck_assert_mem_eq(nf->parent, parent, sizeof parent);
+    ck_assert_mem_eq(nf->src, src, sizeof src);
+    ck_assert_mem_eq(nf->len, len, sizeof len);
+    ck_assert_mem_eq(nf->off, off, sizeof off);
+    /* depth first: the root's own query, the grandchild's two, the empty node's, then the one that sees
+     * nothing */
+    int32_t orig[] = {1, 0, 3, 4, 2}, at[] = {0, 4, 4, 3, -1};
+    ck_assert_mem_eq(nf->orig, orig, sizeof orig);
+    ck_assert_mem_eq(nf->at, at, sizeof at);
+    ck_assert_int_eq(nf->q0[0], 0);
+    ck_assert_int_eq(nf->q1[0], 4);
+    ck_assert_int_eq(nf->q0[1], 1);
+    ck_assert_int_eq(nf->q1[1], 4);
+    ck_assert_int_eq(nform_own(nf, 0), 1);
+    ck_assert_int_eq(nform_own(nf, 4), 2);
+    for (int32_t q = 0; q < nf->n_queries; q++) {
+        int64_t ctx[5];
+        tree_contexts(t, ctx);
+        ck_assert_int_eq(nform_context(nf, q), ctx[nf->orig[q]]);
+    }
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(normal_form_keeps_uncut_trees)
+{
+    struct tree *t = tree_new(4, 0);
+    int32_t parent[] = {-1, 0, 0, -1};
+    memcpy(t->parent, parent, sizeof parent);
+    for (int32_t i = 0; i < 4; i++)
+        t->len[i] = i + 1;
+    tree_query_leaves(t);
+    ck_assert_int_eq(t->n_queries, 3);
+    struct nform *nf = nform_new(t);
+    ck_assert_int_eq(nf->n_nodes, 4);
+    ck_assert_mem_eq(nf->parent, parent, sizeof parent);
+    ck_assert_int_eq(nf->n_roots, 2);
+    ck_assert_int_eq(nform_live_roots(nf), 2);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(normal_form_of_nothing)
+{
+    struct tree *t = tree_new(0, 0);
+    ck_assert(tree_check(t, NULL));
+    struct nform *nf = nform_new(t);
+    ck_assert_int_eq(nf->n_nodes, 0);
+    ck_assert_int_eq(nform_live_roots(nf), 0);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(narrow_floats_round_to_nearest_even)
+{
+    for (uint32_t i = 0; i < 65536; i++) { /* every value survives the round trip */
+        uint16_t h = (uint16_t)i;
+        double f = f16_to_double(h), b = bf16_to_double(h);
+        if (isnan(f))
+            ck_assert(isnan(f16_to_double(f16_from_double(f))));
+        else
+            ck_assert_uint_eq(f16_from_double(f), h);
+        if (isnan(b))
+            ck_assert(isnan(bf16_to_double(bf16_from_double(b))));
+        else
+            ck_assert_uint_eq(bf16_from_double(b), h);
+    }
+    for (uint32_t i = 0; i < 0x7BFF; i++) { /* halfway goes to the even neighbour, a hair above goes up */
+        double lo = f16_to_double((uint16_t)i), hi = f16_to_double((uint16_t)(i + 1)),
+               mid = lo + (hi - lo) / 2;
+        ck_assert_uint_eq(f16_from_double(mid), i & 1 ? i + 1 : i);
+        ck_assert_uint_eq(f16_from_double(nextafter(mid, INFINITY)), i + 1);
+        ck_assert_uint_eq(f16_from_double(nextafter(mid, 0)), i);
+    }
+    ck_assert_uint_eq(f16_from_double(65520), 0x7C00);
+    ck_assert_uint_eq(f16_from_double(-65519), 0xFBFF);
+    ck_assert_uint_eq(f16_from_double(0x1p-25), 0);
+    ck_assert_uint_eq(f16_from_double(0x1.8p-25), 1);
+    ck_assert_uint_eq(f16_from_double(-INFINITY), 0xFC00);
+    ck_assert_uint_eq(bf16_from_double(1e39), 0x7F80);
+}
+END_TEST
+
+START_TEST(generator_is_a_function_of_its_arguments)
+{
+    /* Fixed values: the same bits on every machine, now and later. */
+    ck_assert_uint_eq(rng_mix(0), 0);
+    ck_assert_uint_eq(rng_u64(1, 2, 3), rng_u64(1, 2, 3));
+    ck_assert(rng_u64(1, 2, 3) != rng_u64(1, 2, 4));
+    ck_assert(rng_u64(1, 2, 3) != rng_u64(1, 3, 3));
+    ck_assert(rng_u64(1, 2, 3) != rng_u64(2, 2, 3));
+    double sum = 0, sq = 0, n = 200000;
+    for (uint64_t i = 0; i < 200000; i++) {
+        double x = rng_bell(9, 1, i);
+        sum += x;
+        sq += x * x;
+        ck_assert(fabs(x) < 3.5);
+    }
+    ck_assert(fabs(sum / n) < 0.01);
+    ck_assert(fabs(sq / n - 1) < 0.01);
+}
+END_TEST
+
+START_TEST(merge_has_an_identity)
+{
+    double a[2] = {0, 0}, la = -INFINITY, b[2] = {0, 0};
+    lse_merge(a, &la, b, -INFINITY, 2);
+    ck_assert(a[0] == 0 && a[1] == 0 && la == -INFINITY);
+    double x[2] = {0.1, -3e-310}; /* bit for bit, subnormals too */
+    lse_merge(a, &la, x, 0.7, 2);
+    ck_assert_mem_eq(a, x, sizeof x);
+    ck_assert(la == 0.7);
+    lse_merge(a, &la, b, -INFINITY, 2);
+    ck_assert_mem_eq(a, x, sizeof x);
+    float fa[2] = {0, 0}, fla = -INFINITY, fx[2] = {0.1f, -2.5f};
+    lse_merge_f(fa, &fla, fa, -INFINITY, 2);
+    ck_assert(fla == -INFINITY);
+    lse_merge_f(fa, &fla, fx, 3.f, 2);
+    ck_assert_mem_eq(fa, fx, sizeof fx);
+    ck_assert(fla == 3.f);
+    float out[2], lse, many[6] = {9, 9, 0.1f, -2.5f, 9, 9}, lses[3] = {-INFINITY, 3.f, -INFINITY};
+    lse_merge_many_f(out, &lse, many, lses, 3, 2);
+    ck_assert_mem_eq(out, fx, sizeof fx);
+    ck_assert(lse == 3.f);
+    lse_merge_many_f(out, &lse, many, lses, 1, 2);
+    ck_assert(out[0] == 0 && lse == -INFINITY);
+    lse_merge_many_f(out, &lse, NULL, NULL, 0, 2);
+    ck_assert(out[1] == 0 && lse == -INFINITY);
+}
+END_TEST
+
+START_TEST(merge_keeps_nan_and_weighs)
+{
+    double a[1] = {1}, la = 0, b[1] = {NAN};
+    lse_merge(a, &la, b, 0, 1);
+    ck_assert(isnan(a[0]));
+    a[0] = 1;
+    la = 0;
+    b[0] = 2;
+    lse_merge(a, &la, b, NAN, 1);
+    ck_assert(isnan(la));
+    a[0] = 1;
+    la = log(3);
+    b[0] = 5;
+    lse_merge(a, &la, b, 0, 1); /* weights 3 : 1 */
+    ck_assert(fabs(a[0] - 2) < 1e-15);
+    ck_assert(fabs(la - log(4)) < 1e-15);
+    float o[2] = {1, NAN}, l[2] = {0, 0}, out, lse;
+    lse_merge_many_f(&out, &lse, o, l, 2, 1);
+    ck_assert(isnan(out));
+    l[1] = NAN;
+    o[1] = 1;
+    lse_merge_many_f(&out, &lse, o, l, 2, 1);
+    ck_assert(isnan(lse));
+}
+END_TEST
+
+static struct problem_spec spec(enum dtype dtype, enum fill fill)
+{
+    return (struct problem_spec){.h_q = 4,
+                                 .h_kv = 2,
+                                 .d = 16,
+                                 .dtype = dtype,
+                                 .page_size = 4,
+                                 .scattered = true,
+                                 .poison = true,
+                                 .fill = fill,
+                                 .seed = 5};
+}
+
+/* Attention of one row by the definition, in long double, without any shared code. */
+static void by_definition(const struct problem *p, int32_t q, int32_t h, long double *o, long double *lse)
+{
+    const struct tree *t = p->tree;
+    long double top = -INFINITY, sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1)
+            memset(o, 0, (size_t)p->d * sizeof *o);
+        for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
+            int64_t end = node == t->query[q].node ? t->query[q].upto : t->len[node];
+            for (int64_t j = 0; j < end; j++) {
+                int64_t at = (problem_slot(p, node, j) * p->h_kv + h / (p->h_q / p->h_kv)) * p->d;
+                long double s = 0;
+                for (int32_t c = 0; c < p->d; c++)
+                    s += (long double)dtype_load(p->dtype, p->q, ((int64_t)q * p->h_q + h) * p->d + c) *
+                         dtype_load(p->dtype, p->k, at + c);
+                s *= p->scale;
+                if (pass == 0) {
+                    top = s > top ? s : top;
+                    continue;
+                }
+                long double w = expl(s - top);
+                sum += w;
+                for (int32_t c = 0; c < p->d; c++)
+                    o[c] += w * dtype_load(p->dtype, p->v, at + c);
+            }
+        }
+    }
+    for (int32_t c = 0; c < p->d; c++)
+        o[c] = sum > 0 ? o[c] / sum : 0;
+    *lse = sum > 0 ? top + logl(sum) : -INFINITY;
+}
+
+START_TEST(oracle_is_the_definition)
+{
+    struct tree *t = sample();
+    for (int dt = 0; dt < N_DTYPES; dt++)
+        for (int fill = 0; fill < N_FILLS; fill++) {
+            struct problem_spec s = spec((enum dtype)dt, (enum fill)fill);
+            struct problem *p = problem_new(t, &s, NULL);
+            struct oracle *orc = oracle_new(p);
+            for (int32_t q = 0; q < t->n_queries; q++)
+                for (int32_t h = 0; h < p->h_q; h++) {
+                    long double o[16], lse;
+                    by_definition(p, q, h, o, &lse);
+                    int64_t row = (int64_t)q * p->h_q + h;
+                    if (isinf(lse))
+                        ck_assert(orc->lse[row] == -INFINITY);
+                    else
+                        ck_assert(fabsl(orc->lse[row] - lse) <= 1e-12L * (1 + fabsl(lse)));
+                    for (int32_t c = 0; c < p->d; c++)
+                        ck_assert(fabsl(orc->o[row * p->d + c] - o[c]) <= 1e-11L * (1 + orc->logit[row]));
+                }
+            oracle_free(orc);
+            problem_free(p);
+        }
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(counting_data_counts)
+{
+    struct tree *t = sample();
+    struct problem_spec s = spec(DT_F16, FILL_COUNT);
+    struct problem *p = problem_new(t, &s, NULL);
+    struct oracle *orc = oracle_new(p);
+    for (int64_t row = 0; row < orc->n_rows; row++) {
+        int64_t n = orc->ctx[row / p->h_q];
+        if (n > 0)
+            ck_assert(fabs(orc->lse[row] - log((double)n)) < 1e-14);
+        for (int32_t c = 0; c < p->d && n > 0; c++) {
+            double codes = orc->o[row * p->d + c] * (double)n;
+            ck_assert(fabs(codes - nearbyint(codes)) < 1e-9);
+        }
+    }
+    oracle_free(orc);
+    problem_free(p);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(data_does_not_depend_on_paging)
+{
+    struct tree *t = sample();
+    struct problem_spec a = spec(DT_BF16, FILL_RANDOM), b = a;
+    b.page_size = 1;
+    b.scattered = false;
+    b.poison = false;
+    struct problem *p = problem_new(t, &a, NULL), *r = problem_new(t, &b, NULL);
+    int64_t row = (int64_t)p->h_kv * p->d;
+    for (int32_t node = 0; node < t->n_nodes; node++)
+        for (int64_t j = 0; j < t->len[node]; j++) {
+            ck_assert_mem_eq((uint16_t *)p->k + problem_slot(p, node, j) * row,
+                             (uint16_t *)r->k + problem_slot(r, node, j) * row, (size_t)row * 2);
+            ck_assert_mem_eq((uint16_t *)p->v + problem_slot(p, node, j) * row,
+                             (uint16_t *)r->v + problem_slot(r, node, j) * row, (size_t)row * 2);
+        }
+    ck_assert_mem_eq(p->q, r->q, (size_t)t->n_queries * 4 * 16 * 2);
+    problem_free(p);
+    problem_free(r);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(what_nobody_reads_is_poisoned)
+{
+    struct tree *t = sample();
+    t->n_queries = 2; /* both see at most 7 tokens of the root ... */
+    t->query[0] = (struct query){0, 7};
+    t->query[1] = (struct query){0, 3};
+    struct problem_spec s = spec(DT_F32, FILL_RANDOM);
+    struct problem *p = problem_new(t, &s, NULL);
+    ck_assert_int_ne(p->page_table[1], PAGE_POISON); /* tokens 4-7: 7 is poison, its page is not */
+    ck_assert_int_eq(p->page_table[2], PAGE_POISON);
+    for (int64_t i = p->page_off[1]; i < p->page_off[4]; i++)
+        ck_assert_int_eq(p->page_table[i], PAGE_POISON);
+    ck_assert(isnan(dtype_load(DT_F32, p->k, problem_slot(p, 0, 7) * 32)));
+    ck_assert(!isnan(dtype_load(DT_F32, p->v, problem_slot(p, 0, 6) * 32)));
+    struct oracle *orc = oracle_new(p);
+    for (int64_t i = 0; i < orc->n_rows * p->d; i++)
+        ck_assert(!isnan(orc->o[i]));
+    oracle_free(orc);
+    problem_free(p);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(oracle_does_not_hide_nan)
+{
+    struct tree *t = sample();
+    struct problem_spec s = spec(DT_F32, FILL_RANDOM);
+    struct problem *p = problem_new(t, &s, NULL);
+    dtype_store(DT_F32, p->k, problem_slot(p, 0, 2) * 32, NAN);
+    struct oracle *orc = oracle_new(p);
+    ck_assert(isnan(orc->o[0]) && isnan(orc->lse[0]));
+    oracle_free(orc);
+    problem_free(p);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(bad_specs_are_refused)
+{
+    struct tree *t = sample();
+    struct problem_spec good = spec(DT_F32, FILL_RANDOM), s;
+    int32_t *field[] = {&s.h_q, &s.h_kv, &s.d, &s.d, &s.page_size};
+    int32_t value[] = {3, 0, 0, PROBLEM_MAX_D + 1, 0};
+    for (int i = 0; i < 5; i++) {
+        s = good;
+        *field[i] = value[i];
+        struct err e = {0};
+        ck_assert(problem_new(t, &s, &e) == NULL);
+        ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+        ck_assert(strstr(e.msg, "expected"));
+    }
+    tree_free(t);
+}
+END_TEST
+
+Suite *suite_ref(void)
+{
+    Suite *s = suite_create("ref");
+    TCase *c = tcase_create("ref");
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, tree_check_names_the_fault);
+    tcase_add_test(c, contexts_follow_the_path);
+    tcase_add_test(c, normal_form_cuts_and_numbers);
+    tcase_add_test(c, normal_form_keeps_uncut_trees);
+    tcase_add_test(c, normal_form_of_nothing);
+    tcase_add_test(c, narrow_floats_round_to_nearest_even);
+    tcase_add_test(c, generator_is_a_function_of_its_arguments);
+    tcase_add_test(c, merge_has_an_identity);
+    tcase_add_test(c, merge_keeps_nan_and_weighs);
+    tcase_add_test(c, oracle_is_the_definition);
+    tcase_add_test(c, counting_data_counts);
+    tcase_add_test(c, data_does_not_depend_on_paging);
+    tcase_add_test(c, what_nobody_reads_is_poisoned);
+    tcase_add_test(c, oracle_does_not_hide_nan);
+    tcase_add_test(c, bad_specs_are_refused);
+    suite_add_tcase(s, c);
+    return s;
+}
