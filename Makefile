@@ -59,6 +59,55 @@ $(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
+# ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
+PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev check
+.PHONY: deps
+deps: ## install the Debian packages that are missing (needs root or sudo)
+	$(Q)tools=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || tools="$$tools $$p"; done; \
+	if [ -n "$$tools" ]; then echo "installing:$$tools"; \
+	  sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
+	  $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$tools >/dev/null; fi
+
+# ---- what a newcomer runs ------------------------------------------------------------------------------
+.PHONY: demo
+demo: deps ## install what is missing, build, run the main job on embedded data, show the result
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) all
+	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
+
+# ---- checks ----------------------------------------------------------------------------------------------
+.PHONY: check
+check: deps ## build and run every test; ends with the test runner's totals
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
+
+.PHONY: check-built
+check-built: $(PROGRAM) $(RUNNER) check-layers check-verify
+	$(Q)TREEATTN_BIN=$(PROGRAM) $(RUNNER)
+
+.PHONY: check-layers
+check-layers: ## no include may point against the data flow
+	$(Q)tests/layers.sh
+
+.PHONY: check-verify
+check-verify: $(PROGRAM) ## random trees and a trace, every strategy, against the oracle; planted faults
+	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN),12,60) --seed 1
+	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN),1,4)
+	$(Q)$(PROGRAM) selftest
+
+.PHONY: coverage
+coverage: ## line and branch coverage of the C code, by gcov and lcov
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) COV=1 build-cov/treeattn build-cov/tests/run
+	$(Q)find build-cov -name '*.gcda' -delete
+	$(Q)$(MAKE) --no-print-directory -s COV=1 check-built
+	$(Q)lcov --quiet --capture --directory build-cov --output-file build-cov/all.info --rc lcov_branch_coverage=1
+	$(Q)lcov --quiet --extract build-cov/all.info "$$PWD/ref/*" "$$PWD/traces/*" "$$PWD/sim/*" "$$PWD/kernels/*" \
+	  "$$PWD/verify/*" --output-file build-cov/coverage.info --rc lcov_branch_coverage=1
+	$(Q)genhtml --quiet build-cov/coverage.info --output-directory build-cov/html --branch-coverage
+	$(Q)lcov --summary build-cov/coverage.info --rc lcov_branch_coverage=1 2>&1 | grep -E 'lines|functions|branches'
+
+.PHONY: format
+format: ## clang-format over all C files
+	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/cpu/*.h sim/strategies/*.h)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf build build-san build-cov
