@@ -1,0 +1,22 @@
+/*
+ * price.h - the ledger of a plan, from the plan alone.
+ *
+ * What a kernel must move to carry the plan out, by the conventions of sim/ledger.h, group by group and merge
+ * by merge. The CPU kernel counts the same at its own load and store sites, with code of its own; the tests
+ * demand that both agree to the byte.
+ */
+#ifndef TREEATTN_SIM_PRICE_H
+#define TREEATTN_SIM_PRICE_H
+
+#include "sim/ledger.h"
+#include "sim/plan.h"
+
+struct price_env {
+    int32_t h_q, h_kv, d;
+    int32_t elt_bytes;   /* Q, K, V, O and materialised scores in storage: 8, 4 or 2 */
+    int32_t float_bytes; /* LSE, maximum, sum, and partial O in "fp32" slots: 8 for f64 problems, else 4 */
+};
+
+struct ledger price_plan(const struct plan *p, const struct price_env *env);
+
+#endif
