@@ -1,0 +1,87 @@
+/*
+ * hydragen.c - Hydragen: one attention over what all queries share, batched over the queries, one per query
+ * over the rest, and a merge by LSE (Hydragen 3.1, 3.2, appendix B).
+ *
+ *   hydragen       the longest prefix that all queries share, then a suffix per query
+ *   hydragen-tree  every node batched over the queries below it, level by level (Hydragen 3.3)
+ *
+ * The suffix cache is per sequence (appendix B: [batch, suffix_len, ...]), so below the prefix storage is
+ * replicated; the hierarchical form stores each node once. DEVIATION: the inner kernels are libraries' (3.5:
+ * flash-attn 2.3.6 for the prefix, a Triton kernel of xformers for suffixes) and have tiles and splits that
+ * the paper does not give; here 64x128, whole. DEVIATION: which level merges when is not said for the tree;
+ * all partials are merged once, at the end. DEVIATION: partial results of those libraries are in the model's
+ * 16-bit type; here fp32, so that one error bound holds for all strategies. DEVIATION: a query that ends with
+ * the prefix has no suffix; it takes no part in the second launch.
+ */
+#include "sim/strategies/parts.h"
+
+#include <stdlib.h>
+
+enum { HYDRAGEN_TILE_M = 64, HYDRAGEN_TILE_N = 128 };
+
+static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env *env,
+                                  const struct strategy *s, const double *opt)
+{
+    (void)env;
+    (void)opt;
+    struct plan *p = plan_new(nf, s->name);
+    p->storage = STORAGE_REPLICATED_SUFFIX;
+    struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
+    struct sel prefix = {0}, suffix = {0};
+    int32_t last = sel_common_prefix(&prefix, nf);
+    CK(last >= 0);
+    g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
+    plan_group(p, &prefix, &g);
+    for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
+        sel_clear(&suffix);
+        sel_queries(&suffix, q, q + 1);
+        sel_path(&suffix, nf, q, last);
+        if (suffix.n_kv == 0)
+            continue;
+        if (g.launch == 0)
+            g.launch = plan_launch(p, "suffix", LAUNCH_SERIAL);
+        plan_group(p, &suffix, &g);
+    }
+    plan_merge_flat(p, "merge", true);
+    sel_free(&prefix);
+    sel_free(&suffix);
+    return p;
+}
+
+static struct plan *plan_hydragen_tree(const struct nform *nf, const struct plan_env *env,
+                                       const struct strategy *s, const double *opt)
+{
+    (void)env;
+    (void)opt;
+    struct plan *p = plan_new(nf, s->name);
+    struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
+    int32_t n;
+    int32_t *node = live_by_level(nf, &n);
+    struct sel sel = {0};
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0 || nf->depth[node[i]] != nf->depth[node[i - 1]])
+            g.launch = plan_launch(p, "level", LAUNCH_SERIAL);
+        sel_clear(&sel);
+        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
+        sel_run(&sel, node[i], 0, nf->len[node[i]]);
+        plan_group(p, &sel, &g);
+    }
+    plan_merge_flat(p, "merge", true);
+    sel_free(&sel);
+    free(node);
+    return p;
+}
+
+const struct strategy strategy_hydragen = {
+    .name = "hydragen",
+    .source = "Hydragen 3.1-3.2",
+    .about = "The shared prefix batched over all queries, a suffix per query, and a merge.",
+    .applicable = has_common_prefix,
+    .plan = plan_hydragen,
+};
+const struct strategy strategy_hydragen_tree = {
+    .name = "hydragen-tree",
+    .source = "Hydragen 3.3",
+    .about = "Every node batched over the queries below it, a launch per level, and a merge.",
+    .plan = plan_hydragen_tree,
+};

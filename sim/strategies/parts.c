@@ -1,0 +1,186 @@
+#include "sim/strategies/parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+int32_t *live_depth_first(const struct nform *nf, int32_t *n)
+{
+    int32_t *out = xcalloc((size_t)nf->n_nodes, sizeof *out);
+    int32_t *stack = xcalloc((size_t)nf->n_nodes, sizeof *stack); /* each node is pushed once */
+    int32_t top = 0, m = 0;
+    for (int32_t r = nf->n_roots - 1; r >= 0; r--)
+        stack[top++] = nf->root[r];
+    while (top > 0) {
+        int32_t v = stack[--top];
+        if (node_live(nf, v))
+            out[m++] = v;
+        for (int32_t c = nf->child_ptr[v + 1] - 1; c >= nf->child_ptr[v]; c--)
+            stack[top++] = nf->child[c];
+    }
+    free(stack);
+    *n = m;
+    return out;
+}
+
+int32_t *live_by_level(const struct nform *nf, int32_t *n)
+{
+    int32_t deepest = -1;
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        if (node_live(nf, v) && nf->depth[v] > deepest)
+            deepest = nf->depth[v];
+    /* counting sort: next[k] is where the next node of depth k goes */
+    int32_t *next = xcalloc((size_t)deepest + 2, sizeof *next);
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        if (node_live(nf, v))
+            next[nf->depth[v] + 1]++;
+    for (int32_t k = 0; k <= deepest; k++)
+        next[k + 1] += next[k];
+    *n = next[deepest + 1];
+    int32_t *out = xcalloc((size_t)*n, sizeof *out);
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        if (node_live(nf, v))
+            out[next[nf->depth[v]]++] = v;
+    free(next);
+    return out;
+}
+
+int64_t *query_contexts(const struct nform *nf)
+{
+    int64_t *path = xcalloc((size_t)nf->n_nodes, sizeof *path); /* tokens from the root to the node's end */
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        path[v] = nf->len[v] + (nf->parent[v] < 0 ? 0 : path[nf->parent[v]]);
+    int64_t *out = xcalloc((size_t)nf->n_queries, sizeof *out);
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        out[q] = nf->at[q] < 0 ? 0 : path[nf->at[q]];
+    free(path);
+    return out;
+}
+
+void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v)
+{
+    int32_t done = s->n_qr > 0 ? s->qr[s->n_qr - 1].end : 0;
+    int32_t begin = nf->q0[v] > done ? nf->q0[v] : done;
+    if (begin < nf->q1[v])
+        sel_queries(s, begin, nf->q1[v]);
+}
+
+void sel_live_tree(struct sel *s, const struct nform *nf)
+{
+    sel_clear(s);
+    int32_t n;
+    int32_t *node = live_depth_first(nf, &n);
+    for (int32_t i = 0; i < n; i++) {
+        sel_queries_below(s, nf, node[i]);
+        sel_run(s, node[i], 0, nf->len[node[i]]);
+    }
+    free(node);
+}
+
+/* The child of v that holds all of v's queries, or -1. */
+static int32_t only_child(const struct nform *nf, int32_t v)
+{
+    for (int32_t c = nf->child_ptr[v]; c < nf->child_ptr[v + 1]; c++) {
+        int32_t u = nf->child[c];
+        if (nf->q0[u] == nf->q0[v] && nf->q1[u] == nf->q1[v])
+            return u;
+    }
+    return -1;
+}
+
+int32_t sel_common_prefix(struct sel *s, const struct nform *nf)
+{
+    sel_clear(s);
+    if (nform_live_roots(nf) != 1)
+        return -1;
+    int32_t v = 0; /* the one first-level prefix precedes all other live nodes in topological order */
+    while (!node_live(nf, v))
+        v++;
+    sel_queries(s, nf->q0[v], nf->q1[v]);
+    int32_t last = v;
+    for (; v >= 0; v = only_child(nf, v)) {
+        sel_run(s, v, 0, nf->len[v]);
+        last = v;
+    }
+    return last;
+}
+
+bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                       const double *opt, char *why)
+{
+    (void)env;
+    (void)s;
+    (void)opt;
+    int32_t n = nform_live_roots(nf);
+    if (n == 0)
+        return why_not(why, "no query sees a token, so there is no prefix to share");
+    if (n > 1)
+        return why_not(
+            why, "the queries start with %d different prefixes (one prefix that all share is needed)", n);
+    return true;
+}
+
+int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk)
+{
+    CK(chunk > 0);
+    struct group_spec whole = *g;
+    whole.kv_begin = whole.kv_end = 0;
+    if (s->n_kv <= chunk)
+        return plan_group(p, s, &whole);
+    struct sel piece = {0};
+    int64_t added = 0;
+    for (int64_t r = 0; r < s->n_runs; r++) {
+        const struct run *run = &s->run[r];
+        for (int64_t begin = run->begin; begin < run->end;) {
+            if (piece.n_qr == 0)
+                for (int64_t i = 0; i < s->n_qr; i++)
+                    sel_queries(&piece, s->qr[i].begin, s->qr[i].end);
+            int64_t end = min_i64(run->end, begin + chunk - piece.n_kv);
+            sel_run(&piece, run->node, begin, end);
+            begin = end;
+            if (piece.n_kv == chunk) {
+                added += plan_group(p, &piece, &whole);
+                sel_clear(&piece);
+            }
+        }
+    }
+    added += plan_group(p, &piece, &whole);
+    sel_free(&piece);
+    return added;
+}
+
+/* How full the machine is, averaged over the waves that n CTAs need. */
+static double wave_efficiency(int64_t n, int64_t slots)
+{
+    double waves = (double)n / (double)slots;
+    return waves / ceil(waves);
+}
+
+/* Whether one part more than parts - 1 makes the parts any shorter. */
+static bool shortens(int64_t blocks, int64_t parts)
+{
+    return parts == 1 || ceil_div(blocks, parts) < ceil_div(blocks, parts - 1);
+}
+
+int64_t split_parts(const struct plan_env *env, int64_t ctas, int64_t blocks, int64_t resident)
+{
+    const int64_t most = 128;        /* beyond it the merge costs more than the parts save */
+    const double nearly_full = 0.8;  /* of the slots: splitting could only add a merge */
+    const double good_enough = 0.85; /* of the best efficiency: fewer parts are preferred */
+    int64_t slots = env->machine->sms * resident;
+    if (ctas == 0 || (double)ctas >= nearly_full * (double)slots)
+        return 1;
+    int64_t limit = min_i64(min_i64(most, slots), blocks);
+    double best = 0;
+    for (int64_t parts = 1; parts <= limit; parts++)
+        if (shortens(blocks, parts))
+            best = fmax(best, wave_efficiency(ctas * parts, slots));
+    for (int64_t parts = 1; parts <= limit; parts++)
+        if (shortens(blocks, parts) && wave_efficiency(ctas * parts, slots) >= good_enough * best)
+            return parts;
+    return 1;
+}
+
+int64_t split_chunk(int64_t tokens, int64_t parts, int32_t tile_n)
+{
+    return ceil_div(ceil_div(tokens, tile_n), parts) * tile_n;
+}

@@ -1,0 +1,55 @@
+/*
+ * parts.h - what several strategies need of a tree: orders of its live nodes, contexts, the prefix that all
+ * queries share, and cutting long selections into pieces.
+ *
+ * A node is live when it has tokens and a query below it. Nothing else is ever read.
+ */
+#ifndef TREEATTN_SIM_STRATEGIES_PARTS_H
+#define TREEATTN_SIM_STRATEGIES_PARTS_H
+
+#include "sim/strategy.h"
+
+static inline bool node_live(const struct nform *nf, int32_t v)
+{
+    return nf->len[v] > 0 && nf->q1[v] > nf->q0[v];
+}
+
+/* The live nodes, *n of them, depth first with children by id; the caller frees. */
+int32_t *live_depth_first(const struct nform *nf, int32_t *n);
+/* The same, by depth and within a depth by id. */
+int32_t *live_by_level(const struct nform *nf, int32_t *n);
+
+/* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
+int64_t *query_contexts(const struct nform *nf);
+
+/* Select the queries below v besides those selected before. Nodes must come depth first: their ranges then
+ * start in ascending order, and the union is had by remembering where the last range ends. */
+void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v);
+
+/* Every live node, depth first, with every query that sees a token; clears s first. */
+void sel_live_tree(struct sel *s, const struct nform *nf);
+
+/*
+ * The longest token sequence that every query starts with (queries that see nothing aside), and these
+ * queries; clears s first. Returns the last node of that sequence, or -1 with an empty selection when the
+ * queries start with different nodes or none sees anything.
+ */
+int32_t sel_common_prefix(struct sel *s, const struct nform *nf);
+/* applicable() of the single-prefix methods: is there such a prefix? */
+bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                       const double *opt, char *why);
+
+/* The selection as groups of `chunk` tokens each, the last one shorter; *g says the rest (its kv_begin and
+ * kv_end are not read). Linear in runs + pieces x query ranges. Returns the number of groups. */
+int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk);
+
+/*
+ * Into how many parts to cut contexts of at most `blocks` KV tiles when `ctas` CTAs would run uncut and the
+ * machine holds sms * resident at a time: one part if the CTAs alone nearly fill it; else the fewest parts
+ * whose last wave is about as full as the fullest possible. FlashAttention's split heuristic (version 2.6).
+ */
+int64_t split_parts(const struct plan_env *env, int64_t ctas, int64_t blocks, int64_t resident);
+/* Tokens per part when `tokens` are cut into at most `parts` of whole tiles. */
+int64_t split_chunk(int64_t tokens, int64_t parts, int32_t tile_n);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * relay.c - RelayAttention: the single system prefix once for all queries, everything after it per query,
+ * both by FlashAttention's kernel; the second launch merges as it writes (PAT 8.2, 9).
+ *
+ *   relay    below the prefix every query has a copy of its tokens
+ *   relay++  PAT's extension: blocks that queries share below the prefix are stored once, so that reading
+ * them again may hit the L2 cache; the reads are the same
+ *
+ * DEVIATION: the system prefix is the longest token sequence that all queries start with, whatever nodes it
+ * is made of. DEVIATION: a query that ends with the prefix has nothing for the second launch; the first one
+ * writes its output.
+ */
+#include "sim/strategies/parts.h"
+
+struct relay {
+    enum storage storage;
+};
+
+static struct plan *plan_relay(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                               const double *opt)
+{
+    (void)env;
+    (void)opt;
+    const struct relay *c = s->config;
+    struct plan *p = plan_new(nf, s->name);
+    p->storage = c->storage;
+    struct group_spec g = {.tile_m = 64, .tile_n = 128};
+    struct sel prefix = {0}, rest = {0};
+    int32_t last = sel_common_prefix(&prefix, nf);
+    CK(last >= 0);
+    g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
+    plan_group(p, &prefix, &g);
+    for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
+        sel_clear(&rest);
+        sel_queries(&rest, q, q + 1);
+        sel_path(&rest, nf, q, last);
+        if (rest.n_kv == 0)
+            continue;
+        if (g.launch == 0)
+            g.launch = plan_launch(p, "rest", LAUNCH_SERIAL);
+        plan_group(p, &rest, &g);
+    }
+    plan_merge_fused(p);
+    sel_free(&prefix);
+    sel_free(&rest);
+    return p;
+}
+
+const struct strategy strategy_relay = {
+    .name = "relay",
+    .source = "PAT 8.2",
+    .about = "The system prefix batched over all queries, the rest per query with a fused merge.",
+    .config = &(const struct relay){.storage = STORAGE_REPLICATED_SUFFIX},
+    .applicable = has_common_prefix,
+    .plan = plan_relay,
+};
+const struct strategy strategy_relay_pp = {
+    .name = "relay++",
+    .source = "PAT 8.2",
+    .about = "relay with everything below the prefix stored once.",
+    .config = &(const struct relay){.storage = STORAGE_SHARED},
+    .applicable = has_common_prefix,
+    .plan = plan_relay,
+};
