@@ -1,0 +1,120 @@
+/*
+ * tiles.c - tile constraints and tile selector of PAT section 5.2.
+ *
+ * DEVIATION: the paper reads registers off a compiler's report. Without one, a thread's registers are
+ * estimated as its share of the fp32 accumulators of O (m x d) and S (m x n) over TILE_THREADS threads, and
+ * OTHER_REGISTERS for addresses, fragments, maxima and sums. DEVIATION: the paper compares shared memory with
+ * that of an SM; a CTA can address a little less (table 1 of the paper says 163 KB for A100), and that is
+ * what is compared. DEVIATION: the paper profiles each n over KV lengths and encodes the outcome as a
+ * decision tree that it does not print. Here a larger n is taken as long as the last tile's bubble costs at
+ * most an eighth of the tokens that the smallest n would run: 192 tokens get n = 64 (the paper's example),
+ * and from 1024 on it is 128.
+ */
+#include "sim/tiles.h"
+
+enum {
+    MAX_THREAD_REGISTERS = 255, /* PAT section 5.2, table 1 */
+    MAX_THREADS_PER_SM = 1536,  /* CUDA C++ Programming Guide: 2048 for 8.0 and 9.0, 1536 for 8.9 */
+    SMEM_RESERVED = 1024,       /* per resident CTA, same source */
+    OTHER_REGISTERS = 40,       /* ours */
+    BUBBLE_SHARE = 8            /* ours: one eighth */
+};
+
+int64_t tile_smem(struct tile t, int32_t d, int32_t elt_bytes)
+{
+    return (int64_t)d * ((int64_t)t.m * elt_bytes + (int64_t)t.n * elt_bytes + (int64_t)t.m * 4);
+}
+
+int64_t tile_registers(struct tile t, int32_t d)
+{
+    return ceil_div((int64_t)t.m * (d + t.n), TILE_THREADS) + OTHER_REGISTERS;
+}
+
+int64_t tile_resident(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes)
+{
+    int64_t smem = tile_smem(t, d, elt_bytes);
+    if (smem > mc->smem_per_cta)
+        return 0;
+    int64_t by_smem = mc->smem_per_sm / (smem + SMEM_RESERVED);
+    int64_t by_registers = mc->regs_per_sm / (tile_registers(t, d) * TILE_THREADS);
+    return min_i64(MAX_THREADS_PER_SM / TILE_THREADS, min_i64(by_smem, by_registers));
+}
+
+static bool tile_side(int32_t x)
+{
+    return x >= TILE_MIN && (x & (x - 1)) == 0;
+}
+
+enum tile_fault tile_check(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes)
+{
+    if (!tile_side(t.m) || !tile_side(t.n))
+        return TILE_SHAPE;
+    if (tile_smem(t, d, elt_bytes) > mc->smem_per_cta)
+        return TILE_SMEM;
+    int64_t resident = tile_resident(mc, t, d, elt_bytes);
+    if (tile_registers(t, d) > MAX_THREAD_REGISTERS || resident == 0)
+        return TILE_REGISTERS;
+    /* n >= ceil(L B / (S C h b)) says the same of whole tokens */
+    double in_flight = (double)mc->sms * (double)resident * t.n * d * elt_bytes;
+    return in_flight < mc->latency_ns * 1e-9 * mc->bandwidth ? TILE_BANDWIDTH : TILE_FITS;
+}
+
+/* Tiles whose fault, if any, is at least as bad as none or is exactly `forgiven`. */
+static int32_t collect(const struct machine *mc, int32_t d, int32_t elt_bytes, enum tile_fault forgiven,
+                       struct tile *out)
+{
+    int32_t n = 0;
+    for (int32_t m = TILE_MIN; m <= TILE_MAX; m *= 2)
+        for (int32_t k = TILE_MIN; k <= TILE_MAX; k *= 2) {
+            enum tile_fault fault = tile_check(mc, (struct tile){m, k}, d, elt_bytes);
+            if (fault == TILE_FITS || fault == forgiven)
+                out[n++] = (struct tile){m, k};
+        }
+    return n;
+}
+
+int32_t tiles_feasible(const struct machine *mc, int32_t d, int32_t elt_bytes, struct tile *out)
+{
+    return collect(mc, d, elt_bytes, TILE_FITS, out);
+}
+
+struct tile_set tiles_for(const struct machine *mc, int32_t d, int32_t elt_bytes)
+{
+    struct tile_set set = {.n = 0};
+    set.n = tiles_feasible(mc, d, elt_bytes, set.tile);
+    if (set.n > 0)
+        return set;
+    set.note = "no tile keeps enough bytes in flight, so that constraint is dropped";
+    set.n = collect(mc, d, elt_bytes, TILE_BANDWIDTH, set.tile);
+    if (set.n > 0)
+        return set;
+    set.note = "no tile fits the machine, so 16x16 is taken";
+    set.tile[0] = (struct tile){TILE_MIN, TILE_MIN};
+    set.n = 1;
+    return set;
+}
+
+/* Is tile a better than b for so many rows? Fewest rows that hold them all, else as many as there are. */
+static bool better_m(int32_t a, int32_t b, int64_t rows)
+{
+    if ((a >= rows) != (b >= rows))
+        return a >= rows;
+    return a >= rows ? a < b : a > b;
+}
+
+struct tile tiles_select(const struct tile_set *set, int64_t rows, int64_t n_kv)
+{
+    CK(set->n > 0);
+    struct tile best = set->tile[0];
+    for (int32_t i = 1; i < set->n; i++)
+        if (better_m(set->tile[i].m, best.m, rows))
+            best = set->tile[i]; /* n ascends within an m, so this is the smallest n */
+    int64_t least = ceil_div(n_kv, best.n) * best.n;
+    for (int32_t i = 0; i < set->n; i++) {
+        struct tile t = set->tile[i];
+        int64_t padded = ceil_div(n_kv, t.n) * t.n;
+        if (t.m == best.m && t.n > best.n && (padded - least) * BUBBLE_SHARE <= least)
+            best = t;
+    }
+    return best;
+}

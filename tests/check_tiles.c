@@ -1,0 +1,132 @@
+/* check_tiles.c - PAT's tile constraints recomputed by hand, the selector's choices, and what is done for
+ * want of tiles. */
+#include "sim/tiles.h"
+#include "tests/suites.h"
+
+#include <string.h>
+
+static const struct machine *a100(void)
+{
+    const struct machine *mc = machine_find("a100-80");
+    ck_assert(mc);
+    return mc;
+}
+
+START_TEST(shared_memory_is_q_kv_and_intermediates)
+{
+    /* 64 x 128 x 2 + 32 x 128 x 2 + 64 x 128 x 4 */
+    ck_assert_int_eq(tile_smem((struct tile){64, 32}, 128, 2), 57344);
+    ck_assert_int_eq(tile_registers((struct tile){64, 128}, 128), 64 + 64 + 40);
+    /* 164 KB hold two CTAs of 56 + 1 KB, not three */
+    ck_assert_int_eq(tile_resident(a100(), (struct tile){64, 32}, 128, 2), 2);
+}
+END_TEST
+
+/* Every tile that is offered keeps every constraint, every tile that is not breaks one. */
+START_TEST(feasible_means_all_constraints)
+{
+    static const int32_t dims[] = {16, 64, 128, 256};
+    for (int32_t i = 0; i < n_machines; i++)
+        for (size_t k = 0; k < sizeof dims / sizeof dims[0]; k++)
+            for (int32_t bytes = 2; bytes <= 8; bytes *= 2) {
+                const struct machine *mc = &machines[i];
+                int32_t d = dims[k];
+                struct tile out[TILES_MAX];
+                int32_t n = tiles_feasible(mc, d, bytes, out), at = 0;
+                for (int32_t tm = 16; tm <= 128; tm *= 2)
+                    for (int32_t tn = 16; tn <= 128; tn *= 2) {
+                        struct tile t = {tm, tn};
+                        int64_t smem = (int64_t)d * (tm * bytes + tn * bytes + tm * 4);
+                        int64_t resident = tile_resident(mc, t, d, bytes);
+                        bool ok = smem <= mc->smem_per_cta && tile_registers(t, d) <= 255 && resident > 0 &&
+                                  resident * (smem + 1024) <= mc->smem_per_sm &&
+                                  resident * 128 * tile_registers(t, d) <= mc->regs_per_sm &&
+                                  (double)mc->sms * (double)resident * tn * d * bytes >=
+                                      mc->latency_ns * 1e-9 * mc->bandwidth;
+                        bool listed = at < n && out[at].m == tm && out[at].n == tn;
+                        at += listed;
+                        ck_assert_msg(ok == listed, "%s d=%d bytes=%d %dx%d", mc->name, d, bytes, tm, tn);
+                        ck_assert_int_eq(tile_check(mc, t, d, bytes) == TILE_FITS, ok);
+                    }
+                ck_assert_int_eq(at, n);
+            }
+}
+END_TEST
+
+START_TEST(each_constraint_is_named)
+{
+    struct machine slow = *a100();
+    ck_assert_int_eq(tile_check(&slow, (struct tile){64, 64}, 128, 2), TILE_FITS);
+    ck_assert_int_eq(tile_check(&slow, (struct tile){48, 64}, 128, 2), TILE_SHAPE);
+    ck_assert_int_eq(tile_check(&slow, (struct tile){64, 8}, 128, 2), TILE_SHAPE);
+    ck_assert_int_eq(tile_check(&slow, (struct tile){128, 128}, 128, 4), TILE_SMEM);
+    ck_assert_int_eq(tile_check(&slow, (struct tile){128, 128}, 128, 2), TILE_REGISTERS);
+    slow.latency_ns = 1e6;
+    ck_assert_int_eq(tile_check(&slow, (struct tile){64, 64}, 128, 2), TILE_BANDWIDTH);
+}
+END_TEST
+
+/* Section 5.2's own examples: 20 queries get 32 rows, 192 tokens get n = 64; long contexts get the largest n.
+ */
+START_TEST(selection_follows_the_paper)
+{
+    struct tile_set set = tiles_for(a100(), 128, 2);
+    ck_assert_ptr_null(set.note);
+    ck_assert_int_eq(tiles_select(&set, 20, 1024).m, 32);
+    ck_assert_int_eq(tiles_select(&set, 16, 1024).m, 16);
+    ck_assert_int_eq(tiles_select(&set, 1, 1024).m, 16);
+    ck_assert_int_eq(tiles_select(&set, 64, 1024).m, 64);
+    ck_assert_int_eq(tiles_select(&set, 1000, 1024).m, 128);
+    ck_assert_int_eq(tiles_select(&set, 20, 192).n, 64);
+    ck_assert_int_eq(tiles_select(&set, 20, 16).n, 16);
+    ck_assert_int_eq(tiles_select(&set, 20, 1).n, 16);
+    for (int64_t n_kv = 1024; n_kv < 3000; n_kv++)
+        ck_assert_int_eq(tiles_select(&set, 20, n_kv).n, 128);
+}
+END_TEST
+
+START_TEST(a_selected_tile_is_feasible)
+{
+    for (int32_t i = 0; i < n_machines; i++) {
+        struct tile_set set = tiles_for(&machines[i], 256, 4);
+        for (int64_t rows = 1; rows < 300; rows += 7)
+            for (int64_t n_kv = 1; n_kv < 2000; n_kv += 31) {
+                struct tile t = tiles_select(&set, rows, n_kv);
+                bool found = false;
+                for (int32_t k = 0; k < set.n; k++)
+                    found |= set.tile[k].m == t.m && set.tile[k].n == t.n;
+                ck_assert(found);
+            }
+    }
+}
+END_TEST
+
+START_TEST(there_is_always_a_tile)
+{
+    struct machine slow = *a100();
+    slow.latency_ns = 1e6;
+    struct tile_set set = tiles_for(&slow, 128, 2);
+    ck_assert_int_gt(set.n, 1);
+    ck_assert_ptr_nonnull(strstr(set.note, "bytes in flight"));
+    slow.smem_per_cta = 1000;
+    set = tiles_for(&slow, 128, 2);
+    ck_assert_int_eq(set.n, 1);
+    ck_assert_int_eq(set.tile[0].m, 16);
+    ck_assert_int_eq(set.tile[0].n, 16);
+    ck_assert_ptr_nonnull(strstr(set.note, "fits"));
+}
+END_TEST
+
+Suite *suite_tiles(void)
+{
+    Suite *s = suite_create("tiles");
+    TCase *tc = tcase_create("tiles");
+    tcase_add_test(tc, shared_memory_is_q_kv_and_intermediates);
+    tcase_add_test(tc, feasible_means_all_constraints);
+    tcase_add_test(tc, each_constraint_is_named);
+    tcase_add_test(tc, selection_follows_the_paper);
+    tcase_add_test(tc, a_selected_tile_is_feasible);
+    tcase_add_test(tc, there_is_always_a_tile);
+    suite_add_tcase(s, tc);
+    return s;
+}
