@@ -46,7 +46,13 @@ extern const char *const family_name[N_FAMILIES];
 extern const char *const family_about[N_FAMILIES];
 bool family_parse(const char *s, enum family *out);
 
-/* The tree of that family and seed; never fails; passes tree_check. */
+/* The tree of that family and seed; never fails; passes tree_check. A seed divisible by 8 gives a large tree,
+ * with more than 128 queries in most families. */
 struct tree *gen_tree(enum family f, uint64_t seed);
+
+/* Tree number `index` of a run of random trees: its family, in fixed shares, and its seed, of which exactly
+ * one in eight makes a large tree. */
+enum family gen_family(uint64_t seed, int64_t index);
+uint64_t gen_seed(uint64_t seed, int64_t index);
 
 #endif

@@ -1,0 +1,850 @@
+/*
+ * check_traces.c - replays against every recorded and derived figure we hold, and what malformed files do.
+ *
+ * Tests that read ../shared (or $TREEATTN_SHARED) say so and pass where it is absent.
+ */
+#include "traces/deft.h"
+#include "traces/gen_trace.h"
+#include "traces/pyrandom.h"
+#include "traces/trace.h"
+
+#include "tests/suites.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- helpers ----------------------------------------------------------------------------------------------
+ */
+
+/* Path of a file below the shared folder, or NULL after saying that the test skips. The caller frees. */
+static char *shared_path(const char *name)
+{
+    const char *root = getenv("TREEATTN_SHARED");
+    char *path = xasprintf("%s/%s", root ? root : "../shared", name);
+    if (access(path, R_OK) == 0)
+        return path;
+    printf("skip: %s is not here\n", path);
+    free(path);
+    return NULL;
+}
+
+static struct trace *open_or_fail(const char *spec, struct trace_opts o)
+{
+    struct err e = {0};
+    struct trace *tr = trace_open(spec, &o, &e);
+    ck_assert_msg(tr != NULL, "%s: %s", spec, e.msg);
+    return tr;
+}
+
+/* Sums over all steps of a run. */
+struct sums {
+    int64_t steps, generated, queries, max_queries, kv_tree, kv_seq, kv_node32, query_kv;
+};
+
+static struct sums replay_sums(const struct trace *tr)
+{
+    struct sums s = {.steps = trace_steps(tr), .generated = trace_generated(tr)};
+    for (int64_t t = 1; t <= s.steps; t++) {
+        struct tree *tree = trace_tree(tr, t);
+        struct trace_count c = trace_count_tree(tree);
+        tree_free(tree);
+        s.queries += c.queries;
+        s.max_queries = max_i64(s.max_queries, c.queries);
+        s.kv_tree += c.kv_tree;
+        s.kv_seq += c.kv_seq;
+        s.kv_node32 += c.kv_node32;
+        s.query_kv += c.queries * c.kv_tree;
+    }
+    return s;
+}
+
+/* The next row of a CSV file without quotes, cut at commas into exactly n fields; false at the end. */
+static bool csv_row(FILE *f, char *line, size_t size, char **field, int n)
+{
+    if (!fgets(line, (int)size, f))
+        return false;
+    line[strcspn(line, "\r\n")] = '\0';
+    char *rest = line;
+    for (int i = 0; i < n; i++) {
+        field[i] = strsep(&rest, ",");
+        ck_assert_msg(field[i] != NULL, "a row with %d fields (expected %d)", i, n);
+    }
+    ck_assert_msg(rest == NULL, "a row with more than %d fields", n);
+    return true;
+}
+
+/* The shared CSV file, past its header; NULL if it is absent. */
+static FILE *csv_open(const char *name)
+{
+    char *path = shared_path(name), line[1024];
+    if (!path)
+        return NULL;
+    FILE *f = fopen(path, "r");
+    free(path);
+    ck_assert(f && fgets(line, sizeof line, f));
+    return f;
+}
+
+/* ---- CPython's generator ------------------------------------------------------------------------------ */
+
+START_TEST(python_draws)
+{
+    static const int64_t to5[] = {4, 4, 1, 3, 5, 4, 4, 3, 4, 3, 5, 2};
+    static const int64_t negative[] = {0, 2, -3, 3, 3, 3, -1, 3};
+    struct pyrandom r;
+    pyrandom_seed(&r, 0);
+    ck_assert_int_eq(pyrandom_randint(&r, 0, UINT32_MAX - 1), INT64_C(3626764237));
+    pyrandom_seed(&r, 0);
+    for (size_t i = 0; i < sizeof to5 / sizeof to5[0]; i++)
+        ck_assert_int_eq(pyrandom_randint(&r, 1, 5), to5[i]);
+    pyrandom_seed(&r, 12345);
+    for (size_t i = 0; i < sizeof negative / sizeof negative[0]; i++)
+        ck_assert_int_eq(pyrandom_randint(&r, -3, 3), negative[i]);
+    ck_assert_int_eq(pyrandom_randint(&r, 7, 7), 7);
+}
+END_TEST
+
+/* G = 1000 and 4984 both come from record 0 of the APPS files. */
+START_TEST(accepted_lengths_expand_exactly)
+{
+    char *expanded = shared_path("traces/spec_accept_expanded.json"), *records = NULL;
+    if (expanded)
+        records = shared_path("traces/APPS_tree_size64.json");
+    if (!records) {
+        free(expanded);
+        return;
+    }
+    json_t *want = json_load_file(expanded, 0, NULL), *file = json_load_file(records, 0, NULL), *list;
+    json_t *record = json_array_get(json_object_get(file, "Records"), 0);
+    json_t *accept = json_object_get(record, "Accept_length");
+    int64_t n_list = (int64_t)json_array_size(accept), *in = xcalloc((size_t)n_list, sizeof *in);
+    ck_assert_int_eq(n_list, 401);
+    for (int64_t i = 0; i < n_list; i++)
+        in[i] = json_integer_value(json_array_get(accept, (size_t)i));
+    const char *key;
+    int checked = 0;
+    json_object_foreach(want, key, list)
+    {
+        int64_t n, *out = accept_expand(in, n_list, atoll(key), &n, NULL);
+        ck_assert_int_eq(n, json_array_size(list));
+        for (int64_t i = 0; i < n; i++)
+            ck_assert_int_eq(out[i], json_integer_value(json_array_get(list, (size_t)i)));
+        free(out);
+        checked++;
+    }
+    ck_assert_int_eq(checked, 2);
+    json_decref(want);
+    json_decref(file);
+    free(in);
+    free(expanded);
+    free(records);
+}
+END_TEST
+
+START_TEST(expansion_by_hand)
+{
+    int64_t n, list[] = {2, 3, 4}, zero[] = {0, 0};
+    int64_t *out = accept_expand(list, 3, 9, &n, NULL); /* the list fills G exactly: nothing is drawn */
+    ck_assert_int_eq(n, 3);
+    free(out);
+    out = accept_expand(list, 3, 1, &n, NULL); /* the first entry does not fit: one draw, clipped */
+    ck_assert_int_eq(n, 1);
+    ck_assert_int_eq(out[0], 1);
+    free(out);
+    struct err e = {0};
+    ck_assert_ptr_null(accept_expand(zero, 2, 5, &n, &e));
+    ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+    ck_assert_ptr_null(accept_expand(zero, 0, 5, &n, NULL));
+}
+END_TEST
+
+/* ---- replays against derived and recorded figures ------------------------------------------------------ */
+
+START_TEST(sorting_replays_every_row)
+{
+    FILE *f = csv_open("traces/replay_sorting.csv");
+    if (!f)
+        return;
+    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file), line[1024];
+    char *x[10];
+    int rows = 0;
+    while (csv_row(f, line, sizeof line, x, 10)) {
+        struct trace_opts o = {.tree_index = atoi(x[0]), .prompt = atoll(x[1]), .max_seq = atoll(x[2])};
+        struct trace *tr = open_or_fail(spec, o);
+        struct sums s = replay_sums(tr);
+        int64_t got[] = {s.steps, s.generated, s.queries, s.max_queries, s.kv_tree, s.kv_seq, s.kv_node32};
+        for (int i = 0; i < 7; i++)
+            ck_assert_msg(got[i] == atoll(x[3 + i]), "%s: column %d is %lld (expected %s)", trace_title(tr),
+                          3 + i, (long long)got[i], x[3 + i]);
+        trace_close(tr);
+        rows++;
+    }
+    ck_assert_int_eq(rows, 3 * 77);
+    fclose(f);
+    free(file);
+    free(spec);
+}
+END_TEST
+
+START_TEST(sorting_replays_every_iteration)
+{
+    FILE *f = csv_open("traces/replay_sorting_tree0_p4000_s6000.csv");
+    if (!f)
+        return;
+    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file), line[256];
+    char *x[5];
+    struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
+    int64_t rows = 0;
+    while (csv_row(f, line, sizeof line, x, 5)) {
+        struct tree *tree = trace_tree(tr, atoll(x[0]));
+        ck_assert(tree_check(tree, NULL));
+        struct trace_count c = trace_count_tree(tree);
+        ck_assert_int_eq(c.queries, atoll(x[1]));
+        ck_assert_int_eq(c.nodes, atoll(x[2]));
+        ck_assert_int_eq(c.kv_tree, atoll(x[3]));
+        ck_assert_int_eq(c.kv_seq, atoll(x[4]));
+        tree_free(tree);
+        ck_assert_int_eq(atoll(x[0]), ++rows);
+    }
+    ck_assert_int_eq(rows, trace_steps(tr));
+    trace_close(tr);
+    fclose(f);
+    free(file);
+    free(spec);
+}
+END_TEST
+
+/* Sums of a run that several rows name; the rows of one run stand in different places of the file. */
+struct run {
+    char key[128];
+    struct sums sums;
+};
+
+static const struct sums *run_sums(struct run *run, int *n_runs, char **x)
+{
+    struct run key = {0};
+    snprintf(key.key, sizeof key.key, "%s %s %s %s", x[1], x[2], x[4], x[5]);
+    for (int i = 0; i < *n_runs; i++)
+        if (strcmp(run[i].key, key.key) == 0)
+            return &run[i].sums;
+    ck_assert_int_lt(*n_runs, 128);
+    const char *width = strstr(x[1], "width="), *root = getenv("TREEATTN_SHARED");
+    char *spec = width ? xasprintf("fewshot:%s", width + strlen("width="))
+                       : xasprintf("deft:%s/traces/%s", root ? root : "../shared", x[1]);
+    struct trace_opts o = {.tree_index = atoi(x[2]), .prompt = atoll(x[4]), .max_seq = atoll(x[5])};
+    struct trace *tr = open_or_fail(spec, o);
+    key.sums = replay_sums(tr);
+    trace_close(tr);
+    free(spec);
+    run[*n_runs] = key;
+    return &run[(*n_runs)++].sums;
+}
+
+/* One recorded row against the counters of the run, by DeFT's formulas: `model` is layers, query heads, head
+ * size. */
+static void check_golden_row(char **x, const struct sums *s, const int64_t model[3])
+{
+    int64_t layers = model[0], heads = model[1], kv_unit = 4 * heads * model[2] * layers;
+    const char *mode = x[3];
+    bool tree = strcmp(mode, "tree") == 0, flatten = strcmp(mode, "flatten") == 0;
+    bool seq = strcmp(mode, "seq") == 0 || strcmp(mode, "seq_unpaged") == 0;
+    int64_t kv = tree || flatten ? s->kv_tree : seq ? s->kv_seq : s->kv_node32;
+    ck_assert_int_eq(s->steps, atoll(x[6]));
+    if (x[7][0])
+        ck_assert_int_eq(s->generated, atoll(x[7]));
+    ck_assert_msg(kv_unit * kv == atoll(x[8]), "%s tree %s %s P %s: KV_IO %lld (expected %s)", x[1], x[2],
+                  mode, x[4], (long long)(kv_unit * kv), x[8]);
+    ck_assert_int_eq(flatten ? 8 * layers * s->kv_tree : tree ? 2 * layers * s->query_kv : 0, atoll(x[9]));
+    ck_assert_int_eq(tree ? 4 * layers * heads * s->query_kv : 0, atoll(x[10]));
+    ck_assert_int_eq(tree ? 8 * layers * heads * s->query_kv : 0, atoll(x[11]));
+}
+
+static void check_golden(const char *name, int n_fields, int n_rows)
+{
+    FILE *f = csv_open(name);
+    if (!f)
+        return;
+    struct run *run = xcalloc(128, sizeof *run);
+    char line[1024], *x[18];
+    int rows = 0, n_runs = 0;
+    while (csv_row(f, line, sizeof line, x, n_fields)) {
+        int64_t model[3] = {32, 32, 128}; /* Llama-3-8B */
+        for (int i = 0; i < 3 && n_fields == 18; i++)
+            model[i] = atoll(x[15 + i]);
+        check_golden_row(x, run_sums(run, &n_runs, x), model);
+        rows++;
+    }
+    ck_assert_int_eq(rows, n_rows);
+    free(run);
+    fclose(f);
+}
+
+START_TEST(recorded_counters)
+{
+    check_golden("traces/golden.csv", 15, 198);
+}
+END_TEST
+
+START_TEST(recorded_counters_of_ablations)
+{
+    check_golden("traces/golden_ablation.csv", 18, 120);
+}
+END_TEST
+
+START_TEST(every_shared_template_opens)
+{
+    static const struct {
+        const char *name;
+        int trees, nodes;
+    } file[] = {
+        {"sorting128ToT", 77, 101}, {"docmergeToT", 50, 31}, {"keywordToT", 98, 61}, {"set128ToT", 100, 91}};
+    for (size_t i = 0; i < sizeof file / sizeof file[0]; i++) {
+        char *name = xasprintf("traces/%s.json", file[i].name), *path = shared_path(name);
+        free(name);
+        if (!path)
+            return;
+        char *spec = xasprintf("deft:%s", path);
+        for (int k = 1; k < file[i].trees; k += 5) { /* 16 and 31 among them */
+            struct trace *tr = open_or_fail(spec, (struct trace_opts){.tree_index = k});
+            bool anomaly = strcmp(file[i].name, "docmergeToT") == 0 && (k == 16 || k == 31);
+            ck_assert_str_eq(trace_remark(tr), !anomaly  ? ""
+                                               : k == 16 ? "dropped nodes of value 0: 13"
+                                                         : "dropped nodes of value 0: 1");
+            ck_assert_int_eq(tr->reasoning->n_nodes, file[i].nodes - anomaly);
+            trace_close(tr);
+        }
+        struct err e = {0};
+        ck_assert_ptr_null(trace_open(spec, &(struct trace_opts){.tree_index = file[i].trees}, &e));
+        ck_assert_ptr_nonnull(strstr(e.msg, "the number of complete items"));
+        free(spec);
+        free(path);
+    }
+}
+END_TEST
+
+START_TEST(shared_speculative_files_open)
+{
+    static const int size[] = {32, 64, 128, 256};
+    for (int i = 0; i < 4; i++)
+        for (int apps = 0; apps < 2; apps++) {
+            char *name = xasprintf("traces/%stree_size%d.json", apps ? "APPS_" : "", size[i]),
+                 *path = shared_path(name);
+            free(name);
+            if (!path)
+                return;
+            char *spec = xasprintf("deft:%s", path);
+            struct trace_opts o = {.tree_index = apps ? 19 : 79, .prompt = 1000, .topology = true};
+            struct trace *tr = open_or_fail(spec, o);
+            ck_assert_int_eq(trace_steps(tr), apps ? 401 : 700);
+            struct tree *tree = trace_tree(tr, trace_steps(tr));
+            ck_assert_int_eq(tree->n_queries, size[i]);
+            ck_assert_int_eq(tree_depth(tree), 6); /* prefix, last accepted token, four candidates */
+            tree_free(tree);
+            trace_close(tr);
+            free(spec);
+            free(path);
+        }
+}
+END_TEST
+
+/* ---- small traces by hand --------------------------------------------------------------------------------
+ */
+
+static struct trace *from_text(const char *text, struct trace_opts o, struct err *e)
+{
+    return deft_open(text, strlen(text), "t.json", "text", &o, e);
+}
+
+/* Prompt of 3; children of 2 and 1 tokens; the first goes on with children of 1 and 2, and one of value 0. */
+static const char small_tree[] =
+    "[{\"incompleted\": true, \"prompt\": \"\", \"data\": {}},\r\n"
+    " {\"incompleted\": false, \"prompt\": \"a \\\"{[\\u00e9\", \"data\": {\r\n"
+    "  \"0\": {\"id\": 0, \"value\": 3, \"start\": -2, \"end\": 0, \"children\": [1, 2]},\n"
+    "  \"1\": {\"id\": 1, \"value\": 2, \"start\": 1, \"end\": 2, \"children\": [4, 3, 5]},\n"
+    "  \"2\": {\"id\": 2, \"value\": 1, \"start\": 1, \"end\": 1, \"children\": []},\n"
+    "  \"3\": {\"id\": 3, \"value\": 0, \"start\": 3, \"end\": 2, \"children\": []},\n"
+    "  \"4\": {\"id\": 4, \"value\": 1, \"start\": 3, \"end\": 3, \"children\": []},\n"
+    "  \"5\": {\"id\": 5, \"value\": 2, \"start\": 3, \"end\": 4, \"children\": []}}}]\n";
+
+static void assert_step(const struct trace *tr, int64_t t, const char *want)
+{
+    struct tree *tree = trace_tree(tr, t);
+    char got[256] = "";
+    size_t n = 0;
+    for (int32_t i = 0; i < tree->n_nodes; i++)
+        n += (size_t)snprintf(got + n, sizeof got - n, "%d:%lld ", tree->parent[i], (long long)tree->len[i]);
+    for (int32_t q = 0; q < tree->n_queries; q++)
+        n += (size_t)snprintf(got + n, sizeof got - n, "q%d@%lld ", tree->query[q].node,
+                              (long long)tree->query[q].upto);
+    ck_assert_str_eq(got, want);
+    tree_free(tree);
+}
+
+START_TEST(reasoning_by_hand)
+{
+    struct err e = {0};
+    struct trace *tr = from_text(small_tree, (struct trace_opts){0}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    ck_assert_str_eq(trace_remark(tr), "dropped nodes of value 0: 3");
+    ck_assert_int_eq(trace_steps(tr), 4);
+    ck_assert_int_eq(trace_generated(tr), 6);
+    assert_step(tr, 1, "-1:3 0:1 0:1 q1@1 q2@1 ");
+    assert_step(tr, 2, "-1:3 0:2 q1@2 ");
+    assert_step(tr, 3, "-1:3 0:2 1:1 1:1 q2@1 q3@1 ");
+    assert_step(tr, 4, "-1:3 0:2 1:2 q2@2 ");
+    trace_close(tr);
+
+    /* Cut after three iterations: one leaf holds a token whose KV is not written. */
+    tr = from_text(small_tree, (struct trace_opts){.prompt = 10, .max_seq = 14}, &e);
+    ck_assert_int_eq(trace_steps(tr), 3);
+    ck_assert_int_eq(trace_generated(tr), 6);
+    assert_step(tr, 2, "-1:10 0:2 q1@2 ");
+    trace_close(tr);
+}
+END_TEST
+
+static const char small_spec[] = "{\"Tree_ID\": 0, \"Token_Tree_size\": 5,"
+                                 " \"Tree_Structure\": [[1, 0], [0], [1], [1, 0, 2]],"
+                                 " \"Records\": [{\"prompt\": \"\", \"Accept_length\": [1, 2, 3]}]}";
+
+START_TEST(speculative_by_hand)
+{
+    struct err e = {0};
+    struct trace *tr = from_text(small_spec, (struct trace_opts){.prompt = 7}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    ck_assert_int_eq(trace_steps(tr), 3);
+    ck_assert_int_eq(trace_generated(tr), 5 + 2 + 3);
+    assert_step(tr, 1, "-1:7 0:1 0:1 0:1 0:1 0:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
+    assert_step(tr, 2, "-1:9 0:1 0:1 0:1 0:1 0:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
+    assert_step(tr, 3, "-1:12 0:1 0:1 0:1 0:1 0:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
+    trace_close(tr);
+    tr = from_text(small_spec, (struct trace_opts){.prompt = 7, .topology = true}, &e);
+    assert_step(tr, 2, "-1:9 0:1 1:1 1:1 3:1 4:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
+    trace_close(tr);
+    ck_assert_ptr_null(from_text(small_spec, (struct trace_opts){0}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "expected a prompt length"));
+}
+END_TEST
+
+START_TEST(fewshot_by_hand)
+{
+    struct trace *tr = open_or_fail("fewshot:2", (struct trace_opts){.prompt = 5, .max_seq = 8});
+    ck_assert_int_eq(trace_steps(tr), 2);
+    ck_assert_int_eq(trace_generated(tr), 4);
+    assert_step(tr, 2, "-1:5 0:2 0:2 q1@2 q2@2 ");
+    trace_close(tr);
+}
+END_TEST
+
+/* ---- our own traces
+ * ---------------------------------------------------------------------------------------- */
+
+static const char reasoning_prompt[] =
+    "Below is a list of one hundred and twenty small numbers. Propose ten ways to put it in order, keep the "
+    "best one, say "
+    "what is still wrong in it, and propose ten corrections; repeat until nothing is wrong.";
+static const char speculative_prompt[] =
+    "Write a short program that reads a list of intervals and prints how many of them overlap at each point.";
+enum { N_REASONING = 3, SPEC_TOKENS = 64, SPEC_SEED = 1 };
+
+/* A data file must be what the generators write; TREEATTN_UPDATE=1 writes it anew. */
+static void check_data(const char *path, const char *text, size_t size)
+{
+    if (getenv("TREEATTN_UPDATE")) {
+        FILE *out = fopen(path, "w");
+        ck_assert(out && fwrite(text, 1, size, out) == size && fclose(out) == 0);
+    }
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s is missing", path);
+    char *have = xcalloc(size + 2, 1);
+    size_t got = fread(have, 1, size + 1, f);
+    fclose(f);
+    ck_assert_msg(got == size && memcmp(have, text, size) == 0, "%s is not what its generator writes", path);
+    free(have);
+}
+
+START_TEST(data_files_are_what_their_generators_write)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    struct reasoning *r[N_REASONING];
+    for (int i = 0; i < N_REASONING; i++)
+        r[i] = reasoning_gen((uint64_t)i + 1);
+    ck_assert(deft_write_reasoning(f, (const struct reasoning *const *)r, N_REASONING, reasoning_prompt));
+    fclose(f);
+    for (int i = 0; i < N_REASONING; i++)
+        reasoning_free(r[i]);
+    check_data("traces/data/reasoning.json", text, size);
+    free(text);
+
+    f = open_memstream(&text, &size);
+    struct speculative *s = speculative_gen(SPEC_TOKENS, SPEC_SEED);
+    ck_assert(deft_write_speculative(f, s, speculative_prompt));
+    fclose(f);
+    speculative_free(s);
+    check_data("traces/data/speculative.json", text, size);
+    free(text);
+}
+END_TEST
+
+static void assert_same_trace(const struct trace *a, const struct trace *b)
+{
+    ck_assert_int_eq(trace_steps(a), trace_steps(b));
+    ck_assert_int_eq(trace_generated(a), trace_generated(b));
+    for (int64_t t = 1; t <= trace_steps(a); t += 1 + trace_steps(a) / 50) {
+        struct tree *x = trace_tree(a, t), *y = trace_tree(b, t);
+        ck_assert_int_eq(x->n_nodes, y->n_nodes);
+        ck_assert_int_eq(x->n_queries, y->n_queries);
+        ck_assert_mem_eq(x->parent, y->parent, (size_t)x->n_nodes * sizeof *x->parent);
+        ck_assert_mem_eq(x->len, y->len, (size_t)x->n_nodes * sizeof *x->len);
+        for (int32_t q = 0; q < x->n_queries; q++)
+            ck_assert(x->query[q].node == y->query[q].node && x->query[q].upto == y->query[q].upto);
+        tree_free(x);
+        tree_free(y);
+    }
+}
+
+START_TEST(embedded_traces_are_the_seeded_ones)
+{
+    for (int i = 0; i < N_REASONING; i++) {
+        char *spec = xasprintf("reasoning:%d", i + 1);
+        struct trace *a = open_or_fail("embedded:reasoning", (struct trace_opts){.tree_index = i});
+        struct trace *b = open_or_fail(spec, (struct trace_opts){0});
+        assert_same_trace(a, b);
+        trace_close(a);
+        trace_close(b);
+        free(spec);
+    }
+    for (int topology = 0; topology < 2; topology++) {
+        struct trace_opts o = {.max_seq = 3000, .topology = topology};
+        struct trace *a = open_or_fail("embedded:speculative", o), *b = open_or_fail("spec:64,1", o);
+        assert_same_trace(a, b);
+        trace_close(a);
+        trace_close(b);
+    }
+    int n = 0;
+    for (; trace_embedded[n]; n++) {
+        char *spec = xasprintf("embedded:%s", trace_embedded[n]);
+        trace_close(open_or_fail(spec, (struct trace_opts){0}));
+        free(spec);
+    }
+    ck_assert_int_ge(n, 2);
+}
+END_TEST
+
+START_TEST(seeded_reasoning_has_the_shape_of_sorting)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct reasoning *r = reasoning_gen(seed);
+        ck_assert_int_eq(r->n_nodes, 101);
+        char *spec = xasprintf("reasoning:%d", (int)seed);
+        struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000});
+        struct tree *late = trace_tree(tr, r->node[100].start);
+        ck_assert_int_eq(tree_depth(late), 11);
+        tree_free(late);
+        struct sums s = replay_sums(tr);
+        ck_assert(s.steps > 3000 && s.steps < 7000);
+        ck_assert(s.max_queries >= 11 && s.max_queries <= 30);
+        ck_assert(s.queries > 5 * s.steps);
+        trace_close(tr);
+        free(spec);
+        reasoning_free(r);
+    }
+}
+END_TEST
+
+/* What every trace promises: each step is a valid tree, one query per live leaf, and generated_len is the sum
+ * of the queries (plus what a cut run leaves). */
+START_TEST(every_kind_keeps_its_promises)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts o;
+    } c[] = {
+        {"embedded:reasoning", {0}},
+        {"embedded:reasoning", {.tree_index = 2, .prompt = 4000, .max_seq = 6000}},
+        {"embedded:speculative", {0}},
+        {"embedded:speculative", {.prompt = 1016, .max_seq = 6000}},
+        {"embedded:speculative", {.topology = true}},
+        {"reasoning:77", {.prompt = 1}},
+        {"fewshot:50", {.prompt = 1000, .max_seq = 1400}},
+        {"spec:1,3", {.topology = true}},
+        {"spec:2,4", {.topology = true}},
+        {"spec:500,9", {.topology = true, .max_seq = 1600}},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct trace *tr = open_or_fail(c[i].spec, c[i].o);
+        ck_assert_int_ge(trace_steps(tr), 1);
+        ck_assert_str_eq(trace_remark(tr), "");
+        ck_assert_ptr_nonnull(strstr(trace_title(tr), c[i].spec));
+        int64_t queries = 0;
+        for (int64_t t = 1; t <= trace_steps(tr); t++) {
+            struct tree *tree = trace_tree(tr, t);
+            struct err e = {0};
+            ck_assert_msg(tree_check(tree, &e), "%s step %lld: %s", c[i].spec, (long long)t, e.msg);
+            ck_assert_int_ge(tree->n_queries, 1);
+            queries += tree->n_queries;
+            tree_free(tree);
+        }
+        if (tr->reasoning && c[i].o.max_seq == 0)
+            ck_assert_int_eq(queries, trace_generated(tr));
+        trace_close(tr);
+    }
+}
+END_TEST
+
+/* Known sums: a root of 10 with 40 queries below is read twice, a path of 4 + 2 once more. */
+START_TEST(counters_by_hand)
+{
+    struct tree *t = tree_new(42, 41);
+    t->len[0] = 10;
+    for (int32_t i = 1; i < 42; i++) {
+        t->parent[i] = i == 41 ? 40 : 0;
+        t->len[i] = i == 41 ? 2 : 4;
+    }
+    for (int32_t q = 0; q < 41; q++)
+        t->query[q] = (struct query){.node = q + 1, .upto = t->len[q + 1]};
+    struct trace_count c = trace_count_tree(t);
+    ck_assert_int_eq(c.queries, 41);
+    ck_assert_int_eq(c.nodes, 42);
+    ck_assert_int_eq(c.kv_tree, 10 + 40 * 4 + 2);
+    ck_assert_int_eq(c.kv_seq, 40 * 14 + 16);
+    ck_assert_int_eq(c.kv_node32, 2 * 10 + 40 * 4 + 2);
+    tree_free(t);
+}
+END_TEST
+
+/* ---- malformed input
+ * ---------------------------------------------------------------------------------------- */
+
+#define NODE(id, value, start, end, children)                                                                \
+    "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
+    ",\"children\":" children "}"
+#define ITEM(data) "[{\"incompleted\":false,\"prompt\":\"\",\"data\":{" data "}}]"
+#define ROOT(children) NODE(0, 3, -2, 0, children)
+#define SPEC(size, structure, accept)                                                                        \
+    "{\"Token_Tree_size\":" size ",\"Tree_Structure\":" structure ",\"Records\":[{\"Accept_length\":" accept \
+    "}]}"
+
+static const struct {
+    const char *text, *says;
+} malformed[] = {
+    {"", "t.json:1: "},
+    {"[", "t.json:1: "},
+    {"17", "t.json:1: "},
+    {"\"text\"", "t.json:1: "},
+    {"\x7f"
+     "ELF\x02\x01\x01",
+     "t.json:1: "},
+    {"\xff\xfe", "t.json:1: "},
+    {"[{\"incompleted\":false,\"prompt\":\"\xc3\x28\",\"data\":{}}]", "decode byte"},
+    {"[\n{\"incompleted\":false,\n\"prompt\":\"", "t.json:3: "},
+    {"[]", "no tree 0"},
+    {"[3]", "item 0: no object"},
+    {"[{}]", "\"incompleted\" is missing"},
+    {"[{\"incompleted\":0,\"prompt\":\"\",\"data\":{}}]", "\"incompleted\" is no boolean"},
+    {"[{\"incompleted\":false,\"data\":{}}]", "\"prompt\" is missing"},
+    {"[{\"incompleted\":false,\"prompt\":[],\"data\":{}}]", "\"prompt\" is an array (expected a string)"},
+    {"[{\"incompleted\":false,\"prompt\":\"\",\"data\":[]}]", "\"data\" is an array (expected an object)"},
+    {"[{\"incompleted\":false,\"prompt\":\"\",\"data\":{}}]", "0 nodes"},
+    {"[{\"incompleted\":true,\"prompt\":\"\",\"data\":{}}]", "no tree 0"},
+    {ITEM(ROOT("[]")), "a prompt without branches"},
+    {ITEM("\"0\":5"), "node 0: \"0\" is no object"},
+    {ITEM(NODE(1, 1, 1, 1, "[]")), "node 0: \"0\" is missing"},
+    {ITEM(ROOT("[2]") "," NODE(2, 1, 1, 1, "[]")), "node 1: \"1\" is missing"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, 1, 1, "[]") "," NODE(1, 1, 1, 1, "[]")), "duplicate"},
+    {ITEM(ROOT("[1]") ",\"1\":{\"id\":0,\"value\":1,\"start\":1,\"end\":1,\"children\":[]}"), "\"id\" is 0"},
+    {ITEM(ROOT("[1]") ",\"01\":{\"id\":1,\"value\":1,\"start\":1,\"end\":1,\"children\":[]}"), "missing"},
+    {ITEM(ROOT("[1]") "," NODE(1, -1, 1, -1, "[]")), "\"value\" is -1"},
+    {ITEM(ROOT("[1]") "," NODE(1, 2, 1, 1, "[]")), "expected value = end - start + 1"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, 2, 2, "[]")), "starts at 2 (expected 1"},
+    {ITEM(NODE(0, 3, -1, 1, "[1]") "," NODE(1, 1, 2, 2, "[]")), "the root ends at 1"},
+    {ITEM(NODE(0, 0, 1, 0, "[1]") "," NODE(1, 1, 1, 1, "[]")), "\"value\" is 0"},
+    {ITEM(ROOT("[0]")), "child 0 (expected ids larger"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, 1, 1, "[1]")), "child 1 (expected ids larger"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, 1, 1, "[2]") "," NODE(2, 1, 2, 2, "[1]")),
+     "child 1 (expected ids larger"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, 1, 1, "[]") "," NODE(2, 1, 2, 2, "[3]") "," NODE(3, 1, 3, 3, "[]")),
+     "no parent"},
+    {ITEM(ROOT("[1,1]") "," NODE(1, 1, 1, 1, "[]")), "also a child of node 0"},
+    {ITEM(ROOT("[9]") "," NODE(1, 1, 1, 1, "[]")), "a child is 9"},
+    {ITEM(ROOT("[-1]") "," NODE(1, 1, 1, 1, "[]")), "a child is -1"},
+    {ITEM(ROOT("[\"1\"]") "," NODE(1, 1, 1, 1, "[]")), "a child is a string"},
+    {ITEM(ROOT("1") "," NODE(1, 1, 1, 1, "[]")), "\"children\" is an integer"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1.0, 1, 1, "[]")), "\"value\" is a real number"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1e30, 1, 1, "[]")), "\"value\" is a real number"},
+    {ITEM(ROOT("[1]") "," NODE(1, NaN, 1, 1, "[]")), "t.json:1: "},
+    {ITEM(ROOT("[1]") "," NODE(1, null, 1, 1, "[]")), "\"value\" is null"},
+    {ITEM(ROOT("[1]") "," NODE(1, 9223372036854775808, 1, 1, "[]")), "t.json:1: "},
+    {ITEM(ROOT("[1]") "," NODE(1, 9223372036854775807, 1, 9223372036854775807, "[]")),
+     "\"value\" is 92233720"},
+    {ITEM(ROOT("[1]") "," NODE(1, 1, -9223372036854775808, 9223372036854775807, "[]")),
+     "\"start\" is -92233"},
+    {ITEM(ROOT("[1]") "," NODE(1, 0, 1, 0, "[2]") "," NODE(2, 1, 1, 1, "[]")), "value 0 and children"},
+    {ITEM(ROOT("[1]") "," NODE(1, 0, 1, 0, "[]")), "a prompt without branches"},
+    {ITEM(ROOT("[1,2]") "," NODE(1, 1099511627776, 1, 1099511627776, "[]") "," NODE(2, 1, 1, 1, "[]")),
+     "in one tree"},
+    {"{}", "\"Token_Tree_size\" is missing"},
+    {SPEC("0", "[]", "[1]"), "\"Token_Tree_size\" is 0"},
+    {SPEC("-5", "[]", "[1]"), "\"Token_Tree_size\" is -5"},
+    {SPEC("4611686018427387904", "[]", "[1]"), "\"Token_Tree_size\" is 46"},
+    {SPEC("\"2\"", "[[0]]", "[1]"), "\"Token_Tree_size\" is a string"},
+    {SPEC("3", "[[0]]", "[1]"), "1 paths in \"Tree_Structure\" (expected 2"},
+    {SPEC("2", "{}", "[1]"), "\"Tree_Structure\" is an object"},
+    {SPEC("2", "[7]", "[1]"), "path 0 of \"Tree_Structure\" is no path"},
+    {SPEC("2", "[[]]", "[1]"), "path 0 of \"Tree_Structure\" is no path"},
+    {SPEC("2", "[[-1]]", "[1]"), "path 0 of \"Tree_Structure\" is -1"},
+    {SPEC("2", "[[0.5]]", "[1]"), "path 0 of \"Tree_Structure\" is a real number"},
+    {SPEC("2", "[[1,0]]", "[1]"), "expected each prefix"},
+    {SPEC("3", "[[4],[4]]", "[1]"), "are the same"},
+    {SPEC("2", "[[0]]", "[]"), "no accepted lengths"},
+    {SPEC("2", "[[0]]", "[-1]"), "entry 0 of \"Accept_length\" is -1"},
+    {SPEC("2", "[[0]]", "[1,3]"), "entry 1 of \"Accept_length\" is 3"},
+    {SPEC("2", "[[0]]", "[1,\"2\"]"), "entry 1 of \"Accept_length\" is a string"},
+    {SPEC("2", "[[0]]", "7"), "\"Accept_length\" is an integer"},
+    {"{\"Token_Tree_size\":1,\"Tree_Structure\":[]}", "\"Records\" is missing"},
+    {"{\"Token_Tree_size\":1,\"Tree_Structure\":[],\"Records\":[]}", "no record 0"},
+    {"{\"Token_Tree_size\":1,\"Tree_Structure\":[],\"Records\":[1]}", "record 0: no object"},
+};
+
+START_TEST(malformed_files_get_a_sentence)
+{
+    size_t i = (size_t)_i;
+    struct err e = {0};
+    struct trace_opts o = {.prompt = malformed[i].text[0] == '{' ? 100 : 0};
+    ck_assert_ptr_null(from_text(malformed[i].text, o, &e));
+    ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+    ck_assert_msg(strstr(e.msg, malformed[i].says) != NULL, "case %zu says \"%s\" (expected \"%s\")", i,
+                  e.msg, malformed[i].says);
+    for (const char *p = e.msg; *p; p++)
+        ck_assert_msg(*p >= ' ' && *p <= '~', "case %zu: byte %d in the message", i, *p);
+}
+END_TEST
+
+START_TEST(deep_nesting_is_an_error)
+{
+    enum { DEPTH = 1000000 };
+    char *text = xmalloc(DEPTH + 1);
+    memset(text, '[', DEPTH);
+    text[DEPTH] = '\0';
+    struct err e = {0};
+    ck_assert_ptr_null(from_text(text, (struct trace_opts){0}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "t.json:1: "));
+    free(text);
+}
+END_TEST
+
+/* Cut a good file anywhere, or spoil any byte: an error or a trace, never a crash. */
+START_TEST(damaged_files_do_no_harm)
+{
+    const char *const good[] = {small_tree, small_spec};
+    for (int k = 0; k < 2; k++) {
+        size_t n = strlen(good[k]);
+        char *text = xstrdup(good[k]);
+        for (size_t i = 0; i < n; i++) {
+            struct trace_opts o = {.prompt = 9, .max_seq = 20, .topology = k == 1};
+            struct err e = {0};
+            char kept = text[i];
+            text[i] = '\0';
+            struct trace *tr = from_text(text, o, &e);
+            ck_assert(tr || e.code == EXIT_BAD_INPUT || i + 2 >= n);
+            trace_close(tr);
+            for (const char *c = "9-\"[}, \xff"; *c; c++) {
+                text[i] = *c;
+                e = (struct err){0};
+                tr = from_text(text, o, &e);
+                ck_assert((tr != NULL) == (e.code == 0));
+                trace_close(tr);
+            }
+            text[i] = kept;
+        }
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(bad_specs_get_a_sentence)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts o;
+        const char *says;
+    } c[] = {
+        {"", {0}, "unknown kind"},
+        {"sorting", {0}, "unknown kind"},
+        {"deft:", {0}, "cannot be opened"},
+        {"deft:no/such/file", {0}, "cannot be opened"},
+        {"deft:traces", {0}, "is a directory"},
+        {"deft:Makefile", {0}, "Makefile:1: "},
+        {"deft:/dev/zero", {0}, "larger than"},
+        {"embedded:sorting", {0}, "expected one of: reasoning, speculative"},
+        {"fewshot:", {.prompt = 5, .max_seq = 9}, "not a width"},
+        {"fewshot:0", {.prompt = 5, .max_seq = 9}, "not a width"},
+        {"fewshot:-3", {.prompt = 5, .max_seq = 9}, "not a width"},
+        {"fewshot:99999999999999999999", {.prompt = 5, .max_seq = 9}, "not a width"},
+        {"fewshot:4", {0}, "leave no step"},
+        {"fewshot:4", {.prompt = 5}, "leave no step"},
+        {"fewshot:4", {.prompt = 5, .max_seq = 6}, "leave no step"},
+        {"fewshot:4", {.tree_index = 1, .prompt = 5, .max_seq = 9}, "no tree 1"},
+        {"fewshot:4", {.prompt = 5, .max_seq = 9, .topology = true}, "no token tree"},
+        {"fewshot:16000000", {.prompt = 5, .max_seq = INT64_C(1) << 40}, "in one tree"},
+        {"reasoning:", {0}, "not a seed"},
+        {"reasoning:x", {0}, "not a seed"},
+        {"reasoning:1", {.prompt = 4000, .max_seq = 4000}, "leaves no step"},
+        {"reasoning:1", {.prompt = 4000, .max_seq = 4001}, "leaves no step"},
+        {"reasoning:1", {.prompt = -1}, "prompt -1"},
+        {"reasoning:1", {.prompt = INT64_MAX}, "expected each from"},
+        {"reasoning:1", {.prompt = INT64_C(1) << 40}, "in one tree"},
+        {"reasoning:1", {.tree_index = -1}, "tree index -1"},
+        {"reasoning:1", {.topology = true}, "no token tree"},
+        {"spec:64", {0}, "not a token count"},
+        {"spec:0,1", {0}, "not a token count"},
+        {"spec:64,", {0}, "not a token count"},
+        {"spec:64,1", {.prompt = 100, .max_seq = 100}, "expected a difference"},
+        {"spec:64,1", {.prompt = 100, .max_seq = INT64_C(1) << 40}, "expected a difference"},
+        {"embedded:speculative", {.tree_index = 9}, "no record 9"},
+        {"embedded:reasoning", {.tree_index = 9}, "no tree 9"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        ck_assert_ptr_null(trace_open(c[i].spec, &c[i].o, &e));
+        ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+        ck_assert_msg(strstr(e.msg, c[i].says) != NULL, "%s says \"%s\" (expected \"%s\")", c[i].spec, e.msg,
+                      c[i].says);
+    }
+}
+END_TEST
+
+Suite *suite_traces(void)
+{
+    Suite *s = suite_create("traces");
+    TCase *tc = tcase_create("traces");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, python_draws);
+    tcase_add_test(tc, accepted_lengths_expand_exactly);
+    tcase_add_test(tc, expansion_by_hand);
+    tcase_add_test(tc, sorting_replays_every_row);
+    tcase_add_test(tc, sorting_replays_every_iteration);
+    tcase_add_test(tc, recorded_counters);
+    tcase_add_test(tc, recorded_counters_of_ablations);
+    tcase_add_test(tc, every_shared_template_opens);
+    tcase_add_test(tc, shared_speculative_files_open);
+    tcase_add_test(tc, reasoning_by_hand);
+    tcase_add_test(tc, speculative_by_hand);
+    tcase_add_test(tc, fewshot_by_hand);
+    tcase_add_test(tc, data_files_are_what_their_generators_write);
+    tcase_add_test(tc, embedded_traces_are_the_seeded_ones);
+    tcase_add_test(tc, seeded_reasoning_has_the_shape_of_sorting);
+    tcase_add_test(tc, every_kind_keeps_its_promises);
+    tcase_add_test(tc, counters_by_hand);
+    tcase_add_loop_test(tc, malformed_files_get_a_sentence, 0, sizeof malformed / sizeof malformed[0]);
+    tcase_add_test(tc, deep_nesting_is_an_error);
+    tcase_add_test(tc, damaged_files_do_no_harm);
+    tcase_add_test(tc, bad_specs_get_a_sentence);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,69 @@
+/*
+ * replay.h - what a trace is made of, and the three replays; internal to traces/.
+ *
+ * The rules are those of DeFT's release, with its letters: prompt length P, max_seq length S, G = S - P,
+ * iterations t = 1 .. N. Iteration t's tree is what its attention sees: each query's own token is already
+ * there.
+ */
+#ifndef TREEATTN_TRACES_REPLAY_H
+#define TREEATTN_TRACES_REPLAY_H
+
+#include "traces/trace.h"
+
+/* A node of a reasoning tree: a leaf that is decoded at the iterations start .. end, both included. Node 0 is
+ * the prompt (start = 1 - value, end = 0); a child starts when its parent has ended; parent < child. */
+struct reasoning_node {
+    int32_t parent;
+    int64_t value, start, end; /* tokens = end - start + 1 */
+};
+struct reasoning {
+    int32_t n_nodes;
+    struct reasoning_node *node;
+};
+
+/* Speculative decoding: the token tree, the same at every step, and how many tokens each step accepts. */
+struct speculative {
+    int32_t n_tokens;
+    int32_t *
+        parent; /* [n_tokens] token 0 is the last accepted one (-1), every other hangs under an earlier one */
+    int64_t n_accept;
+    int64_t *accept; /* [n_accept] */
+    int64_t prompt;  /* 0: the file does not say */
+};
+
+struct reasoning *reasoning_new(int32_t n_nodes);
+void reasoning_free(struct reasoning *r);
+struct speculative *speculative_new(int32_t n_tokens, int64_t n_accept);
+void speculative_free(struct speculative *s);
+
+struct trace {
+    char *title, *remark;
+    int64_t prompt; /* P */
+    int64_t n_steps, generated;
+    struct tree *(*step)(const struct trace *tr, int64_t t);
+    struct reasoning *reasoning;
+    int64_t *end_below; /* [reasoning->n_nodes] the last `end` in each subtree */
+    struct speculative *speculative;
+    int64_t *root_len; /* [n_steps] R(t + 1), speculative */
+    int32_t width;     /* few-shot */
+};
+
+/* Each makes a trace; r and s become the trace's own, also when NULL is returned with *e set. `source` goes
+ * into titles and messages; `remark` may be NULL. */
+struct trace *replay_reasoning(struct reasoning *r, const char *source, const char *remark,
+                               const struct trace_opts *o, struct err *e);
+struct trace *replay_speculative(struct speculative *s, const char *source, const struct trace_opts *o,
+                                 struct err *e);
+struct trace *replay_fewshot(int32_t width, const char *source, const struct trace_opts *o, struct err *e);
+
+/* Fill in the title, once P and the number of steps are known. `kind` comes first in it. */
+void trace_set_title(struct trace *tr, const char *kind, const char *source, const struct trace_opts *o);
+
+/*
+ * DeFT's expansion of accepted lengths to the sum G: list entries while their sum stays within G, then
+ * uniform integers in [least, largest entry] from CPython's generator seeded with 0, the last one clipped.
+ * The result has *n entries and is freed with free(). NULL if the list is empty or all zero.
+ */
+int64_t *accept_expand(const int64_t *list, int64_t n_list, int64_t g, int64_t *n, struct err *e);
+
+#endif

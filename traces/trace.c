@@ -1,0 +1,198 @@
+/*
+ * trace.c - spec strings to traces, and what all traces have in common.
+ */
+#include "traces/trace.h"
+
+#include "traces/deft.h"
+#include "traces/embedded.h"
+#include "traces/formats.h"
+#include "traces/gen_trace.h"
+#include "traces/replay.h"
+#include "traces/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one opener per kind; `arg` is what follows the colon ---------------------------------------------- */
+
+static struct trace *open_deft(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    size_t size;
+    char *text = file_slurp(arg, DEFT_MAX_BYTES, &size, e);
+    if (!text)
+        return NULL;
+    struct trace *tr = deft_open(text, size, arg, spec, o, e);
+    free(text);
+    return tr;
+}
+
+static struct trace *open_embedded(const char *arg, const char *spec, const struct trace_opts *o,
+                                   struct err *e)
+{
+    const struct embedded *em = embedded_find(arg);
+    if (em)
+        return deft_open(em->begin, (size_t)(em->end - em->begin), em->file, spec, o, e);
+    char *names = xstrdup("");
+    for (int32_t i = 0; trace_embedded[i]; i++) {
+        char *longer = xasprintf("%s%s%s", names, i > 0 ? ", " : "", trace_embedded[i]);
+        free(names);
+        names = longer;
+    }
+    err_set(e, "%s: no such trace in the program (expected one of: %s)", spec, names);
+    free(names);
+    return NULL;
+}
+
+static bool only_tree(const char *spec, const struct trace_opts *o, struct err *e)
+{
+    return o->tree_index == 0 || err_set(e, "%s: no tree %d (expected 0, there is one)", spec, o->tree_index);
+}
+
+static struct trace *open_fewshot(const char *arg, const char *spec, const struct trace_opts *o,
+                                  struct err *e)
+{
+    int64_t width;
+    if (!word_int((struct word){arg, strlen(arg)}, 1, TREE_MAX_QUERIES - 1, &width)) {
+        err_set(e, "%s: not a width (expected fewshot:W with W from 1 to %d)", spec, TREE_MAX_QUERIES - 1);
+        return NULL;
+    }
+    return only_tree(spec, o, e) ? replay_fewshot((int32_t)width, spec, o, e) : NULL;
+}
+
+static struct trace *open_reasoning(const char *arg, const char *spec, const struct trace_opts *o,
+                                    struct err *e)
+{
+    int64_t seed;
+    if (!word_int((struct word){arg, strlen(arg)}, 0, INT64_MAX, &seed)) {
+        err_set(e, "%s: not a seed (expected reasoning:SEED, an integer from 0)", spec);
+        return NULL;
+    }
+    return only_tree(spec, o, e) ? replay_reasoning(reasoning_gen((uint64_t)seed), spec, NULL, o, e) : NULL;
+}
+
+static struct trace *open_spec(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    enum { MAX_TOKENS = 1 << 16 };
+    const char *comma = strchr(arg, ',');
+    int64_t n_tokens, seed;
+    if (!comma || !word_int((struct word){arg, (size_t)(comma - arg)}, 1, MAX_TOKENS, &n_tokens) ||
+        !word_int((struct word){comma + 1, strlen(comma + 1)}, 0, INT64_MAX, &seed)) {
+        err_set(e, "%s: not a token count and a seed (expected spec:T,SEED with T from 1 to %d)", spec,
+                MAX_TOKENS);
+        return NULL;
+    }
+    if (!only_tree(spec, o, e))
+        return NULL;
+    return replay_speculative(speculative_gen((int32_t)n_tokens, (uint64_t)seed), spec, o, e);
+}
+
+static const struct kind {
+    const char *prefix;
+    struct trace *(*open)(const char *arg, const char *spec, const struct trace_opts *o, struct err *e);
+} kinds[] = {
+    {"deft:", open_deft},           {"fewshot:", open_fewshot}, {"embedded:", open_embedded},
+    {"reasoning:", open_reasoning}, {"spec:", open_spec},
+};
+
+static bool check_opts(const char *spec, const struct trace_opts *o, struct err *e)
+{
+    if (o->tree_index < 0)
+        return err_set(e, "%s: tree index %d (expected 0 or more)", spec, o->tree_index);
+    if (o->prompt < 0 || o->prompt > TREE_MAX_TOKENS || o->max_seq < 0 || o->max_seq > TREE_MAX_TOKENS)
+        return err_set(e, "%s: prompt %lld and max_seq %lld (expected each from 0 to %lld)", spec,
+                       (long long)o->prompt, (long long)o->max_seq, (long long)TREE_MAX_TOKENS);
+    return true;
+}
+
+struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct err *e)
+{
+    if (!check_opts(spec, opts, e))
+        return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i].prefix);
+        if (strncmp(spec, kinds[i].prefix, n) != 0)
+            continue;
+        struct trace *tr = kinds[i].open(spec + n, spec, opts, e);
+        if (tr && opts->topology && !tr->speculative) {
+            err_set(e, "%s: no token tree to hang (expected a speculative trace)", spec);
+            trace_close(tr);
+            return NULL;
+        }
+        return tr;
+    }
+    char quote[TEXT_QUOTE];
+    err_set(e, "trace \"%s\": unknown kind (expected deft:, fewshot:, embedded:, reasoning: or spec:)",
+            word_quote(quote, (struct word){spec, strlen(spec)}));
+    return NULL;
+}
+
+void trace_close(struct trace *tr)
+{
+    if (tr) {
+        free(tr->title);
+        free(tr->remark);
+        reasoning_free(tr->reasoning);
+        free(tr->end_below);
+        speculative_free(tr->speculative);
+        free(tr->root_len);
+    }
+    free(tr);
+}
+
+void trace_set_title(struct trace *tr, const char *kind, const char *source, const struct trace_opts *o)
+{
+    char *cap = o->max_seq > 0 ? xasprintf("S = %lld", (long long)o->max_seq) : xstrdup("no length cap");
+    tr->title = xasprintf("%s, %s, tree %d, P = %lld, %s, %lld steps", kind, source, o->tree_index,
+                          (long long)tr->prompt, cap, (long long)tr->n_steps);
+    free(cap);
+}
+
+const char *trace_title(const struct trace *tr)
+{
+    return tr->title;
+}
+
+const char *trace_remark(const struct trace *tr)
+{
+    return tr->remark;
+}
+
+int64_t trace_steps(const struct trace *tr)
+{
+    return tr->n_steps;
+}
+
+int64_t trace_generated(const struct trace *tr)
+{
+    return tr->generated;
+}
+
+struct tree *trace_tree(const struct trace *tr, int64_t t)
+{
+    CK(t >= 1 && t <= tr->n_steps);
+    return tr->step(tr, t);
+}
+
+struct trace_count trace_count_tree(const struct tree *t)
+{
+    enum { QUERY_BLOCK = 32 }; /* DeFT reads a node once per 32 of its queries */
+    struct trace_count c = {.queries = t->n_queries, .nodes = t->n_nodes};
+    int32_t *below = xcalloc((size_t)t->n_nodes, sizeof *below);
+    int64_t *ends = xcalloc((size_t)t->n_nodes, sizeof *ends); /* tokens from the root to the node's end */
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        ends[i] = t->len[i] + (t->parent[i] >= 0 ? ends[t->parent[i]] : 0);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int32_t node = t->query[q].node;
+        below[node]++;
+        c.kv_seq += ends[node] - t->len[node] + t->query[q].upto;
+    }
+    for (int32_t i = t->n_nodes - 1; i >= 0; i--) {
+        c.kv_tree += t->len[i];
+        c.kv_node32 += t->len[i] * ceil_div(below[i], QUERY_BLOCK);
+        if (t->parent[i] >= 0)
+            below[t->parent[i]] += below[i];
+    }
+    free(below);
+    free(ends);
+    return c;
+}
