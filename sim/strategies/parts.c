@@ -1,8 +1,12 @@
+/* parts.c - orders of live nodes, the common prefix, cutting and the split rule; see parts.h. */
 #include "sim/strategies/parts.h"
+#include "sim/strategies/planners.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+/* An explicit stack, because the input decides how deep the tree is. Children are pushed last first, so that
+ * the first is on top. */
 int32_t *live_depth_first(const struct nform *nf, int32_t *n)
 {
     int32_t *out = xcalloc((size_t)nf->n_nodes, sizeof *out);
@@ -44,6 +48,7 @@ int32_t *live_by_level(const struct nform *nf, int32_t *n)
     return out;
 }
 
+/* Parents precede children, so one pass gives every path; walking up from each query would cost its depth. */
 int64_t *query_contexts(const struct nform *nf)
 {
     int64_t *path = xcalloc((size_t)nf->n_nodes, sizeof *path); /* tokens from the root to the node's end */
@@ -87,6 +92,8 @@ static int32_t only_child(const struct nform *nf, int32_t v)
     return -1;
 }
 
+/* Down from the first-level prefix for as long as one child has all the queries. Empty nodes on the way add
+ * no run but are passed. */
 int32_t sel_common_prefix(struct sel *s, const struct nform *nf)
 {
     sel_clear(s);
@@ -121,30 +128,13 @@ bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const
 
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk)
 {
-    CK(chunk > 0);
-    struct group_spec whole = *g;
-    whole.kv_begin = whole.kv_end = 0;
     if (s->n_kv <= chunk)
-        return plan_group(p, s, &whole);
-    struct sel piece = {0};
+        return plan_group(p, s, g);
     int64_t added = 0;
-    for (int64_t r = 0; r < s->n_runs; r++) {
-        const struct run *run = &s->run[r];
-        for (int64_t begin = run->begin; begin < run->end;) {
-            if (piece.n_qr == 0)
-                for (int64_t i = 0; i < s->n_qr; i++)
-                    sel_queries(&piece, s->qr[i].begin, s->qr[i].end);
-            int64_t end = min_i64(run->end, begin + chunk - piece.n_kv);
-            sel_run(&piece, run->node, begin, end);
-            begin = end;
-            if (piece.n_kv == chunk) {
-                added += plan_group(p, &piece, &whole);
-                sel_clear(&piece);
-            }
-        }
-    }
-    added += plan_group(p, &piece, &whole);
-    sel_free(&piece);
+    struct pieces it = pieces_of(s, max_i64(s->nq, 1), chunk, false);
+    while (pieces_next(&it))
+        added += plan_group(p, &it.piece, g);
+    pieces_free(&it);
     return added;
 }
 
@@ -163,8 +153,8 @@ static bool shortens(int64_t blocks, int64_t parts)
 
 int64_t split_parts(const struct plan_env *env, int64_t ctas, int64_t blocks, int64_t resident)
 {
-    const int64_t most = 128;        /* beyond it the merge costs more than the parts save */
-    const double nearly_full = 0.8;  /* of the slots: splitting could only add a merge */
+    const int64_t most = 128;        /* parts that its merge kernel takes */
+    const double nearly_full = 0.8;  /* of the slots: splitting would gain little and add a merge */
     const double good_enough = 0.85; /* of the best efficiency: fewer parts are preferred */
     int64_t slots = env->machine->sms * resident;
     if (ctas == 0 || (double)ctas >= nearly_full * (double)slots)

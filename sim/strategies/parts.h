@@ -39,8 +39,8 @@ int32_t sel_common_prefix(struct sel *s, const struct nform *nf);
 bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                        const double *opt, char *why);
 
-/* The selection as groups of `chunk` tokens each, the last one shorter; *g says the rest (its kv_begin and
- * kv_end are not read). Linear in runs + pieces x query ranges. Returns the number of groups. */
+/* The selection as groups of `chunk` tokens each, the last one shorter; *g says the rest and asks for no
+ * piece. Linear in what it adds. Returns the number of groups. */
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk);
 
 /*
