@@ -1,0 +1,259 @@
+/* check_compare.c - the comparator: it accepts what is right to the last bit it may ask for, and nothing else. */
+#include "verify/compare.h"
+
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct arithmetic f32_math = {.accumulate = DT_F32, .partial_o = DT_F32};
+static const struct arithmetic f64_math = {.accumulate = DT_F64, .partial_o = DT_F64};
+
+struct fixture {
+    struct tree *t;
+    struct problem *p;
+    struct oracle *orc;
+    struct output *out;
+    struct arithmetic a;
+};
+
+/* A root of `len` tokens with three children, one of them empty; and a query that sees nothing. The output is
+ * the oracle's, rounded once to the storage type. */
+static struct fixture make(int64_t len, enum dtype dtype, enum fill fill)
+{
+    struct fixture f = {.t = tree_new(4, 0), .a = dtype == DT_F64 ? f64_math : f32_math};
+    f.t->len[0] = len;
+    f.t->len[1] = 30;
+    f.t->len[2] = 7;
+    for (int32_t i = 1; i < 4; i++)
+        f.t->parent[i] = 0;
+    tree_query_leaves(f.t);
+    f.t->query = xrealloc(f.t->query, 4, sizeof *f.t->query);
+    f.t->query[f.t->n_queries++] = (struct query){.node = 0, .upto = 0};
+    struct problem_spec s = {.h_q = 4,
+                             .h_kv = 2,
+                             .d = 64,
+                             .dtype = dtype,
+                             .page_size = 16,
+                             .poison = true,
+                             .fill = fill,
+                             .seed = 3};
+    f.p = problem_new(f.t, &s, NULL);
+    f.orc = oracle_new(f.p);
+    f.out = output_new(f.p);
+    for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++)
+        dtype_store(dtype, f.out->o, i, f.orc->o[i]);
+    for (int64_t r = 0; r < f.orc->n_rows; r++)
+        output_set_lse(f.out, r, f.orc->lse[r]);
+    return f;
+}
+
+static void drop(struct fixture *f)
+{
+    output_free(f->out);
+    oracle_free(f->orc);
+    problem_free(f->p);
+    tree_free(f->t);
+}
+
+static struct comparison judge(const struct fixture *f)
+{
+    return compare_output(f->p, f->orc, f->out, &f->a);
+}
+
+/* Element (row, col) becomes x; the verdict must be FAIL there. */
+static void fails_at(struct fixture *f, int64_t row, int32_t col, double x)
+{
+    double old = dtype_load(f->out->dtype, f->out->o, row * f->out->d + col);
+    dtype_store(f->out->dtype, f->out->o, row * f->out->d + col, x);
+    struct comparison c = judge(f);
+    ck_assert_int_eq(c.verdict, V_FAIL);
+    ck_assert(c.row == row && c.col == col && c.why[0]);
+    dtype_store(f->out->dtype, f->out->o, row * f->out->d + col, old);
+}
+
+START_TEST(the_rounded_oracle_passes)
+{
+    for (int fill = 0; fill < N_FILLS; fill++)
+        for (int t = 0; t < N_DTYPES; t++) {
+            struct fixture f = make(500, (enum dtype)t, (enum fill)fill);
+            struct comparison c = judge(&f);
+            ck_assert_int_eq(c.verdict, V_PASS);
+            ck_assert_msg(c.worst < 0.2, "%s %s: %g", fill_name[fill], dtype_name[t], c.worst);
+            ck_assert(c.rel_l2 <= dtype_unit[t] && c.why[0] == 0);
+            drop(&f);
+        }
+}
+END_TEST
+
+START_TEST(what_is_not_finite_never_passes)
+{
+    for (int t = 0; t < N_DTYPES; t++) {
+        struct fixture f = make(100, (enum dtype)t, FILL_RANDOM);
+        static const double bad[] = {NAN, INFINITY, -INFINITY};
+        for (int i = 0; i < 3; i++) {
+            fails_at(&f, 0, 0, bad[i]);
+            fails_at(&f, 5, 63, bad[i]);
+            fails_at(&f, f.orc->n_rows - 1, 7, bad[i]); /* the query that sees nothing */
+            double old = output_lse(f.out, 2);
+            output_set_lse(f.out, 2, bad[i]);
+            ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+            output_set_lse(f.out, 2, old);
+        }
+        ck_assert_int_eq(judge(&f).verdict, V_PASS);
+        drop(&f);
+    }
+}
+END_TEST
+
+START_TEST(an_empty_context_is_exact)
+{
+    struct fixture f = make(100, DT_F32, FILL_RANDOM);
+    int64_t row = f.orc->n_rows - 1;
+    ck_assert(isinf(f.orc->lse[row]));
+    fails_at(&f, row, 0, 1e-30);
+    static const double wrong[] = {0, INFINITY, NAN, -1e30};
+    for (int i = 0; i < 4; i++) {
+        output_set_lse(f.out, row, wrong[i]);
+        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    }
+    drop(&f);
+}
+END_TEST
+
+START_TEST(shapes_come_first)
+{
+    struct fixture f = make(100, DT_F32, FILL_RANDOM);
+    f.out->n_rows--;
+    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    f.out->n_rows++;
+    f.out->d--;
+    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    f.out->d++;
+    f.out->dtype = DT_F16;
+    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    f.out->dtype = DT_F32;
+    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    drop(&f);
+}
+END_TEST
+
+START_TEST(absolute_figures_hold)
+{
+    static const struct {
+        enum dtype t;
+        double just_over;
+    } cap[] = {{DT_F64, 1.1e-12}, {DT_F32, 5.2e-6}};
+    for (int i = 0; i < 2; i++) {
+        struct fixture f = make(100, cap[i].t, FILL_RANDOM);
+        ck_assert(f.orc->logit[0] <= 32);
+        double top = 0;
+        for (int32_t e = 0; e < f.orc->d; e++)
+            top = fmax(top, fabs(f.orc->o[e]));
+        fails_at(&f, 0, 9, f.orc->o[9] + cap[i].just_over * top);
+        output_set_lse(f.out, 1, f.orc->lse[1] * (1 + cap[i].just_over));
+        struct comparison c = judge(&f);
+        ck_assert(c.verdict == V_FAIL && c.col == -1 && c.row == 1);
+        drop(&f);
+    }
+}
+END_TEST
+
+/* Removing one token of `len` moves LSE by about 1 / len: even a half-precision output cannot hide it. */
+START_TEST(one_lost_token_fails)
+{
+    for (int t = 0; t < N_DTYPES; t++) {
+        struct fixture f = make(4000, (enum dtype)t, FILL_COUNT);
+        output_set_lse(f.out, 0, log((double)f.orc->ctx[0] - 1));
+        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        output_set_lse(f.out, 0, f.orc->lse[0] / log(2)); /* base 2 */
+        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        drop(&f);
+    }
+}
+END_TEST
+
+/* In half precision a neighbour of the right number is wrong, unless the exact result lies between the two. */
+START_TEST(half_precision_is_judged_to_the_last_bit)
+{
+    struct fixture f = make(50, DT_BF16, FILL_RANDOM);
+    uint16_t *o = f.out->o;
+    int64_t failed = 0, n = 0;
+    for (int64_t i = 0; i < f.out->d; i++) {
+        if (fabs(f.orc->o[i]) < 0.01) /* its last bit is below the bound, which is relative to the row */
+            continue;
+        n++;
+        uint16_t old = o[i];
+        o[i] = (uint16_t)(old + 2);
+        failed += judge(&f).verdict == V_FAIL;
+        o[i] = old;
+    }
+    ck_assert(n > 32 && failed == n);
+    drop(&f);
+}
+END_TEST
+
+START_TEST(swapped_heads_fail)
+{
+    for (int t = 0; t < N_DTYPES; t++) {
+        struct fixture f = make(300, (enum dtype)t, FILL_RANDOM);
+        char row[64 * sizeof(double)];
+        size_t size = (size_t)f.out->d * (size_t)dtype_size[t];
+        char *o = f.out->o;
+        memcpy(row, o, size);
+        memcpy(o, o + size, size);
+        memcpy(o + size, row, size);
+        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        drop(&f);
+    }
+}
+END_TEST
+
+START_TEST(narrow_partials_widen_the_bound)
+{
+    struct fixture f = make(100, DT_F32, FILL_RANDOM);
+    float *o = f.out->o;
+    for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++)
+        o[i] = (float)f16_to_double(f16_from_double(f.orc->o[i]));
+    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    f.a.partial_o = DT_F16;
+    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    f.a.partial_o = DT_F32;
+    f.a.probability = DT_F16;
+    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    drop(&f);
+}
+END_TEST
+
+START_TEST(between_half_and_all_of_the_bound_is_marginal)
+{
+    struct fixture f = make(100, DT_F32, FILL_RANDOM);
+    output_set_lse(f.out, 3, f.orc->lse[3] + 1e-3);
+    struct comparison c = judge(&f);
+    ck_assert_int_eq(c.verdict, V_FAIL);
+    output_set_lse(f.out, 3, f.orc->lse[3] + 0.75 * c.bound);
+    ck_assert_int_eq(judge(&f).verdict, V_MARGINAL);
+    output_set_lse(f.out, 3, f.orc->lse[3] + 0.25 * c.bound);
+    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    drop(&f);
+}
+END_TEST
+
+Suite *suite_compare(void)
+{
+    Suite *s = suite_create("compare");
+    TCase *c = tcase_create("compare");
+    tcase_add_test(c, the_rounded_oracle_passes);
+    tcase_add_test(c, what_is_not_finite_never_passes);
+    tcase_add_test(c, an_empty_context_is_exact);
+    tcase_add_test(c, shapes_come_first);
+    tcase_add_test(c, absolute_figures_hold);
+    tcase_add_test(c, one_lost_token_fails);
+    tcase_add_test(c, half_precision_is_judged_to_the_last_bit);
+    tcase_add_test(c, swapped_heads_fail);
+    tcase_add_test(c, narrow_partials_widen_the_bound);
+    tcase_add_test(c, between_half_and_all_of_the_bound_is_marginal);
+    suite_add_tcase(s, c);
+    return s;
+}
