@@ -1,0 +1,519 @@
+/* check_formats.c - level strings, tree files, files into memory, seeded families. */
+#include "traces/formats.h"
+#include "traces/text.h"
+
+#include "tests/suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- helpers ---------------------------------------------------------------------------------------------- */
+
+/* "parent:length" of each node, then the node of each query. */
+static char *describe(const struct tree *t)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        fprintf(f, "%d:%lld ", t->parent[i], (long long)t->len[i]);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        ck_assert_int_eq(t->query[q].upto, t->len[t->query[q].node]);
+        fprintf(f, "q%d ", t->query[q].node);
+    }
+    fclose(f);
+    return text;
+}
+
+static void assert_tree(struct tree *t, const char *want, const struct err *e)
+{
+    ck_assert_msg(t != NULL, "%s", e->msg);
+    ck_assert(tree_check(t, NULL));
+    char *got = describe(t);
+    ck_assert_str_eq(got, want);
+    free(got);
+    tree_free(t);
+}
+
+/* Messages go to a terminal: one sentence, printable. */
+static void assert_says(const struct err *e, const char *says, const char *input)
+{
+    ck_assert_int_eq(e->code, EXIT_BAD_INPUT);
+    ck_assert_msg(strstr(e->msg, says) != NULL, "\"%s\" gives \"%s\" (expected \"%s\")", input, e->msg, says);
+    for (const char *p = e->msg; *p; p++)
+        ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, e->msg);
+}
+
+/* A file with these bytes; the caller unlinks and frees the path. */
+static char *temp_file(const void *bytes, size_t size)
+{
+    char *path = xstrdup("/tmp/treeattn-XXXXXX");
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert(write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
+    return path;
+}
+
+/* ---- level strings ------------------------------------------------------------------------------------- */
+
+START_TEST(levels_build_the_tree_they_say)
+{
+    static const struct {
+        const char *text, *want;
+    } c[] = {
+        {"1 10", "-1:10 q0 "},
+        {"1,2 10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {"1,2;10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {"1,2_10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {" 1,2 ; 10,3\r\n", "-1:10 0:3 0:3 q1 q2 "},
+        {"2,4 5,1", "-1:5 -1:5 0:1 0:1 1:1 1:1 q2 q3 q4 q5 "},
+        {"1,2,3 5,0,1", "-1:5 0:0 0:0 1:1 1:1 2:1 q3 q4 q5 "},
+        {"3,2 1,1",
+         "-1:1 -1:1 -1:1 0:1 1:1 q2 q3 q4 "}, /* fewer below than above: the third root is a leaf */
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        assert_tree(levels_parse(c[i].text, &e), c[i].want, &e);
+    }
+    struct tree *t = levels_parse("1,4,16 1024,256,32", NULL);
+    ck_assert_int_eq(t->n_nodes, 21);
+    ck_assert_int_eq(t->n_queries, 16);
+    ck_assert_int_eq(tree_tokens(t), 1024 + 4 * 256 + 16 * 32);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(bad_levels_get_a_sentence)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"", "not two lists"},
+        {"   ", "not two lists"},
+        {"1", "not two lists"},
+        {"1,2", "not two lists"},
+        {"1,2 ;", "not two lists"},
+        {";1,2", "not two lists"},
+        {"1;;2", "not two lists"},
+        {"1 2 3", "more than two lists"},
+        {"1, 2 3,4", "more than two lists"},
+        {"1,2 10", "2 node counts and 1 lengths"},
+        {"1,,2 1,2,3", "level 2 has \"\" nodes"},
+        {"1,2, 1,2", "level 3 has \"\" nodes"},
+        {"0 1", "level 1 has \"0\" nodes"},
+        {"-1 1", "level 1 has \"-1\" nodes"},
+        {"1 -1", "level 1 has \"-1\" tokens"},
+        {"1.5 1", "level 1 has \"1.5\" nodes"},
+        {"0x10 1", "level 1 has \"0x10\" nodes"},
+        {"nan nan", "level 1 has \"nan\" nodes"},
+        {"1 1e3", "level 1 has \"1e3\" tokens"},
+        {"9223372036854775808 1", "level 1 has \"9223372036854775808\" nodes"},
+        {"1 9223372036854775807", "level 1 has \"9223372036854775807\" tokens"},
+        {"16777216,16777216 1,1", "nodes (expected at most 16777216)"},
+        {"1,1048576,1048576 1,1048576,1048576", "tokens at level 2"},
+        {"\xff\xfe 1", "level 1 has \"??\" nodes"},
+        {"1\x1b[2J 1", "level 1 has"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        ck_assert_ptr_null(levels_parse(c[i].text, &e));
+        assert_says(&e, c[i].says, c[i].text);
+    }
+    /* More levels than any tree: an error, not a long run. */
+    char *many = xmalloc(20001 + 2);
+    for (int i = 0; i < 10000; i++)
+        memcpy(many + 2 * i, "1,", 2);
+    memcpy(many + 20000, "1 1", 3);
+    many[20002] = '\0';
+    struct err e = {0};
+    ck_assert_ptr_null(levels_parse(many, &e));
+    free(many);
+}
+END_TEST
+
+/* ---- tree files ---------------------------------------------------------------------------------------- */
+
+static struct tree *parse(const char *text, struct err *e)
+{
+    return fasttree_file_parse(text, strlen(text), "t.tree", e);
+}
+
+START_TEST(tree_files_read)
+{
+    static const struct {
+        const char *text, *want;
+    } c[] = {
+        {"1\n-1 0 5 0\n", "-1:5 q0 "},
+        {"1\n-1 0 5 0", "-1:5 q0 "},
+        {"3\n-1 0 5 2\n0 1 2 0\n0 2 0 0\n", "-1:5 0:2 0:0 q1 q2 "},
+        {"3\r\n-1 0 5 2\r\n0 1 2 0\r\n0 2 0 0\r\n", "-1:5 0:2 0:0 q1 q2 "},
+        {"\n 3 \n\n0 2 7 0\n\t-1 0  5 2 \n0 1 2 0\n\n", "-1:5 0:2 0:7 q1 q2 "}, /* any order, any blanks */
+        {"2\n-1 0 1 0\n-1 1 2 0\n", "-1:1 -1:2 q0 q1 "},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        assert_tree(parse(c[i].text, &e), c[i].want, &e);
+    }
+}
+END_TEST
+
+START_TEST(malformed_tree_files_get_a_sentence)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"", "t.tree: empty"},
+        {"\n\r\n  \n", "t.tree: empty"},
+        {"x", "t.tree:1: the number of nodes is \"x\""},
+        {"0\n", "t.tree:1: the number of nodes is \"0\""},
+        {"-3\n", "t.tree:1: the number of nodes is \"-3\""},
+        {"nan\n", "the number of nodes is \"nan\""},
+        {"9223372036854775808\n", "the number of nodes is \"9223372036854775808\""},
+        {"16777216\n-1 0 1 0\n", "t.tree:1: 16777216 nodes do not fit"},
+        {"1 2\n-1 0 1 0\n", "t.tree:1: more than one number"},
+        {"1\n", "t.tree:1: the file ends early"},
+        {"2\n-1 0 5 1\n\n", "t.tree:3: the file ends early"},
+        {"1\n-1 0 5\n", "t.tree:2: fewer than four numbers"},
+        {"1\n-1 0 5 0 7\n", "t.tree:2: more than four numbers"},
+        {"1\n-1 0 5 0\n-1 1 5 0\n", "t.tree:3: more lines than nodes"},
+        {"1\n-1 0 -5 0\n", "t.tree:2: the length is \"-5\""},
+        {"1\n-1 0 1.5 0\n", "t.tree:2: the length is \"1.5\""},
+        {"1\n-1 0 NaN 0\n", "t.tree:2: the length is \"NaN\""},
+        {"1\n-1 0 9223372036854775808 0\n", "t.tree:2: the length is \"9223372036854775808\""},
+        {"1\n-1 0 99999999999999999999999 0\n", "t.tree:2: the length is \"99999"},
+        {"1\n-2 0 5 0\n", "t.tree:2: the parent is \"-2\""},
+        {"1\n-1 1 5 0\n", "t.tree:2: the id is \"1\""},
+        {"1\n0 0 5 1\n", "t.tree:2: the parent is \"0\" (expected an integer from -1 to -1)"},
+        {"2\n1 0 5 1\n0 1 5 1\n", "t.tree:2: the parent is \"1\""},
+        {"2\n-1 0 5 1\n1 1 5 0\n", "t.tree:3: the parent is \"1\""},
+        {"2\n-1 0 5 1\n-1 0 5 1\n", "t.tree:3: node 0 appears twice"},
+        {"2\n-1 0 5 0\n0 1 5 0\n", "t.tree: node 0 states 0 children (expected 1"},
+        {"2\n-1 0 5 1\n0 1 5 1\n", "t.tree: node 1 states 1 children (expected 0"},
+        {"2\n-1 0 1099511627776 1\n0 1 1 0\n", "t.tree:3: more than 1099511627776 tokens"},
+        {"1\n-1 0 5 x\n", "t.tree:2: the number of children is \"x\""},
+        {"1\n-1 0 5 \xc3\x28\n", "t.tree:2: the number of children is \"?(\""},
+        {"\x7f"
+         "ELF\x02\x01",
+         "t.tree:1: the number of nodes is \"?ELF??\""},
+        {"{\"a\": 1}", "t.tree:1: more than one number"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        ck_assert_ptr_null(parse(c[i].text, &e));
+        assert_says(&e, c[i].says, c[i].text);
+    }
+}
+END_TEST
+
+/* Cut a good file anywhere, or spoil any byte. */
+START_TEST(damaged_tree_files_do_no_harm)
+{
+    static const char good[] = "4\n-1 0 12 2\n0 1 7 1\n0 2 129 0\n1 3 1 0\n";
+    char text[sizeof good];
+    for (size_t i = 0; i < sizeof good - 1; i++)
+        for (const char *c = "90- \nx\xff\x01"; *c; c++) {
+            memcpy(text, good, sizeof good);
+            text[i] = *c;
+            struct err e = {0};
+            struct tree *t = fasttree_file_parse(text, sizeof good - 1, "t", &e);
+            ck_assert((t != NULL) == (e.code == 0));
+            ck_assert(!t || tree_check(t, NULL));
+            tree_free(t);
+            t = fasttree_file_parse(good, i, "t", NULL);
+            ck_assert(!t || i >= sizeof good - 2);
+            tree_free(t);
+        }
+}
+END_TEST
+
+START_TEST(tree_files_round_trip)
+{
+    char *path = temp_file("", 0);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct tree *t = gen_tree((enum family)(seed % N_FAMILIES), seed);
+        tree_query_leaves(t);
+        FILE *f = fopen(path, "w");
+        ck_assert(fasttree_file_write(f, t, NULL));
+        fclose(f);
+        char *want = describe(t);
+        struct err e = {0};
+        assert_tree(fasttree_file_read(path, &e), want, &e);
+        free(want);
+        tree_free(t);
+    }
+    unlink(path);
+    free(path);
+}
+END_TEST
+
+START_TEST(only_trees_with_leaf_queries_are_written)
+{
+    struct tree *t = levels_parse("1,3 9,4", NULL);
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    struct err e = {0};
+    t->query[1].upto = 3;
+    ck_assert(!fasttree_file_write(f, t, &e));
+    assert_says(&e, "cannot be said in a tree file", "upto");
+    t->query[1] = (struct query){.node = 0, .upto = 9};
+    ck_assert(!fasttree_file_write(f, t, NULL));
+    t->query[1] = (struct query){.node = 2, .upto = 4};
+    t->n_queries = 2;
+    ck_assert(!fasttree_file_write(f, t, NULL));
+    t->n_queries = 3;
+    ck_assert(fasttree_file_write(f, t, NULL));
+    fclose(f);
+    ck_assert_str_eq(text, "4\n-1 0 9 3\n0 1 4 0\n0 2 4 0\n0 3 4 0\n");
+    free(text);
+    tree_free(t);
+}
+END_TEST
+
+/* FastTree's own files, out again byte for byte. */
+START_TEST(published_tree_files)
+{
+    const char *root = getenv("TREEATTN_SHARED");
+    int found = 0;
+    for (int i = 0; i <= 22; i += 2) {
+        char *path = xasprintf("%s/golden/trees/rand%02d.tree", root ? root : "../shared", i), *out;
+        if (access(path, R_OK) != 0) {
+            printf("skip: %s is not here\n", path);
+            free(path);
+            return;
+        }
+        size_t size, out_size;
+        struct err e = {0};
+        struct tree *t = fasttree_file_read(path, &e);
+        ck_assert_msg(t != NULL, "%s", e.msg);
+        char *in = file_slurp(path, 1 << 20, &size, &e);
+        FILE *f = open_memstream(&out, &out_size);
+        ck_assert(fasttree_file_write(f, t, NULL));
+        fclose(f);
+        ck_assert_msg(out_size == size && memcmp(in, out, size) == 0, "%s changes when written", path);
+        free(in);
+        free(out);
+        tree_free(t);
+        free(path);
+        found++;
+    }
+    ck_assert_int_eq(found, 12);
+}
+END_TEST
+
+/* ---- files into memory ------------------------------------------------------------------------------------ */
+
+START_TEST(slurp_reads_text_and_nothing_else)
+{
+    size_t size;
+    struct err e = {0};
+    char *path = temp_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
+    ck_assert_msg(text != NULL, "%s", e.msg);
+    ck_assert_int_eq(size, 5);
+    ck_assert_mem_eq(text, "ab\r\nc", 6); /* the terminator too */
+    free(text);
+    ck_assert_ptr_null(file_slurp(path, 4, &size, &e));
+    assert_says(&e, "larger than 4 bytes", path);
+    unlink(path);
+    free(path);
+
+    path = temp_file("a\nb\0c", 5);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp(path, 100, &size, &e));
+    assert_says(&e, ":2: zero byte at offset 3", path);
+    unlink(path);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp(path, 100, &size, &e));
+    assert_says(&e, "cannot be opened", path);
+    free(path);
+
+    path = temp_file("", 0);
+    text = file_slurp(path, 0, &size, NULL);
+    ck_assert(text && size == 0 && text[0] == '\0');
+    free(text);
+    unlink(path);
+    free(path);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp("/tmp", 100, &size, &e));
+    assert_says(&e, "is a directory", "/tmp");
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp("/dev/zero", 100000, &size, &e));
+    assert_says(&e, "larger than", "/dev/zero");
+}
+END_TEST
+
+START_TEST(integers_and_quotes)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        int64_t value;
+    } c[] = {
+        {"0", true, 0},
+        {"-0", true, 0},
+        {"007", true, 7},
+        {"9223372036854775807", true, INT64_MAX},
+        {"-9223372036854775808", true, INT64_MIN},
+        {"9223372036854775808", false, 0},
+        {"-9223372036854775809", false, 0},
+        {"", false, 0},
+        {"-", false, 0},
+        {"+1", false, 0},
+        {"1 ", false, 0},
+        {"--1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        int64_t x = 0;
+        bool good = word_int((struct word){c[i].text, strlen(c[i].text)}, INT64_MIN, INT64_MAX, &x);
+        ck_assert_msg(good == c[i].good && (!good || x == c[i].value), "\"%s\"", c[i].text);
+    }
+    int64_t x;
+    ck_assert(!word_int((struct word){"5", 1}, 6, 9, &x));
+    ck_assert(!word_int((struct word){"5", 1}, 0, 4, &x));
+    char quote[TEXT_QUOTE], text[100];
+    memset(text, 'a', sizeof text);
+    ck_assert_int_eq(strlen(word_quote(quote, (struct word){text, sizeof text})), TEXT_QUOTE - 1);
+    ck_assert_str_eq(quote + TEXT_QUOTE - 5, "a...");
+}
+END_TEST
+
+/* ---- seeded families ------------------------------------------------------------------------------------ */
+
+static int32_t count_roots(const struct tree *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        n += t->parent[i] < 0;
+    return n;
+}
+
+/* Sum of the queries' contexts: what one strategy has to compute. */
+static int64_t work(const struct tree *t)
+{
+    int64_t sum = 0, *context = xcalloc((size_t)t->n_queries, sizeof *context);
+    tree_contexts(t, context);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        sum += context[q];
+    free(context);
+    return sum;
+}
+
+START_TEST(families_are_valid_within_limits_and_repeat)
+{
+    enum family f = (enum family)_i, parsed;
+    ck_assert(family_parse(family_name[f], &parsed) && parsed == f);
+    ck_assert_ptr_nonnull(family_about[f]);
+    for (uint64_t k = 0; k < 400; k++) {
+        uint64_t seed = k < 200 ? k : gen_seed(7, (int64_t)k);
+        struct tree *t = gen_tree(f, seed), *again = gen_tree(f, seed);
+        struct err e = {0};
+        ck_assert_msg(tree_check(t, &e), "%s %llu: %s", family_name[f], (unsigned long long)seed, e.msg);
+        ck_assert_int_ge(t->n_nodes, 1);
+        ck_assert(t->n_queries >= 1 && t->n_queries <= 400);
+        ck_assert_int_le(tree_tokens(t), 3000);
+        ck_assert_int_le(work(t), 250000);
+        ck_assert_msg(seed % 8 != 0 || t->n_queries > 128, "%s %llu: %d queries", family_name[f],
+                      (unsigned long long)seed, t->n_queries);
+        if (f == FAM_FOREST)
+            ck_assert(count_roots(t) >= 2 && count_roots(t) <= 6);
+        else if (f != FAM_DEGENERATE)
+            ck_assert_int_eq(count_roots(t), 1);
+        ck_assert(t->n_nodes == again->n_nodes && t->n_queries == again->n_queries);
+        ck_assert_mem_eq(t->len, again->len, (size_t)t->n_nodes * sizeof *t->len);
+        tree_free(t);
+        tree_free(again);
+    }
+}
+END_TEST
+
+START_TEST(token_trees_have_a_query_on_every_token)
+{
+    int mostly = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct tree *t = gen_tree(FAM_TOKEN, seed);
+        int64_t hidden = 0; /* tokens that not every query sees: all but the prefix and the tree's first */
+        for (int32_t q = 0; q < t->n_queries; q++) {
+            ck_assert_int_eq(t->len[t->query[q].node], 1);
+            ck_assert_int_eq(t->query[q].upto, 1);
+            hidden += q > 0;
+        }
+        ck_assert(t->n_nodes - t->n_queries == 1 || t->n_nodes - t->n_queries == 2);
+        ck_assert_int_ge(t->n_queries, 16);
+        mostly += hidden <= 64;
+        tree_free(t);
+    }
+    ck_assert_int_ge(mostly, 140);
+}
+END_TEST
+
+static int compare_i64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The drawn trees are not toys: the bars that a verify run of 500 trees must meet, for any seed. */
+START_TEST(mix_of_families_meets_the_bars)
+{
+    enum { N = 500 };
+    static int64_t nodes[N], queries[N], tokens[N];
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        int large = 0, seen[N_FAMILIES] = {0};
+        for (int i = 0; i < N; i++) {
+            enum family f = gen_family(seed, i);
+            struct tree *t = gen_tree(f, gen_seed(seed, i));
+            nodes[i] = t->n_nodes;
+            queries[i] = t->n_queries;
+            tokens[i] = tree_tokens(t);
+            large += t->n_queries > 128;
+            seen[f]++;
+            tree_free(t);
+        }
+        qsort(nodes, N, sizeof *nodes, compare_i64);
+        qsort(queries, N, sizeof *queries, compare_i64);
+        qsort(tokens, N, sizeof *tokens, compare_i64);
+        ck_assert_int_ge(nodes[N / 2], 24);
+        ck_assert_int_ge(queries[N / 2], 16);
+        ck_assert_int_ge(tokens[N / 2], 600);
+        ck_assert(large >= N / 10 && large <= N * 14 / 100);
+        for (int f = 0; f < N_FAMILIES; f++)
+            ck_assert_int_ge(seen[f], N * 8 / 100);
+        ck_assert(seen[FAM_FOREST] == N * 12 / 100 && seen[FAM_TOKEN] == N * 20 / 100);
+    }
+}
+END_TEST
+
+START_TEST(lists_are_complete)
+{
+    enum family f;
+    ck_assert(!family_parse("", &f) && !family_parse("bush", &f));
+    ck_assert_int_ge(n_formats, 8);
+    for (int32_t i = 0; i < n_formats; i++)
+        ck_assert(formats[i].name[0] && formats[i].spec[0] && formats[i].about[0]);
+}
+END_TEST
+
+Suite *suite_formats(void)
+{
+    Suite *s = suite_create("formats");
+    TCase *tc = tcase_create("formats");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, levels_build_the_tree_they_say);
+    tcase_add_test(tc, bad_levels_get_a_sentence);
+    tcase_add_test(tc, tree_files_read);
+    tcase_add_test(tc, malformed_tree_files_get_a_sentence);
+    tcase_add_test(tc, damaged_tree_files_do_no_harm);
+    tcase_add_test(tc, tree_files_round_trip);
+    tcase_add_test(tc, only_trees_with_leaf_queries_are_written);
+    tcase_add_test(tc, published_tree_files);
+    tcase_add_test(tc, slurp_reads_text_and_nothing_else);
+    tcase_add_test(tc, integers_and_quotes);
+    tcase_add_loop_test(tc, families_are_valid_within_limits_and_repeat, 0, N_FAMILIES);
+    tcase_add_test(tc, token_trees_have_a_query_on_every_token);
+    tcase_add_test(tc, mix_of_families_meets_the_bars);
+    tcase_add_test(tc, lists_are_complete);
+    suite_add_tcase(s, tc);
+    return s;
+}
