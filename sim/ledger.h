@@ -7,6 +7,7 @@
  * tokens
  *   - KV and Q bytes are in the problem's storage type; partial O in the slot's type, LSE, maximum and sum
  *     in 4 bytes (8 when the problem is f64, and partial O then too)
+ *   - materialised scores count in the problem's storage type, whatever an executor keeps them in
  *   - an on-chip slot is neither written nor read
  *   - a masked-out pair costs multiply-adds like any other: they count as masked, not as useful
  *   - padding: rows up to tile_m, tokens up to tile_n; multiply-adds of a whole tile less those of its pairs

@@ -1,0 +1,23 @@
+#include "kernels/kernel.h"
+
+#include <string.h>
+
+#define KERNEL(symbol) extern const struct kernel symbol;
+#include "kernels/kernels.def"
+#undef KERNEL
+
+const struct kernel *const kernels[] = {
+#define KERNEL(symbol) &symbol,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+const int32_t n_kernels = sizeof kernels / sizeof kernels[0];
+
+const struct kernel *kernel_find(const char *name)
+{
+    for (int32_t i = 0; i < n_kernels; i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return kernels[i];
+    return NULL;
+}

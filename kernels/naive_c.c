@@ -1,0 +1,217 @@
+/*
+ * naive_c.c - the same plans by the shortest road: one row at a time, no tiles, no online softmax, no library.
+ *
+ * For each (query, head) of a group: all logits, their maximum, the sum, the weighted V; then the slot or the
+ * output; then the merge steps. Everything in double whatever the problem's type; what passes through a slot is
+ * rounded to the slot's format. It is what one reads before the tiled kernel, and a second opinion on it: a fault of
+ * a plan shows in both, a fault of a kernel in one. Scores of an unfused plan are not stored, nothing is counted.
+ */
+#include "kernels/kernel.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What a slot holds of one row, and what a merge step makes of several: O is o / sum, LSE is max + ln sum. */
+struct row {
+    double max, sum;
+    double o[PROBLEM_MAX_D];
+};
+
+struct naive {
+    const struct problem *p;
+    const struct plan *plan;
+    struct output *out;
+    double *slot; /* [n_slots][h_q][2 + d]: maximum, sum, O */
+};
+
+static const struct row empty_row = {.max = -INFINITY};
+
+static double *slot_row(const struct naive *n, int64_t slot, int32_t head)
+{
+    return n->slot + (slot * n->p->h_q + head) * (2 + n->p->d);
+}
+
+/* sum_i += e^(logit - max) v_i for one more token, max known; or a whole partial, weighted by its own maximum. */
+static void row_add(struct row *to, double max, double sum, const double *o, int32_t d)
+{
+    double factor = exp(max - to->max);
+    to->sum += factor * sum;
+    for (int32_t i = 0; i < d; i++)
+        to->o[i] += factor * o[i];
+}
+
+static void row_normalise(struct row *x, int32_t d)
+{
+    if (x->sum == 0)
+        return; /* empty: O = 0, LSE = -inf */
+    for (int32_t i = 0; i < d; i++)
+        x->o[i] /= x->sum;
+    x->max += log(x->sum);
+    x->sum = 1;
+}
+
+/* What the slot's format keeps of a row. */
+static double slot_round(const struct naive *n, enum dtype t, double x)
+{
+    if (n->p->dtype == DT_F64)
+        return x;
+    return t == DT_F16 ? f16_to_double(f16_from_double(x)) : (double)(float)x;
+}
+
+static void row_store(const struct naive *n, struct row *x, int64_t slot, bool onchip, int32_t query,
+                      int32_t head)
+{
+    const struct problem *p = n->p;
+    if (slot == PLAN_NO_SLOT) {
+        int64_t row = (int64_t)n->plan->nf->orig[query] * p->h_q + head;
+        row_normalise(x, p->d);
+        for (int32_t i = 0; i < p->d; i++)
+            dtype_store(p->dtype, n->out->o, row * p->d + i, x->o[i]);
+        output_set_lse(n->out, row, x->max);
+        return;
+    }
+    if (n->plan->slot_weight == SLOT_LSE && !onchip)
+        row_normalise(x, p->d);
+    double *to = slot_row(n, slot, head);
+    enum dtype slot_o = n->plan->slot_o == SLOT_O_F16 ? DT_F16 : DT_F32;
+    *to++ = onchip ? x->max : slot_round(n, DT_F32, x->max);
+    *to++ = onchip ? x->sum : slot_round(n, DT_F32, x->sum);
+    for (int32_t i = 0; i < p->d; i++)
+        *to++ = onchip ? x->o[i] : slot_round(n, slot_o, x->o[i]);
+}
+
+/* One token's K or V of one KV head, or false if the page table points outside the pool. */
+static bool load_token(const struct problem *p, const void *pool, int32_t node, int64_t j, int32_t kv_head,
+                       double *to, struct err *e)
+{
+    int32_t page = p->page_table[p->page_off[node] + j / p->page_size];
+    if (page < 0 || page >= p->n_pages)
+        return err_set(e, "page table: page %lld of node %d is %d (expected 0 .. %lld)",
+                       (long long)(j / p->page_size), node, page, (long long)p->n_pages - 1);
+    dtype_to_double(p->dtype, pool, (problem_slot(p, node, j) * p->h_kv + kv_head) * p->d, to, p->d);
+    return true;
+}
+
+/* Row (k-th query, head) of a group: logits into logit[n_kv], -inf where masked, then the softmax over them. */
+static bool attend(const struct naive *n, const struct group *g, int32_t k, int32_t head, double *logit,
+                   struct row *x, struct err *e)
+{
+    const struct problem *p = n->p;
+    const struct nform *nf = n->plan->nf;
+    int32_t kv_head = head / (p->h_q / p->h_kv);
+    double q[PROBLEM_MAX_D], kv[PROBLEM_MAX_D];
+    int64_t row = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->h_q + head;
+    dtype_to_double(p->dtype, p->q, row * p->d, q, p->d);
+    *x = empty_row;
+    int64_t t = 0;
+    for (int64_t r = g->run0; r < g->run1; r++) {
+        const struct run *run = &n->plan->run[r];
+        for (int64_t j = run->begin; j < run->end; j++, t++) {
+            if (!load_token(p, p->k, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
+                return false;
+            double dot = 0;
+            for (int32_t i = 0; i < p->d; i++)
+                dot += q[i] * kv[i];
+            logit[t] = plan_visible(n->plan, g, k, r - g->run0) ? p->scale * dot : -INFINITY;
+            x->max = logit[t] > x->max || isnan(logit[t]) ? logit[t] : x->max;
+        }
+    }
+    t = 0;
+    for (int64_t r = g->run0; r < g->run1; r++) {
+        const struct run *run = &n->plan->run[r];
+        for (int64_t j = run->begin; j < run->end; j++, t++) {
+            if (logit[t] == -INFINITY)
+                continue;
+            if (!load_token(p, p->v, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
+                return false;
+            row_add(x, logit[t], 1, kv, p->d);
+        }
+    }
+    return true;
+}
+
+static bool run_group(const struct naive *n, const struct group *g, const uint8_t *onchip, struct err *e)
+{
+    int64_t n_rows = (int64_t)g->nq * n->p->h_q;
+    bool good = true,
+         worth_it = n_rows * g->n_kv * n->p->d > 1 << 20; /* starting threads costs microseconds */
+#pragma omp parallel if (worth_it)
+    {
+        double *logit = xaligned((size_t)g->n_kv, sizeof *logit);
+#pragma omp for
+        for (int64_t i = 0; i < n_rows; i++) {
+            int32_t k = (int32_t)(i / n->p->h_q), head = (int32_t)(i % n->p->h_q);
+            int64_t slot = g->slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : g->slot0 + k;
+            struct row x;
+            struct err mine = {0};
+            if (attend(n, g, k, head, logit, &x, &mine)) {
+                row_store(n, &x, slot, slot != PLAN_NO_SLOT && onchip[slot], plan_query(n->plan, g, k), head);
+                continue;
+            }
+#pragma omp critical(treeattn_naive_error)
+            good = err_set(e, "%s", mine.msg);
+        }
+        free(logit);
+    }
+    return good;
+}
+
+static void run_merge(const struct naive *n, const struct merge_step *m, const uint8_t *onchip)
+{
+    for (int32_t head = 0; head < n->p->h_q; head++) {
+        struct row x = empty_row;
+        for (int64_t i = m->in0; i < m->in1; i++) {
+            double max = slot_row(n, n->plan->merge_in[i], head)[0];
+            x.max = max > x.max || isnan(max) ? max : x.max;
+        }
+        for (int64_t i = m->in0; i < m->in1; i++) {
+            const double *in = slot_row(n, n->plan->merge_in[i], head);
+            if (in[1] != 0)
+                row_add(&x, in[0], in[1], in + 2, n->p->d);
+        }
+        row_store(n, &x, m->out, m->out != PLAN_NO_SLOT && onchip[m->out], m->query, head);
+    }
+}
+
+static bool naive_run(const struct problem *p, const struct plan *plan, struct output *out,
+                      struct ledger *counted, struct err *e)
+{
+    (void)counted;
+    int64_t n_rows = plan->n_slots * p->h_q;
+    struct naive n = {.p = p,
+                      .plan = plan,
+                      .out = out,
+                      .slot = xaligned((size_t)n_rows, (size_t)(2 + p->d) * sizeof *n.slot)};
+    uint8_t *onchip = xcalloc((size_t)plan->n_slots, 1);
+    bool good = true;
+    for (int64_t i = 0; i < plan->n_merges; i++)
+        if (plan->merge[i].onchip != PLAN_NO_SLOT)
+            onchip[plan->merge[i].onchip] = 1;
+    for (int64_t i = 0; i < n_rows; i++) /* a slot that is never written shows */
+        n.slot[i * (2 + p->d)] = n.slot[i * (2 + p->d) + 1] = NAN;
+    for (int32_t l = 0; l < plan->n_launches && good; l++) {
+        for (int64_t i = 0; i < plan->n_groups && good; i++)
+            if (plan->group[i].launch == l)
+                good = run_group(&n, &plan->group[i], onchip, e);
+        for (int64_t i = 0; i < plan->n_merges && good; i++)
+            if (plan->merge[i].launch == l)
+                run_merge(&n, &plan->merge[i], onchip);
+    }
+    free(onchip);
+    free(n.slot);
+    return good;
+}
+
+static bool naive_supports(const struct problem *p, const struct plan *plan, char *why)
+{
+    (void)p, (void)plan, (void)why;
+    return true;
+}
+
+const struct kernel kernel_naive_c = {
+    .name = "naive-c",
+    .about = "one row at a time in plain loops and double precision; for reading and for a second opinion; "
+             "counts nothing",
+    .supports = naive_supports,
+    .run = naive_run,
+};
