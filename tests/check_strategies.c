@@ -9,6 +9,7 @@
 
 #include "sim/strategy.h"
 #include "traces/formats.h"
+#include "traces/trace.h"
 #include "verify/cover.h"
 
 /* ---- trees ------------------------------------------------------------------------------------------ */
@@ -575,6 +576,83 @@ START_TEST(flashinfer_grid)
 }
 END_TEST
 
+/* Tokens and mask bytes that a plan reads, one row a query as DeFT's release counts. */
+struct counted {
+    int64_t kv, mask;
+};
+
+static struct counted count_plan(const char *strategy, const struct nform *nf)
+{
+    struct plan_env env = llama3_8b();
+    struct strategy_use use;
+    struct counted c = {0};
+    char why[WHY_MAX];
+    env.h_kv = env.h_q;
+    ck_assert(strategy_parse(strategy, &use, NULL));
+    struct plan *p = strategy_plan(&use, nf, &env, why);
+    ck_assert_msg(p, "%s: %s", strategy, why);
+    c.kv = tile_tokens(p, 1);
+    for (int64_t g = 0; g < p->n_groups; g++)
+        c.mask += plan_mask_bytes(&p->group[g], p->group[g].nq);
+    plan_free(p);
+    return c;
+}
+
+/* Steps of traces, against the counters that DeFT's release keeps. It counts a block of flatten once even where
+ * two groups of 32 queries read it, so flatten is compared on steps of at most 32. */
+static const struct {
+    const char *spec;
+    int64_t prompt, max_seq;
+    int32_t steps; /* at most so many, spread over the trace; 0: all */
+} replayed[] = {
+    {"fewshot:20", 4000, 4400, 0},
+    {"fewshot:50", 4000, 4400, 20},
+    {"embedded:reasoning", 4000, 6000, 40},
+    {"embedded:speculative", 1000, 2000, 20},
+};
+enum { N_REPLAYED = (int)(sizeof replayed / sizeof replayed[0]) };
+
+START_TEST(release_counters)
+{
+    struct trace_opts opts = {.prompt = replayed[_i].prompt, .max_seq = replayed[_i].max_seq};
+    struct err e = {0};
+    struct trace *tr = trace_open(replayed[_i].spec, &opts, &e);
+    ck_assert_msg(tr, "%s", e.msg);
+    struct counted seq = {0}, node = {0}, flat = {0};
+    int64_t n = trace_steps(tr), steps = replayed[_i].steps > 0 ? min_i64(replayed[_i].steps, n) : n;
+    for (int64_t k = 0; k < steps; k++) {
+        struct tree *t = trace_tree(tr, 1 + k * n / steps);
+        struct nform *nf = nform_new(t);
+        struct trace_count want = trace_count_tree(t);
+        struct counted s = count_plan("radix-attention", nf), d = count_plan("deft-node", nf);
+        struct counted f = count_plan("deft-flatten:rule=artifact", nf), m = count_plan("tree-medusa", nf);
+        ck_assert_int_eq(s.kv, want.kv_seq);
+        ck_assert_int_eq(d.kv, want.kv_node32);
+        ck_assert_int_eq(count_plan("deft-node-chunk", nf).kv, want.kv_node32);
+        ck_assert_int_eq(m.kv, want.kv_tree);
+        ck_assert_int_eq(m.mask, 2 * want.queries * want.kv_tree);
+        if (want.queries <= 32) {
+            ck_assert_int_eq(f.kv, want.kv_tree);
+            ck_assert_int_eq(f.mask, 8 * want.kv_tree);
+        }
+        seq.kv += s.kv;
+        node.kv += d.kv;
+        flat.kv += f.kv;
+        flat.mask += f.mask;
+        nform_free(nf);
+        tree_free(t);
+    }
+    if (_i == 0) { /* as recorded for Llama-3-8B: 32 layers, 32 heads of 128, K and V of 2 bytes */
+        const int64_t unit = 2 * 2 * 32 * 128 * 32;
+        ck_assert_int_eq(flat.kv * unit, INT64_C(1673527296000));
+        ck_assert_int_eq(node.kv * unit, INT64_C(1673527296000));
+        ck_assert_int_eq(seq.kv * unit, INT64_C(17572036608000));
+        ck_assert_int_eq(flat.mask * 32, INT64_C(817152000));
+    }
+    trace_close(tr);
+}
+END_TEST
+
 /* cascade: rows of the Q tile by the average rows of the level's groups (4 a query here). */
 START_TEST(cascade_tiles)
 {
@@ -659,6 +737,7 @@ Suite *suite_strategies(void)
     tcase_add_loop_test(tc, worked_example, 0, N_WORKED);
     tcase_add_test(tc, launch_names);
     tcase_add_loop_test(tc, flashinfer_grid, 0, 20);
+    tcase_add_loop_test(tc, release_counters, 0, N_REPLAYED);
     tcase_add_test(tc, cascade_tiles);
     tcase_add_test(tc, not_applicable);
     tcase_add_loop_test(tc, seeded_trees, 0, N_FAMILIES);
