@@ -598,8 +598,8 @@ static struct counted count_plan(const char *strategy, const struct nform *nf)
     return c;
 }
 
-/* Steps of traces, against the counters that DeFT's release keeps. It counts a block of flatten once even where
- * two groups of 32 queries read it, so flatten is compared on steps of at most 32. */
+/* Steps of traces, against the counters that DeFT's release keeps. It counts a block of flatten once even
+ * where two groups of 32 queries read it, so flatten is compared on steps of at most 32. */
 static const struct {
     const char *spec;
     int64_t prompt, max_seq;
