@@ -102,6 +102,12 @@ static bool better_m(int32_t a, int32_t b, int64_t rows)
     return a >= rows ? a < b : a > b;
 }
 
+/* Tokens that tiles of n, a power of two, run for a context of n_kv. */
+static int64_t padded(int64_t n_kv, int32_t n)
+{
+    return (n_kv + n - 1) & -(int64_t)n;
+}
+
 struct tile tiles_select(const struct tile_set *set, int64_t rows, int64_t n_kv)
 {
     CK(set->n > 0);
@@ -109,11 +115,10 @@ struct tile tiles_select(const struct tile_set *set, int64_t rows, int64_t n_kv)
     for (int32_t i = 1; i < set->n; i++)
         if (better_m(set->tile[i].m, best.m, rows))
             best = set->tile[i]; /* n ascends within an m, so this is the smallest n */
-    int64_t least = ceil_div(n_kv, best.n) * best.n;
+    int64_t least = padded(n_kv, best.n);
     for (int32_t i = 0; i < set->n; i++) {
         struct tile t = set->tile[i];
-        int64_t padded = ceil_div(n_kv, t.n) * t.n;
-        if (t.m == best.m && t.n > best.n && (padded - least) * BUBBLE_SHARE <= least)
+        if (t.m == best.m && t.n > best.n && (padded(n_kv, t.n) - least) * BUBBLE_SHARE <= least)
             best = t;
     }
     return best;

@@ -72,48 +72,49 @@ enum { H100_SMS = 132, CTAS_PER_SM_LARGE = 1, CTAS_PER_SM_SMALL = 4 };
 /* ---- cost model ------------------------------------------------------------------------------------- */
 
 /* Equation 3; nothing needs no padding. */
-static int64_t padding(int64_t tile, int64_t n)
+static int32_t padding(int32_t tile, int32_t n)
 {
     return n == 0 ? 0 : tile - ((n - 1) % tile + 1);
 }
 
 /* Equations 5-7. The products keep the order of the released code: ties are decided by rounding. */
-static double pad_cost(const struct fasttree_cost *c, int64_t nq, int64_t len)
+static double pad_cost(const struct fasttree_cost *c, int32_t nq, int64_t len)
 {
-    int64_t tile = c->tile_q[nq > c->tile_q[1] ? 0 : 1];
-    int64_t pad_kv = padding(c->tile_kv, min_i64(len, c->tile_kv));
+    int32_t tile = c->tile_q[nq > c->tile_q[1] ? 0 : 1];
+    int32_t short_len = (int32_t)min_i64(len, c->tile_kv);
+    int32_t pad_kv = padding(c->tile_kv, short_len);
     double heads = 1;
     if (c->rule == RULE_ARTIFACT) {
-        pad_kv = max_i64(0, c->tile_kv - len);
+        pad_kv = c->tile_kv - short_len;
         heads = c->gqa;
     }
-    return c->alpha * (double)padding(tile, nq) * heads * (double)len +
-           c->beta * (double)pad_kv * (double)nq * heads;
+    return c->alpha * padding(tile, nq) * heads * (double)len + c->beta * pad_kv * nq * heads;
 }
 
 void fasttree_edges(const struct nform *nf, const struct fasttree_cost *c, uint8_t *joined)
 {
+    int32_t *left = xcalloc((size_t)nf->n_nodes, sizeof *left); /* queries that no child took so far */
     int64_t *acc =
-        xcalloc((size_t)nf->n_nodes, sizeof *acc); /* L of algorithm 1: tokens with what was inherited */
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        joined[v] = 0;
-    /* A decision at v needs only that v's parent has decided, so id order does as well as breadth first. */
-    for (int32_t v = 0; v < nf->n_nodes; v++) {
-        int64_t nq = nf->q1[v] - nf->q0[v];
-        int64_t len_v = acc[v] + nf->len[v];
-        acc[v] = len_v;
-        for (int32_t i = nf->child_ptr[v]; i < nf->child_ptr[v + 1]; i++) {
-            int32_t l = nf->child[i];
-            int64_t nq_l = nf->q1[l] - nf->q0[l], len_l = nf->len[l];
-            double split_kv = pad_cost(c, nq, len_v) + pad_cost(c, nq_l, len_l) + c->gamma * (double)nq_l;
-            double split_q = pad_cost(c, nq - nq_l, len_v) + pad_cost(c, nq_l, len_l + len_v);
-            if (split_kv > split_q) {
-                joined[l] = 1;
-                acc[l] = len_v;
-                nq -= nq_l;
-            }
+        xcalloc((size_t)nf->n_nodes, sizeof *acc); /* L of algorithm 1: tokens, inherited ones too */
+    /* A decision needs those on its parent's own edge and on its elder siblings: id order has them made as
+     * breadth first would, without a queue. */
+    for (int32_t l = 0; l < nf->n_nodes; l++) {
+        int32_t v = nf->parent[l], nq_l = nf->q1[l] - nf->q0[l];
+        int64_t len_l = nf->len[l];
+        joined[l] = 0;
+        left[l] = nq_l;
+        acc[l] = len_l;
+        if (v < 0)
+            continue;
+        double split_kv = pad_cost(c, left[v], acc[v]) + pad_cost(c, nq_l, len_l) + c->gamma * nq_l;
+        double split_q = pad_cost(c, left[v] - nq_l, acc[v]) + pad_cost(c, nq_l, len_l + acc[v]);
+        if (split_kv > split_q) {
+            joined[l] = 1;
+            acc[l] += acc[v];
+            left[v] -= nq_l;
         }
     }
+    free(left);
     free(acc);
 }
 

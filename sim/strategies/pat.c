@@ -52,32 +52,31 @@ struct config {
 /* ---- packing ---------------------------------------------------------------------------------------- */
 
 /* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited. */
-static bool merge_tile_aware(int64_t all, int64_t part, int64_t pack, int64_t len)
+static bool merge_tile_aware(int32_t all, int32_t part, int32_t pack, int64_t len)
 {
     int64_t saved = ceil_div(all, pack) - ceil_div(all - part, pack) - ceil_div(part, pack);
-    return all == part || saved * len + 4 * part >= 0;
+    return all == part || saved * len + INT64_C(4) * part >= 0;
 }
 
 void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *joined)
 {
-    int64_t *acc = xcalloc((size_t)nf->n_nodes, sizeof *acc); /* tokens with what was inherited */
-    for (int32_t u = 0; u < nf->n_nodes; u++)
-        joined[u] = 0;
-    for (int32_t u = 0; u < nf->n_nodes; u++) {
-        int64_t left = nf->q1[u] - nf->q0[u];
-        acc[u] += nf->len[u];
-        for (int32_t i = nf->child_ptr[u]; i < nf->child_ptr[u + 1]; i++) {
-            int32_t c = nf->child[i];
-            int64_t size = nf->q1[c] - nf->q0[c];
-            bool merge =
-                rule == RULE_ARTIFACT ? merge_tile_aware(left, size, pack, acc[u]) : 4 * size >= nf->len[u];
-            if (size == 0 || !merge)
-                continue;
+    int32_t *left = xcalloc((size_t)nf->n_nodes, sizeof *left); /* queries that no child took so far */
+    int64_t *acc = xcalloc((size_t)nf->n_nodes, sizeof *acc);   /* tokens with what was inherited */
+    for (int32_t c = 0; c < nf->n_nodes; c++) {                 /* parents and elder siblings have decided */
+        int32_t u = nf->parent[c], size = nf->q1[c] - nf->q0[c];
+        joined[c] = 0;
+        left[c] = size;
+        acc[c] = nf->len[c];
+        if (u < 0 || size == 0)
+            continue;
+        if (rule == RULE_ARTIFACT ? merge_tile_aware(left[u], size, pack, acc[u])
+                                  : INT64_C(4) * size >= nf->len[u]) {
             joined[c] = 1;
-            acc[c] = acc[u];
-            left -= size;
+            acc[c] += acc[u];
+            left[u] -= size;
         }
     }
+    free(left);
     free(acc);
 }
 
