@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- helpers ---------------------------------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------------------------------------- */
 
 /* "parent:length" of each node, then the node of each query. */
 static char *describe(const struct tree *t)
@@ -303,7 +303,7 @@ START_TEST(published_tree_files)
 }
 END_TEST
 
-/* ---- files into memory ------------------------------------------------------------------------------------ */
+/* ---- files into memory --------------------------------------------------------------------------------- */
 
 START_TEST(slurp_reads_text_and_nothing_else)
 {
@@ -379,7 +379,7 @@ START_TEST(integers_and_quotes)
 }
 END_TEST
 
-/* ---- seeded families ------------------------------------------------------------------------------------ */
+/* ---- seeded families ----------------------------------------------------------------------------------- */
 
 static int32_t count_roots(const struct tree *t)
 {

@@ -16,8 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- helpers ----------------------------------------------------------------------------------------------
- */
+/* ---- helpers ------------------------------------------------------------------------------------------- */
 
 /* Path of a file below the shared folder, or NULL after saying that the test skips. The caller frees. */
 static char *shared_path(const char *name)
@@ -88,7 +87,7 @@ static FILE *csv_open(const char *name)
     return f;
 }
 
-/* ---- CPython's generator ------------------------------------------------------------------------------ */
+/* ---- CPython's generator ------------------------------------------------------------------------------- */
 
 START_TEST(python_draws)
 {
@@ -350,8 +349,7 @@ START_TEST(shared_speculative_files_open)
 }
 END_TEST
 
-/* ---- small traces by hand --------------------------------------------------------------------------------
- */
+/* ---- small traces by hand ------------------------------------------------------------------------------ */
 
 static struct trace *from_text(const char *text, struct trace_opts o, struct err *e)
 {
@@ -439,8 +437,7 @@ START_TEST(fewshot_by_hand)
 }
 END_TEST
 
-/* ---- our own traces
- * ---------------------------------------------------------------------------------------- */
+/* ---- our own traces ------------------------------------------------------------------------------------ */
 
 static const char reasoning_prompt[] =
     "Below is a list of one hundred and twenty small numbers. Propose ten ways to put it in order, keep the "
@@ -618,8 +615,7 @@ START_TEST(counters_by_hand)
 }
 END_TEST
 
-/* ---- malformed input
- * ---------------------------------------------------------------------------------------- */
+/* ---- malformed input ----------------------------------------------------------------------------------- */
 
 #define NODE(id, value, start, end, children)                                                                \
     "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \

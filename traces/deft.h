@@ -9,8 +9,9 @@
 
 #include <stdio.h>
 
-/* Largest file that is read: 30 times the largest of the release. */
-enum { DEFT_MAX_BYTES = 1 << 28 };
+/* Largest file that is read, 15 times the largest of the release. A parsed document may take a hundred times
+ * as much memory as its text, so this bounds that too. */
+enum { DEFT_MAX_BYTES = 1 << 24 };
 
 /* Text in memory to a trace: an array holds reasoning templates, an object holds speculative records. `name`
  * appears in messages, `source` in the title. */

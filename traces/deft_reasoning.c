@@ -90,8 +90,7 @@ static bool read_children(json_t *data, int32_t i, struct reasoning *r, const st
     return true;
 }
 
-/* Take leaves of value 0 out; returns a remark that lists them, NULL if there are none. The caller frees it.
- */
+/* Take leaves of value 0 out; returns a remark that lists them, to be freed; NULL if there are none. */
 static char *drop_empty(struct reasoning *r)
 {
     int32_t *id = xmalloc((size_t)r->n_nodes * sizeof *id), n = 0;

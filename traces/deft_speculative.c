@@ -34,6 +34,7 @@ static int path_compare(const void *a, const void *b)
     return 0;
 }
 
+/* On failure p->step is still to be freed, or NULL. */
 static bool read_path(const json_t *list, int32_t item, struct path *p, const char *where, struct err *e)
 {
     char what[48];
@@ -63,6 +64,7 @@ static bool link_paths(struct path *path, int32_t n, int32_t *parent, const char
         parent[i + 1] = 0;
         if (path[i].depth == 1)
             continue;
+        /* Shorter paths sort first: the prefix, if it is listed, stands before i. */
         struct path prefix = path[i];
         prefix.depth--;
         const struct path *found = bsearch(&prefix, path, (size_t)i, sizeof *path, path_compare);

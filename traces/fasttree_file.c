@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+/* Room for TREE_MAX_NODES lines of 32 bytes. */
 enum { FASTTREE_MAX_BYTES = 1 << 29 };
 
 struct reader {
@@ -32,6 +33,7 @@ static bool field(const struct reader *r, struct word w, const char *what, int64
                    what, word_quote(quote, w), (long long)lo, (long long)hi);
 }
 
+/* One node's line: its bounds are checked before anything is stored. */
 static bool read_node(struct reader *r, struct err *e)
 {
     struct tree *t = r->tree;

@@ -10,8 +10,8 @@
 
 const struct format_info formats[] = {
     {"levels", "--levels \"1,4,16 1024,256,32\"", "nodes per level and tokens per node of each level"},
-    {"fasttree", "--tree FILE", "FastTree's tree file: node count, then `parent id length children` a line"},
-    {"family", "--family NAME --seed N", "a seeded random tree of one of the families"},
+    {"fasttree", "--tree-file FILE", "FastTree's file: node count, then `parent id length children` a line"},
+    {"family", "--gen FAMILY[:SEED]", "a seeded random tree of one of the families"},
     {"deft", "--trace deft:FILE", "DeFT's reasoning templates (array) or speculative records (object), JSON"},
     {"fewshot", "--trace fewshot:W", "W branches off one prompt; needs --prompt and --max-seq"},
     {"embedded", "--trace embedded:NAME", "a trace inside the program: reasoning, speculative"},

@@ -29,7 +29,7 @@ struct format_info {
 extern const struct format_info formats[]; /* for `treeattn list formats` */
 extern const int32_t n_formats;
 
-/* ---- seeded families -------------------------------------------------------------------------------- */
+/* ---- seeded families ----------------------------------------------------------------------------------- */
 
 enum family {
     FAM_BUSHY,       /* every inner node has 2-6 children, depth 3-6 */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Deeper than any tree that the notation is practical for. */
 enum { LEVELS_MAX = 4096 };
 
 static bool levels_err(struct word text, struct err *e, const char *what)
@@ -98,6 +99,7 @@ struct tree *levels_parse(const char *text, struct err *e)
         err_set(e, "levels: %d node counts and %d lengths (expected as many of both)", n_levels, n_tokens);
         goto done;
     }
+    /* Each count is at most 2^24 and there are at most LEVELS_MAX of them, so only products can overflow. */
     int64_t n_nodes = 0, n_total = 0;
     for (int32_t l = 0; l < n_levels; l++) {
         int64_t here = 0;

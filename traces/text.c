@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* Tests by hand, not by <ctype.h>: the locale has no say in what a file means. */
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

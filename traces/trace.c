@@ -29,6 +29,7 @@ static struct trace *open_deft(const char *arg, const char *spec, const struct t
 static struct trace *open_embedded(const char *arg, const char *spec, const struct trace_opts *o,
                                    struct err *e)
 {
+    /* Parsed like a file, so that a newcomer's first run goes through the code that reads real traces. */
     const struct embedded *em = embedded_find(arg);
     if (em)
         return deft_open(em->begin, (size_t)(em->end - em->begin), em->file, spec, o, e);
@@ -43,6 +44,7 @@ static struct trace *open_embedded(const char *arg, const char *spec, const stru
     return NULL;
 }
 
+/* For sources that hold one tree. */
 static bool only_tree(const char *spec, const struct trace_opts *o, struct err *e)
 {
     return o->tree_index == 0 || err_set(e, "%s: no tree %d (expected 0, there is one)", spec, o->tree_index);
@@ -70,6 +72,7 @@ static struct trace *open_reasoning(const char *arg, const char *spec, const str
     return only_tree(spec, o, e) ? replay_reasoning(reasoning_gen((uint64_t)seed), spec, NULL, o, e) : NULL;
 }
 
+/* T,SEED */
 static struct trace *open_spec(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
 {
     enum { MAX_TOKENS = 1 << 16 };
@@ -94,6 +97,7 @@ static const struct kind {
     {"reasoning:", open_reasoning}, {"spec:", open_spec},
 };
 
+/* Bounds on what no kind allows; what a kind asks for on top is its replay's business. */
 static bool check_opts(const char *spec, const struct trace_opts *o, struct err *e)
 {
     if (o->tree_index < 0)
@@ -113,6 +117,7 @@ struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct
         if (strncmp(spec, kinds[i].prefix, n) != 0)
             continue;
         struct trace *tr = kinds[i].open(spec + n, spec, opts, e);
+        /* Known only now: a deft: file says inside what it is. */
         if (tr && opts->topology && !tr->speculative) {
             err_set(e, "%s: no token tree to hang (expected a speculative trace)", spec);
             trace_close(tr);
@@ -179,6 +184,7 @@ struct trace_count trace_count_tree(const struct tree *t)
     struct trace_count c = {.queries = t->n_queries, .nodes = t->n_nodes};
     int32_t *below = xcalloc((size_t)t->n_nodes, sizeof *below);
     int64_t *ends = xcalloc((size_t)t->n_nodes, sizeof *ends); /* tokens from the root to the node's end */
+    /* Down the tree for contexts, up the tree for queries below. */
     for (int32_t i = 0; i < t->n_nodes; i++)
         ends[i] = t->len[i] + (t->parent[i] >= 0 ? ends[t->parent[i]] : 0);
     for (int32_t q = 0; q < t->n_queries; q++) {
