@@ -6,6 +6,7 @@ SHELL := /bin/bash
 .SUFFIXES:
 .DELETE_ON_ERROR:
 
+comma := ,
 SUFFIX := $(if $(SAN),-san)$(if $(COV),-cov)
 BUILD ?= build$(SUFFIX)
 V ?= 0
@@ -18,7 +19,6 @@ OPT := $(if $(SAN)$(COV),-O1 -g,-O3 -g)
 WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(COV),--coverage)
-comma := ,
 OPENBLAS_CFLAGS = $(shell pkg-config --cflags openblas 2>/dev/null)
 OPENBLAS_LIBS = $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
 CPPFLAGS += -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS)

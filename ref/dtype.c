@@ -30,7 +30,7 @@ static uint16_t narrow(double x, int mant, int bias, int emax)
     int e = (int)(bits >> 52 & 0x7FF);
     uint64_t frac = bits & ((UINT64_C(1) << 52) - 1);
     if (e == 0x7FF)
-        return frac ? (uint16_t)(sign | inf | 1 << (mant - 1)) : (uint16_t)(sign | inf);
+        return (uint16_t)(sign | inf | (frac ? 1 << (mant - 1) : 0));
     int field = e - 1023 + bias, shift = 52 - mant;
     if (field < 1) { /* subnormals share the exponent of the smallest normal */
         shift += 1 - field;
@@ -43,7 +43,7 @@ static uint16_t narrow(double x, int mant, int bias, int emax)
     if (rest > half || (rest == half && (kept & 1)))
         kept++; /* to nearest even; the hidden bit carries into the exponent field */
     uint64_t out = kept + ((uint64_t)(field - 1) << mant);
-    return out >= inf ? (uint16_t)(sign | inf) : (uint16_t)(sign | out);
+    return (uint16_t)(sign | (out >= inf ? inf : out));
 }
 
 static double widen(uint16_t h, int mant, int bias, int emax)

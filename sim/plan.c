@@ -257,10 +257,12 @@ int64_t plan_stored_tokens(const struct plan *p)
 {
     const struct nform *nf = p->nf;
     int64_t sum = 0;
-    /* Below `split` every query has a copy of its own; above it tokens are stored once. */
+    int32_t seeing = 0; /* queries that see anything: the first prefix is what all of these share */
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        seeing += nf->at[q] >= 0 && nform_context(nf, q) > 0;
     for (int32_t i = 0; i < nf->n_nodes; i++) {
         int64_t nq = nf->q1[i] - nf->q0[i];
-        bool prefix = nq == nf->n_queries;
+        bool prefix = nq == seeing;
         if (p->storage == STORAGE_SHARED || (p->storage == STORAGE_REPLICATED_SUFFIX && prefix))
             sum += nq > 0 ? nf->len[i] : 0;
         else

@@ -119,6 +119,8 @@ static void sort_by_launch(int64_t *list, int32_t *from, int64_t n)
 void plan_merge_levels(struct plan *p, const char *name)
 {
     struct wiring w = wire(p, true);
+    if (p->n_launches == 0) /* nothing to read at all: only empty outputs are owed */
+        plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t nq = p->nf->n_queries, levels = p->n_launches;
     struct launch *old = p->launch;
     p->launch = NULL;
@@ -129,8 +131,7 @@ void plan_merge_levels(struct plan *p, const char *name)
             plan_launch(p, name, LAUNCH_SERIAL);
     }
     if (levels == 1)
-        plan_launch(p, name,
-                    LAUNCH_SERIAL); /* for queries that see nothing; dropped below if there is none */
+        plan_launch(p, name, LAUNCH_SERIAL); /* for queries that see nothing, if any */
     free(old);
     for (int64_t g = 0; g < p->n_groups; g++)
         p->group[g].launch = p->group[g].launch == 0 ? 0 : 2 * p->group[g].launch - 1;
