@@ -1,11 +1,11 @@
 /*
  * gen.c - seeded random trees, by family.
  *
- * A generator first grows a tree under a budget of nodes, then hangs queries on it, then trims it: every tree is
- * run by every strategy, so one tree's work, the sum of its queries' contexts, is held within WORK_MAX. One seed
- * in eight (seed % 8 == 0) gives a large tree, with more than 128 queries. Half of the others that have one prefix
- * are fine: a long root and at most FINE_TOKENS tokens below it, as in beam search, so that methods with a limit on
- * the tokens that not every query sees apply to them too.
+ * A generator first grows a tree under a budget of nodes, then hangs queries on it, then trims it: every
+ * tree is run by every strategy, so one tree's work, the sum of its queries' contexts, is held within
+ * WORK_MAX. One seed in eight (seed % 8 == 0) gives a large tree, with more than 128 queries. Half of the
+ * others that have one prefix are fine: a long root and at most FINE_TOKENS tokens below it, as in beam
+ * search, so that methods with a limit on the tokens that not every query sees apply to them too.
  */
 #include "traces/formats.h"
 #include "traces/grow.h"

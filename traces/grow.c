@@ -1,8 +1,9 @@
 /*
  * grow.c - growing random trees.
  *
- * Lengths favour the values around the edges of tiles and pages, where kernels go wrong. A function makes at most
- * one draw per argument list: C leaves the order of arguments open, and a seed must mean one tree everywhere.
+ * Lengths favour the values around the edges of tiles and pages, where kernels go wrong. A function makes
+ * at most one draw per argument list: C leaves the order of arguments open, and a seed must mean one tree
+ * everywhere.
  */
 #include "traces/grow.h"
 

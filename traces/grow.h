@@ -28,14 +28,16 @@ int32_t grow_node(struct grower *g, int32_t parent, int64_t len);
 int32_t grow_child(struct grower *g, int32_t parent, int32_t lo, int32_t hi);
 int32_t grow_prefix(struct grower *g, int32_t hi);
 
-/* Below `root`, which is the newest node: two to six children a node, `levels` levels (the root's included), at
- * most `nodes` nodes. Or `leaves` children in one or two levels. lo and hi bound the lengths. */
+/* Below `root`, which is the newest node: two to six children a node, `levels` levels (the root's
+ * included), at most `nodes` nodes. Or `leaves` children in one or two levels. lo and hi bound the
+ * lengths. */
 void grow_bushy(struct grower *g, int32_t root, int32_t levels, int32_t nodes, int32_t lo, int32_t hi);
 void grow_wide(struct grower *g, int32_t root, int32_t leaves, int32_t lo, int32_t hi);
 
 void grow_query(struct grower *g, int32_t node, int64_t upto);
-/* One query at the end of most leaves and of inner_percent of the inner nodes; some have several, or causal
- * chains, or one in their middle; one tree in four loses all queries below some node. At least one is made. */
+/* One query at the end of most leaves and of inner_percent of the inner nodes; some have several, or
+ * causal chains, or one in their middle; one tree in four loses all queries below some node. At least one
+ * is made. */
 void grow_queries(struct grower *g, int32_t inner_percent);
 /* More queries on nodes that have some, until there are more than 128. */
 void grow_more_queries(struct grower *g);

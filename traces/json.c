@@ -12,8 +12,8 @@ static const char *const type_name[] = {
 
 json_t *json_read(const char *text, size_t size, const char *name, struct err *e)
 {
-    /* Jansson itself bounds the depth of nesting and refuses invalid UTF-8 and integers beyond 64 bits. Its texts
-     * quote the input, hence the quotation. */
+    /* Jansson itself bounds the depth of nesting and refuses invalid UTF-8 and integers beyond 64 bits.
+     * Its texts quote the input, hence the quotation. */
     json_error_t je;
     json_t *doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, &je);
     if (!doc) {
