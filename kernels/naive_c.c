@@ -1,10 +1,11 @@
 /*
- * naive_c.c - the same plans by the shortest road: one row at a time, no tiles, no online softmax, no library.
+ * naive_c.c - the same plans by the shortest road: a row at a time, no tiles, no online softmax, no library.
  *
  * For each (query, head) of a group: all logits, their maximum, the sum, the weighted V; then the slot or the
- * output; then the merge steps. Everything in double whatever the problem's type; what passes through a slot is
- * rounded to the slot's format. It is what one reads before the tiled kernel, and a second opinion on it: a fault of
- * a plan shows in both, a fault of a kernel in one. Scores of an unfused plan are not stored, nothing is counted.
+ * output; then the merge steps. Everything in double whatever the problem's type; what passes through a slot
+ * is rounded to the slot's format. It is what one reads before the tiled kernel, and a second opinion on it:
+ * a fault of a plan shows in both, a fault of a kernel in one. Scores of an unfused plan are not stored,
+ * nothing is counted.
  */
 #include "kernels/kernel.h"
 
@@ -31,7 +32,7 @@ static double *slot_row(const struct naive *n, int64_t slot, int32_t head)
     return n->slot + (slot * n->p->h_q + head) * (2 + n->p->d);
 }
 
-/* sum_i += e^(logit - max) v_i for one more token, max known; or a whole partial, weighted by its own maximum. */
+/* One more token, o += e^(logit - max) v with max known; or a whole partial, weighted by its own maximum. */
 static void row_add(struct row *to, double max, double sum, const double *o, int32_t d)
 {
     double factor = exp(max - to->max);
@@ -92,7 +93,7 @@ static bool load_token(const struct problem *p, const void *pool, int32_t node, 
     return true;
 }
 
-/* Row (k-th query, head) of a group: logits into logit[n_kv], -inf where masked, then the softmax over them. */
+/* Row (k-th query, head) of a group: logits into logit[n_kv], -inf where masked, then their softmax. */
 static bool attend(const struct naive *n, const struct group *g, int32_t k, int32_t head, double *logit,
                    struct row *x, struct err *e)
 {

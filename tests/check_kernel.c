@@ -1,4 +1,4 @@
-/* check_kernel.c - kernels against the oracle on hand-made plans, their ledgers against the price, and corners. */
+/* check_kernel.c - kernels against the oracle on hand-made plans, their ledgers against the price. */
 #include "kernels/cpu/convert.h"
 #include "kernels/kernel.h"
 #include "ref/oracle.h"
@@ -16,8 +16,8 @@
 
 enum { N_NODES = 9, DEAD = 6 };
 
-/* Two roots, an empty inner node, a dead subtree, queries in the middle of nodes, twice at one place, and one that
- * sees nothing. Lengths straddle the page and tile edges used below. */
+/* Two roots, an empty inner node, a dead subtree, queries in the middle of nodes, twice at one place, and one
+ * that sees nothing. Lengths straddle the page and tile edges used below. */
 static struct tree *make_tree(void)
 {
     static const int32_t parent[N_NODES] = {-1, 0, 0, 1, 1, 2, 2, -1, -1};
@@ -53,8 +53,8 @@ static struct plan *plan_whole(const struct nform *nf, enum mask_kind mask, int3
 
 enum merge_style { MERGE_FLAT, MERGE_LEVELS, MERGE_FUSED, N_MERGE_STYLES };
 
-/* One group per node and chunk of tokens, one launch per depth; odd chunks only where the merge allows several
- * slots of a query in one launch. */
+/* One group per node and chunk of tokens, one launch per depth; odd chunks only where the merge allows
+ * several slots of a query in one launch. */
 static struct plan *plan_nodes(const struct nform *nf, enum merge_style style, int32_t m, int32_t n,
                                bool unfused)
 {
@@ -92,8 +92,8 @@ static struct plan *plan_nodes(const struct nform *nf, enum merge_style style, i
 
 /* ---- judging ------------------------------------------------------------------------------------------ */
 
-/* Errors that these cases may show for logits up to about 1, relative to sum p |v| of the row and to |LSE|; they
- * grow with the logits. verify/ has derived bounds, here anything wrong is orders of magnitude larger. */
+/* Errors that these cases may show for logits up to about 1, relative to sum p |v| of the row and to |LSE|;
+ * they grow with the logits. verify/ has derived bounds, here anything wrong is far larger. */
 static double tolerance(enum dtype t, const struct plan *plan)
 {
     static const double by_type[N_DTYPES] = {1e-14, 1e-6, 1e-3, 1e-2};
@@ -281,7 +281,7 @@ START_TEST(strategies_as_registered)
 }
 END_TEST
 
-/* Logits of +-1e4 and one-hot softmax leave the row finite and right; the last tile may take over completely. */
+/* Logits of +-1e4 and one-hot softmax leave the row finite and right; the last tile may take over. */
 START_TEST(sharp_inputs)
 {
     for (enum fill fill = 0; fill < N_FILLS; fill++) {
@@ -322,8 +322,8 @@ START_TEST(large_whole_tiles)
 }
 END_TEST
 
-/* Root of 8 tokens, children of 5, 0 and 3, a query each; 4 / 2 heads of d = 8 in fp16; a group per node in tiles
- * of 4 x 4. Rows per group and KV head: 6, 2, 2 (the empty child has no group). All sums by hand. */
+/* Root of 8 tokens, children of 5, 0 and 3, a query each; 4 / 2 heads of d = 8 in fp16; a group per node in
+ * tiles of 4 x 4. Rows per group and KV head: 6, 2, 2 (the empty child has no group). All sums by hand. */
 START_TEST(ledger_by_hand)
 {
     struct tree *t = tree_new(4, 0);
@@ -384,7 +384,7 @@ START_TEST(ledger_by_hand)
 }
 END_TEST
 
-/* A page that nobody may read has a poisoned entry: reading it is an error, and nothing is read through it. */
+/* A page that nobody may read has a poisoned entry: reading it is an error; nothing is read. */
 START_TEST(poisoned_page_is_reported)
 {
     struct fixture f = fixture_new(make_tree(), &specs[0]);

@@ -198,8 +198,8 @@ static struct item item_open(const struct cpu_run *r, int64_t number)
                          .first = g->tile_m > 0 || block == 0};
 }
 
-/* Threads for a launch of n pieces of work: as many as the work pays for. Waking one costs microseconds, and much more
- * where other programs want the cores. */
+/* Threads for a launch of n pieces of work: as many as the work pays for. Waking one costs microseconds, and
+ * much more where other programs want the cores. */
 static int team_size(const struct cpu_run *r, int64_t n_pieces, int64_t multiply_adds)
 {
     return (int)min_i64(min_i64(r->n_threads, n_pieces), 1 + multiply_adds / THREAD_WORTH);
