@@ -94,14 +94,6 @@ struct tile_set tiles_for(const struct machine *mc, int32_t d, int32_t elt_bytes
     return set;
 }
 
-/* Is tile a better than b for so many rows? Fewest rows that hold them all, else as many as there are. */
-static bool better_m(int32_t a, int32_t b, int64_t rows)
-{
-    if ((a >= rows) != (b >= rows))
-        return a >= rows;
-    return a >= rows ? a < b : a > b;
-}
-
 /* Tokens that tiles of n, a power of two, run for a context of n_kv. */
 static int64_t padded(int64_t n_kv, int32_t n)
 {
@@ -111,15 +103,14 @@ static int64_t padded(int64_t n_kv, int32_t n)
 struct tile tiles_select(const struct tile_set *set, int64_t rows, int64_t n_kv)
 {
     CK(set->n > 0);
-    struct tile best = set->tile[0];
-    for (int32_t i = 1; i < set->n; i++)
-        if (better_m(set->tile[i].m, best.m, rows))
-            best = set->tile[i]; /* n ascends within an m, so this is the smallest n */
+    int32_t i = 0; /* first tile of the smallest m that holds the rows, or of the largest m */
+    for (int32_t k = 1; k < set->n && set->tile[i].m < rows; k++)
+        if (set->tile[k].m > set->tile[i].m)
+            i = k;
+    struct tile best = set->tile[i];
     int64_t least = padded(n_kv, best.n);
-    for (int32_t i = 0; i < set->n; i++) {
-        struct tile t = set->tile[i];
-        if (t.m == best.m && t.n > best.n && (padded(n_kv, t.n) - least) * BUBBLE_SHARE <= least)
-            best = t;
-    }
+    for (i++; i < set->n && set->tile[i].m == best.m; i++)
+        if ((padded(n_kv, set->tile[i].n) - least) * BUBBLE_SHARE <= least)
+            best.n = set->tile[i].n;
     return best;
 }
