@@ -255,14 +255,18 @@ static int32_t tile_m(int32_t rows, int32_t gqa)
     return rows;
 }
 
-/* Groups of node v, in the launch of their phase; launch[1] is made when first needed. */
+/* Groups of a node, in the launch of their phase; one phase is launch[1]. Launches are made when first needed. */
 static void add_pieces(struct plan *p, const struct fasttree_prep *f, struct pieces *it, int32_t *launch)
 {
     while (pieces_next(it)) {
         bool two_phases = f->cost.tile_q[0] != f->cost.tile_q[1];
         int ph = two_phases ? phase_of(f, it->piece.nq) : 1;
         if (launch[ph] < 0)
-            launch[ph] = plan_launch(p, ph == 0 ? "large tiles" : "small tiles", LAUNCH_SERIAL);
+            launch[ph] = plan_launch(p,
+                                     ph == 0      ? "large tiles"
+                                     : two_phases ? "small tiles"
+                                                  : "attention",
+                                     LAUNCH_SERIAL);
         struct group_spec g = {
             .tile_m = tile_m(f->tile_rows[ph], f->cost.gqa),
             .tile_n = f->cost.tile_kv,

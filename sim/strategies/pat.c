@@ -51,11 +51,12 @@ struct config {
 
 /* ---- packing ---------------------------------------------------------------------------------------- */
 
-/* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited. */
+/* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited. That a
+ * child may take all that is left, which the release asks first, follows: nothing is saved then. */
 static bool merge_tile_aware(int32_t all, int32_t part, int32_t pack, int64_t len)
 {
     int64_t saved = ceil_div(all, pack) - ceil_div(all - part, pack) - ceil_div(part, pack);
-    return all == part || saved * len + INT64_C(4) * part >= 0;
+    return saved * len + INT64_C(4) * part >= 0;
 }
 
 void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *joined)
