@@ -228,6 +228,63 @@ START_TEST(one_long_context_is_split)
 }
 END_TEST
 
+/* Costs that tie keep nodes apart, whatever the tree. */
+START_TEST(only_a_strictly_cheaper_join_counts)
+{
+    struct tree *t = random_tree(3);
+    struct nform *nf = nform_new(t);
+    uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+    struct fasttree_cost c = fasttree_default_cost(RULE_PAPER, 1);
+    c.alpha = c.beta = c.gamma = 0;
+    fasttree_edges(nf, &c, joined);
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        ck_assert_int_eq(joined[v], 0);
+    free(joined);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+/* One query: the release gives it the large tile for want of CTAs, the paper's phases have nothing to say. Its
+ * partial is written and reduced all the same. */
+START_TEST(a_lonely_phase_changes_tiles_only_as_released)
+{
+    struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100});
+    struct nform *nf = nform_new(t);
+    struct plan_env env = heads(1, 1);
+    for (int32_t rule = RULE_PAPER; rule <= RULE_ARTIFACT; rule++) {
+        struct plan *p = must_plan(rule == RULE_PAPER ? "fasttree" : "fasttree:rule=artifact", nf, &env);
+        ck_assert_int_eq(p->n_groups, 1);
+        ck_assert_int_eq(p->group[0].tile_m, rule == RULE_PAPER ? 16 : 64);
+        ck_assert_int_eq(p->n_merges, 1);
+        ck_assert_int_eq(p->n_slots, 1);
+        plan_free(p);
+    }
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+/* Large tiles just fill 132 SMs once the root is cut at 128, the 64 leaves do not: one phase of large tiles. */
+START_TEST(a_short_small_phase_takes_the_large_tile)
+{
+    struct tree *t = even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100});
+    struct nform *nf = nform_new(t);
+    struct plan_env env = heads(1, 1);
+    static const char *const name[] = {"fasttree-no-greedy", "fasttree-no-greedy:rule=artifact"};
+    for (int i = 0; i < 2; i++) {
+        struct plan *p = must_plan(name[i], nf, &env);
+        ck_assert_int_eq(p->n_groups, 132 + 64);
+        ck_assert_int_eq(p->n_launches, 2);
+        for (int64_t g = 0; g < p->n_groups; g++)
+            ck_assert_int_eq(p->group[g].tile_m, 64);
+        plan_free(p);
+    }
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 /* A tile has room for all heads of a query. */
 START_TEST(many_heads_raise_the_tile)
 {
@@ -290,6 +347,11 @@ START_TEST(long_packs_are_split_below_the_mean)
         ck_assert_int_eq(cut->n_groups, want);
         for (int64_t i = 0; i < cut->n_groups; i++)
             ck_assert_int_le(cut->group[i].n_kv * n, tokens);
+        for (int64_t i = 0, k = 0; i < n; i++) { /* parts of a pack are alike */
+            int64_t len = whole->group[i].n_kv, parts = len * n > tokens ? ceil_div(len, tokens / n) : 1;
+            for (int64_t end = k + parts; k < end; k++)
+                ck_assert(cut->group[k].n_kv == len / parts || cut->group[k].n_kv == ceil_div(len, parts));
+        }
         plan_free(whole);
         plan_free(cut);
         nform_free(nf);
@@ -335,6 +397,30 @@ START_TEST(released_pat_splits_at_five_means)
     plan_free(p);
     nform_free(nf);
     tree_free(t);
+}
+END_TEST
+
+START_TEST(released_tiles)
+{
+    static const int32_t nq[] = {1, 16, 17, 32, 33, 64}, m[] = {16, 16, 32, 32, 64, 64};
+    static const int64_t len[] = {31, 32, 63, 64, 127, 128};
+    static const int32_t n[] = {16, 32, 32, 64, 64, 128};
+    struct plan_env env = heads(8, 8);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++) {
+            struct tree *t = tree_new(1, nq[i]);
+            t->len[0] = len[k];
+            for (int32_t q = 0; q < nq[i]; q++)
+                t->query[q] = (struct query){0, len[k]};
+            struct nform *nf = nform_new(t);
+            struct plan *p = must_plan("pat:rule=artifact", nf, &env);
+            ck_assert_int_eq(p->n_groups, 1);
+            ck_assert_int_eq(p->group[0].tile_m, m[i]);
+            ck_assert_int_eq(p->group[0].tile_n, m[i] == 64 ? max_i64(32, n[k]) : n[k]);
+            plan_free(p);
+            nform_free(nf);
+            tree_free(t);
+        }
 }
 END_TEST
 
@@ -440,10 +526,14 @@ Suite *suite_planners(void)
     tcase_add_test(tc, the_paper_rule_asks_the_machine);
     tcase_add_test(tc, two_phases_only_when_both_fill_the_sms);
     tcase_add_test(tc, one_long_context_is_split);
+    tcase_add_test(tc, only_a_strictly_cheaper_join_counts);
+    tcase_add_test(tc, a_lonely_phase_changes_tiles_only_as_released);
+    tcase_add_test(tc, a_short_small_phase_takes_the_large_tile);
     tcase_add_test(tc, many_heads_raise_the_tile);
     tcase_add_test(tc, algorithm_1_looks_at_its_own_length);
     tcase_add_test(tc, long_packs_are_split_below_the_mean);
     tcase_add_test(tc, released_pat_splits_at_five_means);
+    tcase_add_test(tc, released_tiles);
     tcase_add_test(tc, a_launch_per_tile);
     tcase_add_test(tc, ablations_pack_as_they_say);
     tcase_add_test(tc, every_rule_and_option_covers);
