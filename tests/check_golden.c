@@ -179,8 +179,8 @@ static void expect(char *got, const char *want, char **field, const char *what)
 
 /* ---- FastTree --------------------------------------------------------------------------------------- */
 
-/* tree,q_heads,kv_heads,q_tile_large,q_tile_small,alpha,beta,gamma,edges_assigned_1,edge_assignment_rle,groups
- */
+/* tree,q_heads,kv_heads,q_tile_large,q_tile_small,alpha,beta,gamma,edges_assigned_1,edge_assignment_rle,
+ * groups */
 static void edges_row(char **field)
 {
     struct tree *t = golden_tree(field[0]);

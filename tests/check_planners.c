@@ -245,8 +245,8 @@ START_TEST(only_a_strictly_cheaper_join_counts)
 }
 END_TEST
 
-/* One query: the release gives it the large tile for want of CTAs, the paper's phases have nothing to say. Its
- * partial is written and reduced all the same. */
+/* One query: the release gives it the large tile for want of CTAs, the paper says nothing of a lone phase.
+ * Its partial is written and reduced all the same. */
 START_TEST(a_lonely_phase_changes_tiles_only_as_released)
 {
     struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100});
@@ -265,7 +265,7 @@ START_TEST(a_lonely_phase_changes_tiles_only_as_released)
 }
 END_TEST
 
-/* Large tiles just fill 132 SMs once the root is cut at 128, the 64 leaves do not: one phase of large tiles. */
+/* Large tiles just fill 132 SMs once the root is cut at 128, the 64 leaves do not: one phase, large tiles. */
 START_TEST(a_short_small_phase_takes_the_large_tile)
 {
     struct tree *t = even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100});

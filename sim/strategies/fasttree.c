@@ -8,25 +8,25 @@
  *
  * Paper (rule=paper) against released code (rule=artifact), which ../shared/golden pins down:
  *
- *                         paper                               artifact
- *   padding costs         as printed                          multiplied by the GQA ratio
- *   KV padding (eq. 6)    Pad(TS, min(len, TS)): 0 at len 0   max(0, TS - len): TS at len 0
- *   edges planned         once                                again after the tiles have changed
- *   "fills the GPU"       SMs of the machine x 1 (large) and  132 and 528 CTAs, the constants published for
- * an x 4 (small) CTAs                    H100: the same where there are 132 SMs one phase             if both
- * are in use and one does     if any phase in use does not fill the SMs: also not fill the SMs changes the
- * tile of a phase that is alone queries of a group    stay together; the kernel tiles     cut at the tile of
- * the final large phase, every them                                cut a group with a phase of its own
- *   forests               every root                          not planned: the walk starts at node 0
+ *                         paper                                  artifact
+ *   padding costs         as printed                             multiplied by the GQA ratio
+ *   KV padding (eq. 6)    Pad(TS, min(len, TS)): 0 at len 0      max(0, TS - len): TS at len 0
+ *   edges planned         once                                   again after the tiles have changed
+ *   filling the GPU       a CTA per SM (large), four (small)     132 and 528 CTAs, published for an H100
+ *   one phase only        if both phases are in use and one      if any phase in use has less than a CTA per
+ *                         has less than a CTA per SM             SM: changes the tile of a lone phase, too
+ *   queries of a group    stay together, the kernel tiles them   cut at the query tile of the large phase; a
+ *                                                                cut is a group, in the phase of its own size
+ *   forests               every root                             not applicable: the walk starts at node 0
  *
- * Both always write partials, also of queries that only one group serves, and reduce them.
+ * Both always write partials and reduce them, also of queries that only one group serves.
  *
- * The paper leaves open, and both rules do as the code does:
- * DEVIATION: equations 5-6 name one query tile; here it is the large one for more queries than the small tile
- * has. DEVIATION: "a certain threshold" of section 4.3 is 1024 tokens, 128 in a phase that does not fill the
- * GPU. DEVIATION: one phase takes the small tile when the large phase falls short, else the large one.
- * DEVIATION: tiles count query heads (64 and 16 rows); the cost model counts queries, so rows / GQA ratio, at
- * least one; a tile has room for one query's heads, which at a ratio over 16 makes it larger than stated.
+ * What the paper leaves open, both rules do as the code does:
+ * DEVIATION: equations 5-6 name one query tile; the large one for more queries than the small one holds.
+ * DEVIATION: the threshold of section 4.3 is 1024 tokens, 128 in a phase that does not fill the GPU.
+ * DEVIATION: one phase takes the small tile when the large phase falls short, else the large one.
+ * DEVIATION: tiles are rows, the cost model counts queries: rows / GQA ratio, at least one. A tile has room
+ *            for one query's heads, which makes it larger than stated at ratios over 16.
  */
 #include "sim/strategies/planners.h"
 
@@ -255,18 +255,15 @@ static int32_t tile_m(int32_t rows, int32_t gqa)
     return rows;
 }
 
-/* Groups of a node, in the launch of their phase; one phase is launch[1]. Launches are made when first needed. */
+/* Groups of a node, in the launch of their phase: launch[0] is there if it is needed; launch[1], which also
+ * serves when there is one phase only, is made for its first group. */
 static void add_pieces(struct plan *p, const struct fasttree_prep *f, struct pieces *it, int32_t *launch)
 {
     while (pieces_next(it)) {
         bool two_phases = f->cost.tile_q[0] != f->cost.tile_q[1];
         int ph = two_phases ? phase_of(f, it->piece.nq) : 1;
-        if (launch[ph] < 0)
-            launch[ph] = plan_launch(p,
-                                     ph == 0      ? "large tiles"
-                                     : two_phases ? "small tiles"
-                                                  : "attention",
-                                     LAUNCH_SERIAL);
+        if (ph == 1 && launch[1] < 0)
+            launch[1] = plan_launch(p, two_phases ? "small tiles" : "attention", LAUNCH_SERIAL);
         struct group_spec g = {
             .tile_m = tile_m(f->tile_rows[ph], f->cost.gqa),
             .tile_n = f->cost.tile_kv,

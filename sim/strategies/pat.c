@@ -2,31 +2,30 @@
  * pat.c - PAT (Yi et al.: prefix-aware attention with a resource-efficient multi-tile kernel).
  *
  * TreeHeuristic decides for each tree of the forest which children are packed together with their parent's
- * tokens (algorithm 1); packs hold at most max_rows rows; every pack gets a tile of its own from those the
- * machine runs well (section 5.2, sim/tiles.h); packs of one tile are a launch and launches run concurrently
- * (section 6); long packs are split (section 6); a last kernel merges (section 7).
+ * tokens (algorithm 1); packs hold at most max_rows rows; every pack gets a tile of its own from those that
+ * the machine runs well (section 5.2, sim/tiles.h); packs of one tile are a launch and launches run
+ * concurrently (section 6); long packs are split (section 6); a last kernel merges (section 7).
  *
- * Paper (rule=paper) against released code (rule=artifact):
+ * Paper (rule=paper) against released code (rule=artifact); ../shared/golden pins down the packing of both:
  *
- *                     paper                                  artifact
- *   keep c apart      4 s_c < l_u, l_u the tokens of u       unless it takes all queries left, or the CTAs
- * saved from u if         alone                                  by cutting packs at m queries pay for it,
- * l_u with all that u inherited split             packs longer than the mean, into       packs longer than 5
- * x the mean of those of 128 equal parts not longer than it         tokens and more, into ceil(length / mean)
- * parts tile              sim/tiles.h                            16, 32 or 64 rows; 16, 32, 64 or 128 tokens
- * by length below 32, 64, 128; 64 rows: 32 tokens at least partials          O not normalised, maximum and
- * sum;     O normalised and LSE; if no query is in two packs always merged                          they are
- * outputs and there is no merge
+ *                    paper                                 artifact
+ *   keep c apart     if 4 s_c < l_u, l_u being the         if the CTAs lost by cutting packs at m queries
+ *   from u           tokens of u alone                     cost over 4 s_c, with l_u and what u inherited
+ *   split            packs longer than the mean, into      packs longer than 5 x the mean of those of 128
+ *                    equal parts not longer than it        tokens and more, into ceil(length / mean) parts
+ *   tile             sim/tiles.h                           16, 32 or 64 rows; 16, 32, 64 or 128 tokens by
+ *                                                          length below 32, 64, 128; 32 at least for 64 rows
+ *   partials         O not normalised, maximum and sum;    O normalised and LSE; if no query is in two packs,
+ *                    always merged                         they are the outputs and there is no merge
  *
- * The tile-aware rule is the one ../shared/golden states; both rules are applied top down, so that inherited
- * lengths are known, where the paper recurses.
+ * Both decide top down, so that inherited lengths are known, where the paper recurses.
  *
  * DEVIATION: the released code splits at block borders and counts lengths in blocks; here both are tokens.
- * DEVIATION: the released code halves the longest pack while there are fewer CTAs than a constant per number
- * of KV heads (section 6 of the paper has nothing of the kind); here not. DEVIATION: queries at inner nodes,
- * which no block table has, stay with their node and count in its size. DEVIATION: the paper leaves the size
- * of a pack to the largest tile; 64 rows is the largest it reports to use and the one that the released code
- * compiles. A query with more heads than that is a pack by itself.
+ * DEVIATION: the released code goes on to halve the longest packs while there are fewer CTAs than a constant
+ *            per number of KV heads; the paper has nothing of the kind, nor has this.
+ * DEVIATION: queries at inner nodes, which no block table has, stay with their node and count in its size.
+ * DEVIATION: the paper leaves the size of a pack to the largest tile; 64 rows is the largest that the
+ *            released code compiles and the default here. A query with more heads is a pack by itself.
  */
 #include "sim/strategies/planners.h"
 #include "sim/tiles.h"
@@ -51,8 +50,8 @@ struct config {
 
 /* ---- packing ---------------------------------------------------------------------------------------- */
 
-/* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited. That a
- * child may take all that is left, which the release asks first, follows: nothing is saved then. */
+/* The released test: queries left at u (all), of the child (part), per pack; tokens with what u inherited.
+ * The release first asks if the child takes all that is left; it follows, as nothing is lost then. */
 static bool merge_tile_aware(int32_t all, int32_t part, int32_t pack, int64_t len)
 {
     int64_t saved = ceil_div(all, pack) - ceil_div(all - part, pack) - ceil_div(part, pack);
