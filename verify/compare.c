@@ -24,10 +24,10 @@ static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-1
 
 /* What the bound of one row is made of. */
 struct row_bound {
-    double rel;      /* relative to abs_o[e] */
-    double cap_o;    /* absolute, over the row; +inf where no cap applies */
-    double rel_part; /* relative to abs_o[e], beyond the cap: narrower partials and probabilities */
-    double lse;      /* absolute */
+    double rel;            /* relative to abs_o[e] */
+    double narrow;         /* relative to abs_o[e], beyond the cap: narrower partials and probabilities */
+    double underflow, lse; /* absolute */
+    double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
 };
 
 /* How a number was rounded when it was stored: half the gap to its neighbours is u * its power of two. */
@@ -58,42 +58,53 @@ static inline double error_of(double got, double want, struct rounding r)
     return err <= half ? 0 : err - half;
 }
 
-/* err in units of bound. No error needs no bound; NaN stays NaN and is never <= anything. */
-static inline double ratio_of(double err, double bound)
+/* err in units of bound, or of the cap if it exceeds that. No error needs no bound; NaN stays NaN. */
+static inline double ratio_of(double err, double bound, double cap)
 {
-    return err == 0 ? 0 : err / bound;
+    double ratio = err == 0 ? 0 : err / bound;
+    return err > cap && err / cap > ratio ? err / cap : ratio;
 }
 
-static double row_max(const double *x, int32_t n)
+static double row_max(const double *x, int64_t n)
 {
     double m = 0;
-    for (int32_t e = 0; e < n; e++)
+    for (int64_t e = 0; e < n; e++)
         m = fabs(x[e]) > m ? fabs(x[e]) : m;
     return m;
 }
 
-/* The bound of row r, from the oracle's report alone: never from the output under test. */
-static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a)
+/* The absolute figure that every row of the case must keep; 0 if none holds. */
+static double cap_of(const struct oracle *orc, const struct arithmetic *a, double max_logit)
 {
-    double u = dtype_unit[a->accumulate];
-    double dot = orc->abs_dot[r], logit = orc->logit[r], lse = orc->lse[r];
-    double steps = log2(1 + (double)ctx);
+    if (!(max_logit <= TOL_CAP_LOGIT) || orc->d < TOL_CAP_MIN_D || a->merges > TOL_CAP_MAX_MERGES)
+        return 0;
+    return a->accumulate == DT_F64 ? TOL_CAP_F64 : TOL_CAP_F32;
+}
+
+/* The bound of row r, from the oracle's report alone: never from the output under test. */
+static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a,
+                                 double cap)
+{
+    double u = dtype_unit[a->accumulate], steps = log2(1 + (double)ctx);
+    double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
-    double delta = u * ((TOL_DOT_BASE + TOL_DOT_SQRT_D * sqrt(orc->d)) * dot + (TOL_LOGIT + stored) * logit);
+    double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
+    double chain = u * TOL_MERGE * sqrt(a->merges) * (1 + lse);
+    double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;
     struct row_bound b = {
-        .rel = 2 * delta + u * (TOL_SUM_BASE + TOL_SUM_LOG * steps),
+        .rel = 2 * delta + u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + chain + oracle,
+        .underflow = TOL_UNDERFLOW * (double)ctx * (a->accumulate == DT_F64 ? DBL_MIN : FLT_MIN),
         .cap_o = INFINITY,
-        .lse =
-            delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * (isfinite(lse) ? fabs(lse) : 0)),
+        .cap_lse = INFINITY,
+        .lse = delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * lse) + chain + oracle,
     };
     if (dtype_unit[a->partial_o] > u)
-        b.rel_part += TOL_PARTIAL * dtype_unit[a->partial_o];
+        b.narrow += TOL_PARTIAL * dtype_unit[a->partial_o];
     if (dtype_unit[a->probability] > u)
-        b.rel_part += TOL_PROB * dtype_unit[a->probability];
-    if (logit <= TOL_CAP_LOGIT) {
-        double cap = a->accumulate == DT_F64 ? TOL_CAP_F64 : TOL_CAP_F32;
+        b.narrow += TOL_PROB * dtype_unit[a->probability];
+    if (cap > 0) {
         b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
-        b.lse = fmin(b.lse, cap * fmax(1, isfinite(lse) ? fabs(lse) : 1));
+        b.cap_lse = cap * fmax(1, lse);
     }
     return b;
 }
@@ -144,8 +155,9 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
     bool good = true; /* every error and ratio compares <= DBL_MAX, which NaN does not */
     for (int32_t e = 0; e < d; e++) {
         double raw = fabs(got[e] - want[e]);
-        double bound = fmin(abs_o[e] * b->rel, b->cap_o) + abs_o[e] * b->rel_part;
-        double ratio = ratio_of(error_of(got[e], want[e], round), bound);
+        double narrow = abs_o[e] * b->narrow + b->underflow;
+        double ratio =
+            ratio_of(error_of(got[e], want[e], round), abs_o[e] * b->rel + narrow, b->cap_o + narrow);
         good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
         if (ratio > worst)
             worst = ratio;
@@ -158,8 +170,10 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
         for (int32_t e = 0; e < d; e++) {
             if (!check_kind(c, r, e, got[e], want[e]))
                 return false;
-            double bound = fmin(abs_o[e] * b->rel, b->cap_o) + abs_o[e] * b->rel_part;
-            note(c, ratio_of(error_of(got[e], want[e], round), bound), r, e, got[e], want[e], bound);
+            double narrow = abs_o[e] * b->narrow + b->underflow, bound = abs_o[e] * b->rel + narrow,
+                   cap = b->cap_o + narrow;
+            double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
+            note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));
         }
     }
     if (max_err > 0)
@@ -177,7 +191,8 @@ static bool compare_lse(struct comparison *c, const struct oracle *orc, int64_t 
         return false;
     if (!isfinite(want))
         return true;
-    note(c, ratio_of(error_of(got, want, round), b->lse), r, -1, got, want, b->lse);
+    note(c, ratio_of(error_of(got, want, round), b->lse, b->cap_lse), r, -1, got, want,
+         fmin(b->lse, b->cap_lse));
     c->rel_lse = fmax(c->rel_lse, fabs(got - want) / fmax(1, fabs(want)));
     return true;
 }
@@ -221,13 +236,14 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     struct rounding round_o = rounding_of(out->dtype, a->accumulate);
     struct rounding round_lse = rounding_of(out->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
     double got[PROBLEM_MAX_D], e_l2 = 0, w_l2 = 0;
+    c.max_logit = row_max(orc->logit, orc->n_rows);
+    double cap = cap_of(orc, a, c.max_logit);
     bool finite = true;
     for (int64_t r = 0; r < orc->n_rows && finite; r++) {
-        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->h_q], a);
+        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->h_q], a, cap);
         dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
         finite = compare_row(&c, orc, r, got, &b, round_o, &e_l2, &w_l2) &&
                  compare_lse(&c, orc, r, output_lse(out, r), &b, round_lse);
-        c.max_logit = fmax(c.max_logit, orc->logit[r]);
     }
     c.rel_l2 = e_l2 == 0 ? 0 : sqrt(e_l2 / w_l2);
     judge(&c, p->h_q);

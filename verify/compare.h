@@ -17,8 +17,9 @@ struct arithmetic {
     enum dtype accumulate; /* DT_F64 or DT_F32: dot products, softmax, sums */
     enum dtype partial_o;  /* how partial O is stored between group and merge */
     bool scores_stored;    /* unfused: scores pass through storage (in the accumulation type) */
-    enum dtype
-        probability; /* how probabilities enter the product with V; 0 (f64) where they are not narrowed */
+    /* How probabilities enter the product with V; 0 (f64) where they are not narrowed. */
+    enum dtype probability;
+    int32_t merges; /* longest chain of merges behind an output; 0: none */
 };
 
 struct comparison {
