@@ -1,0 +1,180 @@
+#include "verify/case.h"
+#include "kernels/kernel.h"
+#include "verify/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct problem_spec case_default_spec(void)
+{
+    return (struct problem_spec){.h_q = 4,
+                                 .h_kv = 2,
+                                 .d = 64,
+                                 .dtype = DT_F16,
+                                 .page_size = 16,
+                                 .scattered = true,
+                                 .poison = true,
+                                 .fill = FILL_RANDOM,
+                                 .seed = 1};
+}
+
+/* ---- strategies and kernels by name ------------------------------------------------------------------- */
+
+char *case_print_strategy(const struct strategy_use *u)
+{
+    struct strategy_use def = strategy_default(u->s);
+    bool same = true;
+    for (int i = 0; u->s->opts && u->s->opts[i].key; i++)
+        same = same && u->opt[i] == def.opt[i];
+    if (same)
+        return xstrdup(u->s->name);
+    char *params = strategy_params(u), *text = xasprintf("%s:%s", u->s->name, params);
+    free(params);
+    return text;
+}
+
+bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e)
+{
+    int64_t cap = 0;
+    *out = NULL;
+    *n = 0;
+    if (!list) {
+        *out = xcalloc((size_t)n_strategies, sizeof **out);
+        for (; *n < n_strategies; (*n)++)
+            (*out)[*n] = strategy_default(strategies[*n]);
+        return true;
+    }
+    char *copy = xstrdup(list), *rest = copy;
+    bool good = true;
+    for (char *item = text_next(&rest, ','); item && good; item = text_next(&rest, ',')) {
+        /* a piece "key=value" without a name before it continues the options of the strategy before it */
+        while (rest && strcspn(rest, "=") < strcspn(rest, ":,")) {
+            rest[-1] = ',';
+            char *ignored = text_next(&rest, ',');
+            (void)ignored;
+        }
+        struct strategy_use use;
+        if ((good = strategy_parse(item, &use, e))) {
+            *out = xgrow(*out, &cap, *n + 1, sizeof **out);
+            (*out)[(*n)++] = use;
+        }
+    }
+    free(copy);
+    if (!good) {
+        free(*out);
+        *out = NULL;
+        *n = 0;
+    }
+    return good;
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------ */
+
+static bool get_i32(const char *value, const char *key, int64_t hi, int32_t *out, struct err *e)
+{
+    int64_t x;
+    if (!text_i64(value, key, 0, hi, &x, e))
+        return false;
+    *out = (int32_t)x;
+    return true;
+}
+
+static bool get_flag(const char *value, const char *key, bool *out, struct err *e)
+{
+    int32_t x = 0;
+    bool good = get_i32(value, key, 1, &x, e);
+    *out = x;
+    return good;
+}
+
+static bool get_kernel(const char *value, const struct kernel **out, struct err *e)
+{
+    *out = kernel_find(value);
+    return *out || err_set(e, "no kernel '%s' (see treeattn list kernels)", value);
+}
+
+/* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
+static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
+{
+    struct problem_spec *s = &c->spec;
+    if (strcmp(key, "tree") == 0) {
+        treesrc_clear(&c->src);
+        char *text = text_unescape(value);
+        bool good = treesrc_parse(text, &c->src, e);
+        free(text);
+        return good;
+    }
+    if (strcmp(key, "heads") == 0)
+        return text_heads(value, &s->h_q, &s->h_kv, e);
+    if (strcmp(key, "d") == 0)
+        return get_i32(value, "d", PROBLEM_MAX_D, &s->d, e);
+    if (strcmp(key, "dtype") == 0)
+        return dtype_parse(value, &s->dtype) ||
+               err_set(e, "dtype '%s' (expected f64, f32, f16 or bf16)", value);
+    if (strcmp(key, "page") == 0)
+        return get_i32(value, "page", INT32_MAX, &s->page_size, e);
+    if (strcmp(key, "scatter") == 0)
+        return get_flag(value, "scatter", &s->scattered, e);
+    if (strcmp(key, "poison") == 0)
+        return get_flag(value, "poison", &s->poison, e);
+    if (strcmp(key, "fill") == 0)
+        return fill_parse(value, &s->fill) ||
+               err_set(e, "fill '%s' (expected random, count, huge, onehot or identical)", value);
+    if (strcmp(key, "seed") == 0)
+        return text_u64(value, "seed", &s->seed, e);
+    if (strcmp(key, "strategy") == 0)
+        return strategy_parse(value, &c->use, e);
+    if (strcmp(key, "kernel") == 0)
+        return get_kernel(value, &c->kernel, e);
+    return err_set(
+        e,
+        "case key '%s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, strategy or "
+        "kernel)",
+        key);
+}
+
+bool case_parse(const char *text, struct vcase *out, struct err *e)
+{
+    *out = (struct vcase){.spec = case_default_spec()};
+    char *copy = xstrdup(text), *rest = copy;
+    bool good = true;
+    for (char *item = text_next(&rest, ';'); item && good; item = text_next(&rest, ';')) {
+        char *value = strchr(item, '=');
+        if (!value) {
+            good = err_set(e, "case: '%.60s' (expected KEY=VALUE)", item);
+        } else {
+            *value++ = 0;
+            good = parse_key(out, item, value, e);
+        }
+    }
+    free(copy);
+    if (good && out->src.kind == SRC_NONE)
+        good = err_set(e, "case has no tree (expected tree=...)");
+    good = good && problem_spec_check(&out->spec, e);
+    if (!good)
+        case_clear(out);
+    return good;
+}
+
+void case_clear(struct vcase *c)
+{
+    treesrc_clear(&c->src);
+}
+
+char *case_print(const struct vcase *c)
+{
+    const struct problem_spec *s = &c->spec;
+    char *raw = treesrc_print(&c->src), *tree = text_escape(raw);
+    char *strategy = c->use.s ? case_print_strategy(&c->use) : NULL;
+    char *text =
+        xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s",
+                  tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered, s->poison,
+                  fill_name[s->fill], s->seed, strategy ? ";strategy=" : "", strategy ? strategy : "",
+                  c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "");
+    free(raw);
+    free(tree);
+    free(strategy);
+    return text;
+}

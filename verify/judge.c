@@ -1,0 +1,164 @@
+#include "verify/judge.h"
+#include "verify/cover.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Problem and oracle; a kernel needs about as much again for its partials. */
+static bool check_memory(const struct tree *t, const struct problem_spec *s, struct err *e)
+{
+    int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t rows = (int64_t)t->n_queries * s->h_q;
+    int64_t need = problem_bytes(t, s) + 2 * rows * s->d * (int64_t)sizeof(double);
+    if (need <= have / 2)
+        return true;
+    return err_missing(
+        e, "the case needs %" PRId64 " MiB for K, V and the oracle, the machine has %" PRId64 " MiB",
+        need >> 20, have >> 20);
+}
+
+struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, struct err *e)
+{
+    struct tree *t = tree ? tree : treesrc_load(&c->src, e);
+    if (!t || !problem_spec_check(&c->spec, e) || !check_memory(t, &c->spec, e)) {
+        tree_free(t);
+        return NULL;
+    }
+    struct problem *p = problem_new(t, &c->spec, e);
+    if (!p) {
+        tree_free(t);
+        return NULL;
+    }
+    struct bench_case *b = xcalloc(1, sizeof *b);
+    *b = (struct bench_case){
+        .c = c,
+        .tree = t,
+        .nf = nform_new(t),
+        .p = p,
+        .orc = oracle_new(p),
+        .env = {.h_q = p->h_q,
+                .h_kv = p->h_kv,
+                .d = p->d,
+                .elt_bytes = dtype_size[p->dtype],
+                .machine = machine_default()},
+    };
+    return b;
+}
+
+void bench_case_free(struct bench_case *b)
+{
+    if (!b)
+        return;
+    oracle_free(b->orc);
+    problem_free(b->p);
+    nform_free(b->nf);
+    tree_free(b->tree);
+    free(b);
+}
+
+/* The longest chain of merges. Steps are taken launch by launch: a step's inputs are of earlier launches. */
+static int32_t merge_chain(const struct plan *p)
+{
+    int32_t *chain = xcalloc((size_t)p->n_slots, sizeof *chain), longest = 0;
+    int64_t *first = xcalloc((size_t)p->n_launches, sizeof *first),
+            *next = xcalloc((size_t)p->n_merges, sizeof *next);
+    for (int32_t l = 0; l < p->n_launches; l++)
+        first[l] = -1;
+    for (int64_t m = 0; m < p->n_merges; m++) {
+        next[m] = first[p->merge[m].launch];
+        first[p->merge[m].launch] = m;
+    }
+    for (int32_t l = 0; l < p->n_launches; l++)
+        for (int64_t m = first[l]; m >= 0; m = next[m]) {
+            int32_t before = 0;
+            for (int64_t i = p->merge[m].in0; i < p->merge[m].in1; i++)
+                before = chain[p->merge_in[i]] > before ? chain[p->merge_in[i]] : before;
+            if (p->merge[m].out != PLAN_NO_SLOT)
+                chain[p->merge[m].out] = before + 1;
+            longest = before + 1 > longest ? before + 1 : longest;
+        }
+    free(chain);
+    free(first);
+    free(next);
+    return longest;
+}
+
+struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan)
+{
+    struct arithmetic a = {.accumulate = p->dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .partial_o = p->dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .scores_stored = plan->unfused,
+                           .merges = merge_chain(plan)};
+    if (p->dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
+        a.partial_o = DT_F16;
+    return a;
+}
+
+/* The first tile, and whether there are others. */
+static void name_tile(const struct plan *plan, char *out, size_t size)
+{
+    snprintf(out, size, "-");
+    bool mixed = false;
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        mixed = mixed || plan->group[i].tile_m != plan->group[0].tile_m ||
+                plan->group[i].tile_n != plan->group[0].tile_n;
+    if (plan->n_groups == 0)
+        return;
+    if (plan->group[0].tile_m == 0 && plan->group[0].tile_n == 0)
+        snprintf(out, size, "whole%s", mixed ? "+" : "");
+    else
+        snprintf(out, size, "%" PRId32 "x%" PRId32 "%s", plan->group[0].tile_m, plan->group[0].tile_n,
+                 mixed ? "+" : "");
+}
+
+static struct result run_plan(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+                              struct result r)
+{
+    struct err e = {0};
+    if (!cover_check(plan, &e)) {
+        r.verdict = V_FAIL;
+        snprintf(r.why, sizeof r.why, "coverage: %s", e.msg);
+        return r;
+    }
+    if (k->supports && !k->supports(b->p, plan, r.why)) {
+        r.verdict = V_SKIP;
+        return r;
+    }
+    struct output *out = output_new(b->p);
+    double start = now_s();
+    bool ran = k->run(b->p, plan, out, &r.ledger, &e);
+    r.run_s = now_s() - start;
+    if (ran) {
+        struct arithmetic a = judge_arithmetic(b->p, plan);
+        r.cmp = compare_output(b->p, b->orc, out, &a);
+        r.verdict = r.cmp.verdict;
+        snprintf(r.why, sizeof r.why, "%s", r.cmp.why);
+    } else {
+        r.verdict = V_FAIL;
+        snprintf(r.why, sizeof r.why, "kernel: %s", e.msg);
+    }
+    output_free(out);
+    return r;
+}
+
+struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
+    double start = now_s();
+    struct plan *plan = strategy_plan(use, b->nf, &b->env, r.why);
+    r.plan_s = now_s() - start;
+    if (!plan) {
+        r.verdict = V_SKIP;
+        return r;
+    }
+    r.planned = true;
+    r.n_groups = plan->n_groups;
+    r.n_launches = plan->n_launches;
+    name_tile(plan, r.tile, sizeof r.tile);
+    r = run_plan(b, plan, k, r);
+    plan_free(plan);
+    return r;
+}

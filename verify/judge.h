@@ -1,0 +1,46 @@
+/*
+ * judge.h - one case from end to end: tree, problem and oracle made once; then any number of strategies and
+ * kernels planned, checked for coverage, run and compared.
+ */
+#ifndef TREEATTN_VERIFY_JUDGE_H
+#define TREEATTN_VERIFY_JUDGE_H
+
+#include "kernels/kernel.h"
+#include "verify/case.h"
+#include "verify/compare.h"
+
+/* What all strategies of a case share. */
+struct bench_case {
+    const struct vcase *c;
+    struct tree *tree;
+    struct nform *nf;
+    struct problem *p;
+    struct oracle *orc;
+    struct plan_env env;
+};
+
+/* NULL with *e set if the tree cannot be had, the heads are not valid, or memory would not do. The tree is
+ * loaded from c->src unless given, and owned either way; c must outlive the result. */
+struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, struct err *e);
+void bench_case_free(struct bench_case *b);
+
+struct result {
+    enum verdict verdict;
+    const char *strategy, *kernel;
+    const struct strategy_use *use; /* the caller's, if it keeps it */
+    bool planned;                   /* the strategy applies; a plan was made */
+    char tile[32];                  /* "64x128", "+" appended where groups differ, "-" without a plan */
+    struct comparison cmp;          /* zero unless it ran */
+    struct ledger ledger;
+    int64_t n_groups, n_launches;
+    double plan_s, run_s;
+    char why[600]; /* FAIL, SKIP: one sentence */
+};
+
+/* Plan, check, run, compare. */
+struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);
+
+/* How a kernel computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32. */
+struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan);
+
+#endif

@@ -1,0 +1,354 @@
+#include "verify/treesrc.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a case string may ask for; the files' own limits are in tree.h. */
+enum { CHAIN_MAX_DEPTH = 1 << 16, CHAIN_MAX_LEN = 1 << 20 };
+enum { MAX_STEP = INT32_MAX, MAX_LEN = INT32_MAX };
+
+void treesrc_clear(struct treesrc *s)
+{
+    free(s->text);
+    *s = (struct treesrc){0};
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------ */
+
+static bool parse_gen(char *rest, struct treesrc *out, struct err *e)
+{
+    char *name = text_next(&rest, ':');
+    if (!family_parse(name, &out->family)) {
+        char list[256] = "";
+        for (int i = 0; i < N_FAMILIES; i++) {
+            strcat(list, i ? ", " : "");
+            strcat(list, family_name[i]);
+        }
+        return err_set(e, "tree family '%s' (expected one of %s)", name, list);
+    }
+    if (!rest)
+        return err_set(e, "gen:%s has no seed (expected gen:FAMILY:SEED)", name);
+    return text_u64(rest, "seed", &out->seed, e);
+}
+
+static bool parse_trace(char *rest, bool topology, struct treesrc *out, struct err *e)
+{
+    int64_t tree = 0;
+    const char *field[4];
+    for (int i = 0; i < 4; i++) {
+        field[i] = text_next(&rest, ':');
+        if (!rest)
+            return err_set(e, "trace source is cut short (expected trace:K:P:S:STEP:SPEC)");
+    }
+    out->trace.topology = topology;
+    if (!text_i64(field[0], "tree index", 0, INT32_MAX, &tree, e) ||
+        !text_i64(field[1], "prompt", 0, MAX_LEN, &out->trace.prompt, e) ||
+        !text_i64(field[2], "max-seq", 0, MAX_LEN, &out->trace.max_seq, e) ||
+        !text_i64(field[3], "step", 1, MAX_STEP, &out->step, e))
+        return false;
+    out->trace.tree_index = (int32_t)tree;
+    out->text = xstrdup(rest);
+    return true;
+}
+
+static bool parse_chain(char *rest, struct treesrc *out, struct err *e)
+{
+    const char *depth = text_next(&rest, ':');
+    if (!rest)
+        return err_set(e, "chain has no length (expected chain:DEPTH:LEN)");
+    return text_i64(depth, "chain depth", 1, CHAIN_MAX_DEPTH, &out->chain_depth, e) &&
+           text_i64(rest, "chain length", 0, CHAIN_MAX_LEN, &out->chain_len, e);
+}
+
+bool treesrc_parse(const char *text, struct treesrc *out, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum treesrc_kind kind;
+    } kinds[] = {{"gen", SRC_GEN},     {"levels", SRC_LEVELS},  {"file", SRC_FILE},  {"trace", SRC_TRACE},
+                 {"chain", SRC_CHAIN}, {"topology", SRC_TRACE}, {"nodes", SRC_NODES}};
+    *out = (struct treesrc){0};
+    const char *colon = strchr(text, ':');
+    size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    for (size_t i = 0; colon && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strlen(kinds[i].name) == n && memcmp(kinds[i].name, text, n) == 0)
+            out->kind = kinds[i].kind;
+    if (out->kind == SRC_NONE)
+        return err_set(e, "tree source '%.60s' (expected gen:, levels:, file:, trace:, chain: or nodes:)",
+                       text);
+    char *rest = xstrdup(colon + 1);
+    bool good = true;
+    if (out->kind == SRC_GEN)
+        good = parse_gen(rest, out, e);
+    else if (out->kind == SRC_TRACE)
+        good = parse_trace(rest, n == strlen("topology"), out, e);
+    else if (out->kind == SRC_CHAIN)
+        good = parse_chain(rest, out, e);
+    else
+        out->text = xstrdup(rest);
+    free(rest);
+    if (!good)
+        treesrc_clear(out);
+    return good;
+}
+
+char *treesrc_print(const struct treesrc *s)
+{
+    switch (s->kind) {
+    case SRC_GEN:
+        return xasprintf("gen:%s:%" PRIu64, family_name[s->family], s->seed);
+    case SRC_LEVELS: {
+        char *text = xasprintf("levels:%s", s->text);
+        for (char *c = text; *c; c++)
+            if (*c == ' ' || *c == ';')
+                *c = '_';
+        return text;
+    }
+    case SRC_FILE:
+        return xasprintf("file:%s", s->text);
+    case SRC_TRACE:
+        return xasprintf("%s:%" PRId32 ":%" PRId64 ":%" PRId64 ":%" PRId64 ":%s",
+                         s->trace.topology ? "topology" : "trace", s->trace.tree_index, s->trace.prompt,
+                         s->trace.max_seq, s->step, s->text);
+    case SRC_CHAIN:
+        return xasprintf("chain:%" PRId64 ":%" PRId64, s->chain_depth, s->chain_len);
+    case SRC_NODES:
+        return xasprintf("nodes:%s", s->text);
+    case SRC_NONE:
+        break;
+    }
+    return xstrdup("none");
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------ */
+
+static struct tree *load_chain(const struct treesrc *s)
+{
+    int32_t n = (int32_t)s->chain_depth;
+    struct tree *t = tree_new(n, n);
+    for (int32_t i = 0; i < n; i++) {
+        t->parent[i] = i - 1;
+        t->len[i] = s->chain_len;
+        t->query[i] = (struct query){.node = i, .upto = s->chain_len};
+    }
+    return t;
+}
+
+static int64_t count_items(const char *s)
+{
+    int64_t n = *s != 0;
+    for (; *s; s++)
+        n += *s == ',';
+    return n;
+}
+
+/* "A.B" from the front of a comma-separated list, which it shortens. */
+static bool next_pair(char **list, int64_t a_min, int64_t *a, int64_t *b, struct err *e)
+{
+    char *item = text_next(list, ','), *rest = item;
+    const char *first = text_next(&rest, '.');
+    if (!rest)
+        return err_set(e, "tree nodes: '%s' (expected NUMBER.NUMBER)", item);
+    return text_i64(first, "tree nodes: number", a_min, INT32_MAX, a, e) &&
+           text_i64(rest, "tree nodes: number", 0, TREE_MAX_TOKENS, b, e);
+}
+
+static struct tree *load_nodes(const char *text, struct err *e)
+{
+    char *copy = xstrdup(text), *queries = copy;
+    char *nodes = text_next(&queries, ':');
+    struct tree *t = NULL;
+    int64_t n_nodes = count_items(nodes), n_queries = queries ? count_items(queries) : 0;
+    bool good = true;
+    if (!queries || n_nodes < 1 || n_nodes > TREE_MAX_NODES || n_queries > TREE_MAX_QUERIES) {
+        good = err_set(e, "tree nodes: '%.60s' (expected nodes:PARENT.LEN,..:NODE.UPTO,..)", text);
+        goto done;
+    }
+    t = tree_new((int32_t)n_nodes, (int32_t)n_queries);
+    int64_t a, b;
+    for (int64_t i = 0; i < n_nodes && good; i++)
+        if ((good = next_pair(&nodes, -1, &a, &b, e))) {
+            t->parent[i] = (int32_t)a;
+            t->len[i] = b;
+        }
+    for (int64_t i = 0; i < n_queries && good; i++)
+        if ((good = next_pair(&queries, 0, &a, &b, e)))
+            t->query[i] = (struct query){.node = (int32_t)a, .upto = b};
+done:
+    free(copy);
+    if (!good) {
+        tree_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+static struct tree *load_trace(const struct treesrc *s, struct err *e)
+{
+    struct trace *tr = trace_open(s->text, &s->trace, e);
+    if (!tr)
+        return NULL;
+    struct tree *t = NULL;
+    if (s->step > trace_steps(tr))
+        err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", s->text, s->step, trace_steps(tr));
+    else
+        t = trace_tree(tr, s->step);
+    trace_close(tr);
+    return t;
+}
+
+struct tree *treesrc_load(const struct treesrc *s, struct err *e)
+{
+    struct tree *t = NULL;
+    switch (s->kind) {
+    case SRC_GEN:
+        t = gen_tree(s->family, s->seed);
+        break;
+    case SRC_LEVELS:
+        t = levels_parse(s->text, e);
+        break;
+    case SRC_FILE:
+        t = fasttree_file_read(s->text, e);
+        break;
+    case SRC_TRACE:
+        t = load_trace(s, e);
+        break;
+    case SRC_CHAIN:
+        t = load_chain(s);
+        break;
+    case SRC_NODES:
+        t = load_nodes(s->text, e);
+        break;
+    case SRC_NONE:
+        err_set(e, "no tree given (expected --levels, --tree-file, --gen or --trace)");
+        break;
+    }
+    if (t && !tree_check(t, e)) {
+        tree_free(t);
+        t = NULL;
+    }
+    return t;
+}
+
+/* ---- command line ------------------------------------------------------------------------------------- */
+
+enum {
+    KEY_LEVELS = 0x100,
+    KEY_FILE,
+    KEY_GEN,
+    KEY_TRACE,
+    KEY_TREE,
+    KEY_PROMPT,
+    KEY_MAX_SEQ,
+    KEY_STEP,
+    KEY_TOPOLOGY,
+    KEY_SEED
+};
+
+static const struct argp_option options[] = {
+    {.doc = "Where the tree comes from:", .group = 1},
+    {"levels", KEY_LEVELS, "TEXT", 0, "nodes per level and tokens per node: \"1,4,16 1024,256,32\"", 1},
+    {"tree-file", KEY_FILE, "FILE", 0, "FastTree's tree file: parent, id, length, children a line", 1},
+    {"gen", KEY_GEN, "FAMILY[:SEED]", 0,
+     "a seeded tree: bushy, deep, wide, caterpillar, forest, token, degenerate", 1},
+    {"seed", KEY_SEED, "N", 0, "seed of whatever is drawn (default 1)", 1},
+    {"trace", KEY_TRACE, "SPEC", 0, "deft:FILE, fewshot:W, embedded:NAME, reasoning:SEED or spec:T,SEED", 1},
+    {"tree", KEY_TREE, "K", 0, "which item of the trace (default 0)", 1},
+    {"prompt", KEY_PROMPT, "P", 0, "tokens of the prompt (default: the trace's own)", 1},
+    {"max-seq", KEY_MAX_SEQ, "S", 0, "sequence length at which the run ends (default: none)", 1},
+    {"step", KEY_STEP, "T", 0, "decode step of the trace, from 1 (default 1)", 1},
+    {"topology", KEY_TOPOLOGY, NULL, 0, "speculative records: hang tokens as their tree says, not flat", 1},
+    {0},
+};
+
+static bool set_source(struct treesrc_cli *cli, enum treesrc_kind kind, const char *text)
+{
+    if (cli->src.kind != SRC_NONE && cli->src.kind != kind)
+        return err_set(cli->err, "two trees given (expected one of --levels, --tree-file, --gen, --trace)");
+    cli->src.kind = kind;
+    free(cli->src.text);
+    cli->src.text = text ? xstrdup(text) : NULL;
+    return true;
+}
+
+static bool set_gen(struct treesrc_cli *cli, const char *arg)
+{
+    if (!set_source(cli, SRC_GEN, NULL))
+        return false;
+    cli->family_only = strchr(arg, ':') == NULL;
+    char *text = cli->family_only ? xasprintf("%s:1", arg) : xstrdup(arg);
+    bool good = parse_gen(text, &cli->src, cli->err);
+    free(text);
+    return good;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct treesrc_cli *cli = state->input;
+    int64_t tree;
+    bool good = true;
+    switch (key) {
+    case KEY_LEVELS:
+        good = set_source(cli, SRC_LEVELS, arg);
+        break;
+    case KEY_FILE:
+        good = set_source(cli, SRC_FILE, arg);
+        break;
+    case KEY_GEN:
+        good = set_gen(cli, arg);
+        break;
+    case KEY_TRACE:
+        good = set_source(cli, SRC_TRACE, arg);
+        break;
+    case KEY_TREE:
+        good = text_i64(arg, "--tree", 0, INT32_MAX, &tree, cli->err);
+        if (good)
+            cli->src.trace.tree_index = (int32_t)tree;
+        break;
+    case KEY_PROMPT:
+        good = text_i64(arg, "--prompt", 0, MAX_LEN, &cli->src.trace.prompt, cli->err);
+        break;
+    case KEY_MAX_SEQ:
+        good = text_i64(arg, "--max-seq", 0, MAX_LEN, &cli->src.trace.max_seq, cli->err);
+        break;
+    case KEY_STEP:
+        good = text_i64(arg, "--step", 1, MAX_STEP, &cli->src.step, cli->err);
+        break;
+    case KEY_TOPOLOGY:
+        cli->src.trace.topology = true;
+        break;
+    case KEY_SEED:
+        cli->has_seed = true;
+        good = text_u64(arg, "--seed", &cli->seed, cli->err);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+const struct argp treesrc_argp = {.options = options, .parser = parse_option};
+
+bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e)
+{
+    struct treesrc *s = &cli->src;
+    if (!cli->has_seed)
+        cli->seed = 1;
+    if (need && s->kind == SRC_NONE && cli->has_seed) {
+        s->kind = SRC_GEN;
+        s->family = (enum family)(cli->seed % N_FAMILIES);
+        cli->family_only = true;
+    }
+    if (s->kind == SRC_GEN && cli->family_only)
+        s->seed = cli->seed;
+    if (s->kind == SRC_TRACE && s->step == 0)
+        s->step = 1;
+    if (need && s->kind == SRC_NONE)
+        return err_set(e, "no tree given (expected --levels, --tree-file, --gen, --seed or --trace)");
+    if (s->kind != SRC_TRACE && (s->step || s->trace.prompt || s->trace.max_seq || s->trace.tree_index))
+        return err_set(e, "--tree, --prompt, --max-seq and --step belong to --trace (none was given)");
+    return true;
+}

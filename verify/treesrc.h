@@ -1,0 +1,51 @@
+/*
+ * treesrc.h - where one tree comes from, as text that a person types and a case string repeats.
+ *
+ *   gen:FAMILY:SEED            a seeded tree of a family
+ *   levels:1,4_100,20          nodes per level, tokens per node (traces/formats.h)
+ *   file:PATH                  FastTree's tree file
+ *   trace:K:P:S:STEP:SPEC      step STEP of a trace: item K, prompt P, length cap S (traces/trace.h);
+ *                              topology:K:P:S:STEP:SPEC hangs speculative tokens as their tree says
+ *   chain:DEPTH:LEN            nodes of LEN tokens one below the other, a query at the end of each
+ *   nodes:P.L,P.L,..:N.U,..    parent and length of every node, then node and upto of every query
+ */
+#ifndef TREEATTN_VERIFY_TREESRC_H
+#define TREEATTN_VERIFY_TREESRC_H
+
+#include "traces/formats.h"
+#include "traces/trace.h"
+
+#include <argp.h>
+
+enum treesrc_kind { SRC_NONE, SRC_GEN, SRC_LEVELS, SRC_FILE, SRC_TRACE, SRC_CHAIN, SRC_NODES };
+
+struct treesrc {
+    enum treesrc_kind kind;
+    char *text; /* levels, path, trace spec or node list; owned */
+    enum family family;
+    uint64_t seed;
+    struct trace_opts trace;
+    int64_t step; /* 1 .. N of the trace */
+    int64_t chain_depth, chain_len;
+};
+
+/* Zero-initialised is SRC_NONE; free the contents with treesrc_clear. */
+bool treesrc_parse(const char *text, struct treesrc *out, struct err *e);
+char *treesrc_print(const struct treesrc *s);
+void treesrc_clear(struct treesrc *s);
+/* The tree; NULL with *e set. It has passed tree_check. */
+struct tree *treesrc_load(const struct treesrc *s, struct err *e);
+
+/* The same as command-line options, a child parser for any subcommand; its input is a struct treesrc_cli. */
+struct treesrc_cli {
+    struct treesrc src;
+    bool has_seed;
+    uint64_t seed;    /* --seed; with --gen FAMILY, or alone, the seed of a generated tree */
+    bool family_only; /* --gen without its own seed */
+    struct err *err;  /* what a parser complains about; set by the caller */
+};
+extern const struct argp treesrc_argp;
+/* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
+bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e);
+
+#endif
