@@ -1,0 +1,51 @@
+/*
+ * cmd.h - what the subcommands share. Only they and main.c print errors and decide exit codes.
+ */
+#ifndef TREEATTN_VERIFY_CMD_H
+#define TREEATTN_VERIFY_CMD_H
+
+#include "verify/report.h"
+
+#include <argp.h>
+
+#define COMMAND(name, about) int cmd_##name(int argc, char **argv);
+#include "verify/commands.def"
+#undef COMMAND
+
+struct command {
+    const char *name, *about;
+    int (*run)(int argc, char **argv);
+};
+extern const struct command commands[];
+extern const int32_t n_commands;
+
+/*
+ * Parse a subcommand's options (argv[0] is its name). --help prints and exits with 0. An option that does not
+ * exist or lacks its value fills *e; a parser reports its own complaints by filling the struct err it shares
+ * with the caller and returning EINVAL.
+ */
+bool cmd_parse(const struct argp *argp, int argc, char **argv, void *input, struct err *e);
+
+/* Print "treeattn: ..." on stderr and give the exit code. */
+int cmd_error(const struct err *e);
+
+/* Options that several commands have; a child parser. Its input is a struct cmd_output. */
+struct cmd_output {
+    enum style style;
+    bool quiet;
+    const char *path; /* -o FILE */
+};
+extern const struct argp cmd_output_argp;
+
+/* --heads, --dtype, --head-dim, --page, --fill; a child parser. Its input is a struct cmd_problem. What is not
+ * given stays 0 / unset, so that a caller can draw it. */
+struct cmd_problem {
+    struct problem_spec spec;
+    bool heads, dtype, d, page, fill;
+    struct err *err; /* what a parser complains about; set by the caller */
+};
+extern const struct argp cmd_problem_argp;
+/* Overwrite in *s what was given. */
+void cmd_problem_apply(const struct cmd_problem *c, struct problem_spec *s);
+
+#endif

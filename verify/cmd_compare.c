@@ -1,0 +1,272 @@
+/*
+ * cmd_compare.c - `treeattn compare`: the strategies side by side on one tree, and how they do on random ones.
+ */
+#include "verify/cmd.h"
+#include "verify/draw.h"
+#include "verify/progress.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL };
+
+struct compare_args {
+    struct treesrc_cli tree;
+    struct cmd_problem problem;
+    struct cmd_output out;
+    int64_t trees;
+    const char *strategies, *kernel;
+    struct err *err;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct compare_args *a = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->tree;
+        state->child_inputs[1] = &a->problem;
+        state->child_inputs[2] = &a->out;
+        return 0;
+    case KEY_TREES:
+        return text_i64(arg, "--trees", 0, 1000000, &a->trees, a->err) ? 0 : EINVAL;
+    case KEY_STRATEGY:
+        a->strategies = arg;
+        return 0;
+    case KEY_KERNEL:
+        a->kernel = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "What is compared:", .group = 3},
+            {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
+            {"kernel", KEY_KERNEL, "NAME", 0, "what runs the plans (default: the first there is)", 3},
+            {"trees", KEY_TREES, "N", 0, "also judge every strategy on N random trees (default 0)", 3},
+            {0},
+        },
+    .parser = parse,
+    .doc = "One row per strategy on one tree: verdict, worst error in units of its bound, bytes of K and V "
+           "read, their "
+           "ratio to reading each query's context on its own (flash-attention), groups, padded query rows, "
+           "traffic of "
+           "partial results; with --trees, how many random trees it passed.",
+    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+                                            {&cmd_problem_argp, 0, NULL, 0},
+                                            {&cmd_output_argp, 0, NULL, 0},
+                                            {0}},
+};
+
+/* One row: the strategy on the tree given, and its tally over random trees. */
+struct compare_row {
+    struct result on_tree;
+    int64_t passed, run;
+    double worst;
+};
+
+struct compare_run {
+    struct strategy_use *use;
+    int32_t n_use;
+    const struct kernel *kernel;
+    struct compare_row *row; /* [n_use] */
+    struct totals totals;
+    double query_centric; /* KV bytes of flash-attention on the tree */
+};
+
+/* ---- judging ------------------------------------------------------------------------------------------ */
+
+static void judge_tree(struct compare_run *run, const struct bench_case *b)
+{
+    struct progress progress = progress_start("compare", run->n_use);
+    for (int32_t s = 0; s < run->n_use; s++) {
+        run->row[s].on_tree = judge(b, &run->use[s], run->kernel);
+        run->totals.n[run->row[s].on_tree.verdict]++;
+        progress_step(&progress);
+    }
+    progress_clear(&progress);
+    struct strategy_use base;
+    struct err e = {0};
+    CK(strategy_parse("flash-attention", &base, &e));
+    for (int32_t s = 0; s < run->n_use; s++)
+        if (run->use[s].s == base.s)
+            run->query_centric = (double)run->row[s].on_tree.ledger.kv;
+    if (run->query_centric == 0)
+        run->query_centric = (double)judge(b, &base, run->kernel).ledger.kv;
+}
+
+static void tally(struct compare_run *run, int32_t s, const struct result *r)
+{
+    run->totals.n[r->verdict]++;
+    if (r->verdict == V_SKIP)
+        return;
+    run->row[s].run++;
+    run->row[s].passed += r->verdict == V_PASS;
+    run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
+}
+
+static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, struct err *e)
+{
+    struct progress progress = progress_start("random trees", n);
+    bool good = true;
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)min_i64(omp_get_max_threads(), 16))
+    for (int64_t i = 0; i < n; i++) {
+        struct tree *t;
+        struct err mine = {0};
+        struct vcase c = draw_case(seed, i, NULL, &t);
+        struct bench_case *b = bench_case_new(&c, t, &mine);
+        for (int32_t s = 0; b && s < run->n_use; s++) {
+            struct result r = judge(b, &run->use[s], run->kernel);
+#pragma omp critical
+            tally(run, s, &r);
+        }
+#pragma omp critical
+        {
+            if (!b && good)
+                *e = mine;
+            good = good && b;
+            progress_step(&progress);
+        }
+        bench_case_free(b);
+        case_clear(&c);
+    }
+    progress_clear(&progress);
+    return good;
+}
+
+/* ---- printing ----------------------------------------------------------------------------------------- */
+
+static const char *const columns[] = {"strategy",      "verdict",    "worst",        "kv_bytes",
+                                      "kv_ratio",      "groups",     "padded_rows",  "partial_bytes",
+                                      "random_passed", "random_run", "random_worst", NULL};
+/* For people: bytes in MiB. */
+static const char *const text_columns[] = {"strategy",  "verdict",    "worst error", "KV MiB",
+                                           "x alone",   "groups",     "padded rows", "part. MiB",
+                                           "random ok", "random run", "worst there", NULL};
+static const int32_t widths[] = {18, 8, 11, 9, 7, 7, 11, 9, 9, 10, 11};
+
+static void print_bytes(struct table *t, int64_t bytes)
+{
+    if (t->style == STYLE_TEXT)
+        table_f64(t, round((double)bytes / (1 << 20) * 100) / 100, 7);
+    else
+        table_i64(t, bytes);
+}
+
+static void print_rows(struct table *t, const struct compare_run *run)
+{
+    for (int32_t s = 0; s < run->n_use; s++) {
+        const struct compare_row *row = &run->row[s];
+        const struct result *r = &row->on_tree;
+        char *name = case_print_strategy(&run->use[s]);
+        table_text(t, name);
+        free(name);
+        table_text(t, verdict_name[r->verdict]);
+        table_f64(t, r->cmp.worst, 3);
+        print_bytes(t, r->ledger.kv);
+        table_f64(t, run->query_centric > 0 ? (double)r->ledger.kv / run->query_centric : 0, 3);
+        table_i64(t, r->n_groups);
+        table_i64(t, r->ledger.pad_rows);
+        print_bytes(t, ledger_partials(&r->ledger));
+        table_i64(t, row->passed);
+        table_i64(t, row->run);
+        table_f64(t, row->worst, 3);
+    }
+}
+
+static void print_head(FILE *f, const struct vcase *c, const struct bench_case *b)
+{
+    char *src = treesrc_print(&c->src);
+    fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
+            b->tree->n_queries, tree_tokens(b->tree));
+    fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32 "\n\n",
+            c->spec.h_q, c->spec.h_kv, c->spec.d, dtype_name[c->spec.dtype], c->spec.page_size);
+    free(src);
+}
+
+/* Why a strategy has no numbers, or wrong ones. */
+static void print_notes(FILE *f, const struct compare_run *run)
+{
+    fputs("\nworst error: in units of a derived bound, 1 fails; x alone: KV bytes relative to "
+          "flash-attention, which "
+          "reads each\nquery's context on its own; part.: partial O and LSE written and read\n",
+          f);
+    for (int32_t s = 0; s < run->n_use; s++) {
+        const struct result *r = &run->row[s].on_tree;
+        if (r->verdict == V_SKIP || r->verdict == V_FAIL)
+            fprintf(f, "%s: %s: %s\n", r->strategy, verdict_name[r->verdict], r->why);
+    }
+}
+
+static bool compare_all(struct compare_run *run, const struct compare_args *a, FILE *f, struct err *e)
+{
+    struct vcase c = {.src = a->tree.src, .spec = case_default_spec()};
+    c.spec.h_q = 32; /* Llama-3-8B */
+    c.spec.h_kv = 8;
+    c.spec.d = 128;
+    c.spec.seed = a->tree.seed;
+    cmd_problem_apply(&a->problem, &c.spec);
+    struct bench_case *b = bench_case_new(&c, NULL, e);
+    if (!b)
+        return false;
+    judge_tree(run, b);
+    bool good = judge_random(run, a->trees, a->tree.seed, e);
+    if (good) {
+        bool text = a->out.style == STYLE_TEXT;
+        struct table t = {.f = f,
+                          .style = a->out.style,
+                          .column = text ? text_columns : columns,
+                          .aligned = true,
+                          .width = widths};
+        if (text)
+            print_head(f, &c, b);
+        table_begin(&t);
+        print_rows(&t, run);
+        table_end(&t);
+        if (text)
+            print_notes(f, run);
+        totals_print(text ? f : stderr, "compare", &run->totals);
+    }
+    bench_case_free(b);
+    return good;
+}
+
+static bool check_args(struct compare_args *a, struct compare_run *run, struct err *e)
+{
+    run->kernel = a->kernel ? kernel_find(a->kernel) : kernels[0];
+    if (!run->kernel)
+        return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
+    return treesrc_finish(&a->tree, true, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
+}
+
+int cmd_compare(int argc, char **argv)
+{
+    struct err e = {0};
+    struct compare_args a = {.tree.err = &e, .problem.err = &e, .err = &e};
+    struct compare_run run = {.n_use = 0};
+    struct outfile out = {0};
+    int code;
+    if (!cmd_parse(&argp, argc, argv, &a, &e) || !check_args(&a, &run, &e) ||
+        !outfile_open(&out, a.out.path, &e)) {
+        code = cmd_error(&e);
+    } else {
+        run.row = xcalloc((size_t)run.n_use, sizeof *run.row);
+        bool done = compare_all(&run, &a, out.f, &e);
+        code = run.totals.n[V_FAIL] ? EXIT_FAILED : EXIT_GOOD;
+        if (!outfile_close(&out, done, &e) || !done)
+            code = cmd_error(&e);
+    }
+    free(run.use);
+    free(run.row);
+    treesrc_clear(&a.tree.src);
+    return code;
+}

@@ -1,0 +1,141 @@
+/* cmd_plan.c - `treeattn plan`: one tree and one strategy to its groups. */
+#include "verify/cmd.h"
+#include "verify/cover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_MACHINE };
+enum plan_format { PLAN_TEXT, PLAN_CSV, PLAN_DOT };
+
+struct plan_args {
+    struct treesrc_cli tree;
+    struct cmd_problem problem;
+    const char *strategy, *path;
+    const struct machine *machine;
+    enum plan_format format;
+    struct err *err;
+};
+
+static bool set_format(struct plan_args *a, const char *arg)
+{
+    static const char *const name[] = {"text", "csv", "dot"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(arg, name[i]) == 0) {
+            a->format = (enum plan_format)i;
+            return true;
+        }
+    return err_set(a->err, "--format '%s' (expected text, csv or dot)", arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct plan_args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->tree;
+        state->child_inputs[1] = &a->problem;
+        break;
+    case KEY_STRATEGY:
+        a->strategy = arg;
+        break;
+    case KEY_FORMAT:
+        good = set_format(a, arg);
+        break;
+    case KEY_MACHINE:
+        a->machine = machine_find(arg);
+        good = a->machine || err_set(a->err, "no machine '%s' (see treeattn list machines)", arg);
+        break;
+    case 'o':
+        a->path = arg;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {"strategy", KEY_STRATEGY, "NAME[:K=V]", 0, "see treeattn list strategies", 3},
+            {"machine", KEY_MACHINE, "NAME", 0, "the GPU that the plan is made for (default h200)", 3},
+            {"format", KEY_FORMAT, "FORMAT", 0, "text (default), csv or dot", 3},
+            {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 3},
+            {0},
+        },
+    .parser = parse,
+    .doc = "Plan one tree with one strategy and print the groups: which queries read which runs of tokens in "
+           "which "
+           "tiles, and how the partial results are merged. The plan is checked for coverage first.",
+    .children =
+        (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_problem_argp, 0, NULL, 0}, {0}},
+};
+
+static bool print_plan(const struct plan_args *a, const struct plan *p, struct err *e)
+{
+    struct outfile out;
+    if (!outfile_open(&out, a->path, e))
+        return false;
+    if (a->format == PLAN_TEXT)
+        plan_print_text(out.f, p);
+    else if (a->format == PLAN_CSV)
+        plan_print_csv(out.f, p);
+    else
+        plan_print_dot(out.f, p);
+    return outfile_close(&out, true, e);
+}
+
+/* Plan the tree, check the plan, print it. */
+static int plan_tree(const struct plan_args *a, const struct tree *t, const struct strategy_use *use)
+{
+    struct problem_spec spec = case_default_spec();
+    spec.h_q = 32; /* Llama-3-8B */
+    spec.h_kv = 8;
+    spec.d = 128;
+    cmd_problem_apply(&a->problem, &spec);
+    struct err e = {0};
+    if (!problem_spec_check(&spec, &e))
+        return cmd_error(&e);
+    struct plan_env env = {.h_q = spec.h_q,
+                           .h_kv = spec.h_kv,
+                           .d = spec.d,
+                           .elt_bytes = dtype_size[spec.dtype],
+                           .machine = a->machine ? a->machine : machine_default()};
+    struct nform *nf = nform_new(t);
+    char why[WHY_MAX];
+    struct plan *p = strategy_plan(use, nf, &env, why);
+    int code = EXIT_GOOD;
+    if (!p) {
+        err_set(&e, "%s does not apply to this tree: %s", use->s->name, why);
+        code = cmd_error(&e);
+    } else if (!cover_check(p, &e)) {
+        cmd_error(&e);
+        code = EXIT_FAILED;
+    } else if (!print_plan(a, p, &e)) {
+        code = cmd_error(&e);
+    }
+    plan_free(p);
+    nform_free(nf);
+    return code;
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    struct err e = {0};
+    struct plan_args a = {.tree.err = &e, .problem.err = &e, .err = &e};
+    struct strategy_use use;
+    struct tree *t = NULL;
+    bool good = cmd_parse(&argp, argc, argv, &a, &e);
+    if (good && !a.strategy)
+        good = err_set(&e, "no strategy given (expected --strategy NAME; see treeattn list strategies)");
+    good = good && strategy_parse(a.strategy, &use, &e) && treesrc_finish(&a.tree, true, &e);
+    if (good)
+        t = treesrc_load(&a.tree.src, &e);
+    int code = t ? plan_tree(&a, t, &use) : cmd_error(&e);
+    tree_free(t);
+    treesrc_clear(&a.tree.src);
+    return code;
+}

@@ -1,0 +1,379 @@
+/*
+ * cmd_verify.c - `treeattn verify`: every strategy and kernel against exact attention.
+ *
+ * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are made
+ * once and shared by all strategies; cases run side by side, a core each, and report in order.
+ */
+#include "verify/cmd.h"
+#include "verify/draw.h"
+#include "verify/progress.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_TREES = 0x400, KEY_STRATEGY, KEY_KERNEL, KEY_CASE, KEY_STEPS, KEY_NO_SHARP };
+
+struct verify_args {
+    struct treesrc_cli tree;
+    struct cmd_problem problem;
+    struct cmd_output out;
+    int64_t trees, steps;
+    const char *strategies, *kernel, *text;
+    bool no_sharp;
+    struct err *err;
+};
+
+/* ---- options ------------------------------------------------------------------------------------------ */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct verify_args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->tree;
+        state->child_inputs[1] = &a->problem;
+        state->child_inputs[2] = &a->out;
+        break;
+    case KEY_TREES:
+        good = text_i64(arg, "--trees", 1, 1000000, &a->trees, a->err);
+        break;
+    case KEY_STEPS:
+        good = text_i64(arg, "--steps", 1, 1000000, &a->steps, a->err);
+        break;
+    case KEY_STRATEGY:
+        a->strategies = arg;
+        break;
+    case KEY_KERNEL:
+        a->kernel = arg;
+        break;
+    case KEY_CASE:
+        a->text = arg;
+        break;
+    case KEY_NO_SHARP:
+        a->no_sharp = true;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "What is judged:", .group = 3},
+            {"trees", KEY_TREES, "N", 0,
+             "N random trees from --seed, then the list of sharp cases (default 100)", 3},
+            {"steps", KEY_STEPS, "N", 0, "with --trace: N steps spread over it (default: --step alone)", 3},
+            {"case", KEY_CASE, "STRING", 0, "one case, as a result line prints it", 3},
+            {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
+            {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: all)", 3},
+            {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
+            {0},
+        },
+    .parser = parse,
+    .doc = "Plan every tree with every strategy, check each plan's coverage, run it, and compare O and LSE "
+           "with exact "
+           "attention. Errors are in units of a derived bound: over 0.5 is MARGINAL, over 1 is FAIL. Exit "
+           "code 1 if "
+           "anything failed."
+           "\vA result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, and "
+           "the case "
+           "string that `treeattn verify --case` takes. --quiet keeps FAIL and MARGINAL lines.",
+    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+                                            {&cmd_problem_argp, 0, NULL, 0},
+                                            {&cmd_output_argp, 0, NULL, 0},
+                                            {0}},
+};
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
+
+struct verify_run {
+    struct strategy_use *use;
+    int32_t n_use;
+    const struct kernel *kernel; /* NULL: all */
+    bool quiet;
+    struct table table;
+    struct totals totals;
+    struct progress progress;
+    struct census census;
+    int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
+    int64_t drawn[N_FAMILIES];
+    struct err err;
+    bool stop; /* err is set; read without holding up the others */
+};
+
+/* Where case i of a batch comes from; the caller frees it. *drawn: it belongs in the census. */
+struct batch {
+    int64_t n;
+    void (*get)(const struct batch *b, int64_t i, struct vcase *c, struct tree **t);
+    bool drawn;
+    uint64_t seed;
+    const struct cmd_problem *fixed;
+    const struct vcase *list;
+    const struct trace *trace;
+    const struct treesrc *src;
+    struct problem_spec spec;
+};
+
+/* All strategies and kernels on one case, in registry order, into *out (the caller frees); returns how many. */
+static int32_t judge_all(const struct verify_run *run, const struct bench_case *b, struct result **out)
+{
+    const struct vcase *c = b->c;
+    int32_t n = 0;
+    *out = xcalloc((size_t)run->n_use * (size_t)n_kernels, sizeof **out);
+    for (int32_t s = 0; s < run->n_use; s++)
+        for (int32_t k = 0; k < n_kernels; k++) {
+            if ((c->use.s && c->use.s != run->use[s].s) || (c->kernel && c->kernel != kernels[k]) ||
+                (run->kernel && run->kernel != kernels[k]))
+                continue;
+            const struct strategy_use *use = c->use.s ? &c->use : &run->use[s];
+            (*out)[n++] = judge(b, use, kernels[k]);
+        }
+    return n;
+}
+
+/* A strategy counts as admitted once a case, whatever the number of kernels. */
+static void count_admitted(struct verify_run *run, enum family family, const struct result *r, int32_t n)
+{
+    run->drawn[family]++;
+    for (int32_t i = 0; i < n; i++)
+        if (r[i].planned && (i == 0 || r[i].use != r[i - 1].use))
+            run->admitted[(r[i].use - run->use) * N_FAMILIES + (int32_t)family]++;
+}
+
+static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
+                 bool drawn)
+{
+    struct vcase c = *b->c;
+    progress_clear(&run->progress);
+    if (drawn) {
+        census_add(&run->census, &c, b->tree);
+        count_admitted(run, c.src.family, r, n);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        run->totals.n[r[i].verdict]++;
+        run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
+        if (run->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
+            continue;
+        c.use = *r[i].use;
+        c.kernel = kernel_find(r[i].kernel);
+        char *text = case_print(&c);
+        result_row(&run->table, &r[i], c.spec.dtype, text);
+        free(text);
+    }
+    progress_step(&run->progress);
+}
+
+/* Cases of a batch side by side. Results are printed in order, so a run's output does not depend on the
+ * number of cores. A case that cannot be had stops the run at its place. */
+static void run_batch(struct verify_run *run, const struct batch *b)
+{
+    run->progress = progress_start("verify", b->n);
+    int threads = (int)min_i64(min_i64(omp_get_max_threads(), 16), b->n);
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads)
+    for (int64_t i = 0; i < b->n; i++) {
+        struct vcase c;
+        struct tree *t = NULL;
+        struct err e = {0};
+        struct result *r = NULL;
+        int32_t n = 0;
+        bool stop;
+#pragma omp atomic read
+        stop = run->stop;
+        b->get(b, i, &c, &t);
+        struct bench_case *x = stop ? NULL : bench_case_new(&c, t, &e);
+        if (x)
+            n = judge_all(run, x, &r);
+#pragma omp ordered
+        {
+            if (x && run->err.code == 0)
+                emit(run, x, r, n, b->drawn);
+            else if (run->err.code == 0)
+                run->err = e;
+#pragma omp atomic write
+            run->stop = run->err.code != 0;
+        }
+        if (stop)
+            tree_free(t);
+        bench_case_free(x);
+        case_clear(&c);
+        free(r);
+    }
+    progress_clear(&run->progress);
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------ */
+
+static void get_drawn(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+{
+    *c = draw_case(b->seed, i, b->fixed, t);
+}
+
+static struct treesrc copy_source(const struct treesrc *s)
+{
+    struct treesrc copy = *s;
+    copy.text = s->text ? xstrdup(s->text) : NULL;
+    return copy;
+}
+
+static void get_listed(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+{
+    *c = b->list[i];
+    c->src = copy_source(&b->list[i].src);
+    *t = NULL;
+}
+
+/* Steps spread evenly from the first to the last. */
+static void get_step(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+{
+    int64_t last = trace_steps(b->trace);
+    *c = (struct vcase){.src = copy_source(b->src), .spec = b->spec};
+    c->src.step = b->n > 1 ? 1 + i * (last - 1) / (b->n - 1) : last;
+    *t = trace_tree(b->trace, c->src.step);
+}
+
+static void verify_random(struct verify_run *run, const struct verify_args *a)
+{
+    run_batch(
+        run, &(struct batch){
+                 .n = a->trees, .get = get_drawn, .drawn = true, .seed = a->tree.seed, .fixed = &a->problem});
+    if (a->no_sharp || run->err.code)
+        return;
+    struct batch sharp = {.get = get_listed};
+    struct vcase *list = sharp_cases(&sharp.n);
+    sharp.list = list;
+    run_batch(run, &sharp);
+    for (int64_t i = 0; i < sharp.n; i++)
+        case_clear(&list[i]);
+    free(list);
+}
+
+static void verify_trace(struct verify_run *run, const struct verify_args *a, struct problem_spec spec)
+{
+    struct trace *tr = trace_open(a->tree.src.text, &a->tree.src.trace, &run->err);
+    if (!tr)
+        return;
+    run_batch(run, &(struct batch){.n = min_i64(a->steps, trace_steps(tr)),
+                                   .get = get_step,
+                                   .trace = tr,
+                                   .src = &a->tree.src,
+                                   .spec = spec});
+    trace_close(tr);
+}
+
+/* One case: the one given as a string, or the tree given by options. */
+static void verify_one(struct verify_run *run, const struct verify_args *a, struct problem_spec spec)
+{
+    struct vcase c = {.src = copy_source(&a->tree.src), .spec = spec};
+    if (a->text) {
+        treesrc_clear(&c.src);
+        if (!case_parse(a->text, &c, &run->err))
+            return;
+        cmd_problem_apply(&a->problem, &c.spec);
+    }
+    run_batch(run, &(struct batch){.n = 1, .get = get_listed, .list = &c});
+    case_clear(&c);
+}
+
+/* ---- the report --------------------------------------------------------------------------------------- */
+
+/* How often each strategy could be used, over all drawn cases and over the family that suits it best. */
+static void print_admission(FILE *f, const struct verify_run *run)
+{
+    int64_t all = run->census.n;
+    fprintf(f, "%-20s %10s  %s\n", "admitted", "all trees", "its best family");
+    for (int32_t s = 0; s < run->n_use; s++) {
+        const int64_t *n = run->admitted + s * N_FAMILIES;
+        int64_t sum = 0;
+        int best = 0;
+        for (int fam = 0; fam < N_FAMILIES; fam++) {
+            sum += n[fam];
+            if (n[fam] * max_i64(run->drawn[best], 1) > n[best] * max_i64(run->drawn[fam], 1))
+                best = fam;
+        }
+        fprintf(f, "  %-18s %9.1f%%  %s %.1f%%\n", run->use[s].s->name, 100 * (double)sum / (double)all,
+                family_name[best], 100 * (double)n[best] / (double)max_i64(run->drawn[best], 1));
+    }
+}
+
+/* Everything after the rows. With CSV or JSON on standard output it goes to stderr. */
+static void print_report(FILE *f, const struct verify_run *run)
+{
+    if (run->census.n > 0) {
+        census_print(f, &run->census);
+        print_admission(f, run);
+    }
+    fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    totals_print(f, "verify", &run->totals);
+}
+
+static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f)
+{
+    struct problem_spec spec = case_default_spec();
+    if (a->problem.heads && a->problem.spec.h_q >= 32)
+        spec.d = 128; /* full-size heads are 128 wide */
+    spec.seed = a->tree.seed;
+    cmd_problem_apply(&a->problem, &spec);
+    if (!problem_spec_check(&spec, &run->err))
+        return false;
+    run->table = (struct table){.f = f, .style = a->out.style, .column = result_columns};
+    table_begin(&run->table);
+    if (a->text)
+        verify_one(run, a, spec);
+    else if (a->tree.src.kind == SRC_TRACE && a->steps > 0)
+        verify_trace(run, a, spec);
+    else if (a->tree.src.kind != SRC_NONE)
+        verify_one(run, a, spec);
+    else
+        verify_random(run, a);
+    table_end(&run->table);
+    if (run->err.code)
+        return false;
+    print_report(a->out.style == STYLE_TEXT ? f : stderr, run);
+    return true;
+}
+
+static bool check_args(struct verify_args *a, struct verify_run *run, struct err *e)
+{
+    if (a->trees == 0)
+        a->trees = 100;
+    if (a->kernel && !(run->kernel = kernel_find(a->kernel)))
+        return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
+    if (a->text && a->tree.src.kind != SRC_NONE)
+        return err_set(e, "--case brings its own tree (expected no other tree option)");
+    return treesrc_finish(&a->tree, false, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
+}
+
+int cmd_verify(int argc, char **argv)
+{
+    struct err e = {0};
+    struct verify_args a = {.tree.err = &e, .problem.err = &e, .err = &e};
+    struct verify_run run = {.quiet = false};
+    struct outfile out = {0};
+    int code;
+    if (!cmd_parse(&argp, argc, argv, &a, &e) || !check_args(&a, &run, &e) ||
+        !outfile_open(&out, a.out.path, &e)) {
+        code = cmd_error(&e);
+    } else {
+        run.quiet = a.out.quiet;
+        run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);
+        bool done = run_all(&run, &a, out.f);
+        if (!done)
+            e = run.err;
+        code = run.totals.n[V_FAIL] ? EXIT_FAILED : EXIT_GOOD;
+        if (!outfile_close(&out, done, &e) || !done)
+            code = cmd_error(&e);
+    }
+    free(run.use);
+    free(run.admitted);
+    free(run.census.row);
+    treesrc_clear(&a.tree.src);
+    return code;
+}

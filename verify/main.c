@@ -1,0 +1,79 @@
+/*
+ * main.c - the program `treeattn`: finds the subcommand and returns its exit code.
+ *
+ * 0 all good; 1 a verification failed; 2 bad input or usage; 3 something the run needs is missing.
+ */
+#include "verify/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct command commands[] = {
+#define COMMAND(name, about) {#name, about, cmd_##name},
+#include "verify/commands.def"
+#undef COMMAND
+};
+const int32_t n_commands = (int32_t)(sizeof commands / sizeof commands[0]);
+
+static const char *const lesson = "Many queries that share prefixes form a tree: each node holds tokens, "
+                                  "each query sees the tokens on its path.\n"
+                                  "A plan cuts that attention into groups (some queries x some runs of "
+                                  "tokens) that run as one tile loop each,\n"
+                                  "and merges the partial results. Every published tree-attention method is "
+                                  "a strategy: a rule from tree to plan.\n"
+                                  "treeattn makes the plans, counts what they read, runs them on the CPU, "
+                                  "and compares every result with exact\n"
+                                  "attention computed from the tree alone.\n";
+
+static const char *const examples =
+    "examples:\n"
+    "  treeattn compare --levels \"1,4,16 1024,256,32\"            every strategy on one tree, in one table\n"
+    "  treeattn plan --levels \"1,4 512,64\" --strategy pat         the groups of one plan\n"
+    "  treeattn plan --gen bushy:7 --strategy deft-flatten --format dot | dot -Tsvg > plan.svg\n"
+    "  treeattn verify --trees 100 --seed 7                       random trees, every strategy, judged\n"
+    "  treeattn verify --case 'tree=gen:bushy:7;strategy=pat'     one case again, as a failure prints it\n"
+    "  treeattn trace deft:FILE --prompt 4000 --max-seq 6000      what a trace asks of attention, step by "
+    "step\n"
+    "exit codes: 0 good, 1 a verification failed, 2 bad input or usage, 3 something needed is missing\n";
+
+static void print_help(void)
+{
+    printf("usage: treeattn COMMAND [OPTION...]\n\n%s\n", lesson);
+    for (int32_t i = 0; i < n_commands; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].about);
+    printf("\n`treeattn COMMAND --help` explains a command.\n\n%s", examples);
+}
+
+/* Commands that start alike or differ in few places; all of them when nothing is close. */
+static void suggest(const char *word, char *out, size_t size)
+{
+    for (int pass = 0; pass < 2 && !out[0]; pass++)
+        for (int32_t i = 0; i < n_commands; i++)
+            if (pass == 1 || strncmp(commands[i].name, word, 2) == 0) {
+                size_t n = strlen(out);
+                snprintf(out + n, size - n, "%s%s", n ? ", " : "", commands[i].name);
+            }
+}
+
+int main(int argc, char **argv)
+{
+    argp_err_exit_status = EXIT_BAD_INPUT;
+    struct err e = {0};
+    if (argc < 2) {
+        err_set(&e, "no command given (see treeattn --help)");
+        return cmd_error(&e);
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 ||
+        strcmp(name, "help") == 0) {
+        print_help();
+        return EXIT_GOOD;
+    }
+    for (int32_t i = 0; i < n_commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    char close[256] = "";
+    suggest(name, close, sizeof close);
+    err_set(&e, "no command '%.60s' (did you mean %s?)", name, close);
+    return cmd_error(&e);
+}

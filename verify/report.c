@@ -1,0 +1,202 @@
+#include "verify/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- files -------------------------------------------------------------------------------------------- */
+
+bool outfile_open(struct outfile *o, const char *path, struct err *e)
+{
+    *o = (struct outfile){.f = stdout};
+    if (!path)
+        return true;
+    o->path = xstrdup(path);
+    o->tmp = xasprintf("%s.tmp.%ld", path, (long)getpid());
+    o->f = fopen(o->tmp, "wx");
+    if (o->f)
+        return true;
+    err_set(e, "%s: cannot be written: %m", path);
+    free(o->path);
+    free(o->tmp);
+    *o = (struct outfile){0};
+    return false;
+}
+
+bool outfile_close(struct outfile *o, bool keep, struct err *e)
+{
+    if (!o->f)
+        return true;
+    bool good = fflush(o->f) == 0 && !ferror(o->f);
+    if (o->path) {
+        good = fclose(o->f) == 0 && good;
+        if (good && keep)
+            good = rename(o->tmp, o->path) == 0;
+        if (!good || !keep)
+            unlink(o->tmp);
+    }
+    if (!good)
+        err_set(e, "%s: not all of it could be written: %m", o->path ? o->path : "standard output");
+    free(o->path);
+    free(o->tmp);
+    *o = (struct outfile){0};
+    return good;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------- */
+
+static void print_csv_text(FILE *f, const char *s)
+{
+    if (!strpbrk(s, ",\"\n")) {
+        fputs(s, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"')
+            fputc('"', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void print_json_text(FILE *f, const char *s)
+{
+    json_t *j = json_string(s);
+    if (!j) /* not UTF-8: a path, say */
+        j = json_string("?");
+    CK(j && json_dumpf(j, f, JSON_ENCODE_ANY) == 0);
+    json_decref(j);
+}
+
+static void pad(struct table *t, const char *s, bool right)
+{
+    int32_t w = t->width[t->at];
+    fprintf(t->f, right ? "%s%*s" : "%s%-*s", t->at ? "  " : "", (int)w, s);
+}
+
+/* What comes before a cell; the key of a JSON member among it. */
+static void lead(struct table *t)
+{
+    CK(t->column[t->at]);
+    if (t->style == STYLE_JSON) {
+        fputs(t->at ? ", " : t->rows ? ",\n  {" : "\n  {", t->f);
+        print_json_text(t->f, t->column[t->at]);
+        fputs(": ", t->f);
+    } else if (t->at && !(t->style == STYLE_TEXT && t->aligned)) {
+        fputc(t->style == STYLE_CSV ? ',' : '\t', t->f);
+    }
+}
+
+void table_begin(struct table *t)
+{
+    if (t->style == STYLE_JSON) {
+        fputs("[", t->f);
+        return;
+    }
+    for (t->at = 0; t->column[t->at]; t->at++) {
+        lead(t);
+        if (t->style == STYLE_TEXT && t->aligned)
+            pad(t, t->column[t->at], t->at > 1);
+        else
+            fputs(t->column[t->at], t->f);
+    }
+    fputc('\n', t->f);
+    t->at = 0;
+}
+
+/* After the last cell of a row. */
+static void next_cell(struct table *t)
+{
+    t->at++;
+    if (t->column[t->at])
+        return;
+    fputs(t->style == STYLE_JSON ? "}" : "\n", t->f);
+    t->at = 0;
+    t->rows++;
+}
+
+static void put(struct table *t, const char *s, bool number)
+{
+    lead(t);
+    if (t->style == STYLE_JSON && !number)
+        print_json_text(t->f, s);
+    else if (t->style == STYLE_CSV)
+        print_csv_text(t->f, s);
+    else if (t->style == STYLE_TEXT && t->aligned)
+        pad(t, s, number);
+    else
+        fputs(s, t->f);
+    next_cell(t);
+}
+
+void table_text(struct table *t, const char *s)
+{
+    put(t, s, false);
+}
+
+void table_i64(struct table *t, int64_t x)
+{
+    char s[32];
+    snprintf(s, sizeof s, "%" PRId64, x);
+    put(t, s, true);
+}
+
+void table_f64(struct table *t, double x, int digits)
+{
+    char s[64];
+    snprintf(s, sizeof s, "%.*g", t->style == STYLE_TEXT ? digits : 17, x);
+    put(t, s, isfinite(x) || t->style == STYLE_TEXT);
+}
+
+void table_end(struct table *t)
+{
+    CK(t->at == 0);
+    if (t->style == STYLE_JSON)
+        fputs(t->rows ? "\n]\n" : "]\n", t->f);
+}
+
+/* ---- results ------------------------------------------------------------------------------------------ */
+
+int64_t totals_cases(const struct totals *t)
+{
+    return t->n[V_PASS] + t->n[V_MARGINAL] + t->n[V_FAIL] + t->n[V_SKIP];
+}
+
+void totals_print(FILE *f, const char *name, const struct totals *t)
+{
+    fprintf(f,
+            "%s: %" PRId64 " cases, %" PRId64 " passed, %" PRId64 " marginal, %" PRId64 " failed, %" PRId64
+            " skipped\n",
+            name, totals_cases(t), t->n[V_PASS], t->n[V_MARGINAL], t->n[V_FAIL], t->n[V_SKIP]);
+}
+
+const char *const result_columns[] = {
+    "case",     "verdict",       "worst",    "worst_o",  "worst_lse", "rel_o",  "rel_lse", "logit",  "groups",
+    "kv_bytes", "partial_bytes", "pad_rows", "launches", "plan_ms",   "run_ms", "why",     "string", NULL};
+
+void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text)
+{
+    char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, dtype_name[dtype], r->tile);
+    table_text(t, name);
+    free(name);
+    table_text(t, verdict_name[r->verdict]);
+    table_f64(t, r->cmp.worst, 3);
+    table_f64(t, r->cmp.worst_o, 3);
+    table_f64(t, r->cmp.worst_lse, 3);
+    table_f64(t, r->cmp.rel_o, 3);
+    table_f64(t, r->cmp.rel_lse, 3);
+    table_f64(t, r->cmp.max_logit, 3);
+    table_i64(t, r->n_groups);
+    table_i64(t, r->ledger.kv);
+    table_i64(t, ledger_partials(&r->ledger));
+    table_i64(t, r->ledger.pad_rows);
+    table_i64(t, r->n_launches);
+    table_f64(t, 1e3 * r->plan_s, 3);
+    table_f64(t, 1e3 * r->run_s, 3);
+    table_text(t, r->why);
+    table_text(t, case_text);
+}

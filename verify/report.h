@@ -1,0 +1,55 @@
+/*
+ * report.h - where results go: text for eyes, CSV, JSON; a file of the user's or standard output.
+ */
+#ifndef TREEATTN_VERIFY_REPORT_H
+#define TREEATTN_VERIFY_REPORT_H
+
+#include "verify/judge.h"
+
+#include <stdio.h>
+
+enum style { STYLE_TEXT, STYLE_CSV, STYLE_JSON };
+
+/* Standard output, or a file under a temporary name that is renamed when everything went well. */
+struct outfile {
+    FILE *f;
+    char *path, *tmp; /* NULL for standard output */
+};
+bool outfile_open(struct outfile *o, const char *path, struct err *e);
+/* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
+bool outfile_close(struct outfile *o, bool keep, struct err *e);
+
+/*
+ * A table whose rows are printed as they come. Text: tab-separated, a header line first; CSV: quoted where
+ * needed; JSON: an array of objects, numbers as numbers.
+ */
+struct table {
+    FILE *f;
+    enum style style;
+    const char *const *column; /* NULL-terminated */
+    int64_t rows;
+    int32_t at;   /* next column of the current row */
+    bool aligned; /* text only: columns padded to `width`, for people */
+    const int32_t *width;
+};
+void table_begin(struct table *t);
+void table_text(struct table *t, const char *s);
+void table_i64(struct table *t, int64_t x);
+/* %.*g in text, shortest in JSON; NaN and infinities are strings in JSON. */
+void table_f64(struct table *t, double x, int digits);
+void table_end(struct table *t);
+
+/* Totals of a verify run. */
+struct totals {
+    int64_t n[4]; /* by verdict */
+    double worst;
+};
+int64_t totals_cases(const struct totals *t);
+/* "verify: C cases, P passed, M marginal, F failed, K skipped" */
+void totals_print(FILE *f, const char *name, const struct totals *t);
+
+/* The result table of `verify`: one row a case. */
+extern const char *const result_columns[];
+void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text);
+
+#endif
