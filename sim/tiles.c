@@ -15,7 +15,7 @@
 
 enum {
     MAX_THREAD_REGISTERS = 255, /* PAT section 5.2, table 1 */
-    MAX_THREADS_PER_SM = 1536,  /* CUDA C++ Programming Guide: 2048 for 8.0 and 9.0, 1536 for 8.9 */
+    MAX_THREADS_PER_SM = 1536,  /* 8.9; 2048 on 8.0 and 9.0: CUDA C++ Programming Guide */
     SMEM_RESERVED = 1024,       /* per resident CTA, same source */
     OTHER_REGISTERS = 40,       /* ours */
     BUBBLE_SHARE = 8            /* ours: one eighth */
