@@ -52,7 +52,7 @@ $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check) $(LDLIBS) -o $@
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call obj,$(LIB) verify/main.c $(TESTS)))
 
@@ -60,7 +60,7 @@ $(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
-PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev check
+PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev check libmpfr-dev
 .PHONY: deps
 deps: ## install the Debian packages that are missing (needs root or sudo)
 	$(Q)tools=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || tools="$$tools $$p"; done; \

@@ -109,6 +109,18 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
     return b;
 }
 
+double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
+                     int64_t row, double *bound_o)
+{
+    struct row_bound b = bound_of(orc, row, orc->ctx[row / p->h_q], a, 0);
+    struct rounding o = rounding_of(p->dtype, a->accumulate);
+    for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
+        bound_o[e] =
+            orc->abs_o[i] * (b.rel + b.narrow) + b.underflow + fmax(o.u * fabs(orc->o[i]), o.half_tiny);
+    struct rounding lse = rounding_of(p->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
+}
+
 /* Remember the worst place so far; a ratio that is NaN counts as infinitely bad. */
 static void note(struct comparison *c, double ratio, int64_t row, int32_t col, double got, double want,
                  double bound)

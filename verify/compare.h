@@ -39,4 +39,9 @@ struct comparison {
 struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,
                                  const struct arithmetic *a);
 
+/* How far what is stored for a row may lie from the exact answer, storage rounding included and the absolute
+ * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read. */
+double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
+                     int64_t row, double *bound_o);
+
 #endif
