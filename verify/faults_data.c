@@ -23,7 +23,7 @@ static bool draw_token(const struct fault_case *fc, struct broken *b, bool last_
 {
     const struct nform *nf = fc->nf;
     const struct problem *p = fc->problem;
-    for (int attempt = 0; attempt < 400; attempt++) {
+    for (int attempt = 0; attempt < 4000; attempt++) {
         int32_t q = (int32_t)fault_draw(b, nf->n_queries);
         int64_t ctx = nform_context(nf, q);
         if (ctx == 0)

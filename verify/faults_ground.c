@@ -4,6 +4,7 @@
 #include "ref/rng.h"
 #include "verify/cover.h"
 #include "verify/faults.h"
+#include "verify/judge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static const struct shape shapes[] = {
      .fan = {1, 72},
      .lo = {100, 1},
      .hi = {180, 6},
-     .spec = {.h_q = 4, .h_kv = 2, .d = 32, .dtype = DT_F32, .page_size = 1, .scattered = true}},
+     .spec = {.h_q = 4, .h_kv = 2, .d = 32, .dtype = DT_F16, .page_size = 1, .scattered = true}},
     /* all tokens together stay under 64, so a query that sees nothing keeps tree-specinfer applicable */
     {.name = "small",
      .fan = {1, 4, 2},
@@ -125,17 +126,6 @@ void fault_ground_free(struct fault_ground *g)
     free(g);
 }
 
-/* How the CPU kernel computes a plan. */
-static struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan)
-{
-    enum dtype own = p->dtype == DT_F64 ? DT_F64 : DT_F32;
-    return (struct arithmetic){
-        .accumulate = own,
-        .partial_o = plan->slot_o == SLOT_O_F16 && own == DT_F32 ? DT_F16 : own,
-        .scores_stored = plan->unfused,
-    };
-}
-
 bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
                     struct fault_case *fc, bool *alarm, char *why)
 {
@@ -156,7 +146,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     struct err e = {0};
     fc->plan = plan;
     fc->good = good;
-    fc->arith = arithmetic_of(p, plan);
+    fc->arith = judge_arithmetic(p, plan);
     if (!cover_check(plan, &e)) {
         *alarm = true;
         snprintf(why, WHY_MAX, "cover: %.200s", e.msg);

@@ -390,7 +390,8 @@ bool plant_d_differs(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
-/* What the comparator allows at one place (col -1: LSE): make that place absurd and ask. */
+/* What the comparator allows at one place (col -1: LSE): make that place absurd and ask. 0 if it finds another
+ * place worse; then the absurd value is left as the fault, and it is the comparator that fails. */
 static double bound_at(const struct fault_case *fc, struct output *out, int64_t row, int32_t col)
 {
     double absurd = 1e3 * (1 + fabs(col < 0 ? fc->oracle->lse[row] : fc->oracle->o[row * out->d + col]));
@@ -402,7 +403,7 @@ static double bound_at(const struct fault_case *fc, struct output *out, int64_t 
     return c.row == row && c.col == col ? c.bound : 0;
 }
 
-/* Two bounds off; where storing rounds that back under 1.5 bounds, further. */
+/* Two bounds off, and more where the storage type would round that away. */
 bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -411,9 +412,10 @@ bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
         return false;
     struct output *out = edit_output(fc, b);
     double want = fc->oracle->o[row * out->d + col], bound = bound_at(fc, out, row, col);
-    double slack = 2 * dtype_unit[out->dtype] * fabs(want);
-    set_o(out, row, col, want + 2 * bound + (out->dtype == DT_F64 || out->dtype == DT_F32 ? 0 : slack));
-    return bound > 0;
+    bool narrow = out->dtype == DT_F16 || out->dtype == DT_BF16;
+    if (bound > 0)
+        set_o(out, row, col, want + 2 * bound + (narrow ? 2 * dtype_unit[out->dtype] * fabs(want) : 0));
+    return true;
 }
 
 bool plant_lse_off_bounds(const struct fault_case *fc, struct broken *b)
@@ -423,6 +425,46 @@ bool plant_lse_off_bounds(const struct fault_case *fc, struct broken *b)
         return false;
     struct output *out = edit_output(fc, b);
     double bound = bound_at(fc, out, row, -1);
-    output_set_lse(out, row, fc->oracle->lse[row] + (fault_draw(b, 2) ? 2 : -2) * bound);
-    return bound > 0;
+    if (bound > 0)
+        output_set_lse(out, row, fc->oracle->lse[row] + (fault_draw(b, 2) ? 2 : -2) * bound);
+    return true;
+}
+
+/* What the project promises for |logit| <= 32, relative to the row's largest |O| and to max(1, |LSE|): said
+ * here once more, so that a loosened tolerance cannot loosen its own test. 0 where nothing is promised: larger
+ * logits, and O in a storage type coarser than the promise. */
+static double promised(const struct fault_case *fc, bool lse)
+{
+    for (int64_t row = 0; row < fc->oracle->n_rows; row++)
+        if (fc->oracle->logit[row] > 32)
+            return 0;
+    if (!lse && (fc->problem->dtype == DT_F16 || fc->problem->dtype == DT_BF16))
+        return 0;
+    return fc->problem->dtype == DT_F64 ? 1e-12 : 5e-6;
+}
+
+bool plant_o_off_figure(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    int32_t d = fc->problem->d, col = (int32_t)fault_draw(b, d);
+    double figure = promised(fc, false), top = 0;
+    if (row < 0 || figure == 0)
+        return false;
+    const double *want = fc->oracle->o + row * d;
+    for (int32_t c = 0; c < d; c++)
+        top = fmax(top, fabs(want[c]));
+    set_o(edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * figure * top);
+    return true;
+}
+
+bool plant_lse_off_figure(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    double figure = promised(fc, true);
+    if (row < 0 || figure == 0)
+        return false;
+    double want = fc->oracle->lse[row];
+    output_set_lse(edit_output(fc, b), row,
+                   want + (fault_draw(b, 2) ? 2 : -2) * figure * fmax(1, fabs(want)));
+    return true;
 }

@@ -318,27 +318,26 @@ bool plant_mask_ignored(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* The group's bits move one place, the last comes first (or the other way round). */
 bool plant_mask_shifted(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t step = fault_draw(b, 2) ? 1 : -1;
-    for (int turn = 0; turn < 2; turn++, step = -step) {
-        int64_t n = place_first(p, b, &x);
-        for (; n > 0; n--, place_next(p, &x)) {
-            const struct group *g = &p->group[x.g];
-            const struct run *r = place_run(p, &x);
-            if (g->mask == MASK_NONE || g->mask0 + step < 0 ||
-                g->mask0 + step + g->nq * (g->run1 - g->run0) > p->n_mask)
-                continue;
-            int64_t bit = mask_bit(p, &x);
-            if (p->mask[bit] == p->mask[bit + step] ||
-                !fault_seen(fc, plan_query(p, g, x.k), r->node, r->begin, r->end))
-                continue;
-            fault_edit_plan(fc, b)->group[x.g].mask0 += step;
-            say_place(fc, b, &x, "mask shifted");
-            return true;
-        }
+    int64_t step = fault_draw(b, 2) ? 1 : -1, n = place_first(p, b, &x);
+    for (; n > 0; n--, place_next(p, &x)) {
+        const struct group *g = &p->group[x.g];
+        const struct run *r = place_run(p, &x);
+        int64_t bits = g->nq * (g->run1 - g->run0), bit = mask_bit(p, &x) - g->mask0;
+        if (g->mask == MASK_NONE || !fault_seen(fc, plan_query(p, g, x.k), r->node, r->begin, r->end))
+            continue;
+        const uint8_t *old = p->mask + g->mask0;
+        if (old[bit] == old[(bit + step + bits) % bits])
+            continue;
+        struct plan *e = fault_edit_plan(fc, b);
+        for (int64_t i = 0; i < bits; i++)
+            e->mask[g->mask0 + i] = old[(i + step + bits) % bits];
+        say_place(fc, b, &x, "mask shifted");
+        return true;
     }
     return false;
 }
