@@ -5,15 +5,12 @@
 #include <stdlib.h>
 
 /* Streams of the generator, one per property, so that a new property changes no other. */
-enum { DRAW_FAMILY = 1000, DRAW_TREE, DRAW_D, DRAW_DTYPE, DRAW_HEADS, DRAW_PAGE, DRAW_FILL, DRAW_DATA };
+enum { DRAW_D = 1000, DRAW_DTYPE, DRAW_HEADS, DRAW_PAGE, DRAW_FILL, DRAW_DATA };
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
 struct share {
     int32_t value, percent;
 };
-static const struct share share_family[] = {{FAM_BUSHY, 18},       {FAM_DEEP, 13},   {FAM_WIDE, 17},
-                                            {FAM_CATERPILLAR, 16}, {FAM_FOREST, 14}, {FAM_TOKEN, 14},
-                                            {FAM_DEGENERATE, 8}};
 /* 64 and 128 are what models have; the others keep the kernels honest. */
 static const struct share share_d[] = {{64, 40}, {128, 40}, {16, 5}, {32, 5}, {80, 4}, {96, 3}, {256, 3}};
 static const struct share share_dtype[] = {{DT_F64, 15}, {DT_F32, 30}, {DT_F16, 30}, {DT_BF16, 25}};
@@ -31,9 +28,26 @@ enum { N_HEADS = sizeof head_list / sizeof head_list[0] };
  * on 2 cores; a tree too large for it even with one head runs with one head. */
 static const double WORK_MAX = 3e7;
 
+/* Draw number i of 0 .. 99, each exactly once in every hundred draws: a run of some hundred trees meets every share as
+ * it is stated, whatever the seed. */
+static int64_t shuffled(uint64_t seed, int stream, int64_t i)
+{
+    uint8_t card[100];
+    for (int k = 0; k < 100; k++)
+        card[k] = (uint8_t)k;
+    uint64_t deck = rng_u64(seed, (uint64_t)stream, (uint64_t)(i / 100));
+    for (int k = 99; k > 0; k--) {
+        int64_t j = rng_below(deck, 0, (uint64_t)k, k + 1);
+        uint8_t swap = card[k];
+        card[k] = card[j];
+        card[j] = swap;
+    }
+    return card[i % 100];
+}
+
 static int32_t draw_share(uint64_t seed, int stream, int64_t i, const struct share *list)
 {
-    int64_t x = rng_below(seed, (uint64_t)stream, (uint64_t)i, 100);
+    int64_t x = shuffled(seed, stream, i);
     for (; x >= list->percent; list++)
         x -= list->percent;
     return list->value;
@@ -66,8 +80,8 @@ struct vcase draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed
 {
     struct vcase c = {.spec = case_default_spec()};
     c.src.kind = SRC_GEN;
-    c.src.family = (enum family)draw_share(seed, DRAW_FAMILY, i, share_family);
-    c.src.seed = rng_u64(seed, DRAW_TREE, (uint64_t)i) >> 40; /* 24 bits: short to print */
+    c.src.family = gen_family(seed, i);
+    c.src.seed = gen_seed(seed, i);
     *tree = gen_tree(c.src.family, c.src.seed);
     c.spec.d = draw_share(seed, DRAW_D, i, share_d);
     c.spec.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
