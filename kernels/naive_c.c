@@ -2,7 +2,7 @@
  * naive_c.c - the same plans by the shortest road: a row at a time, no tiles, no online softmax, no library.
  *
  * For each (query, head) of a group: all logits, their maximum, the sum, the weighted V; then the slot or the
- * output; then the merge steps. Everything in double whatever the problem's type; what passes through a slot
+ * output; then the merge steps. Everything in double whatever the problem's type; O in a slot
  * is rounded to the slot's format. It is what one reads before the tiled kernel, and a second opinion on it:
  * a fault of a plan shows in both, a fault of a kernel in one. Scores of an unfused plan are not stored,
  * nothing is counted.
@@ -75,8 +75,8 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
         row_normalise(x, p->d);
     double *to = slot_row(n, slot, head);
     enum dtype slot_o = n->plan->slot_o == SLOT_O_F16 ? DT_F16 : DT_F32;
-    *to++ = onchip ? x->max : slot_round(n, DT_F32, x->max);
-    *to++ = onchip ? x->sum : slot_round(n, DT_F32, x->sum);
+    *to++ = x->max; /* a double, as in the tiled kernel: see attn_body.h */
+    *to++ = x->sum;
     for (int32_t i = 0; i < p->d; i++)
         *to++ = onchip ? x->o[i] : slot_round(n, slot_o, x->o[i]);
 }
@@ -111,6 +111,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
             if (!load_token(p, p->k, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
                 return false;
             double dot = 0;
+#pragma omp simd reduction(+ : dot)
             for (int32_t i = 0; i < p->d; i++)
                 dot += q[i] * kv[i];
             logit[t] = plan_visible(n->plan, g, k, r - g->run0) ? p->scale * dot : -INFINITY;

@@ -22,6 +22,12 @@
 #define FREE_TILE_M 256
 #define FREE_SCORES (INT64_C(1) << 22)
 
+/* What a partial row weighs: the sum of its exp(logit - max). An LSE is a maximum whose sum is 1; the sum of
+ * the empty partial is 0. */
+struct weight {
+    double max, sum;
+};
+
 /* A run of the kernel: read by all threads, written (slots, output) each place by one of them. */
 struct attn {
     const struct problem *p;
@@ -30,18 +36,18 @@ struct attn {
     int32_t gqa;           /* query heads per KV head */
     int32_t elt_bytes;     /* of Q, K, V and O in storage; of a materialised score as it is counted */
     enum dtype slot_dtype; /* element of a partial O in a slot */
-    int32_t slot_words;    /* what a row of a slot stores besides O: 1 (LSE) or 2 (maximum and sum) */
-    int32_t word_bytes;    /* such a word; also the LSE of the output */
-    int64_t *query_at;     /* [n_groups + 1] into query */
-    int32_t *query;        /* queries of each group, in the group's order, as the normal form numbers them */
-    int64_t *mask_at;      /* [n_groups + 1] into mask */
-    uint64_t *mask;        /* all masks, each group's in the form of its mask_kind */
-    void *slot_o;          /* [n_slots][h_q][d] float or half (double for DT_F64) */
-    void *slot_w;          /* [n_slots][h_q][1 or 2] float (double for DT_F64): LSE, or maximum and sum */
+    int32_t slot_words; /* what a row of a slot is said to hold besides O: 1 (LSE) or 2 (maximum and sum) */
+    int32_t word_bytes; /* such a word; also the LSE of the output */
+    int64_t *query_at;  /* [n_groups + 1] into query */
+    int32_t *query;     /* queries of each group, in the group's order, as the normal form numbers them */
+    int64_t *mask_at;   /* [n_groups + 1] into mask */
+    uint64_t *mask;     /* all masks, each group's in the form of its mask_kind */
+    void *slot_o;       /* [n_slots][h_q][d] float or half (double for DT_F64) */
+    struct weight *slot_w; /* [n_slots][h_q] */
     int32_t
         *chip_of; /* [n_slots] row of chip_o for a slot that never leaves the chip, else -1; may be NULL */
     void *chip_o; /* [n_chip][h_q][d] float (double for DT_F64), not normalised */
-    void *chip_w; /* [n_chip][h_q][2] maximum and sum */
+    struct weight *chip_w; /* [n_chip][h_q] */
 };
 
 /* Consecutive slots that hold consecutive tokens of a group. */

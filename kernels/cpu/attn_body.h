@@ -2,28 +2,32 @@
  * attn_body.h - one work item, one merge step; included by attn_f32.c and attn_f64.c, which define `real`.
  *
  * Fused item: FlashAttention's loop. For each KV tile S = scale Q K^T, masked pairs to -inf, the running
- * maximum m and sum l of each row move on, and O is rescaled before P V is added; at the end O / l and m + ln
- * l leave, to a slot, to the output, or on chip to a merge step of the same launch. Unfused item: the same
- * attention as a chain of kernels with every intermediate matrix in memory.
+ * maximum m and sum l of each row move on, and O is rescaled before P V is added; at the end O / l and
+ * m + ln l leave, to a slot, to the output, or on chip to a merge step of the same launch. Unfused item: the
+ * same attention as a chain of kernels with every intermediate matrix in memory.
  *
  * A row without a visible token keeps m = -inf, l = 0 and leaves as the empty partial (0, -inf). A NaN score
  * fails every comparison, so it never becomes the maximum, but its exp is NaN, so l, O and LSE of the row are
  * NaN.
  *
+ * DEVIATION: between merges the LSE of a slot (or its maximum and sum) is a double, counted as the format
+ * says. A float LSE of 14 has steps of 1e-6: rounded at each of the 60 levels of a deep cascade it alone
+ * spends the error that a whole attention in fp32 is allowed.
+ *
  * DEVIATION: unfused scores are kept in `real`, not in the storage type, so that the plan is judged and not a
  * half's range; they are counted as stored elements (2 bytes for half and bfloat16).
  */
 
-/* Below this many rows the library's packing costs more than the product itself. Measured on one core, d =
- * 128, 128 tokens, in GFLOP/s: library 8, 19, 21, 38, 106 at 1, 2, 3, 4, 64 rows, the loops here 17, 41, 47
- * at 1, 2, 3. */
+/* Below this many rows the library's packing costs more than the product itself. Measured on one core with
+ * d = 128 and 128 tokens, in GFLOP/s: library 8, 19, 21, 38, 106 at 1, 2, 3, 4, 64 rows, the loops here 17,
+ * 41, 47 at 1, 2, 3. */
 #define GEMM_MIN_ROWS 4
 #define GEMM_MIN_SCORES 32
 
-/* Q K^T is summed over at most this many dimensions at a time, as matrix units do (16 at a time). One chain of 128
- * additions in the library left a logit of 16 wrong by 5e-6; in four chains it is 1e-6, and a logit error is an
- * error of the whole row. */
-#define QK_DEPTH 32
+/* Q K^T is summed over at most this many dimensions at a time, as matrix units do. The library adds term
+ * after term: at d = 128 a logit of 13 in float was off by up to 1e-5, where its last place is 1e-6, and O
+ * with it; in stretches of 16 by 2e-6, for 3 to 6 % of the time of a tile. */
+#define QK_DEPTH 16
 
 /* Scratch with its real type. */
 struct tile {
@@ -54,8 +58,8 @@ static void product_qk(const struct tile *t, struct kv_rows k, int64_t cols, rea
     int32_t d = t->d;
     if (t->rows >= GEMM_MIN_ROWS && t->rows * cols >= GEMM_MIN_SCORES) {
         for (int32_t i = 0; i < d; i += QK_DEPTH)
-            gemm(CblasTrans, t->rows, cols, d - i < QK_DEPTH ? d - i : QK_DEPTH, scale, t->q + i, d, k.at + i,
-                 k.ld, i > 0, s, t->ld_s);
+            gemm(CblasTrans, t->rows, cols, min_i64(QK_DEPTH, d - i), scale, t->q + i, d, k.at + i, k.ld,
+                 i > 0 ? 1 : 0, s, t->ld_s);
         return;
     }
     int64_t j = 0;
@@ -274,45 +278,52 @@ static void count_tile(struct tile *t, int64_t cols, int64_t n_visible)
 
 /* ---- stores ------------------------------------------------------------------------------------------- */
 
-/* O and LSE of a row into the output: o is not normalised, sum = 0 means that nothing was visible. */
+/* o[d] = from[d] / sum; sum = 0 means that nothing was visible. */
+static void normalise(real *o, const real *from, real sum, int32_t d)
+{
+    for (int32_t i = 0; i < d; i++)
+        o[i] = sum == 0 ? 0 : from[i] / sum;
+}
+
+static double row_lse(double max, real sum)
+{
+    return sum == 0 ? -INFINITY : max + log((double)sum);
+}
+
+/* O and LSE of a row into the output; o is not normalised. */
 static void store_output(const struct attn *a, struct ledger *ledger, int32_t query, int32_t head,
-                         const real *o, real max, real sum)
+                         const real *o, double max, real sum)
 {
     const struct problem *p = a->p;
     real done[PROBLEM_MAX_D] = {0};
     int64_t row = (int64_t)a->plan->nf->orig[query] * p->h_q + head;
-    for (int32_t i = 0; i < p->d; i++)
-        done[i] = sum == 0 ? 0 : o[i] / sum;
+    normalise(done, o, sum, p->d);
     store_elements(p->dtype, a->out->o, row * p->d, done, p->d);
-    ((real *)a->out->lse)[row] = sum == 0 ? -INFINITY : max + real_log(sum);
+    ((real *)a->out->lse)[row] = (real)row_lse(max, sum);
     ledger->out += (int64_t)p->d * a->elt_bytes + a->word_bytes;
 }
 
 /* The same into a slot, in the plan's slot format, or into the row of an on-chip slot as it is. */
 static void store_slot(const struct attn *a, struct ledger *ledger, int64_t slot, int32_t head, const real *o,
-                       real max, real sum)
+                       double max, real sum)
 {
     int32_t h_q = a->p->h_q, d = a->p->d;
     if (a->chip_of && a->chip_of[slot] >= 0) {
         int64_t row = (int64_t)a->chip_of[slot] * h_q + head;
         memcpy((real *)a->chip_o + row * d, o, (size_t)d * sizeof *o);
-        ((real *)a->chip_w)[2 * row] = max;
-        ((real *)a->chip_w)[2 * row + 1] = sum;
+        a->chip_w[row] = (struct weight){max, sum};
         return;
     }
     int64_t row = slot * h_q + head;
-    real *w = (real *)a->slot_w + row * a->slot_words;
-    real done[PROBLEM_MAX_D] = {0};
     if (a->plan->slot_weight == SLOT_MAX_SUM) {
-        memcpy(done, o, (size_t)d * sizeof *o);
-        w[0] = max;
-        w[1] = sum;
+        store_elements(a->slot_dtype, a->slot_o, row * d, o, d);
+        a->slot_w[row] = (struct weight){max, sum};
     } else {
-        for (int32_t i = 0; i < d; i++)
-            done[i] = sum == 0 ? 0 : o[i] / sum;
-        w[0] = sum == 0 ? -INFINITY : max + real_log(sum);
+        real done[PROBLEM_MAX_D] = {0};
+        normalise(done, o, sum, d);
+        store_elements(a->slot_dtype, a->slot_o, row * d, done, d);
+        a->slot_w[row] = (struct weight){row_lse(max, sum), sum == 0 ? 0 : 1};
     }
-    store_elements(a->slot_dtype, a->slot_o, row * d, done, d);
     ledger->partial_o_write += (int64_t)d * dtype_size[a->slot_dtype];
     ledger->partial_w_write += (int64_t)a->slot_words * a->word_bytes;
 }
@@ -373,7 +384,7 @@ static void softmax_stage(struct tile *t)
             continue;
         for (int64_t j = 0; j < n; j++)
             s[j] /= t->sum[i];
-        t->max[i] += real_log(t->sum[i]);
+        t->max[i] = (real)row_lse(t->max[i], t->sum[i]);
         t->sum[i] = 1;
     }
 }
@@ -437,22 +448,11 @@ static bool run_item(const struct attn *a, const struct item *it, struct scratch
 
 /* ---- merge -------------------------------------------------------------------------------------------- */
 
-/* Weights of one row of a slot: an LSE L is the maximum of something whose sum is 1. */
-static void load_weights(const struct attn *a, int64_t slot, int32_t head, real *max, real *sum)
+static struct weight load_weight(const struct attn *a, int64_t slot, int32_t head)
 {
-    int64_t row = slot * a->p->h_q + head;
-    const real *w = (const real *)a->slot_w + row * a->slot_words;
-    if (a->chip_of && a->chip_of[slot] >= 0) {
-        w = (const real *)a->chip_w + 2 * ((int64_t)a->chip_of[slot] * a->p->h_q + head);
-        *max = w[0];
-        *sum = w[1];
-    } else if (a->plan->slot_weight == SLOT_MAX_SUM) {
-        *max = w[0];
-        *sum = w[1];
-    } else {
-        *max = w[0];
-        *sum = w[0] == -INFINITY ? 0 : 1;
-    }
+    bool chip = a->chip_of && a->chip_of[slot] >= 0;
+    return chip ? a->chip_w[(int64_t)a->chip_of[slot] * a->p->h_q + head]
+                : a->slot_w[slot * a->p->h_q + head];
 }
 
 /* acc += factor * O of that row. */
@@ -474,23 +474,23 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
                       struct ledger *ledger)
 {
     const int64_t *in = a->plan->merge_in;
-    real best = -INFINITY, total = 0, max, sum;
-    real acc[PROBLEM_MAX_D] = {0};
+    double best = -INFINITY;
+    real total = 0, acc[PROBLEM_MAX_D] = {0};
     for (int64_t i = step->in0; i < step->in1; i++) {
-        load_weights(a, in[i], head, &max, &sum);
+        double max = load_weight(a, in[i], head).max;
         best = max > best ? max : best;
     }
-    real shift = best == -INFINITY ? 0 : best;
+    double shift = best == -INFINITY ? 0 : best;
     for (int64_t i = step->in0; i < step->in1; i++) {
-        load_weights(a, in[i], head, &max, &sum);
+        struct weight w = load_weight(a, in[i], head);
         if (!a->chip_of || a->chip_of[in[i]] < 0) {
             ledger->partial_o_read += (int64_t)a->p->d * dtype_size[a->slot_dtype];
             ledger->partial_w_read += (int64_t)a->slot_words * a->word_bytes;
         }
-        if (sum == 0)
+        if (w.sum == 0)
             continue;
-        real factor = real_exp(max - shift);
-        total += factor * sum;
+        real factor = real_exp((real)(w.max - shift));
+        total += factor * (real)w.sum;
         add_row(a, in[i], head, factor, acc);
     }
     if (step->out == PLAN_NO_SLOT)

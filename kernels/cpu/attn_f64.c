@@ -19,11 +19,6 @@ static inline real real_exp(real x)
     return exp(x);
 }
 
-static inline real real_log(real x)
-{
-    return log(x);
-}
-
 static void load_elements(enum dtype t, const void *src, int64_t first, real *dst, int64_t n)
 {
     CK(t == DT_F64);

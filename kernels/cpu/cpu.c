@@ -119,10 +119,10 @@ static void lay_out(struct cpu_run *r, struct arena *m, const struct extent *x)
     a->mask_at = arena_take(m, plan->n_groups + 1, sizeof *a->mask_at);
     a->mask = arena_take(m, n_words, sizeof *a->mask);
     a->slot_o = arena_take(m, rows * a->p->d, dtype_size[a->slot_dtype]);
-    a->slot_w = arena_take(m, rows * a->slot_words, r->ops->real_bytes);
+    a->slot_w = arena_take(m, rows, sizeof *a->slot_w);
     a->chip_of = n_chip ? arena_take(m, plan->n_slots, sizeof *a->chip_of) : NULL;
     a->chip_o = arena_take(m, n_chip * a->p->h_q * a->p->d, r->ops->real_bytes);
-    a->chip_w = arena_take(m, n_chip * a->p->h_q * 2, r->ops->real_bytes);
+    a->chip_w = arena_take(m, n_chip * a->p->h_q, sizeof *a->chip_w);
     r->scratch = arena_take(m, r->n_threads, sizeof *r->scratch);
     struct scratch unplaced;
     for (int32_t i = 0; i < r->n_threads; i++)
@@ -163,14 +163,14 @@ static void prepare(struct cpu_run *r)
         r->item_at[i + 1] = r->item_at[i] + group_blocks(a, next) * a->p->h_kv;
     }
     /* All ones are a NaN: a slot that is merged but was never written shows in the output. */
-    memset(a->slot_w, 0xFF, (size_t)(plan->n_slots * a->p->h_q * a->slot_words * r->ops->real_bytes));
+    memset(a->slot_w, 0xFF, (size_t)(plan->n_slots * a->p->h_q) * sizeof *a->slot_w);
     if (a->chip_of) {
         int64_t n_chip = 0;
         memset(a->chip_of, 0xFF, (size_t)plan->n_slots * sizeof *a->chip_of);
         for (int64_t i = 0; i < plan->n_merges; i++)
             if (plan->merge[i].onchip != PLAN_NO_SLOT)
                 a->chip_of[plan->merge[i].onchip] = (int32_t)n_chip++;
-        memset(a->chip_w, 0xFF, (size_t)(n_chip * a->p->h_q * 2 * r->ops->real_bytes));
+        memset(a->chip_w, 0xFF, (size_t)(n_chip * a->p->h_q) * sizeof *a->chip_w);
     }
     for (int32_t i = 0; i < r->n_threads; i++)
         r->scratch[i].ledger = (struct ledger){0};
