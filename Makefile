@@ -93,6 +93,10 @@ check-verify: $(PROGRAM) ## random trees and a trace, every strategy, against th
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN),1,4)
 	$(Q)$(PROGRAM) selftest
 
+.PHONY: mutants
+mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (some minutes)
+	$(Q)tests/mutants.sh
+
 .PHONY: coverage
 coverage: ## line and branch coverage of the C code, by gcov and lcov
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) COV=1 build-cov/treeattn build-cov/tests/run
