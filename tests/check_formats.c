@@ -42,6 +42,10 @@ static void assert_says(const struct err *e, const char *says, const char *input
 {
     ck_assert_int_eq(e->code, EXIT_BAD_INPUT);
     ck_assert_msg(strstr(e->msg, says) != NULL, "\"%s\" gives \"%s\" (expected \"%s\")", input, e->msg, says);
+    /* A tree file is named with a line, and with what was expected there. */
+    bool line = strncmp(e->msg, "t.tree:", 7) != 0 ||
+                (e->msg[7] >= '1' && e->msg[7] <= '9' && strstr(e->msg, "(expected "));
+    ck_assert_msg(line, "\"%s\"", e->msg);
     for (const char *p = e->msg; *p; p++)
         ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, e->msg);
 }
@@ -164,8 +168,8 @@ START_TEST(malformed_tree_files_get_a_sentence)
     static const struct {
         const char *text, *says;
     } c[] = {
-        {"", "t.tree: empty"},
-        {"\n\r\n  \n", "t.tree: empty"},
+        {"", "t.tree:1: empty"},
+        {"\n\r\n  \n", "t.tree:1: empty"},
         {"x", "t.tree:1: the number of nodes is \"x\""},
         {"0\n", "t.tree:1: the number of nodes is \"0\""},
         {"-3\n", "t.tree:1: the number of nodes is \"-3\""},
@@ -189,8 +193,8 @@ START_TEST(malformed_tree_files_get_a_sentence)
         {"2\n1 0 5 1\n0 1 5 1\n", "t.tree:2: the parent is \"1\""},
         {"2\n-1 0 5 1\n1 1 5 0\n", "t.tree:3: the parent is \"1\""},
         {"2\n-1 0 5 1\n-1 0 5 1\n", "t.tree:3: node 0 appears twice"},
-        {"2\n-1 0 5 0\n0 1 5 0\n", "t.tree: node 0 states 0 children (expected 1"},
-        {"2\n-1 0 5 1\n0 1 5 1\n", "t.tree: node 1 states 1 children (expected 0"},
+        {"2\n-1 0 5 0\n0 1 5 0\n", "t.tree:2: node 0 states 0 children (expected 1"},
+        {"2\n-1 0 5 1\n0 1 5 1\n", "t.tree:3: node 1 states 1 children (expected 0"},
         {"2\n-1 0 1099511627776 1\n0 1 1 0\n", "t.tree:3: more than 1099511627776 tokens"},
         {"1\n-1 0 5 x\n", "t.tree:2: the number of children is \"x\""},
         {"1\n-1 0 5 \xc3\x28\n", "t.tree:2: the number of children is \"?(\""},
@@ -239,7 +243,7 @@ START_TEST(tree_files_round_trip)
         fclose(f);
         char *want = describe(t);
         struct err e = {0};
-        assert_tree(fasttree_file_read(path, &e), want, &e);
+        assert_tree(seed % 2 ? fasttree_file_read(path, &e) : tree_file_read(path, &e), want, &e);
         free(want);
         tree_free(t);
     }
@@ -271,6 +275,239 @@ START_TEST(only_trees_with_leaf_queries_are_written)
     tree_free(t);
 }
 END_TEST
+
+/* ---- the project's own text ---------------------------------------------------------------------------- */
+
+static struct tree *parse_text(const char *text, struct err *e)
+{
+    return tree_text_parse(text, strlen(text), "t.tree", e);
+}
+
+START_TEST(tree_text_reads)
+{
+    static const char text[] =
+        "# two prompts\n\n tree 3 4\r\nnode 0 -1 12\n#node 9\n\tnode 1 0  0\nnode 2 -1 5\n"
+        "query 1 0\nquery 0 7\nquery 0 12 \nquery 0 7\n   # end\n";
+    struct err e = {0};
+    struct tree *t = parse_text(text, &e);
+    ck_assert_msg(t != NULL, "%s", e.msg);
+    ck_assert(tree_check(t, NULL));
+    ck_assert(t->n_nodes == 3 && t->n_queries == 4);
+    ck_assert(t->parent[0] == -1 && t->parent[1] == 0 && t->parent[2] == -1);
+    ck_assert(t->len[0] == 12 && t->len[1] == 0 && t->len[2] == 5);
+    static const struct query want[] = {{1, 0}, {0, 7}, {0, 12}, {0, 7}};
+    for (int q = 0; q < 4; q++)
+        ck_assert(t->query[q].node == want[q].node && t->query[q].upto == want[q].upto);
+    tree_free(t);
+    t = parse_text("tree 0 0", &e);
+    ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(malformed_tree_text_gets_a_sentence)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"", "t.tree:1: the file ends early (expected `tree NODES QUERIES`)"},
+        {"# nothing\n\n", "t.tree:2: the file ends early"},
+        {"# nothing\n#\n", "t.tree:2: the file ends early"},
+        {"trees 1 1\n", "t.tree:1: \"trees\" (expected `tree NODES QUERIES`)"},
+        {"{\"a\": 1}", "t.tree:1: \"{\"a\":\""},
+        {"\x7f"
+         "ELF\x02\x01",
+         "t.tree:1: \"?ELF??\""},
+        {"\xff\xfe 1 1", "t.tree:1: \"??\""},
+        {"tree\n", "t.tree:1: fewer than 3 words"},
+        {"tree 1\n", "t.tree:1: fewer than 3 words"},
+        {"tree 1 1 1\n", "t.tree:1: more than 3 words"},
+        {"tree 1 1 1 1 1\n", "t.tree:1: more than 3 words"},
+        {"tree -1 0\n", "t.tree:1: the number of nodes is \"-1\""},
+        {"tree 0 1\n", "t.tree:1: the number of queries is \"1\" (expected an integer from 0 to 0)"},
+        {"tree 16777217 0\n", "the number of nodes is \"16777217\""},
+        {"tree 9223372036854775808 0\n", "the number of nodes is \"9223372036854775808\""},
+        {"tree 16777216 16777216\nnode 0 -1 5\n", "t.tree:1: 16777216 nodes and 16777216 queries do not fit"},
+        {"tree 1 0\n", "t.tree:1: 1 nodes and 0 queries do not fit in 9 bytes"},
+        {"tree 1 1\n# here something is missing\n", "t.tree:2: the file ends early (expected `node ID"},
+        {"tree 1 1\nnode 0 -1 5\n\n", "t.tree:3: the file ends early (expected `query NODE UPTO`)"},
+        {"tree 2 0\nnode 0 -1 5\nquery 0 5\n", "t.tree:3: \"query\" (expected `node ID PARENT LENGTH`)"},
+        {"tree 1 1\nnode 0 -1 5\nnode 1 -1 5\n", "t.tree:3: \"node\" (expected `query"},
+        {"tree 1 0\nnode 0 -1\n", "t.tree:2: fewer than 4 words"},
+        {"tree 1 0\nnode 0 -1 5 5\n", "t.tree:2: more than 4 words"},
+        {"tree 1 0\nnode 1 -1 5\n", "t.tree:2: the id is \"1\" (expected an integer from 0 to 0)"},
+        {"tree 2 0\nnode 0 -1 5\nnode 0 -1 5\n",
+         "t.tree:3: the id is \"0\" (expected an integer from 1 to 1)"},
+        {"tree 1 0\nnode 0 0 5\n", "t.tree:2: the parent is \"0\" (expected an integer from -1 to -1)"},
+        {"tree 2 0\nnode 0 1 5\nnode 1 0 5\n", "t.tree:2: the parent is \"1\""},
+        {"tree 1 0\nnode 0 -2 5\n", "t.tree:2: the parent is \"-2\""},
+        {"tree 1 0\nnode 0 -1 -5\n", "t.tree:2: the length is \"-5\""},
+        {"tree 1 0\nnode 0 -1 1e3\n", "t.tree:2: the length is \"1e3\""},
+        {"tree 1 0\nnode 0 -1 nan\n", "t.tree:2: the length is \"nan\""},
+        {"tree 1 0\nnode 0 -1 9223372036854775808\n", "t.tree:2: the length is \"9223372036854775808\""},
+        {"tree 2 0\nnode 0 -1 1099511627776\nnode 1 0 1\n", "t.tree:3: more than 1099511627776 tokens"},
+        {"tree 1 1\nnode 0 -1 5\nquery 1 0\n", "t.tree:3: the query's node is \"1\""},
+        {"tree 1 1\nnode 0 -1 5\nquery -1 0\n", "t.tree:3: the query's node is \"-1\""},
+        {"tree 1 1\nnode 0 -1 5\nquery 0 6\n", "t.tree:3: upto is \"6\" (expected an integer from 0 to 5)"},
+        {"tree 1 1\nnode 0 -1 5\nquery 0 -1\n", "t.tree:3: upto is \"-1\""},
+        {"tree 1 1\nnode 0 -1 5\nquery 0 5\nquery 0 5\n", "t.tree:4: more lines than the first one says"},
+        {"tree 1 0\nnode 0 -1 5\nend\n", "t.tree:3: more lines than the first one says"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        ck_assert_ptr_null(parse_text(c[i].text, &e));
+        assert_says(&e, c[i].says, c[i].text);
+    }
+}
+END_TEST
+
+static void assert_same_tree(const struct tree *a, const struct tree *b)
+{
+    ck_assert(a->n_nodes == b->n_nodes && a->n_queries == b->n_queries);
+    ck_assert_mem_eq(a->parent, b->parent, (size_t)a->n_nodes * sizeof *a->parent);
+    ck_assert_mem_eq(a->len, b->len, (size_t)a->n_nodes * sizeof *a->len);
+    for (int32_t q = 0; q < a->n_queries; q++)
+        ck_assert(a->query[q].node == b->query[q].node && a->query[q].upto == b->query[q].upto);
+}
+
+/* What a writer makes of a tree, NULL if it refuses. The caller frees. */
+static char *written(bool (*write)(FILE *, const struct tree *, struct err *), const struct tree *t,
+                     struct err *e)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    bool good = write(f, t, e);
+    fclose(f);
+    ck_assert(good || size == 0); /* who refuses has written nothing */
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+START_TEST(tree_text_says_every_tree)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct tree *t = gen_tree((enum family)_i, seed);
+        struct err e = {0};
+        char *text = written(tree_text_write, t, &e);
+        ck_assert_msg(text != NULL, "%s", e.msg);
+        struct tree *back = tree_file_parse(text, strlen(text), "t", &e);
+        ck_assert_msg(back != NULL, "%s", e.msg);
+        assert_same_tree(t, back);
+        tree_free(back);
+
+        /* The other formats say a tree exactly, or refuse it. */
+        free(text);
+        text = written(fasttree_file_write, t, NULL);
+        back = text ? tree_file_parse(text, strlen(text), "t", &e) : NULL;
+        ck_assert(!text == !tree_has_leaf_queries(t));
+        if (text)
+            assert_same_tree(t, back);
+        tree_free(back);
+        free(text);
+        text = written(levels_write, t, NULL);
+        back = text ? levels_parse(text, &e) : NULL;
+        if (text)
+            assert_same_tree(t, back);
+        tree_free(back);
+        free(text);
+        tree_free(t);
+    }
+}
+END_TEST
+
+START_TEST(level_trees_round_trip)
+{
+    static const char *const good[] = {
+        "1 0",     "1,4,16 1024,256,32", "4,16,256,512 512,32,128,32", /* several roots */
+        "3,2 1,1", "2,5,3,7 0,0,1,0",    "1,1,1,1 1,2,3,4",
+        "5 9",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct err e = {0};
+        struct tree *t = levels_parse(good[i], &e);
+        char *text = written(levels_write, t, &e), *want = xasprintf("%s\n", good[i]);
+        ck_assert_msg(text != NULL, "%s: %s", good[i], e.msg);
+        ck_assert_str_eq(text, want);
+        tree_free(t);
+        free(text);
+        free(want);
+    }
+    static const char *const bad[] = {
+        "tree 0 0",
+        "tree 1 0\nnode 0 -1 5",                                    /* a leaf without a query */
+        "tree 1 1\nnode 0 -1 5\nquery 0 4",                         /* a query before the end */
+        "tree 2 1\nnode 0 -1 5\nnode 1 0 5\nquery 0 5",             /* on an inner node */
+        "tree 2 2\nnode 0 -1 5\nnode 1 -1 6\nquery 0 5\nquery 1 6", /* unequal lengths */
+        "tree 3 2\nnode 0 -1 5\nnode 1 0 2\nnode 2 0 3\nquery 1 2\nquery 2 3",
+        /* hung unevenly: both children of the second root */
+        "tree 4 3\nnode 0 -1 5\nnode 1 -1 5\nnode 2 1 2\nnode 3 1 2\nquery 0 5\nquery 2 2\nquery 3 2",
+        /* depth first */
+        "tree 4 2\nnode 0 -1 5\nnode 1 0 2\nnode 2 -1 5\nnode 3 2 2\nquery 1 2\nquery 3 2",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e = {0};
+        struct tree *t = parse_text(bad[i], &e);
+        ck_assert_msg(t != NULL, "%s", e.msg);
+        char *text = written(levels_write, t, &e);
+        ck_assert_msg(text == NULL, "%s gives %s", bad[i], text);
+        assert_says(&e, "no level string says this tree", bad[i]);
+        tree_free(t);
+    }
+}
+END_TEST
+
+/* Several roots: the first level is a forest, and everything below hangs by the same rule. */
+START_TEST(levels_with_several_roots)
+{
+    struct tree *t = levels_parse("4,16,256,512 512,32,128,32", NULL);
+    ck_assert_int_eq(t->n_nodes, 4 + 16 + 256 + 512);
+    ck_assert_int_eq(t->n_queries, 512);
+    ck_assert_int_eq(tree_tokens(t), 4 * 512 + 16 * 32 + 256 * 128 + 512 * 32);
+    int64_t context[512];
+    tree_contexts(t, context);
+    int32_t below[4] = {0};
+    for (int32_t q = 0; q < 512; q++) {
+        int32_t i = t->query[q].node;
+        ck_assert_int_eq(context[q], 512 + 32 + 128 + 32);
+        while (t->parent[i] >= 0)
+            i = t->parent[i];
+        below[i]++;
+    }
+    for (int r = 0; r < 4; r++)
+        ck_assert_int_eq(below[r], 128);
+    struct nform *nf = nform_new(t);
+    ck_assert_int_eq(nf->n_roots, 4);
+    ck_assert_int_eq(nform_live_roots(nf), 4);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(damaged_tree_text_does_no_harm)
+{
+    static const char good[] =
+        "#\ntree 3 3\nnode 0 -1 12\nnode 1 0 7\nnode 2 0 129\nquery 1 7\nquery 2 64\nquery 0 0\n";
+    char text[sizeof good];
+    for (size_t i = 0; i < sizeof good - 1; i++)
+        for (const char *c = "90- \n#x\xff\x01"; *c; c++) {
+            memcpy(text, good, sizeof good);
+            text[i] = *c;
+            struct err e = {0};
+            struct tree *t = tree_file_parse(text, sizeof good - 1, "t", &e);
+            ck_assert((t != NULL) == (e.code == 0));
+            ck_assert(!t || tree_check(t, NULL));
+            tree_free(t);
+            t = tree_file_parse(good, i, "t", NULL);
+            ck_assert(!t || i >= sizeof good - 2);
+            tree_free(t);
+        }
+}
+END_TEST
+
+/* ---- published files ----------------------------------------------------------------------------------- */
 
 /* FastTree's own files, out again byte for byte. */
 START_TEST(published_tree_files)
@@ -489,7 +726,7 @@ START_TEST(lists_are_complete)
 {
     enum family f;
     ck_assert(!family_parse("", &f) && !family_parse("bush", &f));
-    ck_assert_int_ge(n_formats, 8);
+    ck_assert_int_ge(n_formats, 12);
     for (int32_t i = 0; i < n_formats; i++)
         ck_assert(formats[i].name[0] && formats[i].spec[0] && formats[i].about[0]);
 }
@@ -507,6 +744,12 @@ Suite *suite_formats(void)
     tcase_add_test(tc, damaged_tree_files_do_no_harm);
     tcase_add_test(tc, tree_files_round_trip);
     tcase_add_test(tc, only_trees_with_leaf_queries_are_written);
+    tcase_add_test(tc, tree_text_reads);
+    tcase_add_test(tc, malformed_tree_text_gets_a_sentence);
+    tcase_add_loop_test(tc, tree_text_says_every_tree, 0, N_FAMILIES);
+    tcase_add_test(tc, level_trees_round_trip);
+    tcase_add_test(tc, levels_with_several_roots);
+    tcase_add_test(tc, damaged_tree_text_does_no_harm);
     tcase_add_test(tc, published_tree_files);
     tcase_add_test(tc, slurp_reads_text_and_nothing_else);
     tcase_add_test(tc, integers_and_quotes);

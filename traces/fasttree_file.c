@@ -16,6 +16,7 @@ enum { FASTTREE_MAX_BYTES = 1 << 29 };
 
 struct reader {
     struct text text;
+    const char *begin; /* of the text */
     const char *name;
     struct tree *tree;
     int32_t *children; /* [n_nodes] as the file states them, -1 before the node's line */
@@ -64,7 +65,19 @@ static bool read_node(struct reader *r, struct err *e)
     return true;
 }
 
-/* The stated numbers of children against the parents. Uses up r->children. */
+/* The line that gives node `id`, known to be there: it is read again, which only a failure pays for. */
+static int line_of_node(const struct reader *r, int32_t id)
+{
+    struct text again = {.p = r->begin, .end = r->text.end};
+    struct word w[4];
+    int64_t x;
+    text_line(&again, w, 4);
+    while (text_line(&again, w, 4) > 0 && !word_int(w[1], id, id, &x))
+        ;
+    return again.line;
+}
+
+/* The stated numbers of children against the parents. */
 static bool check_children(struct reader *r, struct err *e)
 {
     const struct tree *t = r->tree;
@@ -75,8 +88,8 @@ static bool check_children(struct reader *r, struct err *e)
     bool good = true;
     for (int32_t i = 0; i < t->n_nodes && good; i++)
         if (found[i] != r->children[i])
-            good = err_set(e, "%s: node %d states %d children (expected %d, as many as name it)", r->name, i,
-                           r->children[i], found[i]);
+            good = err_set(e, "%s:%d: node %d states %d children (expected %d, as many as name it)", r->name,
+                           line_of_node(r, i), i, r->children[i], found[i]);
     free(found);
     return good;
 }
@@ -95,12 +108,12 @@ static bool read_nodes(struct reader *r, struct err *e)
 
 struct tree *fasttree_file_parse(const char *text, size_t size, const char *name, struct err *e)
 {
-    struct reader r = {.text = {.p = text, .end = text + size}, .name = name};
+    struct reader r = {.text = {.p = text, .end = text + size}, .begin = text, .name = name};
     struct word w[1];
     int64_t n;
     int32_t n_words = text_line(&r.text, w, 1);
     if (n_words == 0) {
-        err_set(e, "%s: empty (expected the number of nodes)", name);
+        err_set(e, "%s:1: empty (expected the number of nodes)", name);
         return NULL;
     }
     if (n_words > 1) {
@@ -140,27 +153,14 @@ struct tree *fasttree_file_read(const char *path, struct err *e)
     return t;
 }
 
-/* The format has no place for queries: they must be what a reader will put there. */
-static bool queries_are_leaves(const struct tree *t, const int32_t *children)
-{
-    int32_t q = 0;
-    for (int32_t i = 0; i < t->n_nodes; i++) {
-        if (children[i] > 0)
-            continue;
-        if (q == t->n_queries || t->query[q].node != i || t->query[q].upto != t->len[i])
-            return false;
-        q++;
-    }
-    return q == t->n_queries;
-}
-
 bool fasttree_file_write(FILE *f, const struct tree *t, struct err *e)
 {
     int32_t *children = xcalloc((size_t)t->n_nodes, sizeof *children);
     for (int32_t i = 0; i < t->n_nodes; i++)
         if (t->parent[i] >= 0)
             children[t->parent[i]]++;
-    bool good = t->n_nodes > 0 && queries_are_leaves(t, children);
+    /* The format has no place for queries: they must be what a reader will put there. */
+    bool good = t->n_nodes > 0 && tree_has_leaf_queries(t);
     if (!good)
         err_set(
             e,

@@ -1,22 +1,34 @@
 /*
- * formats.c - files into memory, and the list of what can be read.
+ * formats.c - files into memory, tree files of either kind, and the list of what can be read.
  */
 #include "traces/formats.h"
+#include "traces/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+/* Room for TREE_MAX_NODES lines of 32 bytes, and as many queries. */
+#define TREE_FILE_MAX_BYTES ((size_t)1 << 30)
+
 const struct format_info formats[] = {
     {"levels", "--levels \"1,4,16 1024,256,32\"", "nodes per level and tokens per node of each level"},
     {"fasttree", "--tree-file FILE", "FastTree's file: node count, then `parent id length children` a line"},
+    {"text", "--tree-file FILE",
+     "ours: `tree NODES QUERIES`, a line `node ID PARENT LENGTH` per node, `query NODE UPTO` per query; # "
+     "comments"},
     {"family", "--gen FAMILY[:SEED]", "a seeded random tree of one of the families"},
     {"deft", "--trace deft:FILE", "DeFT's reasoning templates (array) or speculative records (object), JSON"},
+    {"medusa", "--trace medusa:FILE,NAME",
+     "a token tree of Medusa's (object, name -> paths), JSON; needs --prompt"},
+    {"mooncake", "--trace mooncake:FILE", "Mooncake's requests, JSON lines, replayed as continuous batching"},
     {"fewshot", "--trace fewshot:W", "W branches off one prompt; needs --prompt and --max-seq"},
-    {"embedded", "--trace embedded:NAME", "a trace inside the program: reasoning, speculative"},
+    {"embedded", "--trace embedded:NAME",
+     "a trace inside the program: reasoning, speculative, medusa, requests"},
     {"reasoning", "--trace reasoning:SEED", "a seeded reasoning trace, ten-way caterpillar of depth ten"},
     {"spec", "--trace spec:T,SEED", "a seeded speculative trace with T tokens to verify at a time"},
+    {"requests", "--trace requests:N,SEED", "N seeded requests: conversations on a few system prompts"},
 };
 const int32_t n_formats = sizeof formats / sizeof formats[0];
 
@@ -76,4 +88,27 @@ char *file_slurp(const char *path, size_t max_bytes, size_t *size, struct err *e
         return NULL;
     }
     return buf;
+}
+
+struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e)
+{
+    struct text lines = {.p = text, .end = text + size};
+    struct word w = {.p = ""};
+    while (text_line(&lines, &w, 1) > 0 && w.p[0] == '#')
+        ;
+    /* A number is FastTree's; whatever else is wrong, our format's sentence says more. */
+    int64_t n;
+    bool fasttree = w.n > 0 && word_int(w, INT64_MIN, INT64_MAX, &n);
+    return fasttree ? fasttree_file_parse(text, size, name, e) : tree_text_parse(text, size, name, e);
+}
+
+struct tree *tree_file_read(const char *path, struct err *e)
+{
+    size_t size;
+    char *text = file_slurp(path, TREE_FILE_MAX_BYTES, &size, e);
+    if (!text)
+        return NULL;
+    struct tree *t = tree_file_parse(text, size, path, e);
+    free(text);
+    return t;
 }

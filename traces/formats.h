@@ -12,6 +12,12 @@
  * hangs under node j * (size of the level above) / size; ids run level by level; every leaf is one query. The
  * two lists may be separated by a blank, ';' or '_'. Several roots make a forest. */
 struct tree *levels_parse(const char *text, struct err *e);
+/* Write a tree as such a line; false with *e set if it is not what any level string says (one length a
+ * level, ids and parents by the rule above, queries at the ends of the leaves). */
+bool levels_write(FILE *f, const struct tree *t, struct err *e);
+
+/* True if the queries are what these two formats imply: one at the end of each leaf, in node order. */
+bool tree_has_leaf_queries(const struct tree *t);
 
 /* FastTree's tree file: the node count, then `parent id length children` a line; every leaf is one query. */
 struct tree *fasttree_file_read(const char *path, struct err *e);
@@ -19,6 +25,15 @@ struct tree *fasttree_file_read(const char *path, struct err *e);
 struct tree *fasttree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 /* Write the nodes of a tree in that format (its queries must be exactly its leaves, else false). */
 bool fasttree_file_write(FILE *f, const struct tree *t, struct err *e);
+
+/* The project's own text, which says whatever a tree can (tree_text.c has the grammar): nodes and queries, a
+ * line each. `name` appears in messages. */
+struct tree *tree_text_parse(const char *text, size_t size, const char *name, struct err *e);
+bool tree_text_write(FILE *f, const struct tree *t, struct err *e);
+
+/* A tree file of either kind: ours begins with the word `tree`, perhaps after comments. */
+struct tree *tree_file_read(const char *path, struct err *e);
+struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 
 /* A whole file in memory, zero-terminated, at most max_bytes; NULL with *e set. The caller frees. */
 char *file_slurp(const char *path, size_t max_bytes, size_t *size, struct err *e);

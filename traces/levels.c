@@ -120,3 +120,61 @@ done:
     free(count);
     return t;
 }
+
+/* ---- back to text -------------------------------------------------------------------------------------- */
+
+bool tree_has_leaf_queries(const struct tree *t)
+{
+    bool *inner = xcalloc((size_t)t->n_nodes, sizeof *inner);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        if (t->parent[i] >= 0)
+            inner[t->parent[i]] = true;
+    int32_t q = 0;
+    bool good = true;
+    for (int32_t i = 0; i < t->n_nodes && good; i++) {
+        if (inner[i])
+            continue;
+        good = q < t->n_queries && t->query[q].node == i && t->query[q].upto == t->len[i];
+        q++;
+    }
+    free(inner);
+    return good && q == t->n_queries;
+}
+
+/* Node counts and lengths of the levels, if the tree is made of such; returns how many levels, 0 if it is
+ * not. A level is a run of nodes whose parents are in the run before it. */
+static int32_t find_levels(const struct tree *t, int64_t *count, int64_t *tokens)
+{
+    int32_t n = 0, above = -1, end; /* above: first node of the level above */
+    for (int32_t begin = 0; begin < t->n_nodes; begin = end, n++) {
+        for (end = begin; end < t->n_nodes && t->parent[end] >= above && t->parent[end] < begin; end++)
+            ;
+        if (end == begin || n == LEVELS_MAX)
+            return 0;
+        count[n] = end - begin;
+        tokens[n] = t->len[begin];
+        for (int32_t i = begin; i < end; i++)
+            if (t->len[i] != tokens[n] ||
+                (n > 0 && t->parent[i] != above + (i - begin) * count[n - 1] / count[n]))
+                return 0;
+        above = begin;
+    }
+    return n;
+}
+
+bool levels_write(FILE *f, const struct tree *t, struct err *e)
+{
+    int64_t *count = xcalloc(2 * LEVELS_MAX, sizeof *count), *tokens = count + LEVELS_MAX;
+    int32_t n = tree_has_leaf_queries(t) ? find_levels(t, count, tokens) : 0;
+    for (int32_t l = 0; l < n; l++)
+        fprintf(f, "%s%lld", l > 0 ? "," : "", (long long)count[l]);
+    for (int32_t l = 0; l < n; l++)
+        fprintf(f, "%s%lld", l > 0 ? "," : " ", (long long)tokens[l]);
+    free(count);
+    if (n == 0)
+        return err_set(e,
+                       "no level string says this tree (expected levels of equal nodes, evenly hung, queries "
+                       "at the ends of the leaves)");
+    fprintf(f, "\n");
+    return !ferror(f) || err_set(e, "the level string cannot be written");
+}
