@@ -5,6 +5,8 @@
  */
 #include "traces/deft.h"
 #include "traces/gen_trace.h"
+#include "traces/medusa.h"
+#include "traces/mooncake.h"
 #include "traces/pyrandom.h"
 #include "traces/trace.h"
 
@@ -445,7 +447,16 @@ static const char reasoning_prompt[] =
     "what is still wrong in it, and propose ten corrections; repeat until nothing is wrong.";
 static const char speculative_prompt[] =
     "Write a short program that reads a list of intervals and prints how many of them overlap at each point.";
-enum { N_REASONING = 3, SPEC_TOKENS = 64, SPEC_SEED = 1 };
+enum {
+    N_REASONING = 3,
+    SPEC_TOKENS = 64,
+    SPEC_SEED = 1,
+    N_TOPOLOGIES = 3,
+    N_REQUESTS = 48,
+    REQUESTS_SEED = 1
+};
+static const char *const topology_name[N_TOPOLOGIES] = {"seeded-8", "seeded-24", "seeded-64"};
+static const int32_t topology_tokens[N_TOPOLOGIES] = {8, 24, 64};
 
 /* A data file must be what the generators write; TREEATTN_UPDATE=1 writes it anew. */
 static void check_data(const char *path, const char *text, size_t size)
@@ -485,6 +496,25 @@ START_TEST(data_files_are_what_their_generators_write)
     speculative_free(s);
     check_data("traces/data/speculative.json", text, size);
     free(text);
+
+    f = open_memstream(&text, &size);
+    struct speculative *tree[N_TOPOLOGIES];
+    for (int i = 0; i < N_TOPOLOGIES; i++)
+        tree[i] = speculative_gen(topology_tokens[i], (uint64_t)i + 1);
+    ck_assert(medusa_write(f, topology_name, (const struct speculative *const *)tree, N_TOPOLOGIES));
+    fclose(f);
+    for (int i = 0; i < N_TOPOLOGIES; i++)
+        speculative_free(tree[i]);
+    check_data("traces/data/medusa.json", text, size);
+    free(text);
+
+    f = open_memstream(&text, &size);
+    struct requests *requests = requests_gen(N_REQUESTS, REQUESTS_SEED);
+    ck_assert(mooncake_write(f, requests));
+    fclose(f);
+    requests_free(requests);
+    check_data("traces/data/requests.jsonl", text, size);
+    free(text);
 }
 END_TEST
 
@@ -523,13 +553,38 @@ START_TEST(embedded_traces_are_the_seeded_ones)
         trace_close(a);
         trace_close(b);
     }
+    for (int i = 0; i < N_TOPOLOGIES; i++) {
+        char *named = xasprintf("embedded:medusa,%s", topology_name[i]),
+             *spec = xasprintf("spec:%d,%d", topology_tokens[i], i + 1);
+        struct trace *a = open_or_fail(named, (struct trace_opts){.prompt = 70});
+        struct trace *b = open_or_fail("embedded:medusa", (struct trace_opts){.prompt = 70, .tree_index = i});
+        struct trace *c = open_or_fail(spec, (struct trace_opts){.prompt = 70, .topology = true});
+        struct tree *last = trace_tree(a, 1), *seeded = trace_tree(c, 1);
+        assert_same_trace(a, b);
+        ck_assert_int_eq(trace_steps(a), 1);
+        ck_assert_int_eq(last->n_nodes, seeded->n_nodes);
+        ck_assert_mem_eq(last->parent, seeded->parent, (size_t)last->n_nodes * sizeof *last->parent);
+        tree_free(last);
+        tree_free(seeded);
+        trace_close(a);
+        trace_close(b);
+        trace_close(c);
+        free(named);
+        free(spec);
+    }
+    struct trace *a = open_or_fail("embedded:requests", (struct trace_opts){.batch = 9, .step_ms = 20});
+    struct trace *b = open_or_fail("requests:48,1", (struct trace_opts){.batch = 9, .step_ms = 20});
+    assert_same_trace(a, b);
+    trace_close(a);
+    trace_close(b);
     int n = 0;
     for (; trace_embedded[n]; n++) {
         char *spec = xasprintf("embedded:%s", trace_embedded[n]);
-        trace_close(open_or_fail(spec, (struct trace_opts){0}));
+        bool own = strcmp(trace_embedded[n], "requests") == 0; /* they have prompts of their own */
+        trace_close(open_or_fail(spec, (struct trace_opts){.prompt = own ? 0 : 500}));
         free(spec);
     }
-    ck_assert_int_ge(n, 2);
+    ck_assert_int_ge(n, 4);
 }
 END_TEST
 
@@ -572,6 +627,10 @@ START_TEST(every_kind_keeps_its_promises)
         {"spec:1,3", {.topology = true}},
         {"spec:2,4", {.topology = true}},
         {"spec:500,9", {.topology = true, .max_seq = 1600}},
+        {"embedded:medusa,seeded-24", {.prompt = 100}},
+        {"embedded:requests", {0}},
+        {"embedded:requests", {.tree_index = 40, .batch = 3}},
+        {"requests:200,6", {.batch = 16, .step_ms = 30}},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct trace *tr = open_or_fail(c[i].spec, c[i].o);
@@ -693,10 +752,10 @@ static const struct {
     {SPEC("2", "{}", "[1]"), "\"Tree_Structure\" is an object"},
     {SPEC("2", "[7]", "[1]"), "path 0 of \"Tree_Structure\" is no path"},
     {SPEC("2", "[[]]", "[1]"), "path 0 of \"Tree_Structure\" is no path"},
-    {SPEC("2", "[[-1]]", "[1]"), "path 0 of \"Tree_Structure\" is -1"},
-    {SPEC("2", "[[0.5]]", "[1]"), "path 0 of \"Tree_Structure\" is a real number"},
+    {SPEC("2", "[[-1]]", "[1]"), "path 0 of \"Tree_Structure\" has -1"},
+    {SPEC("2", "[[0.5]]", "[1]"), "path 0 of \"Tree_Structure\" has a real number"},
     {SPEC("2", "[[1,0]]", "[1]"), "expected each prefix"},
-    {SPEC("3", "[[4],[4]]", "[1]"), "are the same"},
+    {SPEC("3", "[[4],[4]]", "[1]"), "path 1 of \"Tree_Structure\" is the same as path 0"},
     {SPEC("2", "[[0]]", "[]"), "no accepted lengths"},
     {SPEC("2", "[[0]]", "[-1]"), "entry 0 of \"Accept_length\" is -1"},
     {SPEC("2", "[[0]]", "[1,3]"), "entry 1 of \"Accept_length\" is 3"},
@@ -707,6 +766,18 @@ static const struct {
     {"{\"Token_Tree_size\":1,\"Tree_Structure\":[],\"Records\":[1]}", "record 0: no object"},
 };
 
+/* One line that can be printed: file, line, what is wrong, what was expected. What only the replay finds (no
+ * branches, say) names the trace's source instead. */
+static void assert_sentence(const struct err *e, const char *file)
+{
+    size_t n = strlen(file);
+    bool line = strncmp(e->msg, file, n) == 0 && e->msg[n] >= '1' && e->msg[n] <= '9';
+    ck_assert_msg(line || strncmp(e->msg, "text: ", 6) == 0, "%s", e->msg);
+    ck_assert_msg(strstr(e->msg, "(expected ") && e->msg[strlen(e->msg) - 1] == ')', "%s", e->msg);
+    for (const char *p = e->msg; *p; p++)
+        ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in the message", *p);
+}
+
 START_TEST(malformed_files_get_a_sentence)
 {
     size_t i = (size_t)_i;
@@ -716,8 +787,209 @@ START_TEST(malformed_files_get_a_sentence)
     ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
     ck_assert_msg(strstr(e.msg, malformed[i].says) != NULL, "case %zu says \"%s\" (expected \"%s\")", i,
                   e.msg, malformed[i].says);
-    for (const char *p = e.msg; *p; p++)
-        ck_assert_msg(*p >= ' ' && *p <= '~', "case %zu: byte %d in the message", i, *p);
+    assert_sentence(&e, "t.json:");
+}
+END_TEST
+
+/* On which line a value stands is found again for the message. */
+START_TEST(messages_name_the_line)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"[{\"incompleted\": false, \"prompt\": \"\\\"]}\", \"data\": {\n"
+         "\"0\": {\"id\": 0, \"value\": 1, \"start\": 0, \"end\": 0, \"children\": [1]},\n"
+         "\"1\": {\"id\": 1, \"value\": 2, \"start\": 1, \"end\": 1, \"children\": []}}}]",
+         "t.json:3: item 0, node 1: value 2"},
+        {"[{\"incompleted\": true, \"prompt\": \"\", \"data\": {}}, {\"incompleted\": false, \"prompt\": "
+         "\"\",\n"
+         "\"x\": [[{}, \"]\"], {\"data\": {}}],\n\"data\": {\n\"0\": 7}}]",
+         "t.json:4: item 1, node 0: \"0\" is no object"},
+        {"[\n{\"incompleted\": true, \"prompt\": \"\", \"data\": {}},\n\n{\"incompleted\": 1}]",
+         "t.json:4: item 1: \"incompleted\" is no boolean"},
+        {"[{\"incompleted\": false, \"prompt\": \"\",\n\"data\": {\n\"0\": {\"id\": 0, \"value\": 1, "
+         "\"start\": 0, "
+         "\"end\": 0, \"children\": [1]}}}]",
+         "t.json:3: item 0, node 0: a child is 1 (expected 0 to 0)"},
+        {"{\"Token_Tree_size\": 3, \"Tree_Structure\": [\n[0],\n[2, 1]], \"Records\": []}",
+         "t.json:3: path 1 of \"Tree_Structure\" hangs"},
+        {"{\"Token_Tree_size\": 1, \"Tree_Structure\": [],\n\"Records\": [\n{\"Accept_length\": [1,\n1, "
+         "-2]}]}",
+         "t.json:4: record 0: entry 2 of"},
+        {"\n{\"Token_Tree_size\": 0}", "t.json:2: \"Token_Tree_size\" is 0"},
+        /* A key spelt with escapes is not found again; the line of what holds it is named. */
+        {"[{\"incompleted\": false, \"prompt\": \"\",\n\"d\\u0061ta\": {\n\"0\": 7}}]",
+         "t.json:1: item 0, node 0: "},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        ck_assert_ptr_null(from_text(c[i].text, (struct trace_opts){.prompt = 10}, &e));
+        ck_assert_msg(strncmp(e.msg, c[i].says, strlen(c[i].says)) == 0,
+                      "case %zu says \"%s\" (expected \"%s\")", i, e.msg, c[i].says);
+    }
+}
+END_TEST
+
+/* ---- Medusa's topologies ------------------------------------------------------------------------------- */
+
+static struct trace *from_medusa(const char *text, const char *pick, struct trace_opts o, struct err *e)
+{
+    return medusa_open(text, strlen(text), "m.json", pick, "text", &o, e);
+}
+
+START_TEST(topologies_by_hand)
+{
+    static const char text[] = "{\"one\": [], \"two\": [[1, 0, 3], [0],\n [2], [1], [1, 0], [0, 7]]}";
+    struct err e = {0};
+    struct trace *tr = from_medusa(text, "two", (struct trace_opts){.prompt = 9}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    ck_assert_int_eq(trace_steps(tr), 1);
+    assert_step(tr, 1, "-1:9 0:1 1:1 1:1 1:1 2:1 3:1 6:1 q1@1 q2@1 q3@1 q4@1 q5@1 q6@1 q7@1 ");
+    trace_close(tr);
+    tr = from_medusa(text, "", (struct trace_opts){.prompt = 2}, &e);
+    assert_step(tr, 1, "-1:2 0:1 q1@1 ");
+    trace_close(tr);
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+} malformed_medusa[] = {
+    {"", "m.json:1: "},
+    {"[]", "m.json:1: the file holds an array"},
+    {"[[0], [1]]", "m.json:1: the file holds an array"},
+    {"7", "m.json:1: "},
+    {"{}", "m.json:1: no topology \"a\""},
+    {"{\"b\": []}", "m.json:1: no topology \"a\" (expected one of: b)"},
+    {"{\"a\": []", "m.json:1: "},
+    {"{\"a\": [], \"a\": []}", "duplicate"},
+    {"{\n\"a\": 5}", "m.json:2: \"a\" is an integer"},
+    {"{\n\"a\": {\"0\": 1}}", "m.json:2: \"a\" is an object"},
+    {"{\"a\": [],\n\"b\": null}", "m.json:2: \"b\" is null"},
+    {"{\"a\": [\n0]}", "m.json:2: path 0 of \"a\" is no path"},
+    {"{\"a\": [[0],\n[]]}", "m.json:2: path 1 of \"a\" is no path"},
+    {"{\"a\": [[0], \"0\"]}", "path 1 of \"a\" is no path"},
+    {"{\"a\": [[0], [0]]}", "path 1 of \"a\" is the same as path 0"},
+    {"{\"a\": [[1], [0, 0]]}", "path 1 of \"a\" hangs under a path that is not listed"},
+    {"{\"a\": [[0], [0, 0, 0]]}", "path 1 of \"a\" hangs"},
+    {"{\"a\": [[-1]]}", "path 0 of \"a\" has -1"},
+    {"{\"a\": [[2147483648]]}", "path 0 of \"a\" has 2147483648"},
+    {"{\"a\": [[9223372036854775808]]}", "m.json:1: "},
+    {"{\"a\": [[0.0]]}", "path 0 of \"a\" has a real number"},
+    {"{\"a\": [[NaN]]}", "m.json:1: "},
+    {"{\"a\": [[[0]]]}", "path 0 of \"a\" has an array"},
+    {"{\"a\": [[0]], \"\\u001b[2J\": 3}", "\"?[2J\" is an integer"},
+    {"{\"\xff\": []}", "m.json:1: "},
+};
+
+START_TEST(malformed_topologies_get_a_sentence)
+{
+    size_t i = (size_t)_i;
+    struct err e = {0};
+    ck_assert_ptr_null(from_medusa(malformed_medusa[i].text, "a", (struct trace_opts){.prompt = 9}, &e));
+    ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+    ck_assert_msg(strstr(e.msg, malformed_medusa[i].says) != NULL, "case %zu says \"%s\" (expected \"%s\")",
+                  i, e.msg, malformed_medusa[i].says);
+    assert_sentence(&e, "m.json:");
+}
+END_TEST
+
+START_TEST(many_names_and_long_paths)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (int i = 0; i < 100; i++)
+        fprintf(f, "%s\"topology-%d\": []", i > 0 ? ", " : "{", i);
+    fprintf(f, "}");
+    fclose(f);
+    struct err e = {0};
+    ck_assert_ptr_null(from_medusa(text, "a", (struct trace_opts){.prompt = 9}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, ", ...)"));
+    assert_sentence(&e, "m.json:");
+    free(text);
+
+    f = open_memstream(&text, &size);
+    fprintf(f, "{\"a\": [[0]");
+    for (int depth = 2; depth <= 65; depth++) {
+        fprintf(f, ", [0");
+        for (int i = 1; i < depth; i++)
+            fprintf(f, ", 0");
+        fprintf(f, "]");
+    }
+    fprintf(f, "]}");
+    fclose(f);
+    e = (struct err){0};
+    ck_assert_ptr_null(from_medusa(text, "a", (struct trace_opts){.prompt = 9}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "path 64 of \"a\" is no path (expected an array of 1 to 64"));
+    free(text);
+}
+END_TEST
+
+/* Table of ../shared/traces/README.md, section 4: nine trees of 63 paths; the first is the 64-token tree of
+ * the speculative records. */
+START_TEST(published_topologies)
+{
+    char *path = shared_path("traces/medusa_topologies.json"),
+         *records = shared_path("traces/tree_size64.json");
+    for (int i = 0; path && records && i < 9; i++) {
+        char *spec = xasprintf("medusa:%s", path), *known = xasprintf("deft:%s", records);
+        struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 100, .tree_index = i});
+        struct tree *tree = trace_tree(tr, 1);
+        int32_t leaves = tree->n_nodes,
+                depth = tree_depth(tree) - 2; /* below prefix and last accepted token */
+        bool *inner = xcalloc((size_t)tree->n_nodes, sizeof *inner);
+        for (int32_t k = 1; k < tree->n_nodes; k++)
+            inner[tree->parent[k]] = true;
+        for (int32_t k = 0; k < tree->n_nodes; k++)
+            leaves -= inner[k];
+        ck_assert_int_eq(tree->n_queries, 64);
+        ck_assert(leaves >= 42 && leaves <= 46);
+        ck_assert(depth == 4 || depth == 3);
+        if (i == 0) {
+            char *named = xasprintf("medusa:%s,mc_sim_7b_63", path);
+            struct trace *first = open_or_fail(named, (struct trace_opts){.prompt = 100});
+            struct trace *same = open_or_fail(known, (struct trace_opts){.prompt = 100, .topology = true});
+            struct tree *a = trace_tree(first, 1), *b = trace_tree(same, 1);
+            ck_assert_mem_eq(a->parent, tree->parent, 65 * sizeof *a->parent);
+            ck_assert_mem_eq(a->parent, b->parent, 65 * sizeof *a->parent);
+            tree_free(a);
+            tree_free(b);
+            trace_close(first);
+            trace_close(same);
+            free(named);
+        }
+        free(inner);
+        tree_free(tree);
+        trace_close(tr);
+        free(spec);
+        free(known);
+    }
+    free(path);
+    free(records);
+}
+END_TEST
+
+START_TEST(topologies_round_trip)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        int32_t n = 1 + (int32_t)seed * 5;
+        struct speculative *s = speculative_gen(n, seed);
+        const char *name = seed % 2 ? "plain" : "a \"quoted\", name";
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        ck_assert(medusa_write(f, &name, (const struct speculative *const *)&s, 1));
+        fclose(f);
+        struct err e = {0};
+        struct trace *tr = from_medusa(text, name, (struct trace_opts){.prompt = 3}, &e);
+        ck_assert_msg(tr != NULL, "%s", e.msg);
+        ck_assert_int_eq(tr->speculative->n_tokens, n);
+        ck_assert_mem_eq(tr->speculative->parent, s->parent, (size_t)n * sizeof *s->parent);
+        trace_close(tr);
+        speculative_free(s);
+        free(text);
+    }
 }
 END_TEST
 
@@ -737,22 +1009,23 @@ END_TEST
 /* Cut a good file anywhere, or spoil any byte: an error or a trace, never a crash. */
 START_TEST(damaged_files_do_no_harm)
 {
-    const char *const good[] = {small_tree, small_spec};
-    for (int k = 0; k < 2; k++) {
+    static const char topologies[] = "{\"a\": [[0], [1], [1, 0],\n[0, 0], [1, 0, 2]], \"b\": [[3]]}";
+    const char *const good[] = {small_tree, small_spec, topologies};
+    for (int k = 0; k < 3; k++) {
         size_t n = strlen(good[k]);
         char *text = xstrdup(good[k]);
         for (size_t i = 0; i < n; i++) {
-            struct trace_opts o = {.prompt = 9, .max_seq = 20, .topology = k == 1};
+            struct trace_opts o = {.prompt = 9, .max_seq = k < 2 ? 20 : 0, .topology = k == 1};
             struct err e = {0};
             char kept = text[i];
             text[i] = '\0';
-            struct trace *tr = from_text(text, o, &e);
+            struct trace *tr = k < 2 ? from_text(text, o, &e) : from_medusa(text, "", o, &e);
             ck_assert(tr || e.code == EXIT_BAD_INPUT || i + 2 >= n);
             trace_close(tr);
             for (const char *c = "9-\"[}, \xff"; *c; c++) {
                 text[i] = *c;
                 e = (struct err){0};
-                tr = from_text(text, o, &e);
+                tr = k < 2 ? from_text(text, o, &e) : from_medusa(text, "", o, &e);
                 ck_assert((tr != NULL) == (e.code == 0));
                 trace_close(tr);
             }
@@ -777,7 +1050,27 @@ START_TEST(bad_specs_get_a_sentence)
         {"deft:traces", {0}, "is a directory"},
         {"deft:Makefile", {0}, "Makefile:1: "},
         {"deft:/dev/zero", {0}, "larger than"},
-        {"embedded:sorting", {0}, "expected one of: reasoning, speculative"},
+        {"embedded:sorting", {0}, "expected one of: reasoning, speculative, medusa, requests"},
+        {"embedded:requests,x", {0}, "no such trace in the program"},
+        {"embedded:requests", {.prompt = 5}, "expected neither"},
+        {"embedded:requests", {.max_seq = 5}, "expected neither"},
+        {"embedded:requests", {.tree_index = 48}, "no request 48"},
+        {"embedded:requests", {.topology = true}, "no token tree"},
+        {"embedded:requests", {.batch = -1}, "batch -1"},
+        {"embedded:requests", {.batch = 65537}, "batch 65537"},
+        {"embedded:requests", {.step_ms = -1}, "step_ms -1"},
+        {"embedded:reasoning", {.batch = 4}, "no requests"},
+        {"embedded:reasoning", {.step_ms = 4}, "no requests"},
+        {"embedded:medusa", {0}, "expected a prompt length"},
+        {"embedded:medusa", {.prompt = 9, .max_seq = 20}, "max_seq 20"},
+        {"embedded:medusa", {.prompt = 9, .tree_index = 3}, "no topology 3 (expected an index below 3"},
+        {"embedded:medusa,seeded-8", {.prompt = 9, .tree_index = 1}, "a name and tree index 1"},
+        {"embedded:medusa,nix", {.prompt = 9}, "no topology \"nix\" (expected one of: seeded-8, seeded-24"},
+        {"medusa:no/such/file,x", {.prompt = 9}, "no/such/file: cannot be opened"},
+        {"mooncake:no/such/file", {0}, "cannot be opened"},
+        {"mooncake:Makefile", {0}, "Makefile:1: "},
+        {"requests:5", {0}, "not a count and a seed"},
+        {"requests:0,1", {0}, "not a count and a seed"},
         {"fewshot:", {.prompt = 5, .max_seq = 9}, "not a width"},
         {"fewshot:0", {.prompt = 5, .max_seq = 9}, "not a width"},
         {"fewshot:-3", {.prompt = 5, .max_seq = 9}, "not a width"},
@@ -838,6 +1131,13 @@ Suite *suite_traces(void)
     tcase_add_test(tc, every_kind_keeps_its_promises);
     tcase_add_test(tc, counters_by_hand);
     tcase_add_loop_test(tc, malformed_files_get_a_sentence, 0, sizeof malformed / sizeof malformed[0]);
+    tcase_add_test(tc, messages_name_the_line);
+    tcase_add_test(tc, topologies_by_hand);
+    tcase_add_loop_test(tc, malformed_topologies_get_a_sentence, 0,
+                        sizeof malformed_medusa / sizeof malformed_medusa[0]);
+    tcase_add_test(tc, many_names_and_long_paths);
+    tcase_add_test(tc, published_topologies);
+    tcase_add_test(tc, topologies_round_trip);
     tcase_add_test(tc, deep_nesting_is_an_error);
     tcase_add_test(tc, damaged_files_do_no_harm);
     tcase_add_test(tc, bad_specs_get_a_sentence);

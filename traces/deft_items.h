@@ -5,14 +5,13 @@
 #define TREEATTN_TRACES_DEFT_ITEMS_H
 
 #include "traces/deft.h"
+#include "traces/json.h"
 
-#include <jansson.h>
-
-/* doc is an array. */
-struct trace *deft_reasoning(json_t *doc, const char *name, const char *source, const struct trace_opts *o,
+/* The document is an array. */
+struct trace *deft_reasoning(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                              struct err *e);
-/* doc is an object. */
-struct trace *deft_speculative(json_t *doc, const char *name, const char *source, const struct trace_opts *o,
+/* The document is an object. */
+struct trace *deft_speculative(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                                struct err *e);
 
 #endif

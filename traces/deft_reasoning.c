@@ -15,76 +15,80 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHERE_BYTES = 320 };
+enum { LABEL_BYTES = 64 };
 
-/* What is being read, for messages. */
+/* An item of the file or a node of it, for messages; key and label are the caller's room for the words. */
+static struct json_at at_item(const struct json_doc *doc, size_t item, char label[LABEL_BYTES])
+{
+    snprintf(label, LABEL_BYTES, "item %zu", item);
+    return (struct json_at){.doc = doc, .label = label, .depth = 1, .path = {{.index = item}}};
+}
+
+static struct json_at at_node(const struct json_doc *doc, size_t item, int32_t node, char key[16],
+                              char label[LABEL_BYTES])
+{
+    struct json_at at = at_item(doc, item, label);
+    snprintf(label, LABEL_BYTES, "item %zu, node %d", item, node);
+    snprintf(key, 16, "%d", node);
+    at.path[at.depth++] = (struct json_step){.key = "data"};
+    at.path[at.depth++] = (struct json_step){.key = key};
+    return at;
+}
+
+/* What is being read. */
 struct place {
-    const char *name;
+    const struct json_doc *doc;
     size_t item;
+    json_t *data; /* of the item */
 };
 
-static const char *at_item(char where[WHERE_BYTES], const struct place *p)
-{
-    snprintf(where, WHERE_BYTES, "%s: item %zu", p->name, p->item);
-    return where;
-}
-
-static const char *at_node(char where[WHERE_BYTES], const struct place *p, int32_t node)
-{
-    snprintf(where, WHERE_BYTES, "%s: item %zu, node %d", p->name, p->item, node);
-    return where;
-}
-
 /* id, value, start and end of node i. Bounds first, so that the sums below cannot wrap. */
-static bool read_node(json_t *data, int32_t i, struct reasoning_node *node, const struct place *p,
-                      struct err *e)
+static bool read_node(const struct place *p, int32_t i, struct reasoning_node *node, struct err *e)
 {
-    char where[WHERE_BYTES], key[16];
+    char label[LABEL_BYTES], key[16];
     int64_t id, big = TREE_MAX_TOKENS;
-    at_node(where, p, i);
-    snprintf(key, sizeof key, "%d", i);
-    const json_t *obj = json_object_get(data, key);
+    struct json_at at = at_node(p->doc, p->item, i, key, label);
+    const json_t *obj = json_object_get(p->data, key);
     if (!json_is_object(obj))
-        return err_set(e, "%s: \"%s\" is %s (expected ids 0 .. n - 1, each an object)", where, key,
-                       obj ? "no object" : "missing");
-    if (!json_member_int(obj, "id", i, i, &id, where, e) ||
-        !json_member_int(obj, "value", i > 0 ? 0 : 1, big, &node->value, where, e) ||
-        !json_member_int(obj, "start", -big, big, &node->start, where, e) ||
-        !json_member_int(obj, "end", -big, big, &node->end, where, e))
+        return json_err(&at, e, "\"%s\" is %s (expected ids 0 .. n - 1, each an object)", key,
+                        obj ? "no object" : "missing");
+    if (!json_member_int(obj, "id", i, i, &id, &at, e) ||
+        !json_member_int(obj, "value", i > 0 ? 0 : 1, big, &node->value, &at, e) ||
+        !json_member_int(obj, "start", -big, big, &node->start, &at, e) ||
+        !json_member_int(obj, "end", -big, big, &node->end, &at, e))
         return false;
     if (node->value != node->end - node->start + 1)
-        return err_set(e, "%s: value %lld, start %lld, end %lld (expected value = end - start + 1)", where,
-                       (long long)node->value, (long long)node->start, (long long)node->end);
+        return json_err(&at, e, "value %lld, start %lld, end %lld (expected value = end - start + 1)",
+                        (long long)node->value, (long long)node->start, (long long)node->end);
     if (i == 0 && node->end != 0)
-        return err_set(e, "%s: the root ends at %lld (expected 0)", where, (long long)node->end);
+        return json_err(&at, e, "the root ends at %lld (expected 0)", (long long)node->end);
     return true;
 }
 
 /* The children of node i learn their parent. */
-static bool read_children(json_t *data, int32_t i, struct reasoning *r, const struct place *p, struct err *e)
+static bool read_children(const struct place *p, int32_t i, struct reasoning *r, struct err *e)
 {
-    char where[WHERE_BYTES], key[16];
-    at_node(where, p, i);
-    snprintf(key, sizeof key, "%d", i);
-    json_t *children = json_member(json_object_get(data, key), "children", JSON_ARRAY, where, e), *value;
+    char label[LABEL_BYTES], key[16];
+    struct json_at at = at_node(p->doc, p->item, i, key, label);
+    json_t *children = json_member(json_object_get(p->data, key), "children", JSON_ARRAY, &at, e), *value;
     if (!children)
         return false;
     if (json_array_size(children) > 0 && r->node[i].value == 0)
-        return err_set(e, "%s: value 0 and children (expected at least one token)", where);
+        return json_err(&at, e, "value 0 and children (expected at least one token)");
     size_t k;
     json_array_foreach(children, k, value)
     {
         int64_t c;
-        if (!json_int(value, 0, r->n_nodes - 1, &c, where, "a child", e))
+        if (!json_int(value, 0, r->n_nodes - 1, &c, &at, "a child", e))
             return false;
         if (c <= i)
-            return err_set(e, "%s: child %d (expected ids larger than the parent's)", where, (int)c);
+            return json_err(&at, e, "child %d (expected ids larger than the parent's)", (int)c);
         if (r->node[c].parent >= 0)
-            return err_set(e, "%s: child %d is also a child of node %d (expected one parent)", where, (int)c,
-                           r->node[c].parent);
+            return json_err(&at, e, "child %d is also a child of node %d (expected one parent)", (int)c,
+                            r->node[c].parent);
         if (r->node[c].start != r->node[i].end + 1)
-            return err_set(e, "%s: child %d starts at %lld (expected %lld, after its parent's end)", where,
-                           (int)c, (long long)r->node[c].start, (long long)r->node[i].end + 1);
+            return json_err(&at, e, "child %d starts at %lld (expected %lld, after its parent's end)", (int)c,
+                            (long long)r->node[c].start, (long long)r->node[i].end + 1);
         r->node[c].parent = i;
     }
     return true;
@@ -118,23 +122,26 @@ static char *drop_empty(struct reasoning *r)
     return remark;
 }
 
-static struct reasoning *read_template(json_t *data, const struct place *p, struct err *e)
+static struct reasoning *read_template(const struct place *p, struct err *e)
 {
-    char where[WHERE_BYTES];
-    size_t n = json_object_size(data);
+    char label[LABEL_BYTES], key[16];
+    size_t n = json_object_size(p->data);
     if (n < 1 || n > TREE_MAX_NODES) {
-        err_set(e, "%s: %zu nodes (expected 1 to %d)", at_item(where, p), n, TREE_MAX_NODES);
+        struct json_at at = at_item(p->doc, p->item, label);
+        json_err(&at, e, "%zu nodes (expected 1 to %d)", n, TREE_MAX_NODES);
         return NULL;
     }
     struct reasoning *r = reasoning_new((int32_t)n);
     bool good = true;
     for (int32_t i = 0; i < r->n_nodes && good; i++)
-        good = read_node(data, i, &r->node[i], p, e);
+        good = read_node(p, i, &r->node[i], e);
     for (int32_t i = 0; i < r->n_nodes && good; i++)
-        good = read_children(data, i, r, p, e);
+        good = read_children(p, i, r, e);
     for (int32_t i = 1; i < r->n_nodes && good; i++)
-        if (r->node[i].parent < 0)
-            good = err_set(e, "%s: no parent (expected to be some node's child)", at_node(where, p, i));
+        if (r->node[i].parent < 0) {
+            struct json_at at = at_node(p->doc, p->item, i, key, label);
+            good = json_err(&at, e, "no parent (expected to be some node's child)");
+        }
     if (!good) {
         reasoning_free(r);
         return NULL;
@@ -142,52 +149,53 @@ static struct reasoning *read_template(json_t *data, const struct place *p, stru
     return r;
 }
 
-/* The data of the tree_index-th item that is not incomplete; p->item becomes its place in the file. */
-static json_t *find_item(json_t *doc, struct place *p, int32_t tree_index, struct err *e)
+/* The data of item k, into *data; *usable says whether it counts. */
+static bool check_item(const struct json_doc *doc, size_t k, json_t *item, json_t **data, bool *usable,
+                       struct err *e)
 {
-    char where[WHERE_BYTES];
-    int64_t usable = 0;
-    json_t *item, *found = NULL;
-    size_t k, found_at = 0;
-    json_array_foreach(doc, k, item)
-    {
-        p->item = k;
-        at_item(where, p);
-        if (!json_is_object(item)) {
-            err_set(e, "%s: no object (expected {\"incompleted\", \"prompt\", \"data\"})", where);
-            return NULL;
-        }
-        const json_t *incompleted = json_object_get(item, "incompleted");
-        if (!json_is_boolean(incompleted)) {
-            err_set(e, "%s: \"incompleted\" is %s (expected true or false)", where,
-                    incompleted ? "no boolean" : "missing");
-            return NULL;
-        }
-        if (!json_member(item, "prompt", JSON_STRING, where, e))
-            return NULL;
-        json_t *data = json_member(item, "data", JSON_OBJECT, where, e);
-        if (!data)
-            return NULL;
-        if (json_is_true(incompleted))
-            continue;
-        if (usable++ == tree_index) {
-            found = data;
-            found_at = k;
-        }
-    }
-    p->item = found_at;
-    if (!found)
-        err_set(e, "%s: no tree %d (expected an index below %lld, the number of complete items)", p->name,
-                tree_index, (long long)usable);
-    return found;
+    char label[LABEL_BYTES];
+    struct json_at at = at_item(doc, k, label);
+    if (!json_is_object(item))
+        return json_err(&at, e, "no object (expected {\"incompleted\", \"prompt\", \"data\"})");
+    const json_t *incompleted = json_object_get(item, "incompleted");
+    if (!json_is_boolean(incompleted))
+        return json_err(&at, e, "\"incompleted\" is %s (expected true or false)",
+                        incompleted ? "no boolean" : "missing");
+    *usable = !json_is_true(incompleted);
+    if (!json_member(item, "prompt", JSON_STRING, &at, e))
+        return false;
+    *data = json_member(item, "data", JSON_OBJECT, &at, e);
+    return *data != NULL;
 }
 
-struct trace *deft_reasoning(json_t *doc, const char *name, const char *source, const struct trace_opts *o,
+/* Find the tree_index-th item that is not incomplete. All items are checked, so that a damaged file does not
+ * pass for as long as nobody asks for its end. */
+static bool find_item(struct place *p, int32_t tree_index, struct err *e)
+{
+    int64_t n_usable = 0;
+    json_t *item, *data = NULL;
+    size_t k;
+    json_array_foreach(p->doc->root, k, item)
+    {
+        bool usable = false;
+        if (!check_item(p->doc, k, item, &data, &usable, e))
+            return false;
+        if (usable && n_usable++ == tree_index) {
+            p->data = data;
+            p->item = k;
+        }
+    }
+    const struct json_at at = {.doc = p->doc, .label = ""};
+    return p->data ||
+           json_err(&at, e, "no tree %d (expected an index below %lld, the number of complete items)",
+                    tree_index, (long long)n_usable);
+}
+
+struct trace *deft_reasoning(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                              struct err *e)
 {
-    struct place p = {.name = name};
-    json_t *data = find_item(doc, &p, o->tree_index, e);
-    struct reasoning *r = data ? read_template(data, &p, e) : NULL;
+    struct place p = {.doc = doc};
+    struct reasoning *r = find_item(&p, o->tree_index, e) ? read_template(&p, e) : NULL;
     if (!r)
         return NULL;
     char *remark = drop_empty(r);
@@ -198,11 +206,7 @@ struct trace *deft_reasoning(json_t *doc, const char *name, const char *source, 
 
 bool deft_write_reasoning(FILE *f, const struct reasoning *const *item, int32_t n_items, const char *prompt)
 {
-    json_t *text = json_string(prompt);
-    CK(text);
-    char *quoted = json_dumps(text, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    json_decref(text);
-    CK(quoted);
+    char *quoted = json_quote(prompt);
     for (int32_t k = 0; k < n_items; k++) {
         const struct reasoning *r = item[k];
         fprintf(f, "%s{\"incompleted\": false, \"prompt\": %s, \"data\": {\n", k > 0 ? ",\n" : "[", quoted);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define EMBED(name, file)                                                                                    \
+#define EMBED(name, file, kind)                                                                              \
     extern const char embedded_##name##_begin[], embedded_##name##_end[];                                    \
     __asm__(".pushsection .rodata\n"                                                                         \
             ".global embedded_" #name "_begin, embedded_" #name "_end\n"                                     \
@@ -24,13 +24,14 @@
 #undef EMBED
 
 static const struct embedded table[] = {
-#define EMBED(name, file) {#name, "traces/data/" file, embedded_##name##_begin, embedded_##name##_end},
+#define EMBED(name, file, kind)                                                                              \
+    {#name, "traces/data/" file, embedded_##name##_begin, embedded_##name##_end, EMBEDDED_##kind},
 #include "traces/embedded.def"
 #undef EMBED
 };
 
 const char *const trace_embedded[] = {
-#define EMBED(name, file) #name,
+#define EMBED(name, file, kind) #name,
 #include "traces/embedded.def"
 #undef EMBED
     NULL,

@@ -8,7 +8,15 @@
 enum { FANOUT = 10, DEPTH = 10 };
 
 /* Streams of the counter-based generator, one per quantity. */
-enum { STREAM_LEAF, STREAM_BRANCH, STREAM_WHICH, STREAM_PROMPT, STREAM_PARENT, STREAM_ACCEPT };
+enum {
+    STREAM_LEAF,
+    STREAM_BRANCH,
+    STREAM_WHICH,
+    STREAM_PROMPT,
+    STREAM_PARENT,
+    STREAM_ACCEPT,
+    STREAM_REQUEST
+};
 
 struct reasoning *reasoning_gen(uint64_t seed)
 {
@@ -73,4 +81,62 @@ struct speculative *speculative_gen(int32_t n_tokens, uint64_t seed)
         s->accept[i] = min_i64(n, n_tokens);
     }
     return s;
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------ */
+
+enum { N_SYSTEMS = 3, N_TALKS = 12, TALK_MAX_BLOCKS = 24 };
+#define TALK_MAX_TOKENS (TALK_MAX_BLOCKS * REQUEST_BLOCK)
+
+/* What a conversation, or a system prompt, has in the cache. */
+struct talk {
+    int64_t tokens;
+    int64_t block[TALK_MAX_BLOCKS];
+};
+
+/* Draw `which` of request i, below n. */
+static int64_t draw(uint64_t seed, int64_t i, int64_t which, int64_t n)
+{
+    return rng_below(seed, STREAM_REQUEST, (uint64_t)(8 * i + which), n);
+}
+
+/* Make it longer. A block that was partial has other text from now on, and so another id. */
+static void lengthen(struct talk *talk, int64_t tokens, int64_t *next_id)
+{
+    int64_t whole = talk->tokens / REQUEST_BLOCK;
+    talk->tokens += tokens;
+    for (int64_t k = whole; k < ceil_div(talk->tokens, REQUEST_BLOCK); k++)
+        talk->block[k] = (*next_id)++;
+}
+
+struct requests *requests_gen(int32_t n, uint64_t seed)
+{
+    enum { INTERVAL, WHICH, FRESH, SYSTEM, QUESTION, ANSWER_A, ANSWER_B };
+    struct requests *r = requests_new();
+    struct talk system[N_SYSTEMS] = {0}, talk[N_TALKS] = {0};
+    int64_t next_id = 0, cap = 0, now = 0;
+    for (int32_t k = 0; k < N_SYSTEMS; k++)
+        lengthen(&system[k], (2 + 2 * k) * REQUEST_BLOCK, &next_id);
+    r->request = xcalloc((size_t)n, sizeof *r->request);
+    for (; r->n < n; r->n++) {
+        int64_t i = r->n, question = 60 + draw(seed, i, QUESTION, 1400);
+        struct talk *x = &talk[draw(seed, i, WHICH, N_TALKS)];
+        now += i > 0 ? draw(seed, i, INTERVAL, 500) : 0;
+        if (x->tokens == 0 || x->tokens + question > TALK_MAX_TOKENS)
+            *x = draw(seed, i, FRESH, 8) > 0 ? system[draw(seed, i, SYSTEM, N_SYSTEMS)] : (struct talk){0};
+        lengthen(x, question, &next_id);
+        struct request *q = &r->request[i];
+        *q = (struct request){
+            .arrival = now,
+            .input = x->tokens,
+            .output = 16 + min_i64(draw(seed, i, ANSWER_A, 300), draw(seed, i, ANSWER_B, 300)),
+            .first = r->n_blocks,
+            .n_blocks = (int32_t)ceil_div(x->tokens, REQUEST_BLOCK),
+            .line = r->n + 1,
+        };
+        r->block = xgrow(r->block, &cap, r->n_blocks + q->n_blocks, sizeof *r->block);
+        for (int32_t k = 0; k < q->n_blocks; k++)
+            r->block[r->n_blocks++] = x->block[k];
+    }
+    return r;
 }

@@ -14,4 +14,8 @@ struct reasoning *reasoning_gen(uint64_t seed);
  * Free with speculative_free. */
 struct speculative *speculative_gen(int32_t n_tokens, uint64_t seed);
 
+/* n requests (at least 1): a dozen conversations at a time, most of which begin with one of three system
+ * prompts; each turn sends all of the conversation again. Free with requests_free. */
+struct requests *requests_gen(int32_t n, uint64_t seed);
+
 #endif

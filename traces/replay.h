@@ -1,9 +1,9 @@
 /*
- * replay.h - what a trace is made of, and the three replays; internal to traces/.
+ * replay.h - what a trace is made of, and the four replays; internal to traces/.
  *
- * The rules are those of DeFT's release, with its letters: prompt length P, max_seq length S, G = S - P,
- * iterations t = 1 .. N. Iteration t's tree is what its attention sees: each query's own token is already
- * there.
+ * The rules of the first three are those of DeFT's release, with its letters: prompt length P, max_seq
+ * length S, G = S - P, iterations t = 1 .. N. Iteration t's tree is what its attention sees: each query's
+ * own token is already there.
  */
 #ifndef TREEATTN_TRACES_REPLAY_H
 #define TREEATTN_TRACES_REPLAY_H
@@ -31,10 +31,36 @@ struct speculative {
     int64_t prompt;  /* 0: the file does not say */
 };
 
+/* A request trace: prompts as lists of blocks. Equal ids mean equal blocks under equal prefixes. */
+enum { REQUEST_BLOCK = 512 }; /* tokens of a block; the last of a prompt may have fewer */
+struct request {
+    int64_t arrival;       /* ms; never decreases */
+    int64_t input, output; /* tokens of the prompt, tokens to decode; both at least 1 */
+    int64_t first;         /* its ids are block[first .. first + n_blocks) */
+    int32_t n_blocks, line;
+};
+struct requests {
+    int32_t n;
+    struct request *request; /* [n] */
+    int64_t n_blocks, *block;
+};
+
+/* Who of them is in flight at which steps. */
+struct batching {
+    struct requests *requests;
+    int32_t places;       /* B */
+    int32_t *rank;        /* [n] place in depth-first order of the prefix trie */
+    int64_t *start, *end; /* [n] first and last step, both included; starts never decrease */
+    int64_t *end_before;  /* [n] the largest end so far, that request's included */
+};
+
 struct reasoning *reasoning_new(int32_t n_nodes);
 void reasoning_free(struct reasoning *r);
 struct speculative *speculative_new(int32_t n_tokens, int64_t n_accept);
 void speculative_free(struct speculative *s);
+struct requests *requests_new(void); /* none yet */
+void requests_free(struct requests *r);
+void batching_free(struct batching *b);
 
 struct trace {
     char *title, *remark;
@@ -46,15 +72,18 @@ struct trace {
     struct speculative *speculative;
     int64_t *root_len; /* [n_steps] R(t + 1), speculative */
     int32_t width;     /* few-shot */
+    struct batching *batching;
 };
 
-/* Each makes a trace; r and s become the trace's own, also when NULL is returned with *e set. `source` goes
- * into titles and messages; `remark` may be NULL. */
+/* Each makes a trace; its first argument becomes the trace's own, also when NULL is returned with *e set.
+ * `source` goes into titles and messages; `remark` may be NULL. */
 struct trace *replay_reasoning(struct reasoning *r, const char *source, const char *remark,
                                const struct trace_opts *o, struct err *e);
 struct trace *replay_speculative(struct speculative *s, const char *source, const struct trace_opts *o,
                                  struct err *e);
 struct trace *replay_fewshot(int32_t width, const char *source, const struct trace_opts *o, struct err *e);
+struct trace *replay_requests(struct requests *r, const char *source, const struct trace_opts *o,
+                              struct err *e);
 
 /* Fill in the title, once P and the number of steps are known. `kind` comes first in it. */
 void trace_set_title(struct trace *tr, const char *kind, const char *source, const struct trace_opts *o);

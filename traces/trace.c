@@ -7,6 +7,8 @@
 #include "traces/embedded.h"
 #include "traces/formats.h"
 #include "traces/gen_trace.h"
+#include "traces/medusa.h"
+#include "traces/mooncake.h"
 #include "traces/replay.h"
 #include "traces/text.h"
 
@@ -26,13 +28,42 @@ static struct trace *open_deft(const char *arg, const char *spec, const struct t
     return tr;
 }
 
-static struct trace *open_embedded(const char *arg, const char *spec, const struct trace_opts *o,
+static struct trace *open_mooncake(const char *arg, const char *spec, const struct trace_opts *o,
                                    struct err *e)
 {
-    /* Parsed like a file, so that a newcomer's first run goes through the code that reads real traces. */
-    const struct embedded *em = embedded_find(arg);
-    if (em)
-        return deft_open(em->begin, (size_t)(em->end - em->begin), em->file, spec, o, e);
+    size_t size;
+    char *text = file_slurp(arg, MOONCAKE_MAX_BYTES, &size, e);
+    if (!text)
+        return NULL;
+    struct requests *r = mooncake_read(text, size, arg, e);
+    free(text);
+    return r ? replay_requests(r, spec, o, e) : NULL;
+}
+
+/* FILE,NAME at its last comma; *name is "" if there is none. The caller frees the file's name. */
+static char *split_name(const char *arg, const char **name)
+{
+    char *file = xstrdup(arg), *comma = strrchr(file, ',');
+    *name = comma ? arg + (comma + 1 - file) : "";
+    if (comma)
+        *comma = '\0';
+    return file;
+}
+
+static struct trace *open_medusa(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    const char *pick;
+    char *file = split_name(arg, &pick);
+    size_t size;
+    char *text = file_slurp(file, MEDUSA_MAX_BYTES, &size, e);
+    struct trace *tr = text ? medusa_open(text, size, file, pick, spec, o, e) : NULL;
+    free(text);
+    free(file);
+    return tr;
+}
+
+static void no_such_embedded(const char *spec, struct err *e)
+{
     char *names = xstrdup("");
     for (int32_t i = 0; trace_embedded[i]; i++) {
         char *longer = xasprintf("%s%s%s", names, i > 0 ? ", " : "", trace_embedded[i]);
@@ -41,7 +72,27 @@ static struct trace *open_embedded(const char *arg, const char *spec, const stru
     }
     err_set(e, "%s: no such trace in the program (expected one of: %s)", spec, names);
     free(names);
-    return NULL;
+}
+
+static struct trace *open_embedded(const char *arg, const char *spec, const struct trace_opts *o,
+                                   struct err *e)
+{
+    /* Parsed like a file, so that a newcomer's first run goes through the code that reads real traces. */
+    const char *pick;
+    char *name = split_name(arg, &pick);
+    const struct embedded *em = embedded_find(name);
+    free(name);
+    if (!em || (pick[0] && em->kind != EMBEDDED_MEDUSA)) {
+        no_such_embedded(spec, e);
+        return NULL;
+    }
+    size_t size = (size_t)(em->end - em->begin);
+    if (em->kind == EMBEDDED_DEFT)
+        return deft_open(em->begin, size, em->file, spec, o, e);
+    if (em->kind == EMBEDDED_MEDUSA)
+        return medusa_open(em->begin, size, em->file, pick, spec, o, e);
+    struct requests *r = mooncake_read(em->begin, size, em->file, e);
+    return r ? replay_requests(r, spec, o, e) : NULL;
 }
 
 /* For sources that hold one tree. */
@@ -72,14 +123,19 @@ static struct trace *open_reasoning(const char *arg, const char *spec, const str
     return only_tree(spec, o, e) ? replay_reasoning(reasoning_gen((uint64_t)seed), spec, NULL, o, e) : NULL;
 }
 
-/* T,SEED */
+/* N,SEED with N from 1 to `most`. */
+static bool parse_count_seed(const char *arg, int64_t most, int64_t *n, int64_t *seed)
+{
+    const char *comma = strchr(arg, ',');
+    return comma && word_int((struct word){arg, (size_t)(comma - arg)}, 1, most, n) &&
+           word_int((struct word){comma + 1, strlen(comma + 1)}, 0, INT64_MAX, seed);
+}
+
 static struct trace *open_spec(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
 {
     enum { MAX_TOKENS = 1 << 16 };
-    const char *comma = strchr(arg, ',');
     int64_t n_tokens, seed;
-    if (!comma || !word_int((struct word){arg, (size_t)(comma - arg)}, 1, MAX_TOKENS, &n_tokens) ||
-        !word_int((struct word){comma + 1, strlen(comma + 1)}, 0, INT64_MAX, &seed)) {
+    if (!parse_count_seed(arg, MAX_TOKENS, &n_tokens, &seed)) {
         err_set(e, "%s: not a token count and a seed (expected spec:T,SEED with T from 1 to %d)", spec,
                 MAX_TOKENS);
         return NULL;
@@ -89,12 +145,26 @@ static struct trace *open_spec(const char *arg, const char *spec, const struct t
     return replay_speculative(speculative_gen((int32_t)n_tokens, (uint64_t)seed), spec, o, e);
 }
 
+static struct trace *open_requests(const char *arg, const char *spec, const struct trace_opts *o,
+                                   struct err *e)
+{
+    enum { MAX_REQUESTS = 1 << 20 };
+    int64_t n, seed;
+    if (!parse_count_seed(arg, MAX_REQUESTS, &n, &seed)) {
+        err_set(e, "%s: not a count and a seed (expected requests:N,SEED with N from 1 to %d)", spec,
+                MAX_REQUESTS);
+        return NULL;
+    }
+    return replay_requests(requests_gen((int32_t)n, (uint64_t)seed), spec, o, e);
+}
+
 static const struct kind {
     const char *prefix;
     struct trace *(*open)(const char *arg, const char *spec, const struct trace_opts *o, struct err *e);
 } kinds[] = {
-    {"deft:", open_deft},           {"fewshot:", open_fewshot}, {"embedded:", open_embedded},
-    {"reasoning:", open_reasoning}, {"spec:", open_spec},
+    {"deft:", open_deft},       {"medusa:", open_medusa},     {"mooncake:", open_mooncake},
+    {"fewshot:", open_fewshot}, {"embedded:", open_embedded}, {"reasoning:", open_reasoning},
+    {"spec:", open_spec},       {"requests:", open_requests},
 };
 
 /* Bounds on what no kind allows; what a kind asks for on top is its replay's business. */
@@ -105,6 +175,19 @@ static bool check_opts(const char *spec, const struct trace_opts *o, struct err 
     if (o->prompt < 0 || o->prompt > TREE_MAX_TOKENS || o->max_seq < 0 || o->max_seq > TREE_MAX_TOKENS)
         return err_set(e, "%s: prompt %lld and max_seq %lld (expected each from 0 to %lld)", spec,
                        (long long)o->prompt, (long long)o->max_seq, (long long)TREE_MAX_TOKENS);
+    if (o->batch < 0 || o->batch > TRACE_MAX_BATCH || o->step_ms < 0 || o->step_ms > INT32_MAX)
+        return err_set(e, "%s: batch %d and step_ms %lld (expected 1 to %d, and 0 to %d)", spec, o->batch,
+                       (long long)o->step_ms, TRACE_MAX_BATCH, INT32_MAX);
+    return true;
+}
+
+/* Options that only some kinds have. Known only now: a deft: file says inside what it is. */
+static bool check_kind(const struct trace *tr, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    if (o->topology && !tr->speculative)
+        return err_set(e, "%s: no token tree to hang (expected a speculative trace)", spec);
+    if ((o->batch > 0 || o->step_ms > 0) && !tr->batching)
+        return err_set(e, "%s: batch or step_ms, and no requests (expected a request trace)", spec);
     return true;
 }
 
@@ -117,17 +200,18 @@ struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct
         if (strncmp(spec, kinds[i].prefix, n) != 0)
             continue;
         struct trace *tr = kinds[i].open(spec + n, spec, opts, e);
-        /* Known only now: a deft: file says inside what it is. */
-        if (tr && opts->topology && !tr->speculative) {
-            err_set(e, "%s: no token tree to hang (expected a speculative trace)", spec);
+        if (tr && !check_kind(tr, spec, opts, e)) {
             trace_close(tr);
             return NULL;
         }
         return tr;
     }
     char quote[TEXT_QUOTE];
-    err_set(e, "trace \"%s\": unknown kind (expected deft:, fewshot:, embedded:, reasoning: or spec:)",
-            word_quote(quote, (struct word){spec, strlen(spec)}));
+    err_set(
+        e,
+        "trace \"%s\": unknown kind (expected deft:, medusa:, mooncake:, fewshot:, embedded:, reasoning:, "
+        "spec: or requests:)",
+        word_quote(quote, (struct word){spec, strlen(spec)}));
     return NULL;
 }
 
@@ -140,6 +224,7 @@ void trace_close(struct trace *tr)
         free(tr->end_below);
         speculative_free(tr->speculative);
         free(tr->root_len);
+        batching_free(tr->batching);
     }
     free(tr);
 }

@@ -7,22 +7,43 @@
 
 #include "ref/tree.h"
 
+/*
+ * Requests are replayed as continuous batching, exactly so: they join in order of arrival, each as soon as
+ * the one before it has joined and one of B places is free; prefill takes no step; from then on a request
+ * decodes one token a step, its place is free again at the step after its output_length-th. At its k-th step
+ * it has its prompt and k tokens in the cache. With step_ms > 0 a step takes that long and a request cannot
+ * join before it has arrived; while nobody is in flight the clock jumps to the next arrival, so that every
+ * step has a tree. With step_ms = 0 all are there from the beginning, and timestamps only give the order.
+ *
+ * A step's tree is the prefix forest of the requests in flight: every node is a longest chain of blocks with
+ * the same requests below. What a single request has for itself, the rest of its prompt and its decoded
+ * tokens, is one leaf with its query; queries are in order of arrival.
+ */
+enum { TRACE_BATCH = 32, TRACE_MAX_BATCH = 1 << 16 };
+
 struct trace_opts {
-    int32_t tree_index; /* which usable item of the file; incomplete items are skipped before numbering */
+    int32_t tree_index; /* which usable item of the file (incomplete ones are skipped before numbering);
+                           requests: the first of them to replay */
     int64_t prompt;     /* P: tokens of the root; 0: the file's own */
     int64_t max_seq;    /* S: the run ends after S - P - 1 iterations; 0: no cap */
     bool topology;      /* speculative records: hang the tokens as Tree_Structure says, not flat */
+    int32_t batch;      /* requests: B; 0: TRACE_BATCH */
+    int64_t step_ms;    /* requests: milliseconds a decode step takes; 0: nobody has to wait for an arrival */
 };
 
 struct trace; /* opaque */
 
 /*
  * Open a trace by a spec string:
- *   deft:FILE       DeFT's reasoning templates (a JSON array) or speculative records (a JSON object)
- *   fewshot:W       W branches off one prompt (needs prompt and max_seq)
- *   embedded:NAME   one of the traces shipped inside the program (trace_embedded)
- *   reasoning:SEED  a seeded reasoning trace of the project's own, same shape family as DeFT's sorting task
- *   spec:T,SEED     a seeded speculative trace of the project's own with T token-tree queries
+ *   deft:FILE         DeFT's reasoning templates (a JSON array) or speculative records (a JSON object)
+ *   medusa:FILE,NAME  one step of a Medusa topology (JSON object) under a prefix of `prompt` tokens, a query
+ *                     on every token; without ,NAME the tree_index-th of the file; the last comma counts
+ *   mooncake:FILE     Mooncake's requests (JSON lines) as continuous batching
+ *   fewshot:W         W branches off one prompt (needs prompt and max_seq)
+ *   embedded:NAME     one of the traces shipped inside the program (trace_embedded)
+ *   reasoning:SEED    a seeded reasoning trace of the project's own, same shape family as DeFT's sorting task
+ *   spec:T,SEED       a seeded speculative trace of the project's own with T token-tree queries
+ *   requests:N,SEED   N seeded requests of the project's own: conversations on a few system prompts
  * NULL with *e set: "FILE:LINE: what is wrong (what was expected)". Free with trace_close.
  */
 struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct err *e);
@@ -34,10 +55,11 @@ const char *trace_title(const struct trace *tr);
 const char *trace_remark(const struct trace *tr);
 /* Decode iterations N; steps are numbered 1 .. N. */
 int64_t trace_steps(const struct trace *tr);
-/* generated_len as DeFT counts it. */
+/* generated_len as DeFT counts it; requests: the sum of output_length. */
 int64_t trace_generated(const struct trace *tr);
 /* The tree at step t (1 .. N): present nodes only, one query per live leaf, in ascending id order of the
- * trace. The caller frees with tree_free. Cost proportional to the trace's nodes, not to t. */
+ * trace. The caller frees with tree_free. Cost proportional to the trace's nodes (requests: to those that
+ * have joined since the oldest one in flight), not to t. */
 struct tree *trace_tree(const struct trace *tr, int64_t t);
 
 /* Counters of one step, as ../shared/traces/README.md section 5 names them. */
