@@ -145,38 +145,43 @@ static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, stru
 
 /* ---- printing ----------------------------------------------------------------------------------------- */
 
+/* The last three only with --trees. For people, bytes are in MiB. */
+enum { N_FIXED = 8 };
 static const char *const columns[] = {"strategy",      "verdict",    "worst",        "kv_bytes",
                                       "kv_ratio",      "groups",     "padded_rows",  "partial_bytes",
                                       "random_passed", "random_run", "random_worst", NULL};
-/* For people: bytes in MiB. */
-static const char *const text_columns[] = {"strategy",  "verdict",    "worst error", "KV MiB",
-                                           "x alone",   "groups",     "padded rows", "part. MiB",
-                                           "random ok", "random run", "worst there", NULL};
-static const int32_t widths[] = {18, 8, 11, 9, 7, 7, 11, 9, 9, 10, 11};
+static const char *const text_columns[] = {"strategy",     "verdict", "worst error", "KV MiB",
+                                           "of alone",     "groups",  "padded rows", "partials MiB",
+                                           "random: pass", "of",      "worst error", NULL};
+static const int32_t widths[] = {18, 8, 11, 8, 8, 6, 11, 12, 12, 4, 11};
 
-static void print_bytes(struct table *t, int64_t bytes)
+/* The numbers of a strategy that did not run are not zeros. */
+static void print_numbers(struct table *t, const struct result *r, double query_centric)
 {
-    if (t->style == STYLE_TEXT)
-        table_f64(t, round((double)bytes / (1 << 20) * 100) / 100, 7);
-    else
-        table_i64(t, bytes);
+    if (r->verdict == V_SKIP) {
+        for (int i = 0; i < 6; i++)
+            table_none(t);
+        return;
+    }
+    table_f64(t, r->cmp.worst, 3);
+    table_bytes(t, r->ledger.kv);
+    table_f64(t, query_centric > 0 ? (double)r->ledger.kv / query_centric : 0, 3);
+    table_i64(t, r->n_groups);
+    table_i64(t, r->ledger.pad_rows);
+    table_bytes(t, ledger_partials(&r->ledger));
 }
 
-static void print_rows(struct table *t, const struct compare_run *run)
+static void print_rows(struct table *t, const struct compare_run *run, bool random)
 {
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct compare_row *row = &run->row[s];
-        const struct result *r = &row->on_tree;
         char *name = case_print_strategy(&run->use[s]);
         table_text(t, name);
         free(name);
-        table_text(t, verdict_name[r->verdict]);
-        table_f64(t, r->cmp.worst, 3);
-        print_bytes(t, r->ledger.kv);
-        table_f64(t, run->query_centric > 0 ? (double)r->ledger.kv / run->query_centric : 0, 3);
-        table_i64(t, r->n_groups);
-        table_i64(t, r->ledger.pad_rows);
-        print_bytes(t, ledger_partials(&r->ledger));
+        table_text(t, verdict_name[row->on_tree.verdict]);
+        print_numbers(t, &row->on_tree, run->query_centric);
+        if (!random)
+            continue;
         table_i64(t, row->passed);
         table_i64(t, row->run);
         table_f64(t, row->worst, 3);
@@ -196,9 +201,9 @@ static void print_head(FILE *f, const struct vcase *c, const struct bench_case *
 /* Why a strategy has no numbers, or wrong ones. */
 static void print_notes(FILE *f, const struct compare_run *run)
 {
-    fputs("\nworst error: in units of a derived bound, 1 fails; x alone: KV bytes relative to "
-          "flash-attention, which "
-          "reads each\nquery's context on its own; part.: partial O and LSE written and read\n",
+    fputs("\nworst error: in units of a derived bound; over 1 fails\n"
+          "of alone:    KV read, relative to reading each query's context on its own (flash-attention)\n"
+          "partials:    O and LSE of parts, written and read back by the merge\n",
           f);
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct result *r = &run->row[s].on_tree;
@@ -222,15 +227,15 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
     bool good = judge_random(run, a->trees, a->tree.seed, e);
     if (good) {
         bool text = a->out.style == STYLE_TEXT;
-        struct table t = {.f = f,
-                          .style = a->out.style,
-                          .column = text ? text_columns : columns,
-                          .aligned = true,
-                          .width = widths};
+        const char *shown[sizeof columns / sizeof columns[0]];
+        memcpy(shown, text ? text_columns : columns, sizeof shown);
+        if (a->trees == 0)
+            shown[N_FIXED] = NULL;
+        struct table t = {.f = f, .style = a->out.style, .column = shown, .aligned = true, .width = widths};
         if (text)
             print_head(f, &c, b);
         table_begin(&t);
-        print_rows(&t, run);
+        print_rows(&t, run, a->trees > 0);
         table_end(&t);
         if (text)
             print_notes(f, run);

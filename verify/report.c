@@ -152,6 +152,22 @@ void table_f64(struct table *t, double x, int digits)
     put(t, s, isfinite(x) || t->style == STYLE_TEXT);
 }
 
+void table_bytes(struct table *t, int64_t bytes)
+{
+    if (t->style != STYLE_TEXT || !t->aligned) {
+        table_i64(t, bytes);
+        return;
+    }
+    char s[64];
+    snprintf(s, sizeof s, "%.2f", (double)bytes / (1 << 20));
+    put(t, s, true);
+}
+
+void table_none(struct table *t)
+{
+    put(t, t->style == STYLE_TEXT ? "-" : t->style == STYLE_JSON ? "null" : "", true);
+}
+
 void table_end(struct table *t)
 {
     CK(t->at == 0);

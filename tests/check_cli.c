@@ -1,0 +1,285 @@
+/*
+ * check_cli.c - the program as a user meets it: exit codes, one-line errors, output that scripts can read.
+ *
+ * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
+ */
+#include "verify/case.h"
+
+#include "tests/suites.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *binary(void)
+{
+    const char *b = getenv("TREEATTN_BIN");
+    return b && *b ? b : "build/treeattn";
+}
+
+static bool missing(void)
+{
+    if (access(binary(), X_OK) == 0)
+        return false;
+    printf("check_cli: skipped, %s is not built\n", binary());
+    return true;
+}
+
+/* Run with a shell; what it prints (stdout, or stderr if `err`) into out. Returns the exit code, 128 on a crash. */
+static int run(const char *args, bool err, char *out, size_t size)
+{
+    char *command = xasprintf("%s %s %s", binary(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
+    FILE *f = popen(command, "r");
+    free(command);
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(out, 1, size - 1, f);
+    out[n] = 0;
+    char rest[4096];
+    while (fread(rest, 1, sizeof rest, f) > 0)
+        continue;
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+START_TEST(bad_input_gets_one_line_and_exit_2)
+{
+    static const struct {
+        const char *args, *says;
+    } bad[] = {
+        {"", "--help"},
+        {"frobnicate", "did you mean"},
+        {"ver", "verify"},
+        {"verify --tres 3", "unknown option '--tres'"},
+        {"verify --trees", "lacks its value"},
+        {"verify --trees many", "whole number"},
+        {"verify --trees -1", "whole number"},
+        {"verify extra", "one too many"},
+        {"verify --strategy nope", "no strategy 'nope'"},
+        {"verify --strategy pat:nope=1", "option"},
+        {"verify --kernel nope", "no kernel"},
+        {"verify --heads 3/2 --levels '1 4'", "heads 3/2"},
+        {"verify --heads 8", "QUERY/KV"},
+        {"verify --dtype int8", "f64"},
+        {"verify --head-dim 512", "head-dim"},
+        {"verify --case strategy=pat", "no tree"},
+        {"verify --case 'tree=gen:bushy:1;colour=red'", "colour"},
+        {"verify --case 'tree=gen:palm:1'", "palm"},
+        {"verify --case 'tree=nodes:-1.5:0.9'", "sees 9 tokens"},
+        {"verify --case 'tree=nodes:-1.5,3.1:0.5'", "parent"},
+        {"verify --case 'tree=nodes:x'", "tree nodes"},
+        {"verify --case 'tree=gen:bushy:1;heads=4/3'", "heads"},
+        {"verify --case 'tree=gen:bushy:1;seed=abc'", "seed"},
+        {"verify --levels '1 4' --tree-file x", "two trees"},
+        {"verify --step 4", "belong to --trace"},
+        {"plan --levels '1,2 10,5'", "no strategy"},
+        {"plan --strategy pat", "no tree"},
+        {"plan --strategy pat --levels '1,2 10,x'", ""},
+        {"plan --strategy pat --tree-file /nonexistent", "/nonexistent"},
+        {"plan --strategy pat --levels '1 4' --format svg", "dot"},
+        {"plan --strategy pat --levels '1 4' --machine abacus", "abacus"},
+        {"plan --strategy tree-specinfer --levels '1,4 5,500'", "does not apply"},
+        {"plan --strategy pat --trace deft:/nonexistent", "/nonexistent"},
+        {"plan --strategy pat --trace embedded:nope", "nope"},
+        {"plan --strategy pat --trace reasoning:1 --step 999999999", "step"},
+        {"trace", "no trace"},
+        {"list", "expected strategies"},
+        {"list strategies kernels", "one too many"},
+        {"list colours", "colours"},
+        {"compare", "no tree"},
+        {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
+    };
+    if (missing())
+        return;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[4096];
+        int code = run(bad[i].args, true, text, sizeof text);
+        ck_assert_msg(code == 2, "'%s' exits with %d: %s", bad[i].args, code, text);
+        ck_assert_msg(strncmp(text, "treeattn: ", 10) == 0, "'%s' says %s", bad[i].args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert_msg(newline && newline[1] == 0, "'%s' says more than one line: %s", bad[i].args, text);
+        ck_assert_msg(strstr(text, bad[i].says), "'%s' says %s", bad[i].args, text);
+    }
+}
+END_TEST
+
+START_TEST(what_the_machine_lacks_exits_with_3)
+{
+    char text[4096];
+    if (missing())
+        return;
+    ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
+    ck_assert(strstr(text, "needs") || strstr(text, "would take"));
+}
+END_TEST
+
+START_TEST(help_teaches)
+{
+    static const char *const all[] = {"--help",         "verify --help", "plan --help", "trace --help",
+                                      "compare --help", "list --help",   "verify -?"};
+    char text[16384];
+    if (missing())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        ck_assert(strlen(text) > 300);
+    }
+}
+END_TEST
+
+/* The last line of a text; the text is changed. */
+static const char *last_line(char *text)
+{
+    size_t n = strlen(text);
+    ck_assert(n > 0 && text[n - 1] == '\n');
+    text[n - 1] = 0;
+    char *at = strrchr(text, '\n');
+    return at ? at + 1 : text;
+}
+
+START_TEST(verify_ends_with_its_totals)
+{
+    static char text[1 << 20];
+    if (missing())
+        return;
+    ck_assert_int_eq(run("verify --levels '1,3 20,7' --strategy flash-attention,pat --kernel cpu", false,
+                         text, sizeof text),
+                     0);
+    ck_assert(strstr(text, "flash-attention/cpu/f16/"));
+    ck_assert(strstr(text, "tree=levels:1,3_20,7;"));
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("verify --trees 3 --seed 5 --no-sharp -q --strategy pat --kernel cpu", false, text, sizeof text),
+        0);
+    ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
+}
+END_TEST
+
+START_TEST(json_and_csv_parse)
+{
+    static char text[1 << 20];
+    json_error_t error;
+    if (missing())
+        return;
+    static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
+                                      "compare --levels '1,3 20,7' --heads 2/1 --json",
+                                      "list strategies --json", "list machines --json",
+                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        json_t *j = json_loads(text, 0, &error);
+        ck_assert_msg(j && json_is_array(j) && json_array_size(j) > 0, "%s: %s", all[i], error.text);
+        json_decref(j);
+    }
+    ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
+    ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
+}
+END_TEST
+
+/* The number of cores must not show in what is printed; times do, so they are cut away. */
+START_TEST(output_is_the_same_on_any_number_of_cores)
+{
+    static char one[1 << 20], two[1 << 20];
+    if (missing())
+        return;
+    const char *args =
+        "verify --trees 6 --seed 9 --no-sharp --kernel cpu --strategy flash-attention,naive,pat "
+        "| cut -f1-2,9,17";
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+    setenv("OMP_NUM_THREADS", "3", 1);
+    ck_assert_int_eq(run(args, false, two, sizeof two), 0);
+    unsetenv("OMP_NUM_THREADS");
+    char *tail = strstr(one, "worst error"), *tail_two = strstr(two, "worst error");
+    ck_assert(tail && tail_two && tail - one == tail_two - two);
+    *tail = *tail_two = 0;
+    ck_assert_str_eq(one, two);
+}
+END_TEST
+
+START_TEST(files_appear_complete_or_not_at_all)
+{
+    char text[4096], command[4096], dir[] = "/tmp/treeattn-cli-XXXXXX";
+    if (missing())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",
+             dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 0);
+    snprintf(command, sizeof command, "plan --strategy tree-specinfer --levels '1,4 5,500' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "verify --case 'tree=nodes:-1.900000000000:0.5' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 3);
+    snprintf(command, sizeof command, "ls %s | tr '\\n' ' '; rm -r %s", dir, dir);
+    FILE *f = popen(command, "r");
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, f));
+    pclose(f);
+    ck_assert_str_eq(text, "plan.dot ");
+}
+END_TEST
+
+/* Strings only, no program: what a case prints is read back as the same case. */
+START_TEST(case_strings_round_trip)
+{
+    static const char *const all[] = {
+        "tree=gen:bushy:17",
+        "tree=levels:1,4_10,0;heads=8/2;d=128;dtype=bf16;page=1;scatter=0;poison=0;fill=onehot;seed=99",
+        "tree=file:/tmp/a%3Bb%25c;strategy=pat",
+        "tree=trace:2:100:400:7:deft:/a/b.json;strategy=deft-flatten:rule=artifact",
+        "tree=topology:0:0:0:1:spec:64,3",
+        "tree=chain:512:1;kernel=cpu",
+        "tree=nodes:-1.5,0.3:0.5,1.2;seed=18446744073709551615",
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct vcase a, b;
+        struct err e = {0};
+        ck_assert_msg(case_parse(all[i], &a, &e), "%s: %s", all[i], e.msg);
+        char *once = case_print(&a);
+        ck_assert_msg(case_parse(once, &b, &e), "%s: %s", once, e.msg);
+        char *twice = case_print(&b);
+        ck_assert_str_eq(once, twice);
+        ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
+        free(once);
+        free(twice);
+        case_clear(&a);
+        case_clear(&b);
+    }
+}
+END_TEST
+
+START_TEST(strategy_lists_keep_their_options)
+{
+    struct strategy_use *use;
+    int32_t n;
+    struct err e = {0};
+    ck_assert(case_strategies(NULL, &use, &n, &e) && n == n_strategies);
+    free(use);
+    ck_assert(case_strategies("naive,pat:rule=artifact,max_rows=32,deft-node", &use, &n, &e));
+    ck_assert_int_eq(n, 3);
+    char *text = case_print_strategy(&use[1]);
+    ck_assert(strstr(text, "rule=artifact") && strstr(text, "max_rows=32"));
+    free(text);
+    free(use);
+    ck_assert(!case_strategies("naive,,pat", &use, &n, &e) && use == NULL);
+}
+END_TEST
+
+Suite *suite_cli(void)
+{
+    Suite *s = suite_create("cli");
+    TCase *c = tcase_create("cli");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
+    tcase_add_test(c, what_the_machine_lacks_exits_with_3);
+    tcase_add_test(c, help_teaches);
+    tcase_add_test(c, verify_ends_with_its_totals);
+    tcase_add_test(c, json_and_csv_parse);
+    tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
+    tcase_add_test(c, files_appear_complete_or_not_at_all);
+    tcase_add_test(c, case_strings_round_trip);
+    tcase_add_test(c, strategy_lists_keep_their_options);
+    suite_add_tcase(s, c);
+    return s;
+}
