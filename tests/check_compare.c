@@ -226,6 +226,37 @@ START_TEST(narrow_partials_widen_the_bound)
 }
 END_TEST
 
+/* The bound must stay sharp where the figures for small logits do not hold: errors that rounding cannot explain,
+ * relative to the row, fail in every kind of input. */
+START_TEST(bounds_stay_sharp)
+{
+    static const struct {
+        enum fill fill;
+        enum dtype dtype;
+        int32_t merges;
+        double o, lse; /* relative errors that must fail */
+    } all[] = {
+        {FILL_RANDOM, DT_F32, 1, 6e-6, 6e-6},    {FILL_RANDOM, DT_F64, 1, 1.1e-12, 1.1e-12},
+        {FILL_RANDOM, DT_F32, 512, 1e-3, 1e-4},  {FILL_COUNT, DT_F32, 1, 6e-6, 6e-6},
+        {FILL_IDENTICAL, DT_F32, 1, 6e-6, 6e-6}, {FILL_ONEHOT, DT_F32, 1, 1e-3, 1e-5},
+        {FILL_ONEHOT, DT_F64, 1, 1e-11, 1e-13},  {FILL_HUGE, DT_F32, 1, 0.5, 2e-5},
+        {FILL_HUGE, DT_F64, 1, 1e-9, 1e-13},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct fixture f = make(900, all[i].dtype, all[i].fill);
+        f.a.merges = all[i].merges;
+        int32_t at = 0;
+        for (int32_t e = 0; e < f.orc->d; e++)
+            at = fabs(f.orc->o[e]) > fabs(f.orc->o[at]) ? e : at;
+        fails_at(&f, 0, at, f.orc->o[at] * (1 + all[i].o));
+        output_set_lse(f.out, 1, f.orc->lse[1] * (1 + all[i].lse));
+        ck_assert_msg(judge(&f).verdict == V_FAIL, "LSE of %s %s", fill_name[all[i].fill],
+                      dtype_name[all[i].dtype]);
+        drop(&f);
+    }
+}
+END_TEST
+
 START_TEST(between_half_and_all_of_the_bound_is_marginal)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
@@ -253,6 +284,7 @@ Suite *suite_compare(void)
     tcase_add_test(c, half_precision_is_judged_to_the_last_bit);
     tcase_add_test(c, swapped_heads_fail);
     tcase_add_test(c, narrow_partials_widen_the_bound);
+    tcase_add_test(c, bounds_stay_sharp);
     tcase_add_test(c, between_half_and_all_of_the_bound_is_marginal);
     suite_add_tcase(s, c);
     return s;
