@@ -25,6 +25,7 @@ const int32_t n_faults = sizeof faults / sizeof faults[0];
 
 /* ---- for the kinds ----------------------------------------------------------------------------------- */
 
+/* A stream per planting: the n-th draw of a kind does not depend on what other kinds drew. */
 int64_t fault_draw(struct broken *b, int64_t n)
 {
     return rng_below(b->seed, 0, b->draws++, n);
@@ -79,6 +80,7 @@ struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b)
     return b->plan;
 }
 
+/* n elements on the heap, n may be 0. */
 static void *copy_bytes(const void *from, int64_t n, size_t size)
 {
     void *to = xcalloc((size_t)n, size);
@@ -130,6 +132,7 @@ static bool ask_numbers(const struct fault_case *fc, const struct broken *b, str
     return c.verdict == V_FAIL;
 }
 
+/* Whatever the kind replaced is asked about and freed here; the case itself stays sound for the next kind. */
 struct fault_result fault_try(const struct fault *f, const struct fault_case *fc, uint64_t seed)
 {
     struct broken b = {.seed = seed};
@@ -159,6 +162,7 @@ static void remark(struct fault_report *r, char *line)
     r->remark[r->n_remarks++] = line;
 }
 
+/* One planting into its cell of the kill table. */
 static void count(struct fault_tally *t, const struct fault_result *res)
 {
     t->planted++;
@@ -170,6 +174,8 @@ static void count(struct fault_tally *t, const struct fault_result *res)
         t->weakest = fmin(t->weakest, res->worst);
 }
 
+/* Every kind once in one case. Worth a line: what nobody noticed, and what ran without numbers noticing (the
+ * tolerance may be too loose, or the place was no fault). */
 static void plant_all(struct fault_report *r, const struct fault_case *fc, int32_t u, uint64_t seed)
 {
     for (int32_t f = 0; f < n_faults; f++) {
@@ -232,6 +238,7 @@ void fault_report_free(struct fault_report *r)
     free(r);
 }
 
+/* Counts add; the weakest is the smallest. */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u)
 {
     struct fault_tally sum = {.weakest = INFINITY};

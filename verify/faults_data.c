@@ -44,11 +44,13 @@ static bool draw_token(const struct fault_case *fc, struct broken *b, bool last_
     return false;
 }
 
+/* The page-table entry through which that token is found. */
 static int32_t *page_of(const struct problem *p, const struct token *t)
 {
     return &p->page_table[p->page_off[t->node] + t->j / p->page_size];
 }
 
+/* Does the query see any of that node? Parents come before children. */
 static bool on_path(const struct tree *t, int32_t query, int32_t node)
 {
     int32_t i = t->query[query].node;
@@ -84,6 +86,7 @@ bool plant_page_swapped(const struct fault_case *fc, struct broken *b)
     return false;
 }
 
+/* The kernel must refuse, or give NaN; it must not crash. */
 bool plant_page_poisoned(const struct fault_case *fc, struct broken *b)
 {
     struct token t;
@@ -93,6 +96,7 @@ bool plant_page_poisoned(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* The neighbour in the pool is another node's page, or a spare one full of poison. */
 bool plant_page_off_by_one(const struct fault_case *fc, struct broken *b)
 {
     struct token t;
@@ -103,6 +107,7 @@ bool plant_page_off_by_one(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* Not the first page of a node: the entry before it is the node's own. */
 bool plant_page_repeated(const struct fault_case *fc, struct broken *b)
 {
     const struct problem *p = fc->problem;
@@ -156,6 +161,7 @@ static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to
     return false;
 }
 
+/* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */
 bool plant_k_stale(const struct fault_case *fc, struct broken *b)
 {
     int64_t to, from;
@@ -166,6 +172,7 @@ bool plant_k_stale(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* LSE stays right: only O can tell. */
 bool plant_v_stale(const struct fault_case *fc, struct broken *b)
 {
     int64_t to, from;
@@ -176,6 +183,7 @@ bool plant_v_stale(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* One row of one head; the other heads of the query stay right. */
 bool plant_q_stale(const struct fault_case *fc, struct broken *b)
 {
     const struct tree *t = fc->problem->tree;
@@ -192,6 +200,7 @@ bool plant_q_stale(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* Same shapes, so nothing but the numbers can tell. */
 bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
 {
     struct problem *p = fault_edit_problem(fc, b);
@@ -252,6 +261,7 @@ static bool run_with_heads(const struct fault_case *fc, struct broken *b, const 
     return good;
 }
 
+/* The two conventions in use: blocks of g heads per KV head (ours), or round robin. */
 bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 {
     int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
@@ -265,6 +275,7 @@ bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
     return good;
 }
 
+/* An off-by-one in the head index. */
 bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
 {
     int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;

@@ -8,6 +8,7 @@
 
 /* ---- places ------------------------------------------------------------------------------------------ */
 
+/* Places are numbered group by group, query by query, run by run; the first one is uniform among them. */
 int64_t place_first(const struct plan *p, struct broken *b, struct place *x)
 {
     int64_t total = 0;
@@ -65,6 +66,7 @@ bool place_draw(const struct fault_case *fc, struct broken *b, struct place *x)
 
 /* ---- slots and edits --------------------------------------------------------------------------------- */
 
+/* Groups first, then steps: in a sound plan no slot has two writers or two readers. */
 struct slot_use *slots_map(const struct plan *p)
 {
     struct slot_use *map = xcalloc((size_t)p->n_slots, sizeof *map);
@@ -89,6 +91,7 @@ struct slot_use *slots_map(const struct plan *p)
     return map;
 }
 
+/* One visible run that matters is enough. */
 bool slot_seen(const struct fault_case *fc, const struct slot_use *use)
 {
     struct place x = {.g = use->group, .k = use->k};
@@ -118,6 +121,7 @@ int32_t edit_add_launch(struct plan *p, const char *name)
     return plan_launch(p, name, LAUNCH_SERIAL);
 }
 
+/* The inputs of a step must be consecutive: they move to the end, the old ones stay behind unread. */
 void edit_add_input(struct plan *p, int64_t m, int64_t slot)
 {
     struct merge_step *step = &p->merge[m];
@@ -130,6 +134,7 @@ void edit_add_input(struct plan *p, int64_t m, int64_t slot)
     step->in1 = to + n + 1;
 }
 
+/* The order of the other inputs stays, and with it the order of rounding. */
 void edit_drop_input(struct plan *p, int64_t m, int64_t pos)
 {
     struct merge_step *step = &p->merge[m];
@@ -137,6 +142,7 @@ void edit_drop_input(struct plan *p, int64_t m, int64_t pos)
     step->in1--;
 }
 
+/* Still exact: merging one partial gives it back. */
 void edit_through_slots(struct plan *p, int64_t g)
 {
     int32_t nq = p->group[g].nq, *q = xcalloc((size_t)nq, sizeof *q);

@@ -71,6 +71,7 @@ static const struct shape shapes[] = {
 };
 const int32_t n_fault_grounds = sizeof shapes / sizeof shapes[0];
 
+/* Nodes level by level, so parents come first; len is drawn per node. */
 static struct tree *grow(const struct shape *s, uint64_t seed)
 {
     int32_t n_nodes = 0, level_nodes = 1, leaves_from = 0;
@@ -97,6 +98,8 @@ static struct tree *grow(const struct shape *s, uint64_t seed)
     return t;
 }
 
+/* Shapes are constants of this file, so a tree or spec that is not valid is our own error. Poison is on:
+ * reading what no query may read is NaN. */
 struct fault_ground *fault_ground_new(int32_t i, uint64_t seed)
 {
     const struct shape *s = &shapes[i];
@@ -126,6 +129,7 @@ void fault_ground_free(struct fault_ground *g)
     free(g);
 }
 
+/* The order is that of any judged case: plan, cover, supports, run, compare. */
 bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
                     struct fault_case *fc, bool *alarm, char *why)
 {

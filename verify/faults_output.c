@@ -49,6 +49,7 @@ static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t l
     return -1;
 }
 
+/* Element of O, through the storage type. */
 static double get_o(const struct output *out, int64_t row, int64_t col)
 {
     return dtype_load(out->dtype, out->o, row * out->d + col);
@@ -66,6 +67,7 @@ static void fill_row(struct output *out, int64_t row, double o, double lse)
     output_set_lse(out, row, lse);
 }
 
+/* O and LSE; both outputs have the type and width of the problem. */
 static void copy_row(struct output *to, int64_t row, const struct output *from, int64_t from_row)
 {
     for (int32_t c = 0; c < to->d; c++)
@@ -73,6 +75,7 @@ static void copy_row(struct output *to, int64_t row, const struct output *from, 
     output_set_lse(to, row, output_lse(from, from_row));
 }
 
+/* O and LSE of two heads of one query. */
 bool plant_heads_swapped(const struct fault_case *fc, struct broken *b)
 {
     int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1);
@@ -105,6 +108,7 @@ bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* What another query left in a buffer that was not overwritten. */
 bool plant_row_stale(const struct fault_case *fc, struct broken *b)
 {
     int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
@@ -114,6 +118,7 @@ bool plant_row_stale(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* output_new fills with NaN: this is how a row looks that no kernel touched. */
 bool plant_row_unwritten(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -122,6 +127,7 @@ bool plant_row_unwritten(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* The empty partial where there is something to see: all inputs of a merge lost. */
 bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -130,6 +136,7 @@ bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* All numbers of the row are there, none in its place. */
 bool plant_row_rotated(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -188,6 +195,7 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
     return h;
 }
 
+/* The classical error of a split: partials averaged without their LSE. */
 bool plant_merge_unweighted(const struct fault_case *fc, struct broken *b)
 {
     for (int attempt = 0; attempt < 50; attempt++) {
@@ -205,6 +213,7 @@ bool plant_merge_unweighted(const struct fault_case *fc, struct broken *b)
     return false;
 }
 
+/* O right, LSE of a part: what a fused merge leaves if it forgets to add the sums. */
 bool plant_lse_of_half(const struct fault_case *fc, struct broken *b)
 {
     for (int attempt = 0; attempt < 50; attempt++) {
@@ -220,6 +229,7 @@ bool plant_lse_of_half(const struct fault_case *fc, struct broken *b)
     return false;
 }
 
+/* log of the sum forgotten. */
 bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
 {
     for (int attempt = 0; attempt < 50; attempt++) {
@@ -237,6 +247,7 @@ bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
 
 /* ---- the whole array --------------------------------------------------------------------------------- */
 
+/* Small, uniform, and invisible to a cosine distance. */
 bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
 {
     struct output *out = edit_output(fc, b);
@@ -254,6 +265,7 @@ bool plant_output_zero(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* The first element everywhere: finite and of the right size. */
 bool plant_output_constant(const struct fault_case *fc, struct broken *b)
 {
     struct output *out = edit_output(fc, b);
@@ -276,6 +288,7 @@ bool plant_output_random(const struct fault_case *fc, struct broken *b)
 
 /* ---- LSE --------------------------------------------------------------------------------------------- */
 
+/* Kernels that use exp2 inside must convert at the border. */
 bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
 {
     struct output *out = edit_output(fc, b);
@@ -284,6 +297,7 @@ bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* The whole row counted twice, or half of it. */
 bool plant_lse_shifted(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -293,6 +307,7 @@ bool plant_lse_shifted(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* The convention of some libraries; ours is -inf, the identity of the merge. */
 bool plant_empty_plus_inf(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 0);
@@ -309,6 +324,7 @@ bool plant_empty_zero(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* 0/0, the usual result of dividing by an empty sum. */
 bool plant_empty_nan(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 0);
@@ -335,6 +351,7 @@ bool plant_nan_in_lse(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* A reference that is broken judges nothing: it must not pass anything either. */
 bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
@@ -345,6 +362,7 @@ bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* NaN - NaN compares neither greater nor smaller: the trap of comparators that ask `err > bound`. */
 bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
@@ -363,6 +381,7 @@ bool plant_inf_in_o(const struct fault_case *fc, struct broken *b)
     return row >= 0;
 }
 
+/* -inf is right for queries that see nothing only. */
 bool plant_inf_in_lse(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
@@ -390,8 +409,8 @@ bool plant_d_differs(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
-/* What the comparator allows at one place (col -1: LSE): make that place absurd and ask. 0 if it finds another
- * place worse; then the absurd value is left as the fault, and it is the comparator that fails. */
+/* What the comparator allows at one place (col -1: LSE): make that place absurd and ask. 0 if it finds
+ * another place worse; then the absurd value is left as the fault, and it is the comparator that fails. */
 static double bound_at(const struct fault_case *fc, struct output *out, int64_t row, int32_t col)
 {
     double absurd = 1e3 * (1 + fabs(col < 0 ? fc->oracle->lse[row] : fc->oracle->o[row * out->d + col]));
@@ -431,8 +450,8 @@ bool plant_lse_off_bounds(const struct fault_case *fc, struct broken *b)
 }
 
 /* What the project promises for |logit| <= 32, relative to the row's largest |O| and to max(1, |LSE|): said
- * here once more, so that a loosened tolerance cannot loosen its own test. 0 where nothing is promised: larger
- * logits, and O in a storage type coarser than the promise. */
+ * here once more, so that a loosened tolerance cannot loosen its own test. 0 where nothing is promised:
+ * larger logits, and O in a storage type coarser than the promise. */
 static double promised(const struct fault_case *fc, bool lse)
 {
     for (int64_t row = 0; row < fc->oracle->n_rows; row++)

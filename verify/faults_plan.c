@@ -43,6 +43,7 @@ static void drop_slots(struct plan *p, int64_t first, int64_t n)
 
 /* ---- groups ------------------------------------------------------------------------------------------ */
 
+/* Its slots go too: all the wiring is sound, only tokens are missing. */
 bool plant_group_dropped(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -112,6 +113,7 @@ static void repeat_run(struct plan *p, int64_t gi, int64_t r)
     g->n_kv += p->run[to + r].end - p->run[to + r].begin;
 }
 
+/* Both copies carry the same mask bits, so every query that sees the run counts it twice. */
 bool plant_run_doubled(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -163,6 +165,7 @@ bool plant_run_end(const struct fault_case *fc, struct broken *b)
     return move_end(fc, b, false);
 }
 
+/* As many tokens from the head of another node, so that totals and tiles stay as they were. */
 bool plant_run_moved(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -191,6 +194,7 @@ bool plant_run_moved(const struct fault_case *fc, struct broken *b)
 
 /* ---- queries ----------------------------------------------------------------------------------------- */
 
+/* Ranges are few; no need for a set. */
 static bool group_has(const struct plan *p, const struct group *g, int32_t q)
 {
     for (int64_t i = g->qr0; i < g->qr1; i++)
@@ -208,6 +212,7 @@ static int64_t range_of(const struct plan *p, const struct group *g, int32_t k)
     return i;
 }
 
+/* The range loses one query and takes in a neighbour; partials land in slots of the query beside theirs. */
 bool plant_query_shifted(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
@@ -233,6 +238,7 @@ bool plant_query_shifted(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* The foreign query reads what it does not see, and the one it replaces lacks what it does. */
 bool plant_query_foreign(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
@@ -268,6 +274,7 @@ bool plant_query_foreign(const struct fault_case *fc, struct broken *b)
 
 /* ---- masks ------------------------------------------------------------------------------------------- */
 
+/* Where the plan keeps the bit of that place. */
 static int64_t mask_bit(const struct plan *p, const struct place *x)
 {
     const struct group *g = &p->group[x->g];
@@ -288,6 +295,7 @@ static bool draw_masked(const struct fault_case *fc, struct broken *b, bool visi
     return false;
 }
 
+/* A visible run is lost to one query. */
 bool plant_mask_hidden(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -298,6 +306,7 @@ bool plant_mask_hidden(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* One query reads a run of another branch. */
 bool plant_mask_shown(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -308,6 +317,7 @@ bool plant_mask_shown(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* All queries of the group read all of its runs. */
 bool plant_mask_ignored(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
@@ -342,6 +352,7 @@ bool plant_mask_shifted(const struct fault_case *fc, struct broken *b)
     return false;
 }
 
+/* Rows that differ in one bit at least, in a run that matters. */
 bool plant_mask_rows_swapped(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;

@@ -23,6 +23,7 @@ static int64_t draw_slot(const struct fault_case *fc, struct broken *b, const st
     return -1;
 }
 
+/* The slot is written and never read. */
 bool plant_input_dropped(const struct fault_case *fc, struct broken *b)
 {
     struct slot_use *map = slots_map(fc->plan);
@@ -35,6 +36,7 @@ bool plant_input_dropped(const struct fault_case *fc, struct broken *b)
     return s >= 0;
 }
 
+/* The partial weighs twice: O moves towards it, LSE grows. */
 bool plant_input_doubled(const struct fault_case *fc, struct broken *b)
 {
     struct slot_use *map = slots_map(fc->plan);
@@ -83,6 +85,7 @@ static int64_t draw_last_step(const struct fault_case *fc, struct broken *b, int
     return -1;
 }
 
+/* Both outputs are written, each with the other's result. */
 bool plant_steps_swapped(const struct fault_case *fc, struct broken *b)
 {
     int64_t one = draw_last_step(fc, b, -1), two = one < 0 ? -1 : draw_last_step(fc, b, one);
@@ -96,6 +99,7 @@ bool plant_steps_swapped(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* Either a merge step or a group that writes directly; the output keeps its NaN. */
 bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
@@ -118,6 +122,7 @@ bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
     return false;
 }
 
+/* After everything else, so that the order is defined and the plan may run. */
 bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 {
     int32_t n = fc->nf->n_queries, q = (int32_t)fault_draw(b, n), i = 0;
@@ -135,6 +140,7 @@ bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 
 /* ---- order: races, never run ------------------------------------------------------------------------- */
 
+/* On a GPU nothing orders a step behind groups of its own launch. */
 bool plant_merge_early(const struct fault_case *fc, struct broken *b)
 {
     struct slot_use *map = slots_map(fc->plan);
@@ -148,6 +154,7 @@ bool plant_merge_early(const struct fault_case *fc, struct broken *b)
     return s >= 0;
 }
 
+/* The launch after its producers no longer waits for them: a race that a CPU run in order would hide. */
 bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
@@ -170,6 +177,7 @@ bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
     return found;
 }
 
+/* The second group overwrites the first one's partials, its own slots stay unwritten. */
 bool plant_slots_shared(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
@@ -204,6 +212,7 @@ static struct run *spoil_run(const struct fault_case *fc, struct broken *b)
     return &p->run[p->group[x.g].run0 + x.r];
 }
 
+/* One token more than there are. */
 bool plant_run_past_end(const struct fault_case *fc, struct broken *b)
 {
     struct run *r = spoil_run(fc, b);
@@ -212,6 +221,7 @@ bool plant_run_past_end(const struct fault_case *fc, struct broken *b)
     return r != NULL;
 }
 
+/* Would be harmless, but the contract of struct run says never empty, and kernels rely on it. */
 bool plant_run_empty(const struct fault_case *fc, struct broken *b)
 {
     struct run *r = spoil_run(fc, b);
@@ -244,6 +254,7 @@ bool plant_query_wild(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
+/* One past the last, or negative without being PLAN_NO_SLOT. */
 bool plant_slot_wild(const struct fault_case *fc, struct broken *b)
 {
     struct slot_use *map = slots_map(fc->plan);
