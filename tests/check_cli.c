@@ -74,6 +74,9 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"verify --case 'tree=gen:bushy:1;seed=abc'", "seed"},
         {"verify --levels '1 4' --tree-file x", "two trees"},
         {"verify --step 4", "belong to --trace"},
+        {"verify --trace requests:9,1 --batch 2 --topology", "expected one"},
+        {"verify --case 'tree=trace:0:0:0:1'", "cut short"},
+        {"verify --case 'tree=batched:0:0:0:1:2:x:requests:9,1'", "step-ms"},
         {"plan --levels '1,2 10,5'", "no strategy"},
         {"plan --strategy pat", "no tree"},
         {"plan --strategy pat --levels '1,2 10,x'", ""},
@@ -229,6 +232,7 @@ START_TEST(case_strings_round_trip)
         "tree=file:/tmp/a%3Bb%25c;strategy=pat",
         "tree=trace:2:100:400:7:deft:/a/b.json;strategy=deft-flatten:rule=artifact",
         "tree=topology:0:0:0:1:spec:64,3",
+        "tree=batched:3:0:0:9:16:20:requests:40,1",
         "tree=chain:512:1;kernel=cpu",
         "tree=nodes:-1.5,0.3:0.5,1.2;seed=18446744073709551615",
     };

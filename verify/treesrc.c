@@ -34,22 +34,29 @@ static bool parse_gen(char *rest, struct treesrc *out, struct err *e)
     return text_u64(rest, "seed", &out->seed, e);
 }
 
-static bool parse_trace(char *rest, bool topology, struct treesrc *out, struct err *e)
+/* K:P:S:STEP:SPEC, or K:P:S:STEP:B:MS:SPEC if `batched`; the spec itself may hold colons. */
+static bool parse_trace(char *rest, bool batched, struct treesrc *out, struct err *e)
 {
-    int64_t tree = 0;
-    const char *field[4];
-    for (int i = 0; i < 4; i++) {
-        field[i] = text_next(&rest, ':');
+    static const struct {
+        const char *what;
+        int64_t lo, hi;
+    } number[] = {{"tree index", 0, INT32_MAX}, {"prompt", 0, MAX_LEN},        {"max-seq", 0, MAX_LEN},
+                  {"step", 1, MAX_STEP},        {"batch", 0, TRACE_MAX_BATCH}, {"step-ms", 0, INT32_MAX}};
+    int64_t x[6] = {0};
+    for (int i = 0; i < (batched ? 6 : 4); i++) {
+        const char *field = text_next(&rest, ':');
         if (!rest)
-            return err_set(e, "trace source is cut short (expected trace:K:P:S:STEP:SPEC)");
+            return err_set(e, "trace source is cut short (expected %s:K:P:S:STEP:%sSPEC)",
+                           batched ? "batched" : "trace", batched ? "B:MS:" : "");
+        if (!text_i64(field, number[i].what, number[i].lo, number[i].hi, &x[i], e))
+            return false;
     }
-    out->trace.topology = topology;
-    if (!text_i64(field[0], "tree index", 0, INT32_MAX, &tree, e) ||
-        !text_i64(field[1], "prompt", 0, MAX_LEN, &out->trace.prompt, e) ||
-        !text_i64(field[2], "max-seq", 0, MAX_LEN, &out->trace.max_seq, e) ||
-        !text_i64(field[3], "step", 1, MAX_STEP, &out->step, e))
-        return false;
-    out->trace.tree_index = (int32_t)tree;
+    out->trace.tree_index = (int32_t)x[0];
+    out->trace.prompt = x[1];
+    out->trace.max_seq = x[2];
+    out->step = x[3];
+    out->trace.batch = (int32_t)x[4];
+    out->trace.step_ms = x[5];
     out->text = xstrdup(rest);
     return true;
 }
@@ -68,8 +75,8 @@ bool treesrc_parse(const char *text, struct treesrc *out, struct err *e)
     static const struct {
         const char *name;
         enum treesrc_kind kind;
-    } kinds[] = {{"gen", SRC_GEN},     {"levels", SRC_LEVELS},  {"file", SRC_FILE},  {"trace", SRC_TRACE},
-                 {"chain", SRC_CHAIN}, {"topology", SRC_TRACE}, {"nodes", SRC_NODES}};
+    } kinds[] = {{"gen", SRC_GEN},     {"levels", SRC_LEVELS},  {"file", SRC_FILE},     {"trace", SRC_TRACE},
+                 {"chain", SRC_CHAIN}, {"topology", SRC_TRACE}, {"batched", SRC_TRACE}, {"nodes", SRC_NODES}};
     *out = (struct treesrc){0};
     const char *colon = strchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : strlen(text);
@@ -84,15 +91,31 @@ bool treesrc_parse(const char *text, struct treesrc *out, struct err *e)
     if (out->kind == SRC_GEN)
         good = parse_gen(rest, out, e);
     else if (out->kind == SRC_TRACE)
-        good = parse_trace(rest, n == strlen("topology"), out, e);
+        good = parse_trace(rest, strncmp(text, "batched:", 8) == 0, out, e);
     else if (out->kind == SRC_CHAIN)
         good = parse_chain(rest, out, e);
     else
         out->text = xstrdup(rest);
+    out->trace.topology = strncmp(text, "topology:", 9) == 0;
     free(rest);
     if (!good)
         treesrc_clear(out);
     return good;
+}
+
+/* The shortest of the three forms that says it all. */
+static char *print_trace(const struct treesrc *s)
+{
+    const struct trace_opts *o = &s->trace;
+    char *extra =
+        o->batch || o->step_ms ? xasprintf("%" PRId32 ":%" PRId64 ":", o->batch, o->step_ms) : xstrdup("");
+    char *text = xasprintf("%s:%" PRId32 ":%" PRId64 ":%" PRId64 ":%" PRId64 ":%s%s",
+                           extra[0]      ? "batched"
+                           : o->topology ? "topology"
+                                         : "trace",
+                           o->tree_index, o->prompt, o->max_seq, s->step, extra, s->text);
+    free(extra);
+    return text;
 }
 
 char *treesrc_print(const struct treesrc *s)
@@ -110,9 +133,7 @@ char *treesrc_print(const struct treesrc *s)
     case SRC_FILE:
         return xasprintf("file:%s", s->text);
     case SRC_TRACE:
-        return xasprintf("%s:%" PRId32 ":%" PRId64 ":%" PRId64 ":%" PRId64 ":%s",
-                         s->trace.topology ? "topology" : "trace", s->trace.tree_index, s->trace.prompt,
-                         s->trace.max_seq, s->step, s->text);
+        return print_trace(s);
     case SRC_CHAIN:
         return xasprintf("chain:%" PRId64 ":%" PRId64, s->chain_depth, s->chain_len);
     case SRC_NODES:
@@ -211,7 +232,7 @@ struct tree *treesrc_load(const struct treesrc *s, struct err *e)
         t = levels_parse(s->text, e);
         break;
     case SRC_FILE:
-        t = fasttree_file_read(s->text, e);
+        t = tree_file_read(s->text, e);
         break;
     case SRC_TRACE:
         t = load_trace(s, e);
@@ -245,22 +266,28 @@ enum {
     KEY_MAX_SEQ,
     KEY_STEP,
     KEY_TOPOLOGY,
+    KEY_BATCH,
+    KEY_STEP_MS,
     KEY_SEED
 };
 
 static const struct argp_option options[] = {
     {.doc = "Where the tree comes from:", .group = 1},
     {"levels", KEY_LEVELS, "TEXT", 0, "nodes per level and tokens per node: \"1,4,16 1024,256,32\"", 1},
-    {"tree-file", KEY_FILE, "FILE", 0, "FastTree's tree file: parent, id, length, children a line", 1},
+    {"tree-file", KEY_FILE, "FILE", 0, "a tree file, ours or FastTree's (see treeattn list formats)", 1},
     {"gen", KEY_GEN, "FAMILY[:SEED]", 0,
      "a seeded tree: bushy, deep, wide, caterpillar, forest, token, degenerate", 1},
     {"seed", KEY_SEED, "N", 0, "seed of whatever is drawn (default 1)", 1},
-    {"trace", KEY_TRACE, "SPEC", 0, "deft:FILE, fewshot:W, embedded:NAME, reasoning:SEED or spec:T,SEED", 1},
+    {"trace", KEY_TRACE, "SPEC", 0,
+     "a step of a trace: embedded:reasoning, deft:FILE ... (see treeattn list formats)", 1},
     {"tree", KEY_TREE, "K", 0, "which item of the trace (default 0)", 1},
     {"prompt", KEY_PROMPT, "P", 0, "tokens of the prompt (default: the trace's own)", 1},
     {"max-seq", KEY_MAX_SEQ, "S", 0, "sequence length at which the run ends (default: none)", 1},
     {"step", KEY_STEP, "T", 0, "decode step of the trace, from 1 (default 1)", 1},
     {"topology", KEY_TOPOLOGY, NULL, 0, "speculative records: hang tokens as their tree says, not flat", 1},
+    {"batch", KEY_BATCH, "B", 0, "requests: how many are decoded at a time", 1},
+    {"step-ms", KEY_STEP_MS, "MS", 0,
+     "requests: milliseconds a step takes (default: nobody waits for an arrival)", 1},
     {0},
 };
 
@@ -288,7 +315,7 @@ static bool set_gen(struct treesrc_cli *cli, const char *arg)
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct treesrc_cli *cli = state->input;
-    int64_t tree;
+    int64_t number;
     bool good = true;
     switch (key) {
     case KEY_LEVELS:
@@ -304,9 +331,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         good = set_source(cli, SRC_TRACE, arg);
         break;
     case KEY_TREE:
-        good = text_i64(arg, "--tree", 0, INT32_MAX, &tree, cli->err);
+        good = text_i64(arg, "--tree", 0, INT32_MAX, &number, cli->err);
         if (good)
-            cli->src.trace.tree_index = (int32_t)tree;
+            cli->src.trace.tree_index = (int32_t)number;
         break;
     case KEY_PROMPT:
         good = text_i64(arg, "--prompt", 0, MAX_LEN, &cli->src.trace.prompt, cli->err);
@@ -316,6 +343,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_STEP:
         good = text_i64(arg, "--step", 1, MAX_STEP, &cli->src.step, cli->err);
+        break;
+    case KEY_BATCH:
+        good = text_i64(arg, "--batch", 1, TRACE_MAX_BATCH, &number, cli->err);
+        if (good)
+            cli->src.trace.batch = (int32_t)number;
+        break;
+    case KEY_STEP_MS:
+        good = text_i64(arg, "--step-ms", 0, INT32_MAX, &cli->src.trace.step_ms, cli->err);
         break;
     case KEY_TOPOLOGY:
         cli->src.trace.topology = true;
@@ -348,7 +383,14 @@ bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e)
         s->step = 1;
     if (need && s->kind == SRC_NONE)
         return err_set(e, "no tree given (expected --levels, --tree-file, --gen, --seed or --trace)");
-    if (s->kind != SRC_TRACE && (s->step || s->trace.prompt || s->trace.max_seq || s->trace.tree_index))
-        return err_set(e, "--tree, --prompt, --max-seq and --step belong to --trace (none was given)");
+    const struct trace_opts *o = &s->trace;
+    if (s->kind != SRC_TRACE &&
+        (s->step || o->prompt || o->max_seq || o->tree_index || o->topology || o->batch || o->step_ms))
+        return err_set(
+            e, "--tree, --prompt, --max-seq, --step, --topology, --batch and --step-ms belong to --trace "
+               "(none was given)");
+    if (o->topology && (o->batch || o->step_ms))
+        return err_set(
+            e, "--topology is for speculative records, --batch and --step-ms for requests (expected one)");
     return true;
 }

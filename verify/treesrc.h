@@ -3,9 +3,10 @@
  *
  *   gen:FAMILY:SEED            a seeded tree of a family
  *   levels:1,4_100,20          nodes per level, tokens per node (traces/formats.h)
- *   file:PATH                  FastTree's tree file
+ *   file:PATH                  a tree file, ours or FastTree's
  *   trace:K:P:S:STEP:SPEC      step STEP of a trace: item K, prompt P, length cap S (traces/trace.h);
  *                              topology:K:P:S:STEP:SPEC hangs speculative tokens as their tree says
+ *   batched:K:P:S:STEP:B:MS:SPEC   the same for requests: places B, MS milliseconds a step
  *   chain:DEPTH:LEN            nodes of LEN tokens one below the other, a query at the end of each
  *   nodes:P.L,P.L,..:N.U,..    parent and length of every node, then node and upto of every query
  */
