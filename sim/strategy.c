@@ -48,19 +48,28 @@ static void list_names(char *out, size_t size, const struct strategy *s)
             n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", strategies[i]->name);
 }
 
+const char *const rule_names[] = {"paper", "artifact", NULL};
+
 static bool parse_value(const struct strategy_opt *o, const char *text, double *out)
 {
-    if (strcmp(o->key, "rule") == 0 && strcmp(text, "paper") == 0) {
-        *out = RULE_PAPER;
-        return true;
-    }
-    if (strcmp(o->key, "rule") == 0) {
-        *out = RULE_ARTIFACT;
-        return strcmp(text, "artifact") == 0;
-    }
+    for (int i = 0; o->names && o->names[i]; i++)
+        if (strcmp(o->names[i], text) == 0) {
+            *out = i;
+            return true;
+        }
     char *end;
     *out = strtod(text, &end);
-    return end != text && *end == 0 && *out >= o->min && *out <= o->max;
+    return !o->names && end != text && *end == 0 && *out >= o->min && *out <= o->max;
+}
+
+/* What a value may be: "paper, artifact" or "a number from 0 to 1". */
+static void list_values(char *out, size_t size, const struct strategy_opt *o)
+{
+    size_t n = 0;
+    if (!o->names)
+        snprintf(out, size, "a number from %g to %g", o->min, o->max);
+    for (int i = 0; o->names && o->names[i] && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "one of ", o->names[i]);
 }
 
 static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
@@ -75,11 +84,9 @@ static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
             continue;
         if (eq && parse_value(o, eq + 1, &u->opt[i]))
             return true;
-        if (strcmp(o->key, "rule") == 0)
-            return err_set(e, "option rule of strategy %s is '%s' (expected paper or artifact)", u->s->name,
-                           eq ? eq + 1 : "");
-        return err_set(e, "option %s of strategy %s is '%s' (expected a number from %g to %g)", o->key,
-                       u->s->name, eq ? eq + 1 : "", o->min, o->max);
+        list_values(names, sizeof names, o);
+        return err_set(e, "option %s of strategy %s is '%s' (expected %s)", o->key, u->s->name,
+                       eq ? eq + 1 : "", names);
     }
     list_names(names, sizeof names, u->s);
     return err_set(e, "strategy %s has no option '%s' (expected %s)", u->s->name, pair,
@@ -116,9 +123,9 @@ char *strategy_params(const struct strategy_use *u)
     for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
         const char *key = u->s->opts[i].key;
         char *longer;
-        if (strcmp(key, "rule") == 0)
-            longer =
-                xasprintf("%s%srule=%s", s, i ? "," : "", u->opt[i] == RULE_PAPER ? "paper" : "artifact");
+        const char *const *value = u->s->opts[i].names;
+        if (value)
+            longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, value[(int)u->opt[i]]);
         else
             longer = xasprintf("%s%s%s=%g", s, i ? "," : "", key, u->opt[i]);
         free(s);

@@ -27,13 +27,16 @@ static inline int32_t env_gqa(const struct plan_env *env)
 
 enum { RULE_PAPER = 0, RULE_ARTIFACT = 1 };
 
-/* A parameter that a user may set: "name:key=value,key=value". The key "rule" takes paper or artifact. */
+/* A parameter that a user may set: "name:key=value,key=value". */
 struct strategy_opt {
     const char *key; /* NULL ends the table */
     double def;
     double min, max; /* allowed range, both ends included */
     const char *about;
+    const char *const *names; /* NULL-terminated: values 0, 1, .. have names; NULL: a number */
 };
+/* For an option "rule". */
+extern const char *const rule_names[];
 
 #define WHY_MAX 256
 

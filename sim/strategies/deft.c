@@ -29,7 +29,7 @@ struct deft_node {
 };
 
 static const struct strategy_opt chunk_opts[] = {
-    {"block", DEFT_BLOCK, 1, 1 << 30, "tokens at which a node is cut"},
+    {"block", DEFT_BLOCK, 1, 1 << 30, "tokens at which a node is cut", NULL},
     {0},
 };
 
@@ -60,8 +60,8 @@ enum { OPT_RULE, OPT_BLOCK };
 
 static const struct strategy_opt flatten_opts[] = {
     {"rule", RULE_PAPER, 0, 1,
-     "paper: 64 queries a group, a mask word per node; artifact: 32, a word per token"},
-    {"block", DEFT_BLOCK, 1, 1 << 30, "tokens of a block"},
+     "paper: 64 queries a group, a mask word per node; artifact: 32, a word per token", rule_names},
+    {"block", DEFT_BLOCK, 1, 1 << 30, "tokens of a block", NULL},
     {0},
 };
 

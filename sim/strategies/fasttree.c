@@ -48,17 +48,20 @@ enum {
 };
 
 static const struct strategy_opt opts[] = {
-    [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released planner decides"},
-    [OPT_ALPHA] = {"alpha", 0.66, -1e9, 1e9, "price of a padded query per token (equation 7)"},
-    [OPT_BETA] = {"beta", 0.33, -1e9, 1e9, "price of a padded token per query (equation 7)"},
-    [OPT_GAMMA] = {"gamma", 0.1, -1e9, 1e9, "price of a partial result (equation 10)"},
-    [OPT_LARGE] = {"large", 64, 1, 4096, "rows of the large query tile"},
-    [OPT_SMALL] = {"small", 16, 1, 4096, "rows of the small query tile"},
-    [OPT_TILE_KV] = {"kv", 32, 1, 4096, "tokens of a KV tile"},
-    [OPT_SPLIT] = {"split", 1024, 1, 1e12, "contexts longer than this are split"},
-    [OPT_SPLIT_SHORT] = {"split_short", 128, 1, 1e12, "the same in a phase that does not fill the GPU"},
-    [OPT_FILL_LARGE] = {"fill_large", 0, 0, 1e9, "CTAs that fill the GPU with large tiles; 0: one per SM"},
-    [OPT_FILL_SMALL] = {"fill_small", 0, 0, 1e9, "CTAs that fill the GPU with small tiles; 0: four per SM"},
+    [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released planner decides",
+                  rule_names},
+    [OPT_ALPHA] = {"alpha", 0.66, -1e9, 1e9, "price of a padded query per token (equation 7)", NULL},
+    [OPT_BETA] = {"beta", 0.33, -1e9, 1e9, "price of a padded token per query (equation 7)", NULL},
+    [OPT_GAMMA] = {"gamma", 0.1, -1e9, 1e9, "price of a partial result (equation 10)", NULL},
+    [OPT_LARGE] = {"large", 64, 1, 4096, "rows of the large query tile", NULL},
+    [OPT_SMALL] = {"small", 16, 1, 4096, "rows of the small query tile", NULL},
+    [OPT_TILE_KV] = {"kv", 32, 1, 4096, "tokens of a KV tile", NULL},
+    [OPT_SPLIT] = {"split", 1024, 1, 1e12, "contexts longer than this are split", NULL},
+    [OPT_SPLIT_SHORT] = {"split_short", 128, 1, 1e12, "the same in a phase that does not fill the GPU", NULL},
+    [OPT_FILL_LARGE] = {"fill_large", 0, 0, 1e9, "CTAs that fill the GPU with large tiles; 0: one per SM",
+                        NULL},
+    [OPT_FILL_SMALL] = {"fill_small", 0, 0, 1e9, "CTAs that fill the GPU with small tiles; 0: four per SM",
+                        NULL},
     [N_OPTS] = {0},
 };
 
@@ -78,7 +81,7 @@ static int32_t padding(int32_t tile, int32_t n)
 }
 
 /* Equations 5-7. The products keep the order of the released code: ties are decided by rounding. */
-static double pad_cost(const struct fasttree_cost *c, int32_t nq, int64_t len)
+double fasttree_pad_cost(const struct fasttree_cost *c, int32_t nq, int64_t len)
 {
     int32_t tile = c->tile_q[nq > c->tile_q[1] ? 0 : 1];
     int32_t short_len = (int32_t)min_i64(len, c->tile_kv);
@@ -106,8 +109,10 @@ void fasttree_edges(const struct nform *nf, const struct fasttree_cost *c, uint8
         acc[l] = len_l;
         if (v < 0)
             continue;
-        double split_kv = pad_cost(c, left[v], acc[v]) + pad_cost(c, nq_l, len_l) + c->gamma * nq_l;
-        double split_q = pad_cost(c, left[v] - nq_l, acc[v]) + pad_cost(c, nq_l, len_l + acc[v]);
+        double split_kv =
+            fasttree_pad_cost(c, left[v], acc[v]) + fasttree_pad_cost(c, nq_l, len_l) + c->gamma * nq_l;
+        double split_q =
+            fasttree_pad_cost(c, left[v] - nq_l, acc[v]) + fasttree_pad_cost(c, nq_l, len_l + acc[v]);
         if (split_kv > split_q) {
             joined[l] = 1;
             acc[l] += acc[v];

@@ -28,16 +28,16 @@
  *            released code compiles and the default here. A query with more heads is a pack by itself.
  */
 #include "sim/strategies/planners.h"
-#include "sim/tiles.h"
 
 #include <stdlib.h>
 
 enum { OPT_RULE, OPT_MAX_ROWS, OPT_SPLIT, N_OPTS };
 
 static const struct strategy_opt opts[] = {
-    [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released scheduler decides"},
-    [OPT_MAX_ROWS] = {"max_rows", 64, 1, 4096, "rows of the largest pack"},
-    [OPT_SPLIT] = {"split", 1, 0, 1, "1: split long packs"},
+    [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released scheduler decides",
+                  rule_names},
+    [OPT_MAX_ROWS] = {"max_rows", 64, 1, 4096, "rows of the largest pack", NULL},
+    [OPT_SPLIT] = {"split", 1, 0, 1, "1: split long packs", NULL},
     [N_OPTS] = {0},
 };
 
@@ -151,23 +151,23 @@ static int tile_index(int32_t side)
 /* Everything the writing of packs needs. */
 struct packer {
     struct plan *plan;
-    const struct config *cfg;
+    const struct packing *how;
     struct tile_set tiles;
-    int32_t rule, gqa;
+    int32_t gqa;
     int32_t launch[4][4]; /* of each tile, -1 before its first pack */
 };
 
 static void add_pack(struct packer *k, const struct sel *s)
 {
     int64_t rows = s->nq * k->gqa;
-    struct tile t = k->cfg->fixed.m            ? k->cfg->fixed
-                    : k->rule == RULE_ARTIFACT ? released_tile(rows, s->n_kv)
-                                               : tiles_select(&k->tiles, rows, s->n_kv);
+    struct tile t = k->how->fixed.m                 ? k->how->fixed
+                    : k->how->rule == RULE_ARTIFACT ? released_tile(rows, s->n_kv)
+                                                    : tiles_select(&k->tiles, rows, s->n_kv);
     int a = tile_index(t.m), b = tile_index(t.n);
     if (k->launch[a][b] < 0) {
         bool first = k->plan->n_launches == 0;
         k->launch[a][b] = plan_launch(k->plan, tile_name[a][b],
-                                      first || k->cfg->serial ? LAUNCH_SERIAL : LAUNCH_CONCURRENT);
+                                      first || k->how->serial ? LAUNCH_SERIAL : LAUNCH_CONCURRENT);
     }
     struct group_spec g = {.tile_m = t.m, .tile_n = t.n, .launch = k->launch[a][b]};
     plan_group(k->plan, s, &g);
@@ -189,13 +189,12 @@ static bool needs_merge(const struct plan *p, const struct nform *nf)
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-static void write_packs(struct packer *k, const struct nform *nf, const uint8_t *joined, int32_t pack,
-                        bool split)
+static void write_packs(struct packer *k, const struct nform *nf, const uint8_t *joined)
 {
     int32_t *nq = xcalloc((size_t)nf->n_nodes, sizeof *nq);
     int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
     vnode_sizes(nf, joined, nq, len);
-    struct splitter sp = splitter_of(nf, nq, len, pack, k->rule);
+    struct splitter sp = splitter_of(nf, nq, len, k->how->pack, k->how->rule);
     struct sel sel = {0};
     struct pieces it = {0};
     for (int32_t v = 0; v < nf->n_nodes; v++) {
@@ -203,7 +202,8 @@ static void write_packs(struct packer *k, const struct nform *nf, const uint8_t 
             continue;
         vtree_select(nf, joined, v, &sel);
         CK(sel.nq == nq[v] && sel.n_kv == len[v]);
-        pieces_reset(&it, &sel, pack, split ? longest_part(&sp, len[v]) : len[v], k->rule == RULE_PAPER);
+        pieces_reset(&it, &sel, k->how->pack, k->how->split ? longest_part(&sp, len[v]) : len[v],
+                     k->how->rule == RULE_PAPER);
         while (pieces_next(&it))
             add_pack(k, &it.piece);
     }
@@ -213,35 +213,47 @@ static void write_packs(struct packer *k, const struct nform *nf, const uint8_t 
     free(len);
 }
 
+struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, const char *name,
+                        const struct packing *how, const uint8_t *joined)
+{
+    struct packer k = {
+        .plan = plan_new(nf, name),
+        .how = how,
+        .tiles = tiles_for(env->machine, env->d, env->elt_bytes),
+        .gqa = env_gqa(env),
+        .launch = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}},
+    };
+    write_packs(&k, nf, joined);
+    int64_t merges = 0;
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        merges += joined[v];
+
+    bool selects = !how->fixed.m && how->rule == RULE_PAPER;
+    plan_note(k.plan, "%lld packs of at most %d queries, %lld nodes merged with their parents%s%s",
+              (long long)k.plan->n_groups, how->pack, (long long)merges, selects && k.tiles.note ? "; " : "",
+              selects && k.tiles.note ? k.tiles.note : "");
+    k.plan->slot_o = SLOT_O_F32;
+    k.plan->slot_weight = how->rule == RULE_PAPER ? SLOT_MAX_SUM : SLOT_LSE;
+    plan_merge_flat(k.plan, "merge", how->rule == RULE_ARTIFACT && !needs_merge(k.plan, nf));
+    return k.plan;
+}
+
 static struct plan *plan(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                          const double *opt)
 {
     const struct config *cfg = s->config;
-    struct packer k = {
-        .plan = plan_new(nf, s->name),
-        .cfg = cfg,
-        .tiles = tiles_for(env->machine, env->d, env->elt_bytes),
+    struct packing how = {
         .rule = opt[OPT_RULE] == RULE_ARTIFACT ? RULE_ARTIFACT : RULE_PAPER,
-        .gqa = env_gqa(env),
-        .launch = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}},
+        .pack = (int32_t)max_i64(1, (int64_t)opt[OPT_MAX_ROWS] / env_gqa(env)),
+        .split = opt[OPT_SPLIT] != 0,
+        .fixed = cfg->fixed,
+        .serial = cfg->serial,
     };
-    int32_t pack = (int32_t)max_i64(1, (int64_t)opt[OPT_MAX_ROWS] / k.gqa);
     uint8_t *joined = xcalloc((size_t)nf->n_nodes, sizeof *joined);
-    decide_edges(nf, env, cfg, k.rule, pack, joined);
-    write_packs(&k, nf, joined, pack, opt[OPT_SPLIT] != 0);
-    int64_t merges = 0;
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        merges += joined[v];
+    decide_edges(nf, env, cfg, how.rule, how.pack, joined);
+    struct plan *p = packs_plan(nf, env, s->name, &how, joined);
     free(joined);
-
-    bool selects = !cfg->fixed.m && k.rule == RULE_PAPER;
-    plan_note(k.plan, "%lld packs of at most %d queries, %lld nodes merged with their parents%s%s",
-              (long long)k.plan->n_groups, pack, (long long)merges, selects && k.tiles.note ? "; " : "",
-              selects && k.tiles.note ? k.tiles.note : "");
-    k.plan->slot_o = SLOT_O_F32;
-    k.plan->slot_weight = k.rule == RULE_PAPER ? SLOT_MAX_SUM : SLOT_LSE;
-    plan_merge_flat(k.plan, "merge", k.rule == RULE_ARTIFACT && !needs_merge(k.plan, nf));
-    return k.plan;
+    return p;
 }
 
 static const struct config full = {.pack = PACK_PROFIT};

@@ -8,6 +8,7 @@
 #define TREEATTN_SIM_STRATEGIES_PLANNERS_H
 
 #include "sim/strategy.h"
+#include "sim/tiles.h"
 #include "sim/vtree.h"
 
 /* Queries that remain at every virtual node and its tokens, what it inherited included; one pass, where
@@ -47,6 +48,8 @@ struct fasttree_cost {
     int32_t tile_kv;
     double alpha, beta, gamma;
 };
+/* Equations 5-7: padding of a virtual node of nq queries and len tokens, without the factor d. */
+double fasttree_pad_cost(const struct fasttree_cost *c, int32_t nq, int64_t len);
 /* Algorithm 1: joined[n_nodes] for all trees of the forest. */
 void fasttree_edges(const struct nform *nf, const struct fasttree_cost *c, uint8_t *joined);
 
@@ -72,5 +75,17 @@ struct fasttree_cost fasttree_default_cost(int32_t rule, int32_t gqa);
 /* TreeHeuristic (PAT algorithm 1, or as released) for all trees; `pack` is the number of queries a pack
  * holds, which only the released rule looks at. */
 void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *joined);
+
+/* How packs become a plan. */
+struct packing {
+    int32_t rule;      /* RULE_PAPER, RULE_ARTIFACT: splits, tiles and slots */
+    int32_t pack;      /* queries of the largest pack */
+    bool split;        /* cut long packs */
+    struct tile fixed; /* of every pack; m = 0: selected */
+    bool serial;       /* one launch after the other */
+};
+/* The plan of an edge assignment, whoever made it, carried out as PAT does (sections 5.2-7). */
+struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, const char *name,
+                        const struct packing *how, const uint8_t *joined);
 
 #endif

@@ -32,13 +32,13 @@ struct query_centric {
 enum { OPT_CHUNK, OPT_RESIDENT };
 
 static const struct strategy_opt equal_opts[] = {
-    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: FlashAttention's split heuristic"},
-    {"resident", 2, 1, 32, "CTAs that an SM holds at a time, as the heuristic assumes"},
+    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: FlashAttention's split heuristic", NULL},
+    {"resident", 2, 1, 32, "CTAs that an SM holds at a time, as the heuristic assumes", NULL},
     {0},
 };
 static const struct strategy_opt grid_opts[] = {
-    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: the shortest with which one wave holds all CTAs"},
-    {"resident", 2, 1, 32, "CTAs that an SM holds at a time"},
+    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: the shortest with which one wave holds all CTAs", NULL},
+    {"resident", 2, 1, 32, "CTAs that an SM holds at a time", NULL},
     {0},
 };
 

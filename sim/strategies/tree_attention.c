@@ -53,8 +53,8 @@ enum { OPT_CHUNK, OPT_RESIDENT };
 enum { SPECINFER_BITS = 64, SPECINFER_TILE_M = 64, SPECINFER_TILE_N = 128 };
 
 static const struct strategy_opt specinfer_opts[] = {
-    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: FlashAttention's split heuristic"},
-    {"resident", 2, 1, 32, "CTAs that an SM holds at a time, as the heuristic assumes"},
+    {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: FlashAttention's split heuristic", NULL},
+    {"resident", 2, 1, 32, "CTAs that an SM holds at a time, as the heuristic assumes", NULL},
     {0},
 };
 

@@ -1,0 +1,43 @@
+/*
+ * optimal.h - the exact minimum of an additive cost over all edge assignments of a tree.
+ *
+ * FastTree and PAT search the same space, a bit per node (sim/vtree.h), greedily. A cost that is a sum over
+ * virtual nodes of a function of (queries left, tokens with what is inherited), plus a price per edge kept
+ * apart, can be minimised exactly. Let f(v, a) be the least cost of everything below v when v's virtual node
+ * begins at its ancestor a. At v each child c is either joined, f(c, a), and takes its queries out of v's
+ * group, or apart, f(c, c). As the group's price depends on how many queries stay and not on which, a
+ * knapsack over the children, by queries taken out, gives f(v, a). The work is the sum over nodes of
+ * depth x children x queries below: polynomial in nodes and queries, with no assumption on the price.
+ */
+#ifndef TREEATTN_SIM_STRATEGIES_OPTIMAL_H
+#define TREEATTN_SIM_STRATEGIES_OPTIMAL_H
+
+#include "sim/strategies/planners.h"
+
+/* What is minimised. */
+enum objective {
+    OBJECTIVE_BYTES, /* KV, Q and partial bytes of the ledger, packs of `pack` queries reading the KV anew */
+    OBJECTIVE_FASTTREE, /* padding and reduction, equations 5-11 */
+    OBJECTIVE_PAT, /* what PAT's profit saves against: KV tokens loaded + 4 per partial result, section 5.1 */
+    N_OBJECTIVES
+};
+extern const char *const objective_name[N_OBJECTIVES + 1]; /* NULL-terminated */
+
+struct objective_env {
+    enum objective kind;
+    const struct plan_env *env;
+    int32_t pack; /* queries that share one reading of the KV, >= 1 */
+    struct fasttree_cost fasttree;
+};
+/* Tiles of `rows` rows; FastTree's coefficients at their defaults. `env` is kept. */
+struct objective_env objective_of(enum objective kind, const struct plan_env *env, int32_t rows);
+
+/* Cost of an assignment, summed over its virtual nodes and kept edges. */
+double objective_cost(const struct nform *nf, const struct objective_env *o, const uint8_t *joined);
+
+/* Is the tree small enough to solve? If not, why[WHY_MAX] says what it would take. */
+bool optimal_solvable(const struct nform *nf, char *why);
+/* joined[n_nodes] becomes an assignment of least cost; returns the cost. The tree must be solvable. */
+double optimal_edges(const struct nform *nf, const struct objective_env *o, uint8_t *joined);
+
+#endif
