@@ -28,7 +28,8 @@ static bool missing(void)
     return true;
 }
 
-/* Run with a shell; what it prints (stdout, or stderr if `err`) into out. Returns the exit code, 128 on a crash. */
+/* Run with a shell; what it prints (stdout, or stderr if `err`) into out. Returns the exit code, 128 on a
+ * crash. */
 static int run(const char *args, bool err, char *out, size_t size)
 {
     char *command = xasprintf("%s %s %s", binary(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");

@@ -1,4 +1,5 @@
-/* check_compare.c - the comparator: it accepts what is right to the last bit it may ask for, and nothing else. */
+/* check_compare.c - the comparator: it accepts what is right to the last bit it may ask for, and nothing
+ * else. */
 #include "verify/compare.h"
 
 #include "tests/suites.h"
@@ -174,7 +175,8 @@ START_TEST(one_lost_token_fails)
 }
 END_TEST
 
-/* In half precision a neighbour of the right number is wrong, unless the exact result lies between the two. */
+/* In half precision a neighbour of the right number is wrong, unless the exact result lies between the two.
+ */
 START_TEST(half_precision_is_judged_to_the_last_bit)
 {
     struct fixture f = make(50, DT_BF16, FILL_RANDOM);
@@ -226,8 +228,8 @@ START_TEST(narrow_partials_widen_the_bound)
 }
 END_TEST
 
-/* The bound must stay sharp where the figures for small logits do not hold: errors that rounding cannot explain,
- * relative to the row, fail in every kind of input. */
+/* The bound must stay sharp where the figures for small logits do not hold: errors that rounding cannot
+ * explain, relative to the row, fail in every kind of input. */
 START_TEST(bounds_stay_sharp)
 {
     static const struct {

@@ -232,7 +232,8 @@ START_TEST(merges_must_wait)
 }
 END_TEST
 
-/* Any field of any record set to any of some nasty values: never a crash; accepted only if nothing changed. */
+/* Any field of any record set to any of some nasty values: never a crash; accepted only if nothing changed.
+ */
 START_TEST(hostile_numbers_are_harmless)
 {
     static const int64_t nasty[] = {-1, -2, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1 << 20};

@@ -1,7 +1,7 @@
 /*
  * case.h - a case is a printable string; what fails is reported as one command line.
  *
- *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat;kernel=cpu
+ *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
  * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
  */
@@ -19,7 +19,8 @@ struct vcase {
     const struct kernel *kernel; /* NULL: every kernel */
 };
 
-/* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is silent. */
+/* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
+ * silent. */
 struct problem_spec case_default_spec(void);
 
 /* False with one sentence in *e. Free the contents with case_clear. */
@@ -30,8 +31,8 @@ char *case_print(const struct vcase *c);
 /* "name", or "name:key=value,..." if an option differs from its default; the caller frees. */
 char *case_print_strategy(const struct strategy_use *u);
 
-/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"), or
- * NULL for all; *out is an array of *n that the caller frees. */
+/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"),
+ * or NULL for all; *out is an array of *n that the caller frees. */
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
 
 #endif

@@ -37,8 +37,8 @@ struct cmd_output {
 };
 extern const struct argp cmd_output_argp;
 
-/* --heads, --dtype, --head-dim, --page, --fill; a child parser. Its input is a struct cmd_problem. What is not
- * given stays 0 / unset, so that a caller can draw it. */
+/* --heads, --dtype, --head-dim, --page, --fill; a child parser. Its input is a struct cmd_problem. What is
+ * not given stays 0 / unset, so that a caller can draw it. */
 struct cmd_problem {
     struct problem_spec spec;
     bool heads, dtype, d, page, fill;

@@ -1,5 +1,5 @@
 /*
- * cmd_compare.c - `treeattn compare`: the strategies side by side on one tree, and how they do on random ones.
+ * cmd_compare.c - `treeattn compare`: the strategies side by side on one tree, and their luck on random ones.
  */
 #include "verify/cmd.h"
 #include "verify/draw.h"

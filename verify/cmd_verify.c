@@ -1,8 +1,8 @@
 /*
  * cmd_verify.c - `treeattn verify`: every strategy and kernel against exact attention.
  *
- * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are made
- * once and shared by all strategies; cases run side by side, a core each, and report in order.
+ * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are
+ * made once and shared by all strategies; cases run side by side, a core each, and report in order.
  */
 #include "verify/cmd.h"
 #include "verify/draw.h"
@@ -122,7 +122,8 @@ struct batch {
     struct problem_spec spec;
 };
 
-/* All strategies and kernels on one case, in registry order, into *out (the caller frees); returns how many. */
+/* All strategies and kernels on one case, in registry order, into *out (the caller frees); returns how many.
+ */
 static int32_t judge_all(const struct verify_run *run, const struct bench_case *b, struct result **out)
 {
     const struct vcase *c = b->c;

@@ -24,12 +24,12 @@ static const struct {
                  {6, 2}, {7, 1}, {8, 1}, {8, 2}, {8, 8}, {16, 2}};
 enum { N_HEADS = sizeof head_list / sizeof head_list[0] };
 
-/* Multiply-adds per product and strategy that a drawn case may cost. Measured: keeps 500 trees under two minutes
- * on 2 cores; a tree too large for it even with one head runs with one head. */
+/* Multiply-adds per product and strategy that a drawn case may cost. Measured: keeps 500 trees under two
+ * minutes on 2 cores; a tree too large for it even with one head runs with one head. */
 static const double WORK_MAX = 3e7;
 
-/* Draw number i of 0 .. 99, each exactly once in every hundred draws: a run of some hundred trees meets every share as
- * it is stated, whatever the seed. */
+/* Draw number i of 0 .. 99, each exactly once in every hundred draws: a run of some hundred trees meets every
+ * share as it is stated, whatever the seed. */
 static int64_t shuffled(uint64_t seed, int stream, int64_t i)
 {
     uint8_t card[100];
