@@ -2,6 +2,9 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 
 const char *const dtype_name[N_DTYPES] = {"f64", "f32", "f16", "bf16"};
 const int32_t dtype_size[N_DTYPES] = {8, 4, 2, 2};
@@ -124,25 +127,6 @@ void dtype_store(enum dtype t, void *p, int64_t i, double x)
     }
 }
 
-void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n)
-{
-    if (t == DT_F64) {
-        memcpy(dst, (const double *)src + first, (size_t)n * sizeof *dst);
-    } else if (t == DT_F32) {
-        const float *s = (const float *)src + first;
-        for (int64_t i = 0; i < n; i++)
-            dst[i] = (double)s[i];
-    } else {
-        const uint16_t *s = (const uint16_t *)src + first;
-        if (t == DT_F16)
-            for (int64_t i = 0; i < n; i++)
-                dst[i] = (double)f16_table[s[i]];
-        else
-            for (int64_t i = 0; i < n; i++)
-                dst[i] = bf16_to_double(s[i]);
-    }
-}
-
 void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n)
 {
     CK(t != DT_F64);
@@ -151,12 +135,33 @@ void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, in
         return;
     }
     const uint16_t *s = (const uint16_t *)src + first;
-    if (t == DT_F16)
-        for (int64_t i = 0; i < n; i++)
-            dst[i] = f16_table[s[i]];
-    else
-        for (int64_t i = 0; i < n; i++) {
+    int64_t i = 0;
+    if (t == DT_BF16) {
+        for (; i < n; i++) {
             uint32_t bits = (uint32_t)s[i] << 16;
             memcpy(&dst[i], &bits, sizeof bits);
         }
+        return;
+    }
+#ifdef __F16C__
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(s + i))));
+#endif
+    for (; i < n; i++)
+        dst[i] = f16_table[s[i]];
+}
+
+void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n)
+{
+    if (t == DT_F64) {
+        memcpy(dst, (const double *)src + first, (size_t)n * sizeof *dst);
+        return;
+    }
+    float part[64]; /* every narrower type is exact in float, and both steps are vector code */
+    for (int64_t i = 0; i < n; i += 64) {
+        int64_t m = min_i64(64, n - i);
+        dtype_to_float(t, src, first + i, part, m);
+        for (int64_t j = 0; j < m; j++)
+            dst[i + j] = (double)part[j];
+    }
 }

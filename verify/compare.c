@@ -76,7 +76,7 @@ static double row_max(const double *x, int64_t n)
 /* The absolute figure that every row of the case must keep; 0 if none holds. */
 static double cap_of(const struct oracle *orc, const struct arithmetic *a, double max_logit)
 {
-    if (!(max_logit <= TOL_CAP_LOGIT) || orc->d < TOL_CAP_MIN_D || a->merges > TOL_CAP_MAX_MERGES)
+    if (!(max_logit <= TOL_CAP_LOGIT) || orc->d < TOL_CAP_MIN_D)
         return 0;
     return a->accumulate == DT_F64 ? TOL_CAP_F64 : TOL_CAP_F32;
 }
