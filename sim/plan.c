@@ -52,7 +52,10 @@ struct plan *plan_copy(const struct plan *p)
     c->mask = dup_array(p->mask, p->n_mask, sizeof *p->mask);
     c->merge = dup_array(p->merge, p->n_merges, sizeof *p->merge);
     c->merge_in = dup_array(p->merge_in, p->n_merge_in, sizeof *p->merge_in);
-    c->launch = dup_array(p->launch, p->n_launches, sizeof *p->launch);
+    c->launch = NULL;
+    c->n_launches = 0;
+    for (int32_t l = 0; l < p->n_launches; l++)
+        plan_launch(c, p->launch[l].name, p->launch[l].order);
     c->cap_group = p->n_groups;
     c->cap_qr = p->n_qr;
     c->cap_run = p->n_runs;
@@ -77,7 +80,8 @@ void plan_note(struct plan *p, const char *fmt, ...)
 
 int32_t plan_launch(struct plan *p, const char *name, enum launch_order order)
 {
-    p->launch = xrealloc(p->launch, (size_t)p->n_launches + 1, sizeof *p->launch);
+    if ((p->n_launches & (p->n_launches - 1)) == 0) /* room is the next power of two */
+        p->launch = xrealloc(p->launch, (size_t)max_i64(1, 2 * (int64_t)p->n_launches), sizeof *p->launch);
     p->launch[p->n_launches] = (struct launch){.name = name, .order = order};
     return p->n_launches++;
 }

@@ -8,6 +8,7 @@
  * the ratio is the median of each turn's own ratio, which a machine that changes its speed disturbs least.
  */
 #include "kernels/kernel.h"
+#include "verify/bench.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
 
@@ -27,6 +28,7 @@ struct tile_shape {
 static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128}, {16, 128}, {16, 32}};
 
 struct bench_args {
+    int32_t h_q, h_kv; /* bench plan */
     struct cmd_output out;
     const char *what;
     int64_t queries, tokens, d, threads, reps;
@@ -195,7 +197,7 @@ static bool bench_cpu(const struct bench_args *a, struct table *t, struct err *e
     return good;
 }
 
-enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS };
+enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS, KEY_HEADS };
 
 static bool parse_tile(struct bench_args *a, const char *arg)
 {
@@ -235,6 +237,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_REPS:
         good = text_i64(arg, "--reps", 1, MAX_REPS, &a->reps, &a->err);
         break;
+    case KEY_HEADS:
+        good = text_heads(arg, &a->h_q, &a->h_kv, &a->err);
+        break;
     case KEY_TILE:
         good = parse_tile(a, arg);
         break;
@@ -261,10 +266,11 @@ static const struct argp argp = {
             {.doc = "How it is timed:", .group = 2},
             {"threads", KEY_THREADS, "N", 0, "threads of both the kernel and the products (all cores)", 2},
             {"reps", KEY_REPS, "N", 0, "turns, of which the medians are printed (21)", 2},
+            {"heads", KEY_HEADS, "Q/KV", 0, "plan: query heads / KV heads (32/8)", 2},
             {0},
         },
     .parser = parse,
-    .args_doc = "cpu",
+    .args_doc = "cpu|plan",
     .doc = "How near the CPU kernel comes to the machine's matrix products: one head, fp32, every query sees "
            "every "
            "token, so attention is a product Q K^T, a softmax, and a product P V, tile by tile."
@@ -273,20 +279,31 @@ static const struct argp argp = {
            "over the time of the two products alone, same tiles, taking turns with the kernel. A ratio of 1 "
            "would mean "
            "that softmax, masks, merging and bookkeeping cost nothing.\n"
-           "  treeattn bench cpu --threads 2 --tile 64x128",
+           "bench plan: planning time of every strategy on one core, best of --reps turns: the level tree "
+           "1,4,16,64,256,1024, random trees and single chains of 10,000 and 100,000 nodes, and how the time "
+           "grows. "
+           "Strategies with dense masks or an exact search are timed on the first only.\n"
+           "  treeattn bench cpu --threads 2 --tile 64x128\n"
+           "  treeattn bench plan --reps 5",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
 int cmd_bench(int argc, char **argv)
 {
-    struct bench_args a = {
-        .queries = 1024, .tokens = 2048, .d = 128, .threads = omp_get_max_threads(), .reps = 21};
+    struct bench_args a = {.queries = 1024,
+                           .tokens = 2048,
+                           .d = 128,
+                           .threads = omp_get_max_threads(),
+                           .reps = 21,
+                           .h_q = 32,
+                           .h_kv = 8};
     struct err *e = &a.err;
     struct outfile out;
     if (!cmd_parse(&argp, argc, argv, &a, e))
         return cmd_error(e);
-    if (!a.what || strcmp(a.what, "cpu") != 0) {
-        err_set(e, "bench '%.40s' (expected cpu; see treeattn bench --help)", a.what ? a.what : "");
+    bool plans = a.what && strcmp(a.what, "plan") == 0;
+    if (!a.what || (!plans && strcmp(a.what, "cpu") != 0)) {
+        err_set(e, "bench '%.40s' (expected cpu or plan; see treeattn bench --help)", a.what ? a.what : "");
         return cmd_error(e);
     }
     if (a.n_tiles == 0) {
@@ -297,8 +314,16 @@ int cmd_bench(int argc, char **argv)
         return cmd_error(e);
     static const int32_t width[] = {8, 8, 7, 4, 8, 14, 12, 6, 5, 18, 0};
     struct table t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
+    if (plans) {
+        t.column = bench_plan_columns;
+        t.width = bench_plan_width;
+    }
     table_begin(&t);
-    bool good = bench_cpu(&a, &t, e);
+    bool good = true;
+    if (plans)
+        bench_plan(&t, a.h_q, a.h_kv, a.reps);
+    else
+        good = bench_cpu(&a, &t, e);
     table_end(&t);
     good = outfile_close(&out, good, e) && good;
     return good ? EXIT_GOOD : cmd_error(e);

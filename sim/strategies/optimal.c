@@ -242,6 +242,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
 
 const struct strategy strategy_optimal = {
     .name = "optimal",
+    .superlinear = true,
     .source = "ours; the space of FastTree section 4.1",
     .about = "The exact minimum of a stated cost over all edge assignments, carried out as PAT carries out "
              "its own.",

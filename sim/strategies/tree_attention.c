@@ -107,6 +107,7 @@ static struct plan *plan_specinfer(const struct nform *nf, const struct plan_env
 
 const struct strategy strategy_tree_vanilla = {
     .name = "tree-vanilla",
+    .superlinear = true,
     .source = "DeFT 3.3",
     .about = "All queries times the whole tree in one fused kernel, with a dense mask.",
     .config = &(const struct tree_dense){.tile_m = 64, .tile_n = 128},
@@ -114,6 +115,7 @@ const struct strategy strategy_tree_vanilla = {
 };
 const struct strategy strategy_tree_medusa = {
     .name = "tree-medusa",
+    .superlinear = true,
     .source = "DeFT 3.3, A.4",
     .about = "All queries times the whole tree by GEMMs, with scores and a dense mask in memory.",
     .config = &(const struct tree_dense){.unfused = true},
@@ -121,6 +123,7 @@ const struct strategy strategy_tree_medusa = {
 };
 const struct strategy strategy_tree_specinfer = {
     .name = "tree-specinfer",
+    .superlinear = true,
     .source = "DeFT A.2, A.5",
     .about = "Each query times the whole tree in equal chunks, with one mask bit per token.",
     .opts = specinfer_opts,
