@@ -16,7 +16,7 @@ static void add_step(struct plan *p, struct merge_step m, const int64_t *in, int
 
 /*
  * Give every group its slots, except groups that may write the output themselves, and list each query's slots
- * in group order: slots of query q are list[ptr[q] .. ptr[q + 1]), and from[] is the launch of each.
+ * in group order: slots of query q are list[ptr[q] .. ptr[q + 1]), and from[] is the launch of each (if asked for).
  */
 struct wiring {
     int64_t *ptr;
@@ -25,7 +25,7 @@ struct wiring {
     uint8_t *done; /* the query's output is written by a group */
 };
 
-static struct wiring wire(struct plan *p, bool direct)
+static struct wiring wire(struct plan *p, bool direct, bool launches)
 {
     int32_t nq = p->nf->n_queries;
     struct wiring w = {
@@ -57,7 +57,8 @@ static struct wiring wire(struct plan *p, bool direct)
     for (int32_t q = 0; q < nq; q++)
         w.ptr[q + 1] += w.ptr[q];
     w.list = xcalloc((size_t)w.ptr[nq], sizeof *w.list);
-    w.from = xcalloc((size_t)w.ptr[nq], sizeof *w.from);
+    if (launches)
+        w.from = xcalloc((size_t)w.ptr[nq], sizeof *w.from);
     int64_t *fill = xcalloc((size_t)nq, sizeof *fill);
     for (int64_t g = 0; g < p->n_groups; g++) {
         const struct group *x = &p->group[g];
@@ -68,7 +69,8 @@ static struct wiring wire(struct plan *p, bool direct)
             for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
                 int64_t at = w.ptr[q] + fill[q]++;
                 w.list[at] = slot++;
-                w.from[at] = x->launch;
+                if (launches)
+                    w.from[at] = x->launch;
             }
     }
     free(fill);
@@ -85,16 +87,25 @@ static void unwire(struct wiring *w)
 
 void plan_merge_flat(struct plan *p, const char *name, bool direct)
 {
-    struct wiring w = wire(p, direct);
-    int32_t launch = -1;
-    for (int32_t q = 0; q < p->nf->n_queries; q++) {
+    struct wiring w = wire(p, direct, false);
+    int32_t launch = -1, nq = p->nf->n_queries;
+    p->merge = xcalloc((size_t)nq, sizeof *p->merge);
+    p->cap_merge = nq;
+    for (int32_t q = 0; q < nq; q++) {
         if (w.done[q])
             continue;
         if (launch < 0)
             launch = plan_launch(p, name, LAUNCH_SERIAL);
-        struct merge_step m = {.out = PLAN_NO_SLOT, .query = q, .launch = launch, .onchip = PLAN_NO_SLOT};
-        add_step(p, m, w.list + w.ptr[q], w.ptr[q + 1] - w.ptr[q]);
+        p->merge[p->n_merges++] = (struct merge_step){.in0 = w.ptr[q],
+                                                      .in1 = w.ptr[q + 1],
+                                                      .out = PLAN_NO_SLOT,
+                                                      .query = q,
+                                                      .launch = launch,
+                                                      .onchip = PLAN_NO_SLOT};
     }
+    p->merge_in = w.list; /* the lists stand in query order already */
+    p->n_merge_in = p->cap_merge_in = w.ptr[nq];
+    w.list = NULL;
     unwire(&w);
 }
 
@@ -118,7 +129,7 @@ static void sort_by_launch(int64_t *list, int32_t *from, int64_t n)
  */
 void plan_merge_levels(struct plan *p, const char *name)
 {
-    struct wiring w = wire(p, true);
+    struct wiring w = wire(p, true, true);
     if (p->n_launches == 0) /* nothing to read at all: only empty outputs are owed */
         plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t nq = p->nf->n_queries, levels = p->n_launches;
@@ -166,7 +177,7 @@ void plan_merge_levels(struct plan *p, const char *name)
 
 void plan_merge_fused(struct plan *p)
 {
-    struct wiring w = wire(p, true);
+    struct wiring w = wire(p, true, true);
     int32_t empty = -1; /* launch for queries that see nothing */
     for (int32_t q = 0; q < p->nf->n_queries; q++) {
         int64_t *in = w.list + w.ptr[q], n = w.ptr[q + 1] - w.ptr[q];
