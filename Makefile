@@ -61,12 +61,15 @@ $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
 PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev check libmpfr-dev
+# $(call install,PACKAGES): those of the list that are not there yet
+install = missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
+	  sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+	    -o Dpkg::Use-Pty=0 --no-install-recommends $$missing >/dev/null; fi
 .PHONY: deps
 deps: ## install the Debian packages that are missing (needs root or sudo)
-	$(Q)tools=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || tools="$$tools $$p"; done; \
-	if [ -n "$$tools" ]; then echo "installing:$$tools"; \
-	  sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
-	  $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$tools >/dev/null; fi
+	$(Q)$(call install,$(PACKAGES))
 
 # ---- what a newcomer runs ------------------------------------------------------------------------------
 .PHONY: demo
@@ -99,6 +102,7 @@ mutants: deps ## break the code on purpose, in a copy, and see the checks turn r
 
 .PHONY: coverage
 coverage: ## line and branch coverage of the C code, by gcov and lcov
+	$(Q)$(call install,$(PACKAGES) lcov)
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) COV=1 build-cov/treeattn build-cov/tests/run
 	$(Q)find build-cov -name '*.gcda' -delete
 	$(Q)$(MAKE) --no-print-directory -s COV=1 check-built
