@@ -6,12 +6,38 @@
 #include <string.h>
 #include <time.h>
 
+/* A sentence that is too long loses its middle: the file at its start and the expectation at its end stay. */
+static void cut_middle(char *msg, size_t size, const char *fmt, va_list ap)
+{
+    char *whole = NULL;
+    int n = vasprintf(&whole, fmt, ap);
+    if (n < 0)
+        return; /* the start is there */
+    size_t half = size / 2;
+    memcpy(msg + half, "...", 3);
+    memcpy(msg + half + 3, whole + n - (size - half - 4), size - half - 3);
+    free(whole);
+}
+
+/* What was quoted from somebody's input must not break the line or reach the terminal's controls. */
+static void make_printable(char *msg)
+{
+    for (; *msg; msg++)
+        if ((unsigned char)*msg < ' ' || *msg == 0x7f)
+            *msg = '?';
+}
+
 static bool err_fill(struct err *e, int code, const char *fmt, va_list ap)
 {
-    if (e && e->code == 0) {
-        e->code = code;
-        vsnprintf(e->msg, sizeof e->msg, fmt, ap);
-    }
+    if (!e || e->code != 0)
+        return false;
+    va_list again;
+    va_copy(again, ap);
+    e->code = code;
+    if (vsnprintf(e->msg, sizeof e->msg, fmt, ap) >= (int)sizeof e->msg)
+        cut_middle(e->msg, sizeof e->msg, fmt, again);
+    va_end(again);
+    make_printable(e->msg);
     return false;
 }
 

@@ -22,7 +22,8 @@ struct err {
 };
 
 /* Fill *e (e may be NULL) with a sentence; the code is EXIT_BAD_INPUT. Always returns false, so that a
- * failing check reads `return err_set(e, "...")`. The first error stays; later calls change nothing. */
+ * failing check reads `return err_set(e, "...")`. The first error stays; later calls change nothing. Control
+ * characters become '?'; a sentence that does not fit loses its middle. */
 bool err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same with EXIT_MISSING: the input is fine, the machine lacks something. */
 bool err_missing(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

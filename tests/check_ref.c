@@ -23,6 +23,29 @@ static struct tree *sample(void)
     return t;
 }
 
+START_TEST(errors_are_one_printable_line)
+{
+    struct err e = {0};
+    ck_assert(!err_set(&e, "%s:1: \"%s\" (expected %d)", "dir\x1b[2J/a\nb\x7f", "\xc3\xa9", 3));
+    ck_assert_str_eq(e.msg, "dir?[2J/a?b?:1: \"\xc3\xa9\" (expected 3)");
+    ck_assert(!err_missing(&e, "later"));
+    ck_assert(e.code == EXIT_BAD_INPUT && strncmp(e.msg, "dir?", 4) == 0);
+
+    /* One that does not fit keeps both ends; one that just fits stays whole. */
+    char name[2000];
+    for (size_t n = sizeof e.msg - 40; n < sizeof name; n++) {
+        memset(name, 'x', n);
+        name[n] = '\0';
+        e = (struct err){0};
+        err_set(&e, "file: %s (expected less)", name);
+        size_t whole = strlen("file:  (expected less)") + n;
+        ck_assert_int_eq(strlen(e.msg), whole < sizeof e.msg ? whole : sizeof e.msg - 1);
+        ck_assert((strstr(e.msg, "x...x") != NULL) == (whole >= sizeof e.msg));
+        ck_assert(strncmp(e.msg, "file: x", 7) == 0 && strstr(e.msg, "x (expected less)"));
+    }
+}
+END_TEST
+
 START_TEST(tree_check_names_the_fault)
 {
     struct tree *t = sample();
@@ -401,6 +424,7 @@ Suite *suite_ref(void)
     Suite *s = suite_create("ref");
     TCase *c = tcase_create("ref");
     tcase_set_timeout(c, 60);
+    tcase_add_test(c, errors_are_one_printable_line);
     tcase_add_test(c, tree_check_names_the_fault);
     tcase_add_test(c, contexts_follow_the_path);
     tcase_add_test(c, normal_form_cuts_and_numbers);
