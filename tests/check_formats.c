@@ -42,10 +42,6 @@ static void assert_says(const struct err *e, const char *says, const char *input
 {
     ck_assert_int_eq(e->code, EXIT_BAD_INPUT);
     ck_assert_msg(strstr(e->msg, says) != NULL, "\"%s\" gives \"%s\" (expected \"%s\")", input, e->msg, says);
-    /* A tree file is named with a line, and with what was expected there. */
-    bool line = strncmp(e->msg, "t.tree:", 7) != 0 ||
-                (e->msg[7] >= '1' && e->msg[7] <= '9' && strstr(e->msg, "(expected "));
-    ck_assert_msg(line, "\"%s\"", e->msg);
     for (const char *p = e->msg; *p; p++)
         ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, e->msg);
 }
@@ -89,42 +85,8 @@ START_TEST(levels_build_the_tree_they_say)
 }
 END_TEST
 
-START_TEST(bad_levels_get_a_sentence)
+START_TEST(too_many_levels_are_an_error)
 {
-    static const struct {
-        const char *text, *says;
-    } c[] = {
-        {"", "not two lists"},
-        {"   ", "not two lists"},
-        {"1", "not two lists"},
-        {"1,2", "not two lists"},
-        {"1,2 ;", "not two lists"},
-        {";1,2", "not two lists"},
-        {"1;;2", "not two lists"},
-        {"1 2 3", "more than two lists"},
-        {"1, 2 3,4", "more than two lists"},
-        {"1,2 10", "2 node counts and 1 lengths"},
-        {"1,,2 1,2,3", "level 2 has \"\" nodes"},
-        {"1,2, 1,2", "level 3 has \"\" nodes"},
-        {"0 1", "level 1 has \"0\" nodes"},
-        {"-1 1", "level 1 has \"-1\" nodes"},
-        {"1 -1", "level 1 has \"-1\" tokens"},
-        {"1.5 1", "level 1 has \"1.5\" nodes"},
-        {"0x10 1", "level 1 has \"0x10\" nodes"},
-        {"nan nan", "level 1 has \"nan\" nodes"},
-        {"1 1e3", "level 1 has \"1e3\" tokens"},
-        {"9223372036854775808 1", "level 1 has \"9223372036854775808\" nodes"},
-        {"1 9223372036854775807", "level 1 has \"9223372036854775807\" tokens"},
-        {"16777216,16777216 1,1", "nodes (expected at most 16777216)"},
-        {"1,1048576,1048576 1,1048576,1048576", "tokens at level 2"},
-        {"\xff\xfe 1", "level 1 has \"??\" nodes"},
-        {"1\x1b[2J 1", "level 1 has"},
-    };
-    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct err e = {0};
-        ck_assert_ptr_null(levels_parse(c[i].text, &e));
-        assert_says(&e, c[i].says, c[i].text);
-    }
     /* More levels than any tree: an error, not a long run. */
     char *many = xmalloc(20001 + 2);
     for (int i = 0; i < 10000; i++)
@@ -159,54 +121,6 @@ START_TEST(tree_files_read)
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct err e = {0};
         assert_tree(parse(c[i].text, &e), c[i].want, &e);
-    }
-}
-END_TEST
-
-START_TEST(malformed_tree_files_get_a_sentence)
-{
-    static const struct {
-        const char *text, *says;
-    } c[] = {
-        {"", "t.tree:1: empty"},
-        {"\n\r\n  \n", "t.tree:1: empty"},
-        {"x", "t.tree:1: the number of nodes is \"x\""},
-        {"0\n", "t.tree:1: the number of nodes is \"0\""},
-        {"-3\n", "t.tree:1: the number of nodes is \"-3\""},
-        {"nan\n", "the number of nodes is \"nan\""},
-        {"9223372036854775808\n", "the number of nodes is \"9223372036854775808\""},
-        {"16777216\n-1 0 1 0\n", "t.tree:1: 16777216 nodes do not fit"},
-        {"1 2\n-1 0 1 0\n", "t.tree:1: more than one number"},
-        {"1\n", "t.tree:1: the file ends early"},
-        {"2\n-1 0 5 1\n\n", "t.tree:3: the file ends early"},
-        {"1\n-1 0 5\n", "t.tree:2: fewer than four numbers"},
-        {"1\n-1 0 5 0 7\n", "t.tree:2: more than four numbers"},
-        {"1\n-1 0 5 0\n-1 1 5 0\n", "t.tree:3: more lines than nodes"},
-        {"1\n-1 0 -5 0\n", "t.tree:2: the length is \"-5\""},
-        {"1\n-1 0 1.5 0\n", "t.tree:2: the length is \"1.5\""},
-        {"1\n-1 0 NaN 0\n", "t.tree:2: the length is \"NaN\""},
-        {"1\n-1 0 9223372036854775808 0\n", "t.tree:2: the length is \"9223372036854775808\""},
-        {"1\n-1 0 99999999999999999999999 0\n", "t.tree:2: the length is \"99999"},
-        {"1\n-2 0 5 0\n", "t.tree:2: the parent is \"-2\""},
-        {"1\n-1 1 5 0\n", "t.tree:2: the id is \"1\""},
-        {"1\n0 0 5 1\n", "t.tree:2: the parent is \"0\" (expected an integer from -1 to -1)"},
-        {"2\n1 0 5 1\n0 1 5 1\n", "t.tree:2: the parent is \"1\""},
-        {"2\n-1 0 5 1\n1 1 5 0\n", "t.tree:3: the parent is \"1\""},
-        {"2\n-1 0 5 1\n-1 0 5 1\n", "t.tree:3: node 0 appears twice"},
-        {"2\n-1 0 5 0\n0 1 5 0\n", "t.tree:2: node 0 states 0 children (expected 1"},
-        {"2\n-1 0 5 1\n0 1 5 1\n", "t.tree:3: node 1 states 1 children (expected 0"},
-        {"2\n-1 0 1099511627776 1\n0 1 1 0\n", "t.tree:3: more than 1099511627776 tokens"},
-        {"1\n-1 0 5 x\n", "t.tree:2: the number of children is \"x\""},
-        {"1\n-1 0 5 \xc3\x28\n", "t.tree:2: the number of children is \"?(\""},
-        {"\x7f"
-         "ELF\x02\x01",
-         "t.tree:1: the number of nodes is \"?ELF??\""},
-        {"{\"a\": 1}", "t.tree:1: more than one number"},
-    };
-    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct err e = {0};
-        ck_assert_ptr_null(parse(c[i].text, &e));
-        assert_says(&e, c[i].says, c[i].text);
     }
 }
 END_TEST
@@ -302,62 +216,6 @@ START_TEST(tree_text_reads)
     t = parse_text("tree 0 0", &e);
     ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
     tree_free(t);
-}
-END_TEST
-
-START_TEST(malformed_tree_text_gets_a_sentence)
-{
-    static const struct {
-        const char *text, *says;
-    } c[] = {
-        {"", "t.tree:1: the file ends early (expected `tree NODES QUERIES`)"},
-        {"# nothing\n\n", "t.tree:2: the file ends early"},
-        {"# nothing\n#\n", "t.tree:2: the file ends early"},
-        {"trees 1 1\n", "t.tree:1: \"trees\" (expected `tree NODES QUERIES`)"},
-        {"{\"a\": 1}", "t.tree:1: \"{\"a\":\""},
-        {"\x7f"
-         "ELF\x02\x01",
-         "t.tree:1: \"?ELF??\""},
-        {"\xff\xfe 1 1", "t.tree:1: \"??\""},
-        {"tree\n", "t.tree:1: fewer than 3 words"},
-        {"tree 1\n", "t.tree:1: fewer than 3 words"},
-        {"tree 1 1 1\n", "t.tree:1: more than 3 words"},
-        {"tree 1 1 1 1 1\n", "t.tree:1: more than 3 words"},
-        {"tree -1 0\n", "t.tree:1: the number of nodes is \"-1\""},
-        {"tree 0 1\n", "t.tree:1: the number of queries is \"1\" (expected an integer from 0 to 0)"},
-        {"tree 16777217 0\n", "the number of nodes is \"16777217\""},
-        {"tree 9223372036854775808 0\n", "the number of nodes is \"9223372036854775808\""},
-        {"tree 16777216 16777216\nnode 0 -1 5\n", "t.tree:1: 16777216 nodes and 16777216 queries do not fit"},
-        {"tree 1 0\n", "t.tree:1: 1 nodes and 0 queries do not fit in 9 bytes"},
-        {"tree 1 1\n# here something is missing\n", "t.tree:2: the file ends early (expected `node ID"},
-        {"tree 1 1\nnode 0 -1 5\n\n", "t.tree:3: the file ends early (expected `query NODE UPTO`)"},
-        {"tree 2 0\nnode 0 -1 5\nquery 0 5\n", "t.tree:3: \"query\" (expected `node ID PARENT LENGTH`)"},
-        {"tree 1 1\nnode 0 -1 5\nnode 1 -1 5\n", "t.tree:3: \"node\" (expected `query"},
-        {"tree 1 0\nnode 0 -1\n", "t.tree:2: fewer than 4 words"},
-        {"tree 1 0\nnode 0 -1 5 5\n", "t.tree:2: more than 4 words"},
-        {"tree 1 0\nnode 1 -1 5\n", "t.tree:2: the id is \"1\" (expected an integer from 0 to 0)"},
-        {"tree 2 0\nnode 0 -1 5\nnode 0 -1 5\n",
-         "t.tree:3: the id is \"0\" (expected an integer from 1 to 1)"},
-        {"tree 1 0\nnode 0 0 5\n", "t.tree:2: the parent is \"0\" (expected an integer from -1 to -1)"},
-        {"tree 2 0\nnode 0 1 5\nnode 1 0 5\n", "t.tree:2: the parent is \"1\""},
-        {"tree 1 0\nnode 0 -2 5\n", "t.tree:2: the parent is \"-2\""},
-        {"tree 1 0\nnode 0 -1 -5\n", "t.tree:2: the length is \"-5\""},
-        {"tree 1 0\nnode 0 -1 1e3\n", "t.tree:2: the length is \"1e3\""},
-        {"tree 1 0\nnode 0 -1 nan\n", "t.tree:2: the length is \"nan\""},
-        {"tree 1 0\nnode 0 -1 9223372036854775808\n", "t.tree:2: the length is \"9223372036854775808\""},
-        {"tree 2 0\nnode 0 -1 1099511627776\nnode 1 0 1\n", "t.tree:3: more than 1099511627776 tokens"},
-        {"tree 1 1\nnode 0 -1 5\nquery 1 0\n", "t.tree:3: the query's node is \"1\""},
-        {"tree 1 1\nnode 0 -1 5\nquery -1 0\n", "t.tree:3: the query's node is \"-1\""},
-        {"tree 1 1\nnode 0 -1 5\nquery 0 6\n", "t.tree:3: upto is \"6\" (expected an integer from 0 to 5)"},
-        {"tree 1 1\nnode 0 -1 5\nquery 0 -1\n", "t.tree:3: upto is \"-1\""},
-        {"tree 1 1\nnode 0 -1 5\nquery 0 5\nquery 0 5\n", "t.tree:4: more lines than the first one says"},
-        {"tree 1 0\nnode 0 -1 5\nend\n", "t.tree:3: more lines than the first one says"},
-    };
-    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct err e = {0};
-        ck_assert_ptr_null(parse_text(c[i].text, &e));
-        assert_says(&e, c[i].says, c[i].text);
-    }
 }
 END_TEST
 
@@ -483,6 +341,30 @@ START_TEST(levels_with_several_roots)
     ck_assert_int_eq(nform_live_roots(nf), 4);
     nform_free(nf);
     tree_free(t);
+}
+END_TEST
+
+START_TEST(tree_files_are_told_apart)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"# ours\n\ntree 1 1\nnode 0 -1 5\nquery 0 5", NULL},
+        {"\n1\n-1 0 5 0", NULL},
+        {"", "t.tree:1: empty"},
+        {"#\n \n", "t.tree:2: empty"},
+        {"#\ntrees 1 1\n", "t.tree:2: begins with \"trees\""},
+        {"-1", "t.tree:1: the number of nodes is \"-1\""},
+        {"tree", "t.tree:1: fewer than 3 words"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        struct tree *t = tree_file_parse(c[i].text, strlen(c[i].text), "t.tree", &e);
+        if (c[i].says)
+            assert_says(&e, c[i].says, c[i].text);
+        else
+            assert_tree(t, "-1:5 q0 ", &e);
+    }
 }
 END_TEST
 
@@ -738,17 +620,16 @@ Suite *suite_formats(void)
     TCase *tc = tcase_create("formats");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, levels_build_the_tree_they_say);
-    tcase_add_test(tc, bad_levels_get_a_sentence);
+    tcase_add_test(tc, too_many_levels_are_an_error);
     tcase_add_test(tc, tree_files_read);
-    tcase_add_test(tc, malformed_tree_files_get_a_sentence);
     tcase_add_test(tc, damaged_tree_files_do_no_harm);
     tcase_add_test(tc, tree_files_round_trip);
     tcase_add_test(tc, only_trees_with_leaf_queries_are_written);
     tcase_add_test(tc, tree_text_reads);
-    tcase_add_test(tc, malformed_tree_text_gets_a_sentence);
     tcase_add_loop_test(tc, tree_text_says_every_tree, 0, N_FAMILIES);
     tcase_add_test(tc, level_trees_round_trip);
     tcase_add_test(tc, levels_with_several_roots);
+    tcase_add_test(tc, tree_files_are_told_apart);
     tcase_add_test(tc, damaged_tree_text_does_no_harm);
     tcase_add_test(tc, published_tree_files);
     tcase_add_test(tc, slurp_reads_text_and_nothing_else);

@@ -93,13 +93,22 @@ char *file_slurp(const char *path, size_t max_bytes, size_t *size, struct err *e
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e)
 {
     struct text lines = {.p = text, .end = text + size};
-    struct word w = {.p = ""};
-    while (text_line(&lines, &w, 1) > 0 && w.p[0] == '#')
+    struct word w = {.p = "", .n = 0};
+    int32_t n;
+    while ((n = text_line(&lines, &w, 1)) > 0 && w.p[0] == '#')
         ;
-    /* A number is FastTree's; whatever else is wrong, our format's sentence says more. */
-    int64_t n;
-    bool fasttree = w.n > 0 && word_int(w, INT64_MIN, INT64_MAX, &n);
-    return fasttree ? fasttree_file_parse(text, size, name, e) : tree_text_parse(text, size, name, e);
+    if (n > 0 && (w.p[0] == '-' || (w.p[0] >= '0' && w.p[0] <= '9')))
+        return fasttree_file_parse(text, size, name, e);
+    if (n > 0 && w.n == strlen("tree") && memcmp(w.p, "tree", w.n) == 0)
+        return tree_text_parse(text, size, name, e);
+    char quote[TEXT_QUOTE];
+    if (n > 0)
+        err_set(e, "%s:%d: begins with \"%s\" (expected a node count or `tree NODES QUERIES`)", name,
+                lines.line, word_quote(quote, w));
+    else
+        err_set(e, "%s:%d: empty (expected a node count or `tree NODES QUERIES`)", name,
+                lines.line > 0 ? lines.line : 1);
+    return NULL;
 }
 
 struct tree *tree_file_read(const char *path, struct err *e)

@@ -31,7 +31,8 @@ bool fasttree_file_write(FILE *f, const struct tree *t, struct err *e);
 struct tree *tree_text_parse(const char *text, size_t size, const char *name, struct err *e);
 bool tree_text_write(FILE *f, const struct tree *t, struct err *e);
 
-/* A tree file of either kind: ours begins with the word `tree`, perhaps after comments. */
+/* A tree file of either kind: FastTree's begins with a number, ours with the word `tree`, perhaps after
+ * comments. */
 struct tree *tree_file_read(const char *path, struct err *e);
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 

@@ -102,8 +102,13 @@ static int64_t *run_accept(const struct speculative *s, int64_t prompt, const ch
         err_set(e, "%s: no accepted lengths (expected at least one)", source);
         return NULL;
     }
-    if (o->max_seq > 0)
-        return accept_expand(s->accept, s->n_accept, growth, n, e);
+    if (o->max_seq > 0) {
+        struct err cause = {0};
+        int64_t *out = accept_expand(s->accept, s->n_accept, growth, n, &cause);
+        if (!out)
+            err_set(e, "%s: %s", source, cause.msg);
+        return out;
+    }
     int64_t *accept = xcalloc((size_t)s->n_accept, sizeof *accept);
     for (int64_t i = 0; i < s->n_accept; i++)
         accept[i] = s->accept[i];
