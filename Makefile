@@ -112,13 +112,45 @@ coverage: ## line and branch coverage of the C code, by gcov and lcov
 	$(Q)genhtml --quiet build-cov/coverage.info --output-directory build-cov/html --branch-coverage
 	$(Q)lcov --summary build-cov/coverage.info --rc lcov_branch_coverage=1 2>&1 | grep -E 'lines|functions|branches'
 
+# ---- hostile input: a libFuzzer target for every parser, with clang, which nothing else here needs ---------
+FUZZ_SECONDS ?= 60
+FUZZ := build-fuzz
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_LIB := $(REF) $(TRACES) $(SIM) $(wildcard verify/case.c verify/treesrc.c verify/text.c verify/cover.c)
+FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+
+.PHONY: fuzz
+fuzz: fuzz-build ## fuzz every parser for FUZZ_SECONDS (60) each; NAME=target for one
+	$(Q)tests/fuzz/run.sh $(FUZZ) $(FUZZ_SECONDS) $(or $(NAME),$(FUZZ_TARGETS))
+
+.PHONY: fuzz-build
+fuzz-build: fuzz-deps
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(FUZZ_TARGETS:%=$(FUZZ)/fuzz_%)
+
+.PHONY: fuzz-deps
+fuzz-deps: deps
+	$(Q)$(MAKE) --no-print-directory -s deps PACKAGES="clang libclang-rt-dev"
+
+$(FUZZ)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CLANG,$<)clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -Wall -Wextra -MMD -MP -c $< -o $@
+
+$(FUZZ)/libparsers.a: $(FUZZ_LIB:%.c=$(FUZZ)/%.o)
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+
+$(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
+	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -ljansson -lm -o $@
+
+.SECONDARY: $(FUZZ_TARGETS:%=$(FUZZ)/tests/fuzz/fuzz_%.o)
+-include $(patsubst %.c,$(FUZZ)/%.d,$(FUZZ_LIB) $(wildcard tests/fuzz/fuzz_*.c))
+
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/cpu/*.h sim/strategies/*.h)
+	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/cpu/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built
-	rm -rf build build-san build-cov
+	rm -rf build build-san build-cov $(FUZZ)
 
 .PHONY: help
 help: ## this list

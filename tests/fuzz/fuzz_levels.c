@@ -1,0 +1,41 @@
+/* fuzz_levels.c - level strings. */
+#include "tests/fuzz/fuzz.h"
+
+/* A few bytes may ask for sixteen million nodes, which is allowed and slow; such are left to the unit tests. */
+static bool is_large(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        size_t digits = strspn(p, "0123456789");
+        if (digits >= 6 && digits <= 8)
+            return true;
+        p += digits > 0 ? digits - 1 : 0;
+    }
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* They come from a command line: the first zero byte ends them. */
+    char *text = xmalloc(size + 1);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (!is_large(text)) {
+        struct err e = {0};
+        struct tree *t = levels_parse(text, &e);
+        CK((t != NULL) == (e.code == EXIT_GOOD));
+        CK(t || (strncmp(e.msg, "levels", 6) == 0 && strstr(e.msg, "(expected ")));
+        if (t) {
+            fuzz_tree(t);
+            char *again;
+            FILE *f = open_memstream(&again, &size);
+            CK(levels_write(f, t, &e) && fclose(f) == 0);
+            struct tree *back = levels_parse(again, &e);
+            fuzz_same_tree(t, back);
+            tree_free(back);
+            free(again);
+        }
+        tree_free(t);
+    }
+    free(text);
+    return 0;
+}
