@@ -129,7 +129,7 @@ fuzz-build: fuzz-deps
 
 .PHONY: fuzz-deps
 fuzz-deps: deps
-	$(Q)$(MAKE) --no-print-directory -s deps PACKAGES="clang libclang-rt-dev"
+	$(Q)$(call install,clang libclang-rt-dev)
 
 $(FUZZ)/%.o: %.c
 	@mkdir -p $(@D)

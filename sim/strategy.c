@@ -85,11 +85,11 @@ static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
         if (eq && parse_value(o, eq + 1, &u->opt[i]))
             return true;
         list_values(names, sizeof names, o);
-        return err_set(e, "option %s of strategy %s is '%s' (expected %s)", o->key, u->s->name,
+        return err_set(e, "option %s of strategy %s is '%.60s' (expected %s)", o->key, u->s->name,
                        eq ? eq + 1 : "", names);
     }
     list_names(names, sizeof names, u->s);
-    return err_set(e, "strategy %s has no option '%s' (expected %s)", u->s->name, pair,
+    return err_set(e, "strategy %s has no option '%.60s' (expected %s)", u->s->name, pair,
                    names[0] ? names : "none: it takes no options");
 }
 
@@ -107,7 +107,7 @@ bool strategy_parse(const char *text, struct strategy_use *out, struct err *e)
     if (!out->s) {
         char names[400];
         list_names(names, sizeof names, NULL);
-        ok = err_set(e, "no strategy '%s' (expected one of %s)", copy, names);
+        ok = err_set(e, "no strategy '%.60s' (expected one of %s)", copy, names);
     }
     char *save = NULL;
     for (char *pair = ok && options ? strtok_r(options, ",", &save) : NULL; pair && ok;

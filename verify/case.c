@@ -91,7 +91,7 @@ static bool get_flag(const char *value, const char *key, bool *out, struct err *
 static bool get_kernel(const char *value, const struct kernel **out, struct err *e)
 {
     *out = kernel_find(value);
-    return *out || err_set(e, "no kernel '%s' (see treeattn list kernels)", value);
+    return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", value);
 }
 
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
@@ -111,7 +111,7 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
         return get_i32(value, "d", PROBLEM_MAX_D, &s->d, e);
     if (strcmp(key, "dtype") == 0)
         return dtype_parse(value, &s->dtype) ||
-               err_set(e, "dtype '%s' (expected f64, f32, f16 or bf16)", value);
+               err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
     if (strcmp(key, "page") == 0)
         return get_i32(value, "page", INT32_MAX, &s->page_size, e);
     if (strcmp(key, "scatter") == 0)
@@ -120,7 +120,7 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
         return get_flag(value, "poison", &s->poison, e);
     if (strcmp(key, "fill") == 0)
         return fill_parse(value, &s->fill) ||
-               err_set(e, "fill '%s' (expected random, count, huge, onehot or identical)", value);
+               err_set(e, "fill '%.60s' (expected random, count, huge, onehot or identical)", value);
     if (strcmp(key, "seed") == 0)
         return text_u64(value, "seed", &s->seed, e);
     if (strcmp(key, "strategy") == 0)
@@ -129,7 +129,7 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
         return get_kernel(value, &c->kernel, e);
     return err_set(
         e,
-        "case key '%s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, strategy or "
+        "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, strategy or "
         "kernel)",
         key);
 }

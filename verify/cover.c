@@ -238,7 +238,8 @@ static bool check_cover(const struct plan *p, struct err *e)
         int64_t first = next;
         while (next < rs.n && rs.at[next].node == node)
             next++;
-        good = check_node(p, node, rs.at + first, next - first, reach, by, e);
+        const struct rect *at = rs.n > 0 ? rs.at + first : NULL; /* a plan may read nothing at all */
+        good = check_node(p, node, at, next - first, reach, by, e);
     }
     free(rs.at);
     free(reach);

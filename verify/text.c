@@ -13,7 +13,7 @@ bool text_i64(const char *s, const char *what, int64_t lo, int64_t hi, int64_t *
     bool digit = isdigit((unsigned char)s[0]) || (s[0] == '-' && isdigit((unsigned char)s[1]));
     long long x = digit ? strtoll(s, &end, 10) : 0;
     if (!digit || *end || errno || x < lo || x > hi)
-        return err_set(e, "%s '%s' (expected a whole number from %" PRId64 " to %" PRId64 ")", what, s, lo,
+        return err_set(e, "%s '%.60s' (expected a whole number from %" PRId64 " to %" PRId64 ")", what, s, lo,
                        hi);
     *out = x;
     return true;
@@ -27,7 +27,7 @@ bool text_u64(const char *s, const char *what, uint64_t *out, struct err *e)
     bool hex = s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
     unsigned long long x = digit ? strtoull(s, &end, hex ? 16 : 10) : 0;
     if (!digit || *end || errno)
-        return err_set(e, "%s '%s' (expected a whole number from 0 to 2^64 - 1)", what, s);
+        return err_set(e, "%s '%.60s' (expected a whole number from 0 to 2^64 - 1)", what, s);
     *out = x;
     return true;
 }
@@ -43,7 +43,7 @@ bool text_heads(const char *s, int32_t *h_q, int32_t *h_kv, struct err *e)
     }
     free(copy);
     if (!good)
-        return err_set(e, "heads '%s' (expected QUERY/KV, such as 32/8)", s);
+        return err_set(e, "heads '%.60s' (expected QUERY/KV, such as 32/8)", s);
     *h_q = (int32_t)q;
     *h_kv = (int32_t)kv;
     return true;

@@ -27,7 +27,7 @@ static bool parse_gen(char *rest, struct treesrc *out, struct err *e)
             strcat(list, i ? ", " : "");
             strcat(list, family_name[i]);
         }
-        return err_set(e, "tree family '%s' (expected one of %s)", name, list);
+        return err_set(e, "tree family '%.60s' (expected one of %s)", name, list);
     }
     if (!rest)
         return err_set(e, "gen:%s has no seed (expected gen:FAMILY:SEED)", name);
@@ -172,7 +172,7 @@ static bool next_pair(char **list, int64_t a_min, int64_t *a, int64_t *b, struct
     char *item = text_next(list, ','), *rest = item;
     const char *first = text_next(&rest, '.');
     if (!rest)
-        return err_set(e, "tree nodes: '%s' (expected NUMBER.NUMBER)", item);
+        return err_set(e, "tree nodes: '%.60s' (expected NUMBER.NUMBER)", item);
     return text_i64(first, "tree nodes: number", a_min, INT32_MAX, a, e) &&
            text_i64(rest, "tree nodes: number", 0, TREE_MAX_TOKENS, b, e);
 }
