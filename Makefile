@@ -91,7 +91,8 @@ check-layers: ## no include may point against the data flow
 	$(Q)tests/layers.sh
 
 .PHONY: check-verify
-check-verify: $(PROGRAM) ## random trees and a trace, every strategy, against the oracle; planted faults
+check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults
+	$(Q)$(PROGRAM) verify -q --cases tests/cases.regress
 	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN),12,60) --seed 1
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN),1,4)
 	$(Q)$(PROGRAM) selftest

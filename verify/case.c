@@ -1,10 +1,14 @@
 #include "verify/case.h"
 #include "kernels/kernel.h"
+#include "verify/faults.h"
 #include "verify/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of a list of cases. */
+enum { MAX_LIST_BYTES = 1 << 24 };
 
 struct problem_spec case_default_spec(void)
 {
@@ -127,11 +131,14 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
         return strategy_parse(value, &c->use, e);
     if (strcmp(key, "kernel") == 0)
         return get_kernel(value, &c->kernel, e);
-    return err_set(
-        e,
-        "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, strategy or "
-        "kernel)",
-        key);
+    if (strcmp(key, "plant") == 0)
+        return (c->plant = fault_find(value)) ||
+               err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", value);
+    return err_set(e,
+                   "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
+                   "strategy, kernel "
+                   "or plant)",
+                   key);
 }
 
 bool case_parse(const char *text, struct vcase *out, struct err *e)
@@ -162,6 +169,50 @@ void case_clear(struct vcase *c)
     treesrc_clear(&c->src);
 }
 
+/* One line of a list of cases, zero-terminated. */
+static bool read_line(char *line, const char *path, int64_t number, struct vcase *out, struct err *e)
+{
+    struct err own = {0};
+    if (case_parse(line, out, &own))
+        return true;
+    err_set(e, "%s:%" PRId64 ": %.300s", path, number, own.msg);
+    if (e && own.code)
+        e->code = own.code;
+    return false;
+}
+
+bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e)
+{
+    size_t size;
+    int64_t cap = 0, number = 0;
+    char *text = file_slurp(path, MAX_LIST_BYTES, &size, e), *rest = text;
+    *out = NULL;
+    *n = 0;
+    if (!text)
+        return false;
+    bool good = strlen(text) == size || err_set(e, "%s: a zero byte (expected text)", path);
+    for (char *line; good && (line = text_next(&rest, '\n'));) {
+        number++;
+        line += strspn(line, " \t");
+        for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]);)
+            line[--end] = 0;
+        if (*line == 0 || *line == '#')
+            continue;
+        *out = xgrow(*out, &cap, *n + 1, sizeof **out);
+        good = read_line(line, path, number, &(*out)[*n], e);
+        *n += good;
+    }
+    free(text);
+    for (int64_t i = 0; i < *n && !good; i++)
+        case_clear(&(*out)[i]);
+    if (!good) {
+        free(*out);
+        *out = NULL;
+        *n = 0;
+    }
+    return good;
+}
+
 char *case_print(const struct vcase *c)
 {
     const struct problem_spec *s = &c->spec;
@@ -169,10 +220,11 @@ char *case_print(const struct vcase *c)
     char *strategy = c->use.s ? case_print_strategy(&c->use) : NULL;
     char *text =
         xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s",
+                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s",
                   tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered, s->poison,
                   fill_name[s->fill], s->seed, strategy ? ";strategy=" : "", strategy ? strategy : "",
-                  c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "");
+                  c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "", c->plant ? ";plant=" : "",
+                  c->plant ? c->plant->name : "");
     free(raw);
     free(tree);
     free(strategy);

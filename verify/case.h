@@ -4,6 +4,7 @@
  *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
  * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
+ * One key tests the judge and not the code under test: plant=KIND breaks the case on purpose (faults.def).
  */
 #ifndef TREEATTN_VERIFY_CASE_H
 #define TREEATTN_VERIFY_CASE_H
@@ -12,11 +13,14 @@
 #include "sim/strategy.h"
 #include "verify/treesrc.h"
 
+struct fault;
+
 struct vcase {
     struct treesrc src;
     struct problem_spec spec;
     struct strategy_use use;     /* use.s NULL: every strategy */
     const struct kernel *kernel; /* NULL: every kernel */
+    const struct fault *plant;   /* NULL: none */
 };
 
 /* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
@@ -26,6 +30,9 @@ struct problem_spec case_default_spec(void);
 /* False with one sentence in *e. Free the contents with case_clear. */
 bool case_parse(const char *text, struct vcase *out, struct err *e);
 void case_clear(struct vcase *c);
+/* A file of cases, one a line; lines that are empty or begin with # say nothing. *out is an array of *n; free
+ * each with case_clear, then the array. */
+bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e);
 /* The caller frees. */
 char *case_print(const struct vcase *c);
 /* "name", or "name:key=value,..." if an option differs from its default; the caller frees. */

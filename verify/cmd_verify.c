@@ -6,7 +6,9 @@
  */
 #include "verify/cmd.h"
 #include "verify/draw.h"
+#include "verify/faults.h"
 #include "verify/progress.h"
+#include "verify/shrink.h"
 #include "verify/text.h"
 
 #include <errno.h>
@@ -16,15 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TREES = 0x400, KEY_STRATEGY, KEY_KERNEL, KEY_CASE, KEY_STEPS, KEY_NO_SHARP };
+enum {
+    KEY_TREES = 0x400,
+    KEY_STRATEGY,
+    KEY_KERNEL,
+    KEY_CASE,
+    KEY_STEPS,
+    KEY_NO_SHARP,
+    KEY_CASES,
+    KEY_PLANT,
+    KEY_NO_SHRINK
+};
 
 struct verify_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
     int64_t trees, steps;
-    const char *strategies, *kernel, *text;
-    bool no_sharp;
+    const char *strategies, *kernel, *text, *list, *plant;
+    bool no_sharp, no_shrink;
     struct err *err;
 };
 
@@ -55,8 +67,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_CASE:
         a->text = arg;
         break;
+    case KEY_CASES:
+        a->list = arg;
+        break;
+    case KEY_PLANT:
+        a->plant = arg;
+        break;
     case KEY_NO_SHARP:
         a->no_sharp = true;
+        break;
+    case KEY_NO_SHRINK:
+        a->no_shrink = true;
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -72,9 +93,15 @@ static const struct argp argp = {
              "N random trees from --seed, then the list of sharp cases (default 100)", 3},
             {"steps", KEY_STEPS, "N", 0, "with --trace: N steps spread over it (default: --step alone)", 3},
             {"case", KEY_CASE, "STRING", 0, "one case, as a result line prints it", 3},
+            {"cases", KEY_CASES, "FILE", 0, "such cases, one a line; # begins a comment", 3},
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: all)", 3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
+            {"no-shrink", KEY_NO_SHRINK, NULL, 0, "print failures as they are, without reducing them", 8},
+            {"plant", KEY_PLANT, "KIND", 0,
+             "to test this tool: break every case that has a place for such a fault (see treeattn selftest "
+             "--kinds)",
+             3},
             {0},
         },
     .parser = parse,
@@ -85,7 +112,9 @@ static const struct argp argp = {
            "anything failed."
            "\vA result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, and "
            "the case "
-           "string that `treeattn verify --case` takes. --quiet keeps FAIL and MARGINAL lines.",
+           "string that `treeattn verify --case` takes. --quiet keeps FAIL and MARGINAL lines.\n\n"
+           "Below the first failure of each of up to three strategies stands the command line of a smallest "
+           "case that fails likewise, found in at most ten seconds.",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
@@ -94,11 +123,16 @@ static const struct argp argp = {
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
 
+enum { MAX_SHRUNK = 3 };
+
 struct verify_run {
     struct strategy_use *use;
     int32_t n_use;
     const struct kernel *kernel; /* NULL: all */
-    bool quiet;
+    const struct fault *plant;   /* NULL: none */
+    bool quiet, shrink;
+    const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
+    int32_t n_shrunk;
     struct table table;
     struct totals totals;
     struct progress progress;
@@ -149,6 +183,18 @@ static void count_admitted(struct verify_run *run, enum family family, const str
             run->admitted[(r[i].use - run->use) * N_FAMILIES + (int32_t)family]++;
 }
 
+/* The first failure of each strategy, of a few; below its row, or beside the table where that is for programs. */
+static void reduce(struct verify_run *run, const struct vcase *c, const struct result *r)
+{
+    for (int32_t i = 0; i < run->n_shrunk; i++)
+        if (run->shrunk[i] == c->use.s)
+            return;
+    if (!run->shrink || run->n_shrunk == MAX_SHRUNK)
+        return;
+    run->shrunk[run->n_shrunk++] = c->use.s;
+    shrink_print(run->table.style == STYLE_TEXT ? run->table.f : stderr, program_invocation_name, c, r);
+}
+
 static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
                  bool drawn)
 {
@@ -168,6 +214,8 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
         char *text = case_print(&c);
         result_row(&run->table, &r[i], c.spec.dtype, text);
         free(text);
+        if (r[i].verdict == V_FAIL)
+            reduce(run, &c, &r[i]);
     }
     progress_step(&run->progress);
 }
@@ -189,6 +237,7 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 #pragma omp atomic read
         stop = run->stop;
         b->get(b, i, &c, &t);
+        c.plant = run->plant ? run->plant : c.plant;
         struct bench_case *x = stop ? NULL : bench_case_new(&c, t, &e);
         if (x)
             n = judge_all(run, x, &r);
@@ -217,17 +266,10 @@ static void get_drawn(const struct batch *b, int64_t i, struct vcase *c, struct 
     *c = draw_case(b->seed, i, b->fixed, t);
 }
 
-static struct treesrc copy_source(const struct treesrc *s)
-{
-    struct treesrc copy = *s;
-    copy.text = s->text ? xstrdup(s->text) : NULL;
-    return copy;
-}
-
 static void get_listed(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
 {
     *c = b->list[i];
-    c->src = copy_source(&b->list[i].src);
+    c->src = treesrc_copy(&b->list[i].src);
     *t = NULL;
 }
 
@@ -235,7 +277,7 @@ static void get_listed(const struct batch *b, int64_t i, struct vcase *c, struct
 static void get_step(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
 {
     int64_t last = trace_steps(b->trace);
-    *c = (struct vcase){.src = copy_source(b->src), .spec = b->spec};
+    *c = (struct vcase){.src = treesrc_copy(b->src), .spec = b->spec};
     c->src.step = b->n > 1 ? 1 + i * (last - 1) / (b->n - 1) : last;
     *t = trace_tree(b->trace, c->src.step);
 }
@@ -272,7 +314,7 @@ static void verify_trace(struct verify_run *run, const struct verify_args *a, st
 /* One case: the one given as a string, or the tree given by options. */
 static void verify_one(struct verify_run *run, const struct verify_args *a, struct problem_spec spec)
 {
-    struct vcase c = {.src = copy_source(&a->tree.src), .spec = spec};
+    struct vcase c = {.src = treesrc_copy(&a->tree.src), .spec = spec};
     if (a->text) {
         treesrc_clear(&c.src);
         if (!case_parse(a->text, &c, &run->err))
@@ -281,6 +323,23 @@ static void verify_one(struct verify_run *run, const struct verify_args *a, stru
     }
     run_batch(run, &(struct batch){.n = 1, .get = get_listed, .list = &c});
     case_clear(&c);
+}
+
+/* The cases of a file, all of which are read before any is run. */
+static void verify_list(struct verify_run *run, const struct verify_args *a)
+{
+    struct batch b = {.get = get_listed};
+    struct vcase *list;
+    if (!case_read_list(a->list, &list, &b.n, &run->err))
+        return;
+    for (int64_t i = 0; i < b.n; i++)
+        cmd_problem_apply(&a->problem, &list[i].spec);
+    b.list = list;
+    if (b.n > 0)
+        run_batch(run, &b);
+    for (int64_t i = 0; i < b.n; i++)
+        case_clear(&list[i]);
+    free(list);
 }
 
 /* ---- the report --------------------------------------------------------------------------------------- */
@@ -328,6 +387,8 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
     table_begin(&run->table);
     if (a->text)
         verify_one(run, a, spec);
+    else if (a->list)
+        verify_list(run, a);
     else if (a->tree.src.kind == SRC_TRACE && a->steps > 0)
         verify_trace(run, a, spec);
     else if (a->tree.src.kind != SRC_NONE)
@@ -347,8 +408,10 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
         a->trees = 100;
     if (a->kernel && !(run->kernel = kernel_find(a->kernel)))
         return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
-    if (a->text && a->tree.src.kind != SRC_NONE)
-        return err_set(e, "--case brings its own tree (expected no other tree option)");
+    if (a->plant && !(run->plant = fault_find(a->plant)))
+        return err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", a->plant);
+    if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
+        return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
     return treesrc_finish(&a->tree, false, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }
 
@@ -364,6 +427,7 @@ int cmd_verify(int argc, char **argv)
         code = cmd_error(&e);
     } else {
         run.quiet = a.out.quiet;
+        run.shrink = !a.no_shrink;
         run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);
         bool done = run_all(&run, &a, out.f);
         if (!done)

@@ -23,6 +23,14 @@ const struct fault faults[] = {
 };
 const int32_t n_faults = sizeof faults / sizeof faults[0];
 
+const struct fault *fault_find(const char *name)
+{
+    for (int32_t i = 0; i < n_faults; i++)
+        if (strcmp(faults[i].name, name) == 0)
+            return &faults[i];
+    return NULL;
+}
+
 /* ---- for the kinds ----------------------------------------------------------------------------------- */
 
 /* A stream per planting: the n-th draw of a kind does not depend on what other kinds drew. */

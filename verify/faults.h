@@ -50,6 +50,7 @@ struct fault {
 };
 extern const struct fault faults[];
 extern const int32_t n_faults;
+const struct fault *fault_find(const char *name); /* NULL if there is none */
 
 /* Plant f once and ask both detectors. */
 struct fault_result {

@@ -1,5 +1,7 @@
 #include "verify/judge.h"
 #include "verify/cover.h"
+#include "verify/diagnose.h"
+#include "verify/faults.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,34 +116,73 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
                  mixed ? "+" : "");
 }
 
-static struct result run_plan(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
-                              struct result r)
+/* Compare what a kernel wrote for the plan with the truth, or with a broken oracle. */
+static void judge_output(const struct bench_case *b, const struct plan *plan, const struct oracle *orc,
+                         const struct output *out, struct result *r)
+{
+    struct arithmetic a = judge_arithmetic(b->p, plan);
+    r->cmp = compare_output(b->p, orc, out, &a);
+    r->verdict = r->cmp.verdict;
+    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
+    if (r->verdict == V_FAIL)
+        diagnose(b->p, orc, out, &r->cmp, r->guess, sizeof r->guess);
+}
+
+/* Check the plan and run it on p. The output, to be freed, or NULL with the result complete. */
+static struct output *run_plan(const struct problem *p, const struct plan *plan, const struct kernel *k,
+                               struct result *r)
 {
     struct err e = {0};
     if (!cover_check(plan, &e)) {
-        r.verdict = V_FAIL;
-        snprintf(r.why, sizeof r.why, "coverage: %s", e.msg);
-        return r;
+        r->verdict = V_FAIL;
+        snprintf(r->why, sizeof r->why, "coverage: %s", e.msg);
+        return NULL;
     }
-    if (k->supports && !k->supports(b->p, plan, r.why)) {
-        r.verdict = V_SKIP;
-        return r;
+    if (k->supports && !k->supports(p, plan, r->why)) {
+        r->verdict = V_SKIP;
+        return NULL;
     }
-    struct output *out = output_new(b->p);
+    struct output *out = output_new(p);
     double start = now_s();
-    bool ran = k->run(b->p, plan, out, &r.ledger, &e);
-    r.run_s = now_s() - start;
-    if (ran) {
-        struct arithmetic a = judge_arithmetic(b->p, plan);
-        r.cmp = compare_output(b->p, b->orc, out, &a);
-        r.verdict = r.cmp.verdict;
-        snprintf(r.why, sizeof r.why, "%s", r.cmp.why);
-    } else {
-        r.verdict = V_FAIL;
-        snprintf(r.why, sizeof r.why, "kernel: %s", e.msg);
-    }
+    bool ran = k->run(p, plan, out, &r->ledger, &e);
+    r->run_s = now_s() - start;
+    if (ran)
+        return out;
     output_free(out);
-    return r;
+    r->verdict = V_FAIL;
+    snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
+    return NULL;
+}
+
+/* The sound result *r, with `good` written by the kernel, becomes that of the broken case. A plan that is not
+ * safe to run and that coverage lets pass is selftest's to report; here it changes nothing. */
+static void judge_planted(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+                          const struct output *good, struct result *r)
+{
+    const struct fault *f = b->c->plant;
+    struct fault_case fc = {.tree = "case",
+                            .problem = b->p,
+                            .oracle = b->orc,
+                            .nf = b->nf,
+                            .plan = plan,
+                            .kernel = k,
+                            .good = good,
+                            .arith = judge_arithmetic(b->p, plan)};
+    struct broken x = {.seed = b->c->spec.seed};
+    if (f->plant(&fc, &x) && (!x.no_run || !cover_check(x.plan, NULL))) {
+        struct ledger sound = r->ledger;
+        const struct plan *broken = x.plan ? x.plan : plan;
+        r->cmp = (struct comparison){0};
+        struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, broken, k, r);
+        if (out || x.output)
+            judge_output(b, plan, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
+        r->ledger = sound;
+        output_free(out);
+    }
+    plan_free(x.plan);
+    problem_free(x.problem);
+    output_free(x.output);
+    oracle_free(x.oracle);
 }
 
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
@@ -158,7 +199,12 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     r.n_groups = plan->n_groups;
     r.n_launches = plan->n_launches;
     name_tile(plan, r.tile, sizeof r.tile);
-    r = run_plan(b, plan, k, r);
+    struct output *out = run_plan(b->p, plan, k, &r);
+    if (out)
+        judge_output(b, plan, b->orc, out, &r);
+    if (out && b->c->plant && r.verdict != V_FAIL)
+        judge_planted(b, plan, k, out, &r);
+    output_free(out);
     plan_free(plan);
     return r;
 }

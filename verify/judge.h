@@ -34,10 +34,13 @@ struct result {
     struct ledger ledger;
     int64_t n_groups, n_launches;
     double plan_s, run_s;
-    char why[600]; /* FAIL, SKIP: one sentence */
+    char why[600];   /* FAIL, SKIP: one sentence */
+    char guess[128]; /* wrong numbers: what they look like (verify/diagnose.h), or "" */
 };
 
-/* Plan, check, run, compare. */
+/* Plan, check, run, compare. Where the case plants a fault: all of that soundly, then again on what the fault
+ * broke, as if the code under test had made it so; where the case has no place for the fault, the first result
+ * stands. */
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);
 
 /* How a kernel computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.

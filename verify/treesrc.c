@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,28 @@ void treesrc_clear(struct treesrc *s)
 {
     free(s->text);
     *s = (struct treesrc){0};
+}
+
+struct treesrc treesrc_copy(const struct treesrc *s)
+{
+    struct treesrc copy = *s;
+    copy.text = s->text ? xstrdup(s->text) : NULL;
+    return copy;
+}
+
+struct treesrc treesrc_from_tree(const struct tree *t)
+{
+    size_t each = sizeof "-2147483648.-9223372036854775808,";
+    size_t size = ((size_t)t->n_nodes + (size_t)t->n_queries) * each + 2;
+    char *text = xmalloc(size), *to = text;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        to += sprintf(to, "%s%" PRId32 ".%" PRId64, i ? "," : "", t->parent[i], t->len[i]);
+    *to++ = ':';
+    *to = 0;
+    for (int32_t q = 0; q < t->n_queries; q++)
+        to += sprintf(to, "%s%" PRId32 ".%" PRId64, q ? "," : "", t->query[q].node, t->query[q].upto);
+    CK((size_t)(to - text) < size);
+    return (struct treesrc){.kind = SRC_NODES, .text = xrealloc(text, (size_t)(to - text) + 1, 1)};
 }
 
 /* ---- parsing ------------------------------------------------------------------------------------------ */

@@ -34,6 +34,9 @@ struct treesrc {
 bool treesrc_parse(const char *text, struct treesrc *out, struct err *e);
 char *treesrc_print(const struct treesrc *s);
 void treesrc_clear(struct treesrc *s);
+struct treesrc treesrc_copy(const struct treesrc *s);
+/* A source (nodes:..) that loads as this tree, which has at least one node. */
+struct treesrc treesrc_from_tree(const struct tree *t);
 /* The tree; NULL with *e set. It has passed tree_check. */
 struct tree *treesrc_load(const struct treesrc *s, struct err *e);
 

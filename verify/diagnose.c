@@ -1,0 +1,154 @@
+/*
+ * diagnose.c - guesses at what went wrong with one row.
+ */
+#include "verify/diagnose.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Far above rounding, far below what any of these mistakes makes. O may be stored in 16 bits, LSE never is. */
+#define CLOSE_O 1e-2
+#define CLOSE_LSE 1e-4
+
+struct row {
+    const struct problem *p;
+    const struct oracle *orc;
+    int64_t r;
+    double o[PROBLEM_MAX_D], lse; /* as written */
+    char *guess;
+    size_t size;
+};
+
+static bool close_to(double got, double want)
+{
+    return fabs(got - want) <= CLOSE_LSE * fmax(1, fabs(want));
+}
+
+/* Is what was written the oracle's row r times `factor`? */
+static bool holds(const struct row *x, int64_t r, double factor)
+{
+    const double *want = x->orc->o + r * x->orc->d;
+    double most = 0;
+    for (int32_t e = 0; e < x->orc->d; e++)
+        most = fmax(most, fabs(factor * want[e]));
+    for (int32_t e = 0; e < x->orc->d; e++)
+        if (!(fabs(x->o[e] - factor * want[e]) <= CLOSE_O * most))
+            return false;
+    return true;
+}
+
+static bool is_row(const struct row *x, int64_t r)
+{
+    return holds(x, r, 1) && close_to(x->lse, x->orc->lse[r]);
+}
+
+/* NaN, infinities, zeros. */
+static bool guess_kind(const struct row *x)
+{
+    double want = x->orc->lse[x->r];
+    int32_t nans = 0, zeros = 0;
+    for (int32_t e = 0; e < x->orc->d; e++) {
+        nans += isnan(x->o[e]);
+        zeros += x->o[e] == 0;
+    }
+    if (isinf(want) && (nans || !isinf(x->lse) || x->lse > 0))
+        snprintf(x->guess, x->size, "a query that sees nothing is not given O = 0 and LSE = -inf");
+    else if (nans == x->orc->d && isnan(x->lse))
+        snprintf(x->guess, x->size, "a row that nobody wrote, or poison was read");
+    else if (nans || isnan(x->lse))
+        snprintf(x->guess, x->size, "poison was read, or 0 * inf, inf - inf or 0 / 0 computed");
+    else if (x->lse == -INFINITY && isfinite(want))
+        snprintf(x->guess, x->size, "the row says that its query sees nothing: partials lost or overwritten");
+    else if (zeros == x->orc->d && !holds(x, x->r, 1))
+        snprintf(x->guess, x->size, "O is all zeros: not computed, or not written back");
+    else
+        return false;
+    return true;
+}
+
+/* Another row's answer, O and LSE. */
+static bool guess_swap(const struct row *x)
+{
+    for (int64_t r = 0; r < x->orc->n_rows; r++) {
+        if (!is_row(x, r) || is_row(x, x->r))
+            continue;
+        int32_t h = x->p->h_q;
+        if (r / h == x->r / h)
+            snprintf(x->guess, x->size,
+                     "query %" PRId64 ": head %" PRId64 " holds the answer of head %" PRId64, r / h, x->r % h,
+                     r % h);
+        else
+            snprintf(x->guess, x->size,
+                     "query %" PRId64 " head %" PRId64 " holds the answer of query %" PRId64 " head %" PRId64,
+                     x->r / h, x->r % h, r / h, r % h);
+        return true;
+    }
+    return false;
+}
+
+/* With Q = 0 the softmax is uniform and LSE says how many tokens were read. */
+static bool guess_count(const struct row *x)
+{
+    double n = exp(x->lse);
+    int64_t ctx = x->orc->ctx[x->r / x->p->h_q], read = llround(fmin(n, 1e15));
+    if (x->orc->abs_dot[x->r] != 0 || n > 2000 || fabs(n - (double)read) > CLOSE_LSE * n || read == ctx)
+        return false;
+    snprintf(x->guess, x->size, "%" PRId64 " tokens were counted, the query sees %" PRId64, read, ctx);
+    return true;
+}
+
+static bool guess_lse(const struct row *x)
+{
+    double want = x->orc->lse[x->r], off = x->lse - want;
+    bool right_o = holds(x, x->r, 1);
+    if (!isfinite(x->lse) || close_to(x->lse, want))
+        return false;
+    if (right_o && close_to(x->lse / want, M_LOG2E))
+        snprintf(x->guess, x->size, "LSE in base 2 (1.4427 times what it should be)");
+    else if (right_o && close_to(x->lse / want, M_LN2))
+        snprintf(x->guess, x->size, "LSE turned from base 2 twice (0.6931 times what it should be)");
+    else if (close_to(off, M_LN2))
+        snprintf(x->guess, x->size, "every token counted twice (LSE too large by ln 2)");
+    else if (close_to(off, -M_LN2))
+        snprintf(x->guess, x->size, "half the weight is missing (LSE too small by ln 2)");
+    else if (right_o)
+        snprintf(x->guess, x->size, "O is right, LSE alone is wrong");
+    else
+        return false;
+    return true;
+}
+
+/* LSE right, O not. */
+static bool guess_o(const struct row *x)
+{
+    const double *want = x->orc->o + x->r * x->orc->d;
+    double dot = 0, square = 0;
+    if (!close_to(x->lse, x->orc->lse[x->r]))
+        return false;
+    for (int32_t e = 0; e < x->orc->d; e++) {
+        dot += x->o[e] * want[e];
+        square += want[e] * want[e];
+    }
+    double factor = dot / square;
+    if (square > 0 && fabs(factor - 1) > 1e-4 && holds(x, x->r, factor))
+        snprintf(x->guess, x->size, "O is %.4g times what it should be: a division or a weight is missing",
+                 factor);
+    else if (!holds(x, x->r, 1))
+        snprintf(x->guess, x->size, "LSE is right, O alone is wrong: V, or how partials are weighted");
+    else
+        return false;
+    return true;
+}
+
+void diagnose(const struct problem *p, const struct oracle *orc, const struct output *out,
+              const struct comparison *c, char *guess, size_t size)
+{
+    guess[0] = 0;
+    if (c->row < 0 || c->row >= out->n_rows || out->n_rows != orc->n_rows || out->d != orc->d)
+        return;
+    struct row x = {
+        .p = p, .orc = orc, .r = c->row, .lse = output_lse(out, c->row), .guess = guess, .size = size};
+    dtype_to_double(out->dtype, out->o, c->row * out->d, x.o, out->d);
+    (void)(guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) || guess_o(&x));
+}

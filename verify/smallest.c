@@ -1,0 +1,88 @@
+/*
+ * smallest.c - shrinking what the judge failed, and telling people.
+ */
+#include "verify/shrink.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shells and exec() take an argument of up to 128 KiB; what is longer could not be pasted. */
+enum { LONGEST_ARGUMENT = 100000 };
+
+/* A case that first failed one way and then another would be about something else. */
+enum failure { FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS };
+
+static enum failure failure_of(const struct result *r)
+{
+    if (strncmp(r->why, "coverage: ", 10) == 0)
+        return FAILED_COVERAGE;
+    return strncmp(r->why, "kernel: ", 8) == 0 ? FAILED_KERNEL : FAILED_NUMBERS;
+}
+
+/* False if the case cannot be had, as when memory would not do. */
+static bool judge_again(const struct vcase *c, struct result *r)
+{
+    struct bench_case *b = bench_case_new(c, NULL, NULL);
+    if (!b)
+        return false;
+    *r = judge(b, &c->use, c->kernel);
+    r->use = NULL;
+    bench_case_free(b);
+    return true;
+}
+
+static bool fails_alike(const struct vcase *c, void *context)
+{
+    const enum failure *want = context;
+    struct result r;
+    return judge_again(c, &r) && r.verdict == V_FAIL && failure_of(&r) == *want;
+}
+
+struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits)
+{
+    enum failure kind = failure_of(r);
+    struct shrink_report report = shrink_case(c, fails_alike, &kind, limits);
+    judge_again(c, r);
+    return report;
+}
+
+/* For a shell, in single quotes; a single quote inside ends them, stands alone, and begins them again. */
+static void print_quoted(FILE *f, const char *s)
+{
+    fputc('\'', f);
+    for (; *s; s++)
+        if (*s == '\'')
+            fputs("'\\''", f);
+        else
+            fputc(*s, f);
+    fputc('\'', f);
+}
+
+void shrink_print(FILE *f, const char *program, const struct vcase *failed, const struct result *result)
+{
+    struct shrink_limits limits = shrink_default_limits();
+    struct vcase c = *failed;
+    struct result r = *result;
+    c.src = treesrc_copy(&failed->src);
+    struct shrink_report report = shrink_result(&c, &r, &limits);
+    char *text = case_print(&c);
+    if (!report.failed) {
+        fprintf(f, "smallest: none found, the case passed when it was run again\n");
+    } else if (strlen(text) > LONGEST_ARGUMENT) {
+        fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", report.nodes,
+                report.seconds);
+    } else {
+        fprintf(f, "smallest: %s verify --case ", program);
+        print_quoted(f, text);
+        fprintf(f,
+                "\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64 ", after %" PRId64
+                " trials%s: %s\n",
+                report.nodes, report.queries, report.tokens, report.trials,
+                report.fixed ? "" : " (out of time)", r.why);
+        if (r.guess[0])
+            fprintf(f, "  perhaps %s\n", r.guess);
+    }
+    free(text);
+    case_clear(&c);
+}
