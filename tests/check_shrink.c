@@ -31,6 +31,13 @@ static struct result judged(const struct vcase *c)
     return r;
 }
 
+static void write_file(const char *path, const char *text, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert(fwrite(text, 1, size, f) == size && fclose(f) == 0);
+}
+
 /* ---- planted faults ------------------------------------------------------------------------------------ */
 
 /* Between them every kind has a place: long and short, glued groups, masks, merges, several heads, a query that
@@ -318,14 +325,35 @@ START_TEST(guesses)
 }
 END_TEST
 
-/* ---- lists of cases ------------------------------------------------------------------------------------ */
-
-static void write_file(const char *path, const char *text, size_t size)
+/* A tree that is smallest already keeps its source, here a file whose name a shell would trip over; what passes
+ * when it is run again is said to. */
+START_TEST(lines_for_shells)
 {
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert(fwrite(text, 1, size, f) == size && fclose(f) == 0);
+    static const char *const file = "tree 1 1\nnode 0 -1 1\nquery 0 1\n";
+    static const char *const plants[] = {"group_dropped", NULL};
+    char path[] = "/tmp/treeattn's-XXXXXX", text[4096];
+    int fd = mkstemp(path);
+    ck_assert(fd >= 0 && close(fd) == 0);
+    write_file(path, file, strlen(file));
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "tree=file:%s;strategy=naive;kernel=cpu", path);
+        struct vcase c = parse(text);
+        c.plant = plants[i] ? fault_find(plants[i]) : NULL;
+        struct result r = judged(&c);
+        ck_assert((r.verdict == V_FAIL) == (plants[i] != NULL));
+        memset(text, 0, sizeof text);
+        FILE *f = fmemopen(text, sizeof text, "w");
+        shrink_print(f, "treeattn", &c, &r);
+        fclose(f);
+        ck_assert_msg(strstr(text, plants[i] ? "--case 'tree=file:/tmp/treeattn'\\''s-" : "none found"), "%s",
+                      text);
+        case_clear(&c);
+    }
+    unlink(path);
 }
+END_TEST
+
+/* ---- lists of cases ------------------------------------------------------------------------------------ */
 
 START_TEST(lists_of_cases)
 {
@@ -376,6 +404,7 @@ Suite *suite_shrink(void)
     tcase_add_test(tc, limits_stop_the_search);
     tcase_add_test(tc, the_printed_line_fails_again);
     tcase_add_test(tc, guesses);
+    tcase_add_test(tc, lines_for_shells);
     tcase_add_test(tc, lists_of_cases);
     suite_add_tcase(s, tc);
     return s;
