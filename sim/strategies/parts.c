@@ -5,24 +5,29 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* An explicit stack, because the input decides how deep the tree is. Children are pushed last first, so that
- * the first is on top. */
+/* Places are counted instead of walking down: two passes in id order, in which parents precede children. A walk would
+ * need a stack, as the input decides how deep the tree is, and would jump about the child lists. */
 int32_t *live_depth_first(const struct nform *nf, int32_t *n)
 {
-    int32_t *out = xcalloc((size_t)nf->n_nodes, sizeof *out);
-    int32_t *stack = xcalloc((size_t)nf->n_nodes, sizeof *stack); /* each node is pushed once */
-    int32_t top = 0, m = 0;
-    for (int32_t r = nf->n_roots - 1; r >= 0; r--)
-        stack[top++] = nf->root[r];
-    while (top > 0) {
-        int32_t v = stack[--top];
-        if (node_live(nf, v))
-            out[m++] = v;
-        for (int32_t c = nf->child_ptr[v + 1] - 1; c >= nf->child_ptr[v]; c--)
-            stack[top++] = nf->child[c];
+    int32_t *below = xcalloc((size_t)nf->n_nodes, sizeof *below); /* live nodes of the subtree */
+    for (int32_t v = nf->n_nodes - 1; v >= 0; v--) {
+        below[v] += node_live(nf, v);
+        if (nf->parent[v] >= 0)
+            below[nf->parent[v]] += below[v];
     }
-    free(stack);
-    *n = m;
+    *n = 0;
+    for (int32_t r = 0; r < nf->n_roots; r++)
+        *n += below[nf->root[r]];
+    int32_t *out = xcalloc((size_t)*n, sizeof *out), roots = 0;
+    for (int32_t v = 0; v < nf->n_nodes; v++) {
+        int32_t *next = nf->parent[v] < 0 ? &roots : &below[nf->parent[v]]; /* where the next child starts */
+        int32_t at = *next;
+        *next += below[v];
+        if (node_live(nf, v))
+            out[at++] = v;
+        below[v] = at; /* from here on: where v's next child starts */
+    }
+    free(below);
     return out;
 }
 
