@@ -84,7 +84,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 
 .PHONY: check-built
 check-built: $(PROGRAM) $(RUNNER) check-layers check-verify
-	$(Q)TREEATTN_BIN=$(PROGRAM) $(RUNNER)
+	$(Q)$(if $(SAN),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) $(RUNNER)
 
 .PHONY: check-layers
 check-layers: ## no include may point against the data flow

@@ -318,7 +318,6 @@ int cmd_bench(int argc, char **argv)
         t.column = bench_plan_columns;
         t.width = bench_plan_width;
     }
-    table_begin(&t);
     bool good = true;
     if (plans)
         bench_plan(&t, a.h_q, a.h_kv, a.reps);

@@ -234,7 +234,6 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
         struct table t = {.f = f, .style = a->out.style, .column = shown, .aligned = true, .width = widths};
         if (text)
             print_head(f, &c, b);
-        table_begin(&t);
         print_rows(&t, run, a->trees > 0);
         table_end(&t);
         if (text)

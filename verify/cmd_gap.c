@@ -215,7 +215,6 @@ int cmd_gap(int argc, char **argv)
                                           "mean %", "median %", "p90 %", "max %",   NULL};
     static const int32_t width[] = {9, 13, 4, 23, 8, 8, 9, 8, 0};
     struct table t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
-    table_begin(&t);
     int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
     struct progress progress = progress_start("gap", costs * N_FAMILIES * a.trees);
     for (int k = 0; k < N_OBJECTIVES; k++)

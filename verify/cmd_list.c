@@ -109,7 +109,6 @@ int cmd_list(int argc, char **argv)
         return cmd_error(&e);
     struct table t = {
         .f = out.f, .style = a.out.style, .column = kind->column, .aligned = true, .width = kind->width};
-    table_begin(&t);
     kind->print(&t);
     table_end(&t);
     return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);

@@ -116,8 +116,6 @@ static int show(const struct trace_args *a, struct trace *tr)
         return cmd_error(&e);
     bool rows = a->out.style != STYLE_TEXT;
     struct table t = {.f = out.f, .style = a->out.style, .column = columns};
-    if (rows)
-        table_begin(&t);
     struct trace_sum sum = replay(tr, rows ? &t : NULL);
     if (rows)
         table_end(&t);

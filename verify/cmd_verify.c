@@ -384,7 +384,6 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
     if (!problem_spec_check(&spec, &run->err))
         return false;
     run->table = (struct table){.f = f, .style = a->out.style, .column = result_columns};
-    table_begin(&run->table);
     if (a->text)
         verify_one(run, a, spec);
     else if (a->list)
@@ -395,7 +394,8 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
         verify_one(run, a, spec);
     else
         verify_random(run, a);
-    table_end(&run->table);
+    if (!run->err.code || run->table.open)
+        table_end(&run->table);
     if (run->err.code)
         return false;
     print_report(a->out.style == STYLE_TEXT ? f : stderr, run);

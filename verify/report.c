@@ -91,8 +91,10 @@ static void lead(struct table *t)
     }
 }
 
-void table_begin(struct table *t)
+/* The header line, with the first row and not before: input that turns out bad leaves nothing written. */
+static void open_table(struct table *t)
 {
+    t->open = true;
     if (t->style == STYLE_JSON) {
         fputs("[", t->f);
         return;
@@ -121,6 +123,8 @@ static void next_cell(struct table *t)
 
 static void put(struct table *t, const char *s, bool number)
 {
+    if (!t->open)
+        open_table(t);
     lead(t);
     if (t->style == STYLE_JSON && !number)
         print_json_text(t->f, s);
@@ -171,6 +175,8 @@ void table_none(struct table *t)
 void table_end(struct table *t)
 {
     CK(t->at == 0);
+    if (!t->open)
+        open_table(t);
     if (t->style == STYLE_JSON)
         fputs(t->rows ? "\n]\n" : "]\n", t->f);
 }

@@ -31,8 +31,8 @@ struct table {
     int32_t at;   /* next column of the current row */
     bool aligned; /* text only: columns padded to `width`, for people */
     const int32_t *width;
+    bool open; /* the header is out */
 };
-void table_begin(struct table *t);
 void table_text(struct table *t, const char *s);
 void table_i64(struct table *t, int64_t x);
 /* %.*g in text, all digits elsewhere; NaN and infinities are strings in JSON. */
