@@ -124,7 +124,7 @@ void *xgrow(void *p, int64_t *cap, int64_t need, size_t size)
         return p;
     int64_t n = *cap < 8 ? 8 : *cap;
     while (n < need)
-        n += n / 2 + 8;
+        n *= 2;
     *cap = n;
     return xrealloc(p, (size_t)n, size);
 }

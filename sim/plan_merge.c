@@ -148,6 +148,12 @@ void plan_merge_levels(struct plan *p, const char *name)
         p->group[g].launch = p->group[g].launch == 0 ? 0 : 2 * p->group[g].launch - 1;
 
     int32_t last = p->n_launches - 1;
+    p->cap_merge = w.ptr[nq]; /* at most one step per slot, or one for a query without any */
+    for (int32_t q = 0; q < nq; q++)
+        p->cap_merge += w.ptr[q + 1] == w.ptr[q];
+    p->merge = xrealloc(NULL, (size_t)p->cap_merge, sizeof *p->merge);
+    p->cap_merge_in = 2 * w.ptr[nq];
+    p->merge_in = xrealloc(NULL, (size_t)p->cap_merge_in, sizeof *p->merge_in);
     for (int32_t q = 0; q < nq; q++) {
         int64_t *in = w.list + w.ptr[q], n = w.ptr[q + 1] - w.ptr[q];
         int32_t *from = w.from + w.ptr[q];
