@@ -13,9 +13,5 @@
 
 /* (o_a, *lse_a) becomes the merge of itself and (o_b, lse_b); o_a, o_b are [d]. NaN in either stays NaN. */
 void lse_merge(double *o_a, double *lse_a, const double *o_b, double lse_b, int32_t d);
-void lse_merge_f(float *o_a, float *lse_a, const float *o_b, float lse_b, int32_t d);
-/* n partials at once, o[n][d], lse[n], by the maximum first and one pass of sums; into out[d], *out_lse.
- * n = 0 gives the empty partial. */
-void lse_merge_many_f(float *out, float *out_lse, const float *o, const float *lse, int64_t n, int32_t d);
 
 #endif

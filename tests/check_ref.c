@@ -204,20 +204,6 @@ START_TEST(merge_has_an_identity)
     ck_assert(la == 0.7);
     lse_merge(a, &la, b, -INFINITY, 2);
     ck_assert_mem_eq(a, x, sizeof x);
-    float fa[2] = {0, 0}, fla = -INFINITY, fx[2] = {0.1f, -2.5f};
-    lse_merge_f(fa, &fla, fa, -INFINITY, 2);
-    ck_assert(fla == -INFINITY);
-    lse_merge_f(fa, &fla, fx, 3.f, 2);
-    ck_assert_mem_eq(fa, fx, sizeof fx);
-    ck_assert(fla == 3.f);
-    float out[2], lse, many[6] = {9, 9, 0.1f, -2.5f, 9, 9}, lses[3] = {-INFINITY, 3.f, -INFINITY};
-    lse_merge_many_f(out, &lse, many, lses, 3, 2);
-    ck_assert_mem_eq(out, fx, sizeof fx);
-    ck_assert(lse == 3.f);
-    lse_merge_many_f(out, &lse, many, lses, 1, 2);
-    ck_assert(out[0] == 0 && lse == -INFINITY);
-    lse_merge_many_f(out, &lse, NULL, NULL, 0, 2);
-    ck_assert(out[1] == 0 && lse == -INFINITY);
 }
 END_TEST
 
@@ -237,13 +223,6 @@ START_TEST(merge_keeps_nan_and_weighs)
     lse_merge(a, &la, b, 0, 1); /* weights 3 : 1 */
     ck_assert(fabs(a[0] - 2) < 1e-15);
     ck_assert(fabs(la - log(4)) < 1e-15);
-    float o[2] = {1, NAN}, l[2] = {0, 0}, out, lse;
-    lse_merge_many_f(&out, &lse, o, l, 2, 1);
-    ck_assert(isnan(out));
-    l[1] = NAN;
-    o[1] = 1;
-    lse_merge_many_f(&out, &lse, o, l, 2, 1);
-    ck_assert(isnan(lse));
 }
 END_TEST
 
