@@ -5,10 +5,13 @@
 static bool is_large(const char *text)
 {
     for (const char *p = text; *p; p++) {
+        p += strspn(p, "0"); /* 010995142 is large too */
         size_t digits = strspn(p, "0123456789");
         if (digits >= 6 && digits <= 8)
             return true;
         p += digits > 0 ? digits - 1 : 0;
+        if (!*p)
+            break;
     }
     return false;
 }
