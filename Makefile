@@ -84,7 +84,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 
 .PHONY: check-built
 check-built: $(PROGRAM) $(RUNNER) check-layers check-verify
-	$(Q)$(if $(SAN),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) $(RUNNER)
+	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) $(RUNNER)
 
 .PHONY: check-layers
 check-layers: ## no include may point against the data flow
@@ -93,8 +93,8 @@ check-layers: ## no include may point against the data flow
 .PHONY: check-verify
 check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults
 	$(Q)$(PROGRAM) verify -q --cases tests/cases.regress
-	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN),12,60) --seed 1
-	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN),1,4)
+	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN)$(COV),12,60) --seed 1
+	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN)$(COV),1,4)
 	$(Q)$(PROGRAM) selftest
 
 .PHONY: mutants
