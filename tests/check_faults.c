@@ -161,7 +161,7 @@ Suite *suite_faults(void)
     tcase_add_test(tc, copies_are_no_fault);
     tcase_add_test(tc, each_detector);
     tcase_add_test(tc, places_come_from_the_seed);
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 300);
     suite_add_tcase(s, tc);
     tc = tcase_create("kill all"); /* slow under sanitizers */
     tcase_add_loop_test(tc, every_fault_is_caught, 0, 2);

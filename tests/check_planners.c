@@ -519,7 +519,7 @@ Suite *suite_planners(void)
 {
     Suite *s = suite_create("planners");
     TCase *tc = tcase_create("planners");
-    tcase_set_timeout(tc, 60);
+    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, pieces_partition_a_selection);
     tcase_add_test(tc, gqa_ratio_weighs_padding_only_as_released);
     tcase_add_test(tc, released_fasttree_skips_forests);

@@ -402,7 +402,7 @@ Suite *suite_ref(void)
 {
     Suite *s = suite_create("ref");
     TCase *c = tcase_create("ref");
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 300);
     tcase_add_test(c, errors_are_one_printable_line);
     tcase_add_test(c, tree_check_names_the_fault);
     tcase_add_test(c, contexts_follow_the_path);
