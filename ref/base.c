@@ -124,7 +124,7 @@ void *xgrow(void *p, int64_t *cap, int64_t need, size_t size)
         return p;
     int64_t n = *cap < 8 ? 8 : *cap;
     while (n < need)
-        n *= 2;
+        n *= n * (int64_t)size >= 1 << 18 ? 4 : 2; /* untouched room costs nothing, copying does */
     *cap = n;
     return xrealloc(p, (size_t)n, size);
 }
