@@ -21,3 +21,8 @@ const struct kernel *kernel_find(const char *name)
             return kernels[i];
     return NULL;
 }
+
+bool kernel_ready(const struct kernel *k, struct err *e)
+{
+    return !k->ready || k->ready(e);
+}

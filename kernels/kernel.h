@@ -11,6 +11,11 @@
 struct kernel {
     const char *name;
     const char *about;
+    /* NULL: always. Else whether the device and all that drives it are there; if not, *e says what is missing. */
+    bool (*ready)(struct err *e);
+    /* Probabilities are rounded to the storage type before they meet V, as matrix units want them; the sum they are
+     * divided by is not. */
+    bool narrow_p;
     /* Whether it can run this plan on this problem; if not, a sentence in why[256]. */
     bool (*supports)(const struct problem *p, const struct plan *plan, char *why);
     /* Run the plan; out is written, *counted is added to. Bad page tables and the like come back in *e. The
@@ -22,5 +27,6 @@ struct kernel {
 extern const struct kernel *const kernels[];
 extern const int32_t n_kernels;
 const struct kernel *kernel_find(const char *name);
+bool kernel_ready(const struct kernel *k, struct err *e);
 
 #endif

@@ -75,15 +75,20 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
             dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
             for (int32_t i = 0; i < g; i++) {
                 double pj = s->logit[i * ctx + at];
-                double *restrict o = orc->o + (first_row + i) * d, *restrict abs_o =
-                                                                       orc->abs_o + (first_row + i) * d;
+                int64_t to = (first_row + i) * d;
+                double *restrict o = orc->o + to, *restrict abs_o = orc->abs_o + to,
+                                 *restrict rms_o = orc->rms_o + to;
                 for (int32_t c = 0; c < d; c++) {
-                    o[c] += pj * s->row[c];
-                    abs_o[c] += pj * fabs(s->row[c]);
+                    double part = pj * s->row[c];
+                    o[c] += part;
+                    abs_o[c] += fabs(part);
+                    rms_o[c] += part * part;
                 }
             }
         }
     }
+    for (int64_t c = first_row * d; c < (first_row + g) * d; c++)
+        orc->rms_o[c] = sqrt(orc->rms_o[c]);
 }
 
 struct oracle *oracle_new(const struct problem *p)
@@ -94,6 +99,7 @@ struct oracle *oracle_new(const struct problem *p)
     orc->d = p->d;
     orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
     orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    orc->rms_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
     orc->lse = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->logit = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->abs_dot = xcalloc((size_t)orc->n_rows, sizeof(double));
@@ -128,6 +134,7 @@ void oracle_free(struct oracle *orc)
         return;
     free(orc->o);
     free(orc->abs_o);
+    free(orc->rms_o);
     free(orc->lse);
     free(orc->logit);
     free(orc->abs_dot);

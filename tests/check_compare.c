@@ -228,6 +228,76 @@ START_TEST(narrow_partials_widen_the_bound)
 }
 END_TEST
 
+/* What a matrix unit makes of a row: logits in float; probabilities against the running maximum of tiles of 32 tokens,
+ * rounded to type t before they meet V; their sum as it was. */
+static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
+{
+    const struct problem *p = f->p;
+    const struct query *x = &p->tree->query[row / p->h_q];
+    int64_t head = row % p->h_q / (p->h_q / p->h_kv), root = x->node == 0 ? 0 : p->tree->len[0],
+            ctx = root + x->upto;
+    double o[PROBLEM_MAX_D] = {0}, sum = 0, max = -INFINITY;
+    for (int64_t first = 0; first < ctx; first += 32) {
+        double logit[32], old = max;
+        int64_t at[32], n = first + 32 < ctx ? 32 : ctx - first;
+        for (int64_t j = 0; j < n; j++) {
+            int64_t token = first + j;
+            at[j] =
+                (problem_slot(p, token < root ? 0 : x->node, token < root ? token : token - root) * p->h_kv +
+                 head) *
+                p->d;
+            double dot = 0;
+            for (int32_t e = 0; e < p->d; e++)
+                dot += dtype_load(p->dtype, p->q, row * p->d + e) * dtype_load(p->dtype, p->k, at[j] + e);
+            logit[j] = (float)(p->scale * dot);
+            max = fmax(max, logit[j]);
+        }
+        for (int32_t e = 0; e < p->d; e++)
+            o[e] *= exp(old - max);
+        sum *= exp(old - max);
+        for (int64_t j = 0; j < n; j++) {
+            double weight = (float)exp(logit[j] - max), narrow;
+            dtype_store(t, &narrow, 0, weight);
+            narrow = dtype_load(t, &narrow, 0);
+            sum += weight;
+            for (int32_t e = 0; e < p->d; e++)
+                o[e] += narrow * dtype_load(p->dtype, p->v, at[j] + e);
+        }
+    }
+    for (int32_t e = 0; e < p->d; e++)
+        dtype_store(p->dtype, f->out->o, row * p->d + e, ctx > 0 ? o[e] / sum : 0);
+    output_set_lse(f->out, row, ctx > 0 ? max + log(sum) : -INFINITY);
+}
+
+/* Narrow probabilities pass where they were declared, with room, and only there; ten times their roundoff, or any in LSE, is
+ * not forgiven. */
+START_TEST(narrow_probabilities_have_a_bound_of_their_own)
+{
+    static const enum dtype types[] = {DT_F16, DT_BF16};
+    for (int fill = 0; fill < N_FILLS; fill++)
+        for (int i = 0; i < 2; i++) {
+            struct fixture f = make(3000, types[i], (enum fill)fill);
+            for (int64_t r = 0; r < f.out->n_rows; r++)
+                narrow_row(&f, r, types[i]);
+            if (fill == FILL_RANDOM)
+                ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+            f.a.probability = types[i];
+            struct comparison c = judge(&f);
+            ck_assert_msg(c.worst < 0.5, "%s %s: %g at row %d col %d", fill_name[fill], dtype_name[types[i]],
+                          c.worst, (int)c.row, (int)c.col);
+            int32_t at = 0;
+            for (int32_t e = 0; e < f.orc->d; e++)
+                at = fabs(f.orc->o[e]) > fabs(f.orc->o[at]) ? e : at;
+            if (c.max_logit <= 32) { /* large logits have larger errors of their own */
+                fails_at(&f, 0, at, f.orc->o[at] * (1 + 10 * dtype_unit[types[i]]));
+                output_set_lse(f.out, 1, f.orc->lse[1] + dtype_unit[types[i]]); /* the sum was not narrowed */
+                ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+            }
+            drop(&f);
+        }
+}
+END_TEST
+
 /* The bound must stay sharp where the figures for small logits do not hold: errors that rounding cannot
  * explain, relative to the row, fail in every kind of input. */
 START_TEST(bounds_stay_sharp)
@@ -283,6 +353,8 @@ START_TEST(no_constant_is_looser_than_measured)
         {"UNDERFLOW", TOL_UNDERFLOW, 8},
         {"PARTIAL", TOL_PARTIAL, 2.5},
         {"PROB", TOL_PROB, 2.5},
+        {"PROB_SAME", TOL_PROB_SAME, 2},
+        {"PROB_WALK", TOL_PROB_WALK, 8},
         {"CAP_MIN_D", TOL_CAP_MIN_D, 16},
         {"CAP_F64", TOL_CAP_F64, 1e-12},
         {"CAP_F32", TOL_CAP_F32, 5e-6},
@@ -322,6 +394,7 @@ Suite *suite_compare(void)
     tcase_add_test(c, half_precision_is_judged_to_the_last_bit);
     tcase_add_test(c, swapped_heads_fail);
     tcase_add_test(c, narrow_partials_widen_the_bound);
+    tcase_add_test(c, narrow_probabilities_have_a_bound_of_their_own);
     tcase_add_test(c, bounds_stay_sharp);
     tcase_add_test(c, no_constant_is_looser_than_measured);
     tcase_add_test(c, between_half_and_all_of_the_bound_is_marginal);

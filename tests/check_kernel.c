@@ -144,6 +144,8 @@ static void same_ledger(const struct ledger *got, const struct ledger *want, con
 static void try_plan(const struct problem *p, const struct oracle *orc, struct plan *plan, const char *what)
 {
     for (int32_t i = 0; i < n_kernels; i++) {
+        if (kernels[i]->ready)
+            continue; /* devices: make gpu-check */
         struct output *out = output_new(p);
         struct ledger counted = {0};
         struct err e = {0};
@@ -393,6 +395,8 @@ START_TEST(poisoned_page_is_reported)
         if (f.nf->src[i] == DEAD)
             dead = i;
     for (int32_t k = 0; k < n_kernels; k++) {
+        if (kernels[k]->ready)
+            continue;
         struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
         struct output *out = output_new(f.p);
         struct ledger counted = {0};
@@ -426,6 +430,8 @@ START_TEST(nan_reaches_exactly_its_rows)
     dtype_store(f.p->dtype, f.p->k, problem_slot(f.p, node, token) * f.p->d + 5, NAN);
     for (int32_t variant = 0; variant < 4 * N_TILES; variant++)
         for (int32_t k = 0; k < n_kernels; k++) {
+            if (kernels[k]->ready)
+                continue;
             const int32_t *tile = tiles[variant / 4];
             bool unfused = variant % 4 / 2;
             struct plan *plan = variant % 2 ? plan_nodes(f.nf, MERGE_FLAT, tile[0], tile[1], unfused)
@@ -454,6 +460,8 @@ START_TEST(lost_partial_is_visible)
     struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
     plan->n_groups--;
     for (int32_t k = 0; k < n_kernels; k++) {
+        if (kernels[k]->ready)
+            continue;
         struct output *out = output_new(f.p);
         struct ledger counted = {0};
         int64_t lost = 0;

@@ -249,6 +249,8 @@ static bool check_args(struct compare_args *a, struct compare_run *run, struct e
     run->kernel = a->kernel ? kernel_find(a->kernel) : kernels[0];
     if (!run->kernel)
         return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
+    if (!kernel_ready(run->kernel, e))
+        return false;
     return treesrc_finish(&a->tree, true, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }
 

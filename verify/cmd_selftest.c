@@ -212,6 +212,8 @@ static bool selftest(const struct options *o, FILE *f, bool *failed, struct err 
     const struct kernel *kernel = kernel_find(o->kernel);
     if (!kernel)
         return err_set(e, "--kernel '%s': no such kernel (see treeattn list kernels)", o->kernel);
+    if (!kernel_ready(kernel, e))
+        return false;
     struct strategy_use *uses;
     int32_t n_uses;
     if (!case_strategies(o->strategies, &uses, &n_uses, e))

@@ -166,7 +166,7 @@ static int32_t judge_all(const struct verify_run *run, const struct bench_case *
     for (int32_t s = 0; s < run->n_use; s++)
         for (int32_t k = 0; k < n_kernels; k++) {
             if ((c->use.s && c->use.s != run->use[s].s) || (c->kernel && c->kernel != kernels[k]) ||
-                (run->kernel && run->kernel != kernels[k]))
+                (run->kernel && run->kernel != kernels[k]) || !kernel_ready(kernels[k], NULL))
                 continue;
             const struct strategy_use *use = c->use.s ? &c->use : &run->use[s];
             (*out)[n++] = judge(b, use, kernels[k]);
@@ -408,6 +408,8 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
         a->trees = 100;
     if (a->kernel && !(run->kernel = kernel_find(a->kernel)))
         return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
+    if (run->kernel && !kernel_ready(run->kernel, e))
+        return false;
     if (a->plant && !(run->plant = fault_find(a->plant)))
         return err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", a->plant);
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))

@@ -25,8 +25,9 @@ static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-1
 /* What the bound of one row is made of. */
 struct row_bound {
     double rel;            /* relative to abs_o[e] */
-    double narrow;         /* relative to abs_o[e], beyond the cap: narrower partials and probabilities */
+    double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
     double underflow, lse; /* absolute */
+    double vanish;         /* absolute: narrow probabilities below their type's normal numbers */
     double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
 };
 
@@ -99,14 +100,30 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
         .lse = delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * lse) + chain + oracle,
     };
     if (dtype_unit[a->partial_o] > u)
-        b.narrow += TOL_PARTIAL * dtype_unit[a->partial_o];
-    if (dtype_unit[a->probability] > u)
-        b.narrow += TOL_PROB * dtype_unit[a->probability];
+        b.partial = TOL_PARTIAL * dtype_unit[a->partial_o];
+    if (dtype_unit[a->probability] > u) {
+        /* Probabilities are relative to the largest logit; in O they count divided by their sum, at least e^(lse - logit). */
+        b.prob = dtype_unit[a->probability];
+        b.vanish = TOL_UNDERFLOW * (double)ctx * dtype_tiny[a->probability] / 2 *
+                   fmin(1, exp(orc->logit[r] - orc->lse[r]));
+    }
     if (cap > 0) {
         b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
         b.cap_lse = cap * fmax(1, lse);
     }
     return b;
+}
+
+/* What narrower partials and probabilities may add to element i of the oracle's O: beyond any cap. */
+static inline double narrow_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
+{
+    double narrow = b->partial * orc->abs_o[i];
+    if (b->prob == 0)
+        return narrow;
+    double prob = TOL_PROB * orc->abs_o[i];
+    if (orc->rms_o)
+        prob = fmin(prob, TOL_PROB_SAME * fabs(orc->o[i]) + TOL_PROB_WALK * orc->rms_o[i]);
+    return narrow + b->prob * prob + b->vanish;
 }
 
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
@@ -115,8 +132,8 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
     struct row_bound b = bound_of(orc, row, orc->ctx[row / p->h_q], a, 0);
     struct rounding o = rounding_of(p->dtype, a->accumulate);
     for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
-        bound_o[e] =
-            orc->abs_o[i] * (b.rel + b.narrow) + b.underflow + fmax(o.u * fabs(orc->o[i]), o.half_tiny);
+        bound_o[e] = orc->abs_o[i] * b.rel + narrow_of(&b, orc, i) + b.underflow +
+                     fmax(o.u * fabs(orc->o[i]), o.half_tiny);
     struct rounding lse = rounding_of(p->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
     return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
@@ -167,7 +184,7 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
     bool good = true; /* every error and ratio compares <= DBL_MAX, which NaN does not */
     for (int32_t e = 0; e < d; e++) {
         double raw = fabs(got[e] - want[e]);
-        double narrow = abs_o[e] * b->narrow + b->underflow;
+        double narrow = narrow_of(b, orc, r * d + e) + b->underflow;
         double ratio =
             ratio_of(error_of(got[e], want[e], round), abs_o[e] * b->rel + narrow, b->cap_o + narrow);
         good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
@@ -182,7 +199,7 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
         for (int32_t e = 0; e < d; e++) {
             if (!check_kind(c, r, e, got[e], want[e]))
                 return false;
-            double narrow = abs_o[e] * b->narrow + b->underflow, bound = abs_o[e] * b->rel + narrow,
+            double narrow = narrow_of(b, orc, r * d + e) + b->underflow, bound = abs_o[e] * b->rel + narrow,
                    cap = b->cap_o + narrow;
             double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
             note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));

@@ -17,7 +17,7 @@ struct arithmetic {
     enum dtype accumulate; /* DT_F64 or DT_F32: dot products, softmax, sums */
     enum dtype partial_o;  /* how partial O is stored between group and merge */
     bool scores_stored;    /* unfused: scores pass through storage (in the accumulation type) */
-    /* How probabilities enter the product with V; 0 (f64) where they are not narrowed. */
+    /* How probabilities enter the product with V; 0 (f64) where they are not narrowed. Their sum is not narrowed. */
     enum dtype probability;
     int32_t merges; /* longest chain of merges behind an output; 0: none */
 };
@@ -40,7 +40,8 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
                                  const struct arithmetic *a);
 
 /* How far what is stored for a row may lie from the exact answer, storage rounding included and the absolute
- * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read. */
+ * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read; rms_o may be
+ * NULL, which makes the bound of narrowed probabilities that of errors of one sign. */
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
 

@@ -150,7 +150,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     struct err e = {0};
     fc->plan = plan;
     fc->good = good;
-    fc->arith = judge_arithmetic(p, plan);
+    fc->arith = judge_arithmetic(p, plan, kernel);
     if (!cover_check(plan, &e)) {
         *alarm = true;
         snprintf(why, WHY_MAX, "cover: %.200s", e.msg);

@@ -14,7 +14,7 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
 {
     int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     int64_t rows = (int64_t)t->n_queries * s->h_q;
-    int64_t need = problem_bytes(t, s) + 2 * rows * s->d * (int64_t)sizeof(double);
+    int64_t need = problem_bytes(t, s) + 3 * rows * s->d * (int64_t)sizeof(double);
     if (need <= have / 2)
         return true;
     return err_missing(
@@ -88,7 +88,7 @@ static int32_t merge_chain(const struct plan *p)
     return longest;
 }
 
-struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan)
+struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k)
 {
     struct arithmetic a = {.accumulate = p->dtype == DT_F64 ? DT_F64 : DT_F32,
                            .partial_o = p->dtype == DT_F64 ? DT_F64 : DT_F32,
@@ -96,6 +96,8 @@ struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *p
                            .merges = merge_chain(plan)};
     if (p->dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
         a.partial_o = DT_F16;
+    if (k->narrow_p)
+        a.probability = p->dtype;
     return a;
 }
 
@@ -117,10 +119,10 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
 }
 
 /* Compare what a kernel wrote for the plan with the truth, or with a broken oracle. */
-static void judge_output(const struct bench_case *b, const struct plan *plan, const struct oracle *orc,
-                         const struct output *out, struct result *r)
+static void judge_output(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+                         const struct oracle *orc, const struct output *out, struct result *r)
 {
-    struct arithmetic a = judge_arithmetic(b->p, plan);
+    struct arithmetic a = judge_arithmetic(b->p, plan, k);
     r->cmp = compare_output(b->p, orc, out, &a);
     r->verdict = r->cmp.verdict;
     snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
@@ -167,7 +169,7 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
                             .plan = plan,
                             .kernel = k,
                             .good = good,
-                            .arith = judge_arithmetic(b->p, plan)};
+                            .arith = judge_arithmetic(b->p, plan, k)};
     struct broken x = {.seed = b->c->spec.seed};
     if (f->plant(&fc, &x) && (!x.no_run || !cover_check(x.plan, NULL))) {
         struct ledger sound = r->ledger;
@@ -175,7 +177,7 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
         r->cmp = (struct comparison){0};
         struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, broken, k, r);
         if (out || x.output)
-            judge_output(b, plan, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
+            judge_output(b, plan, k, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
         r->ledger = sound;
         output_free(out);
     }
@@ -201,7 +203,7 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     name_tile(plan, r.tile, sizeof r.tile);
     struct output *out = run_plan(b->p, plan, k, &r);
     if (out)
-        judge_output(b, plan, b->orc, out, &r);
+        judge_output(b, plan, k, b->orc, out, &r);
     if (out && b->c->plant && r.verdict != V_FAIL)
         judge_planted(b, plan, k, out, &r);
     output_free(out);

@@ -43,8 +43,8 @@ struct result {
  * stands. */
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);
 
-/* How a kernel computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.
+/* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.
  */
-struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan);
+struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k);
 
 #endif

@@ -112,11 +112,12 @@ static void path_extremes(const struct problem *p, const struct nform *nf, doubl
  * largest |v_j|. All of it is known from the data; from the output itself comes only how it was rounded when
  * it was stored.
  */
-static void trial_bounds(struct trial *t, const struct problem *p, const struct plan *plan)
+static void trial_bounds(struct trial *t, const struct problem *p, const struct plan *plan,
+                         const struct kernel *k)
 {
     const struct nform *nf = plan->nf;
     int32_t d = p->d, g = p->h_q / p->h_kv;
-    struct arithmetic a = judge_arithmetic(p, plan);
+    struct arithmetic a = judge_arithmetic(p, plan, k);
     double *norm = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv, sizeof *norm);
     double *top = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv * (size_t)d, sizeof *top);
     double *none = xcalloc((size_t)d, sizeof *none), *q = xaligned((size_t)d, sizeof *q);
@@ -167,7 +168,7 @@ static bool run_plan(struct trial *t, const struct property_case *c, const struc
         dtype_to_double(out->dtype, out->o, 0, t->o, out->n_rows * p->d);
         for (int64_t row = 0; row < out->n_rows; row++)
             t->lse[row] = output_lse(out, row);
-        trial_bounds(t, p, plan);
+        trial_bounds(t, p, plan, c->kernel);
     } else {
         r->verdict = V_FAIL;
         r->worst = INFINITY;
