@@ -1,0 +1,131 @@
+/*
+ * clock.h - how long a plan takes on a machine: CTAs on SM slots that share bandwidth and tensor cores.
+ *
+ *   CTAs      a group is ceil(nq * g / tile_m) Q tiles x h_kv heads, in this order (heads fastest); a merge
+ *             step is one CTA. Each moves the bytes that price.h prices, and multiplies whole tiles.
+ *   alone     a CTA by itself takes start + max(DRAM bytes / c_d, bytes / c_l, operations / c_o): what it has
+ *             in flight divided by the latency bounds c_d and c_l, an SM's share of the L2's bandwidth and of
+ *             the tensor peak bounds c_l and c_o
+ *   shared    what the running CTAs would draw together may exceed the machine's DRAM bandwidth, L2 bandwidth
+ *             or tensor peak; then all of them slow down by the factor that makes it fit (Little's law:
+ *             queues lengthen everybody's latency alike)
+ *   slots     a tile's shared memory, registers and threads say how many of its CTAs an SM holds; CTAs start
+ *             in grid order on the least loaded SM as soon as there is room
+ *   launches  concurrent launches feed one queue; a serial one waits for all before it and costs a launch
+ *   L2        tokens that were read before hit the L2 if CTAs that run at the same time read them, or if less
+ *             than the L2's size was fetched since; a query's own copy (replicated storage) is never shared
+ *
+ * Deterministic, no state, no globals. All times in seconds, all sizes in bytes, operations are floating-point
+ * operations (two per multiply-add).
+ */
+#ifndef TREEATTN_SIM_CLOCK_H
+#define TREEATTN_SIM_CLOCK_H
+
+#include "sim/machine.h"
+#include "sim/price.h"
+
+/*
+ * What no data sheet says: X(name, default, least, most, meaning). The defaults are orders of magnitude,
+ * reasoned in clock.c, and wait for `treeattn fit`. latency = base + launch * serial launches +
+ * concurrent * concurrent launches + kernel * (time of all CTAs) + planning.
+ */
+#define CLOCK_COEFS(X)                                                                                       \
+    X(base, 0, 0, 1, "seconds of every call")                                                                \
+    X(launch, 1, 0, 1e6, "cost of a serial launch, in launches of the machine's launch cost")                \
+    X(concurrent, 0.5, 0, 1e6, "cost of a concurrent launch, in the same unit")                              \
+    X(kernel, 1, 1e-6, 1e6, "seconds per simulated second of CTAs")                                          \
+    X(latency, 3, 1e-3, 1e6, "round trip of a KV tile, in latencies of the machine's memory")                \
+    X(l2_latency, 0.4, 1e-3, 1, "the same when it hits the L2, as a share of that")                          \
+    X(start, 2, 0, 1e6, "a CTA's time before its first tile and after its last, in such round trips")        \
+    X(tensor, 0.5, 1e-3, 1, "share of the tensor peak that a fused attention loop reaches")                  \
+    X(bandwidth, 0.9, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                       \
+    X(stages, 2, 2, 16, "K or V tiles that a CTA has room for; all but one are in flight")
+
+struct clock_coefs {
+#define X(name, value, least, most, about) double name;
+    CLOCK_COEFS(X)
+#undef X
+};
+struct clock_coefs clock_coefs_default(void);
+/* Every coefficient a number within its bounds; else one sentence in *e. */
+bool clock_coefs_check(const struct clock_coefs *c, struct err *e);
+
+/* One CTA of the timeline. Times count from the first CTA's start; launches cost nothing there. */
+struct clock_cta {
+    double start, end;
+    double dram, l2, ops; /* bytes that miss the L2; all bytes; operations with padding */
+    int64_t group;        /* plan->group[group], or -1 and */
+    int64_t merge;        /* plan->merge[merge], or -1 */
+    int32_t tile, head; /* Q tile and KV head of the group; stage part and head when unfused; 0 for merges */
+    int32_t launch, sm, slot;
+};
+
+/* What the machine did between two events. */
+struct clock_span {
+    double start, end;
+    double dram, l2, ops; /* share of the machine's bandwidths and tensor peak in use, 0 .. 1 */
+    int32_t ctas, sms;    /* running CTAs, SMs that have any */
+};
+
+/* A figure of merit each, additive or not, from which a linear model can be fitted: X(name, meaning). */
+#define CLOCK_FEATURES(X)                                                                                    \
+    X(one, "1")                                                                                              \
+    X(serial, "serial launches")                                                                             \
+    X(concurrent, "concurrent launches")                                                                     \
+    X(kernel_s, "simulated seconds of all CTAs")                                                             \
+    X(dram_s, "DRAM bytes / bandwidth")                                                                      \
+    X(l2_s, "all bytes / L2 bandwidth")                                                                      \
+    X(ops_s, "operations with padding / tensor peak")                                                        \
+    X(merge_s, "bytes of merges / bandwidth")                                                                \
+    X(longest_s, "the longest CTA alone, summed over serial launches")                                       \
+    X(waves, "CTAs / slots, each launch rounded up")
+
+enum clock_feature {
+#define X(name, about) CLOCK_##name,
+    CLOCK_FEATURES(X)
+#undef X
+        N_CLOCK_FEATURES
+};
+extern const char *const clock_feature_name[N_CLOCK_FEATURES];
+
+struct clock {
+    double latency_s;   /* all of it: */
+    double overhead_s;  /* the coefficient `base` */
+    double launch_s;    /* launches */
+    double attention_s; /* CTAs of launches with groups */
+    double merge_s;     /* CTAs of launches with merge steps only */
+    double planning_s;  /* as given */
+    double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
+
+    double dram_bytes, l2_bytes, ops;                 /* sums over CTAs; l2_bytes is what price_plan prices */
+    int64_t ctas, most_ctas;                          /* all; at a time */
+    double longest_s, serial_s;                       /* CTAs alone: the longest, the sum of all */
+    double bandwidth_use, l2_use, tensor_use, sm_use; /* means over kernel_s, 0 .. 1 */
+    double low_share;   /* of kernel_s with under 5 % of the tensor peak in use (DeFT Table 14) */
+    double slot_bubble; /* share of the machine's slot seconds without a CTA (PAT section 3.3) */
+    double sm_bubble;   /* share of its SM seconds without any */
+    double feature[N_CLOCK_FEATURES];
+
+    int64_t n_cta, n_span; /* with CLOCK_TIMELINE, else none */
+    struct clock_cta *cta; /* [n_cta] in grid order, which is the order of starting */
+    struct clock_span *span;
+};
+
+enum { CLOCK_TOTALS = 0, CLOCK_TIMELINE = 1 };
+
+/* Time of the plan for problems of these heads on this machine, whose figures must be valid (machine_parse,
+ * machines.def). planning_s is added as it is. Free with clock_free. */
+struct clock clock_plan(const struct plan *p, const struct price_env *env, const struct machine *mc,
+                        const struct clock_coefs *coefs, double planning_s, int want);
+void clock_free(struct clock *c);
+
+/* A CTA or a span a line, with a header; needs CLOCK_TIMELINE. */
+void clock_print_ctas(FILE *f, const struct clock *c);
+void clock_print_spans(FILE *f, const struct clock *c);
+
+/* CTAs of the group's tile that an SM holds at a time, at least 1; by shared memory with `stages` K or V
+ * tiles, registers, threads and CTAs. Unfused groups: what library kernels hold. */
+int32_t clock_occupancy(const struct machine *mc, const struct group *g, const struct price_env *env,
+                        double stages);
+
+#endif
