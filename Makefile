@@ -30,7 +30,7 @@ LDLIBS += $(OPENBLAS_LIBS) -ljansson -lm
 REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c)
 SIM := $(wildcard sim/*.c sim/strategies/*.c)
-KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c)
+KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) kernels/cuda/kernel_cuda.c kernels/cuda/stub.c
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 TESTS := $(wildcard tests/*.c)
@@ -147,7 +147,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/cpu/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built
