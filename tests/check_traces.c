@@ -10,27 +10,15 @@
 #include "traces/pyrandom.h"
 #include "traces/trace.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- helpers ------------------------------------------------------------------------------------------- */
-
-/* Path of a file below the shared folder, or NULL after saying that the test skips. The caller frees. */
-static char *shared_path(const char *name)
-{
-    const char *root = getenv("TREEATTN_SHARED");
-    char *path = xasprintf("%s/%s", root ? root : "../shared", name);
-    if (access(path, R_OK) == 0)
-        return path;
-    printf("skip: %s is not here\n", path);
-    free(path);
-    return NULL;
-}
 
 static struct trace *open_or_fail(const char *spec, struct trace_opts o)
 {
@@ -42,7 +30,7 @@ static struct trace *open_or_fail(const char *spec, struct trace_opts o)
 
 /* Sums over all steps of a run. */
 struct sums {
-    int64_t steps, generated, queries, max_queries, kv_tree, kv_seq, kv_node32, query_kv;
+    int64_t steps, generated, queries, max_queries, kv_tree, kv_seq, kv_node32;
 };
 
 static struct sums replay_sums(const struct trace *tr)
@@ -57,36 +45,8 @@ static struct sums replay_sums(const struct trace *tr)
         s.kv_tree += c.kv_tree;
         s.kv_seq += c.kv_seq;
         s.kv_node32 += c.kv_node32;
-        s.query_kv += c.queries * c.kv_tree;
     }
     return s;
-}
-
-/* The next row of a CSV file without quotes, cut at commas into exactly n fields; false at the end. */
-static bool csv_row(FILE *f, char *line, size_t size, char **field, int n)
-{
-    if (!fgets(line, (int)size, f))
-        return false;
-    line[strcspn(line, "\r\n")] = '\0';
-    char *rest = line;
-    for (int i = 0; i < n; i++) {
-        field[i] = strsep(&rest, ",");
-        ck_assert_msg(field[i] != NULL, "a row with %d fields (expected %d)", i, n);
-    }
-    ck_assert_msg(rest == NULL, "a row with more than %d fields", n);
-    return true;
-}
-
-/* The shared CSV file, past its header; NULL if it is absent. */
-static FILE *csv_open(const char *name)
-{
-    char *path = shared_path(name), line[1024];
-    if (!path)
-        return NULL;
-    FILE *f = fopen(path, "r");
-    free(path);
-    ck_assert(f && fgets(line, sizeof line, f));
-    return f;
 }
 
 /* ---- CPython's generator ------------------------------------------------------------------------------- */
@@ -166,25 +126,26 @@ END_TEST
 
 START_TEST(sorting_replays_every_row)
 {
-    FILE *f = csv_open("traces/replay_sorting.csv");
-    if (!f)
+    static const char *const column[] = {"iterations",  "generated_len", "sum_queries",  "max_queries",
+                                         "sum_kv_tree", "sum_kv_seq",    "sum_kv_node32"};
+    struct csv c;
+    if (!csv_open(&c, "traces/replay_sorting.csv"))
         return;
-    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file), line[1024];
-    char *x[10];
-    int rows = 0;
-    while (csv_row(f, line, sizeof line, x, 10)) {
-        struct trace_opts o = {.tree_index = atoi(x[0]), .prompt = atoll(x[1]), .max_seq = atoll(x[2])};
+    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
+    while (csv_next(&c)) {
+        struct trace_opts o = {.tree_index = (int32_t)csv_i64(&c, "tree_index", 0),
+                               .prompt = csv_i64(&c, "prompt_len", 0),
+                               .max_seq = csv_i64(&c, "max_seq_len", 0)};
         struct trace *tr = open_or_fail(spec, o);
         struct sums s = replay_sums(tr);
         int64_t got[] = {s.steps, s.generated, s.queries, s.max_queries, s.kv_tree, s.kv_seq, s.kv_node32};
         for (int i = 0; i < 7; i++)
-            ck_assert_msg(got[i] == atoll(x[3 + i]), "%s: column %d is %lld (expected %s)", trace_title(tr),
-                          3 + i, (long long)got[i], x[3 + i]);
+            ck_assert_msg(got[i] == csv_i64(&c, column[i], -1), "%s: %s is %lld (expected %s)",
+                          trace_title(tr), column[i], (long long)got[i], csv_text(&c, column[i]));
         trace_close(tr);
-        rows++;
     }
-    ck_assert_int_eq(rows, 3 * 77);
-    fclose(f);
+    ck_assert_int_eq(c.row, 3 * 77);
+    csv_close(&c);
     free(file);
     free(spec);
 }
@@ -192,106 +153,27 @@ END_TEST
 
 START_TEST(sorting_replays_every_iteration)
 {
-    FILE *f = csv_open("traces/replay_sorting_tree0_p4000_s6000.csv");
-    if (!f)
+    struct csv x;
+    if (!csv_open(&x, "traces/replay_sorting_tree0_p4000_s6000.csv"))
         return;
-    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file), line[256];
-    char *x[5];
+    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
     struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
-    int64_t rows = 0;
-    while (csv_row(f, line, sizeof line, x, 5)) {
-        struct tree *tree = trace_tree(tr, atoll(x[0]));
+    while (csv_next(&x)) {
+        ck_assert_int_eq(csv_i64(&x, "iteration", 0), x.row);
+        struct tree *tree = trace_tree(tr, x.row);
         ck_assert(tree_check(tree, NULL));
         struct trace_count c = trace_count_tree(tree);
-        ck_assert_int_eq(c.queries, atoll(x[1]));
-        ck_assert_int_eq(c.nodes, atoll(x[2]));
-        ck_assert_int_eq(c.kv_tree, atoll(x[3]));
-        ck_assert_int_eq(c.kv_seq, atoll(x[4]));
+        ck_assert_int_eq(c.queries, csv_i64(&x, "queries", -1));
+        ck_assert_int_eq(c.nodes, csv_i64(&x, "nodes", -1));
+        ck_assert_int_eq(c.kv_tree, csv_i64(&x, "kv_tree", -1));
+        ck_assert_int_eq(c.kv_seq, csv_i64(&x, "kv_seq", -1));
         tree_free(tree);
-        ck_assert_int_eq(atoll(x[0]), ++rows);
     }
-    ck_assert_int_eq(rows, trace_steps(tr));
+    ck_assert_int_eq(x.row, trace_steps(tr));
     trace_close(tr);
-    fclose(f);
+    csv_close(&x);
     free(file);
     free(spec);
-}
-END_TEST
-
-/* Sums of a run that several rows name; the rows of one run stand in different places of the file. */
-struct run {
-    char key[128];
-    struct sums sums;
-};
-
-static const struct sums *run_sums(struct run *run, int *n_runs, char **x)
-{
-    struct run key = {0};
-    snprintf(key.key, sizeof key.key, "%s %s %s %s", x[1], x[2], x[4], x[5]);
-    for (int i = 0; i < *n_runs; i++)
-        if (strcmp(run[i].key, key.key) == 0)
-            return &run[i].sums;
-    ck_assert_int_lt(*n_runs, 128);
-    const char *width = strstr(x[1], "width="), *root = getenv("TREEATTN_SHARED");
-    char *spec = width ? xasprintf("fewshot:%s", width + strlen("width="))
-                       : xasprintf("deft:%s/traces/%s", root ? root : "../shared", x[1]);
-    struct trace_opts o = {.tree_index = atoi(x[2]), .prompt = atoll(x[4]), .max_seq = atoll(x[5])};
-    struct trace *tr = open_or_fail(spec, o);
-    key.sums = replay_sums(tr);
-    trace_close(tr);
-    free(spec);
-    run[*n_runs] = key;
-    return &run[(*n_runs)++].sums;
-}
-
-/* One recorded row against the counters of the run, by DeFT's formulas: `model` is layers, query heads, head
- * size. */
-static void check_golden_row(char **x, const struct sums *s, const int64_t model[3])
-{
-    int64_t layers = model[0], heads = model[1], kv_unit = 4 * heads * model[2] * layers;
-    const char *mode = x[3];
-    bool tree = strcmp(mode, "tree") == 0, flatten = strcmp(mode, "flatten") == 0;
-    bool seq = strcmp(mode, "seq") == 0 || strcmp(mode, "seq_unpaged") == 0;
-    int64_t kv = tree || flatten ? s->kv_tree : seq ? s->kv_seq : s->kv_node32;
-    ck_assert_int_eq(s->steps, atoll(x[6]));
-    if (x[7][0])
-        ck_assert_int_eq(s->generated, atoll(x[7]));
-    ck_assert_msg(kv_unit * kv == atoll(x[8]), "%s tree %s %s P %s: KV_IO %lld (expected %s)", x[1], x[2],
-                  mode, x[4], (long long)(kv_unit * kv), x[8]);
-    ck_assert_int_eq(flatten ? 8 * layers * s->kv_tree : tree ? 2 * layers * s->query_kv : 0, atoll(x[9]));
-    ck_assert_int_eq(tree ? 4 * layers * heads * s->query_kv : 0, atoll(x[10]));
-    ck_assert_int_eq(tree ? 8 * layers * heads * s->query_kv : 0, atoll(x[11]));
-}
-
-static void check_golden(const char *name, int n_fields, int n_rows)
-{
-    FILE *f = csv_open(name);
-    if (!f)
-        return;
-    struct run *run = xcalloc(128, sizeof *run);
-    char line[1024], *x[18];
-    int rows = 0, n_runs = 0;
-    while (csv_row(f, line, sizeof line, x, n_fields)) {
-        int64_t model[3] = {32, 32, 128}; /* Llama-3-8B */
-        for (int i = 0; i < 3 && n_fields == 18; i++)
-            model[i] = atoll(x[15 + i]);
-        check_golden_row(x, run_sums(run, &n_runs, x), model);
-        rows++;
-    }
-    ck_assert_int_eq(rows, n_rows);
-    free(run);
-    fclose(f);
-}
-
-START_TEST(recorded_counters)
-{
-    check_golden("traces/golden.csv", 15, 198);
-}
-END_TEST
-
-START_TEST(recorded_counters_of_ablations)
-{
-    check_golden("traces/golden_ablation.csv", 18, 120);
 }
 END_TEST
 
@@ -653,6 +535,30 @@ START_TEST(every_kind_keeps_its_promises)
 }
 END_TEST
 
+/* The number of items is where the index stops being good. */
+START_TEST(items_are_counted)
+{
+    static const struct {
+        const char *spec;
+        int64_t items;
+    } c[] = {{"embedded:reasoning", 3}, {"embedded:speculative", 1},      {"embedded:medusa", 3},
+             {"reasoning:7", 1},        {"embedded:medusa,seeded-24", 1}, {"spec:4,2", 1},
+             {"fewshot:3", 1},          {"embedded:requests", 0}};
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        bool medusa = strncmp(c[i].spec, "embedded:medusa", 15) == 0, requests = c[i].items == 0;
+        struct trace_opts o = {.prompt = requests ? 0 : 50, .max_seq = medusa || requests ? 0 : 80};
+        for (o.tree_index = 0; o.tree_index < max_i64(c[i].items, 1); o.tree_index++) {
+            struct trace *tr = open_or_fail(c[i].spec, o);
+            ck_assert_int_eq(trace_items(tr), c[i].items);
+            ck_assert_int_eq(trace_prompt(tr), o.prompt);
+            trace_close(tr);
+        }
+        if (!requests)
+            ck_assert_ptr_null(trace_open(c[i].spec, &o, NULL));
+    }
+}
+END_TEST
+
 /* Known sums: a root of 10 with 40 queries below is read twice, a path of 4 + 2 once more. */
 START_TEST(counters_by_hand)
 {
@@ -973,8 +879,6 @@ Suite *suite_traces(void)
     tcase_add_test(tc, expansion_by_hand);
     tcase_add_test(tc, sorting_replays_every_row);
     tcase_add_test(tc, sorting_replays_every_iteration);
-    tcase_add_test(tc, recorded_counters);
-    tcase_add_test(tc, recorded_counters_of_ablations);
     tcase_add_test(tc, every_shared_template_opens);
     tcase_add_test(tc, shared_speculative_files_open);
     tcase_add_test(tc, reasoning_by_hand);
@@ -984,6 +888,7 @@ Suite *suite_traces(void)
     tcase_add_test(tc, embedded_traces_are_the_seeded_ones);
     tcase_add_test(tc, seeded_reasoning_has_the_shape_of_sorting);
     tcase_add_test(tc, every_kind_keeps_its_promises);
+    tcase_add_test(tc, items_are_counted);
     tcase_add_test(tc, counters_by_hand);
     tcase_add_test(tc, messages_name_the_line);
     tcase_add_test(tc, topologies_by_hand);

@@ -170,9 +170,9 @@ static bool check_item(const struct json_doc *doc, size_t k, json_t *item, json_
 
 /* Find the tree_index-th item that is not incomplete. All items are checked, so that a damaged file does not
  * pass for as long as nobody asks for its end. */
-static bool find_item(struct place *p, int32_t tree_index, struct err *e)
+static bool find_item(struct place *p, int32_t tree_index, int64_t *n_usable, struct err *e)
 {
-    int64_t n_usable = 0;
+    *n_usable = 0;
     json_t *item, *data = NULL;
     size_t k;
     json_array_foreach(p->doc->root, k, item)
@@ -180,7 +180,7 @@ static bool find_item(struct place *p, int32_t tree_index, struct err *e)
         bool usable = false;
         if (!check_item(p->doc, k, item, &data, &usable, e))
             return false;
-        if (usable && n_usable++ == tree_index) {
+        if (usable && (*n_usable)++ == tree_index) {
             p->data = data;
             p->item = k;
         }
@@ -188,19 +188,22 @@ static bool find_item(struct place *p, int32_t tree_index, struct err *e)
     const struct json_at at = {.doc = p->doc, .label = ""};
     return p->data ||
            json_err(&at, e, "no tree %d (expected an index below %lld, the number of complete items)",
-                    tree_index, (long long)n_usable);
+                    tree_index, (long long)*n_usable);
 }
 
 struct trace *deft_reasoning(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                              struct err *e)
 {
     struct place p = {.doc = doc};
-    struct reasoning *r = find_item(&p, o->tree_index, e) ? read_template(&p, e) : NULL;
+    int64_t n_items;
+    struct reasoning *r = find_item(&p, o->tree_index, &n_items, e) ? read_template(&p, e) : NULL;
     if (!r)
         return NULL;
     char *remark = drop_empty(r);
     struct trace *tr = replay_reasoning(r, source, remark, o, e);
     free(remark);
+    if (tr)
+        tr->n_items = n_items;
     return tr;
 }
 

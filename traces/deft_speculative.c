@@ -46,7 +46,8 @@ static bool read_accept(const json_t *list, struct speculative *s, const struct 
 }
 
 /* Accepted lengths (and the prompt's, where it is given) of the chosen record. */
-static bool read_record(const struct json_doc *doc, struct speculative *s, int32_t tree_index, struct err *e)
+static bool read_record(const struct json_doc *doc, struct speculative *s, int32_t tree_index,
+                        size_t *n_records, struct err *e)
 {
     char label[32];
     struct json_at at = {.doc = doc, .label = ""};
@@ -54,9 +55,9 @@ static bool read_record(const struct json_doc *doc, struct speculative *s, int32
     if (!records)
         return false;
     at.path[at.depth++] = (struct json_step){.key = "Records"};
-    size_t n_records = json_array_size(records);
-    if ((size_t)tree_index >= n_records)
-        return json_err(&at, e, "no record %d (expected an index below %zu)", tree_index, n_records);
+    *n_records = json_array_size(records);
+    if ((size_t)tree_index >= *n_records)
+        return json_err(&at, e, "no record %d (expected an index below %zu)", tree_index, *n_records);
     json_t *record = json_array_get(records, (size_t)tree_index);
     snprintf(label, sizeof label, "record %d", tree_index);
     at.label = label;
@@ -80,11 +81,15 @@ struct trace *deft_speculative(const struct json_doc *doc, const char *source, c
     if (!json_member_int(doc->root, "Token_Tree_size", 1, TOKEN_TREE_MAX, &n_tokens, &at, e))
         return NULL;
     struct speculative *s = speculative_new((int32_t)n_tokens, 0);
-    if (!read_structure(doc, s, e) || !read_record(doc, s, o->tree_index, e)) {
+    size_t n_records;
+    if (!read_structure(doc, s, e) || !read_record(doc, s, o->tree_index, &n_records, e)) {
         speculative_free(s);
         return NULL;
     }
-    return replay_speculative(s, source, o, e);
+    struct trace *tr = replay_speculative(s, source, o, e);
+    if (tr)
+        tr->n_items = (int64_t)n_records;
+    return tr;
 }
 
 bool deft_write_speculative(FILE *f, const struct speculative *s, const char *prompt)

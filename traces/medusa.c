@@ -104,12 +104,16 @@ struct trace *medusa_open(const char *text, size_t size, const char *name, const
     if (!json_doc_read(&doc, text, size, name, 1, e))
         return NULL;
     struct speculative *s = read_document(&doc, pick, o->tree_index, e);
+    int64_t n_items = pick[0] ? 1 : (int64_t)json_object_size(doc.root);
     json_doc_clear(&doc);
     if (!s)
         return NULL;
     struct trace_opts hang = *o;
     hang.topology = true;
-    return replay_speculative(s, source, &hang, e);
+    struct trace *tr = replay_speculative(s, source, &hang, e);
+    if (tr)
+        tr->n_items = n_items;
+    return tr;
 }
 
 bool medusa_write(FILE *f, const char *const *name, const struct speculative *const *tree, int32_t n)

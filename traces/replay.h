@@ -64,7 +64,8 @@ void batching_free(struct batching *b);
 
 struct trace {
     char *title, *remark;
-    int64_t prompt; /* P */
+    int64_t prompt;  /* P */
+    int64_t n_items; /* of the source; 1 unless who reads it says more */
     int64_t n_steps, generated;
     struct tree *(*step)(const struct trace *tr, int64_t t);
     struct reasoning *reasoning;

@@ -242,6 +242,16 @@ const char *trace_title(const struct trace *tr)
     return tr->title;
 }
 
+int64_t trace_prompt(const struct trace *tr)
+{
+    return tr->prompt;
+}
+
+int64_t trace_items(const struct trace *tr)
+{
+    return tr->batching ? 0 : max_i64(tr->n_items, 1);
+}
+
 const char *trace_remark(const struct trace *tr)
 {
     return tr->remark;

@@ -53,6 +53,10 @@ void trace_close(struct trace *tr);
 const char *trace_title(const struct trace *tr);
 /* Remarks of the loader (dropped zero-value nodes, say), one sentence; "" if none. */
 const char *trace_remark(const struct trace *tr);
+/* P; requests, which have a prompt each: 0. */
+int64_t trace_prompt(const struct trace *tr);
+/* Items that its source holds, of which tree_index picks one; requests, where it picks the first: 0. */
+int64_t trace_items(const struct trace *tr);
 /* Decode iterations N; steps are numbered 1 .. N. */
 int64_t trace_steps(const struct trace *tr);
 /* generated_len as DeFT counts it; requests: the sum of output_length. */
