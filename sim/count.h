@@ -1,0 +1,35 @@
+/*
+ * count.h - three ways to count what a plan moves. Published figures differ because their authors count
+ * differently; here every count walks the same plan.
+ *
+ *   true    what a kernel must move: price_plan (sim/price.h)
+ *   paper   as DeFT's Tables 12 and 17 count
+ *   deft    as the counters of DeFT's release count, which its recorded runs hold
+ *
+ * paper and deft count K and V once per query head, also where query heads share a KV head (under GQA a
+ * kernel reads h_q / h_kv times less), and know nothing of partial results, multiply-adds, padding and
+ * launches: these stay 0. Where the two part:
+ *
+ *                                     paper                    deft
+ *   K, V of a group without mask      once                     once per 32 queries
+ *   softmax, where scores go through  written and read         twice written and read
+ *   memory (as QK^T, scaled, masked)
+ *   Q and O of such a plan            not counted              counted
+ *
+ * Both count a block of tokens that masked groups share (deft-flatten) once however many groups its queries
+ * fill, its mask as 8 bytes a token; SpecInfer's mask as a bit, a dense mask as 2 bytes per (query, token);
+ * and masks once for all heads. Table 12 multiplies masks by the number of heads, but Table 17's figures come out only without.
+ */
+#ifndef TREEATTN_SIM_COUNT_H
+#define TREEATTN_SIM_COUNT_H
+
+#include "sim/price.h"
+
+enum count_mode { COUNT_TRUE, COUNT_PAPER, COUNT_DEFT, N_COUNT_MODES };
+extern const char *const count_mode_name[N_COUNT_MODES]; /* "true" "paper" "deft" */
+bool count_mode_parse(const char *s, enum count_mode *out);
+
+/* One layer. */
+struct ledger count_plan(const struct plan *p, const struct price_env *env, enum count_mode mode);
+
+#endif

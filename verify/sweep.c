@@ -1,0 +1,83 @@
+#include "verify/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORTIONS = 64 }; /* of a trace's steps */
+
+/* More than any strategy moves on the tree in one layer: every query with every token, K, V and all forms of
+ * the scores, in 8 bytes. */
+static double most_bytes(const struct tree *t, const struct price_env *env)
+{
+    double pairs = ((double)t->n_queries + 1) * ((double)tree_tokens(t) + t->n_nodes);
+    return pairs * env->h_q * (4.0 * env->d + 8) * 8;
+}
+
+/* One strategy on one tree, added to its row. */
+static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step,
+                     struct sweep_row *row)
+{
+    char why[WHY_MAX];
+    struct plan *p = strategy_plan(&s->use[i], nf, &s->env, why);
+    if (!p) {
+        row->skipped_at = step;
+        memcpy(row->why, why, sizeof why);
+        return;
+    }
+    struct ledger moved = count_plan(p, &s->price, s->mode);
+    ledger_add(&row->moved, &moved);
+    row->steps++;
+    row->groups += p->n_groups;
+    plan_free(p);
+}
+
+static bool run_step(const struct sweep *s, const struct sweep_source *src, int64_t step, double most,
+                     struct sweep_row *row)
+{
+    struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
+    const struct tree *t = own ? own : src->tree;
+    bool fits = most_bytes(t, &s->price) <= most;
+    struct nform *nf = nform_new(t);
+    for (int32_t i = 0; i < s->n_use && fits; i++)
+        if (row[i].skipped_at == 0)
+            add_plan(s, i, nf, step, &row[i]);
+    nform_free(nf);
+    tree_free(own);
+    return fits;
+}
+
+/* What a later portion found, added to what earlier ones did. */
+static void add_row(struct sweep_row *sum, const struct sweep_row *r)
+{
+    ledger_add(&sum->moved, &r->moved);
+    sum->steps += r->steps;
+    sum->groups += r->groups;
+    if (sum->skipped_at == 0 && r->skipped_at > 0) {
+        sum->skipped_at = r->skipped_at;
+        memcpy(sum->why, r->why, sizeof sum->why);
+    }
+}
+
+bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t layers, struct sweep_row *row,
+               struct progress *progress, struct err *e)
+{
+    int64_t n = src->last - src->first + 1, portions = min_i64(n, PORTIONS);
+    double most = 0x1p62 / (double)layers / (double)n; /* bytes of a layer in a step */
+    bool fits = true;
+    struct sweep_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
+#pragma omp parallel for schedule(dynamic, 1) reduction(&& : fits)
+    for (int64_t k = 0; k < portions; k++)
+        for (int64_t i = k * n / portions; i < (k + 1) * n / portions; i++) {
+            fits = run_step(s, src, src->first + i, most, part + k * s->n_use) && fits;
+            if (progress)
+#pragma omp critical
+                progress_step(progress);
+        }
+    memset(row, 0, (size_t)s->n_use * sizeof *row);
+    for (int64_t k = 0; k < portions; k++)
+        for (int32_t i = 0; i < s->n_use; i++)
+            add_row(&row[i], &part[k * s->n_use + i]);
+    free(part);
+    return fits ||
+           err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
+}

@@ -1,0 +1,43 @@
+/*
+ * sweep.h - strategies over the steps of a trace, or one tree: planned, counted, summed.
+ *
+ * Steps are dealt to threads in portions that do not depend on how many threads there are, and added up in
+ * order, so that every sum is the same on any machine.
+ */
+#ifndef TREEATTN_VERIFY_SWEEP_H
+#define TREEATTN_VERIFY_SWEEP_H
+
+#include "sim/count.h"
+#include "sim/strategy.h"
+#include "traces/trace.h"
+#include "verify/progress.h"
+
+struct sweep {
+    const struct strategy_use *use;
+    int32_t n_use;
+    struct plan_env env;
+    struct price_env price;
+    enum count_mode mode;
+};
+
+/* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
+struct sweep_source {
+    const struct trace *trace; /* NULL: tree */
+    const struct tree *tree;
+    int64_t first, last;
+};
+
+/* One strategy: sums over the steps, of one layer. */
+struct sweep_row {
+    struct ledger moved;
+    int64_t steps, groups;
+    int64_t
+        skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
+    char why[WHY_MAX];
+};
+
+/* Into row[s->n_use]. False with *e set if 64 bits would not hold the bytes of `layers` layers. */
+bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t layers, struct sweep_row *row,
+               struct progress *progress, struct err *e);
+
+#endif
