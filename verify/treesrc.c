@@ -303,10 +303,10 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "N", 0, "seed of whatever is drawn (default 1)", 1},
     {"trace", KEY_TRACE, "SPEC", 0,
      "a step of a trace: embedded:reasoning, deft:FILE ... (see treeattn list formats)", 1},
-    {"tree", KEY_TREE, "K", 0, "which item of the trace (default 0)", 1},
+    {"tree", KEY_TREE, "K", 0, "which item of the trace (default 0); sim: or K-L, or all", 1},
     {"prompt", KEY_PROMPT, "P", 0, "tokens of the prompt (default: the trace's own)", 1},
     {"max-seq", KEY_MAX_SEQ, "S", 0, "sequence length at which the run ends (default: none)", 1},
-    {"step", KEY_STEP, "T", 0, "decode step of the trace, from 1 (default 1)", 1},
+    {"step", KEY_STEP, "T", 0, "decode step of the trace, from 1 (default 1; sim: all of them)", 1},
     {"topology", KEY_TOPOLOGY, NULL, 0, "speculative records: hang tokens as their tree says, not flat", 1},
     {"batch", KEY_BATCH, "B", 0, "requests: how many are decoded at a time", 1},
     {"step-ms", KEY_STEP_MS, "MS", 0,
@@ -335,6 +335,24 @@ static bool set_gen(struct treesrc_cli *cli, const char *arg)
     return good;
 }
 
+/* "K", and where several trees are allowed "K-L" or "all". */
+static bool set_trees(struct treesrc_cli *cli, const char *arg)
+{
+    int64_t first = 0, last = TREES_ALL;
+    char *copy = xstrdup(arg), *rest = copy;
+    bool all = cli->many && strcmp(arg, "all") == 0;
+    bool good = all || text_i64(cli->many ? text_next(&rest, '-') : arg, "--tree", 0, INT32_MAX - 1, &first,
+                                cli->err);
+    if (good && !all) {
+        last = first;
+        good = !cli->many || !rest || text_i64(rest, "--tree", first, INT32_MAX - 1, &last, cli->err);
+    }
+    free(copy);
+    cli->src.trace.tree_index = (int32_t)first;
+    cli->tree_last = (int32_t)last;
+    return good;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct treesrc_cli *cli = state->input;
@@ -354,9 +372,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         good = set_source(cli, SRC_TRACE, arg);
         break;
     case KEY_TREE:
-        good = text_i64(arg, "--tree", 0, INT32_MAX, &number, cli->err);
-        if (good)
-            cli->src.trace.tree_index = (int32_t)number;
+        good = set_trees(cli, arg);
         break;
     case KEY_PROMPT:
         good = text_i64(arg, "--prompt", 0, MAX_LEN, &cli->src.trace.prompt, cli->err);
@@ -402,13 +418,13 @@ bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e)
     }
     if (s->kind == SRC_GEN && cli->family_only)
         s->seed = cli->seed;
-    if (s->kind == SRC_TRACE && s->step == 0)
+    if (s->kind == SRC_TRACE && s->step == 0 && !cli->many)
         s->step = 1;
     if (need && s->kind == SRC_NONE)
         return err_set(e, "no tree given (expected --levels, --tree-file, --gen, --seed or --trace)");
     const struct trace_opts *o = &s->trace;
-    if (s->kind != SRC_TRACE &&
-        (s->step || o->prompt || o->max_seq || o->tree_index || o->topology || o->batch || o->step_ms))
+    if (s->kind != SRC_TRACE && (s->step || o->prompt || o->max_seq || o->tree_index || cli->tree_last ||
+                                 o->topology || o->batch || o->step_ms))
         return err_set(
             e, "--tree, --prompt, --max-seq, --step, --topology, --batch and --step-ms belong to --trace "
                "(none was given)");

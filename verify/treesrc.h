@@ -46,8 +46,12 @@ struct treesrc_cli {
     bool has_seed;
     uint64_t seed;    /* --seed; with --gen FAMILY, or alone, the seed of a generated tree */
     bool family_only; /* --gen without its own seed */
-    struct err *err;  /* what a parser complains about; set by the caller */
+    bool many;        /* set by the caller: --tree may be K-L or all, and without --step a trace is meant as a
+                         whole (src.step stays 0) */
+    int32_t tree_last; /* the last of them; TREES_ALL: however many there are */
+    struct err *err;   /* what a parser complains about; set by the caller */
 };
+enum { TREES_ALL = INT32_MAX };
 extern const struct argp treesrc_argp;
 /* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
 bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e);
