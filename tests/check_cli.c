@@ -88,6 +88,27 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"plan --strategy pat --trace deft:/nonexistent", "/nonexistent"},
         {"plan --strategy pat --trace embedded:nope", "nope"},
         {"plan --strategy pat --trace reasoning:1 --step 999999999", "step"},
+        {"sim", "no tree"},
+        {"sim --levels '1 4' --count twice", "expected true, paper or deft"},
+        {"sim --levels '1 4' --layers 0", "--layers"},
+        {"sim --levels '1 4' --layers many", "whole number"},
+        {"sim --levels '1 4' --strategy pat --strategy nope", "no strategy 'nope'"},
+        {"sim --levels '1 4' --strategy pat,,naive", "no strategy ''"},
+        {"sim --levels '1 4' --heads 3/2", "heads 3/2"},
+        {"sim --levels '1 4' --tree 3", "belong to --trace"},
+        {"sim --levels '1 4' --tree 0-1", "belong to --trace"},
+        {"sim --trace embedded:reasoning --tree 2-1", "--tree"},
+        {"sim --trace embedded:reasoning --tree 0-", "--tree"},
+        {"sim --trace embedded:reasoning --tree -1", "--tree"},
+        {"sim --trace embedded:reasoning --tree some", "--tree"},
+        {"sim --trace embedded:reasoning --tree 1-3", "no tree 3"},
+        {"sim --trace embedded:requests --tree all", "requests"},
+        {"sim --trace embedded:requests --tree 0-3", "requests"},
+        {"sim --trace embedded:reasoning --step 999999", "step 999999"},
+        {"sim --trace deft:/nonexistent --tree all", "/nonexistent"},
+        {"sim --levels '1,1000000 1000000000,1' --strategy naive", "64 bits"},
+        {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
+        {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
         {"trace", "no trace"},
         {"list", "expected strategies"},
         {"list strategies kernels", "one too many"},
@@ -122,7 +143,7 @@ END_TEST
 START_TEST(help_teaches)
 {
     static const char *const all[] = {"--help",         "verify --help", "plan --help", "trace --help",
-                                      "compare --help", "list --help",   "verify -?"};
+                                      "compare --help", "list --help",   "verify -?",   "sim --help"};
     char text[16384];
     if (missing())
         return;
@@ -169,8 +190,11 @@ START_TEST(json_and_csv_parse)
         return;
     static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
                                       "compare --levels '1,3 20,7' --heads 2/1 --json",
-                                      "list strategies --json", "list machines --json",
-                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json"};
+                                      "list strategies --json",
+                                      "list machines --json",
+                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --levels '1,3 20,7' --count paper --json"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
         json_t *j = json_loads(text, 0, &error);
@@ -200,6 +224,52 @@ START_TEST(output_is_the_same_on_any_number_of_cores)
     ck_assert(tail && tail_two && tail - one == tail_two - two);
     *tail = *tail_two = 0;
     ck_assert_str_eq(one, two);
+}
+END_TEST
+
+/* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
+ * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
+START_TEST(sim_counts_as_the_release_does)
+{
+    static const struct {
+        const char *strategy, *counters;
+    } x[] = {{"deft-flatten", ",1,3,3328,208,0,0,0,0,0,"},
+             {"radix-attention", ",1,3,8448,0,0,0,0,0,0,"},
+             {"tree-medusa", ",1,3,3328,156,1248,1248,1248,2496,768,"}};
+    char text[4096];
+    if (missing())
+        return;
+    for (int i = 0; i < 3; i++) {
+        char *args =
+            xasprintf("sim --trace fewshot:3 --prompt 10 --max-seq 12 --strategy %s --count deft --csv "
+                      "--layers 2 --heads 4/2 --head-dim 8",
+                      x[i].strategy);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, "iterations,generated_len,KV_IO_bytes,Mask_IO_bytes,QK_IO_bytes"));
+        ck_assert_msg(strstr(text, x[i].counters), "%s: %s", args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert(newline && strchr(newline + 1, '\n') && strchr(newline + 1, '\n')[1] == 0);
+        free(args);
+    }
+}
+END_TEST
+
+/* Several items, in text: a line each and their mean, or the mean alone. */
+START_TEST(sim_prints_the_mean_of_trees)
+{
+    static char text[1 << 16], quiet[1 << 16];
+    const char *args =
+        "sim --trace embedded:reasoning --tree all --prompt 100 --max-seq 200 --strategy pat,relay";
+    if (missing())
+        return;
+    char *shorter = xasprintf("%s -q", args);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_int_eq(run(shorter, false, quiet, sizeof quiet), 0);
+    const char *mean = strstr(text, "\nmean   pat"), *same = strstr(quiet, "\nmean   pat");
+    ck_assert(strstr(text, "\n2      pat") && mean && same);
+    ck_assert(!strstr(quiet, "\n2      pat"));
+    ck_assert_str_eq(mean, same);
+    free(shorter);
 }
 END_TEST
 
@@ -282,6 +352,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, verify_ends_with_its_totals);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
+    tcase_add_test(c, sim_counts_as_the_release_does);
+    tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, case_strings_round_trip);
     tcase_add_test(c, strategy_lists_keep_their_options);

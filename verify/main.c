@@ -33,6 +33,8 @@ static const char *const examples =
     "  treeattn plan --gen bushy:7 --strategy deft-flatten --format dot | dot -Tsvg > plan.svg\n"
     "  treeattn verify --trees 100 --seed 7                       random trees, every strategy, judged\n"
     "  treeattn verify --case 'tree=gen:bushy:7;strategy=pat'     one case again, as a failure prints it\n"
+    "  treeattn sim --trace embedded:reasoning --tree all          bytes over whole traces, a row per "
+    "strategy\n"
     "  treeattn trace deft:FILE --prompt 4000 --max-seq 6000      what a trace asks of attention, step by "
     "step\n"
     "exit codes: 0 good, 1 a verification failed, 2 bad input or usage, 3 something needed is missing\n";
