@@ -65,6 +65,13 @@ struct plan *plan_copy(const struct plan *p)
     return c;
 }
 
+void plan_reserve(struct plan *p, int64_t groups, int64_t runs)
+{
+    p->group = xgrow(p->group, &p->cap_group, groups, sizeof *p->group);
+    p->qr = xgrow(p->qr, &p->cap_qr, groups, sizeof *p->qr);
+    p->run = xgrow(p->run, &p->cap_run, runs, sizeof *p->run);
+}
+
 void plan_note(struct plan *p, const char *fmt, ...)
 {
     va_list ap;
@@ -136,12 +143,23 @@ static void reverse_runs(struct sel *s, int64_t first)
     }
 }
 
+static bool on_path(const struct nform *nf, int32_t node, int32_t q)
+{
+    return nf->q0[node] <= q && q < nf->q1[node];
+}
+
+/* Neighbours in depth-first order share most of their paths: all queries together cost the nodes, not the paths. */
 void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above)
 {
-    int64_t first = s->n_runs;
-    for (int32_t i = nf->at[q]; i >= 0 && i != above; i = nf->parent[i])
+    int32_t last = s->nq == 1 ? s->qr[0].begin : -1; /* the query that the runs are the path of */
+    s->n_qr = s->nq = 0;
+    sel_queries(s, q, q + 1);
+    while (s->n_runs > 0 && !on_path(nf, s->run[s->n_runs - 1].node, q))
+        s->n_kv -= s->run[--s->n_runs].end;
+    int64_t kept = s->n_runs;
+    for (int32_t i = nf->at[q]; i >= 0 && i != above && !on_path(nf, i, last); i = nf->parent[i])
         sel_run(s, i, 0, nf->len[i]);
-    reverse_runs(s, first);
+    reverse_runs(s, kept);
 }
 
 /* ---- groups ----------------------------------------------------------------------------------------- */
@@ -149,14 +167,13 @@ void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above)
 static void add_query_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)
 {
     int64_t at = 0;
+    p->qr = xgrow(p->qr, &p->cap_qr, p->n_qr + s->n_qr, sizeof *p->qr);
     for (int64_t i = 0; i < s->n_qr && at < end; i++) {
         int64_t n = s->qr[i].end - s->qr[i].begin;
         int64_t lo = max_i64(begin - at, 0), hi = min_i64(end - at, n);
-        if (lo < hi) {
-            p->qr = xgrow(p->qr, &p->cap_qr, p->n_qr + 1, sizeof *p->qr);
+        if (lo < hi)
             p->qr[p->n_qr++] =
                 (struct qrange){(int32_t)(s->qr[i].begin + lo), (int32_t)(s->qr[i].begin + hi)};
-        }
         at += n;
     }
 }
@@ -164,13 +181,18 @@ static void add_query_piece(struct plan *p, const struct sel *s, int64_t begin, 
 static void add_kv_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)
 {
     int64_t at = 0;
+    p->run = xgrow(p->run, &p->cap_run, p->n_runs + s->n_runs, sizeof *p->run);
+    if (begin == 0 && end == s->n_kv) {
+        if (s->n_runs > 0)
+            memcpy(p->run + p->n_runs, s->run, (size_t)s->n_runs * sizeof *p->run);
+        p->n_runs += s->n_runs;
+        return;
+    }
     for (int64_t i = 0; i < s->n_runs && at < end; i++) {
         int64_t n = s->run[i].end - s->run[i].begin;
         int64_t lo = max_i64(begin - at, 0), hi = min_i64(end - at, n);
-        if (lo < hi) {
-            p->run = xgrow(p->run, &p->cap_run, p->n_runs + 1, sizeof *p->run);
+        if (lo < hi)
             p->run[p->n_runs++] = (struct run){s->run[i].node, s->run[i].begin + lo, s->run[i].begin + hi};
-        }
         at += n;
     }
 }

@@ -48,8 +48,8 @@ extern const char *const mask_name[N_MASK_KINDS];
 struct group {
     int64_t qr0, qr1;   /* its query ranges: plan->qr[qr0 .. qr1) */
     int64_t run0, run1; /* its KV runs, in order: plan->run[run0 .. run1) */
-    int32_t nq;         /* queries */
     int64_t n_kv;       /* tokens */
+    int32_t nq;         /* queries */
     enum mask_kind mask;
     int64_t mask0; /* bit of (k-th query, r-th run) at plan->mask[mask0 + k * (run1 - run0) + r]; unused for
                       MASK_NONE */
@@ -116,6 +116,8 @@ struct plan {
 struct plan *plan_new(const struct nform *nf, const char *strategy);
 void plan_free(struct plan *p);
 struct plan *plan_copy(const struct plan *p);
+/* Room for that many groups of one query range each, and runs: growing copies, room that stays unused costs nothing. */
+void plan_reserve(struct plan *p, int64_t groups, int64_t runs);
 void plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Append a launch; returns its number. */
@@ -133,7 +135,8 @@ void sel_clear(struct sel *s);
 void sel_free(struct sel *s);
 void sel_queries(struct sel *s, int32_t begin, int32_t end);
 void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end);
-/* The whole path of query q below node `above` (-1: from the root), root first. */
+/* Select query q alone and its whole path below node `above` (-1: from the root), root first. s is empty or holds the
+ * path of another query below the same node; queries taken in order cost as much as the nodes, not as the paths. */
 void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above);
 
 struct group_spec {

@@ -33,10 +33,9 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
         .done = xcalloc((size_t)nq, 1),
     };
     int64_t *count = w.ptr + 1; /* shifted by one: becomes the prefix sum in place */
-    for (int64_t g = 0; g < p->n_groups; g++)
-        for (int64_t i = p->group[g].qr0; i < p->group[g].qr1; i++)
-            for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
-                count[q]++;
+    for (int64_t i = 0; i < p->n_qr; i++)
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
+            count[q]++;
     for (int64_t g = 0; g < p->n_groups; g++) {
         struct group *x = &p->group[g];
         bool alone = direct;
@@ -60,18 +59,20 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
     if (launches)
         w.from = xcalloc((size_t)w.ptr[nq], sizeof *w.from);
     int64_t *fill = xcalloc((size_t)nq, sizeof *fill);
-    for (int64_t g = 0; g < p->n_groups; g++) {
-        const struct group *x = &p->group[g];
-        int64_t slot = x->slot0;
-        if (slot == PLAN_NO_SLOT)
-            continue;
-        for (int64_t i = x->qr0; i < x->qr1; i++)
-            for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
-                int64_t at = w.ptr[q] + fill[q]++;
-                w.list[at] = slot++;
-                if (launches)
-                    w.from[at] = x->launch;
-            }
+    const struct group *g = p->group;
+    int64_t slot =
+        0; /* numbered in the order of the groups and so of their ranges, which are all this needs to read */
+    for (int64_t i = 0; i < p->n_qr; i++) {
+        for (; launches && g->qr1 <= i; g++)
+            ;
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
+            if (w.done[q])
+                continue;
+            int64_t at = w.ptr[q] + fill[q]++;
+            w.list[at] = slot++;
+            if (launches)
+                w.from[at] = g->launch;
+        }
     }
     free(fill);
     return w;
@@ -89,8 +90,9 @@ void plan_merge_flat(struct plan *p, const char *name, bool direct)
 {
     struct wiring w = wire(p, direct, false);
     int32_t launch = -1, nq = p->nf->n_queries;
-    p->merge = xcalloc((size_t)nq, sizeof *p->merge);
-    p->cap_merge = nq;
+    for (int32_t q = 0; q < nq; q++)
+        p->cap_merge += !w.done[q];
+    p->merge = xrealloc(NULL, (size_t)p->cap_merge, sizeof *p->merge);
     for (int32_t q = 0; q < nq; q++) {
         if (w.done[q])
             continue;

@@ -279,9 +279,9 @@ static const struct argp argp = {
            "over the time of the two products alone, same tiles, taking turns with the kernel. A ratio of 1 "
            "would mean "
            "that softmax, masks, merging and bookkeeping cost nothing.\n"
-           "bench plan: planning time of every strategy on one core, best of --reps turns: the level tree "
-           "1,4,16,64,256,1024, random trees and single chains of 10,000 and 100,000 nodes, and how the time "
-           "grows. "
+           "bench plan: planning time of every strategy on one core (the thread's own clock), best of --reps "
+           "turns: the level tree 1,4,16,64,256,1024; random trees of ten levels, numbered level by level as "
+           "tree files are, and single chains, of 10,000 and 100,000 nodes; and how the time grows. "
            "Strategies with dense masks or an exact search are timed on the first only.\n"
            "  treeattn bench cpu --threads 2 --tile 64x128\n"
            "  treeattn bench plan --reps 5",

@@ -29,6 +29,7 @@ static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *
     struct group_spec g = {.tile_n = CASCADE_TILE_N};
     int32_t n;
     int32_t *node = live_by_level(nf, &n);
+    plan_reserve(p, n, n);
     struct sel sel = {0};
     for (int32_t begin = 0, end; begin < n; begin = end) {
         int64_t rows = 0;

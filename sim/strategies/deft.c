@@ -43,6 +43,7 @@ static struct plan *plan_deft_node(const struct nform *nf, const struct plan_env
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t n;
     int32_t *node = live_depth_first(nf, &n);
+    plan_reserve(p, n, n);
     struct sel sel = {0};
     for (int32_t i = 0; i < n; i++) {
         sel_clear(&sel);
@@ -88,6 +89,7 @@ static struct plan *plan_deft_flatten(const struct nform *nf, const struct plan_
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t n;
     int32_t *node = live_depth_first(nf, &n);
+    plan_reserve(p, n, n);
     struct sel block = {0};
     for (int32_t i = 0; i < n; i++)
         for (int64_t begin = 0; begin < nf->len[node[i]];) {

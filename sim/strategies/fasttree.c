@@ -282,6 +282,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
                          const double *opt)
 {
     struct plan *p = plan_new(nf, s->name);
+    plan_reserve(p, nf->n_nodes, nf->n_nodes);
     struct fasttree_prep f = fasttree_prepare(nf, env, s, opt);
     bool artifact = opt[OPT_RULE] == RULE_ARTIFACT;
     int32_t launch[2] = {-1, -1};

@@ -30,11 +30,10 @@ static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env 
     struct sel prefix = {0}, suffix = {0};
     int32_t last = sel_common_prefix(&prefix, nf);
     CK(last >= 0);
+    plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
     g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
     plan_group(p, &prefix, &g);
     for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
-        sel_clear(&suffix);
-        sel_queries(&suffix, q, q + 1);
         sel_path(&suffix, nf, q, last);
         if (suffix.n_kv == 0)
             continue;
@@ -57,6 +56,7 @@ static struct plan *plan_hydragen_tree(const struct nform *nf, const struct plan
     struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
     int32_t n;
     int32_t *node = live_by_level(nf, &n);
+    plan_reserve(p, n, n);
     struct sel sel = {0};
     for (int32_t i = 0; i < n; i++) {
         if (i == 0 || nf->depth[node[i]] != nf->depth[node[i - 1]])

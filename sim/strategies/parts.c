@@ -66,6 +66,14 @@ int64_t *query_contexts(const struct nform *nf)
     return out;
 }
 
+int64_t count_path_runs(const struct nform *nf)
+{
+    int64_t sum = 0;
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        sum += nf->len[v] > 0 ? nf->q1[v] - nf->q0[v] : 0;
+    return sum;
+}
+
 void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v)
 {
     int32_t done = s->n_qr > 0 ? s->qr[s->n_qr - 1].end : 0;

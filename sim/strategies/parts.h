@@ -22,6 +22,9 @@ int32_t *live_by_level(const struct nform *nf, int32_t *n);
 /* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
 int64_t *query_contexts(const struct nform *nf);
 
+/* Runs of all paths together: nodes with tokens, counted once for each query that sees them. */
+int64_t count_path_runs(const struct nform *nf);
+
 /* Select the queries below v besides those selected before. Nodes must come depth first: their ranges then
  * start in ascending order, and the union is had by remembering where the last range ends. */
 void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v);

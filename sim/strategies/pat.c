@@ -223,6 +223,7 @@ struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, cons
         .gqa = env_gqa(env),
         .launch = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}},
     };
+    plan_reserve(k.plan, nf->n_nodes, nf->n_nodes);
     write_packs(&k, nf, joined);
     int64_t merges = 0;
     for (int32_t v = 0; v < nf->n_nodes; v++)

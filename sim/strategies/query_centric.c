@@ -118,11 +118,10 @@ static struct plan *plan_query_centric(const struct nform *nf, const struct plan
     int64_t *ctx = query_contexts(nf), *chunk = xcalloc((size_t)nf->n_queries, sizeof *chunk);
     bool split = choose_chunks(env, c, opt, ctx, nf->n_queries, chunk);
     struct sel sel = {0};
+    plan_reserve(p, nf->n_queries, count_path_runs(nf));
     for (int32_t q = 0; q < nf->n_queries; q++) {
         if (ctx[q] == 0)
             continue;
-        sel_clear(&sel);
-        sel_queries(&sel, q, q + 1);
         sel_path(&sel, nf, q, -1);
         group_pieces(p, &sel, &g, chunk[q]);
     }

@@ -28,11 +28,10 @@ static struct plan *plan_relay(const struct nform *nf, const struct plan_env *en
     struct sel prefix = {0}, rest = {0};
     int32_t last = sel_common_prefix(&prefix, nf);
     CK(last >= 0);
+    plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
     g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
     plan_group(p, &prefix, &g);
     for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
-        sel_clear(&rest);
-        sel_queries(&rest, q, q + 1);
         sel_path(&rest, nf, q, last);
         if (rest.n_kv == 0)
             continue;
