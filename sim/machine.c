@@ -1,24 +1,54 @@
 #include "sim/machine.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 const struct machine machines[] = {
-#define MACHINE(n, t, sm, ss, sc, rg, bw, l2, lat, tf, src)                                                  \
-    {.name = n,                                                                                              \
-     .title = t,                                                                                             \
-     .sms = sm,                                                                                              \
-     .smem_per_sm = ss,                                                                                      \
-     .smem_per_cta = sc,                                                                                     \
-     .regs_per_sm = rg,                                                                                      \
-     .bandwidth = bw,                                                                                        \
-     .l2_bytes = l2,                                                                                         \
-     .latency_ns = lat,                                                                                      \
-     .tensor_flops = tf,                                                                                     \
-     .source = src},
+#define FIGURE(field, value, from) .field = value, .source[MACHINE_##field] = from,
+#define MACHINE(short_name, long_name, figures) {.name = short_name, .title = long_name, figures},
 #include "sim/machines.def"
 #undef MACHINE
+#undef FIGURE
 };
+/* clang-format on */
 const int32_t n_machines = (int32_t)(sizeof machines / sizeof machines[0]);
+
+const struct machine_figure machine_figures[N_MACHINE_FIGURES] = {
+#define X(type, field, unit, least, most, about) {#field, unit, about, least, most},
+    MACHINE_FIGURES(X)
+#undef X
+};
+
+double machine_get(const struct machine *m, int32_t figure)
+{
+    switch (figure) {
+#define X(type, field, unit, least, most, about)                                                             \
+    case MACHINE_##field:                                                                                    \
+        return (double)m->field;
+        MACHINE_FIGURES(X)
+#undef X
+    default:
+        CK(!"a figure");
+        return 0;
+    }
+}
+
+static void set_figure(struct machine *m, int32_t figure, double value)
+{
+    switch (figure) {
+#define X(type, field, unit, least, most, about)                                                             \
+    case MACHINE_##field:                                                                                    \
+        m->field = (type)value;                                                                              \
+        break;
+        MACHINE_FIGURES(X)
+#undef X
+    default:
+        CK(!"a figure");
+    }
+    m->source[figure] = "given";
+}
 
 const struct machine *machine_find(const char *name)
 {
@@ -33,4 +63,75 @@ const struct machine *machine_default(void)
     const struct machine *m = machine_find("h200");
     CK(m);
     return m;
+}
+
+/* ---- text to machine ---------------------------------------------------------------------------------- */
+
+static bool is_whole(int32_t figure)
+{
+#define X(type, field, unit, least, most, about) [MACHINE_##field] = (type)0.5 == 0,
+    static const bool whole[N_MACHINE_FIGURES] = {MACHINE_FIGURES(X)};
+#undef X
+    return whole[figure];
+}
+
+static bool unknown_machine(const char *name, struct err *e)
+{
+    char list[200] = "";
+    for (int32_t i = 0; i < n_machines; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", machines[i].name);
+    return err_set(e, "no machine '%.60s' (expected one of %s)", name, list);
+}
+
+static bool unknown_figure(const char *machine, const char *name, struct err *e)
+{
+    char list[400] = "";
+    for (int32_t i = 0; i < N_MACHINE_FIGURES; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
+                 machine_figures[i].name);
+    return err_set(e, "machine %s has no figure '%.60s' (expected one of %s)", machine, name, list);
+}
+
+/* "bandwidth=4.5e12" */
+static bool parse_figure(struct machine *m, char *pair, struct err *e)
+{
+    char *value = strchr(pair, '='), *end;
+    if (!value)
+        return err_set(e, "machine %s: '%.60s' (expected figure=value)", m->name, pair);
+    *value++ = 0;
+    int32_t i = 0;
+    while (i < N_MACHINE_FIGURES && strcmp(machine_figures[i].name, pair) != 0)
+        i++;
+    if (i == N_MACHINE_FIGURES)
+        return unknown_figure(m->name, pair, e);
+    const struct machine_figure *f = &machine_figures[i];
+    double x = strtod(value, &end);
+    bool number = end != value && *end == 0;
+    if (!number || !(x >= f->least && x <= f->most) || (is_whole(i) && x != (double)(int64_t)x))
+        return err_set(e, "machine %s: %s=%.60s (expected a %snumber from %g to %g)", m->name, f->name, value,
+                       is_whole(i) ? "whole " : "", f->least, f->most);
+    set_figure(m, i, x);
+    return true;
+}
+
+bool machine_parse(const char *text, struct machine *out, struct err *e)
+{
+    char *copy = xstrdup(text), *options = strchr(copy, ':'), *save = NULL;
+    if (options)
+        *options++ = 0;
+    const struct machine *base = machine_find(copy);
+    bool good = base ? true : unknown_machine(copy, e);
+    if (good) {
+        struct machine m = *base;
+        for (char *pair = options ? strtok_r(options, ",", &save) : NULL; pair && good;
+             pair = strtok_r(NULL, ",", &save))
+            good = parse_figure(&m, pair, e);
+        if (good && m.smem_per_cta > m.smem_per_sm)
+            good = err_set(e, "machine %s: smem_per_cta=%lld (expected at most smem_per_sm, %lld)", m.name,
+                           (long long)m.smem_per_cta, (long long)m.smem_per_sm);
+        if (good)
+            *out = m;
+    }
+    free(copy);
+    return good;
 }

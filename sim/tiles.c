@@ -15,8 +15,6 @@
 
 enum {
     MAX_THREAD_REGISTERS = 255, /* PAT section 5.2, table 1 */
-    MAX_THREADS_PER_SM = 1536,  /* 8.9; 2048 on 8.0 and 9.0: CUDA C++ Programming Guide */
-    SMEM_RESERVED = 1024,       /* per resident CTA, same source */
     OTHER_REGISTERS = 40,       /* ours */
     BUBBLE_SHARE = 8            /* ours: one eighth */
 };
@@ -36,9 +34,10 @@ int64_t tile_resident(const struct machine *mc, struct tile t, int32_t d, int32_
     int64_t smem = tile_smem(t, d, elt_bytes);
     if (smem > mc->smem_per_cta)
         return 0;
-    int64_t by_smem = mc->smem_per_sm / (smem + SMEM_RESERVED);
+    int64_t by_smem = mc->smem_per_sm / (smem + TILE_SMEM_RESERVED);
     int64_t by_registers = mc->regs_per_sm / (tile_registers(t, d) * TILE_THREADS);
-    return min_i64(MAX_THREADS_PER_SM / TILE_THREADS, min_i64(by_smem, by_registers));
+    int64_t by_ctas = min_i64(mc->ctas_per_sm, mc->threads_per_sm / TILE_THREADS);
+    return min_i64(by_ctas, min_i64(by_smem, by_registers));
 }
 
 static bool tile_side(int32_t x)

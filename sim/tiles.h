@@ -10,6 +10,7 @@
 #include "sim/machine.h"
 
 enum { TILE_MIN = 16, TILE_MAX = 128, TILES_MAX = 16, TILE_THREADS = 128 };
+enum { TILE_SMEM_RESERVED = 1024 }; /* bytes that every resident CTA costs besides its own: the guide */
 
 struct tile {
     int32_t m, n;

@@ -13,7 +13,7 @@ struct plan_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     const char *strategy, *path;
-    const struct machine *machine;
+    struct machine machine;
     enum plan_format format;
     struct err *err;
 };
@@ -45,8 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         good = set_format(a, arg);
         break;
     case KEY_MACHINE:
-        a->machine = machine_find(arg);
-        good = a->machine || err_set(a->err, "no machine '%s' (see treeattn list machines)", arg);
+        good = machine_parse(arg, &a->machine, a->err);
         break;
     case 'o':
         a->path = arg;
@@ -61,7 +60,7 @@ static const struct argp argp = {
     .options =
         (const struct argp_option[]){
             {"strategy", KEY_STRATEGY, "NAME[:K=V]", 0, "see treeattn list strategies", 3},
-            {"machine", KEY_MACHINE, "NAME", 0, "the GPU that the plan is made for (default h200)", 3},
+            {"machine", KEY_MACHINE, "NAME[:K=V]", 0, "the GPU that the plan is made for (default h200)", 3},
             {"format", KEY_FORMAT, "FORMAT", 0, "text (default), csv or dot", 3},
             {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 3},
             {0},
@@ -103,7 +102,7 @@ static int plan_tree(const struct plan_args *a, const struct tree *t, const stru
                            .h_kv = spec.h_kv,
                            .d = spec.d,
                            .elt_bytes = dtype_size[spec.dtype],
-                           .machine = a->machine ? a->machine : machine_default()};
+                           .machine = &a->machine};
     struct nform *nf = nform_new(t);
     char why[WHY_MAX];
     struct plan *p = strategy_plan(use, nf, &env, why);
@@ -125,7 +124,7 @@ static int plan_tree(const struct plan_args *a, const struct tree *t, const stru
 int cmd_plan(int argc, char **argv)
 {
     struct err e = {0};
-    struct plan_args a = {.tree.err = &e, .problem.err = &e, .err = &e};
+    struct plan_args a = {.machine = *machine_default(), .tree.err = &e, .problem.err = &e, .err = &e};
     struct strategy_use use;
     struct tree *t = NULL;
     bool good = cmd_parse(&argp, argc, argv, &a, &e);
