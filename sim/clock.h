@@ -38,7 +38,7 @@
     X(l2_latency, 0.4, 1e-3, 1, "the same when it hits the L2, as a share of that")                          \
     X(start, 2, 0, 1e6, "a CTA's time before its first tile and after its last, in such round trips")        \
     X(tensor, 0.5, 1e-3, 1, "share of the tensor peak that a fused attention loop reaches")                  \
-    X(bandwidth, 0.9, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                       \
+    X(bandwidth, 0.94, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                      \
     X(stages, 2, 2, 16, "K or V tiles that a CTA has room for; all but one are in flight")
 
 struct clock_coefs {
@@ -56,7 +56,8 @@ struct clock_cta {
     double dram, l2, ops; /* bytes that miss the L2; all bytes; operations with padding */
     int64_t group;        /* plan->group[group], or -1 and */
     int64_t merge;        /* plan->merge[merge], or -1 */
-    int32_t tile, head; /* Q tile and KV head of the group; stage part and head when unfused; 0 for merges */
+    int32_t tile,
+        part; /* Q tile of the group, and which of its alike CTAs: the KV head (unfused: stage part) */
     int32_t launch, sm, slot;
 };
 
@@ -97,13 +98,13 @@ struct clock {
     double planning_s;  /* as given */
     double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
 
-    double dram_bytes, l2_bytes, ops;                 /* sums over CTAs; l2_bytes is what price_plan prices */
-    int64_t ctas, most_ctas;                          /* all; at a time */
-    double longest_s, serial_s;                       /* CTAs alone: the longest, the sum of all */
-    double bandwidth_use, l2_use, tensor_use, sm_use; /* means over kernel_s, 0 .. 1 */
-    double low_share;   /* of kernel_s with under 5 % of the tensor peak in use (DeFT Table 14) */
-    double slot_bubble; /* share of the machine's slot seconds without a CTA (PAT section 3.3) */
-    double sm_bubble;   /* share of its SM seconds without any */
+    double dram_bytes, l2_bytes, ops;         /* sums over CTAs; l2_bytes is what price_plan prices */
+    int64_t ctas, most_ctas;                  /* all; at a time */
+    double longest_s, serial_s;               /* CTAs alone: the longest, the sum of all */
+    double bandwidth_use, l2_use, tensor_use; /* means over kernel_s, 0 .. 1, of the data sheet's figures */
+    double sm_use;    /* share of SM seconds with a CTA; the rest are PAT's bubbles (section 3.3), by SM */
+    double slot_use;  /* share of slot seconds with a CTA; the rest are bubbles by slot */
+    double low_share; /* of kernel_s with under 5 % of the tensor peak in use (DeFT Table 14) */
     double feature[N_CLOCK_FEATURES];
 
     int64_t n_cta, n_span; /* with CLOCK_TIMELINE, else none */
@@ -122,10 +123,5 @@ void clock_free(struct clock *c);
 /* A CTA or a span a line, with a header; needs CLOCK_TIMELINE. */
 void clock_print_ctas(FILE *f, const struct clock *c);
 void clock_print_spans(FILE *f, const struct clock *c);
-
-/* CTAs of the group's tile that an SM holds at a time, at least 1; by shared memory with `stages` K or V
- * tiles, registers, threads and CTAs. Unfused groups: what library kernels hold. */
-int32_t clock_occupancy(const struct machine *mc, const struct group *g, const struct price_env *env,
-                        double stages);
 
 #endif

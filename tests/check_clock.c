@@ -1,0 +1,586 @@
+/*
+ * check_clock.c - laws of the time model on random trees, all strategies, all machines; hand-made cases with
+ * their times by hand; the effects that papers describe.
+ */
+#include "ref/rng.h"
+#include "sim/clock.h"
+#include "sim/strategy.h"
+#include "tests/suites.h"
+#include "traces/formats.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TREES = 16, SMALL_TREES = 3, SEED = 4 };
+static const double ROUNDING = 1e-9;
+
+static const int32_t heads[][2] = {{32, 8}, {4, 4}, {6, 2}, {16, 1}};
+
+/* A tree, a strategy and a machine, planned. */
+struct job {
+    struct tree *tree;
+    struct nform *nf;
+    struct plan *p; /* NULL: not applicable */
+    struct price_env env;
+    const struct machine *mc;
+};
+
+static struct job job_new(struct tree *t, const struct strategy *s, const struct machine *mc, int32_t h_q,
+                          int32_t h_kv)
+{
+    struct job j = {.tree = t, .nf = nform_new(t), .mc = mc};
+    j.env = (struct price_env){.h_q = h_q, .h_kv = h_kv, .d = 64, .elt_bytes = 2, .float_bytes = 4};
+    struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 64, .elt_bytes = 2, .machine = mc};
+    struct strategy_use use = strategy_default(s);
+    char why[WHY_MAX];
+    j.p = strategy_plan(&use, j.nf, &env, why);
+    return j;
+}
+
+static void job_free(struct job *j)
+{
+    plan_free(j->p);
+    nform_free(j->nf);
+    tree_free(j->tree);
+}
+
+static struct clock job_clock(const struct job *j, const struct machine *mc, int want)
+{
+    struct clock_coefs coefs = clock_coefs_default();
+    return clock_plan(j->p, &j->env, mc, &coefs, 0, want);
+}
+
+static double token_bytes(const struct price_env *env)
+{
+    return 2.0 * env->h_kv * env->d * env->elt_bytes;
+}
+
+/* Tokens that anybody sees, each once. */
+static int64_t union_tokens(const struct nform *nf)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        sum += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
+    return sum;
+}
+
+static double ledger_bytes(const struct ledger *l)
+{
+    return (double)(l->kv + l->q + l->mask + ledger_scores(l) + ledger_partials(l) + l->out);
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= ROUNDING * fmax(fabs(a), fabs(b));
+}
+
+/* ---- laws --------------------------------------------------------------------------------------------- */
+
+static void law_bounds(const struct job *j, const struct clock *c)
+{
+    struct clock_coefs coefs = clock_coefs_default();
+    double least = fmax(c->dram_bytes / (j->mc->bandwidth * coefs.bandwidth),
+                        c->ops / (j->mc->tensor_flops * coefs.tensor));
+    least = fmax(least, fmax(c->l2_bytes / (j->mc->l2_bandwidth * coefs.bandwidth), c->longest_s));
+    ck_assert_msg(c->kernel_s >= least * (1 - ROUNDING), "%.9g s is less than %.9g", c->kernel_s, least);
+    ck_assert_msg(c->kernel_s <= c->serial_s * (1 + ROUNDING), "%.9g s is more than %.9g", c->kernel_s,
+                  c->serial_s);
+    ck_assert(c->dram_bytes <= c->l2_bytes * (1 + ROUNDING));
+    double unique = (double)union_tokens(j->nf) * token_bytes(&j->env);
+    ck_assert_msg(c->dram_bytes >= unique * (1 - ROUNDING), "%.0f bytes of %.0f", c->dram_bytes, unique);
+    const double share[] = {c->bandwidth_use, c->l2_use, c->tensor_use, c->sm_use, c->slot_use, c->low_share};
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(share[i] >= 0 && share[i] <= 1 + ROUNDING, "share %d is %g", i, share[i]);
+    ck_assert(c->sm_use >= c->slot_use - ROUNDING);
+    ck_assert(near(c->latency_s, c->overhead_s + c->launch_s + c->attention_s + c->merge_s + c->planning_s));
+}
+
+/* The ledger counts with code of its own. */
+static void law_ledger(const struct job *j, const struct clock *c)
+{
+    struct ledger l = price_plan(j->p, &j->env);
+    double ops = 2.0 * (double)(l.mac_useful + l.mac_masked + l.mac_padded);
+    ck_assert_msg(near(c->l2_bytes, ledger_bytes(&l)), "%.1f bytes of %.1f", c->l2_bytes, ledger_bytes(&l));
+    ck_assert_msg(near(c->ops, ops), "%.1f operations of %.1f", c->ops, ops);
+    ck_assert(l.kv >= (int64_t)((double)union_tokens(j->nf) * token_bytes(&j->env)));
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct clock_cta *x = *(const struct clock_cta *const *)a, *y = *(const struct clock_cta *const *)b;
+    if (x->sm != y->sm)
+        return x->sm < y->sm ? -1 : 1;
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Work is conserved, no slot has two CTAs, spans say the same as CTAs. */
+static void law_timeline(const struct job *j, const struct clock *c)
+{
+    double dram = 0, l2 = 0, ops = 0, slot_s = 0, end = 0;
+    const struct clock_cta **order = xcalloc((size_t)c->n_cta, sizeof *order);
+    ck_assert_int_eq(c->n_cta, c->ctas);
+    for (int64_t i = 0; i < c->n_cta; i++) {
+        const struct clock_cta *x = order[i] = &c->cta[i];
+        dram += x->dram;
+        l2 += x->l2;
+        ops += x->ops;
+        slot_s += x->end - x->start;
+        end = fmax(end, x->end);
+        ck_assert(x->end > x->start && x->sm >= 0 && x->sm < j->mc->sms && x->slot >= 0 && x->slot < 32);
+        ck_assert(i == 0 || x->start >= x[-1].start);
+        ck_assert((x->group >= 0) != (x->merge >= 0));
+    }
+    ck_assert(near(dram, c->dram_bytes) && near(l2, c->l2_bytes) && near(ops, c->ops));
+    ck_assert(end == c->kernel_s);
+    qsort(order, (size_t)c->n_cta, sizeof *order, by_place);
+    for (int64_t i = 1; i < c->n_cta; i++)
+        ck_assert(order[i - 1]->sm != order[i]->sm || order[i - 1]->slot != order[i]->slot ||
+                  order[i - 1]->end <= order[i]->start);
+    free(order);
+    double span_dram = 0, span_l2 = 0, span_ops = 0, span_cta_s = 0, at = 0;
+    for (int64_t i = 0; i < c->n_span; i++) {
+        const struct clock_span *x = &c->span[i];
+        double s = x->end - x->start;
+        ck_assert(x->start == at && s > 0 && x->ctas <= c->most_ctas && x->sms <= j->mc->sms);
+        ck_assert(x->dram <= 1 + ROUNDING && x->l2 <= 1 + ROUNDING && x->ops <= 1 + ROUNDING);
+        at = x->end;
+        span_dram += x->dram * s * j->mc->bandwidth;
+        span_l2 += x->l2 * s * j->mc->l2_bandwidth;
+        span_ops += x->ops * s * j->mc->tensor_flops;
+        span_cta_s += x->ctas * s;
+    }
+    ck_assert_msg(near(span_dram, dram) && near(span_l2, l2) && near(span_ops, ops), "spans and CTAs differ");
+    ck_assert(near(span_cta_s, slot_s) && at == c->kernel_s);
+}
+
+/* All rates times k; a latency is the inverse of one. */
+static struct machine faster(const struct machine *mc, double k)
+{
+    struct machine m = *mc;
+    m.bandwidth *= k;
+    m.l2_bandwidth *= k;
+    m.tensor_flops *= k;
+    m.latency_ns /= k;
+    return m;
+}
+
+static void law_rates(const struct job *j, const struct clock *c)
+{
+    static const double factors[] = {2, 0.125, 3.7};
+    for (int i = 0; i < 3; i++) {
+        struct machine m = faster(j->mc, factors[i]);
+        struct clock k = job_clock(j, &m, CLOCK_TOTALS);
+        ck_assert_msg(near(k.kernel_s * factors[i], c->kernel_s), "times %g: %.17g, not %.17g", factors[i],
+                      k.kernel_s * factors[i], c->kernel_s);
+        ck_assert(near(k.sm_use, c->sm_use) && near(k.bandwidth_use, c->bandwidth_use));
+        ck_assert(k.launch_s == c->launch_s);
+    }
+}
+
+START_TEST(laws)
+{
+    const struct strategy *s = strategies[_i];
+    int32_t trees = getenv("TREEATTN_QUICK") ? SMALL_TREES : TREES, ran = 0;
+    for (int32_t i = 0; i < trees; i++)
+        for (int32_t m = 0; m < n_machines; m++) {
+            const int32_t *h = heads[(i + m) % 4];
+            struct job j =
+                job_new(gen_tree(gen_family(SEED, i), gen_seed(SEED, i)), s, &machines[m], h[0], h[1]);
+            if (j.p) {
+                struct clock c = job_clock(&j, j.mc, CLOCK_TIMELINE);
+                law_bounds(&j, &c);
+                law_ledger(&j, &c);
+                law_timeline(&j, &c);
+                law_rates(&j, &c);
+                ran += c.ctas > 0;
+                clock_free(&c);
+            }
+            job_free(&j);
+        }
+    ck_assert_msg(ran > 0, "%s ran on no tree", s->name);
+}
+END_TEST
+
+/* The plan's groups anew, each in `parts` parts, merged flat. */
+static struct plan *regroup(const struct plan *p, int64_t parts)
+{
+    struct plan *out = plan_new(p->nf, "regrouped");
+    struct sel sel = {0};
+    plan_launch(out, "attention", LAUNCH_SERIAL);
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        sel_clear(&sel);
+        for (int64_t q = g->qr0; q < g->qr1; q++)
+            sel_queries(&sel, p->qr[q].begin, p->qr[q].end);
+        for (int64_t r = g->run0; r < g->run1; r++)
+            sel_run(&sel, p->run[r].node, p->run[r].begin, p->run[r].end);
+        int64_t size = ceil_div(sel.n_kv, parts);
+        for (int64_t at = 0; at < sel.n_kv; at += size) {
+            struct group_spec spec = {.mask = g->mask, .tile_m = g->tile_m, .tile_n = g->tile_n};
+            spec.kv_begin = at;
+            spec.kv_end = min_i64(at + size, sel.n_kv);
+            plan_group(out, &sel, &spec);
+        }
+    }
+    plan_merge_flat(out, "merge", true);
+    sel_free(&sel);
+    return out;
+}
+
+START_TEST(splitting_never_lowers_partial_bytes)
+{
+    int32_t more = 0;
+    for (int32_t i = 0; i < TREES; i++) {
+        struct job j = job_new(gen_tree(gen_family(SEED, i), gen_seed(SEED, i)), strategies[_i],
+                               machine_default(), 8, 2);
+        int64_t before = 0;
+        for (int64_t parts = 1; j.p && parts <= 8; parts *= 2) {
+            struct plan *p = regroup(j.p, parts);
+            struct ledger l = price_plan(p, &j.env);
+            ck_assert(ledger_partials(&l) >= before);
+            more += parts > 1 && ledger_partials(&l) > before;
+            before = ledger_partials(&l);
+            plan_free(p);
+        }
+        job_free(&j);
+    }
+    ck_assert_int_gt(more, 0);
+}
+END_TEST
+
+/* Sharing factor F_s = tokens read by every query for itself / tokens that there are. */
+START_TEST(query_centric_reads_the_sharing_factor_times)
+{
+    static const char *const names[] = {"naive", "flash-attention", "flash-decoding", "flashinfer",
+                                        "radix-attention"};
+    for (int32_t i = 0; i < 40; i++)
+        for (int k = 0; k < 5; k++) {
+            struct tree *t = gen_tree(gen_family(SEED, i), gen_seed(SEED, i));
+            tree_query_leaves(t);
+            struct strategy_use use;
+            ck_assert(strategy_parse(names[k], &use, NULL));
+            struct job j = job_new(t, use.s, machine_default(), 8, 2);
+            int64_t sum = 0;
+            for (int32_t q = 0; q < j.nf->n_queries; q++)
+                sum += nform_context(j.nf, q);
+            struct ledger l = price_plan(j.p, &j.env);
+            ck_assert_int_eq(l.kv, sum * (int64_t)token_bytes(&j.env));
+            job_free(&j);
+        }
+}
+END_TEST
+
+/* ---- hand-made plans ---------------------------------------------------------------------------------- */
+
+/* A forest of separate roots, a query on each. */
+static struct tree *roots(const int64_t *len, int32_t n)
+{
+    struct tree *t = tree_new(n, 0);
+    memcpy(t->len, len, (size_t)n * sizeof *len);
+    tree_query_leaves(t);
+    return t;
+}
+
+/* A group per query, tiles of m x n, outputs written directly. */
+static struct plan *plan_paths(const struct nform *nf, int32_t m, int32_t n)
+{
+    struct plan *p = plan_new(nf, "paths");
+    struct group_spec spec = {.tile_m = m, .tile_n = n};
+    struct sel sel = {0};
+    plan_launch(p, "attention", LAUNCH_SERIAL);
+    for (int32_t q = 0; q < nf->n_queries; q++) {
+        sel_path(&sel, nf, q, -1);
+        plan_group(p, &sel, &spec);
+    }
+    plan_merge_flat(p, "merge", true);
+    sel_free(&sel);
+    return p;
+}
+
+static struct clock clock_paths(const int64_t *len, int32_t n_roots, int32_t tile_n, const char *machine)
+{
+    struct machine mc;
+    struct err e = {0};
+    ck_assert_msg(machine_parse(machine, &mc, &e), "%s", e.msg);
+    struct tree *t = roots(len, n_roots);
+    struct nform *nf = nform_new(t);
+    struct plan *p = plan_paths(nf, 16, tile_n);
+    struct price_env env = {.h_q = 1, .h_kv = 1, .d = 128, .elt_bytes = 2, .float_bytes = 4};
+    struct clock_coefs coefs = clock_coefs_default();
+    struct clock c = clock_plan(p, &env, &mc, &coefs, 0, CLOCK_TIMELINE);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+    return c;
+}
+
+/* Default coefficients: a tile's round trip is 3 latencies, a CTA starts in two of them; 16 x 128 x 512 B in flight. */
+START_TEST(one_cta_takes_its_latencies)
+{
+    const int64_t len[] = {128000};
+    struct clock c = clock_paths(len, 1, 128, "h200:latency_ns=1000");
+    double bytes = 128000 * 512.0 + 256 + 260, flight = 128 * 256;
+    ck_assert(near(c.dram_bytes, bytes));
+    ck_assert_msg(near(c.kernel_s, 2 * 3e-6 + bytes / (flight / 3e-6)), "%.9g", c.kernel_s);
+    ck_assert(near(c.longest_s, c.kernel_s) && near(c.serial_s, c.kernel_s));
+    ck_assert_int_eq(c.most_ctas, 1);
+    ck_assert(near(c.sm_use, 1.0 / 132));
+    ck_assert(near(c.low_share, 1));
+    clock_free(&c);
+}
+END_TEST
+
+/* One SM with bandwidth for one CTA: two of them take twice as long together. */
+START_TEST(two_ctas_share_the_bandwidth)
+{
+    const int64_t len[] = {64000, 64000, 32000};
+    static const char *const machine =
+        "h200:latency_ns=1,sms=1,bandwidth=1e10,tensor_flops=1e18,l2_bandwidth=1e15";
+    struct clock two = clock_paths(len, 2, 128, machine);
+    double limit = 1e10 * 0.94, bytes = 64000 * 512.0 + 256 + 260;
+    ck_assert_msg(fabs(two.kernel_s / (2 * bytes / limit) - 1) < 1e-4, "%.9g", two.kernel_s);
+    ck_assert_int_eq(two.most_ctas, 2);
+    ck_assert(two.cta[0].sm == two.cta[1].sm && two.cta[0].slot != two.cta[1].slot);
+    ck_assert_int_eq(two.n_span, 1);
+    /* a third, half as long, starts when both end: two are all that fit */
+    struct clock three = clock_paths(len, 3, 128, machine);
+    ck_assert_int_eq(three.most_ctas, 2);
+    ck_assert(three.cta[2].start == three.cta[0].end);
+    ck_assert_msg(fabs(three.kernel_s / (2.5 * bytes / limit) - 1) < 1e-4, "%.9g", three.kernel_s);
+    clock_free(&two);
+    clock_free(&three);
+}
+END_TEST
+
+/*
+ * PAT Figure 8: four CTAs of different lengths on an SM. Small tiles let four run at a time, each with a quarter
+ * of the bytes in flight: the longest goes on alone at a quarter of the bandwidth. With larger tiles and fewer
+ * at a time the tail is shorter, in any order of the CTAs.
+ */
+START_TEST(higher_concurrency_larger_bubble)
+{
+    static const int64_t orders[3][4] = {
+        {1000, 2000, 3000, 8000}, {8000, 3000, 2000, 1000}, {2000, 8000, 1000, 3000}};
+    /* 4 CTAs of n = 32, 2 of n = 64, 1 of n = 128; a bandwidth that one SM's bytes in flight just fill */
+    static const int32_t tile_n[] = {32, 64, 128}, ctas[] = {4, 2, 1};
+    for (int o = 0; o < 3; o++) {
+        double bubble[3], time[3];
+        for (int k = 0; k < 3; k++) {
+            struct clock c =
+                clock_paths(orders[o], 4, tile_n[k],
+                            "h200:sms=1,smem_per_cta=100000,smem_per_sm=130000,regs_per_sm=65536,"
+                            "latency_ns=200,bandwidth=5.81e10,l2_bandwidth=1e13,tensor_flops=1e18");
+            ck_assert_int_eq(c.most_ctas, ctas[k]);
+            bubble[k] = 1 - c.slot_use;
+            time[k] = c.kernel_s;
+            clock_free(&c);
+        }
+        ck_assert_msg(bubble[0] > bubble[1] + 0.05 && bubble[1] > bubble[2] + 0.05,
+                      "order %d: bubbles of %.3f, %.3f, %.3f", o, bubble[0], bubble[1], bubble[2]);
+        ck_assert_msg(time[0] > time[1] && time[1] > time[2], "order %d: %.3g %.3g %.3g s", o, time[0],
+                      time[1], time[2]);
+    }
+}
+END_TEST
+
+/* PAT section 6: launches of different tiles fill each other's bubbles when they are concurrent. */
+START_TEST(concurrent_launches_are_not_slower)
+{
+    static const char *const levels[] = {"1,4,16 256,512,1024", "1,8,64 2048,100,300",
+                                         "1,2,4,64 512,64,1000,16"};
+    for (int i = 0; i < 3; i++) {
+        struct strategy_use pat, serial;
+        ck_assert(strategy_parse("pat", &pat, NULL) && strategy_parse("pat-serial", &serial, NULL));
+        struct job a = job_new(levels_parse(levels[i], NULL), pat.s, machine_find("a100-80"), 32, 8);
+        struct job b = job_new(levels_parse(levels[i], NULL), serial.s, machine_find("a100-80"), 32, 8);
+        struct clock x = job_clock(&a, a.mc, CLOCK_TOTALS), y = job_clock(&b, b.mc, CLOCK_TOTALS);
+        ck_assert(near(x.l2_bytes, y.l2_bytes) && x.feature[CLOCK_serial] < y.feature[CLOCK_serial]);
+        ck_assert_msg(x.kernel_s < y.kernel_s && x.latency_s < y.latency_s, "%s: %.3g us and %.3g us",
+                      levels[i], 1e6 * x.latency_s, 1e6 * y.latency_s);
+        ck_assert(x.slot_use > y.slot_use);
+        job_free(&a);
+        job_free(&b);
+    }
+}
+END_TEST
+
+/* ---- what hits the L2 --------------------------------------------------------------------------------- */
+
+static struct clock clock_levels(const char *levels, const char *strategy, const char *machine)
+{
+    struct machine mc;
+    struct strategy_use use;
+    ck_assert(machine_parse(machine, &mc, NULL) && strategy_parse(strategy, &use, NULL));
+    struct job j = job_new(levels_parse(levels, NULL), use.s, &mc, 32, 8);
+    struct clock c = job_clock(&j, &mc, CLOCK_TOTALS);
+    job_free(&j);
+    return c;
+}
+
+START_TEST(shared_storage_hits_the_l2)
+{
+    static const char *const tree = "1,32 8000,100";
+    double token = 2.0 * 8 * 64 * 2, all = 32 * 8100 * token, unique = (8000 + 32 * 100) * token;
+    struct clock shared = clock_levels(tree, "radix-attention", "h200");
+    struct clock copied = clock_levels(tree, "flash-decoding", "h200");
+    struct clock no_l2 = clock_levels(tree, "radix-attention", "h200:l2_bytes=0");
+    ck_assert(near(shared.l2_bytes, copied.l2_bytes) && shared.l2_bytes > all);
+    ck_assert_msg(shared.dram_bytes > unique && shared.dram_bytes < 1.3 * unique, "%.0f of %.0f",
+                  shared.dram_bytes, unique);
+    ck_assert(copied.dram_bytes > all);
+    ck_assert(near(no_l2.dram_bytes, no_l2.l2_bytes));
+    ck_assert(shared.kernel_s < copied.kernel_s);
+}
+END_TEST
+
+/* Two waves of long paths: the second finds them only in an L2 that holds them all. */
+START_TEST(later_waves_need_the_working_set)
+{
+    static const char *const tree = "64 20000"; /* 64 roots, all different: nothing is shared */
+    struct clock apart = clock_levels(tree, "flash-attention", "h200");
+    double token = 2.0 * 8 * 64 * 2;
+    ck_assert(apart.dram_bytes >= 64 * 20000 * token);
+    /* one SM: CTAs come in twos, so a query's path is gone from a small L2 when the next query reads it */
+    struct clock small = clock_levels("1,64 20000,1", "flash-attention", "h200:sms=1,l2_bytes=1e6");
+    struct clock large = clock_levels("1,64 20000,1", "flash-attention", "h200:sms=1,l2_bytes=1e9");
+    ck_assert(small.dram_bytes > 63 * 20000 * token);
+    ck_assert(large.dram_bytes < 2 * 20000 * token);
+}
+END_TEST
+
+/* ---- edges -------------------------------------------------------------------------------------------- */
+
+START_TEST(nothing_takes_no_time)
+{
+    struct job j = job_new(tree_new(3, 0), strategies[_i], machine_default(), 8, 2);
+    if (j.p) {
+        struct clock c = job_clock(&j, j.mc, CLOCK_TIMELINE);
+        ck_assert(c.kernel_s == 0 && c.ctas == 0 && c.n_span == 0 && c.sm_use == 0 &&
+                  !isnan(c.bandwidth_use));
+        clock_free(&c);
+    }
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(same_in_every_thread)
+{
+    struct job j = job_new(gen_tree(FAM_BUSHY, 3), strategies[_i], machine_default(), 32, 8);
+    if (j.p) {
+        struct clock one = job_clock(&j, j.mc, CLOCK_TOTALS), many[8];
+#pragma omp parallel for num_threads(4)
+        for (int i = 0; i < 8; i++)
+            many[i] = job_clock(&j, j.mc, CLOCK_TOTALS);
+        for (int i = 0; i < 8; i++)
+            ck_assert_mem_eq(&many[i], &one, sizeof one);
+    }
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(coefficients_are_checked)
+{
+    struct clock_coefs c = clock_coefs_default();
+    struct err e = {0};
+    ck_assert(clock_coefs_check(&c, &e));
+    c.launch = -1;
+    ck_assert(!clock_coefs_check(&c, &e) && e.code == EXIT_BAD_INPUT && strstr(e.msg, "launch"));
+    c = clock_coefs_default();
+    c.tensor = NAN;
+    e = (struct err){0};
+    ck_assert(!clock_coefs_check(&c, &e) && strstr(e.msg, "tensor"));
+}
+END_TEST
+
+/* What a coefficient says is added says so exactly: launches, planning, a constant, the kernel's factor. */
+START_TEST(latency_is_linear_where_it_says_so)
+{
+    struct job j =
+        job_new(levels_parse("1,4,16 256,512,1024", NULL), strategies[_i], machine_default(), 32, 8);
+    if (j.p) {
+        struct clock_coefs c = clock_coefs_default();
+        struct clock a = clock_plan(j.p, &j.env, j.mc, &c, 0, CLOCK_TOTALS);
+        c.base = 1e-3;
+        c.launch = 7;
+        c.concurrent = 3;
+        c.kernel = 2;
+        struct clock b = clock_plan(j.p, &j.env, j.mc, &c, 5e-3, CLOCK_TOTALS);
+        double launches =
+            (7 * a.feature[CLOCK_serial] + 3 * a.feature[CLOCK_concurrent]) * j.mc->launch_ns * 1e-9;
+        ck_assert(near(b.latency_s, 1e-3 + launches + 2 * a.feature[CLOCK_kernel_s] + 5e-3));
+        ck_assert(near(a.kernel_s, b.kernel_s) && near(a.attention_s + a.merge_s, a.kernel_s));
+        ck_assert(a.feature[CLOCK_serial] + a.feature[CLOCK_concurrent] == j.p->n_launches);
+    }
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(machines_are_parsed)
+{
+    struct machine m;
+    struct err e = {0};
+    ck_assert(machine_parse("h200:bandwidth=4.5e12,sms=66", &m, &e));
+    ck_assert(m.bandwidth == 4.5e12 && m.sms == 66 && m.l2_bytes == machine_find("h200")->l2_bytes);
+    ck_assert_str_eq(m.source[MACHINE_sms], "given");
+    ck_assert_str_eq(m.source[MACHINE_l2_bytes], machine_find("h200")->source[MACHINE_l2_bytes]);
+    static const char *const wrong[][2] = {
+        {"h300", "no machine 'h300'"},
+        {"", "no machine ''"},
+        {"h200:bandwith=1", "has no figure"},
+        {"h200:bandwidth", "expected figure=value"},
+        {"h200:bandwidth=0", "bandwidth=0"},
+        {"h200:bandwidth=-1", "bandwidth=-1"},
+        {"h200:bandwidth=nan", "bandwidth=nan"},
+        {"h200:bandwidth=inf", "bandwidth=inf"},
+        {"h200:bandwidth=1e12x", "1e12x"},
+        {"h200:sms=1.5", "whole number"},
+        {"h200:sms=0", "sms=0"},
+        {"h200:smem_per_sm=2048", "at most smem_per_sm"},
+        {"h200:ctas_per_sm=33", "1 to 32"},
+        {"h200:tensor_flops=", "tensor_flops="},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        e = (struct err){0};
+        ck_assert_msg(!machine_parse(wrong[i][0], &m, &e) && e.code == EXIT_BAD_INPUT, "%s", wrong[i][0]);
+        ck_assert_msg(strstr(e.msg, wrong[i][1]) != NULL, "%s: %s", wrong[i][0], e.msg);
+    }
+    for (int32_t i = 0; i < n_machines; i++)
+        for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
+            double x = machine_get(&machines[i], f);
+            const struct machine_figure *figure = &machine_figures[f];
+            ck_assert_msg((x == 0 || (x >= figure->least && x <= figure->most)) &&
+                              (x != 0) == (machines[i].source[f] != NULL),
+                          "%s %s", machines[i].name, figure->name);
+            bool optional = f >= MACHINE_read_measured;
+            ck_assert_msg(optional || x != 0, "%s lacks %s", machines[i].name, figure->name);
+        }
+}
+END_TEST
+
+Suite *suite_clock(void)
+{
+    Suite *s = suite_create("clock");
+    TCase *c = tcase_create("clock");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, laws, 0, n_strategies);
+    tcase_add_loop_test(c, splitting_never_lowers_partial_bytes, 0, n_strategies);
+    tcase_add_test(c, query_centric_reads_the_sharing_factor_times);
+    tcase_add_test(c, one_cta_takes_its_latencies);
+    tcase_add_test(c, two_ctas_share_the_bandwidth);
+    tcase_add_test(c, higher_concurrency_larger_bubble);
+    tcase_add_test(c, concurrent_launches_are_not_slower);
+    tcase_add_test(c, shared_storage_hits_the_l2);
+    tcase_add_test(c, later_waves_need_the_working_set);
+    tcase_add_loop_test(c, nothing_takes_no_time, 0, n_strategies);
+    tcase_add_loop_test(c, same_in_every_thread, 0, n_strategies);
+    tcase_add_test(c, coefficients_are_checked);
+    tcase_add_loop_test(c, latency_is_linear_where_it_says_so, 0, n_strategies);
+    tcase_add_test(c, machines_are_parsed);
+    suite_add_tcase(s, c);
+    return s;
+}
