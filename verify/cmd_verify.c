@@ -7,6 +7,7 @@
 #include "verify/cmd.h"
 #include "verify/draw.h"
 #include "verify/faults.h"
+#include "verify/gpu_cases.h"
 #include "verify/progress.h"
 #include "verify/shrink.h"
 #include "verify/text.h"
@@ -27,16 +28,18 @@ enum {
     KEY_NO_SHARP,
     KEY_CASES,
     KEY_PLANT,
-    KEY_NO_SHRINK
+    KEY_NO_SHRINK,
+    KEY_GPU_CASES,
+    KEY_SAMPLE
 };
 
 struct verify_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
-    int64_t trees, steps;
+    int64_t trees, steps, sample;
     const char *strategies, *kernel, *text, *list, *plant;
-    bool no_sharp, no_shrink;
+    bool no_sharp, no_shrink, gpu_cases;
     struct err *err;
 };
 
@@ -79,6 +82,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NO_SHRINK:
         a->no_shrink = true;
         break;
+    case KEY_GPU_CASES:
+        a->gpu_cases = true;
+        break;
+    case KEY_SAMPLE:
+        good = text_i64(arg, "--sample", 1, 1000000, &a->sample, a->err);
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -94,6 +103,12 @@ static const struct argp argp = {
             {"steps", KEY_STEPS, "N", 0, "with --trace: N steps spread over it (default: --step alone)", 3},
             {"case", KEY_CASE, "STRING", 0, "one case, as a result line prints it", 3},
             {"cases", KEY_CASES, "FILE", 0, "such cases, one a line; # begins a comment", 3},
+            {"gpu-cases", KEY_GPU_CASES, NULL, 0,
+             "the design of make gpu-check from --seed: types x heads x head sizes x pages x trees, edges, "
+             "traces (what a "
+             "GPU's kernel is judged by when nothing else is said)",
+             3},
+            {"sample", KEY_SAMPLE, "N", 0, "only every N-th tree of that design", 3},
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: all)", 3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
@@ -139,6 +154,8 @@ struct verify_run {
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
     int64_t drawn[N_FAMILIES];
+    struct gpu_cover *cover; /* NULL: not the design of gpu-check */
+    bool whole;              /* all of the design, for all strategies */
     struct err err;
     bool stop; /* err is set; read without holding up the others */
 };
@@ -151,10 +168,18 @@ struct batch {
     uint64_t seed;
     const struct cmd_problem *fixed;
     const struct vcase *list;
+    const struct gpu_case *design; /* every stride-th of it */
+    int64_t n_design, stride;
     const struct trace *trace;
     const struct treesrc *src;
     struct problem_spec spec;
 };
+
+/* Case i of every stride-th: of neighbours, which alternate in kind, each in turn. */
+static const struct gpu_case *design_at(const struct batch *b, int64_t i)
+{
+    return &b->design[min_i64(i * b->stride + i % b->stride, b->n_design - 1)];
+}
 
 /* All strategies and kernels on one case, in registry order, into *out (the caller frees); returns how many.
  */
@@ -196,7 +221,7 @@ static void reduce(struct verify_run *run, const struct vcase *c, const struct r
 }
 
 static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
-                 bool drawn)
+                 bool drawn, const struct gpu_case *design)
 {
     struct vcase c = *b->c;
     progress_clear(&run->progress);
@@ -207,6 +232,12 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
         run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
+        if (design)
+            gpu_cover_add(run->cover, design, r[i].strategy,
+                          &(struct gpu_outcome){.verdict = (int)r[i].verdict,
+                                                .worst_o = r[i].cmp.worst_o,
+                                                .worst_lse = r[i].cmp.worst_lse,
+                                                .why = r[i].why});
         if (run->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
             continue;
         c.use = *r[i].use;
@@ -244,7 +275,7 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 #pragma omp ordered
         {
             if (x && run->err.code == 0)
-                emit(run, x, r, n, b->drawn);
+                emit(run, x, r, n, b->drawn, b->design ? design_at(b, i) : NULL);
             else if (run->err.code == 0)
                 run->err = e;
 #pragma omp atomic write
@@ -273,6 +304,13 @@ static void get_listed(const struct batch *b, int64_t i, struct vcase *c, struct
     *t = NULL;
 }
 
+static void get_design(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+{
+    *c = design_at(b, i)->c;
+    c->src = treesrc_copy(&c->src);
+    *t = NULL;
+}
+
 /* Steps spread evenly from the first to the last. */
 static void get_step(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
 {
@@ -296,6 +334,29 @@ static void verify_random(struct verify_run *run, const struct verify_args *a)
     for (int64_t i = 0; i < sharp.n; i++)
         case_clear(&list[i]);
     free(list);
+}
+
+static void verify_design(struct verify_run *run, const struct verify_args *a)
+{
+    struct gpu_case *list;
+    int64_t n;
+    bool shared;
+    if (!gpu_cases_new(a->tree.seed, &list, &n, &shared, &run->err))
+        return;
+    if (!shared)
+        fprintf(stderr,
+                "treeattn: no traces in $TREEATTN_SHARED or ../shared; seeded ones stand in for them\n");
+    run->cover = xcalloc(1, sizeof *run->cover);
+    gpu_cover_init(run->cover, run->use, run->n_use);
+    for (int64_t i = 0; i < n; i++)
+        cmd_problem_apply(&a->problem, &list[i].c.spec);
+    run_batch(run, &(struct batch){.n = ceil_div(n, a->sample),
+                                   .get = get_design,
+                                   .design = list,
+                                   .n_design = n,
+                                   .stride = a->sample});
+    run->whole = a->sample == 1 && !a->strategies;
+    gpu_cases_free(list, n);
 }
 
 static void verify_trace(struct verify_run *run, const struct verify_args *a, struct problem_spec spec)
@@ -370,6 +431,8 @@ static void print_report(FILE *f, const struct verify_run *run)
         census_print(f, &run->census);
         print_admission(f, run);
     }
+    if (run->cover)
+        gpu_cover_print(f, run->cover, run->whole);
     fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
     totals_print(f, "verify", &run->totals);
 }
@@ -392,6 +455,8 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
         verify_trace(run, a, spec);
     else if (a->tree.src.kind != SRC_NONE)
         verify_one(run, a, spec);
+    else if (a->gpu_cases)
+        verify_design(run, a);
     else
         verify_random(run, a);
     if (!run->err.code || run->table.open)
@@ -402,14 +467,29 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
     return true;
 }
 
+/* A pair of the design that nothing ran on is as bad as a failure. */
+static bool covered(const struct verify_run *run)
+{
+    int64_t met = 0;
+    return !run->cover || !run->whole || gpu_cover_pairs(run->cover, &met, NULL) == met;
+}
+
 static bool check_args(struct verify_args *a, struct verify_run *run, struct err *e)
 {
+    bool said = a->trees || a->text || a->list || a->tree.src.kind != SRC_NONE;
+    if ((a->gpu_cases || a->sample) && said)
+        return err_set(e, "--gpu-cases and --sample bring their own trees (expected no other tree option)");
+    if (a->sample == 0)
+        a->sample = 1;
+    else
+        a->gpu_cases = true;
     if (a->trees == 0)
         a->trees = 100;
     if (a->kernel && !(run->kernel = kernel_find(a->kernel)))
         return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
     if (run->kernel && !kernel_ready(run->kernel, e))
         return false;
+    a->gpu_cases = a->gpu_cases || (run->kernel && run->kernel->ready && !said);
     if (a->plant && !(run->plant = fault_find(a->plant)))
         return err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", a->plant);
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
@@ -434,12 +514,13 @@ int cmd_verify(int argc, char **argv)
         bool done = run_all(&run, &a, out.f);
         if (!done)
             e = run.err;
-        code = run.totals.n[V_FAIL] ? EXIT_FAILED : EXIT_GOOD;
+        code = run.totals.n[V_FAIL] || !covered(&run) ? EXIT_FAILED : EXIT_GOOD;
         if (!outfile_close(&out, done, &e) || !done)
             code = cmd_error(&e);
     }
     free(run.use);
     free(run.admitted);
+    free(run.cover);
     free(run.census.row);
     treesrc_clear(&a.tree.src);
     return code;
