@@ -19,10 +19,10 @@ static struct strategy_use *all_uses(void)
 }
 
 /* The whole self-test with one seed; the first remarks are what a reader wants to see. */
-static void run_seed(uint64_t seed)
+static void run_seed(const struct kernel *kernel, uint64_t seed)
 {
     struct strategy_use *uses = all_uses();
-    struct fault_report *r = faults_run(uses, n_strategies, kernel_find("cpu"), seed, NULL);
+    struct fault_report *r = faults_run(uses, n_strategies, kernel, seed, NULL);
     struct fault_tally all = fault_sum(r, -1, -1);
     for (int64_t i = 0; i < r->n_remarks && i < 5; i++)
         fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, r->remark[i]);
@@ -30,8 +30,11 @@ static void run_seed(uint64_t seed)
     ck_assert_int_ge(r->cases, 2 * n_strategies);
     ck_assert_int_eq(all.caught, all.planted);
     ck_assert_int_eq(all.numbers, all.run);
-    for (int32_t i = 0; i < n_faults; i++)
-        ck_assert_msg(fault_sum(r, i, -1).planted > 0, "%s has no place in any strategy", faults[i].name);
+    for (int32_t i = 0; i < n_faults;
+         i++) /* O in half precision cannot be off by as little as o_off_figure wants */
+        ck_assert_msg(fault_sum(r, i, -1).planted > 0 ||
+                          (kernel->ready && strcmp(faults[i].name, "o_off_figure") == 0),
+                      "%s has no place in any strategy", faults[i].name);
     for (int32_t u = 0; u < n_strategies; u++)
         ck_assert_msg(fault_sum(r, -1, u).planted >= 2 * 40, "%s: hardly any fault was planted",
                       strategies[u]->name);
@@ -41,7 +44,23 @@ static void run_seed(uint64_t seed)
 
 START_TEST(every_fault_is_caught)
 {
-    run_seed(_i == 0 ? 1 : 20240229);
+    run_seed(kernel_find("cpu"), _i == 0 ? 1 : 20240229);
+}
+END_TEST
+
+static bool always(struct err *e)
+{
+    (void)e;
+    return true;
+}
+
+/* The same where a matrix unit's kernel is judged: f16 and bf16, and the bound of narrow probabilities. */
+START_TEST(every_fault_is_caught_on_a_device)
+{
+    struct kernel device = *kernel_find("cpu");
+    device.ready = always;
+    device.narrow_p = true;
+    run_seed(&device, _i == 0 ? 1 : 20240229);
 }
 END_TEST
 
@@ -77,7 +96,7 @@ static bool plant_nothing_fits(const struct fault_case *fc, struct broken *b)
 
 static void with_case(void (*body)(const struct fault_case *fc))
 {
-    struct fault_ground *g = fault_ground_new(0, 7);
+    struct fault_ground *g = fault_ground_new(0, 7, kernel_find("cpu"));
     struct strategy_use use;
     struct fault_case fc;
     char why[WHY_MAX] = "";
@@ -165,6 +184,7 @@ Suite *suite_faults(void)
     suite_add_tcase(s, tc);
     tc = tcase_create("kill all"); /* slow under sanitizers */
     tcase_add_loop_test(tc, every_fault_is_caught, 0, 2);
+    tcase_add_loop_test(tc, every_fault_is_caught_on_a_device, 0, 2);
     tcase_set_timeout(tc, 300);
     suite_add_tcase(s, tc);
     return s;

@@ -212,7 +212,7 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     for (int32_t i = 0; i < n_fault_grounds; i++) {
-        struct fault_ground *g = fault_ground_new(i, seed);
+        struct fault_ground *g = fault_ground_new(i, seed, kernel);
         for (int32_t u = 0; u < n_uses; u++) {
             struct fault_case fc;
             char why[WHY_MAX] = "";

@@ -74,7 +74,8 @@ struct fault_ground {
     struct oracle *oracle;
 };
 extern const int32_t n_fault_grounds;
-struct fault_ground *fault_ground_new(int32_t i, uint64_t seed);
+/* In the types and head sizes that `kernel` has: devices (kernels with ready()) compute in f16 and bf16, d 64 or 128. */
+struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel);
 void fault_ground_free(struct fault_ground *g);
 
 /* The case of one strategy on one ground. False with why[WHY_MAX] filled if the strategy or the kernel does

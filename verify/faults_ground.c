@@ -100,7 +100,7 @@ static struct tree *grow(const struct shape *s, uint64_t seed)
 
 /* Shapes are constants of this file, so a tree or spec that is not valid is our own error. Poison is on:
  * reading what no query may read is NaN. */
-struct fault_ground *fault_ground_new(int32_t i, uint64_t seed)
+struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel)
 {
     const struct shape *s = &shapes[i];
     struct fault_ground *g = xcalloc(1, sizeof *g);
@@ -111,6 +111,10 @@ struct fault_ground *fault_ground_new(int32_t i, uint64_t seed)
     CK(tree_check(g->tree, &e));
     g->nf = nform_new(g->tree);
     spec.poison = true;
+    if (kernel->ready) {
+        spec.dtype = spec.dtype == DT_F32 ? DT_F16 : spec.dtype == DT_F64 ? DT_BF16 : spec.dtype;
+        spec.d = spec.d <= 64 ? 64 : 128;
+    }
     spec.seed = rng_u64(seed, 3, (uint64_t)i);
     g->problem = problem_new(g->tree, &spec, &e);
     CK(g->problem);
