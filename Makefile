@@ -30,7 +30,7 @@ LDLIBS += $(OPENBLAS_LIBS) -ljansson -lm
 REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c)
 SIM := $(wildcard sim/*.c sim/strategies/*.c)
-KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) kernels/cuda/kernel_cuda.c kernels/cuda/stub.c
+KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/stub.c
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 TESTS := $(wildcard tests/*.c)
@@ -95,7 +95,25 @@ check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every st
 	$(Q)$(PROGRAM) verify -q --cases tests/cases.regress
 	$(Q)$(PROGRAM) verify -q --trees $(if $(SAN)$(COV),12,60) --seed 1
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN)$(COV),1,4)
+	$(Q)set -o pipefail; $(PROGRAM) verify -q --gpu-cases --sample $(if $(SAN)$(COV),200,80) --kernel cpu --no-shrink | tail -1
 	$(Q)$(PROGRAM) selftest
+
+# ---- on a machine with a GPU; GPU_PROGRAM=path runs a program built elsewhere -----------------------------
+GPU_SEEDS ?= 1 2 3
+GPU_SETS ?= fasttree-fig9,pat-fig9,speculative
+GPU_PEERS ?= $(or $(TREEATTN_SHARED),../shared)/peers
+GPU_OUT ?= $(BUILD)/gpu-bench.csv
+.PHONY: gpu-check
+gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the whole design, on the card's path and Ampere's, planted faults
+	$(Q)set -e; p=$(or $(GPU_PROGRAM),$(PROGRAM)); \
+	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed; done; \
+	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
+	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80
+
+.PHONY: gpu-bench
+gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
+	$(Q)TREEATTN_COMMIT=$${TREEATTN_COMMIT:-$$(git describe --always --dirty 2>/dev/null)} \
+	  $(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
 
 .PHONY: mutants
 mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (some minutes)

@@ -2,6 +2,7 @@
  * check_gpu.c - what `make gpu-check` and `make gpu-bench` do that needs no GPU: the design of cases and what it
  * covers.
  */
+#include "kernels/cuda/guarded.h"
 #include "verify/gpu_cases.h"
 #include "verify/compare.h"
 
@@ -126,6 +127,42 @@ START_TEST(the_design_is_its_seed)
 }
 END_TEST
 
+/* Every byte that a run may not write is watched, and no other. */
+START_TEST(canaries_see_every_byte)
+{
+    struct err e = {0};
+    struct treesrc src;
+    ck_assert(treesrc_parse("levels:1,3_20,5", &src, &e));
+    struct tree *t = treesrc_load(&src, &e);
+    struct problem_spec spec = case_default_spec();
+    spec.page_size = 1 + 15 * _i;
+    struct problem *p = problem_new(t, &spec, &e);
+    struct guarded_layout l = guarded_layout(p, 1000);
+    uint8_t *before = guarded_image(&l, p), *after = guarded_image(&l, p);
+    for (int part = 0; part + 1 < N_PARTS; part++) {
+        ck_assert(l.at[part] % 256 == 0 && l.at[part] + l.size[part] + 256 <= l.at[part + 1]);
+        ck_assert(l.at[0] >= 256 && l.total >= l.at[PART_WORKSPACE] + 1000 + 256);
+    }
+    ck_assert(memcmp(before + l.at[PART_PAGES], p->page_table, (size_t)l.size[PART_PAGES]) == 0);
+    for (int64_t i = 0; i < l.head; i++) {
+        bool written = (i >= l.at[PART_O] && i < l.at[PART_O] + l.size[PART_O]) ||
+                       (i >= l.at[PART_LSE] && i < l.at[PART_LSE] + l.size[PART_LSE]);
+        if (i % 7 && i > 600 && i < l.at[PART_PAGES])
+            continue; /* the middle of Q, K, V is all alike */
+        after[i] ^= 1;
+        struct err mine = {0};
+        ck_assert_int_eq(guarded_check(&l, before, after, &mine), written);
+        ck_assert(written || strstr(mine.msg, "overwritten"));
+        after[i] ^= 1;
+    }
+    free(before);
+    free(after);
+    problem_free(p);
+    tree_free(t);
+    treesrc_clear(&src);
+}
+END_TEST
+
 Suite *suite_gpu(void)
 {
     Suite *s = suite_create("gpu");
@@ -133,6 +170,7 @@ Suite *suite_gpu(void)
     tcase_add_loop_test(c, the_design_covers_every_pair, 0, 4);
     tcase_add_test(c, a_hole_is_seen);
     tcase_add_test(c, the_design_is_its_seed);
+    tcase_add_loop_test(c, canaries_see_every_byte, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,4 +1,5 @@
 #include "verify/cmd.h"
+#include "kernels/cuda/cuda.h"
 #include "verify/text.h"
 
 #include <ctype.h>
@@ -90,6 +91,15 @@ bool cmd_parse(const struct argp *argp, int argc, char **argv, void *input, stru
     if (rest < argc)
         return err_set(e, "%s: argument '%s' is one too many (see treeattn %s --help)", argv[0], argv[rest],
                        argv[0]);
+    return true;
+}
+
+bool cmd_arch(const char *arg, struct err *e)
+{
+    bool ampere = strcmp(arg, "80") == 0;
+    if (!ampere && strcmp(arg, "auto") != 0)
+        return err_set(e, "--arch '%.40s' (expected auto or 80)", arg);
+    cuda_force_arch(ampere ? 80 : 0);
     return true;
 }
 

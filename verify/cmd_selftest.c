@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_SEED = 0x300, KEY_STRATEGY, KEY_KERNEL, KEY_MATRIX, KEY_KINDS };
+enum { KEY_SEED = 0x300, KEY_STRATEGY, KEY_KERNEL, KEY_MATRIX, KEY_KINDS, KEY_ARCH };
 
 struct options {
     struct cmd_output out;
@@ -40,6 +40,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_KERNEL:
         o->kernel = arg;
         return 0;
+    case KEY_ARCH:
+        return cmd_arch(arg, &o->err) ? 0 : EINVAL;
     case KEY_MATRIX:
         o->matrix = true;
         return 0;
@@ -58,6 +60,8 @@ static const struct argp argp_selftest = {
             {"seed", KEY_SEED, "N", 0, "lengths of the trees, data and places of the faults (default 1)", 1},
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these strategies, comma-separated (default: all)", 1},
             {"kernel", KEY_KERNEL, "NAME", 0, "the kernel that runs broken plans (default: cpu)", 1},
+            {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
+             1},
             {"by-strategy", KEY_MATRIX, NULL, 0, "a column per strategy: caught, of those planted", 8},
             {"kinds", KEY_KINDS, NULL, 0, "say what each kind of fault is, and plant nothing", 8},
             {0},

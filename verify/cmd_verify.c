@@ -4,6 +4,7 @@
  * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are
  * made once and shared by all strategies; cases run side by side, a core each, and report in order.
  */
+#include "kernels/cuda/guarded.h"
 #include "verify/cmd.h"
 #include "verify/draw.h"
 #include "verify/faults.h"
@@ -30,7 +31,8 @@ enum {
     KEY_PLANT,
     KEY_NO_SHRINK,
     KEY_GPU_CASES,
-    KEY_SAMPLE
+    KEY_SAMPLE,
+    KEY_ARCH
 };
 
 struct verify_args {
@@ -85,6 +87,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_GPU_CASES:
         a->gpu_cases = true;
         break;
+    case KEY_ARCH:
+        good = cmd_arch(arg, a->err);
+        break;
     case KEY_SAMPLE:
         good = text_i64(arg, "--sample", 1, 1000000, &a->sample, a->err);
         break;
@@ -111,6 +116,8 @@ static const struct argp argp = {
             {"sample", KEY_SAMPLE, "N", 0, "only every N-th tree of that design", 3},
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: all)", 3},
+            {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
+             3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
             {"no-shrink", KEY_NO_SHRINK, NULL, 0, "print failures as they are, without reducing them", 8},
             {"plant", KEY_PLANT, "KIND", 0,
@@ -424,6 +431,19 @@ static void print_admission(FILE *f, const struct verify_run *run)
     }
 }
 
+/* What a GPU ran, besides the results: nothing where none did. */
+static void print_device(FILE *f)
+{
+    struct guarded_tally t = guarded_tally();
+    struct cuda_caps c;
+    if (t.runs == 0 || !cuda_caps(&c, NULL))
+        return;
+    fprintf(f,
+            "%s: %" PRId64 " runs, %" PRId64 " MiB of canaries untouched; %" PRId64
+            " replays of a CUDA graph with the same bits\n",
+            c.name, t.runs, t.guard_bytes >> 20, t.replays);
+}
+
 /* Everything after the rows. With CSV or JSON on standard output it goes to stderr. */
 static void print_report(FILE *f, const struct verify_run *run)
 {
@@ -433,6 +453,7 @@ static void print_report(FILE *f, const struct verify_run *run)
     }
     if (run->cover)
         gpu_cover_print(f, run->cover, run->whole);
+    print_device(f);
     fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
     totals_print(f, "verify", &run->totals);
 }

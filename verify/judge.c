@@ -151,7 +151,7 @@ static struct output *run_plan(const struct problem *p, const struct plan *plan,
     if (ran)
         return out;
     output_free(out);
-    r->verdict = V_FAIL;
+    r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
     snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
     return NULL;
 }

@@ -34,7 +34,7 @@ struct result {
     struct ledger ledger;
     int64_t n_groups, n_launches;
     double plan_s, run_s;
-    char why[600];   /* FAIL, SKIP: one sentence */
+    char why[600];   /* FAIL, SKIP: one sentence; what a kernel's machine lacks is a SKIP */
     char guess[128]; /* wrong numbers: what they look like (verify/diagnose.h), or "" */
 };
 

@@ -1,11 +1,10 @@
 /*
- * kernel_cuda.c - the GPU's kernels as the registry knows them: upload a problem, run a plan on it, download.
+ * kernel_cuda.c - the GPU's kernels as the registry knows them: upload a problem, run a plan on it between canaries,
+ * download (guarded.h).
  *
  * For verification. Who times a plan keeps it on the device and uses cuda.h itself.
  */
-#include "kernels/cuda/cuda.h"
-
-#include <stdlib.h>
+#include "kernels/cuda/guarded.h"
 
 static int32_t forced_arch;
 
@@ -38,35 +37,6 @@ bool cuda_check_pages(const struct problem *p, const struct plan *plan, struct e
     return true;
 }
 
-/* A device buffer that holds `bytes` of host, or, where host is NULL, NaNs in any float type. */
-static void *put(const void *host, int64_t bytes, struct err *e)
-{
-    void *dev = gpu_alloc(bytes > 0 ? bytes : 1, e);
-    if (dev && !(host ? gpu_upload(dev, host, bytes, e) : gpu_fill(dev, 0xFF, bytes, NULL, e))) {
-        gpu_free(dev);
-        return NULL;
-    }
-    return dev;
-}
-
-static bool run_once(struct cuda_plan *cp, const struct problem *p, struct output *out, struct err *e)
-{
-    int64_t size = dtype_size[p->dtype], rows = out->n_rows;
-    int64_t pool = p->n_pages * p->page_size * p->h_kv * p->d * size;
-    int64_t table = p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table;
-    void *q = put(p->q, rows * p->d * size, e), *k = put(p->k, pool, e), *v = put(p->v, pool, e);
-    void *pages = put(p->page_table, table, e), *work = put(NULL, cuda_workspace(cp), e);
-    void *o = put(NULL, rows * p->d * size, e), *lse = put(NULL, rows * (int64_t)sizeof(float), e);
-    struct cuda_args a = {.q = q, .k = k, .v = v, .page_table = pages, .o = o, .lse = lse, .workspace = work};
-    bool good = q && k && v && pages && work && o && lse && cuda_run(cp, &a, NULL, e) && gpu_sync(e) &&
-                gpu_download(out->o, o, rows * p->d * size, e) &&
-                gpu_download(out->lse, lse, rows * (int64_t)sizeof(float), e);
-    void *all[] = {q, k, v, pages, work, o, lse};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        gpu_free(all[i]);
-    return good;
-}
-
 static bool rung_supports(enum cuda_rung rung, const struct problem *p, const struct plan *plan, char *why)
 {
     struct cuda_options opt = {.rung = rung, .arch = forced_arch};
@@ -77,12 +47,7 @@ static bool rung_run(enum cuda_rung rung, const struct problem *p, const struct 
                      struct output *out, struct err *e)
 {
     struct cuda_options opt = {.rung = rung, .arch = forced_arch};
-    if (!cuda_check_pages(p, plan, e))
-        return false;
-    struct cuda_plan *cp = cuda_plan_new(p, plan, &opt, e);
-    bool good = cp && run_once(cp, p, out, e);
-    cuda_plan_free(cp);
-    return good;
+    return cuda_check_pages(p, plan, e) && guarded_run(plan, &opt, p, out, e);
 }
 
 static bool mma_supports(const struct problem *p, const struct plan *plan, char *why)
