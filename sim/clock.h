@@ -3,9 +3,8 @@
  *
  *   CTAs      a group is ceil(nq * g / tile_m) Q tiles x h_kv heads, in this order (heads fastest); a merge
  *             step is one CTA. Each moves the bytes that price.h prices, and multiplies whole tiles.
- *   alone     a CTA by itself takes start + max(DRAM bytes / c_d, bytes / c_l, operations / c_o): what it has
- *             in flight divided by the latency bounds c_d and c_l, an SM's share of the L2's bandwidth and of
- *             the tensor peak bounds c_l and c_o
+ *   alone     a CTA by itself takes start + max(DRAM bytes / c_d, bytes / c_l, operations / c_o), where c_d
+ *             and c_l are what it has in flight / the round trip to DRAM or L2, and c_o is an SM's tensor peak
  *   shared    what the running CTAs would draw together may exceed the machine's DRAM bandwidth, L2 bandwidth
  *             or tensor peak; then all of them slow down by the factor that makes it fit (Little's law:
  *             queues lengthen everybody's latency alike)
@@ -30,15 +29,16 @@
  * concurrent * concurrent launches + kernel * (time of all CTAs) + planning.
  */
 #define CLOCK_COEFS(X)                                                                                       \
-    X(base, 0, 0, 1, "seconds of every call")                                                                \
-    X(launch, 1, 0, 1e6, "cost of a serial launch, in launches of the machine's launch cost")                \
+    X(base, 2.4e-6, 0, 1, "seconds of every call")                                                           \
+    X(launch, 1, 0, 1e6, "cost of a serial launch, in the machine's launch_ns")                              \
     X(concurrent, 0.5, 0, 1e6, "cost of a concurrent launch, in the same unit")                              \
     X(kernel, 1, 1e-6, 1e6, "seconds per simulated second of CTAs")                                          \
-    X(latency, 3, 1e-3, 1e6, "round trip of a KV tile, in latencies of the machine's memory")                \
-    X(l2_latency, 0.4, 1e-3, 1, "the same when it hits the L2, as a share of that")                          \
+    X(latency, 3, 1e-3, 1e6, "round trip of a KV tile, in the machine's latency_ns")                         \
+    X(l2_latency, 0.45, 1e-3, 1, "the same when it hits the L2, as a share of that")                         \
     X(start, 2, 0, 1e6, "a CTA's time before its first tile and after its last, in such round trips")        \
     X(tensor, 0.5, 1e-3, 1, "share of the tensor peak that a fused attention loop reaches")                  \
-    X(bandwidth, 0.94, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                      \
+    X(bandwidth, 0.93, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                      \
+    X(l2, 0.8, 1e-3, 1, "share of the L2's bandwidth that reads reach")                                      \
     X(stages, 2, 2, 16, "K or V tiles that a CTA has room for; all but one are in flight")
 
 struct clock_coefs {

@@ -26,6 +26,8 @@
     X(double, launch_ns, "ns", 0, 1e9, "from the end of a kernel to the start of the next in a graph")       \
     X(double, read_measured, "B/s", 0, 1e18, "global memory, read by a kernel; 0: not measured")             \
     X(double, copy_measured, "B/s", 0, 1e18, "the same, copied: read + written")                             \
+    X(double, l2_measured, "B/s", 0, 1e18, "L2 to SMs")                                                      \
+    X(double, latency_measured, "ns", 0, 1e9, "of one load after the other, over 4 GiB")                     \
     X(double, tensor_measured, "FLOP/s", 0, 1e21, "bf16 product of two large matrices")
 
 enum machine_figure_id {
