@@ -19,11 +19,9 @@ int32_t grid_resident(const struct machine *mc, const struct group *g, const str
     if (g->tile_m == 0)
         return LIBRARY_RESIDENT;
     struct tile t = {g->tile_m, g->tile_n ? g->tile_n : LIBRARY_TILE};
+    struct tile_code code = tile_code(t, env->d, env->elt_bytes);
     double smem = (double)tile_smem(t, env->d, env->elt_bytes) + (stages - 1) * t.n * env->d * env->elt_bytes;
-    int64_t by_smem = (int64_t)((double)mc->smem_per_sm / (smem + TILE_SMEM_RESERVED));
-    int64_t by_registers = mc->regs_per_sm / (tile_registers(t, env->d) * TILE_THREADS);
-    int64_t by_ctas = min_i64(mc->ctas_per_sm, mc->threads_per_sm / TILE_THREADS);
-    return (int32_t)max_i64(1, min_i64(by_ctas, min_i64(by_smem, by_registers)));
+    return (int32_t)max_i64(1, tile_fit(mc, &code, (int64_t)smem, NULL));
 }
 
 /* ---- what the L2 holds -------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /*
  * tiles.c - tile constraints and tile selector of PAT section 5.2.
  *
- * DEVIATION: the paper reads registers off a compiler's report. Without one, a thread's are estimated:
+ * DEVIATION: the paper reads registers off a compiler's report. Without one (tile_regs.def), a thread's are estimated:
  *            its share of the fp32 accumulators of O (m x d) and S (m x n) over TILE_THREADS threads, and
  *            OTHER_REGISTERS for addresses, fragments, maxima and sums.
  * DEVIATION: the paper compares shared memory with that of an SM; a CTA can address a little less (its
@@ -24,20 +24,61 @@ int64_t tile_smem(struct tile t, int32_t d, int32_t elt_bytes)
     return (int64_t)d * ((int64_t)t.m * elt_bytes + (int64_t)t.n * elt_bytes + (int64_t)t.m * 4);
 }
 
-int64_t tile_registers(struct tile t, int32_t d)
+const char *const tile_bound_name[N_TILE_BOUNDS] = {"shared memory", "registers", "threads", "CTAs"};
+const char *const tile_fault_name[N_TILE_FAULTS] = {"fits", "shared memory", "registers", "bytes in flight",
+                                                    "power of two"};
+
+struct tile_code tile_code(struct tile t, int32_t d, int32_t elt_bytes)
 {
-    return ceil_div((int64_t)t.m * (d + t.n), TILE_THREADS) + OTHER_REGISTERS;
+    static const struct {
+        struct tile t;
+        int32_t d, elt_bytes;
+        struct tile_code code;
+    } reported[] = {
+#define TILE_REGS(m, n, d, elt, threads, registers, source) {{m, n}, d, elt, {threads, registers, source}},
+#include "sim/tile_regs.def"
+#undef TILE_REGS
+        {.d = 0}};
+    for (int32_t i = 0; reported[i].d; i++)
+        if (reported[i].t.m == t.m && reported[i].t.n == t.n && reported[i].d == d &&
+            reported[i].elt_bytes == elt_bytes)
+            return reported[i].code;
+    int64_t accumulators = ceil_div((int64_t)t.m * (d + t.n), TILE_THREADS);
+    return (struct tile_code){TILE_THREADS, (int32_t)(accumulators + OTHER_REGISTERS), "estimated"};
+}
+
+int64_t tile_fit(const struct machine *mc, const struct tile_code *code, int64_t smem, enum tile_bound *bound)
+{
+    const int64_t most[N_TILE_BOUNDS] = {
+        [BOUND_SMEM] = mc->smem_per_sm / (smem + TILE_SMEM_RESERVED),
+        [BOUND_REGISTERS] = mc->regs_per_sm / ((int64_t)code->registers * code->threads),
+        [BOUND_THREADS] = mc->threads_per_sm / code->threads,
+        [BOUND_CTAS] = mc->ctas_per_sm,
+    };
+    int least = 0;
+    for (int i = 1; i < N_TILE_BOUNDS; i++)
+        if (most[i] < most[least])
+            least = i;
+    if (bound)
+        *bound = (enum tile_bound)least;
+    return most[least];
 }
 
 int64_t tile_resident(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes)
 {
+    struct tile_code code = tile_code(t, d, elt_bytes);
     int64_t smem = tile_smem(t, d, elt_bytes);
-    if (smem > mc->smem_per_cta)
-        return 0;
-    int64_t by_smem = mc->smem_per_sm / (smem + TILE_SMEM_RESERVED);
-    int64_t by_registers = mc->regs_per_sm / (tile_registers(t, d) * TILE_THREADS);
-    int64_t by_ctas = min_i64(mc->ctas_per_sm, mc->threads_per_sm / TILE_THREADS);
-    return min_i64(by_ctas, min_i64(by_smem, by_registers));
+    return smem > mc->smem_per_cta ? 0 : tile_fit(mc, &code, smem, NULL);
+}
+
+double tile_in_flight(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes)
+{
+    return (double)mc->sms * (double)tile_resident(mc, t, d, elt_bytes) * t.n * d * elt_bytes;
+}
+
+double tile_in_flight_least(const struct machine *mc)
+{
+    return mc->latency_ns * 1e-9 * mc->bandwidth;
 }
 
 static bool tile_side(int32_t x)
@@ -51,12 +92,11 @@ enum tile_fault tile_check(const struct machine *mc, struct tile t, int32_t d, i
         return TILE_SHAPE;
     if (tile_smem(t, d, elt_bytes) > mc->smem_per_cta)
         return TILE_SMEM;
-    int64_t resident = tile_resident(mc, t, d, elt_bytes);
-    if (tile_registers(t, d) > MAX_THREAD_REGISTERS || resident == 0)
+    if (tile_code(t, d, elt_bytes).registers > MAX_THREAD_REGISTERS ||
+        tile_resident(mc, t, d, elt_bytes) == 0)
         return TILE_REGISTERS;
     /* n >= ceil(L B / (S C h b)) says the same of whole tokens */
-    double in_flight = (double)mc->sms * (double)resident * t.n * d * elt_bytes;
-    return in_flight < mc->latency_ns * 1e-9 * mc->bandwidth ? TILE_BANDWIDTH : TILE_FITS;
+    return tile_in_flight(mc, t, d, elt_bytes) < tile_in_flight_least(mc) ? TILE_BANDWIDTH : TILE_FITS;
 }
 
 /* Tiles whose fault, if any, is at least as bad as none or is exactly `forgiven`. */

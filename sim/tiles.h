@@ -23,15 +23,31 @@ enum tile_fault {
     TILE_SMEM,      /* constraint 1: shared memory of a CTA */
     TILE_REGISTERS, /* constraint 1: registers of a thread, or not one CTA's registers on an SM */
     TILE_BANDWIDTH, /* constraint 2: too few bytes in flight to hide the latency of global memory */
-    TILE_SHAPE      /* constraint 3: not powers of two from 16 on */
+    TILE_SHAPE,     /* constraint 3: not powers of two from 16 on */
+    N_TILE_FAULTS
 };
+extern const char *const tile_fault_name[N_TILE_FAULTS];
 
 /* Bytes of shared memory that a CTA of tile t asks for: Q, one tile of K or V, and fp32 intermediates. */
 int64_t tile_smem(struct tile t, int32_t d, int32_t elt_bytes);
-/* Registers of a thread: an estimate until compilers report (tiles.c says how it is made). */
-int64_t tile_registers(struct tile t, int32_t d);
-/* CTAs of tile t that are on an SM at a time, 0 if not even one is. */
+/* Threads of a CTA and registers of a thread: reported by a compiler (tile_regs.def), else estimated (tiles.c). */
+struct tile_code {
+    int32_t threads, registers;
+    const char *source; /* of the report, or "estimated" */
+};
+struct tile_code tile_code(struct tile t, int32_t d, int32_t elt_bytes);
+/* What bounds the number of CTAs on an SM. */
+enum tile_bound { BOUND_SMEM, BOUND_REGISTERS, BOUND_THREADS, BOUND_CTAS, N_TILE_BOUNDS };
+extern const char *const tile_bound_name[N_TILE_BOUNDS];
+/* CTAs of tile t with that much shared memory that are on an SM at a time, 0 if not even one is; *bound (may be NULL)
+ * gets what bounds them. */
+int64_t tile_fit(const struct machine *mc, const struct tile_code *code, int64_t smem,
+                 enum tile_bound *bound);
+/* The same with tile_smem() and tile_code(). */
 int64_t tile_resident(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes);
+/* Bytes of K or V in flight on the whole machine, and how many its latency times its bandwidth asks for. */
+double tile_in_flight(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes);
+double tile_in_flight_least(const struct machine *mc);
 enum tile_fault tile_check(const struct machine *mc, struct tile t, int32_t d, int32_t elt_bytes);
 
 /* The tiles that keep all constraints, by m and then n ascending, into out[TILES_MAX]; returns how many. */

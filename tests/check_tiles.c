@@ -16,7 +16,10 @@ START_TEST(shared_memory_is_q_kv_and_intermediates)
 {
     /* 64 x 128 x 2 + 32 x 128 x 2 + 64 x 128 x 4 */
     ck_assert_int_eq(tile_smem((struct tile){64, 32}, 128, 2), 57344);
-    ck_assert_int_eq(tile_registers((struct tile){64, 128}, 128), 64 + 64 + 40);
+    struct tile_code odd = tile_code((struct tile){64, 128}, 100, 2); /* no kernel has heads of 100 */
+    ck_assert_int_eq(odd.registers, 50 + 64 + 40);
+    ck_assert_int_eq(odd.threads, 128);
+    ck_assert_str_eq(odd.source, "estimated");
     /* 164 KB hold two CTAs of 56 + 1 KB, not three */
     ck_assert_int_eq(tile_resident(a100(), (struct tile){64, 32}, 128, 2), 2);
 }
@@ -38,9 +41,11 @@ START_TEST(feasible_means_all_constraints)
                         struct tile t = {tm, tn};
                         int64_t smem = (int64_t)d * (tm * bytes + tn * bytes + tm * 4);
                         int64_t resident = tile_resident(mc, t, d, bytes);
-                        bool ok = smem <= mc->smem_per_cta && tile_registers(t, d) <= 255 && resident > 0 &&
+                        struct tile_code code = tile_code(t, d, bytes);
+                        bool ok = smem <= mc->smem_per_cta && code.registers <= 255 && resident > 0 &&
                                   resident * (smem + 1024) <= mc->smem_per_sm &&
-                                  resident * 128 * tile_registers(t, d) <= mc->regs_per_sm &&
+                                  resident * code.threads * code.registers <= mc->regs_per_sm &&
+                                  resident * code.threads <= mc->threads_per_sm &&
                                   (double)mc->sms * (double)resident * tn * d * bytes >=
                                       mc->latency_ns * 1e-9 * mc->bandwidth;
                         bool listed = at < n && out[at].m == tm && out[at].n == tn;
@@ -101,6 +106,51 @@ START_TEST(a_selected_tile_is_feasible)
 }
 END_TEST
 
+/*
+ * PAT prints its feasible set for A100 as a picture (figure 7b). What its text and its release say of it: query tiles of
+ * 16, 32, 64 and 128 are there (section 5.2), the baselines' kernels run (section 8.2), and so does every tile that
+ * the released selector picks.
+ */
+START_TEST(published_tiles_are_feasible)
+{
+    static const struct tile published[] = {
+        {64, 128}, {16, 128}, {64, 32}, {16, 32}, /* FlashAttention, FlashInfer, FastTree */
+        {16, 16},  {16, 32},  {16, 64}, {32, 16}, {32, 32}, {32, 64}, {32, 128}, {64, 64}, /* PAT's release */
+    };
+    for (size_t i = 0; i < sizeof published / sizeof published[0]; i++)
+        ck_assert_msg(tile_check(a100(), published[i], 128, 2) == TILE_FITS, "%dx%d", published[i].m,
+                      published[i].n);
+    int32_t sides = 0;
+    struct tile out[TILES_MAX];
+    int32_t n = tiles_feasible(a100(), 128, 2, out);
+    for (int32_t i = 0; i < n; i++)
+        sides |= out[i].m;
+    ck_assert_int_eq(sides, 16 | 32 | 64 | 128);
+}
+END_TEST
+
+/* One CTA more and what is said to bind is overdrawn. */
+START_TEST(what_binds_binds)
+{
+    for (int32_t i = 0; i < n_machines; i++)
+        for (int32_t m = 16; m <= 128; m *= 2)
+            for (int32_t n = 16; n <= 128; n *= 2) {
+                const struct machine *mc = &machines[i];
+                struct tile_code code = tile_code((struct tile){m, n}, 64, 2);
+                int64_t smem = tile_smem((struct tile){m, n}, 64, 2);
+                enum tile_bound bound;
+                int64_t more = 1 + tile_fit(mc, &code, smem, &bound);
+                const bool over[N_TILE_BOUNDS] = {
+                    [BOUND_SMEM] = more * (smem + TILE_SMEM_RESERVED) > mc->smem_per_sm,
+                    [BOUND_REGISTERS] = more * code.threads * code.registers > mc->regs_per_sm,
+                    [BOUND_THREADS] = more * code.threads > mc->threads_per_sm,
+                    [BOUND_CTAS] = more > mc->ctas_per_sm,
+                };
+                ck_assert_msg(over[bound], "%s %dx%d: %s", mc->name, m, n, tile_bound_name[bound]);
+            }
+}
+END_TEST
+
 START_TEST(there_is_always_a_tile)
 {
     struct machine slow = *a100();
@@ -126,6 +176,8 @@ Suite *suite_tiles(void)
     tcase_add_test(tc, each_constraint_is_named);
     tcase_add_test(tc, selection_follows_the_paper);
     tcase_add_test(tc, a_selected_tile_is_feasible);
+    tcase_add_test(tc, published_tiles_are_feasible);
+    tcase_add_test(tc, what_binds_binds);
     tcase_add_test(tc, there_is_always_a_tile);
     suite_add_tcase(s, tc);
     return s;

@@ -1,18 +1,28 @@
-/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures`. */
+/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles`. */
+#include "sim/tiles.h"
 #include "verify/cmd.h"
+#include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEY_MACHINE = 0x900, KEY_DIM, KEY_DTYPE };
+
 struct list_args {
     struct cmd_output out;
     const char *what;
+    struct machine machine; /* figures, tiles: of this one */
+    bool one_machine;
+    int64_t d;
+    enum dtype dtype;
+    struct err *err;
 };
 
-static void list_strategies(struct table *t)
+static void list_strategies(struct table *t, const struct list_args *a)
 {
+    (void)a;
     for (int32_t i = 0; i < n_strategies; i++) {
         const struct strategy *s = strategies[i];
         struct strategy_use use = strategy_default(s);
@@ -25,16 +35,18 @@ static void list_strategies(struct table *t)
     }
 }
 
-static void list_kernels(struct table *t)
+static void list_kernels(struct table *t, const struct list_args *a)
 {
+    (void)a;
     for (int32_t i = 0; i < n_kernels; i++) {
         table_text(t, kernels[i]->name);
         table_text(t, kernels[i]->about);
     }
 }
 
-static void list_formats(struct table *t)
+static void list_formats(struct table *t, const struct list_args *a)
 {
+    (void)a;
     for (int32_t i = 0; i < n_formats; i++) {
         table_text(t, formats[i].name);
         table_text(t, formats[i].spec);
@@ -42,8 +54,9 @@ static void list_formats(struct table *t)
     }
 }
 
-static void list_machines(struct table *t)
+static void list_machines(struct table *t, const struct list_args *a)
 {
+    (void)a;
     for (int32_t i = 0; i < n_machines; i++) {
         const struct machine *m = &machines[i];
         table_text(t, m->name);
@@ -52,45 +65,86 @@ static void list_machines(struct table *t)
         table_i64(t, m->smem_per_sm / 1024);
         table_f64(t, m->memory / 1e9, 5);
         table_f64(t, m->bandwidth / 1e9, 5);
-        table_f64(t, m->l2_bytes / 1e6, 5);
+        table_f64(t, m->l2_bytes / 1048576, 5);
         table_f64(t, m->l2_bandwidth / 1e9, 5);
         table_f64(t, m->tensor_flops / 1e12, 5);
     }
 }
 
-/* Every figure of every machine, with its own source. */
-static void list_figures(struct table *t)
+static void list_figures_of(struct table *t, const struct machine *m)
 {
-    for (int32_t i = 0; i < n_machines; i++)
-        for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
-            if (!machines[i].source[f])
-                continue;
-            table_text(t, machines[i].name);
-            table_text(t, machine_figures[f].name);
-            table_f64(t, machine_get(&machines[i], f), 6);
-            table_text(t, machine_figures[f].unit);
-            table_text(t, machines[i].source[f]);
-            table_text(t, machine_figures[f].about);
-        }
+    for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
+        if (!m->source[f])
+            continue;
+        table_text(t, m->name);
+        table_text(t, machine_figures[f].name);
+        table_f64(t, machine_get(m, f), 6);
+        table_text(t, machine_figures[f].unit);
+        table_text(t, m->source[f]);
+        table_text(t, machine_figures[f].about);
+    }
+}
+
+/* Every figure with its own source. */
+static void list_figures(struct table *t, const struct list_args *a)
+{
+    if (a->one_machine)
+        list_figures_of(t, &a->machine);
+    for (int32_t i = 0; i < n_machines && !a->one_machine; i++)
+        list_figures_of(t, &machines[i]);
+}
+
+static void list_tile(struct table *t, const struct machine *m, struct tile x, int32_t d, int32_t elt_bytes)
+{
+    enum tile_fault fault = tile_check(m, x, d, elt_bytes);
+    struct tile_code code = tile_code(x, d, elt_bytes);
+    enum tile_bound bound;
+    tile_fit(m, &code, tile_smem(x, d, elt_bytes), &bound);
+    int64_t resident = tile_resident(m, x, d, elt_bytes);
+    table_text(t, m->name);
+    table_i64(t, d);
+    table_i64(t, x.m);
+    table_i64(t, x.n);
+    table_text(t, fault == TILE_FITS ? "yes" : "no");
+    table_text(t, fault == TILE_FITS ? tile_bound_name[bound] : tile_fault_name[fault]);
+    table_i64(t, resident);
+    table_i64(t, tile_smem(x, d, elt_bytes));
+    table_i64(t, code.registers);
+    table_f64(t, tile_in_flight(m, x, d, elt_bytes) / 1e3, 5);
+    table_f64(t, tile_in_flight_least(m) / 1e3, 5);
+    table_text(t, code.source);
+}
+
+/* Feasible or not, and what binds: the constraint that a tile breaks, or what bounds its CTAs on an SM. */
+static void list_tiles(struct table *t, const struct list_args *a)
+{
+    for (int32_t m = TILE_MIN / 2; m <= TILE_MAX; m *= 2)
+        for (int32_t n = TILE_MIN / 2; n <= TILE_MAX; n *= 2)
+            list_tile(t, &a->machine, (struct tile){m, n}, (int32_t)a->d, dtype_size[a->dtype]);
 }
 
 static const struct list_kind {
     const char *name;
-    void (*print)(struct table *t);
-    const char *column[10];
-    int32_t width[9];
+    void (*print)(struct table *t, const struct list_args *a);
+    const char *column[13];
+    int32_t width[12];
 } kinds[] = {
     {"strategies", list_strategies, {"strategy", "about", "options", "source"}, {18, 0, 0, 0}},
     {"kernels", list_kernels, {"kernel", "about"}, {18, 0}},
     {"formats", list_formats, {"format", "written", "about"}, {14, 40, 0}},
     {"machines",
      list_machines,
-     {"machine", "name", "SMs", "KiB/SM", "GB", "GB/s", "L2 MB", "L2 GB/s", "TFLOP/s"},
+     {"machine", "name", "SMs", "KiB/SM", "GB", "GB/s", "L2 MiB", "L2 GB/s", "TFLOP/s"},
      {10, 26, 5, 8, 6, 7, 7, 9, 0}},
     {"figures",
      list_figures,
      {"machine", "figure", "value", "unit", "source", "about"},
      {10, 17, 14, 8, 50, 0}},
+    {"tiles",
+     list_tiles,
+     {"machine", "dim", "m", "n", "feasible", "binds", "CTAs/SM", "smem B", "regs", "flight kB", "least kB",
+      "registers from"},
+     {10, 5, 5, 5, 10, 16, 9, 8, 6, 11, 10, 0}},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -106,22 +160,45 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             return ARGP_ERR_UNKNOWN;
         a->what = arg;
         return 0;
+    case KEY_MACHINE:
+        a->one_machine = machine_parse(arg, &a->machine, a->err);
+        return a->one_machine ? 0 : EINVAL;
+    case KEY_DIM:
+        return text_i64(arg, "--head-dim", 1, PROBLEM_MAX_D, &a->d, a->err) ? 0 : EINVAL;
+    case KEY_DTYPE:
+        if (dtype_parse(arg, &a->dtype))
+            return 0;
+        err_set(a->err, "--dtype '%s' (expected f64, f32, f16 or bf16)", arg);
+        return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "For tiles; --machine for figures, too:", .group = 2},
+            {"machine", KEY_MACHINE, "NAME[:K=V,..]", 0,
+             "a GPU, or one with other figures: h200:bandwidth=4.5e12 (default h200; figures: all)", 2},
+            {"head-dim", KEY_DIM, "D", 0, "elements of a head (default 128)", 2},
+            {"dtype", KEY_DTYPE, "TYPE", 0, "f64, f32, f16 (default) or bf16", 2},
+            {0},
+        },
     .parser = parse,
-    .args_doc = "strategies|kernels|formats|machines|figures",
-    .doc = "What there is to choose from, one a line, with what it is and where it comes from.",
+    .args_doc = "strategies|kernels|formats|machines|figures|tiles",
+    .doc =
+        "What there is to choose from, one a line, with what it is and where it comes from. figures: all "
+        "that "
+        "the machines' models rest on. tiles: which tiles of m query rows x n tokens a machine runs well by "
+        "PAT's constraints, and what binds.",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
 int cmd_list(int argc, char **argv)
 {
-    struct list_args a = {0};
     struct err e = {0};
+    struct list_args a = {.machine = *machine_default(), .d = 128, .dtype = DT_F16, .err = &e};
     struct outfile out;
     if (!cmd_parse(&argp, argc, argv, &a, &e))
         return cmd_error(&e);
@@ -130,7 +207,7 @@ int cmd_list(int argc, char **argv)
         if (a.what && strcmp(kinds[i].name, a.what) == 0)
             kind = &kinds[i];
     if (!kind) {
-        err_set(&e, "list '%.40s' (expected strategies, kernels, formats, machines or figures)",
+        err_set(&e, "list '%.40s' (expected strategies, kernels, formats, machines, figures or tiles)",
                 a.what ? a.what : "");
         return cmd_error(&e);
     }
@@ -138,7 +215,7 @@ int cmd_list(int argc, char **argv)
         return cmd_error(&e);
     struct table t = {
         .f = out.f, .style = a.out.style, .column = kind->column, .aligned = true, .width = kind->width};
-    kind->print(&t);
+    kind->print(&t, &a);
     table_end(&t);
     return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);
 }
