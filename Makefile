@@ -25,11 +25,13 @@ CPPFLAGS += -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS)
 CFLAGS += -std=gnu11 $(OPT) -march=$(ARCH) -fopenmp -ffp-contract=off $(WARN) $(SANFLAGS) $(COVFLAGS)
 LDFLAGS += -fopenmp $(SANFLAGS) $(COVFLAGS)
 LDLIBS += $(OPENBLAS_LIBS) -ljansson -lm
+GSL_LIBS := -lgsl # after OpenBLAS, whose cblas_* it then takes as well
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
 REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c)
-SIM := $(wildcard sim/*.c sim/strategies/*.c)
+FIT := sim/fit.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
+SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/strategies/*.c))
 KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/stub.c
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
@@ -48,19 +50,19 @@ $(BUILD)/%.o: %.c
 $(BUILD)/libtreeattn.a: $(call obj,$(LIB))
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
-$(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
+$(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
 
-$(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) -o $@
+$(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) verify/main.c $(TESTS)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) verify/main.c $(TESTS)))
 
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
-PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev check libmpfr-dev
+PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev libgsl-dev check libmpfr-dev
 # $(call install,PACKAGES): those of the list that are not there yet
 install = missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
@@ -87,8 +89,9 @@ check-built: $(PROGRAM) $(RUNNER) check-layers check-verify
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) $(RUNNER)
 
 .PHONY: check-layers
-check-layers: ## no include may point against the data flow
+check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow, no GSL in the library
 	$(Q)tests/layers.sh
+	$(Q)! nm -A -u $< | grep ' gsl_' || { echo '$<: GSL belongs into $(FIT) alone'; false; }
 
 .PHONY: check-verify
 check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults
@@ -165,7 +168,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) verify/main.c $(TESTS) $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(FIT) verify/main.c $(TESTS) $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built

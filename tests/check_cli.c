@@ -121,6 +121,19 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"list tiles --head-dim 0", "--head-dim"},
         {"list tiles --dtype int8", "f64"},
         {"compare", "no tree"},
+        {"fit", "no file"},
+        {"fit x --target y", "belong together"},
+        {"fit x --target y --features a,b,a", "twice"},
+        {"fit x --target y --features a --save z", "belong to models"},
+        {"fit x --group y", "belong to columns"},
+        {"fit x --target y --features a --where b", "COLUMN=TEXT"},
+        {"fit x --folds 1", "2 and more"},
+        {"fit x --seed -1", "whole number"},
+        {"fit x --model cubic", "no model 'cubic'"},
+        {"fit x --machine abacus", "abacus"},
+        {"fit x --machine h200:bandwidth=0", "bandwidth=0"},
+        {"fit x --show everything", "coefficients, quality or rows"},
+        {"fit /nonexistent.csv", "/nonexistent.csv"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
     };
     if (missing())
@@ -150,7 +163,7 @@ END_TEST
 START_TEST(help_teaches)
 {
     static const char *const all[] = {"--help",         "verify --help", "plan --help", "trace --help",
-                                      "compare --help", "list --help",   "verify -?",   "sim --help"};
+                                      "compare --help", "list --help", "fit --help",   "verify -?",   "sim --help"};
     char text[16384];
     if (missing())
         return;

@@ -9,10 +9,13 @@
 #include "traces/formats.h"
 #include "traces/medusa.h"
 #include "traces/mooncake.h"
+#include "verify/coefs.h"
+#include "verify/measured.h"
 
 #include "tests/suites.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +25,7 @@
 
 extern char **environ;
 
-enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE };
+enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE, SHEET, MEASURED, COEFS };
 
 #define NODE(id, value, start, end, children)                                                                \
     "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
@@ -37,6 +40,10 @@ enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE };
     "{\"timestamp\":" time ",\"input_length\":" input ",\"output_length\":" output ",\"hash_ids\":" ids "}"  \
     "\n"
 #define GOOD LINE("5", "600", "2", "[1,2]")
+
+#define OWN "tree,heads,d,dtype,strategy,time_us\n"
+#define PEERS "set,N,C,hq,hk,dtype,method,cold_us,timing,status\n"
+#define COEF "machine,model,part,coefficient,value,error\n"
 
 static const struct entry {
     enum format format;
@@ -73,6 +80,12 @@ static void check_sentence(const struct entry *x, const char *msg)
                   msg);
 }
 
+/* Coefficients of fit --model linear for the rows of `measured_good`. */
+static const char measured_good[] = OWN "levels:1_64,32/8,128,f16,cascade,9\n";
+static const struct coef_bound bound[] = {{"base", 0, INFINITY}, {"serial", 0, INFINITY}};
+static const struct coef_want want = {
+    .machine = "h200", .model = "linear", .part = "all", .n = 2, .coef = bound};
+
 /* Whether the parser takes it. */
 static bool parse(const struct entry *x, struct err *e)
 {
@@ -81,6 +94,10 @@ static bool parse(const struct entry *x, struct err *e)
     struct tree *t = NULL;
     struct trace *tr = NULL;
     struct requests *r = NULL;
+    struct sheet sheet = {0};
+    struct measured m = {0};
+    double value[2];
+    bool taken = false;
     switch (x->format) {
     case LEVELS:
         t = levels_parse(x->text, e);
@@ -100,8 +117,19 @@ static bool parse(const struct entry *x, struct err *e)
     case MOONCAKE:
         r = mooncake_read(x->text, size, "FILE", e);
         break;
+    case SHEET:
+        taken = sheet_parse(x->text, size, "FILE", &sheet, e);
+        break;
+    case MEASURED:
+        taken = measured_parse(x->text, size, "FILE", &m, e);
+        break;
+    case COEFS:
+        taken = coefs_parse(x->text, size, "FILE", &want, value, e);
+        break;
     }
-    bool taken = t || tr || r;
+    taken = taken || t || tr || r;
+    sheet_clear(&sheet);
+    measured_clear(&m);
     tree_free(t);
     trace_close(tr);
     requests_free(r);
@@ -168,19 +196,29 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
     }
     char *in = temp_file(x->text), *out = temp_file(""), *err = temp_file(""),
          *result = xasprintf("%s.out", in);
-    char *prompt = xasprintf("%lld", (long long)prompt_of(x));
+    char *good = temp_file(measured_good), *prompt = xasprintf("%lld", (long long)prompt_of(x));
     char *source = x->format == LEVELS     ? xstrdup(x->text)
                    : x->format == DEFT     ? xasprintf("deft:%s", in)
                    : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
                    : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
                                            : xstrdup(in);
     char *option = x->format == LEVELS ? "--levels" : x->format <= TEXT ? "--tree-file" : "--trace";
-    char *argv[] = {(char *)program, "plan", "--strategy", "cascade", "-o", result,
+    char *plan[] = {(char *)program, "plan", "--strategy", "cascade", "-o", result,
                     option,          source, NULL,         NULL,      NULL};
+    char *fit[] = {
+        (char *)program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};
     if (x->format > TEXT) {
-        argv[8] = "--prompt";
-        argv[9] = prompt;
+        plan[8] = "--prompt";
+        plan[9] = prompt;
     }
+    if (x->format == SHEET) {
+        fit[5] = "--target=y";
+        fit[6] = "--features=x";
+    } else if (x->format == COEFS) {
+        fit[5] = "--coefficients";
+        fit[6] = in;
+    }
+    char *const *argv = x->format < SHEET ? plan : fit;
     ck_assert_int_eq(spawn(argv, out, err), EXIT_BAD_INPUT);
     size_t size, said;
     char *text = file_slurp(out, 1 << 20, &size, NULL), *msg = file_slurp(err, 1 << 20, &said, NULL);
@@ -193,10 +231,10 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
     char *named = name_file(msg + strlen("treeattn: "), in);
     check_sentence(x, named);
 
-    char *path[] = {in, out, err};
-    for (int i = 0; i < 3; i++)
+    char *path[] = {in, out, err, good};
+    for (int i = 0; i < 4; i++)
         unlink(path[i]);
-    char *all[] = {in, out, err, result, prompt, source, text, msg, named};
+    char *all[] = {in, out, err, good, result, prompt, source, text, msg, named};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
 }

@@ -1,0 +1,44 @@
+/*
+ * fit.h - least squares by GSL, what is wrong with a fit, and how well it does on rows it has not seen.
+ *
+ * GSL is under the GPL. fit.c is the one file that uses it, is linked into the program and its tests, and is
+ * no part of libtreeattn.a, so a kernel that links the library stays free of it. Ranks, folds and quality are
+ * plain C (score.h).
+ */
+#ifndef TREEATTN_SIM_FIT_H
+#define TREEATTN_SIM_FIT_H
+
+#include "sim/score.h"
+
+enum { FIT_MAX_COEF = 64 };
+
+/* y[i] ~ sum over j of coef[j] x[i][j]; an intercept is a column of ones. Everything finite. */
+struct fit_data {
+    int64_t n;               /* rows, more than p */
+    int32_t p;               /* columns, 1 .. FIT_MAX_COEF */
+    const double *x;         /* [n][p] */
+    const double *y;         /* [n] */
+    const double *weight;    /* [n], of the squared residuals, > 0; NULL: all 1 */
+    const char *const *name; /* [p], for messages */
+};
+
+struct fit {
+    int32_t p;
+    double coef[FIT_MAX_COEF];
+    double error[FIT_MAX_COEF]; /* standard errors; 0 where a bound holds the coefficient */
+    bool held[FIT_MAX_COEF];    /* a coefficient that wanted to be negative and was held at 0 */
+    double r2;                  /* 1 - sum w residual^2 / sum w (y - weighted mean)^2; NaN if y is constant */
+    double condition;           /* largest over smallest singular value, columns scaled to length 1 */
+};
+
+/*
+ * Weighted linear least squares by singular values (gsl_multifit_linear on rows scaled by sqrt(weight)). With
+ * `nonneg` no coefficient is negative (Lawson and Hanson's active set). False with *e set: too few rows, or
+ * columns that depend on each other, by name.
+ */
+bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct err *e);
+
+/* out[n] = the fitted values of n rows x[n][p]. */
+void fit_predict(const struct fit *f, int64_t n, const double *x, double *out);
+
+#endif

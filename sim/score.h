@@ -1,0 +1,42 @@
+/*
+ * score.h - how good predictions are: errors, rankings, and the folds that keep rows back.
+ *
+ * Rows belong to configurations (one tree, heads, head size, type): `config[i]` is a number from 0. All rows
+ * of a configuration fall in the same fold, so that no tree is both learnt from and tested on.
+ */
+#ifndef TREEATTN_SIM_SCORE_H
+#define TREEATTN_SIM_SCORE_H
+
+#include "ref/base.h"
+
+/* Kendall's tau-b of n pairs (ties in x or y counted as such), in O(n log n); NaN if all x or all y are
+ * equal. */
+double kendall_tau(int64_t n, const double *x, const double *y);
+
+/* The smallest value with at least the share q (0 < q <= 1) of x[n] at or below it; the median of an even
+ * count is the mean of the middle two. Sorts x. */
+double quantile(double *x, int64_t n, double q);
+
+/* Configurations to folds 0 .. folds-1, shuffled by the seed, sizes that differ by one at most. */
+void fold_assign(int32_t n_configs, int32_t folds, uint64_t seed, int32_t *fold);
+
+/* Predictions repeat exactly, medians of measured times within this share: two measured times closer than
+ * that are the same. */
+#define SCORE_REPEAT 0.01
+
+struct score {
+    int64_t n;
+    double median, p90; /* of |predicted - measured| / measured */
+    int64_t ranked;     /* configurations where a tau exists */
+    double tau;         /* mean over them */
+    int64_t contested;  /* configurations with at least two rows */
+    int64_t right;      /* of them: what is predicted fastest is measured fastest, within SCORE_REPEAT */
+    double regret; /* mean over them: measured time of what is predicted fastest, over the fastest, less 1 */
+};
+
+/* measured[i] > 0. Where several rows of a configuration are predicted equally fast, the slowest of them
+ * counts. */
+struct score score_of(int64_t n, const double *measured, const double *predicted, const int32_t *config,
+                      int32_t n_configs);
+
+#endif

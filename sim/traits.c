@@ -1,0 +1,132 @@
+#include "sim/traits.h"
+
+#include <string.h>
+
+/* ---- of a group --------------------------------------------------------------------------------------- */
+
+struct shape {
+    int64_t rows, tokens;      /* of one KV head */
+    int64_t m, n;              /* tile */
+    int64_t q_tiles, kv_tiles; /* of one KV head */
+};
+
+/* Products that a library tiles as it likes count as tiles of this size. */
+enum { LIBRARY_TILE = 128 };
+
+static struct shape shape_of(const struct group *g, const struct price_env *env)
+{
+    struct shape s = {.rows = (int64_t)g->nq * (env->h_q / env->h_kv), .tokens = g->n_kv};
+    s.m = g->tile_m ? g->tile_m : LIBRARY_TILE;
+    s.n = g->tile_n ? g->tile_n : LIBRARY_TILE;
+    s.q_tiles = ceil_div(s.rows, s.m);
+    s.kv_tiles = ceil_div(s.tokens, s.n);
+    return s;
+}
+
+/* ---- linear ------------------------------------------------------------------------------------------- */
+
+enum { BASE, SERIAL, DRAM, KV, PARTIAL, OPS, USEFUL, CTAS, TILES, LONGEST, CHAIN, MERGES, N_LINEAR };
+
+static const struct trait linear_traits[N_LINEAR] = {
+    [BASE] = {"base", "s", "every call"},
+    [SERIAL] = {"serial", "s", "serial launches"},
+    [DRAM] = {"dram", "", "visible KV once, Q and output / bandwidth"},
+    [KV] = {"kv", "", "KV that all Q tiles read / bandwidth"},
+    [PARTIAL] = {"partial", "", "partial results, masks and scores / bandwidth"},
+    [OPS] = {"ops", "", "operations of whole tiles / tensor peak"},
+    [USEFUL] = {"useful", "", "operations of visible pairs / tensor peak"},
+    [CTAS] = {"ctas", "s", "CTAs / SMs"},
+    [TILES] = {"tiles", "s", "KV tiles of all CTAs / SMs"},
+    [LONGEST] = {"longest", "s", "KV tiles of the longest CTA"},
+    [CHAIN] = {"chain", "s", "KV tiles of the largest group, its Q tiles in turn"},
+    [MERGES] = {"merges", "s", "merge steps / SMs"},
+};
+
+/* Bytes of the tokens that some query sees, each once. */
+static double visible_bytes(const struct plan *p, const struct price_env *env)
+{
+    int64_t tokens = 0;
+    for (int32_t v = 0; v < p->nf->n_nodes; v++)
+        tokens += p->nf->q1[v] > p->nf->q0[v] ? p->nf->len[v] : 0;
+    return 2.0 * (double)tokens * env->h_kv * env->d * env->elt_bytes;
+}
+
+static void linear_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+                      double *out)
+{
+    struct ledger l = price_plan(p, env);
+    double sms = mc->sms, ctas = 0, tiles = 0, longest = 0, chain = 0, serial = 0;
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        struct shape s = shape_of(&p->group[i], env);
+        ctas += (double)(s.q_tiles * env->h_kv);
+        tiles += (double)(s.q_tiles * s.kv_tiles * env->h_kv);
+        longest = (double)max_i64((int64_t)longest, s.kv_tiles);
+        chain = (double)max_i64((int64_t)chain, s.q_tiles * s.kv_tiles);
+    }
+    for (int32_t i = 0; i < p->n_launches; i++)
+        serial += p->launch[i].order == LAUNCH_SERIAL;
+    out[BASE] = 1;
+    out[SERIAL] = serial;
+    out[DRAM] = (visible_bytes(p, env) + (double)(l.q + l.out)) / mc->bandwidth;
+    out[KV] = (double)l.kv / mc->bandwidth;
+    out[PARTIAL] = (double)(ledger_partials(&l) + ledger_scores(&l) + l.mask) / mc->bandwidth;
+    out[OPS] = 2 * (double)(l.mac_useful + l.mac_masked + l.mac_padded) / mc->tensor_flops;
+    out[USEFUL] = 2 * (double)l.mac_useful / mc->tensor_flops;
+    out[CTAS] = ctas / sms;
+    out[TILES] = tiles / sms;
+    out[LONGEST] = longest;
+    out[CHAIN] = chain;
+    out[MERGES] = (double)p->n_merges / sms;
+}
+
+/* ---- FastTree's cost ---------------------------------------------------------------------------------- */
+
+/* Equations 3-11 of the paper without their common factor d, summed over groups, heads and rows: rows and not
+ * queries, as everywhere here, which leaves the ratios of alpha, beta and gamma as they are. */
+enum { FT_BASE, FT_USEFUL, FT_ALPHA, FT_BETA, FT_GAMMA, N_FASTTREE };
+
+static const struct trait fasttree_traits[N_FASTTREE] = {
+    [FT_BASE] = {"base", "s", "every call"},
+    [FT_USEFUL] = {"useful", "s", "rows x tokens of all groups"},
+    [FT_ALPHA] = {"alpha", "s", "padded rows x tokens (equation 5)"},
+    [FT_BETA] = {"beta", "s", "rows x padded tokens (equation 6)"},
+    [FT_GAMMA] = {"gamma", "s", "rows of partial results (equation 10)"},
+};
+
+static void fasttree_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+                        double *out)
+{
+    (void)mc;
+    memset(out, 0, N_FASTTREE * sizeof *out);
+    out[FT_BASE] = 1;
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        struct shape s = shape_of(&p->group[i], env);
+        double heads = env->h_kv;
+        out[FT_USEFUL] += heads * (double)s.rows * (double)s.tokens;
+        out[FT_ALPHA] += heads * (double)(s.q_tiles * s.m - s.rows) * (double)s.tokens;
+        out[FT_BETA] += heads * (double)(s.kv_tiles * s.n - s.tokens) * (double)s.rows;
+    }
+    out[FT_GAMMA] = (double)p->n_slots * env->h_q;
+}
+
+/* ---- registry ----------------------------------------------------------------------------------------- */
+
+const struct trait_model trait_models[] = {
+    {"linear", "bytes, operations, CTAs, tiles and launches, weighted", linear_traits, N_LINEAR, linear_of},
+    {"fasttree", "FastTree's cost: padding and partial results, weighted by alpha, beta, gamma",
+     fasttree_traits, N_FASTTREE, fasttree_of},
+};
+const int32_t n_trait_models = (int32_t)(sizeof trait_models / sizeof trait_models[0]);
+
+const struct trait_model *trait_model_find(const char *name, struct err *e)
+{
+    char list[128] = "";
+    for (int32_t i = 0; i < n_trait_models; i++) {
+        if (strcmp(trait_models[i].name, name) == 0)
+            return &trait_models[i];
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", trait_models[i].name);
+    }
+    err_set(e, "no model '%.40s' (expected one of %s)", name, list);
+    return NULL;
+}

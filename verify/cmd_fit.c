@@ -1,0 +1,659 @@
+/*
+ * cmd_fit.c - `treeattn fit`: measured times to coefficients, and how well they do on rows that the fit has
+ * not seen.
+ */
+#include "sim/regress.h"
+#include "sim/traits.h"
+#include "verify/cmd.h"
+#include "verify/coefs.h"
+#include "verify/measured.h"
+#include "verify/progress.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_MODEL = 0x700,
+    KEY_MACHINE,
+    KEY_TOGETHER,
+    KEY_COEFFICIENTS,
+    KEY_SAVE,
+    KEY_TARGET,
+    KEY_FEATURES,
+    KEY_GROUP,
+    KEY_STRATEGY,
+    KEY_BY,
+    KEY_WHERE,
+    KEY_INTERCEPT,
+    KEY_RELATIVE,
+    KEY_NONNEG,
+    KEY_FOLDS,
+    KEY_SEED,
+    KEY_SHOW
+};
+
+enum show { SHOW_USUAL, SHOW_COEFFICIENTS, SHOW_QUALITY, SHOW_ROWS };
+static const char *const show_name[] = {"usual", "coefficients", "quality", "rows"};
+
+enum { MAX_FILES = 64 };
+
+struct fit_args {
+    struct cmd_output out;
+    const char *file[MAX_FILES];
+    int32_t n_files;
+    const struct trait_model *model;
+    struct machine mc;
+    bool together;
+    const char *coefficients, *save;
+    const char *target, *features, *group, *strategy, *by, *where;
+    bool intercept, relative, nonneg;
+    int64_t folds; /* -1: not said */
+    uint64_t seed;
+    enum show show;
+    struct err *err;
+};
+
+/* ---- rows --------------------------------------------------------------------------------------------- */
+
+/* Rows to fit, of either mode. */
+struct rows {
+    int64_t n, cap_x, cap_y, cap_config, cap_part, cap_strategy, cap_file, cap_line;
+    int32_t p;
+    const char *name[FIT_MAX_COEF], *unit[FIT_MAX_COEF], *about[FIT_MAX_COEF];
+    double *x, *y;
+    int32_t *config, *part, *strategy, *file, *line;
+    struct names configs, parts, strategies, files;
+    bool positive; /* all of y */
+    int64_t left_out;
+};
+
+static void rows_clear(struct rows *r)
+{
+    free(r->x);
+    free(r->y);
+    free(r->config);
+    free(r->part);
+    free(r->strategy);
+    free(r->file);
+    free(r->line);
+    names_clear(&r->configs);
+    names_clear(&r->parts);
+    names_clear(&r->strategies);
+    names_clear(&r->files);
+}
+
+/* Room for one more; returns where its x[p] goes. */
+static double *rows_add(struct rows *r, double y, const char *config, const char *part, const char *strategy,
+                        const char *file, int32_t line)
+{
+    int64_t i = r->n++;
+    r->x = xgrow(r->x, &r->cap_x, r->n * r->p, sizeof *r->x);
+    r->y = xgrow(r->y, &r->cap_y, r->n, sizeof *r->y);
+    r->config = xgrow(r->config, &r->cap_config, r->n, sizeof *r->config);
+    r->part = xgrow(r->part, &r->cap_part, r->n, sizeof *r->part);
+    r->strategy = xgrow(r->strategy, &r->cap_strategy, r->n, sizeof *r->strategy);
+    r->file = xgrow(r->file, &r->cap_file, r->n, sizeof *r->file);
+    r->line = xgrow(r->line, &r->cap_line, r->n, sizeof *r->line);
+    r->y[i] = y;
+    r->config[i] = names_add(&r->configs, config);
+    r->part[i] = names_add(&r->parts, part);
+    r->strategy[i] = names_add(&r->strategies, strategy);
+    r->file[i] = names_add(&r->files, file);
+    r->line[i] = line;
+    r->positive = (i == 0 || r->positive) && y > 0;
+    return r->x + i * r->p;
+}
+
+/* ---- rows by columns ---------------------------------------------------------------------------------- */
+
+/* Columns of one file that the options name. */
+struct columns {
+    int32_t target, x[FIT_MAX_COEF], n_x, group, strategy, by, where;
+    const char *value; /* of `where` */
+};
+
+static bool optional_column(const struct sheet *c, const char *name, int32_t *at, struct err *e)
+{
+    *at = name ? sheet_column(c, name, e) : -1;
+    return !name || *at >= 0;
+}
+
+static bool find_columns(const struct fit_args *a, const struct rows *r, const struct sheet *c,
+                         struct columns *at, struct err *e)
+{
+    at->n_x = r->p - a->intercept;
+    if ((at->target = sheet_column(c, a->target, e)) < 0)
+        return false;
+    for (int32_t j = 0; j < at->n_x; j++)
+        if ((at->x[j] = sheet_column(c, r->name[j], e)) < 0)
+            return false;
+    at->where = -1;
+    if (a->where) {
+        char *copy = xstrdup(a->where), *rest = copy;
+        text_next(&rest, '=');
+        at->where = sheet_column(c, copy, e);
+        at->value = strchr(a->where, '=') + 1;
+        free(copy);
+        if (at->where < 0)
+            return false;
+    }
+    return optional_column(c, a->group, &at->group, e) && optional_column(c, a->strategy, &at->strategy, e) &&
+           optional_column(c, a->by, &at->by, e);
+}
+
+static bool add_columns(const struct fit_args *a, struct rows *r, const struct sheet *c,
+                        const struct columns *at, int64_t i, struct err *e)
+{
+    double y;
+    if (at->where >= 0 && strcmp(sheet_peek(c, i, at->where), at->value) != 0) {
+        r->left_out++;
+        return true;
+    }
+    if (!sheet_f64(c, i, at->target, &y, e))
+        return false;
+    if (a->relative && y <= 0)
+        return err_set(e, "%s:%d: %s is %g (expected more than 0 for --relative)", c->name, (int)c->line[i],
+                       a->target, y);
+    char *alone = xasprintf("%s:%d", c->name, (int)c->line[i]);
+    double *x = rows_add(r, y, at->group >= 0 ? sheet_peek(c, i, at->group) : alone,
+                         at->by >= 0 ? sheet_peek(c, i, at->by) : "all",
+                         at->strategy >= 0 ? sheet_peek(c, i, at->strategy) : "", c->name, c->line[i]);
+    free(alone);
+    for (int32_t j = 0; j < at->n_x; j++)
+        if (!sheet_f64(c, i, at->x[j], &x[j], e))
+            return false;
+    if (a->intercept)
+        x[at->n_x] = 1;
+    return true;
+}
+
+/* The names of the features, cut in place out of `list`. */
+static bool split_features(const struct fit_args *a, char *list, struct rows *r, struct err *e)
+{
+    for (char *name; (name = text_next(&list, ','));) {
+        if (r->p == FIT_MAX_COEF - 1)
+            return err_set(e, "more than %d features (expected fewer)", FIT_MAX_COEF - 1);
+        for (int32_t j = 0; j < r->p; j++)
+            if (strcmp(r->name[j], name) == 0)
+                return err_set(e, "--features has '%.40s' twice (expected different columns)", name);
+        r->about[r->p] = r->unit[r->p] = "";
+        r->name[r->p++] = name;
+    }
+    if (a->intercept) {
+        r->unit[r->p] = "";
+        r->about[r->p] = "1 in every row";
+        r->name[r->p++] = "(intercept)";
+    }
+    return true;
+}
+
+static bool load_columns(const struct fit_args *a, struct rows *r, struct err *e)
+{
+    bool good = true;
+    for (int32_t k = 0; k < a->n_files && good; k++) {
+        struct sheet c;
+        struct columns at;
+        if (!sheet_read(a->file[k], &c, e))
+            return false;
+        good = find_columns(a, r, &c, &at, e);
+        for (int64_t i = 0; i < c.n_rows && good; i++)
+            good = add_columns(a, r, &c, &at, i, e);
+        sheet_clear(&c);
+    }
+    return good;
+}
+
+/* ---- rows by plans ------------------------------------------------------------------------------------ */
+
+static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
+{
+    struct measured m = {0};
+    bool good = true;
+    for (int32_t k = 0; k < a->n_files && good; k++)
+        good = measured_read(a->file[k], &m, e);
+    for (r->p = 0; r->p < a->model->n; r->p++) {
+        r->name[r->p] = a->model->trait[r->p].name;
+        r->unit[r->p] = a->model->trait[r->p].unit;
+        r->about[r->p] = a->model->trait[r->p].about;
+    }
+    struct progress progress = progress_start("plan", m.n);
+    for (int64_t i = 0; i < m.n && good; i++) {
+        const struct measured_row *row = &m.row[i];
+        struct tree *t;
+        struct nform *nf;
+        struct plan *p = measured_plan(row, &a->mc, &t, &nf, e);
+        good = p != NULL;
+        if (good) {
+            struct price_env env = {.h_q = row->h_q,
+                                    .h_kv = row->h_kv,
+                                    .d = row->d,
+                                    .elt_bytes = dtype_size[row->dtype],
+                                    .float_bytes = row->dtype == DT_F64 ? 8 : 4};
+            char *strategy = case_print_strategy(&row->use[0]);
+            double *x =
+                rows_add(r, row->seconds, m.configs.name[row->config],
+                         a->together ? "all" : m.kernels.name[row->kernel], strategy, row->file, row->line);
+            free(strategy);
+            a->model->of(p, &env, &a->mc, x);
+        }
+        plan_free(p);
+        nform_free(nf);
+        tree_free(t);
+        progress_step(&progress);
+    }
+    progress_clear(&progress);
+    r->left_out = m.left_out;
+    measured_clear(&m);
+    return good;
+}
+
+/* ---- fits --------------------------------------------------------------------------------------------- */
+
+/* What came out: predictions of the fit to all rows and of the fits to the others; NULL where there is none.
+ * */
+struct fitted {
+    struct fit *fit; /* [parts] */
+    bool *dropped;   /* [parts][p] */
+    double *predicted, *held_out;
+};
+
+static void fitted_clear(struct fitted *f)
+{
+    free(f->fit);
+    free(f->dropped);
+    free(f->predicted);
+    free(f->held_out);
+}
+
+/* Coefficients that are given, not fitted. */
+static bool read_coefficients(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
+{
+    struct coef_bound bound[FIT_MAX_COEF];
+    for (int32_t j = 0; j < r->p; j++)
+        bound[j] = (struct coef_bound){r->name[j], 0, INFINITY};
+    for (int32_t k = 0; k < r->parts.n; k++) {
+        struct coef_want want = {.machine = a->mc.name,
+                                 .model = a->model->name,
+                                 .part = r->parts.name[k],
+                                 .n = r->p,
+                                 .coef = bound};
+        f->fit[k].p = r->p;
+        f->fit[k].r2 = NAN;
+        if (!coefs_read(a->coefficients, &want, f->fit[k].coef, e))
+            return false;
+    }
+    return true;
+}
+
+static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
+{
+    struct regression reg = {
+        .n = r->n,
+        .p = r->p,
+        .x = r->x,
+        .y = r->y,
+        .name = r->name,
+        .config = r->config,
+        .n_configs = r->configs.n,
+        .part = r->part,
+        .n_parts = r->parts.n,
+        .part_name = (const char *const *)r->parts.name,
+        .relative = a->relative,
+        .nonneg = a->nonneg,
+        .drop = a->model != NULL,
+    };
+    *f = (struct fitted){.fit = xcalloc((size_t)r->parts.n, sizeof *f->fit),
+                         .dropped = xcalloc((size_t)(r->parts.n * r->p), sizeof *f->dropped),
+                         .predicted = xcalloc((size_t)r->n, sizeof *f->predicted)};
+    bool good = a->coefficients ? read_coefficients(a, r, f, e) : regress(&reg, NULL, f->fit, f->dropped, e);
+    if (!good)
+        return false;
+    regress_predict(&reg, f->fit, f->predicted);
+    if (a->coefficients || a->folds == 0 || (a->folds < 0 && r->configs.n < 2))
+        return true;
+    f->held_out = xcalloc((size_t)r->n, sizeof *f->held_out);
+    int64_t folds = a->folds > 0 ? a->folds : min_i64(5, r->configs.n);
+    return regress_held_out(&reg, (int32_t)folds, a->seed, f->held_out, e);
+}
+
+/* ---- what is printed ---------------------------------------------------------------------------------- */
+
+static void show_coefficients(const struct fit_args *a, const struct rows *r, const struct fitted *f,
+                              FILE *out)
+{
+    static const char *const columns[] = {"part", "coefficient", "value", "error", "unit", "of", NULL};
+    static const int32_t width[] = {10, 12, 11, 9, 4, 0};
+    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
+    for (int32_t k = 0; k < r->parts.n; k++)
+        for (int32_t j = 0; j < r->p; j++) {
+            const struct fit *fit = &f->fit[k];
+            bool dropped = f->dropped[k * r->p + j], fixed = dropped || fit->held[j] || a->coefficients;
+            table_text(&t, r->parts.name[k]);
+            table_text(&t, r->name[j]);
+            if (dropped)
+                table_none(&t);
+            else
+                table_f64(&t, fit->coef[j], 4);
+            if (fixed)
+                table_none(&t);
+            else
+                table_f64(&t, fit->error[j], 2);
+            table_text(&t, r->unit[j]);
+            char *about = xasprintf("%s%s", r->about[j],
+                                    dropped        ? " (left out: depends on those above)"
+                                    : fit->held[j] ? " (held at 0)"
+                                                   : "");
+            table_text(&t, about);
+            free(about);
+        }
+    table_end(&t);
+}
+
+static void number_or_none(struct table *t, double x, int digits)
+{
+    if (isnan(x))
+        table_none(t);
+    else
+        table_f64(t, x, digits);
+}
+
+/* The rows of one part, or of all of them (part -1). */
+static void quality_row(struct table *t, const struct rows *r, const double *predicted, int32_t part,
+                        double r2, const char *kind)
+{
+    int64_t first = 0;
+    while (part >= 0 && r->part[first] != part)
+        first++;
+    double *y = xcalloc((size_t)r->n, sizeof *y), *p = xcalloc((size_t)r->n, sizeof *p);
+    int32_t *config = xcalloc((size_t)r->n, sizeof *config);
+    int64_t n = 0;
+    bool ranked = part < 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (part < 0 || r->part[i] == part) {
+            ranked = ranked || r->strategy[i] != r->strategy[first];
+            y[n] = r->y[i];
+            p[n] = predicted[i];
+            config[n++] = r->config[i];
+        }
+    struct score s = {.n = n, .median = NAN, .p90 = NAN, .tau = NAN, .regret = NAN};
+    if (r->positive)
+        s = score_of(n, y, p, config, r->configs.n);
+    if (!ranked) { /* one strategy, perhaps timed twice */
+        s.contested = 0;
+        s.tau = s.regret = NAN;
+    }
+    table_text(t, part < 0 ? "all" : r->parts.name[part]);
+    table_text(t, kind);
+    table_i64(t, n);
+    number_or_none(t, r2, 4);
+    number_or_none(t, 100 * s.median, 3);
+    number_or_none(t, 100 * s.p90, 3);
+    number_or_none(t, s.tau, 3);
+    table_i64(t, s.contested);
+    number_or_none(t, s.contested ? 100 * (double)s.right / (double)s.contested : NAN, 3);
+    number_or_none(t, 100 * s.regret, 3);
+    free(y);
+    free(p);
+    free(config);
+}
+
+static void show_quality(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
+{
+    static const char *const columns[] = {"part", "rows",      "n",         "R^2",      "median %", "p90 %",
+                                          "tau",  "contested", "fastest %", "regret %", NULL};
+    static const int32_t width[] = {10, 8, 6, 8, 8, 7, 7, 9, 9, 8};
+    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
+    for (int32_t k = r->parts.n > 1 ? 0 : 1; k <= r->parts.n; k++) {
+        bool one = k < r->parts.n;
+        double r2 = one ? f->fit[k].r2 : r->parts.n == 1 ? f->fit[0].r2 : NAN;
+        quality_row(&t, r, f->predicted, one ? k : -1, r2, a->coefficients ? "given" : "fitted");
+        if (f->held_out)
+            quality_row(&t, r, f->held_out, one ? k : -1, NAN, "held out");
+    }
+    table_end(&t);
+}
+
+static void show_rows(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
+{
+    static const char *const columns[] = {"file",     "line",      "configuration", "part", "strategy",
+                                          "measured", "predicted", "held_out",      NULL};
+    struct table t = {.f = out, .style = a->out.style, .column = columns};
+    for (int64_t i = 0; i < r->n; i++) {
+        table_text(&t, r->files.name[r->file[i]]);
+        table_i64(&t, r->line[i]);
+        table_text(&t, r->configs.name[r->config[i]]);
+        table_text(&t, r->parts.name[r->part[i]]);
+        table_text(&t, r->strategies.name[r->strategy[i]]);
+        table_f64(&t, r->y[i], 6);
+        table_f64(&t, f->predicted[i], 6);
+        number_or_none(&t, f->held_out ? f->held_out[i] : NAN, 6);
+    }
+    table_end(&t);
+}
+
+static void show_legend(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
+{
+    fprintf(out, "\nmedian, p90: of |predicted - measured| / measured; tau: Kendall's, of the rows of one "
+                 "configuration\n"
+                 "contested:   configurations with at least two rows; fastest: the share of them where what "
+                 "is predicted fastest is\n"
+                 "             measured fastest, within 1 %%; regret: how much slower the choice is than the "
+                 "fastest, mean\n");
+    if (f->held_out)
+        fprintf(out, "held out:    predicted by fits that did not see the configuration\n");
+    if (r->left_out > 0)
+        fprintf(out, "%lld rows left out: %s\n", (long long)r->left_out,
+                a->model ? "not ok, not timed in a graph, or of a method that no strategy stands for"
+                         : a->where);
+}
+
+static void show(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
+{
+    bool text = a->out.style == STYLE_TEXT, all = a->show == SHOW_USUAL;
+    if (all || a->show == SHOW_COEFFICIENTS)
+        show_coefficients(a, r, f, out);
+    if (all && text)
+        fputc('\n', out);
+    if ((all && text) || a->show == SHOW_QUALITY)
+        show_quality(a, r, f, out);
+    if (a->show == SHOW_ROWS)
+        show_rows(a, r, f, out);
+    if (all && text)
+        show_legend(a, r, f, out);
+}
+
+static bool save(const struct fit_args *a, const struct rows *r, const struct fitted *f, struct err *e)
+{
+    struct outfile out;
+    if (!outfile_open(&out, a->save, e))
+        return false;
+    fprintf(out.f, "# treeattn fit --model %s --machine %s: %lld rows\n", a->model->name, a->mc.name,
+            (long long)r->n);
+    coefs_write_header(out.f);
+    for (int32_t k = 0; k < r->parts.n; k++)
+        for (int32_t j = 0; j < r->p; j++)
+            coefs_write(out.f, a->mc.name, a->model->name, r->parts.name[k], r->name[j], f->fit[k].coef[j],
+                        f->fit[k].error[j]);
+    return outfile_close(&out, true, e);
+}
+
+/* ---- options ------------------------------------------------------------------------------------------ */
+
+static bool parse_show(const char *arg, struct fit_args *a)
+{
+    for (int i = SHOW_COEFFICIENTS; i <= SHOW_ROWS; i++)
+        if (strcmp(show_name[i], arg) == 0) {
+            a->show = (enum show)i;
+            return true;
+        }
+    return err_set(a->err, "--show '%.40s' (expected coefficients, quality or rows)", arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct fit_args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->out;
+        break;
+    case ARGP_KEY_ARG:
+        good = a->n_files < MAX_FILES || err_set(a->err, "more than %d files", MAX_FILES);
+        if (good)
+            a->file[a->n_files++] = arg;
+        break;
+    case KEY_MODEL:
+        a->model = trait_model_find(arg, a->err);
+        good = a->model != NULL;
+        break;
+    case KEY_MACHINE:
+        good = machine_parse(arg, &a->mc, a->err);
+        break;
+    case KEY_TOGETHER:
+        a->together = true;
+        break;
+    case KEY_COEFFICIENTS:
+        a->coefficients = arg;
+        break;
+    case KEY_SAVE:
+        a->save = arg;
+        break;
+    case KEY_TARGET:
+        a->target = arg;
+        break;
+    case KEY_FEATURES:
+        a->features = arg;
+        break;
+    case KEY_GROUP:
+        a->group = arg;
+        break;
+    case KEY_STRATEGY:
+        a->strategy = arg;
+        break;
+    case KEY_BY:
+        a->by = arg;
+        break;
+    case KEY_WHERE:
+        a->where = arg;
+        good = strchr(arg, '=') || err_set(a->err, "--where '%.40s' (expected COLUMN=TEXT)", arg);
+        break;
+    case KEY_INTERCEPT:
+        a->intercept = true;
+        break;
+    case KEY_RELATIVE:
+        a->relative = true;
+        break;
+    case KEY_NONNEG:
+        a->nonneg = true;
+        break;
+    case KEY_FOLDS:
+        good = text_i64(arg, "--folds", 0, 1000, &a->folds, a->err) &&
+               (a->folds != 1 || err_set(a->err, "--folds 1 (expected 0 for none, or 2 and more)"));
+        break;
+    case KEY_SEED:
+        good = text_u64(arg, "--seed", &a->seed, a->err);
+        break;
+    case KEY_SHOW:
+        good = parse_show(arg, a);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+/* Options that contradict each other, and what they leave open. */
+static bool settle(struct fit_args *a, struct err *e)
+{
+    bool columns = a->target || a->features;
+    if (a->n_files == 0)
+        return err_set(e, "fit: no file (expected FILE.csv, see treeattn fit --help)");
+    if (columns && !(a->target && a->features))
+        return err_set(e, "fit: --target and --features belong together (expected both)");
+    if (columns && (a->model || a->coefficients || a->save || a->together))
+        return err_set(e, "fit: --model, --together, --coefficients and --save belong to models of plans "
+                          "(expected no --target)");
+    if (!columns && (a->group || a->strategy || a->by || a->where || a->intercept))
+        return err_set(e, "fit: --group, --strategy-col, --by, --where and --intercept belong to columns "
+                          "(expected --target and "
+                          "--features)");
+    if (columns)
+        return true;
+    if (!a->model)
+        a->model = &trait_models[0];
+    a->relative = a->nonneg = true; /* times span three decades, and nothing takes less than none */
+    return true;
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "A model of plans (rows name a tree, heads, a strategy and a time):", .group = 1},
+            {"model", KEY_MODEL, "NAME", 0, "linear (default) or fasttree", 1},
+            {"machine", KEY_MACHINE, "NAME", 0,
+             "whose data sheet (default h200); h200:bandwidth=4.5e12 changes a figure", 1},
+            {"together", KEY_TOGETHER, NULL, 0, "one set of coefficients for all kernels, not one each", 1},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "take them from FILE and only judge them", 1},
+            {"save", KEY_SAVE, "FILE", 0, "write the coefficients to FILE", 1},
+            {.doc = "Or any columns:", .group = 2},
+            {"target", KEY_TARGET, "COL", 0, "what is to be predicted", 2},
+            {"features", KEY_FEATURES, "A,B,..", 0, "from what", 2},
+            {"group", KEY_GROUP, "COL", 0,
+             "names the configuration: rows that are ranked, and kept back, together", 2},
+            {"strategy-col", KEY_STRATEGY, "COL", 0, "names the strategy, for --show rows", 2},
+            {"by", KEY_BY, "COL", 0, "coefficients of their own for every value of COL", 2},
+            {"where", KEY_WHERE, "COL=TEXT", 0, "only rows with this text in COL", 2},
+            {"intercept", KEY_INTERCEPT, NULL, 0, "and a constant", 2},
+            {.doc = "How:", .group = 3},
+            {"relative", KEY_RELATIVE, NULL, 0, "least relative errors (models always)", 3},
+            {"nonneg", KEY_NONNEG, NULL, 0, "no coefficient below 0 (models always)", 3},
+            {"folds", KEY_FOLDS, "K", 0,
+             "fits that each leave one K-th of the configurations out (default 5; 0: none)", 3},
+            {"seed", KEY_SEED, "N", 0, "which configurations are in which fold (default 1)", 3},
+            {"show", KEY_SHOW, "WHAT", 0, "coefficients, quality or rows (text: the first two)", 3},
+            {0},
+        },
+    .parser = parse,
+    .args_doc = "FILE.csv..",
+    .doc = "Measured times to the coefficients of a model, by least squares, and how well the model does on "
+           "configurations that the fit "
+           "has not seen."
+           "\vFiles: measured rows (columns tree, heads, d, dtype, strategy, time_us; perhaps kernel, "
+           "status), or the released "
+           "kernels' rows of shared/peers (N, C, hq, hk, dtype, method, cold_us, ..). Every row is planned "
+           "again with its "
+           "strategy, and the model sees what the plan moves, multiplies and launches.\n\n"
+           "  treeattn fit ../shared/peers/h200_*.csv                    coefficients of every kernel\n"
+           "  treeattn fit FILE.csv --save h200.csv                      and keep them\n"
+           "  treeattn fit OTHER.csv --coefficients h200.csv             how good are they elsewhere?\n"
+           "  treeattn fit FILE.csv --target us --features bytes,flops --intercept --relative",
+    .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
+};
+
+int cmd_fit(int argc, char **argv)
+{
+    struct err e = {0};
+    struct fit_args a = {.mc = *machine_default(), .folds = -1, .seed = 1, .err = &e};
+    struct outfile out = {0};
+    if (!cmd_parse(&argp, argc, argv, &a, &e) || !settle(&a, &e))
+        return cmd_error(&e);
+    struct rows r = {0};
+    struct fitted f = {0};
+    char *features = a.features ? xstrdup(a.features) : NULL;
+    bool good = a.features ? split_features(&a, features, &r, &e) && load_columns(&a, &r, &e)
+                           : load_plans(&a, &r, &e);
+    if (good && r.n == 0)
+        good = err_set(&e, "%s: no row has %s (expected some)", a.file[0], a.where);
+    good = good && fit_rows(&a, &r, &f, &e) && outfile_open(&out, a.out.path, &e) &&
+           (!a.save || save(&a, &r, &f, &e));
+    if (good)
+        show(&a, &r, &f, out.f);
+    good = outfile_close(&out, good, &e) && good;
+    fitted_clear(&f);
+    rows_clear(&r);
+    free(features);
+    return good ? EXIT_GOOD : cmd_error(&e);
+}

@@ -1,0 +1,121 @@
+#include "verify/coefs.h"
+
+#include "sim/machine.h"
+#include "traces/formats.h"
+#include "verify/sheet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MACHINE, MODEL, PART, COEFFICIENT, VALUE, ERROR, N_COLUMNS };
+static const char *const column[N_COLUMNS] = {"machine", "model", "part", "coefficient", "value", "error"};
+
+void coefs_write_header(FILE *f)
+{
+    for (int i = 0; i < N_COLUMNS; i++)
+        fprintf(f, "%s%s", i ? "," : "", column[i]);
+    fputc('\n', f);
+}
+
+void coefs_write(FILE *f, const char *machine, const char *model, const char *part, const char *coefficient,
+                 double value, double error)
+{
+    fprintf(f, "%s,%s,%s,%s,%.9g,%.3g\n", machine, model, part, coefficient, value, error);
+}
+
+/* "a, b, c" of the machines or of the coefficients; the caller frees. */
+static char *list_of(const struct coef_want *w)
+{
+    char *list = xstrdup("");
+    for (int32_t i = 0; i < (w ? w->n : n_machines); i++) {
+        char *longer = xasprintf("%s%s%s", list, i ? ", " : "", w ? w->coef[i].name : machines[i].name);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+static bool complain(const struct sheet *c, int64_t i, const char *what, const char *is,
+                     const struct coef_want *w, struct err *e)
+{
+    char *list = list_of(w);
+    err_set(e, "%s:%d: no %s '%.40s' (expected one of %s)", c->name, (int)c->line[i], what, is, list);
+    free(list);
+    return false;
+}
+
+/* The lines of a file, one at a time: what has been found so far. */
+struct found {
+    const char *part; /* NULL: none yet */
+    int32_t *line;    /* [n] of each coefficient; 0: not yet */
+};
+
+static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const struct coef_want *w,
+                      struct found *f, double *value, struct err *e)
+{
+    const char *cell[N_COLUMNS];
+    for (int k = 0; k < N_COLUMNS; k++)
+        if (!(cell[k] = sheet_cell(c, i, at[k], e)))
+            return false;
+    double x;
+    const struct machine *mc = machine_find(cell[MACHINE]);
+    if (!mc)
+        return complain(c, i, "machine", cell[MACHINE], NULL, e);
+    if (!sheet_f64(c, i, at[VALUE], &x, e))
+        return false;
+    if (x < 0)
+        return err_set(e, "%s:%d: %s is %s (expected no negative coefficient)", c->name, (int)c->line[i],
+                       cell[COEFFICIENT], cell[VALUE]);
+    if (strcmp(mc->name, w->machine) != 0 || strcmp(cell[MODEL], w->model) != 0 ||
+        (w->part && strcmp(cell[PART], w->part) != 0))
+        return true;
+    if (!f->part)
+        f->part = cell[PART];
+    if (strcmp(f->part, cell[PART]) != 0)
+        return err_set(e, "%s:%d: a second part, '%.40s' after '%.40s' (expected a choice of one)", c->name,
+                       (int)c->line[i], cell[PART], f->part);
+    int32_t k = 0;
+    while (k < w->n && strcmp(w->coef[k].name, cell[COEFFICIENT]) != 0)
+        k++;
+    if (k == w->n)
+        return complain(c, i, "coefficient", cell[COEFFICIENT], w, e);
+    if (f->line[k])
+        return err_set(e, "%s:%d: %s again (expected once, it was on line %d)", c->name, (int)c->line[i],
+                       cell[COEFFICIENT], (int)f->line[k]);
+    if (x < w->coef[k].least || x > w->coef[k].most)
+        return err_set(e, "%s:%d: %s is %s (expected %g to %g)", c->name, (int)c->line[i], cell[COEFFICIENT],
+                       cell[VALUE], w->coef[k].least, w->coef[k].most);
+    f->line[k] = c->line[i];
+    value[k] = x;
+    return true;
+}
+
+bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *w, double *value,
+                 struct err *e)
+{
+    struct sheet c;
+    int32_t at[N_COLUMNS];
+    if (!sheet_parse(text, size, name, &c, e))
+        return false;
+    struct found f = {.line = xcalloc((size_t)w->n, sizeof *f.line)};
+    bool good = true;
+    for (int k = 0; k < N_COLUMNS && good; k++)
+        good = (at[k] = sheet_column(&c, column[k], e)) >= 0;
+    for (int64_t i = 0; i < c.n_rows && good; i++)
+        good = read_line(&c, i, at, w, &f, value, e);
+    if (good && !f.part)
+        good = err_set(e, "%s:1: nothing of model %s%s%s on %s (expected such lines)", name, w->model,
+                       w->part ? ", part " : "", w->part ? w->part : "", w->machine);
+    free(f.line);
+    sheet_clear(&c);
+    return good;
+}
+
+bool coefs_read(const char *path, const struct coef_want *w, double *value, struct err *e)
+{
+    size_t size;
+    char *text = file_slurp(path, SHEET_MAX_BYTES, &size, e);
+    bool good = text && coefs_parse(text, size, path, w, value, e);
+    free(text);
+    return good;
+}

@@ -1,0 +1,44 @@
+/*
+ * coefs.h - files of fitted coefficients: written by `treeattn fit`, read by it and by `treeattn sim`.
+ *
+ *   machine,model,part,coefficient,value,error
+ *   h200,linear,pat,serial,5.36e-06,2.1e-07
+ *
+ * The machine is a name of machines.def, the model says which coefficients there are, the part is a kernel or
+ * `all`. Lines that begin with # are notes: where the rows came from.
+ */
+#ifndef TREEATTN_VERIFY_COEFS_H
+#define TREEATTN_VERIFY_COEFS_H
+
+#include "ref/base.h"
+
+#include <stdio.h>
+
+void coefs_write_header(FILE *f);
+void coefs_write(FILE *f, const char *machine, const char *model, const char *part, const char *coefficient,
+                 double value, double error);
+
+struct coef_bound {
+    const char *name;
+    double least, most;
+};
+
+/* The coefficients of one model and part on one machine. */
+struct coef_want {
+    const char *machine, *model;
+    const char *part; /* NULL: the file has only one */
+    int32_t n;
+    const struct coef_bound *coef; /* [n] */
+};
+
+/*
+ * value[n] from the file; what it does not name keeps its value. False with *e set ("file:line: ..."): a
+ * machine or coefficient that does not exist, a value out of bounds, a coefficient said twice, nothing said
+ * of what is wanted, several parts where one must be chosen. The whole file is checked, other machines' and
+ * parts' lines too.
+ */
+bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *want, double *value,
+                 struct err *e);
+bool coefs_read(const char *path, const struct coef_want *want, double *value, struct err *e);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * measured.h - rows that somebody timed: a tree, heads, a strategy, a kernel, and seconds.
+ *
+ * Two kinds of file, told apart by their columns:
+ *   measured   tree, heads, d, dtype, strategy, time_us; perhaps kernel and status
+ *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
+ *              peers.def
+ * Rows whose status is not `ok`, whose timing is not `graph`, or whose method no strategy stands for, are
+ * counted and left out.
+ */
+#ifndef TREEATTN_VERIFY_MEASURED_H
+#define TREEATTN_VERIFY_MEASURED_H
+
+#include "verify/case.h"
+#include "verify/sheet.h"
+
+/* Strings numbered from 0 in the order they are first seen. */
+struct names {
+    char **name;
+    int32_t n;
+    int64_t cap;
+    int32_t *slot; /* open addressing; number + 1 */
+    int32_t n_slots;
+};
+int32_t names_add(struct names *s, const char *name);
+void names_clear(struct names *s);
+
+struct measured_row {
+    struct treesrc tree;
+    int32_t h_q, h_kv, d;
+    enum dtype dtype;
+    struct strategy_use use[2]; /* the first that applies; use[1].s may be NULL */
+    double seconds;
+    int32_t config, kernel; /* numbers in `configs`, `kernels` */
+    const char *file;       /* owned by `files` */
+    int32_t line;
+};
+
+struct measured {
+    int64_t n, cap;
+    struct measured_row *row;
+    struct names configs, kernels, files;
+    int64_t left_out;
+};
+
+/* Append the rows of a file; zero-initialise *m first, and clear it whatever comes back. */
+bool measured_parse(const char *text, size_t size, const char *name, struct measured *m, struct err *e);
+bool measured_read(const char *path, struct measured *m, struct err *e);
+void measured_clear(struct measured *m);
+
+/* The plan of a row on a machine; NULL with *e set ("file:line: ..."). *tree and *nf are kept by the caller,
+ * who frees all three. */
+struct plan *measured_plan(const struct measured_row *r, const struct machine *mc, struct tree **tree,
+                           struct nform **nf, struct err *e);
+
+#endif

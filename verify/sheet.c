@@ -1,0 +1,185 @@
+#include "verify/sheet.h"
+
+#include "traces/formats.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ------------------------------------------------------------------------------------------ */
+
+/* Cut the next field off *p, unquoted in place. *more: a comma follows. */
+static char *next_field(char **p, bool *more, struct err *e, const char *name, int32_t line)
+{
+    char *field = *p, *from = field, *to = field;
+    bool quoted = *from == '"';
+    if (quoted)
+        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
+            from += *from == '"';
+            *to++ = *from;
+        }
+    else
+        to = from += strcspn(from, ",\"");
+    if (quoted && !*from) {
+        err_set(e, "%s:%d: a quoted field does not end (expected \" before the end of the line)", name, line);
+        return NULL;
+    }
+    from += quoted;
+    if (*from && *from != ',') {
+        err_set(e, "%s:%d: '%.20s' after %s (expected a comma)", name, line, from,
+                quoted ? "a quoted field" : "an unquoted field");
+        return NULL;
+    }
+    *more = *from == ',';
+    *p = from + *more;
+    *to = 0;
+    return field;
+}
+
+static bool add_line(struct sheet *c, char *text, int32_t line, struct err *e)
+{
+    int64_t n = c->start ? c->start[c->n_rows] : 0;
+    for (bool more = true; more;) {
+        char *field = next_field(&text, &more, e, c->name, line);
+        if (!field)
+            return false;
+        c->cell = xgrow(c->cell, &c->cap_cell, n + 1, sizeof *c->cell);
+        c->cell[n++] = field;
+    }
+    if (!c->column) { /* the header */
+        c->n_columns = (int32_t)n;
+        c->column = xcalloc((size_t)n, sizeof *c->column);
+        memcpy(c->column, c->cell, (size_t)n * sizeof *c->cell);
+        for (int32_t i = 0; i < c->n_columns; i++)
+            if (sheet_find(c, c->column[i]) != i)
+                return err_set(e, "%s:%d: column '%.40s' occurs twice (expected different names)", c->name,
+                               line, c->column[i]);
+        n = 0;
+    } else {
+        int64_t cells = n - c->start[c->n_rows];
+        if (cells > c->n_columns)
+            return err_set(e, "%s:%d: %" PRId64 " fields (expected at most %d, as in the header)", c->name,
+                           line, cells, (int)c->n_columns);
+        c->line = xgrow(c->line, &c->cap_line, c->n_rows + 1, sizeof *c->line);
+        c->line[c->n_rows++] = line;
+    }
+    c->start = xgrow(c->start, &c->cap_start, c->n_rows + 1, sizeof *c->start);
+    c->start[c->n_rows] = n;
+    return true;
+}
+
+bool sheet_parse(const char *text, size_t size, const char *name, struct sheet *out, struct err *e)
+{
+    *out = (struct sheet){.name = xstrdup(name), .text = xmalloc(size + 1)};
+    memcpy(out->text, text, size);
+    out->text[size] = 0;
+    int32_t line = 0;
+    bool good = !memchr(text, 0, size) ||
+                err_set(e, "%s:1: not text, it has a zero byte (expected comma-separated values)", name);
+    for (char *rest = out->text, *p; good && (p = text_next(&rest, '\n'));) {
+        if (!rest && !p[0]) /* after the last line */
+            break;
+        line++;
+        size_t n = strlen(p);
+        if (n > 0 && p[n - 1] == '\r')
+            p[--n] = 0;
+        if (n > 0 && p[0] != '#')
+            good = add_line(out, p, line, e);
+    }
+    if (good && out->n_rows == 0)
+        good = err_set(e, "%s:%d: no rows (expected a header line and rows of values)", name,
+                       (int)max_i64(line, 1));
+    if (!good)
+        sheet_clear(out);
+    return good;
+}
+
+bool sheet_read(const char *path, struct sheet *out, struct err *e)
+{
+    size_t size;
+    char *text = file_slurp(path, SHEET_MAX_BYTES, &size, e);
+    bool good = text && sheet_parse(text, size, path, out, e);
+    free(text);
+    return good;
+}
+
+void sheet_clear(struct sheet *c)
+{
+    free(c->name);
+    free(c->column);
+    free(c->cell);
+    free(c->start);
+    free(c->line);
+    free(c->text);
+    *c = (struct sheet){0};
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------- */
+
+int32_t sheet_find(const struct sheet *c, const char *column)
+{
+    for (int32_t i = 0; i < c->n_columns; i++)
+        if (strcmp(c->column[i], column) == 0)
+            return i;
+    return -1;
+}
+
+int32_t sheet_column(const struct sheet *c, const char *column, struct err *e)
+{
+    int32_t at = sheet_find(c, column);
+    if (at >= 0)
+        return at;
+    char list[300] = "";
+    for (int32_t i = 0; i < c->n_columns; i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", c->column[i]);
+    }
+    err_set(e, "%s:1: no column '%.60s' (expected one of %s)", c->name, column, list);
+    return -1;
+}
+
+const char *sheet_peek(const struct sheet *c, int64_t row, int32_t column)
+{
+    return column < c->start[row + 1] - c->start[row] ? c->cell[c->start[row] + column] : "";
+}
+
+const char *sheet_cell(const struct sheet *c, int64_t row, int32_t column, struct err *e)
+{
+    int64_t cells = c->start[row + 1] - c->start[row];
+    if (cells == c->n_columns)
+        return c->cell[c->start[row] + column];
+    err_set(e, "%s:%d: %" PRId64 " fields (expected %d, as in the header)", c->name, c->line[row], cells,
+            (int)c->n_columns);
+    return NULL;
+}
+
+bool sheet_f64(const struct sheet *c, int64_t row, int32_t column, double *out, struct err *e)
+{
+    const char *s = sheet_cell(c, row, column, e);
+    if (!s)
+        return false;
+    char *end;
+    /* strtod knows more than decimal numbers: blanks before, hexadecimal, nan and inf in words */
+    bool plain = s[0] && strspn(s, "0123456789+-.eE") == strlen(s);
+    double x = plain ? strtod(s, &end) : NAN;
+    if (!plain || *end || !isfinite(x))
+        return err_set(e, "%s:%d: %s is '%.40s' (expected a number)", c->name, c->line[row],
+                       c->column[column], s);
+    *out = x;
+    return true;
+}
+
+bool sheet_i64(const struct sheet *c, int64_t row, int32_t column, int64_t lo, int64_t hi, int64_t *out,
+               struct err *e)
+{
+    const char *s = sheet_cell(c, row, column, e);
+    if (!s)
+        return false;
+    char *what = xasprintf("%s:%d: %.40s", c->name, c->line[row], c->column[column]);
+    bool good = text_i64(s, what, lo, hi, out, e);
+    free(what);
+    return good;
+}
