@@ -149,7 +149,7 @@ struct sim {
     struct clock *out;
     struct clock_cta *cta; /* [grid.ctas] */
     int64_t started, cap_span;
-    bool spans;
+    bool spans, attention; /* spans are wanted; the launch has groups */
 };
 
 static bool before(const struct flock *a, const struct flock *b)
@@ -276,7 +276,7 @@ static void advance(struct sim *s)
     double slots = (double)s->sms.load / FULL, tensor = s->sum.ops * v / s->mc->tensor_flops;
     c->sm_use += s->sms.busy * dt;
     c->slot_use += slots * dt;
-    c->low_share += tensor < LOW_USE ? dt : 0;
+    c->low_share += s->attention && tensor < LOW_USE ? dt : 0;
     c->most_ctas = max_i64(c->most_ctas, s->running);
     if (s->spans && dt > 0) {
         c->span = xgrow(c->span, &s->cap_span, c->n_span + 1, sizeof *c->span);
@@ -340,19 +340,19 @@ static double sum_launch(struct sim *s, int64_t first, int64_t end)
 }
 
 /* Launches first .. end, the first of them serial, the others concurrent with it. */
-static void run_launches(struct sim *s, const struct plan *p, int32_t first, int32_t end)
+static void run_launches(struct sim *s, int32_t first, int32_t end)
 {
     struct clock *c = s->out;
     double longest = 0, began = s->now;
     int64_t b0 = s->grid.first[first], b1 = s->grid.first[end];
     for (int32_t l = first; l < end; l++)
         longest = fmax(longest, sum_launch(s, s->grid.first[l], s->grid.first[l + 1]));
+    s->attention = b0 == b1 || s->grid.batch[b0].group >= 0;
     run_queue(s, b0, b1);
     c->feature[CLOCK_longest_s] += longest;
     c->feature[CLOCK_serial] += 1;
     c->feature[CLOCK_concurrent] += end - first - 1;
-    bool merges_only = b0 < b1 && s->grid.batch[b0].merge >= 0 && !p->unfused;
-    *(merges_only ? &c->merge_s : &c->attention_s) += s->now - began;
+    *(s->attention ? &c->attention_s : &c->merge_s) += s->now - began;
 }
 
 static void finish(struct sim *s, double planning_s)
@@ -367,7 +367,7 @@ static void finish(struct sim *s, double planning_s)
     c->tensor_use = c->ops / mc->tensor_flops * per_second;
     c->sm_use *= per_second / mc->sms;
     c->slot_use *= per_second / mc->sms;
-    c->low_share *= per_second;
+    c->low_share *= c->attention_s > 0 ? 1 / c->attention_s : 0;
     c->feature[CLOCK_one] = 1;
     c->feature[CLOCK_kernel_s] = t;
     c->feature[CLOCK_dram_s] = c->dram_bytes / mc->bandwidth;
@@ -402,7 +402,7 @@ struct clock clock_plan(const struct plan *p, const struct price_env *env, const
     for (int32_t l = 0, end; l < p->n_launches; l = end) {
         for (end = l + 1; end < p->n_launches && p->launch[end].order == LAUNCH_CONCURRENT; end++)
             ;
-        run_launches(&s, p, l, end);
+        run_launches(&s, l, end);
     }
     CK(s.started == s.grid.ctas);
     finish(&s, planning_s);

@@ -235,15 +235,15 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
 static void add_merge(struct build *b, int64_t merge)
 {
     const struct merge_step *s = &b->p->merge[merge];
-    double h_q = b->env->h_q;
-    double read = h_q * b->slot_row * (double)(s->in1 - s->in0 - (s->onchip != PLAN_NO_SLOT));
-    double written = h_q * (s->out == PLAN_NO_SLOT ? b->out_row : b->slot_row);
+    double gqa = b->env->h_q / b->env->h_kv;
+    double read = gqa * b->slot_row * (double)(s->in1 - s->in0 - (s->onchip != PLAN_NO_SLOT));
+    double written = gqa * (s->out == PLAN_NO_SLOT ? b->out_row : b->slot_row);
     int64_t threads = b->mc->threads_per_sm / TILE_THREADS;
     struct grid_batch x = {
         .l2 = read + written,
         .dram = read * b->part_miss + written,
         .flight = MERGE_FLIGHT,
-        .n = 1,
+        .n = b->env->h_kv,
         .group = -1,
         .merge = merge,
         .launch = s->launch,

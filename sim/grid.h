@@ -2,8 +2,8 @@
  * grid.h - the CTAs of a plan in grid order, and what each of them moves and multiplies.
  *
  * A group's CTAs are its Q tiles, one after the other, and of each tile one for every KV head: these are alike and
- * form a batch. A merge step is one CTA for all heads. The stages of an unfused plan are cut into tiles of
- * 128 x 128 scores, as a matrix library does, that share the stage's work evenly.
+ * form a batch. So are the CTAs of a merge step, one for every KV head. The stages of an unfused plan
+ * are cut into tiles of 128 x 128 scores, as a matrix library does, that share the stage's work evenly.
  *
  * The sum over all CTAs is what price_plan() prices, to the byte. How much of it misses the L2:
  *   K and V   a block of a node's tokens hits if it was read before and either the reader before may still be
