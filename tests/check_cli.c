@@ -3,6 +3,7 @@
  *
  * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
  */
+#include "kernels/cuda/cuda.h"
 #include "verify/case.h"
 
 #include "tests/suites.h"
@@ -134,6 +135,19 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"fit x --machine h200:bandwidth=0", "bandwidth=0"},
         {"fit x --show everything", "coefficients, quality or rows"},
         {"fit /nonexistent.csv", "/nonexistent.csv"},
+        {"verify --gpu-cases --levels '1 4'", "--gpu-cases"},
+        {"verify --sample 0", "whole number"},
+        {"verify --arch 90", "auto or 80"},
+        {"bench gpu", "no tree"},
+        {"bench gpu --sets nope", "fasttree-fig9"},
+        {"bench gpu --sets speculative --config 7", "no such tree"},
+        {"bench gpu --sets speculative --levels '1 4'", "no other tree"},
+        {"bench gpu --levels '1 4' --config 1", "belongs to --sets"},
+        {"bench gpu --levels '1 4' --kernel cpu", "cuda-smem"},
+        {"bench gpu --levels '1 4' --fill count", "random"},
+        {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
+        {"bench gpu --levels '1 4' --reps 1", "whole number"},
+        {"bench nope", "gpu"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
     };
     if (missing())
@@ -157,13 +171,23 @@ START_TEST(what_the_machine_lacks_exits_with_3)
         return;
     ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
     ck_assert(strstr(text, "needs") || strstr(text, "would take"));
+    static const char *const gpu[] = {"verify --kernel cuda --case tree=levels:1_4",
+                                      "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
+                                      "compare --kernel cuda --levels '1 4'"};
+    if (cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    for (size_t i = 0; i < sizeof gpu / sizeof gpu[0]; i++) {
+        ck_assert_int_eq(run(gpu[i], true, text, sizeof text), 3);
+        ck_assert(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n')[1] == 0);
+    }
 }
 END_TEST
 
 START_TEST(help_teaches)
 {
-    static const char *const all[] = {"--help",         "verify --help", "plan --help", "trace --help",
-                                      "compare --help", "list --help", "fit --help",   "verify -?",   "sim --help"};
+    static const char *const all[] = {"--help",         "verify --help", "plan --help",      "trace --help",
+                                      "compare --help", "list --help",   "bench gpu --help", "fit --help",
+                                      "verify -?",      "sim --help"};
     char text[16384];
     if (missing())
         return;

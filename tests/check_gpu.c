@@ -3,11 +3,15 @@
  * covers.
  */
 #include "kernels/cuda/guarded.h"
+#include "verify/bench_gpu.h"
 #include "verify/gpu_cases.h"
 #include "verify/compare.h"
 
 #include "tests/suites.h"
 
+#include <jansson.h>
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +75,13 @@ START_TEST(the_design_covers_every_pair)
         if (v->value[i].axis == AXIS_STRATEGY)
             run += v->value[i].n[V_PASS];
     ck_assert_msg(run >= 6000, "%d cases run", (int)run);
-    /* what counts as required: 2 + 7 + 2 + 4 values, 24 strategies and eight kinds of trees */
-    ck_assert_int_ge(pairs, 15 * n_strategies + (2 * 7 + 2 * 2 + 2 * 4 + 7 * 2 + 7 * 4 + 2 * 4) + 8 * 15);
+    static const int32_t values[N_GPU_AXES] = {2, 7, 2, 4, N_FAMILIES + 1, 0, 0};
+    int32_t required[N_GPU_AXES] = {0};
+    for (int32_t i = 0; i < v->n; i++)
+        required[v->value[i].axis] += v->value[i].required;
+    for (int axis = 0; axis < AXIS_FILL; axis++)
+        ck_assert_int_eq(required[axis], values[axis]);
+    ck_assert_int_eq(required[AXIS_STRATEGY], n_strategies);
     free(v);
     gpu_cases_free(list, n);
 }
@@ -163,6 +172,321 @@ START_TEST(canaries_see_every_byte)
 }
 END_TEST
 
+/* ---- the bench, as far as it needs no card ----------------------------------------------------------------- */
+
+static struct nform *form(const char *levels)
+{
+    struct tree *t = levels_parse(levels, NULL);
+    ck_assert_ptr_nonnull(t);
+    return nform_new(t);
+}
+
+static void form_free(struct nform *nf)
+{
+    struct tree *t = (struct tree *)nf->tree;
+    nform_free(nf);
+    tree_free(t);
+}
+
+static const struct problem_spec heads_32_32 = {
+    .h_q = 32, .h_kv = 32, .d = 128, .dtype = DT_F16, .page_size = 64};
+
+/* Against what was published for PAT's first tree: 135.27 MB of KV, 29.93 us at 4,525 GB/s. */
+START_TEST(floors_are_the_larger_of_two)
+{
+    struct nform *nf = form("1,10 4096,416");
+    struct gpu_need need = gpu_need(nf, &heads_32_32);
+    ck_assert_int_eq(gpu_unique_kv(nf, &heads_32_32), 135266304);
+    ck_assert_double_eq(need.bytes, 135266304.0 + 2 * 10 * 32 * 128 * 2);
+    ck_assert_double_eq(need.operations, 4.0 * 10 * (4096 + 416) * 32 * 128);
+    struct gpu_limits card = {.read_bps = 4525e9, .tensor_flops = 790e12};
+    ck_assert_double_eq_tol(gpu_floor_us(&need, &card), 29.93, 0.005);
+    card.tensor_flops = need.operations / 100e-6;
+    ck_assert_double_eq_tol(gpu_floor_us(&need, &card), 100, 1e-9);
+    form_free(nf);
+
+    struct treesrc src; /* what nobody sees need not be read: a dead subtree, the end of a node */
+    ck_assert(treesrc_parse("nodes:-1.40,0.20,0.0,1.9,-1.11,4.6:0.30,1.3", &src, NULL));
+    struct tree *t = treesrc_load(&src, NULL);
+    nf = nform_new(t);
+    ck_assert_int_eq(gpu_unique_kv(nf, &heads_32_32), (40 + 3) * 2 * 32 * 128 * 2);
+    nform_free(nf);
+    tree_free(t);
+    treesrc_clear(&src);
+}
+END_TEST
+
+START_TEST(times_have_a_median_and_a_spread)
+{
+    double us[] = {9, 1, 5, 3, 100};
+    struct gpu_time t = gpu_time_of(us, 5);
+    ck_assert(t.median_us == 5 && t.min_us == 1 && t.p90_us == 100 && t.mad_us == 4 && t.reps == 5);
+    double two[] = {4, 2};
+    t = gpu_time_of(two, 2);
+    ck_assert(t.median_us == 3 && t.mad_us == 1 && t.p90_us == 4);
+    double ten[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
+    ck_assert(gpu_time_of(ten, 10).p90_us == 9);
+}
+END_TEST
+
+START_TEST(a_time_under_its_floor_is_invalid)
+{
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 10, 9), GPU_PASS);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 9, 9), GPU_PASS);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, 8.99, 9), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_PASS, NAN, 9), GPU_INVALID);
+    ck_assert_int_eq(gpu_verdict_of(V_MARGINAL, 10, 9), GPU_MARGINAL);
+    ck_assert_int_eq(gpu_verdict_of(V_FAIL, 8, 9), GPU_FAIL); /* wrong comes before too fast */
+}
+END_TEST
+
+START_TEST(the_sets_are_the_papers)
+{
+    static const struct {
+        const char *list;
+        int32_t n, with_heads;
+    } all[] = {{"fasttree-fig9", 45, 15},
+               {"pat-fig9", 80, 20},
+               {"speculative", 18, 6},
+               {"pat-fig9,speculative", 98, 26}};
+    struct gpu_config *c;
+    int32_t n;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (int heads = 0; heads < 2; heads++) {
+            ck_assert(gpu_sets(all[i].list, &heads_32_32, heads, 0, &c, &n, NULL));
+            ck_assert_int_eq(n, heads ? all[i].with_heads : all[i].n);
+            for (int32_t k = 0; k < n; k++) {
+                struct tree *t = treesrc_load(&c[k].src, NULL);
+                ck_assert(t && problem_spec_check(&c[k].spec, NULL));
+                tree_free(t);
+                treesrc_clear(&c[k].src);
+            }
+            free(c);
+        }
+    struct err e = {0};
+    ck_assert(!gpu_sets("pat-fig9,fig10", &heads_32_32, false, 0, &c, &n, &e));
+    ck_assert(strstr(e.msg, "fig10") && c == NULL && n == 0);
+}
+END_TEST
+
+/* Two trees, three strategies; times are multiples of the floor. */
+struct bench_fixture {
+    struct gpu_bench b;
+    struct gpu_config *config;
+    struct strategy_use use[3];
+    struct gpu_row row[6];
+    struct gpu_peers peers;
+};
+
+static struct bench_fixture bench_fixture(void)
+{
+    static const double over_floor[6] = {2, 3, 1.5, 4, 1.25, 5};
+    struct bench_fixture x = {.b = {.limits = {.read_bps = PEER_READ_BPS, .tensor_flops = PEER_TENSOR_FLOPS},
+                                    .kernel = kernel_find("cuda"),
+                                    .sms = 132}};
+    int32_t n;
+    ck_assert(gpu_sets("pat-fig9", &heads_32_32, true, 0, &x.config, &n, NULL));
+    for (int i = 0; i < 3; i++)
+        ck_assert(strategy_parse((const char *[]){"fasttree", "pat", "cascade"}[i], &x.use[i], NULL));
+    for (int i = 0; i < 6; i++) {
+        const struct gpu_config *c = &x.config[i / 3 ? 19 : 0]; /* 1,10 4096,416 and 256 4096 */
+        struct tree *t = treesrc_load(&c->src, NULL);
+        struct nform *nf = nform_new(t);
+        struct gpu_row *r = &x.row[i];
+        *r = (struct gpu_row){.config = c, .verdict = GPU_PASS, .need = gpu_need(nf, &c->spec)};
+        r->unique_kv = gpu_unique_kv(nf, &c->spec);
+        r->ledger.kv = r->bytes = r->unique_kv;
+        r->floor_us = gpu_floor_us(&r->need, &x.b.limits);
+        r->time = (struct gpu_time){.median_us = over_floor[i] * r->floor_us, .reps = 21};
+        r->grid = (struct gpu_grid){.ctas = 600, .longest = 1};
+        nform_free(nf);
+        tree_free(t);
+    }
+    return x;
+}
+
+static void bench_fixture_free(struct bench_fixture *x)
+{
+    for (int32_t i = 0; i < 20; i++)
+        treesrc_clear(&x->config[i].src);
+    free(x->config);
+    gpu_peers_free(&x->peers);
+}
+
+/* What gpu_summary prints. */
+static char *summary(struct bench_fixture *x)
+{
+    char *text = NULL;
+    size_t size;
+    for (int i = 0; i < 6; i++)
+        x->row[i].use = &x->use[i % 3];
+    FILE *f = open_memstream(&text, &size);
+    gpu_summary(f, "# ", &x->b, x->row, 6, &x->peers);
+    fclose(f);
+    return text;
+}
+
+static char *scratch_dir(const char *csv)
+{
+    char *dir = xstrdup("/tmp/treeattn-peers-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *path = xasprintf("%s/a.csv", dir);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(csv, f);
+    fclose(f);
+    free(path);
+    return dir;
+}
+
+static void scratch_remove(char *dir)
+{
+    char *path = xasprintf("%s/a.csv", dir);
+    remove(path);
+    remove(dir);
+    free(path);
+    free(dir);
+}
+
+/* Peers are read with their card's bandwidth, and compared by time over floor; what was not measured is left out. */
+START_TEST(peers_are_compared_by_time_over_floor)
+{
+    struct bench_fixture x = bench_fixture();
+    char *csv =
+        xasprintf("set,idx,N,C,hq,hk,dtype,B,T,method,cold_us,hot_us,timing,rel_l2,status,lb_us,note\n"
+                  "bw,,,,,,,,,copy_GBps=1,,,,,read_GBps=2262.5\n" /* half of ours: floors twice as long */
+                  "P,0,\"1,10\",\"4096,416\",32,32,fp16,10,1,ft,%.9g,1,graph,1e-4,ok,1,\"a, b\"\n"
+                  "P,0,\"1,10\",\"4096,416\",32,32,fp16,10,1,pat,%.9g,1,graph,1e-4,ok,1,\n"
+                  "P,0,\"1,10\",\"4096,416\",32,32,fp16,10,1,sdpa,1,1,graph,1e-4,wrong,1,\n"
+                  "P,0,\"1,10\",\"4096,416\",32,8,fp16,10,1,pat,1,1,graph,1e-4,ok,1,\n"
+                  "P,19,256,4096,32,32,fp16,10,1,pat,%.9g,1,graph,1e-4,ok,1,\n",
+                  4 * 2 * x.row[0].floor_us, 1.5 * 2 * x.row[0].floor_us, 2.5 * 2 * x.row[3].floor_us);
+    char *dir = scratch_dir(csv);
+    ck_assert(gpu_peers_read(dir, &x.peers, NULL));
+    ck_assert_int_eq(x.peers.n, 4);
+    char *text = summary(&x);
+    struct gpu_match m =
+        gpu_match(x.row, 6, &x.peers, "fasttree", "ft"); /* 2 against 4; the other tree has no ft */
+    ck_assert(m.n == 1 && m.better == 1 && fabs(m.ratio - 0.5) < 1e-6);
+    m = gpu_match(x.row, 6, &x.peers, "pat", "pat"); /* 3 against 1.5, 1.25 against 2.5 */
+    ck_assert(m.n == 2 && m.better == 1 && fabs(m.ratio - 1) < 1e-6);
+    m = gpu_match(x.row, 6, &x.peers, NULL, NULL); /* 1.5 against 1.5, 1.25 against 2.5 */
+    ck_assert(m.n == 2 && m.better == 2 && fabs(m.ratio - sqrt(0.5)) < 1e-6);
+    ck_assert(strstr(
+        text, "# pat's plan against the released PAT kernel: 2 trees and head counts, time/floor 1.000"));
+    ck_assert(strstr(text, "# best plan of each tree: time/floor 1.369 (geometric mean of 2)"));
+    ck_assert(!strstr(text, "void"));
+    free(text);
+    x.row[2].verdict = GPU_INVALID; /* does not count: the best of the first tree is now 2 */
+    m = gpu_match(x.row, 6, &x.peers, NULL, NULL);
+    ck_assert(fabs(m.ratio - sqrt(0.5 * 2 / 1.5)) < 1e-6);
+    x.b.limits.read_bps *= 1.031;
+    text = summary(&x);
+    ck_assert(strstr(text, "void: read bandwidth +3.1 %"));
+    free(text);
+    free(csv);
+    scratch_remove(dir);
+    bench_fixture_free(&x);
+}
+END_TEST
+
+START_TEST(peers_that_are_none_are_refused)
+{
+    struct gpu_peers p;
+    struct err e = {0};
+    char *dir = scratch_dir("a,b,c\nbw,1\n");
+    ck_assert(!gpu_peers_read(dir, &p, &e) && strstr(e.msg, "no timings") && p.n == 0);
+    scratch_remove(dir);
+    e = (struct err){0};
+    ck_assert(!gpu_peers_read("/nonexistent", &p, &e) && strstr(e.msg, "/nonexistent"));
+}
+END_TEST
+
+/* Both bars of speed: a forest without sharing, and plans without an excuse. */
+START_TEST(bars_are_in_the_summary)
+{
+    struct bench_fixture x = bench_fixture();
+    char *text = summary(&x); /* 1.25 x the floor; Q and O are a little of the floor's bytes */
+    ck_assert_msg(strstr(text, "# 256 4096: 80.0 %"), "%s", text);
+    ck_assert(strstr(text, "pat on 256_4096 at 32/32"));
+    ck_assert_msg(strstr(text, "6 rows, 1 at 75 % of the read bandwidth or more; least 20.0 %, cascade"),
+                  "%s", text);
+    free(text);
+    x.row[0].grid.ctas = 527;
+    x.row[1].grid.longest = 2.1;
+    x.row[2].ledger.kv = x.row[2].unique_kv * 12 / 10;
+    x.row[3].verdict = GPU_SKIP;
+    x.row[4].ledger.kv = 99000000;
+    text = summary(&x);
+    ck_assert_msg(strstr(text, "1 rows, 0 at 75 %"), "%s", text);
+    ck_assert(strstr(text, "rows: 6, 5 PASS, 0 MARGINAL, 0 FAIL, 1 SKIP, 0 INVALID"));
+    free(text);
+    bench_fixture_free(&x);
+}
+END_TEST
+
+/* As many cells as columns, whatever a row lacks; JSON that parses. */
+START_TEST(rows_are_whole)
+{
+    struct bench_fixture x = bench_fixture();
+    x.row[0].use = x.row[1].use = &x.use[0];
+    x.row[1].verdict = GPU_SKIP;
+    x.row[1].time = (struct gpu_time){0};
+    x.row[1].grid = (struct gpu_grid){0};
+    snprintf(x.row[1].why, sizeof x.row[1].why, "OOM (needs 1.5 GiB)");
+    for (int style = STYLE_TEXT; style <= STYLE_JSON; style++) {
+        char *text = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        struct table t = {
+            .f = f, .style = (enum style)style, .column = gpu_columns, .aligned = true, .width = gpu_width};
+        gpu_row_print(&t, &x.b, "NVIDIA H200", &x.row[0]);
+        gpu_row_print(&t, &x.b, "NVIDIA H200", &x.row[1]);
+        ck_assert_int_eq(t.at, 0);
+        ck_assert_int_eq(t.rows, 2);
+        table_end(&t);
+        fclose(f);
+        ck_assert(strstr(text, "OOM (needs 1.5 GiB)") && strstr(text, "NVIDIA H200"));
+        if (style == STYLE_JSON) {
+            json_t *rows = json_loads(text, 0, NULL);
+            ck_assert_int_eq(json_array_size(rows), 2);
+            ck_assert(json_is_null(json_object_get(json_array_get(rows, 1), "time_us")));
+            ck_assert_double_eq_tol(
+                json_number_value(json_object_get(json_array_get(rows, 0), "time_over_floor")), 2, 1e-9);
+            json_decref(rows);
+        }
+        free(text);
+    }
+    bench_fixture_free(&x);
+}
+END_TEST
+
+START_TEST(grids_count_tiles_and_heads)
+{
+    struct nform *nf = form("1,4 100,50");
+    struct plan *plan = plan_new(nf, "test");
+    struct sel s = {0};
+    int32_t launch = plan_launch(plan, "attention", LAUNCH_SERIAL);
+    sel_queries(&s, 0, 4);
+    sel_run(&s, 0, 0, 100);
+    plan_group(plan, &s, &(struct group_spec){.tile_m = 16, .tile_n = 16, .launch = launch});
+    for (int32_t q = 0; q < 4; q++) {
+        sel_clear(&s);
+        sel_queries(&s, q, q + 1);
+        sel_run(&s, 1 + q, 0, 50);
+        plan_group(plan, &s, &(struct group_spec){.tile_m = 16, .tile_n = 16, .launch = launch});
+    }
+    plan_merge_flat(plan, "merge", true);
+    struct gpu_grid g =
+        gpu_grid_of(plan, 64, 8); /* 8 rows a query: two tiles of the first group, one of each other */
+    ck_assert_int_eq(g.ctas, 6 * 8);
+    ck_assert_double_eq_tol(g.longest, 100 / ((2 * 100 + 4 * 50) / 6.0), 1e-12);
+    sel_free(&s);
+    plan_free(plan);
+    form_free(nf);
+}
+END_TEST
+
 Suite *suite_gpu(void)
 {
     Suite *s = suite_create("gpu");
@@ -171,6 +495,17 @@ Suite *suite_gpu(void)
     tcase_add_test(c, a_hole_is_seen);
     tcase_add_test(c, the_design_is_its_seed);
     tcase_add_loop_test(c, canaries_see_every_byte, 0, 2);
+    suite_add_tcase(s, c);
+    c = tcase_create("bench");
+    tcase_add_test(c, floors_are_the_larger_of_two);
+    tcase_add_test(c, times_have_a_median_and_a_spread);
+    tcase_add_test(c, a_time_under_its_floor_is_invalid);
+    tcase_add_test(c, the_sets_are_the_papers);
+    tcase_add_test(c, peers_are_compared_by_time_over_floor);
+    tcase_add_test(c, peers_that_are_none_are_refused);
+    tcase_add_test(c, bars_are_in_the_summary);
+    tcase_add_test(c, rows_are_whole);
+    tcase_add_test(c, grids_count_tiles_and_heads);
     suite_add_tcase(s, c);
     return s;
 }

@@ -12,4 +12,7 @@ extern const char *const bench_plan_columns[];
 extern const int32_t bench_plan_width[];
 void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps);
 
+/* `treeattn bench gpu`, options and all; argv[0] is "bench gpu". Returns the exit code. */
+int cmd_bench_gpu(int argc, char **argv);
+
 #endif

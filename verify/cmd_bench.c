@@ -270,7 +270,7 @@ static const struct argp argp = {
             {0},
         },
     .parser = parse,
-    .args_doc = "cpu|plan",
+    .args_doc = "cpu|plan|gpu",
     .doc = "How near the CPU kernel comes to the machine's matrix products: one head, fp32, every query sees "
            "every "
            "token, so attention is a product Q K^T, a softmax, and a product P V, tile by tile."
@@ -284,7 +284,8 @@ static const struct argp argp = {
            "tree files are, and single chains, of 10,000 and 100,000 nodes; and how the time grows. "
            "Strategies with dense masks or an exact search are timed on the first only.\n"
            "  treeattn bench cpu --threads 2 --tile 64x128\n"
-           "  treeattn bench plan --reps 5",
+           "  treeattn bench plan --reps 5\n"
+           "bench gpu has options of its own: treeattn bench gpu --help",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
@@ -299,11 +300,16 @@ int cmd_bench(int argc, char **argv)
                            .h_kv = 8};
     struct err *e = &a.err;
     struct outfile out;
+    if (argc > 1 && strcmp(argv[1], "gpu") == 0) {
+        argv[1] = (char *)"bench gpu";
+        return cmd_bench_gpu(argc - 1, argv + 1);
+    }
     if (!cmd_parse(&argp, argc, argv, &a, e))
         return cmd_error(e);
     bool plans = a.what && strcmp(a.what, "plan") == 0;
     if (!a.what || (!plans && strcmp(a.what, "cpu") != 0)) {
-        err_set(e, "bench '%.40s' (expected cpu or plan; see treeattn bench --help)", a.what ? a.what : "");
+        err_set(e, "bench '%.40s' (expected cpu, plan or gpu; see treeattn bench --help)",
+                a.what ? a.what : "");
         return cmd_error(e);
     }
     if (a.n_tiles == 0) {

@@ -1,0 +1,30 @@
+#include "kernels/cuda/truth.h"
+#include "kernels/cuda/internal.h"
+#include "kernels/cuda/truth_launch.h"
+
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream, struct err *e)
+{
+    CK(t == DT_F16 || t == DT_BF16);
+    return cuda_ok(cuda_launch_random(t == DT_BF16, dev, n, seed, series, stream), "random data", e);
+}
+
+bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
+{
+    CK((x->dtype == DT_F16 || x->dtype == DT_BF16) && (x->d == 64 || x->d == 128));
+    struct cuda_truth_args a = {.q = x->q,
+                                .k = x->k,
+                                .v = x->v,
+                                .first = x->first,
+                                .slot = x->slot,
+                                .o = x->o,
+                                .abs_o = x->abs_o,
+                                .rms_o = x->rms_o,
+                                .lse = x->lse,
+                                .logit = x->logit,
+                                .abs_dot = x->abs_dot,
+                                .scale = x->scale,
+                                .n_queries = x->n_queries,
+                                .h_q = x->h_q,
+                                .h_kv = x->h_kv};
+    return cuda_ok(cuda_launch_truth(x->dtype == DT_BF16, x->d, &a, stream), "exact attention", e);
+}
