@@ -108,6 +108,16 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --trace embedded:requests --tree 0-3", "requests"},
         {"sim --trace embedded:reasoning --step 999999", "step 999999"},
         {"sim --trace deft:/nonexistent --tree all", "/nonexistent"},
+        {"sim --levels '1 4' --machine abacus", "abacus"},
+        {"sim --levels '1 4' --machine h200 --machine ''", "machine"},
+        {"sim --levels '1 4' --machine h200:bandwidth=0", "bandwidth"},
+        {"sim --levels '1 4' --machine h200:colour=3", "colour"},
+        {"sim --levels '1 4' --timeline x --strategy pat", "one --machine"},
+        {"sim --levels '1 4' --timeline x --strategy pat --machine all", "one --machine"},
+        {"sim --levels '1 4' --spans x --machine h200", "one --strategy"},
+        {"sim --trace fewshot:3 --prompt 5 --max-seq 9 --timeline x --strategy pat --machine h200", "--step"},
+        {"sim --levels '1,2 4,99' --timeline x --strategy tree-specinfer --machine h200", "does not apply"},
+        {"sim --levels '1 4' --timeline /nonexistent/x --strategy pat --machine h200", "/nonexistent/x"},
         {"sim --levels '1,1000000 1000000000,1' --strategy naive", "64 bits"},
         {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
         {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
@@ -240,7 +250,8 @@ START_TEST(json_and_csv_parse)
                                       "list tiles --machine a100-80 --head-dim 64 --json",
                                       "trace reasoning:3 --prompt 50 --max-seq 80 --json",
                                       "sim --trace reasoning:3 --prompt 50 --max-seq 80 --json",
-                                      "sim --levels '1,3 20,7' --count paper --json"};
+                                      "sim --levels '1,3 20,7' --count paper --json",
+                                      "sim --levels '1,3 20,700' --machine all --json"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
         json_t *j = json_loads(text, 0, &error);
@@ -316,6 +327,31 @@ START_TEST(sim_prints_the_mean_of_trees)
     ck_assert(!strstr(quiet, "\n2      pat"));
     ck_assert_str_eq(mean, same);
     free(shorter);
+}
+END_TEST
+
+/* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
+START_TEST(sim_times_plans)
+{
+    static char text[1 << 16], dir[] = "/tmp/treeattn-sim-XXXXXX";
+    if (missing())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
+                           "--timeline %s/ctas --spans %s/spans",
+                           dir, dir);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(strstr(text, ",machine,latency_ms,") && strstr(text, ",h200,"));
+    char *count = xasprintf("wc -l < %s/ctas; head -2 %s/spans | tail -1; rm -r %s", dir, dir, dir),
+         lines[256];
+    FILE *f = popen(count, "r");
+    ck_assert_ptr_nonnull(fgets(lines, sizeof lines, f));
+    const char *last = strrchr(text, ',');
+    ck_assert_msg(atoi(lines) == atoi(last + 1) + 1, "%s lines, %s", lines, last);
+    ck_assert(fgets(lines, sizeof lines, f) && strncmp(lines, "0.000000,", 9) == 0);
+    pclose(f);
+    free(count);
+    free(args);
 }
 END_TEST
 
@@ -399,6 +435,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);
+    tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, case_strings_round_trip);

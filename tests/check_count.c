@@ -459,7 +459,8 @@ END_TEST
 
 /* ---- the sweep ---------------------------------------------------------------------------------------- */
 
-/* Sums are those of a plain loop, on any number of threads; what does not apply says where first. */
+/* Sums are those of a plain loop, on any number of threads, times to the last bit; what does not apply says where
+ * first. */
 START_TEST(sweep_adds_up)
 {
     struct trace *tr =
@@ -469,7 +470,10 @@ START_TEST(sweep_adds_up)
     struct sweep s = sweep_of(8, 16, COUNT_TRUE);
     struct sweep_row want[3], row[3];
     memset(want, 0, sizeof want);
+    double latency[3] = {0}, kernel[3] = {0};
     s.use = use;
+    s.timed = true;
+    s.coefs = clock_coefs_default();
     for (; s.n_use < 3; s.n_use++)
         ck_assert(strategy_parse(names[s.n_use], &use[s.n_use], NULL));
     struct sweep_source src = {.trace = tr, .first = 3, .last = trace_steps(tr) - 5};
@@ -486,15 +490,27 @@ START_TEST(sweep_adds_up)
             ledger_add(&want[i].moved, &l);
             want[i].steps++;
             want[i].groups += p->n_groups;
+            struct clock c = clock_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TOTALS);
+            latency[i] += c.latency_s;
+            kernel[i] += c.kernel_s;
+            clock_free(&c);
             plan_free(p);
         }
         nform_free(nf);
         tree_free(tree);
     }
+    struct sweep_times first[3];
     for (int threads = 1; threads <= 5; threads += 2) {
         omp_set_num_threads(threads);
         ck_assert(sweep_run(&s, &src, 1, row, NULL, NULL));
         for (int i = 0; i < 3; i++) {
+            const struct sweep_times *x = &row[i].time;
+            if (threads == 1)
+                first[i] = *x;
+            ck_assert(memcmp(&first[i], x, sizeof *x) == 0);
+            ck_assert(want[i].skipped_at > 0 || (fabs(x->latency_s - latency[i]) < 1e-9 * latency[i] &&
+                                                 fabs(x->kernel_s - kernel[i]) < 1e-9 * kernel[i] &&
+                                                 x->sm_use <= x->kernel_s && x->slot_use <= x->sm_use));
             ck_assert_int_eq(row[i].skipped_at, want[i].skipped_at);
             if (want[i].skipped_at == 0)
                 ck_assert(memcmp(&row[i].moved, &want[i].moved, sizeof row[i].moved) == 0 &&

@@ -13,6 +13,47 @@ static double most_bytes(const struct tree *t, const struct price_env *env)
     return pairs * env->h_q * (4.0 * env->d + 8) * 8;
 }
 
+static void add_times(struct sweep_times *sum, const struct sweep_times *x)
+{
+    sum->latency_s += x->latency_s;
+    sum->overhead_s += x->overhead_s;
+    sum->launch_s += x->launch_s;
+    sum->attention_s += x->attention_s;
+    sum->merge_s += x->merge_s;
+    sum->kernel_s += x->kernel_s;
+    sum->dram_bytes += x->dram_bytes;
+    sum->ctas += x->ctas;
+    sum->bandwidth_use += x->bandwidth_use;
+    sum->l2_use += x->l2_use;
+    sum->tensor_use += x->tensor_use;
+    sum->sm_use += x->sm_use;
+    sum->slot_use += x->slot_use;
+    sum->low_share += x->low_share;
+}
+
+static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
+{
+    struct clock c = clock_plan(p, &s->price, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
+    struct sweep_times x = {
+        .latency_s = c.latency_s,
+        .overhead_s = c.overhead_s,
+        .launch_s = c.launch_s,
+        .attention_s = c.attention_s,
+        .merge_s = c.merge_s,
+        .kernel_s = c.kernel_s,
+        .dram_bytes = c.dram_bytes,
+        .bandwidth_use = c.bandwidth_use * c.kernel_s,
+        .l2_use = c.l2_use * c.kernel_s,
+        .tensor_use = c.tensor_use * c.kernel_s,
+        .sm_use = c.sm_use * c.kernel_s,
+        .slot_use = c.slot_use * c.kernel_s,
+        .low_share = c.low_share * c.kernel_s,
+        .ctas = (double)c.ctas,
+    };
+    clock_free(&c);
+    return x;
+}
+
 /* One strategy on one tree, added to its row. */
 static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step,
                      struct sweep_row *row)
@@ -28,6 +69,10 @@ static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     ledger_add(&row->moved, &moved);
     row->steps++;
     row->groups += p->n_groups;
+    if (s->timed) {
+        struct sweep_times time = time_plan(s, p);
+        add_times(&row->time, &time);
+    }
     plan_free(p);
 }
 
@@ -46,10 +91,10 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
     return fits;
 }
 
-/* What a later portion found, added to what earlier ones did. */
-static void add_row(struct sweep_row *sum, const struct sweep_row *r)
+void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
 {
     ledger_add(&sum->moved, &r->moved);
+    add_times(&sum->time, &r->time);
     sum->steps += r->steps;
     sum->groups += r->groups;
     if (sum->skipped_at == 0 && r->skipped_at > 0) {
@@ -76,7 +121,7 @@ bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t la
     memset(row, 0, (size_t)s->n_use * sizeof *row);
     for (int64_t k = 0; k < portions; k++)
         for (int32_t i = 0; i < s->n_use; i++)
-            add_row(&row[i], &part[k * s->n_use + i]);
+            sweep_add(&row[i], &part[k * s->n_use + i]);
     free(part);
     return fits ||
            err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");

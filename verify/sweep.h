@@ -1,5 +1,5 @@
 /*
- * sweep.h - strategies over the steps of a trace, or one tree: planned, counted, summed.
+ * sweep.h - strategies over the steps of a trace, or one tree: planned, counted, timed, summed.
  *
  * Steps are dealt to threads in portions that do not depend on how many threads there are, and added up in
  * order, so that every sum is the same on any machine.
@@ -7,6 +7,7 @@
 #ifndef TREEATTN_VERIFY_SWEEP_H
 #define TREEATTN_VERIFY_SWEEP_H
 
+#include "sim/clock.h"
 #include "sim/count.h"
 #include "sim/strategy.h"
 #include "traces/trace.h"
@@ -18,6 +19,8 @@ struct sweep {
     struct plan_env env;
     struct price_env price;
     enum count_mode mode;
+    bool timed; /* on env.machine, with */
+    struct clock_coefs coefs;
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
@@ -27,14 +30,26 @@ struct sweep_source {
     int64_t first, last;
 };
 
+/* Of sim/clock.h, all of them sums. Shares are weighted with the time that they are shares of: divide them by
+ * kernel_s. */
+struct sweep_times {
+    double latency_s, overhead_s, launch_s, attention_s, merge_s, kernel_s;
+    double dram_bytes, ctas;
+    double bandwidth_use, l2_use, tensor_use, sm_use, slot_use, low_share;
+};
+
 /* One strategy: sums over the steps, of one layer. */
 struct sweep_row {
     struct ledger moved;
+    struct sweep_times time;
     int64_t steps, groups;
     int64_t
         skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
     char why[WHY_MAX];
 };
+
+/* What later steps, or another trace, came to. */
+void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
 
 /* Into row[s->n_use]. False with *e set if 64 bits would not hold the bytes of `layers` layers. */
 bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t layers, struct sweep_row *row,

@@ -1,0 +1,54 @@
+/*
+ * sim.h - what `treeattn sim` has computed, for those who print it.
+ */
+#ifndef TREEATTN_VERIFY_SIM_H
+#define TREEATTN_VERIFY_SIM_H
+
+#include "verify/cmd.h"
+#include "verify/sweep.h"
+
+/* A tree, or steps of a trace. */
+struct sim_source {
+    int32_t index; /* --tree */
+    struct trace *trace;
+    struct tree *tree;
+    struct sweep_source steps;
+};
+
+/* A machine as it was asked for. */
+struct sim_machine {
+    const char *text;
+    struct machine m;
+};
+
+struct sim_run {
+    struct treesrc *src;
+    struct problem_spec spec;
+    int64_t layers;
+    enum count_mode mode;
+    struct strategy_use *use;
+    int32_t n_use;
+    struct sim_machine *machine; /* [n_machines] */
+    int32_t n_machines;          /* at least 1: */
+    bool timed;                  /* without times, plans are made for the default machine */
+    struct sim_source *source;
+    int64_t n_sources;
+    struct sweep_row *row; /* [n_sources][n_machines][n_use] */
+};
+
+/* The rows of source k on machine m, one for each strategy. */
+static inline struct sweep_row *sim_rows(const struct sim_run *run, int64_t k, int32_t m)
+{
+    return run->row + (k * run->n_machines + m) * run->n_use;
+}
+static inline int64_t sim_steps(const struct sim_source *s)
+{
+    return s->steps.last - s->steps.first + 1;
+}
+
+/* A row per source, machine and strategy, for scripts. */
+void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);
+/* The same for people, with the mean over sources; `quiet`: that alone, if there are several. */
+void sim_print_text(const struct sim_run *run, FILE *f, bool quiet);
+
+#endif

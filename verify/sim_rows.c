@@ -1,0 +1,166 @@
+/* sim_rows.c - a row per source, machine and strategy: CSV and JSON of `treeattn sim`. */
+#include "verify/sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes, multiply-adds, padding, times and CTAs are of all layers and steps, groups and launches of one layer; counters
+ * are named as in DeFT's recorded runs. Shares are of the time that CTAs run. The last columns only with a machine. */
+enum { N_COUNTED = 30 };
+static const char *const columns[] = {"source",
+                                      "tree",
+                                      "step",
+                                      "prompt_len",
+                                      "max_seq_len",
+                                      "strategy",
+                                      "count",
+                                      "layers",
+                                      "q_heads",
+                                      "kv_heads",
+                                      "head_dim",
+                                      "dtype",
+                                      "iterations",
+                                      "generated_len",
+                                      "KV_IO_bytes",
+                                      "Mask_IO_bytes",
+                                      "QK_IO_bytes",
+                                      "QK_scale_IO_bytes",
+                                      "QK_scale_masked_IO_bytes",
+                                      "SoftMax_IO_bytes",
+                                      "QO_IO_bytes",
+                                      "partial_IO_bytes",
+                                      "mac_useful",
+                                      "mac_masked",
+                                      "mac_padded",
+                                      "pad_rows",
+                                      "pad_tokens",
+                                      "groups",
+                                      "launches",
+                                      "why",
+                                      "machine",
+                                      "latency_ms",
+                                      "overhead_ms",
+                                      "launch_ms",
+                                      "attention_ms",
+                                      "merge_ms",
+                                      "dram_bytes",
+                                      "bandwidth_use",
+                                      "l2_use",
+                                      "tensor_use",
+                                      "sm_use",
+                                      "slot_use",
+                                      "low_share",
+                                      "ctas",
+                                      NULL};
+
+static void i64_or_none(struct table *t, bool there, int64_t x)
+{
+    if (there)
+        table_i64(t, x);
+    else
+        table_none(t);
+}
+
+static void f64_or_none(struct table *t, bool there, double x)
+{
+    if (there)
+        table_f64(t, x, 6);
+    else
+        table_none(t);
+}
+
+static void print_source(struct table *t, const struct sim_run *run, const struct sim_source *s)
+{
+    int64_t prompt = s->trace ? trace_prompt(s->trace) : 0;
+    char *text = s->trace ? xstrdup(run->src->text) : treesrc_print(run->src);
+    table_text(t, text);
+    free(text);
+    i64_or_none(t, s->trace, s->index);
+    i64_or_none(t, run->src->step > 0, run->src->step);
+    i64_or_none(t, prompt > 0, prompt);
+    i64_or_none(t, run->src->trace.max_seq > 0, run->src->trace.max_seq);
+}
+
+static void print_problem(struct table *t, const struct sim_run *run, const struct sim_source *s)
+{
+    const struct problem_spec *p = &run->spec;
+    bool whole = s->trace && run->src->step == 0;
+    table_text(t, count_mode_name[run->mode]);
+    table_i64(t, run->layers);
+    table_i64(t, p->h_q);
+    table_i64(t, p->h_kv);
+    table_i64(t, p->d);
+    table_text(t, dtype_name[p->dtype]);
+    table_i64(t, sim_steps(s));
+    i64_or_none(t, whole, whole ? trace_generated(s->trace) : 0);
+}
+
+/* What the way of counting leaves out is not 0. */
+static void print_counts(struct table *t, const struct sim_run *run, const struct sweep_row *r)
+{
+    const struct ledger *l = &r->moved;
+    bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
+    const struct {
+        bool counted;
+        int64_t x;
+    } cell[] = {
+        {ran, l->kv},
+        {ran, l->mask},
+        {ran, l->qk_write + l->qk_read},
+        {ran, l->scaled_write + l->scaled_read},
+        {ran, l->masked_write + l->masked_read},
+        {ran, l->softmax_write + l->softmax_read},
+        {ran && run->mode != COUNT_PAPER, l->q + l->out},
+        {all, ledger_partials(l)},
+        {all, l->mac_useful},
+        {all, l->mac_masked},
+        {all, l->mac_padded},
+        {all, l->pad_rows},
+        {all, l->pad_tokens},
+    };
+    for (size_t i = 0; i < sizeof cell / sizeof cell[0]; i++)
+        i64_or_none(t, cell[i].counted, cell[i].x * run->layers);
+    i64_or_none(t, ran, r->groups);
+    i64_or_none(t, all, l->launches);
+    table_text(t, r->why);
+}
+
+static void print_times(struct table *t, const struct sim_run *run, int32_t m, const struct sweep_row *r)
+{
+    const struct sweep_times *x = &r->time;
+    bool ran = r->skipped_at == 0;
+    double ms = 1e3 * (double)run->layers;
+    const double sum[] = {x->latency_s * ms,   x->overhead_s * ms, x->launch_s * ms,
+                          x->attention_s * ms, x->merge_s * ms,    x->dram_bytes * (double)run->layers};
+    const double share[] = {x->bandwidth_use, x->l2_use, x->tensor_use, x->sm_use, x->slot_use, x->low_share};
+    table_text(t, run->machine[m].text);
+    for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++)
+        f64_or_none(t, ran, sum[i]);
+    for (size_t i = 0; i < sizeof share / sizeof share[0]; i++)
+        f64_or_none(t, ran && x->kernel_s > 0, share[i] / x->kernel_s);
+    f64_or_none(t, ran, x->ctas * (double)run->layers);
+}
+
+void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)
+{
+    const char *shown[sizeof columns / sizeof columns[0]];
+    memcpy(shown, columns, sizeof shown);
+    if (!run->timed)
+        shown[N_COUNTED] = NULL;
+    struct table t = {.f = f, .style = style, .column = shown};
+    for (int64_t k = 0; k < run->n_sources; k++)
+        for (int32_t m = 0; m < run->n_machines; m++)
+            for (int32_t i = 0; i < run->n_use; i++) {
+                const struct sweep_row *r = &sim_rows(run, k, m)[i];
+                char *name = case_print_strategy(&run->use[i]);
+                print_source(&t, run, &run->source[k]);
+                table_text(&t, name);
+                print_problem(&t, run, &run->source[k]);
+                print_counts(&t, run, r);
+                if (run->timed)
+                    print_times(&t, run, m, r);
+                free(name);
+            }
+    table_end(&t);
+}

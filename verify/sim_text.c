@@ -1,0 +1,213 @@
+/* sim_text.c - the tables of `treeattn sim` for people: bytes, then times, then who did not apply. */
+#include "verify/sim.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- bytes -------------------------------------------------------------------------------------------- */
+
+/* The unit in which no figure needs more than three digits before its point. */
+struct unit {
+    double bytes;
+    const char *name;
+};
+
+static double all_bytes(const struct ledger *l)
+{
+    return (double)l->kv + (double)l->q + (double)l->mask + (double)ledger_scores(l) +
+           (double)ledger_partials(l) + (double)l->out;
+}
+
+static struct unit choose_unit(const struct sim_run *run)
+{
+    static const struct unit units[] = {{1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"}, {1e12, "TB"}, {1e15, "PB"}};
+    double most = 0;
+    for (int64_t k = 0; k < run->n_sources * run->n_machines * run->n_use; k++)
+        most = fmax(most, all_bytes(&run->row[k].moved) * (double)run->layers);
+    int u = 0;
+    while (u < 4 && most >= 1000 * units[u].bytes)
+        u++;
+    return units[u];
+}
+
+struct cell {
+    bool there;
+    double x;
+};
+
+static void print_cells(struct table *t, const struct cell *cell, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (cell[i].there)
+            table_f64(t, cell[i].x, 5);
+        else
+            table_none(t);
+}
+
+/* Bytes of `over` trees together, as their mean. */
+static void print_bytes(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over,
+                        struct unit unit)
+{
+    const struct ledger *l = &r->moved;
+    bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
+    double scale = (double)run->layers / over / unit.bytes;
+    double pairs = (double)l->mac_useful + (double)l->mac_masked + (double)l->mac_padded;
+    const struct cell cell[] = {
+        {ran, (double)l->kv * scale},
+        {ran, (double)l->mask * scale},
+        {ran, (double)ledger_scores(l) * scale},
+        {ran && run->mode != COUNT_PAPER, ((double)l->q + (double)l->out) * scale},
+        {all, (double)ledger_partials(l) * scale},
+        {ran, all_bytes(l) * scale},
+        {ran, (double)r->groups / (double)max_i64(r->steps, 1)},
+        {all && pairs > 0, 100 * (1 - (double)l->mac_useful / pairs)},
+    };
+    print_cells(t, cell, sizeof cell / sizeof cell[0]);
+}
+
+/* ---- times -------------------------------------------------------------------------------------------- */
+
+static void print_times(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over)
+{
+    const struct sweep_times *x = &r->time;
+    bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
+    double steps = (double)max_i64(r->steps, 1);
+    const struct cell cell[] = {
+        {ran, 1e3 * x->latency_s * (double)run->layers / over},
+        {ran, 1e6 * x->latency_s / steps},
+        {ran && x->latency_s > 0, 100 * (x->overhead_s + x->launch_s) / x->latency_s},
+        {ran && x->latency_s > 0, 100 * x->merge_s / x->latency_s},
+        {ran, x->ctas / steps},
+        {busy, 100 * x->bandwidth_use / x->kernel_s},
+        {busy, 100 * x->tensor_use / x->kernel_s},
+        {busy, 100 * (1 - x->sm_use / x->kernel_s)},
+        {busy, 100 * (1 - x->slot_use / x->kernel_s)},
+        {busy, 100 * x->low_share / x->kernel_s},
+    };
+    print_cells(t, cell, sizeof cell / sizeof cell[0]);
+}
+
+/* ---- both --------------------------------------------------------------------------------------------- */
+
+static void print_head(const struct sim_run *run, FILE *f)
+{
+    const struct sim_source *s = &run->source[0];
+    const struct problem_spec *p = &run->spec;
+    if (s->trace) {
+        fprintf(f, "%s\n", trace_title(s->trace));
+        if (run->src->step > 0)
+            fprintf(f, "step %" PRId64 " alone\n", run->src->step);
+        if (run->n_sources > 1)
+            fprintf(f, "... to tree %" PRId32 ": %" PRId64 " trees\n", run->source[run->n_sources - 1].index,
+                    run->n_sources);
+        for (int64_t k = 0; k < run->n_sources; k++)
+            if (trace_remark(run->source[k].trace)[0])
+                fprintf(f, "remark: tree %" PRId32 ": %s\n", run->source[k].index,
+                        trace_remark(run->source[k].trace));
+    } else {
+        char *text = treesrc_print(run->src);
+        fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", text, s->tree->n_nodes,
+                s->tree->n_queries, tree_tokens(s->tree));
+        free(text);
+    }
+    fprintf(f, "%" PRId64 " layers, %" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s\n",
+            run->layers, p->h_q, p->h_kv, p->d, dtype_name[p->dtype]);
+}
+
+/* The sum of a strategy's rows; skipped where it did not apply to one of them. */
+static struct sweep_row sum_rows(const struct sim_run *run, int32_t m, int32_t i)
+{
+    struct sweep_row sum = sim_rows(run, 0, m)[i];
+    for (int64_t k = 1; k < run->n_sources; k++)
+        sweep_add(&sum, &sim_rows(run, k, m)[i]);
+    return sum;
+}
+
+/* A line per source and strategy on machine m, then one per strategy for the mean. */
+static void print_table(const struct sim_run *run, struct table *t, int32_t m, bool times, bool quiet,
+                        struct unit unit)
+{
+    bool mean = run->n_sources > 1;
+    for (int64_t k = mean && quiet ? run->n_sources : 0; k < run->n_sources + mean; k++)
+        for (int32_t i = 0; i < run->n_use; i++) {
+            bool last = k == run->n_sources;
+            struct sweep_row r = last ? sum_rows(run, m, i) : sim_rows(run, k, m)[i];
+            char *tree = last                   ? xstrdup("mean")
+                         : run->source[k].trace ? xasprintf("%" PRId32, run->source[k].index)
+                                                : xstrdup("-");
+            char *name = case_print_strategy(&run->use[i]);
+            table_text(t, tree);
+            table_text(t, name);
+            if (times)
+                print_times(t, run, &r, last ? (double)run->n_sources : 1);
+            else
+                print_bytes(t, run, &r, last ? (double)run->n_sources : 1, unit);
+            free(tree);
+            free(name);
+        }
+    table_end(t);
+}
+
+static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
+{
+    static const char *const what[] = {"KV", "masks", "scores", "Q and O", "partials", "total"};
+    static const int32_t widths[] = {5, 18, 9, 10, 9, 10, 11, 9, 11, 8};
+    struct unit unit = choose_unit(run);
+    char head[6][24];
+    const char *column[] = {"tree",  "strategy", head[0],       head[1],    head[2], head[3],
+                            head[4], head[5],    "groups/step", "% wasted", NULL};
+    for (int i = 0; i < 6; i++)
+        snprintf(head[i], sizeof head[i], "%s %s", what[i], unit.name);
+    struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
+    if (run->timed)
+        fprintf(f, "\nbytes moved by plans for %s, count %s\n", run->machine[m].text,
+                count_mode_name[run->mode]);
+    else
+        fprintf(f, "\nbytes moved, count %s\n", count_mode_name[run->mode]);
+    print_table(run, &t, m, false, quiet, unit);
+}
+
+static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
+{
+    static const char *const column[] = {
+        "tree",      "strategy",   "ms",        "us/layer",    "% launches",  "% merge", "CTAs",
+        "% of GB/s", "% of FLOPS", "% SM idle", "% slot idle", "% under 5 %", NULL};
+    static const int32_t widths[] = {5, 18, 9, 8, 10, 7, 6, 9, 10, 9, 11, 11};
+    struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
+    fprintf(f, "\ntime on %s, simulated\n", run->machine[m].text);
+    print_table(run, &t, m, true, quiet, (struct unit){0});
+}
+
+static void print_skipped(const struct sim_run *run, FILE *f)
+{
+    for (int64_t k = 0; k < run->n_sources; k++)
+        for (int32_t i = 0; i < run->n_use; i++) {
+            const struct sweep_row *r = &sim_rows(run, k, 0)[i];
+            if (r->skipped_at == 0)
+                continue;
+            fprintf(f, "%s: SKIP: ", run->use[i].s->name);
+            if (run->source[k].trace)
+                fprintf(f, "tree %" PRId32 ", step %" PRId64 ": ", run->source[k].index, r->skipped_at);
+            fprintf(f, "%s\n", r->why);
+        }
+}
+
+void sim_print_text(const struct sim_run *run, FILE *f, bool quiet)
+{
+    print_head(run, f);
+    for (int32_t m = 0; m < run->n_machines; m++) {
+        print_byte_table(run, f, m, quiet);
+        if (run->timed)
+            print_time_table(run, f, m, quiet);
+    }
+    fputs("\n% wasted:    multiply-adds of tile padding and of pairs that a mask hides; -: the count leaves "
+          "it out\n",
+          f);
+    if (run->timed)
+        fputs("us/layer:    of one step; % launches, % merge: of the time\n"
+              "% idle:      SMs, or places for CTAs on them, without a CTA while the kernels run (bubbles)\n"
+              "% under 5 %: of that time, with less than 5 % of the tensor peak in use\n",
+              f);
+    print_skipped(run, f);
+}
