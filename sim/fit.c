@@ -184,10 +184,10 @@ static void solve_nonneg(const struct scaled *s, int32_t p, bool *use, double *c
     solve(s, p, use, coef, error);
 }
 
-/* 1 - what is left over what the weighted mean leaves. */
-static double r_squared(const struct fit_data *d, const struct fit *f)
+/* What is left, and its share of what the weighted mean leaves. */
+static void judge(const struct fit_data *d, struct fit *f)
 {
-    double sum = 0, weight = 0, left = 0, total = 0;
+    double sum = 0, weight = 0, total = 0;
     for (int64_t i = 0; i < d->n; i++) {
         double w = d->weight ? d->weight[i] : 1;
         weight += w;
@@ -196,10 +196,10 @@ static double r_squared(const struct fit_data *d, const struct fit *f)
     for (int64_t i = 0; i < d->n; i++) {
         double w = d->weight ? d->weight[i] : 1, predicted, off = d->y[i] - sum / weight;
         fit_predict(f, 1, d->x + i * d->p, &predicted);
-        left += w * (d->y[i] - predicted) * (d->y[i] - predicted);
+        f->squares += w * (d->y[i] - predicted) * (d->y[i] - predicted);
         total += w * off * off;
     }
-    return total > 0 ? 1 - left / total : NAN;
+    f->r2 = total > 0 ? 1 - f->squares / total : NAN;
 }
 
 bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct err *e)
@@ -224,7 +224,7 @@ bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct e
             out->error[j] /= s.length[j];
             out->held[j] = !use[j];
         }
-        out->r2 = r_squared(d, out);
+        judge(d, out);
     }
     scaled_free(&s);
     return good;

@@ -28,6 +28,7 @@ struct fit {
     double error[FIT_MAX_COEF]; /* standard errors; 0 where a bound holds the coefficient */
     bool held[FIT_MAX_COEF];    /* a coefficient that wanted to be negative and was held at 0 */
     double r2;                  /* 1 - sum w residual^2 / sum w (y - weighted mean)^2; NaN if y is constant */
+    double squares;             /* sum w residual^2 */
     double condition;           /* largest over smallest singular value, columns scaled to length 1 */
 };
 

@@ -17,7 +17,7 @@ static void gathered_free(struct gathered *g)
     free(g->weight);
 }
 
-static struct gathered gather(const struct regression *r, const bool *use, int32_t part)
+static struct gathered gather(const struct regression *r, const bool *use, int32_t part, int32_t variant)
 {
     struct gathered g = {.x = xcalloc((size_t)(r->n * r->p), sizeof *g.x),
                          .y = xcalloc((size_t)r->n, sizeof *g.y),
@@ -25,7 +25,7 @@ static struct gathered gather(const struct regression *r, const bool *use, int32
     for (int64_t i = 0; i < r->n; i++) {
         if (r->part[i] != part || (use && !use[i]))
             continue;
-        memcpy(g.x + g.n * r->p, r->x + i * r->p, (size_t)r->p * sizeof *g.x);
+        memcpy(g.x + g.n * r->p, r->x + (variant * r->n + i) * r->p, (size_t)r->p * sizeof *g.x);
         g.y[g.n] = r->y[i];
         g.weight[g.n++] = r->relative ? 1 / (r->y[i] * r->y[i]) : 1;
     }
@@ -66,13 +66,13 @@ static void find_dependent(const struct gathered *g, int32_t p, bool *drop)
 }
 
 /* Fit with the columns that are not dropped, spread over all p. */
-static bool fit_kept(const struct regression *r, const struct gathered *g, const bool *drop, struct fit *out,
+static bool fit_kept(const struct regression *r, const struct gathered *g, struct part_fit *out,
                      struct err *e)
 {
     const char *name[FIT_MAX_COEF];
     int32_t at[FIT_MAX_COEF], kept = 0;
     for (int32_t j = 0; j < r->p; j++)
-        if (!drop[j]) {
+        if (!out->dropped[j]) {
             name[kept] = r->name[j];
             at[kept++] = j;
         }
@@ -83,26 +83,26 @@ static bool fit_kept(const struct regression *r, const struct gathered *g, const
     struct fit f;
     if (!fit_linear(&d, r->nonneg, &f, e))
         return false;
-    *out = (struct fit){.p = r->p, .r2 = f.r2, .condition = f.condition};
+    out->fit = (struct fit){.p = r->p, .r2 = f.r2, .squares = f.squares, .condition = f.condition};
     for (int32_t k = 0; k < kept; k++) {
-        out->coef[at[k]] = f.coef[k];
-        out->error[at[k]] = f.error[k];
-        out->held[at[k]] = f.held[k];
+        out->fit.coef[at[k]] = f.coef[k];
+        out->fit.error[at[k]] = f.error[k];
+        out->fit.held[at[k]] = f.held[k];
     }
     return true;
 }
 
-static bool fit_part(const struct regression *r, const bool *use, int32_t part, struct fit *out, bool *drop,
-                     struct err *e)
+static bool fit_variant(const struct regression *r, const bool *use, int32_t part, int32_t variant,
+                        struct part_fit *out, struct err *e)
 {
-    struct gathered g = gather(r, use, part);
+    struct gathered g = gather(r, use, part, variant);
     struct err why = {0};
+    *out = (struct part_fit){.variant = variant};
     bool good = g.n > r->p || err_set(&why, "%lld rows for %d coefficients (expected more rows)",
                                       (long long)g.n, (int)r->p);
-    memset(drop, 0, (size_t)r->p * sizeof *drop);
     if (good && r->drop)
-        find_dependent(&g, r->p, drop);
-    good = good && fit_kept(r, &g, drop, out, &why);
+        find_dependent(&g, r->p, out->dropped);
+    good = good && fit_kept(r, &g, out, &why);
     if (!good && r->n_parts > 1)
         err_set(e, "%s: %s", r->part_name[part], why.msg);
     else if (!good)
@@ -111,20 +111,26 @@ static bool fit_part(const struct regression *r, const bool *use, int32_t part, 
     return good;
 }
 
-bool regress(const struct regression *r, const bool *use, struct fit *fit, bool *dropped, struct err *e)
+bool regress(const struct regression *r, const bool *use, struct part_fit *out, struct err *e)
 {
-    CK(r->p >= 1 && r->p <= FIT_MAX_COEF && (dropped || !r->drop));
-    bool none[FIT_MAX_COEF];
+    CK(r->p >= 1 && r->p <= FIT_MAX_COEF && r->n_variants >= 1);
+    struct part_fit f;
     for (int32_t k = 0; k < r->n_parts; k++)
-        if (!fit_part(r, use, k, &fit[k], dropped ? dropped + k * r->p : none, e))
-            return false;
+        for (int32_t v = 0; v < r->n_variants; v++) {
+            if (!fit_variant(r, use, k, v, &f, e))
+                return false;
+            if (v == 0 || f.fit.squares < out[k].fit.squares)
+                out[k] = f;
+        }
     return true;
 }
 
-void regress_predict(const struct regression *r, const struct fit *fit, double *predicted)
+void regress_predict(const struct regression *r, const struct part_fit *f, double *predicted)
 {
-    for (int64_t i = 0; i < r->n; i++)
-        fit_predict(&fit[r->part[i]], 1, r->x + i * r->p, &predicted[i]);
+    for (int64_t i = 0; i < r->n; i++) {
+        const struct part_fit *own = &f[r->part[i]];
+        fit_predict(&own->fit, 1, r->x + (own->variant * r->n + i) * r->p, &predicted[i]);
+    }
 }
 
 bool regress_held_out(const struct regression *r, int32_t folds, uint64_t seed, double *predicted,
@@ -134,16 +140,15 @@ bool regress_held_out(const struct regression *r, int32_t folds, uint64_t seed, 
         return err_set(e, "%d folds of %d configurations (expected 2 folds or more, a configuration in each)",
                        (int)folds, (int)r->n_configs);
     int32_t *fold = xcalloc((size_t)r->n_configs, sizeof *fold);
-    bool *use = xcalloc((size_t)r->n, sizeof *use),
-         *dropped = xcalloc((size_t)(r->n_parts * r->p), sizeof *dropped), good = true;
-    struct fit *fit = xcalloc((size_t)r->n_parts, sizeof *fit);
+    bool *use = xcalloc((size_t)r->n, sizeof *use), good = true;
+    struct part_fit *fit = xcalloc((size_t)r->n_parts, sizeof *fit);
     double *all = xcalloc((size_t)r->n, sizeof *all);
     struct err why = {0};
     fold_assign(r->n_configs, folds, seed, fold);
     for (int32_t k = 0; k < folds && good; k++) {
         for (int64_t i = 0; i < r->n; i++)
             use[i] = fold[r->config[i]] != k;
-        good = regress(r, use, fit, dropped, &why) || err_set(e, "without fold %d: %s", (int)k + 1, why.msg);
+        good = regress(r, use, fit, &why) || err_set(e, "without fold %d: %s", (int)k + 1, why.msg);
         if (!good)
             break;
         regress_predict(r, fit, all);
@@ -153,7 +158,6 @@ bool regress_held_out(const struct regression *r, int32_t folds, uint64_t seed, 
     }
     free(fold);
     free(use);
-    free(dropped);
     free(fit);
     free(all);
     return good;

@@ -8,9 +8,12 @@
 #include "sim/fit.h"
 
 struct regression {
-    int64_t n;               /* rows */
-    int32_t p;               /* columns, at most FIT_MAX_COEF */
-    const double *x;         /* [n][p] */
+    int64_t n; /* rows */
+    int32_t p; /* columns, at most FIT_MAX_COEF */
+    /* Columns may depend on what no linear fit can find (coefficients inside of a simulation): then they come
+     * in several variants, and every part takes the one that leaves least on the rows it is fitted to. */
+    int32_t n_variants;      /* 1 or more */
+    const double *x;         /* [n_variants][n][p] */
     const double *y;         /* [n] */
     const char *const *name; /* [p] */
     const int32_t *config;   /* [n] 0 .. n_configs - 1: rows that folds keep together */
@@ -23,12 +26,18 @@ struct regression {
     bool drop; /* columns that depend on those before them are left out of a part; else they are an error */
 };
 
-/* fit[n_parts] from the rows with use[i] (NULL: all); columns left out of a part have coefficient 0, are not
- * `held`, and have dropped[part * p + column] set (dropped may be NULL without `drop`). */
-bool regress(const struct regression *r, const bool *use, struct fit *fit, bool *dropped, struct err *e);
+/* The fit of a part. */
+struct part_fit {
+    struct fit fit;
+    int32_t variant;
+    bool dropped[FIT_MAX_COEF]; /* left out with `drop`: the coefficient is 0 */
+};
+
+/* out[n_parts] from the rows with use[i] (NULL: all). */
+bool regress(const struct regression *r, const bool *use, struct part_fit *out, struct err *e);
 
 /* predicted[n] by the fit of each row's part. */
-void regress_predict(const struct regression *r, const struct fit *fit, double *predicted);
+void regress_predict(const struct regression *r, const struct part_fit *f, double *predicted);
 
 /* predicted[n], every row by a fit that has not seen its configuration: `folds` fits over the others, 2 ..
  * n_configs. */

@@ -1,5 +1,7 @@
 #include "sim/traits.h"
 
+#include "sim/clockfit.h"
+
 #include <string.h>
 
 /* ---- of a group --------------------------------------------------------------------------------------- */
@@ -52,8 +54,9 @@ static double visible_bytes(const struct plan *p, const struct price_env *env)
 }
 
 static void linear_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                      double *out)
+                      const double *inner, double *out)
 {
+    (void)inner;
     struct ledger l = price_plan(p, env);
     double sms = mc->sms, ctas = 0, tiles = 0, longest = 0, chain = 0, serial = 0;
     for (int64_t i = 0; i < p->n_groups; i++) {
@@ -94,9 +97,10 @@ static const struct trait fasttree_traits[N_FASTTREE] = {
 };
 
 static void fasttree_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                        double *out)
+                        const double *inner, double *out)
 {
     (void)mc;
+    (void)inner;
     memset(out, 0, N_FASTTREE * sizeof *out);
     out[FT_BASE] = 1;
     for (int64_t i = 0; i < p->n_groups; i++) {
@@ -109,12 +113,43 @@ static void fasttree_of(const struct plan *p, const struct price_env *env, const
     out[FT_GAMMA] = (double)p->n_slots * env->h_q;
 }
 
+/* ---- the clock ---------------------------------------------------------------------------------------- */
+
+static const struct trait clock_traits[N_CLOCKFIT] = {
+    [CLOCKFIT_KERNEL] = {"kernel", "", "simulated seconds of all CTAs"},
+    [CLOCKFIT_LAUNCH] = {"launch", "", "serial launches, in the machine's launch_ns"},
+    [CLOCKFIT_BASE] = {"base", "s", "every call"},
+    [CLOCKFIT_CONCURRENT] = {"concurrent", "", "concurrent launches, in the machine's launch_ns"},
+};
+
+static const struct trait clock_inner[N_CLOCKFIT_INNER] = {
+    [CLOCKFIT_latency] = {"latency", "", "round trip of a KV tile, in the machine's latency_ns"},
+    [CLOCKFIT_l2_latency] = {"l2_latency", "", "the same when it hits the L2, as a share of that"},
+    [CLOCKFIT_start] = {"start", "", "a CTA's time around its tiles, in round trips"},
+    [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached"},
+};
+
 /* ---- registry ----------------------------------------------------------------------------------------- */
 
 const struct trait_model trait_models[] = {
-    {"linear", "bytes, operations, CTAs, tiles and launches, weighted", linear_traits, N_LINEAR, linear_of},
-    {"fasttree", "FastTree's cost: padding and partial results, weighted by alpha, beta, gamma",
-     fasttree_traits, N_FASTTREE, fasttree_of},
+    {.name = "linear",
+     .about = "bytes, operations, CTAs, tiles and launches, weighted",
+     .trait = linear_traits,
+     .n = N_LINEAR,
+     .of = linear_of},
+    {.name = "fasttree",
+     .about = "FastTree's cost: padding and partial results, weighted by alpha, beta, gamma",
+     .trait = fasttree_traits,
+     .n = N_FASTTREE,
+     .of = fasttree_of},
+    {.name = "clock",
+     .about = "the coefficients of `treeattn sim --time`",
+     .trait = clock_traits,
+     .n = N_CLOCKFIT,
+     .of = clockfit_of,
+     .inner = clock_inner,
+     .n_inner = N_CLOCKFIT_INNER,
+     .point = clockfit_point},
 };
 const int32_t n_trait_models = (int32_t)(sizeof trait_models / sizeof trait_models[0]);
 

@@ -11,7 +11,7 @@
 #include "sim/machine.h"
 #include "sim/price.h"
 
-enum { MAX_TRAITS = 16 };
+enum { MAX_TRAITS = 16, MAX_VARIANTS = 1024 };
 
 struct trait {
     const char *name, *unit, *about; /* the unit is the coefficient's */
@@ -21,8 +21,13 @@ struct trait_model {
     const char *name, *about;
     const struct trait *trait; /* [n] */
     int32_t n;                 /* at most MAX_TRAITS */
-    /* out[n] of a plan */
-    void (*of)(const struct plan *p, const struct price_env *env, const struct machine *mc, double *out);
+    /* out[n] of a plan, given the inner coefficients (NULL where there are none) */
+    void (*of)(const struct plan *p, const struct price_env *env, const struct machine *mc,
+               const double *inner, double *out);
+    /* Coefficients that are not linear: they are tried at fixed points, 0 .. MAX_VARIANTS - 1. */
+    const struct trait *inner; /* [n_inner] */
+    int32_t n_inner;           /* at most MAX_TRAITS */
+    void (*point)(int32_t variant, double *inner);
 };
 extern const struct trait_model trait_models[];
 extern const int32_t n_trait_models;

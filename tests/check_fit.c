@@ -5,6 +5,7 @@
  * rows.
  */
 #include "ref/rng.h"
+#include "sim/clockfit.h"
 #include "sim/regress.h"
 #include "sim/strategy.h"
 #include "sim/traits.h"
@@ -48,8 +49,8 @@ START_TEST(a_line_by_hand)
 }
 END_TEST
 
-/* A random problem of n rows and p columns whose lengths differ by ten decades; `alike`: how much they have in
- * common. */
+/* A random problem of n rows and p columns whose lengths differ by ten decades; `alike`: how much the columns
+ * have in common. */
 struct draw {
     int64_t n;
     int32_t p;
@@ -241,6 +242,7 @@ START_TEST(known_coefficients_come_back)
             config[i] = i / 8;
         }
         struct regression r = {.n = N,
+                               .n_variants = 1,
                                .p = P,
                                .x = x,
                                .y = y,
@@ -252,14 +254,15 @@ START_TEST(known_coefficients_come_back)
                                .part_name = &all,
                                .relative = true,
                                .nonneg = true};
-        struct fit f;
+        struct part_fit all_of_it;
+        const struct fit *f = &all_of_it.fit;
         struct err e = {0};
         double held_out[N];
-        ck_assert_msg(regress(&r, NULL, &f, NULL, &e), "%s", e.msg);
+        ck_assert_msg(regress(&r, NULL, &all_of_it, &e), "%s", e.msg);
         for (int32_t j = 0; j < P; j++) {
-            ck_assert_msg(fabs(f.coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
-                          letters[j], f.coef[j], truth[j]);
-            ck_assert_double_lt(fabs(f.coef[j] - truth[j]), 5 * f.error[j]);
+            ck_assert_msg(fabs(f->coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
+                          letters[j], f->coef[j], truth[j]);
+            ck_assert_double_lt(fabs(f->coef[j] - truth[j]), 5 * f->error[j]);
         }
         ck_assert(regress_held_out(&r, 5, seed, held_out, &e));
         struct score s = score_of(N, y, held_out, config, N / 8);
@@ -300,7 +303,7 @@ START_TEST(known_coefficients_come_back_from_plans)
                 continue;
             }
             double trait[MAX_TRAITS];
-            model->of(p, &price, mc, trait);
+            model->of(p, &price, mc, NULL, trait);
             plan_free(p);
             y[n] = 0;
             for (int32_t j = 0; j < P; j++) {
@@ -321,6 +324,7 @@ START_TEST(known_coefficients_come_back_from_plans)
         for (int32_t i = 0; i < n; i++)
             noisy[i] = y[i] * (1 + 0.05 * rng_bell(seed, 0, (uint64_t)i));
         struct regression r = {.n = n,
+                               .n_variants = 1,
                                .p = P,
                                .x = x,
                                .y = noisy,
@@ -332,12 +336,12 @@ START_TEST(known_coefficients_come_back_from_plans)
                                .part_name = &all,
                                .relative = true,
                                .nonneg = true};
-        struct fit f;
+        struct part_fit f;
         struct err e = {0};
-        ck_assert_msg(regress(&r, NULL, &f, NULL, &e), "%s", e.msg);
+        ck_assert_msg(regress(&r, NULL, &f, &e), "%s", e.msg);
         for (int32_t j = 0; j < P; j++)
-            ck_assert_msg(fabs(f.coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
-                          name[j], f.coef[j], truth[j]);
+            ck_assert_msg(fabs(f.fit.coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
+                          name[j], f.fit.coef[j], truth[j]);
     }
 }
 END_TEST
@@ -375,6 +379,7 @@ START_TEST(held_out_rows_are_not_seen)
     for (int32_t i = 0; i < N; i++)
         config[i] = i / 3;
     struct regression r = {.n = N,
+                           .n_variants = 1,
                            .p = P,
                            .x = d.x,
                            .y = d.y,
@@ -413,6 +418,7 @@ START_TEST(parts_have_their_own_coefficients)
         part[i] = i % 2;
     }
     struct regression r = {.n = N,
+                           .n_variants = 1,
                            .p = 3,
                            .x = x,
                            .y = y,
@@ -423,17 +429,16 @@ START_TEST(parts_have_their_own_coefficients)
                            .n_parts = 2,
                            .part_name = parts,
                            .drop = true};
-    struct fit f[2];
-    bool dropped[6];
+    struct part_fit f[2];
     struct err e = {0};
-    ck_assert(regress(&r, NULL, f, dropped, &e));
+    ck_assert(regress(&r, NULL, f, &e));
     static const double want[] = {3, 5, 0, 7, 0, 2};
     for (int32_t j = 0; j < 6; j++) {
-        ck_assert_double_eq_tol(f[j / 3].coef[j % 3], want[j], 1e-9);
-        ck_assert(dropped[j] == (j == 4));
+        ck_assert_double_eq_tol(f[j / 3].fit.coef[j % 3], want[j], 1e-9);
+        ck_assert(f[j / 3].dropped[j % 3] == (j == 4));
     }
     r.drop = false;
-    ck_assert(!regress(&r, NULL, f, dropped, &e));
+    ck_assert(!regress(&r, NULL, f, &e));
     ck_assert_str_eq(
         e.msg, "two: columns 'a' and 'b' depend on each other (expected independent ones; leave one out)");
 }
@@ -565,6 +570,88 @@ START_TEST(coefficients_round_trip)
 }
 END_TEST
 
+START_TEST(coefficients_of_the_clock_are_read)
+{
+    char path[] = "/tmp/treeattn-coefs-XXXXXX";
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    coefs_write_header(f);
+    coefs_write(f, "h200", "clock", "pat", "kernel", 1.25, 0.1);
+    coefs_write(f, "h200", "clock", "pat", "tensor", 0.375, 0);
+    coefs_write(f, "h200", "clock", "ft", "bandwidth", 0, 0);
+    fclose(f);
+    struct clock_coefs c = clock_coefs_default(), d = c;
+    struct err e = {0};
+    ck_assert_msg(coefs_read_clock(path, "h200", "pat", &c, &e), "%s", e.msg);
+    ck_assert(c.kernel == 1.25 && c.tensor == 0.375 && c.launch == d.launch && c.stages == d.stages);
+    ck_assert(!coefs_read_clock(path, "h200", "ft", &c, &e));
+    ck_assert_msg(strstr(e.msg, ":4: bandwidth is 0 (expected 0.001 to 1)"), "%s", e.msg);
+    ck_assert(c.bandwidth == d.bandwidth);
+    unlink(path);
+}
+END_TEST
+
+/* A part takes the variant whose columns made its rows, and folds choose without the rows they hold out. */
+START_TEST(the_best_variant_is_chosen)
+{
+    enum { N = 80, P = 2, V = 7 };
+    static double x[V * N * P], y[N], held_out[N];
+    int32_t config[N], part[N];
+    const char *const parts[] = {"one", "two"};
+    for (int32_t i = 0; i < N; i++) {
+        config[i] = i / 4;
+        part[i] = i % 2;
+        for (int32_t v = 0; v < V; v++) {
+            x[(v * N + i) * P] = 1;
+            x[(v * N + i) * P + 1] = rng_unit(v, 0, (uint64_t)i);
+        }
+        int32_t made = part[i] ? 5 : 2;
+        y[i] = 3 + 4 * x[(made * N + i) * P + 1];
+    }
+    struct regression r = {.n = N,
+                           .p = P,
+                           .n_variants = V,
+                           .x = x,
+                           .y = y,
+                           .name = letters,
+                           .config = config,
+                           .n_configs = N / 4,
+                           .part = part,
+                           .n_parts = 2,
+                           .part_name = parts};
+    struct part_fit f[2];
+    struct err e = {0};
+    ck_assert_msg(regress(&r, NULL, f, &e), "%s", e.msg);
+    ck_assert(f[0].variant == 2 && f[1].variant == 5);
+    ck_assert(regress_held_out(&r, 4, 1, held_out, &e));
+    for (int32_t i = 0; i < N; i++)
+        ck_assert_double_eq_tol(held_out[i], y[i], 1e-12);
+}
+END_TEST
+
+/* Points spread over all of their ranges, the first as clock.h has it. */
+START_TEST(points_of_the_clock_are_spread)
+{
+    static const double from[] = {1, 0.15, 0.25, 0.05}, to[] = {20, 1, 8, 1};
+    double inner[N_CLOCKFIT_INNER];
+    int32_t seen[N_CLOCKFIT_INNER][8] = {{0}};
+    clockfit_point(0, inner);
+    struct clock_coefs d = clock_coefs_default();
+    ck_assert(inner[CLOCKFIT_latency] == d.latency && inner[CLOCKFIT_tensor] == d.tensor);
+    for (int32_t k = 1; k <= 64; k++) {
+        clockfit_point(k, inner);
+        for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++) {
+            double share = log(inner[j] / from[j]) / log(to[j] / from[j]);
+            ck_assert(share >= 0 && share < 1);
+            seen[j][(int32_t)(8 * share)]++;
+        }
+    }
+    for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
+        for (int32_t b = 0; b < 8; b++)
+            ck_assert_int_ge(seen[j][b], 6); /* 8 of 64, evenly */
+}
+END_TEST
+
 START_TEST(names_are_numbered_as_they_come)
 {
     struct names s = {0};
@@ -582,9 +669,11 @@ END_TEST
 
 START_TEST(measured_rows_of_both_kinds)
 {
-    static const char own[] = "time_us,strategy,dtype,d,heads,tree,kernel,extra\n"
-                              "12.5,\"pat:rule=artifact\",bf16,64,32/8,\"levels:1,4_100,20\",v3,x\n"
-                              "13,cascade,bf16,64,32/8,\"levels:1,4_100,20\",v3,y\n";
+    static const char own[] = "time_us,strategy,dtype,d,heads,tree,kernel,verdict,device\n"
+                              "12.5,\"pat:rule=artifact\",bf16,64,32/8,\"levels:1,4_100,20\",v3,PASS,H200\n"
+                              ",relay,bf16,64,32/8,\"levels:1,4_100,20\",v3,SKIP,H200\n"
+                              "1,naive,bf16,64,32/8,\"levels:1,4_100,20\",v3,INVALID,H200\n"
+                              "13,cascade,bf16,64,32/8,\"levels:1,4_100,20\",v3,MARGINAL,H200\n";
     static const char peer[] = "set,N,C,hq,hk,dtype,method,cold_us,timing,status\n"
                                "bw,,,,,,copy_GBps=1\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,ft,20,graph,ok\n"
@@ -595,7 +684,7 @@ START_TEST(measured_rows_of_both_kinds)
     ck_assert_msg(measured_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
     ck_assert_msg(measured_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
     ck_assert_int_eq(m.n, 3);
-    ck_assert_int_eq(m.left_out, 3);
+    ck_assert_int_eq(m.left_out, 5);
     ck_assert_int_eq(m.configs.n, 2);
     ck_assert(m.row[0].config == m.row[1].config && m.row[0].kernel == m.row[1].kernel);
     ck_assert_str_eq(m.kernels.name[m.row[2].kernel], "ft");
@@ -752,7 +841,7 @@ START_TEST(saved_coefficients_are_read_back)
             ck_assert_msg(p, "%s", e.msg);
             struct price_env env = {.h_q = r.h_q, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
             double trait[MAX_TRAITS], us = 0;
-            model->of(p, &env, machine_default(), trait);
+            model->of(p, &env, machine_default(), NULL, trait);
             for (int32_t j = 0; j < model->n; j++)
                 us += 1e6 * truth[j] * trait[j];
             fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.h_kv, name[s],
@@ -807,6 +896,9 @@ Suite *suite_fit(void)
     tcase_add_test(c, scores_by_hand);
     tcase_add_test(c, sheet_fields);
     tcase_add_test(c, coefficients_round_trip);
+    tcase_add_test(c, coefficients_of_the_clock_are_read);
+    tcase_add_test(c, the_best_variant_is_chosen);
+    tcase_add_test(c, points_of_the_clock_are_spread);
     tcase_add_test(c, names_are_numbered_as_they_come);
     tcase_add_test(c, measured_rows_of_both_kinds);
     tcase_add_test(c, what_cannot_be_fitted_gets_one_line);

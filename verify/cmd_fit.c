@@ -32,6 +32,7 @@ enum {
     KEY_NONNEG,
     KEY_FOLDS,
     KEY_SEED,
+    KEY_POINTS,
     KEY_SHOW
 };
 
@@ -51,6 +52,7 @@ struct fit_args {
     const char *target, *features, *group, *strategy, *by, *where;
     bool intercept, relative, nonneg;
     int64_t folds; /* -1: not said */
+    int64_t points;
     uint64_t seed;
     enum show show;
     struct err *err;
@@ -63,10 +65,13 @@ struct rows {
     int64_t n, cap_x, cap_y, cap_config, cap_part, cap_strategy, cap_file, cap_line;
     int32_t p;
     const char *name[FIT_MAX_COEF], *unit[FIT_MAX_COEF], *about[FIT_MAX_COEF];
-    double *x, *y;
+    int32_t n_variants;
+    double *x; /* [n_variants][n][p] */
+    double *y;
     int32_t *config, *part, *strategy, *file, *line;
     struct names configs, parts, strategies, files;
     bool positive; /* all of y */
+    double *given; /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
     int64_t left_out;
 };
 
@@ -74,6 +79,7 @@ static void rows_clear(struct rows *r)
 {
     free(r->x);
     free(r->y);
+    free(r->given);
     free(r->config);
     free(r->part);
     free(r->strategy);
@@ -85,12 +91,11 @@ static void rows_clear(struct rows *r)
     names_clear(&r->files);
 }
 
-/* Room for one more; returns where its x[p] goes. */
-static double *rows_add(struct rows *r, double y, const char *config, const char *part, const char *strategy,
-                        const char *file, int32_t line)
+/* One more row but for its x. */
+static void rows_add(struct rows *r, double y, const char *config, const char *part, const char *strategy,
+                     const char *file, int32_t line)
 {
     int64_t i = r->n++;
-    r->x = xgrow(r->x, &r->cap_x, r->n * r->p, sizeof *r->x);
     r->y = xgrow(r->y, &r->cap_y, r->n, sizeof *r->y);
     r->config = xgrow(r->config, &r->cap_config, r->n, sizeof *r->config);
     r->part = xgrow(r->part, &r->cap_part, r->n, sizeof *r->part);
@@ -104,7 +109,6 @@ static double *rows_add(struct rows *r, double y, const char *config, const char
     r->file[i] = names_add(&r->files, file);
     r->line[i] = line;
     r->positive = (i == 0 || r->positive) && y > 0;
-    return r->x + i * r->p;
 }
 
 /* ---- rows by columns ---------------------------------------------------------------------------------- */
@@ -158,10 +162,12 @@ static bool add_columns(const struct fit_args *a, struct rows *r, const struct s
         return err_set(e, "%s:%d: %s is %g (expected more than 0 for --relative)", c->name, (int)c->line[i],
                        a->target, y);
     char *alone = xasprintf("%s:%d", c->name, (int)c->line[i]);
-    double *x = rows_add(r, y, at->group >= 0 ? sheet_peek(c, i, at->group) : alone,
-                         at->by >= 0 ? sheet_peek(c, i, at->by) : "all",
-                         at->strategy >= 0 ? sheet_peek(c, i, at->strategy) : "", c->name, c->line[i]);
+    rows_add(r, y, at->group >= 0 ? sheet_peek(c, i, at->group) : alone,
+             at->by >= 0 ? sheet_peek(c, i, at->by) : "all",
+             at->strategy >= 0 ? sheet_peek(c, i, at->strategy) : "", c->name, c->line[i]);
     free(alone);
+    r->x = xgrow(r->x, &r->cap_x, r->n * r->p, sizeof *r->x);
+    double *x = r->x + (r->n - 1) * r->p;
     for (int32_t j = 0; j < at->n_x; j++)
         if (!sheet_f64(c, i, at->x[j], &x[j], e))
             return false;
@@ -193,6 +199,7 @@ static bool split_features(const struct fit_args *a, char *list, struct rows *r,
 static bool load_columns(const struct fit_args *a, struct rows *r, struct err *e)
 {
     bool good = true;
+    r->n_variants = 1;
     for (int32_t k = 0; k < a->n_files && good; k++) {
         struct sheet c;
         struct columns at;
@@ -208,6 +215,82 @@ static bool load_columns(const struct fit_args *a, struct rows *r, struct err *e
 
 /* ---- rows by plans ------------------------------------------------------------------------------------ */
 
+/* Coefficients of a part that are not linear: as given, or those of a variant. */
+static void inner_of(const struct fit_args *a, const struct rows *r, int32_t part, int32_t variant,
+                     double *inner)
+{
+    const struct trait_model *m = a->model;
+    if (r->given)
+        memcpy(inner, r->given + part * (m->n + m->n_inner) + m->n, (size_t)m->n_inner * sizeof *inner);
+    else if (m->point)
+        m->point(variant, inner);
+}
+
+static bool read_coefficients(const struct fit_args *a, struct rows *r, struct err *e)
+{
+    const struct trait_model *m = a->model;
+    int32_t n = m->n + m->n_inner;
+    struct coef_bound bound[2 * MAX_TRAITS];
+    for (int32_t j = 0; j < n; j++)
+        bound[j] = (struct coef_bound){j < m->n ? m->trait[j].name : m->inner[j - m->n].name, 0, INFINITY};
+    r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
+    for (int32_t k = 0; k < r->parts.n; k++) {
+        struct coef_want want = {
+            .machine = a->mc.name, .model = m->name, .part = r->parts.name[k], .n = n, .coef = bound};
+        if (m->point)
+            m->point(0, r->given + k * n + m->n); /* what the file does not say */
+        if (!coefs_read(a->coefficients, &want, r->given + k * n, e))
+            return false;
+    }
+    return true;
+}
+
+/* x of row i, for all variants. */
+static bool plan_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
+                     int64_t i, struct err *e)
+{
+    struct tree *t;
+    struct nform *nf;
+    struct plan *p = measured_plan(row, &a->mc, &t, &nf, e);
+    struct price_env env = {.h_q = row->h_q,
+                            .h_kv = row->h_kv,
+                            .d = row->d,
+                            .elt_bytes = dtype_size[row->dtype],
+                            .float_bytes = row->dtype == DT_F64 ? 8 : 4};
+    for (int32_t v = 0; v < r->n_variants && p; v++) {
+        double inner[MAX_TRAITS];
+        inner_of(a, r, r->part[i], v, inner);
+        a->model->of(p, &env, &a->mc, inner, r->x + (v * r->n + i) * r->p);
+    }
+    bool good = p != NULL;
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+    return good;
+}
+
+/* All rows; of several that cannot be planned, the first is reported. */
+static bool plan_rows(const struct fit_args *a, const struct rows *r, const struct measured *m, struct err *e)
+{
+    int64_t first_bad = m->n;
+    struct progress progress = progress_start("plan", m->n);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < m->n; i++) {
+        struct err why = {0};
+        bool good = plan_row(a, r, &m->row[i], i, &why);
+#pragma omp critical
+        {
+            progress_step(&progress);
+            if (!good && i < first_bad) {
+                first_bad = i;
+                *e = why;
+            }
+        }
+    }
+    progress_clear(&progress);
+    return first_bad == m->n;
+}
+
 static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
 {
     struct measured m = {0};
@@ -219,32 +302,17 @@ static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
         r->unit[r->p] = a->model->trait[r->p].unit;
         r->about[r->p] = a->model->trait[r->p].about;
     }
-    struct progress progress = progress_start("plan", m.n);
     for (int64_t i = 0; i < m.n && good; i++) {
         const struct measured_row *row = &m.row[i];
-        struct tree *t;
-        struct nform *nf;
-        struct plan *p = measured_plan(row, &a->mc, &t, &nf, e);
-        good = p != NULL;
-        if (good) {
-            struct price_env env = {.h_q = row->h_q,
-                                    .h_kv = row->h_kv,
-                                    .d = row->d,
-                                    .elt_bytes = dtype_size[row->dtype],
-                                    .float_bytes = row->dtype == DT_F64 ? 8 : 4};
-            char *strategy = case_print_strategy(&row->use[0]);
-            double *x =
-                rows_add(r, row->seconds, m.configs.name[row->config],
-                         a->together ? "all" : m.kernels.name[row->kernel], strategy, row->file, row->line);
-            free(strategy);
-            a->model->of(p, &env, &a->mc, x);
-        }
-        plan_free(p);
-        nform_free(nf);
-        tree_free(t);
-        progress_step(&progress);
+        char *strategy = case_print_strategy(&row->use[0]);
+        rows_add(r, row->seconds, m.configs.name[row->config],
+                 a->together ? "all" : m.kernels.name[row->kernel], strategy, row->file, row->line);
+        free(strategy);
     }
-    progress_clear(&progress);
+    good = good && (!a->coefficients || read_coefficients(a, r, e));
+    r->n_variants = a->model->point && !r->given ? (int32_t)a->points : 1;
+    r->x = xcalloc((size_t)(r->n_variants * m.n * r->p), sizeof *r->x);
+    good = good && plan_rows(a, r, &m, e);
     r->left_out = m.left_out;
     measured_clear(&m);
     return good;
@@ -252,40 +320,26 @@ static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
 
 /* ---- fits --------------------------------------------------------------------------------------------- */
 
-/* What came out: predictions of the fit to all rows and of the fits to the others; NULL where there is none.
- * */
+/* What came out: predictions of the fit to all rows, and of the fits to the others (NULL: there are none). */
 struct fitted {
-    struct fit *fit; /* [parts] */
-    bool *dropped;   /* [parts][p] */
+    struct part_fit *fit; /* [parts] */
     double *predicted, *held_out;
 };
 
 static void fitted_clear(struct fitted *f)
 {
     free(f->fit);
-    free(f->dropped);
     free(f->predicted);
     free(f->held_out);
 }
 
-/* Coefficients that are given, not fitted. */
-static bool read_coefficients(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
+static void take_given(const struct rows *r, int32_t stride, struct part_fit *fit)
 {
-    struct coef_bound bound[FIT_MAX_COEF];
-    for (int32_t j = 0; j < r->p; j++)
-        bound[j] = (struct coef_bound){r->name[j], 0, INFINITY};
     for (int32_t k = 0; k < r->parts.n; k++) {
-        struct coef_want want = {.machine = a->mc.name,
-                                 .model = a->model->name,
-                                 .part = r->parts.name[k],
-                                 .n = r->p,
-                                 .coef = bound};
-        f->fit[k].p = r->p;
-        f->fit[k].r2 = NAN;
-        if (!coefs_read(a->coefficients, &want, f->fit[k].coef, e))
-            return false;
+        fit[k].fit.p = r->p;
+        fit[k].fit.r2 = NAN;
+        memcpy(fit[k].fit.coef, r->given + k * stride, (size_t)r->p * sizeof *r->given);
     }
-    return true;
 }
 
 static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
@@ -293,6 +347,7 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
     struct regression reg = {
         .n = r->n,
         .p = r->p,
+        .n_variants = r->n_variants,
         .x = r->x,
         .y = r->y,
         .name = r->name,
@@ -306,10 +361,10 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
         .drop = a->model != NULL,
     };
     *f = (struct fitted){.fit = xcalloc((size_t)r->parts.n, sizeof *f->fit),
-                         .dropped = xcalloc((size_t)(r->parts.n * r->p), sizeof *f->dropped),
                          .predicted = xcalloc((size_t)r->n, sizeof *f->predicted)};
-    bool good = a->coefficients ? read_coefficients(a, r, f, e) : regress(&reg, NULL, f->fit, f->dropped, e);
-    if (!good)
+    if (r->given)
+        take_given(r, a->model->n + a->model->n_inner, f->fit);
+    else if (!regress(&reg, NULL, f->fit, e))
         return false;
     regress_predict(&reg, f->fit, f->predicted);
     if (a->coefficients || a->folds == 0 || (a->folds < 0 && r->configs.n < 2))
@@ -321,43 +376,53 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
 
 /* ---- what is printed ---------------------------------------------------------------------------------- */
 
-static void show_coefficients(const struct fit_args *a, const struct rows *r, const struct fitted *f,
-                              FILE *out)
-{
-    static const char *const columns[] = {"part", "coefficient", "value", "error", "unit", "of", NULL};
-    static const int32_t width[] = {10, 12, 11, 9, 4, 0};
-    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
-    for (int32_t k = 0; k < r->parts.n; k++)
-        for (int32_t j = 0; j < r->p; j++) {
-            const struct fit *fit = &f->fit[k];
-            bool dropped = f->dropped[k * r->p + j], fixed = dropped || fit->held[j] || a->coefficients;
-            table_text(&t, r->parts.name[k]);
-            table_text(&t, r->name[j]);
-            if (dropped)
-                table_none(&t);
-            else
-                table_f64(&t, fit->coef[j], 4);
-            if (fixed)
-                table_none(&t);
-            else
-                table_f64(&t, fit->error[j], 2);
-            table_text(&t, r->unit[j]);
-            char *about = xasprintf("%s%s", r->about[j],
-                                    dropped        ? " (left out: depends on those above)"
-                                    : fit->held[j] ? " (held at 0)"
-                                                   : "");
-            table_text(&t, about);
-            free(about);
-        }
-    table_end(&t);
-}
-
 static void number_or_none(struct table *t, double x, int digits)
 {
     if (isnan(x))
         table_none(t);
     else
         table_f64(t, x, digits);
+}
+
+static void coefficient_row(struct table *t, const char *part, const struct trait *c, double value,
+                            double error, const char *note)
+{
+    table_text(t, part);
+    table_text(t, c->name);
+    number_or_none(t, value, 4);
+    number_or_none(t, error, 2);
+    table_text(t, c->unit);
+    char *about = xasprintf("%s%s", c->about, note);
+    table_text(t, about);
+    free(about);
+}
+
+static void show_coefficients(const struct fit_args *a, const struct rows *r, const struct fitted *f,
+                              FILE *out)
+{
+    static const char *const columns[] = {"part", "coefficient", "value", "error", "unit", "of", NULL};
+    static const int32_t width[] = {10, 12, 11, 9, 4, 0};
+    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
+    for (int32_t k = 0; k < r->parts.n; k++) {
+        const struct part_fit *f_k = &f->fit[k];
+        double inner[MAX_TRAITS];
+        for (int32_t j = 0; j < r->p; j++) {
+            bool dropped = f_k->dropped[j], held = f_k->fit.held[j];
+            struct trait c = {r->name[j], r->unit[j], r->about[j]};
+            coefficient_row(&t, r->parts.name[k], &c, dropped ? NAN : f_k->fit.coef[j],
+                            dropped || held || r->given ? NAN : f_k->fit.error[j],
+                            dropped ? " (left out: depends on those above)"
+                            : held  ? " (held at 0)"
+                                    : "");
+        }
+        if (!a->model || !a->model->point)
+            continue;
+        inner_of(a, r, k, f_k->variant, inner);
+        for (int32_t j = 0; j < a->model->n_inner; j++)
+            coefficient_row(&t, r->parts.name[k], &a->model->inner[j], inner[j], NAN,
+                            r->given ? "" : " (best point)");
+    }
+    table_end(&t);
 }
 
 /* The rows of one part, or of all of them (part -1). */
@@ -408,7 +473,7 @@ static void show_quality(const struct fit_args *a, const struct rows *r, const s
     struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
     for (int32_t k = r->parts.n > 1 ? 0 : 1; k <= r->parts.n; k++) {
         bool one = k < r->parts.n;
-        double r2 = one ? f->fit[k].r2 : r->parts.n == 1 ? f->fit[0].r2 : NAN;
+        double r2 = one ? f->fit[k].fit.r2 : r->parts.n == 1 ? f->fit[0].fit.r2 : NAN;
         quality_row(&t, r, f->predicted, one ? k : -1, r2, a->coefficients ? "given" : "fitted");
         if (f->held_out)
             quality_row(&t, r, f->held_out, one ? k : -1, NAN, "held out");
@@ -470,13 +535,20 @@ static bool save(const struct fit_args *a, const struct rows *r, const struct fi
     struct outfile out;
     if (!outfile_open(&out, a->save, e))
         return false;
-    fprintf(out.f, "# treeattn fit --model %s --machine %s: %lld rows\n", a->model->name, a->mc.name,
+    const struct trait_model *m = a->model;
+    fprintf(out.f, "# treeattn fit --model %s --machine %s: %lld rows\n", m->name, a->mc.name,
             (long long)r->n);
     coefs_write_header(out.f);
-    for (int32_t k = 0; k < r->parts.n; k++)
+    for (int32_t k = 0; k < r->parts.n; k++) {
+        const struct part_fit *f_k = &f->fit[k];
+        const char *part = r->parts.name[k];
+        double inner[MAX_TRAITS];
         for (int32_t j = 0; j < r->p; j++)
-            coefs_write(out.f, a->mc.name, a->model->name, r->parts.name[k], r->name[j], f->fit[k].coef[j],
-                        f->fit[k].error[j]);
+            coefs_write(out.f, a->mc.name, m->name, part, r->name[j], f_k->fit.coef[j], f_k->fit.error[j]);
+        inner_of(a, r, k, f_k->variant, inner);
+        for (int32_t j = 0; j < m->n_inner; j++)
+            coefs_write(out.f, a->mc.name, m->name, part, m->inner[j].name, inner[j], 0);
+    }
     return outfile_close(&out, true, e);
 }
 
@@ -556,6 +628,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SEED:
         good = text_u64(arg, "--seed", &a->seed, a->err);
         break;
+    case KEY_POINTS:
+        good = text_i64(arg, "--points", 1, MAX_VARIANTS, &a->points, a->err);
+        break;
     case KEY_SHOW:
         good = parse_show(arg, a);
         break;
@@ -592,7 +667,7 @@ static const struct argp argp = {
     .options =
         (const struct argp_option[]){
             {.doc = "A model of plans (rows name a tree, heads, a strategy and a time):", .group = 1},
-            {"model", KEY_MODEL, "NAME", 0, "linear (default) or fasttree", 1},
+            {"model", KEY_MODEL, "NAME", 0, "linear (default), fasttree or clock", 1},
             {"machine", KEY_MACHINE, "NAME", 0,
              "whose data sheet (default h200); h200:bandwidth=4.5e12 changes a figure", 1},
             {"together", KEY_TOGETHER, NULL, 0, "one set of coefficients for all kernels, not one each", 1},
@@ -613,6 +688,8 @@ static const struct argp argp = {
             {"folds", KEY_FOLDS, "K", 0,
              "fits that each leave one K-th of the configurations out (default 5; 0: none)", 3},
             {"seed", KEY_SEED, "N", 0, "which configurations are in which fold (default 1)", 3},
+            {"points", KEY_POINTS, "N", 0,
+             "model clock: try the coefficients inside of the simulation at N points (default 64)", 3},
             {"show", KEY_SHOW, "WHAT", 0, "coefficients, quality or rows (text: the first two)", 3},
             {0},
         },
@@ -636,7 +713,7 @@ static const struct argp argp = {
 int cmd_fit(int argc, char **argv)
 {
     struct err e = {0};
-    struct fit_args a = {.mc = *machine_default(), .folds = -1, .seed = 1, .err = &e};
+    struct fit_args a = {.mc = *machine_default(), .folds = -1, .points = 64, .seed = 1, .err = &e};
     struct outfile out = {0};
     if (!cmd_parse(&argp, argc, argv, &a, &e) || !settle(&a, &e))
         return cmd_error(&e);

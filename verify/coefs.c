@@ -119,3 +119,27 @@ bool coefs_read(const char *path, const struct coef_want *w, double *value, stru
     free(text);
     return good;
 }
+
+bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,
+                      struct err *e)
+{
+    static const struct coef_bound bound[] = {
+#define X(name, value, least, most, about) {#name, least, most},
+        CLOCK_COEFS(X)
+#undef X
+    };
+    enum { N = sizeof bound / sizeof bound[0] };
+    const struct coef_want want = {.machine = machine, .model = "clock", .part = part, .n = N, .coef = bound};
+    double value[] = {
+#define X(name, value, least, most, about) out->name,
+        CLOCK_COEFS(X)
+#undef X
+    };
+    if (!coefs_read(path, &want, value, e))
+        return false;
+    int32_t at = 0;
+#define X(name, value_, least, most, about) out->name = value[at++];
+    CLOCK_COEFS(X)
+#undef X
+    return true;
+}

@@ -10,7 +10,7 @@
 #ifndef TREEATTN_VERIFY_COEFS_H
 #define TREEATTN_VERIFY_COEFS_H
 
-#include "ref/base.h"
+#include "sim/clock.h"
 
 #include <stdio.h>
 
@@ -40,5 +40,9 @@ struct coef_want {
 bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *want, double *value,
                  struct err *e);
 bool coefs_read(const char *path, const struct coef_want *want, double *value, struct err *e);
+
+/* The same for the time model: what the file does not name stays as in *out. part NULL: the only one. */
+bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,
+                      struct err *e);
 
 #endif

@@ -163,8 +163,9 @@ static enum taken own_row(const struct sheet *c, int64_t i, const int32_t *at, s
                           const char **kernel, struct err *e)
 {
     struct err why = {0};
-    int32_t status = sheet_find(c, "status"), named = sheet_find(c, "kernel");
-    if (status >= 0 && strcmp(sheet_peek(c, i, status), "ok") != 0)
+    int32_t verdict = sheet_find(c, "verdict"), named = sheet_find(c, "kernel");
+    const char *judged = verdict >= 0 ? sheet_peek(c, i, verdict) : "PASS";
+    if (strcmp(judged, "PASS") != 0 && strcmp(judged, "MARGINAL") != 0)
         return LEFT_OUT;
     *kernel = named >= 0 ? sheet_peek(c, i, named) : "all";
     int64_t d;
@@ -195,6 +196,18 @@ static const struct kind {
                       const char **kernel, struct err *e);
 } kinds[] = {{own_column, N_OWN_COLUMNS, own_row}, {peer_column, N_PEER_COLUMNS, peer_row}};
 enum { MAX_COLUMNS = 16 };
+
+/* Times of two cards are not one set of rows. */
+static bool check_device(const struct sheet *c, int64_t i, struct measured *m, struct err *e)
+{
+    int32_t at = sheet_find(c, "device");
+    if (at < 0)
+        return true;
+    const char *device = sheet_peek(c, i, at);
+    return names_add(&m->devices, device) == 0 ||
+           err_set(e, "%s:%d: device '%.40s' after '%.40s' (expected rows of one card)", c->name,
+                   (int)c->line[i], device, m->devices.name[0]);
+}
 
 /* Append a row that was taken; takes its tree over. */
 static bool add_row(struct measured *m, struct measured_row *r, const char *kernel, struct err *e)
@@ -232,7 +245,7 @@ static bool read_rows(const struct sheet *c, const struct kind *kind, struct mea
         }
         if (taken != TAKEN)
             treesrc_clear(&r.tree);
-        if (taken == BAD || (taken == TAKEN && !add_row(m, &r, kernel, e)))
+        if (taken == BAD || (taken == TAKEN && !(add_row(m, &r, kernel, e) && check_device(c, i, m, e))))
             return false;
     }
     return true;
@@ -247,7 +260,7 @@ bool measured_parse(const char *text, size_t size, const char *name, struct meas
     int64_t before = m->n;
     bool good = read_rows(&c, kind, m, e);
     if (good && m->n == before)
-        good = err_set(e, "%s:1: no row can be used (expected rows of measured times, status ok)", name);
+        good = err_set(e, "%s:1: no row can be used (expected rows of measured times that passed)", name);
     sheet_clear(&c);
     return good;
 }
@@ -269,6 +282,7 @@ void measured_clear(struct measured *m)
     names_clear(&m->configs);
     names_clear(&m->kernels);
     names_clear(&m->files);
+    names_clear(&m->devices);
     *m = (struct measured){0};
 }
 

@@ -1,12 +1,13 @@
 /*
  * measured.h - rows that somebody timed: a tree, heads, a strategy, a kernel, and seconds.
  *
- * Two kinds of file, told apart by their columns:
- *   measured   tree, heads, d, dtype, strategy, time_us; perhaps kernel and status
+ * Two kinds of file, told apart by their columns; others are ignored:
+ *   measured   tree, heads, d, dtype, strategy, time_us; perhaps verdict, kernel, device, as `treeattn bench
+ *              gpu` has them
  *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
  *              peers.def
- * Rows whose status is not `ok`, whose timing is not `graph`, or whose method no strategy stands for, are
- * counted and left out.
+ * Rows are counted and left out where the verdict is not PASS or MARGINAL, the status not `ok`, the timing
+ * not `graph`, or where no strategy stands for the method. Rows of two devices are an error.
  */
 #ifndef TREEATTN_VERIFY_MEASURED_H
 #define TREEATTN_VERIFY_MEASURED_H
@@ -39,7 +40,7 @@ struct measured_row {
 struct measured {
     int64_t n, cap;
     struct measured_row *row;
-    struct names configs, kernels, files;
+    struct names configs, kernels, files, devices;
     int64_t left_out;
 };
 

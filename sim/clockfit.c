@@ -1,0 +1,40 @@
+#include "sim/clockfit.h"
+
+#include <math.h>
+
+/* The digits of i in that base, behind the point and the other way round. */
+static double radical_inverse(int32_t i, int32_t base)
+{
+    double digit = 1, sum = 0;
+    for (; i > 0; i /= base) {
+        digit /= base;
+        sum += digit * (i % base);
+    }
+    return sum;
+}
+
+void clockfit_point(int32_t point, double inner[N_CLOCKFIT_INNER])
+{
+    static const int32_t base[N_CLOCKFIT_INNER] = {2, 3, 5, 7};
+    struct clock_coefs c = clock_coefs_default();
+#define X(name, from, to)                                                                                    \
+    inner[CLOCKFIT_##name] =                                                                                 \
+        point == 0 ? c.name : from * pow((double)to / from, radical_inverse(point, base[CLOCKFIT_##name]));
+    CLOCKFIT_INNER(X)
+#undef X
+}
+
+void clockfit_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+                 const double *inner, double out[N_CLOCKFIT])
+{
+    struct clock_coefs coefs = clock_coefs_default();
+#define X(name, from, to) coefs.name = inner[CLOCKFIT_##name];
+    CLOCKFIT_INNER(X)
+#undef X
+    struct clock c = clock_plan(p, env, mc, &coefs, 0, CLOCK_TOTALS);
+    out[CLOCKFIT_KERNEL] = c.kernel_s;
+    out[CLOCKFIT_LAUNCH] = c.feature[CLOCK_serial] * mc->launch_ns * 1e-9;
+    out[CLOCKFIT_BASE] = 1;
+    out[CLOCKFIT_CONCURRENT] = c.feature[CLOCK_concurrent] * mc->launch_ns * 1e-9;
+    clock_free(&c);
+}
