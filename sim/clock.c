@@ -144,7 +144,8 @@ struct sim {
     struct flock *heap; /* by end, then cta */
     int64_t n_heap, cap_heap;
     struct demand limit, sum; /* of the machine; of all running CTAs */
-    double progress, now;
+    double progress;          /* seconds alone, since the queue's first CTA started */
+    double now;
     int64_t running;
     struct clock *out;
     struct clock_cta *cta; /* [grid.ctas] */
@@ -301,6 +302,7 @@ static const double SAME_TIME = 1e-10;
 static void run_queue(struct sim *s, int64_t batch, int64_t end)
 {
     int64_t done = 0;
+    s->progress = 0;
     while (batch < end || s->n_heap > 0) {
         while (batch < end && (done = start_batch(s, batch, done)) == s->grid.batch[batch].n) {
             batch++;

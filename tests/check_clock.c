@@ -156,7 +156,9 @@ static void law_timeline(const struct job *j, const struct clock *c)
         span_ops += x->ops * s * j->mc->tensor_flops;
         span_cta_s += x->ctas * s;
     }
-    ck_assert_msg(near(span_dram, dram) && near(span_l2, l2) && near(span_ops, ops), "spans and CTAs differ");
+    ck_assert_msg(near(span_dram, dram) && near(span_l2, l2) && near(span_ops, ops),
+                  "spans %.17g %.17g %.17g, CTAs %.17g %.17g %.17g", span_dram, span_l2, span_ops, dram, l2,
+                  ops);
     ck_assert(near(span_cta_s, slot_s) && at == c->kernel_s);
 }
 
@@ -205,6 +207,40 @@ START_TEST(laws)
             job_free(&j);
         }
     ck_assert_msg(ran > 0, "%s ran on no tree", s->name);
+}
+END_TEST
+
+/* Machines that nobody builds: laws hold, nothing is NaN, nothing hangs. */
+START_TEST(odd_machines)
+{
+    static const char *const odd[] = {"h200:sms=1",
+                                      "h200:sms=65535",
+                                      "h200:bandwidth=1e6",
+                                      "h200:bandwidth=1e18",
+                                      "h200:l2_bandwidth=1e6",
+                                      "h200:l2_bytes=0",
+                                      "h200:l2_bytes=1e18",
+                                      "h200:latency_ns=1e9",
+                                      "h200:latency_ns=0.001",
+                                      "h200:tensor_flops=1e8",
+                                      "h200:ctas_per_sm=1",
+                                      "h200:regs_per_sm=1024",
+                                      "h200:threads_per_sm=128",
+                                      "h200:smem_per_sm=1024,smem_per_cta=1024"};
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        struct machine mc;
+        ck_assert(machine_parse(odd[i], &mc, NULL));
+        struct job j =
+            job_new(gen_tree(gen_family(9, (int64_t)i), gen_seed(9, (int64_t)i)), strategies[_i], &mc, 8, 2);
+        if (j.p) {
+            struct clock c = job_clock(&j, &mc, CLOCK_TIMELINE);
+            law_bounds(&j, &c);
+            law_ledger(&j, &c);
+            law_timeline(&j, &c);
+            clock_free(&c);
+        }
+        job_free(&j);
+    }
 }
 END_TEST
 
@@ -692,6 +728,7 @@ Suite *suite_clock(void)
     TCase *c = tcase_create("clock");
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, laws, 0, n_strategies);
+    tcase_add_loop_test(c, odd_machines, 0, n_strategies);
     tcase_add_loop_test(c, plain_bookkeeping_agrees, 0, n_strategies);
     tcase_add_loop_test(c, splitting_never_lowers_partial_bytes, 0, n_strategies);
     tcase_add_test(c, query_centric_reads_the_sharing_factor_times);
