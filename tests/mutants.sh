@@ -5,7 +5,7 @@ set -u
 every=${1:-1}
 copy=build/mutants
 rm -rf "$copy" && mkdir -p "$copy"
-cp -r Makefile ref traces sim kernels verify tests "$copy"
+cp -r Makefile ref traces sim kernels verify tests paper-figs "$copy"
 shared=${TREEATTN_SHARED:-../shared}
 [ -d "$shared" ] && TREEATTN_SHARED=$(cd "$shared" && pwd) && export TREEATTN_SHARED
 make -C "$copy" -s -j"$(nproc)" all build/tests/run || exit 1
