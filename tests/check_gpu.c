@@ -5,8 +5,10 @@
 #include "kernels/cuda/guarded.h"
 #include "verify/bench_gpu.h"
 #include "verify/gpu_cases.h"
+#include "verify/judge.h"
 #include "verify/compare.h"
 
+#include "tests/fake_gpu.h"
 #include "tests/suites.h"
 
 #include <jansson.h>
@@ -487,6 +489,142 @@ START_TEST(grids_count_tiles_and_heads)
 }
 END_TEST
 
+/* ---- on a card that is none -------------------------------------------------------------------------------- */
+
+static struct result judge_on_fake(enum fake_fault fault, const char *text)
+{
+    struct vcase c;
+    struct err e = {0};
+    ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
+    fake_gpu.there = true;
+    fake_gpu.fault = fault;
+    struct bench_case *b = bench_case_new(&c, NULL, &e);
+    ck_assert_ptr_nonnull(b);
+    struct result r = judge(b, &c.use, kernel_find("cuda"));
+    fake_gpu.there = false;
+    bench_case_free(b);
+    case_clear(&c);
+    return r;
+}
+
+static const char small_case[] = "tree=levels:1,12_100,5;heads=16/4;d=64;dtype=bf16;strategy=pat";
+
+/* Everything that a run may do wrong beside its result, and the result, are seen on the way through the registry. */
+START_TEST(runs_on_a_device_are_guarded)
+{
+    static const char *const says[] = {[FAKE_SOUND] = "",
+                                       [FAKE_WRITES_BEHIND_O] = "canary behind O was overwritten, 0 bytes",
+                                       [FAKE_WRITES_BEFORE_WORKSPACE] = "canary behind LSE",
+                                       [FAKE_WRITES_BEHIND_WORKSPACE] =
+                                           "canary behind workspace was overwritten, 0 bytes",
+                                       [FAKE_WRITES_K] = "K was overwritten at byte 0",
+                                       [FAKE_CHANGES] = "replay of a CUDA graph wrote other bits",
+                                       [FAKE_LEAVES_ROW] = "LSE is nan",
+                                       [FAKE_OLD_OUTPUT] = "replay of a CUDA graph wrote other bits"};
+    struct guarded_tally before = guarded_tally();
+    struct result r = judge_on_fake((enum fake_fault)_i, small_case);
+    struct guarded_tally after = guarded_tally();
+    ck_assert_msg(strstr(r.why, says[_i]), "%s", r.why);
+    ck_assert_int_eq(r.verdict, _i == FAKE_SOUND ? V_PASS : V_FAIL);
+    bool whole = _i == FAKE_SOUND || _i == FAKE_LEAVES_ROW;
+    ck_assert_int_eq(after.replays - before.replays, whole);
+    if (whole)
+        ck_assert_int_ge(after.guard_bytes - before.guard_bytes, 8 * 256);
+}
+END_TEST
+
+/* What a card cannot do is a SKIP with its reason; without a card nothing is ready. */
+START_TEST(what_a_device_lacks_is_a_skip)
+{
+    struct err e = {0};
+    ck_assert(!kernel_ready(kernel_find("cuda"), &e) && e.code == EXIT_MISSING);
+    struct result r = judge_on_fake(FAKE_SOUND, "tree=levels:1,2_9,5;heads=2/1;d=80;dtype=f16;strategy=pat");
+    ck_assert(r.verdict == V_SKIP && strstr(r.why, "head size 80"));
+    fake_gpu.memory = 1 << 16;
+    r = judge_on_fake(FAKE_SOUND, small_case);
+    ck_assert(r.verdict == V_SKIP && strstr(r.why, "out of memory"));
+}
+END_TEST
+
+/* One tree, some strategies, on the fake. */
+struct bench_run {
+    struct gpu_bench b;
+    struct gpu_row row[3];
+    bool done;
+    struct err e;
+};
+
+/* `room`: bytes that are free once the bench is open. */
+static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room)
+{
+    static struct strategy_use use[3];
+    static struct gpu_config c;
+    struct bench_run x = {.b = {.kernel = kernel_find("cuda"), .reps = 5, .seed = 3}};
+    const char *names[] = {"pat", "tree-specinfer", "flash-decoding"};
+    for (int i = 0; i < 3; i++)
+        ck_assert(strategy_parse(names[i], &use[i], NULL));
+    c = (struct gpu_config){.set = "-",
+                            .spec = {.h_q = 8, .h_kv = 2, .d = 64, .dtype = DT_F16, .page_size = 16}};
+    ck_assert(treesrc_parse("levels:1,5_90,20", &c.src, NULL));
+    fake_gpu.there = true;
+    fake_gpu.fault = fault;
+    ck_assert_msg(gpu_bench_open(&x.b, &x.e), "%s", x.e.msg);
+    fake_gpu.memory = fake_gpu.allocated + room;
+    x.done = gpu_bench_config(&x.b, &c, use, 3, x.row, &x.e);
+    gpu_bench_close(&x.b);
+    treesrc_clear(&c.src);
+    return x;
+}
+
+/* Poison, flush and replay as often as said; all memory given back; wrong and stale outputs, and a wrong exact answer,
+ * are no PASS. */
+START_TEST(the_protocol_is_kept)
+{
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    for (int i = 0; i < 3; i += 2) {
+        ck_assert_msg(x.row[i].verdict == GPU_PASS, "%s", x.row[i].why);
+        ck_assert(x.row[i].time.reps >= 5 && x.row[i].worst > 0 && x.row[i].worst < 0.5 &&
+                  x.row[i].bytes > 0);
+    }
+    ck_assert(x.row[1].verdict == GPU_SKIP && strstr(x.row[1].why, "not visible"));
+    ck_assert_int_eq(fake_gpu.replays, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.fills, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.runs, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.live, 0);
+}
+END_TEST
+
+START_TEST(what_is_wrong_does_not_pass)
+{
+    static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT};
+    for (int i = 0; i < 2; i++) {
+        struct bench_run x = bench_on_fake(faults[i], 1 << 28);
+        ck_assert(x.done && x.row[0].verdict == GPU_FAIL && x.row[2].verdict == GPU_FAIL);
+        ck_assert(strstr(x.row[0].why, "nan"));
+    }
+    struct bench_run x = bench_on_fake(FAKE_WRONG_TRUTH, 1 << 28);
+    ck_assert(!x.done && strstr(x.e.msg, "not the host's"));
+    ck_assert_int_eq(fake_gpu.live, 0);
+}
+END_TEST
+
+/* Copies that would not fit are said with their size; so is a tree that does not. */
+START_TEST(memory_that_is_not_there_is_a_skip)
+{
+    struct bench_run x =
+        bench_on_fake(FAKE_SOUND, 285000); /* 190 tokens fit, five times 110 do not: 512 bytes each */
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert_msg(x.row[0].verdict == GPU_PASS, "%s", x.row[0].why);
+    ck_assert(x.row[2].verdict == GPU_SKIP && strncmp(x.row[2].why, "OOM (needs ", 11) == 0);
+    fake_gpu.memory = INT64_C(1) << 30;
+    x = bench_on_fake(FAKE_SOUND, 60000);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert(x.row[0].verdict == GPU_SKIP && strncmp(x.row[0].why, "OOM (needs ", 11) == 0);
+    ck_assert_int_eq(fake_gpu.live, 0);
+}
+END_TEST
+
 Suite *suite_gpu(void)
 {
     Suite *s = suite_create("gpu");
@@ -506,6 +644,13 @@ Suite *suite_gpu(void)
     tcase_add_test(c, bars_are_in_the_summary);
     tcase_add_test(c, rows_are_whole);
     tcase_add_test(c, grids_count_tiles_and_heads);
+    suite_add_tcase(s, c);
+    c = tcase_create("fake device");
+    tcase_add_loop_test(c, runs_on_a_device_are_guarded, 0, FAKE_OLD_OUTPUT + 1);
+    tcase_add_test(c, what_a_device_lacks_is_a_skip);
+    tcase_add_test(c, the_protocol_is_kept);
+    tcase_add_test(c, what_is_wrong_does_not_pass);
+    tcase_add_test(c, memory_that_is_not_there_is_a_skip);
     suite_add_tcase(s, c);
     return s;
 }

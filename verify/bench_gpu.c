@@ -218,7 +218,7 @@ static bool make_plan(struct bed *x, const struct strategy_use *use, struct job 
     double stored = bytes_stored(p, plan_stored_tokens(j->plan));
     if (!cuda_caps(&c, e))
         return false;
-    if (stored > (double)c.mem_total) {
+    if (stored > (double)c.mem_free) {
         out_of_memory(r, stored);
         return true;
     }

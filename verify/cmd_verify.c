@@ -439,9 +439,9 @@ static void print_device(FILE *f)
     if (t.runs == 0 || !cuda_caps(&c, NULL))
         return;
     fprintf(f,
-            "%s: %" PRId64 " runs, %" PRId64 " MiB of canaries untouched; %" PRId64
+            "%s: %" PRId64 " runs, %" PRId64 " KiB of canaries untouched; %" PRId64
             " replays of a CUDA graph with the same bits\n",
-            c.name, t.runs, t.guard_bytes >> 20, t.replays);
+            c.name, t.runs, t.guard_bytes >> 10, t.replays);
 }
 
 /* Everything after the rows. With CSV or JSON on standard output it goes to stderr. */

@@ -1,0 +1,36 @@
+/*
+ * fake_gpu.h - a GPU for tests, made of host memory and the CPU kernel: it stands in for kernels/cuda in the test
+ * program, so that what runs around kernels can be tested without a card. Absent until switched on.
+ *
+ * The linker takes a symbol from a library only where no object has it: fake_gpu.c defines all that cuda.h and truth.h
+ * declare, but for what kernel_cuda.c does.
+ */
+#ifndef TREEATTN_TESTS_FAKE_GPU_H
+#define TREEATTN_TESTS_FAKE_GPU_H
+
+#include "ref/base.h"
+
+/* What the fake does wrong, run after run. */
+enum fake_fault {
+    FAKE_SOUND,
+    FAKE_WRITES_BEHIND_O,
+    FAKE_WRITES_BEFORE_WORKSPACE,
+    FAKE_WRITES_BEHIND_WORKSPACE,
+    FAKE_WRITES_K,
+    FAKE_CHANGES,    /* every second run writes another LSE */
+    FAKE_LEAVES_ROW, /* a row of LSE is not written */
+    FAKE_OLD_OUTPUT, /* a run in a graph writes nothing */
+    FAKE_WRONG_TRUTH,
+    N_FAKE_FAULTS
+};
+
+struct fake_gpu {
+    bool there;
+    enum fake_fault fault;
+    int64_t memory;               /* bytes that may be allocated */
+    int64_t allocated, live;      /* bytes, allocations that are not freed */
+    int64_t runs, replays, fills; /* so far; fills: of 256 MB */
+};
+extern struct fake_gpu fake_gpu;
+
+#endif
