@@ -9,6 +9,7 @@
 #include "tests/suites.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,12 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1 4' --machine h200 --machine ''", "machine"},
         {"sim --levels '1 4' --machine h200:bandwidth=0", "bandwidth"},
         {"sim --levels '1 4' --machine h200:colour=3", "colour"},
+        {"sim --levels '1 4' --coefficients x", "expected --machine"},
+        {"sim --levels '1 4' --machine h200 --coefficients /nonexistent", "/nonexistent"},
+        {"sim --levels '1 4' --machine h200 --coefficients Makefile", "Makefile:"},
+        {"sim --levels '1 4' --machine h200 --coefficients x --model cubic", "cubic"},
+        {"sim --levels '1 4' --machine h200 --model linear", "none was given"},
+        {"sim --levels '1 4' --machine h200 --part all", "none was given"},
         {"sim --levels '1 4' --timeline x --strategy pat", "one --machine"},
         {"sim --levels '1 4' --timeline x --strategy pat --machine all", "one --machine"},
         {"sim --levels '1 4' --spans x --machine h200", "one --strategy"},
@@ -346,12 +353,39 @@ START_TEST(sim_times_plans)
          lines[256];
     FILE *f = popen(count, "r");
     ck_assert_ptr_nonnull(fgets(lines, sizeof lines, f));
-    const char *last = strrchr(text, ',');
+    const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
     ck_assert_msg(atoi(lines) == atoi(last + 1) + 1, "%s lines, %s", lines, last);
     ck_assert(fgets(lines, sizeof lines, f) && strncmp(lines, "0.000000,", 9) == 0);
     pclose(f);
     free(count);
     free(args);
+}
+END_TEST
+
+/* Three layers of a plan with one launch: 3 x (1 ms a call + 2 ms a launch). */
+START_TEST(sim_predicts_from_fitted_coefficients)
+{
+    char text[1 << 14], path[] = "/tmp/treeattn-coefs-XXXXXX";
+    if (missing())
+        return;
+    FILE *f = fdopen(mkstemp(path), "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("machine,model,part,coefficient,value,error\nh200,linear,a,base,0.001,0\nh200,linear,a,serial,0."
+          "002,0\n"
+          "h200,linear,b,base,-1,0\n",
+          f);
+    fclose(f);
+    const char *args =
+        "sim --levels '1,3 20,7' --machine h200 --strategy flash-attention --layers 3 --csv --part a";
+    char *good = xasprintf("%s --coefficients %s", args, path), *bad = xasprintf("sed -i s/-1/7/ %s", path);
+    ck_assert_int_eq(run(good, true, text, sizeof text), 2); /* every line is checked, other parts' too */
+    ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
+    ck_assert_int_eq(system(bad), 0);
+    ck_assert_int_eq(run(good, false, text, sizeof text), 0);
+    ck_assert(fabs(atof(strrchr(text, ',') + 1) - 9) < 1e-9);
+    unlink(path);
+    free(good);
+    free(bad);
 }
 END_TEST
 
@@ -436,6 +470,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);
     tcase_add_test(c, sim_times_plans);
+    tcase_add_test(c, sim_predicts_from_fitted_coefficients);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, case_strings_round_trip);

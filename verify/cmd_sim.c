@@ -2,15 +2,27 @@
  * cmd_sim.c - `treeattn sim`: what strategies move over a whole trace, or on one tree, by three ways of
  * counting, and how long that takes on a machine.
  */
+#include "verify/coefs.h"
 #include "verify/sim.h"
 #include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_STRATEGY = 0xA00, KEY_COUNT, KEY_LAYERS, KEY_MACHINE, KEY_TIMELINE, KEY_SPANS };
+enum {
+    KEY_STRATEGY = 0xA00,
+    KEY_COUNT,
+    KEY_LAYERS,
+    KEY_MACHINE,
+    KEY_TIMELINE,
+    KEY_SPANS,
+    KEY_COEFFICIENTS,
+    KEY_MODEL,
+    KEY_PART
+};
 enum { LLAMA3_LAYERS = 32, MAX_LAYERS = 1 << 16, MAX_MACHINES = 64 };
 
 struct sim_args {
@@ -23,6 +35,7 @@ struct sim_args {
     struct sim_machine machine[MAX_MACHINES];
     int32_t n_machines; /* 0: no times */
     const char *timeline, *spans;
+    const char *coefficients, *model, *part; /* of `treeattn fit` */
     struct err *err;
 };
 
@@ -82,6 +95,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_SPANS:
         a->spans = arg;
         break;
+    case KEY_COEFFICIENTS:
+        a->coefficients = arg;
+        break;
+    case KEY_MODEL:
+        a->model = arg;
+        break;
+    case KEY_PART:
+        a->part = arg;
+        break;
     case KEY_LAYERS:
         good = text_i64(arg, "--layers", 1, MAX_LAYERS, &a->layers, a->err);
         break;
@@ -107,6 +129,10 @@ static const struct argp argp = {
              "times on this GPU, simulated; h200:bandwidth=4e12 changes a figure; all; may be given several "
              "times",
              3},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
+             "also predict times from what treeattn fit saved in FILE", 3},
+            {"model", KEY_MODEL, "NAME", 0, "which model's (default linear)", 3},
+            {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 3},
             {"timeline", KEY_TIMELINE, "FILE", 0, "the CTAs of one plan into FILE, as CSV", 3},
             {"spans", KEY_SPANS, "FILE", 0, "what the machine does between two events of it, as CSV", 3},
             {0},
@@ -197,6 +223,8 @@ static struct sweep sweep_for(const struct sim_run *run, int32_t m)
         .mode = run->mode,
         .timed = run->timed,
         .coefs = clock_coefs_default(),
+        .model = run->model,
+        .coef = run->machine[m].coef,
     };
 }
 
@@ -266,6 +294,31 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
     return good;
 }
 
+/* ---- fitted times ------------------------------------------------------------------------------------- */
+
+static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct err *e)
+{
+    if (!a->coefficients)
+        return (!a->model && !a->part) ||
+               err_set(e, "--model and --part belong to --coefficients (none was given)");
+    if (!run->timed)
+        return err_set(e, "--coefficients are of a machine (expected --machine)");
+    run->model = trait_model_find(a->model ? a->model : trait_models[0].name, e);
+    struct coef_bound bound[MAX_TRAITS];
+    for (int32_t j = 0; run->model && j < run->model->n; j++)
+        bound[j] = (struct coef_bound){run->model->trait[j].name, 0, INFINITY};
+    bool good = run->model != NULL;
+    for (int32_t m = 0; m < run->n_machines && good; m++) {
+        struct coef_want want = {.machine = a->machine[m].m.name,
+                                 .model = run->model->name,
+                                 .part = a->part,
+                                 .n = run->model->n,
+                                 .coef = bound};
+        good = coefs_read(a->coefficients, &want, a->machine[m].coef, e);
+    }
+    return good;
+}
+
 /* ---- the command -------------------------------------------------------------------------------------- */
 
 static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
@@ -308,8 +361,8 @@ int cmd_sim(int argc, char **argv)
         .tree = {.err = &e, .many = true}, .problem.err = &e, .layers = LLAMA3_LAYERS, .err = &e};
     struct sim_run run = {.src = &a.tree.src, .machine = a.machine};
     bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &run, &e) &&
-                open_sources(&a, &run, &e) && check_timeline(&a, &run, &e) && simulate(&run, &e) &&
-                print_result(&a, &run, &e);
+                read_coefficients(&a, &run, &e) && open_sources(&a, &run, &e) &&
+                check_timeline(&a, &run, &e) && simulate(&run, &e) && print_result(&a, &run, &e);
     for (int64_t k = 0; k < run.n_sources; k++) {
         trace_close(run.source[k].trace);
         tree_free(run.source[k].tree);

@@ -19,6 +19,7 @@ struct sim_source {
 struct sim_machine {
     const char *text;
     struct machine m;
+    double coef[MAX_TRAITS]; /* of the run's model */
 };
 
 struct sim_run {
@@ -28,9 +29,10 @@ struct sim_run {
     enum count_mode mode;
     struct strategy_use *use;
     int32_t n_use;
-    struct sim_machine *machine; /* [n_machines] */
-    int32_t n_machines;          /* at least 1: */
-    bool timed;                  /* without times, plans are made for the default machine */
+    struct sim_machine *machine;     /* [n_machines] */
+    int32_t n_machines;              /* at least 1: */
+    const struct trait_model *model; /* fitted to measured times; NULL: none */
+    bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
     int64_t n_sources;
     struct sweep_row *row; /* [n_sources][n_machines][n_use] */

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Bytes, multiply-adds, padding, times and CTAs are of all layers and steps, groups and launches of one layer; counters
- * are named as in DeFT's recorded runs. Shares are of the time that CTAs run. The last columns only with a machine. */
+ * are named as in DeFT's recorded runs. Shares are of the time that CTAs run, low_share of
+ * that without merges. The last columns only with a machine. */
 enum { N_COUNTED = 30 };
 static const char *const columns[] = {"source",
                                       "tree",
@@ -52,6 +53,7 @@ static const char *const columns[] = {"source",
                                       "slot_use",
                                       "low_share",
                                       "ctas",
+                                      "fitted_ms",
                                       NULL};
 
 static void i64_or_none(struct table *t, bool there, int64_t x)
@@ -133,13 +135,15 @@ static void print_times(struct table *t, const struct sim_run *run, int32_t m, c
     double ms = 1e3 * (double)run->layers;
     const double sum[] = {x->latency_s * ms,   x->overhead_s * ms, x->launch_s * ms,
                           x->attention_s * ms, x->merge_s * ms,    x->dram_bytes * (double)run->layers};
-    const double share[] = {x->bandwidth_use, x->l2_use, x->tensor_use, x->sm_use, x->slot_use, x->low_share};
+    const double share[] = {x->bandwidth_use, x->l2_use, x->tensor_use, x->sm_use, x->slot_use};
     table_text(t, run->machine[m].text);
     for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++)
         f64_or_none(t, ran, sum[i]);
     for (size_t i = 0; i < sizeof share / sizeof share[0]; i++)
         f64_or_none(t, ran && x->kernel_s > 0, share[i] / x->kernel_s);
+    f64_or_none(t, ran && x->attention_s > 0, x->low_share / x->attention_s);
     f64_or_none(t, ran, x->ctas * (double)run->layers);
+    f64_or_none(t, ran && run->model, x->fitted_s * ms);
 }
 
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)

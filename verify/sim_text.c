@@ -68,12 +68,14 @@ static void print_bytes(struct table *t, const struct sim_run *run, const struct
 
 /* ---- times -------------------------------------------------------------------------------------------- */
 
+enum { N_TIME_CELLS = 11 }; /* the last only with fitted coefficients */
+
 static void print_times(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over)
 {
     const struct sweep_times *x = &r->time;
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
     double steps = (double)max_i64(r->steps, 1);
-    const struct cell cell[] = {
+    const struct cell cell[N_TIME_CELLS] = {
         {ran, 1e3 * x->latency_s * (double)run->layers / over},
         {ran, 1e6 * x->latency_s / steps},
         {ran && x->latency_s > 0, 100 * (x->overhead_s + x->launch_s) / x->latency_s},
@@ -83,9 +85,10 @@ static void print_times(struct table *t, const struct sim_run *run, const struct
         {busy, 100 * x->tensor_use / x->kernel_s},
         {busy, 100 * (1 - x->sm_use / x->kernel_s)},
         {busy, 100 * (1 - x->slot_use / x->kernel_s)},
-        {busy, 100 * x->low_share / x->kernel_s},
+        {ran && x->attention_s > 0, 100 * x->low_share / x->attention_s},
+        {ran && run->model, 1e6 * x->fitted_s / steps},
     };
-    print_cells(t, cell, sizeof cell / sizeof cell[0]);
+    print_cells(t, cell, N_TIME_CELLS - !run->model);
 }
 
 /* ---- both --------------------------------------------------------------------------------------------- */
@@ -111,8 +114,8 @@ static void print_head(const struct sim_run *run, FILE *f)
                 s->tree->n_queries, tree_tokens(s->tree));
         free(text);
     }
-    fprintf(f, "%" PRId64 " layers, %" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s\n",
-            run->layers, p->h_q, p->h_kv, p->d, dtype_name[p->dtype]);
+    fprintf(f, "%" PRId64 " layer%s, %" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s\n",
+            run->layers, run->layers == 1 ? "" : "s", p->h_q, p->h_kv, p->d, dtype_name[p->dtype]);
 }
 
 /* The sum of a strategy's rows; skipped where it did not apply to one of them. */
@@ -170,10 +173,12 @@ static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool
 
 static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
 {
-    static const char *const column[] = {
-        "tree",      "strategy",   "ms",        "us/layer",    "% launches",  "% merge", "CTAs",
-        "% of GB/s", "% of FLOPS", "% SM idle", "% slot idle", "% under 5 %", NULL};
-    static const int32_t widths[] = {5, 18, 9, 8, 10, 7, 6, 9, 10, 9, 11, 11};
+    const char *column[] = {"tree",        "strategy",    "ms",        "us/layer",   "% launches",
+                            "% merge",     "CTAs",        "% of GB/s", "% of FLOPS", "% SM idle",
+                            "% slot idle", "% under 5 %", "fitted us", NULL};
+    static const int32_t widths[] = {5, 18, 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
+    if (!run->model)
+        column[1 + N_TIME_CELLS] = NULL;
     struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
     fprintf(f, "\ntime on %s, simulated\n", run->machine[m].text);
     print_table(run, &t, m, true, quiet, (struct unit){0});
@@ -207,7 +212,10 @@ void sim_print_text(const struct sim_run *run, FILE *f, bool quiet)
     if (run->timed)
         fputs("us/layer:    of one step; % launches, % merge: of the time\n"
               "% idle:      SMs, or places for CTAs on them, without a CTA while the kernels run (bubbles)\n"
-              "% under 5 %: of that time, with less than 5 % of the tensor peak in use\n",
+              "% under 5 %: of the time without merges, with less than 5 % of the tensor peak in use\n",
               f);
+    if (run->model)
+        fprintf(f, "fitted us:   of one layer and step, by the %s model fitted to measured times\n",
+                run->model->name);
     print_skipped(run, f);
 }

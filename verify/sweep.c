@@ -15,6 +15,7 @@ static double most_bytes(const struct tree *t, const struct price_env *env)
 
 static void add_times(struct sweep_times *sum, const struct sweep_times *x)
 {
+    sum->fitted_s += x->fitted_s;
     sum->latency_s += x->latency_s;
     sum->overhead_s += x->overhead_s;
     sum->launch_s += x->launch_s;
@@ -47,10 +48,15 @@ static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
         .tensor_use = c.tensor_use * c.kernel_s,
         .sm_use = c.sm_use * c.kernel_s,
         .slot_use = c.slot_use * c.kernel_s,
-        .low_share = c.low_share * c.kernel_s,
+        .low_share = c.low_share * c.attention_s,
         .ctas = (double)c.ctas,
     };
     clock_free(&c);
+    double trait[MAX_TRAITS];
+    if (s->model)
+        s->model->of(p, &s->price, s->env.machine, trait);
+    for (int32_t j = 0; s->model && j < s->model->n; j++)
+        x.fitted_s += s->coef[j] * trait[j];
     return x;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/clock.h"
 #include "sim/count.h"
 #include "sim/strategy.h"
+#include "sim/traits.h"
 #include "traces/trace.h"
 #include "verify/progress.h"
 
@@ -21,6 +22,8 @@ struct sweep {
     enum count_mode mode;
     bool timed; /* on env.machine, with */
     struct clock_coefs coefs;
+    const struct trait_model *model; /* NULL, or what else predicts the time, from coefficients of its own */
+    const double *coef;              /* [model->n] */
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
@@ -31,8 +34,9 @@ struct sweep_source {
 };
 
 /* Of sim/clock.h, all of them sums. Shares are weighted with the time that they are shares of: divide them by
- * kernel_s. */
+ * kernel_s, and low_share by attention_s. */
 struct sweep_times {
+    double fitted_s; /* of sim/traits.h */
     double latency_s, overhead_s, launch_s, attention_s, merge_s, kernel_s;
     double dram_bytes, ctas;
     double bandwidth_use, l2_use, tensor_use, sm_use, slot_use, low_share;
