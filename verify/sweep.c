@@ -54,7 +54,7 @@ static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
     clock_free(&c);
     double trait[MAX_TRAITS];
     if (s->model)
-        s->model->of(p, &s->price, s->env.machine, trait);
+        s->model->of(p, &s->price, s->env.machine, s->coef + s->model->n, trait);
     for (int32_t j = 0; s->model && j < s->model->n; j++)
         x.fitted_s += s->coef[j] * trait[j];
     return x;
