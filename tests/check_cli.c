@@ -362,7 +362,22 @@ START_TEST(sim_times_plans)
 }
 END_TEST
 
-/* Three layers of a plan with one launch: 3 x (1 ms a call + 2 ms a launch). */
+/* The column of the one row that `args` prints, as a number. */
+static double sim_number(const char *args, const char *column)
+{
+    char text[1 << 14];
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    char *head = text, *row = strchr(text, '\n') + 1, *name, *field;
+    row[-1] = 0;
+    while ((name = strsep(&head, ",")) && strcmp(name, column) != 0)
+        strsep(&row, ",");
+    ck_assert_msg(name && row, "no column %s", column);
+    field = strsep(&row, ",\n");
+    return atof(field);
+}
+
+/* Three layers of a plan with one launch. The linear model: 1 ms a call and 2 ms a launch. The time model: 1 s a call
+ * more, all else as it is. */
 START_TEST(sim_predicts_from_fitted_coefficients)
 {
     char text[1 << 14], path[] = "/tmp/treeattn-coefs-XXXXXX";
@@ -372,20 +387,23 @@ START_TEST(sim_predicts_from_fitted_coefficients)
     ck_assert_ptr_nonnull(f);
     fputs("machine,model,part,coefficient,value,error\nh200,linear,a,base,0.001,0\nh200,linear,a,serial,0."
           "002,0\n"
-          "h200,linear,b,base,-1,0\n",
+          "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n",
           f);
     fclose(f);
-    const char *args =
-        "sim --levels '1,3 20,7' --machine h200 --strategy flash-attention --layers 3 --csv --part a";
-    char *good = xasprintf("%s --coefficients %s", args, path), *bad = xasprintf("sed -i s/-1/7/ %s", path);
-    ck_assert_int_eq(run(good, true, text, sizeof text), 2); /* every line is checked, other parts' too */
+    const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
+                       "flash-attention --layers 3 --csv";
+    char *linear = xasprintf("%s --coefficients %s --model linear --part a", args, path),
+         *clock = xasprintf("%s --coefficients %s", args, path), *mend = xasprintf("sed -i s/-1/7/ %s", path);
+    ck_assert_int_eq(run(linear, true, text, sizeof text), 2); /* every line is checked, other parts' too */
     ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
-    ck_assert_int_eq(system(bad), 0);
-    ck_assert_int_eq(run(good, false, text, sizeof text), 0);
-    ck_assert(fabs(atof(strrchr(text, ',') + 1) - 9) < 1e-9);
+    ck_assert_int_eq(system(mend), 0);
+    ck_assert(fabs(sim_number(linear, "fitted_ms") - 9) < 1e-9);
+    double before = sim_number(args, "latency_ms") - sim_number(args, "overhead_ms");
+    ck_assert(fabs(sim_number(clock, "latency_ms") - before - 3000) < 1e-6);
     unlink(path);
-    free(good);
-    free(bad);
+    free(linear);
+    free(clock);
+    free(mend);
 }
 END_TEST
 

@@ -129,9 +129,9 @@ static const struct argp argp = {
              "times on this GPU, simulated; h200:bandwidth=4e12 changes a figure; all; may be given several "
              "times",
              3},
-            {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
-             "also predict times from what treeattn fit saved in FILE", 3},
-            {"model", KEY_MODEL, "NAME", 0, "which model's (default linear)", 3},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 3},
+            {"model", KEY_MODEL, "NAME", 0,
+             "clock (default): the time model; linear or fasttree: predict a second time, beside it", 3},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 3},
             {"timeline", KEY_TIMELINE, "FILE", 0, "the CTAs of one plan into FILE, as CSV", 3},
             {"spans", KEY_SPANS, "FILE", 0, "what the machine does between two events of it, as CSV", 3},
@@ -222,9 +222,9 @@ static struct sweep sweep_for(const struct sim_run *run, int32_t m)
                   .float_bytes = p->dtype == DT_F64 ? 8 : 4},
         .mode = run->mode,
         .timed = run->timed,
-        .coefs = clock_coefs_default(),
+        .coefs = run->machine[m].coefs,
         .model = run->model,
-        .coef = run->machine[m].coef,
+        .coef = run->machine[m].fitted,
     };
 }
 
@@ -296,26 +296,36 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
 
 /* ---- fitted times ------------------------------------------------------------------------------------- */
 
+/* Of one machine: the time model's own, or those of a model beside it. */
+static bool read_machine(const struct sim_args *a, const struct trait_model *model, struct sim_machine *m,
+                         struct err *e)
+{
+    if (!model)
+        return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, e);
+    struct coef_bound bound[2 * MAX_TRAITS];
+    int32_t n = model->n + model->n_inner;
+    for (int32_t j = 0; j < n; j++)
+        bound[j] = (struct coef_bound){j < model->n ? model->trait[j].name : model->inner[j - model->n].name,
+                                       0, INFINITY};
+    struct coef_want want = {
+        .machine = m->m.name, .model = model->name, .part = a->part, .n = n, .coef = bound};
+    return coefs_read(a->coefficients, &want, m->fitted, e);
+}
+
 static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct err *e)
 {
+    for (int32_t m = 0; m < run->n_machines; m++)
+        a->machine[m].coefs = clock_coefs_default();
     if (!a->coefficients)
         return (!a->model && !a->part) ||
                err_set(e, "--model and --part belong to --coefficients (none was given)");
     if (!run->timed)
         return err_set(e, "--coefficients are of a machine (expected --machine)");
-    run->model = trait_model_find(a->model ? a->model : trait_models[0].name, e);
-    struct coef_bound bound[MAX_TRAITS];
-    for (int32_t j = 0; run->model && j < run->model->n; j++)
-        bound[j] = (struct coef_bound){run->model->trait[j].name, 0, INFINITY};
-    bool good = run->model != NULL;
-    for (int32_t m = 0; m < run->n_machines && good; m++) {
-        struct coef_want want = {.machine = a->machine[m].m.name,
-                                 .model = run->model->name,
-                                 .part = a->part,
-                                 .n = run->model->n,
-                                 .coef = bound};
-        good = coefs_read(a->coefficients, &want, a->machine[m].coef, e);
-    }
+    bool good = true;
+    if (a->model && strcmp(a->model, "clock") != 0)
+        good = (run->model = trait_model_find(a->model, e)) != NULL;
+    for (int32_t m = 0; m < run->n_machines && good; m++)
+        good = read_machine(a, run->model, &a->machine[m], e);
     return good;
 }
 

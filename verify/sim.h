@@ -19,7 +19,8 @@ struct sim_source {
 struct sim_machine {
     const char *text;
     struct machine m;
-    double coef[MAX_TRAITS]; /* of the run's model */
+    struct clock_coefs coefs;
+    double fitted[2 * MAX_TRAITS]; /* coefficients of the run's model */
 };
 
 struct sim_run {

@@ -23,7 +23,7 @@ struct sweep {
     bool timed; /* on env.machine, with */
     struct clock_coefs coefs;
     const struct trait_model *model; /* NULL, or what else predicts the time, from coefficients of its own */
-    const double *coef;              /* [model->n] */
+    const double *coef;              /* [model->n + model->n_inner] */
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
