@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- bytes -------------------------------------------------------------------------------------------- */
 
@@ -152,10 +153,22 @@ static void print_table(const struct sim_run *run, struct table *t, int32_t m, b
     table_end(t);
 }
 
+/* Columns wide enough for the longest name. */
+static int32_t name_width(const struct sim_run *run)
+{
+    size_t most = 8;
+    for (int32_t i = 0; i < run->n_use; i++) {
+        char *name = case_print_strategy(&run->use[i]);
+        most = strlen(name) > most ? strlen(name) : most;
+        free(name);
+    }
+    return (int32_t)most;
+}
+
 static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
 {
     static const char *const what[] = {"KV", "masks", "scores", "Q and O", "partials", "total"};
-    static const int32_t widths[] = {5, 18, 9, 10, 9, 10, 11, 9, 11, 8};
+    const int32_t widths[] = {5, name_width(run), 9, 10, 9, 10, 11, 9, 11, 8};
     struct unit unit = choose_unit(run);
     char head[6][24];
     const char *column[] = {"tree",  "strategy", head[0],       head[1],    head[2], head[3],
@@ -176,7 +189,7 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
     const char *column[] = {"tree",        "strategy",    "ms",        "us/layer",   "% launches",
                             "% merge",     "CTAs",        "% of GB/s", "% of FLOPS", "% SM idle",
                             "% slot idle", "% under 5 %", "fitted us", NULL};
-    static const int32_t widths[] = {5, 18, 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
+    const int32_t widths[] = {5, name_width(run), 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
     if (!run->model)
         column[1 + N_TIME_CELLS] = NULL;
     struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
