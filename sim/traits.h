@@ -15,6 +15,7 @@ enum { MAX_TRAITS = 16, MAX_VARIANTS = 1024 };
 
 struct trait {
     const char *name, *unit, *about; /* the unit is the coefficient's */
+    double least, most;              /* bounds of the coefficient; most 0: none above */
 };
 
 struct trait_model {

@@ -578,16 +578,43 @@ START_TEST(coefficients_of_the_clock_are_read)
     coefs_write_header(f);
     coefs_write(f, "h200", "clock", "pat", "kernel", 1.25, 0.1);
     coefs_write(f, "h200", "clock", "pat", "tensor", 0.375, 0);
-    coefs_write(f, "h200", "clock", "ft", "bandwidth", 0, 0);
+    coefs_write(f, "h200", "clock", "ft", "latency", 0, 0);
     fclose(f);
-    struct clock_coefs c = clock_coefs_default(), d = c;
+    const struct trait_model *m = trait_model_find("clock", NULL);
+    double value[2 * MAX_TRAITS], inner[MAX_TRAITS];
     struct err e = {0};
+    clockfit_point(0, inner);
+    ck_assert_msg(coefs_read_model(path, "h200", m, "pat", value, &e), "%s", e.msg);
+    ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == 0);
+    ck_assert(value[m->n + CLOCKFIT_tensor] == 0.375 &&
+              value[m->n + CLOCKFIT_start] == inner[CLOCKFIT_start]);
+    struct clock_coefs c = clock_coefs_default(), d = c;
     ck_assert_msg(coefs_read_clock(path, "h200", "pat", &c, &e), "%s", e.msg);
     ck_assert(c.kernel == 1.25 && c.tensor == 0.375 && c.launch == d.launch && c.stages == d.stages);
-    ck_assert(!coefs_read_clock(path, "h200", "ft", &c, &e));
-    ck_assert_msg(strstr(e.msg, ":4: bandwidth is 0 (expected 0.001 to 1)"), "%s", e.msg);
-    ck_assert(c.bandwidth == d.bandwidth);
+    ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL));
+    ck_assert(!coefs_read_model(path, "h200", m, "ft", value, &e));
+    ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
     unlink(path);
+}
+END_TEST
+
+/* The bounds that files are read by are those that the simulation demands. */
+START_TEST(bounds_are_those_of_the_clock)
+{
+    static const struct coef_bound of_clock[] = {
+#define X(name, value, least, most, about) {#name, least, most},
+        CLOCK_COEFS(X)
+#undef X
+    };
+    const struct trait_model *m = trait_model_find("clock", NULL);
+    for (int32_t j = 0; j < m->n + m->n_inner; j++) {
+        const struct trait *t = j < m->n ? &m->trait[j] : &m->inner[j - m->n];
+        size_t k = 0;
+        while (k < sizeof of_clock / sizeof of_clock[0] && strcmp(of_clock[k].name, t->name) != 0)
+            k++;
+        ck_assert_msg(k < sizeof of_clock / sizeof of_clock[0], "%s", t->name);
+        ck_assert(t->least == of_clock[k].least && t->most == of_clock[k].most);
+    }
 }
 END_TEST
 
@@ -720,10 +747,10 @@ static bool missing(void)
     return true;
 }
 
-/* `treeattn fit ARGS` in a directory; both outputs in one text of at most `size`. Returns the exit code. */
-static int run_fit(const char *dir, const char *args, char *out, size_t size)
+/* `treeattn ARGS` in a directory; both outputs in one text of at most `size`. Returns the exit code. */
+static int run_in(const char *dir, const char *args, char *out, size_t size)
 {
-    char *full = realpath(program(), NULL), *command = xasprintf("cd %s && %s fit %s 2>&1", dir, full, args);
+    char *full = realpath(program(), NULL), *command = xasprintf("cd %s && %s %s 2>&1", dir, full, args);
     FILE *f = popen(command, "r");
     free(command);
     free(full);
@@ -783,11 +810,13 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
                "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
                "levels:1_66,32/8,128,f16,cascade,9\nlevels:1_67,32/8,128,f16,cascade,9\n");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        int code = run_fit(dir, bad[i].args, text, sizeof text);
+        char *args = xasprintf("fit %s", bad[i].args);
+        int code = run_in(dir, args, text, sizeof text);
         char *lf = strchr(text, '\n');
         ck_assert_msg(code == 2 && strncmp(text, "treeattn: ", 10) == 0 && lf && !lf[1] &&
                           strstr(text, bad[i].says),
                       "'%s' exits with %d: %s", bad[i].args, code, text);
+        free(args);
     }
     remove_dir(dir);
 }
@@ -856,9 +885,10 @@ START_TEST(saved_coefficients_are_read_back)
     fclose(f);
     write_file(dir, "m.csv", csv);
     free(csv);
-    int code = run_fit(dir, "m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
+    int code =
+        run_in(dir, "fit m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
     ck_assert_msg(code == 0, "%s", first);
-    code = run_fit(dir, "m.csv --model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
+    code = run_in(dir, "fit m.csv --model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
     ck_assert_msg(code == 0, "%s", again);
     ck_assert_int_eq(same_predictions(first, again), 1500);
     struct coef_bound bound[MAX_TRAITS];
@@ -873,6 +903,103 @@ START_TEST(saved_coefficients_are_read_back)
     for (int32_t j = 0; j < model->n; j++)
         ck_assert_msg(fabs(value[j] / truth[j] - 1) < 0.05, "%s is %g, was %g", bound[j].name, value[j],
                       truth[j]);
+    remove_dir(dir);
+}
+END_TEST
+
+/* `treeattn sim` with these lines of coefficients; one figure of its only row. */
+static double simulated(const char *dir, const char *lines, const char *column)
+{
+    static char text[1 << 16];
+    struct sheet c;
+    struct err e = {0};
+    double x = NAN;
+    char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
+    write_file(dir, "c.csv", file);
+    free(file);
+    int code =
+        run_in(dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv",
+               text, sizeof text);
+    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "sim", &c, &e), "%s", text);
+    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, column, &e), &x, &e), "%s", e.msg);
+    sheet_clear(&c);
+    return x;
+}
+
+START_TEST(the_simulator_takes_coefficients)
+{
+    char dir[] = "/tmp/treeattn-fit-XXXXXX";
+    if (missing())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
+           twice = simulated(dir, "h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
+    ck_assert(once > 0 && fabs(twice / once - 2) < 1e-12);
+    ck_assert_double_gt(simulated(dir, "h200,clock,a,latency,20,0\n", "attention_ms"), once);
+    ck_assert_double_eq(simulated(dir, "h200,clock,a,base,0,0\n", "overhead_ms"), 0);
+    char text[4096];
+    ck_assert_int_eq(run_in(dir, "sim --levels '1 4' --machine h100 --coefficients c.csv", text, sizeof text),
+                     2);
+    ck_assert_str_eq(text, "treeattn: c.csv:1: nothing of model clock on h100 (expected such lines)\n");
+    remove_dir(dir);
+}
+END_TEST
+
+/* Times that the clock made, fitted by it: nothing is left but the noise. */
+START_TEST(the_clock_is_found_again)
+{
+    static char text[1 << 16];
+    char dir[] = "/tmp/treeattn-fit-XXXXXX";
+    if (missing())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *csv;
+    size_t size;
+    FILE *f = open_memstream(&csv, &size);
+    fprintf(f, "tree,heads,d,dtype,strategy,time_us\n");
+    double inner[N_CLOCKFIT_INNER], truth[] = {1.3, 20, 6e-6, 0};
+    clockfit_point(5, inner);
+    for (int32_t k = 0; k < 60; k++) {
+        static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
+        char *tree = xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
+        for (int s = 0; s < 4; s++) {
+            struct measured_row r = {.h_q = 32, .h_kv = 4 << k % 4, .d = 128, .dtype = DT_F16};
+            struct err e = {0};
+            struct tree *t;
+            struct nform *nf;
+            ck_assert(treesrc_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
+            struct plan *p = measured_plan(&r, machine_default(), &t, &nf, &e);
+            ck_assert_msg(p, "%s", e.msg);
+            struct price_env env = {.h_q = 32, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
+            double column[N_CLOCKFIT], us = 0;
+            clockfit_of(p, &env, machine_default(), inner, column);
+            for (int32_t j = 0; j < N_CLOCKFIT; j++)
+                us += 1e6 * truth[j] * column[j];
+            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.h_kv, name[s],
+                    us * (1 + 0.05 * rng_bell(9, (uint64_t)k, (uint64_t)s)));
+            plan_free(p);
+            nform_free(nf);
+            tree_free(t);
+            treesrc_clear(&r.tree);
+        }
+        free(tree);
+    }
+    fclose(f);
+    write_file(dir, "m.csv", csv);
+    free(csv);
+    int code = run_in(dir, "fit m.csv --model clock --points 8 --save c.csv --show quality --csv", text,
+                      sizeof text);
+    ck_assert_msg(code == 0, "%s", text);
+    const struct trait_model *m = trait_model_find("clock", NULL);
+    double value[2 * MAX_TRAITS];
+    struct err e = {0};
+    char *path = xasprintf("%s/c.csv", dir);
+    ck_assert_msg(coefs_read_model(path, "h200", m, NULL, value, &e), "%s", e.msg);
+    free(path);
+    for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
+        ck_assert_double_eq_tol(value[m->n + j], inner[j], 1e-6);
+    ck_assert_double_eq_tol(value[CLOCKFIT_KERNEL] / truth[CLOCKFIT_KERNEL], 1, 0.05);
+    ck_assert_double_eq_tol(value[CLOCKFIT_LAUNCH] / truth[CLOCKFIT_LAUNCH], 1, 0.05);
     remove_dir(dir);
 }
 END_TEST
@@ -897,12 +1024,15 @@ Suite *suite_fit(void)
     tcase_add_test(c, sheet_fields);
     tcase_add_test(c, coefficients_round_trip);
     tcase_add_test(c, coefficients_of_the_clock_are_read);
+    tcase_add_test(c, bounds_are_those_of_the_clock);
     tcase_add_test(c, the_best_variant_is_chosen);
     tcase_add_test(c, points_of_the_clock_are_spread);
     tcase_add_test(c, names_are_numbered_as_they_come);
     tcase_add_test(c, measured_rows_of_both_kinds);
     tcase_add_test(c, what_cannot_be_fitted_gets_one_line);
     tcase_add_test(c, saved_coefficients_are_read_back);
+    tcase_add_test(c, the_simulator_takes_coefficients);
+    tcase_add_test(c, the_clock_is_found_again);
     suite_add_tcase(s, c);
     return s;
 }

@@ -228,21 +228,12 @@ static void inner_of(const struct fit_args *a, const struct rows *r, int32_t par
 
 static bool read_coefficients(const struct fit_args *a, struct rows *r, struct err *e)
 {
-    const struct trait_model *m = a->model;
-    int32_t n = m->n + m->n_inner;
-    struct coef_bound bound[2 * MAX_TRAITS];
-    for (int32_t j = 0; j < n; j++)
-        bound[j] = (struct coef_bound){j < m->n ? m->trait[j].name : m->inner[j - m->n].name, 0, INFINITY};
+    int32_t n = a->model->n + a->model->n_inner;
+    bool good = true;
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
-    for (int32_t k = 0; k < r->parts.n; k++) {
-        struct coef_want want = {
-            .machine = a->mc.name, .model = m->name, .part = r->parts.name[k], .n = n, .coef = bound};
-        if (m->point)
-            m->point(0, r->given + k * n + m->n); /* what the file does not say */
-        if (!coefs_read(a->coefficients, &want, r->given + k * n, e))
-            return false;
-    }
-    return true;
+    for (int32_t k = 0; k < r->parts.n && good; k++)
+        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, e);
+    return good;
 }
 
 /* x of row i, for all variants. */
@@ -408,7 +399,7 @@ static void show_coefficients(const struct fit_args *a, const struct rows *r, co
         double inner[MAX_TRAITS];
         for (int32_t j = 0; j < r->p; j++) {
             bool dropped = f_k->dropped[j], held = f_k->fit.held[j];
-            struct trait c = {r->name[j], r->unit[j], r->about[j]};
+            struct trait c = {.name = r->name[j], .unit = r->unit[j], .about = r->about[j]};
             coefficient_row(&t, r->parts.name[k], &c, dropped ? NAN : f_k->fit.coef[j],
                             dropped || held || r->given ? NAN : f_k->fit.error[j],
                             dropped ? " (left out: depends on those above)"

@@ -302,14 +302,7 @@ static bool read_machine(const struct sim_args *a, const struct trait_model *mod
 {
     if (!model)
         return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, e);
-    struct coef_bound bound[2 * MAX_TRAITS];
-    int32_t n = model->n + model->n_inner;
-    for (int32_t j = 0; j < n; j++)
-        bound[j] = (struct coef_bound){j < model->n ? model->trait[j].name : model->inner[j - model->n].name,
-                                       0, INFINITY};
-    struct coef_want want = {
-        .machine = m->m.name, .model = model->name, .part = a->part, .n = n, .coef = bound};
-    return coefs_read(a->coefficients, &want, m->fitted, e);
+    return coefs_read_model(a->coefficients, m->m.name, model, a->part, m->fitted, e);
 }
 
 static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct err *e)

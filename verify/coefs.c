@@ -4,6 +4,7 @@
 #include "traces/formats.h"
 #include "verify/sheet.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,22 @@ bool coefs_read(const char *path, const struct coef_want *w, double *value, stru
     bool good = text && coefs_parse(text, size, path, w, value, e);
     free(text);
     return good;
+}
+
+bool coefs_read_model(const char *path, const char *machine, const struct trait_model *m, const char *part,
+                      double *value, struct err *e)
+{
+    struct coef_bound bound[2 * MAX_TRAITS];
+    for (int32_t j = 0; j < m->n + m->n_inner; j++) {
+        const struct trait *t = j < m->n ? &m->trait[j] : &m->inner[j - m->n];
+        bound[j] = (struct coef_bound){t->name, t->least, t->most > 0 ? t->most : INFINITY};
+    }
+    struct coef_want want = {
+        .machine = machine, .model = m->name, .part = part, .n = m->n + m->n_inner, .coef = bound};
+    memset(value, 0, (size_t)m->n * sizeof *value);
+    if (m->point)
+        m->point(0, value + m->n);
+    return coefs_read(path, &want, value, e);
 }
 
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,

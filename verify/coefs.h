@@ -11,6 +11,7 @@
 #define TREEATTN_VERIFY_COEFS_H
 
 #include "sim/clock.h"
+#include "sim/traits.h"
 
 #include <stdio.h>
 
@@ -41,7 +42,12 @@ bool coefs_parse(const char *text, size_t size, const char *name, const struct c
                  struct err *e);
 bool coefs_read(const char *path, const struct coef_want *want, double *value, struct err *e);
 
-/* The same for the time model: what the file does not name stays as in *out. part NULL: the only one. */
+/* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is 0, or, inside of
+ * the model, as at its point 0. part NULL: the only one. */
+bool coefs_read_model(const char *path, const char *machine, const struct trait_model *model,
+                      const char *part, double *value, struct err *e);
+
+/* The same for the time model, all of it: what the file does not name stays as in *out. */
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,
                       struct err *e);
 
