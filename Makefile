@@ -23,16 +23,40 @@ OPENBLAS_CFLAGS = $(shell pkg-config --cflags openblas 2>/dev/null)
 OPENBLAS_LIBS = $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
 CPPFLAGS += -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS)
 CFLAGS += -std=gnu11 $(OPT) -march=$(ARCH) -fopenmp -ffp-contract=off $(WARN) $(SANFLAGS) $(COVFLAGS)
-LDFLAGS += -fopenmp $(SANFLAGS) $(COVFLAGS)
+# CARRY=1: libraries are found in lib/ beside the program, also those that libraries need
+LDFLAGS += -fopenmp $(SANFLAGS) $(COVFLAGS) $(if $(CARRY),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib')
 LDLIBS += $(OPENBLAS_LIBS) -ljansson -lm
 GSL_LIBS := -lgsl # after OpenBLAS, whose cblas_* it then takes as well
+
+# ---- CUDA: with nvcc from 12.3 on; else one line says so and a stub stands in. NVCC= builds without ----------
+# GPU objects do not depend on SAN and COV and are shared by all builds.
+NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc))
+NVCC_AGE = $(shell $(NVCC) --version 2>/dev/null | sed -nE 's/.*release ([0-9]+)\.([0-9]+).*/\1 \2/p' | \
+	awk '{ print ($$1 * 100 + $$2 >= 1203) ? "new" : "old" }')
+CUDA := $(if $(NVCC),$(filter new,$(NVCC_AGE)))
+CUDA_BUILD := build-cuda
+CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
+CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+# These need no CUDA headers; stubs stand in for the others.
+CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c
+CUDA_STUBS := $(wildcard kernels/cuda/*stub.c)
+CUDA_C := $(if $(CUDA),$(filter-out $(CUDA_STUBS),$(wildcard kernels/cuda/*.c)),$(CUDA_PLAIN) $(CUDA_STUBS))
+CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu))
+CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
+# A100 and H100/H200 as machine code, what comes after as PTX
+CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+NVCCFLAGS := -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
+ifneq ($(CUDA),)
+CPPFLAGS += -isystem $(CUDA_HOME)/include
+LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++
+endif
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
 REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c)
 FIT := sim/fit.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/strategies/*.c))
-KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/stub.c kernels/cuda/truth_stub.c
+KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(CUDA_C)
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 TESTS := $(wildcard tests/*.c)
@@ -47,8 +71,21 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/libtreeattn.a: $(call obj,$(LIB))
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+# What ptxas says of registers and spills is kept beside the object, for cuda-static.
+$(CUDA_BUILD)/%.o: %.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
+-include $(CUDA_O:.o=.d)
+
+# The list of objects, rewritten only when it changes: a build with and one without CUDA share a folder.
+$(BUILD)/objects: FORCE
+	@mkdir -p $(@D)
+	@echo '$(call obj,$(LIB)) $(CUDA_O)' | cmp -s - $@ || echo '$(call obj,$(LIB)) $(CUDA_O)' >$@
+.PHONY: FORCE
+FORCE:
+
+$(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
@@ -76,8 +113,23 @@ deps: ## install the Debian packages that are missing (needs root or sudo)
 # ---- what a newcomer runs ------------------------------------------------------------------------------
 .PHONY: demo
 demo: deps ## install what is missing, build, run the main job on embedded data, show the result
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) all
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC= all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
+
+# ---- GPU -------------------------------------------------------------------------------------------------
+.PHONY: cuda-static
+cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills and stack frames
+	$(Q)if [ -z "$(CUDA)" ]; then echo '$(CUDA_SKIPPED)'; else $(MAKE) --no-print-directory -j$$(nproc) cuda-objects && \
+	  tests/cuda_static.sh $(CUDA_O:.o=.ptxas); fi
+
+.PHONY: cuda-objects
+cuda-objects: $(CUDA_O)
+
+GPU_BUNDLE := build-gpu
+.PHONY: gpu-bundle
+gpu-bundle: ## program and libraries for a GPU machine that has none of ours, into build-gpu/
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) BUILD=build-x86-64-v3 ARCH=x86-64-v3 CARRY=1 all
+	$(Q)kernels/cuda/bundle.sh build-x86-64-v3/treeattn $(GPU_BUNDLE)
 
 # ---- checks ----------------------------------------------------------------------------------------------
 .PHONY: check
@@ -85,7 +137,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(RUNNER) check-layers check-verify
+check-built: $(PROGRAM) $(RUNNER) check-layers cuda-static check-verify
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) $(RUNNER)
 
 .PHONY: check-layers
@@ -158,7 +210,7 @@ $(FUZZ)/%.o: %.c
 	$(call say,CLANG,$<)clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -Wall -Wextra -MMD -MP -c $< -o $@
 
 $(FUZZ)/libparsers.a: $(FUZZ_LIB:%.c=$(FUZZ)/%.o)
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
 $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -ljansson -lm -o $@
@@ -172,7 +224,7 @@ format: ## clang-format over all C files
 
 .PHONY: clean
 clean: ## remove everything that was built
-	rm -rf build build-san build-cov $(FUZZ)
+	rm -rf build build-san build-cov build-x86-64-v3 $(CUDA_BUILD) $(GPU_BUNDLE) $(FUZZ)
 
 .PHONY: help
 help: ## this list

@@ -2,7 +2,8 @@
 #include "kernels/cuda/internal.h"
 #include "kernels/cuda/truth_launch.h"
 
-bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream, struct err *e)
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
+                struct err *e)
 {
     CK(t == DT_F16 || t == DT_BF16);
     return cuda_ok(cuda_launch_random(t == DT_BF16, dev, n, seed, series, stream), "random data", e);

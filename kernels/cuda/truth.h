@@ -11,17 +11,18 @@
 #include "kernels/cuda/cuda.h"
 
 /* Element i of n at dev becomes rng_bell(seed, series, i), rounded to t (f16 or bf16). */
-bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream, struct err *e);
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
+                struct err *e);
 
-struct gpu_truth { /* pointers to device memory but for n_queries .. scale */
+struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */
     int32_t n_queries, h_q, h_kv, d; /* d 64 or 128 */
     enum dtype dtype;                /* f16 or bf16 */
     double scale;
-    const void *q, *k, *v;                  /* as in cuda_args */
-    const int64_t *first;                   /* [n_queries + 1] into slot */
-    const int32_t *slot;                    /* of each token that a query sees, along its path */
-    double *o, *abs_o, *rms_o;              /* [n_queries * h_q][d] */
-    double *lse, *logit, *abs_dot;          /* [n_queries * h_q] */
+    const void *q, *k, *v;         /* as in cuda_args */
+    const int64_t *first;          /* [n_queries + 1] into slot */
+    const int32_t *slot;           /* of each token that a query sees, along its path */
+    double *o, *abs_o, *rms_o;     /* [n_queries * h_q][d] */
+    double *lse, *logit, *abs_dot; /* [n_queries * h_q] */
 };
 bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e);
 

@@ -7,7 +7,8 @@ static bool missing(struct err *e)
     return cuda_caps(&c, e); /* says what is missing */
 }
 
-bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream, struct err *e)
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
+                struct err *e)
 {
     (void)t, (void)dev, (void)n, (void)seed, (void)series, (void)stream;
     return missing(e);

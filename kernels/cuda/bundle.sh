@@ -1,0 +1,15 @@
+#!/bin/bash
+# bundle.sh PROGRAM FOLDER: the program with the libraries it needs besides the C library, to be carried to a
+# machine with a GPU and none of our packages. Linked with CARRY=1 it finds them in lib/ beside itself.
+set -euo pipefail
+program=$1 folder=$2
+rm -rf "$folder"
+mkdir -p "$folder/lib"
+cp "$program" "$folder/treeattn"
+ldd "$program" | awk '/=> \// { print $1, $3 }' | while read -r name path; do
+    case $name in
+    libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux*) ;;
+    *) cp -L "$path" "$folder/lib/$name" ;;
+    esac
+done
+du -sh "$folder"

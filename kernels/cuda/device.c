@@ -1,0 +1,183 @@
+/* The device behind gpu_*: thin over the CUDA runtime, with errors as sentences. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/internal.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+
+/* Compute capability from which the kernels are compiled. */
+enum { OLDEST_ARCH = 80 };
+
+bool cuda_ok(int status, const char *what, struct err *e)
+{
+    if (status == cudaSuccess)
+        return true;
+    if (status == cudaErrorMemoryAllocation)
+        return err_missing(e, "the GPU is out of memory (%s)", what);
+    return err_missing(e, "CUDA: %s: %s", what, cudaGetErrorString((cudaError_t)status));
+}
+
+bool cuda_built(void)
+{
+    return true;
+}
+
+bool cuda_caps(struct cuda_caps *c, struct err *e)
+{
+    static struct cuda_caps known; /* asked at every plan; the device does not change under us */
+    *c = known;
+    int n = 0, driver = 0, runtime = 0;
+    if (known.sms > 0) {
+        size_t mem_free, total;
+        if (!cuda_ok(cudaMemGetInfo(&mem_free, &total), "memory query", e))
+            return false;
+        c->mem_free = (int64_t)mem_free;
+        return true;
+    }
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);
+    cudaError_t status = cudaGetDeviceCount(&n);
+    if (status == cudaErrorInsufficientDriver && driver > 0)
+        return err_missing(e, "the GPU's driver is too old: it runs CUDA %d.%d, this was built with %d.%d",
+                           driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    if (status != cudaSuccess || n == 0)
+        return err_missing(e, "no GPU here (%s)", status ? cudaGetErrorString(status) : "none is visible");
+    struct cudaDeviceProp prop;
+    size_t mem_free, total;
+    if (!cuda_ok(cudaGetDeviceProperties(&prop, 0), "device query", e) ||
+        !cuda_ok(cudaMemGetInfo(&mem_free, &total), "memory query", e))
+        return false;
+    struct cuda_caps got = {.arch = 10 * prop.major + prop.minor,
+                            .sms = prop.multiProcessorCount,
+                            .driver = driver,
+                            .runtime = runtime,
+                            .mem_free = (int64_t)mem_free,
+                            .mem_total = (int64_t)total,
+                            .l2_bytes = prop.l2CacheSize,
+                            .smem_per_cta = (int64_t)prop.sharedMemPerBlockOptin,
+                            .smem_per_sm = (int64_t)prop.sharedMemPerMultiprocessor};
+    snprintf(got.name, sizeof got.name, "%.127s", prop.name);
+    if (got.arch < OLDEST_ARCH)
+        return err_missing(e, "the GPU (%s) has compute capability %d.%d (the kernels want 8.0 or later)",
+                           got.name, prop.major, prop.minor);
+    *c = known = got;
+    return true;
+}
+
+void *gpu_alloc(int64_t bytes, struct err *e)
+{
+    struct cuda_caps c;
+    void *p = NULL;
+    if (!cuda_caps(&c, e))
+        return NULL;
+    cudaError_t status = cudaMalloc(&p, (size_t)max_i64(bytes, 1));
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* it is reported here and must not show up at the next launch */
+        err_missing(e, "the GPU is out of memory: %lld MiB wanted, %lld of %lld free",
+                    (long long)(bytes >> 20), (long long)(c.mem_free >> 20), (long long)(c.mem_total >> 20));
+        return NULL;
+    }
+    return cuda_ok(status, "allocation", e) ? p : NULL;
+}
+
+void gpu_free(void *p)
+{
+    if (p)
+        cudaFree(p);
+}
+
+bool gpu_upload(void *dev, const void *host, int64_t bytes, struct err *e)
+{
+    return bytes == 0 || cuda_ok(cudaMemcpy(dev, host, (size_t)bytes, cudaMemcpyHostToDevice), "upload", e);
+}
+
+bool gpu_download(void *host, const void *dev, int64_t bytes, struct err *e)
+{
+    return bytes == 0 || cuda_ok(cudaMemcpy(host, dev, (size_t)bytes, cudaMemcpyDeviceToHost), "download", e);
+}
+
+bool gpu_copy(void *to, const void *from, int64_t bytes, void *stream, struct err *e)
+{
+    return bytes == 0 ||
+           cuda_ok(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, stream), "copy", e);
+}
+
+bool gpu_fill(void *dev, int byte, int64_t bytes, void *stream, struct err *e)
+{
+    return bytes == 0 || cuda_ok(cudaMemsetAsync(dev, byte, (size_t)bytes, stream), "fill", e);
+}
+
+bool gpu_sync(struct err *e)
+{
+    return cuda_ok(cudaDeviceSynchronize(), "a kernel", e) && cuda_ok(cudaGetLastError(), "a kernel", e);
+}
+
+void *gpu_stream_new(struct err *e)
+{
+    cudaStream_t s = NULL;
+    return cuda_ok(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream", e) ? s : NULL;
+}
+
+void gpu_stream_free(void *stream)
+{
+    if (stream)
+        cudaStreamDestroy(stream);
+}
+
+bool gpu_capture_begin(void *stream, struct err *e)
+{
+    return cuda_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture", e);
+}
+
+void *gpu_capture_end(void *stream, struct err *e)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t exec = NULL;
+    if (!cuda_ok(cudaStreamEndCapture(stream, &graph), "capture", e))
+        return NULL;
+    bool good = cuda_ok(cudaGraphInstantiate(&exec, graph, 0), "graph", e);
+    cudaGraphDestroy(graph);
+    return good ? exec : NULL;
+}
+
+bool gpu_graph_run(void *graph, void *stream, struct err *e)
+{
+    return cuda_ok(cudaGraphLaunch(graph, stream), "graph", e);
+}
+
+void gpu_graph_free(void *graph)
+{
+    if (graph)
+        cudaGraphExecDestroy(graph);
+}
+
+void *gpu_event_new(struct err *e)
+{
+    cudaEvent_t event = NULL;
+    return cuda_ok(cudaEventCreate(&event), "event", e) ? event : NULL;
+}
+
+void gpu_event_free(void *event)
+{
+    if (event)
+        cudaEventDestroy(event);
+}
+
+bool gpu_event_record(void *event, void *stream, struct err *e)
+{
+    return cuda_ok(cudaEventRecord(event, stream), "event", e);
+}
+
+bool gpu_event_us(void *first, void *second, double *us, struct err *e)
+{
+    float ms = 0;
+    bool good = cuda_ok(cudaEventSynchronize(second), "a kernel", e) &&
+                cuda_ok(cudaEventElapsedTime(&ms, first, second), "event", e);
+    *us = (double)ms * 1e3;
+    return good;
+}
+
+bool gpu_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
+{
+    return cuda_ok(cuda_launch_read(dev, bytes, scratch_64k, stream), "read", e);
+}

@@ -1,0 +1,36 @@
+/* The group kernel of a storage type and head size. */
+#include "kernels/cuda/launch.h"
+
+#include <stddef.h>
+
+#define EACH(X) X(f16_64) X(f16_128) X(bf16_64) X(bf16_128) /* the order of index_of */
+#define DECLARE(name)                                                                                        \
+    int cuda_prepare_##name(int32_t m, int32_t n);                                                           \
+    int cuda_group_##name(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);
+EACH(DECLARE)
+#undef DECLARE
+
+static int index_of(const struct cuda_shape *s)
+{
+    return 2 * s->t + (s->d == 128);
+}
+
+int cuda_group_prepare(const struct cuda_shape *s)
+{
+    static int (*const of[])(int32_t, int32_t) = {
+#define NAME(name) cuda_prepare_##name,
+        EACH(NAME)
+#undef NAME
+    };
+    return of[index_of(s)](s->m, s->n);
+}
+
+int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
+{
+    static int (*const of[])(int32_t, int32_t, const struct cuda_group_args *, int, void *) = {
+#define NAME(name) cuda_group_##name,
+        EACH(NAME)
+#undef NAME
+    };
+    return of[index_of(s)](s->m, s->n, a, early, stream);
+}

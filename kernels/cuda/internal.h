@@ -1,0 +1,65 @@
+/*
+ * internal.h - what runtime.c, unfused.c and device.c share.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_INTERNAL_H
+#define TREEATTN_KERNELS_CUDA_INTERNAL_H
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launch.h"
+
+#include <cuda_runtime_api.h>
+#include <stdarg.h>
+
+/* One kernel of group items: those of a launch that have one tile shape. */
+struct cuda_call {
+    int32_t launch, m, n;
+    int64_t item0, n_items;
+    bool masked;
+};
+
+/* The merge steps of a launch. */
+struct cuda_merge {
+    int32_t launch, warps;
+    int64_t step0, n_steps;
+};
+
+struct cuda_plan {
+    enum cuda_rung rung;
+    bool early; /* kernels may start while the one before ends */
+    enum cuda_half t;
+    int32_t d, h_q, h_kv, page_size, page_shift;
+    float scale_log2;
+    bool slot_f16, slot_max_sum;
+    int32_t n_launches, n_calls, n_merges;
+    bool *concurrent;         /* [n_launches] with the launch before */
+    struct cuda_call *call;   /* by launch */
+    struct cuda_merge *merge; /* by launch */
+    void *block;              /* on the device: */
+    const struct cuda_item *item;
+    const struct cuda_kv_run *run;
+    const int32_t *piece, *query;
+    const uint32_t *mask;
+    const struct cuda_merge_step *step;
+    const int32_t *merge_in;
+    int64_t bytes;     /* of block */
+    int64_t slot_w_at; /* in the workspace, behind the slots' O */
+    int64_t workspace;
+    int32_t n_side;
+    cudaStream_t *side;
+    cudaEvent_t forked, *joined;
+    struct unfused *unfused; /* or NULL */
+};
+
+/* Turns a cudaError_t into *e; true for cudaSuccess. */
+bool cuda_ok(int status, const char *what, struct err *e);
+
+/* unfused.c: plans whose scores are materialised. */
+struct unfused;
+bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
+                      char *why);
+/* item: the groups, one item each, as they are on the device; adds to the workspace. */
+bool unfused_new(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, struct err *e);
+bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e);
+void unfused_free(struct unfused *u);
+
+#endif

@@ -1,0 +1,132 @@
+/*
+ * lane.cuh - the instructions that the kernels are made of: asynchronous copies, ldmatrix, mma.sync, exp2, and
+ * the order of dependent launches.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_LANE_CUH
+#define TREEATTN_KERNELS_CUDA_LANE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+namespace treeattn {
+
+__device__ inline uint32_t smem_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* 16 bytes from global to shared memory, past L1; zeros if not `valid`, and then nothing is read. */
+__device__ inline void copy_async(uint32_t to, const void *from, bool valid)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(from), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
+__device__ inline void copy_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* All but the last `pending` committed groups have arrived. */
+template <int pending> __device__ inline void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+}
+
+/* Four 8x8 matrices of 16-bit elements; lane i points at row i % 8 of matrix i / 8. */
+__device__ inline void load_matrix(uint32_t r[4], uint32_t from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+__device__ inline void load_matrix_transposed(uint32_t r[4], uint32_t from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+/* C[16][8] += A[16][16] B[16][8] over a warp. */
+template <typename T> __device__ inline void mma(float c[4], const uint32_t a[4], const uint32_t b[2]);
+
+template <> __device__ inline void mma<__half>(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+template <> __device__ inline void mma<__nv_bfloat16>(float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* Two floats to two 16-bit numbers, to nearest even; x in the low half. */
+template <typename T> __device__ inline uint32_t pack(float x, float y);
+
+template <> __device__ inline uint32_t pack<__half>(float x, float y)
+{
+    __half2 h = __floats2half2_rn(x, y);
+    return *(uint32_t *)&h;
+}
+
+template <> __device__ inline uint32_t pack<__nv_bfloat16>(float x, float y)
+{
+    __nv_bfloat162 h = __floats2bfloat162_rn(x, y);
+    return *(uint32_t *)&h;
+}
+
+/* Within 2 units in the last place; 0 at -inf, exact at whole numbers. */
+__device__ inline float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* 2^(from - to) of two whole numbers, from <= to; 0 if from is -inf, 1 if both are. Exact. */
+__device__ inline float exp2_whole(float from, float to)
+{
+    int32_t power = max(-127, __float2int_rn(from - to)); /* -inf saturates, NaN gives 0 */
+    return __int_as_float((127 + power) << 23);
+}
+
+/* What a 16-bit type wants of probabilities: f16 keeps them up to 2^15, so that none that matters is
+ * subnormal; bf16 has the exponents of fp32. */
+template <typename T> struct narrow;
+template <> struct narrow<__half> {
+    static constexpr float bias = 15.0f, unbias = 0x1p-15f;
+};
+template <> struct narrow<__nv_bfloat16> {
+    static constexpr float bias = 0.0f, unbias = 1.0f;
+};
+
+/* Programmatic dependent launch; both do nothing in a kernel launched the ordinary way. */
+__device__ inline void let_next_start()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ inline void wait_for_previous()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+} // namespace treeattn
+
+#endif

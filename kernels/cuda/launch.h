@@ -1,0 +1,140 @@
+/*
+ * launch.h - what the host side (C) and the kernels (CUDA C++) share: the arrays that a plan becomes, and one
+ * launcher per kernel. Launchers return a cudaError_t as int.
+ *
+ * A plan's (group, Q tile) is an item; a launch runs one CTA per item and KV head. A partial result lives in a
+ * slot: O in fp32 (or fp16) and one or two floats of weight per query head,
+ *     LSE       O / sum and max + log2(sum)          base 2 inside, natural log in the output
+ *     max, sum  O, max and sum                       max in base 2, a whole number
+ */
+#ifndef TREEATTN_KERNELS_CUDA_LAUNCH_H
+#define TREEATTN_KERNELS_CUDA_LAUNCH_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Tokens of a group, in order: run r holds tokens end[r - 1] .. end[r). Token t of it is entry base + t of the
+ * page table unrolled to tokens: page_table[(base + t) / page_size], slot (base + t) % page_size of the page. */
+struct cuda_kv_run {
+    int64_t base;
+    int32_t end;
+    int32_t unused;
+};
+
+/* In a group of several runs, the run that each PIECE-th token lies in is kept: a search starts there. */
+#define CUDA_PIECE 16
+
+struct cuda_item {
+    int64_t base; /* of the group's first run */
+    int32_t n_kv; /* tokens */
+    int32_t n_runs;
+    int32_t run0;   /* into the runs */
+    int32_t piece0; /* into the pieces, if n_runs > 1 */
+    int32_t row0;   /* rows row0 .. row0 + n_rows of the group's nq * g */
+    int32_t n_rows;
+    int32_t query0;     /* into the queries: the query of row0 */
+    int32_t query_one;  /* query of row0 if the tile's queries have consecutive numbers, else -1 */
+    int32_t slot0;      /* slot of the query of row0, or -1: rows go to the output */
+    int32_t mask0;      /* into the mask words, or -1: all visible */
+    int32_t mask_words; /* 32-bit words per run: bit i of word w is query 32 w + i of the tile */
+    int32_t unused;
+}; /* 56 bytes, read as 7 x 8 */
+
+struct cuda_group_args {
+    const void *q, *k, *v;
+    const int32_t *page_table;
+    void *o;
+    float *lse;
+    void *slot_o;                 /* [n_slots][h_q][d] */
+    float *slot_w;                /* [n_slots][h_q][1 or 2] */
+    const struct cuda_item *item; /* of this launch */
+    const struct cuda_kv_run *run;
+    const int32_t *piece; /* relative to the group's first run */
+    const int32_t *query;
+    const uint32_t *mask;
+    int32_t n_items;
+    int32_t h_q, h_kv, gqa;
+    int32_t page_size, page_shift; /* page_shift: log2, or -1 */
+    float scale_log2;              /* scale * log2(e) */
+    int32_t slot_f16, slot_max_sum, masked;
+};
+
+struct cuda_merge_step {
+    int32_t in0, n_in; /* into merge_in */
+    int32_t out;       /* slot, or -1: the output */
+    int32_t query;     /* as the tree numbers them */
+};
+
+struct cuda_merge_args {
+    void *o;
+    float *lse;
+    void *slot_o;
+    float *slot_w;
+    const struct cuda_merge_step *step;
+    const int32_t *merge_in; /* slots */
+    int64_t n_steps;
+    int32_t h_q;
+    int32_t warps; /* that share a row: 1 or 4 */
+    int32_t slot_f16, slot_max_sum;
+};
+
+/* Kernel shapes m x n; a launcher picks the one for dtype and d. */
+enum { CUDA_SIDES = 4 }; /* 16, 32, 64, 128 */
+enum cuda_half { CUDA_F16, CUDA_BF16 };
+
+struct cuda_shape {
+    int32_t m, n; /* of the tile */
+    int32_t d;    /* 64, 128 */
+    int32_t t;    /* enum cuda_half */
+};
+
+/* Allow the kernel its shared memory; before any run. */
+int cuda_group_prepare(const struct cuda_shape *s);
+/* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
+int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
+int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);
+int cuda_launch_smem(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
+int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
+
+/* Plans whose scores are materialised: a score row is (group, KV head, row of the group). */
+struct unfused_row {
+    int64_t score; /* its first score */
+    int32_t item, row, kv_head;
+    int32_t ld; /* scores to the next row of the same group and head */
+};
+
+/* Tokens that one CTA gathers. */
+#define UNFUSED_TOKENS 32
+struct unfused_block {
+    int64_t to; /* gathered tokens before */
+    int32_t item, token;
+};
+
+struct unfused_args {
+    struct cuda_group_args a; /* item: one per group */
+    const struct unfused_row *row;
+    const struct unfused_block *block;
+    int64_t n_rows, n_blocks;
+    int32_t d;
+    float scale;
+    void *q;           /* [n_rows][d] gathered */
+    void *k, *v;       /* [tokens][h_kv][d] gathered */
+    float *score;      /* QK^T, then scaled, then masked */
+    void *probability; /* of the storage type, times 2^bias of it, not normalised */
+    float *max, *sum;  /* [n_rows] natural log; of the probabilities before rounding */
+    float *o;          /* [n_rows][d] */
+};
+enum unfused_stage { UNFUSED_GATHER, UNFUSED_SCALE, UNFUSED_MASK, UNFUSED_SOFTMAX, UNFUSED_STORE };
+int cuda_launch_unfused(const struct cuda_shape *s, const struct unfused_args *u, enum unfused_stage stage,
+                        void *stream);
+
+int cuda_launch_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
