@@ -239,7 +239,8 @@ static bool simulate(struct sim_run *run, struct err *e)
     for (int64_t k = 0; k < run->n_sources && good; k++)
         for (int32_t m = 0; m < run->n_machines && good; m++) {
             struct sweep s = sweep_for(run, m);
-            good = sweep_run(&s, &run->source[k].steps, run->layers, sim_rows(run, k, m), &progress, e);
+            good = sweep_run(&s, &run->source[k].steps, run->layers * run->n_sources, sim_rows(run, k, m),
+                             &progress, e);
         }
     progress_clear(&progress);
     return good;

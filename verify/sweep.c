@@ -1,16 +1,27 @@
 #include "verify/sweep.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PORTIONS = 64 }; /* of a trace's steps */
 
-/* More than any strategy moves on the tree in one layer: every query with every token, K, V and all forms of
- * the scores, in 8 bytes. */
-static double most_bytes(const struct tree *t, const struct price_env *env)
+/* No ledger of the tree has a field above this: every query with every token; for multiply-adds each pair in a
+ * tile of its own, for bytes K, V and all forms of the scores in 8 bytes. */
+static double most_of(const struct tree *t, const struct price_env *env)
 {
+    const double tile = 128 * 128;
     double pairs = ((double)t->n_queries + 1) * ((double)tree_tokens(t) + t->n_nodes);
-    return pairs * env->h_q * (4.0 * env->d + 8) * 8;
+    return pairs * env->h_q * fmax(tile * 2 * env->d, (4.0 * env->d + 8) * 8);
+}
+
+static bool ledger_within(const struct ledger *l, double most)
+{
+    bool within = true;
+#define X(field, meaning) within = within && (double)l->field <= most;
+    LEDGER_FIELDS(X)
+#undef X
+    return within;
 }
 
 static void add_times(struct sweep_times *sum, const struct sweep_times *x)
@@ -60,8 +71,8 @@ static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
     return x;
 }
 
-/* One strategy on one tree, added to its row. */
-static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step,
+/* One strategy on one tree, added to its row. False if a field is above `most`. */
+static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, double most,
                      struct sweep_row *row)
 {
     char why[WHY_MAX];
@@ -69,10 +80,12 @@ static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     if (!p) {
         row->skipped_at = step;
         memcpy(row->why, why, sizeof why);
-        return;
+        return true;
     }
     struct ledger moved = count_plan(p, &s->price, s->mode);
-    ledger_add(&row->moved, &moved);
+    bool fits = ledger_within(&moved, most);
+    if (fits)
+        ledger_add(&row->moved, &moved);
     row->steps++;
     row->groups += p->n_groups;
     if (s->timed) {
@@ -80,6 +93,7 @@ static void add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         add_times(&row->time, &time);
     }
     plan_free(p);
+    return fits;
 }
 
 static bool run_step(const struct sweep *s, const struct sweep_source *src, int64_t step, double most,
@@ -87,11 +101,11 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
 {
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
     const struct tree *t = own ? own : src->tree;
-    bool fits = most_bytes(t, &s->price) <= most;
+    bool fits = most_of(t, &s->price) < 0x1p63;
     struct nform *nf = nform_new(t);
     for (int32_t i = 0; i < s->n_use && fits; i++)
         if (row[i].skipped_at == 0)
-            add_plan(s, i, nf, step, &row[i]);
+            fits = add_plan(s, i, nf, step, most, &row[i]);
     nform_free(nf);
     tree_free(own);
     return fits;
@@ -109,11 +123,11 @@ void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
     }
 }
 
-bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t layers, struct sweep_row *row,
+bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
                struct progress *progress, struct err *e)
 {
     int64_t n = src->last - src->first + 1, portions = min_i64(n, PORTIONS);
-    double most = 0x1p62 / (double)layers / (double)n; /* bytes of a layer in a step */
+    double most = 0x1p62 / (double)times / (double)n; /* of a field, of a layer in a step */
     bool fits = true;
     struct sweep_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
 #pragma omp parallel for schedule(dynamic, 1) reduction(&& : fits)
