@@ -148,21 +148,21 @@ START_TEST(canaries_see_every_byte)
     struct problem_spec spec = case_default_spec();
     spec.page_size = 1 + 15 * _i;
     struct problem *p = problem_new(t, &spec, &e);
-    struct guarded_layout l = guarded_layout(p, 1000);
+    struct guarded_layout l = guarded_layout(p);
     uint8_t *before = guarded_image(&l, p), *after = guarded_image(&l, p);
     for (int part = 0; part + 1 < N_PARTS; part++) {
         ck_assert(l.at[part] % 256 == 0 && l.at[part] + l.size[part] + 256 <= l.at[part + 1]);
-        ck_assert(l.at[0] >= 256 && l.total >= l.at[PART_WORKSPACE] + 1000 + 256);
+        ck_assert(l.at[0] >= 256 && l.total >= l.at[PART_LSE] + l.size[PART_LSE] + 256);
     }
     ck_assert(memcmp(before + l.at[PART_PAGES], p->page_table, (size_t)l.size[PART_PAGES]) == 0);
-    for (int64_t i = 0; i < l.head; i++) {
+    for (int64_t i = 0; i < l.total; i++) {
         bool written = (i >= l.at[PART_O] && i < l.at[PART_O] + l.size[PART_O]) ||
                        (i >= l.at[PART_LSE] && i < l.at[PART_LSE] + l.size[PART_LSE]);
         if (i % 7 && i > 600 && i < l.at[PART_PAGES])
             continue; /* the middle of Q, K, V is all alike */
         after[i] ^= 1;
         struct err mine = {0};
-        ck_assert_int_eq(guarded_check(&l, before, after, &mine), written);
+        ck_assert_int_eq(guarded_check(&l, before, after, 0, &mine), written);
         ck_assert(written || strstr(mine.msg, "overwritten"));
         after[i] ^= 1;
     }
@@ -514,9 +514,9 @@ START_TEST(runs_on_a_device_are_guarded)
 {
     static const char *const says[] = {[FAKE_SOUND] = "",
                                        [FAKE_WRITES_BEHIND_O] = "canary behind O was overwritten, 0 bytes",
-                                       [FAKE_WRITES_BEFORE_WORKSPACE] = "canary behind LSE",
+                                       [FAKE_WRITES_BEFORE_WORKSPACE] = "canary before workspace",
                                        [FAKE_WRITES_BEHIND_WORKSPACE] =
-                                           "canary behind workspace was overwritten, 0 bytes",
+                                           "canary behind workspace was overwritten at its byte 0",
                                        [FAKE_WRITES_K] = "K was overwritten at byte 0",
                                        [FAKE_CHANGES] = "replay of a CUDA graph wrote other bits",
                                        [FAKE_LEAVES_ROW] = "LSE is nan",

@@ -1,4 +1,5 @@
 #include "kernels/cuda/guarded.h"
+#include "kernels/cuda/truth.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -6,40 +7,59 @@
 
 enum { GUARD = 256, CANARY = 0xFF }; /* NaN in every float type, -1 as a page */
 
-static const char *const part_name[] = {"Q", "K", "V", "page table", "O", "LSE", "workspace"};
+static const char *const part_name[] = {"Q", "K", "V", "page table", "O", "LSE"};
 
+/* Device memory that grows with what is asked of it. */
+struct room {
+    uint8_t *at;
+    int64_t bytes;
+};
+
+/* What a thread has on the device, and on the host a copy of it. */
+struct seat {
+    struct guarded_layout l;
+    uint8_t *image, *after; /* [l.total] on the host: as uploaded; after a run, from O on */
+    bool current;           /* the device holds the image */
+    struct room dev, kept;  /* kept: another copy of all that runs may only read */
+};
+
+static _Thread_local struct seat seat;
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static struct guarded_tally tally; /* under turn, as what follows */
-static uint8_t *arena;
-static int64_t arena_bytes;
-static void *side_stream;
+static struct room work;           /* canary, workspace, canary */
+static void *side_stream, *flag;
 
 /* ---- layout ----------------------------------------------------------------------------------------------- */
 
-struct guarded_layout guarded_layout(const struct problem *p, int64_t workspace)
+struct guarded_layout guarded_layout(const struct problem *p)
 {
     int64_t elt = dtype_size[p->dtype], rows = (int64_t)p->tree->n_queries * p->h_q;
     int64_t pool = p->n_pages * p->page_size * p->h_kv * p->d * elt;
     struct guarded_layout l = {.size = {rows * p->d * elt, pool, pool,
                                         p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table,
-                                        rows * p->d * elt, rows * (int64_t)sizeof(float), workspace}};
+                                        rows * p->d * elt, rows * (int64_t)sizeof(float)}};
     int64_t at = GUARD;
     for (int i = 0; i < N_PARTS; i++) {
         l.at[i] = at;
         at = ceil_div(at + l.size[i], GUARD) * GUARD + GUARD;
     }
-    l.head = l.at[PART_WORKSPACE];
     l.total = at;
     return l;
 }
 
-uint8_t *guarded_image(const struct guarded_layout *l, const struct problem *p)
+/* Where the parts come from that are uploaded. */
+static const void *part_of(const struct problem *p, int part)
 {
     const void *from[] = {p->q, p->k, p->v, p->page_table};
-    uint8_t *image = xmalloc((size_t)l->head);
-    memset(image, CANARY, (size_t)l->head);
+    return from[part];
+}
+
+uint8_t *guarded_image(const struct guarded_layout *l, const struct problem *p)
+{
+    uint8_t *image = xmalloc((size_t)l->total);
+    memset(image, CANARY, (size_t)l->total);
     for (int i = 0; i <= PART_PAGES; i++)
-        memcpy(image + l->at[i], from[i], (size_t)l->size[i]);
+        memcpy(image + l->at[i], part_of(p, i), (size_t)l->size[i]);
     return image;
 }
 
@@ -62,126 +82,188 @@ static bool blame(const struct guarded_layout *l, int64_t byte, struct err *e)
 static bool same(const struct guarded_layout *l, const uint8_t *a, const uint8_t *b, int64_t begin,
                  int64_t end, struct err *e)
 {
-    if (memcmp(a + begin, b + begin, (size_t)(end - begin)) == 0)
+    if (begin >= end || memcmp(a + begin, b + begin, (size_t)(end - begin)) == 0)
         return true;
     while (a[begin] == b[begin])
         begin++;
     return blame(l, begin, e);
 }
 
-bool guarded_check(const struct guarded_layout *l, const uint8_t *before, const uint8_t *after, struct err *e)
+bool guarded_check(const struct guarded_layout *l, const uint8_t *before, const uint8_t *after, int64_t from,
+                   struct err *e)
 {
-    int64_t lse_end = l->at[PART_LSE] + l->size[PART_LSE];
-    return same(l, before, after, 0, l->at[PART_O], e) &&
-           same(l, before, after, l->at[PART_O] + l->size[PART_O], l->at[PART_LSE], e) &&
-           same(l, before, after, lse_end, l->head, e);
+    int64_t o_end = l->at[PART_O] + l->size[PART_O], lse_end = l->at[PART_LSE] + l->size[PART_LSE];
+    return same(l, before, after, from, l->at[PART_O], e) &&
+           same(l, before, after, max_i64(from, o_end), l->at[PART_LSE], e) &&
+           same(l, before, after, max_i64(from, lse_end), l->total, e);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+static bool make_room(struct room *r, int64_t bytes, struct err *e)
+{
+    if (bytes <= r->bytes)
+        return true;
+    gpu_free(r->at);
+    *r = (struct room){.at = gpu_alloc(bytes, e)};
+    r->bytes = r->at ? bytes : 0;
+    return r->at != NULL;
+}
+
+/* Whether the seat's image is what would be uploaded for p. */
+static bool image_fits(const struct seat *s, const struct guarded_layout *l, const struct problem *p)
+{
+    bool fits = s->image && memcmp(&s->l, l, sizeof *l) == 0;
+    for (int i = 0; i <= PART_PAGES && fits; i++)
+        fits = memcmp(s->image + l->at[i], part_of(p, i), (size_t)l->size[i]) == 0;
+    return fits;
+}
+
+static void load_image(struct seat *s, const struct problem *p)
+{
+    struct guarded_layout l = guarded_layout(p);
+    if (image_fits(s, &l, p))
+        return;
+    free(s->image);
+    free(s->after);
+    s->l = l;
+    s->image = guarded_image(&l, p);
+    s->after = xmalloc((size_t)l.total);
+    s->current = false;
+}
+
+static bool upload(struct seat *s, struct err *e)
+{
+    if (s->current)
+        return true;
+    int64_t inputs = s->l.at[PART_O];
+    s->current = make_room(&s->dev, s->l.total, e) && make_room(&s->kept, inputs, e) &&
+                 gpu_upload(s->dev.at, s->image, s->l.total, e) &&
+                 gpu_copy(s->kept.at, s->dev.at, inputs, NULL, e);
+    return s->current;
+}
+
+/* Bytes of the workspace with its canaries. */
+static int64_t work_bytes(int64_t workspace)
+{
+    return GUARD + ceil_div(workspace, GUARD) * GUARD + GUARD;
+}
+
+/* Everything that runs write, with the canaries behind it. */
+static bool poison(const struct seat *s, int64_t workspace, void *stream, struct err *e)
+{
+    int64_t from = s->l.at[PART_O];
+    return gpu_fill(s->dev.at + from, CANARY, s->l.total - from, stream, e) &&
+           gpu_fill(work.at, CANARY, work_bytes(workspace), stream, e);
 }
 
 /* ---- one run ---------------------------------------------------------------------------------------------- */
 
-static bool make_room(int64_t bytes, struct err *e)
+static bool check_work_end(const char *where, int64_t from, int64_t n, struct err *e)
 {
-    if (!side_stream && !(side_stream = gpu_stream_new(e)))
-        return false;
-    if (bytes <= arena_bytes)
-        return true;
-    gpu_free(arena);
-    arena_bytes = 0;
-    arena = gpu_alloc(bytes, e);
-    if (arena)
-        arena_bytes = bytes;
-    return arena != NULL;
-}
-
-/* The canary behind the workspace, which is too large to be looked at as a whole. */
-static bool check_tail(const struct guarded_layout *l, struct err *e)
-{
-    int64_t end = l->at[PART_WORKSPACE] + l->size[PART_WORKSPACE], n = l->total - end;
-    uint8_t tail[2 * GUARD];
-    CK(n <= (int64_t)sizeof tail);
-    if (!gpu_download(tail, arena + end, n, e))
+    uint8_t canary[2 * GUARD];
+    CK(n <= (int64_t)sizeof canary);
+    if (!gpu_download(canary, work.at + from, n, e))
         return false;
     for (int64_t i = 0; i < n; i++)
-        if (tail[i] != CANARY)
-            return blame(l, end + i, e);
+        if (canary[i] != CANARY)
+            return err_set(e, "the canary %s workspace was overwritten at its byte %lld", where,
+                           (long long)i);
     return true;
 }
 
-/* Everything a run writes, and the canary behind it. */
-static bool poison(const struct guarded_layout *l, void *stream, struct err *e)
+/* After a run: all canaries, all that may only be read; what was written is in s->after. */
+static bool check_all(const struct seat *s, int64_t workspace, struct err *e)
 {
-    return gpu_fill(arena + l->at[PART_O], CANARY, l->total - l->at[PART_O], stream, e);
+    const struct guarded_layout *l = &s->l;
+    int64_t outputs = l->at[PART_O];
+    bool intact;
+    if (!gpu_download(s->after + outputs, s->dev.at + outputs, l->total - outputs, e) ||
+        !gpu_same(s->dev.at, s->kept.at, outputs, flag, &intact, e))
+        return false;
+    if (!intact && gpu_download(s->after, s->dev.at, outputs, e))
+        return guarded_check(l, s->image, s->after, 0, e);
+    return intact && guarded_check(l, s->image, s->after, outputs, e) &&
+           check_work_end("before", 0, GUARD, e) &&
+           check_work_end("behind", GUARD + workspace, work_bytes(workspace) - GUARD - workspace, e);
 }
 
-static bool replay(struct cuda_plan *cp, const struct guarded_layout *l, const struct cuda_args *a,
-                   struct err *e)
+static void count(const struct seat *s, int64_t workspace)
+{
+    int64_t data = workspace;
+    for (int i = 0; i < N_PARTS; i++)
+        data += s->l.size[i];
+    tally.runs++;
+    tally.guard_bytes += s->l.total + work_bytes(workspace) - data;
+}
+
+static bool replay(struct cuda_plan *cp, const struct seat *s, const struct cuda_args *a, struct err *e)
 {
     if (!gpu_capture_begin(side_stream, e))
         return false;
     bool launched = cuda_run(cp, a, side_stream, e);
     void *graph = gpu_capture_end(side_stream, e);
-    bool good =
-        launched && graph && poison(l, side_stream, e) && gpu_graph_run(graph, side_stream, e) && gpu_sync(e);
+    bool good = launched && graph && poison(s, cuda_workspace(cp), side_stream, e) &&
+                gpu_graph_run(graph, side_stream, e) && gpu_sync(e);
     gpu_graph_free(graph);
     return good;
 }
 
-/* `image` is what was uploaded, `after` room for as much. */
-static bool run_both(struct cuda_plan *cp, const struct guarded_layout *l, const uint8_t *image,
-                     uint8_t *after, struct err *e)
+static bool run_both(struct cuda_plan *cp, struct seat *s, struct err *e)
 {
-    struct cuda_args a = {.q = arena + l->at[PART_Q],
-                          .k = arena + l->at[PART_K],
-                          .v = arena + l->at[PART_V],
-                          .page_table = (const int32_t *)(const void *)(arena + l->at[PART_PAGES]),
-                          .o = arena + l->at[PART_O],
-                          .lse = (float *)(void *)(arena + l->at[PART_LSE]),
-                          .workspace = arena + l->at[PART_WORKSPACE]};
-    if (!gpu_upload(arena, image, l->head, e) || !poison(l, NULL, e) || !cuda_run(cp, &a, NULL, e) ||
-        !gpu_sync(e) || !gpu_download(after, arena, l->head, e) || !guarded_check(l, image, after, e) ||
-        !check_tail(l, e))
+    const struct guarded_layout *l = &s->l;
+    int64_t from = l->at[PART_O], n = l->total - from, workspace = cuda_workspace(cp);
+    struct cuda_args a = {.q = s->dev.at + l->at[PART_Q],
+                          .k = s->dev.at + l->at[PART_K],
+                          .v = s->dev.at + l->at[PART_V],
+                          .page_table = (const int32_t *)(const void *)(s->dev.at + l->at[PART_PAGES]),
+                          .o = s->dev.at + l->at[PART_O],
+                          .lse = (float *)(void *)(s->dev.at + l->at[PART_LSE]),
+                          .workspace = work.at + GUARD};
+    s->current = false; /* until the run is known to have left it alone */
+    if (!poison(s, workspace, NULL, e) || !cuda_run(cp, &a, NULL, e) || !gpu_sync(e) ||
+        !check_all(s, workspace, e))
         return false;
-    tally.runs++;
-    for (int i = 0; i <= N_PARTS; i++)
-        tally.guard_bytes +=
-            (i < N_PARTS ? l->at[i] : l->total) - (i > 0 ? l->at[i - 1] + l->size[i - 1] : 0);
-    int64_t from = l->at[PART_O], n = l->head - from;
+    count(s, workspace);
     uint8_t *again = xmalloc((size_t)n);
-    bool good = replay(cp, l, &a, e) && gpu_download(again, arena + from, n, e);
-    if (good && memcmp(again, after + from, (size_t)n) != 0)
+    bool good = replay(cp, s, &a, e) && gpu_download(again, s->dev.at + from, n, e);
+    if (good && memcmp(again, s->after + from, (size_t)n) != 0)
         good = err_set(e, "the replay of a CUDA graph wrote other bits than the run itself");
     tally.replays += good;
+    s->current = good;
     free(again);
     return good;
 }
 
-/* With the plan on the device. */
-static bool run_planned(struct cuda_plan *cp, const struct problem *p, struct output *out, struct err *e)
+/* Under turn. */
+static bool run_here(const struct plan *plan, const struct cuda_options *opt, const struct problem *p,
+                     struct seat *s, struct err *e)
 {
-    struct guarded_layout l = guarded_layout(p, cuda_workspace(cp));
-    if (!make_room(l.total, e))
-        return false;
-    uint8_t *image = guarded_image(&l, p), *after = xmalloc((size_t)l.head);
-    bool good = run_both(cp, &l, image, after, e);
-    if (!good && e)
-        e->code = EXIT_BAD_INPUT; /* memory there was */
-    if (good) {
-        memcpy(out->o, after + l.at[PART_O], (size_t)l.size[PART_O]);
-        memcpy(out->lse, after + l.at[PART_LSE], (size_t)l.size[PART_LSE]);
+    struct cuda_plan *cp = cuda_plan_new(p, plan, opt, e);
+    bool good = cp && (side_stream || (side_stream = gpu_stream_new(e))) &&
+                (flag || (flag = gpu_alloc(GUARD, e))) && upload(s, e) &&
+                make_room(&work, work_bytes(cuda_workspace(cp)), e);
+    if (good && !run_both(cp, s, e)) {
+        good = false;
+        if (e)
+            e->code = EXIT_BAD_INPUT; /* memory there was */
     }
-    free(after);
-    free(image);
+    cuda_plan_free(cp);
     return good;
 }
 
 bool guarded_run(const struct plan *plan, const struct cuda_options *opt, const struct problem *p,
                  struct output *out, struct err *e)
 {
+    struct seat *s = &seat;
+    load_image(s, p);
     pthread_mutex_lock(&turn);
-    struct cuda_plan *cp = cuda_plan_new(p, plan, opt, e);
-    bool good = cp && run_planned(cp, p, out, e);
-    cuda_plan_free(cp);
+    bool good = run_here(plan, opt, p, s, e);
     pthread_mutex_unlock(&turn);
+    if (good) {
+        memcpy(out->o, s->after + s->l.at[PART_O], (size_t)s->l.size[PART_O]);
+        memcpy(out->lse, s->after + s->l.at[PART_LSE], (size_t)s->l.size[PART_LSE]);
+    }
     return good;
 }
 

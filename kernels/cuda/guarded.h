@@ -1,12 +1,15 @@
 /*
  * guarded.h - one run of a plan on the device with every buffer between canaries; what verification runs.
  *
- * Q, K, V, page table, O, LSE and workspace lie in one piece of device memory with at least 256 bytes of NaN patterns
- * before, between and behind them. O, LSE and workspace hold NaN when the run begins. After it, the canaries and
- * everything a run may only read must be as they were, bit for bit. Then the same run is captured in a CUDA graph,
- * everything it writes is poisoned again, and a replay must write the same bits.
+ * Q, K, V, page table, O and LSE lie in one piece of device memory with at least 256 bytes of NaN patterns before,
+ * between and behind them; so does the workspace, in one of its own. O, LSE and workspace hold NaN when the run begins.
+ * After it, the canaries and everything a run may only read must be as they were, bit for bit. Then the same run is
+ * captured in a CUDA graph, everything it writes is poisoned again, and a replay must write the same bits.
  *
  * A read outside of a buffer finds NaN, or a page number of -1; compute-sanitizer sees what lands elsewhere.
+ *
+ * Strategies of one case follow each other on a thread: what they read is uploaded once for all of them, as long as it
+ * is the same, byte by byte, on the host. A copy stays on the device, to compare with after each run.
  */
 #ifndef TREEATTN_KERNELS_CUDA_GUARDED_H
 #define TREEATTN_KERNELS_CUDA_GUARDED_H
@@ -27,17 +30,17 @@ struct guarded_tally guarded_tally(void);
 
 /* ---- for tests: the layout, without a device ---------------------------------------------------------- */
 
-enum guarded_part { PART_Q, PART_K, PART_V, PART_PAGES, PART_O, PART_LSE, PART_WORKSPACE, N_PARTS };
+enum guarded_part { PART_Q, PART_K, PART_V, PART_PAGES, PART_O, PART_LSE, N_PARTS };
 
 struct guarded_layout {
-    int64_t at[N_PARTS], size[N_PARTS]; /* bytes */
-    int64_t head, total;                /* head: all up to the workspace; total: its canary too */
+    int64_t at[N_PARTS], size[N_PARTS]; /* bytes; every part at a multiple of 256 */
+    int64_t total;
 };
-struct guarded_layout guarded_layout(const struct problem *p, int64_t workspace);
-/* [0, head) as it is before a run; the caller frees. */
+struct guarded_layout guarded_layout(const struct problem *p);
+/* All of it as it is before a run; the caller frees. */
 uint8_t *guarded_image(const struct guarded_layout *l, const struct problem *p);
-/* Compare [0, head) before and after; O and LSE may differ. False with *e naming the first byte that may not. */
-bool guarded_check(const struct guarded_layout *l, const uint8_t *before, const uint8_t *after,
+/* Compare [from, total) before and after; O and LSE may differ. False with *e naming the first byte that may not. */
+bool guarded_check(const struct guarded_layout *l, const uint8_t *before, const uint8_t *after, int64_t from,
                    struct err *e);
 
 #endif

@@ -9,6 +9,17 @@ bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t seri
     return cuda_ok(cuda_launch_random(t == DT_BF16, dev, n, seed, series, stream), "random data", e);
 }
 
+bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e)
+{
+    int32_t differ = 1;
+    CK(bytes % 16 == 0);
+    bool good = gpu_fill(flag, 0, sizeof differ, NULL, e) &&
+                cuda_ok(cuda_launch_same(a, b, bytes, flag, NULL), "comparison", e) &&
+                gpu_download(&differ, flag, sizeof differ, e);
+    *same = good && differ == 0;
+    return good;
+}
+
 bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
 {
     CK((x->dtype == DT_F16 || x->dtype == DT_BF16) && (x->d == 64 || x->d == 128));

@@ -40,6 +40,18 @@ template <typename T> __global__ void random_kernel(T *to, int64_t n, uint64_t s
         to[i] = from_double<T>(rng_bell(seed, series, (uint64_t)i));
 }
 
+__global__ void same_kernel(const uint4 *a, const uint4 *b, int64_t n, int32_t *flag)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    bool differ = false;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+        const uint4 x = a[i], y = b[i];
+        differ |= ((x.x ^ y.x) | (x.y ^ y.y) | (x.z ^ y.z) | (x.w ^ y.w)) != 0;
+    }
+    if (differ)
+        *flag = 1;
+}
+
 __device__ inline double warp_total(double x)
 {
 #pragma unroll
@@ -123,6 +135,16 @@ extern "C" int cuda_launch_random(int bf16, void *dev, int64_t n, uint64_t seed,
     using namespace treeattn;
     return bf16 ? launch_random<__nv_bfloat16>(dev, n, seed, series, (cudaStream_t)stream)
                 : launch_random<__half>(dev, n, seed, series, (cudaStream_t)stream);
+}
+
+extern "C" int cuda_launch_same(const void *a, const void *b, int64_t bytes, int32_t *flag, void *stream)
+{
+    using namespace treeattn;
+    const int64_t n = bytes / 16, blocks = (n + 255) / 256;
+    if (n > 0)
+        same_kernel<<<(unsigned)(blocks < 1024 ? blocks : 1024), 256, 0, (cudaStream_t)stream>>>((const uint4 *)a, (const uint4 *)b, n,
+                                                                                                 flag);
+    return cudaGetLastError();
 }
 
 extern "C" int cuda_launch_truth(int bf16, int32_t d, const cuda_truth_args *a, void *stream)

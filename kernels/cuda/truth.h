@@ -14,6 +14,10 @@
 bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
                 struct err *e);
 
+/* Whether two pieces of device memory hold the same; bytes is a multiple of 16, flag four bytes of device memory. Waits
+ * for everything. */
+bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e);
+
 struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */
     int32_t n_queries, h_q, h_kv, d; /* d 64 or 128 */
     enum dtype dtype;                /* f16 or bf16 */

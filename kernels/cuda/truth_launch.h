@@ -17,6 +17,7 @@ struct cuda_truth_args {
     int32_t n_queries, h_q, h_kv;
 };
 int cuda_launch_random(int bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream);
+int cuda_launch_same(const void *a, const void *b, int64_t bytes, int32_t *flag, void *stream);
 int cuda_launch_truth(int bf16, int32_t d, const struct cuda_truth_args *a, void *stream);
 
 #ifdef __cplusplus
