@@ -40,7 +40,7 @@ static bool complain(const struct sheet *c, int64_t i, const char *what, const c
                      const struct coef_want *w, struct err *e)
 {
     char *list = list_of(w);
-    err_set(e, "%s:%d: no %s '%.40s' (expected one of %s)", c->name, (int)c->line[i], what, is, list);
+    sheet_error(e, c->name, c->line[i], "no %s '%.40s' (expected one of %s)", what, is, list);
     free(list);
     return false;
 }
@@ -65,27 +65,28 @@ static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const
     if (!sheet_f64(c, i, at[VALUE], &x, e))
         return false;
     if (x < 0)
-        return err_set(e, "%s:%d: %s is %s (expected no negative coefficient)", c->name, (int)c->line[i],
-                       cell[COEFFICIENT], cell[VALUE]);
+        return sheet_error(e, c->name, c->line[i], "%.40s is %.40s (expected no negative coefficient)",
+                           cell[COEFFICIENT], cell[VALUE]);
     if (strcmp(mc->name, w->machine) != 0 || strcmp(cell[MODEL], w->model) != 0 ||
         (w->part && strcmp(cell[PART], w->part) != 0))
         return true;
     if (!f->part)
         f->part = cell[PART];
     if (strcmp(f->part, cell[PART]) != 0)
-        return err_set(e, "%s:%d: a second part, '%.40s' after '%.40s' (expected a choice of one)", c->name,
-                       (int)c->line[i], cell[PART], f->part);
+        return sheet_error(e, c->name, c->line[i],
+                           "a second part, '%.40s' after '%.40s' (expected a choice of one)", cell[PART],
+                           f->part);
     int32_t k = 0;
     while (k < w->n && strcmp(w->coef[k].name, cell[COEFFICIENT]) != 0)
         k++;
     if (k == w->n)
         return complain(c, i, "coefficient", cell[COEFFICIENT], w, e);
     if (f->line[k])
-        return err_set(e, "%s:%d: %s again (expected once, it was on line %d)", c->name, (int)c->line[i],
-                       cell[COEFFICIENT], (int)f->line[k]);
+        return sheet_error(e, c->name, c->line[i], "%s again (expected once, it was on line %d)",
+                           cell[COEFFICIENT], (int)f->line[k]);
     if (x < w->coef[k].least || x > w->coef[k].most)
-        return err_set(e, "%s:%d: %s is %s (expected %g to %g)", c->name, (int)c->line[i], cell[COEFFICIENT],
-                       cell[VALUE], w->coef[k].least, w->coef[k].most);
+        return sheet_error(e, c->name, c->line[i], "%s is %.40s (expected %g to %g)", cell[COEFFICIENT],
+                           cell[VALUE], w->coef[k].least, w->coef[k].most);
     f->line[k] = c->line[i];
     value[k] = x;
     return true;
@@ -105,8 +106,8 @@ bool coefs_parse(const char *text, size_t size, const char *name, const struct c
     for (int64_t i = 0; i < c.n_rows && good; i++)
         good = read_line(&c, i, at, w, &f, value, e);
     if (good && !f.part)
-        good = err_set(e, "%s:1: nothing of model %s%s%s on %s (expected such lines)", name, w->model,
-                       w->part ? ", part " : "", w->part ? w->part : "", w->machine);
+        good = sheet_error(e, name, 1, "nothing of model %s%s%s on %s (expected such lines)", w->model,
+                           w->part ? ", part " : "", w->part ? w->part : "", w->machine);
     free(f.line);
     sheet_clear(&c);
     return good;

@@ -55,7 +55,7 @@ void names_clear(struct names *s)
 /* "file:line: " before a sentence that does not know where it is. */
 static bool locate(const struct sheet *c, int64_t row, const struct err *why, struct err *e)
 {
-    return err_set(e, "%s:%d: %s", c->name, (int)c->line[row], why->msg);
+    return sheet_error(e, c->name, c->line[row], "%s", why->msg);
 }
 
 static bool parse_dtype(const char *s, enum dtype *out)
@@ -144,8 +144,7 @@ static enum taken peer_row(const struct sheet *c, int64_t i, const int32_t *at, 
     r->seconds = us * 1e-6;
     const char *dtype = sheet_peek(c, i, at[DTYPE]);
     if (!parse_dtype(dtype, &r->dtype)) {
-        err_set(e, "%s:%d: dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", c->name, (int)c->line[i],
-                dtype);
+        sheet_error(e, c->name, c->line[i], "dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", dtype);
         return BAD;
     }
     char *source = xasprintf("levels:%s_%s", sheet_peek(c, i, at[N]), sheet_peek(c, i, at[C]));
@@ -176,8 +175,7 @@ static enum taken own_row(const struct sheet *c, int64_t i, const int32_t *at, s
     r->seconds = us * 1e-6;
     const char *dtype = sheet_peek(c, i, at[M_DTYPE]);
     if (!parse_dtype(dtype, &r->dtype)) {
-        err_set(e, "%s:%d: dtype is '%.40s' (expected f16, bf16, f32 or f64)", c->name, (int)c->line[i],
-                dtype);
+        sheet_error(e, c->name, c->line[i], "dtype is '%.40s' (expected f16, bf16, f32 or f64)", dtype);
         return BAD;
     }
     bool good = treesrc_parse(sheet_peek(c, i, at[TREE]), &r->tree, &why) &&
@@ -205,8 +203,8 @@ static bool check_device(const struct sheet *c, int64_t i, struct measured *m, s
         return true;
     const char *device = sheet_peek(c, i, at);
     return names_add(&m->devices, device) == 0 ||
-           err_set(e, "%s:%d: device '%.40s' after '%.40s' (expected rows of one card)", c->name,
-                   (int)c->line[i], device, m->devices.name[0]);
+           sheet_error(e, c->name, c->line[i], "device '%.40s' after '%.40s' (expected rows of one card)",
+                       device, m->devices.name[0]);
 }
 
 /* Append a row that was taken; takes its tree over. */
@@ -223,7 +221,7 @@ static bool add_row(struct measured *m, struct measured_row *r, const char *kern
     struct tree *t =
         r->config == known ? treesrc_load(&r->tree, &why) : NULL; /* a wrong tree is found here */
     tree_free(t);
-    return !why.code || err_set(e, "%s:%d: %s", r->file, (int)r->line, why.msg);
+    return !why.code || sheet_error(e, r->file, r->line, "%s", why.msg);
 }
 
 static bool read_rows(const struct sheet *c, const struct kind *kind, struct measured *m, struct err *e)
@@ -260,7 +258,7 @@ bool measured_parse(const char *text, size_t size, const char *name, struct meas
     int64_t before = m->n;
     bool good = read_rows(&c, kind, m, e);
     if (good && m->n == before)
-        good = err_set(e, "%s:1: no row can be used (expected rows of measured times that passed)", name);
+        good = sheet_error(e, name, 1, "no row can be used (expected rows of measured times that passed)");
     sheet_clear(&c);
     return good;
 }
@@ -306,6 +304,6 @@ struct plan *measured_plan(const struct measured_row *r, const struct machine *m
             err_set(&why, "%s does not apply: %s (expected a strategy that does)", r->use[0].s->name, not );
     }
     if (!p)
-        err_set(e, "%s:%d: %s", r->file, (int)r->line, why.msg);
+        sheet_error(e, r->file, r->line, "%s", why.msg);
     return p;
 }

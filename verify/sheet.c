@@ -6,8 +6,25 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- errors ------------------------------------------------------------------------------------------- */
+
+bool sheet_error(struct err *e, const char *name, int32_t line, const char *fmt, ...)
+{
+    char msg[2048]; /* err_set shortens in the middle, where no sentence ends */
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    for (char *p = msg; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    return err_set(e, "%s:%d: %s", name, (int)line, msg);
+}
 
 /* ---- reading ------------------------------------------------------------------------------------------ */
 
@@ -24,13 +41,13 @@ static char *next_field(char **p, bool *more, struct err *e, const char *name, i
     else
         to = from += strcspn(from, ",\"");
     if (quoted && !*from) {
-        err_set(e, "%s:%d: a quoted field does not end (expected \" before the end of the line)", name, line);
+        sheet_error(e, name, line, "a quoted field does not end (expected \" before the end of the line)");
         return NULL;
     }
     from += quoted;
     if (*from && *from != ',') {
-        err_set(e, "%s:%d: '%.20s' after %s (expected a comma)", name, line, from,
-                quoted ? "a quoted field" : "an unquoted field");
+        sheet_error(e, name, line, "'%.20s' after %s (expected a comma)", from,
+                    quoted ? "a quoted field" : "an unquoted field");
         return NULL;
     }
     *more = *from == ',';
@@ -55,14 +72,14 @@ static bool add_line(struct sheet *c, char *text, int32_t line, struct err *e)
         memcpy(c->column, c->cell, (size_t)n * sizeof *c->cell);
         for (int32_t i = 0; i < c->n_columns; i++)
             if (sheet_find(c, c->column[i]) != i)
-                return err_set(e, "%s:%d: column '%.40s' occurs twice (expected different names)", c->name,
-                               line, c->column[i]);
+                return sheet_error(e, c->name, line, "column '%.40s' occurs twice (expected different names)",
+                                   c->column[i]);
         n = 0;
     } else {
         int64_t cells = n - c->start[c->n_rows];
         if (cells > c->n_columns)
-            return err_set(e, "%s:%d: %" PRId64 " fields (expected at most %d, as in the header)", c->name,
-                           line, cells, (int)c->n_columns);
+            return sheet_error(e, c->name, line, "%" PRId64 " fields (expected at most %d, as in the header)",
+                               cells, (int)c->n_columns);
         c->line = xgrow(c->line, &c->cap_line, c->n_rows + 1, sizeof *c->line);
         c->line[c->n_rows++] = line;
     }
@@ -78,7 +95,7 @@ bool sheet_parse(const char *text, size_t size, const char *name, struct sheet *
     out->text[size] = 0;
     int32_t line = 0;
     bool good = !memchr(text, 0, size) ||
-                err_set(e, "%s:1: not text, it has a zero byte (expected comma-separated values)", name);
+                sheet_error(e, name, 1, "not text, it has a zero byte (expected comma-separated values)");
     for (char *rest = out->text, *p; good && (p = text_next(&rest, '\n'));) {
         if (!rest && !p[0]) /* after the last line */
             break;
@@ -90,8 +107,8 @@ bool sheet_parse(const char *text, size_t size, const char *name, struct sheet *
             good = add_line(out, p, line, e);
     }
     if (good && out->n_rows == 0)
-        good = err_set(e, "%s:%d: no rows (expected a header line and rows of values)", name,
-                       (int)max_i64(line, 1));
+        good = sheet_error(e, name, (int32_t)max_i64(line, 1),
+                           "no rows (expected a header line and rows of values)");
     if (!good)
         sheet_clear(out);
     return good;
@@ -137,7 +154,7 @@ int32_t sheet_column(const struct sheet *c, const char *column, struct err *e)
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", c->column[i]);
     }
-    err_set(e, "%s:1: no column '%.60s' (expected one of %s)", c->name, column, list);
+    sheet_error(e, c->name, 1, "no column '%.60s' (expected one of %s)", column, list);
     return -1;
 }
 
@@ -151,8 +168,8 @@ const char *sheet_cell(const struct sheet *c, int64_t row, int32_t column, struc
     int64_t cells = c->start[row + 1] - c->start[row];
     if (cells == c->n_columns)
         return c->cell[c->start[row] + column];
-    err_set(e, "%s:%d: %" PRId64 " fields (expected %d, as in the header)", c->name, c->line[row], cells,
-            (int)c->n_columns);
+    sheet_error(e, c->name, c->line[row], "%" PRId64 " fields (expected %d, as in the header)", cells,
+                (int)c->n_columns);
     return NULL;
 }
 
@@ -166,8 +183,8 @@ bool sheet_f64(const struct sheet *c, int64_t row, int32_t column, double *out, 
     bool plain = s[0] && strspn(s, "0123456789+-.eE") == strlen(s);
     double x = plain ? strtod(s, &end) : NAN;
     if (!plain || *end || !isfinite(x))
-        return err_set(e, "%s:%d: %s is '%.40s' (expected a number)", c->name, c->line[row],
-                       c->column[column], s);
+        return sheet_error(e, c->name, c->line[row], "%.40s is '%.40s' (expected a number)",
+                           c->column[column], s);
     *out = x;
     return true;
 }

@@ -29,6 +29,10 @@ bool sheet_parse(const char *text, size_t size, const char *name, struct sheet *
 bool sheet_read(const char *path, struct sheet *out, struct err *e);
 void sheet_clear(struct sheet *c);
 
+/* "name:line: sentence", what is not printable ASCII made '?'; returns false. */
+bool sheet_error(struct err *e, const char *name, int32_t line, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Number of a column, or -1. */
 int32_t sheet_find(const struct sheet *c, const char *column);
 /* The same; -1 with *e set if there is none. */
