@@ -121,8 +121,7 @@ static const struct argp argp = {
              "NAME[:K=V,..],.. or all (default all); may be given several times", 3},
             {"count", KEY_COUNT, "MODE", 0,
              "true: what a kernel must move (default); paper: as DeFT's tables count; deft: as DeFT's "
-             "release "
-             "counts",
+             "release counts",
              3},
             {"layers", KEY_LAYERS, "L", 0, "layers of the model (default 32)", 3},
             {"machine", KEY_MACHINE, "NAME", 0,
@@ -139,12 +138,9 @@ static const struct argp argp = {
         },
     .parser = parse,
     .doc = "Plan every step of a trace, or one tree, with each strategy and add up the bytes that the plans "
-           "move in "
-           "all layers: one row per tree and strategy. Heads default to Llama-3-8B's. With several trees, "
-           "text ends "
-           "with their mean, and --quiet prints only that. With --machine, plans are made for that machine "
-           "and timed "
-           "on it. Nothing is run: bytes are counted, times simulated.",
+           "move in all layers: one row per tree and strategy. Heads default to Llama-3-8B's. With several "
+           "trees, text ends with their mean, and --quiet prints only that. With --machine, plans are made "
+           "for that machine and timed on it. Nothing is run: bytes are counted, times simulated.",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
