@@ -18,7 +18,8 @@
  *
  * Both count a block of tokens that masked groups share (deft-flatten) once however many groups its queries
  * fill, its mask as 8 bytes a token; SpecInfer's mask as a bit, a dense mask as 2 bytes per (query, token);
- * and masks once for all heads. Table 12 multiplies masks by the number of heads, but Table 17's figures come out only without.
+ * and masks once for all heads. Table 12 says that a mask, like all else, is moved once per head, but Table 17's
+ * figures come out only without.
  */
 #ifndef TREEATTN_SIM_COUNT_H
 #define TREEATTN_SIM_COUNT_H
