@@ -165,6 +165,12 @@ gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the w
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
 	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80
 
+.PHONY: gpu-sanitize
+gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer over a reduced set, every strategy, both paths
+	$(Q)set -e; for tool in memcheck racecheck initcheck; do for arch in auto 80; do echo "$$tool, --arch $$arch"; \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(GPU_PROGRAM),$(PROGRAM)) verify -q --kernel cuda --arch $$arch \
+	    --cases tests/cases.sanitize | grep -E '^verify|SUMMARY'; done; done
+
 .PHONY: gpu-bench
 gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
 	$(Q)TREEATTN_COMMIT=$${TREEATTN_COMMIT:-$$(git describe --always --dirty 2>/dev/null)} \

@@ -23,7 +23,7 @@
 /* ---- what the card can do -------------------------------------------------------------------------------- */
 
 struct gpu_limits {
-    double read_bps, copy_bps; /* bytes per second; copy: read and written together */
+    double read_bps, copy_bps; /* bytes per second, the fastest of 20; copy: read and written together */
     double tensor_flops;       /* of an 8192^3 bf16 product on random data */
 };
 bool gpu_limits_measure(struct gpu_limits *x, struct err *e);

@@ -258,42 +258,82 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
     progress_step(&run->progress);
 }
 
-/* Cases of a batch side by side. Results are printed in order, so a run's output does not depend on the
- * number of cores. A case that cannot be had stops the run at its place. */
+/* A case that was judged and waits for its turn to be reported. */
+struct judged {
+    struct vcase c;
+    struct bench_case *x; /* without problem and oracle; NULL with e set */
+    struct result *r;
+    int32_t n;
+    struct err e;
+};
+
+static void judged_free(struct judged *d)
+{
+    bench_case_free(d->x);
+    case_clear(&d->c);
+    free(d->r);
+    free(d);
+}
+
+static struct judged *judge_case(const struct verify_run *run, const struct batch *b, int64_t i)
+{
+    struct judged *d = xcalloc(1, sizeof *d);
+    struct tree *t = NULL;
+    b->get(b, i, &d->c, &t);
+    d->c.plant = run->plant ? run->plant : d->c.plant;
+    d->x = bench_case_new(&d->c, t, &d->e);
+    if (!d->x)
+        return d;
+    d->n = judge_all(run, d->x, &d->r);
+    problem_free(d->x->p); /* nobody asks for them any more, and much may be waiting */
+    oracle_free(d->x->orc);
+    d->x->p = NULL;
+    d->x->orc = NULL;
+    return d;
+}
+
+/* Report what is ready, in order, from *next on. */
+static void report_ready(struct verify_run *run, const struct batch *b, struct judged **ready, int64_t *next)
+{
+    for (; *next < b->n && ready[*next]; ++*next) {
+        struct judged *d = ready[*next];
+        ready[*next] = NULL;
+        if (run->err.code == 0 && d->x)
+            emit(run, d->x, d->r, d->n, b->drawn, b->design ? design_at(b, *next) : NULL);
+        else if (run->err.code == 0)
+            run->err = d->e;
+        judged_free(d);
+    }
+}
+
+/* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
+ * depend on the number of cores. A case that cannot be had stops the run at its place. */
 static void run_batch(struct verify_run *run, const struct batch *b)
 {
     run->progress = progress_start("verify", b->n);
     int threads = (int)min_i64(min_i64(omp_get_max_threads(), 16), b->n);
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads)
+    struct judged **ready = xcalloc((size_t)b->n, sizeof *ready);
+    int64_t next = 0;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < b->n; i++) {
-        struct vcase c;
-        struct tree *t = NULL;
-        struct err e = {0};
-        struct result *r = NULL;
-        int32_t n = 0;
         bool stop;
 #pragma omp atomic read
         stop = run->stop;
-        b->get(b, i, &c, &t);
-        c.plant = run->plant ? run->plant : c.plant;
-        struct bench_case *x = stop ? NULL : bench_case_new(&c, t, &e);
-        if (x)
-            n = judge_all(run, x, &r);
-#pragma omp ordered
+        if (stop)
+            continue;
+        struct judged *d = judge_case(run, b, i);
+#pragma omp critical(treeattn_verify_report)
         {
-            if (x && run->err.code == 0)
-                emit(run, x, r, n, b->drawn, b->design ? design_at(b, i) : NULL);
-            else if (run->err.code == 0)
-                run->err = e;
+            ready[i] = d;
+            report_ready(run, b, ready, &next);
 #pragma omp atomic write
             run->stop = run->err.code != 0;
         }
-        if (stop)
-            tree_free(t);
-        bench_case_free(x);
-        case_clear(&c);
-        free(r);
     }
+    for (int64_t i = 0; i < b->n; i++)
+        if (ready[i]) /* beyond the case at which the run stopped */
+            judged_free(ready[i]);
+    free(ready);
     progress_clear(&run->progress);
 }
 

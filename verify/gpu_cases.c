@@ -234,7 +234,7 @@ static bool add_token_trees(struct list *l, const char *dir, bool shared, struct
     bool good = true;
     for (int i = 0; i < N_TOKEN_TREES && good; i++)
         for (int k = 0; k < 4 && good; k++) {
-            struct trace_opts o = {.prompt = 300, .topology = k % 2 == 1};
+            struct trace_opts o = {.prompt = 200, .max_seq = 600, .topology = k % 2 == 1};
             char *text = shared ? xasprintf("deft:%s/traces/%stree_size%d.json", dir, k < 2 ? "" : "APPS_",
                                             token_trees[i])
                                 : xasprintf("spec:%d,%" PRIu64, token_trees[i], l->seed + (uint64_t)k);

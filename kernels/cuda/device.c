@@ -14,7 +14,8 @@ bool cuda_ok(int status, const char *what, struct err *e)
         return true;
     if (status == cudaErrorMemoryAllocation)
         return err_missing(e, "the GPU is out of memory (%s)", what);
-    return err_missing(e, "CUDA: %s: %s", what, cudaGetErrorString((cudaError_t)status));
+    return err_set(e, "CUDA: %s: %s", what,
+                   cudaGetErrorString((cudaError_t)status)); /* a fault, not a lack */
 }
 
 bool cuda_built(void)
@@ -41,7 +42,10 @@ bool cuda_caps(struct cuda_caps *c, struct err *e)
         return err_missing(e, "the GPU's driver is too old: it runs CUDA %d.%d, this was built with %d.%d",
                            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (status != cudaSuccess || n == 0)
-        return err_missing(e, "no GPU here (%s)", status ? cudaGetErrorString(status) : "none is visible");
+        return err_missing(e, "no GPU here (%s)",
+                           driver == 0 ? "no NVIDIA driver"
+                           : status    ? cudaGetErrorString(status)
+                                       : "none is visible");
     struct cudaDeviceProp prop;
     size_t mem_free, total;
     if (!cuda_ok(cudaGetDeviceProperties(&prop, 0), "device query", e) ||
