@@ -822,6 +822,53 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
 }
 END_TEST
 
+static int32_t lines_of(const char *text)
+{
+    int32_t n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* What each way of showing a fit of two parts prints. */
+START_TEST(every_table_is_shown)
+{
+    static const struct {
+        const char *args, *has;
+        int32_t lines;
+    } shows[] = {
+        {"--csv", "part,coefficient,value,error,unit,of\none,a,", 5},
+        {"--csv --show quality", "\none,held out,6,", 7},
+        {"--csv --quiet", "\nall,held out,12,", 3},
+        {"--csv --show rows",
+         "file,line,configuration,part,strategy,measured,predicted,held_out\nt.csv,2,t.csv:2,one,,", 13},
+        {"--json --show quality --folds 0", "\"part\": \"all\", \"rows\": \"fitted\"", 5},
+        {"", "tau: Kendall's", 18},
+    };
+    char text[8192], dir[] = "/tmp/treeattn-fit-XXXXXX";
+    if (missing())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *csv = xstrdup("y,a,kind\n");
+    for (int i = 1; i <= 12; i++) {
+        char *longer = xasprintf("%s%d,%d,%s\n", csv, i % 2 ? 2 * i : 5 * i + 1, i, i % 2 ? "one" : "two");
+        free(csv);
+        csv = longer;
+    }
+    write_file(dir, "t.csv", csv);
+    free(csv);
+    for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
+        char *args = xasprintf("fit t.csv --target y --features a --intercept --by kind %s", shows[i].args);
+        int code = run_in(dir, args, text, sizeof text);
+        ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
+        ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
+                      text);
+        free(args);
+    }
+    remove_dir(dir);
+}
+END_TEST
+
 /* Rows of two `--show rows --csv`, whose column before the last, the prediction, agrees to 8 digits (the file
  * has 9). */
 static int64_t same_predictions(char *a, char *b)
@@ -1030,6 +1077,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, names_are_numbered_as_they_come);
     tcase_add_test(c, measured_rows_of_both_kinds);
     tcase_add_test(c, what_cannot_be_fitted_gets_one_line);
+    tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
     tcase_add_test(c, the_simulator_takes_coefficients);
     tcase_add_test(c, the_clock_is_found_again);

@@ -462,7 +462,7 @@ static void show_quality(const struct fit_args *a, const struct rows *r, const s
                                           "tau",  "contested", "fastest %", "regret %", NULL};
     static const int32_t width[] = {10, 8, 6, 8, 8, 7, 7, 9, 9, 8};
     struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
-    for (int32_t k = r->parts.n > 1 ? 0 : 1; k <= r->parts.n; k++) {
+    for (int32_t k = r->parts.n > 1 && !a->out.quiet ? 0 : r->parts.n; k <= r->parts.n; k++) {
         bool one = k < r->parts.n;
         double r2 = one ? f->fit[k].fit.r2 : r->parts.n == 1 ? f->fit[0].fit.r2 : NAN;
         quality_row(&t, r, f->predicted, one ? k : -1, r2, a->coefficients ? "given" : "fitted");
@@ -508,6 +508,10 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
 
 static void show(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
 {
+    if (a->out.quiet) {
+        show_quality(a, r, f, out);
+        return;
+    }
     bool text = a->out.style == STYLE_TEXT, all = a->show == SHOW_USUAL;
     if (all || a->show == SHOW_COEFFICIENTS)
         show_coefficients(a, r, f, out);
@@ -686,18 +690,19 @@ static const struct argp argp = {
         },
     .parser = parse,
     .args_doc = "FILE.csv..",
-    .doc = "Measured times to the coefficients of a model, by least squares, and how well the model does on "
-           "configurations that the fit "
-           "has not seen."
-           "\vFiles: measured rows (columns tree, heads, d, dtype, strategy, time_us; perhaps kernel, "
-           "status), or the released "
-           "kernels' rows of shared/peers (N, C, hq, hk, dtype, method, cold_us, ..). Every row is planned "
-           "again with its "
-           "strategy, and the model sees what the plan moves, multiplies and launches.\n\n"
-           "  treeattn fit ../shared/peers/h200_*.csv                    coefficients of every kernel\n"
-           "  treeattn fit FILE.csv --save h200.csv                      and keep them\n"
-           "  treeattn fit OTHER.csv --coefficients h200.csv             how good are they elsewhere?\n"
-           "  treeattn fit FILE.csv --target us --features bytes,flops --intercept --relative",
+    .doc =
+        "Measured times to the coefficients of a model, by least squares, and how well the model does on "
+        "configurations that the fit has not seen."
+        "\vFiles: measured rows (columns tree, heads, d, dtype, strategy, time_us; perhaps verdict, kernel, "
+        "device, as treeattn bench gpu --csv has them), or the released kernels' rows of shared/peers (N, C, "
+        "hq, hk, dtype, method, cold_us, ..). Every row is planned again with its strategy, and the model "
+        "sees "
+        "what the plan moves, multiplies and launches. --quiet prints only how all rows together do.\n\n"
+        "  treeattn fit ../shared/peers/h200_*.csv           a set of coefficients per kernel\n"
+        "  treeattn fit FILE.csv --save h200.csv             and keep them\n"
+        "  treeattn fit OTHER.csv --coefficients h200.csv    how good are they elsewhere?\n"
+        "  treeattn fit FILE.csv --model clock --save c.csv  for treeattn sim --coefficients\n"
+        "  treeattn fit FILE.csv --target us --features bytes,flops --intercept",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
