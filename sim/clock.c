@@ -52,8 +52,9 @@ bool clock_coefs_check(const struct clock_coefs *c, struct err *e)
 
 /* ---- SMs ---------------------------------------------------------------------------------------------- */
 
-/* A CTA takes FULL / resident of an SM. */
-enum { FULL = 1 << 30, SM_BITS = 16 };
+/* A CTA takes FULL / resident of an SM, which is a whole number for 1 .. 32: the least common multiple of these. */
+static const int64_t FULL = INT64_C(144403552893600);
+enum { SM_BITS = 15 };
 
 /* The least loaded SM, the first of several, on top of a tournament. */
 struct sms {
@@ -274,7 +275,7 @@ static void advance(struct sim *s)
 {
     struct clock *c = s->out;
     double v = speed(s), dt = fmax(0, s->heap[0].end - s->progress) / v;
-    double slots = (double)s->sms.load / FULL, tensor = s->sum.ops * v / s->mc->tensor_flops;
+    double slots = (double)s->sms.load / (double)FULL, tensor = s->sum.ops * v / s->mc->tensor_flops;
     c->sm_use += s->sms.busy * dt;
     c->slot_use += slots * dt;
     c->low_share += s->attention && tensor < LOW_USE ? dt : 0;

@@ -11,7 +11,7 @@
 
 /* X(type, name, unit, least, most, meaning): the bounds are those of machine_parse. */
 #define MACHINE_FIGURES(X)                                                                                   \
-    X(int32_t, sms, "", 1, 65535, "streaming multiprocessors")                                               \
+    X(int32_t, sms, "", 1, 32767, "streaming multiprocessors")                                               \
     X(int64_t, smem_per_sm, "B", 1024, 1 << 30, "shared memory of an SM")                                    \
     X(int64_t, smem_per_cta, "B", 1024, 1 << 30, "shared memory that one CTA can address")                   \
     X(int32_t, regs_per_sm, "", 1024, 1 << 30, "32-bit registers of an SM")                                  \

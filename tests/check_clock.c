@@ -214,7 +214,7 @@ END_TEST
 START_TEST(odd_machines)
 {
     static const char *const odd[] = {"h200:sms=1",
-                                      "h200:sms=65535",
+                                      "h200:sms=32767",
                                       "h200:bandwidth=1e6",
                                       "h200:bandwidth=1e18",
                                       "h200:l2_bandwidth=1e6",
@@ -222,7 +222,7 @@ START_TEST(odd_machines)
                                       "h200:l2_bytes=1e18",
                                       "h200:latency_ns=1e9",
                                       "h200:latency_ns=0.001",
-                                      "h200:tensor_flops=1e8",
+                                      "h200:tensor_flops=1e10",
                                       "h200:ctas_per_sm=1",
                                       "h200:regs_per_sm=1024",
                                       "h200:threads_per_sm=128",
