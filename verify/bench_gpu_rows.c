@@ -455,7 +455,7 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 6; i++)
         if (timed || i == 2)
-            table_f64(t, figure[i], 4);
+            table_measured(t, figure[i], 5);
         else
             table_none(t);
     table_i64(t, r->time.reps);
@@ -464,14 +464,14 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
                            100 * r->need.operations / s / b->limits.tensor_flops};
     for (int i = 0; i < 4; i++)
         if (timed)
-            table_f64(t, rate[i], 4);
+            table_measured(t, rate[i], 5);
         else
             table_none(t);
-    table_f64(t, r->plan_ms, 3);
-    table_f64(t, r->upload_ms, 3);
+    table_measured(t, r->plan_ms, 3);
+    table_measured(t, r->upload_ms, 3);
     if (planned) {
         table_i64(t, r->grid.ctas);
-        table_f64(t, r->grid.longest, 3);
+        table_measured(t, r->grid.longest, 3);
     } else {
         table_none(t);
         table_none(t);
@@ -479,7 +479,7 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
     table_bytes(t, r->ledger.kv);
     table_bytes(t, r->unique_kv);
     if (timed)
-        table_f64(t, r->worst, 3);
+        table_measured(t, r->worst, 3);
     else
         table_none(t);
     table_text(t, heads);

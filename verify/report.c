@@ -156,6 +156,13 @@ void table_f64(struct table *t, double x, int digits)
     put(t, s, isfinite(x) || t->style == STYLE_TEXT);
 }
 
+void table_measured(struct table *t, double x, int digits)
+{
+    char s[64];
+    snprintf(s, sizeof s, "%.*g", digits, x);
+    put(t, s, isfinite(x) || t->style == STYLE_TEXT);
+}
+
 void table_bytes(struct table *t, int64_t bytes)
 {
     if (t->style != STYLE_TEXT || !t->aligned) {

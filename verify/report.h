@@ -37,6 +37,8 @@ void table_text(struct table *t, const char *s);
 void table_i64(struct table *t, int64_t x);
 /* %.*g in text, all digits elsewhere; NaN and infinities are strings in JSON. */
 void table_f64(struct table *t, double x, int digits);
+/* %.*g everywhere: what was measured has no more digits. */
+void table_measured(struct table *t, double x, int digits);
 /* Bytes: MiB with two decimals in aligned text, else as they are. */
 void table_bytes(struct table *t, int64_t bytes);
 /* A number that there is not: "-" in text, empty in CSV, null in JSON. */
