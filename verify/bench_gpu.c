@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define FLUSH_BYTES (INT64_C(256) << 20)
-#define LIMIT_BYTES (INT64_C(16) << 30) /* what a launch costs vanishes beside it */
+#define LIMIT_BYTES (INT64_C(16) << 30)
 enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16 };
 /* A row is replayed until this much of the card's time is spent, five times at least. */
 static const double ROW_US = 50e3;
@@ -89,22 +89,26 @@ static bool fastest_of(action *what, struct limit_run *r, void *stream, double *
 bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
 {
     struct cuda_caps c;
-    double read, copy, product;
+    double read, part, copy, product;
     if (!cuda_caps(&c, e))
         return false;
-    struct limit_run r = {.bytes = min_i64(LIMIT_BYTES, c.mem_free / 4)};
+    struct limit_run r = {.bytes = min_i64(LIMIT_BYTES, c.mem_free / 4)}, eighth;
     void *stream = gpu_stream_new(e);
     r.from = stream ? gpu_alloc(r.bytes, e) : NULL;
     r.to = r.from ? gpu_alloc(r.bytes / 2, e) : NULL;
+    eighth = r;
+    eighth.bytes = r.bytes / 8;
     bool good = r.to && gpu_random(DT_BF16, r.from, r.bytes / 2, 1, SERIES_K, stream, e) &&
                 fastest_of(do_product, &r, stream, &product, e) &&
-                fastest_of(do_read, &r, stream, &read, e) && fastest_of(do_copy, &r, stream, &copy, e);
+                fastest_of(do_read, &r, stream, &read, e) && fastest_of(do_read, &eighth, stream, &part, e) &&
+                fastest_of(do_copy, &r, stream, &copy, e);
     gpu_free(r.from);
     gpu_free(r.to);
     if (stream)
         gpu_stream_free(stream);
     if (good)
-        *x = (struct gpu_limits){.read_bps = (double)r.bytes / read * 1e6,
+        /* the difference of two sizes: what a launch costs is in both */
+        *x = (struct gpu_limits){.read_bps = (double)(r.bytes - eighth.bytes) / fmax(read - part, 1e-3) * 1e6,
                                  .copy_bps = (double)(r.bytes / 2 * 2) / copy * 1e6,
                                  .tensor_flops = 2 * pow(LIMIT_SIDE, 3) / product * 1e6};
     return good;

@@ -23,8 +23,10 @@
 /* ---- what the card can do -------------------------------------------------------------------------------- */
 
 struct gpu_limits {
-    double read_bps, copy_bps; /* bytes per second, the fastest of 20; copy: read and written together */
-    double tensor_flops;       /* of an 8192^3 bf16 product on random data */
+    double read_bps,
+        copy_bps; /* bytes per second, of the fastest of 20; read: of 14 GiB more against 2 GiB, so without
+                                * the cost of a launch; copy: read and written together */
+    double tensor_flops; /* of an 8192^3 bf16 product on random data */
 };
 bool gpu_limits_measure(struct gpu_limits *x, struct err *e);
 
