@@ -23,9 +23,9 @@
 /* ---- what the card can do -------------------------------------------------------------------------------- */
 
 struct gpu_limits {
-    double read_bps,
-        copy_bps; /* bytes per second, of the fastest of 20; read: of 14 GiB more against 2 GiB, so without
-                                * the cost of a launch; copy: read and written together */
+    /* Bytes per second, of the fastest of 20: reading 16 GiB less reading 2 GiB, so without the cost of a launch; copying,
+     * read and written together. */
+    double read_bps, copy_bps;
     double tensor_flops; /* of an 8192^3 bf16 product on random data */
 };
 bool gpu_limits_measure(struct gpu_limits *x, struct err *e);
