@@ -463,6 +463,35 @@ START_TEST(rows_are_whole)
 }
 END_TEST
 
+/* Only what differs from the defaults is in the name of a row; a rule's rows match apart. */
+START_TEST(rows_are_named_with_their_options)
+{
+    struct strategy_use use;
+    char label[GPU_LABEL];
+    ck_assert(strategy_parse("pat", &use, NULL));
+    ck_assert_str_eq(gpu_label(&use, label), "pat");
+    ck_assert(strategy_parse("pat:rule=artifact", &use, NULL));
+    ck_assert_str_eq(gpu_label(&use, label), "pat:rule=artifact");
+    ck_assert(strategy_parse("fasttree:gamma=0.5,rule=artifact", &use, NULL));
+    ck_assert_str_eq(gpu_label(&use, label), "fasttree:rule=artifact,gamma=0.5");
+    struct bench_fixture x = bench_fixture();
+    ck_assert(strategy_parse("pat:rule=artifact", &x.use[0], NULL));
+    free(summary(&x)); /* links rows and uses: 2 and 4 times the floor */
+    x.peers.at = xcalloc(1, sizeof *x.peers.at);
+    x.peers.at[x.peers.n++] = (struct gpu_peer){.tree = xstrdup("1,10_4096,416"),
+                                                .h_q = 32,
+                                                .h_kv = 32,
+                                                .method = "pat",
+                                                .us = x.row[0].floor_us,
+                                                .read_bps = PEER_READ_BPS};
+    struct gpu_match m = gpu_match(x.row, 6, &x.peers, "pat:rule=artifact", "pat");
+    ck_assert(m.n == 1 && fabs(m.ratio - 2) < 1e-6);
+    m = gpu_match(x.row, 6, &x.peers, "pat", "pat");
+    ck_assert(m.n == 1 && fabs(m.ratio - 3) < 1e-6);
+    bench_fixture_free(&x);
+}
+END_TEST
+
 START_TEST(grids_count_tiles_and_heads)
 {
     struct nform *nf = form("1,4 100,50");
@@ -643,6 +672,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, peers_that_are_none_are_refused);
     tcase_add_test(c, bars_are_in_the_summary);
     tcase_add_test(c, rows_are_whole);
+    tcase_add_test(c, rows_are_named_with_their_options);
     tcase_add_test(c, grids_count_tiles_and_heads);
     suite_add_tcase(s, c);
     c = tcase_create("fake device");

@@ -90,6 +90,23 @@ enum gpu_verdict gpu_verdict_of(int compared, double median_us, double floor_us)
     return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
 }
 
+const char *gpu_label(const struct strategy_use *u, char *label)
+{
+    struct strategy_use def = strategy_default(u->s);
+    int n = snprintf(label, GPU_LABEL, "%s", u->s->name);
+    for (int i = 0, said = 0; u->s->opts && u->s->opts[i].key && n < GPU_LABEL; i++) {
+        const struct strategy_opt *o = &u->s->opts[i];
+        if (u->opt[i] == def.opt[i])
+            continue;
+        n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%c%s=", said++ ? ',' : ':', o->key);
+        if (n < GPU_LABEL && o->names)
+            n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%s", o->names[(int)u->opt[i]]);
+        else if (n < GPU_LABEL)
+            n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%g", u->opt[i]);
+    }
+    return label;
+}
+
 /* A time that may be shown beside others. */
 static bool counts(const struct gpu_row *r)
 {
@@ -296,8 +313,9 @@ static const struct gpu_row *best_row(const struct gpu_row *rows, int64_t i, int
                                       const char *strategy)
 {
     const struct gpu_row *best = NULL;
+    char label[GPU_LABEL];
     for (; i < end; i++)
-        if (counts(&rows[i]) && (!strategy || strcmp(rows[i].use->s->name, strategy) == 0) &&
+        if (counts(&rows[i]) && (!strategy || strcmp(gpu_label(rows[i].use, label), strategy) == 0) &&
             (!best || rows[i].time.median_us < best->time.median_us))
             best = &rows[i];
     return best;
@@ -343,10 +361,16 @@ static void print_peers(FILE *f, const char *lead, const struct gpu_bench *b, co
                 "%% against "
                 "their card (allowed: 3 %%)\n",
                 lead, 100 * read, 100 * peak);
-    print_match(f, lead, "fasttree's plan against the released FastTree kernel",
-                gpu_match(rows, n_rows, peers, "fasttree", "ft"));
-    print_match(f, lead, "pat's plan against the released PAT kernel",
-                gpu_match(rows, n_rows, peers, "pat", "pat"));
+    static const struct {
+        const char *strategy, *method, *what;
+    } pair[] = {
+        {"fasttree", "ft", "fasttree's plan against the released FastTree kernel"},
+        {"fasttree:rule=artifact", "ft", "fasttree:rule=artifact against the released FastTree kernel"},
+        {"pat", "pat", "pat's plan against the released PAT kernel"},
+        {"pat:rule=artifact", "pat", "pat:rule=artifact against the released PAT kernel"},
+    };
+    for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
+        print_match(f, lead, pair[i].what, gpu_match(rows, n_rows, peers, pair[i].strategy, pair[i].method));
     print_match(f, lead, "best plan against the best recorded peer",
                 gpu_match(rows, n_rows, peers, NULL, NULL));
 }
@@ -358,7 +382,8 @@ static double percent_read(const struct gpu_row *r, const struct gpu_bench *b)
 
 static void print_where(FILE *f, const struct gpu_row *r)
 {
-    fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, r->use->s->name,
+    char label[GPU_LABEL];
+    fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, gpu_label(r->use, label),
             r->config->src.text ? r->config->src.text : "its tree", r->config->spec.h_q,
             r->config->spec.h_kv);
 }
@@ -437,21 +462,21 @@ const char *const gpu_columns[] = {"strategy",    "verdict",
                                    "kernel",      "arch",
                                    "device",      "why",
                                    NULL};
-const int32_t gpu_width[] = {18, 8, 9, 15, 8,  7, 8, 8, 4, 10, 7, 12, 7, 14, 8,  9,
+const int32_t gpu_width[] = {22, 8, 9, 15, 8,  7, 8, 8, 4, 10, 7, 12, 7, 14, 8,  9,
                              6,  7, 9, 9,  11, 6, 4, 5, 5, 13, 6, 32, 6, 4,  12, 0};
 
 void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
 {
     const struct gpu_config *c = r->config;
     bool timed = r->time.reps > 0, planned = r->grid.ctas > 0;
-    char heads[32];
+    char heads[32], label[GPU_LABEL];
     char *tree = treesrc_print(&c->src);
     double s = 1e-6 * r->time.median_us;
     const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
                              r->floor_us,       r->time.mad_us,
                              r->time.min_us,    r->time.p90_us};
     snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.h_q, c->spec.h_kv);
-    table_text(t, r->use->s->name);
+    table_text(t, gpu_label(r->use, label));
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 6; i++)
         if (timed || i == 2)

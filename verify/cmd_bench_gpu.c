@@ -76,7 +76,8 @@ static const struct argp argp = {
              3},
             {"config", KEY_CONFIG, "N", 0, "only tree N of the sets", 3},
             {"steps", KEY_STEPS, "N", 0, "with --trace: N steps spread over it (default: --step alone)", 3},
-            {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
+            {"strategy", KEY_STRATEGY, "LIST", 0,
+             "only these: NAME[:K=V,..],.. (default: all, and the rule=artifact of fasttree and pat)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
@@ -143,6 +144,19 @@ static bool one_tree(const struct args *a, const struct problem_spec *spec, stru
     return true;
 }
 
+/* All, and those plans of released planners that recorded kernels ran. */
+static bool choose_strategies(const char *list, struct strategy_use **use, int32_t *n, struct err *e)
+{
+    static const char *const released[] = {"fasttree:rule=artifact", "pat:rule=artifact"};
+    if (!case_strategies(list, use, n, e))
+        return false;
+    for (int i = 0; !list && i < 2; i++) {
+        *use = xrealloc(*use, (size_t)(*n + 1), sizeof **use);
+        CK(strategy_parse(released[i], &(*use)[(*n)++], NULL));
+    }
+    return true;
+}
+
 static bool find_work(struct args *a, struct work *w, struct err *e)
 {
     struct problem_spec spec = {
@@ -151,7 +165,7 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
     if (a->problem.fill)
         return err_set(e, "--fill: data are always random here (expected no --fill)");
     if (!problem_spec_check(&spec, e) || !treesrc_finish(&a->tree, !a->sets, e) ||
-        !case_strategies(a->strategies, &w->use, &w->n_use, e) ||
+        !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
         (a->peers && !gpu_peers_read(a->peers, &w->peers, e)))
         return false;
     if (a->sets && a->tree.src.kind != SRC_NONE)
