@@ -269,6 +269,26 @@ static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
     output_set_lse(f->out, row, ctx > 0 ? max + log(sum) : -INFINITY);
 }
 
+/* Where all probabilities are 1 / n and V is 0 or 1, o is the mean of V and rms_o its root over n; where one token has
+ * all the weight, it is |o|. */
+START_TEST(the_oracle_reports_what_roundings_add_up_to)
+{
+    struct fixture f = make(700, DT_F32, FILL_COUNT);
+    for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++) {
+        int64_t n = f.orc->ctx[i / f.orc->d / f.p->h_q];
+        ck_assert_double_eq_tol(f.orc->rms_o[i], n > 0 ? sqrt(f.orc->o[i] / (double)n) : 0, 1e-14);
+    }
+    drop(&f);
+    f = make(50, DT_F64, FILL_HUGE);
+    for (int64_t r = 0; r < f.orc->n_rows; r++)
+        if (f.orc->logit[r] > 1000 && f.orc->lse[r] == f.orc->logit[r]) /* no second token counts */
+            for (int32_t e = 0; e < f.orc->d; e++)
+                ck_assert_double_eq_tol(f.orc->rms_o[r * f.orc->d + e], fabs(f.orc->o[r * f.orc->d + e]),
+                                        1e-14);
+    drop(&f);
+}
+END_TEST
+
 /* Narrow probabilities pass where they were declared, with room, and only there; ten times their roundoff, or any in LSE, is
  * not forgiven. */
 START_TEST(narrow_probabilities_have_a_bound_of_their_own)
@@ -394,6 +414,7 @@ Suite *suite_compare(void)
     tcase_add_test(c, half_precision_is_judged_to_the_last_bit);
     tcase_add_test(c, swapped_heads_fail);
     tcase_add_test(c, narrow_partials_widen_the_bound);
+    tcase_add_test(c, the_oracle_reports_what_roundings_add_up_to);
     tcase_add_test(c, narrow_probabilities_have_a_bound_of_their_own);
     tcase_add_test(c, bounds_stay_sharp);
     tcase_add_test(c, no_constant_is_looser_than_measured);
