@@ -69,8 +69,16 @@ START_TEST(the_design_covers_every_pair)
     int64_t n, met, run = 0;
     struct gpu_case *list = design((uint64_t)_i, &n);
     struct gpu_cover *v = cover_new();
-    for (int64_t i = 0; i < n; i++)
+    int64_t kinds[N_GPU_KINDS] = {0};
+    for (int64_t i = 0; i < n; i++) {
         pretend(v, &list[i]);
+        kinds[list[i].kind]++;
+    }
+    for (int kind = 0; kind < N_GPU_KINDS; kind++) {
+        bool task = kind >= GPU_REASONING && kind < GPU_REASONING + 4; /* DeFT's: only where they are */
+        ck_assert_msg(kinds[kind] > 0 || (task && (_i % 2 || kinds[GPU_REASONING] == 0)), "%s",
+                      gpu_kind_name(kind));
+    }
     int64_t pairs = gpu_cover_pairs(v, &met, stdout);
     ck_assert_int_eq(met, pairs);
     for (int32_t i = 0; i < v->n; i++)

@@ -23,7 +23,9 @@ static const double WORK_MAX = 2.5e8;
 
 const char *gpu_kind_name(int kind)
 {
-    static const char *const own[] = {"prefix", "edges", "reasoning", "token-trace", "data", "sharp"};
+    static const char *const own[] = {"prefix",     "edges",         "docmerge",  "keyword",   "set",
+                                      "sorting",    "own reasoning", "32 tokens", "64 tokens", "128 tokens",
+                                      "256 tokens", "medusa",        "data",      "sharp"};
     CK(kind >= 0 && kind < N_GPU_KINDS);
     return kind < N_FAMILIES ? family_name[kind] : own[kind - N_FAMILIES];
 }
@@ -221,10 +223,10 @@ static bool add_tasks(struct list *l, const char *dir, bool shared, struct err *
         o.tree_index = shared ? (int32_t)rng_below(l->seed, DRAW_STEP, (uint64_t)i, 50) : 0;
         char *text = shared ? xasprintf("deft:%s/traces/%s.json", dir, tasks[i])
                             : xasprintf("reasoning:%" PRIu64, l->seed * N_TASKS + (uint64_t)i);
-        good = add_steps(l, GPU_REASONING, text, o, TASK_STEPS, i * TASK_STEPS, e);
+        good = add_steps(l, GPU_REASONING + (shared ? i : N_TASKS), text, o, TASK_STEPS, i * TASK_STEPS, e);
         free(text);
     }
-    return good && add_steps(l, GPU_REASONING, "embedded:reasoning",
+    return good && add_steps(l, GPU_REASONING + N_TASKS, "embedded:reasoning",
                              (struct trace_opts){.prompt = 500, .max_seq = 1500}, TASK_STEPS, 50, e);
 }
 
@@ -238,10 +240,11 @@ static bool add_token_trees(struct list *l, const char *dir, bool shared, struct
             char *text = shared ? xasprintf("deft:%s/traces/%stree_size%d.json", dir, k < 2 ? "" : "APPS_",
                                             token_trees[i])
                                 : xasprintf("spec:%d,%" PRIu64, token_trees[i], l->seed + (uint64_t)k);
-            good = add_steps(l, GPU_TOKENS, text, o, TOKEN_STEPS, (i * 4 + k) * TOKEN_STEPS, e);
+            good = add_steps(l, GPU_TOKENS + i, text, o, TOKEN_STEPS, (i * 4 + k) * TOKEN_STEPS, e);
             free(text);
         }
-    return good && add_steps(l, GPU_TOKENS, "embedded:medusa", (struct trace_opts){.prompt = 200}, 1, 77, e);
+    return good && add_steps(l, GPU_TOKENS + N_TOKEN_TREES, "embedded:medusa",
+                             (struct trace_opts){.prompt = 200}, 1, 77, e);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------- */

@@ -18,12 +18,12 @@
 
 /* Kinds of tree: the random families first. */
 enum gpu_kind {
-    GPU_PREFIX = N_FAMILIES, /* one prefix, few private tokens: what every strategy can plan */
-    GPU_EDGES,               /* lengths and numbers of queries around edges of tiles and pages */
-    GPU_REASONING,           /* steps of reasoning tasks */
-    GPU_TOKENS,              /* steps of speculative decoding */
-    GPU_DATA,                /* every fill */
-    GPU_SHARP,               /* sharp.def */
+    GPU_PREFIX = N_FAMILIES,        /* one prefix, few private tokens: what every strategy can plan */
+    GPU_EDGES,                      /* lengths and numbers of queries around edges of tiles and pages */
+    GPU_REASONING,                  /* steps of four reasoning tasks, and of traces of our own */
+    GPU_TOKENS = GPU_REASONING + 5, /* steps of speculative decoding, four sizes of tree, and Medusa's */
+    GPU_DATA = GPU_TOKENS + 5,      /* every fill */
+    GPU_SHARP,                      /* sharp.def */
     N_GPU_KINDS
 };
 const char *gpu_kind_name(int kind);
