@@ -1,12 +1,14 @@
 /*
  * group.cuh - the group kernel: fused partial attention of some queries over some runs of paged KV.
  *
- * Grid     one CTA per item (a Q tile of a group) and KV head; heads of an item are neighbours, since their
- *          K and V lie side by side in memory.
- * CTA      WM x WN warps; a warp owns 16 of the 16 WM rows. The WM warps of one of the WN teams share K and V;
- *          team t takes chunks t, t + WN, t + 2 WN ... of NC tokens, so a step of the CTA is n = WN NC tokens.
- *          Teams never wait for each other: each has its own ring of STAGES chunks and its own barrier (none
- *          for a team of one warp), and their (O, max, sum) meet once, at the end.
+ * Grid     one CTA per item (a Q tile of a group) and KV head, or few heads where items are short; heads of an
+ *          item are neighbours, since their K and V lie side by side in memory.
+ * CTA      WM x WN warps; a warp owns 16 of the 16 WM rows. The WM warps of one of the WN teams share K and V.
+ *          With one head a CTA, team t takes chunks t, t + WN, t + 2 WN ... of NC tokens, so a step of the CTA is
+ *          n = WN NC tokens, and the teams' (O, max, sum) meet once, at the end. With several, team t takes heads
+ *          t, t + WN ... whole, and its loads run ahead from one head into the next, so that an item of a few
+ *          tokens keeps as many bytes in flight as a long one.
+ *          Each team has a ring of STAGES chunks of its own; teams of one warp never wait for each other.
  * Loads    16-byte cp.async into swizzled rows. Each lane looks up the slot of one token (run, page table) a
  *          chunk ahead; the warp hands the slots round by shuffle.
  * Math     S = Q K^T and O += P V by mma.sync m16n8k16, fp32 accumulation. The running maximum is taken in
@@ -26,157 +28,216 @@
 
 namespace treeattn {
 
-template <int WM_, int WN_, int NC_, int STAGES_> struct team_shape {
+template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_shape {
     static constexpr int WM = WM_, WN = WN_, NC = NC_, STAGES = STAGES_;
     static constexpr int M = 16 * WM, N = WN * NC, THREADS = 32 * WM * WN;
+    /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128), so that registers do, too. */
+    static constexpr int RESIDENT = RESIDENT_;
 };
 
 enum { MASK_WORDS = 4 }; /* a tile has at most 128 queries */
 
 /* Shared memory, in bytes:
- *   ring   [STAGES][WN] { K[NC][D], V[NC][D] }   the last stage holds Q first, where it is large enough
- *   q      [M][D]                                where it is not
+ *   zeros  [D]                                   stands in for rows of Q that the tile does not have
+ *   ring   [STAGES][WN] { K[NC][D], V[NC][D] }
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
+ *   q      [q_buffers][warps][q_rows][D]
  * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. */
 template <class S, int D> struct layout {
-    static constexpr int chunk = S::NC * D * 2; /* K or V */
+    static constexpr int row = D * 2;
+    static constexpr int chunk = S::NC * row; /* K or V */
     static constexpr int stage = S::WN * 2 * chunk;
-    static constexpr int ring = S::STAGES * stage;
-    static constexpr int q = S::M * D * 2;
-    static constexpr bool q_in_ring = q <= stage;
-    static constexpr int q_at = q_in_ring ? ring - stage : ring;
-    static constexpr int mask_at = q_in_ring ? ring : ring + q;
+    static constexpr int ring_at = 256;
+    static constexpr int mask_at = ring_at + S::STAGES * stage;
     static constexpr int mask = S::STAGES * S::N * MASK_WORDS * 4;
     static constexpr int o_row = D + 8; /* floats: rows of a quarter warp start 8 banks apart */
-    static constexpr int weight_at = S::WN * S::M * o_row * 4;
+    static constexpr int weight_at = ring_at + S::WN * S::M * o_row * 4;
     static_assert(S::WN == 1 || weight_at + S::WN * S::M * 8 <= mask_at, "the last step fits over the ring");
-    static constexpr int bytes(bool masked)
+    __host__ __device__ static constexpr int q_at(bool masked)
     {
         return mask_at + (masked ? mask : 0);
+    }
+    static constexpr int bytes(bool masked, int q_buffers, int q_rows)
+    {
+        return q_at(masked) + q_buffers * (S::THREADS / 32) * q_rows * row;
     }
 };
 
 template <typename T, int D, class S>
-__global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_constant__ cuda_group_args a)
+__global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
 {
     using L = layout<S, D>;
-    constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES;
-    constexpr int ROW_COPIES = D / 8;            /* 16-byte pieces of a row */
+    constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES, WARPS = WM * WN;
+    constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
-    constexpr int WARP_ROWS = NC / WM;           /* of each chunk, that a warp looks up and copies */
+    constexpr int WARP_ROWS = NC / WM;            /* of each chunk, that a warp looks up and copies */
     constexpr int KS = D / 16, NB = NC / 8, OB = D / 8;
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
-    const int item = blockIdx.x / a.h_kv, kv_head = blockIdx.x - item * a.h_kv;
+    const int head_groups = (a.h_kv + a.heads - 1) / a.heads;
+    const int item = blockIdx.x / head_groups, head_group = blockIdx.x - item * head_groups;
     const cuda_item it = load_item(a.item + item);
-    const int n_chunks = (it.n_kv + NC - 1) / NC;
-    const uint32_t ring = smem_address(smem);
     const bool masked = it.mask0 >= 0;
+
+    /* ---- this team's steps: some heads, and of each its chunks. What runs at a time are neighbours in memory. */
+
+    const bool by_head = a.heads > 1;
+    const int n_chunks = (it.n_kv + NC - 1) / NC, chunk_first = by_head ? 0 : wn, chunk_step = by_head ? 1 : WN;
+    const int head_step = by_head ? head_groups * WN : a.h_kv, head_first = by_head ? head_group * WN + wn : head_group;
+    const int my_heads = max(0, (a.h_kv - head_first + head_step - 1) / head_step);
+    const int my_chunks = max(0, (n_chunks - chunk_first + chunk_step - 1) / chunk_step);
+    const int steps = my_heads * my_chunks;
+
+    /* ---- rows: lane i < 16 knows row i of this warp */
+
+    const int my_rows = min(16, it.n_rows - wm * 16); /* may be < 0 */
+    int q_row = 0, row_k = 0;                         /* for KV head 0 */
+    int64_t out_row = 0;
+    if (lane < my_rows) {
+        const row_place p = place_row(a, it, 0, wm * 16 + lane);
+        q_row = (int)(p.query * a.h_q + p.head);
+        row_k = p.k;
+        out_row = place_out(a, it, p);
+    }
 
     /* ---- loading */
 
+    const uint32_t ring = smem_address(smem) + L::ring_at;
+    const uint32_t q_mine = smem_address(smem) + L::q_at(a.masked) + warp * a.q_rows * L::row;
     const int my_row = wm * WARP_ROWS + lane; /* of a chunk: the one this lane looks up */
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
-    const int64_t token_bytes = (int64_t)a.h_kv * D * 2;
-    const char *k_head = (const char *)a.k + (kv_head * D + copy_piece * 8) * 2;
-    const char *v_head = (const char *)a.v + (kv_head * D + copy_piece * 8) * 2;
+    const int64_t token_bytes = (int64_t)a.h_kv * L::row;
 
     /* slot -1: past the end */
     auto look_up = [&](int chunk) {
-        int t = chunk * NC + my_row;
+        const int t = chunk * NC + my_row;
         token x = {-1, 0};
         if (lane < WARP_ROWS && t < it.n_kv)
             x = find_token(a, it, t);
         return x;
     };
-    auto issue = [&](int stage, token x) {
-        uint32_t to = ring + stage * L::stage + wn * 2 * L::chunk;
+    auto issue = [&](int stage, int head, token x) {
+        const uint32_t to = ring + stage * L::stage + wn * 2 * L::chunk;
+        const int in_token = head * L::row + copy_piece * 16;
 #pragma unroll
         for (int i = 0; i < (WARP_ROWS + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE; i++) {
-            int r = i * ROWS_AT_ONCE + copy_row;
-            int slot = __shfl_sync(~0u, x.slot, r);
+            const int r = i * ROWS_AT_ONCE + copy_row, slot = __shfl_sync(~0u, x.slot, r);
             if (WARP_ROWS % ROWS_AT_ONCE != 0 && r >= WARP_ROWS)
                 continue;
-            int row = wm * WARP_ROWS + r;
-            int64_t from = slot < 0 ? 0 : slot * token_bytes;
-            uint32_t at = to + row * D * 2 + ((copy_piece ^ (row & 7)) << 4);
-            copy_async(at, k_head + from, slot >= 0);
-            copy_async(at + L::chunk, v_head + from, slot >= 0);
+            const int row = wm * WARP_ROWS + r;
+            const int64_t from = slot < 0 ? 0 : slot * token_bytes + in_token;
+            const uint32_t at = to + row * L::row + ((copy_piece ^ (row & 7)) << 4);
+            copy_async(at, (const char *)a.k + from, slot >= 0);
+            copy_async(at + L::chunk, (const char *)a.v + from, slot >= 0);
         }
         if (masked && lane < WARP_ROWS) {
             uint32_t *words = (uint32_t *)(smem + L::mask_at) + ((stage * WN + wn) * NC + my_row) * MASK_WORDS;
             for (int w = 0; w < it.mask_words; w++)
                 words[w] = x.slot < 0 ? 0 : __ldg(a.mask + it.mask0 + (int64_t)x.run * it.mask_words + w);
         }
-        copy_commit();
     };
-    auto team_barrier = [&] {
-        if (WM == 1)
-            __syncwarp();
-        else if (WN == 1)
-            __syncthreads();
-        else
-            asm volatile("bar.sync %0, %1;" : : "r"(wn + 1), "n"(32 * WM) : "memory");
-    };
-
-    token ahead[STAGES - 1];
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        ahead[s] = look_up(wn + s * WN);
-    for (int i = threadIdx.x; i < S::M * ROW_COPIES; i += S::THREADS) {
-        int r = i / ROW_COPIES, piece = i % ROW_COPIES;
-        bool valid = r < it.n_rows;
-        int64_t from = 0;
-        if (valid) {
-            row_place p = place_row(a, it, kv_head, r);
-            from = (p.query * a.h_q + p.head) * D + piece * 8;
+    auto issue_q = [&](int buffer, int head) {
+        const uint32_t to = q_mine + buffer * WARPS * a.q_rows * L::row;
+        for (int first = 0; first < my_rows; first += ROWS_AT_ONCE) {
+            const int r = first + copy_row;
+            const int64_t row = __shfl_sync(~0u, q_row, r) + head * a.gqa;
+            if (r < my_rows)
+                copy_async(to + r * L::row + ((copy_piece ^ (r & 7)) << 4), (const T *)a.q + row * D + copy_piece * 8,
+                           true);
         }
-        copy_async(ring + L::q_at + r * D * 2 + ((piece ^ (r & 7)) << 4), (const T *)a.q + from, valid);
-    }
-    copy_commit();
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        issue(s, ahead[s]);
-    token next = look_up(wn + (STAGES - 1) * WN);
+    };
 
-    /* ---- Q to registers; the stage it may share is written only after this */
-
-    const int swizzle = lane & 7;
-    uint32_t q[KS][4];
-    copy_wait<STAGES - 1>();
-    __syncthreads();
-    {
-        int r = wm * 16 + (lane & 15);
-        uint32_t at = ring + L::q_at + r * D * 2 + ((lane / 16 ^ swizzle) << 4);
+    int load_head = head_first, load_chunk = chunk_first, loaded = 0; /* the step that is issued next */
+    auto load_next = [&] {
+        loaded++;
+        load_chunk += chunk_step;
+        if (load_chunk >= n_chunks) {
+            load_chunk = chunk_first;
+            load_head += head_step;
+        }
+    };
+    token next = look_up(load_chunk);
+    for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
+        ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
+    for (int i = 0; i < a.q_buffers && i < my_heads; i++)
+        issue_q(i, head_first + i * head_step);
 #pragma unroll
-        for (int kk = 0; kk < KS; kk++)
-            load_matrix(q[kk], at ^ (kk * 32));
+    for (int s = 0; s < STAGES - 1; s++) {
+        if (loaded < steps) {
+            const token now = next;
+            const int head = load_head;
+            load_next();
+            next = look_up(load_chunk);
+            issue(s, head, now);
+        }
+        copy_commit();
     }
-    if (L::q_in_ring)
-        __syncthreads();
+    __syncthreads(); /* the zeros */
 
     /* ---- the loop */
 
+    const int swizzle = lane & 7;
+    const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * L::row + (((lane >> 3 & 1) ^ swizzle) << 4);
+    const uint32_t v_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
+    const bool zero_row = (lane & 15) >= my_rows;
+    uint32_t q[KS][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-    const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * D * 2 + (((lane >> 3 & 1) ^ swizzle) << 4);
-    const uint32_t v_lane = (lane & 15) * D * 2 + ((lane / 16 ^ swizzle) << 4);
-    int mask_word[2], mask_bit[2];
-    if (masked)
-        for (int i = 0; i < 2; i++) {
-            int r = min(wm * 16 + lane / 4 + 8 * i, it.n_rows - 1);
-            int k = (it.row0 + r) / a.gqa - it.row0 / a.gqa;
-            mask_word[i] = k / 32;
-            mask_bit[i] = k % 32;
-        }
+    int mask_k[2];
+    for (int h = 0; h < 2; h++)
+        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
 
-    int stage = 0;
-    for (int chunk = wn; chunk < n_chunks; chunk += WN) {
+    /* Rows of a head leave from the registers that they were computed in. */
+    auto store_head = [&](int head) {
+        wait_for_previous(); /* what it left behind may be complete only when this is */
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
+            sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
+            const int r = lane / 4 + 8 * h;
+            const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
+            if (r >= my_rows)
+                continue;
+#pragma unroll
+            for (int ob = 0; ob < OB; ob++)
+                store_row<T, 2, true>(a, it.slot0 >= 0, row, D, ob * 8 + (lane & 3) * 2, &o[ob][2 * h], max[h],
+                                      sum[h], ob == 0 && (lane & 3) == 0);
+        }
+    };
+
+    int stage = 0, head = head_first, chunk = chunk_first, q_buffer = 0;
+    /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
+    const int barriers = WM == 1 || WN == 1 ? steps
+                         : by_head          ? (a.h_kv - head_group * WN + head_step - 1) / head_step * n_chunks
+                                            : (n_chunks + chunk_step - 1) / chunk_step;
+    for (int step = 0; step < barriers; step++) {
         copy_wait<STAGES - 2>();
-        team_barrier();
-        issue(stage == 0 ? STAGES - 1 : stage - 1, next); /* the stage that the chunk before this one was in */
-        next = look_up(chunk + STAGES * WN);
+        if (WM == 1)
+            __syncwarp();
+        else
+            __syncthreads();
+        if (WM > 1 && WN > 1 && step >= steps)
+            continue;
+        if (chunk == chunk_first) {
+            const uint32_t at = zero_row ? smem_address(smem)
+                                         : q_mine + q_buffer * WARPS * a.q_rows * L::row + v_lane;
+#pragma unroll
+            for (int kk = 0; kk < KS; kk++)
+                load_matrix(q[kk], at ^ (kk * 32));
+            __syncwarp();
+            if (by_head) {
+                if (head + a.q_buffers * head_step < a.h_kv)
+                    issue_q(q_buffer, head + a.q_buffers * head_step);
+                q_buffer = q_buffer + 1 == a.q_buffers ? 0 : q_buffer + 1;
+            }
+        }
+        if (loaded < steps) { /* into the stage that the step before this one was in */
+            issue(stage == 0 ? STAGES - 1 : stage - 1, load_head, next);
+            load_next();
+            next = look_up(load_chunk);
+        }
+        copy_commit();
 
         const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk + k_lane;
         float s[NB][4] = {};
@@ -185,7 +246,7 @@ __global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_const
 #pragma unroll
             for (int nb = 0; nb < NB; nb += 2) {
                 uint32_t b[4];
-                load_matrix(b, (k_at + nb * 8 * D * 2) ^ (kk * 32));
+                load_matrix(b, (k_at + nb * 8 * L::row) ^ (kk * 32));
                 mma<T>(s[nb], q[kk], b);
                 mma<T>(s[nb + 1], q[kk], b + 2);
             }
@@ -204,8 +265,8 @@ __global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_const
             for (int nb = 0; nb < NB; nb++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    int col = nb * 8 + (lane & 3) * 2 + (i & 1);
-                    if (!(words[col * MASK_WORDS + mask_word[i / 2]] >> mask_bit[i / 2] & 1))
+                    const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
+                    if (!(words[col * MASK_WORDS + k / 32] >> k % 32 & 1))
                         s[nb][i] = -INFINITY;
                 }
         }
@@ -220,7 +281,7 @@ __global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_const
             top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
             top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
             top = fmaxf(max[h], ceilf(top * a.scale_log2));
-            rescale[h] = exp2_whole(max[h], top);
+            rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
             max[h] = top;
             minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
             sum[h] *= rescale[h];
@@ -244,49 +305,50 @@ __global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_const
         const uint32_t v_at = ring + stage * L::stage + wn * 2 * L::chunk + L::chunk + v_lane;
 #pragma unroll
         for (int ks = 0; ks < NC / 16; ks++) {
-            uint32_t p[4] = {pack<T>(s[2 * ks][0], s[2 * ks][1]), pack<T>(s[2 * ks][2], s[2 * ks][3]),
-                             pack<T>(s[2 * ks + 1][0], s[2 * ks + 1][1]),
-                             pack<T>(s[2 * ks + 1][2], s[2 * ks + 1][3])};
+            const uint32_t p[4] = {pack<T>(s[2 * ks][0], s[2 * ks][1]), pack<T>(s[2 * ks][2], s[2 * ks][3]),
+                                   pack<T>(s[2 * ks + 1][0], s[2 * ks + 1][1]),
+                                   pack<T>(s[2 * ks + 1][2], s[2 * ks + 1][3])};
 #pragma unroll
             for (int ob = 0; ob < OB; ob += 2) {
                 uint32_t b[4];
-                load_matrix_transposed(b, (v_at + ks * 16 * D * 2) ^ (ob * 16));
+                load_matrix_transposed(b, (v_at + ks * 16 * L::row) ^ (ob * 16));
                 mma<T>(o[ob], p, b);
                 mma<T>(o[ob + 1], p, b + 2);
             }
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
+        chunk += chunk_step;
+        if (chunk >= n_chunks && (by_head || WN == 1)) {
+            if (step == steps - 1)
+                let_next_start();
+            store_head(head);
+            head += head_step;
+            chunk = chunk_first;
+#pragma unroll
+            for (int ob = 0; ob < OB; ob++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    o[ob][i] = 0;
+            max[0] = max[1] = -INFINITY;
+            sum[0] = sum[1] = 0;
+        }
     }
+    if (by_head || WN == 1) {
+        wait_for_previous(); /* a team without a head, too */
+        return;
+    }
+
+    /* ---- the teams of a head meet */
+
     let_next_start();
+    copy_wait<0>();
+    __syncthreads();
+    float *o_all = (float *)(smem + L::ring_at), *weight = (float *)(smem + L::weight_at);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
         sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
-    }
-
-    /* ---- what leaves */
-
-    wait_for_previous(); /* what it left behind may be complete only when this is */
-    if (WN == 1) {
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            int r = wm * 16 + lane / 4 + 8 * h;
-            if (r >= it.n_rows)
-                continue;
-            row_place p = place_row(a, it, kv_head, r);
-#pragma unroll
-            for (int ob = 0; ob < OB; ob++)
-                store_row<T, 2, true>(a, it, p, D, ob * 8 + (lane & 3) * 2, &o[ob][2 * h], max[h], sum[h],
-                                ob == 0 && (lane & 3) == 0);
-        }
-        return;
-    }
-    copy_wait<0>();
-    __syncthreads();
-    float *o_all = (float *)smem, *weight = (float *)(smem + L::weight_at);
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int r = wn * S::M + wm * 16 + lane / 4 + 8 * h;
+        const int r = wn * S::M + wm * 16 + lane / 4 + 8 * h;
 #pragma unroll
         for (int ob = 0; ob < OB; ob++)
             *(float2 *)(o_all + r * L::o_row + ob * 8 + (lane & 3) * 2) =
@@ -295,31 +357,38 @@ __global__ __launch_bounds__(S::THREADS, 1) void group_kernel(const __grid_const
             *(float2 *)(weight + r * 2) = make_float2(max[h], sum[h]);
     }
     __syncthreads();
+    wait_for_previous();
     for (int i = threadIdx.x; i < it.n_rows * (D / 4); i += S::THREADS) {
-        int r = i / (D / 4), col = i % (D / 4) * 4;
+        const int r = i / (D / 4), col = i % (D / 4) * 4;
         float top = -INFINITY, all = 0, x[4] = {};
 #pragma unroll
         for (int w = 0; w < WN; w++)
             top = fmaxf(top, weight[(w * S::M + r) * 2]);
 #pragma unroll
         for (int w = 0; w < WN; w++) {
-            float factor = exp2_whole(weight[(w * S::M + r) * 2], top);
-            float4 y = *(const float4 *)(o_all + (w * S::M + r) * L::o_row + col);
+            const float factor = exp2_whole(weight[(w * S::M + r) * 2], top);
+            const float4 y = *(const float4 *)(o_all + (w * S::M + r) * L::o_row + col);
             all += factor * weight[(w * S::M + r) * 2 + 1];
             x[0] += factor * y.x;
             x[1] += factor * y.y;
             x[2] += factor * y.z;
             x[3] += factor * y.w;
         }
-        row_place p = place_row(a, it, kv_head, r);
-        store_row<T, 4, true>(a, it, p, D, col, x, top, all, col == 0);
+        store_row<T, 4, true>(a, it.slot0 >= 0, place_out(a, it, place_row(a, it, head_first, r)), D, col, x, top, all,
+                              col == 0);
     }
 }
 
 template <typename T, int D, class S> int prepare_group()
 {
+    int device, most;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (status != cudaSuccess)
+        return status;
     return cudaFuncSetAttribute(group_kernel<T, D, S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                layout<S, D>::bytes(true));
+                                min(most, layout<S, D>::bytes(true, S::STAGES - 1, 16)));
 }
 
 template <typename T, int D, class S> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
@@ -328,9 +397,9 @@ template <typename T, int D, class S> int launch_group(const cuda_group_args &a,
     programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     programmatic.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)((int64_t)a.n_items * a.h_kv));
+    c.gridDim = dim3((unsigned)((int64_t)a.n_items * ((a.h_kv + a.heads - 1) / a.heads)));
     c.blockDim = dim3(S::THREADS);
-    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked);
+    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.q_buffers, a.q_rows);
     c.stream = stream;
     c.attrs = &programmatic;
     c.numAttrs = early ? 1 : 0;

@@ -13,6 +13,7 @@
 /* One kernel of group items: those of a launch that have one tile shape. */
 struct cuda_call {
     int32_t launch, m, n;
+    int32_t heads, q_rows, q_buffers; /* see launch.h */
     int64_t item0, n_items;
     bool masked;
 };

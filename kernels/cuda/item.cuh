@@ -74,15 +74,20 @@ __device__ inline bool sees(const cuda_group_args &a, const cuda_item &it, int k
     return it.mask0 < 0 || (__ldg(a.mask + it.mask0 + (int64_t)run * it.mask_words + k / 32) >> k % 32 & 1);
 }
 
-/* COLS columns of a row leave: O as accumulated, its maximum in base 2, its sum; O and sum times 2^-bias. */
+/* Where a row goes: of the slots, or of the output. */
+__device__ inline int64_t place_out(const cuda_group_args &a, const cuda_item &it, const row_place &p)
+{
+    return it.slot0 < 0 ? p.query * a.h_q + p.head : (int64_t)(it.slot0 + p.k) * a.h_q + p.head;
+}
+
+/* COLS columns of a row leave: O as accumulated, its maximum in base 2, its sum; O and sum times 2^bias. */
 template <typename T, int COLS, bool BIASED>
-__device__ inline void store_row(const cuda_group_args &a, const cuda_item &it, const row_place &p, int d, int col,
+__device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t row, int d, int col,
                                  const float *o, float max, float sum, bool with_weight)
 {
     float scale = sum == 0 ? 0 : 1 / sum; /* NaN stays NaN */
     float unbias = BIASED ? narrow<T>::unbias : 1, whole_sum = sum * unbias;
-    if (it.slot0 < 0) {
-        int64_t row = p.query * a.h_q + p.head;
+    if (!to_slot) {
         uint32_t *to = (uint32_t *)((T *)a.o + row * d + col);
 #pragma unroll
         for (int i = 0; i < COLS; i += 2)
@@ -91,7 +96,6 @@ __device__ inline void store_row(const cuda_group_args &a, const cuda_item &it, 
             a.lse[row] = sum == 0 ? -INFINITY : max * 0.693147180559945f + logf(whole_sum);
         return;
     }
-    int64_t row = (int64_t)(it.slot0 + p.k) * a.h_q + p.head;
     if (a.slot_max_sum)
         scale = unbias;
     if (a.slot_f16) {

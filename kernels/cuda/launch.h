@@ -60,6 +60,10 @@ struct cuda_group_args {
     int32_t page_size, page_shift; /* page_shift: log2, or -1 */
     float scale_log2;              /* scale * log2(e) */
     int32_t slot_f16, slot_max_sum, masked;
+    /* KV heads that a CTA takes one after the other, in the group kernel. Of 1, the teams of a CTA share the
+     * tokens; of more, each team has heads of its own. */
+    int32_t heads;
+    int32_t q_rows, q_buffers; /* group kernel: rows of Q kept for a warp, and how many heads ahead */
 };
 
 struct cuda_merge_step {
@@ -93,6 +97,8 @@ struct cuda_shape {
 
 /* Allow the kernel its shared memory; before any run. */
 int cuda_group_prepare(const struct cuda_shape *s);
+/* Teams of a CTA, and heads ahead that its pipeline wants Q of. */
+void cuda_group_teams(int32_t m, int32_t n, int32_t *teams, int32_t *ahead);
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);

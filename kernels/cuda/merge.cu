@@ -18,7 +18,7 @@
 
 namespace treeattn {
 
-enum { MERGE_WARPS = 4, AT_ONCE = 4 };
+enum { MERGE_WARPS = 4, AT_ONCE = 8 };
 
 /* D / 32 consecutive floats of a row of a slot, for this lane. */
 template <int D> __device__ inline void load_o(const cuda_merge_args &a, int64_t row, int lane, float x[D / 32])
@@ -67,13 +67,13 @@ __global__ __launch_bounds__(32 * MERGE_WARPS) void merge_kernel(const __grid_co
     if (step_no >= a.n_steps) /* only where rows have one warp each, which meet no barrier */
         return;
     const int4 step = __ldg((const int4 *)a.step + step_no);
-    const int in0 = step.x, n_in = step.y, out = step.z, query = step.w;
-    const int stride = 32 * (a.warps == 1 ? 1 : MERGE_WARPS);
-    const int first = a.warps == 1 ? 0 : warp * 32;
+    const int in0 = step.x, out = step.z, query = step.w;
+    const int first = a.warps == 1 ? 0 : step.y * warp / MERGE_WARPS; /* this warp's inputs */
+    const int n_in = a.warps == 1 ? step.y : step.y * (warp + 1) / MERGE_WARPS;
     let_next_start();
 
     float o[COLS] = {}, max = -INFINITY, sum = 0;
-    for (int begin = first; begin < n_in; begin += stride) {
+    for (int begin = first; begin < n_in; begin += 32) {
         int n = min(32, n_in - begin);
         int slot = lane < n ? __ldg(a.merge_in + in0 + begin + lane) : 0;
         if (begin == first)
@@ -103,8 +103,9 @@ __global__ __launch_bounds__(32 * MERGE_WARPS) void merge_kernel(const __grid_co
             float x[AT_ONCE][COLS];
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++) {
-                int from = __shfl_sync(~0u, slot, min(i + j, n - 1));
-                load_o<D>(a, (int64_t)from * a.h_q + head, lane, x[j]);
+                const int from = __shfl_sync(~0u, slot, (i + j) & 31);
+                if (i + j < n)
+                    load_o<D>(a, (int64_t)from * a.h_q + head, lane, x[j]);
             }
 #pragma unroll
             for (int j = 0; j < AT_ONCE; j++) {

@@ -23,10 +23,17 @@
 
 enum {
     TILE_M_MAX = 128,
-    FREE_TILE = 64,   /* a side that the plan leaves to a library, in a fused group */
-    HOPPER = 90,      /* compute capability from which kernels may start early */
-    MANY_INPUTS = 24, /* of a merge step, on average, from which four warps share a row */
-    SLOT_ALIGN = 256  /* bytes */
+    TILE_N_MAX = 128,
+    STEP = 64,         /* shapes.def: what n = 128 runs in */
+    FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
+    HOPPER = 90,       /* compute capability from which kernels may start early */
+    SOME_INPUTS = 4,   /* of a merge step, on average, from which four warps share a row if rows are few */
+    MANY_INPUTS = 32,  /* the same, if they are many */
+    WARPS_WANTED = 32, /* per SM, from which rows are many */
+    WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
+    SHORT_STEPS = 4,   /* an item of so many steps of its kernel is short */
+    CTAS_WANTED = 3,   /* per SM, before CTAs of short items take several heads */
+    SLOT_ALIGN = 256   /* bytes */
 };
 
 /* ---- what is supported ------------------------------------------------------------------------------ */
@@ -86,17 +93,17 @@ static void *list_add(struct list *l, int64_t n, size_t size)
 struct builder {
     const struct problem *p;
     const struct plan *plan;
-    int32_t gqa;
+    int32_t gqa, sms;
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
 /* The compiled side for a side that the plan asks for: the next one up, the largest for more. */
-static int32_t side_of(int32_t asked)
+static int32_t side_of(int32_t asked, int32_t largest)
 {
     int32_t side = 16;
     if (asked == 0)
         return FREE_TILE;
-    while (side < asked && side < TILE_M_MAX)
+    while (side < asked && side < largest)
         side *= 2;
     return side;
 }
@@ -191,30 +198,67 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-/* One kernel for each tile shape that the groups of a launch have. */
+/* Heads that a CTA takes one after the other: many where there are CTAs to spare, so that loads run ahead from
+ * one short item into the next. */
+static int32_t heads_of(const struct builder *b, int64_t n_items, int32_t teams)
+{
+    int64_t most = n_items * b->p->h_kv / ((int64_t)b->sms * CTAS_WANTED);
+    int32_t heads = 1;
+    while (2 * heads <= most && 2 * heads <= b->p->h_kv)
+        heads *= 2;
+    return heads < teams ? 1 : heads;
+}
+
+/* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
+static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
+{
+    struct cuda_item *item = b->item.p;
+    int32_t teams, ahead;
+    int64_t end = b->item.n, first_short = call.item0;
+    bool wide = (call.m == 32 || call.m == 64) && (end - call.item0) * b->p->h_kv < b->sms;
+    call.n = call.n > STEP && !wide ? STEP : call.n;
+    if ((end - call.item0) * b->p->h_kv > INT32_MAX)
+        return err_missing(e, "a launch of %lld CTAs is too large for a grid",
+                           (long long)((end - call.item0) * b->p->h_kv));
+    qsort(item + call.item0, (size_t)(end - call.item0), sizeof *item, by_length);
+    cuda_group_teams(call.m, call.n, &teams, &ahead);
+    while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
+        first_short++;
+    int32_t heads = heads_of(b, end - first_short, teams);
+    for (int part = 0; part < 2; part++) {
+        struct cuda_call c = call;
+        c.item0 = part == 0 ? call.item0 : first_short;
+        c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
+        c.heads = part == 0 ? 1 : heads;
+        c.q_buffers = c.heads > 1 ? ahead : 1;
+        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
+            c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
+        c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
+        if (c.n_items == 0 || (part == 1 && heads == 1))
+            continue;
+        cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
+        cp->call[cp->n_calls++] = c;
+    }
+    return true;
+}
+
+/* Kernels for each tile shape that the groups of a launch have. */
 static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *group,
                        int64_t n, struct err *e)
 {
     for (int32_t m = 16; m <= TILE_M_MAX; m *= 2)
-        for (int32_t kv = 16; kv <= TILE_M_MAX; kv *= 2) {
+        for (int32_t kv = 16; kv <= TILE_N_MAX; kv *= 2) {
             struct cuda_call call = {.launch = launch, .m = m, .n = kv, .item0 = b->item.n};
             int64_t masks = b->mask.n;
             for (int64_t i = 0; i < n; i++) {
                 const struct group *g = &b->plan->group[group[i]];
-                if (side_of(g->tile_m) == m && side_of(g->tile_n) == kv && !add_group(b, g, e))
+                if (side_of(g->tile_m, TILE_M_MAX) == m && side_of(g->tile_n, TILE_N_MAX) == kv &&
+                    !add_group(b, g, e))
                     return false;
             }
-            call.n_items = b->item.n - call.item0;
             call.masked = b->mask.n > masks;
-            if (call.n_items == 0)
-                continue;
-            if (call.n_items * b->p->h_kv > INT32_MAX)
-                return err_missing(e, "a launch of %lld CTAs is too large for a grid",
-                                   (long long)(call.n_items * b->p->h_kv));
-            qsort((struct cuda_item *)b->item.p + call.item0, (size_t)call.n_items, sizeof(struct cuda_item),
-                  by_length);
-            cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
-            cp->call[cp->n_calls++] = call;
+            if (b->item.n > call.item0 && !add_calls(b, cp, call, e))
+                return false;
         }
     return true;
 }
@@ -237,7 +281,8 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
             *in++ = (int32_t)plan->merge_in[k];
         inputs += s->in1 - s->in0;
     }
-    m.warps = n > 0 && inputs / n >= MANY_INPUTS ? 4 : 1;
+    bool few_rows = n * b->p->h_q < (int64_t)b->sms * WARPS_WANTED;
+    m.warps = n > 0 && inputs / n >= (few_rows ? SOME_INPUTS : MANY_INPUTS) ? 4 : 1;
     if (n == 0)
         return;
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);
@@ -405,7 +450,7 @@ struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan
     cp->workspace = cp->slot_w_at + align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
-    struct builder b = {.p = p, .plan = plan, .gqa = p->h_q / p->h_kv};
+    struct builder b = {.p = p, .plan = plan, .gqa = p->h_q / p->h_kv, .sms = caps.sms};
     bool good = build(&b, cp, e) && upload(&b, cp, e) && make_streams(cp, e) && prepare(cp, e) &&
                 (!plan->unfused || unfused_new(cp, b.item.p, b.item.n, e));
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};
@@ -478,6 +523,9 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_f16 = cp->slot_f16,
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
+        .heads = c->heads,
+        .q_rows = c->q_rows,
+        .q_buffers = c->q_buffers,
     };
     int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
                  : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)

@@ -63,7 +63,7 @@ __global__ __launch_bounds__(32 * SCALAR_WARPS) void scalar_kernel(const __grid_
             for (int c = 0; c < COLS; c++)
                 o[c] = o[c] * old + weight * to_float(((const T *)a.v)[at + c]);
         }
-        store_row<T, COLS, false>(a, it, p, D, lane * COLS, o, max, sum, lane == 0);
+        store_row<T, COLS, false>(a, it.slot0 >= 0, place_out(a, it, p), D, lane * COLS, o, max, sum, lane == 0);
     }
 }
 

@@ -129,7 +129,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
     }
     for (int r = warp; r < it.n_rows; r += SMEM_WARPS) {
         const row_place p = place_row(a, it, kv_head, r);
-        store_row<T, COLS, false>(a, it, p, D, lane * COLS, o + r * D + lane * COLS, weight[2 * r],
+        store_row<T, COLS, false>(a, it.slot0 >= 0, place_out(a, it, p), D, lane * COLS, o + r * D + lane * COLS, weight[2 * r],
                                   weight[2 * r + 1], lane == 0);
     }
 }

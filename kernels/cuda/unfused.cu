@@ -110,7 +110,7 @@ __global__ __launch_bounds__(32) void store_kernel(const __grid_constant__ unfus
 #pragma unroll
     for (int c = 0; c < COLS; c++)
         o[c] = u.o[blockIdx.x * (int64_t)D + threadIdx.x * COLS + c] * narrow<T>::unbias;
-    store_row<T, COLS, false>(u.a, it, p, D, threadIdx.x * COLS, o, u.max[blockIdx.x] * 1.44269504088896f,
+    store_row<T, COLS, false>(u.a, it.slot0 >= 0, place_out(u.a, it, p), D, threadIdx.x * COLS, o, u.max[blockIdx.x] * 1.44269504088896f,
                               u.sum[blockIdx.x], threadIdx.x == 0);
 }
 
