@@ -11,6 +11,7 @@
 #include "tests/fake_gpu.h"
 #include "tests/suites.h"
 
+#include <glob.h>
 #include <jansson.h>
 
 #include <math.h>
@@ -662,6 +663,45 @@ START_TEST(memory_that_is_not_there_is_a_skip)
 }
 END_TEST
 
+/* ---- what was measured ------------------------------------------------------------------------------------- */
+
+static void check_measured(const char *path)
+{
+    static const char *const needs[] = {
+        "# treeattn bench gpu", "device ", "driver ", "toolkit ", "commit ", "UTC", "measured here: read "};
+    size_t size, n = 0;
+    struct err e = {0};
+    char *text = file_slurp(path, 1 << 24, &size, &e), *columns = strchr(text, '\n'), head[1024] = "";
+    ck_assert_msg(text, "%s", e.msg);
+    while (columns && columns[1] == '#')
+        columns = strchr(columns + 1, '\n');
+    ck_assert_msg(columns, "%s has no rows", path);
+    *columns++ = 0;
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        ck_assert_msg(strstr(text, needs[i]), "%s: its head lacks '%s'", path, needs[i]);
+    ck_assert_msg(!strstr(text, "commit unknown") && !strstr(text, "dirty"), "%s: of which commit?", path);
+    for (int i = 0; gpu_columns[i]; i++)
+        n += (size_t)snprintf(head + n, sizeof head - n, "%s%s", i ? "," : "", gpu_columns[i]);
+    ck_assert_msg(strncmp(columns, head, n) == 0 && columns[n] == '\n', "%s: columns", path);
+    ck_assert_msg(!strstr(columns, ",FAIL,") && !strstr(columns, ",INVALID,"), "%s has figures that are none",
+                  path);
+    free(text);
+}
+
+/* Committed timings say where they come from, have the columns of today, and no figure that is wrong or too good. */
+START_TEST(measured_files_say_where_they_come_from)
+{
+    glob_t g;
+    if (glob("paper-figs/measured/*bench_gpu*.csv", 0, NULL, &g) != 0) {
+        printf("check_gpu: skipped, no measured files here\n");
+        return;
+    }
+    for (size_t i = 0; i < g.gl_pathc; i++)
+        check_measured(g.gl_pathv[i]);
+    globfree(&g);
+}
+END_TEST
+
 Suite *suite_gpu(void)
 {
     Suite *s = suite_create("gpu");
@@ -682,6 +722,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, rows_are_whole);
     tcase_add_test(c, rows_are_named_with_their_options);
     tcase_add_test(c, grids_count_tiles_and_heads);
+    tcase_add_test(c, measured_files_say_where_they_come_from);
     suite_add_tcase(s, c);
     c = tcase_create("fake device");
     tcase_add_loop_test(c, runs_on_a_device_are_guarded, 0, FAKE_OLD_OUTPUT + 1);
