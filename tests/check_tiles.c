@@ -136,7 +136,7 @@ START_TEST(registers_are_of_the_kernels)
         struct tile t;
         int32_t warps;
     } shapes[] = {
-#define SHAPE(m, n, wm, wn, nc, stages) {{m, n}, wm * wn},
+#define SHAPE(m, n, wm, wn, nc, stages, resident) {{m, n}, wm * wn},
 #include "kernels/cuda/shapes.def"
 #undef SHAPE
     };
