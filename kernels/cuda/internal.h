@@ -1,5 +1,5 @@
 /*
- * internal.h - what runtime.c, unfused.c and device.c share.
+ * internal.h - what layout.c, runtime.c, unfused.c and device.c share.
  */
 #ifndef TREEATTN_KERNELS_CUDA_INTERNAL_H
 #define TREEATTN_KERNELS_CUDA_INTERNAL_H
@@ -50,6 +50,14 @@ struct cuda_plan {
     cudaEvent_t forked, *joined;
     struct unfused *unfused; /* or NULL */
 };
+
+enum { CUDA_TILE_MAX = 128 }; /* rows, or tokens */
+
+/* layout.c: all arrays of the plan to the device, and the kernels that they make; adds to the workspace of unfused
+ * plans. */
+bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
+             struct err *e);
+int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at */
 
 /* Turns a cudaError_t into *e; true for cudaSuccess. */
 bool cuda_ok(int status, const char *what, struct err *e);

@@ -8,6 +8,8 @@
  * Floor    inputs read once, outputs written once; they were written moments ago and fit the L2, so a merge is
  *          a chain of latencies: step, input list, weights, O. The first two do not depend on the kernel before
  *          and are loaded before it ends.
+ * Predicted  8 us for 2,048 rows of 33 inputs (34 MB).
+ * Measured   16 us on an H200 with cold caches (ncu); 30 us for 32,768 rows of 3.
  *
  * Empty partials (-inf) weigh nothing; a step without inputs, or with empty ones only, leaves O = 0, LSE = -inf.
  */

@@ -8,6 +8,8 @@
  * Floor    rows x n_kv x 2 d x 2 bytes through L1 and L2, and ten shuffles a token: a chain of about 100 cycles
  *          for every 512 bytes (d = 128). With 64 warps an SM that is 0.33 KB a cycle, over 132 SMs 2.4 TB/s
  *          at best, whatever the GQA ratio saves the other rungs.
+ * Predicted  64 1024 at 32/32, 1.07 GB: 450 us, latency allowing.
+ * Measured   1,944 us on an H200 (553 GB/s): each token also waits for its page-table entry and its softmax.
  */
 #include "kernels/cuda/item.cuh"
 
