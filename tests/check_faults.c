@@ -183,8 +183,9 @@ Suite *suite_faults(void)
     tcase_set_timeout(tc, 300);
     suite_add_tcase(s, tc);
     tc = tcase_create("kill all"); /* slow under sanitizers */
-    tcase_add_loop_test(tc, every_fault_is_caught, 0, 2);
-    tcase_add_loop_test(tc, every_fault_is_caught_on_a_device, 0, 2);
+    int seeds = getenv("TREEATTN_QUICK") ? 1 : 2;
+    tcase_add_loop_test(tc, every_fault_is_caught, 0, seeds);
+    tcase_add_loop_test(tc, every_fault_is_caught_on_a_device, 0, seeds);
     tcase_set_timeout(tc, 300);
     suite_add_tcase(s, tc);
     return s;
