@@ -32,7 +32,8 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
         .ptr = xcalloc((size_t)nq + 2, sizeof *w.ptr),
         .done = xcalloc((size_t)nq, 1),
     };
-    int64_t *count = w.ptr + 1; /* shifted by one: becomes the prefix sum in place */
+    /* Shifted by two: the prefix sum in place makes ptr[q + 1] the start of q's list, filling it the end. */
+    int64_t *count = w.ptr + 2, *next = w.ptr + 1;
     for (int64_t i = 0; i < p->n_qr; i++)
         for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
             count[q]++;
@@ -54,27 +55,24 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
     for (int32_t q = 0; q < nq; q++)
         count[q] = w.done[q] ? 0 : count[q];
     for (int32_t q = 0; q < nq; q++)
-        w.ptr[q + 1] += w.ptr[q];
-    w.list = xcalloc((size_t)w.ptr[nq], sizeof *w.list);
+        next[q + 1] += next[q];
+    w.list = xrealloc(NULL, (size_t)next[nq], sizeof *w.list);
     if (launches)
-        w.from = xcalloc((size_t)w.ptr[nq], sizeof *w.from);
-    int64_t *fill = xcalloc((size_t)nq, sizeof *fill);
+        w.from = xrealloc(NULL, (size_t)next[nq], sizeof *w.from);
     const struct group *g = p->group;
-    int64_t slot =
-        0; /* numbered in the order of the groups and so of their ranges, which are all this needs to read */
+    int64_t slot = 0; /* numbered as groups stand and so their ranges, which are all this needs to read */
     for (int64_t i = 0; i < p->n_qr; i++) {
         for (; launches && g->qr1 <= i; g++)
             ;
         for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
             if (w.done[q])
                 continue;
-            int64_t at = w.ptr[q] + fill[q]++;
+            int64_t at = next[q]++;
             w.list[at] = slot++;
             if (launches)
                 w.from[at] = g->launch;
         }
     }
-    free(fill);
     return w;
 }
 
