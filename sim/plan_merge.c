@@ -3,25 +3,30 @@
 
 #include <stdlib.h>
 
+/* A slot with the launch that fills it above it, while slots are wired. */
+enum { SLOT_BITS = 40 };
+#define SLOT_MASK ((INT64_C(1) << SLOT_BITS) - 1)
+
+/* The entries of in[] are slots, whatever they carry above. */
 static void add_step(struct plan *p, struct merge_step m, const int64_t *in, int64_t n_in)
 {
     m.in0 = p->n_merge_in;
     p->merge_in = xgrow(p->merge_in, &p->cap_merge_in, p->n_merge_in + n_in, sizeof *p->merge_in);
     for (int64_t i = 0; i < n_in; i++)
-        p->merge_in[p->n_merge_in++] = in[i];
+        p->merge_in[p->n_merge_in++] = in[i] & SLOT_MASK;
     m.in1 = p->n_merge_in;
     p->merge = xgrow(p->merge, &p->cap_merge, p->n_merges + 1, sizeof *p->merge);
     p->merge[p->n_merges++] = m;
 }
 
 /*
- * Give every group its slots, except groups that may write the output themselves, and list each query's slots
- * in group order: slots of query q are list[ptr[q] .. ptr[q + 1]), and from[] is the launch of each (if asked for).
+ * Give every group its slots, except groups that may write the output themselves, and list each query's slots in group
+ * order: slots of query q are list[ptr[q] .. ptr[q + 1]). If asked for, an entry carries the launch that fills its slot
+ * as well: an array beside the list would be touched once more for each partial.
  */
 struct wiring {
     int64_t *ptr;
     int64_t *list;
-    int32_t *from;
     uint8_t *done; /* the query's output is written by a group */
 };
 
@@ -57,8 +62,7 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
     for (int32_t q = 0; q < nq; q++)
         next[q + 1] += next[q];
     w.list = xrealloc(NULL, (size_t)next[nq], sizeof *w.list);
-    if (launches)
-        w.from = xrealloc(NULL, (size_t)next[nq], sizeof *w.from);
+    CK(p->n_slots <= SLOT_MASK && p->n_launches < 1 << (63 - SLOT_BITS));
     const struct group *g = p->group;
     int64_t slot = 0; /* numbered as groups stand and so their ranges, which are all this needs to read */
     for (int64_t i = 0; i < p->n_qr; i++) {
@@ -67,10 +71,7 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
         for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
             if (w.done[q])
                 continue;
-            int64_t at = next[q]++;
-            w.list[at] = slot++;
-            if (launches)
-                w.from[at] = g->launch;
+            w.list[next[q]++] = slot++ | (launches ? (int64_t)g->launch << SLOT_BITS : 0);
         }
     }
     return w;
@@ -80,7 +81,6 @@ static void unwire(struct wiring *w)
 {
     free(w->ptr);
     free(w->list);
-    free(w->from);
     free(w->done);
 }
 
@@ -109,17 +109,19 @@ void plan_merge_flat(struct plan *p, const char *name, bool direct)
     unwire(&w);
 }
 
+static int32_t launch_of(int64_t entry)
+{
+    return (int32_t)(entry >> SLOT_BITS);
+}
+
 /* Order the slots of a query by the launch that fills them; few per query, already nearly sorted. */
-static void sort_by_launch(int64_t *list, int32_t *from, int64_t n)
+static void sort_by_launch(int64_t *list, int64_t n)
 {
     for (int64_t i = 1; i < n; i++)
-        for (int64_t j = i; j > 0 && from[j] < from[j - 1]; j--) {
+        for (int64_t j = i; j > 0 && launch_of(list[j]) < launch_of(list[j - 1]); j--) {
             int64_t s = list[j];
-            int32_t f = from[j];
             list[j] = list[j - 1];
-            from[j] = from[j - 1];
             list[j - 1] = s;
-            from[j - 1] = f;
         }
 }
 
@@ -156,21 +158,20 @@ void plan_merge_levels(struct plan *p, const char *name)
     p->merge_in = xrealloc(NULL, (size_t)p->cap_merge_in, sizeof *p->merge_in);
     for (int32_t q = 0; q < nq; q++) {
         int64_t *in = w.list + w.ptr[q], n = w.ptr[q + 1] - w.ptr[q];
-        int32_t *from = w.from + w.ptr[q];
         if (w.done[q])
             continue;
-        sort_by_launch(in, from, n);
+        sort_by_launch(in, n);
         struct merge_step m = {.out = PLAN_NO_SLOT, .query = q, .launch = last, .onchip = PLAN_NO_SLOT};
         if (n <= 1) { /* nothing to combine: an output is still owed */
             if (n == 1)
-                m.launch = from[0] == 0 ? 1 + (levels > 1) : 2 * from[0];
+                m.launch = launch_of(in[0]) == 0 ? 1 + (levels > 1) : 2 * launch_of(in[0]);
             add_step(p, m, in, n);
             continue;
         }
         int64_t so_far = in[0];
         for (int64_t i = 1; i < n; i++) {
             int64_t pair[2] = {so_far, in[i]};
-            m.launch = 2 * from[i];
+            m.launch = 2 * launch_of(in[i]);
             m.out = i + 1 < n ? p->n_slots++ : PLAN_NO_SLOT;
             add_step(p, m, pair, 2);
             so_far = m.out;
@@ -187,15 +188,14 @@ void plan_merge_fused(struct plan *p)
     int32_t empty = -1; /* launch for queries that see nothing */
     for (int32_t q = 0; q < p->nf->n_queries; q++) {
         int64_t *in = w.list + w.ptr[q], n = w.ptr[q + 1] - w.ptr[q];
-        int32_t *from = w.from + w.ptr[q];
         if (w.done[q])
             continue;
-        sort_by_launch(in, from, n);
+        sort_by_launch(in, n);
         struct merge_step m = {.out = PLAN_NO_SLOT, .query = q, .onchip = PLAN_NO_SLOT};
         if (n > 0) {
-            m.launch = from[n - 1];
-            m.onchip = in[n - 1];
-            CK(n == 1 || from[n - 2] < m.launch); /* the others must be complete by then */
+            m.launch = launch_of(in[n - 1]);
+            m.onchip = in[n - 1] & SLOT_MASK;
+            CK(n == 1 || launch_of(in[n - 2]) < m.launch); /* the others must be complete by then */
         } else {
             if (empty < 0)
                 empty = plan_launch(p, "empty outputs", LAUNCH_SERIAL);

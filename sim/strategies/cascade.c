@@ -26,23 +26,25 @@ static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *
 {
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
-    struct group_spec g = {.tile_n = CASCADE_TILE_N};
-    int32_t n;
-    int32_t *node = live_by_level(nf, &n);
+    int32_t n, levels;
+    int64_t *nodes, *queries = level_queries(nf, &levels, &nodes);
+    struct group_spec *level = xcalloc((size_t)levels, sizeof *level);
+    for (int32_t k = 0; k < levels; k++)
+        if (nodes[k] > 0)
+            level[k] = (struct group_spec){
+                .tile_m = cascade_tile_m((double)(queries[k] * env_gqa(env)) / (double)nodes[k]),
+                .tile_n = CASCADE_TILE_N,
+                .launch = plan_launch(p, "level", LAUNCH_SERIAL),
+            };
+    /* Depth first, whatever the launch: a query's partials then stand together. */
+    int32_t *node = live_depth_first(nf, &n);
     plan_reserve(p, n, n);
     struct sel sel = {0};
-    for (int32_t begin = 0, end; begin < n; begin = end) {
-        int64_t rows = 0;
-        for (end = begin; end < n && nf->depth[node[end]] == nf->depth[node[begin]]; end++)
-            rows += (int64_t)(nf->q1[node[end]] - nf->q0[node[end]]) * env_gqa(env);
-        g.tile_m = cascade_tile_m((double)rows / (end - begin));
-        g.launch = plan_launch(p, "level", LAUNCH_SERIAL);
-        for (int32_t i = begin; i < end; i++) {
-            sel_clear(&sel);
-            sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
-            sel_run(&sel, node[i], 0, nf->len[node[i]]);
-            plan_group(p, &sel, &g);
-        }
+    for (int32_t i = 0; i < n; i++) {
+        sel_clear(&sel);
+        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
+        sel_run(&sel, node[i], 0, nf->len[node[i]]);
+        plan_group(p, &sel, &level[nf->depth[node[i]]]);
     }
     if (n > 0)
         plan_merge_levels(p, "merge level");
@@ -50,6 +52,9 @@ static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *
         plan_merge_flat(p, "merge level", true); /* no level to merge after, but outputs are owed */
     sel_free(&sel);
     free(node);
+    free(level);
+    free(nodes);
+    free(queries);
     return p;
 }
 

@@ -31,26 +31,21 @@ int32_t *live_depth_first(const struct nform *nf, int32_t *n)
     return out;
 }
 
-int32_t *live_by_level(const struct nform *nf, int32_t *n)
+int64_t *level_queries(const struct nform *nf, int32_t *levels, int64_t **nodes)
 {
     int32_t deepest = -1;
     for (int32_t v = 0; v < nf->n_nodes; v++)
         if (node_live(nf, v) && nf->depth[v] > deepest)
             deepest = nf->depth[v];
-    /* counting sort: next[k] is where the next node of depth k goes */
-    int32_t *next = xcalloc((size_t)deepest + 2, sizeof *next);
+    *levels = deepest + 1;
+    int64_t *queries = xcalloc((size_t)*levels, sizeof *queries);
+    *nodes = xcalloc((size_t)*levels, sizeof **nodes);
     for (int32_t v = 0; v < nf->n_nodes; v++)
-        if (node_live(nf, v))
-            next[nf->depth[v] + 1]++;
-    for (int32_t k = 0; k <= deepest; k++)
-        next[k + 1] += next[k];
-    *n = next[deepest + 1];
-    int32_t *out = xcalloc((size_t)*n, sizeof *out);
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        if (node_live(nf, v))
-            out[next[nf->depth[v]]++] = v;
-    free(next);
-    return out;
+        if (node_live(nf, v)) {
+            (*nodes)[nf->depth[v]]++;
+            queries[nf->depth[v]] += nf->q1[v] - nf->q0[v];
+        }
+    return queries;
 }
 
 /* Parents precede children, so one pass gives every path; walking up from each query would cost its depth. */

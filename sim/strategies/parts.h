@@ -16,8 +16,9 @@ static inline bool node_live(const struct nform *nf, int32_t v)
 
 /* The live nodes, *n of them, depth first with children by id; the caller frees. */
 int32_t *live_depth_first(const struct nform *nf, int32_t *n);
-/* The same, by depth and within a depth by id. */
-int32_t *live_by_level(const struct nform *nf, int32_t *n);
+/* How many queries the live nodes of each depth have below them, all together, [*levels]; how many nodes there are into
+ * (*nodes)[*levels], 0 at depths without a live one. The caller frees both. */
+int64_t *level_queries(const struct nform *nf, int32_t *levels, int64_t **nodes);
 
 /* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
 int64_t *query_contexts(const struct nform *nf);
