@@ -145,6 +145,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"fit x --target y --features a --save z", "belong to models"},
         {"fit x --group y", "belong to columns"},
         {"fit x --target y --features a --where b", "COLUMN=TEXT"},
+        {"fit x --together --apart", "exclude each other"},
         {"fit x --folds 1", "2 and more"},
         {"fit x --seed -1", "whole number"},
         {"fit x --model cubic", "no model 'cubic'"},

@@ -931,9 +931,19 @@ START_TEST(saved_coefficients_are_read_back)
     }
     fclose(f);
     write_file(dir, "m.csv", csv);
+    char *more = xasprintf("%s\"levels:1,2_100,10\",32/8,128,f16,naive,50\n", csv);
+    write_file(dir, "more.csv", more);
+    free(more);
     free(csv);
-    int code =
-        run_in(dir, "fit m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
+    /* a set for each strategy, but for the one with a single row */
+    int code = run_in(dir, "fit more.csv --model fasttree --apart --show quality --folds 0", first, SIZE);
+    ck_assert_msg(code == 0 && strstr(first, "all         fitted      1500 ") && !strstr(first, "naive"),
+                  "%s", first);
+    static const char *const part[] = {"\nfasttree ", "\npat ", "\ncascade ", "\ndeft-flatten ",
+                                       "\nflash-decoding "};
+    for (int i = 0; i < 5; i++)
+        ck_assert_msg(strstr(first, part[i]), "%s is not in %s", part[i], first);
+    code = run_in(dir, "fit m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
     ck_assert_msg(code == 0, "%s", first);
     code = run_in(dir, "fit m.csv --model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
     ck_assert_msg(code == 0, "%s", again);

@@ -26,6 +26,7 @@ enum {
     KEY_GROUP,
     KEY_STRATEGY,
     KEY_BY,
+    KEY_APART,
     KEY_WHERE,
     KEY_INTERCEPT,
     KEY_RELATIVE,
@@ -47,7 +48,7 @@ struct fit_args {
     int32_t n_files;
     const struct trait_model *model;
     struct machine mc;
-    bool together;
+    bool together, apart;
     const char *coefficients, *save;
     const char *target, *features, *group, *strategy, *by, *where;
     bool intercept, relative, nonneg;
@@ -282,6 +283,30 @@ static bool plan_rows(const struct fit_args *a, const struct rows *r, const stru
     return first_bad == m->n;
 }
 
+/* Rows of strategies with too few of them for coefficients of their own go behind the others; returns how many stay. */
+static int64_t part_rows(struct measured *m, int64_t least)
+{
+    struct names seen = {0};
+    int32_t *of = xcalloc((size_t)m->n, sizeof *of);
+    int64_t *rows = xcalloc((size_t)m->n, sizeof *rows), kept = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        char *name = case_print_strategy(&m->row[i].use[0]);
+        of[i] = names_add(&seen, name);
+        rows[of[i]]++;
+        free(name);
+    }
+    for (int64_t i = 0; i < m->n; i++)
+        if (rows[of[i]] >= least) {
+            struct measured_row row = m->row[kept];
+            m->row[kept++] = m->row[i];
+            m->row[i] = row;
+        }
+    names_clear(&seen);
+    free(of);
+    free(rows);
+    return kept;
+}
+
 static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
 {
     struct measured m = {0};
@@ -293,18 +318,25 @@ static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
         r->unit[r->p] = a->model->trait[r->p].unit;
         r->about[r->p] = a->model->trait[r->p].about;
     }
+    int64_t all = m.n;
+    if (a->apart && good)
+        m.n = part_rows(&m, 2 * (int64_t)r->p);
     for (int64_t i = 0; i < m.n && good; i++) {
         const struct measured_row *row = &m.row[i];
         char *strategy = case_print_strategy(&row->use[0]);
         rows_add(r, row->seconds, m.configs.name[row->config],
-                 a->together ? "all" : m.kernels.name[row->kernel], strategy, row->file, row->line);
+                 a->together ? "all"
+                 : a->apart  ? strategy
+                             : m.kernels.name[row->kernel],
+                 strategy, row->file, row->line);
         free(strategy);
     }
     good = good && (!a->coefficients || read_coefficients(a, r, e));
     r->n_variants = a->model->point && !r->given ? (int32_t)a->points : 1;
     r->x = xcalloc((size_t)(r->n_variants * m.n * r->p), sizeof *r->x);
     good = good && plan_rows(a, r, &m, e);
-    r->left_out = m.left_out;
+    r->left_out = m.left_out + all - m.n;
+    m.n = all;
     measured_clear(&m);
     return good;
 }
@@ -502,7 +534,8 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
         fprintf(out, "held out:    predicted by fits that did not see the configuration\n");
     if (r->left_out > 0)
         fprintf(out, "%lld rows left out: %s\n", (long long)r->left_out,
-                a->model ? "not ok, not timed in a graph, or of a method that no strategy stands for"
+                a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
+                           "few of a strategy"
                          : a->where);
 }
 
@@ -600,6 +633,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STRATEGY:
         a->strategy = arg;
         break;
+    case KEY_APART:
+        a->apart = true;
+        break;
     case KEY_BY:
         a->by = arg;
         break;
@@ -643,9 +679,12 @@ static bool settle(struct fit_args *a, struct err *e)
         return err_set(e, "fit: no file (expected FILE.csv, see treeattn fit --help)");
     if (columns && !(a->target && a->features))
         return err_set(e, "fit: --target and --features belong together (expected both)");
-    if (columns && (a->model || a->coefficients || a->save || a->together))
-        return err_set(e, "fit: --model, --together, --coefficients and --save belong to models of plans "
-                          "(expected no --target)");
+    if (columns && (a->model || a->coefficients || a->save || a->together || a->apart))
+        return err_set(
+            e, "fit: --model, --together, --apart, --coefficients and --save belong to models of plans "
+               "(expected no --target)");
+    if (a->together && a->apart)
+        return err_set(e, "fit: --together and --apart exclude each other (expected one of them)");
     if (!columns && (a->group || a->strategy || a->by || a->where || a->intercept))
         return err_set(e, "fit: --group, --strategy-col, --by, --where and --intercept belong to columns "
                           "(expected --target and "
@@ -665,6 +704,7 @@ static const struct argp argp = {
             {"model", KEY_MODEL, "NAME", 0, "linear (default), fasttree or clock", 1},
             {"machine", KEY_MACHINE, "NAME", 0,
              "whose data sheet (default h200); h200:bandwidth=4.5e12 changes a figure", 1},
+            {"apart", KEY_APART, NULL, 0, "one set of coefficients for each strategy", 1},
             {"together", KEY_TOGETHER, NULL, 0, "one set of coefficients for all kernels, not one each", 1},
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "take them from FILE and only judge them", 1},
             {"save", KEY_SAVE, "FILE", 0, "write the coefficients to FILE", 1},
