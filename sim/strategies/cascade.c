@@ -11,14 +11,11 @@
  */
 #include "sim/strategies/parts.h"
 
-#include <stdlib.h>
-
 enum { CASCADE_TILE_N = 64 };
 
-/* Rows of the Q tile for groups of `rows` rows on average. */
-static int32_t cascade_tile_m(double rows)
+static struct tile cascade_tile(double mean_rows)
 {
-    return rows <= 16 ? 16 : rows <= 64 ? 64 : 128;
+    return (struct tile){mean_rows <= 16 ? 16 : mean_rows <= 64 ? 64 : 128, CASCADE_TILE_N};
 }
 
 static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
@@ -26,35 +23,10 @@ static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *
 {
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
-    int32_t n, levels;
-    int64_t *nodes, *queries = level_queries(nf, &levels, &nodes);
-    struct group_spec *level = xcalloc((size_t)levels, sizeof *level);
-    for (int32_t k = 0; k < levels; k++)
-        if (nodes[k] > 0)
-            level[k] = (struct group_spec){
-                .tile_m = cascade_tile_m((double)(queries[k] * env_gqa(env)) / (double)nodes[k]),
-                .tile_n = CASCADE_TILE_N,
-                .launch = plan_launch(p, "level", LAUNCH_SERIAL),
-            };
-    /* Depth first, whatever the launch: a query's partials then stand together. */
-    int32_t *node = live_depth_first(nf, &n);
-    plan_reserve(p, n, n);
-    struct sel sel = {0};
-    for (int32_t i = 0; i < n; i++) {
-        sel_clear(&sel);
-        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
-        sel_run(&sel, node[i], 0, nf->len[node[i]]);
-        plan_group(p, &sel, &level[nf->depth[node[i]]]);
-    }
-    if (n > 0)
+    if (level_groups(p, nf, env_gqa(env), cascade_tile) > 0)
         plan_merge_levels(p, "merge level");
     else
         plan_merge_flat(p, "merge level", true); /* no level to merge after, but outputs are owed */
-    sel_free(&sel);
-    free(node);
-    free(level);
-    free(nodes);
-    free(queries);
     return p;
 }
 

@@ -47,36 +47,19 @@ static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env 
     return p;
 }
 
+static struct tile hydragen_tile(double mean_rows)
+{
+    (void)mean_rows;
+    return (struct tile){HYDRAGEN_TILE_M, HYDRAGEN_TILE_N};
+}
+
 static struct plan *plan_hydragen_tree(const struct nform *nf, const struct plan_env *env,
                                        const struct strategy *s, const double *opt)
 {
-    (void)env;
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
-    struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
-    int32_t n, levels;
-    int64_t *nodes, *queries = level_queries(nf, &levels, &nodes);
-    int32_t *launch = xcalloc((size_t)levels, sizeof *launch);
-    for (int32_t k = 0; k < levels; k++)
-        if (nodes[k] > 0)
-            launch[k] = plan_launch(p, "level", LAUNCH_SERIAL);
-    /* Depth first, whatever the launch: a query's partials then stand together. */
-    int32_t *node = live_depth_first(nf, &n);
-    plan_reserve(p, n, n);
-    struct sel sel = {0};
-    for (int32_t i = 0; i < n; i++) {
-        g.launch = launch[nf->depth[node[i]]];
-        sel_clear(&sel);
-        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
-        sel_run(&sel, node[i], 0, nf->len[node[i]]);
-        plan_group(p, &sel, &g);
-    }
+    level_groups(p, nf, env_gqa(env), hydragen_tile);
     plan_merge_flat(p, "merge", true);
-    sel_free(&sel);
-    free(node);
-    free(launch);
-    free(nodes);
-    free(queries);
     return p;
 }
 

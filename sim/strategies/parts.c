@@ -31,23 +31,6 @@ int32_t *live_depth_first(const struct nform *nf, int32_t *n)
     return out;
 }
 
-int64_t *level_queries(const struct nform *nf, int32_t *levels, int64_t **nodes)
-{
-    int32_t deepest = -1;
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        if (node_live(nf, v) && nf->depth[v] > deepest)
-            deepest = nf->depth[v];
-    *levels = deepest + 1;
-    int64_t *queries = xcalloc((size_t)*levels, sizeof *queries);
-    *nodes = xcalloc((size_t)*levels, sizeof **nodes);
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        if (node_live(nf, v)) {
-            (*nodes)[nf->depth[v]]++;
-            queries[nf->depth[v]] += nf->q1[v] - nf->q0[v];
-        }
-    return queries;
-}
-
 /* Parents precede children, so one pass gives every path; walking up from each query would cost its depth. */
 int64_t *query_contexts(const struct nform *nf)
 {
@@ -144,6 +127,42 @@ int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spe
         added += plan_group(p, &it.piece, g);
     pieces_free(&it);
     return added;
+}
+
+int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
+                     struct tile (*tile)(double mean_rows))
+{
+    int32_t n, levels = 0;
+    int32_t *node = live_depth_first(nf, &n);
+    for (int32_t i = 0; i < n; i++)
+        levels = nf->depth[node[i]] >= levels ? nf->depth[node[i]] + 1 : levels;
+    int64_t *nodes = xcalloc((size_t)levels, sizeof *nodes),
+            *queries = xcalloc((size_t)levels, sizeof *queries);
+    for (int32_t i = 0; i < n; i++) {
+        nodes[nf->depth[node[i]]]++;
+        queries[nf->depth[node[i]]] += nf->q1[node[i]] - nf->q0[node[i]];
+    }
+    struct group_spec *level = xcalloc((size_t)levels, sizeof *level);
+    for (int32_t k = 0; k < levels; k++)
+        if (nodes[k] > 0) {
+            struct tile t = tile((double)(queries[k] * gqa) / (double)nodes[k]);
+            level[k] = (struct group_spec){
+                .tile_m = t.m, .tile_n = t.n, .launch = plan_launch(p, "level", LAUNCH_SERIAL)};
+        }
+    plan_reserve(p, n, n);
+    struct sel sel = {0};
+    for (int32_t i = 0; i < n; i++) {
+        sel_clear(&sel);
+        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
+        sel_run(&sel, node[i], 0, nf->len[node[i]]);
+        plan_group(p, &sel, &level[nf->depth[node[i]]]);
+    }
+    sel_free(&sel);
+    free(level);
+    free(queries);
+    free(nodes);
+    free(node);
+    return n;
 }
 
 /* How full the machine is, averaged over the waves that n CTAs need. */

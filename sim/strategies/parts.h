@@ -8,6 +8,7 @@
 #define TREEATTN_SIM_STRATEGIES_PARTS_H
 
 #include "sim/strategy.h"
+#include "sim/tiles.h"
 
 static inline bool node_live(const struct nform *nf, int32_t v)
 {
@@ -16,10 +17,6 @@ static inline bool node_live(const struct nform *nf, int32_t v)
 
 /* The live nodes, *n of them, depth first with children by id; the caller frees. */
 int32_t *live_depth_first(const struct nform *nf, int32_t *n);
-/* How many queries the live nodes of each depth have below them, all together, [*levels]; how many nodes there are into
- * (*nodes)[*levels], 0 at depths without a live one. The caller frees both. */
-int64_t *level_queries(const struct nform *nf, int32_t *levels, int64_t **nodes);
-
 /* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
 int64_t *query_contexts(const struct nform *nf);
 
@@ -46,6 +43,14 @@ bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const
 /* The selection as groups of `chunk` tokens each, the last one shorter; *g says the rest and asks for no
  * piece. Linear in what it adds. Returns the number of groups. */
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk);
+
+/*
+ * A launch for each depth that has a live node, a group for each live node with all queries below it; the tile follows
+ * from the mean number of rows of the level's groups. Groups stand depth first, whatever their launch: a query's
+ * partials are then wired side by side. Returns the number of groups.
+ */
+int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
+                     struct tile (*tile)(double mean_rows));
 
 /*
  * Into how many parts to cut contexts of at most `blocks` KV tiles when `ctas` CTAs would run uncut and the
