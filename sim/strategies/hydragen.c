@@ -15,8 +15,6 @@
  */
 #include "sim/strategies/parts.h"
 
-#include <stdlib.h>
-
 enum { HYDRAGEN_TILE_M = 64, HYDRAGEN_TILE_N = 128 };
 
 static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env *env,
