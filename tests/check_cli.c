@@ -126,6 +126,20 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1,2 4,99' --timeline x --strategy tree-specinfer --machine h200", "does not apply"},
         {"sim --levels '1 4' --timeline /nonexistent/x --strategy pat --machine h200", "/nonexistent/x"},
         {"sim --levels '1,1000000 1000000000,1' --strategy naive", "64 bits"},
+        {"sim --sets nope", "fasttree-fig9, pat-fig9 or speculative"},
+        {"sim --sets pat-fig9 --levels '1 4'", "one of them"},
+        {"sim --sets pat-fig9 --sweep b=1", "one of them"},
+        {"sim --sets pat-fig9 --timeline x --strategy pat --machine h200", "expected a tree"},
+        {"sim --sweep b=1", "no tree"},
+        {"sim --gen bushy:1 --sweep b=1", "expected --levels"},
+        {"sim --levels '1 4' --sweep b=1", "no {b}"},
+        {"sim --levels '1 {p}' --sweep b=1", "no {b}"},
+        {"sim --levels '1 {p}' --sweep p", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=4,,5", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep =4", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=4 --sweep heads=8/3", "heads 8/3"},
+        {"sim --levels '1,{b} {p},1' --sweep p=4", "{b}"},
         {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
         {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
         {"trace", "no trace"},
@@ -338,6 +352,58 @@ START_TEST(sim_prints_the_mean_of_trees)
 }
 END_TEST
 
+/* Every combination of swept values is a row like that of a run by itself, the last name's values fastest. */
+START_TEST(sim_sweeps)
+{
+    static char all[1 << 16], one[1 << 14], want[1 << 16];
+    static const char *const heads[] = {"8/2", "4/4"};
+    if (missing())
+        return;
+    ck_assert_int_eq(run("sim --csv --strategy pat,relay --machine h200 --levels '1,{b} {p},7' --sweep b=2,3 "
+                         "--sweep heads=8/2,4/4 --sweep p=100,2000",
+                         false, all, sizeof all),
+                     0);
+    for (int i = 0; i < 8; i++) {
+        int b = 2 + i / 4, p = i % 2 ? 2000 : 100;
+        char *args =
+                 xasprintf("sim --csv --strategy pat,relay --machine h200 --levels '1,%d %d,7' --heads %s", b,
+                           p, heads[i / 2 % 2]),
+             *at = xasprintf(",b=%d p=%d,", b, p);
+        ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+        strcat(want, i == 0 ? one : strchr(one, '\n') + 1);
+        for (int k = 0; k < 2; k++) { /* the rows of this combination: the first that still say so */
+            char *found = strstr(all, at);
+            ck_assert_msg(found, "no row at%s", at);
+            memmove(found + 1, found + strlen(at) - 1, strlen(found + strlen(at) - 1) + 1);
+        }
+        free(args);
+        free(at);
+    }
+    ck_assert_str_eq(all, want);
+}
+END_TEST
+
+/* A tree of a set, as of its levels. */
+START_TEST(sim_knows_the_papers_sets)
+{
+    static char set[1 << 18], one[1 << 14];
+    if (missing())
+        return;
+    ck_assert_int_eq(run("sim --csv --strategy pat --sets fasttree-fig9,speculative", false, set, sizeof set),
+                     0);
+    ck_assert_int_eq(
+        run("sim --csv --strategy pat --levels '1,10 4000,400' --heads 16/1", false, one, sizeof one), 0);
+    const char *row = strchr(one, '\n') + 1, *tail = strstr(row, ",,"), *found = set;
+    int rows = -1;
+    for (const char *line = set; *line; line = strchr(line, '\n') + 1)
+        rows++;
+    ck_assert_int_eq(rows, 15 * 3 + 6 * 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert((found = strstr(found + 1, ",fasttree-fig9 9,")));
+    ck_assert_msg(strncmp(strstr(found, ",,"), tail + 1, strlen(tail + 1)) == 0, "%s, not %s", found, row);
+}
+END_TEST
+
 /* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
 START_TEST(sim_times_plans)
 {
@@ -488,6 +554,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);
+    tcase_add_test(c, sim_sweeps);
+    tcase_add_test(c, sim_knows_the_papers_sets);
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);
     tcase_add_test(c, sim_prints_the_mean_of_trees);

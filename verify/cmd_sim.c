@@ -21,7 +21,9 @@ enum {
     KEY_SPANS,
     KEY_COEFFICIENTS,
     KEY_MODEL,
-    KEY_PART
+    KEY_PART,
+    KEY_SETS,
+    KEY_SWEEP
 };
 enum { LLAMA3_LAYERS = 32, MAX_LAYERS = 1 << 16, MAX_MACHINES = 64 };
 
@@ -29,6 +31,9 @@ struct sim_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
+    const char *sets;
+    struct sim_swept swept[SIM_MAX_SWEPT];
+    int32_t n_swept;
     char *strategies; /* a comma-separated list; NULL: all */
     enum count_mode mode;
     int64_t layers;
@@ -69,6 +74,13 @@ static bool add_machines(struct sim_args *a, const char *text)
     return good;
 }
 
+static bool add_swept(struct sim_args *a, const char *arg)
+{
+    if (a->n_swept == SIM_MAX_SWEPT)
+        return err_set(a->err, "--sweep '%.60s' is one too many (expected at most %d)", arg, SIM_MAX_SWEPT);
+    return sim_swept_parse(arg, &a->swept[a->n_swept++], a->err);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct sim_args *a = state->input;
@@ -104,6 +116,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PART:
         a->part = arg;
         break;
+    case KEY_SETS:
+        a->sets = arg;
+        break;
+    case KEY_SWEEP:
+        good = add_swept(a, arg);
+        break;
     case KEY_LAYERS:
         good = text_i64(arg, "--layers", 1, MAX_LAYERS, &a->layers, a->err);
         break;
@@ -117,6 +135,14 @@ static const struct argp argp = {
     .options =
         (const struct argp_option[]){
             {.doc = "What is simulated:", .group = 3},
+            {"sets", KEY_SETS, "LIST", 0,
+             "the papers' trees with their head counts: fasttree-fig9, pat-fig9, speculative; --heads "
+             "replaces the head counts",
+             3},
+            {"sweep", KEY_SWEEP, "NAME=V,..", 0,
+             "a tree for each value, put where --levels say {NAME}; NAME heads: head counts; several: every "
+             "combination",
+             3},
             {"strategy", KEY_STRATEGY, "LIST", 0,
              "NAME[:K=V,..],.. or all (default all); may be given several times", 3},
             {"count", KEY_COUNT, "MODE", 0,
@@ -157,7 +183,8 @@ static bool open_trace(const struct treesrc *src, int32_t index, struct sim_sour
     if (!tr)
         return false;
     int64_t n = trace_steps(tr);
-    *out = (struct sim_source){.index = index, .trace = tr};
+    out->index = index;
+    out->trace = tr;
     out->steps = (struct sweep_source){
         .trace = tr, .first = src->step ? src->step : 1, .last = src->step ? src->step : n};
     return src->step <= n ||
@@ -167,12 +194,11 @@ static bool open_trace(const struct treesrc *src, int32_t index, struct sim_sour
 static bool open_traces(const struct sim_args *a, struct sim_run *run, struct err *e)
 {
     const struct treesrc *src = run->src;
-    int64_t first = src->trace.tree_index, last = a->tree.tree_last, cap = 0;
+    int64_t first = src->trace.tree_index, last = a->tree.tree_last;
     for (int64_t k = first; k <= last; k++) {
-        run->source = xgrow(run->source, &cap, run->n_sources + 1, sizeof *run->source);
-        struct sim_source *s = &run->source[run->n_sources];
-        *s = (struct sim_source){0};
-        run->n_sources++;
+        run->source = xgrow(run->source, &run->cap_sources, run->n_sources + 1, sizeof *run->source);
+        struct sim_source *s = &run->source[run->n_sources++];
+        *s = (struct sim_source){.src = treesrc_copy(src), .spec = run->spec};
         if (!open_trace(src, (int32_t)k, s, e))
             return false;
         if (k == first && last > first && trace_items(s->trace) == 0)
@@ -187,6 +213,10 @@ static bool open_traces(const struct sim_args *a, struct sim_run *run, struct er
 
 static bool open_sources(const struct sim_args *a, struct sim_run *run, struct err *e)
 {
+    if (a->sets)
+        return sim_open_sets(run, a->sets, a->problem.heads, e);
+    if (a->n_swept > 0)
+        return sim_open_swept(run, a->swept, a->n_swept, e);
     if (run->src->kind == SRC_TRACE)
         return open_traces(a, run, e);
     struct tree *t = treesrc_load(run->src, e);
@@ -194,15 +224,18 @@ static bool open_sources(const struct sim_args *a, struct sim_run *run, struct e
         return false;
     run->n_sources = 1;
     run->source = xcalloc(1, sizeof *run->source);
-    run->source[0] = (struct sim_source){.tree = t, .steps = {.tree = t, .first = 1, .last = 1}};
+    run->source[0] = (struct sim_source){.src = treesrc_copy(run->src),
+                                         .spec = run->spec,
+                                         .tree = t,
+                                         .steps = {.tree = t, .first = 1, .last = 1}};
     return true;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
-static struct sweep sweep_for(const struct sim_run *run, int32_t m)
+static struct sweep sweep_for(const struct sim_run *run, const struct sim_source *src, int32_t m)
 {
-    const struct problem_spec *p = &run->spec;
+    const struct problem_spec *p = &src->spec;
     return (struct sweep){
         .use = run->use,
         .n_use = run->n_use,
@@ -234,7 +267,7 @@ static bool simulate(struct sim_run *run, struct err *e)
     bool good = true;
     for (int64_t k = 0; k < run->n_sources && good; k++)
         for (int32_t m = 0; m < run->n_machines && good; m++) {
-            struct sweep s = sweep_for(run, m);
+            struct sweep s = sweep_for(run, &run->source[k], m);
             good = sweep_run(&s, &run->source[k].steps, run->layers * run->n_sources, sim_rows(run, k, m),
                              &progress, e);
         }
@@ -273,7 +306,7 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
     if (!a->timeline && !a->spans)
         return true;
     const struct sim_source *src = &run->source[0];
-    struct sweep s = sweep_for(run, 0);
+    struct sweep s = sweep_for(run, src, 0);
     struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
     struct nform *nf = nform_new(own ? own : src->tree);
     char why[WHY_MAX];
@@ -337,7 +370,9 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
         run->n_machines = 1;
     }
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
-    return problem_spec_check(&run->spec, e) && treesrc_finish(&a->tree, true, e) &&
+    if (a->sets && (a->tree.src.kind != SRC_NONE || a->n_swept > 0))
+        return err_set(e, "--sets and another tree (expected one of them)");
+    return problem_spec_check(&run->spec, e) && treesrc_finish(&a->tree, !a->sets, e) &&
            case_strategies(list, &run->use, &run->n_use, e);
 }
 
@@ -366,7 +401,11 @@ int cmd_sim(int argc, char **argv)
     for (int64_t k = 0; k < run.n_sources; k++) {
         trace_close(run.source[k].trace);
         tree_free(run.source[k].tree);
+        treesrc_clear(&run.source[k].src);
+        free(run.source[k].at);
     }
+    for (int32_t i = 0; i < a.n_swept; i++)
+        sim_swept_clear(&a.swept[i]);
     free(run.source);
     free(run.row);
     free(run.use);

@@ -9,10 +9,20 @@
 
 /* A tree, or steps of a trace. */
 struct sim_source {
+    struct treesrc src;
+    struct problem_spec spec;
+    char *at;      /* "b=32 p=1024", "pat-fig9 3": which of several trees; NULL if it is the only one */
     int32_t index; /* --tree */
     struct trace *trace;
     struct tree *tree;
     struct sweep_source steps;
+};
+
+/* A name and the values it takes, of --sweep; `value` points into `name`. */
+enum { SIM_MAX_SWEPT = 8, SIM_MAX_VALUES = 64 };
+struct sim_swept {
+    char *name, *value[SIM_MAX_VALUES];
+    int32_t n;
 };
 
 /* A machine as it was asked for. */
@@ -25,7 +35,7 @@ struct sim_machine {
 
 struct sim_run {
     struct treesrc *src;
-    struct problem_spec spec;
+    struct problem_spec spec; /* where the source has no heads of its own */
     int64_t layers;
     enum count_mode mode;
     struct strategy_use *use;
@@ -35,7 +45,7 @@ struct sim_run {
     const struct trait_model *model; /* fitted to measured times; NULL: none */
     bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
-    int64_t n_sources;
+    int64_t n_sources, cap_sources;
     struct sweep_row *row; /* [n_sources][n_machines][n_use] */
 };
 
@@ -48,6 +58,14 @@ static inline int64_t sim_steps(const struct sim_source *s)
 {
     return s->steps.last - s->steps.first + 1;
 }
+
+/* "NAME=V,V,..". False with *e set; sim_swept_clear in either case. */
+bool sim_swept_parse(const char *arg, struct sim_swept *out, struct err *e);
+void sim_swept_clear(struct sim_swept *s);
+/* Sources: all trees of the sets (verify/bench_gpu.h), with run->spec's heads if `heads`; or a tree for every combination
+ * of values, {NAME} in the levels of run->src replaced; a name `heads` sets the head counts. */
+bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
+bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t n, struct err *e);
 
 /* A row per source, machine and strategy, for scripts. */
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);

@@ -8,8 +8,9 @@
 /* Bytes, multiply-adds, padding, times and CTAs are of all layers and steps, groups and launches of one layer; counters
  * are named as in DeFT's recorded runs. Shares are of the time that CTAs run, low_share of
  * that without merges. The last columns only with a machine. */
-enum { N_COUNTED = 30 };
+enum { N_COUNTED = 31 };
 static const char *const columns[] = {"source",
+                                      "at",
                                       "tree",
                                       "step",
                                       "prompt_len",
@@ -75,8 +76,9 @@ static void f64_or_none(struct table *t, bool there, double x)
 static void print_source(struct table *t, const struct sim_run *run, const struct sim_source *s)
 {
     int64_t prompt = s->trace ? trace_prompt(s->trace) : 0;
-    char *text = s->trace ? xstrdup(run->src->text) : treesrc_print(run->src);
+    char *text = s->trace ? xstrdup(s->src.text) : treesrc_print(&s->src);
     table_text(t, text);
+    table_text(t, s->at ? s->at : "");
     free(text);
     i64_or_none(t, s->trace, s->index);
     i64_or_none(t, run->src->step > 0, run->src->step);
@@ -86,7 +88,7 @@ static void print_source(struct table *t, const struct sim_run *run, const struc
 
 static void print_problem(struct table *t, const struct sim_run *run, const struct sim_source *s)
 {
-    const struct problem_spec *p = &run->spec;
+    const struct problem_spec *p = &s->spec;
     bool whole = s->trace && run->src->step == 0;
     table_text(t, count_mode_name[run->mode]);
     table_i64(t, run->layers);

@@ -97,7 +97,7 @@ static void print_times(struct table *t, const struct sim_run *run, const struct
 static void print_head(const struct sim_run *run, FILE *f)
 {
     const struct sim_source *s = &run->source[0];
-    const struct problem_spec *p = &run->spec;
+    const struct problem_spec *p = &s->spec;
     if (s->trace) {
         fprintf(f, "%s\n", trace_title(s->trace));
         if (run->src->step > 0)
@@ -109,14 +109,18 @@ static void print_head(const struct sim_run *run, FILE *f)
             if (trace_remark(run->source[k].trace)[0])
                 fprintf(f, "remark: tree %" PRId32 ": %s\n", run->source[k].index,
                         trace_remark(run->source[k].trace));
+    } else if (s->at) {
+        fprintf(f, "%" PRId64 " trees\n", run->n_sources);
     } else {
-        char *text = treesrc_print(run->src);
+        char *text = treesrc_print(&s->src);
         fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", text, s->tree->n_nodes,
                 s->tree->n_queries, tree_tokens(s->tree));
         free(text);
     }
-    fprintf(f, "%" PRId64 " layer%s, %" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s\n",
-            run->layers, run->layers == 1 ? "" : "s", p->h_q, p->h_kv, p->d, dtype_name[p->dtype]);
+    fprintf(f, "%" PRId64 " layer%s, ", run->layers, run->layers == 1 ? "" : "s");
+    if (!s->at)
+        fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, ", p->h_q, p->h_kv);
+    fprintf(f, "d = %" PRId32 ", %s\n", p->d, dtype_name[p->dtype]);
 }
 
 /* The sum of a strategy's rows; skipped where it did not apply to one of them. */
@@ -128,6 +132,25 @@ static struct sweep_row sum_rows(const struct sim_run *run, int32_t m, int32_t i
     return sum;
 }
 
+/* What the first column calls a source. */
+static char *label_of(const struct sim_source *s)
+{
+    if (s->at)
+        return xasprintf("%s %" PRId32 "/%" PRId32, s->at, s->spec.h_q, s->spec.h_kv);
+    return s->trace ? xasprintf("%" PRId32, s->index) : xstrdup("-");
+}
+
+static int32_t label_width(const struct sim_run *run)
+{
+    size_t most = 5;
+    for (int64_t k = 0; k < run->n_sources; k++) {
+        char *label = label_of(&run->source[k]);
+        most = strlen(label) > most ? strlen(label) : most;
+        free(label);
+    }
+    return (int32_t)most;
+}
+
 /* A line per source and strategy on machine m, then one per strategy for the mean. */
 static void print_table(const struct sim_run *run, struct table *t, int32_t m, bool times, bool quiet,
                         struct unit unit)
@@ -137,9 +160,7 @@ static void print_table(const struct sim_run *run, struct table *t, int32_t m, b
         for (int32_t i = 0; i < run->n_use; i++) {
             bool last = k == run->n_sources;
             struct sweep_row r = last ? sum_rows(run, m, i) : sim_rows(run, k, m)[i];
-            char *tree = last                   ? xstrdup("mean")
-                         : run->source[k].trace ? xasprintf("%" PRId32, run->source[k].index)
-                                                : xstrdup("-");
+            char *tree = last ? xstrdup("mean") : label_of(&run->source[k]);
             char *name = case_print_strategy(&run->use[i]);
             table_text(t, tree);
             table_text(t, name);
@@ -168,7 +189,7 @@ static int32_t name_width(const struct sim_run *run)
 static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
 {
     static const char *const what[] = {"KV", "masks", "scores", "Q and O", "partials", "total"};
-    const int32_t widths[] = {5, name_width(run), 9, 10, 9, 10, 11, 9, 11, 8};
+    const int32_t widths[] = {label_width(run), name_width(run), 9, 10, 9, 10, 11, 9, 11, 8};
     struct unit unit = choose_unit(run);
     char head[6][24];
     const char *column[] = {"tree",  "strategy", head[0],       head[1],    head[2], head[3],
@@ -189,7 +210,7 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
     const char *column[] = {"tree",        "strategy",    "ms",        "us/layer",   "% launches",
                             "% merge",     "CTAs",        "% of GB/s", "% of FLOPS", "% SM idle",
                             "% slot idle", "% under 5 %", "fitted us", NULL};
-    const int32_t widths[] = {5, name_width(run), 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
+    const int32_t widths[] = {label_width(run), name_width(run), 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
     if (!run->model)
         column[1 + N_TIME_CELLS] = NULL;
     struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
@@ -205,6 +226,8 @@ static void print_skipped(const struct sim_run *run, FILE *f)
             if (r->skipped_at == 0)
                 continue;
             fprintf(f, "%s: SKIP: ", run->use[i].s->name);
+            if (run->source[k].at)
+                fprintf(f, "%s: ", run->source[k].at);
             if (run->source[k].trace)
                 fprintf(f, "tree %" PRId32 ", step %" PRId64 ": ", run->source[k].index, r->skipped_at);
             fprintf(f, "%s\n", r->why);
