@@ -67,7 +67,8 @@ struct trace {
     int64_t prompt;  /* P */
     int64_t n_items; /* of the source; 1 unless who reads it says more */
     int64_t n_steps, generated;
-    struct tree *(*step)(const struct trace *tr, int64_t t);
+    struct tree *(*step)(const struct trace *tr, int64_t t,
+                         struct trace_parts *parts); /* parts may be NULL */
     struct reasoning *reasoning;
     int64_t *end_below; /* [reasoning->n_nodes] the last `end` in each subtree */
     struct speculative *speculative;
@@ -75,6 +76,9 @@ struct trace {
     int32_t width;     /* few-shot */
     struct batching *batching;
 };
+
+/* Room for what a step's tree is made of, a piece a node: the replay fills in names. */
+void parts_start(struct trace_parts *parts, const struct tree *tree);
 
 /* Each makes a trace; its first argument becomes the trace's own, also when NULL is returned with *e set.
  * `source` goes into titles and messages; `remark` may be NULL. */

@@ -3,7 +3,17 @@
  */
 #include "traces/replay.h"
 
-static struct tree *fewshot_step(const struct trace *tr, int64_t t)
+/* The prompt is piece 0, branch i piece i. */
+static void name_parts(const struct tree *tree, struct trace_parts *parts)
+{
+    parts_start(parts, tree);
+    for (int32_t i = 0; i < tree->n_nodes; i++)
+        parts->piece[i].name = i;
+    for (int32_t q = 0; q < tree->n_queries; q++)
+        parts->query[q] = tree->query[q].node;
+}
+
+static struct tree *fewshot_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
     struct tree *tree = tree_new(tr->width + 1, tr->width);
     tree->len[0] = tr->prompt;
@@ -12,6 +22,8 @@ static struct tree *fewshot_step(const struct trace *tr, int64_t t)
         tree->len[i] = t;
         tree->query[i - 1] = (struct query){.node = i, .upto = t};
     }
+    if (parts)
+        name_parts(tree, parts);
     return tree;
 }
 

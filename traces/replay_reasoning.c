@@ -38,7 +38,19 @@ static int64_t tokens_at(const struct trace *tr, int32_t i, int64_t t)
     return is_live(node, t) ? t - node->start + 1 : node->value;
 }
 
-static struct tree *reasoning_step(const struct trace *tr, int64_t t)
+/* Pieces and queries have the names of the template's nodes. */
+static void name_parts(const struct reasoning *r, const int32_t *id, const struct tree *tree,
+                       struct trace_parts *parts)
+{
+    parts_start(parts, tree);
+    for (int32_t i = 0; i < r->n_nodes; i++)
+        if (id[i] >= 0)
+            parts->piece[id[i]].name = i;
+    for (int32_t q = 0; q < tree->n_queries; q++)
+        parts->query[q] = parts->piece[tree->query[q].node].name;
+}
+
+static struct tree *reasoning_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
     const struct reasoning *r = tr->reasoning;
     int32_t *id =
@@ -59,6 +71,8 @@ static struct tree *reasoning_step(const struct trace *tr, int64_t t)
         if (i > 0 && is_live(&r->node[i], t))
             tree->query[q++] = (struct query){.node = id[i], .upto = tree->len[id[i]]};
     }
+    if (parts)
+        name_parts(r, id, tree, parts);
     free(id);
     return tree;
 }

@@ -191,7 +191,29 @@ struct maker {
     struct tree *tree;
     struct span *span;
     int32_t n_spans;
+    struct trace_parts *parts; /* NULL: nobody asks */
+    int64_t n_pieces, cap_pieces;
 };
+
+/* Blocks from .. to of a request's prompt are the last node's next pieces, each by its id. */
+static void add_blocks(struct maker *m, const struct request *q, int32_t from, int32_t to)
+{
+    struct trace_parts *parts = m->parts;
+    parts->piece = xgrow(parts->piece, &m->cap_pieces, m->n_pieces + to - from + 1, sizeof *parts->piece);
+    for (int32_t k = from; k < to; k++)
+        parts->piece[m->n_pieces++] =
+            (struct trace_piece){.name = m->b->requests->block[q->first + k],
+                                 .tokens = min_i64(REQUEST_BLOCK, q->input - (int64_t)k * REQUEST_BLOCK)};
+    parts->piece0[m->tree->n_nodes] = (int32_t)m->n_pieces;
+}
+
+/* What a request has decoded is a piece below all ids. */
+static void add_decoded(struct maker *m, int32_t request)
+{
+    m->parts->piece[m->n_pieces++] =
+        (struct trace_piece){.name = -1 - (int64_t)request, .tokens = m->t - m->b->start[request] + 1};
+    m->parts->piece0[m->tree->n_nodes] = (int32_t)m->n_pieces;
+}
 
 /* One request alone: the rest of its prompt, and what it has decoded. */
 static void add_leaf(struct maker *m, const struct span *s)
@@ -202,6 +224,11 @@ static void add_leaf(struct maker *m, const struct span *s)
     m->tree->parent[leaf] = s->parent;
     m->tree->len[leaf] = q->input - prompt_tokens(q, s->from) + m->t - m->b->start[x->request] + 1;
     m->tree->query[x->query] = (struct query){.node = leaf, .upto = m->tree->len[leaf]};
+    if (m->parts) {
+        add_blocks(m, q, s->from, q->n_blocks);
+        add_decoded(m, x->request);
+        m->parts->query[x->query] = x->request;
+    }
 }
 
 /* Several requests: a node for what all of them share, if anything, then a span for each way they part. */
@@ -216,6 +243,8 @@ static void add_shared(struct maker *m, const struct span *s)
         parent = m->tree->n_nodes++;
         m->tree->parent[parent] = s->parent;
         m->tree->len[parent] = prompt_tokens(q, common) - prompt_tokens(q, s->from);
+        if (m->parts)
+            add_blocks(m, q, s->from, common);
     }
     for (int32_t i = s->begin, j; i < s->end; i = j) {
         for (j = i + 1; j < s->end && flight[j].common > common; j++)
@@ -224,12 +253,16 @@ static void add_shared(struct maker *m, const struct span *s)
     }
 }
 
-static struct tree *requests_step(const struct trace *tr, int64_t t)
+static struct tree *requests_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
     int32_t n;
-    struct maker m = {.b = tr->batching, .t = t, .flight = sorted_flights(tr->batching, t, &n)};
+    struct maker m = {
+        .b = tr->batching, .t = t, .flight = sorted_flights(tr->batching, t, &n), .parts = parts};
     /* A span has one request or is split in two or more: 2n - 1 spans at most, each with one node or none. */
     m.tree = tree_new(2 * n - 1, n);
+    if (parts)
+        *parts = (struct trace_parts){.piece0 = xcalloc((size_t)(2 * n), sizeof *parts->piece0),
+                                      .query = xmalloc((size_t)n * sizeof *parts->query)};
     m.tree->n_nodes = 0;
     m.span = xmalloc((size_t)(2 * n - 1) * sizeof *m.span);
     m.span[m.n_spans++] = (struct span){.begin = 0, .end = n, .parent = -1, .from = 0};

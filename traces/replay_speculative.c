@@ -36,7 +36,80 @@ void speculative_free(struct speculative *s)
     free(s);
 }
 
-static struct tree *flat_step(const struct trace *tr, int64_t t)
+/* ---- what a step is made of: the prefix is piece 0, tokens have a new name at every step ---------------- */
+
+static int64_t token_name(const struct trace *tr, int64_t t, int32_t token)
+{
+    return (t - 1) * tr->speculative->n_tokens + token + 1;
+}
+
+/* Tokens on the way down to `token`, itself included, root first, into out[]; returns how many. */
+static int32_t path_to(const struct speculative *s, int32_t token, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t i = token; i >= 0; i = s->parent[i])
+        out[n++] = i;
+    for (int32_t i = 0; i < n / 2; i++) {
+        int32_t other = out[n - 1 - i];
+        out[n - 1 - i] = out[i];
+        out[i] = other;
+    }
+    return n;
+}
+
+/* The first path of n tokens, or the longest, into out[n_tokens]; returns its length. */
+static int32_t first_path(const struct speculative *s, int32_t n, int32_t *out)
+{
+    int32_t *depth = xmalloc((size_t)s->n_tokens * sizeof *depth), best = 0;
+    for (int32_t i = 0; i < s->n_tokens; i++) {
+        depth[i] = s->parent[i] >= 0 ? depth[s->parent[i]] + 1 : 1;
+        if (depth[i] <= n && depth[i] > depth[best])
+            best = i;
+    }
+    free(depth);
+    return path_to(s, best, out);
+}
+
+/* The n tokens that the step before has accepted, in the order in which they follow the prefix. */
+static void accepted_tokens(const struct speculative *s, bool topology, int32_t n, int32_t *out)
+{
+    int32_t *path = xmalloc((size_t)s->n_tokens * sizeof *path);
+    int32_t on_path = topology && n > 0 ? first_path(s, n, path) : 0, k = on_path;
+    bool *taken = xcalloc((size_t)s->n_tokens, sizeof *taken);
+    for (int32_t i = 0; i < on_path; i++) {
+        taken[path[i]] = true;
+        out[i] = path[i];
+    }
+    for (int32_t i = 0; k < n; i++)
+        if (!taken[i])
+            out[k++] = i;
+    free(taken);
+    free(path);
+}
+
+static void name_parts(const struct trace *tr, int64_t t, const struct tree *tree, bool topology,
+                       struct trace_parts *parts)
+{
+    int32_t n_tokens = tr->speculative->n_tokens;
+    parts_start(parts, tree);
+    parts->piece[0].name = 0;
+    for (int32_t i = 0; i < n_tokens; i++)
+        parts->piece[i + 1].name = parts->query[i] = token_name(tr, t, i);
+    if (t == 1)
+        return;
+    int64_t grown = tr->root_len[t - 1] - tr->root_len[t - 2];
+    int32_t n = parts->n_accepts = (int32_t)min_i64(grown, n_tokens);
+    int32_t *token = xmalloc((size_t)n * sizeof *token);
+    accepted_tokens(tr->speculative, topology, n, token);
+    parts->accept = xmalloc((size_t)n * sizeof *parts->accept);
+    for (int32_t i = 0; i < n; i++)
+        parts->accept[i] = (struct trace_accept){.from = token_name(tr, t - 1, token[i]), .to = 0};
+    free(token);
+}
+
+/* ---- a step's tree ------------------------------------------------------------------------------------- */
+
+static struct tree *make_step(const struct trace *tr, int64_t t)
 {
     int32_t n_tokens = tr->speculative->n_tokens;
     struct tree *tree = tree_new(n_tokens + 1, n_tokens);
@@ -49,14 +122,26 @@ static struct tree *flat_step(const struct trace *tr, int64_t t)
     return tree;
 }
 
-static struct tree *topology_step(const struct trace *tr, int64_t t)
+static struct tree *flat_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
-    struct tree *tree = flat_step(tr, t);
+    struct tree *tree = make_step(tr, t);
+    if (parts)
+        name_parts(tr, t, tree, false, parts);
+    return tree;
+}
+
+static struct tree *topology_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
+{
+    struct tree *tree = make_step(tr, t);
     /* Token i is node i + 1; token 0 has parent -1, which is the prefix. */
     for (int32_t i = 0; i < tr->speculative->n_tokens; i++)
         tree->parent[i + 1] = tr->speculative->parent[i] + 1;
+    if (parts)
+        name_parts(tr, t, tree, true, parts);
     return tree;
 }
+
+/* ---- accepted lengths ---------------------------------------------------------------------------------- */
 
 int64_t *accept_expand(const int64_t *list, int64_t n_list, int64_t g, int64_t *n, struct err *e)
 {

@@ -269,8 +269,35 @@ int64_t trace_generated(const struct trace *tr)
 
 struct tree *trace_tree(const struct trace *tr, int64_t t)
 {
+    return trace_step(tr, t, NULL);
+}
+
+struct tree *trace_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
+{
     CK(t >= 1 && t <= tr->n_steps);
-    return tr->step(tr, t);
+    return tr->step(tr, t, parts);
+}
+
+void trace_parts_free(struct trace_parts *parts)
+{
+    free(parts->piece0);
+    free(parts->piece);
+    free(parts->query);
+    free(parts->accept);
+    *parts = (struct trace_parts){0};
+}
+
+void parts_start(struct trace_parts *parts, const struct tree *tree)
+{
+    *parts = (struct trace_parts){
+        .piece0 = xmalloc(((size_t)tree->n_nodes + 1) * sizeof *parts->piece0),
+        .piece = xmalloc((size_t)tree->n_nodes * sizeof *parts->piece),
+        .query = xmalloc((size_t)tree->n_queries * sizeof *parts->query),
+    };
+    for (int32_t i = 0; i <= tree->n_nodes; i++)
+        parts->piece0[i] = i;
+    for (int32_t i = 0; i < tree->n_nodes; i++)
+        parts->piece[i].tokens = tree->len[i];
 }
 
 struct trace_count trace_count_tree(const struct tree *t)

@@ -66,6 +66,38 @@ int64_t trace_generated(const struct trace *tr);
  * have joined since the oldest one in flight), not to t. */
 struct tree *trace_tree(const struct trace *tr, int64_t t);
 
+/*
+ * What a step's tree is made of, by names that stay the same as long as the trace lives, so that a cache can keep
+ * what it holds from step to step. Node i is the pieces piece[piece0[i] .. piece0[i + 1]), one behind the other; each
+ * holds `tokens` tokens now. A piece's name is in one node of a step at most; its tokens never change, there only come
+ * more behind them, and only in the last piece of a node; it is gone with the first step that does not name it, for good or until it is computed again.
+ * Every query's own token, which the step itself writes, is the last one that it sees.
+ *
+ * Nodes of requests may part or join between steps as others come and go: their pieces are the blocks of the
+ * prompt and what a request has decoded. Elsewhere a node is one piece.
+ *
+ * Speculative decoding keeps some tokens of the step before: accept[] says which pieces, of one token each, have moved
+ * behind the end of another since then, in this order. Flat, these are the first of them, as DeFT does it;
+ * with `topology` those of the first path that is long enough, root first (verification is mocked: where none is,
+ * the longest and then the first others). Their moved-from pieces are not in this step.
+ */
+struct trace_piece {
+    int64_t name, tokens;
+};
+struct trace_accept {
+    int64_t from, to;
+};
+struct trace_parts {
+    int32_t n_accepts;
+    int32_t *piece0;           /* [n_nodes + 1] */
+    struct trace_piece *piece; /* [piece0[n_nodes]] */
+    int64_t *query;            /* [n_queries] who asks: the same sequence, or candidate, the same name */
+    struct trace_accept *accept;
+};
+/* trace_tree, and into *parts what it is made of; free that with trace_parts_free. */
+struct tree *trace_step(const struct trace *tr, int64_t t, struct trace_parts *parts);
+void trace_parts_free(struct trace_parts *parts);
+
 /* Counters of one step, as ../shared/traces/README.md section 5 names them. */
 struct trace_count {
     int64_t queries;   /* q(t) */
