@@ -2,7 +2,8 @@
  * cuda.h - running plans on an NVIDIA GPU: a plain C interface over opaque handles.
  *
  * Planning and running are apart. cuda_plan_new checks a plan on the host, lays it out as arrays and copies
- * them to the device: it may be slow and may be timed on its own. cuda_run only launches: it allocates
+ * them to the device: it may be slow and may be timed on its own; cuda_plan_update is for plans that change at every
+ * step. cuda_run only launches: it allocates
  * nothing, waits for nothing, takes a stream and may be captured in a CUDA graph. All buffers that a run
  * reads or writes besides the plan belong to the caller, partial results too (cuda_workspace), so that a
  * harness can put canaries around every one of them.
@@ -57,6 +58,12 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
 struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
                                 const struct cuda_options *opt, struct err *e);
 void cuda_plan_free(struct cuda_plan *cp);
+/* A plan that changes from step to step: empty, then filled as often as one likes, each time for any problem's shape. An
+ * update is enqueued on the stream, behind what still reads the plan before it, and waits for nothing, unless the device's
+ * memory for it must grow. The host may be as many updates ahead as it has copies of the arrays (4); then it waits. */
+struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt);
+bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
+                      struct err *e);
 /* Bytes of device memory that a run needs for partial results and materialised scores; may be 0. Need not be
  * initialised. */
 int64_t cuda_workspace(const struct cuda_plan *cp);

@@ -25,16 +25,20 @@ bool cuda_built(void)
 
 bool cuda_caps(struct cuda_caps *c, struct err *e)
 {
+    size_t mem_free, total;
+    if (!cuda_card(c, e) || !cuda_ok(cudaMemGetInfo(&mem_free, &total), "memory query", e))
+        return false;
+    c->mem_free = (int64_t)mem_free;
+    return true;
+}
+
+bool cuda_card(struct cuda_caps *c, struct err *e)
+{
     static struct cuda_caps known; /* asked at every plan; the device does not change under us */
     *c = known;
     int n = 0, driver = 0, runtime = 0;
-    if (known.sms > 0) {
-        size_t mem_free, total;
-        if (!cuda_ok(cudaMemGetInfo(&mem_free, &total), "memory query", e))
-            return false;
-        c->mem_free = (int64_t)mem_free;
+    if (known.sms > 0)
         return true;
-    }
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
     cudaError_t status = cudaGetDeviceCount(&n);
@@ -47,16 +51,13 @@ bool cuda_caps(struct cuda_caps *c, struct err *e)
                            : status    ? cudaGetErrorString(status)
                                        : "none is visible");
     struct cudaDeviceProp prop;
-    size_t mem_free, total;
-    if (!cuda_ok(cudaGetDeviceProperties(&prop, 0), "device query", e) ||
-        !cuda_ok(cudaMemGetInfo(&mem_free, &total), "memory query", e))
+    if (!cuda_ok(cudaGetDeviceProperties(&prop, 0), "device query", e))
         return false;
     struct cuda_caps got = {.arch = 10 * prop.major + prop.minor,
                             .sms = prop.multiProcessorCount,
                             .driver = driver,
                             .runtime = runtime,
-                            .mem_free = (int64_t)mem_free,
-                            .mem_total = (int64_t)total,
+                            .mem_total = (int64_t)prop.totalGlobalMem,
                             .l2_bytes = prop.l2CacheSize,
                             .smem_per_cta = (int64_t)prop.sharedMemPerBlockOptin,
                             .smem_per_sm = (int64_t)prop.sharedMemPerMultiprocessor};

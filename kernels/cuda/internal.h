@@ -24,25 +24,48 @@ struct cuda_merge {
     int64_t step0, n_steps;
 };
 
+/*
+ * Arrays that the host makes and the device reads, again and again: device memory that grows and never shrinks, and host
+ * memory to make them in. In line with a stream: pinned host memory, several times over so that the host can go on while
+ * copies are under way, each guarded by an event. Zero-initialise; upload_free.
+ */
+enum { UPLOAD_STAGES = 4 };
+struct cuda_upload {
+    void *dev;
+    int64_t cap; /* of dev, bytes */
+    struct {
+        void *host;
+        int64_t cap;
+        cudaEvent_t done; /* recorded behind its last copy */
+    } stage[UPLOAD_STAGES];
+    int32_t next;
+};
+/* Room for that many bytes, zeros, or NULL with *e set. Growth waits for the device. */
+void *upload_begin(struct cuda_upload *u, int64_t bytes, struct err *e);
+/* What was made to the device: on the stream. */
+bool upload_end(struct cuda_upload *u, int64_t bytes, cudaStream_t stream, struct err *e);
+void upload_free(struct cuda_upload *u);
+
 struct cuda_plan {
     enum cuda_rung rung;
-    bool early; /* kernels may start while the one before ends */
+    int32_t arch; /* as asked for */
+    bool early;   /* kernels may start while the one before ends */
     enum cuda_half t;
     int32_t d, h_q, h_kv, page_size, page_shift;
     float scale_log2;
-    bool slot_f16, slot_max_sum;
+    bool slot_f16, slot_max_sum, fused;
     int32_t n_launches, n_calls, n_merges;
     bool *concurrent;         /* [n_launches] with the launch before */
     struct cuda_call *call;   /* by launch */
     struct cuda_merge *merge; /* by launch */
-    void *block;              /* on the device: */
+    struct cuda_upload block; /* on the device: */
     const struct cuda_item *item;
     const struct cuda_kv_run *run;
     const int32_t *piece, *query;
     const uint32_t *mask;
     const struct cuda_merge_step *step;
     const int32_t *merge_in;
-    int64_t bytes;     /* of block */
+    int64_t bytes;     /* of block, and of what unfused has */
     int64_t slot_w_at; /* in the workspace, behind the slots' O */
     int64_t workspace;
     int32_t n_side;
@@ -53,11 +76,14 @@ struct cuda_plan {
 
 enum { CUDA_TILE_MAX = 128 }; /* rows, or tokens */
 
-/* layout.c: all arrays of the plan to the device, and the kernels that they make; adds to the workspace of unfused
- * plans. */
+/* layout.c: all arrays of the plan to the device, on the stream, and the kernels that they make; adds to the workspace of
+ * unfused plans. */
 bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
-             struct err *e);
+             cudaStream_t stream, struct err *e);
 int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at */
+
+/* cuda_caps but for mem_free, which takes the driver its time. */
+bool cuda_card(struct cuda_caps *c, struct err *e);
 
 /* Turns a cudaError_t into *e; true for cudaSuccess. */
 bool cuda_ok(int status, const char *what, struct err *e);
@@ -66,8 +92,9 @@ bool cuda_ok(int status, const char *what, struct err *e);
 struct unfused;
 bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
                       char *why);
-/* item: the groups, one item each, as they are on the device; adds to the workspace. */
-bool unfused_new(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, struct err *e);
+/* Make cp->unfused, or make it anew. item: the groups, one item each, as they are on the device; adds to the workspace. */
+bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, cudaStream_t stream,
+                  struct err *e);
 bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e);
 void unfused_free(struct unfused *u);
 

@@ -284,8 +284,8 @@ int64_t cuda_align(int64_t bytes)
     return ceil_div(bytes, ALIGN) * ALIGN;
 }
 
-/* All lists into one block: one allocation, one copy. */
-static bool upload(struct builder *b, struct cuda_plan *cp, struct err *e)
+/* All lists into one block: one copy. */
+static bool upload(struct builder *b, struct cuda_plan *cp, cudaStream_t stream, struct err *e)
 {
     const struct {
         const struct list *l;
@@ -305,26 +305,23 @@ static bool upload(struct builder *b, struct cuda_plan *cp, struct err *e)
     for (int i = 0; i < PARTS; i++)
         at[i + 1] = cuda_align(at[i] + part[i].l->n * (int64_t)part[i].size);
     cp->bytes = at[PARTS];
-    cp->block = gpu_alloc(cp->bytes, e);
-    if (!cp->block)
+    char *host = upload_begin(&cp->block, cp->bytes, e);
+    if (!host)
         return false;
-    char *host = xcalloc((size_t)cp->bytes, 1);
     for (int i = 0; i < PARTS; i++) {
         if (part[i].l->n > 0)
             memcpy(host + at[i], part[i].l->p, (size_t)part[i].l->n * part[i].size);
-        *part[i].to = (char *)cp->block + at[i];
+        *part[i].to = (char *)cp->block.dev + at[i];
     }
-    bool good = gpu_upload(cp->block, host, cp->bytes, e);
-    free(host);
-    return good;
+    return upload_end(&cp->block, cp->bytes, stream, e);
 }
 
 bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
-             struct err *e)
+             cudaStream_t stream, struct err *e)
 {
     struct builder b = {.p = p, .plan = plan, .gqa = p->h_q / p->h_kv, .sms = sms};
-    bool good =
-        build(&b, cp, e) && upload(&b, cp, e) && (!plan->unfused || unfused_new(cp, b.item.p, b.item.n, e));
+    bool good = build(&b, cp, e) && upload(&b, cp, stream, e) &&
+                (!plan->unfused || unfused_fill(cp, b.item.p, b.item.n, stream, e));
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         free(lists[i]->p);

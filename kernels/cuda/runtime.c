@@ -37,7 +37,7 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
 {
     struct cuda_caps caps;
     struct err e = {0};
-    if (!cuda_caps(&caps, &e))
+    if (!cuda_card(&caps, &e))
         return no(why, "%.250s", e.msg);
     if (opt && opt->arch != 0 && opt->arch != 80 && opt->arch != caps.arch)
         return no(why, "there is no path for compute capability %d.%d (8.0, or that of the card)",
@@ -73,13 +73,14 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
             calls += cp->call[i].launch >= l && cp->call[i].launch < end;
         widest = calls > widest ? calls : widest;
     }
-    if (widest == 1)
+    if (cp->n_side >= widest - 1)
         return true;
-    cp->side = xcalloc((size_t)widest - 1, sizeof *cp->side);
-    cp->joined = xcalloc((size_t)widest - 1, sizeof *cp->joined);
-    if (!cuda_ok(cudaEventCreateWithFlags(&cp->forked, cudaEventDisableTiming), "event", e))
+    cp->side = xrealloc(cp->side, (size_t)widest - 1, sizeof *cp->side);
+    cp->joined = xrealloc(cp->joined, (size_t)widest - 1, sizeof *cp->joined);
+    memset(cp->joined + cp->n_side, 0, (size_t)(widest - 1 - cp->n_side) * sizeof *cp->joined);
+    if (!cp->forked && !cuda_ok(cudaEventCreateWithFlags(&cp->forked, cudaEventDisableTiming), "event", e))
         return false;
-    for (int32_t i = 0; i < widest - 1; i++) {
+    for (int32_t i = cp->n_side; i < widest - 1; i++) {
         if (!cuda_ok(cudaStreamCreateWithFlags(&cp->side[i], cudaStreamNonBlocking), "stream", e))
             return false;
         cp->n_side++;
@@ -99,49 +100,66 @@ static bool prepare(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
-struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
-                                const struct cuda_options *opt, struct err *e)
+/* All that depends on the plan; block, side streams and events stay and grow. */
+static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
+                      cudaStream_t stream, struct err *e)
 {
     char why[256];
-    if (!cuda_supports(p, plan, opt, why)) {
-        err_missing(e, "%s", why);
-        return NULL;
-    }
     struct cuda_caps caps;
-    if (!cuda_caps(&caps, e))
-        return NULL;
-    if (p->n_pages * p->page_size > INT32_MAX || plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX) {
-        err_missing(e, "more than 2^31 KV slots or partial results are too many for the CUDA kernels");
-        return NULL;
-    }
-    struct cuda_plan *cp = xcalloc(1, sizeof *cp);
+    struct cuda_options opt = {.rung = cp->rung, .arch = cp->arch};
+    if (!cuda_supports(p, plan, &opt, why))
+        return err_missing(e, "%s", why);
+    if (!cuda_card(&caps, e))
+        return false;
+    if (p->n_pages * p->page_size > INT32_MAX || plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
+        return err_missing(e, "more than 2^31 KV slots or partial results are too many for the CUDA kernels");
     int32_t shift = 0;
     while (1 << shift < p->page_size)
         shift++;
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
-    *cp = (struct cuda_plan){
-        .rung = opt ? opt->rung : CUDA_MMA,
-        .early = caps.arch >= HOPPER && !(opt && opt->arch != 0 && opt->arch < HOPPER),
-        .t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16,
-        .d = p->d,
-        .h_q = p->h_q,
-        .h_kv = p->h_kv,
-        .page_size = p->page_size,
-        .page_shift = 1 << shift == p->page_size ? shift : -1,
-        .scale_log2 = (float)(p->scale * M_LOG2E),
-        .slot_f16 = plan->slot_o == SLOT_O_F16,
-        .slot_max_sum = plan->slot_weight == SLOT_MAX_SUM,
-        .n_launches = plan->n_launches,
-        .concurrent = xcalloc((size_t)plan->n_launches, 1),
-        .slot_w_at = cuda_align(slot_rows * p->d * (plan->slot_o == SLOT_O_F16 ? 2 : 4)),
-    };
+    cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
+    cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
+    cp->d = p->d;
+    cp->h_q = p->h_q;
+    cp->h_kv = p->h_kv;
+    cp->page_size = p->page_size;
+    cp->page_shift = 1 << shift == p->page_size ? shift : -1;
+    cp->scale_log2 = (float)(p->scale * M_LOG2E);
+    cp->slot_f16 = plan->slot_o == SLOT_O_F16;
+    cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
+    cp->n_launches = plan->n_launches;
+    cp->concurrent = xrealloc(cp->concurrent, (size_t)plan->n_launches, 1);
+    cp->n_calls = cp->n_merges = 0;
+    cp->fused = !plan->unfused;
+    cp->slot_w_at = cuda_align(slot_rows * p->d * (plan->slot_o == SLOT_O_F16 ? 2 : 4));
     cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
-    if (lay_out(cp, p, plan, caps.sms, e) && make_streams(cp, e) && prepare(cp, e))
+    return lay_out(cp, p, plan, caps.sms, stream, e) && make_streams(cp, e) && prepare(cp, e);
+}
+
+struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
+                                const struct cuda_options *opt, struct err *e)
+{
+    struct cuda_plan *cp = cuda_plan_empty(opt);
+    if (fill_plan(cp, p, plan, NULL, e) && cuda_ok(cudaStreamSynchronize(NULL), "upload of a plan", e))
         return cp;
     cuda_plan_free(cp);
     return NULL;
+}
+
+struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt)
+{
+    struct cuda_plan *cp = xcalloc(1, sizeof *cp);
+    cp->rung = opt ? opt->rung : CUDA_MMA;
+    cp->arch = opt ? opt->arch : 0;
+    return cp;
+}
+
+bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
+                      struct err *e)
+{
+    return fill_plan(cp, p, plan, stream, e);
 }
 
 void cuda_plan_free(struct cuda_plan *cp)
@@ -156,7 +174,7 @@ void cuda_plan_free(struct cuda_plan *cp)
     }
     if (cp->forked)
         cudaEventDestroy(cp->forked);
-    gpu_free(cp->block);
+    upload_free(&cp->block);
     free(cp->side);
     free(cp->joined);
     free(cp->call);
@@ -260,7 +278,7 @@ static bool run_side_by_side(const struct cuda_plan *cp, const struct cuda_args 
 bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, struct err *e)
 {
     cudaStream_t stream = stream_;
-    if (cp->unfused && !unfused_run(cp, x, stream, e))
+    if (!cp->fused && !unfused_run(cp, x, stream, e))
         return false;
     int32_t call = 0, merge = 0;
     bool follows = false; /* the last thing in the stream is a kernel of this run */

@@ -37,6 +37,19 @@ struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan
     return NULL;
 }
 
+struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt)
+{
+    (void)opt;
+    return NULL;
+}
+
+bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
+                      struct err *e)
+{
+    (void)cp, (void)p, (void)plan, (void)stream;
+    return missing(e);
+}
+
 void cuda_plan_free(struct cuda_plan *cp)
 {
     (void)cp;

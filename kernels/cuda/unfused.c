@@ -83,7 +83,7 @@ struct unfused_gemm {
 struct unfused {
     struct unfused_gemm *gemm; /* [n_groups] */
     int64_t n_groups, n_rows, n_blocks, n_scores, n_tokens;
-    void *block; /* on the device: rows, then token blocks */
+    struct cuda_upload block; /* rows, then token blocks */
     int64_t blocks_at;
     /* in the workspace */
     int64_t q_at, k_at, v_at, score_at, probability_at, max_at, sum_at, o_at, blas_at;
@@ -123,16 +123,16 @@ static void fill_rows(const struct cuda_plan *cp, const struct cuda_item *it, in
             *row++ = (struct unfused_row){.score = score, .item = item, .row = r, .kv_head = h, .ld = g->ld};
 }
 
-static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, struct err *e)
+static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, cudaStream_t stream,
+                         struct err *e)
 {
     struct unfused *u = cp->unfused;
     int64_t bytes = 0;
     place(&bytes, u->n_rows * (int64_t)sizeof(struct unfused_row));
     u->blocks_at = place(&bytes, u->n_blocks * (int64_t)sizeof(struct unfused_block));
-    u->block = gpu_alloc(bytes, e);
-    if (!u->block)
+    char *host = upload_begin(&u->block, bytes, e);
+    if (!host)
         return false;
-    char *host = xcalloc((size_t)bytes, 1);
     struct unfused_block *block = (struct unfused_block *)(host + u->blocks_at);
     for (int64_t i = 0; i < u->n_groups; i++) {
         const struct unfused_gemm *g = &u->gemm[i];
@@ -140,18 +140,23 @@ static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, str
         for (int32_t t = 0; t < g->n_kv; t += UNFUSED_TOKENS)
             *block++ = (struct unfused_block){.to = g->token0 + t, .item = (int32_t)i, .token = t};
     }
-    bool good = gpu_upload(u->block, host, bytes, e);
-    free(host);
     cp->bytes += bytes;
-    return good;
+    return upload_end(&u->block, bytes, stream, e);
 }
 
-bool unfused_new(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, struct err *e)
+bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, cudaStream_t stream,
+                  struct err *e)
 {
-    struct unfused *u = cp->unfused = xcalloc(1, sizeof *u);
-    u->gemm = xcalloc((size_t)n_items, sizeof *u->gemm);
-    u->n_groups = n_items;
-    u->scale = (float)(cp->scale_log2 / 1.4426950408889634);
+    if (!cp->unfused)
+        cp->unfused = xcalloc(1, sizeof *cp->unfused);
+    struct unfused *u = cp->unfused;
+    free(u->gemm);
+    *u = (struct unfused){
+        .block = u->block,
+        .gemm = xcalloc((size_t)n_items, sizeof *u->gemm),
+        .n_groups = n_items,
+        .scale = (float)(cp->scale_log2 / 1.4426950408889634),
+    };
     for (int64_t i = 0; i < n_items; i++) {
         struct unfused_gemm *g = &u->gemm[i];
         *g = (struct unfused_gemm){.rows = item[i].n_rows,
@@ -178,14 +183,14 @@ bool unfused_new(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_i
     u->sum_at = place(&cp->workspace, u->n_rows * 4);
     u->o_at = place(&cp->workspace, u->n_rows * cp->d * 4);
     u->blas_at = place(&cp->workspace, BLAS_WORKSPACE);
-    return load_blas(e) && upload_lists(cp, item, e);
+    return load_blas(e) && upload_lists(cp, item, stream, e);
 }
 
 void unfused_free(struct unfused *u)
 {
     if (!u)
         return;
-    gpu_free(u->block);
+    upload_free(&u->block);
     free(u->gemm);
     free(u);
 }
@@ -250,8 +255,8 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
               .page_shift = cp->page_shift,
               .slot_f16 = cp->slot_f16,
               .slot_max_sum = cp->slot_max_sum},
-        .row = u->block,
-        .block = (const struct unfused_block *)((const char *)u->block + u->blocks_at),
+        .row = u->block.dev,
+        .block = (const struct unfused_block *)((const char *)u->block.dev + u->blocks_at),
         .n_rows = u->n_rows,
         .n_blocks = u->n_blocks,
         .d = cp->d,

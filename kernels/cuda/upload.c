@@ -1,0 +1,66 @@
+#include "kernels/cuda/internal.h"
+
+#include <string.h>
+
+/* Room is made for more than asked: steps grow by a token a query. */
+static int64_t roomy(int64_t bytes)
+{
+    return cuda_align(max_i64(bytes + bytes / 2, 4096));
+}
+
+static bool grow_stage(struct cuda_upload *u, int32_t i, int64_t bytes, struct err *e)
+{
+    if (u->stage[i].cap >= bytes)
+        return true;
+    if (u->stage[i].host)
+        cudaFreeHost(u->stage[i].host);
+    u->stage[i].host = NULL;
+    u->stage[i].cap = 0;
+    if (!cuda_ok(cudaHostAlloc(&u->stage[i].host, (size_t)roomy(bytes), cudaHostAllocDefault),
+                 "pinned memory", e))
+        return false;
+    u->stage[i].cap = roomy(bytes);
+    return u->stage[i].done ||
+           cuda_ok(cudaEventCreateWithFlags(&u->stage[i].done, cudaEventDisableTiming), "event", e);
+}
+
+void *upload_begin(struct cuda_upload *u, int64_t bytes, struct err *e)
+{
+    int32_t i = u->next;
+    if (u->stage[i].done && !cuda_ok(cudaEventSynchronize(u->stage[i].done), "upload", e))
+        return NULL;
+    if (!grow_stage(u, i, bytes, e))
+        return NULL;
+    if (u->cap < bytes) {
+        if (!gpu_sync(e))
+            return NULL;
+        gpu_free(u->dev);
+        u->cap = 0;
+        u->dev = gpu_alloc(roomy(bytes), e);
+        if (!u->dev)
+            return NULL;
+        u->cap = roomy(bytes);
+    }
+    memset(u->stage[i].host, 0, (size_t)bytes);
+    return u->stage[i].host;
+}
+
+bool upload_end(struct cuda_upload *u, int64_t bytes, cudaStream_t stream, struct err *e)
+{
+    int32_t i = u->next;
+    u->next = (i + 1) % UPLOAD_STAGES;
+    return cuda_ok(cudaMemcpyAsync(u->dev, u->stage[i].host, (size_t)bytes, cudaMemcpyHostToDevice, stream),
+                   "upload", e) &&
+           cuda_ok(cudaEventRecord(u->stage[i].done, stream), "upload", e);
+}
+
+void upload_free(struct cuda_upload *u)
+{
+    gpu_free(u->dev);
+    for (int32_t i = 0; i < UPLOAD_STAGES; i++) {
+        if (u->stage[i].host)
+            cudaFreeHost(u->stage[i].host);
+        if (u->stage[i].done)
+            cudaEventDestroy(u->stage[i].done);
+    }
+}
