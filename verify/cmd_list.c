@@ -1,4 +1,5 @@
-/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles`. */
+/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles|models`. */
+#include "ref/model.h"
 #include "sim/tiles.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
@@ -123,11 +124,30 @@ static void list_tiles(struct table *t, const struct list_args *a)
             list_tile(t, &a->machine, (struct tile){m, n}, (int32_t)a->d, dtype_size[a->dtype]);
 }
 
+/* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
+ * token's K and V; GFLOP of a query's matrix products, attention left out. */
+static void list_models(struct table *t, const struct list_args *a)
+{
+    (void)a;
+    for (int32_t i = 0; i < n_models; i++) {
+        const struct model *m = &models[i];
+        const int32_t shape[] = {m->layers, m->hidden, m->h_q, m->h_kv, m->d, m->ffn, m->vocab};
+        table_text(t, m->name);
+        for (size_t k = 0; k < sizeof shape / sizeof shape[0]; k++)
+            table_i64(t, shape[k]);
+        table_f64(t, (double)model_weight_bytes(m, DT_F16) / 1e9, 5);
+        table_f64(t, (double)model_step_bytes(m, DT_F16) / 1e9, 5);
+        table_f64(t, (double)model_kv_bytes(m, DT_F16) / 1e3, 5);
+        table_f64(t, model_flops(m) / 1e9, 5);
+        table_text(t, m->source);
+    }
+}
+
 static const struct list_kind {
     const char *name;
     void (*print)(struct table *t, const struct list_args *a);
-    const char *column[13];
-    int32_t width[12];
+    const char *column[14];
+    int32_t width[13];
 } kinds[] = {
     {"strategies", list_strategies, {"strategy", "about", "options", "source"}, {18, 0, 0, 0}},
     {"kernels", list_kernels, {"kernel", "about"}, {18, 0}},
@@ -145,6 +165,11 @@ static const struct list_kind {
      {"machine", "dim", "m", "n", "feasible", "binds", "CTAs/SM", "smem B", "regs", "flight kB", "least kB",
       "registers from"},
      {10, 5, 5, 5, 10, 16, 9, 8, 6, 11, 10, 0}},
+    {"models",
+     list_models,
+     {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "ffn", "vocab", "weights_GB", "step_GB",
+      "KB/token", "GFLOP/query", "source"},
+     {14, 6, 6, 7, 8, 8, 6, 7, 10, 8, 8, 11, 0}},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -186,12 +211,12 @@ static const struct argp argp = {
             {0},
         },
     .parser = parse,
-    .args_doc = "strategies|kernels|formats|machines|figures|tiles",
+    .args_doc = "strategies|kernels|formats|machines|figures|tiles|models",
     .doc =
         "What there is to choose from, one a line, with what it is and where it comes from. figures: all "
         "that "
         "the machines' models rest on. tiles: which tiles of m query rows x n tokens a machine runs well by "
-        "PAT's constraints, and what binds.",
+        "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step.",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
@@ -207,7 +232,8 @@ int cmd_list(int argc, char **argv)
         if (a.what && strcmp(kinds[i].name, a.what) == 0)
             kind = &kinds[i];
     if (!kind) {
-        err_set(&e, "list '%.40s' (expected strategies, kernels, formats, machines, figures or tiles)",
+        err_set(&e,
+                "list '%.40s' (expected strategies, kernels, formats, machines, figures, tiles or models)",
                 a.what ? a.what : "");
         return cmd_error(&e);
     }
