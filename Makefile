@@ -59,10 +59,12 @@ SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/strategies/*.c))
 KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(CUDA_C)
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
+FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 TESTS := $(wildcard tests/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 RUNNER := $(BUILD)/tests/run
+DRAWER := $(BUILD)/paper-figs/figures
 
 .PHONY: all
 all: $(PROGRAM) ## build build/treeattn
@@ -90,16 +92,19 @@ $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
 $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
 
-$(RUNNER): $(call obj,$(TESTS)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
+
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) verify/main.c $(TESTS)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS)))
 
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
-PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev libgsl-dev check libmpfr-dev
+PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev libgsl-dev check libmpfr-dev gnuplot-nox
 # $(call install,PACKAGES): those of the list that are not there yet
 install = missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
@@ -115,6 +120,16 @@ deps: ## install the Debian packages that are missing (needs root or sudo)
 demo: deps ## install what is missing, build, run the main job on embedded data, show the result
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC= all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
+
+# ---- the papers' figures ---------------------------------------------------------------------------------
+.PHONY: figures
+figures: deps ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC) $(PROGRAM) $(DRAWER)
+	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures
+
+.PHONY: figures-data
+figures-data: $(PROGRAM) $(DRAWER) ## make paper-figs/data anew; needs DeFT's traces in TREEATTN_SHARED
+	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures --kept
 
 # ---- GPU -------------------------------------------------------------------------------------------------
 .PHONY: cuda-static
@@ -227,7 +242,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(FIT) verify/main.c $(TESTS) $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(FIT) verify/main.c $(TESTS) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -1,0 +1,518 @@
+#include "paper-figs/figures.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const source_names[] = {"analytic", "simulated", "measured"};
+const char *const verdict_names[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE", "NO DATA"};
+
+const struct figure_def figure_defs[] = {
+#define FIGURE(function, paper, place, shows, source, machine, why)                                          \
+    {#function, paper, place, shows, source, machine, why, fig_##function},
+#define NOT_POSSIBLE_FIGURE(id, paper, place, shows, why) {#id, paper, place, shows, ANALYTIC, "", why, NULL},
+#include "paper-figs/figures.def"
+#undef FIGURE
+#undef NOT_POSSIBLE_FIGURE
+};
+const int32_t n_figure_defs = (int32_t)(sizeof figure_defs / sizeof figure_defs[0]);
+
+const struct series series_defs[] = {
+#define SERIES(...) {__VA_ARGS__},
+#include "paper-figs/series.def"
+#undef SERIES
+};
+const int32_t n_series_defs = (int32_t)(sizeof series_defs / sizeof series_defs[0]);
+
+const struct series *series_find(const char *name)
+{
+    for (int32_t i = 0; i < n_series_defs; i++)
+        if (strcmp(series_defs[i].name, name) == 0)
+            return &series_defs[i];
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+void figure_make(const struct figure_def *def, const struct places *places, struct figure *f)
+{
+    *f = (struct figure){.def = def, .places = places};
+    if (def->make) {
+        def->make(f);
+        CK(f->err.code || (f->n_points && f->n_checks));
+    }
+}
+
+void figure_clear(struct figure *f)
+{
+    for (int32_t i = 0; i < f->n_tables; i++) {
+        table_clear(f->table[i]);
+        free(f->table[i]);
+    }
+    for (int32_t i = 0; i < f->n_strings; i++)
+        free(f->string[i]);
+    free(f->table);
+    free(f->panel);
+    free(f->point);
+    free(f->check);
+    free(f->string);
+    *f = (struct figure){0};
+}
+
+static char *keep(struct figure *f, char *s)
+{
+    f->string = xgrow(f->string, &f->cap_strings, f->n_strings + 1, sizeof *f->string);
+    return f->string[f->n_strings++] = s;
+}
+
+const char *figure_text(struct figure *f, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return keep(f, xstrdup(text));
+}
+
+enum verdict figure_verdict(const struct figure *f)
+{
+    if (!f->def->make)
+        return NOT_POSSIBLE;
+    if (f->err.code)
+        return NO_DATA;
+    enum verdict worst = TREND;
+    for (int32_t i = 0; i < f->n_checks; i++)
+        if (f->check[i].number)
+            worst = REPRODUCED;
+    for (int32_t i = 0; i < f->n_checks; i++)
+        if (f->check[i].grade > worst)
+            worst = f->check[i].grade;
+    return worst;
+}
+
+/* ---- numbers ---------------------------------------------------------------------------------------- */
+
+const struct table *figure_table(struct figure *f, const char *name)
+{
+    for (int32_t i = 0; i < f->n_tables; i++)
+        if (strcmp(f->table[i]->name, name) == 0)
+            return f->table[i];
+    const struct data_def *d = strncmp(name, "data/", 5) == 0 ? data_find(name + 5) : NULL;
+    CK(d || strncmp(name, "data/", 5) != 0);
+    char *path = d ? data_path(d, f->places) : xasprintf("%s/%s.csv", f->places->root, name);
+    struct table *t = xcalloc(1, sizeof *t);
+    if (!table_read(path, name, t, &f->err)) {
+        table_clear(t);
+        t->name = xstrdup(name);
+    }
+    free(path);
+    f->table = xgrow(f->table, &f->cap_tables, f->n_tables + 1, sizeof(struct table *));
+    return f->table[f->n_tables++] = t;
+}
+
+enum { MAX_KEYS = 8 };
+struct where {
+    int n;
+    const char *name[MAX_KEYS], *text[MAX_KEYS];
+    int64_t column[MAX_KEYS];
+};
+
+/* The pairs of a variadic list; no columns after an error. */
+static bool where_read(struct figure *f, const struct table *t, struct where *w, va_list args)
+{
+    w->n = 0;
+    for (const char *name; (name = va_arg(args, const char *)); w->n++) {
+        CK(w->n < MAX_KEYS);
+        w->name[w->n] = name;
+        w->text[w->n] = va_arg(args, const char *);
+        if (!f->err.code)
+            w->column[w->n] = table_column(t, name, &f->err);
+    }
+    return !f->err.code;
+}
+
+static int64_t where_next(const struct table *t, const struct where *w, int64_t row)
+{
+    for (row++; row < t->n; row++) {
+        int i = 0;
+        while (i < w->n && strcmp(table_cell(t, row, w->column[i]), w->text[i]) == 0)
+            i++;
+        if (i == w->n)
+            return row;
+    }
+    return -1;
+}
+
+static void where_error(struct figure *f, const struct table *t, const struct where *w, const char *what)
+{
+    char keys[400] = "";
+    for (int i = 0; i < w->n; i++) {
+        size_t n = strlen(keys);
+        snprintf(keys + n, sizeof keys - n, "%s%s = '%s'", i ? ", " : "", w->name[i], w->text[i]);
+    }
+    err_set(&f->err, "%s: %s with %s", t->name, what, keys);
+}
+
+int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...)
+{
+    struct where w;
+    va_list args;
+    va_start(args, row);
+    bool good = where_read(f, t, &w, args);
+    va_end(args);
+    return good ? where_next(t, &w, row) : -1;
+}
+
+const char *cell_text(struct figure *f, const struct table *t, int64_t row, const char *column)
+{
+    int64_t c = f->err.code ? -1 : table_column(t, column, &f->err);
+    return c < 0 ? "" : table_cell(t, row, c);
+}
+
+double cell_number(struct figure *f, const struct table *t, int64_t row, const char *column)
+{
+    const char *s = cell_text(f, t, row, column);
+    if (f->err.code)
+        return NAN;
+    char *end;
+    double v = strtod(s, &end);
+    if (end == s || *end || !isfinite(v)) {
+        err_set(&f->err, "%s: row %d: %s is '%s' (expected a number)", t->name, (int)row + 1, column, s);
+        return NAN;
+    }
+    return v;
+}
+
+/* Sum and number of the rows that fit; NAN after an error. */
+static double total(struct figure *f, const struct table *t, const char *column, const struct where *w,
+                    int64_t *n)
+{
+    double sum = 0;
+    *n = 0;
+    for (int64_t row = -1; (row = where_next(t, w, row)) >= 0; ++*n)
+        sum += cell_number(f, t, row, column);
+    if (*n == 0)
+        where_error(f, t, w, "no row");
+    return f->err.code ? NAN : sum;
+}
+
+double pick(struct figure *f, const struct table *t, const char *column, ...)
+{
+    struct where w;
+    va_list args;
+    va_start(args, column);
+    bool good = where_read(f, t, &w, args);
+    va_end(args);
+    if (!good)
+        return NAN;
+    int64_t n;
+    double v = total(f, t, column, &w, &n);
+    if (n > 1)
+        where_error(f, t, &w, "more than one row");
+    return n > 1 ? NAN : v;
+}
+
+double pick_mean(struct figure *f, const struct table *t, const char *column, ...)
+{
+    struct where w;
+    va_list args;
+    va_start(args, column);
+    bool good = where_read(f, t, &w, args);
+    va_end(args);
+    int64_t n = 0;
+    double v = good ? total(f, t, column, &w, &n) : NAN;
+    return n ? v / (double)n : NAN;
+}
+
+double pick_sum(struct figure *f, const struct table *t, const char *column, ...)
+{
+    struct where w;
+    va_list args;
+    va_start(args, column);
+    bool good = where_read(f, t, &w, args);
+    va_end(args);
+    int64_t n;
+    return good ? total(f, t, column, &w, &n) : NAN;
+}
+
+double paper_number(struct figure *f, const struct table *t, const char *metric, const char *series,
+                    const char *over, const char *at)
+{
+    int64_t row = pick_row(f, t, -1, "metric", metric, "series", series, "over", over, "at", at, NULL);
+    if (row < 0) {
+        err_set(&f->err, "%s: no row with metric %s, series %s, over '%s', at '%s'", t->name, metric, series,
+                over, at);
+        return NAN;
+    }
+    const char *s = cell_text(f, t, row, "value");
+    return strcmp(s, "oom") == 0 || strcmp(s, "none") == 0 ? NAN : cell_number(f, t, row, "value");
+}
+
+/* ---- what is drawn ---------------------------------------------------------------------------------- */
+
+void add_panel(struct figure *f, const char *name, enum plot plot, unsigned flags, const char *x_label,
+               const char *y_label)
+{
+    f->panel = xgrow(f->panel, &f->cap_panels, f->n_panels + 1, sizeof *f->panel);
+    f->panel[f->n_panels++] = (struct panel){.name = keep(f, xstrdup(name)),
+                                             .x_label = keep(f, xstrdup(x_label)),
+                                             .y_label = keep(f, xstrdup(y_label)),
+                                             .plot = plot,
+                                             .flags = flags};
+}
+
+void add_point(struct figure *f, const char *series, const char *at, double x, double ours, double paper)
+{
+    CK(f->n_panels && series_find(series));
+    f->point = xgrow(f->point, &f->cap_points, f->n_points + 1, sizeof *f->point);
+    f->point[f->n_points++] = (struct point){.series = keep(f, xstrdup(series)),
+                                             .at = keep(f, xstrdup(at)),
+                                             .x = x,
+                                             .ours = ours,
+                                             .paper = paper,
+                                             .panel = f->n_panels - 1};
+}
+
+/* The next point of the last panel after i (first: -1), with that series and place where not NULL; or -1. */
+static int32_t point_next(const struct figure *f, int32_t i, const char *series, const char *at)
+{
+    for (i++; i < f->n_points; i++)
+        if (f->point[i].panel == f->n_panels - 1 && (!series || strcmp(f->point[i].series, series) == 0) &&
+            (!at || strcmp(f->point[i].at, at) == 0))
+            return i;
+    return -1;
+}
+
+double point_ours(const struct figure *f, const char *series, const char *at)
+{
+    int32_t i = point_next(f, -1, series, at);
+    return i < 0 ? NAN : f->point[i].ours;
+}
+
+/* ---- what must hold --------------------------------------------------------------------------------- */
+
+double tolerance_of(enum source source)
+{
+    return source == ANALYTIC ? 0.02 : 0.25;
+}
+
+static struct check *add_check(struct figure *f, enum verdict grade, const char *text)
+{
+    f->check = xgrow(f->check, &f->cap_checks, f->n_checks + 1, sizeof *f->check);
+    struct check *c = &f->check[f->n_checks++];
+    *c = (struct check){.grade = grade, .text = keep(f, xstrdup(text)), .ours = NAN, .paper = NAN};
+    return c;
+}
+
+void check_trend(struct figure *f, bool holds, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    add_check(f, holds ? REPRODUCED : DIFFERS, text);
+}
+
+static const char *label(const char *series)
+{
+    return series_find(series)->label;
+}
+
+static const char *panel_name(const struct figure *f)
+{
+    return f->panel[f->n_panels - 1].name;
+}
+
+/* A sentence with how often it held, and where it first did not. */
+static void check_count(struct figure *f, int held, int of, const char *not_at, const char *sentence)
+{
+    if (of == 0)
+        err_set(&f->err, "%s: nothing to check: %s", panel_name(f), sentence);
+    const char *panel = panel_name(f);
+    check_trend(f, held == of, "%s%s%s: %d of %d%s%s", panel, *panel ? ": " : "", sentence, held, of,
+                held == of ? "" : ", not at ", held == of ? "" : not_at);
+}
+
+static void check_extreme(struct figure *f, const char *series, double slack, int sign)
+{
+    int held = 0, of = 0;
+    const char *not_at = "";
+    for (int32_t i = -1; (i = point_next(f, i, series, NULL)) >= 0;) {
+        const struct point *p = &f->point[i];
+        if (isnan(p->ours))
+            continue;
+        bool holds = true;
+        for (int32_t k = -1; (k = point_next(f, k, NULL, p->at)) >= 0;)
+            holds &= !(sign * f->point[k].ours <
+                       sign * p->ours - slack * fabs(p->ours)); /* NAN is beaten by all */
+        not_at = holds || *not_at ? not_at : p->at;
+        held += holds;
+        of++;
+    }
+    check_count(f, held, of, not_at,
+                figure_text(f, "%s is %s everywhere", label(series), sign > 0 ? "lowest" : "highest"));
+}
+
+void check_least(struct figure *f, const char *series, double slack)
+{
+    check_extreme(f, series, slack, 1);
+}
+
+void check_most(struct figure *f, const char *series, double slack)
+{
+    check_extreme(f, series, slack, -1);
+}
+
+void check_below(struct figure *f, const char *a, const char *b)
+{
+    int held = 0, of = 0;
+    const char *not_at = "";
+    for (int32_t i = -1; (i = point_next(f, i, a, NULL)) >= 0;) {
+        const struct point *p = &f->point[i];
+        double other = point_ours(f, b, p->at);
+        if (isnan(p->ours) || isnan(other))
+            continue;
+        not_at = p->ours < other || *not_at ? not_at : p->at;
+        held += p->ours < other;
+        of++;
+    }
+    check_count(f, held, of, not_at, figure_text(f, "%s is below %s", label(a), label(b)));
+}
+
+static void check_monotone(struct figure *f, const char *series, double slack, int sign)
+{
+    int held = 0, of = 0;
+    const char *not_at = "";
+    double before = NAN;
+    for (int32_t i = -1; (i = point_next(f, i, series, NULL)) >= 0;) {
+        const struct point *p = &f->point[i];
+        if (isnan(p->ours))
+            continue;
+        if (!isnan(before)) {
+            bool holds = sign * p->ours >= sign * before - slack * fabs(before);
+            not_at = holds || *not_at ? not_at : p->at;
+            held += holds;
+            of++;
+        }
+        before = p->ours;
+    }
+    check_count(f, held, of, not_at,
+                figure_text(f, "%s %s from point to point", label(series), sign > 0 ? "grows" : "falls"));
+}
+
+void check_grows(struct figure *f, const char *series, double slack)
+{
+    check_monotone(f, series, slack, 1);
+}
+
+void check_falls(struct figure *f, const char *series, double slack)
+{
+    check_monotone(f, series, slack, -1);
+}
+
+static bool within(double ours, double paper, double tolerance)
+{
+    return fabs(ours - paper) <= tolerance * fabs(paper);
+}
+
+void check_match(struct figure *f)
+{
+    int held = 0, of = 0;
+    double worst = 0;
+    const char *worst_at = "";
+    for (int32_t i = -1; (i = point_next(f, i, NULL, NULL)) >= 0;) {
+        const struct point *p = &f->point[i];
+        if (isnan(p->ours) || isnan(p->paper))
+            continue;
+        held += within(p->ours, p->paper, tolerance_of(f->def->source));
+        of++;
+        double off = p->paper != 0 ? fabs(p->ours / p->paper - 1) : p->ours != 0;
+        if (off > worst) {
+            worst = off;
+            worst_at = figure_text(f, "%s, %s", label(p->series), p->at);
+        }
+    }
+    if (of == 0)
+        err_set(&f->err, "%s: the paper has no number to compare with", panel_name(f));
+    const char *panel = panel_name(f);
+    struct check *c = add_check(
+        f, held * 10 >= of * 9 ? REPRODUCED : TREND,
+        figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d (furthest: %s, %.3g %%)", panel,
+                    *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, worst_at, 100 * worst));
+    c->number = true;
+}
+
+void check_same_least(struct figure *f)
+{
+    int held = 0, of = 0;
+    const char *not_at = "";
+    for (int32_t i = -1; (i = point_next(f, i, NULL, NULL)) >= 0;) {
+        const char *at = f->point[i].at;
+        if (point_next(f, -1, NULL, at) != i)
+            continue; /* seen */
+        int32_t best = -1;
+        double least = INFINITY;
+        for (int32_t k = -1; (k = point_next(f, k, NULL, at)) >= 0;) {
+            const struct point *p = &f->point[k];
+            if (isnan(p->ours) || isnan(p->paper))
+                continue;
+            if (best < 0 || p->paper < f->point[best].paper)
+                best = k;
+            least = fmin(least, p->ours);
+        }
+        if (best < 0)
+            continue;
+        bool holds = f->point[best].ours <= 1.01 * least;
+        not_at = holds || *not_at ? not_at : at;
+        held += holds;
+        of++;
+    }
+    check_count(f, held, of, not_at, "the paper's fastest is ours");
+}
+
+/* How a number of ours stands to the paper's. */
+static enum verdict grade_of(const struct figure *f, const char *how, const char *unit, double ours,
+                             double paper)
+{
+    bool good = strcmp(how, "above") == 0   ? ours > paper
+                : strcmp(how, "below") == 0 ? ours < paper
+                                            : within(ours, paper, tolerance_of(f->def->source));
+    if (good)
+        return REPRODUCED;
+    double neutral = strcmp(unit, "x") == 0 ? 1 : strcmp(unit, "%") == 0 ? 0 : NAN;
+    return (ours > neutral) == (paper > neutral) && ours != neutral ? TREND : DIFFERS;
+}
+
+static void add_number(struct figure *f, const char *how, const char *what, const char *unit,
+                       const char *headline, double ours, double paper)
+{
+    if (!f->err.code && isnan(ours))
+        err_set(&f->err, "no number for: %s", what);
+    struct check *c = add_check(f, grade_of(f, how, unit, ours, paper), what);
+    c->number = true;
+    c->unit = keep(f, xstrdup(unit));
+    c->headline = headline ? keep(f, xstrdup(headline)) : NULL;
+    c->ours = ours;
+    c->paper = paper;
+}
+
+void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper)
+{
+    add_number(f, "is", what, unit, NULL, ours, paper);
+}
+
+void check_headline(struct figure *f, const char *id, double ours)
+{
+    const struct table *t = figure_table(f, "paper/headlines");
+    int64_t row = pick_row(f, t, -1, "id", id, NULL);
+    if (row < 0) {
+        err_set(&f->err, "%s: no headline '%s'", t->name, id);
+        return;
+    }
+    add_number(f, cell_text(f, t, row, "how"), cell_text(f, t, row, "claim"), cell_text(f, t, row, "unit"),
+               id, ours, cell_number(f, t, row, "value"));
+}

@@ -1,0 +1,186 @@
+/*
+ * figure.h - a figure: what a function of figures.def fills in from result files, and how it is judged.
+ *
+ * Such a function asks for tables (figure_table), picks numbers out of them (pick, pick_mean, ..), puts them down
+ * as points, ours beside the paper's, in panels, and states what must hold as checks. Whatever is missing is
+ * remembered with the file's name (the first trouble stays) and everything afterwards returns NAN or nothing,
+ * so that no function needs to look after errors. Strings given to the figure are copied.
+ */
+#ifndef TREEATTN_PAPER_FIGS_FIGURE_H
+#define TREEATTN_PAPER_FIGS_FIGURE_H
+
+#include "paper-figs/table.h"
+
+/* How a number came about. In the figures of one entry all of ours come about in one way. */
+enum source { ANALYTIC, SIMULATED, MEASURED };
+enum verdict { REPRODUCED, TREND, DIFFERS, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
+extern const char *const source_names[], *const verdict_names[];
+
+/* Where things are: paper-figs itself, what is made anew each time, where the page goes. */
+struct places {
+    const char *root, *scratch, *out;
+};
+
+enum plot {
+    BARS,    /* clusters of bars over `at`, a bar per series; the paper's numbers as diamonds on the bars */
+    LINES,   /* a line per series over x; the paper's numbers as hollow markers */
+    SCATTER, /* points at (x, ours), with the diagonal: two ways to get one number */
+    MAP      /* cells: `at` down, x across, coloured by series; `ours` is printed in the cell */
+};
+enum { LOG_X = 1, LOG_Y = 2 };
+
+struct panel {
+    char *name, *x_label, *y_label;
+    enum plot plot;
+    unsigned flags;
+};
+
+/* One number of ours, the paper's, or both; NAN where there is none. */
+struct point {
+    const char *series, *at;
+    double x, ours, paper;
+    int32_t panel; /* filled in */
+};
+
+/* Something that must hold. grade: REPRODUCED it does; TREND the direction is right, the size is not; DIFFERS. */
+struct check {
+    enum verdict grade;
+    bool number;                  /* a number beside the paper's; else a trend */
+    char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
+    double ours, paper;
+};
+
+struct figure;
+struct figure_def {
+    const char *id, *paper, *place, *shows;
+    enum source source;
+    const char *machine;            /* of our numbers */
+    const char *why;                /* why it is not REPRODUCED; printed only then */
+    void (*make)(struct figure *f); /* NULL: not possible, why says it */
+};
+extern const struct figure_def figure_defs[];
+extern const int32_t n_figure_defs;
+
+struct figure {
+    const struct figure_def *def;
+    const struct places *places;
+    int32_t n_tables, n_panels, n_points, n_checks, n_strings;
+    int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_strings;
+    struct table **table;
+    struct panel *panel;
+    struct point *point;
+    struct check *check;
+    char **string;
+    struct err err;
+};
+
+/* Run the function of a definition; free with figure_clear. */
+void figure_make(const struct figure_def *def, const struct places *places, struct figure *f);
+void figure_clear(struct figure *f);
+/* The worst grade of all checks; TREND at best where no number is compared; NO_DATA after an error. */
+enum verdict figure_verdict(const struct figure *f);
+
+/* ---- numbers ---------------------------------------------------------------------------------------- */
+
+/* A table by name: "paper/deft-table5", "measured/h200_bench_gpu", or "data/NAME" of data.def. An empty one
+ * after an error. Owned by the figure. */
+const struct table *figure_table(struct figure *f, const char *name);
+
+/* The number in `column` of the one row in which every named column has the given text:
+ * pick(f, t, "latency_ms", "strategy", "pat", "tree", "0", NULL). No such row, or several: an error. */
+double pick(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
+/* Over all such rows, of which there must be one at least. */
+double pick_mean(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
+double pick_sum(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
+/* The next such row after `row` (first: -1), or -1 behind the last; for loops. */
+int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...) __attribute__((sentinel));
+/* Text and number of a cell by the column's name; "" and NAN after an error. Empty cells are no numbers. */
+const char *cell_text(struct figure *f, const struct table *t, int64_t row, const char *column);
+double cell_number(struct figure *f, const struct table *t, int64_t row, const char *column);
+
+/* A number of the paper's by its key; NAN where the paper prints `oom` or `none`. */
+double paper_number(struct figure *f, const struct table *t, const char *metric, const char *series,
+                    const char *over, const char *at);
+
+/* A formatted string that lives as long as the figure. */
+const char *figure_text(struct figure *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- what is drawn ---------------------------------------------------------------------------------- */
+
+/* Points that follow are in this panel. Labels name units. */
+void add_panel(struct figure *f, const char *name, enum plot plot, unsigned flags, const char *x_label,
+               const char *y_label);
+/* Where the paper prints nothing: NAN. */
+void add_point(struct figure *f, const char *series, const char *at, double x, double ours, double paper);
+/* Ours at a place of the last panel; NAN if there is none. */
+double point_ours(const struct figure *f, const char *series, const char *at);
+
+/* ---- what must hold; of the last panel --------------------------------------------------------------- */
+
+/* Any condition; the sentence says what must hold. */
+void check_trend(struct figure *f, bool holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* At every `at`, no series is below (least) or above (most) this one; `slack` 0.01: by over 1 %. */
+void check_least(struct figure *f, const char *series, double slack);
+void check_most(struct figure *f, const char *series, double slack);
+/* Everywhere both are, a is below b. */
+void check_below(struct figure *f, const char *a, const char *b);
+/* From point to point of the series, in their order, ours grows (never falls by more than `slack` of it). */
+void check_grows(struct figure *f, const char *series, double slack);
+void check_falls(struct figure *f, const char *series, double slack);
+/* Nine of ten numbers printed in the paper are within the tolerance of ours. */
+void check_match(struct figure *f);
+/* At every `at` that the paper has, the fastest (least) of its series is our fastest, too (within 1 %). */
+void check_same_least(struct figure *f);
+/* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
+ * DIFFERS. */
+void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper);
+/* A headline of headlines.csv, compared as its `how` says (above, below, ..). */
+void check_headline(struct figure *f, const char *id, double ours);
+/* The share by which a number of that source may differ and still count as the same. */
+double tolerance_of(enum source source);
+
+/* ---- how a series looks ------------------------------------------------------------------------------ */
+
+struct series {
+    const char *name, *label, *colour;
+    int marker, dash, fill;
+};
+extern const struct series series_defs[];
+extern const int32_t n_series_defs;
+/* NULL if series.def has no such line. */
+const struct series *series_find(const char *name);
+
+/* ---- data that a command makes ----------------------------------------------------------------------- */
+
+/* FRESH: made by every run, needs nothing from outside. KEPT: committed in paper-figs/data, made anew where
+ * TREEATTN_SHARED has the traces. */
+enum keep { FRESH, KEPT };
+struct data_def {
+    const char *name;
+    enum keep keep;
+    const char *const *command; /* arguments of treeattn, each a run; NULL ends; rows follow each other */
+};
+extern const struct data_def data_defs[];
+extern const int32_t n_data_defs;
+const struct data_def *data_find(const char *name);
+/* Where its file is, freed by the caller. */
+char *data_path(const struct data_def *d, const struct places *places);
+/* Run the commands of all data in `which` (n names) on `jobs` processors and write the files; false after
+ * saying on stderr what failed. */
+bool data_make(const struct data_def *const *which, int32_t n, const char *program,
+               const struct places *places, int jobs);
+
+/* ---- pages ------------------------------------------------------------------------------------------- */
+
+/* drawn/ID.csv and the gnuplot script; false with *e set. */
+bool figure_write_csv(const struct figure *f, struct err *e);
+bool figure_write_plot(const struct figure *f, struct err *e);
+/* Index and Markdown table over all figures. */
+bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e);
+bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e);
+/* Why a headline cannot be had (headlines.def), or NULL. */
+const char *headline_not_possible(const char *id);
+/* "3.59x", "99.6 %", "12.3 s"; `size` bytes at least 32. */
+void number_text(char *out, size_t size, double value, const char *unit);
+
+#endif

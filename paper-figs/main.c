@@ -1,0 +1,202 @@
+/*
+ * main.c - the program `figures`: makes the data, draws every figure, writes the pages.
+ *
+ * 0 all good; 1 a figure lacks data (the others are drawn); 2 bad usage; 3 something the run needs is missing.
+ */
+#include "paper-figs/figure.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEY_ROOT = 1000, KEY_SCRATCH, KEY_NO_DATA, KEY_NO_DRAWING, KEY_KEPT };
+static const struct argp_option options[] = {
+    {"root", KEY_ROOT, "DIR", 0, "where paper/, measured/ and data/ are (paper-figs)", 0},
+    {"scratch", KEY_SCRATCH, "DIR", 0, "where data and scripts go that every run makes anew (build/figures)",
+     0},
+    {"out", 'o', "DIR", 0, "where index.html, FIGURES.md and drawn/ go (paper-figs)", 0},
+    {"program", 'p', "FILE", 0, "treeattn (build/treeattn)", 0},
+    {"only", 'f', "ID", 0,
+     "this figure, or those that begin so, without the pages; may be given several times", 0},
+    {"no-data", KEY_NO_DATA, NULL, 0, "draw from the data that is there", 0},
+    {"no-drawing", KEY_NO_DRAWING, NULL, 0, "pages and CSV alone, no gnuplot", 0},
+    {"kept", KEY_KEPT, NULL, 0,
+     "make the data that is committed (needs DeFT's traces, TREEATTN_SHARED), draw nothing", 0},
+    {"jobs", 'j', "N", 0, "processes at a time (processors)", 0},
+    {0}};
+
+enum { MAX_ONLY = 64 };
+struct args {
+    struct places places;
+    const char *program, *only[MAX_ONLY];
+    int n_only, jobs;
+    bool no_data, no_drawing, kept;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    switch (key) {
+    case KEY_ROOT:
+        a->places.root = arg;
+        return 0;
+    case KEY_SCRATCH:
+        a->places.scratch = arg;
+        return 0;
+    case 'o':
+        a->places.out = arg;
+        return 0;
+    case 'p':
+        a->program = arg;
+        return 0;
+    case 'f':
+        if (a->n_only == MAX_ONLY)
+            argp_error(state, "too many --only (expected at most %d)", MAX_ONLY);
+        a->only[a->n_only++] = arg;
+        return 0;
+    case KEY_NO_DATA:
+        a->no_data = true;
+        return 0;
+    case KEY_NO_DRAWING:
+        a->no_drawing = true;
+        return 0;
+    case KEY_KEPT:
+        a->kept = true;
+        return 0;
+    case 'j':
+        a->jobs = atoi(arg);
+        if (a->jobs < 1)
+            argp_error(state, "--jobs %s (expected 1 or more)", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static bool wanted(const struct args *a, const char *id)
+{
+    for (int i = 0; i < a->n_only; i++)
+        if (strncmp(id, a->only[i], strlen(a->only[i])) == 0)
+            return true;
+    return a->n_only == 0;
+}
+
+static bool make_folder(const char *a, const char *b)
+{
+    char *path = xasprintf("%s%s", a, b);
+    bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
+    if (!good)
+        fprintf(stderr, "figures: %s: %s\n", path, strerror(errno));
+    free(path);
+    return good;
+}
+
+static bool make_data(const struct args *a)
+{
+    const struct data_def **which = xcalloc((size_t)n_data_defs, sizeof *which);
+    int32_t n = 0;
+    for (int32_t i = 0; i < n_data_defs; i++)
+        if ((data_defs[i].keep == KEPT) == a->kept && (a->n_only == 0 || wanted(a, data_defs[i].name)))
+            which[n++] = &data_defs[i];
+    char *program = realpath(a->program, NULL);
+    bool good = program && data_make(which, n, program, &a->places, a->jobs);
+    if (!program)
+        fprintf(stderr, "figures: %s: %s (expected the program treeattn)\n", a->program, strerror(errno));
+    free(program);
+    free(which);
+    return good;
+}
+
+/* gnuplot on the script of a figure; kind: "svg" or "png". */
+_Noreturn static void exec_gnuplot(const struct figure *f, const char *kind)
+{
+    char *set = xasprintf("kind = '%s'; style = '%s/style.gp'; out = '%s/drawn/%s.%s'", kind, f->places->root,
+                          f->places->out, f->def->id, kind);
+    char *script = xasprintf("%s/%s.gp", f->places->scratch, f->def->id);
+    execlp("gnuplot", "gnuplot", "-e", set, script, (char *)NULL);
+    fprintf(stderr, "figures: gnuplot: %s (expected gnuplot to be installed: make deps)\n", strerror(errno));
+    _exit(EXIT_MISSING);
+}
+
+static bool reap(void)
+{
+    int status;
+    return wait(&status) < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static bool draw(const struct figure *f, int32_t n, int jobs)
+{
+    bool good = true;
+    int running = 0;
+    for (int32_t i = 0; i < 2 * n; i++) {
+        if (figure_verdict(&f[i / 2]) >= NOT_POSSIBLE)
+            continue;
+        if (running == jobs && running--)
+            good &= reap();
+        fflush(NULL);
+        pid_t pid = fork();
+        CK(pid >= 0);
+        if (pid == 0)
+            exec_gnuplot(&f[i / 2], i % 2 ? "png" : "svg");
+        running++;
+    }
+    while (running-- > 0)
+        good &= reap();
+    if (!good)
+        fprintf(stderr, "figures: gnuplot failed\n");
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = {.places = {"paper-figs", "build/figures", "paper-figs"},
+                     .program = "build/treeattn",
+                     .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    static const struct argp argp = {
+        options, parse, NULL, "Draw the papers' figures from result files, check them, write index.html.",
+        NULL,    NULL,  NULL};
+    argp_err_exit_status = EXIT_BAD_INPUT;
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (!make_folder(a.places.out, "") || !make_folder(a.places.out, "/drawn") ||
+        !make_folder(a.places.scratch, "") || !make_folder(a.places.scratch, "/data") ||
+        !make_folder(a.places.root, "/data"))
+        return EXIT_MISSING;
+    bool good = a.no_data || make_data(&a);
+    if (a.kept)
+        return good ? EXIT_GOOD : EXIT_FAILED;
+
+    struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
+    int32_t n = 0;
+    struct err e = {0};
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        if (!wanted(&a, figure_defs[i].id))
+            continue;
+        figure_make(&figure_defs[i], &a.places, &f[n]);
+        enum verdict v = figure_verdict(&f[n]);
+        printf("%-24s %-12s %s\n", f[n].def->id, verdict_names[v], v == NO_DATA ? f[n].err.msg : "");
+        for (int32_t k = 0; a.n_only && k < f[n].n_checks; k++) {
+            const struct check *c = &f[n].check[k];
+            printf("    %-10s %s", verdict_names[c->grade], c->text);
+            printf(c->unit ? ": %.4g, paper %.4g %s\n" : "\n", c->ours, c->paper, c->unit);
+        }
+        good &= v != NO_DATA;
+        if (v < NOT_POSSIBLE && !(figure_write_csv(&f[n], &e) && figure_write_plot(&f[n], &e)))
+            break;
+        n++;
+    }
+    if (!e.code && a.n_only == 0 && write_index(f, n, &a.places, &e))
+        write_markdown(f, n, &a.places, &e);
+    if (!e.code && !a.no_drawing)
+        good &= draw(f, n, a.jobs);
+    for (int32_t i = 0; i < n; i++)
+        figure_clear(&f[i]);
+    free(f);
+    if (e.code)
+        fprintf(stderr, "figures: %s\n", e.msg);
+    return e.code ? e.code : good ? EXIT_GOOD : EXIT_FAILED;
+}

@@ -1,0 +1,459 @@
+/* plot.c - a figure as a gnuplot script: every place of title, legend, panels and caption is computed here. */
+#include "paper-figs/figure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pixels; a letter is about LETTER wide. Readable at half the width. */
+enum {
+    WIDTH = 1000,
+    EDGE = 16,
+    LEFT = 104,
+    LETTER = 10,
+    SMALL_LETTER = 8,
+    LINE = 24,
+    PANEL = 340,
+    TITLE = 44
+};
+
+struct box {
+    double left, right, top, bottom; /* pixels from the left and from the top */
+};
+
+struct labels {
+    int32_t n;
+    const char **text;
+};
+
+/* Different strings in the order they come. */
+static int32_t labels_add(struct labels *l, const char *text)
+{
+    for (int32_t i = 0; i < l->n; i++)
+        if (strcmp(l->text[i], text) == 0)
+            return i;
+    l->text = xrealloc(l->text, (size_t)l->n + 1, sizeof *l->text);
+    l->text[l->n] = text;
+    return l->n++;
+}
+
+static void put_string(FILE *out, const char *s)
+{
+    fputc('"', out);
+    for (; *s; s++)
+        if (*s == '\n')
+            fputs("\\n", out);
+        else {
+            if (*s == '"' || *s == '\\')
+                fputc('\\', out);
+            fputc(*s, out);
+        }
+    fputc('"', out);
+}
+
+/* Break at blanks so that no line is longer than `width` letters, as far as words allow. Returns the lines. */
+static int wrap(char *s, int width)
+{
+    int lines = 1;
+    for (char *start = s, *blank = NULL; *s; s++) {
+        if (*s == ' ')
+            blank = s;
+        if (s - start >= width && blank) {
+            *blank = '\n';
+            start = blank + 1;
+            blank = NULL;
+            lines++;
+        }
+    }
+    return lines;
+}
+
+static int longest_word(const char *s)
+{
+    int most = 0, n = 0;
+    for (; *s; s++) {
+        n = *s == ' ' ? 0 : n + 1;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* ---- a panel ---------------------------------------------------------------------------------------- */
+
+struct drawing {
+    FILE *out;
+    const struct figure *f;
+    int32_t panel;
+    struct labels series, at; /* of this panel */
+    double lo, hi, x_lo, x_hi;
+};
+
+static const struct point *point_of(const struct drawing *d, int32_t i)
+{
+    return d->f->point[i].panel == d->panel ? &d->f->point[i] : NULL;
+}
+
+static void drawing_start(struct drawing *d, const struct figure *f, int32_t panel, FILE *out)
+{
+    *d = (struct drawing){out, f, panel, {0}, {0}, INFINITY, -INFINITY, INFINITY, -INFINITY};
+    bool log_y = f->panel[panel].flags & LOG_Y;
+    for (int32_t i = 0; i < f->n_points; i++) {
+        const struct point *p = point_of(d, i);
+        if (!p)
+            continue;
+        labels_add(&d->series, p->series);
+        labels_add(&d->at, p->at);
+        for (int k = 0; k < 2; k++) {
+            double v = k ? p->paper : p->ours;
+            if (!isnan(v) && !(log_y && v <= 0)) {
+                d->lo = fmin(d->lo, v);
+                d->hi = fmax(d->hi, v);
+            }
+        }
+        if (!isnan(p->x)) {
+            d->x_lo = fmin(d->x_lo, p->x);
+            d->x_hi = fmax(d->x_hi, p->x);
+        }
+    }
+}
+
+static void drawing_end(struct drawing *d)
+{
+    free(d->series.text);
+    free(d->at.text);
+}
+
+/* Where the bar, line or cell of a point stands. */
+static double x_of(const struct drawing *d, const struct point *p)
+{
+    const struct panel *panel = &d->f->panel[d->panel];
+    if (panel->plot != BARS)
+        return p->x;
+    struct labels series = d->series, at = d->at;
+    double width = 0.8 / series.n;
+    return labels_add(&at, p->at) + 1 + (labels_add(&series, p->series) - (series.n - 1) / 2.0) * width;
+}
+
+static void put_data(const struct drawing *d)
+{
+    for (int32_t s = 0; s < d->series.n; s++)
+        for (int k = 0; k < 2; k++) {
+            fprintf(d->out, "$p%ds%d%s << EOD\n", (int)d->panel, (int)s, k ? "paper" : "");
+            for (int32_t i = 0; i < d->f->n_points; i++) {
+                const struct point *p = point_of(d, i);
+                double v = p ? (k ? p->paper : p->ours) : NAN;
+                if (isnan(v) || strcmp(p->series, d->series.text[s]) != 0)
+                    continue;
+                struct labels at = d->at;
+                fprintf(d->out, "%.6g %.6g %d\n", x_of(d, p), v, (int)labels_add(&at, p->at) + 1);
+            }
+            fprintf(d->out, "EOD\n");
+        }
+}
+
+static bool has_data(const struct drawing *d, const char *series, bool paper)
+{
+    bool log_y = d->f->panel[d->panel].flags & LOG_Y;
+    for (int32_t i = 0; i < d->f->n_points; i++) {
+        const struct point *p = point_of(d, i);
+        double v = p ? (paper ? p->paper : p->ours) : NAN;
+        if (!isnan(v) && !(log_y && v <= 0) && (!series || strcmp(p->series, series) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* The same marker without a filling. */
+static int hollow(int marker)
+{
+    return marker >= 5 && marker <= 15 && marker % 2 ? marker - 1 : marker;
+}
+
+static void put_look(FILE *out, enum plot plot, const struct series *s, bool many)
+{
+    char fill[24] = "solid 0.9";
+    if (s->fill)
+        snprintf(fill, sizeof fill, "pattern %d", s->fill);
+    if (plot == BARS || plot == MAP)
+        fprintf(out, "with boxes lc rgb '%s' fs %s border rgb '#333333'", s->colour, fill);
+    else if (plot == SCATTER)
+        fprintf(out, "with points lc rgb '%s' pt %d ps 0.8", s->colour, s->marker);
+    else
+        fprintf(out, "with %s lc rgb '%s' lw 2.5 dt %d%s", many ? "lines" : "linespoints", s->colour, s->dash,
+                many ? "" : " pt ");
+    if (plot == LINES && !many)
+        fprintf(out, "%d", s->marker);
+}
+
+static bool many_points(const struct drawing *d)
+{
+    return d->at.n > 40;
+}
+
+static void put_ranges(const struct drawing *d)
+{
+    const struct panel *p = &d->f->panel[d->panel];
+    bool log_y = p->flags & LOG_Y, log_x = p->flags & LOG_X;
+    double lo = d->lo, hi = d->hi;
+    if (log_y) {
+        lo /= p->plot == BARS ? 2 : 1.3;
+        hi *= 1.3;
+    } else {
+        double room = 0.07 * (hi - fmin(lo, 0));
+        lo = p->plot == BARS || lo > 0 ? fmin(lo < 0 ? lo - room : 0, 0) : lo - room;
+        hi = fmax(hi + room, lo + 1e-9);
+    }
+    fprintf(d->out, "%sset logscale y\nset format y '%%.4g'\n", log_y ? "" : "un");
+    if (p->plot == MAP)
+        fprintf(d->out, "set yrange [%d.5:0.5]\nset xrange [%.6g:%.6g]\n", (int)d->at.n, d->x_lo - 0.5,
+                d->x_hi + 0.5);
+    else
+        fprintf(d->out, "set yrange [%.6g:%.6g]\n", lo, hi);
+    fprintf(d->out, log_x ? "set logscale x 2\n" : "unset logscale x\n");
+    if (p->plot == BARS)
+        fprintf(d->out, "set xrange [0.4:%.6g]\n", d->at.n + 0.6);
+    else if (p->plot == LINES || p->plot == SCATTER) {
+        double x_lo = d->x_lo, x_hi = d->x_hi, room = 0.03 * (x_hi - x_lo);
+        fprintf(d->out, "set xrange [%.6g:%.6g]\n", log_x ? x_lo / 1.12 : x_lo - room,
+                log_x ? x_hi * 1.12 : x_hi + room);
+    }
+}
+
+/* How tall the labels below the axis get: broken at blanks, or slanted where words are too long. */
+static double label_height(const struct drawing *d, double width, bool *slanted)
+{
+    int word = 0, all = 0, lines = 1;
+    int room = (int)(width / d->at.n / LETTER);
+    for (int32_t i = 0; i < d->at.n; i++) {
+        char *copy = xstrdup(d->at.text[i]);
+        word = longest_word(copy) > word ? longest_word(copy) : word;
+        all = (int)strlen(copy) > all ? (int)strlen(copy) : all;
+        int n = wrap(copy, room);
+        lines = n > lines ? n : lines;
+        free(copy);
+    }
+    *slanted = word > room;
+    return *slanted ? 0.62 * LETTER * all + 20 : lines * 20 + 8;
+}
+
+static void put_tics(const struct drawing *d, double width, bool slanted)
+{
+    const struct panel *p = &d->f->panel[d->panel];
+    FILE *out = d->out;
+    fprintf(out, "set xtics nomirror norotate autofreq\nset ytics nomirror autofreq\n");
+    if (p->plot == BARS) {
+        fprintf(out, "set xtics nomirror scale 0 %s (", slanted ? "rotate by 35 right" : "norotate");
+        for (int32_t i = 0; i < d->at.n; i++) {
+            char *copy = xstrdup(d->at.text[i]);
+            if (!slanted)
+                wrap(copy, (int)(width / d->at.n / LETTER));
+            fprintf(out, "%s", i ? ", " : "");
+            put_string(out, copy);
+            fprintf(out, " %d", (int)i + 1);
+            free(copy);
+        }
+        fprintf(out, ")\n");
+    } else if ((p->plot == LINES && d->at.n <= 12) || p->plot == MAP) {
+        fprintf(out, "set xtics nomirror scale 0.6 (");
+        double before = NAN;
+        bool first = true;
+        for (int32_t i = 0; i < d->f->n_points; i++) {
+            const struct point *q = point_of(d, i);
+            if (!q || q->x == before)
+                continue;
+            before = q->x;
+            fprintf(out, "%s", first ? "" : ", ");
+            first = false;
+            if (p->plot == LINES)
+                put_string(out, q->at);
+            fprintf(out, " %.6g", q->x);
+        }
+        fprintf(out, ")\n");
+    }
+    if (p->plot == MAP) {
+        fprintf(out, "set ytics nomirror scale 0 (");
+        for (int32_t i = 0; i < d->at.n; i++) {
+            fprintf(out, "%s", i ? ", " : "");
+            put_string(out, d->at.text[i]);
+            fprintf(out, " %d", (int)i + 1);
+        }
+        fprintf(out, ")\n");
+    }
+}
+
+static void put_panel(struct drawing *d, struct box b, double height)
+{
+    const struct panel *p = &d->f->panel[d->panel];
+    FILE *out = d->out;
+    bool slanted = false;
+    double width = b.right - b.left - LEFT - EDGE;
+    double below = (p->plot == BARS ? label_height(d, width, &slanted) : 28) + (*p->x_label ? 40 : 18);
+    put_data(d);
+    fprintf(out, "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", (b.left + LEFT) / WIDTH,
+            (b.right - EDGE) / WIDTH);
+    fprintf(out, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n",
+            1 - (b.top + (*p->name ? 34 : 10)) / height, 1 - (b.bottom - below) / height);
+    put_ranges(d);
+    put_tics(d, width, slanted);
+    fprintf(out, "set title ");
+    put_string(out, p->name);
+    fprintf(out, " offset 0,-0.4\nset xlabel ");
+    put_string(out, p->x_label);
+    fprintf(out, "\nset ylabel ");
+    put_string(out, p->y_label);
+    fprintf(out, " offset screen 0.006,0\nset boxwidth %.4f absolute\nplot ",
+            p->plot == BARS ? 0.74 / d->series.n : 1.0);
+    const char *comma = "";
+    for (int32_t s = 0; s < d->series.n; s++) {
+        const struct series *look = series_find(d->series.text[s]);
+        char data[40];
+        snprintf(data, sizeof data, "$p%ds%d", (int)d->panel, (int)s);
+        if (has_data(d, look->name, false)) {
+            fprintf(out, "%s%s ", comma, data);
+            if (p->plot == MAP) {
+                fprintf(
+                    out,
+                    "using 1:3:(0.5):(0.5) with boxxyerror fs solid 0.55 border rgb '#FFFFFF' lc rgb '%s'",
+                    look->colour);
+                fprintf(out, ", %s using 1:3:(sprintf('%%.3g', $2)) with labels", data);
+            } else {
+                fprintf(out, "using 1:2 ");
+                put_look(out, p->plot, look, many_points(d));
+            }
+            comma = ", ";
+        }
+        if (!has_data(d, look->name, true))
+            continue;
+        if (p->plot == BARS)
+            fprintf(out,
+                    "%s%spaper using 1:2 with points pt 13 ps 1.7 lc rgb '#000000', %spaper using 1:2 with "
+                    "points pt 13 ps 1.0 "
+                    "lc rgb '#FFFFFF'",
+                    comma, data, data);
+        else
+            fprintf(out, "%s%spaper using 1:2 with points pt %d ps 1.7 lw 2 lc rgb '%s'", comma, data,
+                    hollow(look->marker), look->colour);
+        comma = ", ";
+    }
+    if (p->plot == SCATTER)
+        fprintf(out, "%sx ls 90", comma);
+    fprintf(out, "\n");
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------- */
+
+/* What stands below: how ours came about, and where the paper's numbers come from. */
+static void caption(const struct figure *f, char *out, size_t size)
+{
+    bool paper = false;
+    for (int32_t i = 0; i < f->n_points; i++)
+        paper |= !isnan(f->point[i].paper);
+    snprintf(out, size, "Ours: %s%s%s.", source_names[f->def->source],
+             f->def->source == ANALYTIC ? "" : " on ",
+             f->def->source == ANALYTIC ? ", counted from plans" : f->def->machine);
+    for (int32_t i = 0; paper && i < f->n_tables; i++) {
+        const char *machine = table_comment(f->table[i], "machine"),
+                   *place = table_comment(f->table[i], "place");
+        size_t n = strlen(out);
+        if (place)
+            snprintf(out + n, size - n, " Hollow: %s, %s%s%s.", f->def->paper, place, machine ? ", " : "",
+                     machine ? machine : "");
+    }
+}
+
+static void put_legend(FILE *out, const struct labels *series, const enum plot *plot, int columns, bool paper,
+                       double top, double height)
+{
+    fprintf(out,
+            "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen 0.99\nset bmargin "
+            "at screen 0.98\n"
+            "unset border\nunset tics\nunset grid\nset xrange [0:1]\nset yrange [0:1]\n"
+            "set key at screen 0.5, screen %.4f center top horizontal maxcols %d samplen 2 spacing 1.1 Left "
+            "reverse\nplot ",
+            1 - top / height, columns);
+    for (int32_t s = 0; s < series->n; s++) {
+        const struct series *look = series_find(series->text[s]);
+        fprintf(out, "keyentry ");
+        put_look(out, plot[s], look, false);
+        fprintf(out, " title ");
+        put_string(out, look->label);
+        fprintf(out, ", ");
+    }
+    if (paper)
+        fprintf(out, "keyentry with points pt 12 ps 1.5 lw 2 lc rgb '#000000' title \"the paper's\", ");
+    fprintf(out, "-1 notitle\nunset label\nunset key\nset border 3\nset tics nomirror out\n"
+                 "set grid ytics lc rgb '#CCCCCC' lw 1\n");
+}
+
+static void put_script(FILE *out, const struct figure *f)
+{
+    struct labels series = {0};
+    enum plot plot[64];
+    bool paper = false, wide = false;
+    int longest = 12;
+    for (int32_t i = 0; i < f->n_points; i++) {
+        const struct point *p = &f->point[i];
+        int32_t k = series.n, s = labels_add(&series, p->series);
+        CK(series.n < 64);
+        if (s == k)
+            plot[s] = f->panel[p->panel].plot;
+        int n = (int)strlen(series_find(p->series)->label);
+        longest = n > longest ? n : longest;
+        paper |= !isnan(p->paper);
+    }
+    for (int32_t p = 0; p < f->n_panels; p++) {
+        struct drawing d;
+        drawing_start(&d, f, p, out);
+        wide |= f->panel[p].plot == BARS ? d.at.n * d.series.n > 16 || d.at.n > 6 : d.at.n > 100;
+        drawing_end(&d);
+    }
+    char title[400], text[1200];
+    snprintf(title, sizeof title, "%s, %s: %s", f->def->paper, f->def->place, f->def->shows);
+    int title_lines = wrap(title, 80);
+    caption(f, text, sizeof text);
+    int caption_lines = wrap(text, (WIDTH - 2 * EDGE) / SMALL_LETTER);
+    int columns = (WIDTH - 100) / ((longest + 5) * LETTER), n_keys = series.n + paper;
+    columns = columns > n_keys ? n_keys : columns;
+    int across = f->n_panels == 1 || wide ? 1 : 2, down = (f->n_panels + across - 1) / across;
+    double legend_top = EDGE + title_lines * LINE + 6,
+           panels_top = legend_top + ceil((double)n_keys / columns) * LINE + 14;
+    double panel_height = down == 1 ? PANEL * 1.25 : PANEL;
+    double height = panels_top + down * panel_height + caption_lines * 20 + EDGE;
+
+    fprintf(out, "# made by figures for %s\nwidth = %d\nheight = %.0f\nload style\nset multiplot\n",
+            f->def->id, WIDTH, height);
+    fprintf(out, "set label 1 at screen 0.5, screen %.4f center font title_font ", 1 - (EDGE + 10) / height);
+    put_string(out, title);
+    fprintf(out, "\nset label 2 at screen %.4f, screen %.4f left font caption_font tc rgb '#444444' ",
+            (double)EDGE / WIDTH, (caption_lines * 20 + EDGE - 14) / height);
+    put_string(out, text);
+    fprintf(out, "\n");
+    put_legend(out, &series, plot, columns, paper, legend_top, height);
+    for (int32_t p = 0; p < f->n_panels; p++) {
+        struct drawing d;
+        drawing_start(&d, f, p, out);
+        double w = (double)WIDTH / across, left = p % across * w,
+               top = panels_top + p / across * panel_height;
+        put_panel(&d, (struct box){left, left + w, top, top + panel_height}, height);
+        drawing_end(&d);
+    }
+    fprintf(out, "unset multiplot\nunset output\n");
+    free(series.text);
+}
+
+bool figure_write_plot(const struct figure *f, struct err *e)
+{
+    char *path = xasprintf("%s/%s.gp", f->places->scratch, f->def->id);
+    FILE *out = fopen(path, "w");
+    if (!out)
+        err_missing(e, "%s: %s", path, strerror(errno));
+    else {
+        put_script(out, f);
+        if (fclose(out) != 0)
+            err_missing(e, "%s: cannot be written: %s", path, strerror(errno));
+    }
+    free(path);
+    return !e->code;
+}

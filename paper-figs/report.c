@@ -1,0 +1,389 @@
+/* report.c - what a figure was drawn from, as CSV; the pages that list all figures with their verdicts. */
+#include "paper-figs/figure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void number_text(char *out, size_t size, double value, const char *unit)
+{
+    if (isnan(value))
+        snprintf(out, size, "-");
+    else
+        snprintf(out, size, "%.4g%s%s", value, strcmp(unit, "x") == 0 || !*unit ? "" : " ", unit);
+}
+
+/* ---- files under a temporary name until they are whole ------------------------------------------------- */
+
+struct page {
+    FILE *out;
+    char *path, *temp;
+};
+
+static bool page_open(struct page *p, char *path, struct err *e)
+{
+    *p = (struct page){.path = path, .temp = xasprintf("%s.%d", path, (int)getpid())};
+    p->out = fopen(p->temp, "w");
+    if (p->out)
+        return true;
+    err_missing(e, "%s: %s", p->temp, strerror(errno));
+    free(p->path);
+    free(p->temp);
+    return false;
+}
+
+static bool page_close(struct page *p, struct err *e)
+{
+    bool bad = ferror(p->out);
+    if (fclose(p->out) != 0 || bad || rename(p->temp, p->path) != 0) {
+        err_missing(e, "%s: cannot be written: %s", p->path, strerror(errno));
+        remove(p->temp);
+    }
+    free(p->path);
+    free(p->temp);
+    return !e->code;
+}
+
+/* ---- CSV -------------------------------------------------------------------------------------------- */
+
+static void put_field(FILE *out, const char *s, char end)
+{
+    if (s[strcspn(s, ",\"\n")]) {
+        fputc('"', out);
+        for (; *s; s++)
+            fprintf(out, *s == '"' ? "\"\"" : "%c", *s);
+        fputc('"', out);
+    } else
+        fputs(s, out);
+    fputc(end, out);
+}
+
+static void put_value(FILE *out, double v, char end)
+{
+    if (!isnan(v))
+        fprintf(out, "%.6g", v);
+    fputc(end, out);
+}
+
+bool figure_write_csv(const struct figure *f, struct err *e)
+{
+    struct page page;
+    if (!page_open(&page, xasprintf("%s/drawn/%s.csv", f->places->out, f->def->id), e))
+        return false;
+    FILE *out = page.out;
+    fprintf(out,
+            "# figure: %s, %s\n# ours: %s%s%s\n# rows: %d\nkind,panel,series,at,x,ours,paper,unit,verdict\n",
+            f->def->paper, f->def->place, source_names[f->def->source], *f->def->machine ? " on " : "",
+            f->def->machine, f->n_points + f->n_checks);
+    for (int32_t i = 0; i < f->n_points; i++) {
+        const struct point *p = &f->point[i];
+        fprintf(out, "point,");
+        put_field(out, f->panel[p->panel].name, ',');
+        put_field(out, p->series, ',');
+        put_field(out, p->at, ',');
+        put_value(out, p->x, ',');
+        put_value(out, p->ours, ',');
+        put_value(out, p->paper, ',');
+        put_field(out, f->panel[p->panel].y_label, ',');
+        fputc('\n', out);
+    }
+    for (int32_t i = 0; i < f->n_checks; i++) {
+        const struct check *c = &f->check[i];
+        fprintf(out, "%s,,,", c->headline ? "headline" : c->number ? "number" : "trend");
+        put_field(out, c->text, ',');
+        fputc(',', out);
+        put_value(out, c->ours, ',');
+        put_value(out, c->paper, ',');
+        put_field(out, c->unit ? c->unit : "", ',');
+        fprintf(out, "%s\n", verdict_names[c->grade]);
+    }
+    return page_close(&page, e);
+}
+
+/* ---- HTML ------------------------------------------------------------------------------------------- */
+
+static void put_html(FILE *out, const char *s)
+{
+    for (; *s; s++)
+        switch (*s) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*s, out);
+        }
+}
+
+static const char *const verdict_classes[] = {"reproduced", "trend", "differs", "impossible", "nodata"};
+
+static void put_badge(FILE *out, enum verdict v)
+{
+    fprintf(out, "<span class=\"%s\">%s</span>", verdict_classes[v], verdict_names[v]);
+}
+
+/* The first number beside the paper's: what a line of the list shows. NULL if there is none. */
+static const struct check *first_number(const struct figure *f)
+{
+    for (int32_t i = 0; i < f->n_checks; i++)
+        if (!isnan(f->check[i].paper))
+            return &f->check[i];
+    return NULL;
+}
+
+static void numbers_of(const struct check *c, char paper[32], char ours[32])
+{
+    snprintf(paper, 32, "-");
+    snprintf(ours, 32, "-");
+    if (c && c->unit) {
+        number_text(paper, 32, c->paper, c->unit);
+        number_text(ours, 32, c->ours, c->unit);
+    }
+}
+
+/* Why a figure is not REPRODUCED; "" where it is. */
+static const char *why_of(const struct figure *f)
+{
+    enum verdict v = figure_verdict(f);
+    return v == NO_DATA ? f->err.msg : v == REPRODUCED ? "" : f->def->why;
+}
+
+static void put_source(FILE *out, const struct figure_def *d)
+{
+    if (!d->make)
+        fprintf(out, "-");
+    else
+        fprintf(out, "%s%s%s", source_names[d->source], *d->machine ? " on " : "", d->machine);
+}
+
+static const struct check *headline_of(const struct figure *f, int32_t n, const char *id,
+                                       const struct figure **in)
+{
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < f[i].n_checks; k++)
+            if (f[i].check[k].headline && strcmp(f[i].check[k].headline, id) == 0) {
+                *in = &f[i];
+                return &f[i].check[k];
+            }
+    return NULL;
+}
+
+/* Headlines that cannot be had, and why. */
+static const struct {
+    const char *id, *why;
+} no_headline[] = {
+#define NOT_POSSIBLE_HEADLINE(id, why) {id, why},
+#include "paper-figs/headlines.def"
+#undef NOT_POSSIBLE_HEADLINE
+    {NULL, NULL}};
+
+const char *headline_not_possible(const char *id)
+{
+    for (int32_t i = 0; no_headline[i].id; i++)
+        if (strcmp(no_headline[i].id, id) == 0)
+            return no_headline[i].why;
+    return NULL;
+}
+
+/* All headlines of the papers as rows of a table; html or Markdown. */
+static void put_headlines(FILE *out, const struct figure *f, int32_t n, const struct table *t, bool html)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const char *id = table_cell(t, i, 0), *claim = table_cell(t, i, 2), *unit = table_cell(t, i, 5);
+        const struct figure *in = NULL;
+        const struct check *c = headline_of(f, n, id, &in);
+        const char *why = headline_not_possible(id);
+        char paper[32], ours[32];
+        number_text(paper, sizeof paper, atof(table_cell(t, i, 4)), unit);
+        number_text(ours, sizeof ours, c ? c->ours : NAN, unit);
+        enum verdict v = c ? c->grade : why ? NOT_POSSIBLE : NO_DATA;
+        if (html) {
+            fprintf(out, "<tr><td>");
+            put_html(out, claim);
+            fprintf(out, "</td><td>%s %s</td><td>%s</td><td>", table_cell(t, i, 3), paper, ours);
+            put_badge(out, v);
+            fprintf(out, "</td><td>");
+            if (c)
+                fprintf(out, "<a href=\"#%s\">%s, %s</a>", in->def->id, in->def->paper, in->def->place);
+            else
+                put_html(out, why ? why : "no figure has it");
+            fprintf(out, "</td></tr>\n");
+        } else {
+            fprintf(out, "| %s | %s %s | %s | %s | ", claim, table_cell(t, i, 3), paper, ours,
+                    verdict_names[v]);
+            if (c)
+                fprintf(out, "%s, %s |\n", in->def->paper, in->def->place);
+            else
+                fprintf(out, "%s |\n", why ? why : "no figure has it");
+        }
+    }
+}
+
+static void put_section(FILE *out, const struct figure *f)
+{
+    const struct figure_def *d = f->def;
+    enum verdict v = figure_verdict(f);
+    fprintf(out, "<section id=\"%s\"><h3>%s, %s: ", d->id, d->paper, d->place);
+    put_html(out, d->shows);
+    fprintf(out, " ");
+    put_badge(out, v);
+    fprintf(out, "</h3>\n");
+    if (*why_of(f)) {
+        fprintf(out, "<p>");
+        put_html(out, why_of(f));
+        fprintf(out, "</p>\n");
+    }
+    if (v == NOT_POSSIBLE || v == NO_DATA) {
+        fprintf(out, "</section>\n");
+        return;
+    }
+    fprintf(out, "<a href=\"drawn/%s.svg\"><img src=\"drawn/%s.svg\" alt=\"", d->id, d->id);
+    put_html(out, d->shows);
+    fprintf(out, "\"></a>\n<table><tr><th>what must hold</th><th>paper</th><th>ours</th><th></th></tr>\n");
+    for (int32_t i = 0; i < f->n_checks; i++) {
+        char paper[32], ours[32];
+        numbers_of(&f->check[i], paper, ours);
+        fprintf(out, "<tr><td>");
+        put_html(out, f->check[i].text);
+        fprintf(out, "</td><td>%s</td><td>%s</td><td>", paper, ours);
+        put_badge(out, f->check[i].grade);
+        fprintf(out, "</td></tr>\n");
+    }
+    fprintf(out, "</table>\n<p class=\"from\"><a href=\"drawn/%s.csv\">numbers</a>; from ", d->id);
+    for (int32_t i = 0; i < f->n_tables; i++) {
+        const struct data_def *data =
+            strncmp(f->table[i]->name, "data/", 5) == 0 ? data_find(f->table[i]->name + 5) : NULL;
+        fprintf(out, "%s", i ? ", " : "");
+        if (!data)
+            fprintf(out, "<a href=\"%s.csv\">%s</a>", f->table[i]->name, f->table[i]->name);
+        for (int32_t k = 0; data && data->command[k]; k++) {
+            fprintf(out, "%s<code>treeattn ", k ? ", " : "");
+            put_html(out, data->command[k]);
+            fprintf(out, "</code>");
+        }
+    }
+    fprintf(out, "</p></section>\n");
+}
+
+static const char *const style =
+    "<style>body{font:16px/1.45 sans-serif;max-width:1060px;margin:2em auto;padding:0 1em;color:#222}"
+    "table{border-collapse:collapse;width:100%;margin:.6em 0}td,th{border-bottom:1px solid "
+    "#ddd;padding:.25em .5em;"
+    "text-align:left;vertical-align:top}img{max-width:100%;height:auto;border:1px solid #eee}"
+    "section{border-top:2px solid #ccc;margin-top:2em}code{font-size:.85em}.from{color:#555;font-size:.85em}"
+    "span{border-radius:.3em;padding:.1em .45em;font-size:.75em;font-weight:bold;white-space:nowrap}"
+    ".reproduced{background:#009E73;color:#fff}.trend{background:#56B4E9;color:#000}.differs{background:#"
+    "D55E00;color:#fff}"
+    ".impossible{background:#ddd;color:#333}.nodata{background:#000;color:#fff}</style>\n";
+
+static void counts_of(const struct figure *f, int32_t n, int counts[N_VERDICTS])
+{
+    memset(counts, 0, N_VERDICTS * sizeof counts[0]);
+    for (int32_t i = 0; i < n; i++)
+        counts[figure_verdict(&f[i])]++;
+}
+
+static const char *const rules = "REPRODUCED: every trend holds and the numbers agree with the paper's "
+                                 "(counted ones within 2 %, times within 25 %). "
+                                 "TREND: every trend holds, the numbers differ, or the paper prints none. "
+                                 "DIFFERS: a trend does not hold. Each verdict "
+                                 "is computed from the numbers; the rules are in paper-figs/figure.h.";
+
+bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e)
+{
+    struct page page;
+    struct table headlines;
+    char *path = xasprintf("%s/paper/headlines.csv", places->root);
+    bool good = table_read(path, "paper/headlines", &headlines, e);
+    free(path);
+    if (!good || !page_open(&page, xasprintf("%s/index.html", places->out), e)) {
+        table_clear(&headlines);
+        return false;
+    }
+    FILE *out = page.out;
+    int counts[N_VERDICTS];
+    counts_of(f, n, counts);
+    fprintf(out,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+            "<meta name=\"viewport\" content=\"width=device-width\"><title>treeattn: the papers' "
+            "figures</title>\n%s</head><body>\n"
+            "<h1>The papers' figures, redrawn and checked</h1>\n<p>%s</p>\n<p>",
+            style, rules);
+    for (int v = 0; v < N_VERDICTS; v++)
+        if (counts[v] || v < NO_DATA) {
+            put_badge(out, (enum verdict)v);
+            fprintf(out, " %d &nbsp; ", counts[v]);
+        }
+    fprintf(out, "</p>\n<h2>Headlines</h2>\n<table><tr><th>claim</th><th>paper</th><th>ours</th><th></"
+                 "th><th>see</th></tr>\n");
+    put_headlines(out, f, n, &headlines, true);
+    fprintf(out, "</table>\n<h2>Figures and "
+                 "tables</h2>\n<table><tr><th></th><th>shows</th><th>ours</th><th>verdict</th></tr>\n");
+    for (int32_t i = 0; i < n; i++) {
+        const struct figure_def *d = f[i].def;
+        fprintf(out, "<tr><td><a href=\"#%s\">%s, %s</a></td><td>", d->id, d->paper, d->place);
+        put_html(out, d->shows);
+        fprintf(out, "</td><td>");
+        put_source(out, d);
+        fprintf(out, "</td><td>");
+        put_badge(out, figure_verdict(&f[i]));
+        fprintf(out, "</td></tr>\n");
+    }
+    fprintf(out, "</table>\n");
+    for (int32_t i = 0; i < n; i++)
+        put_section(out, &f[i]);
+    fprintf(out, "</body></html>\n");
+    table_clear(&headlines);
+    return page_close(&page, e);
+}
+
+bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e)
+{
+    struct page page;
+    struct table headlines;
+    char *path = xasprintf("%s/paper/headlines.csv", places->root);
+    bool good = table_read(path, "paper/headlines", &headlines, e);
+    free(path);
+    if (!good || !page_open(&page, xasprintf("%s/FIGURES.md", places->out), e)) {
+        table_clear(&headlines);
+        return false;
+    }
+    FILE *out = page.out;
+    int counts[N_VERDICTS];
+    counts_of(f, n, counts);
+    fprintf(out, "# The papers' figures, redrawn and checked\n\nMade by `make figures`. %s\n\n", rules);
+    for (int v = 0; v < N_VERDICTS; v++)
+        if (counts[v] || v < NO_DATA)
+            fprintf(out, "%s%s %d", v ? ", " : "", verdict_names[v], counts[v]);
+    fprintf(out, "\n\n## Headlines\n\n| claim | paper | ours | verdict | see |\n|---|---|---|---|---|\n");
+    put_headlines(out, f, n, &headlines, false);
+    fprintf(out, "\n## Figures and tables\n\n| | shows | ours | verdict | compared | paper | ours | why it "
+                 "differs |\n|---|---|---|---|---|---|---|---|\n");
+    for (int32_t i = 0; i < n; i++) {
+        const struct figure_def *d = f[i].def;
+        enum verdict v = figure_verdict(&f[i]);
+        const struct check *c = v < NOT_POSSIBLE ? first_number(&f[i]) : NULL;
+        char paper[32], ours[32];
+        numbers_of(c, paper, ours);
+        if (v < NOT_POSSIBLE)
+            fprintf(out, "| [%s, %s](drawn/%s.svg) | %s | ", d->paper, d->place, d->id, d->shows);
+        else
+            fprintf(out, "| %s, %s | %s | ", d->paper, d->place, d->shows);
+        put_source(out, d);
+        fprintf(out, " | %s | %s | %s | %s | %s |\n", verdict_names[v], c ? c->text : "", paper, ours,
+                why_of(&f[i]));
+    }
+    table_clear(&headlines);
+    return page_close(&page, e);
+}
