@@ -122,6 +122,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1 4' --timeline x --strategy pat", "one --machine"},
         {"sim --levels '1 4' --timeline x --strategy pat --machine all", "one --machine"},
         {"sim --levels '1 4' --spans x --machine h200", "one --strategy"},
+        {"sim --levels '1 4' --spans - --timeline - --machine h200 --strategy pat", "one of them"},
         {"sim --trace fewshot:3 --prompt 5 --max-seq 9 --timeline x --strategy pat --machine h200", "--step"},
         {"sim --levels '1,2 4,99' --timeline x --strategy tree-specinfer --machine h200", "does not apply"},
         {"sim --levels '1 4' --timeline /nonexistent/x --strategy pat --machine h200", "/nonexistent/x"},
@@ -422,9 +423,15 @@ START_TEST(sim_times_plans)
     FILE *f = popen(count, "r");
     ck_assert_ptr_nonnull(fgets(lines, sizeof lines, f));
     const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
-    ck_assert_msg(atoi(lines) == atoi(last + 1) + 1, "%s lines, %s", lines, last);
+    int ctas = atoi(last + 1);
+    ck_assert_msg(atoi(lines) == ctas + 1, "%s lines, %s", lines, last);
     ck_assert(fgets(lines, sizeof lines, f) && strncmp(lines, "0.000000,", 9) == 0);
     pclose(f);
+    ck_assert_int_eq(
+        run("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv --timeline -", false,
+            text, sizeof text),
+        0);
+    ck_assert_msg(strncmp(text, "launch,sm,slot,", 15) == 0 && !strstr(text, "latency_ms"), "%s", text);
     free(count);
     free(args);
 }

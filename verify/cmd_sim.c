@@ -158,7 +158,8 @@ static const struct argp argp = {
             {"model", KEY_MODEL, "NAME", 0,
              "clock (default): the time model; linear or fasttree: predict a second time, beside it", 3},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 3},
-            {"timeline", KEY_TIMELINE, "FILE", 0, "the CTAs of one plan into FILE, as CSV", 3},
+            {"timeline", KEY_TIMELINE, "FILE", 0,
+             "the CTAs of one plan into FILE, as CSV; -: instead of the table", 3},
             {"spans", KEY_SPANS, "FILE", 0, "what the machine does between two events of it, as CSV", 3},
             {0},
         },
@@ -277,6 +278,12 @@ static bool simulate(struct sim_run *run, struct err *e)
 
 /* ---- one plan in time --------------------------------------------------------------------------------- */
 
+/* Printed instead of the table. */
+static bool is_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
 /* What --timeline and --spans need besides a plan that exists. */
 static bool check_timeline(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
@@ -286,6 +293,8 @@ static bool check_timeline(const struct sim_args *a, const struct sim_run *run, 
         return err_set(e, "--timeline and --spans are of one machine (expected one --machine)");
     if (run->n_use != 1)
         return err_set(e, "--timeline and --spans are of one plan (expected one --strategy)");
+    if (is_stdout(a->timeline) && is_stdout(a->spans))
+        return err_set(e, "--timeline - and --spans - (expected one of them)");
     if (run->n_sources != 1 || sim_steps(&run->source[0]) != 1)
         return err_set(e, "--timeline and --spans are of one plan (expected a tree, or --step)");
     return true;
@@ -295,7 +304,7 @@ static bool write_file(const char *path, void (*print)(FILE *f, const struct clo
                        struct err *e)
 {
     struct outfile out;
-    if (!outfile_open(&out, path, e))
+    if (!outfile_open(&out, is_stdout(path) ? NULL : path, e))
         return false;
     print(out.f, c);
     return outfile_close(&out, true, e);
@@ -379,6 +388,8 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
     struct outfile out;
+    if (is_stdout(a->timeline) || is_stdout(a->spans))
+        return write_timeline(a, run, e);
     if (!outfile_open(&out, a->out.path, e))
         return false;
     bool good = write_timeline(a, run, e);
