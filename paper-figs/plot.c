@@ -238,11 +238,26 @@ static double label_height(const struct drawing *d, double width, bool *slanted)
     return *slanted ? 0.62 * LETTER * all + 20 : lines * 20 + 8;
 }
 
+/* 1, 2, 5, 10, .. where powers of ten alone would be too few. */
+static void put_log_tics(const struct drawing *d)
+{
+    if (!(d->hi < 200 * d->lo))
+        return;
+    const char *comma = "";
+    fprintf(d->out, "set ytics nomirror (");
+    for (double ten = pow(10, floor(log10(d->lo))); ten <= d->hi; ten *= 10)
+        for (int i = 0; i < 3; i++, comma = ", ")
+            fprintf(d->out, "%s%g", comma, ten * (i == 0 ? 1 : i == 1 ? 2 : 5));
+    fprintf(d->out, ")\n");
+}
+
 static void put_tics(const struct drawing *d, double width, bool slanted)
 {
     const struct panel *p = &d->f->panel[d->panel];
     FILE *out = d->out;
     fprintf(out, "set xtics nomirror norotate autofreq\nset ytics nomirror autofreq\n");
+    if (p->flags & LOG_Y)
+        put_log_tics(d);
     if (p->plot == BARS) {
         fprintf(out, "set xtics nomirror scale 0 %s (", slanted ? "rotate by 35 right" : "norotate");
         for (int32_t i = 0; i < d->at.n; i++) {
@@ -289,7 +304,7 @@ static void put_panel(struct drawing *d, struct box b, double height)
     FILE *out = d->out;
     bool slanted = false;
     double width = b.right - b.left - LEFT - EDGE;
-    double below = (p->plot == BARS ? label_height(d, width, &slanted) : 28) + (*p->x_label ? 40 : 18);
+    double below = (p->plot == BARS ? label_height(d, width, &slanted) : 28) + (*p->x_label ? 54 : 18);
     put_data(d);
     fprintf(out, "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", (b.left + LEFT) / WIDTH,
             (b.right - EDGE) / WIDTH);
@@ -352,7 +367,7 @@ static void caption(const struct figure *f, char *out, size_t size)
         paper |= !isnan(f->point[i].paper);
     snprintf(out, size, "Ours: %s%s%s.", source_names[f->def->source],
              f->def->source == ANALYTIC ? "" : " on ",
-             f->def->source == ANALYTIC ? ", counted from plans" : f->def->machine);
+             f->def->source != ANALYTIC || *f->def->machine ? f->def->machine : ", counted from plans");
     for (int32_t i = 0; paper && i < f->n_tables; i++) {
         const char *machine = table_comment(f->table[i], "machine"),
                    *place = table_comment(f->table[i], "place");

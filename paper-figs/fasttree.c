@@ -1,0 +1,124 @@
+/* fasttree.c - the figures of FastTree (MLSys 2025). */
+#include "paper-figs/figures.h"
+#include "paper-figs/times.h"
+
+#include <math.h>
+
+enum { TREES = 15 };
+
+/* ---- Figure 9: attention kernels ------------------------------------------------------------------------ */
+
+static const char *const baselines[][2] = {{"flash-attention", "fasttree-over-flash-attention"},
+                                           {"flashinfer", "fasttree-over-flashinfer"},
+                                           {"deft-flatten", "fasttree-over-deft"},
+                                           {"cascade", "fasttree-over-cascade"}};
+enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
+
+static void check_kernels(struct figure *f, const struct times *x, const char *query_centric)
+{
+    for (int i = 0; i < N_BASELINES; i++)
+        if (times_series(x, baselines[i][0]) >= 0)
+            check_headline(f, baselines[i][1],
+                           times_ratio(x, baselines[i][0], "fasttree", NULL, 1, TREES).mean);
+    struct ratio all = times_ratio(x, query_centric, "fasttree", NULL, 1, TREES);
+    check_trend(f, all.above * 10 >= all.n * 9, "FastTree beats %s on nine of ten trees: %d of %d",
+                series_find(query_centric)->label, all.above, all.n);
+    double low = times_ratio(x, query_centric, "fasttree", "32/32", 1, TREES).mean,
+           middle = times_ratio(x, query_centric, "fasttree", "32/8", 1, TREES).mean,
+           high = times_ratio(x, query_centric, "fasttree", "16/1", 1, TREES).mean;
+    check_trend(f, low > middle && middle > high,
+                "the speedup over %s falls with the GQA ratio: %.3gx at 1, %.3gx at 4, %.3gx at 16",
+                series_find(query_centric)->label, low, middle, high);
+}
+
+void fig_fasttree_fig9(struct figure *f)
+{
+    static const char *const series[] = {
+        "flash-attention", "flashinfer", "deft-flatten", "cascade", "fasttree-no-greedy", "fasttree", NULL};
+    struct times x;
+    times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
+    times_draw(f, &x, "fasttree", series, "tree of Figure 9");
+    check_kernels(f, &x, "flash-attention");
+}
+
+void fig_fasttree_fig9_released(struct figure *f)
+{
+    static const char *const series[] = {
+        "sdpa", "flashinfer", "deft-flatten", "cascade", "fasttree-no-greedy", "fasttree", NULL};
+    struct times x;
+    times_released(f, "FT", &x);
+    times_draw(f, &x, "fasttree", series, "tree of Figure 9");
+    check_kernels(f, &x, "flashinfer");
+}
+
+void fig_fasttree_fig9_ours(struct figure *f)
+{
+    static const char *const series[] = {
+        "flash-attention", "flashinfer", "deft-flatten", "cascade", "fasttree-no-greedy", "fasttree", NULL};
+    struct times x;
+    times_measured(f, "fasttree-fig9", &x);
+    times_draw(f, &x, "fasttree", series, "tree of Figure 9");
+    check_kernels(f, &x, "flash-attention");
+}
+
+/* ---- its two ablations ---------------------------------------------------------------------------------- */
+
+/* The trees of seven levels and more. */
+enum { DEEP_FROM = 10, DEEP_TO = 13 };
+
+static void greedy_panel(struct figure *f, const struct times *x, const char *name)
+{
+    struct ratio all = times_ratio(x, "fasttree-no-greedy", "fasttree", NULL, 1, TREES),
+                 deep = times_ratio(x, "fasttree-no-greedy", "fasttree", NULL, DEEP_FROM, DEEP_TO),
+                 flat = times_ratio(x, "fasttree-no-greedy", "fasttree", NULL, 1, 6);
+    static const char *const at[] = {"GQA 1", "GQA 4", "GQA 16"};
+    add_panel(f, name, LINES, 0, "tree of Figure 9", "time without greedy / with");
+    int32_t a = times_series(x, "fasttree-no-greedy"), b = times_series(x, "fasttree");
+    static const char *const series[] = {"gqa-1", "gqa-4", "gqa-16"};
+    for (int32_t h = 0; h < x->n_heads && h < 3; h++)
+        for (int32_t t = 0; t < TREES && a >= 0 && b >= 0; t++)
+            add_point(f, series[h], figure_text(f, "%s, tree %d", at[h], (int)t + 1), t + 1,
+                      x->us[a][h][t] / x->us[b][h][t], NAN);
+    check_headline(f, "fasttree-greedy", all.most);
+    check_trend(
+        f, deep.mean > flat.mean,
+        "%s: the greedy assignment gains more on trees of seven levels and more (%.3gx) than on the six "
+        "shallow ones (%.3gx)",
+        name, deep.mean, flat.mean);
+}
+
+void fig_fasttree_greedy(struct figure *f)
+{
+    struct times x;
+    times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
+    greedy_panel(f, &x, "simulated");
+}
+
+void fig_fasttree_greedy_measured(struct figure *f)
+{
+    struct times x;
+    times_released(f, "FT", &x);
+    greedy_panel(f, &x, "FastTree's released kernel");
+    times_measured(f, "fasttree-fig9", &x);
+    greedy_panel(f, &x, "our kernel, FastTree's plans");
+}
+
+void fig_fasttree_splitting(struct figure *f)
+{
+    static const char *const gqa[] = {"GQA 1", "GQA 4", "GQA 16"};
+    enum { TREE = 9 }; /* 1,10 4000,400 */
+    struct times x;
+    times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
+    int32_t a = times_series(&x, "fasttree-no-split"), b = times_series(&x, "fasttree");
+    add_panel(f, "levels 1,10 4000,400", BARS, 0, "", "time (us)");
+    for (int32_t h = 0; h < x.n_heads && a >= 0 && b >= 0; h++) {
+        add_point(f, "fasttree-no-split", gqa[h], NAN, x.us[a][h][TREE - 1], NAN);
+        add_point(f, "fasttree", gqa[h], NAN, x.us[b][h][TREE - 1], NAN);
+    }
+    check_below(f, "fasttree", "fasttree-no-split");
+    check_headline(f, "fasttree-splitting",
+                   times_ratio(&x, "fasttree-no-split", "fasttree", NULL, TREE, TREE).most);
+    struct ratio all = times_ratio(&x, "fasttree-no-split", "fasttree", NULL, 1, TREES);
+    check_trend(f, all.most_tree == TREE, "of all trees, splitting gains most on number %d: number %d, %.3gx",
+                TREE, (int)all.most_tree, all.most);
+}

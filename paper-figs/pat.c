@@ -1,0 +1,242 @@
+/* pat.c - the figures and the table of PAT (ASPLOS 2026). */
+#include "paper-figs/figures.h"
+#include "paper-figs/times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Table 1: the memory of an A100 --------------------------------------------------------------------- */
+
+void fig_pat_table1(struct figure *f)
+{
+    static const struct {
+        const char *figure, *metric, *level, *unit, *label;
+        double scale;
+    } row[] = {
+        {"regs_per_sm", "size", "register", "KB/SM", "registers (KB/SM)", 4.0 / 1024},
+        {"smem_per_sm", "size", "shared-memory", "KB/SM", "shared memory (KB/SM)", 1.0 / 1024},
+        {"smem_per_cta", "size-per-cta", "shared-memory", "KB", "shared memory (KB/CTA)", 1.0 / 1024},
+        {"l2_bytes", "size", "l2", "MB", "L2 (MB)", 1.0 / 1048576},
+        {"memory", "size", "global-memory", "GB", "memory (GB)", 1e-9},
+        {"latency_ns", "latency", "global-memory", "ns", "latency (ns)", 1},
+        {"bandwidth", "bandwidth", "global-memory", "TB/s", "memory (TB/s)", 1e-12},
+    };
+    const struct table *ours = figure_table(f, "data/pat_table1"),
+                       *paper = figure_table(f, "paper/pat-table1");
+    add_panel(f, "", BARS, LOG_Y, "", "figure, unit below");
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        double x = row[i].scale * pick(f, ours, "value", "figure", row[i].figure, NULL),
+               p = paper_number(f, paper, row[i].metric, row[i].level, "", "A100-SXM4-80GB");
+        add_point(f, "machine-model", row[i].label, NAN, x, p);
+        check_number(f, row[i].label, row[i].unit, x, p);
+    }
+}
+
+/* ---- Figure 7: tiles ------------------------------------------------------------------------------------ */
+
+/* As `treeattn sim` prints FastTree's plan with one tile and nothing split. */
+static const char *tile_strategy(struct figure *f, int m, int n)
+{
+    return figure_text(f,
+                       "fasttree-no-greedy:rule=paper,alpha=0.66,beta=0.33,gamma=0.1,large=%d,small=%d,kv=%d,"
+                       "split=1e+12,split_short=1e+12,fill_large=0,fill_small=0",
+                       m, m, n);
+}
+
+void fig_pat_fig7(struct figure *f)
+{
+    enum { MOST_ROWS = 64 }; /* the largest tile that the released code has */
+    static const struct {
+        const char *column, *name, *unit;
+        double scale;
+    } part[] = {{"bandwidth_use", "bandwidth in use", "share of the data sheet's (%)", 100},
+                {"latency_ms", "time of one layer", "ms", 1}};
+    const struct table *tiles = figure_table(f, "data/pat_fig7_tiles"),
+                       *sim = figure_table(f, "data/pat_fig7"), *paper = figure_table(f, "paper/pat-fig7");
+    double x[2][16], least[2], most[2];
+    bool counts[16];
+    for (int p = 0; p < 2; p++) {
+        add_panel(f, part[p].name, BARS, 0, "tile: query rows x KV tokens", part[p].unit);
+        least[p] = INFINITY;
+        most[p] = -INFINITY;
+        for (int i = 0; i < 16; i++) {
+            int m = 16 << i / 4, n = 16 << i % 4;
+            int64_t row =
+                pick_row(f, tiles, -1, "m", figure_text(f, "%d", m), "n", figure_text(f, "%d", n), NULL);
+            bool fits = row >= 0 && strcmp(cell_text(f, tiles, row, "feasible"), "yes") == 0;
+            x[p][i] = part[p].scale * pick(f, sim, part[p].column, "strategy", tile_strategy(f, m, n), NULL);
+            add_point(f, fits ? "feasible" : "not-feasible", figure_text(f, "%dx%d", m, n), NAN, x[p][i],
+                      NAN);
+            counts[i] = fits && m <= MOST_ROWS;
+            if (counts[i]) {
+                least[p] = fmin(least[p], x[p][i]);
+                most[p] = fmax(most[p], x[p][i]);
+            }
+        }
+    }
+    int near = 0, of = 0;
+    for (int i = 0; i < 16; i++) {
+        of += counts[i];
+        near += counts[i] && x[1][i] < 1.02 * least[1];
+    }
+    check_trend(
+        f, near * 10 >= of * 9,
+        "nine of ten feasible tiles of at most %d rows are within 2 %% of the fastest: %d of %d (slowest: "
+        "%.3g times its time)",
+        MOST_ROWS, near, of, most[1] / least[1]);
+    check_number(f, "least bandwidth in use by such a tile", "%", least[0],
+                 pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "from", NULL));
+    check_number(f, "most bandwidth in use by such a tile", "%", most[0],
+                 pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "up-to", NULL));
+}
+
+/* ---- Figure 9: attention kernels ------------------------------------------------------------------------ */
+
+enum { SHARED = 18, ALL = 20 }; /* the last two trees share nothing */
+
+static const char *const baselines[][2] = {{"flash-attention", "pat-over-flash-attention"},
+                                           {"flashinfer", "pat-over-flashinfer"},
+                                           {"fasttree", "pat-over-fasttree"},
+                                           {"relay", "pat-over-relay"},
+                                           {"relay++", "pat-over-relay++"}};
+enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
+
+/* Mean cut of the baselines' latencies by `pat`, percent. */
+static double mean_cut(const struct times *x, const char *pat)
+{
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < N_BASELINES; i++) {
+        struct ratio r = times_ratio(x, pat, baselines[i][0], NULL, 1, SHARED);
+        sum += r.n ? r.n * (1 - r.mean) : 0;
+        n += r.n;
+    }
+    return n ? 100 * sum / n : NAN;
+}
+
+static void check_kernels(struct figure *f, const struct times *x, const char *pat)
+{
+    for (int i = 0; i < N_BASELINES; i++)
+        if (times_series(x, baselines[i][0]) >= 0)
+            check_headline(f, baselines[i][1], times_ratio(x, baselines[i][0], pat, NULL, 1, SHARED).mean);
+    check_headline(f, "pat-attention-latency-reduction", mean_cut(x, pat));
+    struct ratio apart = times_ratio(x, "flashinfer", pat, NULL, SHARED + 1, ALL),
+                 together = times_ratio(x, "flashinfer", pat, NULL, 1, SHARED);
+    check_trend(f, together.mean > apart.mean,
+                "prefixes are what %s gains from: over FlashInfer %.3gx with, %.3gx without",
+                series_find(pat)->label, together.mean, apart.mean);
+}
+
+void fig_pat_fig9(struct figure *f)
+{
+    static const char *const series[] = {"flash-attention", "flashinfer", "fasttree",          "relay",
+                                         "relay++",         "pat",        "pat:rule=artifact", NULL};
+    struct times x;
+    times_simulated(f, figure_table(f, "data/pat_fig9"), "pat-fig9", "latency_ms", &x);
+    times_draw(f, &x, "pat", series, "configuration of Figure 9");
+    check_kernels(f, &x, "pat");
+}
+
+void fig_pat_fig9_artifact(struct figure *f)
+{
+    static const char *const series[] = {"flash-attention", "flashinfer", "fasttree",          "relay",
+                                         "relay++",         "pat",        "pat:rule=artifact", NULL};
+    struct times x;
+    times_simulated(f, figure_table(f, "data/pat_fig9"), "pat-fig9", "latency_ms", &x);
+    times_draw(f, &x, "pat:rule=artifact", series, "configuration of Figure 9");
+    check_kernels(f, &x, "pat:rule=artifact");
+}
+
+void fig_pat_fig9_released(struct figure *f)
+{
+    static const char *const series[] = {"sdpa", "flashinfer", "deft-flatten", "cascade", "fasttree",
+                                         "pat",  NULL};
+    struct times x;
+    times_released(f, "PAT", &x);
+    times_draw(f, &x, "pat", series, "configuration of Figure 9");
+    check_kernels(f, &x, "pat");
+}
+
+void fig_pat_fig9_ours(struct figure *f)
+{
+    static const char *const series[] = {"flash-attention", "flashinfer", "fasttree",          "relay",
+                                         "relay++",         "pat",        "pat:rule=artifact", NULL};
+    struct times x;
+    times_measured(f, "pat-fig9", &x);
+    times_draw(f, &x, "pat", series, "configuration of Figure 9");
+    check_kernels(f, &x, "pat");
+}
+
+/* ---- Figure 11: ablations ------------------------------------------------------------------------------- */
+
+/* Percent over the full method; `suffix`: ":rule=artifact" or "". */
+static void excess_panel(struct figure *f, const struct times *x, const char *name, const char *metric,
+                         const char *suffix, int n)
+{
+    static const char *const ablation[] = {"pat-compute", "pat-naive", "pat-fixed", "pat-serial"};
+    static const char *const headline[2][4] = {
+        {"pat-compute-latency", "pat-naive-latency", "pat-fixed-latency", "pat-serial-latency"},
+        {"pat-compute-io", "pat-naive-io"}};
+    bool io = strcmp(metric, "memory-io-excess") == 0;
+    const struct table *paper = figure_table(f, "paper/pat-fig11");
+    const char *base = figure_text(f, "pat%s", suffix);
+    add_panel(f, name, BARS, 0, "", "more than PAT (%)");
+    for (int i = 0; i < n; i++) {
+        const char *s = figure_text(f, "%s%s", ablation[i], suffix);
+        double ours = 100 * (times_ratio(x, s, base, "32/8", 1, ALL).mean - 1);
+        add_point(f, ablation[i], "mean of 20 configurations", NAN, ours,
+                  paper_number(f, paper, metric, ablation[i], "pat", "all"));
+        check_headline(f, headline[io][i], ours);
+    }
+}
+
+static void ablations(struct figure *f, const char *suffix)
+{
+    struct times us, bytes;
+    const struct table *t = figure_table(f, "data/pat_fig11");
+    times_simulated(f, t, "pat-fig9", "latency_ms", &us);
+    times_simulated(f, t, "pat-fig9", "dram_bytes", &bytes);
+    excess_panel(f, &us, "attention latency", "attention-latency-excess", suffix, 4);
+    excess_panel(f, &bytes, "global memory traffic", "memory-io-excess", suffix, 2);
+}
+
+void fig_pat_fig11(struct figure *f)
+{
+    ablations(f, "");
+}
+
+void fig_pat_fig11_artifact(struct figure *f)
+{
+    ablations(f, ":rule=artifact");
+}
+
+void fig_pat_fig11_measured(struct figure *f)
+{
+    struct times x;
+    times_measured(f, "pat-fig9", &x);
+    excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4);
+}
+
+/* ---- Figure 12: kernels side by side or one after the other ---------------------------------------------- */
+
+void fig_pat_fig12(struct figure *f)
+{
+    static const char *const series[] = {"pat", "pat-serial"};
+    double end[2] = {0}, use[2];
+    const struct table *all = figure_table(f, "data/pat_fig11");
+    add_panel(f, "configuration 6, heads 32/8", LINES, 0, "time since the first CTA (us)", "SMs with a CTA");
+    for (int s = 0; s < 2; s++) {
+        const struct table *t = figure_table(f, s ? "data/pat_fig12_serial" : "data/pat_fig12");
+        for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
+            double from = cell_number(f, t, row, "start_us"), sms = cell_number(f, t, row, "sms");
+            end[s] = cell_number(f, t, row, "end_us");
+            add_point(f, series[s], figure_text(f, "%s %.6g us", series[s], from), from, sms, NAN);
+            add_point(f, series[s], figure_text(f, "%s until %.6g us", series[s], end[s]), end[s], sms, NAN);
+        }
+        use[s] = 100 * pick(f, all, "slot_use", "at", "pat-fig9 6", "strategy", series[s], NULL);
+    }
+    check_trend(f, end[0] < end[1], "concurrent launches end before serial ones: %.4g us, %.4g us", end[0],
+                end[1]);
+    check_trend(f, use[0] > use[1], "and fill more of the places for CTAs: %.4g %%, %.4g %%", use[0], use[1]);
+}

@@ -1,0 +1,147 @@
+#include "paper-figs/times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading -------------------------------------------------------------------------------------------- */
+
+const char *series_of_strategy(struct figure *f, const char *strategy)
+{
+    const char *options = strchr(strategy, ':');
+    if (!options)
+        return figure_text(f, "%s", strategy);
+    int n = (int)(options - strategy);
+    if (strstr(options, "split=1e+12"))
+        return figure_text(f, "%.*s-no-split", n, strategy);
+    return strstr(options, "rule=artifact") ? figure_text(f, "%.*s:rule=artifact", n, strategy)
+                                            : figure_text(f, "%.*s", n, strategy);
+}
+
+static int32_t find(const char *const *list, int32_t n, const char *name)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0)
+            return i;
+    return -1;
+}
+
+int32_t times_series(const struct times *x, const char *series)
+{
+    return find(x->series, x->n_series, series);
+}
+
+int32_t times_heads(const struct times *x, const char *heads)
+{
+    return find(x->heads, x->n_heads, heads);
+}
+
+/* Strings live as long as the figure. */
+static double *cell_of(struct times *x, const char *series, const char *heads, int32_t tree)
+{
+    int32_t s = times_series(x, series), h = times_heads(x, heads);
+    if (s < 0) {
+        CK(x->n_series < MAX_SERIES);
+        s = x->n_series++;
+        x->series[s] = series;
+        for (int32_t i = 0; i < MAX_HEADS * MAX_TREES; i++)
+            x->us[s][i / MAX_TREES][i % MAX_TREES] = NAN;
+    }
+    if (h < 0) {
+        CK(x->n_heads < MAX_HEADS);
+        h = x->n_heads++;
+        x->heads[h] = heads;
+    }
+    CK(tree >= 1 && tree <= MAX_TREES);
+    x->n_trees = tree > x->n_trees ? tree : x->n_trees;
+    return &x->us[s][h][tree - 1];
+}
+
+static const char *heads_of(struct figure *f, const struct table *t, int64_t row, const char *q,
+                            const char *kv)
+{
+    return figure_text(f, "%s/%s", cell_text(f, t, row, q), cell_text(f, t, row, kv));
+}
+
+void times_simulated(struct figure *f, const struct table *t, const char *set, const char *column,
+                     struct times *x)
+{
+    *x = (struct times){0};
+    size_t n = strlen(set);
+    double scale = strcmp(column, "latency_ms") == 0 ? 1e3 : 1;
+    for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
+        const char *at = cell_text(f, t, row, "at");
+        if (strncmp(at, set, n) == 0 && at[n] == ' ' && !*cell_text(f, t, row, "why"))
+            *cell_of(x, series_of_strategy(f, cell_text(f, t, row, "strategy")),
+                     heads_of(f, t, row, "q_heads", "kv_heads"), atoi(at + n)) =
+                scale * cell_number(f, t, row, column);
+    }
+}
+
+void times_measured(struct figure *f, const char *set, struct times *x)
+{
+    *x = (struct times){0};
+    const struct table *t = figure_table(f, "measured/h200_bench_gpu");
+    for (int64_t row = -1; (row = pick_row(f, t, row, "set", set, "verdict", "PASS", NULL)) >= 0;)
+        *cell_of(x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
+                 (int32_t)cell_number(f, t, row, "number")) = cell_number(f, t, row, "time_us");
+}
+
+void times_released(struct figure *f, const char *set, struct times *x)
+{
+    static const char *const method[][2] = {
+        {"sdpa", "sdpa"},         {"ft", "fasttree"},       {"ft_node", "fasttree-no-greedy"},
+        {"deft", "deft-flatten"}, {"pat", "pat"},           {"fi_decode", "flashinfer"},
+        {"fi_tc", "flashinfer"},  {"fi_cascade", "cascade"}};
+    *x = (struct times){0};
+    const struct table *t = figure_table(f, "measured/h200_peers");
+    for (size_t m = 0; m < sizeof method / sizeof method[0]; m++)
+        for (int64_t row = -1;
+             (row = pick_row(f, t, row, "set", set, "method", method[m][0], "status", "ok", NULL)) >= 0;) {
+            double *us = cell_of(x, method[m][1], heads_of(f, t, row, "hq", "hk"),
+                                 1 + (int32_t)cell_number(f, t, row, "idx"));
+            *us = fmin(*us, cell_number(f, t, row, "cold_us"));
+        }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------ */
+
+struct ratio times_ratio(const struct times *x, const char *series, const char *over, const char *heads,
+                         int32_t first, int32_t last)
+{
+    struct ratio r = {.mean = NAN, .least = INFINITY, .most = -INFINITY};
+    int32_t a = times_series(x, series), b = times_series(x, over);
+    double sum = 0;
+    for (int32_t h = 0; a >= 0 && b >= 0 && h < x->n_heads; h++)
+        for (int32_t t = first; t <= last && (!heads || strcmp(x->heads[h], heads) == 0); t++) {
+            double v = x->us[a][h][t - 1] / x->us[b][h][t - 1];
+            if (isnan(v))
+                continue;
+            r.n++;
+            r.above += v > 1;
+            sum += v;
+            r.least = fmin(r.least, v);
+            if (v > r.most) {
+                r.most = v;
+                r.most_tree = t;
+            }
+        }
+    r.mean = r.n ? sum / r.n : NAN;
+    return r;
+}
+
+void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,
+                const char *x_label)
+{
+    int32_t b = times_series(x, base);
+    for (int32_t h = 0; h < x->n_heads; h++) {
+        add_panel(f, figure_text(f, "%s heads", x->heads[h]), LINES, LOG_Y, x_label,
+                  figure_text(f, "time / %s's", series_find(base)->label));
+        for (int32_t i = 0; series[i]; i++) {
+            int32_t s = times_series(x, series[i]);
+            for (int32_t t = 0; s >= 0 && b >= 0 && t < x->n_trees; t++)
+                add_point(f, series[i], figure_text(f, "tree %d", (int)t + 1), t + 1,
+                          x->us[s][h][t] / x->us[b][h][t], NAN);
+        }
+    }
+}
