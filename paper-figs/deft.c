@@ -2,23 +2,165 @@
 #include "paper-figs/figures.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The columns of Tables 5, 6, 16, 17: what the paper calls them, and the `source` of our rows. */
+/* The columns of Tables 5, 6, 16, 17: what the paper calls them, what we print, the `source` of our rows. */
 static const struct {
-    const char *at, *source;
+    const char *at, *label, *source;
     bool few_shot;
-} workloads[] = {{"few-shot b=20", "fewshot:20", true},
-                 {"few-shot b=30", "fewshot:30", true},
-                 {"few-shot b=50", "fewshot:50", true},
-                 {"reasoning sorting", "deft:sorting128ToT.json", false},
-                 {"reasoning document", "deft:docmergeToT.json", false},
-                 {"reasoning keyword", "deft:keywordToT.json", false},
-                 {"reasoning set", "deft:set128ToT.json", false},
-                 {"speculative t=32", "deft:APPS_tree_size32.json", false},
-                 {"speculative t=64", "deft:APPS_tree_size64.json", false},
-                 {"speculative t=128", "deft:APPS_tree_size128.json", false},
-                 {"speculative t=256", "deft:APPS_tree_size256.json", false}};
+} workloads[] = {{"few-shot b=20", "few-shot b=20", "fewshot:20", true},
+                 {"few-shot b=30", "few-shot b=30", "fewshot:30", true},
+                 {"few-shot b=50", "few-shot b=50", "fewshot:50", true},
+                 {"reasoning sorting", "sorting", "deft:sorting128ToT.json", false},
+                 {"reasoning document", "document", "deft:docmergeToT.json", false},
+                 {"reasoning keyword", "keyword", "deft:keywordToT.json", false},
+                 {"reasoning set", "set", "deft:set128ToT.json", false},
+                 {"speculative t=32", "spec. t=32", "deft:APPS_tree_size32.json", false},
+                 {"speculative t=64", "spec. t=64", "deft:APPS_tree_size64.json", false},
+                 {"speculative t=128", "spec. t=128", "deft:APPS_tree_size128.json", false},
+                 {"speculative t=256", "spec. t=256", "deft:APPS_tree_size256.json", false}};
 enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
+
+/* ---- Table 12: terms of the traffic, and their coefficients ------------------------------------------------ */
+
+void fig_deft_table12(struct figure *f)
+{
+    /* the tree of the command: levels 1,4,12 of 1024, 4 and 3 tokens */
+    enum { LEAVES = 12, TREE = 1024 + 4 * 4 + 12 * 3, PATHS = LEAVES * (1024 + 4 + 3), D = 128 };
+    static const struct {
+        const char *metric, *label, *column;
+    } part[] = {{"kv-io", "KV", "KV_IO_bytes"},
+                {"qk-io", "QK", "QK_IO_bytes"},
+                {"scaled-io", "scaled", "QK_scale_IO_bytes"},
+                {"mask-io", "mask", "Mask_IO_bytes"},
+                {"masked-io", "masked", "QK_scale_masked_IO_bytes"},
+                {"softmax-io", "softmax", "SoftMax_IO_bytes"}};
+    static const struct {
+        const char *unit;
+        double elements;
+        int bytes; /* of an element: masks of bits are 8 bytes, all else 2 */
+    } term[] = {{"d_head*sum(N_i)", (double)D * PATHS, 2},
+                {"sum(N_i)", PATHS, 2},
+                {"d_head*N_tree", (double)D * TREE, 2},
+                {"l_n*N_tree", (double)LEAVES * TREE, 2},
+                {"d_head*N_tree*l_n", (double)D * TREE * LEAVES, 2},
+                {"l_n*N_tree/64", LEAVES * TREE / 64.0, 8},
+                {"N_tree", TREE, 8},
+                {"1", 1, 2}};
+    static const char *const series[] = {"naive",           "flash-decoding", "radix-attention",
+                                         "tree-medusa",     "tree-specinfer", "deft-node",
+                                         "deft-node-chunk", "deft-flatten"};
+    const struct table *sim = figure_table(f, "data/deft_traffic"),
+                       *paper = figure_table(f, "paper/deft-table12");
+    add_panel(f, "", BARS, 0, "", "elements / the paper's term");
+    for (int p = 0; p < 6; p++)
+        for (int s = 0; s < 8; s++) {
+            int64_t row = pick_row(f, paper, -1, "metric", part[p].metric, "series", series[s], NULL);
+            const char *unit = row < 0 ? "" : cell_text(f, paper, row, "unit");
+            int t = 0;
+            while (t < 7 && strcmp(term[t].unit, unit) != 0)
+                t++;
+            add_point(f, series[s], part[p].label, NAN,
+                      pick(f, sim, part[p].column, "strategy", series[s], NULL) / term[t].bytes /
+                          term[t].elements,
+                      paper_number(f, paper, part[p].metric, series[s], "", "one step"));
+        }
+    check_match(f);
+}
+
+/* ---- Tables 6, 16, 19, 20, 21: time of attention ---------------------------------------------------------- */
+
+/* Mean over the trees of one workload, in s. */
+static double attention(struct figure *f, int w, const char *strategy)
+{
+    return pick_mean(f, figure_table(f, workloads[w].few_shot ? "data/deft_few_shot" : "data/deft_trees"),
+                     "latency_ms", "source", workloads[w].source, "strategy", strategy, NULL) /
+           1e3;
+}
+
+static void attention_table(struct figure *f, const struct table *paper, const char *const *series, int n)
+{
+    add_panel(f, "attention in a whole decoding", BARS, LOG_Y, "", "time (s)");
+    for (int w = 0; w < N_WORKLOADS; w++)
+        for (int s = 0; s < n; s++)
+            add_point(f, series[s], workloads[w].label, NAN, attention(f, w, series[s]),
+                      paper_number(f, paper, "attention-latency", series[s], "", workloads[w].at));
+}
+
+void fig_deft_table6(struct figure *f)
+{
+    static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
+    attention_table(f, figure_table(f, "paper/deft-table6"), series, 4);
+    check_least(f, "deft-flatten", 0);
+    check_match(f);
+}
+
+void fig_deft_table16(struct figure *f)
+{
+    static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
+    const struct table *paper = figure_table(f, "paper/deft-table16");
+    attention_table(f, paper, series, 4);
+    check_least(f, "deft-flatten", 0);
+    check_match(f);
+    add_panel(f, "DeFT-Flatten over Radix Attention", BARS, 0, "", "speedup");
+    double most = 0;
+    for (int w = 0; w < N_WORKLOADS; w++) {
+        double speedup = attention(f, w, "radix-attention") / attention(f, w, "deft-flatten");
+        add_point(f, "deft-flatten", workloads[w].label, NAN, speedup,
+                  paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
+                               workloads[w].at));
+        most = fmax(most, speedup);
+    }
+    check_match(f);
+    check_headline(f, "deft-attention-speedup", most);
+}
+
+/* Another GPU or model: `machine` and `heads` pick the rows. */
+static void attention_elsewhere(struct figure *f, const char *number, const char *machine, const char *heads)
+{
+    static const char *const series[] = {"radix-attention", "deft-node-chunk", "deft-flatten"};
+    static const int columns[] = {1, 3, 8};
+    const struct table *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    const char *label[2] = {"attention in a whole decoding", "DeFT-Flatten over Radix Attention"};
+    double time[3][3];
+    add_panel(f, label[0], BARS, 0, "", "time (s)");
+    for (int c = 0; c < 3; c++)
+        for (int s = 0; s < 3; s++) {
+            int w = columns[c];
+            time[c][s] = pick_mean(f,
+                                   figure_table(f, workloads[w].few_shot ? "data/deft_few_shot_models"
+                                                                         : "data/deft_trees_models"),
+                                   "latency_ms", "source", workloads[w].source, "strategy", series[s],
+                                   "machine", machine, "q_heads", heads, NULL) /
+                         1e3;
+            add_point(f, series[s], workloads[w].label, NAN, time[c][s],
+                      paper_number(f, paper, "attention-latency", series[s], "", workloads[w].at));
+        }
+    check_least(f, "deft-flatten", 0);
+    check_match(f);
+    add_panel(f, label[1], BARS, 0, "", "speedup");
+    for (int c = 0; c < 3; c++)
+        add_point(f, "deft-flatten", workloads[columns[c]].label, NAN, time[c][0] / time[c][2],
+                  paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
+                               workloads[columns[c]].at));
+    check_match(f);
+}
+
+void fig_deft_table19(struct figure *f)
+{
+    attention_elsewhere(f, "19", "rtx4090", "32");
+}
+
+void fig_deft_table20(struct figure *f)
+{
+    attention_elsewhere(f, "20", "a100-80", "64");
+}
+
+void fig_deft_table21(struct figure *f)
+{
+    attention_elsewhere(f, "21", "a100-80", "32");
+}
 
 /* ---- Table 17: bytes by the paper's count -------------------------------------------------------------- */
 
@@ -49,7 +191,7 @@ void fig_deft_table17(struct figure *f)
                 double p =
                     paper_number(f, paper, kv ? "kv-io" : "partial-io", series[s], "", workloads[w].at);
                 if (kv || s == 1 || s == 3) /* the others have none; DeFT's is printed as 0.00 or 0.01 */
-                    add_point(f, series[s], workloads[w].at, NAN, traffic(f, w, series[s], kv),
+                    add_point(f, series[s], workloads[w].label, NAN, traffic(f, w, series[s], kv),
                               kv || s == 1 ? p : NAN);
             }
         if (kv)
@@ -128,4 +270,144 @@ void fig_deft_table14(struct figure *f)
         else
             check_below(f, "deft-flatten", "deft-node");
     }
+}
+
+/* ---- Figures 13, 14: step by step ------------------------------------------------------------------------ */
+
+void fig_deft_fig13(struct figure *f)
+{
+    static const char *const series[] = {"deft-node", "deft-flatten"};
+    const struct table *sim = figure_table(f, "data/deft_steps"),
+                       *paper = figure_table(f, "paper/deft-fig13");
+    double node = 0, flatten = 0, least = INFINITY;
+    add_panel(f, "", LINES, 0, "decoding step", "attention of a step (ms)");
+    for (int64_t row = -1; (row = pick_row(f, sim, row, "strategy", "deft-node", NULL)) >= 0;) {
+        const char *step = cell_text(f, sim, row, "step");
+        double t[2];
+        for (int s = 0; s < 2; s++) {
+            t[s] = pick(f, sim, "latency_ms", "step", step, "strategy", series[s], NULL);
+            add_point(f, series[s], step, cell_number(f, sim, row, "step"), t[s], NAN);
+        }
+        node += t[0];
+        flatten += t[1];
+        least = fmin(least, t[0] / t[1]);
+    }
+    check_least(f, "deft-flatten", 0);
+    check_number(
+        f, "DeFT-Flatten over DeFT-Node, mean over the steps", "x", node / flatten,
+        paper_number(f, paper, "step-latency-speedup", "deft-flatten", "deft-node", "reasoning sorting"));
+}
+
+void fig_deft_fig14(struct figure *f)
+{
+    static const char *const series[] = {"tree-medusa", "radix-attention", "deft-flatten"};
+    static const struct {
+        const char *source, *name;
+    } width[] = {{"fewshot:10", "10 branches"},
+                 {"fewshot:20", "20 branches"},
+                 {"fewshot:30", "30 branches"},
+                 {"fewshot:50", "50 branches"}};
+    const struct table *sim = figure_table(f, "data/deft_widths"),
+                       *paper = figure_table(f, "paper/deft-fig14");
+    double ratio[4][2],
+        medusa[4]; /* radix / flatten at the first and last step; medusa / flatten at the last */
+    for (int w = 0; w < 4; w++) {
+        add_panel(f, width[w].name, LINES, 0, "decoding step", "attention of a step (ms)");
+        for (int s = 0; s < 3; s++)
+            for (int64_t row = -1;
+                 (row = pick_row(f, sim, row, "source", width[w].source, "strategy", series[s], NULL)) >= 0;)
+                add_point(f, series[s], cell_text(f, sim, row, "step"), cell_number(f, sim, row, "step"),
+                          cell_number(f, sim, row, "latency_ms"), NAN);
+        check_below(f, "deft-flatten", "radix-attention");
+        for (int i = 0; i < 2; i++)
+            ratio[w][i] = point_ours(f, "radix-attention", i ? "399" : "1") /
+                          point_ours(f, "deft-flatten", i ? "399" : "1");
+        medusa[w] = point_ours(f, "tree-medusa", "399") / point_ours(f, "deft-flatten", "399");
+    }
+    check_trend(f, ratio[0][0] < ratio[1][0] && ratio[1][0] < ratio[3][0],
+                "more branches, larger speedup over Radix Attention: %.3g, %.3g, %.3g at 10, 20, 50",
+                ratio[0][0], ratio[1][0], ratio[3][0]);
+    check_trend(f, medusa[0] < medusa[3],
+                "more branches, larger speedup over Tree Attention-Medusa: %.3g, %.3g at 10, 50", medusa[0],
+                medusa[3]);
+    int shrinks = 0;
+    for (int w = 0; w < 4; w++)
+        shrinks += ratio[w][1] < ratio[w][0];
+    check_trend(f, shrinks == 4, "the speedup over Radix Attention shrinks as suffixes grow: %d of 4 widths",
+                shrinks);
+    check_number(f, "DeFT-Flatten over Radix Attention with 10 branches, first step", "x", ratio[0][0],
+                 paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
+                              "few-shot b=10"));
+}
+
+/* ---- Figure 15: how many tokens a block holds ------------------------------------------------------------- */
+
+void fig_deft_fig15(struct figure *f)
+{
+    static const char *const series[] = {"deft-node-chunk", "deft-flatten"};
+    static const struct {
+        const char *source, *prompt, *name;
+    } run[] = {{"deft:APPS_tree_size32.json", "1000", "t=32, prompt 1k"},
+               {"deft:APPS_tree_size32.json", "4000", "t=32, prompt 4k"},
+               {"deft:APPS_tree_size64.json", "1000", "t=64, prompt 1k"},
+               {"deft:APPS_tree_size64.json", "4000", "t=64, prompt 4k"}};
+    static const int block[] = {32, 64, 128, 256, 512};
+    const struct table *sim = figure_table(f, "data/deft_chunks");
+    int best[4] = {0};
+    for (int r = 0; r < 4; r++) {
+        add_panel(f, run[r].name, LINES, LOG_X, "tokens of a block", "attention (s)");
+        for (int s = 0; s < 2; s++)
+            for (int b = 0; b < 5; b++) {
+                const char *rule = s ? "rule=paper," : "";
+                const char *strategy =
+                    block[b] == 128 ? series[s] : figure_text(f, "%s:%sblock=%d", series[s], rule, block[b]);
+                double t = pick(f, sim, "latency_ms", "source", run[r].source, "prompt_len", run[r].prompt,
+                                "strategy", strategy, NULL);
+                add_point(f, series[s], figure_text(f, "%d", block[b]), block[b], t / 1e3, NAN);
+            }
+        for (int b = 0; b < 5; b++)
+            if (point_ours(f, "deft-flatten", figure_text(f, "%d", block[b])) <
+                point_ours(f, "deft-flatten", figure_text(f, "%d", block[best[r]])))
+                best[r] = b;
+        check_least(f, "deft-flatten", 0);
+    }
+    check_trend(f, best[0] != best[1] || best[0] != best[2] || best[0] != best[3],
+                "the best block depends on prompt and queries: %d, %d, %d, %d tokens", block[best[0]],
+                block[best[1]], block[best[2]], block[best[3]]);
+}
+
+/* ---- Figure 18: longer prompts ---------------------------------------------------------------------------- */
+
+/* What DeFT's release recorded for 64 tokens, in s; NAN where it did not. */
+static double recorded(struct figure *f, const char *mode, const char *prompt, const char *column)
+{
+    const struct table *t = figure_table(f, "recorded/deft_release");
+    const char *until = figure_text(f, "%d", atoi(prompt) + 1000);
+    int64_t row = pick_row(f, t, -1, "task", "speculative", "tokens", "64", "mode", mode, "prompt_len",
+                           prompt, "max_seq_len", until, "model", "Llama-3.1-8B", NULL);
+    return row < 0 ? NAN : cell_number(f, t, row, column) / 1e3;
+}
+
+void fig_deft_fig18(struct figure *f)
+{
+    static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
+    static const char *const mode[] = {"seq", "node", "node_chunk", "flatten"};
+    static const char *const prompt[] = {"1000", "2000", "4000", "6000", "8000", "16000", "20000"};
+    static const char *const label[] = {"1k", "2k", "4k", "6k", "8k", "16k", "20k"};
+    const struct table *sim = figure_table(f, "data/deft_long");
+    for (int t = 32; t <= 64; t += 32) {
+        add_panel(f, figure_text(f, "t=%d", t), LINES, 0, "prompt (tokens)", "attention of 1k tokens (s)");
+        for (int s = 0; s < 4; s++)
+            for (int p = 0; p < 7; p++)
+                add_point(f, series[s], label[p], atof(prompt[p]),
+                          pick(f, sim, "latency_ms", "source",
+                               figure_text(f, "deft:APPS_tree_size%d.json", t), "prompt_len", prompt[p],
+                               "strategy", series[s], NULL) /
+                              1e3,
+                          t == 64 ? recorded(f, mode[s], prompt[p], "attention_latency_ms") : NAN);
+        check_least(f, "deft-flatten", 0);
+        check_grows(f, "radix-attention", 0);
+        check_grows(f, "deft-flatten", 0);
+    }
+    check_match(f);
 }
