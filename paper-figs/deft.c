@@ -396,7 +396,8 @@ void fig_deft_fig18(struct figure *f)
     static const char *const label[] = {"1k", "2k", "4k", "6k", "8k", "16k", "20k"};
     const struct table *sim = figure_table(f, "data/deft_long");
     for (int t = 32; t <= 64; t += 32) {
-        add_panel(f, figure_text(f, "t=%d", t), LINES, 0, "prompt (tokens)", "attention of 1k tokens (s)");
+        add_panel(f, figure_text(f, "t=%d", t), LINES, LOG_X, "prompt (tokens)",
+                  "attention of 1k tokens (s)");
         for (int s = 0; s < 4; s++)
             for (int p = 0; p < 7; p++)
                 add_point(f, series[s], label[p], atof(prompt[p]),

@@ -11,7 +11,7 @@
 enum {
     WIDTH = 1000,
     EDGE = 16,
-    LEFT = 104,
+    LEFT = 114,
     LETTER = 10,
     SMALL_LETTER = 8,
     LINE = 24,
@@ -221,21 +221,34 @@ static void put_ranges(const struct drawing *d)
     }
 }
 
-/* How tall the labels below the axis get: broken at blanks, or slanted where words are too long. */
-static double label_height(const struct drawing *d, double width, bool *slanted)
+/* How the labels of bars are set: broken at blanks, smaller where that makes words fit, else slanted. */
+struct label_style {
+    double height; /* pixels below the axis */
+    int letters;   /* of a line */
+    bool slanted, small;
+};
+
+static struct label_style label_style(const struct drawing *d, double width)
 {
+    struct label_style style = {0};
     int word = 0, all = 0, lines = 1;
-    int room = (int)(width / d->at.n / LETTER);
+    for (int32_t i = 0; i < d->at.n; i++) {
+        int w = longest_word(d->at.text[i]), n = (int)strlen(d->at.text[i]);
+        word = w > word ? w : word;
+        all = n > all ? n : all;
+    }
+    double slot = width / d->at.n;
+    style.small = word * (LETTER + 0.5) > slot;
+    style.slanted = word * SMALL_LETTER > slot;
+    style.letters = (int)(slot / (style.small ? SMALL_LETTER : LETTER)) - 1;
     for (int32_t i = 0; i < d->at.n; i++) {
         char *copy = xstrdup(d->at.text[i]);
-        word = longest_word(copy) > word ? longest_word(copy) : word;
-        all = (int)strlen(copy) > all ? (int)strlen(copy) : all;
-        int n = wrap(copy, room);
+        int n = wrap(copy, style.letters);
         lines = n > lines ? n : lines;
         free(copy);
     }
-    *slanted = word > room;
-    return *slanted ? 0.62 * LETTER * all + 20 : lines * 20 + 8;
+    style.height = style.slanted ? 0.62 * SMALL_LETTER * all + 24 : lines * (style.small ? 17 : 21) + 8;
+    return style;
 }
 
 /* 1, 2, 5, 10, .. where powers of ten alone would be too few. */
@@ -251,19 +264,56 @@ static void put_log_tics(const struct drawing *d)
     fprintf(d->out, ")\n");
 }
 
-static void put_tics(const struct drawing *d, double width, bool slanted)
+/* A tic at every x that occurs, with its `at` (of a map: the number) where that leaves room. */
+static void put_point_tics(const struct drawing *d, double width)
+{
+    const struct panel *p = &d->f->panel[d->panel];
+    bool log_x = p->flags & LOG_X;
+    double span = log_x ? log(d->x_hi / d->x_lo) : d->x_hi - d->x_lo,
+           *end = xcalloc((size_t)d->f->n_points, 2 * sizeof *end);
+    int32_t n = 0;
+    const char *comma = "";
+    fprintf(d->out, "set xtics nomirror scale 0.6 (");
+    for (int32_t i = 0; i < d->f->n_points; i++) {
+        const struct point *q = point_of(d, i);
+        int32_t k = 0;
+        while (k < i && !(q && point_of(d, k) && d->f->point[k].x == q->x))
+            k++;
+        if (!q || k < i)
+            continue;
+        double middle = width * (log_x ? log(q->x / d->x_lo) : q->x - d->x_lo) / span;
+        double half = (double)strlen(q->at) * LETTER / 2 + 3;
+        bool room = true;
+        for (k = 0; k < n; k++)
+            room &= middle + half < end[2 * k] || middle - half > end[2 * k + 1];
+        fprintf(d->out, "%s", comma);
+        comma = ", ";
+        if (p->plot == LINES && room) {
+            put_string(d->out, q->at);
+            end[2 * n] = middle - half;
+            end[2 * n++ + 1] = middle + half;
+        } else if (p->plot == LINES)
+            put_string(d->out, "");
+        fprintf(d->out, " %.6g", q->x);
+    }
+    fprintf(d->out, ")\n");
+    free(end);
+}
+
+static void put_tics(const struct drawing *d, struct label_style style, double width)
 {
     const struct panel *p = &d->f->panel[d->panel];
     FILE *out = d->out;
-    fprintf(out, "set xtics nomirror norotate autofreq\nset ytics nomirror autofreq\n");
+    fprintf(out, "set xtics font ',' nomirror norotate autofreq\nset ytics nomirror autofreq\n");
     if (p->flags & LOG_Y)
         put_log_tics(d);
     if (p->plot == BARS) {
-        fprintf(out, "set xtics nomirror scale 0 %s (", slanted ? "rotate by 35 right" : "norotate");
+        fprintf(out, "set xtics font %s nomirror scale 0 %s (", style.small ? "small_font" : "','",
+                style.slanted ? "rotate by 35 right" : "norotate");
         for (int32_t i = 0; i < d->at.n; i++) {
             char *copy = xstrdup(d->at.text[i]);
-            if (!slanted)
-                wrap(copy, (int)(width / d->at.n / LETTER));
+            if (!style.slanted)
+                wrap(copy, style.letters);
             fprintf(out, "%s", i ? ", " : "");
             put_string(out, copy);
             fprintf(out, " %d", (int)i + 1);
@@ -271,21 +321,7 @@ static void put_tics(const struct drawing *d, double width, bool slanted)
         }
         fprintf(out, ")\n");
     } else if ((p->plot == LINES && d->at.n <= 12) || p->plot == MAP) {
-        fprintf(out, "set xtics nomirror scale 0.6 (");
-        double before = NAN;
-        bool first = true;
-        for (int32_t i = 0; i < d->f->n_points; i++) {
-            const struct point *q = point_of(d, i);
-            if (!q || q->x == before)
-                continue;
-            before = q->x;
-            fprintf(out, "%s", first ? "" : ", ");
-            first = false;
-            if (p->plot == LINES)
-                put_string(out, q->at);
-            fprintf(out, " %.6g", q->x);
-        }
-        fprintf(out, ")\n");
+        put_point_tics(d, width);
     }
     if (p->plot == MAP) {
         fprintf(out, "set ytics nomirror scale 0 (");
@@ -302,24 +338,23 @@ static void put_panel(struct drawing *d, struct box b, double height)
 {
     const struct panel *p = &d->f->panel[d->panel];
     FILE *out = d->out;
-    bool slanted = false;
     double width = b.right - b.left - LEFT - EDGE;
-    double below = (p->plot == BARS ? label_height(d, width, &slanted) : 28) + (*p->x_label ? 54 : 18);
+    struct label_style style = label_style(d, width);
+    double below = (p->plot == BARS ? style.height : 28) + (*p->x_label ? 54 : 18);
     put_data(d);
     fprintf(out, "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", (b.left + LEFT) / WIDTH,
             (b.right - EDGE) / WIDTH);
     fprintf(out, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n",
             1 - (b.top + (*p->name ? 34 : 10)) / height, 1 - (b.bottom - below) / height);
     put_ranges(d);
-    put_tics(d, width, slanted);
+    put_tics(d, style, width);
     fprintf(out, "set title ");
     put_string(out, p->name);
     fprintf(out, " offset 0,-0.4\nset xlabel ");
     put_string(out, p->x_label);
-    fprintf(out, "\nset ylabel ");
+    fprintf(out, " offset 0,0.2\nset ylabel ");
     put_string(out, p->y_label);
-    fprintf(out, " offset screen 0.006,0\nset boxwidth %.4f absolute\nplot ",
-            p->plot == BARS ? 0.74 / d->series.n : 1.0);
+    fprintf(out, "\nset boxwidth %.4f absolute\nplot ", p->plot == BARS ? 0.74 / d->series.n : 1.0);
     const char *comma = "";
     for (int32_t s = 0; s < d->series.n; s++) {
         const struct series *look = series_find(d->series.text[s]);
@@ -426,10 +461,10 @@ static void put_script(FILE *out, const struct figure *f)
     }
     char title[400], text[1200];
     snprintf(title, sizeof title, "%s, %s: %s", f->def->paper, f->def->place, f->def->shows);
-    int title_lines = wrap(title, 80);
+    int title_lines = wrap(title, 88);
     caption(f, text, sizeof text);
     int caption_lines = wrap(text, (WIDTH - 2 * EDGE) / SMALL_LETTER);
-    int columns = (WIDTH - 100) / ((longest + 5) * LETTER), n_keys = series.n + paper;
+    int columns = (int)((WIDTH - 20) / ((longest + 8) * 10.8)), n_keys = series.n + paper;
     columns = columns > n_keys ? n_keys : columns;
     int across = f->n_panels == 1 || wide ? 1 : 2, down = (f->n_panels + across - 1) / across;
     double legend_top = EDGE + title_lines * LINE + 6,

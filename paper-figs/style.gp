@@ -5,6 +5,7 @@ set encoding utf8
 if (kind eq 'svg') set terminal svg size width, height font 'sans-serif,18' background '#FFFFFF' noenhanced
 if (kind eq 'png') set terminal pngcairo size width, height font 'sans-serif,14' background '#FFFFFF' noenhanced
 title_font = kind eq 'svg' ? ',20' : ',15'
+small_font = kind eq 'svg' ? ',15' : ',11'
 caption_font = kind eq 'svg' ? ',15' : ',11.5'
 set output out
 set border 3 lw 1.2 lc rgb '#444444'
