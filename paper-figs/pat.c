@@ -163,7 +163,7 @@ void fig_pat_fig9_ours(struct figure *f)
     static const char *const series[] = {"flash-attention", "flashinfer", "fasttree",          "relay",
                                          "relay++",         "pat",        "pat:rule=artifact", NULL};
     struct times x;
-    times_measured(f, "pat-fig9", &x);
+    times_measured(f, "pat-fig9", "time_us", &x);
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
     check_kernels(f, &x, "pat");
 }
@@ -214,7 +214,7 @@ void fig_pat_fig11_artifact(struct figure *f)
 void fig_pat_fig11_measured(struct figure *f)
 {
     struct times x;
-    times_measured(f, "pat-fig9", &x);
+    times_measured(f, "pat-fig9", "time_us", &x);
     excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4);
 }
 

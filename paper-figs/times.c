@@ -78,13 +78,13 @@ void times_simulated(struct figure *f, const struct table *t, const char *set, c
     }
 }
 
-void times_measured(struct figure *f, const char *set, struct times *x)
+void times_measured(struct figure *f, const char *set, const char *column, struct times *x)
 {
     *x = (struct times){0};
     const struct table *t = figure_table(f, "measured/h200_bench_gpu");
     for (int64_t row = -1; (row = pick_row(f, t, row, "set", set, "verdict", "PASS", NULL)) >= 0;)
         *cell_of(x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
-                 (int32_t)cell_number(f, t, row, "number")) = cell_number(f, t, row, "time_us");
+                 (int32_t)cell_number(f, t, row, "number")) = cell_number(f, t, row, column);
 }
 
 void times_released(struct figure *f, const char *set, struct times *x)

@@ -1,0 +1,305 @@
+/* beyond.c - figures that no paper has: planners against the optimum, counters against bytes, models against clocks. */
+#include "paper-figs/figures.h"
+#include "paper-figs/times.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- greedy planners and the optimum ---------------------------------------------------------------------- */
+
+/* Mean excess of a planner in percent; NAN where one tree's optimum is nothing, of which no percent can be told. */
+static double excess(struct figure *f, const struct table *t, const char *cost, const char *trees,
+                     const char *planner)
+{
+    int64_t row = pick_row(f, t, -1, "cost", cost, "trees", trees, "planner", planner, NULL);
+    if (row >= 0 && strcmp(cell_text(f, t, row, "mean %"), "inf") == 0)
+        return NAN;
+    return pick(f, t, "mean %", "cost", cost, "trees", trees, "planner", planner, NULL);
+}
+
+void fig_gap(struct figure *f)
+{
+    static const char *const planner[][2] = {{"pat", "pat"},
+                                             {"pat:rule=artifact", "pat:rule=artifact"},
+                                             {"fasttree", "fasttree"},
+                                             {"fasttree:rule=artifact", "fasttree:rule=artifact"},
+                                             {"every node apart", "every-node-apart"}};
+    static const char *const cost[][2] = {
+        {"bytes", "bytes moved"}, {"fasttree", "FastTree's cost"}, {"pat", "PAT's cost"}};
+    enum { N_PLANNERS = 5, SEARCHING = 4 };
+    const struct table *t = figure_table(f, "data/gap");
+    int below = 0, means = 0, no_worse[SEARCHING] = {0}, of[SEARCHING] = {0};
+    for (int c = 0; c < 3; c++) {
+        add_panel(f, cost[c][1], BARS, LOG_Y, "", "mean excess (%)");
+        for (int64_t row = -1;
+             (row = pick_row(f, t, row, "cost", cost[c][0], "planner", "pat", NULL)) >= 0;) {
+            const char *trees = cell_text(f, t, row, "trees");
+            double apart = excess(f, t, cost[c][0], trees, "every node apart");
+            for (int p = 0; p < N_PLANNERS; p++) {
+                double x = excess(f, t, cost[c][0], trees, planner[p][0]);
+                add_point(f, planner[p][1], trees, NAN, x, NAN);
+                below += x < 0;
+                means += !isnan(x);
+                if (p < SEARCHING && !isnan(x) && !isnan(apart)) {
+                    no_worse[p] += x <= apart;
+                    of[p]++;
+                }
+            }
+        }
+    }
+    check_trend(f, below == 0, "no planner is below the optimum: %d of %d means are", below, means);
+    for (int p = 0; p < SEARCHING; p++)
+        check_trend(f, no_worse[p] * 10 >= of[p] * 9,
+                    "%s: nine of ten times its search is no worse than every node apart: %d of %d",
+                    series_find(planner[p][1])->label, no_worse[p], of[p]);
+}
+
+/* ---- what the published counters count --------------------------------------------------------------------- */
+
+static double counted_tb(struct figure *f, const struct table *t, const char *source, const char *count,
+                         const char *strategy)
+{
+    static const char *const column[] = {
+        "KV_IO_bytes",     "Mask_IO_bytes", "QK_IO_bytes", "QK_scale_IO_bytes", "QK_scale_masked_IO_bytes",
+        "SoftMax_IO_bytes"};
+    double sum = 0;
+    for (int i = 0; i < 6; i++)
+        sum += pick(f, t, column[i], "source", source, "count", count, "strategy", strategy, NULL);
+    if (strcmp(count, "true") == 0)
+        sum += pick(f, t, "partial_IO_bytes", "source", source, "count", count, "strategy", strategy, NULL);
+    return sum / 1e12;
+}
+
+void fig_counters(struct figure *f)
+{
+    static const char *const source[][2] = {{"fewshot:50", "few-shot, 50 branches of 4000 tokens"},
+                                            {"embedded:reasoning", "reasoning"},
+                                            {"spec:64,1", "64 speculated tokens a step"}};
+    static const char *const count[][2] = {
+        {"paper", "DeFT's tables"}, {"deft", "DeFT's release"}, {"true", "what must move"}};
+    static const char *const strategy[] = {"radix-attention", "tree-medusa", "deft-node", "deft-flatten"};
+    const struct table *t = figure_table(f, "data/counters");
+    for (int s = 0; s < 3; s++) {
+        double ratio[3];
+        add_panel(f, source[s][1], BARS, LOG_Y, "", "TB over the run");
+        for (int c = 0; c < 3; c++) {
+            for (int i = 0; i < 4; i++)
+                add_point(f, strategy[i], count[c][1], NAN,
+                          counted_tb(f, t, source[s][0], count[c][0], strategy[i]), NAN);
+            ratio[c] =
+                point_ours(f, "radix-attention", count[c][1]) / point_ours(f, "deft-flatten", count[c][1]);
+        }
+        check_trend(f, ratio[0] > 1.25 * ratio[2],
+                    "%s: the tables' saving of DeFT-Flatten over Radix Attention (%.3gx) is over a quarter "
+                    "more than the true one (%.3gx)",
+                    source[s][1], ratio[0], ratio[2]);
+        double kv[2];
+        for (int c = 0; c < 2; c++)
+            kv[c] = pick(f, t, "KV_IO_bytes", "source", source[s][0], "count", c ? "true" : "paper",
+                         "strategy", "radix-attention", NULL);
+        check_trend(
+            f, fabs(kv[0] / kv[1] - 4) < 0.04,
+            "%s: the tables count each KV head once for each of its four query heads: %.4g times the bytes",
+            source[s][1], kv[0] / kv[1]);
+    }
+}
+
+/* ---- predicted and measured times --------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Points of some kernels; errors of all. `names`: strategy as the file has it, series. */
+static void scatter(struct figure *f, const char *data, const char *name, const char *const names[][2])
+{
+    const struct table *t = figure_table(f, data);
+    add_panel(f, name, SCATTER, LOG_X | LOG_Y, "measured (us)", "predicted (us)");
+    double *error = xcalloc((size_t)t->n + 1, sizeof *error);
+    int64_t n = 0, near = 0;
+    for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
+        double measured = 1e6 * cell_number(f, t, row, "measured"),
+               predicted = 1e6 * cell_number(f, t, row, "held_out");
+        const char *strategy = cell_text(f, t, row, "part");
+        for (int i = 0; names[i][0]; i++)
+            if (strcmp(strategy, names[i][0]) == 0)
+                add_point(f, names[i][1], figure_text(f, "row %d", (int)row), measured, predicted, NAN);
+        error[n] = 100 * fabs(predicted / measured - 1);
+        near += error[n++] <= 25;
+    }
+    qsort(error, (size_t)n, sizeof *error, by_value);
+    double median = n ? error[n / 2] : NAN;
+    check_trend(f, median <= 10,
+                "%s: median error on trees that the fit has not seen at most 10 %%: %.3g %% of %d rows", name,
+                median, (int)n);
+    check_trend(f, near * 10 >= n * 9, "%s: nine of ten within 25 %%: %d of %d", name, (int)near, (int)n);
+    free(error);
+}
+
+void fig_predicted(struct figure *f)
+{
+    static const char *const ours[][2] = {{"flash-attention", "flash-attention"},
+                                          {"flashinfer", "flashinfer"},
+                                          {"deft-flatten", "deft-flatten"},
+                                          {"cascade", "cascade"},
+                                          {"hydragen", "hydragen"},
+                                          {"fasttree", "fasttree"},
+                                          {"pat", "pat"},
+                                          {NULL}},
+                             *const released[][2] = {
+                                 {"fi_tc", "flashinfer"}, {"deft", "deft-flatten"}, {"fi_cascade", "cascade"},
+                                 {"ft", "fasttree"},      {"pat", "pat"},           {NULL}};
+    scatter(f, "data/predicted", "our kernel, 25 plans", ours);
+    scatter(f, "data/predicted_released", "eight released kernels", released);
+}
+
+/* ---- which strategy wins where -------------------------------------------------------------------------------- */
+
+void fig_crossover(struct figure *f)
+{
+    static const char *const strategy[] = {"flash-attention", "flashinfer", "deft-flatten", "cascade",
+                                           "relay++",         "hydragen",   "fasttree",     "pat"};
+    enum { N_STRATEGIES = 8, QUERY_CENTRIC = 2 };
+    static const char *const heads[][3] = {
+        {"32", "32", "GQA ratio 1"}, {"32", "8", "GQA ratio 4"}, {"32", "2", "GQA ratio 16"}};
+    const struct table *t = figure_table(f, "data/crossover");
+    int apart[3] = {0}, cells = 0;
+    double small[3], large[3];
+    for (int h = 0; h < 3; h++) {
+        add_panel(f, heads[h][2], MAP, 0, "prefix (2^x tokens)", "batch");
+        cells = 0;
+        for (int b = 2; b <= 256; b *= 2)
+            for (int p = 7; p <= 14; p++, cells++) {
+                const char *at = figure_text(f, "b=%d p=%d", b, 1 << p);
+                double ms[N_STRATEGIES];
+                int best = 0, best_apart = 0;
+                for (int i = 0; i < N_STRATEGIES; i++) {
+                    ms[i] = pick(f, t, "latency_ms", "at", at, "kv_heads", heads[h][1], "strategy",
+                                 strategy[i], NULL);
+                    best = ms[i] < ms[best] ? i : best;
+                    best_apart = i < QUERY_CENTRIC && ms[i] < ms[best_apart] ? i : best_apart;
+                }
+                double gain = ms[best_apart] / ms[best];
+                add_point(f, strategy[best], figure_text(f, "%d", b), p, gain, NAN);
+                apart[h] += best < QUERY_CENTRIC;
+                if (b == 2 && p == 7)
+                    small[h] = gain;
+                if (b == 256 && p == 14)
+                    large[h] = gain;
+            }
+    }
+    check_trend(f, small[0] == 1 && small[1] == 1 && small[2] == 1,
+                "two queries on 128 tokens need no sharing at any GQA ratio");
+    check_trend(
+        f, large[0] > large[1] && large[1] > large[2] && large[2] > 1,
+        "at 256 queries on 16384 tokens sharing wins, the less the higher the GQA ratio: %.3gx, %.3gx, %.3gx",
+        large[0], large[1], large[2]);
+    check_trend(f, apart[0] < apart[1] && apart[1] < apart[2],
+                "the higher the GQA ratio, the more often one CTA a query is fastest: %d, %d, %d of %d cells",
+                apart[0], apart[1], apart[2], cells);
+}
+
+/* ---- time over floor ------------------------------------------------------------------------------------------ */
+
+enum { N_CLASSES = 3 };
+static const char *const class_series[N_CLASSES] = {"floor-under-15", "floor-15-to-50", "floor-over-50"};
+
+static int class_of(double floor_us)
+{
+    return floor_us < 15 ? 0 : floor_us <= 50 ? 1 : 2;
+}
+
+/* Geometric means of time / floor. */
+struct means {
+    double log[N_CLASSES];
+    int n[N_CLASSES];
+};
+
+static void mean_add(struct means *m, int k, double ratio)
+{
+    m->log[k] += log(ratio);
+    m->n[k]++;
+}
+
+static void mean_points(struct figure *f, const struct means *m, const char *at)
+{
+    for (int k = 0; k < N_CLASSES; k++)
+        add_point(f, class_series[k], at, NAN, m->n[k] ? exp(m->log[k] / m->n[k]) : NAN, NAN);
+}
+
+enum { N_SETS = 3 };
+
+/* Of series s (-1: the fastest) on every tree of a set. */
+static void mean_set(struct means *m, const struct times *x, const struct times *floors, const char *series)
+{
+    int32_t i = series ? times_series(x, series) : -1;
+    for (int32_t h = 0; h < x->n_heads; h++) {
+        int32_t g = times_heads(floors, x->heads[h]);
+        for (int32_t t = 0; g >= 0 && t < x->n_trees; t++) {
+            double us = i >= 0 ? x->us[i][h][t] : NAN, floor_us = floors->us[0][g][t];
+            for (int32_t s = 0; !series && s < x->n_series; s++)
+                us = fmin(us, x->us[s][h][t]);
+            if (!isnan(us) && !isnan(floor_us))
+                mean_add(m, class_of(floor_us), us / floor_us);
+        }
+    }
+}
+
+/* Clusters of series first .. last - 1 of the sets. */
+static void floor_panel(struct figure *f, const char *name, const struct times *x, const struct times *floors,
+                        int32_t first, int32_t last)
+{
+    add_panel(f, name, BARS, LOG_Y, "", "time / floor");
+    for (int32_t s = first; s < last; s++) {
+        struct means mean = {0};
+        for (int k = 0; k < N_SETS; k++)
+            mean_set(&mean, &x[k], &floors[k], x->series[s]);
+        mean_points(f, &mean, series_find(x->series[s])->label);
+    }
+}
+
+/* One more, of the fastest on each tree. */
+static struct means best_cluster(struct figure *f, const struct times *x, const struct times *floors)
+{
+    struct means best = {0};
+    for (int k = 0; k < N_SETS; k++)
+        mean_set(&best, &x[k], &floors[k], NULL);
+    mean_points(f, &best, "best of each tree");
+    return best;
+}
+
+void fig_floor(struct figure *f)
+{
+    static const char *const set[N_SETS][2] = {
+        {"fasttree-fig9", "FT"}, {"pat-fig9", "PAT"}, {"speculative", "SPEC"}};
+    struct times ours[N_SETS], released[N_SETS], floors[N_SETS];
+    for (int k = 0; k < N_SETS; k++) {
+        times_measured(f, set[k][0], "time_us", &ours[k]);
+        times_measured(f, set[k][0], "floor_us", &floors[k]);
+        times_released(f, set[k][1], &released[k]);
+    }
+    int32_t half = ours->n_series / 2;
+    floor_panel(f, "our kernel, every plan (1)", ours, floors, 0, half);
+    floor_panel(f, "our kernel, every plan (2)", ours, floors, half, ours->n_series);
+    struct means a = best_cluster(f, ours, floors);
+    floor_panel(f, "released kernels, recorded", released, floors, 0, released->n_series);
+    struct means b = best_cluster(f, released, floors);
+    double ratio[2][N_CLASSES];
+    for (int k = 0; k < N_CLASSES; k++) {
+        ratio[0][k] = exp(a.log[k] / a.n[k]);
+        ratio[1][k] = exp(b.log[k] / b.n[k]);
+    }
+    for (int k = 0; k < 2; k++)
+        check_trend(f, ratio[k][0] > ratio[k][1] && ratio[k][1] > ratio[k][2] && ratio[k][2] >= 1,
+                    "%s: the larger the floor, the nearer the best comes to it: %.3g, %.3g, %.3g times",
+                    k ? "released kernels" : "our kernel", ratio[k][0], ratio[k][1], ratio[k][2]);
+    double all[2] = {exp((a.log[0] + a.log[1] + a.log[2]) / (a.n[0] + a.n[1] + a.n[2])),
+                     exp((b.log[0] + b.log[1] + b.log[2]) / (b.n[0] + b.n[1] + b.n[2]))};
+    check_trend(
+        f, all[0] <= 1.1 * all[1],
+        "the best of our plans is within 10 %% of the best released kernel: %.4g, %.4g times the floor",
+        all[0], all[1]);
+}
