@@ -12,6 +12,7 @@ enum {
     WIDTH = 1000,
     EDGE = 16,
     LEFT = 114,
+    RIGHT = 28,
     LETTER = 10,
     SMALL_LETTER = 8,
     LINE = 24,
@@ -205,7 +206,7 @@ static void put_ranges(const struct drawing *d)
         lo = p->plot == BARS || lo > 0 ? fmin(lo < 0 ? lo - room : 0, 0) : lo - room;
         hi = fmax(hi + room, lo + 1e-9);
     }
-    fprintf(d->out, "%sset logscale y\nset format y '%%.4g'\n", log_y ? "" : "un");
+    fprintf(d->out, "%sset logscale y\nset format y '%%.6g'\n", log_y ? "" : "un");
     if (p->plot == MAP)
         fprintf(d->out, "set yrange [%d.5:0.5]\nset xrange [%.6g:%.6g]\n", (int)d->at.n, d->x_lo - 0.5,
                 d->x_hi + 0.5);
@@ -304,12 +305,12 @@ static void put_tics(const struct drawing *d, struct label_style style, double w
 {
     const struct panel *p = &d->f->panel[d->panel];
     FILE *out = d->out;
-    fprintf(out, "set xtics font ',' nomirror norotate autofreq\nset ytics nomirror autofreq\n");
+    fprintf(out, "set xtics font ',' nomirror norotate autojustify autofreq\nset ytics nomirror autofreq\n");
     if (p->flags & LOG_Y)
         put_log_tics(d);
     if (p->plot == BARS) {
         fprintf(out, "set xtics font %s nomirror scale 0 %s (", style.small ? "small_font" : "','",
-                style.slanted ? "rotate by 35 right" : "norotate");
+                style.slanted ? "rotate by 35 right" : "norotate autojustify");
         for (int32_t i = 0; i < d->at.n; i++) {
             char *copy = xstrdup(d->at.text[i]);
             if (!style.slanted)
@@ -338,12 +339,12 @@ static void put_panel(struct drawing *d, struct box b, double height)
 {
     const struct panel *p = &d->f->panel[d->panel];
     FILE *out = d->out;
-    double width = b.right - b.left - LEFT - EDGE;
+    double width = b.right - b.left - LEFT - RIGHT;
     struct label_style style = label_style(d, width);
     double below = (p->plot == BARS ? style.height : 28) + (*p->x_label ? 54 : 18);
     put_data(d);
     fprintf(out, "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", (b.left + LEFT) / WIDTH,
-            (b.right - EDGE) / WIDTH);
+            (b.right - RIGHT) / WIDTH);
     fprintf(out, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n",
             1 - (b.top + (*p->name ? 34 : 10)) / height, 1 - (b.bottom - below) / height);
     put_ranges(d);
