@@ -267,6 +267,12 @@ int64_t trace_generated(const struct trace *tr)
     return tr->generated;
 }
 
+int64_t trace_path_tokens(const struct trace *tr, int64_t t)
+{
+    CK(t >= 1 && t <= tr->n_steps);
+    return tr->speculative ? tr->root_len[t - 1] - tr->prompt + 1 : t;
+}
+
 struct tree *trace_tree(const struct trace *tr, int64_t t)
 {
     return trace_step(tr, t, NULL);

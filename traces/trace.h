@@ -61,6 +61,9 @@ int64_t trace_items(const struct trace *tr);
 int64_t trace_steps(const struct trace *tr);
 /* generated_len as DeFT counts it; requests: the sum of output_length. */
 int64_t trace_generated(const struct trace *tr);
+/* Tokens by which a sequence that lives through steps 1 .. t gets longer: t; speculative: what was accepted, and the
+ * token that follows. */
+int64_t trace_path_tokens(const struct trace *tr, int64_t t);
 /* The tree at step t (1 .. N): present nodes only, one query per live leaf, in ascending id order of the
  * trace. The caller frees with tree_free. Cost proportional to the trace's nodes (requests: to those that
  * have joined since the oldest one in flight), not to t. */

@@ -1,8 +1,9 @@
-/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles|models`. */
+/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles|models|workloads`. */
 #include "ref/model.h"
 #include "sim/tiles.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
+#include "verify/workloads.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -126,6 +127,29 @@ static void list_tiles(struct table *t, const struct list_args *a)
 
 /* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
  * token's K and V; GFLOP of a query's matrix products, attention left out. */
+static void none_if_0(struct table *t, int64_t x)
+{
+    if (x)
+        table_i64(t, x);
+    else
+        table_none(t);
+}
+
+static void list_workloads(struct table *t, const struct list_args *a)
+{
+    (void)a;
+    for (int32_t i = 0; i < n_workloads; i++) {
+        const struct workload *w = &workloads[i];
+        table_text(t, w->name);
+        table_text(t, w->group);
+        table_text(t, w->trace);
+        none_if_0(t, w->opts.prompt);
+        none_if_0(t, w->opts.max_seq);
+        none_if_0(t, w->opts.batch);
+        table_text(t, w->about);
+    }
+}
+
 static void list_models(struct table *t, const struct list_args *a)
 {
     (void)a;
@@ -165,6 +189,10 @@ static const struct list_kind {
      {"machine", "dim", "m", "n", "feasible", "binds", "CTAs/SM", "smem B", "regs", "flight kB", "least kB",
       "registers from"},
      {10, 5, 5, 5, 10, 16, 9, 8, 6, 11, 10, 0}},
+    {"workloads",
+     list_workloads,
+     {"workload", "group", "trace", "prompt", "max_seq", "batch", "about"},
+     {14, 9, 36, 6, 7, 5, 0}},
     {"models",
      list_models,
      {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "ffn", "vocab", "weights_GB", "step_GB",
@@ -211,12 +239,14 @@ static const struct argp argp = {
             {0},
         },
     .parser = parse,
-    .args_doc = "strategies|kernels|formats|machines|figures|tiles|models",
+    .args_doc = "strategies|kernels|formats|machines|figures|tiles|models|workloads",
     .doc =
         "What there is to choose from, one a line, with what it is and where it comes from. figures: all "
         "that "
         "the machines' models rest on. tiles: which tiles of m query rows x n tokens a machine runs well by "
-        "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step.",
+        "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step. "
+        "workloads: "
+        "what `treeattn replay` calls by a name.",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
@@ -233,7 +263,8 @@ int cmd_list(int argc, char **argv)
             kind = &kinds[i];
     if (!kind) {
         err_set(&e,
-                "list '%.40s' (expected strategies, kernels, formats, machines, figures, tiles or models)",
+                "list '%.40s' (expected strategies, kernels, formats, machines, figures, tiles, models or "
+                "workloads)",
                 a.what ? a.what : "");
         return cmd_error(&e);
     }

@@ -1,0 +1,583 @@
+/*
+ * check_replay.c - replays on the model of a machine: the same bytes and times as the simulator's, whatever is
+ * sampled, resumed, or planned late; and what goes wrong, in one line.
+ */
+#include "sim/extend.h"
+#include "verify/case.h"
+#include "verify/cmd.h"
+#include "verify/cover.h"
+#include "verify/replay_report.h"
+#include "verify/sweep.h"
+
+#include "tests/papercsv.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- a replay of one trace ----------------------------------------------------------------------------- */
+
+struct setting {
+    struct machine mc;
+    struct replay_machine sim;
+    struct executor exec;
+    struct replay replay;
+    struct strategy_use *use;
+    struct trace *trace;
+    struct replay_source src;
+    struct replay_total *total;
+    struct replay_pool pool;
+};
+
+static void set(struct setting *s, const char *machine, const char *model, const char *list, const char *spec,
+                struct trace_opts opts)
+{
+    struct err e = {0};
+    *s = (struct setting){0};
+    ck_assert_msg(machine_parse(machine, &s->mc, &e), "%s", e.msg);
+    const struct model *m = model_find(model, &e);
+    ck_assert_ptr_nonnull(m);
+    struct replay *r = &s->replay;
+    *r = (struct replay){
+        .model = m,
+        .env = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .machine = &s->mc},
+        .price = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .float_bytes = 4},
+        .every = 1,
+        .page_size = 16,
+        .memory = s->mc.memory,
+        .exec = &s->exec,
+    };
+    ck_assert_msg(case_strategies(list, &s->use, &r->n_use, &e), "%s", e.msg);
+    r->use = s->use;
+    r->n_pages = replay_pages(r);
+    s->sim =
+        (struct replay_machine){.mc = &s->mc, .model = m, .price = r->price, .coefs = clock_coefs_default()};
+    s->exec = replay_on_machine(&s->sim);
+    s->trace = trace_open(spec, &opts, &e);
+    ck_assert_msg(s->trace != NULL, "%s", e.msg);
+    s->src = (struct replay_source){.trace = s->trace, .last = trace_steps(s->trace)};
+    s->total = xcalloc((size_t)r->n_use, sizeof *s->total);
+}
+
+static void clear(struct setting *s)
+{
+    trace_close(s->trace);
+    free(s->use);
+    free(s->total);
+}
+
+static bool go(struct setting *s, struct replay_log *log, struct err *e)
+{
+    return replay_source(&s->replay, &s->src, log, s->total, &s->pool, NULL, e);
+}
+
+static void assert_near(double a, double b, double share, const char *what)
+{
+    ck_assert_msg(fabs(a - b) <= share * fmax(fabs(a), fabs(b)), "%s: %.17g and %.17g", what, a, b);
+}
+
+static const struct {
+    const char *spec;
+    struct trace_opts opts;
+} some_traces[] = {
+    {"embedded:reasoning", {.prompt = 500, .max_seq = 700}},
+    {"fewshot:20", {.prompt = 4000, .max_seq = 4060}},
+    {"spec:64,3", {.prompt = 200, .max_seq = 300}},
+    {"spec:64,3", {.prompt = 200, .max_seq = 300, .topology = true}},
+    {"requests:24,2", {.batch = 8}},
+};
+enum { N_TRACES = sizeof some_traces / sizeof some_traces[0] };
+
+/* ---- the simulator's figures --------------------------------------------------------------------------- */
+
+static void assert_same(const struct setting *s, const struct sweep_row *row, int32_t i)
+{
+    const struct replay_total *x = &s->total[i];
+    const struct ledger *l = &row->moved;
+    double layers = s->replay.model->layers;
+    ck_assert_int_eq(x->fate == FATE_SKIPPED, row->skipped_at > 0);
+    if (x->fate != FATE_RAN)
+        return;
+    ck_assert_int_eq(x->steps, row->steps);
+    ck_assert_int_eq(x->looked_at, row->steps);
+    ck_assert_int_eq(x->planned, row->steps);
+    ck_assert(x->kv == (double)l->kv * layers && x->q == (double)l->q * layers);
+    ck_assert(x->mask == (double)l->mask * layers && x->out == (double)l->out * layers);
+    ck_assert(x->scores == (double)ledger_scores(l) * layers);
+    ck_assert(x->partials == (double)ledger_partials(l) * layers);
+    assert_near(x->attention_s, row->time.latency_s * layers, 1e-9, s->use[i].s->name);
+    assert_near(x->step_s, x->attention_s + x->other_s + x->moves_s, 1e-9, "whole");
+}
+
+START_TEST(figures_are_the_simulators)
+{
+    for (int k = 0; k < N_TRACES; k++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h100:memory=1e15", "llama-3-8b", NULL, some_traces[k].spec, some_traces[k].opts);
+        struct sweep sweep = {.use = s.use,
+                              .n_use = s.replay.n_use,
+                              .env = s.replay.env,
+                              .price = s.replay.price,
+                              .mode = COUNT_TRUE,
+                              .timed = true,
+                              .coefs = s.sim.coefs};
+        struct sweep_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
+        struct sweep_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert(sweep_run(&sweep, &src, s.replay.model->layers, row, NULL, &e));
+        int64_t queries = 0, ran = 0;
+        for (int64_t t = 1; t <= s.src.last; t++) {
+            struct tree *tree = trace_tree(s.trace, t);
+            queries += tree->n_queries;
+            tree_free(tree);
+        }
+        for (int32_t i = 0; i < s.replay.n_use; i++) {
+            assert_same(&s, &row[i], i);
+            if (s.total[i].fate == FATE_RAN) {
+                ck_assert_int_eq(s.total[i].queries, queries);
+                ran++;
+            }
+        }
+        ck_assert_int_gt(ran, 10);
+        ck_assert_int_eq(s.pool.leaked, 0);
+        free(row);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* The products of a tiny model by hand: 128 wide, heads 4/2 of 64, 192 in the MLP, 256 words, 2 layers. */
+START_TEST(other_kernels_by_hand)
+{
+    struct setting s;
+    set(&s, "h100:bandwidth=1e6,launch_ns=0", "tiny", "pat", "fewshot:3",
+        (struct trace_opts){.prompt = 50, .max_seq = 60});
+    s.sim.coefs.bandwidth = 1;
+    const double n = 3;
+    double products = 512 * 128 + n * (512 + 128) + 128 * 256 + n * (128 + 256) + 384 * 128 +
+                      n * (384 + 128) + 128 * 192 + n * (128 + 192);
+    double between = n * (2 * 3 * 128 + 2 * 512 + 3 * 192);
+    double once = n * (2 * 128 + 2 * 128) + 256 * 128 + n * (256 + 128) + n * 256;
+    assert_near(replay_other_s(&s.sim, 3), 2e-6 * (2 * (products + between) + once), 1e-12, "bytes");
+    /* and where the tensor cores are the limit: 16 rows for 3 queries */
+    s.mc.bandwidth = 1e18;
+    s.mc.tensor_flops = 1e6;
+    assert_near(replay_other_s(&s.sim, 3), model_flops(s.replay.model) * 16 / 0.8e6, 1e-6, "operations");
+    clear(&s);
+}
+END_TEST
+
+/* ---- samples ------------------------------------------------------------------------------------------- */
+
+START_TEST(samples_stand_for_all)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts opts;
+    } whole[] = {{"embedded:reasoning", {.prompt = 4000, .max_seq = 6000}},
+                 {"embedded:speculative", {.prompt = 1000}},
+                 {"requests:300,2", {.batch = 16}}};
+    for (size_t k = 0; k < sizeof whole / sizeof whole[0]; k++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", whole[k].spec, whole[k].opts);
+        struct replay_total all[3];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        memcpy(all, s.total, sizeof all);
+        s.replay.every = 16;
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        for (int i = 0; i < 3; i++) {
+            const struct replay_total *x = &s.total[i];
+            ck_assert_int_eq(x->steps, all[i].steps);
+            ck_assert_int_eq(x->looked_at, ceil_div(x->steps, 16));
+            ck_assert_int_eq(x->prefill, all[i].prefill);
+            ck_assert_int_eq(x->moves, all[i].moves);
+            ck_assert_int_eq(x->planned, all[i].planned);
+            assert_near(x->attention_s, all[i].attention_s, 0.02, "attention");
+            assert_near(x->step_s, all[i].step_s, 0.02, "whole");
+            assert_near(x->kv, all[i].kv, 0.02, "bytes");
+        }
+        clear(&s);
+    }
+}
+END_TEST
+
+/* ---- plans kept for longer nodes ----------------------------------------------------------------------- */
+
+/* Every plan of step `from`, as long as shapes allow, at step t: whole, and with all of its groups. */
+static int64_t check_extended(const struct trace *tr, int64_t from, int64_t t, const struct plan_env *env)
+{
+    struct tree *a = trace_tree(tr, from), *b = trace_tree(tr, t);
+    struct nform *old = nform_new(a), *now = nform_new(b);
+    int64_t checked = 0;
+    for (int32_t i = 0; i < n_strategies && plan_extends(old, now); i++) {
+        char why[WHY_MAX];
+        struct strategy_use use = strategy_default(strategies[i]);
+        struct plan *p = strategy_plan(&use, old, env, why);
+        if (!p)
+            continue;
+        struct plan *longer = plan_extend(p, now);
+        struct err e = {0};
+        ck_assert_msg(cover_check(longer, &e), "%s from step %lld at %lld: %s", strategies[i]->name,
+                      (long long)from, (long long)t, e.msg);
+        ck_assert_int_eq(longer->n_groups, p->n_groups);
+        ck_assert_int_eq(longer->n_merges, p->n_merges);
+        plan_free(longer);
+        plan_free(p);
+        checked++;
+    }
+    nform_free(old);
+    nform_free(now);
+    tree_free(a);
+    tree_free(b);
+    return checked;
+}
+
+START_TEST(old_plans_still_cover)
+{
+    struct plan_env env = {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    for (int k = 0; k < N_TRACES; k++) {
+        struct err e = {0};
+        struct trace *tr = trace_open(some_traces[k].spec, &some_traces[k].opts, &e);
+        ck_assert_msg(tr != NULL, "%s", e.msg);
+        int64_t checked = 0;
+        for (int64_t t = 1; t < trace_steps(tr); t += 19)
+            for (int64_t ahead = 1; ahead <= 64 && t + ahead <= trace_steps(tr); ahead *= 4)
+                checked += check_extended(tr, t, t + ahead, &env);
+        ck_assert_int_gt(checked, 60);
+        trace_close(tr);
+    }
+}
+END_TEST
+
+START_TEST(late_plans_are_few)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", "embedded:reasoning",
+        (struct trace_opts){.prompt = 500, .max_seq = 1500});
+    int64_t changes = 0;
+    for (int64_t t = 1; t <= s.src.last; t++) {
+        struct trace_parts now, before = {0};
+        struct tree *a = trace_step(s.trace, t, &now),
+                    *b = t > 1 ? trace_step(s.trace, t - 1, &before) : NULL;
+        bool same = b && a->n_nodes == b->n_nodes && a->n_queries == b->n_queries;
+        for (int32_t i = 0; same && i < a->n_nodes; i++)
+            same = now.piece[i].name == before.piece[i].name;
+        changes += !same;
+        trace_parts_free(&now);
+        trace_parts_free(&before);
+        tree_free(a);
+        tree_free(b);
+    }
+    ck_assert_int_gt(changes, 10);
+    ck_assert(go(&s, NULL, &e));
+    double every = s.total[2].attention_s, kv = s.total[2].kv;
+    for (int mode = REPLAN_SHAPE; mode <= REPLAN_ASYNC; mode++) {
+        s.replay.replan = (enum replan)mode;
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert_int_eq(s.total[2].planned, mode == REPLAN_SHAPE ? changes : s.src.last);
+        ck_assert_int_eq(s.total[2].steps, s.src.last);
+        ck_assert(s.total[2].exposed_s <= s.total[2].plan_s);
+        if (mode == REPLAN_ASYNC) {
+            ck_assert(s.total[2].attention_s == every && s.total[2].kv == kv);
+            ck_assert(s.total[2].exposed_s < 0.5 * s.total[2].plan_s); /* a step takes milliseconds */
+        } else {
+            ck_assert(s.total[2].exposed_s == s.total[2].plan_s);
+            assert_near(s.total[2].kv, kv, 0.1, "bytes of old plans");
+        }
+    }
+    clear(&s);
+}
+END_TEST
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+START_TEST(copies_that_do_not_fit_are_foreseen)
+{
+    struct setting s;
+    struct err e = {0};
+    const char *list = "flash-decoding,relay,radix-attention";
+    struct trace_opts opts = {.prompt = 1000, .max_seq = 1101};
+    set(&s, "h100:memory=1e15", "llama-3-8b", list, "fewshot:8", opts);
+    double fixed = replay_weights(&s.replay) + 0x1p30, token = 131072;
+    /* the last step: 8 copies of 1,100 tokens; the prompt once and 8 x 100 */
+    double flash = fixed + 8 * 1100 * token, relay = fixed + (1000 + 8 * 100) * token;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_RAN && s.total[1].fate == FATE_RAN);
+    s.replay.memory = flash - 1;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_RAN);
+    ck_assert(s.total[0].needs == flash);
+    ck_assert_str_eq(s.total[0].why, "OOM (needs 17.0 GiB)");
+    s.replay.memory = relay - 1;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_OOM && s.total[2].fate == FATE_RAN);
+    clear(&s);
+}
+END_TEST
+
+START_TEST(a_full_pool_ends_the_run)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 200});
+    s.replay.n_pages = 20;
+    ck_assert(!go(&s, NULL, &e));
+    ck_assert_int_eq(e.code, EXIT_MISSING);
+    ck_assert_ptr_nonnull(strstr(e.msg, "step 49: the KV pool is full"));
+    clear(&s);
+}
+END_TEST
+
+/* ---- rows, and going on with them ---------------------------------------------------------------------- */
+
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    char *text = xcalloc(1, 1 << 22);
+    size_t n = fread(text, 1, (1 << 22) - 1, f);
+    ck_assert(n < (1 << 22) - 1);
+    fclose(f);
+    return text;
+}
+
+static struct replay_log *open_log(const struct setting *s, const char *path, bool resume, const char *what,
+                                   struct err *e)
+{
+    static char text[] = "a, \"quoted\" source", *name[] = {text};
+    struct replay_log_spec spec = {.path = path,
+                                   .resume = resume,
+                                   .what = what,
+                                   .about = "about",
+                                   .source = name,
+                                   .n_sources = 1,
+                                   .use = s->use,
+                                   .n_use = s->replay.n_use};
+    return replay_log_open(&spec, e);
+}
+
+/* Compare what does not depend on this host's clock. */
+static void assert_same_total(const struct replay_total *a, const struct replay_total *b)
+{
+    ck_assert_int_eq(a->fate, b->fate);
+    if (a->fate != FATE_RAN)
+        return;
+    ck_assert_int_eq(a->steps, b->steps);
+    ck_assert_int_eq(a->planned, b->planned);
+    ck_assert_int_eq(a->prefill, b->prefill);
+    ck_assert(a->kv == b->kv && a->partials == b->partials && a->out == b->out);
+    ck_assert(a->attention_s == b->attention_s && a->step_s == b->step_s);
+}
+
+START_TEST(a_run_goes_on)
+{
+    struct setting s;
+    struct err e = {0};
+    const char *list = "deft-flatten:block=64,tree-specinfer,pat"; /* specinfer applies only for a while */
+    set(&s, "h100", "llama-3-8b", list, "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 700});
+    char *folder = xstrdup("/tmp/treeattn-replay-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    struct replay_log *log = open_log(&s, path, false, "run 1", &e);
+    ck_assert_msg(log != NULL, "%s", e.msg);
+    ck_assert_msg(go(&s, log, &e), "%s", e.msg);
+    ck_assert(replay_log_close(log, true, &e));
+    ck_assert_int_ne(access(part, F_OK), 0);
+    struct replay_total whole[3];
+    memcpy(whole, s.total, sizeof whole);
+    ck_assert_int_eq(whole[1].fate, FATE_SKIPPED);
+    char *text = slurp(path);
+    size_t n = strlen(text);
+
+    /* cut anywhere, the rest is run again and the same comes out */
+    for (size_t k = 0; k <= 16; k++) {
+        FILE *f = fopen(part, "w");
+        fwrite(text, 1, n * k / 16, f);
+        fclose(f);
+        log = open_log(&s, path, true, "run 1", &e);
+        ck_assert_msg(log != NULL, "%s", e.msg);
+        ck_assert_msg(go(&s, log, &e), "%s", e.msg);
+        ck_assert(replay_log_close(log, true, &e));
+        for (int i = 0; i < 3; i++)
+            assert_same_total(&s.total[i], &whole[i]);
+        char *again = slurp(path);
+        int64_t lines[2] = {0};
+        for (const char *c = text; *c; c++)
+            lines[0] += *c == '\n';
+        for (const char *c = again; *c; c++)
+            lines[1] += *c == '\n';
+        ck_assert_int_eq(lines[0], lines[1]);
+        free(again);
+    }
+    /* complete: it is only read */
+    log = open_log(&s, path, true, "run 1", &e);
+    ck_assert_int_eq(replay_log_done(log, 0, -1), s.src.last);
+    ck_assert(go(&s, log, &e));
+    assert_same_total(&s.total[2], &whole[2]);
+    ck_assert(replay_log_close(log, false, &e));
+    /* another run's rows, or none of ours, are not taken */
+    ck_assert_ptr_null(open_log(&s, path, true, "run 2", &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv.part:1: rows of another run"));
+    char *bad = strstr(text, "pat,") + 4;
+    *bad = 'x';
+    FILE *f = fopen(part, "w");
+    fwrite(text, 1, n, f);
+    fclose(f);
+    e = (struct err){0};
+    ck_assert_ptr_null(open_log(&s, path, true, "run 1", &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
+    unlink(part);
+    rmdir(folder);
+    free(text);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* ---- the papers' workloads ----------------------------------------------------------------------------- */
+
+START_TEST(latencies_are_the_papers)
+{
+    static const char *const file[] = {"paper-figs/paper/deft-table16.csv",
+                                       "paper-figs/paper/deft-table5.csv"};
+    static const char *const metric[] = {"attention-latency", "decoding-latency"};
+    static const char *const at[][2] = {{"few-shot-20", "few-shot b=20"},   {"few-shot-30", "few-shot b=30"},
+                                        {"few-shot-50", "few-shot b=50"},   {"sorting", "reasoning sorting"},
+                                        {"document", "reasoning document"}, {"keyword", "reasoning keyword"},
+                                        {"set", "reasoning set"},           {"spec-32", "speculative t=32"},
+                                        {"spec-64", "speculative t=64"},    {"spec-128", "speculative t=128"},
+                                        {"spec-256", "speculative t=256"}};
+    for (int k = 0; k < 2; k++) {
+        struct papercsv s;
+        struct err e = {0};
+        int64_t found = 0;
+        ck_assert_msg(papercsv_read(&s, file[k], TABLE_KEYS, TABLE_COLUMNS, &e), "%s", e.msg);
+        for (int64_t i = 0; i < s.n; i++) {
+            char **row = papercsv_row(&s, i);
+            for (size_t w = 0; w < sizeof at / sizeof at[0]; w++) {
+                if (strcmp(row[T_METRIC], metric[k]) != 0 || strcmp(row[T_AT], at[w][1]) != 0)
+                    continue;
+                double want = is_marker(row[T_VALUE]) ? 0 : strtod(row[T_VALUE], NULL);
+                ck_assert(deft_latency(k ? 5 : 16, row[T_SERIES], at[w][0]) == want);
+                found++;
+            }
+        }
+        ck_assert_int_eq(found, 44);
+        papercsv_free(&s);
+    }
+    ck_assert(deft_latency(5, "pat", "sorting") < 0);
+}
+END_TEST
+
+START_TEST(workloads_open)
+{
+    char *data = shared_path("traces");
+    for (int32_t i = 0; i < n_workloads && data; i++) {
+        struct err e = {0};
+        char *spec = workload_spec(&workloads[i], data), *lacks = workload_lacks(&workloads[i], data);
+        ck_assert_msg(!lacks, "%s", lacks);
+        struct trace *tr = trace_open(spec, &workloads[i].opts, &e);
+        ck_assert_msg(tr != NULL, "%s: %s", workloads[i].name, e.msg);
+        trace_close(tr);
+        free(spec);
+    }
+    free(data);
+    char *lacks = workload_lacks(&workloads[3], "/nonexistent");
+    ck_assert_str_eq(lacks, "/nonexistent/sorting128ToT.json");
+    free(lacks);
+}
+END_TEST
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+static int run(const char *args, char *out, size_t size)
+{
+    const char *b = getenv("TREEATTN_BIN");
+    char *command = xasprintf("%s replay %s 2>&1", b && *b ? b : "build/treeattn", args);
+    FILE *f = popen(command, "r");
+    free(command);
+    size_t n = fread(out, 1, size - 1, f);
+    out[n] = 0;
+    char rest[4096];
+    while (fread(rest, 1, sizeof rest, f) > 0)
+        continue;
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+START_TEST(trouble_in_one_line)
+{
+    static const struct {
+        const char *args, *says;
+        int code;
+    } bad[] = {
+        {"--machine h100 --model gpt-5", "unknown model 'gpt-5'", EXIT_BAD_INPUT},
+        {"--machine abacus", "abacus", EXIT_BAD_INPUT},
+        {"--machine h100 --workload chess", "--workload 'chess' (expected deft: few-shot-20", EXIT_BAD_INPUT},
+        {"--machine h100 --replan never", "--replan 'never'", EXIT_BAD_INPUT},
+        {"--machine h100 --every 0", "--every", EXIT_BAD_INPUT},
+        {"--machine h100 --levels '1 4'", "no trace", EXIT_BAD_INPUT},
+        {"--machine h100 --trace fewshot:2 --workload deft", "one of them", EXIT_BAD_INPUT},
+        {"--machine h100 --trace fewshot:2 --step 3", "--step", EXIT_BAD_INPUT},
+        {"--machine h100 --resume", "--rows FILE", EXIT_BAD_INPUT},
+        {"--machine h100 --check 3", "--check", EXIT_BAD_INPUT},
+        {"--machine h100 --dtype f32", "f16 or bf16", EXIT_BAD_INPUT},
+        {"--machine h100 --strategy nope", "no strategy 'nope'", EXIT_BAD_INPUT},
+        {"--machine h100 --trace embedded:requests --tree 0-3", "requests", EXIT_BAD_INPUT},
+        {"--machine rtx4090 --model codellama-34b",
+         "codellama-34b does not fit: its weights take 62.9 GiB, rtx4090 has 22.4 GiB", EXIT_MISSING},
+        {"--machine h100:memory=18e9 --strategy pat --trace fewshot:50 --prompt 4000 --max-seq 4400",
+         "the KV pool is full", EXIT_MISSING},
+    };
+    const char *b = getenv("TREEATTN_BIN");
+    if (access(b && *b ? b : "build/treeattn", X_OK) != 0) {
+        printf("check_replay: skipped, the program is not built\n");
+        return;
+    }
+    char out[4096];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        int code = run(bad[i].args, out, sizeof out);
+        ck_assert_msg(code == bad[i].code, "%s: exit %d: %s", bad[i].args, code, out);
+        ck_assert_msg(strstr(out, bad[i].says) != NULL, "%s: %s", bad[i].args, out);
+        ck_assert_msg(strncmp(out, "treeattn: ", 10) == 0 && strchr(out, '\n') == out + strlen(out) - 1, "%s",
+                      out);
+    }
+    /* a file that ends in the middle */
+    FILE *f = fopen("/tmp/treeattn-replay-cut.json", "w");
+    fputs("[{\"incompleted\": false, \"prompt\": \"x\", \"data\": {\"0\": {\"id\": 0, \"val", f);
+    fclose(f);
+    ck_assert_int_eq(run("--machine h100 --trace deft:/tmp/treeattn-replay-cut.json", out, sizeof out), 2);
+    ck_assert_ptr_nonnull(strstr(out, "treeattn-replay-cut.json:1:"));
+    unlink("/tmp/treeattn-replay-cut.json");
+    ck_assert_int_eq(run("--help", out, sizeof out), 0);
+}
+END_TEST
+
+Suite *suite_replay(void)
+{
+    Suite *s = suite_create("replay");
+    TCase *tc = tcase_create("replay");
+    tcase_add_test(tc, figures_are_the_simulators);
+    tcase_add_test(tc, other_kernels_by_hand);
+    tcase_add_test(tc, samples_stand_for_all);
+    tcase_add_test(tc, old_plans_still_cover);
+    tcase_add_test(tc, late_plans_are_few);
+    tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);
+    tcase_add_test(tc, a_full_pool_ends_the_run);
+    tcase_add_test(tc, a_run_goes_on);
+    tcase_add_test(tc, latencies_are_the_papers);
+    tcase_add_test(tc, workloads_open);
+    tcase_add_test(tc, trouble_in_one_line);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,515 @@
+/*
+ * cmd_replay.c - `treeattn replay`: traces through whole decode steps, on the model of a machine or on a GPU.
+ */
+#include "verify/cmd.h"
+#include "verify/coefs.h"
+#include "verify/replay_report.h"
+#include "verify/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_STRATEGY = 0xC00,
+    KEY_MODEL,
+    KEY_MACHINE,
+    KEY_WORKLOAD,
+    KEY_DATA,
+    KEY_EVERY,
+    KEY_MAX_STEPS,
+    KEY_REPLAN,
+    KEY_LAYERS,
+    KEY_PAGE,
+    KEY_DTYPE,
+    KEY_ROWS,
+    KEY_RESUME,
+    KEY_SECONDS,
+    KEY_PREFILL,
+    KEY_CHECK,
+    KEY_COEFFICIENTS,
+    KEY_PART
+};
+
+struct args {
+    struct treesrc_cli tree;
+    struct cmd_output out;
+    const char *strategies, *machine, *workloads, *data, *rows, *coefficients, *part;
+    struct model model;
+    bool resume;
+    enum replan replan;
+    enum dtype dtype;
+    int64_t every, max_steps, layers, page, seconds, prefill_rate, check;
+    struct err *err;
+};
+
+static const char default_strategies[] =
+    "radix-attention,flash-decoding,tree-medusa,deft-node,deft-node-chunk,deft-flatten,fasttree,pat";
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+static bool set_model(struct args *a, const char *name)
+{
+    const struct model *m = model_find(name, a->err);
+    if (m)
+        a->model = *m;
+    return m != NULL;
+}
+
+static bool set_replan(struct args *a, const char *arg)
+{
+    for (int i = 0; i < N_REPLANS; i++)
+        if (strcmp(arg, replan_name[i]) == 0) {
+            a->replan = (enum replan)i;
+            return true;
+        }
+    return err_set(a->err, "--replan '%.40s' (expected every, shape-change or async)", arg);
+}
+
+static bool set_dtype(struct args *a, const char *arg)
+{
+    return (dtype_parse(arg, &a->dtype) && dtype_size[a->dtype] == 2) ||
+           err_set(a->err, "--dtype '%.40s' (expected f16 or bf16)", arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->tree;
+        state->child_inputs[1] = &a->out;
+        break;
+    case KEY_STRATEGY:
+        a->strategies = arg;
+        break;
+    case KEY_MODEL:
+        good = set_model(a, arg);
+        break;
+    case KEY_MACHINE:
+        a->machine = arg;
+        break;
+    case KEY_WORKLOAD:
+        a->workloads = arg;
+        break;
+    case KEY_DATA:
+        a->data = arg;
+        break;
+    case KEY_EVERY:
+        good = text_i64(arg, "--every", 1, INT32_MAX, &a->every, a->err);
+        break;
+    case KEY_MAX_STEPS:
+        good = text_i64(arg, "--max-steps", 1, INT64_MAX, &a->max_steps, a->err);
+        break;
+    case KEY_REPLAN:
+        good = set_replan(a, arg);
+        break;
+    case KEY_LAYERS:
+        good = text_i64(arg, "--layers", 1, 1 << 16, &a->layers, a->err);
+        break;
+    case KEY_PAGE:
+        good = text_i64(arg, "--page", 1, 65536, &a->page, a->err);
+        break;
+    case KEY_DTYPE:
+        good = set_dtype(a, arg);
+        break;
+    case KEY_ROWS:
+        a->rows = arg;
+        break;
+    case KEY_RESUME:
+        a->resume = true;
+        break;
+    case KEY_SECONDS:
+        good = text_i64(arg, "--seconds", 1, INT32_MAX, &a->seconds, a->err);
+        break;
+    case KEY_PREFILL:
+        good = text_i64(arg, "--prefill-rate", 1, INT64_MAX, &a->prefill_rate, a->err);
+        break;
+    case KEY_CHECK:
+        good = text_i64(arg, "--check", 1, INT32_MAX, &a->check, a->err);
+        break;
+    case KEY_COEFFICIENTS:
+        a->coefficients = arg;
+        break;
+    case KEY_PART:
+        a->part = arg;
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "What is replayed:", .group = 2},
+            {"workload", KEY_WORKLOAD, "LIST", 0,
+             "papers' workloads by name or group instead of --trace (see treeattn list workloads; default "
+             "deft)",
+             2},
+            {"data", KEY_DATA, "DIR", 0,
+             "where their files are (default $TREEATTN_SHARED/traces, else ../shared/traces)", 2},
+            {"strategy", KEY_STRATEGY, "LIST", 0,
+             "NAME[:K=V,..],.. or all (default: those of DeFT's tables, its node strategies, fasttree, pat)",
+             2},
+            {"model", KEY_MODEL, "NAME", 0,
+             "shapes of a published model (default llama-3-8b; see treeattn list models)", 2},
+            {"layers", KEY_LAYERS, "L", 0, "only so many of its layers", 2},
+            {"dtype", KEY_DTYPE, "TYPE", 0, "of weights and cache: bf16 (default) or f16", 2},
+            {"page", KEY_PAGE, "SIZE", 0, "tokens of a page of the KV pool (default 16)", 2},
+            {"machine", KEY_MACHINE, "NAME", 0,
+             "simulate this GPU; h200:memory=282e9 changes a figure. Without: run on the GPU that is here",
+             2},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 2},
+            {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 2},
+            {"replan", KEY_REPLAN, "WHEN", 0,
+             "every: plan each step (default); shape-change: only when nodes or queries come or go, else the "
+             "old "
+             "plan with longer nodes; async: each step, while the step before runs",
+             2},
+            {"prefill-rate", KEY_PREFILL, "N", 0,
+             "charge prompts, at N tokens a second (default: they are free)", 2},
+            {.doc = "How much of it:", .group = 3},
+            {"every", KEY_EVERY, "K", 0, "look at one step in K, which stands for all of them (default 1)",
+             3},
+            {"max-steps", KEY_MAX_STEPS, "N", 0, "cut every trace after N steps", 3},
+            {"check", KEY_CHECK, "K", 0,
+             "on a GPU: compare the attention of every layer with exact attention, at one in K of these "
+             "steps",
+             3},
+            {"rows", KEY_ROWS, "FILE", 0,
+             "a row a step and strategy into FILE, as CSV; FILE.part until complete", 3},
+            {"seconds", KEY_SECONDS, "S", 0, "stop after S seconds, with what there is in FILE.part", 3},
+            {"resume", KEY_RESUME, NULL, 0, "go on with FILE.part", 3},
+            {0},
+        },
+    .parser = parse,
+    .doc = "Take a trace through whole decode steps: every step's tree goes through a paged KV pool, is "
+           "planned by each "
+           "strategy, and executed. Says where the time goes: attention, the other kernels (matrix products, "
+           "norms, "
+           "rotation, head), moved tokens, planning, the cache; and what could be gained at most if "
+           "attention cost "
+           "nothing. With --machine nothing is run: bytes are counted, times simulated.\n\n"
+           "  treeattn replay --machine h100              DeFT's Tables 16 and 5\n"
+           "  treeattn replay --machine h100 --workload sorting --tree 0-9\n"
+           "  treeattn replay --machine h100 --trace reasoning:7 --every 10",
+    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
+};
+
+/* ---- what is asked for --------------------------------------------------------------------------------- */
+
+static bool check_args(struct args *a, struct err *e)
+{
+    struct treesrc *src = &a->tree.src;
+    if (src->kind != SRC_NONE && src->kind != SRC_TRACE)
+        return err_set(e, "replay: a tree alone is no trace (expected --trace or --workload)");
+    if (src->kind == SRC_TRACE && a->workloads)
+        return err_set(e, "--trace and --workload (expected one of them)");
+    if (src->step)
+        return err_set(e, "--step: a replay has them all (expected --max-steps or --every)");
+    if ((a->resume || a->seconds) && !a->rows)
+        return err_set(e, "--resume and --seconds need a file to go on with (expected --rows FILE)");
+    if ((a->coefficients || a->part) && !a->machine)
+        return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
+    if (a->check && a->machine)
+        return err_set(e, "--check compares what a GPU computes (expected no --machine)");
+    if (a->layers > 0)
+        a->model.layers = (int32_t)a->layers;
+    bool trace = src->kind == SRC_TRACE;
+    if (!trace) { /* the options of a trace apply to workloads as well */
+        src->kind = SRC_TRACE;
+        src->text = xstrdup("");
+        if (!a->workloads)
+            a->workloads = "deft";
+    }
+    return treesrc_finish(&a->tree, true, e);
+}
+
+/* What was given on the command line goes before what the workload says. */
+static struct trace_opts merge_opts(struct trace_opts w, const struct trace_opts *given)
+{
+    w.tree_index = given->tree_index;
+    if (given->prompt)
+        w.prompt = given->prompt;
+    if (given->max_seq)
+        w.max_seq = given->max_seq;
+    if (given->batch)
+        w.batch = given->batch;
+    if (given->step_ms)
+        w.step_ms = given->step_ms;
+    w.topology = w.topology || given->topology;
+    return w;
+}
+
+static char *data_folder(const struct args *a)
+{
+    const char *shared = getenv("TREEATTN_SHARED");
+    return a->data ? xstrdup(a->data) : xasprintf("%s/traces", shared ? shared : "../shared");
+}
+
+static bool list_jobs(const struct args *a, struct replay_run *run, struct err *e)
+{
+    if (!a->workloads) {
+        run->n_jobs = 1;
+        run->job = xcalloc(1, sizeof *run->job);
+        run->job[0] = (struct replay_job){.name = xstrdup("trace"),
+                                          .spec = xstrdup(a->tree.src.text),
+                                          .opts = a->tree.src.trace,
+                                          .tree_last = a->tree.tree_last};
+        return true;
+    }
+    const struct workload **pick;
+    bool good = workloads_pick(a->workloads, &pick, &run->n_jobs, e);
+    char *data = data_folder(a);
+    run->job = xcalloc((size_t)run->n_jobs, sizeof *run->job);
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        run->job[j] = (struct replay_job){.name = xstrdup(pick[j]->name),
+                                          .spec = workload_spec(pick[j], data),
+                                          .lacks = workload_lacks(pick[j], data),
+                                          .opts = merge_opts(pick[j]->opts, &a->tree.src.trace),
+                                          .tree_last = a->tree.tree_last};
+    free(data);
+    free(pick);
+    return good;
+}
+
+/* With several workloads, --tree K-L is for those that have as many; others have the one tree. */
+static bool open_items(struct replay_job *job, bool alone, int64_t max_steps, int32_t *number, struct err *e)
+{
+    int64_t cap = 0, last = max_i64(job->opts.tree_index, job->tree_last);
+    for (int64_t k = job->opts.tree_index; k <= last; k++) {
+        struct trace_opts opts = job->opts;
+        opts.tree_index = (int32_t)k;
+        if (!alone && k > 0 && job->n_items > 0 && trace_items(job->item[0].trace) <= 1)
+            break;
+        job->item = xgrow(job->item, &cap, job->n_items + 1, sizeof *job->item);
+        struct replay_item *item = &job->item[job->n_items];
+        *item = (struct replay_item){.index = (int32_t)k, .trace = trace_open(job->spec, &opts, e)};
+        if (!item->trace)
+            return false;
+        job->n_items++;
+        if (k == job->opts.tree_index && last > k && trace_items(item->trace) == 0)
+            return err_set(e,
+                           "%s: several trees, and these are requests (expected --tree K, the first of them)",
+                           job->spec);
+        if (last == TREES_ALL)
+            last = trace_items(item->trace) - 1;
+        int64_t steps = trace_steps(item->trace);
+        item->src = (struct replay_source){.number = (*number)++,
+                                           .trace = item->trace,
+                                           .last = max_steps > 0 ? min_i64(max_steps, steps) : steps};
+    }
+    return true;
+}
+
+static bool open_jobs(const struct args *a, struct replay_run *run, struct err *e)
+{
+    int32_t number = 0;
+    bool good = list_jobs(a, run, e);
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        if (!run->job[j].lacks)
+            good = open_items(&run->job[j], run->n_jobs == 1, a->max_steps, &number, e);
+    return good;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+static bool set_up(const struct args *a, struct replay_run *run, struct machine *mc,
+                   struct replay_machine *sim, struct executor *exec, struct strategy_use **use,
+                   struct err *e)
+{
+    struct replay *r = &run->replay;
+    const struct model *m = &a->model;
+    const char *list = a->strategies ? a->strategies : default_strategies;
+    if (!a->machine)
+        return err_missing(e, "replay: no GPU decode step in this build (expected --machine NAME)");
+    if (!machine_parse(a->machine, mc, e) ||
+        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, use, &r->n_use, e))
+        return false;
+    *r = (struct replay){
+        .model = m,
+        .env = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .machine = mc},
+        .price =
+            {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .float_bytes = 4},
+        .use = *use,
+        .n_use = r->n_use,
+        .replan = a->replan,
+        .every = a->every,
+        .check = a->check,
+        .page_size = (int32_t)a->page,
+        .memory = mc->memory,
+        .exec = exec,
+    };
+    *sim = (struct replay_machine){.mc = mc, .model = m, .price = r->price, .coefs = clock_coefs_default()};
+    if (a->coefficients && !coefs_read_clock(a->coefficients, mc->name, a->part, &sim->coefs, e))
+        return false;
+    *exec = replay_on_machine(sim);
+    run->prefill_rate = (double)a->prefill_rate;
+    r->n_pages = replay_pages(r);
+    return r->n_pages > 0 || err_missing(e, "%s does not fit: its weights take %.1f GiB, %s has %.1f GiB",
+                                         m->name, replay_weights(r) / 0x1p30, mc->name, mc->memory / 0x1p30);
+}
+
+/* All that rows depend on, in one line. */
+static char *describe(const struct args *a, const struct replay_run *run)
+{
+    const struct replay *r = &run->replay;
+    char *text = xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
+                           ", planned %s, every %" PRId64 ", check %" PRId64 ";",
+                           r->model->name, r->model->layers, dtype_name[a->dtype], a->machine,
+                           a->coefficients ? " with fitted coefficients" : "", r->page_size,
+                           replan_name[r->replan], r->every, r->check);
+    for (int32_t i = 0; i < r->n_use; i++) {
+        char *name = case_print_strategy(&r->use[i]), *longer = xasprintf("%s %s", text, name);
+        free(name);
+        free(text);
+        text = longer;
+    }
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++) {
+            const struct replay_item *item = &run->job[j].item[k];
+            char *longer =
+                xasprintf("%s; %s, %" PRId64 " steps", text, trace_title(item->trace), item->src.last);
+            free(text);
+            text = longer;
+        }
+    return text;
+}
+
+/* Names of all items, by number. */
+static char **name_sources(const struct replay_run *run, int32_t *n)
+{
+    char **name = NULL;
+    int64_t cap = 0;
+    *n = 0;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++) {
+            name = xgrow(name, &cap, *n + 1, sizeof *name);
+            name[(*n)++] = xasprintf("%s tree %" PRId32, run->job[j].name, run->job[j].item[k].index);
+        }
+    return name;
+}
+
+/* False without a message in *e if the time is up. */
+static bool replay_all(struct replay_run *run, struct replay_log *log, struct err *e)
+{
+    int64_t work = 0;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            work += replay_work(&run->replay, &run->job[j].item[k].src);
+    struct progress progress = progress_start("replay", work);
+    bool good = true;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items && good; k++) {
+            struct replay_item *item = &run->job[j].item[k];
+            item->total = xcalloc((size_t)run->replay.n_use, sizeof *item->total);
+            good = replay_source(&run->replay, &item->src, log, item->total, &item->pool, &progress, e);
+        }
+    progress_clear(&progress);
+    return good;
+}
+
+/* Everything into *run; *stopped if --seconds ended it. */
+static bool replay_logged(const struct args *a, struct replay_run *run, bool *stopped, struct err *e)
+{
+    if (!a->rows)
+        return replay_all(run, NULL, e);
+    char *what = describe(a, run);
+    char *about =
+        xasprintf("times of attention to the whole step: %s; host times: processor time measured here",
+                  run->replay.exec->name);
+    struct replay_log_spec spec = {.path = a->rows,
+                                   .resume = a->resume,
+                                   .seconds = (double)a->seconds,
+                                   .what = what,
+                                   .about = about,
+                                   .use = run->replay.use,
+                                   .n_use = run->replay.n_use};
+    char **name = name_sources(run, &spec.n_sources);
+    spec.source = name;
+    struct replay_log *log = replay_log_open(&spec, e);
+    bool good = log != NULL;
+    if (good) {
+        good = replay_all(run, log, e);
+        *stopped = !good && !e->code;
+        good = replay_log_close(log, good, e) && good;
+    }
+    for (int32_t i = 0; i < spec.n_sources; i++)
+        free(name[i]);
+    free(name);
+    free(what);
+    free(about);
+    return good;
+}
+
+static bool print_result(const struct args *a, const struct replay_run *run, struct err *e)
+{
+    struct outfile out;
+    if (!outfile_open(&out, a->out.path, e))
+        return false;
+    if (a->out.style == STYLE_TEXT)
+        replay_print_text(run, out.f, a->out.quiet);
+    else
+        replay_print_rows(run, out.f, a->out.style);
+    return outfile_close(&out, true, e);
+}
+
+static void close_jobs(struct replay_run *run)
+{
+    for (int32_t j = 0; j < run->n_jobs && run->job; j++) {
+        struct replay_job *job = &run->job[j];
+        for (int32_t k = 0; k < job->n_items; k++) {
+            trace_close(job->item[k].trace);
+            free(job->item[k].total);
+        }
+        free(job->item);
+        free(job->name);
+        free(job->spec);
+        free(job->lacks);
+    }
+    free(run->job);
+}
+
+/* Pages that no piece holds any more must all be back. */
+static bool check_leaks(const struct replay_run *run, struct err *e)
+{
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            if (run->job[j].item[k].pool.leaked != 0) {
+                err_set(e, "%s: %" PRId64 " pages of the KV pool leaked", run->job[j].name,
+                        run->job[j].item[k].pool.leaked);
+                e->code = EXIT_FAILED;
+                return false;
+            }
+    return true;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+    struct err e = {0};
+    struct args a = {.tree = {.err = &e, .many = true},
+                     .model = *model_find("llama-3-8b", &e),
+                     .dtype = DT_BF16,
+                     .every = 1,
+                     .page = 16,
+                     .err = &e};
+    struct replay_run run = {0};
+    struct machine mc;
+    struct replay_machine sim;
+    struct executor exec;
+    struct strategy_use *use = NULL;
+    bool stopped = false;
+    bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &e) &&
+                set_up(&a, &run, &mc, &sim, &exec, &use, &e) && open_jobs(&a, &run, &e) &&
+                replay_logged(&a, &run, &stopped, &e) && print_result(&a, &run, &e) && check_leaks(&run, &e);
+    if (stopped)
+        fprintf(stderr, "treeattn: stopped after %" PRId64 " s; go on with --resume\n", a.seconds);
+    close_jobs(&run);
+    free(use);
+    treesrc_clear(&a.tree.src);
+    return good || stopped ? EXIT_GOOD : cmd_error(&e);
+}

@@ -1,0 +1,550 @@
+#include "verify/replay.h"
+
+#include "sim/extend.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const replan_name[N_REPLANS] = {"every", "shape-change", "async"};
+
+enum {
+    PORTION = 64,      /* looked-at steps that are executed at once and written together */
+    RESERVE = 1 << 30, /* bytes of a device for its driver, libraries, activations, partial results */
+    ALL_AT_ONCE = -1   /* the pass of an executor that simulates: all strategies, step by step */
+};
+
+/* Processor time of this thread. */
+static double host_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------------- */
+
+static int64_t token_bytes(const struct replay *r)
+{
+    return model_kv_bytes(r->model, r->env.elt_bytes == 2 ? DT_F16 : DT_F32);
+}
+
+double replay_weights(const struct replay *r)
+{
+    return (double)model_weight_bytes(r->model, r->env.elt_bytes == 2 ? DT_F16 : DT_F32);
+}
+
+int64_t replay_pages(const struct replay *r)
+{
+    double room = r->memory - replay_weights(r) - RESERVE;
+    double pages = room / ((double)token_bytes(r) * r->page_size);
+    return pages < 1 ? 0 : (int64_t)fmin(pages, INT32_MAX);
+}
+
+/* Tokens that replicated storage holds of a step. */
+static int64_t stored_tokens(const struct nform *nf, enum storage storage)
+{
+    struct plan empty = {.nf = nf, .storage = storage};
+    return plan_stored_tokens(&empty);
+}
+
+/* The most over all steps. */
+static int64_t most_stored(const struct replay_source *src, enum storage storage)
+{
+    int64_t most = 0;
+#pragma omp parallel for schedule(dynamic, 64) reduction(max : most)
+    for (int64_t t = 1; t <= src->last; t++) {
+        struct tree *tree = trace_tree(src->trace, t);
+        struct nform *nf = nform_new(tree);
+        most = max_i64(most, stored_tokens(nf, storage));
+        nform_free(nf);
+        tree_free(tree);
+    }
+    return most;
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------------- */
+
+void replay_add(struct replay_total *sum, const struct replay_total *x)
+{
+    if (sum->fate == FATE_RAN && x->fate != FATE_RAN) {
+        sum->fate = x->fate;
+        memcpy(sum->why, x->why, sizeof sum->why);
+    }
+    sum->needs = fmax(sum->needs, x->needs);
+    sum->peak_pages = max_i64(sum->peak_pages, x->peak_pages);
+    sum->error = fmax(sum->error, x->error); /* fmax leaves NaN out */
+#define ADD(field) sum->field += x->field
+    ADD(steps), ADD(looked_at), ADD(queries), ADD(contexts), ADD(kv_tokens), ADD(prefill), ADD(moves);
+    ADD(planned), ADD(kv), ADD(q), ADD(mask), ADD(scores), ADD(partials), ADD(out);
+    ADD(attention_s), ADD(other_s), ADD(moves_s), ADD(step_s), ADD(cache_s), ADD(extend_s), ADD(plan_s);
+    ADD(exposed_s);
+#undef ADD
+}
+
+static void add_row(struct replay_total *sum, const struct replay_row *x)
+{
+    double w = (double)x->weight;
+    struct replay_total one = {
+        .steps = x->weight,
+        .looked_at = 1,
+        .queries = x->queries * x->weight,
+        .contexts = x->contexts * x->weight,
+        .kv_tokens = x->kv_tokens * x->weight,
+        .prefill = x->prefill,
+        .moves = x->moves,
+        .planned = x->planned,
+        .peak_pages = x->pages,
+        .error = x->error,
+        .plan_s = x->plan_s * (double)x->planned,
+        .exposed_s = x->exposed_s * (double)x->planned,
+    };
+#define WEIGHTED(field) one.field = (double)x->field * w
+    WEIGHTED(kv), WEIGHTED(q), WEIGHTED(mask), WEIGHTED(scores), WEIGHTED(partials), WEIGHTED(out);
+    WEIGHTED(attention_s), WEIGHTED(other_s), WEIGHTED(moves_s), WEIGHTED(step_s), WEIGHTED(cache_s);
+    WEIGHTED(extend_s);
+#undef WEIGHTED
+    replay_add(sum, &one);
+}
+
+/* ---- a looked-at step ---------------------------------------------------------------------------------- */
+
+struct sample {
+    int64_t t, weight, shape_from; /* shape_from: the plan is made of that step's tree */
+    int64_t prefill, moves, planned, pages;
+    double cache_s;
+    struct tree *tree;
+    struct trace_parts parts;
+    struct pool_step moved;
+    struct trace_count count;
+    bool check;
+};
+
+/* A plan, and the trees it is made of. */
+struct kept {
+    int64_t from; /* step; 0: none */
+    struct tree *tree;
+    struct nform *nf;
+    struct plan *plan;
+    double plan_s;
+};
+
+/* Of one replay_source. */
+struct pass {
+    const struct replay *r;
+    const struct replay_source *src;
+    int32_t first, last; /* strategies first .. last - 1 */
+    const struct replay_total *total;
+    struct pool *pool;
+    struct kept *kept; /* [n_use] with an executor that does not simulate */
+    struct kept shape; /* tree and normal form of the last step with another shape */
+    int64_t *page_off, table_cap, off_cap;
+    int32_t *page_table;
+    int64_t executed;
+};
+
+static void kept_clear(struct kept *k)
+{
+    plan_free(k->plan);
+    nform_free(k->nf);
+    tree_free(k->tree);
+    *k = (struct kept){0};
+}
+
+static void sample_clear(struct sample *s)
+{
+    tree_free(s->tree);
+    trace_parts_free(&s->parts);
+    *s = (struct sample){0};
+}
+
+/* Plan the tree of step `from` into *k; false with why[] if the strategy does not apply. */
+static bool make_plan(const struct pass *ps, int32_t use, int64_t from, struct kept *k, char *why)
+{
+    k->from = from;
+    k->tree = trace_tree(ps->src->trace, from);
+    double start = host_s();
+    k->nf = nform_new(k->tree);
+    k->plan = strategy_plan(&ps->r->use[use], k->nf, &ps->r->env, why);
+    k->plan_s = host_s() - start;
+    return k->plan != NULL;
+}
+
+static void count_row(const struct replay *r, const struct sample *s, const struct plan *p,
+                      struct replay_row *row)
+{
+    struct ledger l = price_plan(p, &r->price);
+    int64_t layers = r->model->layers;
+    row->groups = p->n_groups;
+    row->launches = l.launches;
+    row->kv = l.kv * layers;
+    row->q = l.q * layers;
+    row->mask = l.mask * layers;
+    row->scores = ledger_scores(&l) * layers;
+    row->partials = ledger_partials(&l) * layers;
+    row->out = l.out * layers;
+    row->queries = s->count.queries;
+    row->nodes = s->count.nodes;
+    row->kv_tokens = s->count.kv_tree;
+    row->contexts = s->count.kv_seq;
+    row->step = s->t;
+    row->weight = s->weight;
+    row->pages = s->pages;
+    row->prefill = s->prefill;
+    row->moves = s->moves;
+    row->planned = s->planned;
+    row->cache_s = s->cache_s;
+}
+
+static double exposed(enum replan replan, double plan_s, double step_s)
+{
+    return replan == REPLAN_ASYNC ? fmax(0, plan_s - step_s) : plan_s;
+}
+
+/* One strategy on one step. 1: a row; 0: does not apply, why[] says why; -1: failed, *e says how. */
+static int run_use(const struct pass *ps, const struct sample *s, const struct nform *nf, int32_t use,
+                   struct replay_row *row, char *why, struct err *e)
+{
+    const struct replay *r = ps->r;
+    struct kept own = {0}, *k = ps->kept ? &ps->kept[use] : &own;
+    struct plan *longer = NULL;
+    int result = 1;
+    *row = (struct replay_row){.use = use, .source = ps->src->number};
+    if (k->from != s->shape_from) {
+        kept_clear(k);
+        if (!make_plan(ps, use, s->shape_from, k, why)) {
+            kept_clear(k);
+            return 0;
+        }
+    }
+    if (s->shape_from != s->t) {
+        double start = host_s();
+        longer = plan_extend(k->plan, nf);
+        row->extend_s = (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
+    }
+    const struct plan *p = longer ? longer : k->plan;
+    struct replay_step step = {.t = s->t,
+                               .tree = s->tree,
+                               .parts = &s->parts,
+                               .moved = &s->moved,
+                               .nf = p->nf,
+                               .page_off = ps->page_off,
+                               .page_table = ps->page_table,
+                               .check = s->check};
+    struct replay_times x;
+    count_row(r, s, p, row);
+    if (r->exec->run(r->exec->self, &step, p, &x, e)) {
+        row->attention_s = x.attention_s;
+        row->other_s = x.other_s;
+        row->moves_s = x.moves_s;
+        row->step_s = x.step_s;
+        row->error = x.error;
+        row->plan_s = k->plan_s;
+        row->exposed_s = exposed(r->replan, k->plan_s, x.step_s);
+    } else {
+        result = -1;
+    }
+    plan_free(longer);
+    kept_clear(&own);
+    return result;
+}
+
+/* What a step came to, [n_use] each. */
+struct outcome {
+    struct replay_row *row;
+    int8_t *result;
+    char (*why)[WHY_MAX];
+    struct err e;
+};
+
+static bool run_sample(const struct pass *ps, const struct sample *s, struct outcome *o)
+{
+    struct nform *nf = s->shape_from != s->t ? nform_new(s->tree) : NULL;
+    bool good = true;
+    for (int32_t i = ps->first; i < ps->last && good; i++) {
+        if (ps->total[i].fate != FATE_RAN)
+            continue;
+        o->result[i] = (int8_t)run_use(ps, s, nf, i, &o->row[i], o->why[i], &o->e);
+        good = o->result[i] >= 0;
+    }
+    nform_free(nf);
+    return good;
+}
+
+/* ---- the steps in order -------------------------------------------------------------------------------- */
+
+/* Since which step has the tree had its shape? */
+static int64_t shape_from(struct pass *ps, const struct tree *tree, int64_t t)
+{
+    if (ps->r->replan != REPLAN_SHAPE)
+        return t;
+    struct tree *copy = tree_copy(tree);
+    struct nform *nf = nform_new(copy);
+    if (ps->shape.from && plan_extends(ps->shape.nf, nf)) {
+        nform_free(nf);
+        tree_free(copy);
+        return ps->shape.from;
+    }
+    kept_clear(&ps->shape);
+    ps->shape = (struct kept){.from = t, .tree = copy, .nf = nf};
+    return t;
+}
+
+static void make_table(struct pass *ps, const struct sample *s)
+{
+    ps->page_off = xgrow(ps->page_off, &ps->off_cap, s->tree->n_nodes + 1, sizeof *ps->page_off);
+    pool_table(ps->pool, s->tree, &s->parts, ps->page_off, &ps->page_table, &ps->table_cap);
+}
+
+/* The pool, and the device, from the step before to step t, which becomes s->tree. */
+static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    struct pool_step moved;
+    sample_clear(s);
+    s->tree = trace_step(ps->src->trace, t, &s->parts);
+    s->t = t;
+    double start = host_s();
+    if (!pool_advance(ps->pool, s->tree, &s->parts, t, &moved, e))
+        return false;
+    s->cache_s = host_s() - start;
+    s->moved = moved;
+    s->shape_from = shape_from(ps, s->tree, t);
+    struct replay_step step = {.t = t, .tree = s->tree, .parts = &s->parts, .moved = &s->moved};
+    return !x->advance || x->advance(x->self, &step, e);
+}
+
+/*
+ * Steps first .. last, the middle one of which is looked at: *s. An executor that does not simulate runs it as soon as
+ * it is reached. `run`: they have not been run before.
+ */
+static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s,
+                       struct outcome *o, struct err *e)
+{
+    int64_t middle = (first + last) / 2, prefill = 0, moves = 0, planned = 0;
+    double cache_s = 0;
+    struct sample now = {0};
+    bool good = true;
+    for (int64_t t = first; t <= last && good; t++) {
+        good = advance(ps, &now, t, e);
+        if (!good)
+            break;
+        prefill += now.moved.fresh_tokens - now.tree->n_queries;
+        moves += now.moved.n_moves;
+        planned += now.shape_from == t;
+        cache_s += now.cache_s;
+        if (t != middle || !run)
+            continue;
+        double start = host_s();
+        make_table(ps, &now);
+        double table_s = host_s() - start;
+        now.count = trace_count_tree(now.tree);
+        now.weight = last - first + 1;
+        now.pages = pool_stats(ps->pool).in_use;
+        now.check = ps->r->check > 0 && ps->executed % ps->r->check == 0;
+        ps->executed++;
+        *s = now;
+        s->cache_s = table_s;
+        now = (struct sample){0};
+        if (!ps->r->exec->simulated)
+            good = run_sample(ps, s, o);
+        s->moved.move = NULL; /* the pool's, and gone with the next step */
+        s->moved.fresh = NULL;
+    }
+    sample_clear(&now);
+    if (run) {
+        s->prefill = prefill;
+        s->moves = moves;
+        s->planned = planned;
+        s->cache_s += cache_s / (double)(last - first + 1);
+    }
+    return good;
+}
+
+/* The first of the outcomes says what went wrong. */
+static bool first_error(const struct outcome *o, int64_t n, struct err *e)
+{
+    for (int64_t k = 0; k < n && e; k++)
+        if (o[k].e.code) {
+            *e = o[k].e;
+            break;
+        }
+    return false;
+}
+
+static void keep_outcome(const struct pass *ps, const struct sample *s, struct outcome *o,
+                         struct replay_log *log, struct replay_total *total)
+{
+    for (int32_t i = ps->first; i < ps->last; i++) {
+        struct replay_row *row = &o->row[i];
+        if (total[i].fate != FATE_RAN)
+            continue;
+        if (o->result[i] == 0) {
+            total[i].fate = FATE_SKIPPED;
+            snprintf(total[i].why, sizeof total[i].why, "%.200s", o->why[i]);
+            if (log)
+                replay_log_skip(log, ps->src->number, i, s->t, o->why[i]);
+            continue;
+        }
+        /* known only when the last of the steps it stands for had been seen */
+        row->prefill = s->prefill;
+        row->moves = s->moves;
+        row->planned = s->planned;
+        row->cache_s = s->cache_s;
+        add_row(&total[i], row);
+        if (log)
+            replay_log_row(log, row);
+    }
+}
+
+static struct outcome outcome_new(int32_t n_use)
+{
+    return (struct outcome){.row = xcalloc((size_t)n_use, sizeof(struct replay_row)),
+                            .result = xcalloc((size_t)n_use, sizeof(int8_t)),
+                            .why = xcalloc((size_t)n_use, WHY_MAX)};
+}
+
+static void outcome_free(struct outcome *o)
+{
+    free(o->row);
+    free(o->result);
+    free(o->why);
+}
+
+static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct replay_log *log,
+                         struct replay_total *total, struct progress *progress, struct err *e)
+{
+    int64_t n = ceil_div(last - first + 1, ps->r->every);
+    struct sample *sample = xcalloc((size_t)n, sizeof *sample);
+    struct outcome *o = xcalloc((size_t)n, sizeof *o);
+    bool good = true;
+    for (int64_t k = 0; k < n; k++)
+        o[k] = outcome_new(ps->r->n_use);
+    for (int64_t k = 0; k < n && good; k++) {
+        int64_t t = first + k * ps->r->every;
+        good = take_steps(ps, t, min_i64(t + ps->r->every - 1, last), true, &sample[k], &o[k], e);
+        if (!ps->r->exec->simulated && progress)
+            progress_step(progress);
+    }
+    if (good && ps->r->exec->simulated) {
+#pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
+        for (int64_t k = 0; k < n; k++) {
+            good = run_sample(ps, &sample[k], &o[k]) && good;
+            if (progress)
+#pragma omp critical
+                progress_step(progress);
+        }
+    }
+    good = good || first_error(o, n, e);
+    for (int64_t k = 0; k < n; k++) {
+        if (good)
+            keep_outcome(ps, &sample[k], &o[k], log, total);
+        sample_clear(&sample[k]);
+        outcome_free(&o[k]);
+    }
+    free(sample);
+    free(o);
+    return good;
+}
+
+/* Everything of strategies ps->first .. ps->last - 1. `name`: how the log calls the pass. */
+static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, struct replay_total *total,
+                     struct replay_pool *pool, struct progress *progress, struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    int64_t done = log ? replay_log_done(log, ps->src->number, name) : 0, every = ps->r->every;
+    bool good = !x->begin || x->begin(x->self, e);
+    ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
+    for (int64_t t = 1; t <= done && good; t++)
+        good = take_steps(ps, t, t, false, NULL, NULL, e);
+    for (int64_t t = done + 1; t <= ps->src->last && good;) {
+        int64_t last = min_i64(t + PORTION * every - 1, ps->src->last);
+        good = take_portion(ps, t, last, log, total, progress, e) &&
+               (!log || replay_log_mark(log, ps->src->number, name, last));
+        t = last + 1;
+    }
+    pool->peak = max_i64(pool->peak, pool_stats(ps->pool).peak);
+    pool->leaked += pool_drain(ps->pool);
+    pool_free(ps->pool);
+    for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
+        kept_clear(&ps->kept[i]);
+    kept_clear(&ps->shape);
+    return good;
+}
+
+/* ---- a source ------------------------------------------------------------------------------------------ */
+
+/* Who cannot run at all, by the first step and by the bytes that storage takes. */
+static void find_fates(const struct replay *r, const struct replay_source *src, const struct replay_log *log,
+                       struct replay_total *total)
+{
+    struct tree *tree = trace_tree(src->trace, 1);
+    struct nform *nf = nform_new(tree);
+    int64_t most[STORAGE_REPLICATED_SUFFIX + 1] = {0};
+    for (int32_t i = 0; i < r->n_use; i++) {
+        const char *why = log ? replay_log_skipped(log, src->number, i) : NULL;
+        total[i] = (struct replay_total){.error = NAN};
+        struct plan *p = why ? NULL : strategy_plan(&r->use[i], nf, &r->env, total[i].why);
+        if (why)
+            snprintf(total[i].why, sizeof total[i].why, "%s", why);
+        if (!p) {
+            total[i].fate = FATE_SKIPPED;
+            continue;
+        }
+        if (p->storage != STORAGE_SHARED && most[p->storage] == 0)
+            most[p->storage] = most_stored(src, p->storage);
+        double kv = (double)most[p->storage] * (double)token_bytes(r),
+               needs = replay_weights(r) + kv + RESERVE;
+        if (kv > 0 && needs > r->memory) {
+            total[i].fate = FATE_OOM;
+            total[i].needs = needs;
+            snprintf(total[i].why, sizeof total[i].why, "OOM (needs %.1f GiB)", needs / 0x1p30);
+        }
+        plan_free(p);
+    }
+    nform_free(nf);
+    tree_free(tree);
+}
+
+static void add_known_rows(const struct replay_log *log, int32_t source, struct replay_total *total)
+{
+    int64_t n = 0;
+    const struct replay_row *row = log ? replay_log_rows(log, &n) : NULL;
+    for (int64_t k = 0; k < n; k++)
+        if (row[k].source == source && total[row[k].use].fate == FATE_RAN)
+            add_row(&total[row[k].use], &row[k]);
+}
+
+int64_t replay_work(const struct replay *r, const struct replay_source *src)
+{
+    return ceil_div(src->last, r->every) * (r->exec->simulated ? 1 : r->n_use);
+}
+
+bool replay_source(const struct replay *r, const struct replay_source *src, struct replay_log *log,
+                   struct replay_total *total, struct replay_pool *pool, struct progress *progress,
+                   struct err *e)
+{
+    find_fates(r, src, log, total);
+    add_known_rows(log, src->number, total);
+    *pool = (struct replay_pool){0};
+    struct pass ps = {.r = r, .src = src, .total = total};
+    bool good = true;
+    if (r->exec->simulated) {
+        ps.last = r->n_use;
+        good = run_pass(&ps, ALL_AT_ONCE, log, total, pool, progress, e);
+    } else {
+        ps.kept = xcalloc((size_t)r->n_use, sizeof *ps.kept);
+        for (int32_t i = 0; i < r->n_use && good; i++) {
+            ps.first = i;
+            ps.last = i + 1;
+            if (total[i].fate == FATE_RAN)
+                good = run_pass(&ps, i, log, total, pool, progress, e);
+        }
+        free(ps.kept);
+    }
+    free(ps.page_off);
+    free(ps.page_table);
+    return good;
+}

@@ -1,0 +1,394 @@
+/* replay_report.c - the tables of `treeattn replay`. */
+#include "verify/replay_report.h"
+
+#include "verify/case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sums over items ----------------------------------------------------------------------------------- */
+
+/* Figures that a table shows of one strategy; times in seconds, NaN where there are none. */
+struct figures {
+    double attention, other, moves, whole, tpot;
+    double kv, all; /* bytes */
+    double cache, plan, exposed;
+    int64_t plans;
+};
+
+/* The mean over items first .. first + n - 1. */
+static struct figures figures_of(const struct replay_job *job, int32_t first, int32_t n, int32_t use)
+{
+    struct replay_total sum = {.error = NAN};
+    double path = 0;
+    for (int32_t k = first; k < first + n; k++) {
+        replay_add(&sum, &job->item[k].total[use]);
+        path += (double)trace_path_tokens(job->item[k].trace, job->item[k].src.last);
+    }
+    double over = sum.fate == FATE_RAN ? (double)n : (double)NAN;
+    return (struct figures){
+        .attention = sum.attention_s / over,
+        .other = sum.other_s / over,
+        .moves = sum.moves_s / over,
+        .whole = sum.step_s / over,
+        .tpot = sum.step_s / path * (over / over),
+        .kv = sum.kv / over,
+        .all = (sum.kv + sum.q + sum.mask + sum.scores + sum.partials + sum.out) / over,
+        .cache = (sum.cache_s + sum.extend_s) / over,
+        .plan = sum.plan_s / over,
+        .exposed = sum.exposed_s / over,
+        .plans = sum.planned,
+    };
+}
+
+static int32_t find_use(const struct replay_run *run, const char *name)
+{
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        if (strcmp(run->replay.use[i].s->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* NaN where the run has no such strategy. */
+static struct figures baseline(const struct replay_run *run, const struct replay_job *job, int32_t first,
+                               int32_t n, const char *name)
+{
+    int32_t i = find_use(run, name);
+    return i >= 0 ? figures_of(job, first, n, i) : (struct figures){.attention = NAN, .whole = NAN};
+}
+
+/* ---- for scripts --------------------------------------------------------------------------------------- */
+
+static const char *const columns[] = {"workload",
+                                      "trace",
+                                      "tree",
+                                      "strategy",
+                                      "machine",
+                                      "model",
+                                      "iterations",
+                                      "looked_at",
+                                      "queries",
+                                      "generated_len",
+                                      "KV_IO_bytes",
+                                      "Q_IO_bytes",
+                                      "Mask_IO_bytes",
+                                      "score_IO_bytes",
+                                      "partial_IO_bytes",
+                                      "out_IO_bytes",
+                                      "attention_s",
+                                      "other_s",
+                                      "moves_s",
+                                      "whole_s",
+                                      "tpot_ms",
+                                      "host_cache_s",
+                                      "host_extend_s",
+                                      "host_plan_s",
+                                      "exposed_s",
+                                      "plans",
+                                      "prefill_len",
+                                      "moved_len",
+                                      "peak_pages",
+                                      "leaked_pages",
+                                      "worst_error",
+                                      "why",
+                                      NULL};
+
+static void number(struct table *t, bool there, double x)
+{
+    if (there && !isnan(x))
+        table_f64(t, x, 5);
+    else
+        table_none(t);
+}
+
+static void count(struct table *t, bool there, int64_t x)
+{
+    if (there)
+        table_i64(t, x);
+    else
+        table_none(t);
+}
+
+static void print_item(struct table *t, const struct replay_run *run, const struct replay_job *job, int32_t k,
+                       int32_t use)
+{
+    const struct replay *r = &run->replay;
+    const struct replay_item *item = &job->item[k];
+    const struct replay_total *x = &item->total[use];
+    struct figures f = figures_of(job, k, 1, use);
+    bool ran = x->fate == FATE_RAN;
+    char *strategy = case_print_strategy(&r->use[use]);
+    table_text(t, job->name);
+    table_text(t, job->spec);
+    table_i64(t, item->index);
+    table_text(t, strategy);
+    table_text(t, r->exec->name);
+    table_text(t, r->model->name);
+    count(t, ran, x->steps);
+    count(t, ran, x->looked_at);
+    count(t, ran, x->queries);
+    count(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
+    const double bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
+        number(t, ran, bytes[i]);
+    const double seconds[] = {f.attention, f.other,     f.moves,   f.whole,     1e3 * f.tpot,
+                              x->cache_s,  x->extend_s, x->plan_s, x->exposed_s};
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
+        number(t, ran, seconds[i]);
+    count(t, ran, x->planned);
+    count(t, ran, x->prefill);
+    count(t, ran, x->moves);
+    count(t, ran, item->pool.peak);
+    count(t, ran, item->pool.leaked);
+    number(t, ran, x->error);
+    table_text(t, x->why);
+    free(strategy);
+}
+
+void replay_print_rows(const struct replay_run *run, FILE *f, enum style style)
+{
+    struct table t = {.f = f, .style = style, .column = columns};
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            for (int32_t i = 0; i < run->replay.n_use; i++)
+                print_item(&t, run, &run->job[j], k, i);
+    table_end(&t);
+}
+
+/* ---- a job --------------------------------------------------------------------------------------------- */
+
+static void print_head(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    const struct replay *r = &run->replay;
+    const struct replay_item *first = &job->item[0];
+    fprintf(f, "%s: %s\n", job->name, trace_title(first->trace));
+    if (job->n_items > 1)
+        fprintf(f, "... to tree %" PRId32 ": %" PRId32 " trees, their mean\n",
+                job->item[job->n_items - 1].index, job->n_items);
+    for (int32_t k = 0; k < job->n_items; k++) {
+        const struct replay_item *item = &job->item[k];
+        if (trace_remark(item->trace)[0])
+            fprintf(f, "remark: tree %" PRId32 ": %s\n", item->index, trace_remark(item->trace));
+        if (item->src.last < trace_steps(item->trace))
+            fprintf(f, "cut: tree %" PRId32 ": after %" PRId64 " of %" PRId64 " steps\n", item->index,
+                    item->src.last, trace_steps(item->trace));
+    }
+    fprintf(f, "%s on %s; %s of %" PRId32 " tokens a page", r->model->name, r->exec->name, "KV pool",
+            r->page_size);
+    if (r->every > 1)
+        fprintf(f, "; one step in %" PRId64 " looked at, sums estimated", r->every);
+    fprintf(f, "; planned %s\n\n", replan_name[r->replan]);
+}
+
+static void print_why(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        for (int32_t k = 0; k < job->n_items; k++) {
+            const struct replay_total *x = &job->item[k].total[i];
+            if (x->fate == FATE_RAN)
+                continue;
+            fprintf(f, "%s: %s%s", run->replay.use[i].s->name, x->fate == FATE_SKIPPED ? "SKIP: " : "",
+                    x->why);
+            if (job->n_items > 1)
+                fprintf(f, " (tree %" PRId32 ")", job->item[k].index);
+            fputc('\n', f);
+            break;
+        }
+}
+
+static void print_pool(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    const struct replay *r = &run->replay;
+    int64_t peak = 0, leaked = 0, prefill = 0, moves = 0;
+    for (int32_t k = 0; k < job->n_items; k++) {
+        peak = max_i64(peak, job->item[k].pool.peak);
+        leaked += job->item[k].pool.leaked;
+        for (int32_t i = 0; i < r->n_use; i++)
+            if (job->item[k].total[i].fate == FATE_RAN) {
+                prefill += job->item[k].total[i].prefill;
+                moves += job->item[k].total[i].moves;
+                break;
+            }
+    }
+    fprintf(f,
+            "pool: %" PRId64 " of %" PRId64 " pages in use at most, %" PRId64 " leaked; %" PRId64
+            " tokens of prompts written, %" PRId64 " tokens moved\n",
+            peak, r->n_pages, leaked, prefill, moves);
+    if (run->prefill_rate > 0)
+        fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, on top of every strategy's whole\n",
+                (double)prefill / run->prefill_rate, run->prefill_rate);
+}
+
+static void print_job(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    static const char *const head[] = {"strategy", "",        "attention s", "other s",  "moves s",
+                                       "whole s",  "TPOT ms", "attn %",      "x attn",   "x whole",
+                                       "x attn",   "x whole", "KV TB",       "total TB", "plans",
+                                       "plan ms",  "exposed", "cache ms",    NULL};
+    static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 6, 7, 7, 7, 7, 8, 8, 8, 9, 9, 9};
+    struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
+    struct figures flash = baseline(run, job, 0, job->n_items, "flash-decoding");
+    struct table t = {.f = f, .column = head, .aligned = true, .width = width};
+    print_head(f, run, job);
+    double other = NAN, moves = 0;
+    for (int32_t i = 0; i < run->replay.n_use; i++) {
+        struct figures x = figures_of(job, 0, job->n_items, i);
+        char *name = case_print_strategy(&run->replay.use[i]);
+        const double cell[] = {x.attention,
+                               x.other,
+                               x.moves,
+                               x.whole,
+                               1e3 * x.tpot,
+                               100 * x.attention / x.whole,
+                               radix.attention / x.attention,
+                               radix.whole / x.whole,
+                               flash.attention / x.attention,
+                               flash.whole / x.whole,
+                               1e-12 * x.kv,
+                               1e-12 * x.all};
+        table_text(&t, name);
+        table_text(&t, "");
+        for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
+            number(&t, true, cell[k]);
+        count(&t, !isnan(x.whole), x.plans);
+        number(&t, true, 1e3 * x.plan);
+        number(&t, true, 1e3 * x.exposed);
+        number(&t, true, 1e3 * x.cache);
+        free(name);
+        if (!isnan(x.other)) {
+            other = x.other;
+            moves = x.moves;
+        }
+    }
+    table_text(&t, "no attention");
+    table_text(&t, "");
+    const double bound[] = {NAN,   other,
+                            moves, other + moves,
+                            NAN,   NAN,
+                            NAN,   radix.whole / (other + moves),
+                            NAN,   flash.whole / (other + moves),
+                            NAN,   NAN,
+                            NAN,   NAN,
+                            NAN,   NAN};
+    for (size_t k = 0; k < sizeof bound / sizeof bound[0]; k++)
+        number(&t, true, bound[k]);
+    table_end(&t);
+    print_why(f, run, job);
+    print_pool(f, run, job);
+    fputc('\n', f);
+}
+
+/* ---- the form of DeFT's tables ------------------------------------------------------------------------- */
+
+static bool in_tables(const struct replay_job *job)
+{
+    return deft_latency(5, "radix-attention", job->name) >= 0;
+}
+
+static double pick(int table, const struct figures *x)
+{
+    return table == 16 ? x->attention : x->whole;
+}
+
+static void print_cell(FILE *f, double x, bool oom)
+{
+    if (oom)
+        fprintf(f, "  %11s", "OOM");
+    else if (isnan(x) || x < 0)
+        fprintf(f, "  %11s", "-");
+    else
+        fprintf(f, "  %11.4g", x);
+}
+
+static bool is_oom(const struct replay_job *job, int32_t use)
+{
+    bool oom = false;
+    for (int32_t k = 0; k < job->n_items; k++)
+        oom = oom || job->item[k].total[use].fate == FATE_OOM;
+    return oom;
+}
+
+/* One of ours and below it, if the paper has it, the paper's; over: divided into radix-attention's. */
+static void print_pair(FILE *f, const struct replay_run *run, int table, int32_t use, bool over)
+{
+    const char *name = run->replay.use[use].s->name;
+    bool printed = false;
+    fprintf(f, "%-20s", name);
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        const struct replay_job *job = &run->job[j];
+        if (!in_tables(job) || job->n_items == 0)
+            continue;
+        struct figures x = figures_of(job, 0, job->n_items, use);
+        struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
+        print_cell(f, over ? pick(table, &radix) / pick(table, &x) : pick(table, &x), is_oom(job, use));
+        printed = printed || deft_latency(table, name, job->name) >= 0;
+    }
+    fputc('\n', f);
+    if (!printed)
+        return;
+    fprintf(f, "%-20s", "  paper, A100 80GB");
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        const struct replay_job *job = &run->job[j];
+        if (!in_tables(job) || job->n_items == 0)
+            continue;
+        double x = deft_latency(table, name, job->name);
+        print_cell(f, over && x > 0 ? deft_latency(table, "radix-attention", job->name) / x : x, x == 0);
+    }
+    fputc('\n', f);
+}
+
+static void print_deft(FILE *f, const struct replay_run *run, int table, bool over)
+{
+    const char *what = table == 16 ? "attention" : "decoding";
+    if (over)
+        fprintf(f, "%s, times faster than radix-attention\n%-20s", what, "");
+    else
+        fprintf(f, "%s latency in seconds, in the form of DeFT's Table %d\n%-20s", what, table, "");
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        if (in_tables(&run->job[j]) && run->job[j].n_items > 0)
+            fprintf(f, "  %11s", run->job[j].name);
+    fputc('\n', f);
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        print_pair(f, run, table, i, over);
+    fputc('\n', f);
+}
+
+static void print_tables(FILE *f, const struct replay_run *run)
+{
+    const struct replay *r = &run->replay;
+    fprintf(f, "%s on %s; below it what the paper prints for Llama3-8B on one A100 80GB\n\n", r->model->name,
+            r->exec->name);
+    bool radix = find_use(run, "radix-attention") >= 0;
+    for (int table = 16; table >= 5; table -= 11) {
+        print_deft(f, run, table, false);
+        if (radix)
+            print_deft(f, run, table, true);
+    }
+}
+
+void replay_print_text(const struct replay_run *run, FILE *f, bool quiet)
+{
+    int32_t tables = 0;
+    bool any = false;
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        const struct replay_job *job = &run->job[j];
+        tables += in_tables(job) && job->n_items > 0;
+        any = any || job->n_items > 0;
+        if (job->lacks)
+            fprintf(f, "%s: SKIP: no %s (expected in --data DIR)\n", job->name, job->lacks);
+        else if (!quiet || !in_tables(job))
+            print_job(f, run, job);
+    }
+    if (any && !quiet)
+        fprintf(f,
+                "x attn, x whole:   times faster than radix-attention, then than flash-decoding\n"
+                "TPOT:              whole / tokens by which a sequence that lives through the run grows\n"
+                "plans .. cache ms: %s; no part of `whole`%s\n\n",
+                "processor time of this host: calls of the planner, their time, the part a device waits "
+                "for, KV pool and page tables",
+                run->replay.exec->simulated ? ", which is simulated" : "");
+    if (tables > 0)
+        print_tables(f, run);
+}

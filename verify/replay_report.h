@@ -1,0 +1,42 @@
+/*
+ * replay_report.h - what `treeattn replay` has computed, for those who print it.
+ */
+#ifndef TREEATTN_VERIFY_REPLAY_REPORT_H
+#define TREEATTN_VERIFY_REPLAY_REPORT_H
+
+#include "verify/replay.h"
+#include "verify/report.h"
+#include "verify/workloads.h"
+
+/* One item of a trace. */
+struct replay_item {
+    int32_t index; /* in its file */
+    struct trace *trace;
+    struct replay_source src;
+    struct replay_total *total; /* [n_use] */
+    struct replay_pool pool;
+};
+
+/* A trace, or a workload: one or several items of a file. */
+struct replay_job {
+    char *name, *spec;
+    char *lacks; /* a file that is not there: no items */
+    struct trace_opts opts;
+    int32_t tree_last;
+    struct replay_item *item;
+    int32_t n_items;
+};
+
+struct replay_run {
+    struct replay replay;
+    struct replay_job *job;
+    int32_t n_jobs;
+    double prefill_rate; /* tokens a second; 0: not charged */
+};
+
+/* A row per item and strategy, for scripts. */
+void replay_print_rows(const struct replay_run *run, FILE *f, enum style style);
+/* The same for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`: those alone. */
+void replay_print_text(const struct replay_run *run, FILE *f, bool quiet);
+
+#endif
