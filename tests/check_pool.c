@@ -349,6 +349,7 @@ START_TEST(traces_stay_whole)
         run_trace("spec:32,7", (struct trace_opts){.prompt = 300, .max_seq = 800, .topology = true}, page,
                   1 << 20, -1);
         run_trace("requests:60,5", (struct trace_opts){.batch = 8}, page, 600, -1);
+        run_trace("conversation:30,5", (struct trace_opts){.batch = 5}, page, 400, -1);
     }
 }
 END_TEST

@@ -424,6 +424,70 @@ START_TEST(damaged_requests_do_no_harm)
 }
 END_TEST
 
+/* ---- the papers' serving workloads --------------------------------------------------------------------- */
+
+/* Nodes of the first step by length and by how many queries are below. */
+static int32_t count_nodes(const struct tree *t, int64_t len, int32_t queries)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        int32_t below = 0;
+        for (int32_t q = 0; q < t->n_queries; q++)
+            for (int32_t m = t->query[q].node; m >= 0; m = t->parent[m])
+                below += m == i;
+        n += t->len[i] == len && (queries == 0 || below == queries);
+    }
+    return n;
+}
+
+static struct tree *first_step(const char *spec, int32_t batch, int64_t steps)
+{
+    struct err e = {0};
+    struct trace *tr = trace_open(spec, &(struct trace_opts){.batch = batch}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    ck_assert(steps == 0 || trace_steps(tr) == steps);
+    struct tree *t = trace_tree(tr, 1);
+    ck_assert_int_eq(t->n_queries, batch);
+    trace_close(tr);
+    return t;
+}
+
+START_TEST(serving_workloads_share_what_papers_say)
+{
+    struct tree *t = first_step("fasttree:prompt,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 459, 128), 1);
+    ck_assert_int_eq(count_nodes(t, 38, 0), 4);
+    ck_assert_int_eq(count_nodes(t, 584, 0), 8);
+    ck_assert_int_eq(count_nodes(t, 2112, 0), 16);
+    tree_free(t);
+    t = first_step("fasttree:shots,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 3193, 128), 1);
+    ck_assert_int_eq(count_nodes(t, 3000, 16), 8);
+    tree_free(t);
+    t = first_step("fasttree:chains,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 3193, 128), 1);
+    ck_assert_int_eq(t->n_nodes, 1 + 32 + 128);
+    ck_assert_int_eq(count_nodes(t, 17, 1), 128); /* what sets it apart, and the first token */
+    tree_free(t);
+    t = first_step("fasttree:documents,1", 128, 256);
+    /* a choice that one request alone drew is part of its leaf; two without another between them are one node */
+    ck_assert_int_eq(t->parent[0] + t->parent[1] + t->parent[2] + t->parent[3], -4);
+    ck_assert_int_le(t->n_nodes, 4 + 12 + 24 + 128);
+    ck_assert_int_eq(count_nodes(t, 2000, 0) + count_nodes(t, 4000, 0), t->n_nodes - 128);
+    ck_assert_int_gt(t->n_nodes, 4 + 12 + 16 + 128);
+    tree_free(t);
+    t = first_step("conversation:300,1", 200, 0);
+    ck_assert_int_eq(count_nodes(t, 46, 200), 1);
+    ck_assert_int_eq(count_nodes(t, 348, 0), 8);
+    ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
+    tree_free(t);
+    struct err e = {0};
+    ck_assert_ptr_null(trace_open("fasttree:chess,1", &(struct trace_opts){0}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "prompt, shots, chains or documents"));
+    ck_assert_ptr_null(trace_open("conversation:0,1", &(struct trace_opts){0}, NULL));
+}
+END_TEST
+
 Suite *suite_requests(void)
 {
     Suite *s = suite_create("requests");
@@ -435,6 +499,7 @@ Suite *suite_requests(void)
     tcase_add_loop_test(tc, published_traces, 0, 2);
     tcase_add_test(tc, requests_round_trip);
     tcase_add_test(tc, damaged_requests_do_no_harm);
+    tcase_add_test(tc, serving_workloads_share_what_papers_say);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -29,6 +29,9 @@ const struct format_info formats[] = {
     {"reasoning", "--trace reasoning:SEED", "a seeded reasoning trace, ten-way caterpillar of depth ten"},
     {"spec", "--trace spec:T,SEED", "a seeded speculative trace with T tokens to verify at a time"},
     {"requests", "--trace requests:N,SEED", "N seeded requests: conversations on a few system prompts"},
+    {"fasttree batch", "--trace fasttree:WHICH,SEED",
+     "FastTree's end-to-end benchmarks, 128 requests: prompt, shots, chains or documents (with --batch 128)"},
+    {"conversation", "--trace conversation:N,SEED", "N seeded requests of PAT's conversation workload"},
 };
 const int32_t n_formats = sizeof formats / sizeof formats[0];
 

@@ -43,6 +43,7 @@ struct requests {
     int32_t n;
     struct request *request; /* [n] */
     int64_t n_blocks, *block;
+    int64_t *end; /* [n_blocks] tokens of the prompt up to the end of each block; NULL: REQUEST_BLOCK each */
 };
 
 /* Who of them is in flight at which steps. */

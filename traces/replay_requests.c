@@ -21,6 +21,7 @@ void requests_free(struct requests *r)
     if (r) {
         free(r->request);
         free(r->block);
+        free(r->end);
     }
     free(r);
 }
@@ -177,12 +178,6 @@ static struct flight *sorted_flights(const struct batching *b, int64_t t, int32_
     return flight;
 }
 
-/* Tokens of the first n blocks of a request's prompt. */
-static int64_t prompt_tokens(const struct request *q, int32_t n)
-{
-    return min_i64(q->input, (int64_t)n * REQUEST_BLOCK);
-}
-
 /* What a step's tree is made with. */
 struct maker {
     const struct batching *b;
@@ -195,15 +190,25 @@ struct maker {
     int64_t n_pieces, cap_pieces;
 };
 
+/* Tokens of the first n blocks of a request's prompt. */
+static int64_t prompt_tokens(const struct requests *r, const struct request *q, int32_t n)
+{
+    if (r->end)
+        return n > 0 ? r->end[q->first + n - 1] : 0;
+    return min_i64(q->input, (int64_t)n * REQUEST_BLOCK);
+}
+
 /* Blocks from .. to of a request's prompt are the last node's next pieces, each by its id. */
 static void add_blocks(struct maker *m, const struct request *q, int32_t from, int32_t to)
 {
+    const struct requests *r = m->b->requests;
     struct trace_parts *parts = m->parts;
     parts->piece = xgrow(parts->piece, &m->cap_pieces, m->n_pieces + to - from + 1, sizeof *parts->piece);
     for (int32_t k = from; k < to; k++)
-        parts->piece[m->n_pieces++] =
-            (struct trace_piece){.name = m->b->requests->block[q->first + k],
-                                 .tokens = min_i64(REQUEST_BLOCK, q->input - (int64_t)k * REQUEST_BLOCK)};
+        parts->piece[m->n_pieces++] = (struct trace_piece){
+            .name = r->block[q->first + k],
+            .tokens = prompt_tokens(r, q, k + 1) - prompt_tokens(r, q, k),
+        };
     parts->piece0[m->tree->n_nodes] = (int32_t)m->n_pieces;
 }
 
@@ -222,7 +227,8 @@ static void add_leaf(struct maker *m, const struct span *s)
     const struct request *q = &m->b->requests->request[x->request];
     int32_t leaf = m->tree->n_nodes++;
     m->tree->parent[leaf] = s->parent;
-    m->tree->len[leaf] = q->input - prompt_tokens(q, s->from) + m->t - m->b->start[x->request] + 1;
+    m->tree->len[leaf] =
+        q->input - prompt_tokens(m->b->requests, q, s->from) + m->t - m->b->start[x->request] + 1;
     m->tree->query[x->query] = (struct query){.node = leaf, .upto = m->tree->len[leaf]};
     if (m->parts) {
         add_blocks(m, q, s->from, q->n_blocks);
@@ -242,7 +248,8 @@ static void add_shared(struct maker *m, const struct span *s)
     if (common > s->from) {
         parent = m->tree->n_nodes++;
         m->tree->parent[parent] = s->parent;
-        m->tree->len[parent] = prompt_tokens(q, common) - prompt_tokens(q, s->from);
+        m->tree->len[parent] =
+            prompt_tokens(m->b->requests, q, common) - prompt_tokens(m->b->requests, q, s->from);
         if (m->parts)
             add_blocks(m, q, s->from, common);
     }

@@ -158,13 +158,47 @@ static struct trace *open_requests(const char *arg, const char *spec, const stru
     return replay_requests(requests_gen((int32_t)n, (uint64_t)seed), spec, o, e);
 }
 
+static struct trace *open_conversation(const char *arg, const char *spec, const struct trace_opts *o,
+                                       struct err *e)
+{
+    enum { MAX_REQUESTS = 1 << 17 };
+    int64_t n, seed;
+    if (!parse_count_seed(arg, MAX_REQUESTS, &n, &seed)) {
+        err_set(e, "%s: not a count and a seed (expected conversation:N,SEED with N from 1 to %d)", spec,
+                MAX_REQUESTS);
+        return NULL;
+    }
+    return replay_requests(conversation_gen((int32_t)n, (uint64_t)seed), spec, o, e);
+}
+
+static struct trace *open_fasttree(const char *arg, const char *spec, const struct trace_opts *o,
+                                   struct err *e)
+{
+    const char *comma = strchr(arg, ',');
+    int64_t seed;
+    for (int32_t k = 0; comma && k < N_SERVING_BATCHES; k++) {
+        const char *name = serving_batch_name(k);
+        size_t n = strlen(name);
+        if (n == (size_t)(comma - arg) && strncmp(arg, name, n) == 0 &&
+            word_int((struct word){comma + 1, strlen(comma + 1)}, 0, INT64_MAX, &seed))
+            return replay_requests(serving_batch_gen(k, (uint64_t)seed), spec, o, e);
+    }
+    err_set(e,
+            "%s: not a benchmark and a seed (expected fasttree:WHICH,SEED with prompt, shots, chains or "
+            "documents)",
+            spec);
+    return NULL;
+}
+
 static const struct kind {
     const char *prefix;
     struct trace *(*open)(const char *arg, const char *spec, const struct trace_opts *o, struct err *e);
 } kinds[] = {
-    {"deft:", open_deft},       {"medusa:", open_medusa},     {"mooncake:", open_mooncake},
-    {"fewshot:", open_fewshot}, {"embedded:", open_embedded}, {"reasoning:", open_reasoning},
-    {"spec:", open_spec},       {"requests:", open_requests},
+    {"deft:", open_deft},         {"medusa:", open_medusa},
+    {"mooncake:", open_mooncake}, {"fewshot:", open_fewshot},
+    {"embedded:", open_embedded}, {"reasoning:", open_reasoning},
+    {"spec:", open_spec},         {"requests:", open_requests},
+    {"fasttree:", open_fasttree}, {"conversation:", open_conversation},
 };
 
 /* Bounds on what no kind allows; what a kind asks for on top is its replay's business. */
@@ -210,7 +244,7 @@ struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct
     err_set(
         e,
         "trace \"%s\": unknown kind (expected deft:, medusa:, mooncake:, fewshot:, embedded:, reasoning:, "
-        "spec: or requests:)",
+        "spec:, requests:, fasttree: or conversation:)",
         word_quote(quote, (struct word){spec, strlen(spec)}));
     return NULL;
 }

@@ -44,6 +44,8 @@ struct trace; /* opaque */
  *   reasoning:SEED    a seeded reasoning trace of the project's own, same shape family as DeFT's sorting task
  *   spec:T,SEED       a seeded speculative trace of the project's own with T token-tree queries
  *   requests:N,SEED   N seeded requests of the project's own: conversations on a few system prompts
+ *   fasttree:WHICH,SEED   128 requests of FastTree's end-to-end benchmarks: prompt, shots, chains, documents
+ *   conversation:N,SEED   N requests of PAT's conversation workload
  * NULL with *e set: "FILE:LINE: what is wrong (what was expected)". Free with trace_close.
  */
 struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct err *e);

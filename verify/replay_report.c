@@ -227,7 +227,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
                                        "whole s",  "TPOT ms", "attn %",      "x attn",   "x whole",
                                        "x attn",   "x whole", "KV TB",       "total TB", "plans",
                                        "plan ms",  "exposed", "cache ms",    NULL};
-    static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 6, 7, 7, 7, 7, 8, 8, 8, 9, 9, 9};
+    static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 6, 10, 7, 10, 7, 8, 8, 7, 8, 10, 8};
     struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
     struct figures flash = baseline(run, job, 0, job->n_items, "flash-decoding");
     struct table t = {.f = f, .column = head, .aligned = true, .width = width};
@@ -382,13 +382,15 @@ void replay_print_text(const struct replay_run *run, FILE *f, bool quiet)
             print_job(f, run, job);
     }
     if (any && !quiet)
-        fprintf(f,
-                "x attn, x whole:   times faster than radix-attention, then than flash-decoding\n"
-                "TPOT:              whole / tokens by which a sequence that lives through the run grows\n"
-                "plans .. cache ms: %s; no part of `whole`%s\n\n",
-                "processor time of this host: calls of the planner, their time, the part a device waits "
-                "for, KV pool and page tables",
-                run->replay.exec->simulated ? ", which is simulated" : "");
+        fprintf(
+            f,
+            "radix/attn, flash/attn: attention of radix-attention, of flash-decoding over this one's; "
+            "/whole: the whole step's\n"
+            "TPOT:                   whole / tokens by which a sequence that lives through the run grows\n"
+            "plans .. cache ms:      %s; no part of `whole`%s\n\n",
+            "processor time of this host: calls of the planner, their time, the part a device waits "
+            "for, KV pool and page tables",
+            run->replay.exec->simulated ? ", which is simulated" : "");
     if (tables > 0)
         print_tables(f, run);
 }

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 const struct workload workloads[] = {
-#define WORKLOAD(n, g, t, p, s, b, top, a)                                                                   \
+#define WORKLOAD(n, g, t, p, s, b, ms, top, a)                                                               \
     {.name = n,                                                                                              \
      .group = g,                                                                                             \
      .trace = t,                                                                                             \
      .about = a,                                                                                             \
-     .opts = {.prompt = p, .max_seq = s, .batch = b, .topology = top}},
+     .opts = {.prompt = p, .max_seq = s, .batch = b, .step_ms = ms, .topology = top}},
 #include "verify/workloads.def"
 #undef WORKLOAD
 };
