@@ -6,6 +6,144 @@
 
 enum { TREES = 15 };
 
+/* ---- Figure 2: how much of a step is attention ------------------------------------------------------------ */
+
+/* Milliseconds of a decode step that are not attention. */
+static double rest_ms(struct figure *f, const char *model, const char *queries)
+{
+    return 1e3 * pick(f, figure_table(f, "data/rest"), "other_s", "machine", "h100, simulated", "model",
+                      model, "queries", queries, NULL);
+}
+
+void fig_fasttree_fig2(struct figure *f)
+{
+    const struct table *t = figure_table(f, "data/fasttree_fig2"),
+                       *paper = figure_table(f, "paper/fasttree-fig2");
+    double rest = rest_ms(f, "llama-2-7b", "32"), at_2048 = NAN;
+    add_panel(f, "32 sequences that share nothing", LINES, LOG_X, "sequence length (tokens)",
+              "attention, share of a step (%)");
+    for (int length = 128; length <= 4096; length *= 2) {
+        double attention = pick(f, t, "latency_ms", "at", figure_text(f, "L=%d", length), NULL),
+               share = 100 * attention / (attention + rest);
+        bool printed = length == 2048;
+        at_2048 = printed ? share : at_2048;
+        add_point(f, "flash-attention", figure_text(f, "%d", length), length, share,
+                  printed ? paper_number(f, paper, "attention-share", "not-named", "", "b=32 L=2048") : NAN);
+    }
+    check_grows(f, "flash-attention", 0);
+    check_number(f, "share of attention at 2048 tokens", "%", at_2048,
+                 paper_number(f, paper, "attention-share", "not-named", "", "b=32 L=2048"));
+}
+
+/* ---- Figures 10 to 12: end to end ------------------------------------------------------------------------- */
+
+static const struct workload {
+    const char *name, *levels;
+    double prompt; /* tokens to prefill, each once */
+} workloads[] = {
+    {"A: system prompt", "levels:1,4,16,16,128_459,38,584,2112,188",
+     459 + 4 * 38 + 16 * (584 + 2112) + 128 * 60},
+    {"B: few-shot", "levels:1,8,128_3193,3000,188", 3193 + 8 * 3000 + 128 * 60},
+    {"C: chains", "levels:1,32,128_3193,60,128", 3193 + 32 * 60},
+    {"D: documents", "levels:4,32,128_2000,2000,188", (4 + 32) * 2000 + 128 * 60},
+};
+enum { N_WORKLOADS = 4, REQUESTS = 128, GENERATED = 256 };
+/* Products reach this share of the tensor peak, as in the step that replay simulates. */
+static const double product_share = 0.8;
+
+struct times_of {
+    double prefill, attention, rest; /* seconds of a whole run; attention and rest: of decoding */
+};
+
+static struct times_of run_of(struct figure *f, const struct workload *w, const char *model,
+                              const char *kv_heads, const char *strategy)
+{
+    const struct table *models = figure_table(f, "data/models"), *h100 = figure_table(f, "data/h100");
+    double peak = product_share * pick(f, h100, "value", "figure", "tensor_flops", NULL);
+    return (struct times_of){
+        .prefill = w->prompt * 1e9 * pick(f, models, "GFLOP/query", "model", model, NULL) / peak,
+        .attention = GENERATED / 1e3 *
+                     pick(f, figure_table(f, "data/fasttree_fig10"), "latency_ms", "source", w->levels,
+                          "kv_heads", kv_heads, "strategy", strategy, NULL),
+        .rest = GENERATED / 1e3 * rest_ms(f, model, "128"),
+    };
+}
+
+void fig_fasttree_fig10(struct figure *f)
+{
+    static const char *const model[][3] = {{"llama-2-7b", "32", "Llama-2-7B"},
+                                           {"mistral-7b", "8", "Mistral-7B"}};
+    const struct table *paper = figure_table(f, "paper/fasttree-fig10");
+    double most = 0;
+    for (int m = 0; m < 2; m++) {
+        double sum = 0;
+        add_panel(f, model[m][2], BARS, 0, "", "generated tokens / s");
+        for (int w = 0; w < N_WORKLOADS; w++) {
+            static const char *const strategy[] = {"flashinfer", "fasttree"};
+            double rate[2];
+            for (int s = 0; s < 2; s++) {
+                struct times_of r = run_of(f, &workloads[w], model[m][0], model[m][1], strategy[s]);
+                rate[s] = REQUESTS * GENERATED / (r.prefill + r.attention + r.rest);
+                add_point(f, strategy[s], workloads[w].name, NAN, rate[s], NAN);
+            }
+            sum += rate[1] / rate[0];
+            most = fmax(most, rate[1] / rate[0]);
+        }
+        check_below(f, "flashinfer", "fasttree");
+        check_number(
+            f, figure_text(f, "throughput of FastTree over FlashInfer, %s", model[m][2]), "x",
+            sum / N_WORKLOADS,
+            paper_number(f, paper, "throughput-speedup", "fasttree", "sglang-flashinfer", model[m][2]));
+    }
+    check_headline(f, "fasttree-throughput", most);
+}
+
+void fig_fasttree_fig11(struct figure *f)
+{
+    const struct table *paper = figure_table(f, "paper/fasttree-fig11");
+    double sum = 0;
+    static const char *const strategy[] = {"flashinfer", "fasttree"};
+    add_panel(f, "", BARS, 0, "", "time of the run (s)");
+    for (int w = 0; w < N_WORKLOADS; w++) {
+        double decoding[2];
+        for (int s = 0; s < 2; s++) {
+            struct times_of r = run_of(f, &workloads[w], "llama-2-7b", "32", strategy[s]);
+            const char *at = figure_text(f, "%c %s", workloads[w].name[0], series_find(strategy[s])->label);
+            decoding[s] = r.attention + r.rest;
+            add_point(f, "part-prefill", at, NAN, r.prefill, NAN);
+            add_point(f, "part-decoding", at, NAN, decoding[s], NAN);
+        }
+        sum += decoding[0] / decoding[1];
+    }
+    check_below(f, "part-prefill", "part-decoding");
+    check_number(
+        f, "decoding with FastTree over FlashInfer, mean", "x", sum / N_WORKLOADS,
+        paper_number(f, paper, "decoding-latency-speedup", "fasttree", "sglang-flashinfer", "Llama-2-7B"));
+}
+
+void fig_fasttree_fig12(struct figure *f)
+{
+    static const char *const strategy[] = {"flashinfer", "fasttree"};
+    double least = INFINITY;
+    bool smaller = true;
+    add_panel(f, "", BARS, 0, "", "time of decoding (s)");
+    for (int w = 0; w < N_WORKLOADS; w++) {
+        double share[2];
+        for (int s = 0; s < 2; s++) {
+            struct times_of r = run_of(f, &workloads[w], "llama-2-7b", "32", strategy[s]);
+            const char *at = figure_text(f, "%c %s", workloads[w].name[0], series_find(strategy[s])->label);
+            add_point(f, "part-attention", at, NAN, r.attention, NAN);
+            add_point(f, "part-rest", at, NAN, r.rest, NAN);
+            share[s] = 100 * r.attention / (r.attention + r.rest);
+        }
+        least = fmin(least, share[0]);
+        smaller &= share[1] < share[0];
+    }
+    check_trend(f, least > 50,
+                "attention is over half of the kernels' time with FlashInfer: at least %.3g %%", least);
+    check_trend(f, smaller, "with FastTree its share is smaller in every workload");
+}
+
 /* ---- Figure 9: attention kernels ------------------------------------------------------------------------ */
 
 static const char *const baselines[][2] = {{"flash-attention", "fasttree-over-flash-attention"},
@@ -32,7 +170,8 @@ static void check_kernels(struct figure *f, const struct times *x, const char *q
            middle = times_ratio(x, query_centric, "fasttree", "32/8", 1, TREES).mean,
            high = times_ratio(x, query_centric, "fasttree", "16/1", 1, TREES).mean;
     check_trend(f, low > high,
-                "the speedup over %s is larger at a low GQA ratio than at a high one: %.3gx at 1, %.3gx at 4, %.3gx at 16",
+                "the speedup over %s is larger at a low GQA ratio than at a high one: %.3gx at 1, %.3gx at "
+                "4, %.3gx at 16",
                 series_find(query_centric)->label, low, middle, high);
 }
 

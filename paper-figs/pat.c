@@ -33,6 +33,69 @@ void fig_pat_table1(struct figure *f)
     }
 }
 
+/* ---- Figure 1: how much of a step is attention ------------------------------------------------------------ */
+
+void fig_pat_fig1(struct figure *f)
+{
+    static const char *const model[][2] = {{"llama-3-8b", "32"}, {"qwen3-8b", "36"}};
+    const struct table *t = figure_table(f, "data/pat_fig1"), *rest = figure_table(f, "data/rest"),
+                       *paper = figure_table(f, "paper/pat-fig1");
+    double most = 0;
+    add_panel(f, "64 sequences that share nothing", LINES, LOG_X, "context (tokens)",
+              "attention, share of a step (%)");
+    for (int m = 0; m < 2; m++) {
+        double other =
+            1e3 * pick(f, rest, "other_s", "machine", "a100-80, simulated", "model", model[m][0], NULL);
+        for (int length = 512; length <= 8192; length *= 2) {
+            double attention = pick(f, t, "latency_ms", "at", figure_text(f, "L=%d", length), "layers",
+                                    model[m][1], NULL),
+                   share = 100 * attention / (attention + other);
+            most = fmax(most, share);
+            add_point(f, model[m][0], figure_text(f, "%d", length), length, share, NAN);
+        }
+        check_grows(f, model[m][0], 0);
+    }
+    check_number(f, "largest share of attention", "%", most,
+                 paper_number(f, paper, "attention-share", "vllm", "", "b=64"));
+}
+
+/* ---- Figure 5: bytes a step -------------------------------------------------------------------------------- */
+
+void fig_pat_fig5(struct figure *f)
+{
+    static const char *const batch[] = {"16", "64", "128"};
+    /* tree-medusa's matrix products read every token of the tree once */
+    static const char *const series[][2] = {
+        {"flash-attention", "flash-attention"}, {"pat", "pat"}, {"floor", "tree-medusa"}};
+    const struct table *paper = figure_table(f, "paper/pat-fig5");
+    double least[2] = {INFINITY, INFINITY}, most[2] = {0};
+    add_panel(f, "300 seeded requests on three system prompts", BARS, 0, "", "K and V read a step (GB)");
+    for (int b = 0; b < 3; b++) {
+        const struct table *t = figure_table(f, figure_text(f, "data/pat_fig5_%s", batch[b]));
+        double gb[3];
+        for (int s = 0; s < 3; s++) {
+            gb[s] = pick(f, t, "KV_IO_bytes", "strategy", series[s][1], NULL) / 1e9 /
+                    pick(f, t, "iterations", "strategy", series[s][1], NULL);
+            add_point(f, series[s][0], figure_text(f, "at most %s at a time", batch[b]), NAN, gb[s], NAN);
+        }
+        for (int s = 0; s < 2; s++) {
+            double ratio = gb[0] / gb[s ? 1 : 2];
+            least[s] = fmin(least[s], ratio);
+            most[s] = fmax(most[s], ratio);
+        }
+    }
+    check_below(f, "pat", "flash-attention");
+    for (int s = 0; s < 2; s++) {
+        const char *over = s ? "pat" : "floor";
+        for (int k = 0; k < 2; k++)
+            check_number(f,
+                         figure_text(f, "%s of FlashAttention's bytes over %s",
+                                     k ? "largest ratio" : "least ratio", s ? "PAT's" : "every token once"),
+                         "x", k ? most[s] : least[s],
+                         pick(f, paper, "value", "over", over, "how", k ? "up-to" : "from", NULL));
+    }
+}
+
 /* ---- Figure 7: tiles ------------------------------------------------------------------------------------ */
 
 /* As `treeattn sim` prints FastTree's plan with one tile and nothing split. */
@@ -177,6 +240,44 @@ void fig_pat_fig9_ours(struct figure *f)
     check_kernels(f, &x, "pat", (const char *const[]){NULL});
 }
 
+/* ---- Figure 10: serving ------------------------------------------------------------------------------------ */
+
+void fig_pat_fig10(struct figure *f)
+{
+    static const char *const model[][2] = {{"llama-3-8b", "Llama-3-8B"}, {"qwen3-8b", "Qwen3-8B"}},
+                             *const strategy[] = {"flash-attention", "flashinfer", "pat"};
+    const struct table *paper = figure_table(f, "paper/pat-fig10");
+    double least[2] = {INFINITY, INFINITY}, most[2] = {-INFINITY, -INFINITY};
+    for (int m = 0; m < 2; m++) {
+        add_panel(f, model[m][1], LINES, LOG_X, "requests decoded at a time, at most",
+                  "time per output token (ms)");
+        for (int b = 16; b <= 128; b *= 2) {
+            const struct table *t = figure_table(f, figure_text(f, "data/pat_fig10_%d", b));
+            double ms[3];
+            for (int s = 0; s < 3; s++) {
+                ms[s] = pick(f, t, "tpot_ms", "model", model[m][0], "strategy", strategy[s], NULL);
+                add_point(f, strategy[s], figure_text(f, "%d", b), b, ms[s], NAN);
+            }
+            for (int s = 0; s < 2; s++) {
+                double cut = 100 * (1 - ms[2] / ms[s]);
+                least[s] = fmin(least[s], cut);
+                most[s] = fmax(most[s], cut);
+            }
+        }
+        check_below(f, "pat", "flash-attention");
+    }
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 2; k++)
+            check_number(f,
+                         figure_text(f, "%s cut of TPOT over %s", k ? "largest" : "least",
+                                     series_find(strategy[s])->label),
+                         "%", k ? most[s] : least[s],
+                         pick(f, paper, "value", "metric", "tpot-reduction", "over", strategy[s], "how",
+                              k ? "up-to" : "from", NULL));
+    check_headline(f, "pat-tpot-reduction-least", fmin(least[0], least[1]));
+    check_headline(f, "pat-tpot-reduction-most", fmax(most[0], most[1]));
+}
+
 /* ---- Figure 11: ablations ------------------------------------------------------------------------------- */
 
 /* Percent over the full method; `suffix`: ":rule=artifact" or "". */
@@ -248,4 +349,29 @@ void fig_pat_fig12(struct figure *f)
     check_trend(f, end[0] < end[1], "concurrent launches end before serial ones: %.4g us, %.4g us", end[0],
                 end[1]);
     check_trend(f, use[0] > use[1], "and fill more of the places for CTAs: %.4g %%, %.4g %%", use[0], use[1]);
+}
+
+/* ---- Figure 14: planning ----------------------------------------------------------------------------------- */
+
+void fig_pat_fig14(struct figure *f)
+{
+    enum { LAYERS = 32 };
+    struct times plan, attention;
+    times_measured(f, "pat-fig9", "plan_ms", &plan);
+    times_measured(f, "pat-fig9", "time_us", &attention);
+    int32_t p = times_series(&plan, "pat"), a = times_series(&attention, "pat"),
+            h = times_heads(&plan, "32/8"), g = times_heads(&attention, "32/8");
+    int hidden = 0, of = 0;
+    add_panel(f, "heads 32/8", LINES, LOG_Y, "configuration of Figure 9", "time (us)");
+    for (int32_t t = 0; t < ALL && p >= 0 && a >= 0 && h >= 0 && g >= 0; t++) {
+        double planning = 1e3 * plan.us[p][h][t], layers = LAYERS * attention.us[a][g][t];
+        if (isnan(planning) || isnan(layers))
+            continue;
+        add_point(f, "part-planning", figure_text(f, "configuration %d", (int)t + 1), t + 1, planning, NAN);
+        add_point(f, "part-attention", figure_text(f, "configuration %d", (int)t + 1), t + 1, layers, NAN);
+        hidden += planning < layers;
+        of++;
+    }
+    check_trend(f, hidden == of, "planning once takes less than the attention of %d layers: %d of %d", LAYERS,
+                hidden, of);
 }
