@@ -245,6 +245,12 @@ static struct trace_opts merge_opts(struct trace_opts w, const struct trace_opts
     return w;
 }
 
+static bool same_opts(const struct trace_opts *a, const struct trace_opts *b)
+{
+    return a->prompt == b->prompt && a->max_seq == b->max_seq && a->topology == b->topology &&
+           a->batch == b->batch && a->step_ms == b->step_ms;
+}
+
 static char *data_folder(const struct args *a)
 {
     const char *shared = getenv("TREEATTN_SHARED");
@@ -266,12 +272,15 @@ static bool list_jobs(const struct args *a, struct replay_run *run, struct err *
     bool good = workloads_pick(a->workloads, &pick, &run->n_jobs, e);
     char *data = data_folder(a);
     run->job = xcalloc((size_t)run->n_jobs, sizeof *run->job);
-    for (int32_t j = 0; j < run->n_jobs; j++)
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        struct trace_opts opts = merge_opts(pick[j]->opts, &a->tree.src.trace);
         run->job[j] = (struct replay_job){.name = xstrdup(pick[j]->name),
                                           .spec = workload_spec(pick[j], data),
                                           .lacks = workload_lacks(pick[j], data),
-                                          .opts = merge_opts(pick[j]->opts, &a->tree.src.trace),
+                                          .opts = opts,
+                                          .changed = !same_opts(&opts, &pick[j]->opts),
                                           .tree_last = a->tree.tree_last};
+    }
     free(data);
     free(pick);
     return good;

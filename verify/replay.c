@@ -79,8 +79,8 @@ void replay_add(struct replay_total *sum, const struct replay_total *x)
 #define ADD(field) sum->field += x->field
     ADD(steps), ADD(looked_at), ADD(queries), ADD(contexts), ADD(kv_tokens), ADD(prefill), ADD(moves);
     ADD(planned), ADD(kv), ADD(q), ADD(mask), ADD(scores), ADD(partials), ADD(out);
-    ADD(attention_s), ADD(other_s), ADD(moves_s), ADD(step_s), ADD(cache_s), ADD(extend_s), ADD(plan_s);
-    ADD(exposed_s);
+    ADD(attention_s), ADD(other_s), ADD(moves_s), ADD(idle_s), ADD(step_s), ADD(host_s), ADD(cache_s);
+    ADD(extend_s), ADD(plan_s), ADD(exposed_s);
 #undef ADD
 }
 
@@ -104,7 +104,7 @@ static void add_row(struct replay_total *sum, const struct replay_row *x)
 #define WEIGHTED(field) one.field = (double)x->field * w
     WEIGHTED(kv), WEIGHTED(q), WEIGHTED(mask), WEIGHTED(scores), WEIGHTED(partials), WEIGHTED(out);
     WEIGHTED(attention_s), WEIGHTED(other_s), WEIGHTED(moves_s), WEIGHTED(step_s), WEIGHTED(cache_s);
-    WEIGHTED(extend_s);
+    WEIGHTED(idle_s), WEIGHTED(host_s), WEIGHTED(extend_s);
 #undef WEIGHTED
     replay_add(sum, &one);
 }
@@ -138,8 +138,9 @@ struct pass {
     int32_t first, last; /* strategies first .. last - 1 */
     const struct replay_total *total;
     struct pool *pool;
-    struct kept *kept; /* [n_use] with an executor that does not simulate */
-    struct kept shape; /* tree and normal form of the last step with another shape */
+    struct kept *kept;          /* [n_use] with an executor that does not simulate */
+    struct replay_row *pending; /* started and not yet collected */
+    struct kept shape;          /* tree and normal form of the last step with another shape */
     int64_t *page_off, table_cap, off_cap;
     int32_t *page_table;
     int64_t executed;
@@ -203,8 +204,55 @@ static double exposed(enum replan replan, double plan_s, double step_s)
     return replan == REPLAN_ASYNC ? fmax(0, plan_s - step_s) : plan_s;
 }
 
+static void set_times(const struct replay *r, const struct replay_times *x, struct replay_row *row)
+{
+    row->attention_s = x->attention_s;
+    row->other_s = x->other_s;
+    row->moves_s = x->moves_s;
+    row->idle_s = x->idle_s;
+    row->step_s = x->step_s;
+    row->host_s = x->host_s;
+    row->error = x->error;
+    row->exposed_s = exposed(r->replan, row->plan_s, row->step_s);
+}
+
+static bool simulate(const struct pass *ps, const struct replay_step *s, const struct plan *p,
+                     struct replay_row *row, struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    struct replay_times times;
+    bool good = x->run(x->self, s, p, &times, e);
+    if (good)
+        set_times(ps->r, &times, row);
+    return good;
+}
+
+static bool collect(struct pass *ps, struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    struct replay_times times;
+    if (!ps->pending)
+        return true;
+    bool good = x->collect(x->self, &times, e);
+    if (good)
+        set_times(ps->r, &times, ps->pending);
+    ps->pending = NULL;
+    return good;
+}
+
+/* The step runs while the next one is planned, if planning is to be hidden. */
+static bool start(struct pass *ps, const struct replay_step *s, const struct plan *p, struct replay_row *row,
+                  struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    if (!x->start(x->self, s, p, e) || !collect(ps, e))
+        return false;
+    ps->pending = row;
+    return ps->r->replan == REPLAN_ASYNC || collect(ps, e);
+}
+
 /* One strategy on one step. 1: a row; 0: does not apply, why[] says why; -1: failed, *e says how. */
-static int run_use(const struct pass *ps, const struct sample *s, const struct nform *nf, int32_t use,
+static int run_use(struct pass *ps, const struct sample *s, const struct nform *nf, int32_t use,
                    struct replay_row *row, char *why, struct err *e)
 {
     const struct replay *r = ps->r;
@@ -233,19 +281,10 @@ static int run_use(const struct pass *ps, const struct sample *s, const struct n
                                .page_off = ps->page_off,
                                .page_table = ps->page_table,
                                .check = s->check};
-    struct replay_times x;
     count_row(r, s, p, row);
-    if (r->exec->run(r->exec->self, &step, p, &x, e)) {
-        row->attention_s = x.attention_s;
-        row->other_s = x.other_s;
-        row->moves_s = x.moves_s;
-        row->step_s = x.step_s;
-        row->error = x.error;
-        row->plan_s = k->plan_s;
-        row->exposed_s = exposed(r->replan, k->plan_s, x.step_s);
-    } else {
+    row->plan_s = k->plan_s;
+    if (!(simulated(r->exec) ? simulate(ps, &step, p, row, e) : start(ps, &step, p, row, e)))
         result = -1;
-    }
     plan_free(longer);
     kept_clear(&own);
     return result;
@@ -259,7 +298,7 @@ struct outcome {
     struct err e;
 };
 
-static bool run_sample(const struct pass *ps, const struct sample *s, struct outcome *o)
+static bool run_sample(struct pass *ps, const struct sample *s, struct outcome *o)
 {
     struct nform *nf = s->shape_from != s->t ? nform_new(s->tree) : NULL;
     bool good = true;
@@ -313,7 +352,7 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     s->moved = moved;
     s->shape_from = shape_from(ps, s->tree, t);
     struct replay_step step = {.t = t, .tree = s->tree, .parts = &s->parts, .moved = &s->moved};
-    return !x->advance || x->advance(x->self, &step, e);
+    return simulated(x) || x->advance(x->self, &step, e);
 }
 
 /*
@@ -348,7 +387,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
         *s = now;
         s->cache_s = table_s;
         now = (struct sample){0};
-        if (!ps->r->exec->simulated)
+        if (!simulated(ps->r->exec))
             good = run_sample(ps, s, o);
         s->moved.move = NULL; /* the pool's, and gone with the next step */
         s->moved.fresh = NULL;
@@ -425,10 +464,10 @@ static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct re
     for (int64_t k = 0; k < n && good; k++) {
         int64_t t = first + k * ps->r->every;
         good = take_steps(ps, t, min_i64(t + ps->r->every - 1, last), true, &sample[k], &o[k], e);
-        if (!ps->r->exec->simulated && progress)
+        if (!simulated(ps->r->exec) && progress)
             progress_step(progress);
     }
-    if (good && ps->r->exec->simulated) {
+    if (good && simulated(ps->r->exec)) {
 #pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
         for (int64_t k = 0; k < n; k++) {
             good = run_sample(ps, &sample[k], &o[k]) && good;
@@ -437,6 +476,7 @@ static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct re
                 progress_step(progress);
         }
     }
+    good = good && collect(ps, e);
     good = good || first_error(o, n, e);
     for (int64_t k = 0; k < n; k++) {
         if (good)
@@ -455,7 +495,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
 {
     const struct executor *x = ps->r->exec;
     int64_t done = log ? replay_log_done(log, ps->src->number, name) : 0, every = ps->r->every;
-    bool good = !x->begin || x->begin(x->self, e);
+    bool good = simulated(x) || x->begin(x->self, e);
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
     for (int64_t t = 1; t <= done && good; t++)
         good = take_steps(ps, t, t, false, NULL, NULL, e);
@@ -517,9 +557,25 @@ static void add_known_rows(const struct replay_log *log, int32_t source, struct 
             add_row(&total[row[k].use], &row[k]);
 }
 
+void replay_peak(const struct replay_source *src, int32_t page_size, int64_t *pages, int32_t *queries)
+{
+    struct pool *pool = pool_new(page_size, INT32_MAX);
+    for (int64_t t = 1; t <= src->last; t++) {
+        struct trace_parts parts;
+        struct pool_step moved;
+        struct tree *tree = trace_step(src->trace, t, &parts);
+        CK(pool_advance(pool, tree, &parts, t, &moved, NULL));
+        *queries = (int32_t)max_i64(*queries, tree->n_queries);
+        trace_parts_free(&parts);
+        tree_free(tree);
+    }
+    *pages = max_i64(*pages, pool_stats(pool).peak);
+    pool_free(pool);
+}
+
 int64_t replay_work(const struct replay *r, const struct replay_source *src)
 {
-    return ceil_div(src->last, r->every) * (r->exec->simulated ? 1 : r->n_use);
+    return ceil_div(src->last, r->every) * (simulated(r->exec) ? 1 : r->n_use);
 }
 
 bool replay_source(const struct replay *r, const struct replay_source *src, struct replay_log *log,
@@ -531,7 +587,7 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
     *pool = (struct replay_pool){0};
     struct pass ps = {.r = r, .src = src, .total = total};
     bool good = true;
-    if (r->exec->simulated) {
+    if (simulated(r->exec)) {
         ps.last = r->n_use;
         good = run_pass(&ps, ALL_AT_ONCE, log, total, pool, progress, e);
     } else {

@@ -45,7 +45,9 @@
     X(attention_s, "attention of all layers, with launches and merges")                                      \
     X(other_s, "the other kernels: products, norms, rotation, append, head")                                 \
     X(moves_s, "moving accepted tokens and those of nodes that part or join")                                \
-    X(step_s, "the whole step: the sum of these where simulated, wall time where measured")                  \
+    X(idle_s, "measured: the device waits for the host before the step; NaN: simulated, or steps left out")  \
+    X(step_s, "the whole step: the sum of these")                                                            \
+    X(host_s, "host: the plan to the device, launches; NaN: simulated")                                      \
     X(cache_s, "host: KV pool and page table, mean of the iterations it stands for")                         \
     X(extend_s, "host: fitting an old plan to longer nodes, mean of the iterations it stands for")           \
     X(plan_s, "host: a call of the planner")                                                                 \
@@ -73,27 +75,34 @@ struct replay_step {
     const struct pool_step *moved; /* since the step before */
     const struct nform *nf;        /* NULL in advance() */
     const int64_t *page_off;       /* [n_nodes + 1]; NULL in advance() */
-    const int32_t *page_table;     /* as ref/problem.h; NULL in advance() */
+    int32_t *page_table;           /* as ref/problem.h; NULL in advance() */
     bool check;                    /* compare what comes out with exact attention */
 };
 
 struct replay_times {
-    double attention_s, other_s, moves_s, step_s, error;
+    double attention_s, other_s, moves_s, idle_s, step_s, host_s, error; /* as in struct replay_row */
 };
 
-/* Who executes steps. */
+/* Who executes steps: run() alone where that depends on nothing but its arguments, so that steps may run at once and in
+ * any order; else begin, then advance for every step in order, and for those that are looked at, after that, start. */
 struct executor {
     const char *name; /* for titles: "h100, simulated" */
-    bool simulated;   /* run() depends on nothing but its arguments: steps may run at once, in any order */
     void *self;
-    /* A replay begins: nothing is in the cache. NULL: nothing to do. */
-    bool (*begin)(void *self, struct err *e);
-    /* Every step, in order: carry out the moves. NULL: nothing to do. */
-    bool (*advance)(void *self, const struct replay_step *s, struct err *e);
-    /* A step that is looked at, after advance(). */
     bool (*run)(void *self, const struct replay_step *s, const struct plan *p, struct replay_times *out,
                 struct err *e);
+    /* A replay begins: nothing is in the cache. */
+    bool (*begin)(void *self, struct err *e);
+    /* Carry out the moves. */
+    bool (*advance)(void *self, const struct replay_step *s, struct err *e);
+    /* Begin the step; it need not wait. */
+    bool (*start)(void *self, const struct replay_step *s, const struct plan *p, struct err *e);
+    /* Wait for the oldest step that was started and not yet collected. */
+    bool (*collect)(void *self, struct replay_times *out, struct err *e);
 };
+static inline bool simulated(const struct executor *x)
+{
+    return x->run != NULL;
+}
 
 /* The same for all sources of a run. */
 struct replay {
@@ -105,8 +114,8 @@ struct replay {
     enum replan replan;
     int64_t every, check; /* check: every so many executed steps; 0: never */
     int32_t page_size;
-    int64_t n_pages;
-    double memory; /* bytes of the device; what is left of it after the weights is for K and V */
+    int64_t n_pages; /* of the pool */
+    double memory;   /* bytes of the device; what is left of it after the weights is for K and V */
     const struct executor *exec;
 };
 
@@ -121,7 +130,7 @@ struct replay_total {
     int64_t steps, looked_at;
     int64_t queries, contexts, kv_tokens, prefill, moves, planned, peak_pages;
     double kv, q, mask, scores, partials, out; /* exact below 2^53 */
-    double attention_s, other_s, moves_s, step_s, cache_s, extend_s, plan_s, exposed_s, error;
+    double attention_s, other_s, moves_s, idle_s, step_s, host_s, cache_s, extend_s, plan_s, exposed_s, error;
 };
 void replay_add(struct replay_total *sum, const struct replay_total *x);
 
@@ -148,6 +157,8 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
 /* Steps that replay_source looks at, over all strategies that it executes one by one. */
 int64_t replay_work(const struct replay *r, const struct replay_source *src);
 
+/* What the pool and the steps of a source come to: pages at most, queries at most. */
+void replay_peak(const struct replay_source *src, int32_t page_size, int64_t *pages, int32_t *queries);
 /* Bytes that all weights take. */
 double replay_weights(const struct replay *r);
 /* Pages that fit beside the weights; 0: not even these fit. */

@@ -69,6 +69,8 @@ static bool run_step(void *self, const struct replay_step *s, const struct plan 
         .attention_s = c.latency_s * m->model->layers,
         .other_s = replay_other_s(m, s->tree->n_queries),
         .moves_s = moves_s(m, s->moved->n_moves),
+        .idle_s = NAN,
+        .host_s = NAN,
         .error = NAN,
     };
     out->step_s = out->attention_s + out->other_s + out->moves_s;
@@ -79,5 +81,5 @@ static bool run_step(void *self, const struct replay_step *s, const struct plan 
 struct executor replay_on_machine(struct replay_machine *m)
 {
     snprintf(m->name, sizeof m->name, "%s, simulated", m->mc->name);
-    return (struct executor){.name = m->name, .simulated = true, .self = m, .run = run_step};
+    return (struct executor){.name = m->name, .self = m, .run = run_step};
 }

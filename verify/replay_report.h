@@ -22,6 +22,7 @@ struct replay_job {
     char *name, *spec;
     char *lacks; /* a file that is not there: no items */
     struct trace_opts opts;
+    bool changed; /* other lengths than the workload's */
     int32_t tree_last;
     struct replay_item *item;
     int32_t n_items;
