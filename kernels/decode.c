@@ -2,15 +2,14 @@
 
 #include <string.h>
 
-extern const struct decoder_type decoder_cpu;
-const struct decoder_type *const decoder_types[] = {&decoder_cpu, NULL};
+const struct decoder_type *const decoder_types[] = {&decoder_cpu, &decoder_cuda, NULL};
 
 const struct decoder_type *decoder_type_find(const char *name, struct err *e)
 {
     for (int32_t i = 0; decoder_types[i]; i++)
         if (strcmp(decoder_types[i]->name, name) == 0)
             return decoder_types[i];
-    err_set(e, "unknown decoder '%.60s' (there is cpu)", name);
+    err_set(e, "unknown decoder '%.60s' (there are cpu and cuda)", name);
     return NULL;
 }
 

@@ -53,10 +53,10 @@ struct decode_step {
 
 /* Microseconds. The first are of the device between its events (cpu: of the host). */
 struct decode_time {
-    double whole;        /* first kernel of the step to its last */
-    double attention;    /* all layers, merge included; 0 unless asked for in parts */
-    double upload;       /* the step's arrays to the device, in front of the whole */
-    double move;         /* decoder_move since the step before */
+    double whole;     /* first kernel of the step to its last */
+    double attention; /* all layers, merge included; 0 unless asked for in parts */
+    double idle; /* from the end of the step before to `whole`, less moves: uploads, waiting for the host */
+    double move; /* decoder_move since the step before, copies of slot numbers included */
     double host_layout;  /* host: the plan to arrays */
     double host_enqueue; /* host: everything else in decoder_step */
     int64_t upload_bytes;
@@ -85,6 +85,7 @@ struct decoder_type {
     bool (*kept)(struct decoder *d, int32_t layer, int64_t n, void *q, void *o, double *lse, struct err *e);
     bool (*kv)(struct decoder *d, int32_t layer, int64_t first, int64_t n, void *k, void *v, struct err *e);
 };
+extern const struct decoder_type decoder_cpu, decoder_cuda;
 extern const struct decoder_type *const decoder_types[]; /* cpu, cuda; NULL-terminated */
 const struct decoder_type *decoder_type_find(const char *name, struct err *e);
 

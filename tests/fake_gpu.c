@@ -1,5 +1,6 @@
 #include "tests/fake_gpu.h"
 #include "kernels/cuda/truth.h"
+#include "kernels/decode.h"
 #include "ref/rng.h"
 
 #include <math.h>
@@ -334,3 +335,12 @@ bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
         truth_row(x, row);
     return true;
 }
+
+/* ---- the decode step: the fake device has none ------------------------------------------------------------- */
+
+static bool no_decoder(struct err *e)
+{
+    return err_missing(e, "no decode step on the fake GPU");
+}
+
+const struct decoder_type decoder_cuda = {.name = "cuda", .about = "none", .ready = no_decoder};
