@@ -118,10 +118,8 @@ char *xasprintf(const char *fmt, ...)
     return s;
 }
 
-void *xgrow(void *p, int64_t *cap, int64_t need, size_t size)
+void *xgrow_now(void *p, int64_t *cap, int64_t need, size_t size)
 {
-    if (need <= *cap)
-        return p;
     int64_t n = *cap < 8 ? 8 : *cap;
     while (n < need)
         n *= n * (int64_t)size >= 1 << 18 ? 4 : 2; /* untouched room costs nothing, copying does */
