@@ -2,6 +2,7 @@
 #include "sim/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A slot with the launch that fills it above it, while slots are wired. */
 enum { SLOT_BITS = 40 };
@@ -15,14 +16,19 @@ static void add_step(struct plan *p, struct merge_step m, const int64_t *in, int
     for (int64_t i = 0; i < n_in; i++)
         p->merge_in[p->n_merge_in++] = in[i] & SLOT_MASK;
     m.in1 = p->n_merge_in;
+    fetch_ahead(p->merge_in + m.in1, n_in * (int64_t)sizeof *p->merge_in);
     p->merge = xgrow(p->merge, &p->cap_merge, p->n_merges + 1, sizeof *p->merge);
+    fetch_ahead(p->merge + p->n_merges, sizeof m);
     p->merge[p->n_merges++] = m;
 }
 
 /*
  * Give every group its slots, except groups that may write the output themselves, and list each query's slots in group
  * order: slots of query q are list[ptr[q] .. ptr[q + 1]). If asked for, an entry carries the launch that fills its slot
- * as well: an array beside the list would be touched once more for each partial.
+ * as well.
+ *
+ * Queries are swept in order, with the spans that hold the query at hand: lists are written front to back, and memory
+ * is jumped about in once for each span. Going through the groups would do so once for each partial.
  */
 struct wiring {
     int64_t *ptr;
@@ -30,50 +36,109 @@ struct wiring {
     uint8_t *done; /* the query's output is written by a group */
 };
 
+/* A query range of a group. Slots are numbered as groups stand: of spans that share a query, the one of the group that
+ * stands first has the smallest key. */
+struct span {
+    int64_t key; /* slot of query q, less q */
+    int32_t end, launch;
+};
+
+/*
+ * Number the slots: a group all of whose queries are in no other gets none if `direct`, and its queries are done.
+ * Returns all spans by first query, then as groups stand; those of query q end before end[q], [nq + 1], zero on entry.
+ */
+static struct span *number_slots(struct plan *p, bool direct, uint8_t *done, int64_t *end)
+{
+    enum { SOON = 16 };
+    int32_t nq = p->nf->n_queries, groups = 0;                 /* that the query is in */
+    int32_t *change = xcalloc((size_t)nq + 1, sizeof *change); /* of that, from the query before */
+    int32_t *shared = xcalloc((size_t)nq + 1, sizeof *shared); /* queries before that are in several groups */
+    for (int64_t i = 0; i < p->n_qr; i++) {
+        end[p->qr[i].begin + 1]++;
+        change[p->qr[i].begin]++;
+        change[p->qr[i].end]--;
+    }
+    for (int32_t q = 0; q < nq; q++) {
+        end[q + 1] += end[q];
+        groups += change[q];
+        shared[q + 1] = shared[q] + (groups > 1);
+    }
+    struct span *out = xrealloc(NULL, (size_t)p->n_qr, sizeof *out);
+    for (struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        struct qrange *r0 = p->qr + g->qr0, *r1 = p->qr + g->qr1;
+        bool alone = direct;
+        for (struct qrange *r = r0; r < r1 && alone; r++)
+            alone = shared[r->end] == shared[r->begin];
+        int64_t slot = p->n_slots;
+        if (!alone) {
+            g->slot0 = slot;
+            p->n_slots += g->nq;
+        }
+        for (struct qrange *r = r0; r < r1; r++) {
+            if (alone)
+                memset(done + r->begin, 1, (size_t)(r->end - r->begin));
+            if (r + SOON < p->qr + p->n_qr)
+                fetch(&out[end[r[SOON].begin]]);
+            out[end[r->begin]++] = (struct span){slot - r->begin, r->end, g->launch};
+            slot += r->end - r->begin;
+        }
+    }
+    free(change);
+    free(shared);
+    return out;
+}
+
+/* Drop the spans that end before query q; returns how many stay. */
+static int64_t close_spans(struct span *open, int64_t n, int32_t q)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (open[i].end > q)
+            open[kept++] = open[i];
+    return kept;
+}
+
+/* Merge the spans more[n_more] into open[n], which has room for them, by key. */
+static void open_spans(struct span *open, int64_t n, const struct span *more, int64_t n_more)
+{
+    while (n_more > 0) {
+        bool later = n > 0 && open[n - 1].key > more[n_more - 1].key;
+        open[n + n_more - 1] = later ? open[n - 1] : more[n_more - 1];
+        n -= later;
+        n_more -= !later;
+    }
+}
+
 static struct wiring wire(struct plan *p, bool direct, bool launches)
 {
     int32_t nq = p->nf->n_queries;
     struct wiring w = {
-        .ptr = xcalloc((size_t)nq + 2, sizeof *w.ptr),
+        .ptr = xcalloc((size_t)nq + 1, sizeof *w.ptr),
         .done = xcalloc((size_t)nq, 1),
     };
-    /* Shifted by two: the prefix sum in place makes ptr[q + 1] the start of q's list, filling it the end. */
-    int64_t *count = w.ptr + 2, *next = w.ptr + 1;
-    for (int64_t i = 0; i < p->n_qr; i++)
-        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
-            count[q]++;
-    for (int64_t g = 0; g < p->n_groups; g++) {
-        struct group *x = &p->group[g];
-        bool alone = direct;
-        for (int64_t i = x->qr0; i < x->qr1 && alone; i++)
-            for (int32_t q = p->qr[i].begin; q < p->qr[i].end && alone; q++)
-                alone = count[q] == 1;
-        if (!alone) {
-            x->slot0 = p->n_slots;
-            p->n_slots += x->nq;
-            continue;
-        }
-        for (int64_t i = x->qr0; i < x->qr1; i++)
-            for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
-                w.done[q] = 1;
-    }
-    for (int32_t q = 0; q < nq; q++)
-        count[q] = w.done[q] ? 0 : count[q];
-    for (int32_t q = 0; q < nq; q++)
-        next[q + 1] += next[q];
-    w.list = xrealloc(NULL, (size_t)next[nq], sizeof *w.list);
+    int64_t *end = xcalloc((size_t)nq + 1, sizeof *end);
+    struct span *span = number_slots(p, direct, w.done, end), *next = span, *open = NULL;
     CK(p->n_slots <= SLOT_MASK && p->n_launches < 1 << (63 - SLOT_BITS));
-    const struct group *g = p->group;
-    int64_t slot = 0; /* numbered as groups stand and so their ranges, which are all this needs to read */
-    for (int64_t i = 0; i < p->n_qr; i++) {
-        for (; launches && g->qr1 <= i; g++)
-            ;
-        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++) {
-            if (w.done[q])
-                continue;
-            w.list[next[q]++] = slot++ | (launches ? (int64_t)g->launch << SLOT_BITS : 0);
-        }
+    int64_t n = 0, cap = 0;
+    w.list = xrealloc(NULL, (size_t)p->n_slots, sizeof *w.list);
+    int64_t *out = w.list;
+    for (int32_t q = 0; q < nq; next = span + end[q++]) {
+        w.ptr[q] = out - w.list;
+        if (w.done[q]) /* by its only span, which has no slots */
+            continue;
+        int64_t more = span + end[q] - next;
+        n = close_spans(open, n, q);
+        open = xgrow(open, &cap, n + more, sizeof *open);
+        open_spans(open, n, next, more);
+        n += more;
+        fetch_ahead(out, n * (int64_t)sizeof *out);
+        for (int64_t i = 0; i < n; i++)
+            *out++ = (open[i].key + q) | (launches ? (int64_t)open[i].launch << SLOT_BITS : 0);
     }
+    w.ptr[nq] = out - w.list;
+    free(open);
+    free(span);
+    free(end);
     return w;
 }
 
@@ -96,6 +161,7 @@ void plan_merge_flat(struct plan *p, const char *name, bool direct)
             continue;
         if (launch < 0)
             launch = plan_launch(p, name, LAUNCH_SERIAL);
+        fetch_ahead(p->merge + p->n_merges, sizeof *p->merge);
         p->merge[p->n_merges++] = (struct merge_step){.in0 = w.ptr[q],
                                                       .in1 = w.ptr[q + 1],
                                                       .out = PLAN_NO_SLOT,
