@@ -133,41 +133,13 @@ void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end)
     s->run[s->n_runs++] = (struct run){node, begin, end};
 }
 
-/* Runs first .. n_runs were appended leaf first: turn them round. */
-static void reverse_runs(struct sel *s, int64_t first)
-{
-    for (int64_t a = first, b = s->n_runs - 1; a < b; a++, b--) {
-        struct run x = s->run[a];
-        s->run[a] = s->run[b];
-        s->run[b] = x;
-    }
-}
-
-static bool on_path(const struct nform *nf, int32_t node, int32_t q)
-{
-    return nf->q0[node] <= q && q < nf->q1[node];
-}
-
-/* Neighbours in depth-first order share most of their paths: all queries together cost the nodes, not the paths. */
-void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above)
-{
-    int32_t last = s->nq == 1 ? s->qr[0].begin : -1; /* the query that the runs are the path of */
-    s->n_qr = s->nq = 0;
-    sel_queries(s, q, q + 1);
-    while (s->n_runs > 0 && !on_path(nf, s->run[s->n_runs - 1].node, q))
-        s->n_kv -= s->run[--s->n_runs].end;
-    int64_t kept = s->n_runs;
-    for (int32_t i = nf->at[q]; i >= 0 && i != above && !on_path(nf, i, last); i = nf->parent[i])
-        sel_run(s, i, 0, nf->len[i]);
-    reverse_runs(s, kept);
-}
-
 /* ---- groups ----------------------------------------------------------------------------------------- */
 
 static void add_query_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)
 {
     int64_t at = 0;
     p->qr = xgrow(p->qr, &p->cap_qr, p->n_qr + s->n_qr, sizeof *p->qr);
+    fetch_ahead(p->qr + p->n_qr, s->n_qr * (int64_t)sizeof *p->qr);
     for (int64_t i = 0; i < s->n_qr && at < end; i++) {
         int64_t n = s->qr[i].end - s->qr[i].begin;
         int64_t lo = max_i64(begin - at, 0), hi = min_i64(end - at, n);
@@ -182,6 +154,7 @@ static void add_kv_piece(struct plan *p, const struct sel *s, int64_t begin, int
 {
     int64_t at = 0;
     p->run = xgrow(p->run, &p->cap_run, p->n_runs + s->n_runs, sizeof *p->run);
+    fetch_ahead(p->run + p->n_runs, s->n_runs * (int64_t)sizeof *p->run);
     if (begin == 0 && end == s->n_kv) {
         if (s->n_runs > 0)
             memcpy(p->run + p->n_runs, s->run, (size_t)s->n_runs * sizeof *p->run);
@@ -200,15 +173,21 @@ static void add_kv_piece(struct plan *p, const struct sel *s, int64_t begin, int
 /* One byte per (query, run): the query is below the run's node. */
 static void add_mask(struct plan *p, struct group *g)
 {
-    int64_t nr = g->run1 - g->run0;
+    int64_t nr = g->run1 - g->run0, n = nr * g->nq;
     g->mask0 = p->n_mask;
-    p->mask = xgrow(p->mask, &p->cap_mask, p->n_mask + nr * g->nq, sizeof *p->mask);
-    for (int64_t i = g->qr0; i < g->qr1; i++)
-        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
-            for (int64_t r = g->run0; r < g->run1; r++) {
-                int32_t node = p->run[r].node;
-                p->mask[p->n_mask++] = q >= p->nf->q0[node] && q < p->nf->q1[node];
-            }
+    p->mask = xgrow(p->mask, &p->cap_mask, p->n_mask + n, sizeof *p->mask);
+    fetch_ahead(p->mask + p->n_mask, n);
+    memset(p->mask + p->n_mask, 0, (size_t)n);
+    for (int64_t r = 0; r < nr; r++) {
+        int32_t node = p->run[g->run0 + r].node, q0 = p->nf->q0[node], q1 = p->nf->q1[node];
+        uint8_t *bit = p->mask + p->n_mask + r; /* of the range's first query */
+        for (const struct qrange *x = p->qr + g->qr0; x < p->qr + g->qr1; x++) {
+            for (int32_t q = x->begin > q0 ? x->begin : q0; q < x->end && q < q1; q++)
+                bit[(q - x->begin) * nr] = 1;
+            bit += (x->end - x->begin) * nr;
+        }
+    }
+    p->n_mask += n;
 }
 
 int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec *spec)
@@ -220,9 +199,17 @@ int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec 
     CK(spec->launch >= 0 && spec->launch < p->n_launches);
     if (spec->q_begin == q_end || spec->kv_begin == kv_end)
         return 0;
-    struct group g = {
-        .qr0 = p->n_qr,
-        .run0 = p->n_runs,
+    int64_t qr0 = p->n_qr, run0 = p->n_runs;
+    add_query_piece(p, s, spec->q_begin, q_end);
+    add_kv_piece(p, s, spec->kv_begin, kv_end);
+    p->group = xgrow(p->group, &p->cap_group, p->n_groups + 1, sizeof *p->group);
+    struct group *g = &p->group[p->n_groups++];
+    fetch_ahead(g, sizeof *g);
+    *g = (struct group){
+        .qr0 = qr0,
+        .qr1 = p->n_qr,
+        .run0 = run0,
+        .run1 = p->n_runs,
         .nq = (int32_t)(q_end - spec->q_begin),
         .n_kv = kv_end - spec->kv_begin,
         .mask = spec->mask,
@@ -231,14 +218,8 @@ int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec 
         .launch = spec->launch,
         .slot0 = PLAN_NO_SLOT,
     };
-    add_query_piece(p, s, spec->q_begin, q_end);
-    add_kv_piece(p, s, spec->kv_begin, kv_end);
-    g.qr1 = p->n_qr;
-    g.run1 = p->n_runs;
-    if (g.mask != MASK_NONE)
-        add_mask(p, &g);
-    p->group = xgrow(p->group, &p->cap_group, p->n_groups + 1, sizeof *p->group);
-    p->group[p->n_groups++] = g;
+    if (g->mask != MASK_NONE)
+        add_mask(p, g);
     return 1;
 }
 

@@ -135,9 +135,6 @@ void sel_clear(struct sel *s);
 void sel_free(struct sel *s);
 void sel_queries(struct sel *s, int32_t begin, int32_t end);
 void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end);
-/* Select query q alone and its whole path below node `above` (-1: from the root), root first. s is empty or holds the
- * path of another query below the same node; queries taken in order cost as much as the nodes, not as the paths. */
-void sel_path(struct sel *s, const struct nform *nf, int32_t q, int32_t above);
 
 struct group_spec {
     enum mask_kind mask; /* not MASK_NONE: bits are computed from the tree */

@@ -5,7 +5,7 @@
 #include "ref/rng.h"
 #include "sim/clock.h"
 #include "sim/grid.h"
-#include "sim/strategy.h"
+#include "sim/strategies/parts.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
 
@@ -432,14 +432,12 @@ static struct plan *plan_paths(const struct nform *nf, int32_t m, int32_t n)
 {
     struct plan *p = plan_new(nf, "paths");
     struct group_spec spec = {.tile_m = m, .tile_n = n};
-    struct sel sel = {0};
+    struct paths paths = paths_of(nf, 0);
     plan_launch(p, "attention", LAUNCH_SERIAL);
-    for (int32_t q = 0; q < nf->n_queries; q++) {
-        sel_path(&sel, nf, q, -1);
-        plan_group(p, &sel, &spec);
-    }
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        plan_group(p, paths_next(&paths, q), &spec);
     plan_merge_flat(p, "merge", true);
-    sel_free(&sel);
+    paths_free(&paths);
     return p;
 }
 

@@ -1,4 +1,5 @@
 /* check_plan.c - building plans: selections, groups, masks, merges, printing, the registry's parser. */
+#include "ref/rng.h"
 #include "sim/strategy.h"
 #include "sim/vtree.h"
 
@@ -110,6 +111,78 @@ START_TEST(lonely_groups_write_the_output)
     plan_free(p);
     nform_free(nf);
     tree_free(t);
+}
+END_TEST
+
+/* Groups of any queries in any order, as no strategy makes them: ranges cross, repeat and enclose each other. */
+static struct plan *any_groups(const struct nform *nf, uint64_t seed)
+{
+    struct plan *p = plan_new(nf, "any");
+    struct sel s = {0};
+    plan_launch(p, "attention", LAUNCH_SERIAL);
+    sel_run(&s, 0, 0, nf->len[0]);
+    int64_t n = rng_below(seed, 1, 0, 12);
+    for (int64_t g = 0; g < n; g++) {
+        s.n_qr = s.nq = 0;
+        for (int64_t q = rng_below(seed, 2, (uint64_t)g, nf->n_queries), k = 0; q < nf->n_queries; k++) {
+            uint64_t draw = (uint64_t)(16 * g + k);
+            int64_t end = q + 1 + rng_below(seed, 3, draw, 5);
+            sel_queries(&s, (int32_t)q, (int32_t)min_i64(end, nf->n_queries));
+            q = rng_below(seed, 4, draw, 2) ? nf->n_queries : end + 1 + rng_below(seed, 5, draw, 3);
+        }
+        plan_group(p, &s, &(struct group_spec){0});
+    }
+    sel_free(&s);
+    return p;
+}
+
+/* The slots of query q in group order, into slot; how many, those of groups that have none counted as well. */
+static int64_t slots_of(const struct plan *p, int32_t q, int64_t *slot)
+{
+    int64_t n = 0;
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        for (int32_t k = 0; k < g->nq; k++)
+            if (plan_query(p, g, k) == q)
+                slot[n++] = g->slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : g->slot0 + k;
+    return n;
+}
+
+START_TEST(merges_take_slots_in_group_order)
+{
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        struct tree *t = tree_new(1, 20);
+        t->len[0] = 7;
+        for (int32_t q = 0; q < t->n_queries; q++)
+            t->query[q].upto = 7;
+        struct nform *nf = nform_new(t);
+        struct plan *p = any_groups(nf, seed);
+        plan_merge_flat(p, "merge", seed % 2);
+        int64_t slot[16], slots = 0, m = 0;
+        for (int32_t q = 0; q < nf->n_queries; q++) {
+            int64_t n = slots_of(p, q, slot);
+            if (n == 1 && slot[0] == PLAN_NO_SLOT) {
+                ck_assert_int_eq(seed % 2, 1);
+                continue;
+            }
+            ck_assert(m < p->n_merges && p->merge[m].query == q);
+            ck_assert_int_eq(p->merge[m].in1 - p->merge[m].in0, n);
+            for (int64_t i = 0; i < n; i++)
+                ck_assert_int_eq(p->merge_in[p->merge[m].in0 + i], slot[i]);
+            slots += n;
+            m++;
+        }
+        ck_assert_int_eq(m, p->n_merges);
+        ck_assert_int_eq(slots, p->n_slots);
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+            bool alone = seed % 2 == 1;
+            for (int32_t k = 0; k < g->nq && alone; k++)
+                alone = slots_of(p, plan_query(p, g, k), slot) == 1;
+            ck_assert(alone == (g->slot0 == PLAN_NO_SLOT));
+        }
+        plan_free(p);
+        nform_free(nf);
+        tree_free(t);
+    }
 }
 END_TEST
 
@@ -276,6 +349,7 @@ Suite *suite_plan(void)
     TCase *c = tcase_create("plan");
     tcase_add_test(c, selections_glue_and_cut);
     tcase_add_test(c, flat_merge_feeds_every_query);
+    tcase_add_test(c, merges_take_slots_in_group_order);
     tcase_add_test(c, lonely_groups_write_the_output);
     tcase_add_test(c, level_merge_interleaves_launches);
     tcase_add_test(c, fused_merge_keeps_the_last_partial_on_chip);

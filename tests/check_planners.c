@@ -1,6 +1,7 @@
 /* check_planners.c - FastTree and PAT: where paper and release differ, splitting, phases, tiles, ablations.
  */
 #include "ref/rng.h"
+#include "sim/strategies/parts.h"
 #include "sim/strategies/planners.h"
 #include "tests/suites.h"
 #include "verify/cover.h"
@@ -63,6 +64,59 @@ static struct tree *random_tree(uint64_t seed)
     }
     return t;
 }
+
+/* ---- orders ----------------------------------------------------------------------------------------- */
+
+/* Live nodes on the query's path, leaf first, into out; how many. */
+static int32_t walk_up(const struct nform *nf, int32_t q, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t v = nf->at[q]; v >= 0; v = nf->parent[v])
+        if (nf->len[v] > 0)
+            out[n++] = v;
+    return n;
+}
+
+START_TEST(paths_are_those_of_the_tree)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct tree *t = random_tree(seed);
+        struct nform *nf = nform_new(t);
+        int32_t n_live, *up = xcalloc((size_t)nf->n_nodes, sizeof *up);
+        struct live *live = live_depth_first(nf, &n_live);
+        int64_t *context = query_contexts(nf);
+        struct paths paths = paths_of(nf, 0);
+        int32_t place = 0, stride = 1 + (int32_t)(seed % 3); /* queries may be left out */
+        for (int32_t q = 0; q < nf->n_queries; q += stride) {
+            const struct sel *s = paths_next(&paths, q);
+            int32_t n = walk_up(nf, q, up);
+            ck_assert_int_eq(context[q], nform_context(nf, q));
+            ck_assert_int_eq(s->n_kv, context[q]);
+            ck_assert_int_eq(s->n_runs, n);
+            ck_assert(s->nq == 1 && s->n_qr == 1 && s->qr[0].begin == q);
+            for (int32_t i = 0; i < n; i++)
+                ck_assert(s->run[i].node == up[n - 1 - i] && s->run[i].begin == 0 &&
+                          s->run[i].end == nf->len[s->run[i].node]);
+            for (int32_t i = 0; i < n && stride == 1;
+                 i++) /* nodes come when their first query does, root first */
+                if (nf->q0[s->run[i].node] == q)
+                    ck_assert_int_eq(live[place++].node, s->run[i].node);
+        }
+        ck_assert(stride > 1 || place == n_live);
+        for (int32_t i = 0; i < n_live; i++) {
+            int32_t v = live[i].node;
+            ck_assert(live[i].len == nf->len[v] && live[i].depth == nf->depth[v] && live[i].q0 == nf->q0[v] &&
+                      live[i].q1 == nf->q1[v]);
+        }
+        paths_free(&paths);
+        free(context);
+        free(live);
+        free(up);
+        nform_free(nf);
+        tree_free(t);
+    }
+}
+END_TEST
 
 /* ---- pieces ----------------------------------------------------------------------------------------- */
 
@@ -520,6 +574,7 @@ Suite *suite_planners(void)
     Suite *s = suite_create("planners");
     TCase *tc = tcase_create("planners");
     tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, paths_are_those_of_the_tree);
     tcase_add_test(tc, pieces_partition_a_selection);
     tcase_add_test(tc, gqa_ratio_weighs_padding_only_as_released);
     tcase_add_test(tc, released_fasttree_skips_forests);

@@ -42,18 +42,18 @@ static struct plan *plan_deft_node(const struct nform *nf, const struct plan_env
     struct group_spec g = {.tile_m = 32, .tile_n = 16};
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t n;
-    int32_t *node = live_depth_first(nf, &n);
+    struct live *live = live_depth_first(nf, &n);
     plan_reserve(p, n, n);
     struct sel sel = {0};
-    for (int32_t i = 0; i < n; i++) {
+    for (const struct live *v = live; v < live + n; v++) {
         sel_clear(&sel);
-        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
-        sel_run(&sel, node[i], 0, nf->len[node[i]]);
+        sel_queries(&sel, v->q0, v->q1);
+        sel_run(&sel, v->node, 0, v->len);
         group_pieces(p, &sel, &g, c->cut ? (int64_t)opt[0] : sel.n_kv);
     }
     plan_merge_flat(p, "reduce", false);
     sel_free(&sel);
-    free(node);
+    free(live);
     return p;
 }
 
@@ -81,6 +81,7 @@ static struct plan *plan_deft_flatten(const struct nform *nf, const struct plan_
                                       const struct strategy *s, const double *opt)
 {
     (void)env;
+    enum { SOON = 12 };
     bool artifact = opt[OPT_RULE] == RULE_ARTIFACT;
     int64_t size = (int64_t)opt[OPT_BLOCK], most = artifact ? 32 : 64, n_blocks = 0;
     struct plan *p = plan_new(nf, s->name);
@@ -88,24 +89,28 @@ static struct plan *plan_deft_flatten(const struct nform *nf, const struct plan_
     g.mask = artifact ? MASK_TOKEN_WORDS : MASK_RUN_WORDS; /* read also where it hides nothing */
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t n;
-    int32_t *node = live_depth_first(nf, &n);
+    struct live *live = live_depth_first(nf, &n);
     plan_reserve(p, n, n);
     struct sel block = {0};
-    for (int32_t i = 0; i < n; i++)
-        for (int64_t begin = 0; begin < nf->len[node[i]];) {
-            int64_t end = min_i64(nf->len[node[i]], begin + size - block.n_kv);
-            sel_queries_below(&block, nf, node[i]);
-            sel_run(&block, node[i], begin, end);
+    for (const struct live *v = live; v < live + n; v++) {
+        int32_t soon = v[v + SOON < live + n ? SOON : 0].node; /* its mask will ask for these */
+        fetch(&nf->q0[soon]);
+        fetch(&nf->q1[soon]);
+        for (int64_t begin = 0; begin < v->len;) {
+            int64_t end = min_i64(v->len, begin + size - block.n_kv);
+            sel_queries_below(&block, v);
+            sel_run(&block, v->node, begin, end);
             begin = end;
-            if (block.n_kv == size || (i == n - 1 && end == nf->len[node[i]])) {
+            if (block.n_kv == size || (v == live + n - 1 && end == v->len)) {
                 add_block(p, &block, g, most);
                 n_blocks++;
             }
         }
+    }
     plan_merge_flat(p, "reduce", false);
     plan_note(p, "%lld blocks", (long long)n_blocks);
     sel_free(&block);
-    free(node);
+    free(live);
     return p;
 }
 

@@ -25,23 +25,24 @@ static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env 
     struct plan *p = plan_new(nf, s->name);
     p->storage = STORAGE_REPLICATED_SUFFIX;
     struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
-    struct sel prefix = {0}, suffix = {0};
-    int32_t last = sel_common_prefix(&prefix, nf);
-    CK(last >= 0);
+    struct sel prefix = {0};
+    sel_common_prefix(&prefix, nf);
+    CK(prefix.n_runs > 0);
+    struct paths below = paths_of(nf, prefix.n_runs);
     plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
     g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
     plan_group(p, &prefix, &g);
     for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
-        sel_path(&suffix, nf, q, last);
-        if (suffix.n_kv == 0)
+        const struct sel *suffix = paths_next(&below, q);
+        if (suffix->n_kv == 0)
             continue;
         if (g.launch == 0)
             g.launch = plan_launch(p, "suffix", LAUNCH_SERIAL);
-        plan_group(p, &suffix, &g);
+        plan_group(p, suffix, &g);
     }
     plan_merge_flat(p, "merge", true);
     sel_free(&prefix);
-    sel_free(&suffix);
+    paths_free(&below);
     return p;
 }
 

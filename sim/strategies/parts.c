@@ -5,42 +5,71 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Places are counted instead of walking down: two passes in id order, in which parents precede children. A walk would
- * need a stack, as the input decides how deep the tree is, and would jump about the child lists. */
-int32_t *live_depth_first(const struct nform *nf, int32_t *n)
+/* Queries are numbered depth first, so nodes are depth first when sorted by their first query, and among those of one
+ * first query by id. Counting does it, without a stack: the input decides how deep the tree is. */
+struct live *live_depth_first(const struct nform *nf, int32_t *n)
 {
-    int32_t *below = xcalloc((size_t)nf->n_nodes, sizeof *below); /* live nodes of the subtree */
-    for (int32_t v = nf->n_nodes - 1; v >= 0; v--) {
-        below[v] += node_live(nf, v);
-        if (nf->parent[v] >= 0)
-            below[nf->parent[v]] += below[v];
-    }
-    *n = 0;
-    for (int32_t r = 0; r < nf->n_roots; r++)
-        *n += below[nf->root[r]];
-    int32_t *out = xcalloc((size_t)*n, sizeof *out), roots = 0;
-    for (int32_t v = 0; v < nf->n_nodes; v++) {
-        int32_t *next = nf->parent[v] < 0 ? &roots : &below[nf->parent[v]]; /* where the next child starts */
-        int32_t at = *next;
-        *next += below[v];
+    enum { SOON = 16 };
+    int32_t *at = xcalloc((size_t)nf->n_queries + 1, sizeof *at); /* where nodes with that first query go */
+    for (int32_t v = 0; v < nf->n_nodes; v++)
         if (node_live(nf, v))
-            out[at++] = v;
-        below[v] = at; /* from here on: where v's next child starts */
+            at[nf->q0[v] + 1]++;
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        at[q + 1] += at[q];
+    *n = at[nf->n_queries];
+    struct live *out = xrealloc(NULL, (size_t)*n, sizeof *out);
+    for (int32_t v = 0; v < nf->n_nodes; v++) {
+        if (v + SOON < nf->n_nodes)
+            fetch(&out[at[nf->q0[v + SOON]]]);
+        if (node_live(nf, v))
+            out[at[nf->q0[v]]++] = (struct live){v, nf->depth[v], nf->q0[v], nf->q1[v], nf->len[v]};
     }
-    free(below);
+    free(at);
     return out;
 }
 
-/* Parents precede children, so one pass gives every path; walking up from each query would cost its depth. */
+struct paths paths_of(const struct nform *nf, int64_t above)
+{
+    struct paths w = {.at = (int32_t)above};
+    w.live = live_depth_first(nf, &w.n);
+    return w;
+}
+
+const struct sel *paths_next(struct paths *w, int32_t q)
+{
+    struct sel *s = &w->sel;
+    while (s->n_runs > 0 && w->end[s->n_runs - 1] <= q)
+        s->n_kv -= s->run[--s->n_runs].end;
+    for (; w->at < w->n && w->live[w->at].q0 <= q; w->at++) {
+        const struct live *v = &w->live[w->at];
+        if (v->q1 <= q)
+            continue;
+        w->end = xgrow(w->end, &w->cap_end, s->n_runs + 1, sizeof *w->end);
+        w->end[s->n_runs] = v->q1;
+        sel_run(s, v->node, 0, v->len);
+    }
+    s->n_qr = s->nq = 0;
+    sel_queries(s, q, q + 1);
+    return s;
+}
+
+void paths_free(struct paths *w)
+{
+    free(w->live);
+    free(w->end);
+    sel_free(&w->sel);
+}
+
+/* What a node adds begins with its first query and ends after its last. */
 int64_t *query_contexts(const struct nform *nf)
 {
-    int64_t *path = xcalloc((size_t)nf->n_nodes, sizeof *path); /* tokens from the root to the node's end */
-    for (int32_t v = 0; v < nf->n_nodes; v++)
-        path[v] = nf->len[v] + (nf->parent[v] < 0 ? 0 : path[nf->parent[v]]);
-    int64_t *out = xcalloc((size_t)nf->n_queries, sizeof *out);
+    int64_t *out = xcalloc((size_t)nf->n_queries + 1, sizeof *out);
+    for (int32_t v = 0; v < nf->n_nodes; v++) {
+        out[nf->q0[v]] += nf->len[v];
+        out[nf->q1[v]] -= nf->len[v];
+    }
     for (int32_t q = 0; q < nf->n_queries; q++)
-        out[q] = nf->at[q] < 0 ? 0 : path[nf->at[q]];
-    free(path);
+        out[q + 1] += out[q];
     return out;
 }
 
@@ -52,24 +81,22 @@ int64_t count_path_runs(const struct nform *nf)
     return sum;
 }
 
-void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v)
+void sel_queries_below(struct sel *s, const struct live *v)
 {
     int32_t done = s->n_qr > 0 ? s->qr[s->n_qr - 1].end : 0;
-    int32_t begin = nf->q0[v] > done ? nf->q0[v] : done;
-    if (begin < nf->q1[v])
-        sel_queries(s, begin, nf->q1[v]);
+    sel_queries(s, v->q0 > done ? v->q0 : done, v->q1);
 }
 
 void sel_live_tree(struct sel *s, const struct nform *nf)
 {
     sel_clear(s);
     int32_t n;
-    int32_t *node = live_depth_first(nf, &n);
-    for (int32_t i = 0; i < n; i++) {
-        sel_queries_below(s, nf, node[i]);
-        sel_run(s, node[i], 0, nf->len[node[i]]);
+    struct live *live = live_depth_first(nf, &n);
+    for (const struct live *v = live; v < live + n; v++) {
+        sel_queries_below(s, v);
+        sel_run(s, v->node, 0, v->len);
     }
-    free(node);
+    free(live);
 }
 
 /* The child of v that holds all of v's queries, or -1. */
@@ -85,21 +112,17 @@ static int32_t only_child(const struct nform *nf, int32_t v)
 
 /* Down from the first-level prefix for as long as one child has all the queries. Empty nodes on the way add
  * no run but are passed. */
-int32_t sel_common_prefix(struct sel *s, const struct nform *nf)
+void sel_common_prefix(struct sel *s, const struct nform *nf)
 {
     sel_clear(s);
     if (nform_live_roots(nf) != 1)
-        return -1;
+        return;
     int32_t v = 0; /* the one first-level prefix precedes all other live nodes in topological order */
     while (!node_live(nf, v))
         v++;
     sel_queries(s, nf->q0[v], nf->q1[v]);
-    int32_t last = v;
-    for (; v >= 0; v = only_child(nf, v)) {
+    for (; v >= 0; v = only_child(nf, v))
         sel_run(s, v, 0, nf->len[v]);
-        last = v;
-    }
-    return last;
 }
 
 bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
@@ -122,6 +145,15 @@ int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spe
     if (s->n_kv <= chunk)
         return plan_group(p, s, g);
     int64_t added = 0;
+    if (s->n_runs == 1) { /* nothing to walk along */
+        struct group_spec piece = *g;
+        for (int64_t at = 0; at < s->n_kv; at += chunk) {
+            piece.kv_begin = at;
+            piece.kv_end = min_i64(at + chunk, s->n_kv);
+            added += plan_group(p, s, &piece);
+        }
+        return added;
+    }
     struct pieces it = pieces_of(s, max_i64(s->nq, 1), chunk, false);
     while (pieces_next(&it))
         added += plan_group(p, &it.piece, g);
@@ -133,14 +165,14 @@ int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
                      struct tile (*tile)(double mean_rows))
 {
     int32_t n, levels = 0;
-    int32_t *node = live_depth_first(nf, &n);
+    struct live *live = live_depth_first(nf, &n);
     for (int32_t i = 0; i < n; i++)
-        levels = nf->depth[node[i]] >= levels ? nf->depth[node[i]] + 1 : levels;
+        levels = live[i].depth >= levels ? live[i].depth + 1 : levels;
     int64_t *nodes = xcalloc((size_t)levels, sizeof *nodes),
             *queries = xcalloc((size_t)levels, sizeof *queries);
     for (int32_t i = 0; i < n; i++) {
-        nodes[nf->depth[node[i]]]++;
-        queries[nf->depth[node[i]]] += nf->q1[node[i]] - nf->q0[node[i]];
+        nodes[live[i].depth]++;
+        queries[live[i].depth] += live[i].q1 - live[i].q0;
     }
     struct group_spec *level = xcalloc((size_t)levels, sizeof *level);
     for (int32_t k = 0; k < levels; k++)
@@ -153,15 +185,15 @@ int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
     struct sel sel = {0};
     for (int32_t i = 0; i < n; i++) {
         sel_clear(&sel);
-        sel_queries(&sel, nf->q0[node[i]], nf->q1[node[i]]);
-        sel_run(&sel, node[i], 0, nf->len[node[i]]);
-        plan_group(p, &sel, &level[nf->depth[node[i]]]);
+        sel_queries(&sel, live[i].q0, live[i].q1);
+        sel_run(&sel, live[i].node, 0, live[i].len);
+        plan_group(p, &sel, &level[live[i].depth]);
     }
     sel_free(&sel);
     free(level);
     free(queries);
     free(nodes);
-    free(node);
+    free(live);
     return n;
 }
 

@@ -15,8 +15,37 @@ static inline bool node_live(const struct nform *nf, int32_t v)
     return nf->len[v] > 0 && nf->q1[v] > nf->q0[v];
 }
 
+/* A live node with what planners ask about it: in an order other than by id, each array of the normal form would be
+ * another cache miss. */
+struct live {
+    int32_t node, depth, q0, q1; /* as in struct nform */
+    int64_t len;
+};
 /* The live nodes, *n of them, depth first with children by id; the caller frees. */
-int32_t *live_depth_first(const struct nform *nf, int32_t *n);
+struct live *live_depth_first(const struct nform *nf, int32_t *n);
+
+/*
+ * Selects one query after the other with its whole path, root first. All of them together cost the nodes and the runs
+ * written, not the paths.
+ *
+ *     struct paths w = paths_of(nf, 0);
+ *     for (int32_t q = 0; q < nf->n_queries; q++)
+ *         ... *paths_next(&w, q) ...
+ *     paths_free(&w);
+ */
+struct paths {
+    struct live *live;
+    int32_t n, at; /* live nodes, and the first that no query was below so far */
+    int32_t *end;  /* of each run of sel: the first query after those below its node */
+    int64_t cap_end;
+    struct sel sel;
+};
+/* Paths without the first `above` live nodes, which all queries must share. */
+struct paths paths_of(const struct nform *nf, int64_t above);
+/* q must exceed the one asked for before. The selection is valid until the next call. */
+const struct sel *paths_next(struct paths *w, int32_t q);
+void paths_free(struct paths *w);
+
 /* Tokens that each query sees, out[nf->n_queries]; the caller frees. Linear in nodes and queries. */
 int64_t *query_contexts(const struct nform *nf);
 
@@ -25,17 +54,17 @@ int64_t count_path_runs(const struct nform *nf);
 
 /* Select the queries below v besides those selected before. Nodes must come depth first: their ranges then
  * start in ascending order, and the union is had by remembering where the last range ends. */
-void sel_queries_below(struct sel *s, const struct nform *nf, int32_t v);
+void sel_queries_below(struct sel *s, const struct live *v);
 
 /* Every live node, depth first, with every query that sees a token; clears s first. */
 void sel_live_tree(struct sel *s, const struct nform *nf);
 
 /*
  * The longest token sequence that every query starts with (queries that see nothing aside), and these
- * queries; clears s first. Returns the last node of that sequence, or -1 with an empty selection when the
- * queries start with different nodes or none sees anything.
+ * queries; clears s first. The runs are the first live nodes, one each. Empty when the queries start with
+ * different nodes or none sees anything.
  */
-int32_t sel_common_prefix(struct sel *s, const struct nform *nf);
+void sel_common_prefix(struct sel *s, const struct nform *nf);
 /* applicable() of the single-prefix methods: is there such a prefix? */
 bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                        const double *opt, char *why);

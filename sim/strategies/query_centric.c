@@ -117,20 +117,17 @@ static struct plan *plan_query_centric(const struct nform *nf, const struct plan
     }
     int64_t *ctx = query_contexts(nf), *chunk = xcalloc((size_t)nf->n_queries, sizeof *chunk);
     bool split = choose_chunks(env, c, opt, ctx, nf->n_queries, chunk);
-    struct sel sel = {0};
+    struct paths paths = paths_of(nf, 0);
     plan_reserve(p, nf->n_queries, count_path_runs(nf));
-    for (int32_t q = 0; q < nf->n_queries; q++) {
-        if (ctx[q] == 0)
-            continue;
-        sel_path(&sel, nf, q, -1);
-        group_pieces(p, &sel, &g, chunk[q]);
-    }
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        if (ctx[q] > 0)
+            group_pieces(p, paths_next(&paths, q), &g, chunk[q]);
     /* FlashAttention's split kernel writes partials for all queries as soon as one is split; FlashInfer's
      * lets a query with a single chunk write its output. */
     plan_merge_flat(p, "merge", !split || c->split == SPLIT_GRID);
     if (split)
         plan_note(p, "%lld chunks", (long long)p->n_groups);
-    sel_free(&sel);
+    paths_free(&paths);
     free(ctx);
     free(chunk);
     return p;
