@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-const char *const bench_plan_columns[] = {"strategy",       "tree_1365_us",  "random_10k_ms",
-                                          "random_100k_ms", "random_growth", "chain_10k_ms",
-                                          "chain_100k_ms",  "chain_growth",  NULL};
-const int32_t bench_plan_width[] = {18, 12, 13, 14, 13, 12, 13, 0};
+const char *const bench_plan_columns[] = {
+    "strategy",        "tree_1365_us",   "random_10k_ms", "random_100k_ms", "random_growth", "shallow_10k_ms",
+    "shallow_100k_ms", "shallow_growth", "chain_10k_ms",  "chain_100k_ms",  "chain_growth",  NULL};
+const int32_t bench_plan_width[] = {18, 12, 13, 14, 13, 14, 15, 14, 12, 13, 0};
 
 /* The tree with that parent of each node, in any order with parents first, renumbered level by level with siblings side
  * by side: a node's place is found once its parent's is known. */
@@ -38,24 +38,40 @@ static struct tree *tree_by_level(int32_t n, const int32_t *parent)
     return t;
 }
 
-/* Each node hangs on any earlier one that is less than RANDOM_LEVELS deep, 1 to 64 tokens, a query on every leaf;
- * numbered level by level, as tree files are. */
-enum { RANDOM_LEVELS = 10 }; /* of DeFT's reasoning trees, the deepest in the papers */
+/* 1 to 64 tokens a node, a query on every leaf. */
+static struct tree *fill_tree(struct tree *t)
+{
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        t->len[i] = 1 + rng_below(5, 2, (uint64_t)i, 64);
+    tree_query_leaves(t);
+    return t;
+}
 
+/* A random recursive tree: each node hangs on any earlier one. Nodes stand in the order in which they came, as in a
+ * cache that grew: one after the other has nothing to do with it in the tree. */
 static struct tree *random_tree(int32_t n)
+{
+    struct tree *t = tree_new(n, 0);
+    for (int32_t i = 0; i < n; i++)
+        t->parent[i] = i == 0 ? -1 : (int32_t)rng_below(5, 1, (uint64_t)i, i);
+    return fill_tree(t);
+}
+
+/* Each node hangs on any earlier one that is less than SHALLOW_LEVELS deep; numbered level by level, as tree files are.
+ */
+enum { SHALLOW_LEVELS = 10 }; /* of DeFT's reasoning trees, the deepest in the papers */
+
+static struct tree *shallow_tree(int32_t n)
 {
     int32_t *parent = xcalloc((size_t)n, sizeof *parent), *depth = xcalloc((size_t)n, sizeof *depth);
     int32_t *inner = xcalloc((size_t)n, sizeof *inner), n_inner = 0; /* what may have children */
     for (int32_t i = 0; i < n; i++) {
         parent[i] = i == 0 ? -1 : inner[rng_below(5, 1, (uint64_t)i, n_inner)];
         depth[i] = i == 0 ? 0 : depth[parent[i]] + 1;
-        if (depth[i] + 1 < RANDOM_LEVELS)
+        if (depth[i] + 1 < SHALLOW_LEVELS)
             inner[n_inner++] = i;
     }
-    struct tree *t = tree_by_level(n, parent);
-    for (int32_t i = 0; i < n; i++)
-        t->len[i] = 1 + rng_below(5, 2, (uint64_t)i, 64);
-    tree_query_leaves(t);
+    struct tree *t = fill_tree(tree_by_level(n, parent));
     free(parent);
     free(depth);
     free(inner);
@@ -65,12 +81,9 @@ static struct tree *random_tree(int32_t n)
 static struct tree *chain(int32_t n)
 {
     struct tree *t = tree_new(n, 0);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++)
         t->parent[i] = i - 1;
-        t->len[i] = 1 + i % 64;
-    }
-    tree_query_leaves(t);
-    return t;
+    return fill_tree(t);
 }
 
 /* Planning runs on one thread: its own clock does not see what else the machine does. */
@@ -81,25 +94,51 @@ static double cpu_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of the fastest of reps plans; NaN if the strategy does not apply. The first plan, which is not counted, also
- * makes the allocator's memory resident. */
-static double plan_s(const struct strategy *s, const struct nform *nf, const struct plan_env *env,
-                     int64_t reps)
+/* Seconds that n plans take, one after the other, each; NaN if the strategy does not apply. */
+static double plan_s(const struct strategy *s, const struct nform *nf, const struct plan_env *env, int n)
 {
     struct strategy_use use = strategy_default(s);
-    double best = INFINITY;
     char why[WHY_MAX];
-    for (int64_t r = -1; r < reps; r++) {
+    double sum = 0;
+    for (int k = 0; k < n; k++) {
         double t0 = cpu_s();
         struct plan *p = strategy_plan(&use, nf, env, why);
-        double t1 = cpu_s();
-        if (!p)
-            return NAN;
+        sum += p ? cpu_s() - t0 : NAN;
         plan_free(p);
-        if (r >= 0)
-            best = fmin(best, t1 - t0);
     }
-    return best;
+    return sum / n;
+}
+
+/* What is printed of one family of trees, seconds; NaN if the strategy does not apply or is not asked. */
+struct growth {
+    double small, large, ratio;
+};
+
+enum { SMALL = 10000, LARGE = 100000 }; /* nodes */
+
+/*
+ * Medians of reps turns, each with as many nodes of both sizes. A small plan before those that count brings its memory
+ * back into the caches, from which the large plan drove it: ratios would be smaller without it.
+ */
+static struct growth grow(const struct strategy *s, struct nform *const nf[2], const struct plan_env *env,
+                          int64_t reps)
+{
+    double *x[3];
+    for (int k = 0; k < 3; k++)
+        x[k] = xcalloc((size_t)reps, sizeof *x[k]);
+    for (int64_t r = -1; r < reps; r++) { /* the first turn makes the allocator's memory resident */
+        plan_s(s, nf[0], env, 1);
+        double small = plan_s(s, nf[0], env, LARGE / SMALL), large = plan_s(s, nf[1], env, 1);
+        if (r < 0)
+            continue;
+        x[0][r] = small;
+        x[1][r] = large;
+        x[2][r] = large / small;
+    }
+    struct growth g = {median(x[0], reps), median(x[1], reps), median(x[2], reps)};
+    for (int k = 0; k < 3; k++)
+        free(x[k]);
+    return g;
 }
 
 /* The normal form of a tree, and the tree itself behind it. */
@@ -128,23 +167,30 @@ void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps)
 {
     struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
     struct nform *level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL));
-    struct nform *grown[4] = {form(random_tree(10000)), form(random_tree(100000)), form(chain(10000)),
-                              form(chain(100000))};
+    struct nform *family[3][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
+                                  {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
+                                  {form(chain(SMALL)), form(chain(LARGE))}};
+    double *us = xcalloc((size_t)reps, sizeof *us);
     for (int32_t i = 0; i < n_strategies; i++) {
         const struct strategy *s = strategies[i];
         table_text(t, s->name);
-        number(t, 1e6 * plan_s(s, level, &env, 10 * reps));
-        double ms[4] = {NAN, NAN, NAN, NAN};
-        for (int k = 0; k < 4 && !s->superlinear; k++)
-            ms[k] = 1e3 * plan_s(s, grown[k], &env, reps);
-        for (int k = 0; k < 4; k += 2) {
-            number(t, ms[k]);
-            number(t, ms[k + 1]);
-            number(t, ms[k + 1] / ms[k]);
+        plan_s(s, level, &env, 1);
+        for (int64_t r = 0; r < reps; r++)
+            us[r] = 1e6 * plan_s(s, level, &env, 10);
+        number(t, median(us, reps));
+        for (int k = 0; k < 3; k++) {
+            struct growth g = {NAN, NAN, NAN};
+            if (!s->superlinear)
+                g = grow(s, family[k], &env, reps);
+            number(t, 1e3 * g.small);
+            number(t, 1e3 * g.large);
+            number(t, g.ratio);
         }
         fflush(t->f);
     }
+    free(us);
     form_free(level);
-    for (int k = 0; k < 4; k++)
-        form_free(grown[k]);
+    for (int k = 0; k < 3; k++)
+        for (int n = 0; n < 2; n++)
+            form_free(family[k][n]);
 }

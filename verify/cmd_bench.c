@@ -85,7 +85,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *x, int64_t n)
+double median(double *x, int64_t n)
 {
     qsort(x, (size_t)n, sizeof *x, by_value);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
@@ -279,10 +279,13 @@ static const struct argp argp = {
            "over the time of the two products alone, same tiles, taking turns with the kernel. A ratio of 1 "
            "would mean "
            "that softmax, masks, merging and bookkeeping cost nothing.\n"
-           "bench plan: planning time of every strategy on one core (the thread's own clock), best of --reps "
-           "turns: the level tree 1,4,16,64,256,1024; random trees of ten levels, numbered level by level as "
-           "tree files are, and single chains, of 10,000 and 100,000 nodes; and how the time grows. "
-           "Strategies with dense masks or an exact search are timed on the first only.\n"
+           "bench plan: planning time of every strategy on one core (the thread's own clock): the level tree "
+           "1,4,16,64,256,1024; random trees (each node hangs on any earlier one, in order of creation), "
+           "shallow ones (the same in ten levels, numbered level by level as tree files are) and single "
+           "chains, of 10,000 and 100,000 nodes. The two sizes take turns, ten plans of the small tree and "
+           "one of the large; printed are the medians of the turns, of their times and of the ratios of "
+           "their times (growth: 10 is linear). Strategies with dense masks or an exact search are timed on "
+           "the first tree only.\n"
            "  treeattn bench cpu --threads 2 --tile 64x128\n"
            "  treeattn bench plan --reps 5\n"
            "bench gpu has options of its own: treeattn bench gpu --help",
