@@ -8,18 +8,12 @@ enum { TREES = 15 };
 
 /* ---- Figure 2: how much of a step is attention ------------------------------------------------------------ */
 
-/* Milliseconds of a decode step that are not attention. */
-static double rest_ms(struct figure *f, const char *model, const char *queries)
-{
-    return 1e3 * pick(f, figure_table(f, "data/rest"), "other_s", "machine", "h100, simulated", "model",
-                      model, "queries", queries, NULL);
-}
-
 void fig_fasttree_fig2(struct figure *f)
 {
     const struct table *t = figure_table(f, "data/fasttree_fig2"),
                        *paper = figure_table(f, "paper/fasttree-fig2");
-    double rest = rest_ms(f, "llama-2-7b", "32"), at_2048 = NAN;
+    double rest = 1e3 * pick(f, figure_table(f, "data/rest"), "other_s", "machine", "h100, simulated", NULL),
+           at_2048 = NAN;
     add_panel(f, "32 sequences that share nothing", LINES, LOG_X, "sequence length (tokens)",
               "attention, share of a step (%)");
     for (int length = 128; length <= 4096; length *= 2) {
@@ -37,63 +31,56 @@ void fig_fasttree_fig2(struct figure *f)
 
 /* ---- Figures 10 to 12: end to end ------------------------------------------------------------------------- */
 
-static const struct workload {
-    const char *name, *levels;
-    double prompt; /* tokens to prefill, each once */
-} workloads[] = {
-    {"A: system prompt", "levels:1,4,16,16,128_459,38,584,2112,188",
-     459 + 4 * 38 + 16 * (584 + 2112) + 128 * 60},
-    {"B: few-shot", "levels:1,8,128_3193,3000,188", 3193 + 8 * 3000 + 128 * 60},
-    {"C: chains", "levels:1,32,128_3193,60,128", 3193 + 32 * 60},
-    {"D: documents", "levels:4,32,128_2000,2000,188", (4 + 32) * 2000 + 128 * 60},
-};
+static const char *const workload[][2] = {{"fasttree-prompt", "A: system prompt"},
+                                          {"fasttree-shots", "B: few-shot"},
+                                          {"fasttree-chains", "C: chains"},
+                                          {"fasttree-documents", "D: documents"}},
+                         *const strategy[] = {"flashinfer", "fasttree"};
 enum { N_WORKLOADS = 4, REQUESTS = 128, GENERATED = 256 };
 /* Products reach this share of the tensor peak, as in the step that replay simulates. */
 static const double product_share = 0.8;
 
-struct times_of {
-    double prefill, attention, rest; /* seconds of a whole run; attention and rest: of decoding */
+struct run {
+    double prefill, attention, rest; /* seconds; attention and rest: of decoding */
 };
 
-static struct times_of run_of(struct figure *f, const struct workload *w, const char *model,
-                              const char *kv_heads, const char *strategy)
+static struct run run_of(struct figure *f, int w, const char *model, int s)
 {
-    const struct table *models = figure_table(f, "data/models"), *h100 = figure_table(f, "data/h100");
-    double peak = product_share * pick(f, h100, "value", "figure", "tensor_flops", NULL);
-    return (struct times_of){
-        .prefill = w->prompt * 1e9 * pick(f, models, "GFLOP/query", "model", model, NULL) / peak,
-        .attention = GENERATED / 1e3 *
-                     pick(f, figure_table(f, "data/fasttree_fig10"), "latency_ms", "source", w->levels,
-                          "kv_heads", kv_heads, "strategy", strategy, NULL),
-        .rest = GENERATED / 1e3 * rest_ms(f, model, "128"),
-    };
+    const struct table *t = figure_table(f, "data/fasttree_fig10"), *models = figure_table(f, "data/models"),
+                       *h100 = figure_table(f, "data/h100");
+    double part[3];
+    static const char *const column[] = {"prefill_len", "attention_s", "other_s"};
+    for (int i = 0; i < 3; i++)
+        part[i] =
+            pick(f, t, column[i], "workload", workload[w][0], "model", model, "strategy", strategy[s], NULL);
+    double flops = 1e9 * pick(f, models, "GFLOP/query", "model", model, NULL),
+           peak = product_share * pick(f, h100, "value", "figure", "tensor_flops", NULL);
+    return (struct run){part[0] * flops / peak, part[1], part[2]};
 }
 
 void fig_fasttree_fig10(struct figure *f)
 {
-    static const char *const model[][3] = {{"llama-2-7b", "32", "Llama-2-7B"},
-                                           {"mistral-7b", "8", "Mistral-7B"}};
+    static const char *const model[][2] = {{"llama-2-7b", "Llama-2-7B"}, {"mistral-7b", "Mistral-7B"}};
     const struct table *paper = figure_table(f, "paper/fasttree-fig10");
     double most = 0;
     for (int m = 0; m < 2; m++) {
         double sum = 0;
-        add_panel(f, model[m][2], BARS, 0, "", "generated tokens / s");
+        add_panel(f, model[m][1], BARS, 0, "", "generated tokens / s");
         for (int w = 0; w < N_WORKLOADS; w++) {
-            static const char *const strategy[] = {"flashinfer", "fasttree"};
             double rate[2];
             for (int s = 0; s < 2; s++) {
-                struct times_of r = run_of(f, &workloads[w], model[m][0], model[m][1], strategy[s]);
+                struct run r = run_of(f, w, model[m][0], s);
                 rate[s] = REQUESTS * GENERATED / (r.prefill + r.attention + r.rest);
-                add_point(f, strategy[s], workloads[w].name, NAN, rate[s], NAN);
+                add_point(f, strategy[s], workload[w][1], NAN, rate[s], NAN);
             }
             sum += rate[1] / rate[0];
             most = fmax(most, rate[1] / rate[0]);
         }
         check_below(f, "flashinfer", "fasttree");
         check_number(
-            f, figure_text(f, "throughput of FastTree over FlashInfer, %s", model[m][2]), "x",
+            f, figure_text(f, "throughput of FastTree over FlashInfer, %s", model[m][1]), "x",
             sum / N_WORKLOADS,
-            paper_number(f, paper, "throughput-speedup", "fasttree", "sglang-flashinfer", model[m][2]));
+            paper_number(f, paper, "throughput-speedup", "fasttree", "sglang-flashinfer", model[m][1]));
     }
     check_headline(f, "fasttree-throughput", most);
 }
@@ -102,13 +89,12 @@ void fig_fasttree_fig11(struct figure *f)
 {
     const struct table *paper = figure_table(f, "paper/fasttree-fig11");
     double sum = 0;
-    static const char *const strategy[] = {"flashinfer", "fasttree"};
     add_panel(f, "", BARS, 0, "", "time of the run (s)");
     for (int w = 0; w < N_WORKLOADS; w++) {
         double decoding[2];
         for (int s = 0; s < 2; s++) {
-            struct times_of r = run_of(f, &workloads[w], "llama-2-7b", "32", strategy[s]);
-            const char *at = figure_text(f, "%c %s", workloads[w].name[0], series_find(strategy[s])->label);
+            struct run r = run_of(f, w, "llama-2-7b", s);
+            const char *at = figure_text(f, "%c %s", workload[w][1][0], series_find(strategy[s])->label);
             decoding[s] = r.attention + r.rest;
             add_point(f, "part-prefill", at, NAN, r.prefill, NAN);
             add_point(f, "part-decoding", at, NAN, decoding[s], NAN);
@@ -123,15 +109,14 @@ void fig_fasttree_fig11(struct figure *f)
 
 void fig_fasttree_fig12(struct figure *f)
 {
-    static const char *const strategy[] = {"flashinfer", "fasttree"};
     double least = INFINITY;
     bool smaller = true;
     add_panel(f, "", BARS, 0, "", "time of decoding (s)");
     for (int w = 0; w < N_WORKLOADS; w++) {
         double share[2];
         for (int s = 0; s < 2; s++) {
-            struct times_of r = run_of(f, &workloads[w], "llama-2-7b", "32", strategy[s]);
-            const char *at = figure_text(f, "%c %s", workloads[w].name[0], series_find(strategy[s])->label);
+            struct run r = run_of(f, w, "llama-2-7b", s);
+            const char *at = figure_text(f, "%c %s", workload[w][1][0], series_find(strategy[s])->label);
             add_point(f, "part-attention", at, NAN, r.attention, NAN);
             add_point(f, "part-rest", at, NAN, r.rest, NAN);
             share[s] = 100 * r.attention / (r.attention + r.rest);
