@@ -31,6 +31,12 @@ void fig_pat_table1(struct figure *f)
         add_point(f, "machine-model", row[i].label, NAN, x, p);
         check_number(f, row[i].label, row[i].unit, x, p);
     }
+    double l2 = pick(f, ours, "value", "figure", "l2_bytes", NULL),
+           l2_rate = pick(f, ours, "value", "figure", "l2_bandwidth", NULL),
+           memory = pick(f, ours, "value", "figure", "memory", NULL),
+           rate = pick(f, ours, "value", "figure", "bandwidth", NULL);
+    check_trend(f, l2 < memory && l2_rate > rate, "the L2 is smaller than the memory, and faster: %.3g times",
+                l2_rate / rate);
 }
 
 /* ---- Figure 1: how much of a step is attention ------------------------------------------------------------ */
