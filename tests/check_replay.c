@@ -6,6 +6,7 @@
 #include "verify/case.h"
 #include "verify/cmd.h"
 #include "verify/cover.h"
+#include "verify/replay_decode.h"
 #include "verify/replay_report.h"
 #include "verify/sweep.h"
 
@@ -444,6 +445,57 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
+/* ---- on a decoder -------------------------------------------------------------------------------------- */
+
+/* A tiny model in plain C: what is counted is what the model of a machine counts, however steps are run. */
+START_TEST(steps_run_on_a_decoder)
+{
+    for (int k = 0; k < 2; k++) {
+        struct setting s;
+        struct replay_device device;
+        struct err e = {0};
+        const char *list = "radix-attention,deft-flatten,pat";
+        if (k == 0)
+            set(&s, "h100", "tiny", list, "embedded:reasoning",
+                (struct trace_opts){.prompt = 20, .max_seq = 40});
+        else
+            set(&s, "h100", "tiny", list, "spec:16,3",
+                (struct trace_opts){.prompt = 20, .max_seq = 60, .topology = true});
+        struct replay_total simulated[3];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        memcpy(simulated, s.total, sizeof simulated);
+        struct decoder_spec spec = {.model = s.replay.model, .dtype = DT_BF16, .page_size = 16, .seed = 1};
+        replay_peak(&s.src, 16, &spec.n_pages, &spec.max_queries);
+        ck_assert_int_eq(spec.n_pages, s.pool.peak);
+        s.replay.n_pages = spec.n_pages;
+        for (int mode = 0; mode < N_REPLANS; mode++)
+            for (int64_t every = 1; every <= 4; every += 3) {
+                const struct decoder_type *cpu = decoder_type_find("cpu", &e);
+                ck_assert_msg(replay_device_open(&device, cpu, &spec, every == 1, &e), "%s", e.msg);
+                s.exec = replay_on_device(&device);
+                s.replay.replan = (enum replan)mode;
+                s.replay.every = every;
+                s.replay.check = 4;
+                ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+                for (int i = 0; i < 3; i++) {
+                    const struct replay_total *x = &s.total[i];
+                    ck_assert_int_eq(x->steps, simulated[i].steps);
+                    ck_assert_int_eq(x->moves, simulated[i].moves);
+                    ck_assert(every > 1 || mode == REPLAN_SHAPE || x->kv == simulated[i].kv);
+                    ck_assert(x->error > 0 && x->error <= 1);
+                    ck_assert(x->attention_s > 0 && x->other_s > 0);
+                    ck_assert(isnan(x->idle_s) == (every > 1));
+                    double parts = x->attention_s + x->other_s + x->moves_s + (every > 1 ? 0 : x->idle_s);
+                    assert_near(x->step_s, parts, 1e-9, "whole");
+                }
+                ck_assert_int_eq(s.pool.leaked, 0);
+                replay_device_close(&device);
+            }
+        clear(&s);
+    }
+}
+END_TEST
+
 /* ---- the papers' workloads ----------------------------------------------------------------------------- */
 
 START_TEST(latencies_are_the_papers)
@@ -581,6 +633,8 @@ START_TEST(trouble_in_one_line)
         {"--machine h100 --trace fewshot:2 --step 3", "--step", EXIT_BAD_INPUT},
         {"--machine h100 --resume", "--rows FILE", EXIT_BAD_INPUT},
         {"--machine h100 --check 3", "--check", EXIT_BAD_INPUT},
+        {"--machine h100 --decoder cpu", "--decoder", EXIT_BAD_INPUT},
+        {"--decoder abacus --trace fewshot:2 --prompt 9 --max-seq 20", "abacus", EXIT_BAD_INPUT},
         {"--machine h100 --dtype f32", "f16 or bf16", EXIT_BAD_INPUT},
         {"--machine h100 --strategy nope", "no strategy 'nope'", EXIT_BAD_INPUT},
         {"--machine h100 --trace embedded:requests --tree 0-3", "requests", EXIT_BAD_INPUT},
@@ -622,6 +676,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);
     tcase_add_test(tc, a_full_pool_ends_the_run);
     tcase_add_test(tc, a_run_goes_on);
+    tcase_add_test(tc, steps_run_on_a_decoder);
     tcase_add_test(tc, latencies_are_the_papers);
     tcase_add_test(tc, workloads_open);
     tcase_add_test(tc, tables_are_whole);

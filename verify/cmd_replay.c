@@ -1,13 +1,16 @@
 /*
  * cmd_replay.c - `treeattn replay`: traces through whole decode steps, on the model of a machine or on a GPU.
  */
+#include "kernels/cuda/cuda.h"
 #include "verify/cmd.h"
 #include "verify/coefs.h"
+#include "verify/replay_decode.h"
 #include "verify/replay_report.h"
 #include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +18,7 @@ enum {
     KEY_STRATEGY = 0xC00,
     KEY_MODEL,
     KEY_MACHINE,
+    KEY_DECODER,
     KEY_WORKLOAD,
     KEY_DATA,
     KEY_EVERY,
@@ -35,7 +39,7 @@ enum {
 struct args {
     struct treesrc_cli tree;
     struct cmd_output out;
-    const char *strategies, *machine, *workloads, *data, *rows, *coefficients, *part;
+    const char *strategies, *machine, *decoder, *workloads, *data, *rows, *coefficients, *part;
     struct model model;
     bool resume;
     enum replan replan;
@@ -90,6 +94,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_MACHINE:
         a->machine = arg;
+        break;
+    case KEY_DECODER:
+        a->decoder = arg;
         break;
     case KEY_WORKLOAD:
         a->workloads = arg;
@@ -163,6 +170,8 @@ static const struct argp argp = {
             {"machine", KEY_MACHINE, "NAME", 0,
              "simulate this GPU; h200:memory=282e9 changes a figure. Without: run on the GPU that is here",
              2},
+            {"decoder", KEY_DECODER, "TYPE", 0,
+             "run on this: cuda (default), or cpu for tiny models, in plain C", 2},
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 2},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 2},
             {"replan", KEY_REPLAN, "WHEN", 0,
@@ -215,8 +224,8 @@ static bool check_args(struct args *a, struct err *e)
         return err_set(e, "--resume and --seconds need a file to go on with (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
-    if (a->check && a->machine)
-        return err_set(e, "--check compares what a GPU computes (expected no --machine)");
+    if ((a->check || a->decoder) && a->machine)
+        return err_set(e, "--check and --decoder are for steps that run (expected no --machine)");
     if (a->layers > 0)
         a->model.layers = (int32_t)a->layers;
     bool trace = src->kind == SRC_TRACE;
@@ -327,51 +336,89 @@ static bool open_jobs(const struct args *a, struct replay_run *run, struct err *
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-static bool set_up(const struct args *a, struct replay_run *run, struct machine *mc,
-                   struct replay_machine *sim, struct executor *exec, struct strategy_use **use,
-                   struct err *e)
+/* All that a run stands on. */
+struct ground {
+    struct machine mc;
+    struct replay_machine sim;
+    struct replay_device device;
+    struct executor exec;
+    struct strategy_use *use;
+};
+
+static bool set_up_machine(const struct args *a, struct replay *r, struct ground *g, struct err *e)
+{
+    g->sim = (struct replay_machine){
+        .mc = &g->mc, .model = r->model, .price = r->price, .coefs = clock_coefs_default()};
+    if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, e))
+        return false;
+    g->exec = replay_on_machine(&g->sim);
+    r->memory = g->mc.memory;
+    r->n_pages = replay_pages(r);
+    return r->n_pages > 0 ||
+           err_missing(e, "%s does not fit: its weights take %.1f GiB, %s has %.1f GiB", r->model->name,
+                       replay_weights(r) / 0x1p30, g->mc.name, g->mc.memory / 0x1p30);
+}
+
+/* With a pool as large as the traces need. */
+static bool set_up_device(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
+{
+    struct replay *r = &run->replay;
+    const struct decoder_type *type = decoder_type_find(a->decoder ? a->decoder : "cuda", e);
+    if (!type || (type->ready && !type->ready(e)))
+        return false;
+    struct decoder_spec spec = {
+        .model = r->model, .dtype = a->dtype, .page_size = r->page_size, .seed = a->tree.seed};
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            replay_peak(&run->job[j].item[k].src, r->page_size, &spec.n_pages, &spec.max_queries);
+    struct cuda_caps caps;
+    r->n_pages = spec.n_pages;
+    r->memory = strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL) ? (double)caps.mem_total : INFINITY;
+    if (spec.n_pages == 0) /* no item has its file */
+        spec.n_pages = spec.max_queries = 1;
+    if (!replay_device_open(&g->device, type, &spec, r->every == 1, e))
+        return false;
+    g->exec = replay_on_device(&g->device);
+    return true;
+}
+
+static bool set_up(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
     struct replay *r = &run->replay;
     const struct model *m = &a->model;
     const char *list = a->strategies ? a->strategies : default_strategies;
-    if (!a->machine)
-        return err_missing(e, "replay: no GPU decode step in this build (expected --machine NAME)");
-    if (!machine_parse(a->machine, mc, e) ||
-        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, use, &r->n_use, e))
+    g->mc = *machine_default();
+    if ((a->machine && !machine_parse(a->machine, &g->mc, e)) ||
+        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, &g->use, &r->n_use, e))
         return false;
     *r = (struct replay){
         .model = m,
-        .env = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .machine = mc},
+        .env =
+            {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .machine = &g->mc},
         .price =
             {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .float_bytes = 4},
-        .use = *use,
+        .use = g->use,
         .n_use = r->n_use,
         .replan = a->replan,
         .every = a->every,
         .check = a->check,
         .page_size = (int32_t)a->page,
-        .memory = mc->memory,
-        .exec = exec,
+        .exec = &g->exec,
     };
-    *sim = (struct replay_machine){.mc = mc, .model = m, .price = r->price, .coefs = clock_coefs_default()};
-    if (a->coefficients && !coefs_read_clock(a->coefficients, mc->name, a->part, &sim->coefs, e))
-        return false;
-    *exec = replay_on_machine(sim);
     run->prefill_rate = (double)a->prefill_rate;
-    r->n_pages = replay_pages(r);
-    return r->n_pages > 0 || err_missing(e, "%s does not fit: its weights take %.1f GiB, %s has %.1f GiB",
-                                         m->name, replay_weights(r) / 0x1p30, mc->name, mc->memory / 0x1p30);
+    return a->machine ? set_up_machine(a, r, g, e) : set_up_device(a, run, g, e);
 }
 
 /* All that rows depend on, in one line. */
 static char *describe(const struct args *a, const struct replay_run *run)
 {
     const struct replay *r = &run->replay;
-    char *text = xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
-                           ", planned %s, every %" PRId64 ", check %" PRId64 ";",
-                           r->model->name, r->model->layers, dtype_name[a->dtype], a->machine,
-                           a->coefficients ? " with fitted coefficients" : "", r->page_size,
-                           replan_name[r->replan], r->every, r->check);
+    char *text =
+        xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
+                  ", planned %s, every %" PRId64 ", check %" PRId64 ";",
+                  r->model->name, r->model->layers, dtype_name[a->dtype],
+                  a->machine ? a->machine : r->exec->name, a->coefficients ? " with fitted coefficients" : "",
+                  r->page_size, replan_name[r->replan], r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
         char *name = case_print_strategy(&r->use[i]), *longer = xasprintf("%s %s", text, name);
         free(name);
@@ -507,18 +554,16 @@ int cmd_replay(int argc, char **argv)
                      .page = 16,
                      .err = &e};
     struct replay_run run = {0};
-    struct machine mc;
-    struct replay_machine sim;
-    struct executor exec;
-    struct strategy_use *use = NULL;
+    struct ground ground = {.use = NULL};
     bool stopped = false;
-    bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &e) &&
-                set_up(&a, &run, &mc, &sim, &exec, &use, &e) && open_jobs(&a, &run, &e) &&
-                replay_logged(&a, &run, &stopped, &e) && print_result(&a, &run, &e) && check_leaks(&run, &e);
+    bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &e) && open_jobs(&a, &run, &e) &&
+                set_up(&a, &run, &ground, &e) && replay_logged(&a, &run, &stopped, &e) &&
+                print_result(&a, &run, &e) && check_leaks(&run, &e);
     if (stopped)
         fprintf(stderr, "treeattn: stopped after %" PRId64 " s; go on with --resume\n", a.seconds);
     close_jobs(&run);
-    free(use);
+    replay_device_close(&ground.device);
+    free(ground.use);
     treesrc_clear(&a.tree.src);
     return good || stopped ? EXIT_GOOD : cmd_error(&e);
 }

@@ -205,9 +205,12 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
 {
     const struct replay *r = &run->replay;
     int64_t peak = 0, leaked = 0, prefill = 0, moves = 0;
+    double worst = NAN;
     for (int32_t k = 0; k < job->n_items; k++) {
         peak = max_i64(peak, job->item[k].pool.peak);
         leaked += job->item[k].pool.leaked;
+        for (int32_t i = 0; i < r->n_use; i++)
+            worst = fmax(worst, job->item[k].total[i].error);
         for (int32_t i = 0; i < r->n_use; i++)
             if (job->item[k].total[i].fate == FATE_RAN) {
                 prefill += job->item[k].total[i].prefill;
@@ -219,6 +222,11 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
             "pool: %" PRId64 " of %" PRId64 " pages in use at most, %" PRId64 " leaked; %" PRId64
             " tokens of prompts written, %" PRId64 " tokens moved\n",
             peak, r->n_pages, leaked, prefill, moves);
+    if (!isnan(worst))
+        fprintf(f,
+                "attention of all layers checked at one in %" PRId64
+                " of these steps: worst error %.3g of its bound\n",
+                r->check, worst);
     if (run->prefill_rate > 0)
         fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, on top of every strategy's whole\n",
                 (double)prefill / run->prefill_rate, run->prefill_rate);
@@ -261,7 +269,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
         number(&t, true, 1e3 * x.exposed);
         number(&t, true, 1e3 * x.cache);
         free(name);
-        if (!isnan(x.other)) {
+        if (!isnan(x.other) && !(x.other + x.moves >= other + moves)) {
             other = x.other;
             moves = x.moves;
         }
