@@ -257,7 +257,8 @@ static void floor_panel(struct figure *f, const char *name, const struct times *
         struct means mean = {0};
         for (int k = 0; k < N_SETS; k++)
             mean_set(&mean, &x[k], &floors[k], x->series[s]);
-        mean_points(f, &mean, series_find(x->series[s])->label);
+        const struct series *known = series_find(x->series[s]);
+        mean_points(f, &mean, known ? known->label : x->series[s]);
     }
 }
 

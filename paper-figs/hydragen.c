@@ -137,7 +137,8 @@ static void table_of(struct figure *f, const struct setting *s)
         add_panel(f, figure_text(f, "prefix of %d tokens", prefix_tokens(s, p)), LINES, LOG_X, "batch size",
                   "thousand tokens / s");
         for (int b = 32; b <= 4096; b *= 2) {
-            const char *at = figure_text(f, "%d", b), *copies = printed(f, paper, "flash-attention", b, p),
+            const char *at = b < 1024 ? figure_text(f, "%d", b) : figure_text(f, "%dK", b / 1024),
+                       *copies = printed(f, paper, "flash-attention", b, p),
                        *hydragen = printed(f, paper, "hydragen", b, p);
             if (!*hydragen)
                 continue;
