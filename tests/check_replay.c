@@ -531,6 +531,28 @@ START_TEST(latencies_are_the_papers)
 }
 END_TEST
 
+START_TEST(recordings_are_found)
+{
+    char *path = shared_path("traces/golden.csv");
+    struct sheet s;
+    struct err e = {0};
+    if (!path)
+        return;
+    ck_assert_msg(sheet_read(path, &s, &e), "%s", e.msg);
+    struct recorded_run sorting = {"sorting128ToT.json", 0, 4000, 6000};
+    assert_near(recorded_latency(&s, &sorting, "deft-node", true), 55.196385, 1e-12, "one row");
+    assert_near(recorded_latency(&s, &sorting, "deft-flatten", false), 0.5 * (54.856286 + 54.731806), 1e-12,
+                "mean of two");
+    ck_assert(recorded_latency(&s, &sorting, "pat", true) < 0);
+    ck_assert(recorded_latency(&s, &(struct recorded_run){"sorting128ToT.json", 1, 4000, 6000}, "deft-node",
+                               true) < 0);
+    ck_assert(recorded_latency(&s, &(struct recorded_run){"synthetic:width=20", 0, 4000, 4400},
+                               "radix-attention", true) > 8);
+    sheet_clear(&s);
+    free(path);
+}
+END_TEST
+
 START_TEST(workloads_open)
 {
     char *data = shared_path("traces");
@@ -678,6 +700,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, a_run_goes_on);
     tcase_add_test(tc, steps_run_on_a_decoder);
     tcase_add_test(tc, latencies_are_the_papers);
+    tcase_add_test(tc, recordings_are_found);
     tcase_add_test(tc, workloads_open);
     tcase_add_test(tc, tables_are_whole);
     tcase_add_test(tc, trouble_in_one_line);

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEY_STRATEGY = 0xC00,
@@ -290,6 +291,10 @@ static bool list_jobs(const struct args *a, struct replay_run *run, struct err *
                                           .changed = !same_opts(&opts, &pick[j]->opts),
                                           .tree_last = a->tree.tree_last};
     }
+    char *golden = xasprintf("%s/golden.csv", data);
+    if (good && access(golden, R_OK) == 0)
+        good = sheet_read(golden, &run->golden, e);
+    free(golden);
     free(data);
     free(pick);
     return good;
@@ -562,6 +567,7 @@ int cmd_replay(int argc, char **argv)
     if (stopped)
         fprintf(stderr, "treeattn: stopped after %" PRId64 " s; go on with --resume\n", a.seconds);
     close_jobs(&run);
+    sheet_clear(&run.golden);
     replay_device_close(&ground.device);
     free(ground.use);
     treesrc_clear(&a.tree.src);

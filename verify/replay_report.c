@@ -329,33 +329,64 @@ static bool is_oom(const struct replay_job *job, int32_t use)
     return oom;
 }
 
-/* One of ours and below it, if the paper has it, the paper's; over: divided into radix-attention's. */
-static void print_pair(FILE *f, const struct replay_run *run, int table, int32_t use, bool over)
+/* What DeFT's release recorded of the job's run; -1: nothing. */
+static double release_latency(const struct replay_run *run, int table, const char *strategy,
+                              const struct replay_job *job)
 {
+    const struct replay_item *item = &job->item[0];
+    const char *file = strrchr(job->spec, '/'), *width = strstr(job->spec, "fewshot:");
+    if (job->n_items != 1 || item->src.last < trace_steps(item->trace) || (!file && width != job->spec))
+        return -1;
+    char *name = file ? xstrdup(file + 1) : xasprintf("synthetic:width=%s", width + strlen("fewshot:"));
+    double x = recorded_latency(&run->golden,
+                                &(struct recorded_run){.file = name,
+                                                       .tree = item->index,
+                                                       .prompt = trace_prompt(item->trace),
+                                                       .max_seq = job->opts.max_seq},
+                                strategy, table == 16);
+    free(name);
+    return x;
+}
+
+enum origin { OURS, PAPER, RELEASE, N_ORIGINS };
+
+/* Seconds, 0 where out of memory, negative or NaN where there are none. */
+static double latency(const struct replay_run *run, int table, enum origin from, int32_t use,
+                      const struct replay_job *job)
+{
+    if (use < 0)
+        return NAN;
     const char *name = run->replay.use[use].s->name;
-    bool printed = false;
-    fprintf(f, "%-20s", name);
-    for (int32_t j = 0; j < run->n_jobs; j++) {
-        const struct replay_job *job = &run->job[j];
-        if (!in_tables(job) || job->n_items == 0)
+    if (from == PAPER)
+        return paper_latency(table, name, job);
+    if (from == RELEASE)
+        return release_latency(run, table, name, job);
+    struct figures x = figures_of(job, 0, job->n_items, use);
+    return is_oom(job, use) ? 0 : pick(table, &x);
+}
+
+/* A line of ours, and below it those of others, if there are any; over: divided into radix-attention's. */
+static void print_lines(FILE *f, const struct replay_run *run, int table, int32_t use, bool over)
+{
+    static const char *const label[] = {NULL, "  paper, A100 80GB", "  DeFT's release"};
+    int32_t radix = find_use(run, "radix-attention");
+    for (enum origin from = OURS; from < N_ORIGINS; from++) {
+        bool any = from == OURS;
+        for (int32_t j = 0; j < run->n_jobs; j++)
+            any = any || (in_tables(&run->job[j]) && run->job[j].n_items > 0 &&
+                          latency(run, table, from, use, &run->job[j]) >= 0);
+        if (!any)
             continue;
-        struct figures x = figures_of(job, 0, job->n_items, use);
-        struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
-        print_cell(f, over ? pick(table, &radix) / pick(table, &x) : pick(table, &x), is_oom(job, use));
-        printed = printed || paper_latency(table, name, job) >= 0;
+        fprintf(f, "%-20s", from == OURS ? run->replay.use[use].s->name : label[from]);
+        for (int32_t j = 0; j < run->n_jobs; j++) {
+            const struct replay_job *job = &run->job[j];
+            if (!in_tables(job) || job->n_items == 0)
+                continue;
+            double x = latency(run, table, from, use, job);
+            print_cell(f, over && x > 0 ? latency(run, table, from, radix, job) / x : x, x == 0);
+        }
+        fputc('\n', f);
     }
-    fputc('\n', f);
-    if (!printed)
-        return;
-    fprintf(f, "%-20s", "  paper, A100 80GB");
-    for (int32_t j = 0; j < run->n_jobs; j++) {
-        const struct replay_job *job = &run->job[j];
-        if (!in_tables(job) || job->n_items == 0)
-            continue;
-        double x = paper_latency(table, name, job);
-        print_cell(f, over && x > 0 ? paper_latency(table, "radix-attention", job) / x : x, x == 0);
-    }
-    fputc('\n', f);
 }
 
 static void print_deft(FILE *f, const struct replay_run *run, int table, bool over)
@@ -370,15 +401,16 @@ static void print_deft(FILE *f, const struct replay_run *run, int table, bool ov
             fprintf(f, "  %11s", run->job[j].name);
     fputc('\n', f);
     for (int32_t i = 0; i < run->replay.n_use; i++)
-        print_pair(f, run, table, i, over);
+        print_lines(f, run, table, i, over);
     fputc('\n', f);
 }
 
 static void print_tables(FILE *f, const struct replay_run *run)
 {
     const struct replay *r = &run->replay;
-    fprintf(f, "%s on %s; below it what the paper prints for Llama3-8B on one A100 80GB\n\n", r->model->name,
-            r->exec->name);
+    fprintf(f, "%s on %s; below it what the paper prints for Llama3-8B on one A100 80GB%s\n\n",
+            r->model->name, r->exec->name,
+            run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
     bool radix = find_use(run, "radix-attention") >= 0;
     for (int table = 16; table >= 5; table -= 11) {
         print_deft(f, run, table, false);

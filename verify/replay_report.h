@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_REPLAY_REPORT_H
 #define TREEATTN_VERIFY_REPLAY_REPORT_H
 
+#include "verify/recorded.h"
 #include "verify/replay.h"
 #include "verify/report.h"
 #include "verify/workloads.h"
@@ -32,6 +33,7 @@ struct replay_run {
     struct replay replay;
     struct replay_job *job;
     int32_t n_jobs;
+    struct sheet golden; /* what DeFT's release recorded; empty: not there */
     double prefill_rate; /* tokens a second; 0: not charged */
 };
 
