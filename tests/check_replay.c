@@ -351,11 +351,12 @@ static char *slurp(const char *path)
 }
 
 static struct replay_log *open_log(const struct setting *s, const char *path, bool resume, const char *what,
-                                   struct err *e)
+                                   double seconds, struct err *e)
 {
     static char text[] = "a, \"quoted\" source", *name[] = {text};
     struct replay_log_spec spec = {.path = path,
                                    .resume = resume,
+                                   .seconds = seconds,
                                    .what = what,
                                    .about = "about",
                                    .source = name,
@@ -387,7 +388,7 @@ START_TEST(a_run_goes_on)
     char *folder = xstrdup("/tmp/treeattn-replay-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
-    struct replay_log *log = open_log(&s, path, false, "run 1", &e);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 0, &e);
     ck_assert_msg(log != NULL, "%s", e.msg);
     ck_assert_msg(go(&s, log, &e), "%s", e.msg);
     ck_assert(replay_log_close(log, true, &e));
@@ -403,7 +404,7 @@ START_TEST(a_run_goes_on)
         FILE *f = fopen(part, "w");
         fwrite(text, 1, n * k / 16, f);
         fclose(f);
-        log = open_log(&s, path, true, "run 1", &e);
+        log = open_log(&s, path, true, "run 1", 0, &e);
         ck_assert_msg(log != NULL, "%s", e.msg);
         ck_assert_msg(go(&s, log, &e), "%s", e.msg);
         ck_assert(replay_log_close(log, true, &e));
@@ -418,14 +419,27 @@ START_TEST(a_run_goes_on)
         ck_assert_int_eq(lines[0], lines[1]);
         free(again);
     }
+    /* its time is up after each portion of 64 steps */
+    unlink(path);
+    for (int64_t done = 0; done < s.src.last; done = min_i64(done + 64, s.src.last)) {
+        log = open_log(&s, path, true, "run 1", 1e-9, &e);
+        ck_assert_int_eq(replay_log_done(log, 0, -1), done);
+        ck_assert(!go(&s, log, &e) && e.code == 0);
+        ck_assert(replay_log_close(log, false, &e));
+    }
+    log = open_log(&s, path, true, "run 1", 0, &e);
+    ck_assert(go(&s, log, &e));
+    for (int i = 0; i < 3; i++)
+        assert_same_total(&s.total[i], &whole[i]);
+    ck_assert(replay_log_close(log, true, &e));
     /* complete: it is only read */
-    log = open_log(&s, path, true, "run 1", &e);
+    log = open_log(&s, path, true, "run 1", 0, &e);
     ck_assert_int_eq(replay_log_done(log, 0, -1), s.src.last);
     ck_assert(go(&s, log, &e));
     assert_same_total(&s.total[2], &whole[2]);
     ck_assert(replay_log_close(log, false, &e));
     /* another run's rows, or none of ours, are not taken */
-    ck_assert_ptr_null(open_log(&s, path, true, "run 2", &e));
+    ck_assert_ptr_null(open_log(&s, path, true, "run 2", 0, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv.part:1: rows of another run"));
     char *bad = strstr(text, "pat,") + 4;
     *bad = 'x';
@@ -433,7 +447,7 @@ START_TEST(a_run_goes_on)
     fwrite(text, 1, n, f);
     fclose(f);
     e = (struct err){0};
-    ck_assert_ptr_null(open_log(&s, path, true, "run 1", &e));
+    ck_assert_ptr_null(open_log(&s, path, true, "run 1", 0, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
     unlink(part);
     rmdir(folder);
@@ -465,7 +479,7 @@ START_TEST(steps_run_on_a_decoder)
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         memcpy(simulated, s.total, sizeof simulated);
         struct decoder_spec spec = {.model = s.replay.model, .dtype = DT_BF16, .page_size = 16, .seed = 1};
-        replay_peak(&s.src, 16, &spec.n_pages, &spec.max_queries);
+        ck_assert(replay_peak(&s.src, 16, 4096, &spec.n_pages, &spec.max_queries, &e));
         ck_assert_int_eq(spec.n_pages, s.pool.peak);
         s.replay.n_pages = spec.n_pages;
         for (int mode = 0; mode < N_REPLANS; mode++)

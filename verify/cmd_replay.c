@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,8 +47,12 @@ struct args {
     enum replan replan;
     enum dtype dtype;
     int64_t every, max_steps, layers, page, seconds, prefill_rate, check;
+    int argc;
+    char **argv;
     struct err *err;
 };
+
+#define MOST_CPU_BYTES 8e9 /* what a tiny model's replay may take in plain C */
 
 static const char default_strategies[] =
     "radix-attention,flash-decoding,tree-medusa,deft-node,deft-node-chunk,deft-flatten,fasttree,pat";
@@ -364,24 +369,42 @@ static bool set_up_machine(const struct args *a, struct replay *r, struct ground
                        replay_weights(r) / 0x1p30, g->mc.name, g->mc.memory / 0x1p30);
 }
 
+/* Something is missing: say what else there is. */
+static bool suggest_machine(struct err *e)
+{
+    struct err cause = *e;
+    *e = (struct err){0};
+    return err_missing(e, "%s (--machine NAME simulates a GPU)", cause.msg);
+}
+
 /* With a pool as large as the traces need. */
 static bool set_up_device(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
     struct replay *r = &run->replay;
     const struct decoder_type *type = decoder_type_find(a->decoder ? a->decoder : "cuda", e);
-    if (!type || (type->ready && !type->ready(e)))
+    if (!type)
         return false;
-    struct decoder_spec spec = {
-        .model = r->model, .dtype = a->dtype, .page_size = r->page_size, .seed = a->tree.seed};
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            replay_peak(&run->job[j].item[k].src, r->page_size, &spec.n_pages, &spec.max_queries);
+    if (type->ready && !type->ready(e))
+        return suggest_machine(e);
     struct cuda_caps caps;
+    bool gpu = strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL), good = true;
+    r->memory = gpu ? (double)caps.mem_total : MOST_CPU_BYTES;
+    struct decoder_spec spec = {.model = r->model,
+                                .dtype = a->dtype,
+                                .page_size = r->page_size,
+                                .n_pages = 1,
+                                .max_queries = 1,
+                                .seed = a->tree.seed};
+    int64_t most = replay_pages(r);
+    if (most == 0)
+        return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
+                           replay_weights(r) / 0x1p30, r->memory / 0x1p30);
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        for (int32_t k = 0; k < run->job[j].n_items && good; k++)
+            good = replay_peak(&run->job[j].item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries,
+                               e);
     r->n_pages = spec.n_pages;
-    r->memory = strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL) ? (double)caps.mem_total : INFINITY;
-    if (spec.n_pages == 0) /* no item has its file */
-        spec.n_pages = spec.max_queries = 1;
-    if (!replay_device_open(&g->device, type, &spec, r->every == 1, e))
+    if (!good || !replay_device_open(&g->device, type, &spec, r->every == 1, e))
         return false;
     g->exec = replay_on_device(&g->device);
     return true;
@@ -474,15 +497,33 @@ static bool replay_all(struct replay_run *run, struct replay_log *log, struct er
     return good;
 }
 
+/* Where, when and by which command. */
+static char *origin(const struct args *a, const struct replay_run *run)
+{
+    char date[32], *text = xstrdup("treeattn");
+    const char *commit = getenv("TREEATTN_COMMIT");
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+    for (int i = 0; i < a->argc; i++) {
+        const char *mark = strpbrk(a->argv[i], " ;*") ? "\"" : "";
+        char *longer = xasprintf("%s %s%s%s", text, mark, a->argv[i], mark);
+        free(text);
+        text = longer;
+    }
+    char *all = xasprintf("%s; %s, commit %s, %s; host times: processor time of the host that ran it", text,
+                          run->replay.exec->name, commit && *commit ? commit : "unknown", date);
+    free(text);
+    return all;
+}
+
 /* Everything into *run; *stopped if --seconds ended it. */
 static bool replay_logged(const struct args *a, struct replay_run *run, bool *stopped, struct err *e)
 {
     if (!a->rows)
         return replay_all(run, NULL, e);
     char *what = describe(a, run);
-    char *about =
-        xasprintf("times of attention to the whole step: %s; host times: processor time measured here",
-                  run->replay.exec->name);
+    char *about = origin(a, run);
     struct replay_log_spec spec = {.path = a->rows,
                                    .resume = a->resume,
                                    .seconds = (double)a->seconds,
@@ -557,6 +598,8 @@ int cmd_replay(int argc, char **argv)
                      .dtype = DT_BF16,
                      .every = 1,
                      .page = 16,
+                     .argc = argc,
+                     .argv = argv,
                      .err = &e};
     struct replay_run run = {0};
     struct ground ground = {.use = NULL};

@@ -557,20 +557,23 @@ static void add_known_rows(const struct replay_log *log, int32_t source, struct 
             add_row(&total[row[k].use], &row[k]);
 }
 
-void replay_peak(const struct replay_source *src, int32_t page_size, int64_t *pages, int32_t *queries)
+bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t most, int64_t *pages,
+                 int32_t *queries, struct err *e)
 {
-    struct pool *pool = pool_new(page_size, INT32_MAX);
-    for (int64_t t = 1; t <= src->last; t++) {
+    struct pool *pool = pool_new(page_size, most);
+    bool good = true;
+    for (int64_t t = 1; t <= src->last && good; t++) {
         struct trace_parts parts;
         struct pool_step moved;
         struct tree *tree = trace_step(src->trace, t, &parts);
-        CK(pool_advance(pool, tree, &parts, t, &moved, NULL));
+        good = pool_advance(pool, tree, &parts, t, &moved, e);
         *queries = (int32_t)max_i64(*queries, tree->n_queries);
         trace_parts_free(&parts);
         tree_free(tree);
     }
     *pages = max_i64(*pages, pool_stats(pool).peak);
     pool_free(pool);
+    return good;
 }
 
 int64_t replay_work(const struct replay *r, const struct replay_source *src)

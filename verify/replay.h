@@ -157,8 +157,9 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
 /* Steps that replay_source looks at, over all strategies that it executes one by one. */
 int64_t replay_work(const struct replay *r, const struct replay_source *src);
 
-/* What the pool and the steps of a source come to: pages at most, queries at most. */
-void replay_peak(const struct replay_source *src, int32_t page_size, int64_t *pages, int32_t *queries);
+/* Raise *pages and *queries to what a source needs at most. False with *e set if that is more than `most` pages. */
+bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t most, int64_t *pages,
+                 int32_t *queries, struct err *e);
 /* Bytes that all weights take. */
 double replay_weights(const struct replay *r);
 /* Pages that fit beside the weights; 0: not even these fit. */
