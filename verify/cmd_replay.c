@@ -209,6 +209,8 @@ static const struct argp argp = {
            "rotation, head), moved tokens, planning, the cache; and what could be gained at most if "
            "attention cost "
            "nothing. With --machine nothing is run: bytes are counted, times simulated.\n\n"
+           "CSV begins with two comment lines (#): all that the figures depend on; command, device, commit, "
+           "date.\n\n"
            "  treeattn replay --machine h100              DeFT's Tables 16 and 5\n"
            "  treeattn replay --machine h100 --workload sorting --tree 0-9\n"
            "  treeattn replay --machine h100 --trace reasoning:7 --every 10",
@@ -553,6 +555,12 @@ static bool print_result(const struct args *a, const struct replay_run *run, str
     struct outfile out;
     if (!outfile_open(&out, a->out.path, e))
         return false;
+    if (a->out.style == STYLE_CSV) {
+        char *what = describe(a, run), *about = origin(a, run);
+        fprintf(out.f, "# %s\n# %s\n", what, about);
+        free(what);
+        free(about);
+    }
     if (a->out.style == STYLE_TEXT)
         replay_print_text(run, out.f, a->out.quiet);
     else
