@@ -414,33 +414,39 @@ START_TEST(long_packs_are_split_below_the_mean)
 }
 END_TEST
 
-/* Four short contexts and a long one: 5 x the mean of those from 128 tokens on, or the plain mean. */
+/* Short contexts and a long one: 5 x the mean of those of more than 256 tokens, or the plain mean. */
 START_TEST(released_pat_splits_at_five_means)
 {
+    static const char released[] = "pat:rule=artifact,block=1";
     struct tree *t = tree_new(9, 0);
     for (int32_t i = 0; i < 9; i++) {
         t->parent[i] = -1;
-        t->len[i] = i == 8 ? 10000 : i < 2 ? 16 : 200;
+        t->len[i] = i == 8 ? 10000 : i < 2 ? 256 : 257;
     }
     tree_query_leaves(t);
     struct nform *nf = nform_new(t);
-    struct plan_env env = heads(8, 8);
-    struct plan *p = must_plan("pat:rule=artifact", nf, &env);
-    ck_assert_int_eq(p->n_groups, 8 + 7); /* mean (6 x 200 + 10000) / 7 = 1600; 10000 > 8000 */
+    struct plan_env env = heads(64, 64); /* 4 packs are enough */
+    struct plan *p = must_plan(released, nf, &env);
+    ck_assert_int_eq(p->n_groups, 8 + 7); /* mean (6 x 257 + 10000) / 7 = 1648.9; 10000 > 8244; 6.06 means */
     ck_assert_int_eq(p->group[8].n_kv, ceil_div(10000, 7));
     plan_free(p);
-    t->len[8] = 5000; /* mean 885: 5000 > 4425 */
+    p = must_plan("pat:rule=artifact,block=64", nf, &env); /* blocks: mean (6 x 5 + 157) / 7, 5.9 of them */
+    ck_assert_int_eq(p->n_groups, 8 + 6);
+    ck_assert_int_eq(p->group[8].n_kv, 27 * 64);
+    ck_assert_int_eq(p->group[13].n_kv, 10000 - 5 * 27 * 64);
+    plan_free(p);
+    t->len[8] = 5000; /* mean 934.6: 5000 > 4673 */
     nform_free(nf);
     tree_query_leaves(t);
     nf = nform_new(t);
-    p = must_plan("pat:rule=artifact", nf, &env);
+    p = must_plan(released, nf, &env);
     ck_assert_int_eq(p->n_groups, 8 + 6);
     plan_free(p);
-    t->len[8] = 3000; /* mean 600: 3000 = 3000 stays whole; nobody is in two packs, so nothing is merged */
+    t->len[8] = 3855; /* mean 771: 3855 = 5 x 771 stays whole; nobody is in two packs, so nothing is merged */
     nform_free(nf);
     tree_query_leaves(t);
     nf = nform_new(t);
-    p = must_plan("pat:rule=artifact", nf, &env);
+    p = must_plan(released, nf, &env);
     ck_assert_int_eq(p->n_groups, 9);
     ck_assert_int_eq(p->n_merges, 0);
     ck_assert_int_eq(p->slot_weight, SLOT_LSE);
@@ -448,6 +454,43 @@ START_TEST(released_pat_splits_at_five_means)
     p = must_plan("pat", nf, &env);
     ck_assert_int_eq(p->n_merges, 9);
     ck_assert_int_eq(p->slot_weight, SLOT_MAX_SUM);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+/* Until there are packs enough, the longest is halved at a block border; not one of 8 blocks, and not beyond 32 packs
+ * of a query. */
+START_TEST(released_pat_halves_the_longest)
+{
+    static const struct {
+        int32_t h_kv;
+        int64_t wanted;
+    } by_heads[] = {{1, 32}, {4, 32}, {5, 27}, {8, 27}, {9, 13}, {16, 13}, {17, 6}, {32, 6}, {33, 4}};
+    struct tree *t = tree_new(1, 1);
+    t->len[0] = 100000;
+    t->query[0] = (struct query){0, 100000};
+    struct nform *nf = nform_new(t);
+    for (size_t i = 0; i < sizeof by_heads / sizeof by_heads[0]; i++) {
+        struct plan_env env = heads(by_heads[i].h_kv, by_heads[i].h_kv);
+        struct plan *p = must_plan("pat:rule=artifact", nf, &env);
+        ck_assert_int_eq(p->n_groups, by_heads[i].wanted); /* of one query: 32 at most */
+        ck_assert_int_eq(p->group[0].n_kv % 32, 0);
+        plan_free(p);
+        p = must_plan("pat:rule=artifact,split=0", nf, &env);
+        ck_assert_int_eq(p->n_groups, 1);
+        plan_free(p);
+    }
+    nform_free(nf);
+    t->len[0] = t->query[0].upto = 17 * 16 - 1; /* 17 blocks: 9 and 8, then 5, 4 and 8 */
+    nf = nform_new(t);
+    struct plan_env env = heads(8, 8);
+    struct plan *p = must_plan("pat:rule=artifact,block=16", nf, &env);
+    ck_assert_int_eq(p->n_groups, 3);
+    ck_assert_int_eq(p->group[0].n_kv, 8 * 16 - 1);
+    ck_assert_int_eq(p->group[1].n_kv, 5 * 16);
+    ck_assert_int_eq(p->group[2].n_kv, 4 * 16);
     plan_free(p);
     nform_free(nf);
     tree_free(t);
@@ -467,7 +510,7 @@ START_TEST(released_tiles)
             for (int32_t q = 0; q < nq[i]; q++)
                 t->query[q] = (struct query){0, len[k]};
             struct nform *nf = nform_new(t);
-            struct plan *p = must_plan("pat:rule=artifact", nf, &env);
+            struct plan *p = must_plan("pat:rule=artifact", nf, &env); /* 8 blocks at most: not halved */
             ck_assert_int_eq(p->n_groups, 1);
             ck_assert_int_eq(p->group[0].tile_m, m[i]);
             ck_assert_int_eq(p->group[0].tile_n, m[i] == 64 ? max_i64(32, n[k]) : n[k]);
@@ -588,6 +631,7 @@ Suite *suite_planners(void)
     tcase_add_test(tc, algorithm_1_looks_at_its_own_length);
     tcase_add_test(tc, long_packs_are_split_below_the_mean);
     tcase_add_test(tc, released_pat_splits_at_five_means);
+    tcase_add_test(tc, released_pat_halves_the_longest);
     tcase_add_test(tc, released_tiles);
     tcase_add_test(tc, a_launch_per_tile);
     tcase_add_test(tc, ablations_pack_as_they_say);

@@ -11,8 +11,10 @@
  *                    paper                                 artifact
  *   keep c apart     if 4 s_c < l_u, l_u being the         if the CTAs lost by cutting packs at m queries
  *   from u           tokens of u alone                     cost over 4 s_c, with l_u and what u inherited
- *   split            packs longer than the mean, into      packs longer than 5 x the mean of those of 128
- *                    equal parts not longer than it        tokens and more, into ceil(length / mean) parts
+ *   split            packs longer than the mean, into      packs longer than 5 x the mean of those of more
+ *                    equal parts not longer than it        than 256 tokens, into ceil(length / mean) parts; then,
+ *                                                          while there are fewer packs than a number by KV heads,
+ *                                                          the longest into halves; lengths in KV blocks
  *   tile             sim/tiles.h                           16, 32 or 64 rows; 16, 32, 64 or 128 tokens by
  *                                                          length below 32, 64, 128; 32 at least for 64 rows
  *   partials         O not normalised, maximum and sum;    O normalised and LSE; if no query is in two packs,
@@ -20,24 +22,31 @@
  *
  * Both decide top down, so that inherited lengths are known, where the paper recurses.
  *
- * DEVIATION: the released code splits at block borders and counts lengths in blocks; here both are tokens.
- * DEVIATION: the released code goes on to halve the longest packs while there are fewer CTAs than a constant
- *            per number of KV heads; the paper has nothing of the kind, nor has this.
+ * The release has its scheduler twice; where the two differ, this is the one in Python, whose packs the recorded
+ * timings of ../shared/peers ran (its notes count them): in C++ packs count for the mean from 128 tokens on, and
+ * one of 8 blocks is still halved.
+ *
+ * DEVIATION: a pack that inherited tokens has as many blocks as its length makes; the released code adds up those
+ *            of its nodes. Of packs equally long, the one that the plan has first is halved, not the one that a
+ *            walk over the tree finds first.
  * DEVIATION: queries at inner nodes, which no block table has, stay with their node and count in its size.
  * DEVIATION: the paper leaves the size of a pack to the largest tile; 64 rows is the largest that the
  *            released code compiles and the default here. A query with more heads is a pack by itself.
  */
 #include "sim/strategies/planners.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { OPT_RULE, OPT_MAX_ROWS, OPT_SPLIT, N_OPTS };
+enum { OPT_RULE, OPT_MAX_ROWS, OPT_SPLIT, OPT_BLOCK, N_OPTS };
 
 static const struct strategy_opt opts[] = {
     [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released scheduler decides",
                   rule_names},
     [OPT_MAX_ROWS] = {"max_rows", 64, 1, 4096, "rows of the largest pack", NULL},
     [OPT_SPLIT] = {"split", 1, 0, 1, "1: split long packs", NULL},
+    [OPT_BLOCK] = {"block", 32, 1, 4096,
+                   "with rule=artifact: tokens of a KV block, at whose borders packs split", NULL},
     [N_OPTS] = {0},
 };
 
@@ -92,22 +101,36 @@ static void decide_edges(const struct nform *nf, const struct plan_env *env, con
 
 /* ---- splitting -------------------------------------------------------------------------------------- */
 
+/* The mean of the packs that count for it. */
 struct splitter {
-    int64_t packs, tokens; /* packs that count for the mean, and their tokens */
-    int32_t rule;
+    const struct packing *how;
+    int64_t packs, length; /* of all together: tokens, or (released rule) KV blocks */
 };
 
-enum { ARTIFACT_COUNTS_FROM = 128, ARTIFACT_FACTOR = 5 };
+/* As released. */
+enum {
+    COUNTS_ABOVE = 256, /* tokens */
+    SPLIT_FACTOR = 5,   /* means */
+    HALVED_ABOVE = 8,   /* blocks */
+    MOST_PARTIALS = 32  /* of a query, from which on nothing is halved */
+};
+
+/* Packs below which the longest are halved. */
+static int64_t packs_wanted(int32_t h_kv)
+{
+    return h_kv <= 4 ? 54 : h_kv <= 8 ? 27 : h_kv <= 16 ? 13 : h_kv <= 32 ? 6 : 4;
+}
 
 static struct splitter splitter_of(const struct nform *nf, const int32_t *nq, const int64_t *len,
-                                   int32_t pack, int32_t rule)
+                                   const struct packing *how)
 {
-    struct splitter s = {.rule = rule};
+    struct splitter s = {.how = how};
     for (int32_t v = 0; v < nf->n_nodes; v++) {
-        if (nq[v] == 0 || len[v] == 0 || (rule == RULE_ARTIFACT && len[v] < ARTIFACT_COUNTS_FROM))
+        if (nq[v] == 0 || len[v] == 0 || (how->rule == RULE_ARTIFACT && len[v] <= COUNTS_ABOVE))
             continue;
-        s.packs += ceil_div(nq[v], pack);
-        s.tokens += ceil_div(nq[v], pack) * len[v];
+        s.packs += ceil_div(nq[v], how->pack);
+        s.length +=
+            ceil_div(nq[v], how->pack) * (how->rule == RULE_ARTIFACT ? ceil_div(len[v], how->block) : len[v]);
     }
     return s;
 }
@@ -115,11 +138,13 @@ static struct splitter splitter_of(const struct nform *nf, const int32_t *nq, co
 /* Longest part that a pack of len tokens is cut into; len if it stays whole. */
 static int64_t longest_part(const struct splitter *s, int64_t len)
 {
-    int64_t factor = s->rule == RULE_ARTIFACT ? ARTIFACT_FACTOR : 1;
-    if (s->packs == 0 || (double)len * (double)s->packs <= (double)factor * (double)s->tokens)
+    bool released = s->how->rule == RULE_ARTIFACT;
+    int64_t length = released ? ceil_div(len, s->how->block) : len;
+    double times = (double)length * (double)s->packs / (double)s->length; /* the mean */
+    if (!s->how->split || s->packs == 0 || times <= (released ? SPLIT_FACTOR : 1))
         return len;
-    int64_t mean = s->tokens / s->packs; /* whole tokens: at most the mean */
-    return s->rule == RULE_ARTIFACT ? ceil_div(len, ceil_div(len, mean)) : mean;
+    /* the paper's mean in whole tokens: at most the mean */
+    return released ? ceil_div(length, (int64_t)ceil(times)) * s->how->block : s->length / s->packs;
 }
 
 /* ---- tiles and launches ----------------------------------------------------------------------------- */
@@ -189,26 +214,90 @@ static bool needs_merge(const struct plan *p, const struct nform *nf)
 
 /* ---- plan ------------------------------------------------------------------------------------------- */
 
-static void write_packs(struct packer *k, const struct nform *nf, const uint8_t *joined)
+/* The packs of a plan that has few of them. */
+struct few {
+    struct sel pack[64]; /* packs_wanted() and one more fit */
+    int64_t n;
+    int32_t *partials; /* of each query */
+    int32_t most;
+};
+
+static void keep_pack(struct few *f, const struct sel *s)
+{
+    CK(f->n < (int64_t)(sizeof f->pack / sizeof *f->pack));
+    struct sel *to = &f->pack[f->n++];
+    *to = (struct sel){0};
+    for (int64_t i = 0; i < s->n_qr; i++) {
+        sel_queries(to, s->qr[i].begin, s->qr[i].end);
+        for (int32_t q = s->qr[i].begin; q < s->qr[i].end; q++)
+            if (++f->partials[q] > f->most)
+                f->most = f->partials[q];
+    }
+    for (int64_t i = 0; i < s->n_runs; i++)
+        sel_run(to, s->run[i].node, s->run[i].begin, s->run[i].end);
+}
+
+/* The longest pack gives way to its halves, the first one longer by a block if need be; false if none is long. */
+static bool halve_longest(struct few *f, int64_t block)
+{
+    int64_t longest = 0;
+    for (int64_t i = 1; i < f->n; i++)
+        if (ceil_div(f->pack[i].n_kv, block) > ceil_div(f->pack[longest].n_kv, block))
+            longest = i;
+    struct sel whole = f->pack[longest];
+    int64_t blocks = ceil_div(whole.n_kv, block);
+    if (blocks <= HALVED_ABOVE)
+        return false;
+    for (int64_t i = longest + 1; i < f->n; i++)
+        f->pack[i - 1] = f->pack[i];
+    f->n--;
+    for (int64_t i = 0; i < whole.n_qr; i++)
+        for (int32_t q = whole.qr[i].begin; q < whole.qr[i].end; q++)
+            f->partials[q]--;
+    struct pieces it = pieces_of(&whole, whole.nq, ceil_div(blocks, 2) * block, false);
+    while (pieces_next(&it))
+        keep_pack(f, &it.piece);
+    pieces_free(&it);
+    sel_free(&whole);
+    return true;
+}
+
+static void write_packs(struct packer *k, const struct nform *nf, const uint8_t *joined, int64_t wanted)
 {
     int32_t *nq = xcalloc((size_t)nf->n_nodes, sizeof *nq);
     int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
     vnode_sizes(nf, joined, nq, len);
-    struct splitter sp = splitter_of(nf, nq, len, k->how->pack, k->how->rule);
+    struct splitter sp = splitter_of(nf, nq, len, k->how);
     struct sel sel = {0};
     struct pieces it = {0};
+    struct few few = {0};
+    int64_t packs = 0;
+    for (int32_t v = 0; v < nf->n_nodes && packs < wanted; v++)
+        if (nq[v] > 0 && len[v] > 0)
+            packs += ceil_div(nq[v], k->how->pack) * ceil_div(len[v], longest_part(&sp, len[v]));
+    if (packs < wanted)
+        few.partials = xcalloc((size_t)nf->n_queries, sizeof *few.partials);
     for (int32_t v = 0; v < nf->n_nodes; v++) {
         if (nq[v] == 0 || len[v] == 0)
             continue;
         vtree_select(nf, joined, v, &sel);
         CK(sel.nq == nq[v] && sel.n_kv == len[v]);
-        pieces_reset(&it, &sel, k->how->pack, k->how->split ? longest_part(&sp, len[v]) : len[v],
-                     k->how->rule == RULE_PAPER);
+        pieces_reset(&it, &sel, k->how->pack, longest_part(&sp, len[v]), k->how->rule == RULE_PAPER);
         while (pieces_next(&it))
-            add_pack(k, &it.piece);
+            if (packs < wanted)
+                keep_pack(&few, &it.piece);
+            else
+                add_pack(k, &it.piece);
+    }
+    while (few.n > 0 && few.n < wanted && few.most < MOST_PARTIALS && halve_longest(&few, k->how->block))
+        ;
+    for (int64_t i = 0; i < few.n; i++) {
+        add_pack(k, &few.pack[i]);
+        sel_free(&few.pack[i]);
     }
     pieces_free(&it);
     sel_free(&sel);
+    free(few.partials);
     free(nq);
     free(len);
 }
@@ -224,7 +313,7 @@ struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, cons
         .launch = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}},
     };
     plan_reserve(k.plan, nf->n_nodes, nf->n_nodes);
-    write_packs(&k, nf, joined);
+    write_packs(&k, nf, joined, how->split && how->rule == RULE_ARTIFACT ? packs_wanted(env->h_kv) : 0);
     int64_t merges = 0;
     for (int32_t v = 0; v < nf->n_nodes; v++)
         merges += joined[v];
@@ -247,6 +336,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
         .rule = opt[OPT_RULE] == RULE_ARTIFACT ? RULE_ARTIFACT : RULE_PAPER,
         .pack = (int32_t)max_i64(1, (int64_t)opt[OPT_MAX_ROWS] / env_gqa(env)),
         .split = opt[OPT_SPLIT] != 0,
+        .block = (int64_t)opt[OPT_BLOCK],
         .fixed = cfg->fixed,
         .serial = cfg->serial,
     };

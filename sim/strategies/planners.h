@@ -81,6 +81,7 @@ struct packing {
     int32_t rule;      /* RULE_PAPER, RULE_ARTIFACT: splits, tiles and slots */
     int32_t pack;      /* queries of the largest pack */
     bool split;        /* cut long packs */
+    int64_t block;     /* tokens of a KV block, in which RULE_ARTIFACT counts when it cuts */
     struct tile fixed; /* of every pack; m = 0: selected */
     bool serial;       /* one launch after the other */
 };
