@@ -45,7 +45,7 @@ CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu))
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
-NVCCFLAGS := -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
+NVCCFLAGS = -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
 ifneq ($(CUDA),)
 CPPFLAGS += -isystem $(CUDA_HOME)/include
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++
@@ -72,6 +72,9 @@ all: $(PROGRAM) ## build build/treeattn
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# wgmma is of Hopper alone
+$(CUDA_BUILD)/kernels/cuda/wgmma_%.o: CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
 $(CUDA_BUILD)/%.o: %.cu

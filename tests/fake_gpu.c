@@ -136,9 +136,9 @@ bool gpu_event_us(void *first, void *second, double *us, struct err *e)
 }
 
 /* As fast as if there were nothing to do: the floors of tests are low. */
-bool gpu_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
+bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
 {
-    (void)dev, (void)bytes, (void)scratch_64k, (void)stream, (void)e;
+    (void)way, (void)dev, (void)bytes, (void)scratch_64k, (void)stream, (void)e;
     return true;
 }
 

@@ -115,8 +115,10 @@ void *gpu_event_new(struct err *e);
 void gpu_event_free(void *event);
 bool gpu_event_record(void *event, void *stream, struct err *e);
 bool gpu_event_us(void *first, void *second, double *us, struct err *e);
-/* Bytes read and summed, nothing written but one number a block: for measuring the read bandwidth. */
-bool gpu_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e);
+/* Bytes read, nothing written: for measuring the read bandwidth. There are several ways, 0 .. GPU_READ_WAYS - 1,
+ * of which the fastest counts. */
+enum { GPU_READ_WAYS = 5 };
+bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e);
 /* C[n][n] = A[n][n] B[n][n], f16 or bf16, by cuBLAS: for measuring the tensor peak. False with EXIT_MISSING
  * where cuBLAS cannot be loaded. */
 bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, void *stream, struct err *e);

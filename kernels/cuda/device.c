@@ -182,7 +182,7 @@ bool gpu_event_us(void *first, void *second, double *us, struct err *e)
     return good;
 }
 
-bool gpu_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
+bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e)
 {
-    return cuda_ok(cuda_launch_read(dev, bytes, scratch_64k, stream), "read", e);
+    return cuda_ok(cuda_launch_read(way, dev, bytes, scratch_64k, stream), "read", e);
 }

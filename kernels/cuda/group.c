@@ -1,9 +1,13 @@
 /* The group kernel of a storage type and head size. */
 #include "kernels/cuda/launch.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-#define EACH(X) X(f16_64) X(f16_128) X(bf16_64) X(bf16_128) /* the order of index_of */
+/* the order of index_of */
+#define EACH(X)                                                                                              \
+    X(f16_64)                                                                                                \
+    X(f16_128) X(bf16_64) X(bf16_128) X(wgmma_f16_64) X(wgmma_f16_128) X(wgmma_bf16_64) X(wgmma_bf16_128)
 #define DECLARE(name)                                                                                        \
     int cuda_prepare_##name(int32_t m, int32_t n);                                                           \
     int cuda_group_##name(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);
@@ -12,7 +16,11 @@ EACH(DECLARE)
 
 static int index_of(const struct cuda_shape *s)
 {
-    return 2 * s->t + (s->d == 128);
+    bool wgmma = false;
+#define SHAPE(M, N, ...) wgmma = wgmma || (s->wgmma && s->m == M && s->n == N);
+#include "kernels/cuda/wgmma_shapes.def"
+#undef SHAPE
+    return 4 * wgmma + 2 * s->t + (s->d == 128);
 }
 
 int cuda_group_prepare(const struct cuda_shape *s)

@@ -11,15 +11,16 @@
  *          Each team has a ring of STAGES chunks of its own; teams of one warp never wait for each other.
  * Loads    16-byte cp.async into swizzled rows. Each lane looks up the slot of one token (run, page table) a
  *          chunk ahead; the warp hands the slots round by shuffle.
- * Math     S = Q K^T and O += P V by mma.sync m16n8k16, fp32 accumulation. The running maximum is taken in
+ * Math     S = Q K^T and O += P V by mma.sync m16n8k16, or (WG) by wgmma with K and V read from shared memory once for
+ *          the four warps of a team, fp32 accumulation. The running maximum is taken in
  *          base 2 and rounded up to a whole number: rescaling is then exact, and rare. P is rounded to the
  *          storage type, its sum is not.
  *
  * Floor    K and V of the group once per Q tile, at the bandwidth of memory; or 4 d operations a pair at the rate of
- *          the tensor cores, of which shared memory leaves half: a warp reads 512 bytes of K or V for two mma.
+ *          the tensor cores, of which, with mma.sync, shared memory leaves half: a warp reads 512 bytes of K or V for two.
  * Predicted  90 % of the bandwidth where rows are few, 40 % of the tensor peak where they are many.
- * Measured   on an H200: 256 4096 at 32/32 4,517 GB/s (all of it); 64 x 32 tiles over one prefix of 2,048 tokens
- *          about 200 TFLOP/s, a quarter of the peak (kernels/README.md).
+ * Measured   on an H200: 256 4096 at 32/32 all of the bandwidth; 64-row tiles over one prefix of 2,048 tokens 200 TFLOP/s
+ *          with mma.sync, 285 with wgmma: a step is a chain of latencies, of which an SM has two at a time (README.md).
  *
  * A token past the end is loaded as zeros and its score is -inf; so is the score of a pair that the mask hides.
  * A row without a visible token ends with sum 0 and leaves as the empty partial. A NaN score never becomes the
@@ -31,12 +32,14 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/wgmma.cuh"
 
 namespace treeattn {
 
 template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_shape {
     static constexpr int WM = WM_, WN = WN_, NC = NC_, STAGES = STAGES_;
     static constexpr int M = 16 * WM, N = WN * NC, THREADS = 32 * WM * WN;
+    static constexpr int AHEAD = STAGES - 1; /* steps that are loaded ahead */
     /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128), so that registers do, too. */
     static constexpr int RESIDENT = RESIDENT_;
 };
@@ -45,35 +48,59 @@ enum { MASK_WORDS = 4 }; /* a tile has at most 128 queries */
 
 /* Shared memory, in bytes:
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
- *   ring   [STAGES][WN] { K[NC][D], V[NC][D] }
+ *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
+ *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
- *   q      [q_buffers][warps][q_rows][D]
- * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. */
+ *   q      [q_buffers][warps][q_rows][D]         of the warps of one team, where teams of several share a head
+ * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. A row of a panel is 8 pieces of 16
+ * bytes; piece p of row r stands at p ^ (r mod 8), so that neither ldmatrix nor wgmma meets a bank twice. */
 template <class S, int D> struct layout {
     static constexpr int row = D * 2;
     static constexpr int chunk = S::NC * row; /* K or V */
     static constexpr int stage = S::WN * 2 * chunk;
-    static constexpr int ring_at = 256;
-    static constexpr int mask_at = ring_at + S::STAGES * stage;
+    static constexpr int panel = S::NC * 128;
+    static constexpr int zeros_at = S::STAGES * stage; /* the ring is at 0: wgmma wants it at a multiple of 1,024 */
+    static constexpr int mask_at = zeros_at + 256;
     static constexpr int mask = S::STAGES * S::N * MASK_WORDS * 4;
     static constexpr int o_row = D + 8; /* floats: rows of a quarter warp start 8 banks apart */
-    static constexpr int weight_at = ring_at + S::WN * S::M * o_row * 4;
-    static_assert(S::WN == 1 || weight_at + S::WN * S::M * 8 <= mask_at, "the last step fits over the ring");
+    static constexpr int weight_at = S::WN * S::M * o_row * 4;
+    static_assert(S::WN == 1 || weight_at + S::WN * S::M * 8 <= zeros_at, "the last step fits over the ring");
     __host__ __device__ static constexpr int q_at(bool masked)
     {
         return mask_at + (masked ? mask : 0);
     }
-    static constexpr int bytes(bool masked, int q_buffers, int q_rows)
+    /* Warps that keep Q of their own: all, or those of one team for the others of the same rows and head. */
+    __host__ __device__ static constexpr int q_warps(bool by_head)
     {
-        return q_at(masked) + q_buffers * (S::THREADS / 32) * q_rows * row;
+        return by_head || S::WM == 1 ? S::WM * S::WN : S::WM;
+    }
+    static constexpr int bytes(bool masked, bool by_head, int q_buffers, int q_rows)
+    {
+        return q_at(masked) + q_buffers * q_warps(by_head) * q_rows * row;
     }
 };
 
-template <typename T, int D, class S>
+/* The warps of a team. */
+template <class S> __device__ inline void meet_team(int team)
+{
+    if constexpr (S::WM == 1)
+        __syncwarp();
+    else if constexpr (S::WN == 1)
+        __syncthreads();
+    else if (S::WN == 2 && team == 0) /* a barrier with a constant for its name leaves the other ones to other CTAs */
+        asm volatile("bar.sync 1, %0;" : : "n"(32 * S::WM) : "memory");
+    else if (S::WN == 2)
+        asm volatile("bar.sync 2, %0;" : : "n"(32 * S::WM) : "memory");
+    else
+        asm volatile("bar.sync %0, %1;" : : "r"(team + 1), "n"(32 * S::WM) : "memory");
+}
+
+/* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. */
+template <typename T, int D, class S, bool WG>
 __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
 {
     using L = layout<S, D>;
-    constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES, WARPS = WM * WN;
+    constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES, AHEAD = S::AHEAD;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int WARP_ROWS = NC / WM;            /* of each chunk, that a warp looks up and copies */
@@ -110,11 +137,13 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     /* ---- loading */
 
-    const uint32_t ring = smem_address(smem) + L::ring_at;
-    const uint32_t q_mine = smem_address(smem) + L::q_at(a.masked) + warp * a.q_rows * L::row;
+    const uint32_t ring = smem_address(smem);
+    const bool q_shared = WM > 1 && !by_head; /* team 0 loads Q for all */
+    auto q_buffer_bytes = [&] { return L::q_warps(by_head) * a.q_rows * L::row; };
+    const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
     const int my_row = wm * WARP_ROWS + lane; /* of a chunk: the one this lane looks up */
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
-    const int64_t token_bytes = (int64_t)a.h_kv * L::row;
+    const int token_bytes = a.h_kv * L::row;
 
     /* slot -1: past the end */
     auto look_up = [&](int chunk) {
@@ -126,15 +155,15 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
     auto issue = [&](int stage, int head, token x) {
         const uint32_t to = ring + stage * L::stage + wn * 2 * L::chunk;
-        const int in_token = head * L::row + copy_piece * 16;
+        const int in_token = head * L::row + copy_piece * 16, panel_at = copy_piece / 8 * L::panel;
 #pragma unroll
         for (int i = 0; i < (WARP_ROWS + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE; i++) {
             const int r = i * ROWS_AT_ONCE + copy_row, slot = __shfl_sync(~0u, x.slot, r);
             if (WARP_ROWS % ROWS_AT_ONCE != 0 && r >= WARP_ROWS)
                 continue;
             const int row = wm * WARP_ROWS + r;
-            const int64_t from = slot < 0 ? 0 : slot * token_bytes + in_token;
-            const uint32_t at = to + row * L::row + ((copy_piece ^ (row & 7)) << 4);
+            const int64_t from = slot < 0 ? 0 : (int64_t)slot * token_bytes + in_token;
+            const uint32_t at = to + panel_at + row * 128 + ((copy_piece ^ row) % 8 << 4);
             copy_async(at, (const char *)a.k + from, slot >= 0);
             copy_async(at + L::chunk, (const char *)a.v + from, slot >= 0);
         }
@@ -145,7 +174,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
     };
     auto issue_q = [&](int buffer, int head) {
-        const uint32_t to = q_mine + buffer * WARPS * a.q_rows * L::row;
+        const uint32_t to = q_mine + buffer * q_buffer_bytes();
         for (int first = 0; first < my_rows; first += ROWS_AT_ONCE) {
             const int r = first + copy_row;
             const int64_t row = __shfl_sync(~0u, q_row, r) + head * a.gqa;
@@ -155,9 +184,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
     };
 
-    int load_head = head_first, load_chunk = chunk_first, loaded = 0; /* the step that is issued next */
+    int load_head = head_first, load_chunk = chunk_first; /* the step that is issued next */
     auto load_next = [&] {
-        loaded++;
         load_chunk += chunk_step;
         if (load_chunk >= n_chunks) {
             load_chunk = chunk_first;
@@ -166,12 +194,12 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
     token next = look_up(load_chunk);
     for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
-        ((uint4 *)smem)[i] = make_uint4(0, 0, 0, 0);
-    for (int i = 0; i < a.q_buffers && i < my_heads; i++)
+        ((uint4 *)(smem + L::zeros_at))[i] = make_uint4(0, 0, 0, 0);
+    for (int i = 0; i < a.q_buffers && i < my_heads && !(q_shared && wn > 0); i++)
         issue_q(i, head_first + i * head_step);
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) {
-        if (loaded < steps) {
+    for (int s = 0; s < AHEAD; s++) {
+        if (s < steps) {
             const token now = next;
             const int head = load_head;
             load_next();
@@ -180,13 +208,16 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
         copy_commit();
     }
-    __syncthreads(); /* the zeros */
+    let_next_start();
+    if (WM > 1)
+        copy_wait<AHEAD - 1>(); /* Q, where others read it */
+    __syncthreads();             /* the zeros, too */
 
     /* ---- the loop */
 
     const int swizzle = lane & 7;
-    const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * L::row + (((lane >> 3 & 1) ^ swizzle) << 4);
-    const uint32_t v_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
+    const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * 128 + (((lane >> 3 & 1) ^ swizzle) << 4);
+    const uint32_t v_lane = (lane & 15) * 128 + ((lane / 16 ^ swizzle) << 4);
     const bool zero_row = (lane & 15) >= my_rows;
     uint32_t q[KS][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
@@ -196,7 +227,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     /* Rows of a head leave from the registers that they were computed in. */
     auto store_head = [&](int head) {
-        wait_for_previous(); /* what it left behind may be complete only when this is */
+        if (!a.beside)
+            wait_for_previous(); /* what it left behind may be complete only when this is */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
@@ -213,21 +245,14 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
 
     int stage = 0, head = head_first, chunk = chunk_first, q_buffer = 0;
-    /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
-    const int barriers = WM == 1 || WN == 1 ? steps
-                         : by_head          ? (a.h_kv - head_group * WN + head_step - 1) / head_step * n_chunks
-                                            : (n_chunks + chunk_step - 1) / chunk_step;
-    for (int step = 0; step < barriers; step++) {
-        copy_wait<STAGES - 2>();
-        if (WM == 1)
-            __syncwarp();
-        else
-            __syncthreads();
-        if (WM > 1 && WN > 1 && step >= steps)
-            continue;
+    for (int step = 0; step < steps; step++) {
+        copy_wait<AHEAD - 1>();
+        if (WG)
+            publish_to_async();
+        meet_team<S>(wn);
         if (chunk == chunk_first) {
-            const uint32_t at = zero_row ? smem_address(smem)
-                                         : q_mine + q_buffer * WARPS * a.q_rows * L::row + v_lane;
+            const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
+            const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_buffer * q_buffer_bytes() + q_lane;
 #pragma unroll
             for (int kk = 0; kk < KS; kk++)
                 load_matrix(q[kk], at ^ (kk * 32));
@@ -238,24 +263,32 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 q_buffer = q_buffer + 1 == a.q_buffers ? 0 : q_buffer + 1;
             }
         }
-        if (loaded < steps) { /* into the stage that the step before this one was in */
+        if (step + AHEAD < steps) { /* into the stage that the step before this one was in */
             issue(stage == 0 ? STAGES - 1 : stage - 1, load_head, next);
             load_next();
             next = look_up(load_chunk);
         }
         copy_commit();
 
-        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk + k_lane;
+        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
         float s[NB][4] = {};
+        if constexpr (WG) {
+            wgmma_begin<NB>(s);
 #pragma unroll
-        for (int kk = 0; kk < KS; kk++)
+            for (int kk = 0; kk < KS; kk++)
+                wgmma<T, NC, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+            wgmma_end<NB>(s);
+        } else {
 #pragma unroll
-            for (int nb = 0; nb < NB; nb += 2) {
-                uint32_t b[4];
-                load_matrix(b, (k_at + nb * 8 * L::row) ^ (kk * 32));
-                mma<T>(s[nb], q[kk], b);
-                mma<T>(s[nb + 1], q[kk], b + 2);
-            }
+            for (int kk = 0; kk < KS; kk++)
+#pragma unroll
+                for (int nb = 0; nb < NB; nb += 2) {
+                    uint32_t b[4];
+                    load_matrix(b, ((k_at + k_lane + nb * 8 * 128) ^ (kk % 4 * 32)) + kk / 4 * L::panel);
+                    mma<T>(s[nb], q[kk], b);
+                    mma<T>(s[nb + 1], q[kk], b + 2);
+                }
+        }
 
         const int left = it.n_kv - chunk * NC;
         if (left < NC)
@@ -308,25 +341,40 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 sum[i / 2] += s[nb][i];
             }
 
-        const uint32_t v_at = ring + stage * L::stage + wn * 2 * L::chunk + L::chunk + v_lane;
+        uint32_t p[NC / 16][4];
+        auto round_p = [&](int ks) {
 #pragma unroll
-        for (int ks = 0; ks < NC / 16; ks++) {
-            const uint32_t p[4] = {pack<T>(s[2 * ks][0], s[2 * ks][1]), pack<T>(s[2 * ks][2], s[2 * ks][3]),
-                                   pack<T>(s[2 * ks + 1][0], s[2 * ks + 1][1]),
-                                   pack<T>(s[2 * ks + 1][2], s[2 * ks + 1][3])};
+            for (int i = 0; i < 4; i++)
+                p[ks][i] = pack<T>(s[2 * ks + i / 2][i % 2 * 2], s[2 * ks + i / 2][i % 2 * 2 + 1]);
+        };
+        if constexpr (WG) {
 #pragma unroll
-            for (int ob = 0; ob < OB; ob += 2) {
-                uint32_t b[4];
-                load_matrix_transposed(b, (v_at + ks * 16 * L::row) ^ (ob * 16));
-                mma<T>(o[ob], p, b);
-                mma<T>(o[ob + 1], p, b + 2);
+            for (int ks = 0; ks < NC / 16; ks++)
+                round_p(ks);
+            wgmma_begin<OB>(o);
+#pragma unroll
+            for (int ks = 0; ks < NC / 16; ks++)
+#pragma unroll
+                for (int half = 0; half < D / 64; half++)
+                    wgmma<T, 64, true>(o + half * 8, p[ks], panel_of_rows(v_at + half * L::panel + ks * 16 * 128),
+                                       true);
+            wgmma_end<OB>(o);
+        } else {
+#pragma unroll
+            for (int ks = 0; ks < NC / 16; ks++) {
+                round_p(ks);
+#pragma unroll
+                for (int ob = 0; ob < OB; ob += 2) {
+                    uint32_t b[4];
+                    load_matrix_transposed(b, ((v_at + v_lane + ks * 16 * 128) ^ (ob % 8 * 16)) + ob / 8 * L::panel);
+                    mma<T>(o[ob], p[ks], b);
+                    mma<T>(o[ob + 1], p[ks], b + 2);
+                }
             }
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
         chunk += chunk_step;
         if (chunk >= n_chunks && (by_head || WN == 1)) {
-            if (step == steps - 1)
-                let_next_start();
             store_head(head);
             head += head_step;
             chunk = chunk_first;
@@ -339,17 +387,18 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             sum[0] = sum[1] = 0;
         }
     }
+    const bool waits = !a.beside || blockIdx.x == gridDim.x - 1;
     if (by_head || WN == 1) {
-        wait_for_previous(); /* a team without a head, too */
+        if (waits)
+            wait_for_previous(); /* a team without a head, too */
         return;
     }
 
     /* ---- the teams of a head meet */
 
-    let_next_start();
     copy_wait<0>();
     __syncthreads();
-    float *o_all = (float *)(smem + L::ring_at), *weight = (float *)(smem + L::weight_at);
+    float *o_all = (float *)smem, *weight = (float *)(smem + L::weight_at);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
@@ -363,7 +412,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             *(float2 *)(weight + r * 2) = make_float2(max[h], sum[h]);
     }
     __syncthreads();
-    wait_for_previous();
+    if (waits)
+        wait_for_previous();
     for (int i = threadIdx.x; i < it.n_rows * (D / 4); i += S::THREADS) {
         const int r = i / (D / 4), col = i % (D / 4) * 4;
         float top = -INFINITY, all = 0, x[4] = {};
@@ -385,7 +435,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     }
 }
 
-template <typename T, int D, class S> int prepare_group()
+template <typename T, int D, class S, bool WG> int prepare_group()
 {
     int device, most;
     cudaError_t status = cudaGetDevice(&device);
@@ -393,11 +443,11 @@ template <typename T, int D, class S> int prepare_group()
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    return cudaFuncSetAttribute(group_kernel<T, D, S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                min(most, layout<S, D>::bytes(true, S::STAGES - 1, 16)));
+    return cudaFuncSetAttribute(group_kernel<T, D, S, WG>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                min(most, layout<S, D>::bytes(true, true, S::AHEAD, 16)));
 }
 
-template <typename T, int D, class S> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
+template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
 {
     cudaLaunchAttribute programmatic = {};
     programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -405,11 +455,11 @@ template <typename T, int D, class S> int launch_group(const cuda_group_args &a,
     cudaLaunchConfig_t c = {};
     c.gridDim = dim3((unsigned)((int64_t)a.n_items * ((a.h_kv + a.heads - 1) / a.heads)));
     c.blockDim = dim3(S::THREADS);
-    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.q_buffers, a.q_rows);
+    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.heads > 1, a.q_buffers, a.q_rows);
     c.stream = stream;
     c.attrs = &programmatic;
     c.numAttrs = early ? 1 : 0;
-    return cudaLaunchKernelEx(&c, group_kernel<T, D, S>, a);
+    return cudaLaunchKernelEx(&c, group_kernel<T, D, S, WG>, a);
 }
 
 } // namespace treeattn

@@ -1,8 +1,17 @@
 /*
  * group_launch.cuh - all shapes of the group kernel for one storage type and head size, GROUP_T and GROUP_D,
- * under the names GROUP_PREPARE and GROUP_LAUNCH: one such file each, to be compiled side by side.
+ * under the names GROUP_PREPARE and GROUP_LAUNCH: one such file each, to be compiled side by side. With GROUP_WGMMA,
+ * the shapes that sm_90a runs with wgmma.
  */
 #include "kernels/cuda/group.cuh"
+
+#ifdef GROUP_WGMMA
+#define SHAPES "kernels/cuda/wgmma_shapes.def"
+enum { WGMMA = true };
+#else
+#define SHAPES "kernels/cuda/shapes.def"
+enum { WGMMA = false };
+#endif
 
 using namespace treeattn;
 
@@ -10,8 +19,8 @@ extern "C" int GROUP_PREPARE(int32_t m, int32_t n)
 {
 #define SHAPE(M, N, ...)                                                                                     \
     if (m == M && n == N)                                                                                    \
-        return prepare_group<GROUP_T, GROUP_D, team_shape<__VA_ARGS__>>();
-#include "kernels/cuda/shapes.def"
+        return prepare_group<GROUP_T, GROUP_D, team_shape<__VA_ARGS__>, WGMMA>();
+#include SHAPES
 #undef SHAPE
     return cudaErrorInvalidValue;
 }
@@ -20,8 +29,8 @@ extern "C" int GROUP_LAUNCH(int32_t m, int32_t n, const cuda_group_args *a, int 
 {
 #define SHAPE(M, N, ...)                                                                                     \
     if (m == M && n == N)                                                                                    \
-        return launch_group<GROUP_T, GROUP_D, team_shape<__VA_ARGS__>>(*a, early, (cudaStream_t)stream);
-#include "kernels/cuda/shapes.def"
+        return launch_group<GROUP_T, GROUP_D, team_shape<__VA_ARGS__>, WGMMA>(*a, early, (cudaStream_t)stream);
+#include SHAPES
 #undef SHAPE
     return cudaErrorInvalidValue;
 }

@@ -15,6 +15,7 @@ struct cuda_call {
     int32_t launch, m, n;
     int32_t heads, q_rows, q_buffers; /* see launch.h */
     int64_t item0, n_items;
+    int32_t longest; /* item, in tokens */
     bool masked;
 };
 
@@ -50,6 +51,7 @@ struct cuda_plan {
     enum cuda_rung rung;
     int32_t arch; /* as asked for */
     bool early;   /* kernels may start while the one before ends */
+    bool wgmma;   /* of Hopper alone: later cards do not have it */
     enum cuda_half t;
     int32_t d, h_q, h_kv, page_size, page_shift;
     float scale_log2;

@@ -64,6 +64,9 @@ struct cuda_group_args {
      * tokens; of more, each team has heads of its own. */
     int32_t heads;
     int32_t q_rows, q_buffers; /* group kernel: rows of Q kept for a warp, and how many heads ahead */
+    /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
+     * both are complete when this one is. */
+    int32_t beside;
 };
 
 struct cuda_merge_step {
@@ -81,7 +84,7 @@ struct cuda_merge_args {
     const int32_t *merge_in; /* slots */
     int64_t n_steps;
     int32_t h_q;
-    int32_t warps; /* that share a row: 1 or 4 */
+    int32_t warps; /* 1, or 4 where several share a row */
     int32_t slot_f16, slot_max_sum;
 };
 
@@ -90,9 +93,10 @@ enum { CUDA_SIDES = 4 }; /* 16, 32, 64, 128 */
 enum cuda_half { CUDA_F16, CUDA_BF16 };
 
 struct cuda_shape {
-    int32_t m, n; /* of the tile */
-    int32_t d;    /* 64, 128 */
-    int32_t t;    /* enum cuda_half */
+    int32_t m, n;  /* of the tile */
+    int32_t d;     /* 64, 128 */
+    int32_t t;     /* enum cuda_half */
+    int32_t wgmma; /* sm_90a, where there is a kernel for it */
 };
 
 /* Allow the kernel its shared memory; before any run. */
@@ -137,7 +141,7 @@ enum unfused_stage { UNFUSED_GATHER, UNFUSED_SCALE, UNFUSED_MASK, UNFUSED_SOFTMA
 int cuda_launch_unfused(const struct cuda_shape *s, const struct unfused_args *u, enum unfused_stage stage,
                         void *stream);
 
-int cuda_launch_read(const void *dev, int64_t bytes, void *scratch_64k, void *stream);
+int cuda_launch_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@ enum {
     FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
     WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
     SHORT_STEPS = 4,   /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 3,   /* per SM, before CTAs of short items take several heads */
+    CTAS_WANTED = 12,  /* per SM, before CTAs of short items take several heads */
     SOME_INPUTS = 4,   /* of a merge step, on average, from which four warps share a row if rows are few */
     MANY_INPUTS = 32,  /* the same, if they are many */
     WARPS_WANTED = 32, /* per SM, from which rows are many */
@@ -177,6 +177,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
         c.heads = part == 0 ? 1 : heads;
         c.q_buffers = c.heads > 1 ? ahead : 1;
+        c.longest = c.n_items > 0 ? item[c.item0].n_kv : 0;
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;

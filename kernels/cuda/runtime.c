@@ -1,9 +1,10 @@
 /*
  * runtime.c - what a plan may be, and the order in which its kernels are enqueued.
  *
- * Launches that the plan calls concurrent, and kernels of one launch that differ in shape, go to side streams
- * between two events. Every kernel that follows another in the main stream may start while that one ends, and
- * waits for it before it writes (programmatic dependent launch; not on the Ampere path).
+ * Launches that the plan calls concurrent, and kernels of one launch that differ in shape, run side by side, the
+ * longest first: on the Ampere path on side streams between two events, from Hopper on as a chain of programmatic
+ * dependent launches: a kernel may start when all CTAs of the one before have. Side by side it waits for nothing, as
+ * groups do not read what others wrote; else it waits for the one before, before it writes, or reads partial results.
  *
  * DEVIATION: a partial that a plan hands over on chip (relay's fused merge) goes through its slot in memory,
  * and the merge is a kernel after the groups of that launch. price_plan does not count that traffic.
@@ -90,10 +91,31 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
+/* Longest items first; among about equals, within a factor of two, the lowest tiles, which keep memory busiest. */
+static int by_work(const void *x, const void *y)
+{
+    const struct cuda_call *a = x, *b = y;
+    int za = __builtin_clz((unsigned)a->longest | 1), zb = __builtin_clz((unsigned)b->longest | 1);
+    return za != zb ? za - zb : a->m != b->m ? a->m - b->m : (a->item0 > b->item0) - (a->item0 < b->item0);
+}
+
+/* Kernels that run side by side, longest first. */
+static void order_calls(struct cuda_plan *cp)
+{
+    for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
+        int32_t call0 = call;
+        for (end = l + 1; end < cp->n_launches && cp->concurrent[end]; end++)
+            ;
+        while (call < cp->n_calls && cp->call[call].launch < end)
+            call++;
+        qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call, by_work);
+    }
+}
+
 static bool prepare(struct cuda_plan *cp, struct err *e)
 {
     for (int32_t i = 0; i < cp->n_calls && cp->rung == CUDA_MMA; i++) {
-        struct cuda_shape s = {cp->call[i].m, cp->call[i].n, cp->d, cp->t};
+        struct cuda_shape s = {cp->call[i].m, cp->call[i].n, cp->d, cp->t, cp->wgmma};
         if (!cuda_ok(cuda_group_prepare(&s), "shared memory of a kernel", e))
             return false;
     }
@@ -118,6 +140,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         shift++;
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
+    cp->wgmma = caps.arch == HOPPER && cp->early;
     cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
     cp->d = p->d;
     cp->h_q = p->h_q;
@@ -135,7 +158,10 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
-    return lay_out(cp, p, plan, caps.sms, stream, e) && make_streams(cp, e) && prepare(cp, e);
+    if (!lay_out(cp, p, plan, caps.sms, stream, e))
+        return false;
+    order_calls(cp);
+    return (cp->early || make_streams(cp, e)) && prepare(cp, e);
 }
 
 struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
@@ -195,10 +221,14 @@ int64_t cuda_plan_bytes(const struct cuda_plan *cp)
 
 /* ---- running ---------------------------------------------------------------------------------------- */
 
+/* How a kernel follows the one before: an ordinary launch, one that may start early and waits, one that waits for
+ * nothing. */
+enum follows { FOLLOWS_NOTHING, FOLLOWS_EARLY, FOLLOWS_BESIDE };
+
 static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_call *c,
-                     bool early, cudaStream_t stream, struct err *e)
+                     enum follows follows, cudaStream_t stream, struct err *e)
 {
-    struct cuda_shape s = {c->m, c->n, cp->d, cp->t};
+    struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
     struct cuda_group_args a = {
         .q = x->q,
         .k = x->k,
@@ -226,10 +256,11 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .heads = c->heads,
         .q_rows = c->q_rows,
         .q_buffers = c->q_buffers,
+        .beside = follows == FOLLOWS_BESIDE,
     };
     int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
                  : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)
-                                         : cuda_launch_group(&s, &a, early, stream);
+                                         : cuda_launch_group(&s, &a, follows != FOLLOWS_NOTHING, stream);
     return cuda_ok(status, "launch of a group kernel", e);
 }
 
@@ -253,22 +284,32 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
     return cuda_ok(cuda_launch_merge(&s, &a, early, stream), "launch of the merge kernel", e);
 }
 
-/* Kernels that run side by side: the first in the main stream, the others between two events. */
+/* Kernels that run side by side, as a chain of dependent launches. */
+static bool run_chain(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0, int32_t call1,
+                      enum follows first, cudaStream_t stream, struct err *e)
+{
+    for (int32_t i = call0; i < call1; i++)
+        if (!run_call(cp, x, &cp->call[i], i == call0 ? first : FOLLOWS_BESIDE, stream, e))
+            return false;
+    return true;
+}
+
+/* The same on streams: the first in the main one, the others between two events. */
 static bool run_side_by_side(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0,
                              int32_t call1, cudaStream_t stream, struct err *e)
 {
-    if (!cuda_ok(cudaEventRecord(cp->forked, stream), "event", e))
+    if (call1 - call0 > 1 && !cuda_ok(cudaEventRecord(cp->forked, stream), "event", e))
+        return false;
+    if (!run_call(cp, x, &cp->call[call0], FOLLOWS_NOTHING, stream, e))
         return false;
     for (int32_t i = call0 + 1; i < call1; i++) {
         cudaStream_t side = cp->side[i - call0 - 1];
         cudaEvent_t joined = cp->joined[i - call0 - 1];
         if (!cuda_ok(cudaStreamWaitEvent(side, cp->forked, 0), "event", e) ||
-            !run_call(cp, x, &cp->call[i], false, side, e) ||
+            !run_call(cp, x, &cp->call[i], FOLLOWS_NOTHING, side, e) ||
             !cuda_ok(cudaEventRecord(joined, side), "event", e))
             return false;
     }
-    if (!run_call(cp, x, &cp->call[call0], false, stream, e))
-        return false;
     for (int32_t i = call0 + 1; i < call1; i++)
         if (!cuda_ok(cudaStreamWaitEvent(stream, cp->joined[i - call0 - 1], 0), "event", e))
             return false;
@@ -289,11 +330,11 @@ bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, st
         while (call < cp->n_calls && cp->call[call].launch < end)
             call++;
         n = call - call0;
-        if (n == 1 && !run_call(cp, x, &cp->call[call0], cp->early && follows, stream, e))
+        enum follows first = follows ? FOLLOWS_EARLY : FOLLOWS_NOTHING;
+        if (n > 0 && !(cp->early ? run_chain(cp, x, call0, call, first, stream, e)
+                                 : run_side_by_side(cp, x, call0, call, stream, e)))
             return false;
-        if (n > 1 && !run_side_by_side(cp, x, call0, call, stream, e))
-            return false;
-        follows = n == 1 || (n == 0 && follows);
+        follows = follows || n > 0;
         for (; merge < cp->n_merges && cp->merge[merge].launch < end; merge++) {
             if (!run_merge(cp, x, &cp->merge[merge], cp->early && follows, stream, e))
                 return false;

@@ -10,7 +10,7 @@ static int64_t roomy(int64_t bytes)
 
 static bool grow_stage(struct cuda_upload *u, int32_t i, int64_t bytes, struct err *e)
 {
-    if (u->stage[i].cap >= bytes)
+    if (u->stage[i].host && u->stage[i].cap >= bytes)
         return true;
     if (u->stage[i].host)
         cudaFreeHost(u->stage[i].host);
