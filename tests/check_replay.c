@@ -653,6 +653,32 @@ START_TEST(tables_are_whole)
 }
 END_TEST
 
+/* What was run can be printed again from its rows. */
+START_TEST(tables_come_back_from_rows)
+{
+    if (!built())
+        return;
+    static char ran[1 << 14], again[1 << 14];
+    static const char args[] =
+        "--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --strategy radix-attention,pat "
+        "--csv --rows /tmp/treeattn-replay-rows.csv";
+    char *first = xasprintf("%s --decoder cpu --check 4", args),
+         *second = xasprintf("%s --check 4 --read", args);
+    ck_assert_int_eq(run(first, ran, sizeof ran), 0);
+    ck_assert_int_eq(run(second, again, sizeof again), 0);
+    ck_assert_ptr_nonnull(strstr(ran, "pat,\"cpu, measured\",tiny,9,9,18,18,"));
+    ck_assert_str_eq(strstr(ran, "\nworkload,"), strstr(again, "\nworkload,"));
+    ck_assert_ptr_nonnull(strstr(again, "--decoder cpu --check 4;")); /* the command that ran it */
+    char *fewer = xasprintf("%s --read", args);
+    ck_assert_int_eq(run(fewer, again, sizeof again), 2);
+    ck_assert_ptr_nonnull(strstr(again, "rows of another run"));
+    ck_assert_int_eq(unlink("/tmp/treeattn-replay-rows.csv"), 0);
+    free(first);
+    free(second);
+    free(fewer);
+}
+END_TEST
+
 START_TEST(trouble_in_one_line)
 {
     static const struct {
@@ -670,6 +696,8 @@ START_TEST(trouble_in_one_line)
         {"--machine h100 --resume", "--rows FILE", EXIT_BAD_INPUT},
         {"--machine h100 --check 3", "--check", EXIT_BAD_INPUT},
         {"--machine h100 --decoder cpu", "--decoder", EXIT_BAD_INPUT},
+        {"--machine h100 --rows x --read", "--read runs nothing", EXIT_BAD_INPUT},
+        {"--rows /nonexistent --read --workload few-shot-20", "/nonexistent", EXIT_BAD_INPUT},
         {"--decoder abacus --trace fewshot:2 --prompt 9 --max-seq 20", "abacus", EXIT_BAD_INPUT},
         {"--machine h100 --dtype f32", "f16 or bf16", EXIT_BAD_INPUT},
         {"--machine h100 --strategy nope", "no strategy 'nope'", EXIT_BAD_INPUT},
@@ -717,6 +745,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, recordings_are_found);
     tcase_add_test(tc, workloads_open);
     tcase_add_test(tc, tables_are_whole);
+    tcase_add_test(tc, tables_come_back_from_rows);
     tcase_add_test(tc, trouble_in_one_line);
     suite_add_tcase(s, tc);
     return s;

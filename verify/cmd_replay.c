@@ -32,6 +32,7 @@ enum {
     KEY_ROWS,
     KEY_RESUME,
     KEY_SECONDS,
+    KEY_READ,
     KEY_PREFILL,
     KEY_CHECK,
     KEY_COEFFICIENTS,
@@ -43,7 +44,7 @@ struct args {
     struct cmd_output out;
     const char *strategies, *machine, *decoder, *workloads, *data, *rows, *coefficients, *part;
     struct model model;
-    bool resume;
+    bool resume, read;
     enum replan replan;
     enum dtype dtype;
     int64_t every, max_steps, layers, page, seconds, prefill_rate, check;
@@ -134,6 +135,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_RESUME:
         a->resume = true;
         break;
+    case KEY_READ:
+        a->read = a->resume = true;
+        break;
     case KEY_SECONDS:
         good = text_i64(arg, "--seconds", 1, INT32_MAX, &a->seconds, a->err);
         break;
@@ -198,6 +202,7 @@ static const struct argp argp = {
             {"rows", KEY_ROWS, "FILE", 0,
              "a row a step and strategy into FILE, as CSV; FILE.part until complete", 3},
             {"seconds", KEY_SECONDS, "S", 0, "stop after S seconds, with what there is in FILE.part", 3},
+            {"read", KEY_READ, NULL, 0, "run nothing: FILE has all rows of this run; print its tables", 3},
             {"resume", KEY_RESUME, NULL, 0, "go on with FILE.part", 3},
             {0},
         },
@@ -229,9 +234,11 @@ static bool check_args(struct args *a, struct err *e)
     if (src->step)
         return err_set(e, "--step: a replay has them all (expected --max-steps or --every)");
     if ((a->resume || a->seconds) && !a->rows)
-        return err_set(e, "--resume and --seconds need a file to go on with (expected --rows FILE)");
+        return err_set(e, "--resume, --read and --seconds need a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
+    if (a->read && (a->machine || a->decoder || a->seconds))
+        return err_set(e, "--read runs nothing (expected no --machine, --decoder or --seconds)");
     if ((a->check || a->decoder) && a->machine)
         return err_set(e, "--check and --decoder are for steps that run (expected no --machine)");
     if (a->layers > 0)
@@ -355,6 +362,7 @@ struct ground {
     struct replay_device device;
     struct executor exec;
     struct strategy_use *use;
+    char *reader; /* name of the executor whose rows are read */
 };
 
 static bool set_up_machine(const struct args *a, struct replay *r, struct ground *g, struct err *e)
@@ -412,6 +420,63 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
     return true;
 }
 
+/* ---- rows that somebody else measured: nothing is executed ---- */
+
+static bool read_begin(void *self, struct err *e)
+{
+    (void)self, (void)e;
+    return true;
+}
+
+static bool read_advance(void *self, const struct replay_step *s, struct err *e)
+{
+    (void)self, (void)s, (void)e;
+    return true;
+}
+
+static bool read_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+{
+    (void)self, (void)p;
+    return err_set(e, "step %" PRId64 " is not in the rows (--read expects all of them)", s->t);
+}
+
+/* "...., bf16, NAME, pages of 16, ..": who executed what a file of rows holds; the caller frees. */
+static char *executor_of(const struct args *a, struct err *e)
+{
+    char *line = replay_log_line(a->rows, 0, e), *name = NULL;
+    char *mark = xasprintf(" layers, %s, ", dtype_name[a->dtype]);
+    char *from = line ? strstr(line, mark) : NULL, *to = from ? strstr(from, ", pages of ") : NULL;
+    if (to) {
+        from += strlen(mark);
+        name = xasprintf("%.*s", (int)(to - from), from);
+    } else if (line) {
+        err_set(e, "%s:1: rows of another run (expected --dtype %s)", a->rows, dtype_name[a->dtype]);
+    }
+    free(mark);
+    free(line);
+    return name;
+}
+
+static bool set_up_reader(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
+{
+    struct replay *r = &run->replay;
+    int32_t queries = 0;
+    g->reader = executor_of(a, e);
+    if (!g->reader)
+        return false;
+    g->exec = (struct executor){
+        .name = g->reader, .begin = read_begin, .advance = read_advance, .start = read_start};
+    r->memory = INFINITY;
+    for (int32_t i = 0; i < n_machines; i++) /* "NVIDIA H200, measured" is "NVIDIA H200 SXM 141GB" */
+        if (strncmp(machines[i].title, g->reader, strcspn(g->reader, ",")) == 0)
+            r->memory = machines[i].memory;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            if (!replay_peak(&run->job[j].item[k].src, r->page_size, INT32_MAX, &r->n_pages, &queries, e))
+                return false;
+    return true;
+}
+
 static bool set_up(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
     struct replay *r = &run->replay;
@@ -436,6 +501,8 @@ static bool set_up(const struct args *a, struct replay_run *run, struct ground *
         .exec = &g->exec,
     };
     run->prefill_rate = (double)a->prefill_rate;
+    if (a->read)
+        return set_up_reader(a, run, g, e);
     return a->machine ? set_up_machine(a, r, g, e) : set_up_device(a, run, g, e);
 }
 
@@ -556,7 +623,9 @@ static bool print_result(const struct args *a, const struct replay_run *run, str
     if (!outfile_open(&out, a->out.path, e))
         return false;
     if (a->out.style == STYLE_CSV) {
-        char *what = describe(a, run), *about = origin(a, run);
+        char *what = describe(a, run), *about = a->read ? replay_log_line(a->rows, 1, e) : origin(a, run);
+        if (!about)
+            about = origin(a, run);
         fprintf(out.f, "# %s\n# %s\n", what, about);
         free(what);
         free(about);
@@ -621,6 +690,7 @@ int cmd_replay(int argc, char **argv)
     sheet_clear(&run.golden);
     replay_device_close(&ground.device);
     free(ground.use);
+    free(ground.reader);
     treesrc_clear(&a.tree.src);
     return good || stopped ? EXIT_GOOD : cmd_error(&e);
 }

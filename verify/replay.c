@@ -533,7 +533,8 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
             total[i].fate = FATE_SKIPPED;
             continue;
         }
-        if (p->storage != STORAGE_SHARED && most[p->storage] == 0)
+        total[i].copies = p->storage != STORAGE_SHARED;
+        if (total[i].copies && most[p->storage] == 0)
             most[p->storage] = most_stored(src, p->storage);
         double kv = (double)most[p->storage] * (double)token_bytes(r),
                needs = replay_weights(r) + kv + RESERVE;

@@ -125,6 +125,7 @@ enum fate { FATE_RAN, FATE_SKIPPED, FATE_OOM };
 /* Sums of one strategy over a source: weight x figure, but planned, prefill and moves, which are sums as they are. */
 struct replay_total {
     enum fate fate;
+    bool copies; /* its storage holds copies of tokens; an executor that runs steps makes none */
     char why[WHY_MAX];
     double needs; /* bytes, where FATE_OOM */
     int64_t steps, looked_at;
@@ -181,6 +182,8 @@ struct replay_log_spec {
     int32_t n_use;
 };
 struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct err *e);
+/* What (0) or about (1) of a file of rows; NULL with *e set. The caller frees. */
+char *replay_log_line(const char *path, int32_t number, struct err *e);
 /* Rename if `complete`, else keep the part; frees either way. */
 bool replay_log_close(struct replay_log *log, bool complete, struct err *e);
 /* The last iteration of this source and strategy (-1: all at once) that the file held whole; 0: none. */

@@ -16,6 +16,7 @@ struct replay_device {
     struct decoder *decoder;
     struct decode_run run;
     bool begun, every_step, first;
+    int32_t cold; /* steps yet to be run for nothing */
     int32_t n_ready;
     struct replay_times ready[DECODE_AHEAD]; /* waited for before somebody collects */
     char name[160];

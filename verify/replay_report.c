@@ -190,6 +190,9 @@ static void print_why(FILE *f, const struct replay_run *run, const struct replay
     for (int32_t i = 0; i < run->replay.n_use; i++)
         for (int32_t k = 0; k < job->n_items; k++) {
             const struct replay_total *x = &job->item[k].total[i];
+            if (x->fate == FATE_RAN && x->copies && !simulated(run->replay.exec) && k == 0)
+                fprintf(f, "%s: reads the one pool that all share: its copies are counted, not made\n",
+                        run->replay.use[i].s->name);
             if (x->fate == FATE_RAN)
                 continue;
             fprintf(f, "%s: %s%s", run->replay.use[i].s->name, x->fate == FATE_SKIPPED ? "SKIP: " : "",

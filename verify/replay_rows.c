@@ -184,6 +184,19 @@ const char *replay_log_skipped(const struct replay_log *log, int32_t source, int
     return NULL;
 }
 
+static bool is_header(const char *line)
+{
+    char *copy = xstrdup(line), *rest = copy;
+    bool same = true;
+    for (int i = 0; columns[i] && same; i++) {
+        const char *name = text_next(&rest, ',');
+        same = name && strcmp(name, columns[i]) == 0;
+    }
+    same = same && !rest;
+    free(copy);
+    return same;
+}
+
 /* What is whole of the part file stays, the rest is cut off. */
 static bool read_part(struct replay_log *log, struct err *e)
 {
@@ -203,7 +216,8 @@ static bool read_part(struct replay_log *log, struct err *e)
         else if (header)
             good = read_row(log, line, &cause);
         else
-            header = true;
+            header = good =
+                is_header(line) || err_set(&cause, "other columns (expected those that this program writes)");
         if (!good)
             err_set(e, "%s:%" PRId64 ": %s", log->part, number, cause.msg);
         if (line[0] == '#' && mark) {
@@ -219,6 +233,29 @@ static bool read_part(struct replay_log *log, struct err *e)
     if (good && (ftruncate(fileno(log->f), whole) != 0 || fseeko(log->f, whole, SEEK_SET) != 0))
         good = err_set(e, "%s: cannot be gone on with: %m", log->part);
     return good;
+}
+
+char *replay_log_line(const char *path, int32_t number, struct err *e)
+{
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        err_set(e, "%s: cannot be read: %m", path);
+        return NULL;
+    }
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n = 0;
+    for (int32_t i = 0; i <= number && n >= 0; i++)
+        n = getline(&line, &cap, f);
+    fclose(f);
+    if (n < 3 || strncmp(line, "# ", 2) != 0 || line[n - 1] != '\n') {
+        err_set(e, "%s:%d: no rows of a replay (expected a line that begins with #)", path, number + 1);
+        free(line);
+        return NULL;
+    }
+    line[n - 1] = '\0';
+    memmove(line, line + 2, (size_t)n - 2);
+    return line;
 }
 
 /* ---- both ---------------------------------------------------------------------------------------------- */
@@ -245,8 +282,8 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     for (int32_t i = 0; i < spec->n_use; i++)
         log->name[i] = case_print_strategy(&spec->use[i]);
     log->done = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->done);
-    if (spec->resume && access(log->part, F_OK) != 0 && access(spec->path, F_OK) == 0)
-        rename(spec->path, log->part); /* complete: read again */
+    /* complete: read again */
+    bool whole = spec->resume && access(log->part, F_OK) != 0 && rename(spec->path, log->part) == 0;
     log->f = spec->resume ? fopen(log->part, "r+") : NULL;
     bool good = true, old = log->f != NULL;
     if (!old && !(log->f = fopen(log->part, "w")))
@@ -259,6 +296,8 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     if (!good) {
         if (log->f)
             fclose(log->f);
+        if (whole)
+            rename(log->part, spec->path);
         log_free(log);
         return NULL;
     }
