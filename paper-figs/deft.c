@@ -22,6 +22,166 @@ static const struct {
                  {"speculative t=256", "spec. t=256", "deft:APPS_tree_size256.json", false}};
 enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
+/* ---- Table 1: what a tree of thoughts costs ---------------------------------------------------------------- */
+
+static double traffic(struct figure *f, int w, const char *strategy, bool kv);
+static double decoding(struct figure *f, int w, const char *strategy);
+
+enum { SORTING = 3 };
+static const char *const table1_series[] = {"flash-decoding", "tree-medusa", "deft-flatten"};
+
+void fig_deft_table1(struct figure *f)
+{
+    const struct table *paper = figure_table(f, "paper/deft-table1");
+    add_panel(f, "", BARS, LOG_Y, "", "traffic (TB)");
+    for (int kv = 1; kv >= 0; kv--)
+        for (int s = 0; s < 3; s++)
+            if (kv || s == 1) /* only one has partial results to speak of */
+                add_point(
+                    f, table1_series[s], kv ? "KV cache" : "partial results", NAN,
+                    traffic(f, SORTING, table1_series[s], kv),
+                    paper_number(f, paper, kv ? "kv-io" : "partial-io", table1_series[s], "", "tot sorting"));
+    check_least(f, "deft-flatten", 0);
+    check_match(f);
+}
+
+void fig_deft_table1_latency(struct figure *f)
+{
+    const struct table *paper = figure_table(f, "paper/deft-table1");
+    add_panel(f, "", BARS, LOG_Y, "", "decoding (s)");
+    for (int s = 0; s < 3; s++)
+        add_point(f, table1_series[s], "sorting", NAN, decoding(f, SORTING, table1_series[s]),
+                  paper_number(f, paper, "decoding-latency", table1_series[s], "", "tot sorting"));
+    check_least(f, "deft-flatten", 0);
+    check_number(
+        f, "DeFT-Flatten over Tree Attention-Medusa", "x",
+        point_ours(f, "tree-medusa", "sorting") / point_ours(f, "deft-flatten", "sorting"),
+        paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "tree-medusa", "tot sorting"));
+}
+
+/* ---- Tables 5, 8, 18: whole steps -------------------------------------------------------------------------- */
+
+static const struct table *replays(struct figure *f, int w)
+{
+    return figure_table(f, workloads[w].few_shot ? "data/deft_replay_few_shot" : "data/deft_replay_trees");
+}
+
+/* Mean over the trees of one workload, in s; NAN where the KV cache does not fit into the memory. */
+static double decoding(struct figure *f, int w, const char *strategy)
+{
+    const struct table *t = replays(f, w);
+    int64_t row = pick_row(f, t, -1, "trace", workloads[w].source, "strategy", strategy, NULL);
+    if (row >= 0 && *cell_text(f, t, row, "why"))
+        return NAN;
+    return pick_mean(f, t, "whole_s", "trace", workloads[w].source, "strategy", strategy, NULL);
+}
+
+void fig_deft_table5(struct figure *f)
+{
+    static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
+    static const char *const parts[] = {"few-shot", "speculative", "reasoning"};
+    const struct table *paper = figure_table(f, "paper/deft-table5");
+    add_panel(f, "a whole decoding", BARS, LOG_Y, "", "time (s)");
+    int oom = 0, oom_too = 0;
+    for (int w = 0; w < N_WORKLOADS; w++)
+        for (int s = 0; s < 4; s++) {
+            double ours = decoding(f, w, series[s]);
+            double theirs = paper_number(f, paper, "decoding-latency", series[s], "", workloads[w].at);
+            add_point(f, series[s], workloads[w].label, NAN, ours, theirs);
+            oom += isnan(theirs);
+            oom_too += isnan(theirs) && isnan(ours);
+        }
+    check_least(f, "deft-flatten", 0);
+    check_trend(f, oom_too == oom, "out of memory where the paper is: %d of %d", oom_too, oom);
+    check_match(f);
+    add_panel(f, "over Radix Attention", BARS, 0, "", "speedup");
+    double most = 0, most_of[3] = {0};
+    for (int w = 0; w < N_WORKLOADS; w++) {
+        double radix = decoding(f, w, "radix-attention"), speedup = radix / decoding(f, w, "deft-flatten");
+        double rest = pick_mean(f, replays(f, w), "other_s", "trace", workloads[w].source, "strategy",
+                                "radix-attention", NULL);
+        add_point(f, "deft-flatten", workloads[w].label, NAN, speedup,
+                  paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "radix-attention",
+                               workloads[w].at));
+        add_point(f, "no-attention", workloads[w].label, NAN, radix / rest,
+                  paper_number(f, paper, "speedup-upper-bound", "no-attention", "radix-attention",
+                               workloads[w].at));
+        most = fmax(most, speedup);
+        for (int p = 0; p < 3; p++)
+            if (strncmp(workloads[w].at, parts[p], strlen(parts[p])) == 0)
+                most_of[p] = fmax(most_of[p], speedup);
+    }
+    check_match(f);
+    check_headline(f, "deft-decoding-speedup", most);
+    for (int p = 0; p < 3; p++)
+        check_headline(f, figure_text(f, "deft-decoding-speedup-%s", parts[p]), most_of[p]);
+}
+
+/* Two models by three columns: speedup, and attention over all else. */
+static void model_table(struct figure *f, const char *number, const char *const label[3],
+                        const char *const source[3], const char *const prompt[3], bool grows)
+{
+    static const char *const model[] = {"codellama-7b", "codellama-34b"}, *const key[] = {"7B", "34B"};
+    static const char *const series[] = {"radix-attention", "deft-flatten"};
+    const struct table *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    double whole[2][3][2], attention_s[2][3][2], rest[2][3][2];
+    for (int m = 0; m < 2; m++)
+        for (int c = 0; c < 3; c++)
+            for (int s = 0; s < 2; s++) {
+                bool few_shot = strncmp(source[c], "fewshot", 7) == 0;
+                const struct table *t = figure_table(f, few_shot ? "data/deft_replay_few_shot_models"
+                                                                 : "data/deft_replay_trees_models");
+                double *out[] = {&whole[m][c][s], &attention_s[m][c][s], &rest[m][c][s]};
+                static const char *const column[] = {"whole_s", "attention_s", "other_s"};
+                for (int k = 0; k < 3; k++)
+                    *out[k] = pick_mean(f, t, column[k], "model", model[m], "trace", source[c], "prefill_len",
+                                        prompt[c], "strategy", series[s], NULL);
+            }
+    for (int m = 0; m < 2; m++) {
+        add_panel(f, figure_text(f, "CodeLlama-%s", key[m]), BARS, 0, "", "decoding speedup");
+        for (int c = 0; c < 3; c++)
+            add_point(f, "deft-flatten", label[c], NAN, whole[m][c][0] / whole[m][c][1],
+                      paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "radix-attention",
+                                   figure_text(f, "%s %s", key[m], label[c])));
+        if (grows)
+            check_grows(f, "deft-flatten", 0);
+        check_match(f);
+    }
+    int smaller = 0;
+    for (int c = 0; c < 3; c++)
+        smaller += whole[1][c][0] / whole[1][c][1] < whole[0][c][0] / whole[0][c][1];
+    check_trend(f, smaller == 3, "the larger model gains less: %d of 3", smaller);
+    for (int m = 0; m < 2; m++) {
+        add_panel(f, figure_text(f, "CodeLlama-%s", key[m]), BARS, 0, "", "attention / all else");
+        for (int c = 0; c < 3; c++)
+            for (int s = 0; s < 2; s++)
+                add_point(f, series[s], label[c], NAN, attention_s[m][c][s] / rest[m][c][s],
+                          paper_number(f, paper, "attention-ffn-ratio", series[s], "",
+                                       figure_text(f, "%s %s", key[m], label[c])));
+        check_below(f, "deft-flatten", "radix-attention");
+        check_match(f);
+    }
+}
+
+void fig_deft_table8(struct figure *f)
+{
+    static const char *const label[] = {"few-shot b=30", "reasoning sorting", "speculative t=64"};
+    static const char *const source[] = {"fewshot:30", "deft:sorting128ToT.json",
+                                         "deft:APPS_tree_size64.json"};
+    static const char *const prompt[] = {"4000", "1000", "1016"};
+    model_table(f, "8", label, source, prompt, false);
+}
+
+void fig_deft_table18(struct figure *f)
+{
+    static const char *const label[] = {"reasoning sorting L=1k", "reasoning sorting L=5k",
+                                        "reasoning sorting L=8k"};
+    static const char *const source[] = {"deft:sorting128ToT.json", "deft:sorting128ToT.json",
+                                         "deft:sorting128ToT.json"};
+    static const char *const prompt[] = {"1000", "5000", "8000"};
+    model_table(f, "18", label, source, prompt, true);
+}
+
 /* ---- Table 12: terms of the traffic, and their coefficients ------------------------------------------------ */
 
 void fig_deft_table12(struct figure *f)
@@ -376,7 +536,30 @@ void fig_deft_fig15(struct figure *f)
                 block[best[1]], block[best[2]], block[best[3]]);
 }
 
-/* ---- Figure 18: longer prompts ---------------------------------------------------------------------------- */
+/* ---- Figure 4: where the time goes -------------------------------------------------------------------------- */
+
+void fig_deft_fig4(struct figure *f)
+{
+    static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
+    const struct table *sim = figure_table(f, "data/deft_replay_paged"),
+                       *paper = figure_table(f, "paper/deft-fig4");
+    double least = INFINITY, most = 0;
+    add_panel(f, "", BARS, 0, "", "attention / whole decoding (%)");
+    for (int s = 0; s < 4; s++) {
+        double share = 100 * pick(f, sim, "attention_s", "strategy", series[s], NULL) /
+                       pick(f, sim, "whole_s", "strategy", series[s], NULL);
+        add_point(f, series[s], "speculative t=32, paged", NAN, share, NAN);
+        least = fmin(least, share);
+        most = fmax(most, share);
+    }
+    check_number(f, "attention's share of the time, least", "%", least,
+                 pick(f, paper, "value", "metric", "attention-share", "how", "from", NULL));
+    check_number(f, "attention's share of the time, most", "%", most,
+                 pick(f, paper, "value", "metric", "attention-share", "how", "up-to", NULL));
+    check_trend(f, most > 50, "attention is the larger part for some kernel: %.3g %%", most);
+}
+
+/* ---- Figures 16, 17, 18: longer prompts ---------------------------------------------------------------------- */
 
 /* What DeFT's release recorded for 64 tokens, in s; NAN where it did not. */
 static double recorded(struct figure *f, const char *mode, const char *prompt, const char *column)
@@ -388,27 +571,51 @@ static double recorded(struct figure *f, const char *mode, const char *prompt, c
     return row < 0 ? NAN : cell_number(f, t, row, column) / 1e3;
 }
 
-void fig_deft_fig18(struct figure *f)
+/* `column` of our data, `theirs` of the release; panels for 32 and 64 tokens to verify. */
+static void longer_prompts(struct figure *f, const char *data, const char *column, double scale,
+                           const char *theirs, const char *y_label)
 {
     static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
     static const char *const mode[] = {"seq", "node", "node_chunk", "flatten"};
     static const char *const prompt[] = {"1000", "2000", "4000", "6000", "8000", "16000", "20000"};
     static const char *const label[] = {"1k", "2k", "4k", "6k", "8k", "16k", "20k"};
-    const struct table *sim = figure_table(f, "data/deft_long");
+    const struct table *sim = figure_table(f, data);
+    bool replay = strcmp(data, "data/deft_replay_long") == 0;
     for (int t = 32; t <= 64; t += 32) {
-        add_panel(f, figure_text(f, "t=%d", t), LINES, LOG_X, "prompt (tokens)",
-                  "attention of 1k tokens (s)");
+        add_panel(f, figure_text(f, "t=%d", t), LINES, LOG_X, "prompt (tokens)", y_label);
         for (int s = 0; s < 4; s++)
             for (int p = 0; p < 7; p++)
                 add_point(f, series[s], label[p], atof(prompt[p]),
-                          pick(f, sim, "latency_ms", "source",
-                               figure_text(f, "deft:APPS_tree_size%d.json", t), "prompt_len", prompt[p],
-                               "strategy", series[s], NULL) /
-                              1e3,
-                          t == 64 ? recorded(f, mode[s], prompt[p], "attention_latency_ms") : NAN);
+                          scale * pick(f, sim, column, replay ? "trace" : "source",
+                                       figure_text(f, "deft:APPS_tree_size%d.json", t),
+                                       replay ? "prefill_len" : "prompt_len", prompt[p], "strategy",
+                                       series[s], NULL),
+                          t == 64 ? recorded(f, mode[s], prompt[p], theirs) : NAN);
         check_least(f, "deft-flatten", 0);
+        check_below(f, "deft-flatten", "radix-attention");
         check_grows(f, "radix-attention", 0);
         check_grows(f, "deft-flatten", 0);
     }
     check_match(f);
+    check_number(f, "DeFT-Flatten over Radix Attention, t=64, prompt 20k", "x",
+                 point_ours(f, "radix-attention", "20k") / point_ours(f, "deft-flatten", "20k"),
+                 recorded(f, "seq", "20000", theirs) / recorded(f, "flatten", "20000", theirs));
+}
+
+/* 1000 tokens are generated: seconds of all are milliseconds of each. */
+void fig_deft_fig16(struct figure *f)
+{
+    longer_prompts(f, "data/deft_replay_long", "whole_s", 1, "decode_latency_ms",
+                   "time per output token (ms)");
+}
+
+void fig_deft_fig17(struct figure *f)
+{
+    longer_prompts(f, "data/deft_replay_long", "whole_s", 1, "decode_latency_ms", "decoding 1000 tokens (s)");
+}
+
+void fig_deft_fig18(struct figure *f)
+{
+    longer_prompts(f, "data/deft_long", "latency_ms", 1e-3, "attention_latency_ms",
+                   "attention of 1000 tokens (s)");
 }

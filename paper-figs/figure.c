@@ -266,7 +266,13 @@ void add_panel(struct figure *f, const char *name, enum plot plot, unsigned flag
 
 void add_point(struct figure *f, const char *series, const char *at, double x, double ours, double paper)
 {
-    CK(f->n_panels && series_find(series));
+    CK(f->n_panels);
+    if (!series_find(series))
+        err_set(&f->err, "series.def has no line for '%s'", series);
+    if (!at)
+        err_set(&f->err, "no place for a point of %s", series);
+    if (f->err.code)
+        return;
     f->point = xgrow(f->point, &f->cap_points, f->n_points + 1, sizeof *f->point);
     f->point[f->n_points++] = (struct point){.series = keep(f, xstrdup(series)),
                                              .at = keep(f, xstrdup(at)),
@@ -324,7 +330,7 @@ static const char *label(const char *series)
 
 static const char *panel_name(const struct figure *f)
 {
-    return f->panel[f->n_panels - 1].name;
+    return f->n_panels ? f->panel[f->n_panels - 1].name : "";
 }
 
 /* A sentence with how often it held, and where it first did not. */

@@ -37,24 +37,29 @@ int32_t times_heads(const struct times *x, const char *heads)
 }
 
 /* Strings live as long as the figure. */
-static double *cell_of(struct times *x, const char *series, const char *heads, int32_t tree)
+static double *cell_of(struct figure *f, struct times *x, const char *series, const char *heads, double tree)
 {
+    static double nowhere;
     int32_t s = times_series(x, series), h = times_heads(x, heads);
+    if (!(tree >= 1 && tree <= MAX_TREES))
+        err_set(&f->err, "a tree has the number %g (expected 1 to %d)", tree, MAX_TREES);
+    if ((s < 0 && x->n_series == MAX_SERIES) || (h < 0 && x->n_heads == MAX_HEADS))
+        err_set(&f->err, "too many strategies or head settings (expected at most %d and %d)", MAX_SERIES,
+                MAX_HEADS);
+    if (f->err.code)
+        return &nowhere;
     if (s < 0) {
-        CK(x->n_series < MAX_SERIES);
         s = x->n_series++;
         x->series[s] = series;
         for (int32_t i = 0; i < MAX_HEADS * MAX_TREES; i++)
             x->us[s][i / MAX_TREES][i % MAX_TREES] = NAN;
     }
     if (h < 0) {
-        CK(x->n_heads < MAX_HEADS);
         h = x->n_heads++;
         x->heads[h] = heads;
     }
-    CK(tree >= 1 && tree <= MAX_TREES);
-    x->n_trees = tree > x->n_trees ? tree : x->n_trees;
-    return &x->us[s][h][tree - 1];
+    x->n_trees = tree > x->n_trees ? (int32_t)tree : x->n_trees;
+    return &x->us[s][h][(int32_t)tree - 1];
 }
 
 static const char *heads_of(struct figure *f, const struct table *t, int64_t row, const char *q,
@@ -72,8 +77,8 @@ void times_simulated(struct figure *f, const struct table *t, const char *set, c
     for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
         const char *at = cell_text(f, t, row, "at");
         if (strncmp(at, set, n) == 0 && at[n] == ' ' && !*cell_text(f, t, row, "why"))
-            *cell_of(x, series_of_strategy(f, cell_text(f, t, row, "strategy")),
-                     heads_of(f, t, row, "q_heads", "kv_heads"), atoi(at + n)) =
+            *cell_of(f, x, series_of_strategy(f, cell_text(f, t, row, "strategy")),
+                     heads_of(f, t, row, "q_heads", "kv_heads"), atof(at + n)) =
                 scale * cell_number(f, t, row, column);
     }
 }
@@ -83,8 +88,8 @@ void times_measured(struct figure *f, const char *set, const char *column, struc
     *x = (struct times){0};
     const struct table *t = figure_table(f, "measured/h200_bench_gpu");
     for (int64_t row = -1; (row = pick_row(f, t, row, "set", set, "verdict", "PASS", NULL)) >= 0;)
-        *cell_of(x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
-                 (int32_t)cell_number(f, t, row, "number")) = cell_number(f, t, row, column);
+        *cell_of(f, x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
+                 cell_number(f, t, row, "number")) = cell_number(f, t, row, column);
 }
 
 void times_released(struct figure *f, const char *set, struct times *x)
@@ -98,8 +103,8 @@ void times_released(struct figure *f, const char *set, struct times *x)
     for (size_t m = 0; m < sizeof method / sizeof method[0]; m++)
         for (int64_t row = -1;
              (row = pick_row(f, t, row, "set", set, "method", method[m][0], "status", "ok", NULL)) >= 0;) {
-            double *us = cell_of(x, method[m][1], heads_of(f, t, row, "hq", "hk"),
-                                 1 + (int32_t)cell_number(f, t, row, "idx"));
+            double *us = cell_of(f, x, method[m][1], heads_of(f, t, row, "hq", "hk"),
+                                 1 + cell_number(f, t, row, "idx"));
             *us = fmin(*us, cell_number(f, t, row, "cold_us"));
         }
 }
