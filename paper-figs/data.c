@@ -71,48 +71,64 @@ static bool reap(const struct run *run, int32_t n)
     return true;
 }
 
+/* Processor time of whoever ran the command: another one each time, and nothing that is drawn. */
+static bool is_host_time(const char *column)
+{
+    return strncmp(column, "host_", 5) == 0 || strcmp(column, "exposed_s") == 0;
+}
+
+/* The heading (row -1) or a row. */
+static void put_row(FILE *out, const struct table *t, int64_t row)
+{
+    const char *comma = "";
+    for (int64_t c = 0; c < t->n_columns; c++) {
+        const char *cell = row < 0 ? t->column[c] : table_cell(t, row, c);
+        if (is_host_time(t->column[c]))
+            continue;
+        fprintf(out, cell[strcspn(cell, ",")] ? "%s\"%s\"" : "%s%s", comma, cell);
+        comma = ",";
+    }
+    fputc('\n', out);
+}
+
+static bool same_heading(const struct table *a, const struct table *b)
+{
+    bool same = a->n_columns == b->n_columns;
+    for (int64_t c = 0; same && c < a->n_columns; c++)
+        same = strcmp(a->column[c], b->column[c]) == 0;
+    return same;
+}
+
 /* The parts of one data set, which must have the same heading, as one file. */
 static bool join(const struct data_def *d, const struct run *run, const struct places *places, struct err *e)
 {
     char *path = data_path(d, places), *temp = xasprintf("%s.%d", path, (int)getpid());
-    char *heading = NULL, *line = NULL, *rows = NULL;
-    size_t cap = 0, size = 0;
-    int64_t n = 0;
-    FILE *body = open_memstream(&rows, &size), *out = fopen(temp, "w");
-    CK(body);
-    if (!out)
-        err_missing(e, "%s: %s", temp, strerror(errno));
-    for (int32_t i = 0; out && d->command[i] && !e->code; i++) {
-        FILE *part = fopen(run[i].part, "r");
-        bool first = true;
-        for (; part && getline(&line, &cap, part) > 0; first = false) {
-            if (first && heading && strcmp(heading, line) != 0)
-                err_set(e, "%s: treeattn %s has another heading than the first command", d->name,
-                        d->command[i]);
-            if (!first) {
-                fputs(line, body);
-                n++;
-            } else if (!heading)
-                heading = xstrdup(line);
-        }
-        if (!part || first)
-            err_missing(e, "%s: no output from treeattn %s", d->name, d->command[i]);
-        if (part)
-            fclose(part);
-        fprintf(out, "# treeattn %s --csv\n", d->command[i]);
+    struct table *part = NULL;
+    int64_t cap = 0, rows = 0;
+    int32_t n = 0;
+    for (; d->command[n] && !e->code; n++) {
+        part = xgrow(part, &cap, n + 1, sizeof *part);
+        if (table_read(run[n].part, d->name, &part[n], e) && n > 0 && !same_heading(&part[0], &part[n]))
+            err_set(e, "%s: treeattn %s has another heading than the first command", d->name, d->command[n]);
+        rows += part[n].n;
     }
-    fclose(body);
+    FILE *out = e->code ? NULL : fopen(temp, "w");
     if (out) {
-        fprintf(out, "# rows: %" PRId64 "\n%s%s", n, heading ? heading : "", rows);
-        bool bad = ferror(out);
-        if ((fclose(out) != 0 || bad || e->code || rename(temp, path) != 0)) {
-            err_missing(e, "%s: cannot be written: %s", path, strerror(errno));
-            remove(temp);
-        }
+        for (int32_t i = 0; i < n; i++)
+            fprintf(out, "# treeattn %s --csv\n", d->command[i]);
+        fprintf(out, "# rows: %" PRId64 "\n", rows);
+        put_row(out, &part[0], -1);
+        for (int32_t i = 0; i < n; i++)
+            for (int64_t r = 0; r < part[i].n; r++)
+                put_row(out, &part[i], r);
     }
-    free(heading);
-    free(line);
-    free(rows);
+    if (!e->code && (!out || ferror(out) || fclose(out) != 0 || rename(temp, path) != 0)) {
+        err_missing(e, "%s: cannot be written: %s", path, strerror(errno));
+        remove(temp);
+    }
+    for (int32_t i = 0; i < n; i++)
+        table_clear(&part[i]);
+    free(part);
     free(path);
     free(temp);
     return !e->code;
