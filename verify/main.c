@@ -35,6 +35,8 @@ static const char *const examples =
     "  treeattn verify --case 'tree=gen:bushy:7;strategy=pat'     one case again, as a failure prints it\n"
     "  treeattn sim --trace embedded:reasoning --tree all          bytes over whole traces, a row per "
     "strategy\n"
+    "  treeattn replay --machine h100                             whole decode steps: DeFT's tables, "
+    "simulated\n"
     "  treeattn trace deft:FILE --prompt 4000 --max-seq 6000      what a trace asks of attention, step by "
     "step\n"
     "exit codes: 0 good, 1 a verification failed, 2 bad input or usage, 3 something needed is missing\n";
