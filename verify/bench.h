@@ -10,7 +10,7 @@
 double median(double *x, int64_t n);
 
 /* Planning time of every strategy: the level tree 1,4,16,64,256,1024 (1,365 nodes), two families of random trees and
- * single chains of 10,000 and 100,000 nodes; one core, medians of reps turns. Prints one row per strategy. */
+ * single chains of 10,000 and 100,000 nodes; one core, reps turns. Prints one row per strategy. */
 extern const char *const bench_plan_columns[];
 extern const int32_t bench_plan_width[];
 void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps);
