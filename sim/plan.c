@@ -130,6 +130,7 @@ void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end)
         return;
     }
     s->run = xgrow(s->run, &s->cap_run, s->n_runs + 1, sizeof *s->run);
+    fetch_ahead(s->run + s->n_runs, sizeof *s->run);
     s->run[s->n_runs++] = (struct run){node, begin, end};
 }
 

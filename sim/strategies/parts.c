@@ -31,7 +31,12 @@ struct live *live_depth_first(const struct nform *nf, int32_t *n)
 struct paths paths_of(const struct nform *nf, int64_t above)
 {
     struct paths w = {.at = (int32_t)above};
+    int32_t levels = 1;
+    for (int32_t v = 0; v < nf->n_nodes; v++)
+        levels = nf->depth[v] >= levels ? nf->depth[v] + 1 : levels;
     w.live = live_depth_first(nf, &w.n);
+    w.end = xrealloc(NULL, (size_t)levels, sizeof *w.end);
+    w.sel.run = xgrow(NULL, &w.sel.cap_run, levels, sizeof *w.sel.run);
     return w;
 }
 
@@ -44,7 +49,6 @@ const struct sel *paths_next(struct paths *w, int32_t q)
         const struct live *v = &w->live[w->at];
         if (v->q1 <= q)
             continue;
-        w->end = xgrow(w->end, &w->cap_end, s->n_runs + 1, sizeof *w->end);
         w->end[s->n_runs] = v->q1;
         sel_run(s, v->node, 0, v->len);
     }

@@ -37,7 +37,6 @@ struct paths {
     struct live *live;
     int32_t n, at; /* live nodes, and the first that no query was below so far */
     int32_t *end;  /* of each run of sel: the first query after those below its node */
-    int64_t cap_end;
     struct sel sel;
 };
 /* Paths without the first `above` live nodes, which all queries must share. */
