@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,9 +84,18 @@ static void check_small(const struct fault *f, const struct vcase *small)
     free(text);
 }
 
+/* Ten seconds are asked of a machine that has nothing else to do: processor time does not see what else there is, and
+ * a search of one thread gets as far as it would there. */
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 START_TEST(every_kind_of_fault_shrinks)
 {
-    struct shrink_limits limits = shrink_default_limits();
+    struct shrink_limits limits = {.trials = shrink_default_limits().trials, .seconds = 100};
     int32_t most_nodes = 0, kinds = 0;
     double most_seconds = 0, sum = 0;
     omp_set_num_threads(1);
@@ -93,23 +103,25 @@ START_TEST(every_kind_of_fault_shrinks)
         struct vcase c;
         struct result r;
         ck_assert_msg(plant(&faults[i], i, &c, &r), "%s shows nowhere", faults[i].name);
+        double start = cpu_s();
         struct shrink_report s = shrink_result(&c, &r, &limits);
+        double seconds = cpu_s() - start;
         ck_assert_msg(s.failed && s.fixed && s.kept > 0, "%s", faults[i].name);
         ck_assert_msg(s.nodes <= 3, "%s: %d nodes", faults[i].name, s.nodes);
         /* 128 tokens are what strategies cut at; some faults need a cut */
         ck_assert_msg(s.queries <= 3 && s.tokens <= 129, "%s: %d queries, %d tokens", faults[i].name,
                       s.queries, (int)s.tokens);
-        ck_assert_msg(s.seconds < 10, "%s: %.1f s", faults[i].name, s.seconds);
+        ck_assert_msg(seconds < shrink_default_limits().seconds, "%s: %.1f s", faults[i].name, seconds);
         ck_assert(r.verdict == V_FAIL);
         check_small(&faults[i], &c);
         most_nodes = s.nodes > most_nodes ? s.nodes : most_nodes;
-        most_seconds = s.seconds > most_seconds ? s.seconds : most_seconds;
-        sum += s.seconds;
+        most_seconds = seconds > most_seconds ? seconds : most_seconds;
+        sum += seconds;
         kinds++;
         case_clear(&c);
     }
-    printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s on average, %.2f s at most\n", kinds,
-           most_nodes, sum / kinds, most_seconds);
+    printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s of a core on average, %.2f s at most\n",
+           kinds, most_nodes, sum / kinds, most_seconds);
 }
 END_TEST
 
@@ -397,7 +409,7 @@ Suite *suite_shrink(void)
 {
     Suite *s = suite_create("shrink");
     TCase *tc = tcase_create("shrink");
-    tcase_set_timeout(tc, 300); /* under sanitizers */
+    tcase_set_timeout(tc, 600); /* sanitizers, or counting every line: 70 s of a core */
     tcase_add_test(tc, every_kind_of_fault_shrinks);
     tcase_add_test(tc, searches_end_at_the_smallest);
     tcase_add_test(tc, what_does_not_fail_is_left_alone);
