@@ -16,7 +16,8 @@ static void add_step(struct plan *p, struct merge_step m, const int64_t *in, int
     for (int64_t i = 0; i < n_in; i++)
         p->merge_in[p->n_merge_in++] = in[i] & SLOT_MASK;
     m.in1 = p->n_merge_in;
-    fetch_ahead(p->merge_in + m.in1, n_in * (int64_t)sizeof *p->merge_in);
+    if (n_in > 0)
+        fetch_ahead(p->merge_in + m.in0, n_in * (int64_t)sizeof *p->merge_in);
     p->merge = xgrow(p->merge, &p->cap_merge, p->n_merges + 1, sizeof *p->merge);
     fetch_ahead(p->merge + p->n_merges, sizeof m);
     p->merge[p->n_merges++] = m;
@@ -64,23 +65,24 @@ static struct span *number_slots(struct plan *p, bool direct, uint8_t *done, int
         shared[q + 1] = shared[q] + (groups > 1);
     }
     struct span *out = xrealloc(NULL, (size_t)p->n_qr, sizeof *out);
-    for (struct group *g = p->group; g < p->group + p->n_groups; g++) {
-        struct qrange *r0 = p->qr + g->qr0, *r1 = p->qr + g->qr1;
+    for (int64_t k = 0; k < p->n_groups; k++) {
+        struct group *g = &p->group[k];
         bool alone = direct;
-        for (struct qrange *r = r0; r < r1 && alone; r++)
-            alone = shared[r->end] == shared[r->begin];
+        for (int64_t i = g->qr0; i < g->qr1 && alone; i++)
+            alone = shared[p->qr[i].end] == shared[p->qr[i].begin];
         int64_t slot = p->n_slots;
         if (!alone) {
             g->slot0 = slot;
             p->n_slots += g->nq;
         }
-        for (struct qrange *r = r0; r < r1; r++) {
+        for (int64_t i = g->qr0; i < g->qr1; i++) {
+            struct qrange r = p->qr[i];
             if (alone)
-                memset(done + r->begin, 1, (size_t)(r->end - r->begin));
-            if (r + SOON < p->qr + p->n_qr)
-                fetch(&out[end[r[SOON].begin]]);
-            out[end[r->begin]++] = (struct span){slot - r->begin, r->end, g->launch};
-            slot += r->end - r->begin;
+                memset(done + r.begin, 1, (size_t)(r.end - r.begin));
+            if (i + SOON < p->n_qr)
+                fetch(&out[end[p->qr[i + SOON].begin]]);
+            out[end[r.begin]++] = (struct span){slot - r.begin, r.end, g->launch};
+            slot += r.end - r.begin;
         }
     }
     free(change);

@@ -140,10 +140,10 @@ static struct plan *any_groups(const struct nform *nf, uint64_t seed)
 static int64_t slots_of(const struct plan *p, int32_t q, int64_t *slot)
 {
     int64_t n = 0;
-    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
-        for (int32_t k = 0; k < g->nq; k++)
-            if (plan_query(p, g, k) == q)
-                slot[n++] = g->slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : g->slot0 + k;
+    for (int64_t i = 0; i < p->n_groups; i++)
+        for (int32_t k = 0; k < p->group[i].nq; k++)
+            if (plan_query(p, &p->group[i], k) == q)
+                slot[n++] = p->group[i].slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : p->group[i].slot0 + k;
     return n;
 }
 
@@ -173,7 +173,8 @@ START_TEST(merges_take_slots_in_group_order)
         }
         ck_assert_int_eq(m, p->n_merges);
         ck_assert_int_eq(slots, p->n_slots);
-        for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        for (int64_t i = 0; i < p->n_groups; i++) {
+            const struct group *g = &p->group[i];
             bool alone = seed % 2 == 1;
             for (int32_t k = 0; k < g->nq && alone; k++)
                 alone = slots_of(p, plan_query(p, g, k), slot) == 1;

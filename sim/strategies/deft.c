@@ -93,7 +93,7 @@ static struct plan *plan_deft_flatten(const struct nform *nf, const struct plan_
     plan_reserve(p, n, n);
     struct sel block = {0};
     for (const struct live *v = live; v < live + n; v++) {
-        int32_t soon = v[v + SOON < live + n ? SOON : 0].node; /* its mask will ask for these */
+        int32_t soon = v[live + n - v > SOON ? SOON : 0].node; /* its mask will ask for these */
         fetch(&nf->q0[soon]);
         fetch(&nf->q1[soon]);
         for (int64_t begin = 0; begin < v->len;) {
