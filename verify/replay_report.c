@@ -416,7 +416,8 @@ static void print_tables(FILE *f, const struct replay_run *run)
             run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
     for (int32_t j = 0; j < run->n_jobs; j++) {
         const struct replay_job *job = &run->job[j];
-        if (!in_tables(job) || job->n_items == 0 || trace_items(job->item[0].trace) <= 1)
+        if (!in_tables(job) || job->n_items == 0 ||
+            strncmp(trace_title(job->item[0].trace), "reasoning", strlen("reasoning")) != 0)
             continue;
         fprintf(f, "%s: tree %" PRId32, job->name, job->item[0].index);
         if (job->n_items > 1)
