@@ -127,7 +127,7 @@ demo: deps ## install what is missing, build, run the main job on embedded data,
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
 figures: deps ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC) $(PROGRAM) $(DRAWER)
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC= $(PROGRAM) $(DRAWER)
 	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures
 
 .PHONY: figures-data

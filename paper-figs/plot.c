@@ -409,8 +409,8 @@ static void caption(const struct figure *f, char *out, size_t size)
                    *place = table_comment(f->table[i], "place");
         size_t n = strlen(out);
         if (place)
-            snprintf(out + n, size - n, " Hollow: %s, %s%s%s.", f->def->paper, place, machine ? ", " : "",
-                     machine ? machine : "");
+            snprintf(out + n, size - n, " Hollow: %s, %s%s%s%s.", f->def->paper, place,
+                     machine ? " (machine: " : "", machine ? machine : "", machine ? ")" : "");
     }
 }
 
