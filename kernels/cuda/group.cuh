@@ -80,21 +80,6 @@ template <class S, int D> struct layout {
     }
 };
 
-/* The warps of a team. */
-template <class S> __device__ inline void meet_team(int team)
-{
-    if constexpr (S::WM == 1)
-        __syncwarp();
-    else if constexpr (S::WN == 1)
-        __syncthreads();
-    else if (S::WN == 2 && team == 0) /* a barrier with a constant for its name leaves the other ones to other CTAs */
-        asm volatile("bar.sync 1, %0;" : : "n"(32 * S::WM) : "memory");
-    else if (S::WN == 2)
-        asm volatile("bar.sync 2, %0;" : : "n"(32 * S::WM) : "memory");
-    else
-        asm volatile("bar.sync %0, %1;" : : "r"(team + 1), "n"(32 * S::WM) : "memory");
-}
-
 /* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. */
 template <typename T, int D, class S, bool WG>
 __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
@@ -245,11 +230,20 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
 
     int stage = 0, head = head_first, chunk = chunk_first, q_buffer = 0;
-    for (int step = 0; step < steps; step++) {
+    /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
+    const int barriers = WM == 1 || WN == 1 ? steps
+                         : by_head          ? (a.h_kv - head_group * WN + head_step - 1) / head_step * n_chunks
+                                            : (n_chunks + chunk_step - 1) / chunk_step;
+    for (int step = 0; step < barriers; step++) {
         copy_wait<AHEAD - 1>();
         if (WG)
             publish_to_async();
-        meet_team<S>(wn);
+        if (WM == 1)
+            __syncwarp();
+        else
+            __syncthreads();
+        if (WM > 1 && WN > 1 && step >= steps)
+            continue;
         if (chunk == chunk_first) {
             const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
             const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_buffer * q_buffer_bytes() + q_lane;
