@@ -29,6 +29,7 @@ struct decoder_spec {
     uint64_t seed;               /* of weights and of decoder_fill */
     const struct kernel *kernel; /* cpu: what runs the plans; NULL: the first of the registry */
     int32_t arch;                /* cuda: as in cuda_options */
+    bool graph;                  /* cuda: a step's kernels as one CUDA graph: pays where the host is ahead */
 };
 
 /* Bytes of weights, of the pool, of the rest (activations, logits): what an open decoder takes. Partial results come on

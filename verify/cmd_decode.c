@@ -21,6 +21,7 @@ enum {
     KEY_STEPS,
     KEY_TIME,
     KEY_NO_PARTS,
+    KEY_GRAPH,
     KEY_ARCH
 };
 enum { WARM_STEPS = 4, DEFAULT_STEPS = 12, DEFAULT_PAGE = 16, MOST_QUERIES = 64 };
@@ -43,7 +44,7 @@ struct decode_args {
     enum dtype dtype; /* N_DTYPES: the decoder's own */
     int64_t page, steps;
     int32_t arch;
-    bool time, no_parts;
+    bool time, no_parts, graph;
     struct err *err;
 };
 
@@ -83,6 +84,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NO_PARTS:
         a->no_parts = true;
         break;
+    case KEY_GRAPH:
+        a->graph = true;
+        break;
     case KEY_ARCH:
         good = cmd_arch(arg, a->err);
         a->arch = strcmp(arg, "80") == 0 ? 80 : 0;
@@ -106,6 +110,7 @@ static const struct argp argp = {
             {"steps", KEY_STEPS, "N", 0, "steps of the trace, from --step or the first on (default 12)", 2},
             {"time", KEY_TIME, NULL, 0, "time steps instead of checking them", 2},
             {"no-parts", KEY_NO_PARTS, NULL, 0, "with --time: whole steps only, no events inside", 2},
+            {"graph", KEY_GRAPH, NULL, 0, "a step's kernels as one CUDA graph", 2},
             {"arch", KEY_ARCH, "80|auto", 0, "the Ampere path of the CUDA kernels, on whatever card", 2},
             {0}},
     .parser = parse,
@@ -169,7 +174,8 @@ static struct decoder *open_for(const struct job *j, struct err *e)
                              .page_size = (int32_t)a->page,
                              .max_queries = a->time ? 1 : MOST_QUERIES,
                              .seed = a->tree.seed,
-                             .arch = a->arch};
+                             .arch = a->arch,
+                             .graph = a->graph};
     measure(j, &s);
     return decoder_open(j->type, &s, e);
 }

@@ -2,6 +2,11 @@
  * decode_cuda.c - the decode step on a GPU: products by cuBLASLt, attention by cuda_run, the kernels of decode.cu between
  * them, all on one stream, the host up to DECODE_AHEAD steps ahead.
  *
+ * With spec.graph, a step's kernels are captured as one CUDA graph, which updates that of the step before: launched so,
+ * they follow each other faster than from a stream, and the host spends half the time; but none starts before all have
+ * been captured, which only pays where the host is ahead. Not so plans whose scores are materialised: their products
+ * change from step to step, and results after an update of those were seen to be wrong.
+ *
  * Everything that changes from step to step travels in two copies from pinned memory (the plan; tokens, positions, slots
  * and page table) in front of the step's kernels. Products take n rounded up to a few sizes, so that the same kernels serve
  * a tree that grows; the rows between hold leftovers that nobody reads.
@@ -54,7 +59,9 @@ struct cuda_decoder {
     struct events event[STEPS];
     struct under_way step[STEPS];
     int64_t n_steps, n_waited;
-    bool moves; /* since the last step */
+    bool moves;           /* since the last step */
+    cudaGraphExec_t exec; /* of the last step that ran as a graph, */
+    int32_t exec_size;    /* of so many rows */
 };
 
 static struct cuda_decoder *self(struct decoder *d)
@@ -235,6 +242,7 @@ static void decoder_free(struct decoder *base)
     gpu_free(d->small);
     gpu_free(d->workspace);
     gpu_free(d->held);
+    gpu_graph_free(d->exec);
     gpu_stream_free(d->stream);
     free(d);
 }
@@ -332,17 +340,39 @@ static bool upload_step(struct cuda_decoder *d, const struct decode_step *s, str
     return upload_end(&d->arrays, at->bytes, d->stream, e);
 }
 
-static bool keep(struct cuda_decoder *d, int32_t layer, int64_t n, struct err *e)
+/* Room for what a step keeps, before its kernels are captured. */
+static bool make_kept(struct cuda_decoder *d, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
-    struct kept *k = &d->kept[layer];
-    int64_t rows = (int64_t)s->max_queries * s->model->h_q, used = n * s->model->h_q;
-    if (!k->q && !((k->q = gpu_alloc(rows * s->model->d * 2, e)) &&
-                   (k->o = gpu_alloc(rows * s->model->d * 2, e)) && (k->lse = gpu_alloc(rows * 4, e))))
-        return false;
-    return gpu_copy(k->q, d->q, used * s->model->d * 2, d->stream, e) &&
-           gpu_copy(k->o, d->o, used * s->model->d * 2, d->stream, e) &&
-           gpu_copy(k->lse, d->lse, used * 4, d->stream, e);
+    int64_t rows = (int64_t)s->max_queries * s->model->h_q;
+    for (int32_t l = 0; l < s->model->layers; l++) {
+        struct kept *k = &d->kept[l];
+        if (!k->q && !((k->q = gpu_alloc(rows * s->model->d * 2, e)) &&
+                       (k->o = gpu_alloc(rows * s->model->d * 2, e)) && (k->lse = gpu_alloc(rows * 4, e))))
+            return false;
+    }
+    return true;
+}
+
+static bool keep(struct cuda_decoder *d, int32_t layer, int64_t n, struct err *e)
+{
+    const struct model *m = d->base.spec.model;
+    const struct kept *k = &d->kept[layer];
+    return gpu_copy(k->q, d->q, n * m->h_q * m->d * 2, d->stream, e) &&
+           gpu_copy(k->o, d->o, n * m->h_q * m->d * 2, d->stream, e) &&
+           gpu_copy(k->lse, d->lse, n * m->h_q * 4, d->stream, e);
+}
+
+static bool captured(const struct cuda_decoder *d, const struct decode_step *s)
+{
+    return d->base.spec.graph && !(s->plan && s->plan->unfused);
+}
+
+static bool record(const struct cuda_decoder *d, const struct decode_step *s, cudaEvent_t event,
+                   struct err *e)
+{
+    unsigned flags = captured(d, s) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    return cuda_ok(cudaEventRecordWithFlags(event, d->stream, flags), "event", e);
 }
 
 static bool attend(struct cuda_decoder *d, const struct decode_step *s, const struct events *v, int32_t layer,
@@ -356,9 +386,8 @@ static bool attend(struct cuda_decoder *d, const struct decode_step *s, const st
                           .o = d->o,
                           .lse = d->lse,
                           .workspace = d->workspace};
-    return (!s->parts || cuda_ok(cudaEventRecord(v->part[2 * layer], d->stream), "event", e)) &&
-           cuda_run(d->plan, &a, d->stream, e) &&
-           (!s->parts || cuda_ok(cudaEventRecord(v->part[2 * layer + 1], d->stream), "event", e));
+    return (!s->parts || record(d, s, v->part[2 * layer], e)) && cuda_run(d->plan, &a, d->stream, e) &&
+           (!s->parts || record(d, s, v->part[2 * layer + 1], e));
 }
 
 static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
@@ -389,6 +418,36 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
            multiply(d, g, HEAD, 0, d->h, d->logits, e);
 }
 
+/* Steps of as many rows update the graph of the step before, if they have the same kernels. */
+static bool run_graph(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
+                      const struct decode_args *a, const int32_t *page_table, struct err *e)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExecUpdateResultInfo info;
+    if (!cuda_ok(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "capture", e))
+        return false;
+    bool good = run_layers(d, s, v, a, page_table, e);
+    if (!cuda_ok(cudaStreamEndCapture(d->stream, &graph), "capture", e))
+        return false;
+    if (good && d->exec &&
+        (d->exec_size != size_of(a->n) || cudaGraphExecUpdate(d->exec, graph, &info) != cudaSuccess)) {
+        cudaGetLastError(); /* another shape: not a fault */
+        cudaGraphExecDestroy(d->exec);
+        d->exec = NULL;
+    }
+    d->exec_size = size_of(a->n);
+    good = good && (d->exec || cuda_ok(cudaGraphInstantiate(&d->exec, graph, 0), "graph", e));
+    cudaGraphDestroy(graph);
+    return good && cuda_ok(cudaEventRecord(v->begin, d->stream), "event", e) &&
+           cuda_ok(cudaGraphLaunch(d->exec, d->stream), "graph", e);
+}
+
+static bool run_stream(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
+                       const struct decode_args *a, const int32_t *page_table, struct err *e)
+{
+    return cuda_ok(cudaEventRecord(v->begin, d->stream), "event", e) && run_layers(d, s, v, a, page_table, e);
+}
+
 static bool step(struct decoder *base, const struct decode_step *s, struct err *e)
 {
     struct cuda_decoder *d = self(base);
@@ -402,7 +461,8 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
     while (known < d->n_sizes && d->size[known] != size_of(n))
         known++;
     CK(known < MOST_SIZES);
-    if ((known == d->n_sizes && !make_products(d, size_of(n), e)) || !cuda_card(&caps, e))
+    if ((known == d->n_sizes && !make_products(d, size_of(n), e)) || !cuda_card(&caps, e) ||
+        (s->keep && !make_kept(d, e)))
         return false;
     *u = (struct under_way){.parts = s->parts && s->plan, .moves = d->moves};
     double before = now_s();
@@ -410,7 +470,7 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
                     !grow(&d->workspace, &d->workspace_cap, cuda_workspace(d->plan), e)))
         return false;
     laid_out = now_s() - before;
-    if (!upload_step(d, s, &at, e) || !cuda_ok(cudaEventRecord(v->begin, d->stream), "event", e))
+    if (!upload_step(d, s, &at, e))
         return false;
     char *arrays = d->arrays.dev;
     struct decode_args a = {
@@ -435,7 +495,8 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
         .wide = d->wide,
         .mlp = d->mlp,
     };
-    if (!run_layers(d, s, v, &a, (int32_t *)(arrays + at.pages), e) ||
+    const int32_t *pages = (int32_t *)(arrays + at.pages);
+    if (!(captured(d, s) ? run_graph(d, s, v, &a, pages, e) : run_stream(d, s, v, &a, pages, e)) ||
         !cuda_ok(cudaEventRecord(v->end, d->stream), "event", e))
         return false;
     d->moves = false;
