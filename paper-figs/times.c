@@ -99,7 +99,7 @@ void times_released(struct figure *f, const char *set, struct times *x)
         {"deft", "deft-flatten"}, {"pat", "pat"},           {"fi_decode", "flashinfer"},
         {"fi_tc", "flashinfer"},  {"fi_cascade", "cascade"}};
     *x = (struct times){0};
-    const struct table *t = figure_table(f, "measured/h200_peers");
+    const struct table *t = figure_table(f, "recorded/h200_peers");
     for (size_t m = 0; m < sizeof method / sizeof method[0]; m++)
         for (int64_t row = -1;
              (row = pick_row(f, t, row, "set", set, "method", method[m][0], "status", "ok", NULL)) >= 0;) {

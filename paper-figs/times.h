@@ -23,7 +23,7 @@ void times_simulated(struct figure *f, const struct table *t, const char *set, c
                      struct times *x);
 /* Rows of measured/h200_bench_gpu that passed: our kernel, every plan. column: "time_us", or "floor_us". */
 void times_measured(struct figure *f, const char *set, const char *column, struct times *x);
-/* Rows of measured/h200_peers: released kernels; FlashInfer is the faster of its two for decoding. */
+/* Rows of recorded/h200_peers: released kernels; FlashInfer is the faster of its two for decoding. */
 void times_released(struct figure *f, const char *set, struct times *x);
 
 /* Number of a series, or of heads; -1. */

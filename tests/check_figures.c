@@ -8,6 +8,7 @@
 #include "sim/strategy.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
+#include "verify/sheet.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -751,6 +752,41 @@ START_TEST(recorded_latencies_are_the_releases)
 }
 END_TEST
 
+/* recorded/h200_peers.csv against the files that it is made of: every row that was measured. */
+START_TEST(recorded_times_are_the_peers)
+{
+    static const char *const files[] = {"peers/h200_fasttree_fig9.csv", "peers/h200_pat_fig9_a.csv",
+                                        "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
+    static const char *const same[] = {"set", "idx", "N", "C", "hq", "hk", "method", "cold_us", "lb_us"};
+    struct err e = {0};
+    struct table t;
+    char *path = path_of("recorded/h200_peers");
+    ck_assert_msg(table_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
+    int64_t row = 0;
+    for (int i = 0; i < 4; i++) {
+        char *file = shared_path(files[i]);
+        struct sheet c;
+        if (!file)
+            break;
+        ck_assert_msg(sheet_read(file, &c, &e), "%s", e.msg);
+        for (int64_t r = 0; r < c.n_rows; r++) {
+            if (strcmp(sheet_peek(&c, r, sheet_find(&c, "status")), "ok") != 0)
+                continue;
+            ck_assert_int_lt(row, t.n);
+            for (int k = 0; k < 9; k++)
+                ck_assert_str_eq(table_cell(&t, row, table_column(&t, same[k], &e)),
+                                 sheet_peek(&c, r, sheet_find(&c, same[k])));
+            row++;
+        }
+        sheet_clear(&c);
+        free(file);
+    }
+    ck_assert_msg(row == 0 || row == t.n, "%d rows, of %d recorded", (int)t.n, (int)row);
+    table_clear(&t);
+    free(path);
+}
+END_TEST
+
 Suite *suite_figures(void)
 {
     Suite *s = suite_create("figures");
@@ -763,6 +799,7 @@ Suite *suite_figures(void)
     tcase_add_test(tc, two_runs_draw_the_same);
     tcase_add_test(tc, kept_data_is_what_its_commands_give);
     tcase_add_test(tc, recorded_latencies_are_the_releases);
+    tcase_add_test(tc, recorded_times_are_the_peers);
     tcase_add_test(tc, a_planted_change_flips_the_verdict); /* last: where it crashes, files stay changed */
     suite_add_tcase(s, tc);
     TCase *broken = tcase_create("broken files");
