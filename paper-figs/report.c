@@ -133,12 +133,13 @@ static void put_badge(FILE *out, enum verdict v)
     fprintf(out, "<span class=\"%s\">%s</span>", verdict_classes[v], verdict_names[v]);
 }
 
-/* The first number beside the paper's: what a line of the list shows. NULL if there is none. */
+/* The first number beside the paper's, else the first comparison: what a line of the list shows. NULL if there is none. */
 static const struct check *first_number(const struct figure *f)
 {
-    for (int32_t i = 0; i < f->n_checks; i++)
-        if (!isnan(f->check[i].paper))
-            return &f->check[i];
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < f->n_checks; i++)
+            if (pass ? f->check[i].number : !isnan(f->check[i].paper))
+                return &f->check[i];
     return NULL;
 }
 
