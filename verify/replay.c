@@ -497,6 +497,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     int64_t done = log ? replay_log_done(log, ps->src->number, name) : 0, every = ps->r->every;
     bool good = simulated(x) || x->begin(x->self, e);
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
+    ps->executed = 0;
     for (int64_t t = 1; t <= done && good; t++)
         good = take_steps(ps, t, t, false, NULL, NULL, e);
     for (int64_t t = done + 1; t <= ps->src->last && good;) {
