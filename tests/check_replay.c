@@ -659,9 +659,10 @@ START_TEST(tables_come_back_from_rows)
     if (!built())
         return;
     static char ran[1 << 14], again[1 << 14];
-    static const char args[] =
-        "--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --strategy radix-attention,pat "
-        "--csv --rows /tmp/treeattn-replay-rows.csv";
+    char *rows = xasprintf("/tmp/treeattn-replay-rows-%d.csv", (int)getpid());
+    char *args = xasprintf("--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --strategy "
+                           "radix-attention,pat --csv --rows %s",
+                           rows);
     char *first = xasprintf("%s --decoder cpu --check 4", args),
          *second = xasprintf("%s --check 4 --read", args);
     ck_assert_int_eq(run(first, ran, sizeof ran), 0);
@@ -672,10 +673,12 @@ START_TEST(tables_come_back_from_rows)
     char *fewer = xasprintf("%s --read", args);
     ck_assert_int_eq(run(fewer, again, sizeof again), 2);
     ck_assert_ptr_nonnull(strstr(again, "rows of another run"));
-    ck_assert_int_eq(unlink("/tmp/treeattn-replay-rows.csv"), 0);
+    ck_assert_int_eq(unlink(rows), 0);
     free(first);
     free(second);
     free(fewer);
+    free(args);
+    free(rows);
 }
 END_TEST
 
@@ -718,12 +721,17 @@ START_TEST(trouble_in_one_line)
                       out);
     }
     /* a file that ends in the middle */
-    FILE *f = fopen("/tmp/treeattn-replay-cut.json", "w");
+    char *cut = xasprintf("/tmp/treeattn-replay-%d.json", (int)getpid());
+    char *args = xasprintf("--machine h100 --trace deft:%s", cut), *where = xasprintf("%s:1:", cut);
+    FILE *f = fopen(cut, "w");
     fputs("[{\"incompleted\": false, \"prompt\": \"x\", \"data\": {\"0\": {\"id\": 0, \"val", f);
     fclose(f);
-    ck_assert_int_eq(run("--machine h100 --trace deft:/tmp/treeattn-replay-cut.json", out, sizeof out), 2);
-    ck_assert_ptr_nonnull(strstr(out, "treeattn-replay-cut.json:1:"));
-    unlink("/tmp/treeattn-replay-cut.json");
+    ck_assert_int_eq(run(args, out, sizeof out), 2);
+    ck_assert_ptr_nonnull(strstr(out, where));
+    unlink(cut);
+    free(cut);
+    free(args);
+    free(where);
     ck_assert_int_eq(run("--help", out, sizeof out), 0);
 }
 END_TEST
