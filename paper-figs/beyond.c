@@ -156,6 +156,44 @@ void fig_predicted(struct figure *f)
     scatter(f, "data/predicted_released", "eight released kernels", released);
 }
 
+/* ---- whole decode steps, simulated and measured ---------------------------------------------------------------- */
+
+void fig_replayed(struct figure *f)
+{
+    static const char *const strategy[] = {"radix-attention", "flash-decoding", "tree-medusa", "deft-node",
+                                           "deft-node-chunk", "deft-flatten",   "fasttree",    "pat"},
+                             *const workload[] = {"few-shot-20", "few-shot-30", "few-shot-50"},
+                             *const part[][3] = {{"attention", "attention_s", "attention_s"},
+                                                 {"whole steps", "whole_s", "step_s"}};
+    enum { N_STRATEGIES = 8, N_WORKLOADS = 3, N = N_STRATEGIES * N_WORKLOADS };
+    const struct table *sim = figure_table(f, "data/replayed"),
+                       *measured = figure_table(f, "measured/h200_replay");
+    for (int p = 0; p < 2; p++) {
+        double x[N], y[N], error[N];
+        int same = 0, pairs = 0;
+        add_panel(f, part[p][0], SCATTER, LOG_X | LOG_Y, "measured (s)", "simulated (s)");
+        for (int i = 0; i < N; i++) {
+            const char *w = workload[i / N_STRATEGIES], *s = strategy[i % N_STRATEGIES];
+            y[i] = pick(f, sim, part[p][1], "workload", w, "strategy", s, NULL);
+            x[i] = pick(f, measured, part[p][2], "run", "full", "workload", figure_text(f, "%s tree 0", w),
+                        "strategy", s, NULL);
+            error[i] = 100 * fabs(y[i] / x[i] - 1);
+            add_point(f, s, figure_text(f, "%s, %s", w, s), x[i], y[i], NAN);
+            for (int k = i - i % N_STRATEGIES; k < i; k++)
+                if (fabs(x[k] - x[i]) > 0.1 * fmin(x[k], x[i])) {
+                    pairs++;
+                    same += (x[k] < x[i]) == (y[k] < y[i]);
+                }
+        }
+        qsort(error, N, sizeof *error, by_value);
+        check_trend(f, same * 10 >= pairs * 9,
+                    "%s: nine of ten pairs that are over 10 %% apart come in the measured order: %d of %d",
+                    part[p][0], same, pairs);
+        check_trend(f, error[N / 2] <= 25, "%s: median error at most 25 %%: %.3g %%", part[p][0],
+                    error[N / 2]);
+    }
+}
+
 /* ---- which strategy wins where -------------------------------------------------------------------------------- */
 
 void fig_crossover(struct figure *f)
