@@ -227,17 +227,6 @@ double pick_mean(struct figure *f, const struct table *t, const char *column, ..
     return n ? v / (double)n : NAN;
 }
 
-double pick_sum(struct figure *f, const struct table *t, const char *column, ...)
-{
-    struct where w;
-    va_list args;
-    va_start(args, column);
-    bool good = where_read(f, t, &w, args);
-    va_end(args);
-    int64_t n;
-    return good ? total(f, t, column, &w, &n) : NAN;
-}
-
 double paper_number(struct figure *f, const struct table *t, const char *metric, const char *series,
                     const char *over, const char *at)
 {
@@ -343,7 +332,7 @@ static void check_count(struct figure *f, int held, int of, const char *not_at, 
                 held == of ? "" : ", not at ", held == of ? "" : not_at);
 }
 
-static void check_extreme(struct figure *f, const char *series, double slack, int sign)
+void check_least(struct figure *f, const char *series, double slack)
 {
     int held = 0, of = 0;
     const char *not_at = "";
@@ -353,24 +342,12 @@ static void check_extreme(struct figure *f, const char *series, double slack, in
             continue;
         bool holds = true;
         for (int32_t k = -1; (k = point_next(f, k, NULL, p->at)) >= 0;)
-            holds &= !(sign * f->point[k].ours <
-                       sign * p->ours - slack * fabs(p->ours)); /* NAN is beaten by all */
+            holds &= !(f->point[k].ours < p->ours - slack * fabs(p->ours)); /* NAN is above all */
         not_at = holds || *not_at ? not_at : p->at;
         held += holds;
         of++;
     }
-    check_count(f, held, of, not_at,
-                figure_text(f, "%s is %s everywhere", label(series), sign > 0 ? "lowest" : "highest"));
-}
-
-void check_least(struct figure *f, const char *series, double slack)
-{
-    check_extreme(f, series, slack, 1);
-}
-
-void check_most(struct figure *f, const char *series, double slack)
-{
-    check_extreme(f, series, slack, -1);
+    check_count(f, held, of, not_at, figure_text(f, "%s is lowest everywhere", label(series)));
 }
 
 void check_below(struct figure *f, const char *a, const char *b)
@@ -389,7 +366,7 @@ void check_below(struct figure *f, const char *a, const char *b)
     check_count(f, held, of, not_at, figure_text(f, "%s is below %s", label(a), label(b)));
 }
 
-static void check_monotone(struct figure *f, const char *series, double slack, int sign)
+void check_grows(struct figure *f, const char *series, double slack)
 {
     int held = 0, of = 0;
     const char *not_at = "";
@@ -399,25 +376,14 @@ static void check_monotone(struct figure *f, const char *series, double slack, i
         if (isnan(p->ours))
             continue;
         if (!isnan(before)) {
-            bool holds = sign * p->ours >= sign * before - slack * fabs(before);
+            bool holds = p->ours >= before - slack * fabs(before);
             not_at = holds || *not_at ? not_at : p->at;
             held += holds;
             of++;
         }
         before = p->ours;
     }
-    check_count(f, held, of, not_at,
-                figure_text(f, "%s %s from point to point", label(series), sign > 0 ? "grows" : "falls"));
-}
-
-void check_grows(struct figure *f, const char *series, double slack)
-{
-    check_monotone(f, series, slack, 1);
-}
-
-void check_falls(struct figure *f, const char *series, double slack)
-{
-    check_monotone(f, series, slack, -1);
+    check_count(f, held, of, not_at, figure_text(f, "%s grows from point to point", label(series)));
 }
 
 static bool within(double ours, double paper, double tolerance)
@@ -450,34 +416,6 @@ void check_match(struct figure *f)
         figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d (furthest: %s, %.3g %%)", panel,
                     *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, worst_at, 100 * worst));
     c->number = true;
-}
-
-void check_same_least(struct figure *f)
-{
-    int held = 0, of = 0;
-    const char *not_at = "";
-    for (int32_t i = -1; (i = point_next(f, i, NULL, NULL)) >= 0;) {
-        const char *at = f->point[i].at;
-        if (point_next(f, -1, NULL, at) != i)
-            continue; /* seen */
-        int32_t best = -1;
-        double least = INFINITY;
-        for (int32_t k = -1; (k = point_next(f, k, NULL, at)) >= 0;) {
-            const struct point *p = &f->point[k];
-            if (isnan(p->ours) || isnan(p->paper))
-                continue;
-            if (best < 0 || p->paper < f->point[best].paper)
-                best = k;
-            least = fmin(least, p->ours);
-        }
-        if (best < 0)
-            continue;
-        bool holds = f->point[best].ours <= 1.01 * least;
-        not_at = holds || *not_at ? not_at : at;
-        held += holds;
-        of++;
-    }
-    check_count(f, held, of, not_at, "the paper's fastest is ours");
 }
 
 /* How a number of ours stands to the paper's. */

@@ -91,7 +91,6 @@ const struct table *figure_table(struct figure *f, const char *name);
 double pick(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
 /* Over all such rows, of which there must be one at least. */
 double pick_mean(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
-double pick_sum(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
 /* The next such row after `row` (first: -1), or -1 behind the last; for loops. */
 int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...) __attribute__((sentinel));
 /* Text and number of a cell by the column's name; "" and NAN after an error. Empty cells are no numbers. */
@@ -119,18 +118,14 @@ double point_ours(const struct figure *f, const char *series, const char *at);
 
 /* Any condition; the sentence says what must hold. */
 void check_trend(struct figure *f, bool holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* At every `at`, no series is below (least) or above (most) this one; `slack` 0.01: by over 1 %. */
+/* At every `at`, no series is below this one; `slack` 0.01: by over 1 %. */
 void check_least(struct figure *f, const char *series, double slack);
-void check_most(struct figure *f, const char *series, double slack);
 /* Everywhere both are, a is below b. */
 void check_below(struct figure *f, const char *a, const char *b);
 /* From point to point of the series, in their order, ours grows (never falls by more than `slack` of it). */
 void check_grows(struct figure *f, const char *series, double slack);
-void check_falls(struct figure *f, const char *series, double slack);
 /* Nine of ten numbers printed in the paper are within the tolerance of ours. */
 void check_match(struct figure *f);
-/* At every `at` that the paper has, the fastest (least) of its series is our fastest, too (within 1 %). */
-void check_same_least(struct figure *f);
 /* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
  * DIFFERS. */
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper);
