@@ -445,7 +445,8 @@ int cmd_decode(int argc, char **argv)
         j.t = &t;
         j.use = use;
         good = run(&j, &e);
-        table_end(&t);
+        if (good)
+            table_end(&t);
         good = outfile_close(&out, good, &e) && good;
     }
     free(use);
