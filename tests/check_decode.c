@@ -191,6 +191,7 @@ START_TEST(other_shapes_types_and_pages)
     ck_assert_msg(travel(&trip, &witness, &sum, &e), "%s", e.msg);
     ck_assert_msg(sum.greedy > sum.queries / 2, "%lld of %lld", (long long)sum.greedy,
                   (long long)sum.queries);
+    witness_free(witness);
 }
 END_TEST
 
