@@ -368,7 +368,7 @@ static void put_panel(struct drawing *d, struct box b, double height)
                     out,
                     "using 1:3:(0.5):(0.5) with boxxyerror fs solid 0.55 border rgb '#FFFFFF' lc rgb '%s'",
                     look->colour);
-                fprintf(out, ", %s using 1:3:(sprintf('%%.3g', $2)) with labels", data);
+                fprintf(out, ", %s using 1:3:(sprintf('%%.3g', $2)) with labels font small_font", data);
             } else {
                 fprintf(out, "using 1:2 ");
                 put_look(out, p->plot, look, many_points(d));
