@@ -16,7 +16,8 @@ enum {
     FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
     WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
     SHORT_STEPS = 4,   /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,  /* per SM, before CTAs of short items take several heads */
+    CTAS_WANTED = 12,  /* per SM, before CTAs of short items take more heads than they have teams */
+    CTAS_ENOUGH = 3,   /* per SM, before they take a head a team */
     SOME_INPUTS = 4,   /* of a merge step, on average, from which four warps share a row if rows are few */
     MANY_INPUTS = 32,  /* the same, if they are many */
     WARPS_WANTED = 32, /* per SM, from which rows are many */
@@ -148,7 +149,9 @@ static int by_length(const void *x, const void *y)
  * one short item into the next. */
 static int32_t heads_of(const struct builder *b, int64_t n_items, int32_t teams)
 {
-    int64_t most = n_items * b->p->h_kv / ((int64_t)b->sms * CTAS_WANTED);
+    int64_t an_sm = n_items * b->p->h_kv / b->sms, most = an_sm / CTAS_WANTED;
+    if (most < teams && an_sm / CTAS_ENOUGH >= teams)
+        most = teams;
     int32_t heads = 1;
     while (2 * heads <= most && 2 * heads <= b->p->h_kv)
         heads *= 2;
