@@ -45,7 +45,7 @@ struct strategy {
     const char *source;              /* paper, section, algorithm */
     const char *about;               /* one sentence */
     const struct strategy_opt *opts; /* may be NULL */
-    bool superlinear; /* planning takes longer than nodes + queries + runs written: dense masks, exact search */
+    bool superlinear;   /* planning takes longer than nodes + queries + runs: dense masks, exact search */
     const void *config; /* constants that tell an ablation from its parent; the file's own type */
     /* Whether the strategy can plan this tree; if not, why[WHY_MAX] gets one sentence. NULL: always. */
     bool (*applicable)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,

@@ -192,7 +192,7 @@ static const struct list_kind {
     {"workloads",
      list_workloads,
      {"workload", "group", "trace", "prompt", "max_seq", "batch", "about"},
-     {14, 9, 36, 6, 7, 5, 0}},
+     {18, 8, 41, 6, 7, 5, 0}},
     {"models",
      list_models,
      {"model", "layers", "hidden", "q_heads", "kv_heads", "head_dim", "ffn", "vocab", "weights_GB", "step_GB",
