@@ -133,23 +133,27 @@ static void law_timeline(const struct job *j, const struct clock *c)
         ops += x->ops;
         slot_s += x->end - x->start;
         end = fmax(end, x->end);
-        ck_assert(x->end > x->start && x->sm >= 0 && x->sm < j->mc->sms && x->slot >= 0 && x->slot < 32);
-        ck_assert(i == 0 || x->start >= x[-1].start);
-        ck_assert((x->group >= 0) != (x->merge >= 0));
+        check_each(x->end > x->start && x->sm >= 0 && x->sm < j->mc->sms && x->slot >= 0 && x->slot < 32,
+                   "CTA %ld", (long)i);
+        check_each(i == 0 || x->start >= x[-1].start, "CTA %ld", (long)i);
+        check_each((x->group >= 0) != (x->merge >= 0), "CTA %ld", (long)i);
     }
     ck_assert(near(dram, c->dram_bytes) && near(l2, c->l2_bytes) && near(ops, c->ops));
     ck_assert(end == c->kernel_s);
     qsort(order, (size_t)c->n_cta, sizeof *order, by_place);
     for (int64_t i = 1; i < c->n_cta; i++)
-        ck_assert(order[i - 1]->sm != order[i]->sm || order[i - 1]->slot != order[i]->slot ||
-                  order[i - 1]->end <= order[i]->start);
+        check_each(order[i - 1]->sm != order[i]->sm || order[i - 1]->slot != order[i]->slot ||
+                       order[i - 1]->end <= order[i]->start,
+                   "CTAs %ld and the next by place", (long)i - 1);
     free(order);
     double span_dram = 0, span_l2 = 0, span_ops = 0, span_cta_s = 0, at = 0;
     for (int64_t i = 0; i < c->n_span; i++) {
         const struct clock_span *x = &c->span[i];
         double s = x->end - x->start;
-        ck_assert(x->start == at && s > 0 && x->ctas <= c->most_ctas && x->sms <= j->mc->sms);
-        ck_assert(x->dram <= 1 + ROUNDING && x->l2 <= 1 + ROUNDING && x->ops <= 1 + ROUNDING);
+        check_each(x->start == at && s > 0 && x->ctas <= c->most_ctas && x->sms <= j->mc->sms, "span %ld",
+                   (long)i);
+        check_each(x->dram <= 1 + ROUNDING && x->l2 <= 1 + ROUNDING && x->ops <= 1 + ROUNDING, "span %ld",
+                   (long)i);
         at = x->end;
         span_dram += x->dram * s * j->mc->bandwidth;
         span_l2 += x->l2 * s * j->mc->l2_bandwidth;

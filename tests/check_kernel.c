@@ -107,16 +107,15 @@ static void judge(const struct problem *p, const struct plan *plan, const struct
     for (int64_t row = 0; row < orc->n_rows; row++) {
         double lse = output_lse(out, row), want = orc->lse[row], spread = 1 + orc->abs_dot[row];
         if (want == -INFINITY)
-            ck_assert_msg(lse == want, "%s: row %ld sees nothing, LSE %g", what, (long)row, lse);
+            check_each(lse == want, "%s: row %ld sees nothing, LSE %g", what, (long)row, lse);
         else
-            ck_assert_msg(fabs(lse - want) <= (p->dtype == DT_F64 ? 1e-14 : 1e-6) * spread,
-                          "%s: row %ld LSE %.9g, not %.9g", what, (long)row, lse, want);
+            check_each(fabs(lse - want) <= (p->dtype == DT_F64 ? 1e-14 : 1e-6) * spread,
+                       "%s: row %ld LSE %.9g, not %.9g", what, (long)row, lse, want);
         for (int64_t i = row * p->d; i < (row + 1) * p->d; i++) {
             double got = dtype_load(p->dtype, out->o, i);
-            ck_assert_msg(fabs(got - orc->o[i]) <=
-                              tol * spread * (orc->abs_o[i] + 1e-3 * (want != -INFINITY)),
-                          "%s: row %ld element %ld is %.9g, not %.9g", what, (long)row,
-                          (long)(i - row * p->d), got, orc->o[i]);
+            check_each(fabs(got - orc->o[i]) <= tol * spread * (orc->abs_o[i] + 1e-3 * (want != -INFINITY)),
+                       "%s: row %ld element %ld is %.9g, not %.9g", what, (long)row, (long)(i - row * p->d),
+                       got, orc->o[i]);
         }
     }
 }
@@ -442,9 +441,11 @@ START_TEST(nan_reaches_exactly_its_rows)
             for (int64_t row = 0; row < out->n_rows; row++) {
                 const struct query *q = &f.t->query[row / f.p->h_q];
                 bool sees = q->node == node && q->upto > token;
-                ck_assert_int_eq(isnan(output_lse(out, row)) != 0, sees);
+                check_each(isnan(output_lse(out, row)) == sees, "row %ld: LSE %g", (long)row,
+                           output_lse(out, row));
                 for (int64_t i = row * f.p->d; i < (row + 1) * f.p->d; i++)
-                    ck_assert_int_eq(isnan(dtype_load(f.p->dtype, out->o, i)) != 0, sees);
+                    check_each(isnan(dtype_load(f.p->dtype, out->o, i)) == sees, "row %ld: O is wrong",
+                               (long)row);
             }
             output_free(out);
             plan_free(plan);
@@ -509,9 +510,9 @@ START_TEST(fast_exp_within_two_ulp)
         float x = f32_from_bits((uint32_t)b), y = fast_expf(x);
         double want = exp((double)x);
         if (isnan(x))
-            ck_assert(isnan(y));
+            check_each(isnan(y), "%a", (double)x);
         else if (want > 0x1.ffffffp127)
-            ck_assert(y == INFINITY);
+            check_each(y == INFINITY, "%a", (double)x);
         else
             worst = fmax(worst, fabs(y - want) / (want < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(want) - 23)));
     }
@@ -529,8 +530,10 @@ START_TEST(conversions_agree_with_ref)
     for (uint32_t h = 0; h < 65536; h++) {
         float a = f32_from_f16((uint16_t)h), b = f32_from_bf16((uint16_t)h);
         double want_a = f16_to_double((uint16_t)h), want_b = bf16_to_double((uint16_t)h);
-        ck_assert(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a));
-        ck_assert(isnan(want_b) ? isnan(b) : (double)b == want_b && !signbit(b) == !signbit(want_b));
+        check_each(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a), "%x",
+                   h);
+        check_each(isnan(want_b) ? isnan(b) : (double)b == want_b && !signbit(b) == !signbit(want_b), "%x",
+                   h);
     }
     for (uint64_t i = 0; i < 1 << 20; i++) {
         uint32_t bits = (uint32_t)rng_u64(1, 2, i);
@@ -540,11 +543,12 @@ START_TEST(conversions_agree_with_ref)
         bits = i % 8 ? bits : bits & UINT32_C(0xFFFFF000);                /* and ties */
         float x = f32_from_bits(bits);
         if (isnan(x)) {
-            ck_assert(isnan(f16_to_double(f16_from_f32(x))) && isnan(bf16_to_double(bf16_from_f32(x))));
+            check_each(isnan(f16_to_double(f16_from_f32(x))) && isnan(bf16_to_double(bf16_from_f32(x))), "%x",
+                       bits);
             continue;
         }
-        ck_assert_msg(f16_from_f32(x) == f16_from_double((double)x), "%a", (double)x);
-        ck_assert_msg(bf16_from_f32(x) == bf16_from_double((double)x), "%a", (double)x);
+        check_each(f16_from_f32(x) == f16_from_double((double)x), "%a", (double)x);
+        check_each(bf16_from_f32(x) == bf16_from_double((double)x), "%a", (double)x);
     }
 }
 END_TEST
