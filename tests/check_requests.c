@@ -185,7 +185,8 @@ static void check_step(const struct requests *r, const struct active *active, in
     tree_contexts(tree, context);
     for (int32_t i = 0; i < n; i++) {
         got[tree->query[i].node].who |= UINT64_C(1) << i;
-        ck_assert_int_eq(context[i], r->request[active[i].request].input + active[i].k);
+        check_each(context[i] == r->request[active[i].request].input + active[i].k, "query %d sees %lld", i,
+                   (long long)context[i]);
     }
     for (int32_t i = n_want - 1; i >= 0; i--) {
         got[i].tokens = tree->len[i];
@@ -194,7 +195,7 @@ static void check_step(const struct requests *r, const struct active *active, in
     }
     ck_assert_int_eq(merge_shares(got, n_want), n_want);
     for (int32_t i = 0; i < n_want; i++)
-        ck_assert(got[i].who == want[i].who && got[i].tokens == want[i].tokens);
+        check_each(got[i].who == want[i].who && got[i].tokens == want[i].tokens, "node %d", i);
     free(use);
     free(want);
     free(got);
@@ -224,7 +225,7 @@ static int64_t simulate(const struct requests *r, const struct trace *tr, struct
         for (int32_t i = 0; i < n; i++)
             active[i].k++;
         t++;
-        ck_assert_int_le(t, trace_steps(tr));
+        check_each(t <= trace_steps(tr), "step %lld", (long long)t);
         if (t % every == 0 || t == trace_steps(tr)) {
             struct tree *tree = trace_tree(tr, t);
             check_step(r, active, n, tree);
