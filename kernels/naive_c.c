@@ -1,5 +1,5 @@
 /*
- * naive_c.c - the same plans by the shortest road: a row at a time, no tiles, no online softmax, no library.
+ * naive_c.c - the same plans by the shortest road: a query at a time, no tiles, no online softmax, no library.
  *
  * For each (query, head) of a group: all logits, their maximum, the sum, the weighted V; then the slot or the
  * output; then the merge steps. Everything in double whatever the problem's type; O in a slot
@@ -93,40 +93,56 @@ static bool load_token(const struct problem *p, const void *pool, int32_t node, 
     return true;
 }
 
-/* Row (k-th query, head) of a group: logits into logit[n_kv], -inf where masked, then their softmax. */
-static bool attend(const struct naive *n, const struct group *g, int32_t k, int32_t head, double *logit,
-                   struct row *x, struct err *e)
+/* Buffers of a thread: the heads that share a KV head are attended together, as a token is loaded for all. */
+struct scratch {
+    double *q;     /* [h_q / h_kv][d] */
+    double *logit; /* [h_q / h_kv][n_kv] */
+    struct row *x; /* [h_q / h_kv] */
+};
+
+/* The rows of a group's k-th query that share a KV head: logits, -inf where masked, then their softmax. */
+static bool attend(const struct naive *n, const struct group *g, int32_t k, int32_t kv_head,
+                   struct scratch *s, struct err *e)
 {
     const struct problem *p = n->p;
     const struct nform *nf = n->plan->nf;
-    int32_t kv_head = head / (p->h_q / p->h_kv);
-    double q[PROBLEM_MAX_D], kv[PROBLEM_MAX_D];
-    int64_t row = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->h_q + head;
-    dtype_to_double(p->dtype, p->q, row * p->d, q, p->d);
-    *x = empty_row;
+    int32_t heads = p->h_q / p->h_kv;
+    double kv[PROBLEM_MAX_D];
+    int64_t row0 = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->h_q + (int64_t)kv_head * heads;
+    dtype_to_double(p->dtype, p->q, row0 * p->d, s->q, (int64_t)heads * p->d);
+    for (int32_t h = 0; h < heads; h++)
+        s->x[h] = empty_row;
     int64_t t = 0;
     for (int64_t r = g->run0; r < g->run1; r++) {
         const struct run *run = &n->plan->run[r];
+        bool visible = plan_visible(n->plan, g, k, r - g->run0);
         for (int64_t j = run->begin; j < run->end; j++, t++) {
             if (!load_token(p, p->k, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
                 return false;
-            double dot = 0;
+            for (int32_t h = 0; h < heads; h++) {
+                double dot = 0, *logit = &s->logit[h * g->n_kv + t], *max = &s->x[h].max;
+                const double *q = s->q + (int64_t)h * p->d;
 #pragma omp simd reduction(+ : dot)
-            for (int32_t i = 0; i < p->d; i++)
-                dot += q[i] * kv[i];
-            logit[t] = plan_visible(n->plan, g, k, r - g->run0) ? p->scale * dot : -INFINITY;
-            x->max = logit[t] > x->max || isnan(logit[t]) ? logit[t] : x->max;
+                for (int32_t i = 0; i < p->d; i++)
+                    dot += q[i] * kv[i];
+                *logit = visible ? p->scale * dot : -INFINITY;
+                *max = *logit > *max || isnan(*logit) ? *logit : *max;
+            }
         }
     }
     t = 0;
     for (int64_t r = g->run0; r < g->run1; r++) {
         const struct run *run = &n->plan->run[r];
+        if (!plan_visible(n->plan, g, k, r - g->run0)) {
+            t += run->end - run->begin;
+            continue;
+        }
         for (int64_t j = run->begin; j < run->end; j++, t++) {
-            if (logit[t] == -INFINITY)
-                continue;
             if (!load_token(p, p->v, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
                 return false;
-            row_add(x, logit[t], 1, kv, p->d);
+            for (int32_t h = 0; h < heads; h++)
+                if (s->logit[h * g->n_kv + t] != -INFINITY)
+                    row_add(&s->x[h], s->logit[h * g->n_kv + t], 1, kv, p->d);
         }
     }
     return true;
@@ -134,26 +150,33 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
 
 static bool run_group(const struct naive *n, const struct group *g, const uint8_t *onchip, struct err *e)
 {
-    int64_t n_rows = (int64_t)g->nq * n->p->h_q;
+    const struct problem *p = n->p;
+    int32_t heads = p->h_q / p->h_kv;
+    int64_t n_items = (int64_t)g->nq * p->h_kv;
     bool good = true,
-         worth_it = n_rows * g->n_kv * n->p->d > 1 << 20; /* starting threads costs microseconds */
+         worth_it = n_items * heads * g->n_kv * p->d > 1 << 20; /* starting threads costs microseconds */
 #pragma omp parallel if (worth_it)
     {
-        double *logit = xaligned((size_t)g->n_kv, sizeof *logit);
+        struct scratch s = {.q = xaligned((size_t)heads * (size_t)p->d, sizeof *s.q),
+                            .logit = xaligned((size_t)heads * (size_t)g->n_kv, sizeof *s.logit),
+                            .x = xaligned((size_t)heads, sizeof *s.x)};
 #pragma omp for
-        for (int64_t i = 0; i < n_rows; i++) {
-            int32_t k = (int32_t)(i / n->p->h_q), head = (int32_t)(i % n->p->h_q);
+        for (int64_t i = 0; i < n_items; i++) {
+            int32_t k = (int32_t)(i / p->h_kv), kv_head = (int32_t)(i % p->h_kv);
             int64_t slot = g->slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : g->slot0 + k;
-            struct row x;
             struct err mine = {0};
-            if (attend(n, g, k, head, logit, &x, &mine)) {
-                row_store(n, &x, slot, slot != PLAN_NO_SLOT && onchip[slot], plan_query(n->plan, g, k), head);
+            if (attend(n, g, k, kv_head, &s, &mine)) {
+                for (int32_t h = 0; h < heads; h++)
+                    row_store(n, &s.x[h], slot, slot != PLAN_NO_SLOT && onchip[slot],
+                              plan_query(n->plan, g, k), kv_head * heads + h);
                 continue;
             }
 #pragma omp critical(treeattn_naive_error)
             good = err_set(e, "%s", mine.msg);
         }
-        free(logit);
+        free(s.q);
+        free(s.logit);
+        free(s.x);
     }
     return good;
 }
@@ -212,7 +235,7 @@ static bool naive_supports(const struct problem *p, const struct plan *plan, cha
 
 const struct kernel kernel_naive_c = {
     .name = "naive-c",
-    .about = "one row at a time in plain loops and double precision; for reading and for a second opinion; "
+    .about = "one query at a time in plain loops and double precision; for reading and for a second opinion; "
              "counts nothing",
     .supports = naive_supports,
     .run = naive_run,
