@@ -2,6 +2,7 @@
 #include "verify/bench.h"
 #include "ref/rng.h"
 #include "traces/formats.h"
+#include "verify/progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -109,35 +110,32 @@ static double plan_s(const struct strategy *s, const struct nform *nf, const str
     return sum / n;
 }
 
-/* What is printed of one family of trees, seconds; NaN if the strategy does not apply or is not asked. */
-struct growth {
-    double small, large, ratio;
+enum { FAMILIES = 3, SMALL = 10000, LARGE = 100000 /* nodes */ };
+
+/* What is known of one strategy, seconds; NaN if it does not apply or is not asked. */
+struct timing {
+    double level;
+    struct growth {
+        double small, large; /* shortest so far */
+        double *ratio;       /* [reps] of each turn */
+    } family[FAMILIES];
 };
 
-enum { SMALL = 10000, LARGE = 100000 }; /* nodes */
-
 /*
- * Over reps turns, each with as many nodes of both sizes: the shortest times, and the median of the turns' ratios, as
- * other work on the machine hits both halves of a turn. A small plan before those that count brings its memory back
- * into the caches, from which the large plan drove it: ratios would be smaller without it.
+ * One turn: as many nodes of both sizes, so that other work on the machine hits both halves of a ratio. A small plan
+ * before those that count brings its memory back into the caches, from which the large plan drove it: ratios would be
+ * smaller without it. The turn before the first makes the allocator's memory resident and counts for nothing.
  */
-static struct growth grow(const struct strategy *s, struct nform *const nf[2], const struct plan_env *env,
-                          int64_t reps)
+static void turn(struct growth *g, const struct strategy *s, struct nform *const nf[2],
+                 const struct plan_env *env, int64_t r)
 {
-    struct growth g = {INFINITY, INFINITY, NAN};
-    double *ratio = xcalloc((size_t)reps, sizeof *ratio);
-    for (int64_t r = -1; r < reps; r++) { /* the first turn makes the allocator's memory resident */
-        plan_s(s, nf[0], env, 1);
-        double small = plan_s(s, nf[0], env, LARGE / SMALL), large = plan_s(s, nf[1], env, 1);
-        if (r < 0)
-            continue;
-        g.small = isnan(small) ? NAN : fmin(g.small, small);
-        g.large = isnan(large) ? NAN : fmin(g.large, large);
-        ratio[r] = large / small;
-    }
-    g.ratio = median(ratio, reps);
-    free(ratio);
-    return g;
+    plan_s(s, nf[0], env, 1);
+    double small = plan_s(s, nf[0], env, LARGE / SMALL), large = plan_s(s, nf[1], env, 1);
+    if (r < 0)
+        return;
+    g->small = isnan(small) ? NAN : fmin(g->small, small);
+    g->large = isnan(large) ? NAN : fmin(g->large, large);
+    g->ratio[r] = large / small;
 }
 
 /* The normal form of a tree, and the tree itself behind it. */
@@ -162,32 +160,54 @@ static void number(struct table *t, double x)
         table_f64(t, x, 4);
 }
 
+static void print(struct table *t, const char *name, const struct timing *x, int64_t reps)
+{
+    table_text(t, name);
+    number(t, 1e6 * x->level);
+    for (int k = 0; k < FAMILIES; k++) {
+        const struct growth *g = &x->family[k];
+        number(t, 1e3 * g->small);
+        number(t, 1e3 * g->large);
+        number(t, isnan(g->small) ? NAN : median(g->ratio, reps));
+    }
+}
+
+/* The strategies take turns, not only the sizes: a machine that is slow for some seconds is so for all of them alike,
+ * and the shortest times are of its better ones. */
 void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps)
 {
     struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
     struct nform *level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL));
-    struct nform *family[3][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
-                                  {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
-                                  {form(chain(SMALL)), form(chain(LARGE))}};
+    struct nform *family[FAMILIES][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
+                                         {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
+                                         {form(chain(SMALL)), form(chain(LARGE))}};
+    struct timing *x = xcalloc((size_t)n_strategies, sizeof *x);
     for (int32_t i = 0; i < n_strategies; i++) {
-        const struct strategy *s = strategies[i];
-        table_text(t, s->name);
-        double best = plan_s(s, level, &env, 1);
-        for (int64_t r = 0; r < reps && !isnan(best); r++)
-            best = fmin(best, plan_s(s, level, &env, 10));
-        number(t, 1e6 * best);
-        for (int k = 0; k < 3; k++) {
-            struct growth g = {NAN, NAN, NAN};
-            if (!s->superlinear)
-                g = grow(s, family[k], &env, reps);
-            number(t, 1e3 * g.small);
-            number(t, 1e3 * g.large);
-            number(t, g.ratio);
-        }
-        fflush(t->f);
+        double shortest = strategies[i]->superlinear ? NAN : INFINITY;
+        x[i].level = INFINITY;
+        for (int k = 0; k < FAMILIES; k++)
+            x[i].family[k] = (struct growth){shortest, shortest, xcalloc((size_t)reps, sizeof(double))};
     }
+    struct progress progress = progress_start("bench plan", (reps + 1) * n_strategies);
+    for (int64_t r = -1; r < reps; r++)
+        for (int32_t i = 0; i < n_strategies; i++) {
+            const struct strategy *s = strategies[i];
+            plan_s(s, level, &env, 1);
+            double seconds = plan_s(s, level, &env, 10);
+            x[i].level = isnan(seconds) ? NAN : fmin(x[i].level, seconds);
+            for (int k = 0; k < FAMILIES && !s->superlinear; k++)
+                turn(&x[i].family[k], s, family[k], &env, r);
+            progress_step(&progress);
+        }
+    progress_clear(&progress);
+    for (int32_t i = 0; i < n_strategies; i++) {
+        print(t, strategies[i]->name, &x[i], reps);
+        for (int k = 0; k < FAMILIES; k++)
+            free(x[i].family[k].ratio);
+    }
+    free(x);
     form_free(level);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < FAMILIES; k++)
         for (int n = 0; n < 2; n++)
             form_free(family[k][n]);
 }
