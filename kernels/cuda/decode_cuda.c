@@ -2,10 +2,9 @@
  * decode_cuda.c - the decode step on a GPU: products by cuBLASLt, attention by cuda_run, the kernels of decode.cu between
  * them, all on one stream, the host up to DECODE_AHEAD steps ahead.
  *
- * With spec.graph, a step's kernels are captured as one CUDA graph, which updates that of the step before: launched so,
- * they follow each other faster than from a stream, and the host spends half the time; but none starts before all have
- * been captured, which only pays where the host is ahead. Not so plans whose scores are materialised: their products
- * change from step to step, and results after an update of those were seen to be wrong.
+ * With spec.graph, a step's kernels are captured as one CUDA graph, which updates that of the step before where it has
+ * the same kernels: launched so, they follow each other faster than from a stream, and the host spends half the time; but
+ * none starts before all have been captured, which only pays where the host is ahead.
  *
  * Everything that changes from step to step travels in two copies from pinned memory (the plan; tokens, positions, slots
  * and page table) in front of the step's kernels. Products take n rounded up to a few sizes, so that the same kernels serve
@@ -13,6 +12,7 @@
  */
 #include "kernels/cuda/decode_launch.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/graph.h"
 #include "kernels/decode.h"
 
 #include <math.h>
@@ -59,9 +59,8 @@ struct cuda_decoder {
     struct events event[STEPS];
     struct under_way step[STEPS];
     int64_t n_steps, n_waited;
-    bool moves;           /* since the last step */
-    cudaGraphExec_t exec; /* of the last step that ran as a graph, */
-    int32_t exec_size;    /* of so many rows */
+    bool moves;              /* since the last step */
+    struct cuda_graph graph; /* of the last step that ran as one */
 };
 
 static struct cuda_decoder *self(struct decoder *d)
@@ -242,7 +241,7 @@ static void decoder_free(struct decoder *base)
     gpu_free(d->small);
     gpu_free(d->workspace);
     gpu_free(d->held);
-    gpu_graph_free(d->exec);
+    graph_free(&d->graph);
     gpu_stream_free(d->stream);
     free(d);
 }
@@ -363,15 +362,9 @@ static bool keep(struct cuda_decoder *d, int32_t layer, int64_t n, struct err *e
            gpu_copy(k->lse, d->lse, n * m->h_q * 4, d->stream, e);
 }
 
-static bool captured(const struct cuda_decoder *d, const struct decode_step *s)
+static bool record(const struct cuda_decoder *d, cudaEvent_t event, struct err *e)
 {
-    return d->base.spec.graph && !(s->plan && s->plan->unfused);
-}
-
-static bool record(const struct cuda_decoder *d, const struct decode_step *s, cudaEvent_t event,
-                   struct err *e)
-{
-    unsigned flags = captured(d, s) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    unsigned flags = d->base.spec.graph ? cudaEventRecordExternal : cudaEventRecordDefault;
     return cuda_ok(cudaEventRecordWithFlags(event, d->stream, flags), "event", e);
 }
 
@@ -386,8 +379,8 @@ static bool attend(struct cuda_decoder *d, const struct decode_step *s, const st
                           .o = d->o,
                           .lse = d->lse,
                           .workspace = d->workspace};
-    return (!s->parts || record(d, s, v->part[2 * layer], e)) && cuda_run(d->plan, &a, d->stream, e) &&
-           (!s->parts || record(d, s, v->part[2 * layer + 1], e));
+    return (!s->parts || record(d, v->part[2 * layer], e)) && cuda_run(d->plan, &a, d->stream, e) &&
+           (!s->parts || record(d, v->part[2 * layer + 1], e));
 }
 
 static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
@@ -418,28 +411,19 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
            multiply(d, g, HEAD, 0, d->h, d->logits, e);
 }
 
-/* Steps of as many rows update the graph of the step before, if they have the same kernels. */
 static bool run_graph(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
                       const struct decode_args *a, const int32_t *page_table, struct err *e)
 {
     cudaGraph_t graph = NULL;
-    cudaGraphExecUpdateResultInfo info;
     if (!cuda_ok(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "capture", e))
         return false;
     bool good = run_layers(d, s, v, a, page_table, e);
     if (!cuda_ok(cudaStreamEndCapture(d->stream, &graph), "capture", e))
         return false;
-    if (good && d->exec &&
-        (d->exec_size != size_of(a->n) || cudaGraphExecUpdate(d->exec, graph, &info) != cudaSuccess)) {
-        cudaGetLastError(); /* another shape: not a fault */
-        cudaGraphExecDestroy(d->exec);
-        d->exec = NULL;
-    }
-    d->exec_size = size_of(a->n);
-    good = good && (d->exec || cuda_ok(cudaGraphInstantiate(&d->exec, graph, 0), "graph", e));
+    good = good && graph_follow(&d->graph, graph, e);
     cudaGraphDestroy(graph);
     return good && cuda_ok(cudaEventRecord(v->begin, d->stream), "event", e) &&
-           cuda_ok(cudaGraphLaunch(d->exec, d->stream), "graph", e);
+           cuda_ok(cudaGraphLaunch(d->graph.exec, d->stream), "graph", e);
 }
 
 static bool run_stream(struct cuda_decoder *d, const struct decode_step *s, const struct events *v,
@@ -496,7 +480,7 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
         .mlp = d->mlp,
     };
     const int32_t *pages = (int32_t *)(arrays + at.pages);
-    if (!(captured(d, s) ? run_graph(d, s, v, &a, pages, e) : run_stream(d, s, v, &a, pages, e)) ||
+    if (!(base->spec.graph ? run_graph(d, s, v, &a, pages, e) : run_stream(d, s, v, &a, pages, e)) ||
         !cuda_ok(cudaEventRecord(v->end, d->stream), "event", e))
         return false;
     d->moves = false;
