@@ -59,8 +59,9 @@ bool decoder_step(struct decoder *d, const struct decode_step *s, struct err *e)
     }
     CK(d->under_way < DECODE_AHEAD);
     d->n = p->tree->n_queries;
-    d->under_way++;
-    return d->type->step(d, s, e);
+    bool good = d->type->step(d, s, e);
+    d->under_way += good;
+    return good;
 }
 
 bool decoder_wait(struct decoder *d, struct decode_time *t, struct err *e)

@@ -263,6 +263,38 @@ START_TEST(moves_read_before_they_write)
 }
 END_TEST
 
+static bool fail_step(struct decoder *d, const struct decode_step *s, struct err *e)
+{
+    (void)d, (void)s;
+    return err_set(e, "refused");
+}
+
+/* Nobody may wait for a step that was not taken. */
+START_TEST(a_refused_step_is_not_under_way)
+{
+    struct decoder *d = small_decoder(DT_F64);
+    struct decoder_type refusing = *d->type;
+    const struct decoder_type *type = d->type;
+    struct tree *tree = tree_new(1, 1);
+    struct err e = {0};
+    int64_t page_off[2] = {0, 1}, slot = 0;
+    int32_t page = 0, token = 0, position = 0;
+    tree->parent[0] = -1;
+    tree->len[0] = 3;
+    tree_query_leaves(tree);
+    struct problem p = decode_problem(&d->spec, tree, page_off, &page);
+    refusing.step = fail_step;
+    d->type = &refusing;
+    ck_assert(!decoder_step(
+        d, &(struct decode_step){.p = &p, .token = &token, .position = &position, .slot = &slot}, &e));
+    ck_assert_str_eq(e.msg, "refused");
+    ck_assert_int_eq(d->under_way, 0);
+    d->type = type;
+    decoder_close(d);
+    tree_free(tree);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_says_so)
 {
     struct decoder_spec spec = {.model = model_find("llama-3-8b", NULL),
@@ -340,6 +372,7 @@ Suite *suite_decode(void)
     suite_add_tcase(s, c);
     c = tcase_create("decoder and models");
     tcase_add_test(c, moves_read_before_they_write);
+    tcase_add_test(c, a_refused_step_is_not_under_way);
     tcase_add_test(c, what_does_not_fit_says_so);
     tcase_add_test(c, published_models_have_their_parameters);
     tcase_add_test(c, unknown_models_are_told_what_there_is);
