@@ -1,6 +1,7 @@
 /*
  * cmd_decode.c - `treeattn decode`: the decode step around tree attention, checked on small models, or timed.
  */
+#include "kernels/cuda/busy.h"
 #include "kernels/cuda/cuda.h"
 #include "verify/cmd.h"
 #include "verify/decode_run.h"
@@ -22,6 +23,7 @@ enum {
     KEY_TIME,
     KEY_NO_PARTS,
     KEY_GRAPH,
+    KEY_GAPS,
     KEY_ARCH
 };
 enum { WARM_STEPS = 4, DEFAULT_STEPS = 12, DEFAULT_PAGE = 16, MOST_QUERIES = 64 };
@@ -44,7 +46,7 @@ struct decode_args {
     enum dtype dtype; /* N_DTYPES: the decoder's own */
     int64_t page, steps;
     int32_t arch;
-    bool time, no_parts, graph;
+    bool time, no_parts, graph, gaps;
     struct err *err;
 };
 
@@ -87,6 +89,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_GRAPH:
         a->graph = true;
         break;
+    case KEY_GAPS:
+        a->gaps = true;
+        break;
     case KEY_ARCH:
         good = cmd_arch(arg, a->err);
         a->arch = strcmp(arg, "80") == 0 ? 80 : 0;
@@ -111,6 +116,8 @@ static const struct argp argp = {
             {"time", KEY_TIME, NULL, 0, "time steps instead of checking them", 2},
             {"no-parts", KEY_NO_PARTS, NULL, 0, "with --time: whole steps only, no events inside", 2},
             {"graph", KEY_GRAPH, NULL, 0, "a step's kernels as one CUDA graph", 2},
+            {"gaps", KEY_GAPS, NULL, 0,
+             "with --time: the steps once more, every kernel traced by CUPTI: how long none was running", 2},
             {"arch", KEY_ARCH, "80|auto", 0, "the Ampere path of the CUDA kernels, on whatever card", 2},
             {0}},
     .parser = parse,
@@ -130,7 +137,11 @@ static const struct argp argp = {
            "one before. "
            "Microseconds a step: step (wall), device (first kernel to last), attention (all layers), idle "
            "(device between "
-           "steps, moves apart), pool, plan, layout, enqueue (host).",
+           "steps, moves apart), pool, plan, layout, enqueue (host). With --gaps also kernels (a step), busy "
+           "(the time in "
+           "which some kernel runs, moves apart) and outside_%, the share of step that is not busy: "
+           "launches, uploads, "
+           "moves, waiting for the host.",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 1}, {&cmd_output_argp, 0, NULL, 3}, {0}},
 };
 
@@ -289,9 +300,9 @@ static bool check_model(struct job *j, struct err *e)
 /* ---- times ------------------------------------------------------------------------------------------ */
 
 static const char *const time_columns[] = {
-    "model",     "trace",        "strategy",     "steps",   "queries", "step_us",
-    "device_us", "attention_us", "idle_us",      "move_us", "pool_us", "plan_us",
-    "layout_us", "enqueue_us",   "upload_bytes", "why",     NULL};
+    "model",        "trace",   "strategy", "steps",     "queries", "step_us",   "device_us",
+    "attention_us", "idle_us", "move_us",  "pool_us",   "plan_us", "layout_us", "enqueue_us",
+    "upload_bytes", "kernels", "busy_us",  "outside_%", "why",     NULL};
 
 /* Sums over steps, microseconds. */
 struct time_sum {
@@ -311,7 +322,9 @@ static void add_time(struct time_sum *s, const struct decode_time *t)
     s->t.upload_bytes += t->upload_bytes;
 }
 
-static void time_row(struct job *j, const char *strategy, const struct time_sum *s, const char *why)
+/* busy: of the same steps, traced; NULL: not asked for. */
+static void time_row(struct job *j, const char *strategy, const struct time_sum *s,
+                     const struct gpu_busy *busy, const char *why)
 {
     double n = (double)max_i64(s->steps, 1);
     double figure[] = {s->wall, s->t.whole, s->t.attention,   s->t.idle,        s->t.move,
@@ -324,56 +337,79 @@ static void time_row(struct job *j, const char *strategy, const struct time_sum 
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         table_measured(j->t, figure[i] / n, 5);
     table_i64(j->t, s->t.upload_bytes / max_i64(s->steps, 1));
+    if (busy && s->steps > 0) {
+        double us = busy->busy_us - s->t.move;
+        table_measured(j->t, (double)busy->kernels / n, 5);
+        table_measured(j->t, us / n, 5);
+        table_measured(j->t, 100 * (1 - us / s->wall), 3);
+    } else {
+        for (int i = 0; i < 3; i++)
+            table_none(j->t);
+    }
     table_text(j->t, why);
 }
 
-/* Steps 1 .. last; those from first on are run, the first few of them not counted. u NULL: no attention. */
-static bool time_use(struct job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
+/* Steps 1 .. last; those from first on are run, the first few of them not counted. u NULL: no attention; busy not NULL:
+ * traced. Not applicable: why[] says why. */
+static bool time_steps(struct job *j, struct decode_run *r, const struct strategy_use *u,
+                       struct time_sum *sum, struct gpu_busy *busy, char *why, struct err *e)
 {
     struct decoder *d = r->decoder;
     struct plan_env env = decode_env(&d->spec, r->machine);
     struct pool *pool = pool_new(d->spec.page_size, d->spec.n_pages);
-    struct time_sum sum = {0};
     struct decode_time time;
-    char why[WHY_MAX] = "";
     double begin = 0;
     bool good = true;
+    *sum = (struct time_sum){0};
     for (int64_t t = 1; t <= j->last && good && !why[0]; t++) {
         struct traced_step x;
         good = traced_step_new(&x, j->trace, t, pool, t >= j->first ? u : NULL, &env, e);
         struct decode_run_step s = {.tree = x.tree, .parts = &x.parts, .moved = &x.moved};
         if (good && u && t >= j->first && !x.plan)
-            snprintf(why, sizeof why, "%s", x.why);
+            snprintf(why, WHY_MAX, "%s", x.why);
         if (good && t >= j->first && !why[0]) {
             bool counted = t - j->first >= WARM_STEPS;
             if (t - j->first == WARM_STEPS) { /* nothing under way: the clock starts */
                 for (; d->under_way > 0 && good;)
                     good = decoder_wait(d, &time, e);
+                good = good && (!busy || gpu_busy_begin(e));
                 begin = now_s();
             }
             good = good && decode_run_advance(r, &s, e) &&
                    decode_run_step(r, &s, x.page_off, x.page_table, x.plan, !j->a->no_parts, false, e);
-            sum.steps += counted;
-            sum.queries += counted ? x.tree->n_queries : 0;
-            sum.pool += counted ? x.pool_s * 1e6 : 0;
-            sum.plan += counted ? x.plan_s * 1e6 : 0;
+            sum->steps += counted;
+            sum->queries += counted ? x.tree->n_queries : 0;
+            sum->pool += counted ? x.pool_s * 1e6 : 0;
+            sum->plan += counted ? x.plan_s * 1e6 : 0;
             if (good && d->under_way == DECODE_AHEAD) {
                 good = decoder_wait(d, &time, e);
                 if (counted)
-                    add_time(&sum, &time);
+                    add_time(sum, &time);
             }
         }
         traced_step_free(&x);
     }
     while (d->under_way > 0 && good) {
         good = decoder_wait(d, &time, e);
-        add_time(&sum, &time);
+        add_time(sum, &time);
     }
-    sum.wall = (now_s() - begin) * 1e6;
+    sum->wall = (now_s() - begin) * 1e6;
+    if (busy && sum->steps > 0)
+        good = gpu_busy_end(busy, e) && good;
     pool_free(pool);
+    return good;
+}
+
+static bool time_use(struct job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
+{
+    struct time_sum sum, traced;
+    struct gpu_busy busy = {0};
+    char why[WHY_MAX] = "";
+    bool good = time_steps(j, r, u, &sum, NULL, why, e) &&
+                (!j->a->gaps || time_steps(j, r, u, &traced, &busy, why, e));
     char *text = u ? case_print_strategy(u) : xstrdup("none");
     if (good)
-        time_row(j, text, &sum, why);
+        time_row(j, text, &sum, j->a->gaps ? &busy : NULL, why);
     free(text);
     return good;
 }
@@ -434,6 +470,8 @@ int cmd_decode(int argc, char **argv)
                 case_strategies(a.strategies, &use, &j.n_use, &e);
     if (good && a.tree.src.kind != SRC_NONE && a.tree.src.kind != SRC_TRACE)
         good = err_set(&e, "decode: a tree alone (expected --trace SPEC)");
+    if (good && (a.gaps || a.no_parts) && !a.time)
+        good = err_set(&e, "decode: --gaps and --no-parts are of timed steps (expected --time)");
     if (good && !a.decoder)
         a.decoder = cuda_caps(&caps, &no_gpu) ? "cuda" : "cpu";
     if (good && !(j.type = decoder_type_find(a.decoder, &e)))
