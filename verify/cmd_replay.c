@@ -35,6 +35,7 @@ enum {
     KEY_READ,
     KEY_PREFILL,
     KEY_CHECK,
+    KEY_GRAPH,
     KEY_COEFFICIENTS,
     KEY_PART
 };
@@ -44,7 +45,7 @@ struct args {
     struct cmd_output out;
     const char *strategies, *machine, *decoder, *workloads, *data, *rows, *coefficients, *part;
     struct model model;
-    bool resume, read;
+    bool resume, read, graph;
     enum replan replan;
     enum dtype dtype;
     int64_t every, max_steps, layers, page, seconds, prefill_rate, check;
@@ -147,6 +148,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_CHECK:
         good = text_i64(arg, "--check", 1, INT32_MAX, &a->check, a->err);
         break;
+    case KEY_GRAPH:
+        a->graph = true;
+        break;
     case KEY_COEFFICIENTS:
         a->coefficients = arg;
         break;
@@ -191,6 +195,9 @@ static const struct argp argp = {
              2},
             {"prefill-rate", KEY_PREFILL, "N", 0,
              "charge prompts, at N tokens a second (default: they are free)", 2},
+            {"graph", KEY_GRAPH, NULL, 0,
+             "on a GPU: a step's kernels as one CUDA graph; pays where the host is ahead (--replan async)",
+             2},
             {.doc = "How much of it:", .group = 3},
             {"every", KEY_EVERY, "K", 0, "look at one step in K, which stands for all of them (default 1)",
              3},
@@ -239,8 +246,8 @@ static bool check_args(struct args *a, struct err *e)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
     if (a->read && (a->machine || a->decoder || a->seconds))
         return err_set(e, "--read runs nothing (expected no --machine, --decoder or --seconds)");
-    if ((a->check || a->decoder) && a->machine)
-        return err_set(e, "--check and --decoder are for steps that run (expected no --machine)");
+    if ((a->check || a->decoder || a->graph) && a->machine)
+        return err_set(e, "--check, --decoder and --graph are for steps that run (expected no --machine)");
     if (a->layers > 0)
         a->model.layers = (int32_t)a->layers;
     bool trace = src->kind == SRC_TRACE;
@@ -404,7 +411,8 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
                                 .page_size = r->page_size,
                                 .n_pages = 1,
                                 .max_queries = 1,
-                                .seed = a->tree.seed};
+                                .seed = a->tree.seed,
+                                .graph = a->graph};
     int64_t most = replay_pages(r);
     if (most == 0)
         return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
@@ -512,10 +520,10 @@ static char *describe(const struct args *a, const struct replay_run *run)
     const struct replay *r = &run->replay;
     char *text =
         xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
-                  ", planned %s, every %" PRId64 ", check %" PRId64 ";",
+                  ", planned %s%s, every %" PRId64 ", check %" PRId64 ";",
                   r->model->name, r->model->layers, dtype_name[a->dtype],
                   a->machine ? a->machine : r->exec->name, a->coefficients ? " with fitted coefficients" : "",
-                  r->page_size, replan_name[r->replan], r->every, r->check);
+                  r->page_size, replan_name[r->replan], a->graph ? ", graphs" : "", r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
         char *name = case_print_strategy(&r->use[i]), *longer = xasprintf("%s %s", text, name);
         free(name);
