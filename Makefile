@@ -156,7 +156,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 
 .PHONY: check-built
 check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers cuda-static check-verify
-	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
+	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
 check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow, no GSL in the library

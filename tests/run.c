@@ -1,31 +1,190 @@
 /*
- * run.c - all Check suites, from suites.def. A suite per module; `tests/run NAME` runs one.
+ * run.c - all Check suites, from suites.def: a process each, as many at a time as there are cores (or $TREEATTN_JOBS).
+ * `tests/run NAME...` runs these alone.
+ *
+ * What a suite prints appears when it has ended, the totals of all come last. A process each, because Check's runner
+ * keeps much of what its tests tell it, and every test that it forks later inherits that. Each has a folder of its own
+ * for what its tests write ($TMPDIR), which is removed whatever becomes of them.
  */
 #include "tests/suites.h"
 
+#include "ref/base.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-struct entry {
+static const struct entry {
     const char *name;
     Suite *(*make)(void);
-};
-
-static const struct entry entries[] = {
+} entries[] = {
 #define SUITE(module) {#module, suite_##module},
 #include "tests/suites.def"
 #undef SUITE
 };
+enum { N_ENTRIES = sizeof entries / sizeof entries[0] };
+
+struct tally {
+    int checks, failures, errors;
+};
+
+struct running {
+    pid_t pid;    /* 0: not begun, or ended */
+    double begin; /* now_s */
+    char *folder;
+    FILE *said;
+};
+
+static void add(struct tally *to, const struct tally *t)
+{
+    to->checks += t->checks;
+    to->failures += t->failures;
+    to->errors += t->errors;
+}
+
+/* The process of a suite, to its end. */
+static _Noreturn void run_suite(const struct entry *x, const struct running *r, struct tally *t)
+{
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    setpgid(0, 0); /* Check hands SIGTERM on to its test, or, between tests, to its own group */
+    CK(setenv("TMPDIR", r->folder, 1) == 0);
+    CK(dup2(fileno(r->said), STDOUT_FILENO) >= 0 && dup2(fileno(r->said), STDERR_FILENO) >= 0);
+    SRunner *runner = srunner_create(x->make());
+    srunner_run_all(runner, CK_ENV);
+    TestResult **bad = srunner_failures(runner);
+    int n = srunner_ntests_failed(runner);
+    for (int i = 0; i < n; i++)
+        if (tr_rtype(bad[i]) == CK_FAILURE)
+            t->failures++;
+    t->errors = n - t->failures;
+    t->checks = srunner_ntests_run(runner);
+    free(bad);
+    srunner_free(runner);
+    exit(EXIT_SUCCESS);
+}
+
+static struct running start(const struct entry *x, const char *root, struct tally *t)
+{
+    struct running r = {.begin = now_s(), .folder = xasprintf("%s/%s", root, x->name), .said = tmpfile()};
+    CK(r.said && mkdir(r.folder, 0700) == 0);
+    fflush(stdout);
+    r.pid = fork();
+    CK(r.pid >= 0);
+    if (r.pid == 0)
+        run_suite(x, &r, t);
+    return r;
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s, (void)type, (void)where;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static double cpu_s(const struct rusage *used)
+{
+    return (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+           1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
+}
+
+/* Show what the suite has said and add up; one that crashed or has checked nothing is an error. */
+static void finish(const struct entry *x, struct running *r, int status, const struct rusage *used,
+                   const struct tally *t, struct tally *all)
+{
+    char part[4096];
+    rewind(r->said);
+    for (size_t n; (n = fread(part, 1, sizeof part, r->said)) > 0;)
+        fwrite(part, 1, n, stdout);
+    printf("%s: %.1f s, %.1f s of a core\n", x->name, now_s() - r->begin, cpu_s(used));
+    add(all, t);
+    if (status != 0 || t->checks == 0) {
+        printf("%s: ended with status %#x after %d checks (expected 0, and some)\n", x->name,
+               (unsigned)status, t->checks);
+        all->errors++;
+    }
+    fclose(r->said);
+    remove_folder(r->folder);
+    free(r->folder);
+    *r = (struct running){0};
+}
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+    stopped = sig;
+}
+
+/* Those with chosen[i], at most `jobs` at a time; a signal ends them all. */
+static struct tally run_all(const bool *chosen, const char *root, long jobs)
+{
+    struct running run[N_ENTRIES] = {0};
+    struct tally all = {0}, *t = mmap(NULL, N_ENTRIES * sizeof *t, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CK(t != MAP_FAILED);
+    long busy = 0;
+    for (int next = 0; next < N_ENTRIES || busy > 0;) {
+        if (stopped)
+            next = N_ENTRIES;
+        if (next < N_ENTRIES && busy < jobs) {
+            if (chosen[next]) {
+                run[next] = start(&entries[next], root, &t[next]);
+                busy++;
+            }
+            next++;
+            continue;
+        }
+        int status;
+        struct rusage used;
+        pid_t pid = wait4(-1, &status, 0, &used);
+        CK(pid > 0 || errno == EINTR);
+        for (int i = 0; i < N_ENTRIES; i++)
+            if (run[i].pid == pid) {
+                finish(&entries[i], &run[i], status, &used, &t[i], &all);
+                busy--;
+            } else if (run[i].pid > 0 && stopped)
+                kill(run[i].pid, SIGTERM);
+    }
+    munmap(t, N_ENTRIES * sizeof *t);
+    return all;
+}
 
 int main(int argc, char **argv)
 {
-    setenv("CK_DEFAULT_TIMEOUT", "120", 0); /* a loaded machine under sanitizers is slow, not wrong */
-    SRunner *runner = srunner_create(NULL);
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
-        if (argc < 2 || strcmp(argv[1], entries[i].name) == 0)
-            srunner_add_suite(runner, entries[i].make());
-    srunner_run_all(runner, CK_ENV);
-    int run = srunner_ntests_run(runner), failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return run > 0 && failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    const char *jobs = getenv("TREEATTN_JOBS"), *folder = getenv("TMPDIR");
+    bool chosen[N_ENTRIES] = {0};
+    for (int i = 0; i < N_ENTRIES; i++) {
+        chosen[i] = argc < 2;
+        for (int k = 1; k < argc; k++)
+            chosen[i] = chosen[i] || strcmp(argv[k], entries[i].name) == 0;
+    }
+    const struct sigaction on = {.sa_handler = stop};
+    sigaction(SIGINT, &on, NULL);
+    sigaction(SIGTERM, &on, NULL);
+    setenv("CK_DEFAULT_TIMEOUT", "300", 0); /* a loaded machine under sanitizers is slow, not wrong */
+    char *root = xasprintf("%s/treeattn-tests-XXXXXX", folder && *folder ? folder : "/tmp");
+    CK(mkdtemp(root));
+    struct tally all = run_all(chosen, root, jobs ? max_i64(atol(jobs), 1) : sysconf(_SC_NPROCESSORS_ONLN));
+    remove_folder(root);
+    free(root);
+    int good = all.checks - all.failures - all.errors;
+    printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n", all.checks ? 100 * good / all.checks : 0,
+           all.checks, all.failures, all.errors);
+    return good == all.checks && good > 0 && !stopped ? EXIT_SUCCESS : EXIT_FAILURE;
 }
