@@ -6,6 +6,7 @@
 #include "kernels/cuda/cuda.h"
 #include "verify/case.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <jansson.h>
@@ -13,38 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static const char *binary(void)
-{
-    const char *b = getenv("TREEATTN_BIN");
-    return b && *b ? b : "build/treeattn";
-}
-
-static bool missing(void)
-{
-    if (access(binary(), X_OK) == 0)
-        return false;
-    printf("check_cli: skipped, %s is not built\n", binary());
-    return true;
-}
-
-/* Run with a shell; what it prints (stdout, or stderr if `err`) into out. Returns the exit code, 128 on a
- * crash. */
+/* What it prints to standard output, or standard error if `err`; the exit code. */
 static int run(const char *args, bool err, char *out, size_t size)
 {
-    char *command = xasprintf("%s %s %s", binary(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *f = popen(command, "r");
-    free(command);
-    ck_assert_ptr_nonnull(f);
-    size_t n = fread(out, 1, size - 1, f);
-    out[n] = 0;
-    char rest[4096];
-    while (fread(rest, 1, sizeof rest, f) > 0)
-        continue;
-    int status = pclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return run_shell(out, size, "%s %s %s", program_path(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
 }
 
 START_TEST(bad_input_gets_one_line_and_exit_2)
@@ -183,7 +158,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench nope", "gpu"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
     };
-    if (missing())
+    if (!program_built())
         return;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char text[4096];
@@ -200,7 +175,7 @@ END_TEST
 START_TEST(what_the_machine_lacks_exits_with_3)
 {
     char text[4096];
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
     ck_assert(strstr(text, "needs") || strstr(text, "would take"));
@@ -222,7 +197,7 @@ START_TEST(help_teaches)
                                       "compare --help", "list --help",   "bench gpu --help", "fit --help",
                                       "verify -?",      "sim --help"};
     char text[16384];
-    if (missing())
+    if (!program_built())
         return;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
@@ -244,7 +219,7 @@ static const char *last_line(char *text)
 START_TEST(verify_ends_with_its_totals)
 {
     static char text[1 << 20];
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_int_eq(run("verify --levels '1,3 20,7' --strategy flash-attention,pat --kernel cpu", false,
                          text, sizeof text),
@@ -263,7 +238,7 @@ START_TEST(json_and_csv_parse)
 {
     static char text[1 << 20];
     json_error_t error;
-    if (missing())
+    if (!program_built())
         return;
     static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
                                       "compare --levels '1,3 20,7' --heads 2/1 --json",
@@ -291,7 +266,7 @@ END_TEST
 START_TEST(output_is_the_same_on_any_number_of_cores)
 {
     static char one[1 << 20], two[1 << 20];
-    if (missing())
+    if (!program_built())
         return;
     const char *args =
         "verify --trees 6 --seed 9 --no-sharp --kernel cpu --strategy flash-attention,naive,pat "
@@ -318,7 +293,7 @@ START_TEST(sim_counts_as_the_release_does)
              {"radix-attention", ",1,3,8448,0,0,0,0,0,0,"},
              {"tree-medusa", ",1,3,3328,156,1248,1248,1248,2496,768,"}};
     char text[4096];
-    if (missing())
+    if (!program_built())
         return;
     for (int i = 0; i < 3; i++) {
         char *args =
@@ -341,7 +316,7 @@ START_TEST(sim_prints_the_mean_of_trees)
     static char text[1 << 16], quiet[1 << 16];
     const char *args =
         "sim --trace embedded:reasoning --tree all --prompt 100 --max-seq 200 --strategy pat,relay";
-    if (missing())
+    if (!program_built())
         return;
     char *shorter = xasprintf("%s -q", args);
     ck_assert_int_eq(run(args, false, text, sizeof text), 0);
@@ -359,7 +334,7 @@ START_TEST(sim_sweeps)
 {
     static char all[1 << 16], one[1 << 14], want[1 << 16];
     static const char *const heads[] = {"8/2", "4/4"};
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_int_eq(run("sim --csv --strategy pat,relay --machine h200 --levels '1,{b} {p},7' --sweep b=2,3 "
                          "--sweep heads=8/2,4/4 --sweep p=100,2000",
@@ -389,7 +364,7 @@ END_TEST
 START_TEST(sim_knows_the_papers_sets)
 {
     static char set[1 << 18], one[1 << 14];
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_int_eq(run("sim --csv --strategy pat --sets fasttree-fig9,speculative", false, set, sizeof set),
                      0);
@@ -411,7 +386,7 @@ END_TEST
 START_TEST(sim_times_plans)
 {
     static char text[1 << 16], dir[] = "/tmp/treeattn-sim-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
@@ -457,7 +432,7 @@ static double sim_number(const char *args, const char *column)
 START_TEST(sim_predicts_from_fitted_coefficients)
 {
     char text[1 << 14], path[] = "/tmp/treeattn-coefs-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     FILE *f = fdopen(mkstemp(path), "w");
     ck_assert_ptr_nonnull(f);
@@ -486,7 +461,7 @@ END_TEST
 START_TEST(files_appear_complete_or_not_at_all)
 {
     char text[4096], command[4096], dir[] = "/tmp/treeattn-cli-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- a copy of paper-figs whose files can be broken -------------------------------------------------------- */
@@ -27,10 +26,10 @@ static char root[64], out[80];
 static struct places places;
 static bool fresh; /* data that treeattn computes is there */
 
-static const char *program(const char *variable, const char *otherwise)
+static const char *drawer(void)
 {
-    const char *p = getenv(variable);
-    return p && *p ? p : otherwise;
+    const char *p = getenv("FIGURES_BIN");
+    return p && *p ? p : "build/paper-figs/figures";
 }
 
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
@@ -87,20 +86,18 @@ static void setup_files(void)
 static void setup(void)
 {
     setup_files();
-    char *treeattn = realpath(program("TREEATTN_BIN", "build/treeattn"), NULL);
-    if (treeattn && !getenv("TREEATTN_QUICK")) {
+    bool quick = getenv("TREEATTN_QUICK") != NULL;
+    if (!quick && program_built()) {
         const struct data_def **which = xcalloc((size_t)n_data_defs, sizeof *which);
         int32_t n = 0;
         for (int32_t i = 0; i < n_data_defs; i++)
             if (data_defs[i].keep == FRESH)
                 which[n++] = &data_defs[i];
-        fresh = data_make(which, n, treeattn, &places, (int)sysconf(_SC_NPROCESSORS_ONLN));
+        fresh = data_make(which, n, program_path(), &places, (int)sysconf(_SC_NPROCESSORS_ONLN));
         ck_assert(fresh);
         free(which);
     } else
-        printf("figures: those that need data computed anew are left out (%s)\n",
-               treeattn ? "TREEATTN_QUICK" : "treeattn is not built");
-    free(treeattn);
+        printf("figures: those that need data computed anew are left out%s\n", quick ? " (TREEATTN_QUICK)" : "");
 }
 
 static void teardown(void)
@@ -582,8 +579,7 @@ END_TEST
 
 static bool cannot_draw(void)
 {
-    if (access(program("FIGURES_BIN", "build/paper-figs/figures"), X_OK) == 0 &&
-        system("gnuplot --version >/dev/null 2>&1") == 0)
+    if (access(drawer(), X_OK) == 0 && system("gnuplot --version >/dev/null 2>&1") == 0)
         return false;
     printf("figures: nothing is drawn here: no gnuplot, or the program is not built\n");
     return true;
@@ -592,17 +588,10 @@ static bool cannot_draw(void)
 /* The program on the copy, into `into`; its exit code, what it prints in *text. */
 static int draw(const char *into, const char *args, char **text)
 {
-    char *command = xasprintf("%s --root %s --scratch %s --out %s --no-data %s 2>&1",
-                              program("FIGURES_BIN", "build/paper-figs/figures"), root, root, into, args);
-    FILE *p = popen(command, "r");
-    ck_assert_ptr_nonnull(p);
-    size_t cap = 0;
-    *text = NULL;
-    if (getdelim(text, &cap, 0, p) < 0)
-        *text = xstrdup("");
-    int status = pclose(p);
-    free(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    enum { SIZE = 1 << 20 };
+    *text = xmalloc(SIZE);
+    return run_shell(*text, SIZE, "%s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(), root, root,
+                     into, args);
 }
 
 START_TEST(a_broken_file_stops_only_its_figure)
@@ -662,9 +651,9 @@ START_TEST(kept_data_is_what_its_commands_give)
     const struct places elsewhere = {again_root, again_root, again_root};
     make_folder(again_root);
     make_folder(again_data);
-    char *traces = shared_path("traces/sorting128ToT.json"),
-         *treeattn = realpath(program("TREEATTN_BIN", "build/treeattn"), NULL);
-    for (int32_t i = 0; traces && treeattn && !getenv("TREEATTN_QUICK") && i < n_data_defs; i++) {
+    char *traces = shared_path("traces/sorting128ToT.json");
+    bool possible = traces && !getenv("TREEATTN_QUICK") && program_built();
+    for (int32_t i = 0; possible && i < n_data_defs; i++) {
         if (data_defs[i].keep != KEPT)
             continue;
         struct err e = {0};
@@ -673,7 +662,7 @@ START_TEST(kept_data_is_what_its_commands_give)
         ck_assert_msg(table_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
         const char *first[] = {data_defs[i].command[0], NULL};
         const struct data_def one = {data_defs[i].name, KEPT, first}, *which = &one;
-        ck_assert(data_make(&which, 1, treeattn, &elsewhere, 1));
+        ck_assert(data_make(&which, 1, program_path(), &elsewhere, 1));
         free(path);
         path = data_path(&one, &elsewhere);
         ck_assert_msg(table_read(path, data_defs[i].name, &again, &e), "%s", e.msg);
@@ -697,7 +686,6 @@ START_TEST(kept_data_is_what_its_commands_give)
         free(path);
     }
     free(traces);
-    free(treeattn);
     free(again_root);
     free(again_data);
 }

@@ -14,13 +14,13 @@
 #include "verify/sheet.h"
 #include "verify/measured.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *const letters[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
@@ -733,32 +733,10 @@ END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-static const char *program(void)
-{
-    const char *b = getenv("TREEATTN_BIN");
-    return b && *b ? b : "build/treeattn";
-}
-
-static bool missing(void)
-{
-    if (access(program(), X_OK) == 0)
-        return false;
-    printf("skip: %s is not built\n", program());
-    return true;
-}
-
-/* `treeattn ARGS` in a directory; both outputs in one text of at most `size`. Returns the exit code. */
+/* `treeattn ARGS` in a folder; both outputs in one text. Returns the exit code. */
 static int run_in(const char *dir, const char *args, char *out, size_t size)
 {
-    char *full = realpath(program(), NULL), *command = xasprintf("cd %s && %s %s 2>&1", dir, full, args);
-    FILE *f = popen(command, "r");
-    free(command);
-    free(full);
-    ck_assert_ptr_nonnull(f);
-    size_t n = fread(out, 1, size - 1, f);
-    out[n] = 0;
-    int status = pclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return run_shell(out, size, "cd %s && %s %s 2>&1", dir, program_path(), args);
 }
 
 static void write_file(const char *dir, const char *name, const char *text)
@@ -799,7 +777,7 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv --model fasttree --save /nonexistent/x", "4 rows for 5 coefficients"},
     };
     char text[8192], dir[] = "/tmp/treeattn-fit-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     write_file(dir, "t.csv",
@@ -846,7 +824,7 @@ START_TEST(every_table_is_shown)
         {"", "tau: Kendall's", 18},
     };
     char text[8192], dir[] = "/tmp/treeattn-fit-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     char *csv = xstrdup("y,a,kind\n");
@@ -895,7 +873,7 @@ START_TEST(saved_coefficients_are_read_back)
     enum { SIZE = 1 << 19 };
     static char first[SIZE], again[SIZE];
     char dir[] = "/tmp/treeattn-fit-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     const struct trait_model *model = trait_model_find("fasttree", NULL);
@@ -986,7 +964,7 @@ static double simulated(const char *dir, const char *lines, const char *column)
 START_TEST(the_simulator_takes_coefficients)
 {
     char dir[] = "/tmp/treeattn-fit-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
@@ -1007,7 +985,7 @@ START_TEST(the_clock_is_found_again)
 {
     static char text[1 << 16];
     char dir[] = "/tmp/treeattn-fit-XXXXXX";
-    if (missing())
+    if (!program_built())
         return;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     char *csv;

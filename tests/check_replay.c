@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- a replay of one trace ----------------------------------------------------------------------------- */
@@ -588,37 +587,14 @@ END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-static const char *binary(void)
-{
-    const char *b = getenv("TREEATTN_BIN");
-    return b && *b ? b : "build/treeattn";
-}
-
-static bool built(void)
-{
-    bool there = access(binary(), X_OK) == 0;
-    if (!there)
-        printf("check_replay: skipped, %s is not built\n", binary());
-    return there;
-}
-
 static int run(const char *args, char *out, size_t size)
 {
-    char *command = xasprintf("%s replay %s 2>&1", binary(), args);
-    FILE *f = popen(command, "r");
-    free(command);
-    size_t n = fread(out, 1, size - 1, f);
-    out[n] = 0;
-    char rest[4096];
-    while (fread(rest, 1, sizeof rest, f) > 0)
-        continue;
-    int status = pclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return run_shell(out, size, "%s replay %s 2>&1", program_path(), args);
 }
 
 START_TEST(tables_are_whole)
 {
-    if (!built())
+    if (!program_built())
         return;
     static const char args[] =
         "--machine h100 --workload few-shot-20,spec-64,fasttree-chains --data /nonexistent "
@@ -656,7 +632,7 @@ END_TEST
 /* What was run can be printed again from its rows. */
 START_TEST(tables_come_back_from_rows)
 {
-    if (!built())
+    if (!program_built())
         return;
     static char ran[1 << 14], again[1 << 14];
     char *rows = xasprintf("/tmp/treeattn-replay-rows-%d.csv", (int)getpid());
@@ -710,7 +686,7 @@ START_TEST(trouble_in_one_line)
         {"--machine h100:memory=18e9 --strategy pat --trace fewshot:50 --prompt 4000 --max-seq 4400",
          "the KV pool is full", EXIT_MISSING},
     };
-    if (!built())
+    if (!program_built())
         return;
     char out[4096];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -4,6 +4,7 @@
 #include "verify/faults.h"
 #include "verify/shrink.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <omp.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct vcase parse(const char *text)
@@ -259,55 +259,28 @@ END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-static const char *binary(void)
-{
-    const char *b = getenv("TREEATTN_BIN");
-    return b && *b ? b : "build/treeattn";
-}
-
-static bool missing(void)
-{
-    if (access(binary(), X_OK) == 0)
-        return false;
-    printf("check_shrink: skipped, %s is not built\n", binary());
-    return true;
-}
-
-/* All that a shell command prints; returns its exit code, 128 on a crash. */
-static int run(const char *command, char *out, size_t size)
-{
-    FILE *f = popen(command, "r");
-    ck_assert_ptr_nonnull(f);
-    size_t n = fread(out, 1, size - 1, f);
-    out[n] = 0;
-    char rest[4096];
-    while (fread(rest, 1, sizeof rest, f) > 0)
-        continue;
-    int status = pclose(f);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 START_TEST(the_printed_line_fails_again)
 {
     static const char *const kinds[] = {"mask_shown", "lse_base_2", "page_swapped", "kv_head_next"};
-    static char text[1 << 20], again[1 << 20], command[4096];
-    if (missing())
+    static char text[1 << 20], again[1 << 20];
+    if (!program_built())
         return;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        snprintf(command, sizeof command,
-                 "%s verify -q --gen forest:3 --heads 4/2 --strategy deft-flatten --kernel cpu --plant %s",
-                 binary(), kinds[i]);
-        ck_assert_int_eq(run(command, text, sizeof text), 1);
+        int code = run_shell(
+            text, sizeof text,
+            "%s verify -q --gen forest:3 --heads 4/2 --strategy deft-flatten --kernel cpu --plant %s",
+            program_path(), kinds[i]);
+        ck_assert_int_eq(code, 1);
         char *line = strstr(text, "smallest: ");
         ck_assert_msg(line != NULL, "%s: %s", kinds[i], text);
         line += strlen("smallest: ");
         line[strcspn(line, "\n")] = 0;
-        ck_assert_int_eq(run(line, again, sizeof again), 1);
+        ck_assert_int_eq(run_shell(again, sizeof again, "%s", line), 1);
         ck_assert_ptr_nonnull(strstr(again, "\tFAIL\t"));
     }
-    snprintf(command, sizeof command, "%s verify -q --levels '1,2 5,5' --plant lse_base_2 --no-shrink",
-             binary());
-    ck_assert_int_eq(run(command, text, sizeof text), 1);
+    int code = run_shell(text, sizeof text, "%s verify -q --levels '1,2 5,5' --plant lse_base_2 --no-shrink",
+                         program_path());
+    ck_assert_int_eq(code, 1);
     ck_assert(!strstr(text, "smallest"));
 }
 END_TEST

@@ -2,8 +2,12 @@
 #include "ref/base.h"
 
 #include <check.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 char *shared_path(const char *name)
@@ -76,4 +80,42 @@ void csv_close(struct csv *c)
     fclose(c->f);
     free(c->head);
     free(c->line);
+}
+
+static const char *program(void)
+{
+    const char *name = getenv("TREEATTN_BIN");
+    return name && *name ? name : "build/treeattn";
+}
+
+bool program_built(void)
+{
+    if (access(program(), X_OK) == 0)
+        return true;
+    printf("skip: %s is not built\n", program());
+    return false;
+}
+
+const char *program_path(void)
+{
+    static char path[PATH_MAX];
+    ck_assert_msg(realpath(program(), path), "%s is not there", program());
+    return path;
+}
+
+int run_shell(char *out, size_t size, const char *format, ...)
+{
+    char *command, rest[4096];
+    va_list args;
+    va_start(args, format);
+    CK(vasprintf(&command, format, args) >= 0);
+    va_end(args);
+    FILE *f = popen(command, "r");
+    ck_assert_msg(f, "%s: %s", command, strerror(errno));
+    free(command);
+    out[fread(out, 1, size - 1, f)] = 0;
+    while (fread(rest, 1, sizeof rest, f) > 0)
+        continue;
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }

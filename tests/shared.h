@@ -1,5 +1,5 @@
 /*
- * shared.h - reference data that the project does not ship: files below ../shared, or $TREEATTN_SHARED.
+ * shared.h - what several suites need: reference data that the project does not ship, the program, places for files.
  */
 #ifndef TREEATTN_TESTS_SHARED_H
 #define TREEATTN_TESTS_SHARED_H
@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Path of a file below the shared folder, or NULL after saying that the test skips. The caller frees. */
+/* ---- reference data: files below ../shared, or $TREEATTN_SHARED ----------------------------------------- */
+
+/* Path of such a file, or NULL after saying that the test skips. The caller frees. */
 char *shared_path(const char *name);
 
 /* A CSV file without quotes, whose header names its columns. */
@@ -29,5 +31,14 @@ const char *csv_text(const struct csv *c, const char *column);
 /* The same as a number; `none` where there is nothing. */
 int64_t csv_i64(const struct csv *c, const char *column, int64_t none);
 void csv_close(struct csv *c);
+
+/* ---- the program: $TREEATTN_BIN, by default build/treeattn --------------------------------------------- */
+
+/* False after saying that the test skips. */
+bool program_built(void);
+/* Absolute, for shells that change their folder; it is there. */
+const char *program_path(void);
+/* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
+int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif
