@@ -385,30 +385,27 @@ END_TEST
 /* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
 START_TEST(sim_times_plans)
 {
-    static char text[1 << 16], dir[] = "/tmp/treeattn-sim-XXXXXX";
+    static char text[1 << 16], lines[256];
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
                            "--timeline %s/ctas --spans %s/spans",
                            dir, dir);
     ck_assert_int_eq(run(args, false, text, sizeof text), 0);
     ck_assert(strstr(text, ",machine,latency_ms,") && strstr(text, ",h200,"));
-    char *count = xasprintf("wc -l < %s/ctas; head -2 %s/spans | tail -1; rm -r %s", dir, dir, dir),
-         lines[256];
-    FILE *f = popen(count, "r");
-    ck_assert_ptr_nonnull(fgets(lines, sizeof lines, f));
+    ck_assert_int_eq(run_shell(lines, sizeof lines, "wc -l < %s/ctas; head -2 %s/spans | tail -1", dir, dir),
+                     0);
     const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
     int ctas = atoi(last + 1);
     ck_assert_msg(atoi(lines) == ctas + 1, "%s lines, %s", lines, last);
-    ck_assert(fgets(lines, sizeof lines, f) && strncmp(lines, "0.000000,", 9) == 0);
-    pclose(f);
+    ck_assert_msg(strstr(lines, "\n0.000000,"), "%s", lines);
     ck_assert_int_eq(
         run("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv --timeline -", false,
             text, sizeof text),
         0);
     ck_assert_msg(strncmp(text, "launch,sm,slot,", 15) == 0 && !strstr(text, "latency_ms"), "%s", text);
-    free(count);
+    free(dir);
     free(args);
 }
 END_TEST
@@ -431,16 +428,13 @@ static double sim_number(const char *args, const char *column)
  * more, all else as it is. */
 START_TEST(sim_predicts_from_fitted_coefficients)
 {
-    char text[1 << 14], path[] = "/tmp/treeattn-coefs-XXXXXX";
+    static const char coefs[] = "machine,model,part,coefficient,value,error\n"
+                                "h200,linear,a,base,0.001,0\nh200,linear,a,serial,0.002,0\n"
+                                "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n";
+    char text[1 << 14];
     if (!program_built())
         return;
-    FILE *f = fdopen(mkstemp(path), "w");
-    ck_assert_ptr_nonnull(f);
-    fputs("machine,model,part,coefficient,value,error\nh200,linear,a,base,0.001,0\nh200,linear,a,serial,0."
-          "002,0\n"
-          "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n",
-          f);
-    fclose(f);
+    char *path = scratch_file(coefs, strlen(coefs));
     const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
                        "flash-attention --layers 3 --csv";
     char *linear = xasprintf("%s --coefficients %s --model linear --part a", args, path),
@@ -451,7 +445,7 @@ START_TEST(sim_predicts_from_fitted_coefficients)
     ck_assert(fabs(sim_number(linear, "fitted_ms") - 9) < 1e-9);
     double before = sim_number(args, "latency_ms") - sim_number(args, "overhead_ms");
     ck_assert(fabs(sim_number(clock, "latency_ms") - before - 3000) < 1e-6);
-    unlink(path);
+    free(path);
     free(linear);
     free(clock);
     free(mend);
@@ -460,10 +454,10 @@ END_TEST
 
 START_TEST(files_appear_complete_or_not_at_all)
 {
-    char text[4096], command[4096], dir[] = "/tmp/treeattn-cli-XXXXXX";
+    char text[4096], command[4096];
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",
              dir);
     ck_assert_int_eq(run(command, true, text, sizeof text), 0);
@@ -471,11 +465,9 @@ START_TEST(files_appear_complete_or_not_at_all)
     ck_assert_int_eq(run(command, true, text, sizeof text), 2);
     snprintf(command, sizeof command, "verify --case 'tree=nodes:-1.900000000000:0.5' -o %s/bad", dir);
     ck_assert_int_eq(run(command, true, text, sizeof text), 3);
-    snprintf(command, sizeof command, "ls %s | tr '\\n' ' '; rm -r %s", dir, dir);
-    FILE *f = popen(command, "r");
-    ck_assert_ptr_nonnull(fgets(text, sizeof text, f));
-    pclose(f);
-    ck_assert_str_eq(text, "plan.dot ");
+    ck_assert_int_eq(run_shell(text, sizeof text, "ls -A %s", dir), 0);
+    ck_assert_str_eq(text, "plan.dot\n");
+    free(dir);
 }
 END_TEST
 

@@ -12,7 +12,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 
 /* ---- a copy of paper-figs whose files can be broken -------------------------------------------------------- */
 
-static char root[64], out[80];
+static char *root, *out;
 static struct places places;
 static bool fresh; /* data that treeattn computes is there */
 
@@ -30,12 +29,6 @@ static const char *drawer(void)
 {
     const char *p = getenv("FIGURES_BIN");
     return p && *p ? p : "build/paper-figs/figures";
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
-{
-    (void)s, (void)type, (void)where;
-    return remove(path);
 }
 
 static void make_folder(const char *path)
@@ -66,9 +59,8 @@ static void link_folder(const char *folder)
 
 static void setup_files(void)
 {
-    snprintf(root, sizeof root, "/tmp/treeattn-figures-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
-    snprintf(out, sizeof out, "%s/out", root);
+    root = scratch_folder();
+    out = xasprintf("%s/out", root);
     places = (struct places){root, root, out};
     static const char *const folders[] = {"paper", "measured", "recorded", "data"};
     for (int i = 0; i < 4; i++)
@@ -97,12 +89,14 @@ static void setup(void)
         ck_assert(fresh);
         free(which);
     } else
-        printf("figures: those that need data computed anew are left out%s\n", quick ? " (TREEATTN_QUICK)" : "");
+        printf("figures: those that need data computed anew are left out%s\n",
+               quick ? " (TREEATTN_QUICK)" : "");
 }
 
 static void teardown(void)
 {
-    nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(root);
+    free(out);
 }
 
 static char *path_of(const char *table)
@@ -590,8 +584,8 @@ static int draw(const char *into, const char *args, char **text)
 {
     enum { SIZE = 1 << 20 };
     *text = xmalloc(SIZE);
-    return run_shell(*text, SIZE, "%s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(), root, root,
-                     into, args);
+    return run_shell(*text, SIZE, "%s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(), root,
+                     root, into, args);
 }
 
 START_TEST(a_broken_file_stops_only_its_figure)

@@ -572,9 +572,9 @@ END_TEST
 
 START_TEST(coefficients_of_the_clock_are_read)
 {
-    char path[] = "/tmp/treeattn-coefs-XXXXXX";
-    int fd = mkstemp(path);
-    FILE *f = fdopen(fd, "w");
+    char *path = scratch_file("", 0);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
     coefs_write_header(f);
     coefs_write(f, "h200", "clock", "pat", "kernel", 1.25, 0.1);
     coefs_write(f, "h200", "clock", "pat", "tensor", 0.375, 0);
@@ -594,7 +594,7 @@ START_TEST(coefficients_of_the_clock_are_read)
     ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL));
     ck_assert(!coefs_read_model(path, "h200", m, "ft", value, &e));
     ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
-    unlink(path);
+    free(path);
 }
 END_TEST
 
@@ -747,13 +747,6 @@ static void write_file(const char *dir, const char *name, const char *text)
     free(path);
 }
 
-static void remove_dir(const char *dir)
-{
-    char *command = xasprintf("rm -r %s", dir);
-    ck_assert_int_eq(system(command), 0);
-    free(command);
-}
-
 START_TEST(what_cannot_be_fitted_gets_one_line)
 {
     static const struct {
@@ -776,10 +769,10 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv", "4 rows for 12 coefficients"},
         {"m.csv --model fasttree --save /nonexistent/x", "4 rows for 5 coefficients"},
     };
-    char text[8192], dir[] = "/tmp/treeattn-fit-XXXXXX";
+    char text[8192];
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     write_file(dir, "t.csv",
                "y,a,a2,b,c,d,zero,g,word,holes\n"
                "1,1,3,2,5,7,0,u,p,1\n2,2,3,4,1,6,0,u,q,nan\n3,3,3,6,2,2,0,v,r,3\n5,4,3,8,9,1,0,v,s,4\n");
@@ -796,7 +789,7 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
                       "'%s' exits with %d: %s", bad[i].args, code, text);
         free(args);
     }
-    remove_dir(dir);
+    free(dir);
 }
 END_TEST
 
@@ -823,10 +816,10 @@ START_TEST(every_table_is_shown)
         {"--json --show quality --folds 0", "\"part\": \"all\", \"rows\": \"fitted\"", 5},
         {"", "tau: Kendall's", 18},
     };
-    char text[8192], dir[] = "/tmp/treeattn-fit-XXXXXX";
+    char text[8192];
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     char *csv = xstrdup("y,a,kind\n");
     for (int i = 1; i <= 12; i++) {
         char *longer = xasprintf("%s%d,%d,%s\n", csv, i % 2 ? 2 * i : 5 * i + 1, i, i % 2 ? "one" : "two");
@@ -843,7 +836,7 @@ START_TEST(every_table_is_shown)
                       text);
         free(args);
     }
-    remove_dir(dir);
+    free(dir);
 }
 END_TEST
 
@@ -872,10 +865,9 @@ START_TEST(saved_coefficients_are_read_back)
     static const double truth[] = {11e-6, 3e-12, 2e-12, 1e-10, 1e-8}; /* base, useful, alpha, beta, gamma */
     enum { SIZE = 1 << 19 };
     static char first[SIZE], again[SIZE];
-    char dir[] = "/tmp/treeattn-fit-XXXXXX";
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     const struct trait_model *model = trait_model_find("fasttree", NULL);
     char *csv;
     size_t size;
@@ -938,7 +930,7 @@ START_TEST(saved_coefficients_are_read_back)
     for (int32_t j = 0; j < model->n; j++)
         ck_assert_msg(fabs(value[j] / truth[j] - 1) < 0.05, "%s is %g, was %g", bound[j].name, value[j],
                       truth[j]);
-    remove_dir(dir);
+    free(dir);
 }
 END_TEST
 
@@ -963,10 +955,9 @@ static double simulated(const char *dir, const char *lines, const char *column)
 
 START_TEST(the_simulator_takes_coefficients)
 {
-    char dir[] = "/tmp/treeattn-fit-XXXXXX";
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
            twice = simulated(dir, "h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
     ck_assert(once > 0 && fabs(twice / once - 2) < 1e-12);
@@ -976,7 +967,7 @@ START_TEST(the_simulator_takes_coefficients)
     ck_assert_int_eq(run_in(dir, "sim --levels '1 4' --machine h100 --coefficients c.csv", text, sizeof text),
                      2);
     ck_assert_str_eq(text, "treeattn: c.csv:1: nothing of model clock on h100 (expected such lines)\n");
-    remove_dir(dir);
+    free(dir);
 }
 END_TEST
 
@@ -984,10 +975,9 @@ END_TEST
 START_TEST(the_clock_is_found_again)
 {
     static char text[1 << 16];
-    char dir[] = "/tmp/treeattn-fit-XXXXXX";
     if (!program_built())
         return;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     char *csv;
     size_t size;
     FILE *f = open_memstream(&csv, &size);
@@ -1035,7 +1025,7 @@ START_TEST(the_clock_is_found_again)
         ck_assert_double_eq_tol(value[m->n + j], inner[j], 1e-6);
     ck_assert_double_eq_tol(value[CLOCKFIT_KERNEL] / truth[CLOCKFIT_KERNEL], 1, 0.05);
     ck_assert_double_eq_tol(value[CLOCKFIT_LAUNCH] / truth[CLOCKFIT_LAUNCH], 1, 0.05);
-    remove_dir(dir);
+    free(dir);
 }
 END_TEST
 

@@ -2,6 +2,7 @@
 #include "traces/formats.h"
 #include "traces/text.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <stdio.h>
@@ -44,16 +45,6 @@ static void assert_says(const struct err *e, const char *says, const char *input
     ck_assert_msg(strstr(e->msg, says) != NULL, "\"%s\" gives \"%s\" (expected \"%s\")", input, e->msg, says);
     for (const char *p = e->msg; *p; p++)
         ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, e->msg);
-}
-
-/* A file with these bytes; the caller unlinks and frees the path. */
-static char *temp_file(const void *bytes, size_t size)
-{
-    char *path = xstrdup("/tmp/treeattn-XXXXXX");
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert(write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
-    return path;
 }
 
 /* ---- level strings ------------------------------------------------------------------------------------- */
@@ -148,7 +139,7 @@ END_TEST
 
 START_TEST(tree_files_round_trip)
 {
-    char *path = temp_file("", 0);
+    char *path = scratch_file("", 0);
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct tree *t = gen_tree((enum family)(seed % N_FAMILIES), seed);
         tree_query_leaves(t);
@@ -161,7 +152,6 @@ START_TEST(tree_files_round_trip)
         free(want);
         tree_free(t);
     }
-    unlink(path);
     free(path);
 }
 END_TEST
@@ -428,17 +418,16 @@ START_TEST(slurp_reads_text_and_nothing_else)
 {
     size_t size;
     struct err e = {0};
-    char *path = temp_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
+    char *path = scratch_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
     ck_assert_msg(text != NULL, "%s", e.msg);
     ck_assert_int_eq(size, 5);
     ck_assert_mem_eq(text, "ab\r\nc", 6); /* the terminator too */
     free(text);
     ck_assert_ptr_null(file_slurp(path, 4, &size, &e));
     assert_says(&e, "larger than 4 bytes", path);
-    unlink(path);
     free(path);
 
-    path = temp_file("a\nb\0c", 5);
+    path = scratch_file("a\nb\0c", 5);
     e = (struct err){0};
     ck_assert_ptr_null(file_slurp(path, 100, &size, &e));
     assert_says(&e, ":2: zero byte at offset 3", path);
@@ -448,11 +437,10 @@ START_TEST(slurp_reads_text_and_nothing_else)
     assert_says(&e, "cannot be opened", path);
     free(path);
 
-    path = temp_file("", 0);
+    path = scratch_file("", 0);
     text = file_slurp(path, 0, &size, NULL);
     ck_assert(text && size == 0 && text[0] == '\0');
     free(text);
-    unlink(path);
     free(path);
     e = (struct err){0};
     ck_assert_ptr_null(file_slurp("/tmp", 100, &size, &e));

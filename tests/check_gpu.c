@@ -9,6 +9,7 @@
 #include "verify/compare.h"
 
 #include "tests/fake_gpu.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <glob.h>
@@ -337,10 +338,10 @@ static char *summary(struct bench_fixture *x)
     return text;
 }
 
-static char *scratch_dir(const char *csv)
+/* A folder with one file of peers' timings. */
+static char *peers_folder(const char *csv)
 {
-    char *dir = xstrdup("/tmp/treeattn-peers-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    char *dir = scratch_folder();
     char *path = xasprintf("%s/a.csv", dir);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
@@ -348,15 +349,6 @@ static char *scratch_dir(const char *csv)
     fclose(f);
     free(path);
     return dir;
-}
-
-static void scratch_remove(char *dir)
-{
-    char *path = xasprintf("%s/a.csv", dir);
-    remove(path);
-    remove(dir);
-    free(path);
-    free(dir);
 }
 
 /* Peers are read with their card's bandwidth, and compared by time over floor; what was not measured is left out. */
@@ -372,7 +364,7 @@ START_TEST(peers_are_compared_by_time_over_floor)
                   "P,0,\"1,10\",\"4096,416\",32,8,fp16,10,1,pat,1,1,graph,1e-4,ok,1,\n"
                   "P,19,256,4096,32,32,fp16,10,1,pat,%.9g,1,graph,1e-4,ok,1,\n",
                   4 * 2 * x.row[0].floor_us, 1.5 * 2 * x.row[0].floor_us, 2.5 * 2 * x.row[3].floor_us);
-    char *dir = scratch_dir(csv);
+    char *dir = peers_folder(csv);
     ck_assert(gpu_peers_read(dir, &x.peers, NULL));
     ck_assert_int_eq(x.peers.n, 4);
     char *text = summary(&x);
@@ -396,7 +388,7 @@ START_TEST(peers_are_compared_by_time_over_floor)
     ck_assert(strstr(text, "void: read bandwidth +3.1 %"));
     free(text);
     free(csv);
-    scratch_remove(dir);
+    free(dir);
     bench_fixture_free(&x);
 }
 END_TEST
@@ -405,9 +397,9 @@ START_TEST(peers_that_are_none_are_refused)
 {
     struct gpu_peers p;
     struct err e = {0};
-    char *dir = scratch_dir("a,b,c\nbw,1\n");
+    char *dir = peers_folder("a,b,c\nbw,1\n");
     ck_assert(!gpu_peers_read(dir, &p, &e) && strstr(e.msg, "no timings") && p.n == 0);
-    scratch_remove(dir);
+    free(dir);
     e = (struct err){0};
     ck_assert(!gpu_peers_read("/nonexistent", &p, &e) && strstr(e.msg, "/nonexistent"));
 }

@@ -12,6 +12,7 @@
 #include "verify/coefs.h"
 #include "verify/measured.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <fcntl.h>
@@ -147,16 +148,6 @@ END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-/* A new file with this text; the caller unlinks and frees its path. */
-static char *temp_file(const char *text)
-{
-    char *path = xstrdup("/tmp/treeattn-XXXXXX");
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert(write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
-    return path;
-}
-
 /* Runs argv, without a shell; standard output and error into files. Returns the exit code, 128 on a crash. */
 static int spawn(char *const *argv, const char *out, const char *err)
 {
@@ -188,25 +179,21 @@ static char *name_file(const char *msg, const char *path)
 START_TEST(the_program_ends_with_2_and_writes_nothing)
 {
     const struct entry *x = &entry[_i];
-    const char *env = getenv("TREEATTN_BIN"), *program = env && *env ? env : "build/treeattn";
-    if (access(program, X_OK) != 0) {
-        if (_i == 0)
-            printf("skip: %s is not built\n", program);
+    if (!program_built())
         return;
-    }
-    char *in = temp_file(x->text), *out = temp_file(""), *err = temp_file(""),
+    char *program = (char *)program_path();
+    char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0), *err = scratch_file("", 0),
          *result = xasprintf("%s.out", in);
-    char *good = temp_file(measured_good), *prompt = xasprintf("%lld", (long long)prompt_of(x));
+    char *good = scratch_file(measured_good, strlen(measured_good)),
+         *prompt = xasprintf("%lld", (long long)prompt_of(x));
     char *source = x->format == LEVELS     ? xstrdup(x->text)
                    : x->format == DEFT     ? xasprintf("deft:%s", in)
                    : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
                    : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
                                            : xstrdup(in);
     char *option = x->format == LEVELS ? "--levels" : x->format <= TEXT ? "--tree-file" : "--trace";
-    char *plan[] = {(char *)program, "plan", "--strategy", "cascade", "-o", result,
-                    option,          source, NULL,         NULL,      NULL};
-    char *fit[] = {
-        (char *)program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};
+    char *plan[] = {program, "plan", "--strategy", "cascade", "-o", result, option, source, NULL, NULL, NULL};
+    char *fit[] = {program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};
     if (x->format > TEXT) {
         plan[8] = "--prompt";
         plan[9] = prompt;
@@ -231,9 +218,6 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
     char *named = name_file(msg + strlen("treeattn: "), in);
     check_sentence(x, named);
 
-    char *path[] = {in, out, err, good};
-    for (int i = 0; i < 4; i++)
-        unlink(path[i]);
     char *all[] = {in, out, err, good, result, prompt, source, text, msg, named};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);

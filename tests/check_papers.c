@@ -237,8 +237,7 @@ START_TEST(broken_files_are_refused)
         {"compared with itself", "a,b,", "a,a,", "itself"},
         {"key twice", "deft-table1,n,a,b,here,is,oom,,x", "deft-table1,m,a,,here,is,oom,,s", "again"},
     };
-    char folder[] = "/tmp/treeattn-papers-XXXXXX";
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    char *folder = scratch_folder();
     char *path = xasprintf("%s/deft-table1.csv", folder);
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         const char *at = strstr(sound, edits[i].from);
@@ -255,9 +254,8 @@ START_TEST(broken_files_are_refused)
                       e.msg);
         papercsv_free(&s);
     }
-    unlink(path);
-    rmdir(folder);
     free(path);
+    free(folder);
 }
 END_TEST
 

@@ -119,3 +119,20 @@ int run_shell(char *out, size_t size, const char *format, ...)
     int status = pclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
+
+char *scratch_folder(void)
+{
+    const char *root = getenv("TMPDIR");
+    char *path = xasprintf("%s/XXXXXX", root ? root : "/tmp");
+    ck_assert_msg(mkdtemp(path), "%s: %s", path, strerror(errno));
+    return path;
+}
+
+char *scratch_file(const void *bytes, size_t size)
+{
+    char *folder = scratch_folder(), *path = xasprintf("%s/file", folder);
+    FILE *f = fopen(path, "wb");
+    ck_assert_msg(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0, "%s: %s", path, strerror(errno));
+    free(folder);
+    return path;
+}

@@ -41,4 +41,11 @@ const char *program_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- what tests write; removed when the suite has ended, however that was --------------------------------- */
+
+/* A new folder; the caller frees its path. */
+char *scratch_folder(void);
+/* A new file in a folder of its own; the caller frees its path. */
+char *scratch_file(const void *bytes, size_t size);
+
 #endif
