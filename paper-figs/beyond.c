@@ -107,12 +107,6 @@ void fig_counters(struct figure *f)
 
 /* ---- predicted and measured times --------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Points of some kernels; errors of all. `names`: strategy as the file has it, series. */
 static void scatter(struct figure *f, const char *data, const char *name, const char *const names[][2])
 {
@@ -130,7 +124,7 @@ static void scatter(struct figure *f, const char *data, const char *name, const 
         error[n] = 100 * fabs(predicted / measured - 1);
         near += error[n++] <= 25;
     }
-    qsort(error, (size_t)n, sizeof *error, by_value);
+    sort_f64(error, n);
     double median = n ? error[n / 2] : NAN;
     check_trend(f, median <= 10,
                 "%s: median error on trees that the fit has not seen at most 10 %%: %.3g %% of %d rows", name,
@@ -185,7 +179,7 @@ void fig_replayed(struct figure *f)
                     same += (x[k] < x[i]) == (y[k] < y[i]);
                 }
         }
-        qsort(error, N, sizeof *error, by_value);
+        sort_f64(error, N);
         check_trend(f, same * 10 >= pairs * 9,
                     "%s: nine of ten pairs that are over 10 %% apart come in the measured order: %d of %d",
                     part[p][0], same, pairs);

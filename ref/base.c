@@ -139,6 +139,17 @@ void *xaligned(size_t n, size_t size)
     return p;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void sort_f64(double *x, int64_t n)
+{
+    qsort(x, (size_t)n, sizeof *x, by_value);
+}
+
 double now_s(void)
 {
     struct timespec t;

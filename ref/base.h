@@ -65,6 +65,9 @@ static inline void fetch_ahead(const void *p, int64_t bytes)
 /* 64-byte aligned memory for tiles; freed with free(). */
 void *xaligned(size_t n, size_t size);
 
+/* Ascending; none is NaN, or all are. */
+void sort_f64(double *x, int64_t n);
+
 /* Seconds since some fixed moment; monotonic. */
 double now_s(void);
 

@@ -8,16 +8,10 @@
 
 /* ---- order statistics --------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double quantile(double *x, int64_t n, double q)
 {
     CK(n > 0 && q > 0 && q <= 1);
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    sort_f64(x, n);
     double at = q * (double)n;
     int64_t i = max_i64((int64_t)ceil(at), 1) - 1;
     return q == 0.5 && n % 2 == 0 ? (x[n / 2 - 1] + x[n / 2]) / 2 : x[i];

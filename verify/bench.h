@@ -6,9 +6,6 @@
 
 #include "verify/report.h"
 
-/* The median of x[n], n >= 1, which is sorted. */
-double median(double *x, int64_t n);
-
 /* Planning time of every strategy: the level tree 1,4,16,64,256,1024 (1,365 nodes), two families of random trees and
  * single chains of 10,000 and 100,000 nodes; one core, reps turns. Prints one row per strategy. */
 extern const char *const bench_plan_columns[];

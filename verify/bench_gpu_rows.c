@@ -1,5 +1,6 @@
 /* bench_gpu_rows.c - the half of bench_gpu.h that needs no card: floors, statistics, sets, peers, tables. */
 #include "verify/bench_gpu.h"
+#include "sim/score.h"
 #include "verify/compare.h"
 #include "verify/text.h"
 
@@ -36,27 +37,15 @@ double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x)
     return 1e6 * fmax(need->bytes / x->read_bps, need->operations / x->tensor_flops);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double middle(const double *sorted, int64_t n)
-{
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 struct gpu_time gpu_time_of(double *us, int64_t n)
 {
-    qsort(us, (size_t)n, sizeof *us, by_value);
+    sort_f64(us, n);
     struct gpu_time t = {
-        .median_us = middle(us, n), .min_us = us[0], .p90_us = us[(n * 9 + 9) / 10 - 1], .reps = n};
+        .median_us = quantile(us, n, 0.5), .min_us = us[0], .p90_us = us[(n * 9 + 9) / 10 - 1], .reps = n};
     double *off = xcalloc((size_t)n, sizeof *off);
     for (int64_t i = 0; i < n; i++)
         off[i] = fabs(us[i] - t.median_us);
-    qsort(off, (size_t)n, sizeof *off, by_value);
-    t.mad_us = middle(off, n);
+    t.mad_us = quantile(off, n, 0.5);
     free(off);
     return t;
 }

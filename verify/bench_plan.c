@@ -1,6 +1,7 @@
 /* bench_plan.c - `treeattn bench plan`: how long planning takes, and how it grows. */
 #include "verify/bench.h"
 #include "ref/rng.h"
+#include "sim/score.h"
 #include "traces/formats.h"
 #include "verify/progress.h"
 
@@ -168,7 +169,7 @@ static void print(struct table *t, const char *name, const struct timing *x, int
         const struct growth *g = &x->family[k];
         number(t, 1e3 * g->small);
         number(t, 1e3 * g->large);
-        number(t, isnan(g->small) ? NAN : median(g->ratio, reps));
+        number(t, isnan(g->small) ? NAN : quantile(g->ratio, reps, 0.5));
     }
 }
 

@@ -8,6 +8,7 @@
  * the ratio is the median of each turn's own ratio, which a machine that changes its speed disturbs least.
  */
 #include "kernels/kernel.h"
+#include "sim/score.h"
 #include "verify/bench.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
@@ -79,18 +80,6 @@ static struct plan *one_group(const struct nform *nf, struct tile_shape tile)
     return plan;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median(double *x, int64_t n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
 struct timing {
     double kernel_s, gemm_s, ratio; /* medians */
 };
@@ -119,7 +108,9 @@ static bool time_tile(const struct bench_args *a, const struct kernel *kernel, c
             ratio[rep] = (t2 - t1) / (t1 - t0);
         }
     }
-    *out = (struct timing){median(kernel_s, a->reps), median(gemm_s, a->reps), median(ratio, a->reps)};
+    *out = (struct timing){.kernel_s = quantile(kernel_s, a->reps, 0.5),
+                           .gemm_s = quantile(gemm_s, a->reps, 0.5),
+                           .ratio = quantile(ratio, a->reps, 0.5)};
     free(ratio);
     free(kernel_s);
     free(gemm_s);

@@ -64,12 +64,6 @@ static void gaps_of(const struct nform *nf, const struct objective_env *o, doubl
     free(joined);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* One row per planner over n trees; gap[n][N_PLANNERS]. */
 static void print_rows(struct table *t, const char *cost, const char *trees, const double *gap, int64_t n)
 {
@@ -82,7 +76,7 @@ static void print_rows(struct table *t, const char *cost, const char *trees, con
             sum += x[i];
             exact += x[i] == 0;
         }
-        qsort(x, (size_t)n, sizeof *x, by_value);
+        sort_f64(x, n);
         table_text(t, cost);
         table_text(t, trees);
         table_i64(t, n);
