@@ -181,6 +181,13 @@ void nform_free(struct nform *nf)
     free(nf);
 }
 
+void nform_free_with_tree(struct nform *nf)
+{
+    struct tree *t = (struct tree *)nf->tree;
+    nform_free(nf);
+    tree_free(t);
+}
+
 int32_t nform_own(const struct nform *nf, int32_t i)
 {
     int32_t below = 0;

@@ -73,6 +73,8 @@ struct nform {
 /* The tree must have passed tree_check and must outlive the result. Free with nform_free. */
 struct nform *nform_new(const struct tree *t);
 void nform_free(struct nform *nf);
+/* The form and the tree it is of. */
+void nform_free_with_tree(struct nform *nf);
 
 /* Queries whose own position is the end of node i (not below its children): [q0[i], q0[i] + nform_own). */
 int32_t nform_own(const struct nform *nf, int32_t i);

@@ -193,13 +193,6 @@ static struct nform *form(const char *levels)
     return nform_new(t);
 }
 
-static void form_free(struct nform *nf)
-{
-    struct tree *t = (struct tree *)nf->tree;
-    nform_free(nf);
-    tree_free(t);
-}
-
 static const struct problem_spec heads_32_32 = {
     .h_q = 32, .h_kv = 32, .d = 128, .dtype = DT_F16, .page_size = 64};
 
@@ -215,7 +208,7 @@ START_TEST(floors_are_the_larger_of_two)
     ck_assert_double_eq_tol(gpu_floor_us(&need, &card), 29.93, 0.005);
     card.tensor_flops = need.operations / 100e-6;
     ck_assert_double_eq_tol(gpu_floor_us(&need, &card), 100, 1e-9);
-    form_free(nf);
+    nform_free_with_tree(nf);
 
     struct treesrc src; /* what nobody sees need not be read: a dead subtree, the end of a node */
     ck_assert(treesrc_parse("nodes:-1.40,0.20,0.0,1.9,-1.11,4.6:0.30,1.3", &src, NULL));
@@ -515,7 +508,7 @@ START_TEST(grids_count_tiles_and_heads)
     ck_assert_double_eq_tol(g.longest, 100 / ((2 * 100 + 4 * 50) / 6.0), 1e-12);
     sel_free(&s);
     plan_free(plan);
-    form_free(nf);
+    nform_free_with_tree(nf);
 }
 END_TEST
 

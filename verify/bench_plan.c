@@ -146,13 +146,6 @@ static struct nform *form(struct tree *t)
     return nform_new(t);
 }
 
-static void form_free(struct nform *nf)
-{
-    struct tree *t = (struct tree *)nf->tree;
-    nform_free(nf);
-    tree_free(t);
-}
-
 static void number(struct table *t, double x)
 {
     if (isnan(x))
@@ -207,8 +200,8 @@ void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps)
             free(x[i].family[k].ratio);
     }
     free(x);
-    form_free(level);
+    nform_free_with_tree(level);
     for (int k = 0; k < FAMILIES; k++)
         for (int n = 0; n < 2; n++)
-            form_free(family[k][n]);
+            nform_free_with_tree(family[k][n]);
 }
