@@ -48,12 +48,9 @@ static int32_t path_to(const struct speculative *s, int32_t token, int32_t *out)
 {
     int32_t n = 0;
     for (int32_t i = token; i >= 0; i = s->parent[i])
-        out[n++] = i;
-    for (int32_t i = 0; i < n / 2; i++) {
-        int32_t other = out[n - 1 - i];
-        out[n - 1 - i] = out[i];
-        out[i] = other;
-    }
+        n++;
+    for (int32_t i = token, k = n; i >= 0; i = s->parent[i])
+        out[--k] = i;
     return n;
 }
 
