@@ -32,6 +32,12 @@ struct decoder_spec {
     bool graph;                  /* cuda: a step's kernels as one CUDA graph: pays where the host is ahead */
 };
 
+/* Elements of K, and of V, in the pool of one layer. */
+static inline int64_t decoder_layer_elements(const struct decoder_spec *s)
+{
+    return s->n_pages * s->page_size * s->model->h_kv * s->model->d;
+}
+
 /* Bytes of weights, of the pool, of the rest (activations, logits): what an open decoder takes. Partial results come on
  * top, as the plans want them. */
 struct decoder_bytes {

@@ -42,11 +42,6 @@ static struct cpu_decoder *self(struct decoder *d)
     return (struct cpu_decoder *)d;
 }
 
-static int64_t layer_elements(const struct decoder_spec *s)
-{
-    return s->n_pages * s->page_size * s->model->h_kv * s->model->d;
-}
-
 static void cpu_close(struct decoder *base)
 {
     struct cpu_decoder *d = self(base);
@@ -86,7 +81,7 @@ static struct decoder *cpu_open(const struct decoder_spec *s, struct err *e)
         }
         free(stored);
     }
-    int64_t n = m->layers * layer_elements(s);
+    int64_t n = m->layers * decoder_layer_elements(s);
     d->k = xcalloc((size_t)n, (size_t)dtype_size[s->dtype]);
     d->v = xcalloc((size_t)n, (size_t)dtype_size[s->dtype]);
     memset(d->k, 0xFF, (size_t)(n * dtype_size[s->dtype]));
@@ -178,9 +173,9 @@ static void place_heads(struct cpu_decoder *d, int32_t layer, int32_t position, 
         if (!is_v)
             rotate(m, t, position, x);
         void *to = is_q ? q : is_v ? d->v : d->k;
-        int64_t at =
-            is_q ? (query * m->h_q + h) * m->d
-                 : layer * layer_elements(&d->base.spec) + (slot * m->h_kv + (h - m->h_q) % m->h_kv) * m->d;
+        int64_t at = is_q ? (query * m->h_q + h) * m->d
+                          : layer * decoder_layer_elements(&d->base.spec) +
+                                (slot * m->h_kv + (h - m->h_q) % m->h_kv) * m->d;
         for (int32_t i = 0; i < m->d; i++)
             dtype_store(t, to, at + i, x[i]);
     }
@@ -196,8 +191,8 @@ static bool attend(struct cpu_decoder *d, const struct decode_step *s, int32_t l
     struct problem p = *s->p;
     struct ledger counted = {0};
     p.q = q;
-    p.k = (char *)d->k + layer * layer_elements(spec) * size;
-    p.v = (char *)d->v + layer * layer_elements(spec) * size;
+    p.k = (char *)d->k + layer * decoder_layer_elements(spec) * size;
+    p.v = (char *)d->v + layer * decoder_layer_elements(spec) * size;
     struct output *out = output_new(&p);
     if (!s->plan)
         memcpy(out->o, q, (size_t)(elements * size));
@@ -298,7 +293,7 @@ static bool cpu_move(struct decoder *base, int64_t n, const int64_t *from, const
     (void)e;
     struct cpu_decoder *d = self(base);
     const struct model *m = base->spec.model;
-    int64_t layer = layer_elements(&base->spec) * dtype_size[base->spec.dtype],
+    int64_t layer = decoder_layer_elements(&base->spec) * dtype_size[base->spec.dtype],
             token = (int64_t)m->h_kv * m->d * dtype_size[base->spec.dtype];
     char *held = xcalloc((size_t)n, (size_t)token);
     double begin = now_s();
@@ -319,7 +314,7 @@ static bool cpu_fill(struct decoder *base, int64_t first, int64_t n, struct err 
     (void)e;
     struct cpu_decoder *d = self(base);
     const struct model *m = base->spec.model;
-    int64_t token = (int64_t)m->h_kv * m->d, layer = layer_elements(&base->spec);
+    int64_t token = (int64_t)m->h_kv * m->d, layer = decoder_layer_elements(&base->spec);
     for (int32_t l = 0; l < 2 * m->layers; l++)
         for (int64_t i = first * token; i < (first + n) * token; i++)
             dtype_store(base->spec.dtype, l % 2 ? d->v : d->k, l / 2 * layer + i,
@@ -356,7 +351,7 @@ static bool cpu_kv(struct decoder *base, int32_t layer, int64_t first, int64_t n
     struct cpu_decoder *d = self(base);
     const struct decoder_spec *s = &base->spec;
     int64_t token = (int64_t)s->model->h_kv * s->model->d * dtype_size[s->dtype],
-            at = layer * layer_elements(s) * dtype_size[s->dtype] + first * token;
+            at = layer * decoder_layer_elements(s) * dtype_size[s->dtype] + first * token;
     memcpy(k, (char *)d->k + at, (size_t)(n * token));
     memcpy(v, (char *)d->v + at, (size_t)(n * token));
     return true;

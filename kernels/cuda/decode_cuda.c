@@ -73,11 +73,6 @@ static enum cuda_half half_of(enum dtype t)
     return t == DT_F16 ? CUDA_F16 : CUDA_BF16;
 }
 
-static int64_t layer_elements(const struct decoder_spec *s)
-{
-    return s->n_pages * s->page_size * s->model->h_kv * s->model->d;
-}
-
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
 /* Tensors follow each other in the order of enum weight, a per-layer tensor's layers side by side. */
@@ -276,7 +271,7 @@ static struct decoder *open_decoder(const struct decoder_spec *s, struct err *e)
         return NULL;
     struct cuda_decoder *d = xcalloc(1, sizeof *d);
     struct cuda_options opt = {.rung = CUDA_MMA, .arch = s->arch};
-    int64_t pool = s->model->layers * layer_elements(s) * 2;
+    int64_t pool = s->model->layers * decoder_layer_elements(s) * 2;
     d->base.spec = *s;
     d->kept = xcalloc((size_t)s->model->layers, sizeof *d->kept);
     d->plan = cuda_plan_empty(&opt);
@@ -371,7 +366,7 @@ static bool record(const struct cuda_decoder *d, cudaEvent_t event, struct err *
 static bool attend(struct cuda_decoder *d, const struct decode_step *s, const struct events *v, int32_t layer,
                    const int32_t *page_table, struct err *e)
 {
-    int64_t at = layer * layer_elements(&d->base.spec) * 2;
+    int64_t at = layer * decoder_layer_elements(&d->base.spec) * 2;
     struct cuda_args a = {.q = d->q,
                           .k = (char *)d->k + at,
                           .v = (char *)d->v + at,
@@ -394,7 +389,7 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
     struct gemm *const *g = d->gemm[size];
     bool good = cuda_ok(decode_launch_begin(a, weight_of(d, W_EMBED, 0), st), "embedding", e);
     for (int32_t l = 0; l < m->layers && good; l++) {
-        int64_t pool = l * layer_elements(&d->base.spec) * 2;
+        int64_t pool = l * decoder_layer_elements(&d->base.spec) * 2;
         good = cuda_ok(decode_launch_norm(a, weight_of(d, W_ATTN_NORM, l), st), "norm", e) &&
                multiply(d, g, QKV, l, d->h, d->qkv, e) &&
                cuda_ok(decode_launch_heads(a, m->qk_norm ? weight_of(d, W_Q_NORM, l) : NULL,
@@ -520,7 +515,7 @@ static bool move(struct decoder *base, int64_t n, const int64_t *from, const int
     struct cuda_decoder *d = self(base);
     const struct model *m = base->spec.model;
     struct events *v = &d->event[d->n_steps % STEPS];
-    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = layer_elements(&base->spec) * 2;
+    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
     if (!grow(&d->held, &d->held_cap, 2 * n * m->layers * token, e))
         return false;
     int64_t *slots = upload_begin(&d->slots, 2 * n * (int64_t)sizeof *slots, e);
@@ -549,10 +544,11 @@ static bool fill(struct decoder *base, int64_t first, int64_t n, struct err *e)
     int64_t token = (int64_t)s->model->h_kv * s->model->d;
     bool good = true;
     for (int32_t l = 0; l < 2 * s->model->layers && good; l++)
-        good = cuda_ok(decode_launch_random(
-                           s->dtype == DT_BF16,
-                           (char *)(l % 2 ? d->v : d->k) + (l / 2 * layer_elements(s) + first * token) * 2,
-                           n * token, s->seed, SERIES_KV + (uint64_t)l, first * token, 0, 1, d->stream),
+        good = cuda_ok(decode_launch_random(s->dtype == DT_BF16,
+                                            (char *)(l % 2 ? d->v : d->k) +
+                                                (l / 2 * decoder_layer_elements(s) + first * token) * 2,
+                                            n * token, s->seed, SERIES_KV + (uint64_t)l, first * token, 0, 1,
+                                            d->stream),
                        "random K and V", e);
     return good;
 }
@@ -589,7 +585,7 @@ static bool kv(struct decoder *base, int32_t layer, int64_t first, int64_t n, vo
 {
     struct cuda_decoder *d = self(base);
     int64_t token = (int64_t)base->spec.model->h_kv * base->spec.model->d * 2,
-            at = layer * layer_elements(&base->spec) * 2 + first * token;
+            at = layer * decoder_layer_elements(&base->spec) * 2 + first * token;
     return gpu_sync(e) && gpu_download(k, (char *)d->k + at, n * token, e) &&
            gpu_download(v, (char *)d->v + at, n * token, e);
 }
