@@ -485,6 +485,13 @@ static bool set_up_reader(const struct args *a, struct replay_run *run, struct g
     return true;
 }
 
+/* Steps that run do so once more without attention: the bound of what attention can gain. */
+static void add_no_attention(struct ground *g, struct replay *r)
+{
+    g->use = xrealloc(g->use, (size_t)r->n_use + 1, sizeof *g->use);
+    g->use[r->n_use++] = strategy_default(&replay_no_attention);
+}
+
 static bool set_up(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
     struct replay *r = &run->replay;
@@ -494,6 +501,8 @@ static bool set_up(const struct args *a, struct replay_run *run, struct ground *
     if ((a->machine && !machine_parse(a->machine, &g->mc, e)) ||
         !case_strategies(strcmp(list, "all") == 0 ? NULL : list, &g->use, &r->n_use, e))
         return false;
+    if (!a->machine)
+        add_no_attention(g, r);
     *r = (struct replay){
         .model = m,
         .env =

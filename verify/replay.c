@@ -10,6 +10,20 @@
 
 const char *const replan_name[N_REPLANS] = {"every", "shape-change", "async"};
 
+static struct plan *plan_nothing(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                                 const double *opt)
+{
+    (void)env, (void)opt;
+    return plan_new(nf, s->name);
+}
+
+const struct strategy replay_no_attention = {
+    .name = "no-attention",
+    .source = "DeFT Table 5, the bound of its speedups",
+    .about = "attention is left out",
+    .plan = plan_nothing,
+};
+
 enum {
     PORTION = 64,      /* looked-at steps that are executed at once and written together */
     RESERVE = 1 << 30, /* bytes of a device for its driver, libraries, activations, partial results */

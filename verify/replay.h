@@ -67,6 +67,9 @@ struct replay_row {
 enum replan { REPLAN_EVERY, REPLAN_SHAPE, REPLAN_ASYNC, N_REPLANS };
 extern const char *const replan_name[N_REPLANS]; /* "every" "shape-change" "async" */
 
+/* Steps without attention, as if it were a strategy: plans of nothing. An executor that runs steps leaves attention out. */
+extern const struct strategy replay_no_attention;
+
 /* What an executor is given of a step. */
 struct replay_step {
     int64_t t;

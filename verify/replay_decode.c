@@ -64,17 +64,19 @@ static bool check_step(struct replay_device *d, const struct replay_step *s,
     return true;
 }
 
-static bool start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+static bool start(void *self, const struct replay_step *s, const struct plan *plan, struct err *e)
 {
     struct replay_device *d = self;
     struct decode_run_step step = step_of(s);
+    const struct plan *p = plan->n_launches > 0 ? plan : NULL;
+    bool check = s->check && p;
     /* kernels are loaded when they are first launched: that is no part of a decode step */
     for (; d->cold > 0; d->cold--)
         if (!decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, false, e) ||
             !decoder_wait(d->decoder, NULL, e))
             return false;
-    return decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, s->check, e) &&
-           (!s->check || check_step(d, s, &step, p, e));
+    return decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, check, e) &&
+           (!check || check_step(d, s, &step, p, e));
 }
 
 static bool collect(void *self, struct replay_times *out, struct err *e)

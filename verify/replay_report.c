@@ -18,8 +18,15 @@ struct figures {
     int64_t plans;
 };
 
+/* The steps without attention, if the run has them. */
+static bool is_bound(const struct replay_run *run, int32_t use)
+{
+    return run->replay.use[use].s == &replay_no_attention;
+}
+
 /* The mean over items first .. first + n - 1. */
-static struct figures figures_of(const struct replay_job *job, int32_t first, int32_t n, int32_t use)
+static struct figures figures_of(const struct replay_run *run, const struct replay_job *job, int32_t first,
+                                 int32_t n, int32_t use)
 {
     struct replay_total sum = {.error = NAN};
     double path = 0;
@@ -29,7 +36,7 @@ static struct figures figures_of(const struct replay_job *job, int32_t first, in
     }
     double over = sum.fate == FATE_RAN ? (double)n : (double)NAN;
     return (struct figures){
-        .attention = sum.attention_s / over,
+        .attention = is_bound(run, use) ? NAN : sum.attention_s / over,
         .other = sum.other_s / over,
         .moves = sum.moves_s / over,
         .idle = sum.idle_s / over,
@@ -57,7 +64,7 @@ static struct figures baseline(const struct replay_run *run, const struct replay
                                int32_t n, const char *name)
 {
     int32_t i = find_use(run, name);
-    return i >= 0 ? figures_of(job, first, n, i) : (struct figures){.attention = NAN, .whole = NAN};
+    return i >= 0 ? figures_of(run, job, first, n, i) : (struct figures){.attention = NAN, .whole = NAN};
 }
 
 /* ---- for scripts --------------------------------------------------------------------------------------- */
@@ -120,7 +127,7 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
     const struct replay *r = &run->replay;
     const struct replay_item *item = &job->item[k];
     const struct replay_total *x = &item->total[use];
-    struct figures f = figures_of(job, k, 1, use);
+    struct figures f = figures_of(run, job, k, 1, use);
     bool ran = x->fate == FATE_RAN;
     char *strategy = case_print_strategy(&r->use[use]);
     table_text(t, job->name);
@@ -235,6 +242,21 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
                 (double)prefill / run->prefill_rate, run->prefill_rate);
 }
 
+/* What is left of a simulated step without attention. */
+static void print_bound(struct table *t, double other, double moves, double radix, double flash)
+{
+    double least = other + moves;
+    const double cell[] = {NAN, other, moves, NAN, least, NAN, NAN, NAN, radix / least};
+    table_text(t, "no attention");
+    table_text(t, "");
+    for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
+        number(t, true, cell[k]);
+    table_none(t);
+    number(t, true, flash / least);
+    while (t->at > 0)
+        table_none(t);
+}
+
 static void print_job(FILE *f, const struct replay_run *run, const struct replay_job *job)
 {
     static const char *const head[] = {"strategy", "",           "attention s", "other s",  "moves s",
@@ -248,7 +270,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
     print_head(f, run, job);
     double other = NAN, moves = 0;
     for (int32_t i = 0; i < run->replay.n_use; i++) {
-        struct figures x = figures_of(job, 0, job->n_items, i);
+        struct figures x = figures_of(run, job, 0, job->n_items, i);
         char *name = case_print_strategy(&run->replay.use[i]);
         const double cell[] = {x.attention,
                                x.other,
@@ -277,16 +299,8 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
             moves = x.moves;
         }
     }
-    table_text(&t, "no attention");
-    table_text(&t, "");
-    double least = other + moves;
-    const double bound[] = {NAN, other, moves, NAN, least, NAN, NAN, NAN, radix.whole / least};
-    for (size_t k = 0; k < sizeof bound / sizeof bound[0]; k++)
-        number(&t, true, bound[k]);
-    table_none(&t);
-    number(&t, true, flash.whole / least);
-    while (t.at > 0)
-        table_none(&t);
+    if (run->replay.n_use > 0 && !is_bound(run, run->replay.n_use - 1))
+        print_bound(&t, other, moves, radix.whole, flash.whole);
     table_end(&t);
     print_why(f, run, job);
     print_pool(f, run, job);
@@ -364,7 +378,7 @@ static double latency(const struct replay_run *run, int table, enum origin from,
         return paper_latency(table, name, job);
     if (from == RELEASE)
         return release_latency(run, table, name, job);
-    struct figures x = figures_of(job, 0, job->n_items, use);
+    struct figures x = figures_of(run, job, 0, job->n_items, use);
     return is_oom(job, use) ? 0 : pick(table, &x);
 }
 

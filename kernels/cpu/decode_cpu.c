@@ -252,7 +252,7 @@ static bool cpu_step(struct decoder *base, const struct decode_step *s, struct e
             place_heads(d, l, s->position[i], s->slot[i], qkv + i * qkv_cols, q, i);
         double before = now_s();
         good = attend(d, s, l, q, o, e);
-        time.attention += (now_s() - before) * 1e6;
+        time.attention += s->plan ? (now_s() - before) * 1e6 : 0;
         product(t, n, hidden, q_cols, weight_of(d, W_O, l), o, h);
         add(x, h, n * hidden);
         norm(t, n, hidden, m->hidden, m->norm_eps, weight_of(d, W_MLP_NORM, l), x, h);
