@@ -72,12 +72,24 @@ bool decoder_wait(struct decoder *d, struct decode_time *t, struct err *e)
     return d->type->wait(d, t ? t : &unused, e);
 }
 
+static void check_slots(const struct decoder *d, int64_t n, const int64_t *slot)
+{
+    for (int64_t i = 0; i < n; i++)
+        CK(slot[i] >= 0 && slot[i] < d->spec.n_pages * d->spec.page_size);
+}
+
 bool decoder_move(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e)
 {
-    int64_t slots = d->spec.n_pages * d->spec.page_size;
-    for (int64_t i = 0; i < n; i++)
-        CK(from[i] >= 0 && from[i] < slots && to[i] >= 0 && to[i] < slots);
+    check_slots(d, n, from);
+    check_slots(d, n, to);
     return n == 0 || d->type->move(d, n, from, to, e);
+}
+
+bool decoder_copy(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e)
+{
+    check_slots(d, n, from);
+    check_slots(d, n, to);
+    return n == 0 || d->type->copy(d, n, from, to, e);
 }
 
 bool decoder_fill(struct decoder *d, int64_t first, int64_t n, struct err *e)

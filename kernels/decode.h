@@ -63,7 +63,8 @@ struct decode_time {
     double whole;     /* first kernel of the step to its last */
     double attention; /* all layers, merge included; 0 unless asked for in parts */
     double idle; /* from the end of the step before to `whole`, less moves: uploads, waiting for the host */
-    double move; /* decoder_move since the step before, copies of slot numbers included */
+    double
+        move; /* decoder_move and decoder_copy since the step before, slot numbers to the device included */
     double host_layout;  /* host: the plan to arrays */
     double host_enqueue; /* host: everything else in decoder_step */
     int64_t upload_bytes;
@@ -87,6 +88,7 @@ struct decoder_type {
     bool (*step)(struct decoder *d, const struct decode_step *s, struct err *e);
     bool (*wait)(struct decoder *d, struct decode_time *t, struct err *e);
     bool (*move)(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
+    bool (*copy)(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
     bool (*fill)(struct decoder *d, int64_t first, int64_t n, struct err *e);
     bool (*logits)(struct decoder *d, double *out, int64_t n, struct err *e);
     bool (*kept)(struct decoder *d, int32_t layer, int64_t n, void *q, void *o, double *lse, struct err *e);
@@ -111,6 +113,8 @@ bool decoder_wait(struct decoder *d, struct decode_time *t, struct err *e);
 /* In every layer, K and V of slot to[i] become those of slot from[i], as if all were read before any is written: tokens
  * accepted in speculative decoding. Enqueued behind the steps under way. */
 bool decoder_move(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
+/* The same where no slot is in both from and to: nothing is held between reading and writing. */
+bool decoder_copy(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
 /* Slots first .. first + n of every layer get random K and V (bell-shaped, variance 1, by seed, layer and slot): the
  * stand-in for a prefill that nobody needs the values of. */
 bool decoder_fill(struct decoder *d, int64_t first, int64_t n, struct err *e);

@@ -422,6 +422,11 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
             good = replay_peak(&run->job[j].item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries,
                                e);
     r->n_pages = spec.n_pages;
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            r->copies_pages =
+                max_i64(r->copies_pages, replay_copies(r, &run->job[j].item[k].src, most - r->n_pages));
+    spec.n_pages += r->copies_pages;
     if (!good || !replay_device_open(&g->device, type, &spec, r->every == 1, e))
         return false;
     g->exec = replay_on_device(&g->device);

@@ -91,7 +91,8 @@ void replay_add(struct replay_total *sum, const struct replay_total *x)
     sum->peak_pages = max_i64(sum->peak_pages, x->peak_pages);
     sum->error = fmax(sum->error, x->error); /* fmax leaves NaN out */
 #define ADD(field) sum->field += x->field
-    ADD(steps), ADD(looked_at), ADD(queries), ADD(contexts), ADD(kv_tokens), ADD(prefill), ADD(moves);
+    ADD(steps), ADD(looked_at), ADD(queries), ADD(contexts), ADD(kv_tokens), ADD(prefill), ADD(moves),
+        ADD(copied);
     ADD(planned), ADD(kv), ADD(q), ADD(mask), ADD(scores), ADD(partials), ADD(out);
     ADD(attention_s), ADD(other_s), ADD(moves_s), ADD(idle_s), ADD(step_s), ADD(host_s), ADD(cache_s);
     ADD(extend_s), ADD(plan_s), ADD(exposed_s);
@@ -109,6 +110,7 @@ static void add_row(struct replay_total *sum, const struct replay_row *x)
         .kv_tokens = x->kv_tokens * x->weight,
         .prefill = x->prefill,
         .moves = x->moves,
+        .copied = x->copied,
         .planned = x->planned,
         .peak_pages = x->pages,
         .error = x->error,
@@ -127,9 +129,9 @@ static void add_row(struct replay_total *sum, const struct replay_row *x)
 
 struct sample {
     int64_t t, weight, shape_from; /* shape_from: the plan is made of that step's tree */
-    int64_t prefill, moves, planned, pages;
+    int64_t prefill, moves, copied, planned, pages;
     double cache_s;
-    struct tree *tree;
+    struct tree *tree, *apart; /* apart: as plans see it where queries have copies; else NULL */
     struct trace_parts parts;
     struct pool_step moved;
     struct trace_count count;
@@ -152,6 +154,7 @@ struct pass {
     int32_t first, last; /* strategies first .. last - 1 */
     const struct replay_total *total;
     struct pool *pool;
+    struct copies *copies;      /* NULL: all share the pool */
     struct kept *kept;          /* [n_use] with an executor that does not simulate */
     struct replay_row *pending; /* started and not yet collected */
     struct kept shape;          /* tree and normal form of the last step with another shape */
@@ -171,6 +174,7 @@ static void kept_clear(struct kept *k)
 static void sample_clear(struct sample *s)
 {
     tree_free(s->tree);
+    tree_free(s->apart);
     trace_parts_free(&s->parts);
     *s = (struct sample){0};
 }
@@ -180,6 +184,11 @@ static bool make_plan(const struct pass *ps, int32_t use, int64_t from, struct k
 {
     k->from = from;
     k->tree = trace_tree(ps->src->trace, from);
+    if (ps->copies) {
+        struct tree *apart = tree_apart(k->tree);
+        tree_free(k->tree);
+        k->tree = apart;
+    }
     double start = host_s();
     k->nf = nform_new(k->tree);
     k->plan = strategy_plan(&ps->r->use[use], k->nf, &ps->r->env, why);
@@ -209,6 +218,7 @@ static void count_row(const struct replay *r, const struct sample *s, const stru
     row->pages = s->pages;
     row->prefill = s->prefill;
     row->moves = s->moves;
+    row->copied = s->copied;
     row->planned = s->planned;
     row->cache_s = s->cache_s;
 }
@@ -222,9 +232,10 @@ static void set_times(const struct replay *r, const struct replay_times *x, stru
 {
     row->attention_s = x->attention_s;
     row->other_s = x->other_s;
-    row->moves_s = x->moves_s;
+    /* what runs has moved the tokens of all steps since the last one looked at */
+    row->moves_s = simulated(r->exec) ? x->moves_s : x->moves_s / (double)row->weight;
     row->idle_s = x->idle_s;
-    row->step_s = x->step_s;
+    row->step_s = x->step_s - x->moves_s + row->moves_s;
     row->host_s = x->host_s;
     row->error = x->error;
     row->exposed_s = exposed(r->replan, row->plan_s, row->step_s);
@@ -288,7 +299,7 @@ static int run_use(struct pass *ps, const struct sample *s, const struct nform *
     }
     const struct plan *p = longer ? longer : k->plan;
     struct replay_step step = {.t = s->t,
-                               .tree = s->tree,
+                               .tree = s->apart ? s->apart : s->tree,
                                .parts = &s->parts,
                                .moved = &s->moved,
                                .nf = p->nf,
@@ -314,7 +325,7 @@ struct outcome {
 
 static bool run_sample(struct pass *ps, const struct sample *s, struct outcome *o)
 {
-    struct nform *nf = s->shape_from != s->t ? nform_new(s->tree) : NULL;
+    struct nform *nf = s->shape_from != s->t ? nform_new(s->apart ? s->apart : s->tree) : NULL;
     bool good = true;
     for (int32_t i = ps->first; i < ps->last && good; i++) {
         if (ps->total[i].fate != FATE_RAN)
@@ -365,7 +376,16 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     s->cache_s = host_s() - start;
     s->moved = moved;
     s->shape_from = shape_from(ps, s->tree, t);
-    struct replay_step step = {.t = t, .tree = s->tree, .parts = &s->parts, .moved = &s->moved};
+    struct copies_step copied = {0};
+    if (ps->copies) {
+        start = host_s();
+        make_table(ps, s);
+        copied = copies_advance(ps->copies, s->tree, &s->parts, ps->page_off, ps->page_table);
+        s->cache_s += host_s() - start;
+        s->copied = copied.n;
+    }
+    struct replay_step step = {
+        .t = t, .tree = s->tree, .parts = &s->parts, .moved = &s->moved, .copied = &copied};
     return simulated(x) || x->advance(x->self, &step, e);
 }
 
@@ -376,7 +396,7 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
 static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s,
                        struct outcome *o, struct err *e)
 {
-    int64_t middle = (first + last) / 2, prefill = 0, moves = 0, planned = 0;
+    int64_t middle = (first + last) / 2, prefill = 0, moves = 0, copied = 0, planned = 0;
     double cache_s = 0;
     struct sample now = {0};
     bool good = true;
@@ -386,12 +406,19 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
             break;
         prefill += now.moved.fresh_tokens - now.tree->n_queries;
         moves += now.moved.n_moves;
+        copied += now.copied;
         planned += now.shape_from == t;
         cache_s += now.cache_s;
         if (t != middle || !run)
             continue;
         double start = host_s();
-        make_table(ps, &now);
+        if (ps->copies) {
+            now.apart = tree_apart(now.tree);
+            ps->page_off = xgrow(ps->page_off, &ps->off_cap, now.apart->n_nodes + 1, sizeof *ps->page_off);
+            copies_table(ps->copies, now.apart, ps->page_off, &ps->page_table, &ps->table_cap);
+        } else {
+            make_table(ps, &now);
+        }
         double table_s = host_s() - start;
         now.count = trace_count_tree(now.tree);
         now.weight = last - first + 1;
@@ -410,6 +437,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
     if (run) {
         s->prefill = prefill;
         s->moves = moves;
+        s->copied = copied;
         s->planned = planned;
         s->cache_s += cache_s / (double)(last - first + 1);
     }
@@ -444,6 +472,7 @@ static void keep_outcome(const struct pass *ps, const struct sample *s, struct o
         /* known only when the last of the steps it stands for had been seen */
         row->prefill = s->prefill;
         row->moves = s->moves;
+        row->copied = s->copied;
         row->planned = s->planned;
         row->cache_s = s->cache_s;
         add_row(&total[i], row);
@@ -503,6 +532,46 @@ static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct re
     return good;
 }
 
+static struct copies_spec lanes_of(const struct replay *r, const struct replay_source *src)
+{
+    struct copies_spec s = {.page_size = r->page_size, .first_page = r->n_pages};
+    for (int64_t t = 1; t <= src->last; t++) {
+        struct tree *tree = trace_tree(src->trace, t);
+        copies_fit(&s, tree);
+        tree_free(tree);
+    }
+    return s;
+}
+
+static struct copies *new_copies(const struct replay *r, const struct replay_source *src)
+{
+    struct copies_spec s = lanes_of(r, src);
+    return copies_new(&s);
+}
+
+/* The storage of the strategy's plan of the first step. */
+static enum storage storage_of(const struct replay *r, const struct replay_source *src, int32_t use)
+{
+    struct tree *tree = trace_tree(src->trace, 1);
+    struct nform *nf = nform_new(tree);
+    char why[WHY_MAX];
+    struct plan *p = strategy_plan(&r->use[use], nf, &r->env, why);
+    enum storage storage = p ? p->storage : STORAGE_SHARED;
+    plan_free(p);
+    nform_free(nf);
+    tree_free(tree);
+    return storage;
+}
+
+int64_t replay_copies(const struct replay *r, const struct replay_source *src, int64_t room)
+{
+    bool wanted = false;
+    for (int32_t i = 0; i < r->n_use && !wanted && room > 0; i++)
+        wanted = storage_of(r, src, i) == STORAGE_REPLICATED;
+    struct copies_spec s = wanted ? lanes_of(r, src) : (struct copies_spec){0};
+    return s.lanes * s.pages <= room ? s.lanes * s.pages : 0;
+}
+
 /* Everything of strategies ps->first .. ps->last - 1. `name`: how the log calls the pass. */
 static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, struct replay_total *total,
                      struct replay_pool *pool, struct progress *progress, struct err *e)
@@ -511,6 +580,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     int64_t done = log ? replay_log_done(log, ps->src->number, name) : 0, every = ps->r->every;
     bool good = simulated(x) || x->begin(x->self, e);
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
+    ps->copies = total[ps->first].made ? new_copies(ps->r, ps->src) : NULL;
     ps->executed = 0;
     for (int64_t t = 1; t <= done && good; t++)
         good = take_steps(ps, t, t, false, NULL, NULL, e);
@@ -523,6 +593,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     pool->peak = max_i64(pool->peak, pool_stats(ps->pool).peak);
     pool->leaked += pool_drain(ps->pool);
     pool_free(ps->pool);
+    copies_free(ps->copies);
     for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
         kept_clear(&ps->kept[i]);
     kept_clear(&ps->shape);
@@ -538,6 +609,7 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
     struct tree *tree = trace_tree(src->trace, 1);
     struct nform *nf = nform_new(tree);
     int64_t most[STORAGE_REPLICATED_SUFFIX + 1] = {0};
+    bool made = replay_copies(r, src, r->copies_pages) > 0;
     for (int32_t i = 0; i < r->n_use; i++) {
         const char *why = log ? replay_log_skipped(log, src->number, i) : NULL;
         total[i] = (struct replay_total){.error = NAN};
@@ -549,6 +621,7 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
             continue;
         }
         total[i].copies = p->storage != STORAGE_SHARED;
+        total[i].made = made && p->storage == STORAGE_REPLICATED;
         if (total[i].copies && most[p->storage] == 0)
             most[p->storage] = most_stored(src, p->storage);
         double kv = (double)most[p->storage] * (double)token_bytes(r),

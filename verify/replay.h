@@ -12,6 +12,7 @@
 #include "sim/clock.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
+#include "verify/copies.h"
 #include "verify/progress.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@
     X(pages, "pages of the pool in use")                                                                     \
     X(prefill, "tokens of prompts that were written, in all iterations it stands for")                       \
     X(moves, "tokens that were moved, in all iterations it stands for")                                      \
+    X(copied, "tokens that were copied for one query alone, in the same; simulated: none")                   \
     X(planned, "calls of the planner, in all iterations it stands for")                                      \
     X(groups, "groups of the plan")                                                                          \
     X(launches, "launches of the plan")                                                                      \
@@ -44,7 +46,7 @@
 #define REPLAY_TIMES(X)                                                                                      \
     X(attention_s, "attention of all layers, with launches and merges")                                      \
     X(other_s, "the other kernels: products, norms, rotation, append, head")                                 \
-    X(moves_s, "moving accepted tokens and those of nodes that part or join")                                \
+    X(moves_s, "moving accepted tokens and those of nodes that part or join; copies")                        \
     X(idle_s, "measured: the device waits for the host before the step; NaN: simulated, or steps left out")  \
     X(step_s, "the whole step: the sum of these")                                                            \
     X(host_s, "host: the plan to the device, launches; NaN: simulated")                                      \
@@ -75,11 +77,12 @@ struct replay_step {
     int64_t t;
     const struct tree *tree;
     const struct trace_parts *parts;
-    const struct pool_step *moved; /* since the step before */
-    const struct nform *nf;        /* NULL in advance() */
-    const int64_t *page_off;       /* [n_nodes + 1]; NULL in advance() */
-    int32_t *page_table;           /* as ref/problem.h; NULL in advance() */
-    bool check;                    /* compare what comes out with exact attention */
+    const struct pool_step *moved;    /* since the step before */
+    const struct copies_step *copied; /* after that; NULL in start() */
+    const struct nform *nf;           /* NULL in advance() */
+    const int64_t *page_off;          /* [n_nodes + 1]; NULL in advance() */
+    int32_t *page_table;              /* as ref/problem.h; NULL in advance() */
+    bool check;                       /* compare what comes out with exact attention */
 };
 
 struct replay_times {
@@ -95,11 +98,11 @@ struct executor {
                 struct err *e);
     /* A replay begins: nothing is in the cache. */
     bool (*begin)(void *self, struct err *e);
-    /* Carry out the moves. */
+    /* Carry out moves and copies. */
     bool (*advance)(void *self, const struct replay_step *s, struct err *e);
     /* Begin the step; it need not wait. */
     bool (*start)(void *self, const struct replay_step *s, const struct plan *p, struct err *e);
-    /* Wait for the oldest step that was started and not yet collected. */
+    /* Wait for the oldest step that was started and not yet collected; moves_s: all since the one before. */
     bool (*collect)(void *self, struct replay_times *out, struct err *e);
 };
 static inline bool simulated(const struct executor *x)
@@ -117,8 +120,9 @@ struct replay {
     enum replan replan;
     int64_t every, check; /* check: every so many executed steps; 0: never */
     int32_t page_size;
-    int64_t n_pages; /* of the pool */
-    double memory;   /* bytes of the device; what is left of it after the weights is for K and V */
+    int64_t n_pages;      /* of the pool */
+    int64_t copies_pages; /* more pages behind it, for storage in which every query has a copy of its path */
+    double memory;        /* bytes of the device; what is left of it after the weights is for K and V */
     const struct executor *exec;
 };
 
@@ -128,11 +132,12 @@ enum fate { FATE_RAN, FATE_SKIPPED, FATE_OOM };
 /* Sums of one strategy over a source: weight x figure, but planned, prefill and moves, which are sums as they are. */
 struct replay_total {
     enum fate fate;
-    bool copies; /* its storage holds copies of tokens; an executor that runs steps makes none */
+    bool copies; /* its storage holds copies of tokens, */
+    bool made;   /* which are made */
     char why[WHY_MAX];
     double needs; /* bytes, where FATE_OOM */
     int64_t steps, looked_at;
-    int64_t queries, contexts, kv_tokens, prefill, moves, planned, peak_pages;
+    int64_t queries, contexts, kv_tokens, prefill, moves, copied, planned, peak_pages;
     double kv, q, mask, scores, partials, out; /* exact below 2^53 */
     double attention_s, other_s, moves_s, idle_s, step_s, host_s, cache_s, extend_s, plan_s, exposed_s, error;
 };
@@ -164,6 +169,8 @@ int64_t replay_work(const struct replay *r, const struct replay_source *src);
 /* Raise *pages and *queries to what a source needs at most. False with *e set if that is more than `most` pages. */
 bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t most, int64_t *pages,
                  int32_t *queries, struct err *e);
+/* Pages for copies of every query's path, if `use` wants such and they fit into `room` pages; else 0. */
+int64_t replay_copies(const struct replay *r, const struct replay_source *src, int64_t room);
 /* Bytes that all weights take. */
 double replay_weights(const struct replay *r);
 /* Pages that fit beside the weights; 0: not even these fit. */

@@ -20,6 +20,7 @@ static bool begin(void *self, struct err *e)
         decode_run_close(&d->run);
     d->begun = d->first = true;
     d->cold = WARM_STEPS;
+    d->cold_s = 0;
     return decode_run_open(&d->run, d->decoder, machine_default(), true, false, e);
 }
 
@@ -27,7 +28,8 @@ static bool advance(void *self, const struct replay_step *s, struct err *e)
 {
     struct replay_device *d = self;
     struct decode_run_step step = step_of(s);
-    return decode_run_advance(&d->run, &step, e);
+    return decode_run_advance(&d->run, &step, e) &&
+           decoder_copy(d->decoder, s->copied->n, s->copied->from, s->copied->to, e);
 }
 
 static bool wait_for(struct replay_device *d, struct replay_times *out, struct err *e)
@@ -35,10 +37,12 @@ static bool wait_for(struct replay_device *d, struct replay_times *out, struct e
     struct decode_time t;
     if (!decoder_wait(d->decoder, &t, e))
         return false;
+    double moves_s = 1e-6 * t.move + d->cold_s;
+    d->cold_s = 0;
     *out = (struct replay_times){
         .attention_s = 1e-6 * t.attention,
         .other_s = 1e-6 * (t.whole - t.attention),
-        .moves_s = 1e-6 * t.move,
+        .moves_s = moves_s,
         .idle_s = !d->every_step ? NAN
                   : d->first     ? 0
                                  : 1e-6 * t.idle,
@@ -71,10 +75,13 @@ static bool start(void *self, const struct replay_step *s, const struct plan *pl
     const struct plan *p = plan->n_launches > 0 ? plan : NULL;
     bool check = s->check && p;
     /* kernels are loaded when they are first launched: that is no part of a decode step */
-    for (; d->cold > 0; d->cold--)
+    for (; d->cold > 0; d->cold--) {
+        struct decode_time t;
         if (!decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, false, e) ||
-            !decoder_wait(d->decoder, NULL, e))
+            !decoder_wait(d->decoder, &t, e))
             return false;
+        d->cold_s += 1e-6 * t.move;
+    }
     return decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, check, e) &&
            (!check || check_step(d, s, &step, p, e));
 }

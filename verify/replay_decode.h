@@ -4,7 +4,8 @@
  *
  * The pool holds random K and V from the beginning, so prompts cost nothing and steps may be left out; every looked-at
  * step writes its own tokens' K and V. Times are the device's between events: attention, everything else, moves, and
- * the time that it waits for the host, which is known only if no step is left out.
+ * the time that it waits for the host, which is known only if no step is left out. Moves are those since the last step that
+ * was looked at.
  */
 #ifndef TREEATTN_VERIFY_REPLAY_DECODE_H
 #define TREEATTN_VERIFY_REPLAY_DECODE_H
@@ -16,7 +17,8 @@ struct replay_device {
     struct decoder *decoder;
     struct decode_run run;
     bool begun, every_step, first;
-    int32_t cold; /* steps yet to be run for nothing */
+    int32_t cold;  /* steps yet to be run for nothing */
+    double cold_s; /* moves that were timed with these */
     int32_t n_ready;
     struct replay_times ready[DECODE_AHEAD]; /* waited for before somebody collects */
     char name[160];

@@ -99,6 +99,7 @@ static const char *const columns[] = {"workload",
                                       "plans",
                                       "prefill_len",
                                       "moved_len",
+                                      "copied_len",
                                       "peak_pages",
                                       "leaked_pages",
                                       "worst_error",
@@ -150,6 +151,7 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
     count(t, ran, x->planned);
     count(t, ran, x->prefill);
     count(t, ran, x->moves);
+    count(t, ran, x->copied);
     count(t, ran, item->pool.peak);
     count(t, ran, item->pool.leaked);
     number(t, ran, x->error);
@@ -192,14 +194,21 @@ static void print_head(FILE *f, const struct replay_run *run, const struct repla
     fprintf(f, "; planned %s\n\n", replan_name[r->replan]);
 }
 
+static void print_copies(FILE *f, const char *name, int64_t copied)
+{
+    if (copied > 0)
+        fprintf(f, "%s: every query reads a copy of its own; %" PRId64 " tokens were copied\n", name, copied);
+    else
+        fprintf(f, "%s: reads the one pool that all share: its copies are counted, not made\n", name);
+}
+
 static void print_why(FILE *f, const struct replay_run *run, const struct replay_job *job)
 {
     for (int32_t i = 0; i < run->replay.n_use; i++)
         for (int32_t k = 0; k < job->n_items; k++) {
             const struct replay_total *x = &job->item[k].total[i];
             if (x->fate == FATE_RAN && x->copies && !simulated(run->replay.exec) && k == 0)
-                fprintf(f, "%s: reads the one pool that all share: its copies are counted, not made\n",
-                        run->replay.use[i].s->name);
+                print_copies(f, run->replay.use[i].s->name, x->copied);
             if (x->fate == FATE_RAN)
                 continue;
             fprintf(f, "%s: %s%s", run->replay.use[i].s->name, x->fate == FATE_SKIPPED ? "SKIP: " : "",

@@ -366,6 +366,7 @@ const struct decoder_type decoder_cpu = {
     .step = cpu_step,
     .wait = cpu_wait,
     .move = cpu_move,
+    .copy = cpu_move,
     .fill = cpu_fill,
     .logits = cpu_logits,
     .kept = cpu_kept,

@@ -14,7 +14,7 @@
 
 namespace treeattn {
 
-enum { NORM_THREADS = 512, HEAD_WARPS = 4, GATE_THREADS = 256, GATE_COLS = 8, RANDOM_THREADS = 256 };
+enum { NORM_THREADS = 512, HEAD_WARPS = 4, GATE_THREADS = 256, GATE_COLS = 8, RANDOM_THREADS = 256, COPY_THREADS = 256, COPIES = 8 };
 
 template <typename T> __device__ T from_double(double x);
 template <> __device__ inline __half from_double<__half>(double x)
@@ -195,6 +195,19 @@ __global__ void move_kernel(uint4 *pool, int64_t stride, int64_t words, const in
     }
 }
 
+/* COPIES tokens a CTA */
+__global__ __launch_bounds__(COPY_THREADS) void copy_kernel(uint4 *pool, int64_t stride, int64_t words, int64_t n,
+                                                            const int64_t *slot)
+{
+    const int64_t first = (int64_t)blockIdx.x * COPIES;
+    const int64_t total = (n - first < COPIES ? n - first : COPIES) * words;
+    uint4 *layer = pool + blockIdx.y * stride;
+    for (int64_t i = threadIdx.x; i < total; i += COPY_THREADS) {
+        const int64_t token = first + i / words, word = i % words;
+        layer[slot[n + token] * words + word] = layer[slot[token] * words + word];
+    }
+}
+
 template <typename... P, typename... A>
 static int launch(void (*kernel)(P...), int64_t grid, int block, bool early, void *stream, A... args)
 {
@@ -283,5 +296,13 @@ extern "C" int decode_launch_move(void *pool, int64_t stride, int32_t n_pools, i
     const int threads = words < 256 ? (int)((words + 31) / 32 * 32) : 256;
     move_kernel<<<dim3((unsigned)n, (unsigned)n_pools), threads, 0, (cudaStream_t)stream>>>(
         (uint4 *)pool, stride / 16, words, slot, (uint4 *)held, back);
+    return cudaGetLastError();
+}
+
+extern "C" int decode_launch_copy(void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,
+                                  const int64_t *slot, void *stream)
+{
+    copy_kernel<<<dim3((unsigned)((n + COPIES - 1) / COPIES), (unsigned)n_pools), COPY_THREADS, 0,
+                  (cudaStream_t)stream>>>((uint4 *)pool, stride / 16, bytes / 16, n, slot);
     return cudaGetLastError();
 }

@@ -510,14 +510,11 @@ static bool wait(struct decoder *base, struct decode_time *t, struct err *e)
 
 /* ---- KV and results --------------------------------------------------------------------------------- */
 
-static bool move(struct decoder *base, int64_t n, const int64_t *from, const int64_t *to, struct err *e)
+/* Slots from[n], then to[n], to d->slots; the time of moves begins, if it has not yet. */
+static bool send_slots(struct cuda_decoder *d, int64_t n, const int64_t *from, const int64_t *to,
+                       struct err *e)
 {
-    struct cuda_decoder *d = self(base);
-    const struct model *m = base->spec.model;
     struct events *v = &d->event[d->n_steps % STEPS];
-    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
-    if (!grow(&d->held, &d->held_cap, 2 * n * m->layers * token, e))
-        return false;
     int64_t *slots = upload_begin(&d->slots, 2 * n * (int64_t)sizeof *slots, e);
     if (!slots)
         return false;
@@ -527,6 +524,16 @@ static bool move(struct decoder *base, int64_t n, const int64_t *from, const int
         !upload_end(&d->slots, 2 * n * (int64_t)sizeof *slots, d->stream, e))
         return false;
     d->moves = true;
+    return true;
+}
+
+static bool move(struct decoder *base, int64_t n, const int64_t *from, const int64_t *to, struct err *e)
+{
+    struct cuda_decoder *d = self(base);
+    const struct model *m = base->spec.model;
+    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
+    if (!grow(&d->held, &d->held_cap, 2 * n * m->layers * token, e) || !send_slots(d, n, from, to, e))
+        return false;
     for (int back = 0; back < 2; back++)
         for (int i = 0; i < 2; i++)
             if (!cuda_ok(decode_launch_move(i ? d->v : d->k, layer, m->layers, token, n,
@@ -534,7 +541,20 @@ static bool move(struct decoder *base, int64_t n, const int64_t *from, const int
                                             (char *)d->held + i * n * m->layers * token, back, d->stream),
                          "move of K and V", e))
                 return false;
-    return cuda_ok(cudaEventRecord(v->moved, d->stream), "event", e);
+    return cuda_ok(cudaEventRecord(d->event[d->n_steps % STEPS].moved, d->stream), "event", e);
+}
+
+static bool copy(struct decoder *base, int64_t n, const int64_t *from, const int64_t *to, struct err *e)
+{
+    struct cuda_decoder *d = self(base);
+    const struct model *m = base->spec.model;
+    int64_t token = (int64_t)m->h_kv * m->d * 2, layer = decoder_layer_elements(&base->spec) * 2;
+    bool good = send_slots(d, n, from, to, e);
+    for (int i = 0; i < 2 && good; i++)
+        good =
+            cuda_ok(decode_launch_copy(i ? d->v : d->k, layer, m->layers, token, n, d->slots.dev, d->stream),
+                    "copy of K and V", e);
+    return good && cuda_ok(cudaEventRecord(d->event[d->n_steps % STEPS].moved, d->stream), "event", e);
 }
 
 static bool fill(struct decoder *base, int64_t first, int64_t n, struct err *e)
@@ -600,6 +620,7 @@ const struct decoder_type decoder_cuda = {
     .step = step,
     .wait = wait,
     .move = move,
+    .copy = copy,
     .fill = fill,
     .logits = logits,
     .kept = kept,

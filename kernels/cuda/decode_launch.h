@@ -42,6 +42,9 @@ int decode_launch_random(bool bf16, void *dev, int64_t n, uint64_t seed, uint64_
  * or, if `back`, slot[i] becomes it. Tokens of `bytes` bytes, a multiple of 16. */
 int decode_launch_move(void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,
                        const int64_t *slot, void *held, bool back, void *stream);
+/* In each pool, token slot[n + i] becomes slot[i], for i < n; none is in both halves. */
+int decode_launch_copy(void *pool, int64_t stride, int32_t n_pools, int64_t bytes, int64_t n,
+                       const int64_t *slot, void *stream);
 
 #ifdef __cplusplus
 }
