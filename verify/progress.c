@@ -23,6 +23,11 @@ void progress_step(struct progress *p)
     fflush(stderr);
 }
 
+void progress_drop(struct progress *p, int64_t n)
+{
+    p->total -= n;
+}
+
 void progress_clear(struct progress *p)
 {
     if (p->on && p->shown > 0)

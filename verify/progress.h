@@ -16,6 +16,8 @@ struct progress {
 struct progress progress_start(const char *what, int64_t total);
 /* One more done; redraws at most ten times a second. */
 void progress_step(struct progress *p);
+/* n of them need not be done. */
+void progress_drop(struct progress *p, int64_t n);
 /* Wipe the line, before anything else goes to the terminal. */
 void progress_clear(struct progress *p);
 

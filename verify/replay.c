@@ -579,6 +579,8 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     const struct executor *x = ps->r->exec;
     int64_t done = log ? replay_log_done(log, ps->src->number, name) : 0, every = ps->r->every;
     bool good = simulated(x) || x->begin(x->self, e);
+    if (progress)
+        progress_drop(progress, ceil_div(done, every));
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
     ps->copies = total[ps->first].made ? new_copies(ps->r, ps->src) : NULL;
     ps->executed = 0;
@@ -689,6 +691,8 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
             ps.last = i + 1;
             if (total[i].fate == FATE_RAN)
                 good = run_pass(&ps, i, log, total, pool, progress, e);
+            else if (progress)
+                progress_drop(progress, ceil_div(src->last, r->every));
         }
         free(ps.kept);
     }
