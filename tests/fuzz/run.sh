@@ -9,7 +9,7 @@ for name in "$@"; do
     corpus=$folder/corpus/$name log=$folder/$name.log dict=tests/fuzz/$name.dict
     mkdir -p "$corpus"
     # Inputs are small: what breaks parsers is their shape. Memory and time per input are bounded.
-    "$folder/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
+    "$folder/fuzz_$name" -max_total_time="$seconds" -max_len=4096 -timeout=30 -rss_limit_mb=2048 \
         -print_final_stats=1 -verbosity=1 ${FUZZ_ARGS:-} $([ -f "$dict" ] && echo "-dict=$dict") \
         -artifact_prefix="$folder/$name-" "$corpus" "tests/fuzz/corpus/$name" >"$log" 2>&1
     status=$?
