@@ -228,9 +228,6 @@ Suite *suite_account(void)
     tcase_add_test(small, counted_is_priced_on_small_trees);
     tcase_add_test(large, counted_is_priced_on_large_trees);
     tcase_add_test(broken, skipped_and_doubled_loads_are_noticed);
-    tcase_set_timeout(broken, 300);
-    tcase_set_timeout(small, 300);
-    tcase_set_timeout(large, 300);
     suite_add_tcase(s, small);
     suite_add_tcase(s, large);
     suite_add_tcase(s, broken);

@@ -522,7 +522,6 @@ Suite *suite_cli(void)
 {
     Suite *s = suite_create("cli");
     TCase *c = tcase_create("cli");
-    tcase_set_timeout(c, 120);
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
     tcase_add_test(c, help_teaches);

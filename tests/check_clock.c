@@ -728,7 +728,6 @@ Suite *suite_clock(void)
 {
     Suite *s = suite_create("clock");
     TCase *c = tcase_create("clock");
-    tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, laws, 0, n_strategies);
     tcase_add_loop_test(c, odd_machines, 0, n_strategies);
     tcase_add_loop_test(c, plain_bookkeeping_agrees, 0, n_strategies);

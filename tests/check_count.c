@@ -526,7 +526,6 @@ Suite *suite_count(void)
 {
     Suite *s = suite_create("count");
     TCase *c = tcase_create("count");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, names_of_modes);
     tcase_add_test(c, blocks_count_once);
     tcase_add_test(c, release_formulas);

@@ -364,7 +364,6 @@ Suite *suite_decode(void)
 {
     Suite *s = suite_create("decode");
     TCase *c = tcase_create("steps");
-    tcase_set_timeout(c, 240);
     tcase_add_test(c, every_strategy_decodes_as_a_sequence_alone);
     tcase_add_test(c, accepted_tokens_move_and_decode_on);
     tcase_add_loop_test(c, other_shapes_types_and_pages, 0, 4);

@@ -755,7 +755,6 @@ Suite *suite_figures(void)
 {
     Suite *s = suite_create("figures");
     TCase *tc = tcase_create("figures");
-    tcase_set_timeout(tc, 300);
     tcase_add_unchecked_fixture(tc, setup, teardown);
     tcase_add_test(tc, every_name_has_one_look);
     tcase_add_test(tc, every_line_is_whole);

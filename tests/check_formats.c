@@ -606,7 +606,6 @@ Suite *suite_formats(void)
 {
     Suite *s = suite_create("formats");
     TCase *tc = tcase_create("formats");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, levels_build_the_tree_they_say);
     tcase_add_test(tc, too_many_levels_are_an_error);
     tcase_add_test(tc, tree_files_read);

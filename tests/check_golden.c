@@ -361,7 +361,6 @@ Suite *suite_golden(void)
 {
     Suite *s = suite_create("golden");
     TCase *tc = tcase_create("published plans");
-    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, fasttree_edges_as_published);
     tcase_add_test(tc, fasttree_ctas_as_published);
     tcase_add_test(tc, pat_packs_as_published);

@@ -568,7 +568,6 @@ Suite *suite_kernel(void)
 {
     Suite *s = suite_create("kernel");
     TCase *c = tcase_create("kernel");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, registry);
     tcase_add_test(c, fast_exp_within_two_ulp);
     tcase_add_test(c, conversions_agree_with_ref);

@@ -228,7 +228,6 @@ Suite *suite_malformed(void)
 {
     Suite *s = suite_create("malformed");
     TCase *tc = tcase_create("malformed");
-    tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, parsers_give_a_sentence, 0, N_ENTRIES);
     tcase_add_loop_test(tc, the_program_ends_with_2_and_writes_nothing, 0, N_ENTRIES);
     suite_add_tcase(s, tc);

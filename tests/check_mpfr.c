@@ -375,7 +375,6 @@ Suite *suite_mpfr(void)
 {
     Suite *s = suite_create("mpfr");
     TCase *c = tcase_create("mpfr");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, the_oracle_keeps_half_the_bound);
     tcase_add_test(c, more_bits_change_nothing);
     tcase_add_test(c, a_wrong_oracle_is_found);

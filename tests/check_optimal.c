@@ -140,7 +140,6 @@ Suite *suite_optimal(void)
 {
     Suite *s = suite_create("optimal");
     TCase *c = tcase_create("optimal");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, exact_and_below_every_greedy_planner);
     tcase_add_test(c, the_papers_trees_are_solvable);
     tcase_add_test(c, a_tree_too_large_is_refused_with_numbers);

@@ -616,7 +616,6 @@ Suite *suite_planners(void)
 {
     Suite *s = suite_create("planners");
     TCase *tc = tcase_create("planners");
-    tcase_set_timeout(tc, 300);
     tcase_add_test(tc, paths_are_those_of_the_tree);
     tcase_add_test(tc, pieces_partition_a_selection);
     tcase_add_test(tc, gqa_ratio_weighs_padding_only_as_released);

@@ -321,7 +321,6 @@ Suite *suite_properties(void)
 {
     Suite *s = suite_create("properties");
     TCase *c = tcase_create("properties");
-    tcase_set_timeout(c, 300);
     tcase_add_test(c, every_property_holds);
     tcase_add_loop_test(c, on_every_kernel, 0, 4);
     tcase_add_loop_test(c, planted_errors_are_found, 0, N_PLANTED);

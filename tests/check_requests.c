@@ -493,7 +493,6 @@ Suite *suite_requests(void)
 {
     Suite *s = suite_create("requests");
     TCase *tc = tcase_create("requests");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, batching_by_hand);
     tcase_add_test(tc, the_clock_by_hand);
     tcase_add_test(tc, replays_agree_with_a_simulation);

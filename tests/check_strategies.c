@@ -728,7 +728,6 @@ Suite *suite_strategies(void)
 {
     Suite *s = suite_create("strategies");
     TCase *tc = tcase_create("plans");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, registry);
     tcase_add_loop_test(tc, known_facts, 0, N_KNOWN);
     tcase_add_loop_test(tc, known_trees, 0, N_KNOWN);

@@ -873,7 +873,6 @@ Suite *suite_traces(void)
 {
     Suite *s = suite_create("traces");
     TCase *tc = tcase_create("traces");
-    tcase_set_timeout(tc, 120);
     tcase_add_test(tc, python_draws);
     tcase_add_test(tc, accepted_lengths_expand_exactly);
     tcase_add_test(tc, expansion_by_hand);

@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     const struct sigaction on = {.sa_handler = stop};
     sigaction(SIGINT, &on, NULL);
     sigaction(SIGTERM, &on, NULL);
-    setenv("CK_DEFAULT_TIMEOUT", "300", 0); /* a loaded machine under sanitizers is slow, not wrong */
+    setenv("CK_DEFAULT_TIMEOUT", "900", 0); /* a loaded machine under sanitizers is slow, not wrong */
     char *root = xasprintf("%s/treeattn-tests-XXXXXX", folder && *folder ? folder : "/tmp");
     CK(mkdtemp(root));
     struct tally all = run_all(chosen, root, jobs ? max_i64(atol(jobs), 1) : sysconf(_SC_NPROCESSORS_ONLN));
