@@ -43,14 +43,13 @@ int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *
     return of[index_of(s)](s->m, s->n, a, early, stream);
 }
 
-void cuda_group_teams(int32_t m, int32_t n, int32_t *teams, int32_t *ahead)
+int32_t cuda_group_teams(int32_t m, int32_t n)
 {
-    *teams = *ahead = 1;
-#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT)                                                            \
-    if (m == M && n == N) {                                                                                  \
-        *teams = WN;                                                                                         \
-        *ahead = STAGES - 1;                                                                                 \
-    }
+    int32_t teams = 1;
+#define SHAPE(M, N, WM, WN, ...)                                                                             \
+    if (m == M && n == N)                                                                                    \
+        teams = WN;
 #include "kernels/cuda/shapes.def"
 #undef SHAPE
+    return teams;
 }

@@ -42,16 +42,14 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
     static constexpr int AHEAD = STAGES - 1; /* steps that are loaded ahead */
     /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128), so that registers do, too. */
     static constexpr int RESIDENT = RESIDENT_;
+    static constexpr int MASK_WORDS = (M + 31) / 32; /* a query has a row at least */
 };
 
-enum { MASK_WORDS = 4 }; /* a tile has at most 128 queries */
-
 /* Shared memory, in bytes:
- *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
- *   q      [q_buffers][warps][q_rows][D]         of the warps of one team, where teams of several share a head
+ *   q      [warps][q_rows][D]                    of the warps of one team, where teams of several share a head
  * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. A row of a panel is 8 pieces of 16
  * bytes; piece p of row r stands at p ^ (r mod 8), so that neither ldmatrix nor wgmma meets a bank twice. */
 template <class S, int D> struct layout {
@@ -61,7 +59,8 @@ template <class S, int D> struct layout {
     static constexpr int panel = S::NC * 128;
     static constexpr int zeros_at = S::STAGES * stage; /* the ring is at 0: wgmma wants it at a multiple of 1,024 */
     static constexpr int mask_at = zeros_at + 256;
-    static constexpr int mask = S::STAGES * S::N * MASK_WORDS * 4;
+    /* Rounded up, as rows of Q are aligned to their size. */
+    static constexpr int mask = (S::STAGES * S::N * S::MASK_WORDS * 4 + 255) / 256 * 256;
     static constexpr int o_row = D + 8; /* floats: rows of a quarter warp start 8 banks apart */
     static constexpr int weight_at = S::WN * S::M * o_row * 4;
     static_assert(S::WN == 1 || weight_at + S::WN * S::M * 8 <= zeros_at, "the last step fits over the ring");
@@ -74,9 +73,9 @@ template <class S, int D> struct layout {
     {
         return by_head || S::WM == 1 ? S::WM * S::WN : S::WM;
     }
-    static constexpr int bytes(bool masked, bool by_head, int q_buffers, int q_rows)
+    static constexpr int bytes(bool masked, bool by_head, int q_rows)
     {
-        return q_at(masked) + q_buffers * q_warps(by_head) * q_rows * row;
+        return q_at(masked) + q_warps(by_head) * q_rows * row;
     }
 };
 
@@ -86,16 +85,19 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 {
     using L = layout<S, D>;
     constexpr int WM = S::WM, WN = S::WN, NC = S::NC, STAGES = S::STAGES, AHEAD = S::AHEAD;
+    constexpr int MASK_WORDS = S::MASK_WORDS;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int WARP_ROWS = NC / WM;            /* of each chunk, that a warp looks up and copies */
+    /* Among several runs a token has two loads, the second of which needs the first. Tiles of 32 rows, which meet many
+     * runs, wait for it halfway through the step; elsewhere that costs more than it saves. */
+    constexpr bool IN_TWO = WM == 2;
     constexpr int KS = D / 16, NB = NC / 8, OB = D / 8;
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
-    const int head_groups = (a.h_kv + a.heads - 1) / a.heads;
-    const int item = blockIdx.x / head_groups, head_group = blockIdx.x - item * head_groups;
+    const int item = blockIdx.x / a.head_groups, head_group = blockIdx.x - item * a.head_groups;
     const cuda_item it = load_item(a.item + item);
     const bool masked = it.mask0 >= 0;
 
@@ -103,9 +105,10 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     const bool by_head = a.heads > 1;
     const int n_chunks = (it.n_kv + NC - 1) / NC, chunk_first = by_head ? 0 : wn, chunk_step = by_head ? 1 : WN;
-    const int head_step = by_head ? head_groups * WN : a.h_kv, head_first = by_head ? head_group * WN + wn : head_group;
-    const int my_heads = max(0, (a.h_kv - head_first + head_step - 1) / head_step);
-    const int my_chunks = max(0, (n_chunks - chunk_first + chunk_step - 1) / chunk_step);
+    const int head_step = by_head ? a.head_groups * WN : a.h_kv;
+    const int head_first = by_head ? head_group * WN + wn : head_group;
+    const int my_heads = by_head ? max(0, (a.h_kv - head_first + head_step - 1) / head_step) : 1;
+    const int my_chunks = by_head ? n_chunks : (n_chunks - wn + WN - 1) / WN;
     const int steps = my_heads * my_chunks;
 
     /* ---- rows: lane i < 16 knows row i of this warp */
@@ -124,7 +127,6 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     const uint32_t ring = smem_address(smem);
     const bool q_shared = WM > 1 && !by_head; /* team 0 loads Q for all */
-    auto q_buffer_bytes = [&] { return L::q_warps(by_head) * a.q_rows * L::row; };
     const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
     const int my_row = wm * WARP_ROWS + lane; /* of a chunk: the one this lane looks up */
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
@@ -134,9 +136,16 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     auto look_up = [&](int chunk) {
         const int t = chunk * NC + my_row;
         token x = {-1, 0};
-        if (lane < WARP_ROWS && t < it.n_kv)
-            x = find_token(a, it, t);
+        if (lane < WARP_ROWS && t < it.n_kv) {
+            x = find_place(a, it, t);
+            if (!IN_TWO || it.n_runs == 1)
+                x.slot = find_slot(a, x.slot);
+        }
         return x;
+    };
+    auto look_further = [&](token &x) {
+        if (IN_TWO && it.n_runs > 1 && x.slot >= 0)
+            x.slot = find_slot(a, x.slot);
     };
     auto issue = [&](int stage, int head, token x) {
         const uint32_t to = ring + stage * L::stage + wn * 2 * L::chunk;
@@ -153,18 +162,18 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             copy_async(at + L::chunk, (const char *)a.v + from, slot >= 0);
         }
         if (masked && lane < WARP_ROWS) {
-            uint32_t *words = (uint32_t *)(smem + L::mask_at) + ((stage * WN + wn) * NC + my_row) * MASK_WORDS;
+            const uint32_t *words = a.mask + it.mask0 + (x.slot < 0 ? 0 : (int64_t)x.run * it.mask_words);
+            const uint32_t at = ring + L::mask_at + ((stage * WN + wn) * NC + my_row) * MASK_WORDS * 4;
             for (int w = 0; w < it.mask_words; w++)
-                words[w] = x.slot < 0 ? 0 : __ldg(a.mask + it.mask0 + (int64_t)x.run * it.mask_words + w);
+                copy_async_word(at + w * 4, words + w, x.slot >= 0);
         }
     };
-    auto issue_q = [&](int buffer, int head) {
-        const uint32_t to = q_mine + buffer * q_buffer_bytes();
+    auto issue_q = [&](int head) {
         for (int first = 0; first < my_rows; first += ROWS_AT_ONCE) {
             const int r = first + copy_row;
             const int64_t row = __shfl_sync(~0u, q_row, r) + head * a.gqa;
             if (r < my_rows)
-                copy_async(to + r * L::row + ((copy_piece ^ (r & 7)) << 4), (const T *)a.q + row * D + copy_piece * 8,
+                copy_async(q_mine + r * L::row + ((copy_piece ^ (r & 7)) << 4), (const T *)a.q + row * D + copy_piece * 8,
                            true);
         }
     };
@@ -178,10 +187,11 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
     };
     token next = look_up(load_chunk);
+    look_further(next);
     for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
         ((uint4 *)(smem + L::zeros_at))[i] = make_uint4(0, 0, 0, 0);
-    for (int i = 0; i < a.q_buffers && i < my_heads && !(q_shared && wn > 0); i++)
-        issue_q(i, head_first + i * head_step);
+    if (my_heads > 0 && !(q_shared && wn > 0))
+        issue_q(head_first);
 #pragma unroll
     for (int s = 0; s < AHEAD; s++) {
         if (s < steps) {
@@ -190,6 +200,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_next();
             next = look_up(load_chunk);
             issue(s, head, now);
+            look_further(next);
         }
         copy_commit();
     }
@@ -222,20 +233,22 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
             if (r >= my_rows)
                 continue;
-#pragma unroll
-            for (int ob = 0; ob < OB; ob++)
-                store_row<T, 2, true>(a, it.slot0 >= 0, row, D, ob * 8 + (lane & 3) * 2, &o[ob][2 * h], max[h],
-                                      sum[h], ob == 0 && (lane & 3) == 0);
+            store_row<T, 2, true, OB, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * h], max[h], sum[h],
+                                         (lane & 3) == 0);
         }
     };
 
-    int stage = 0, head = head_first, chunk = chunk_first, q_buffer = 0;
+    int stage = 0, head = head_first, chunk = chunk_first;
     /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
     const int barriers = WM == 1 || WN == 1 ? steps
                          : by_head          ? (a.h_kv - head_group * WN + head_step - 1) / head_step * n_chunks
-                                            : (n_chunks + chunk_step - 1) / chunk_step;
+                                            : (n_chunks + WN - 1) / WN;
+    const bool q_late = by_head && n_chunks < AHEAD; /* Q is loaded a head ahead, K and V may be further */
     for (int step = 0; step < barriers; step++) {
-        copy_wait<AHEAD - 1>();
+        if (q_late)
+            copy_wait<0>();
+        else
+            copy_wait<AHEAD - 1>();
         if (WG)
             publish_to_async();
         if (WM == 1)
@@ -246,18 +259,16 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             continue;
         if (chunk == chunk_first) {
             const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
-            const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_buffer * q_buffer_bytes() + q_lane;
+            const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_lane;
 #pragma unroll
             for (int kk = 0; kk < KS; kk++)
                 load_matrix(q[kk], at ^ (kk * 32));
             __syncwarp();
-            if (by_head) {
-                if (head + a.q_buffers * head_step < a.h_kv)
-                    issue_q(q_buffer, head + a.q_buffers * head_step);
-                q_buffer = q_buffer + 1 == a.q_buffers ? 0 : q_buffer + 1;
-            }
+            if (by_head && head + head_step < a.h_kv)
+                issue_q(head + head_step);
         }
-        if (step + AHEAD < steps) { /* into the stage that the step before this one was in */
+        const bool looks = step + AHEAD < steps;
+        if (looks) { /* into the stage that the step before this one was in */
             issue(stage == 0 ? STAGES - 1 : stage - 1, load_head, next);
             load_next();
             next = look_up(load_chunk);
@@ -284,6 +295,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 }
         }
 
+        if (looks)
+            look_further(next);
         const int left = it.n_kv - chunk * NC;
         if (left < NC)
 #pragma unroll
@@ -438,7 +451,7 @@ template <typename T, int D, class S, bool WG> int prepare_group()
     if (status != cudaSuccess)
         return status;
     return cudaFuncSetAttribute(group_kernel<T, D, S, WG>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                min(most, layout<S, D>::bytes(true, true, S::AHEAD, 16)));
+                                min(most, layout<S, D>::bytes(true, true, 16)));
 }
 
 template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)
@@ -447,9 +460,9 @@ template <typename T, int D, class S, bool WG> int launch_group(const cuda_group
     programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     programmatic.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)((int64_t)a.n_items * ((a.h_kv + a.heads - 1) / a.heads)));
+    c.gridDim = dim3((unsigned)((int64_t)a.n_items * a.head_groups));
     c.blockDim = dim3(S::THREADS);
-    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.heads > 1, a.q_buffers, a.q_rows);
+    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.heads > 1, a.q_rows);
     c.stream = stream;
     c.attrs = &programmatic;
     c.numAttrs = early ? 1 : 0;

@@ -13,7 +13,7 @@
 /* One kernel of group items: those of a launch that have one tile shape. */
 struct cuda_call {
     int32_t launch, m, n;
-    int32_t heads, q_rows, q_buffers; /* see launch.h */
+    int32_t heads, q_rows; /* see launch.h */
     int64_t item0, n_items;
     int32_t longest; /* item, in tokens */
     bool masked;
@@ -53,7 +53,7 @@ struct cuda_plan {
     bool early;   /* kernels may start while the one before ends */
     bool wgmma;   /* of Hopper alone: later cards do not have it */
     enum cuda_half t;
-    int32_t d, h_q, h_kv, page_size, page_shift;
+    int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
     float scale_log2;
     bool slot_f16, slot_max_sum, fused;
     int32_t n_launches, n_calls, n_merges;
@@ -62,8 +62,8 @@ struct cuda_plan {
     struct cuda_merge *merge; /* by launch */
     struct cuda_upload block; /* on the device: */
     const struct cuda_item *item;
-    const struct cuda_kv_run *run;
-    const int32_t *piece, *query;
+    const struct cuda_kv_run *run, *piece;
+    const int32_t *query;
     const uint32_t *mask;
     const struct cuda_merge_step *step;
     const int32_t *merge_in;

@@ -18,11 +18,17 @@ struct row_place {
     int32_t head, k; /* query head; query of the tile */
 };
 
+/* Of a row of the group: its query. */
+__device__ inline int query_of(const cuda_group_args &a, int row)
+{
+    return a.gqa_shift >= 0 ? row >> a.gqa_shift : row / a.gqa;
+}
+
 __device__ inline row_place place_row(const cuda_group_args &a, const cuda_item &it, int kv_head, int r)
 {
-    int row = it.row0 + r, k = row / a.gqa;
+    const int row = it.row0 + r, k = query_of(a, row);
     row_place p;
-    p.k = k - it.row0 / a.gqa;
+    p.k = k - query_of(a, it.row0);
     p.head = kv_head * a.gqa + row - k * a.gqa;
     p.query = it.query_one >= 0 ? it.query_one + p.k : a.query[it.query0 + p.k];
     return p;
@@ -41,31 +47,44 @@ __device__ inline cuda_item load_item(const cuda_item *from)
     return u.it;
 }
 
-/* The run of a token, counted from the group's first. */
-__device__ inline int find_run(const cuda_group_args &a, const cuda_item &it, int t)
+struct token {
+    int32_t slot, run; /* run counted from the group's first */
+};
+
+/* The run of a token, in a group of several. */
+__device__ inline cuda_kv_run find_run(const cuda_group_args &a, const cuda_item &it, int t)
 {
-    if (it.n_runs == 1)
-        return 0;
-    int r = __ldg(a.piece + it.piece0 + t / CUDA_PIECE);
-    while (t >= __ldg(&a.run[it.run0 + r].end))
-        r++;
-    return r;
+    const cuda_kv_run *from = a.piece + it.piece0 + t / CUDA_PIECE;
+    for (;;) {
+        static_assert(sizeof(cuda_kv_run) == 16, "read as one word");
+        const int4 x = __ldg((const int4 *)from);
+        const cuda_kv_run r = {(int64_t)((uint64_t)(uint32_t)x.y << 32 | (uint32_t)x.x), x.z, x.w};
+        if (t < r.end)
+            return r;
+        from = a.run + it.run0 + r.run + 1;
+    }
 }
 
-struct token {
-    int32_t slot, run;
-};
+/* A token's place in the page table unrolled to tokens, as its slot. */
+__device__ inline token find_place(const cuda_group_args &a, const cuda_item &it, int t)
+{
+    if (it.n_runs == 1)
+        return {(int32_t)it.base + t, 0};
+    const cuda_kv_run r = find_run(a, it, t);
+    return {(int32_t)r.base + t, r.run};
+}
+
+__device__ inline int find_slot(const cuda_group_args &a, int place)
+{
+    if (a.page_shift >= 0)
+        return (__ldg(a.page_table + (place >> a.page_shift)) << a.page_shift) + (place & (a.page_size - 1));
+    return __ldg(a.page_table + place / a.page_size) * a.page_size + place % a.page_size;
+}
 
 __device__ inline token find_token(const cuda_group_args &a, const cuda_item &it, int t)
 {
-    token x;
-    x.run = find_run(a, it, t);
-    const int64_t at = (it.n_runs == 1 ? it.base : __ldg(&a.run[it.run0 + x.run].base)) + t;
-    if (a.page_shift >= 0)
-        x.slot = (__ldg(a.page_table + (at >> a.page_shift)) << a.page_shift) + (int)(at & (a.page_size - 1));
-    else
-        x.slot = __ldg(a.page_table + at / a.page_size) * a.page_size + (int)(at % a.page_size);
-    return x;
+    const token x = find_place(a, it, t);
+    return {find_slot(a, x.slot), x.run};
 }
 
 /* Is the pair of a query of the tile and a run visible? */
@@ -80,34 +99,38 @@ __device__ inline int64_t place_out(const cuda_group_args &a, const cuda_item &i
     return it.slot0 < 0 ? p.query * a.h_q + p.head : (int64_t)(it.slot0 + p.k) * a.h_q + p.head;
 }
 
-/* COLS columns of a row leave: O as accumulated, its maximum in base 2, its sum; O and sum times 2^bias. */
-template <typename T, int COLS, bool BIASED>
+/* Columns of a row leave, COLS at col, at col + 8 ... of which there are PIECES, in o STRIDE apart: O as accumulated, its
+ * maximum in base 2, its sum; O and sum times 2^bias. */
+template <typename T, int COLS, bool BIASED, int PIECES = 1, int STRIDE = 0>
 __device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t row, int d, int col,
                                  const float *o, float max, float sum, bool with_weight)
 {
-    float scale = sum == 0 ? 0 : 1 / sum; /* NaN stays NaN */
-    float unbias = BIASED ? narrow<T>::unbias : 1, whole_sum = sum * unbias;
-    if (!to_slot) {
-        uint32_t *to = (uint32_t *)((T *)a.o + row * d + col);
+    const float unbias = BIASED ? narrow<T>::unbias : 1, whole_sum = sum * unbias;
+    const float scale = to_slot && a.slot_max_sum ? unbias : sum == 0 ? 0 : 1 / sum; /* NaN stays NaN */
+    auto store_16_bit = [&](auto zero, void *to) {
 #pragma unroll
-        for (int i = 0; i < COLS; i += 2)
-            to[i / 2] = pack<T>(o[i] * scale, o[i + 1] * scale);
+        for (int p = 0; p < PIECES; p++)
+#pragma unroll
+            for (int i = 0; i < COLS; i += 2)
+                ((uint32_t *)to)[(p * 8 + i) / 2] =
+                    pack<decltype(zero)>(o[p * STRIDE + i] * scale, o[p * STRIDE + i + 1] * scale);
+    };
+    const int64_t at = row * d + col;
+    if (!to_slot) {
+        store_16_bit(T(), (T *)a.o + at);
         if (with_weight)
             a.lse[row] = sum == 0 ? -INFINITY : max * 0.693147180559945f + logf(whole_sum);
         return;
     }
-    if (a.slot_max_sum)
-        scale = unbias;
     if (a.slot_f16) {
-        uint32_t *to = (uint32_t *)((__half *)a.slot_o + row * d + col);
-#pragma unroll
-        for (int i = 0; i < COLS; i += 2)
-            to[i / 2] = pack<__half>(o[i] * scale, o[i + 1] * scale);
+        store_16_bit(__half(), (__half *)a.slot_o + at);
     } else {
-        float2 *to = (float2 *)((float *)a.slot_o + row * d + col);
+        float2 *to = (float2 *)((float *)a.slot_o + at);
 #pragma unroll
-        for (int i = 0; i < COLS; i += 2)
-            to[i / 2] = make_float2(o[i] * scale, o[i + 1] * scale);
+        for (int p = 0; p < PIECES; p++)
+#pragma unroll
+            for (int i = 0; i < COLS; i += 2)
+                to[(p * 8 + i) / 2] = make_float2(o[p * STRIDE + i] * scale, o[p * STRIDE + i + 1] * scale);
     }
     if (with_weight && a.slot_max_sum)
         *(float2 *)(a.slot_w + row * 2) = make_float2(isnan(sum) ? sum : max, whole_sum);

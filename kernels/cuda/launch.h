@@ -21,10 +21,10 @@ extern "C" {
 struct cuda_kv_run {
     int64_t base;
     int32_t end;
-    int32_t unused;
+    int32_t run; /* counted from the group's first */
 };
 
-/* In a group of several runs, the run that each PIECE-th token lies in is kept: a search starts there. */
+/* In a group of several runs there is a copy of the run that each PIECE-th token lies in: most tokens need no other. */
 #define CUDA_PIECE 16
 
 struct cuda_item {
@@ -51,19 +51,18 @@ struct cuda_group_args {
     void *slot_o;                 /* [n_slots][h_q][d] */
     float *slot_w;                /* [n_slots][h_q][1 or 2] */
     const struct cuda_item *item; /* of this launch */
-    const struct cuda_kv_run *run;
-    const int32_t *piece; /* relative to the group's first run */
+    const struct cuda_kv_run *run, *piece;
     const int32_t *query;
     const uint32_t *mask;
     int32_t n_items;
-    int32_t h_q, h_kv, gqa;
-    int32_t page_size, page_shift; /* page_shift: log2, or -1 */
-    float scale_log2;              /* scale * log2(e) */
+    int32_t h_q, h_kv;
+    int32_t gqa, gqa_shift, page_size, page_shift; /* shifts: log2, or -1 */
+    float scale_log2;                              /* scale * log2(e) */
     int32_t slot_f16, slot_max_sum, masked;
     /* KV heads that a CTA takes one after the other, in the group kernel. Of 1, the teams of a CTA share the
      * tokens; of more, each team has heads of its own. */
-    int32_t heads;
-    int32_t q_rows, q_buffers; /* group kernel: rows of Q kept for a warp, and how many heads ahead */
+    int32_t heads, head_groups; /* head_groups: h_kv / heads, rounded up */
+    int32_t q_rows;             /* group kernel: rows of Q kept for a warp */
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */
     int32_t beside;
@@ -101,8 +100,8 @@ struct cuda_shape {
 
 /* Allow the kernel its shared memory; before any run. */
 int cuda_group_prepare(const struct cuda_shape *s);
-/* Teams of a CTA, and heads ahead that its pipeline wants Q of. */
-void cuda_group_teams(int32_t m, int32_t n, int32_t *teams, int32_t *ahead);
+/* Teams of a CTA. */
+int32_t cuda_group_teams(int32_t m, int32_t n);
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);

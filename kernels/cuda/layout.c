@@ -65,16 +65,18 @@ static void add_runs(struct builder *b, const struct group *g, struct cuda_item 
     int64_t piece = 0;
     for (int64_t r = 0; r < n; r++) {
         const struct run *x = &b->plan->run[g->run0 + r];
-        int64_t base = b->p->page_off[nf->src[x->node]] * size + nf->off[x->node] + x->begin - at;
+        struct cuda_kv_run to = {.base = b->p->page_off[nf->src[x->node]] * size + nf->off[x->node] +
+                                         x->begin - at,
+                                 .run = (int32_t)r};
         at += x->end - x->begin;
+        to.end = (int32_t)at;
         if (r == 0)
-            it->base = base;
+            it->base = to.base;
         if (n == 1)
             return;
-        *(struct cuda_kv_run *)list_add(&b->run, 1, sizeof(struct cuda_kv_run)) =
-            (struct cuda_kv_run){.base = base, .end = (int32_t)at};
+        *(struct cuda_kv_run *)list_add(&b->run, 1, sizeof to) = to;
         for (; piece * CUDA_PIECE < at; piece++)
-            *(int32_t *)list_add(&b->piece, 1, sizeof(int32_t)) = (int32_t)r;
+            *(struct cuda_kv_run *)list_add(&b->piece, 1, sizeof to) = to;
     }
 }
 
@@ -162,7 +164,6 @@ static int32_t heads_of(const struct builder *b, int64_t n_items, int32_t teams)
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
     struct cuda_item *item = b->item.p;
-    int32_t teams, ahead;
     int64_t end = b->item.n, first_short = call.item0;
     bool wide = (call.m == 32 || call.m == 64) && (end - call.item0) * b->p->h_kv < b->sms;
     call.n = call.n > STEP && !wide ? STEP : call.n;
@@ -170,7 +171,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         return err_missing(e, "a launch of %lld CTAs is too large for a grid",
                            (long long)((end - call.item0) * b->p->h_kv));
     qsort(item + call.item0, (size_t)(end - call.item0), sizeof *item, by_length);
-    cuda_group_teams(call.m, call.n, &teams, &ahead);
+    int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
         first_short++;
     int32_t heads = heads_of(b, end - first_short, teams);
@@ -179,7 +180,6 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.item0 = part == 0 ? call.item0 : first_short;
         c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
         c.heads = part == 0 ? 1 : heads;
-        c.q_buffers = c.heads > 1 ? ahead : 1;
         c.longest = c.n_items > 0 ? item[c.item0].n_kv : 0;
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
@@ -298,7 +298,7 @@ static bool upload(struct builder *b, struct cuda_plan *cp, cudaStream_t stream,
     } part[] = {
         {&b->item, sizeof(struct cuda_item), (const void **)&cp->item},
         {&b->run, sizeof(struct cuda_kv_run), (const void **)&cp->run},
-        {&b->piece, sizeof(int32_t), (const void **)&cp->piece},
+        {&b->piece, sizeof(struct cuda_kv_run), (const void **)&cp->piece},
         {&b->query, sizeof(int32_t), (const void **)&cp->query},
         {&b->mask, sizeof(uint32_t), (const void **)&cp->mask},
         {&b->step, sizeof(struct cuda_merge_step), (const void **)&cp->step},

@@ -122,6 +122,15 @@ static bool prepare(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
+/* log2, or -1. */
+static int32_t shift_of(int32_t n)
+{
+    int32_t shift = 0;
+    while (1 << shift < n)
+        shift++;
+    return 1 << shift == n ? shift : -1;
+}
+
 /* All that depends on the plan; block, side streams and events stay and grow. */
 static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
                       cudaStream_t stream, struct err *e)
@@ -133,11 +142,9 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return err_missing(e, "%s", why);
     if (!cuda_card(&caps, e))
         return false;
-    if (p->n_pages * p->page_size > INT32_MAX || plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
+    if (p->n_pages * p->page_size > INT32_MAX || p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
+        plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
         return err_missing(e, "more than 2^31 KV slots or partial results are too many for the CUDA kernels");
-    int32_t shift = 0;
-    while (1 << shift < p->page_size)
-        shift++;
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
     cp->wgmma = caps.arch == HOPPER && cp->early;
@@ -146,7 +153,8 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->h_q = p->h_q;
     cp->h_kv = p->h_kv;
     cp->page_size = p->page_size;
-    cp->page_shift = 1 << shift == p->page_size ? shift : -1;
+    cp->page_shift = shift_of(p->page_size);
+    cp->gqa_shift = shift_of(p->h_q / p->h_kv);
     cp->scale_log2 = (float)(p->scale * M_LOG2E);
     cp->slot_f16 = plan->slot_o == SLOT_O_F16;
     cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
@@ -247,6 +255,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .h_q = cp->h_q,
         .h_kv = cp->h_kv,
         .gqa = cp->h_q / cp->h_kv,
+        .gqa_shift = cp->gqa_shift,
         .page_size = cp->page_size,
         .page_shift = cp->page_shift,
         .scale_log2 = cp->scale_log2,
@@ -254,8 +263,8 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
         .heads = c->heads,
+        .head_groups = (cp->h_kv + c->heads - 1) / c->heads,
         .q_rows = c->q_rows,
-        .q_buffers = c->q_buffers,
         .beside = follows == FOLLOWS_BESIDE,
     };
     int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)

@@ -36,7 +36,8 @@ __device__ inline float warp_sum(float x)
 }
 
 template <typename T, int D>
-__global__ __launch_bounds__(32 * SCALAR_WARPS) void scalar_kernel(const __grid_constant__ cuda_group_args a)
+/* 12 CTAs an SM: left to itself, ptxas takes 32 registers on sm_80, and spills. */
+__global__ __launch_bounds__(32 * SCALAR_WARPS, 12) void scalar_kernel(const __grid_constant__ cuda_group_args a)
 {
     constexpr int COLS = D / 32;
     const int lane = threadIdx.x % 32, item = blockIdx.x / a.h_kv, kv_head = blockIdx.x - item * a.h_kv;

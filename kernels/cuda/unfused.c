@@ -251,6 +251,7 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
               .h_q = cp->h_q,
               .h_kv = cp->h_kv,
               .gqa = cp->h_q / cp->h_kv,
+              .gqa_shift = cp->gqa_shift,
               .page_size = cp->page_size,
               .page_shift = cp->page_shift,
               .slot_f16 = cp->slot_f16,

@@ -50,7 +50,7 @@ __global__ __launch_bounds__(UNFUSED_THREADS) void mask_kernel(const __grid_cons
     const cuda_item it = load_item(u.a.item + r.item);
     const int k = (it.row0 + r.row) / u.a.gqa;
     for (int t = threadIdx.x; t < it.n_kv; t += UNFUSED_THREADS)
-        if (!sees(u.a, it, k, find_run(u.a, it, t)))
+        if (!sees(u.a, it, k, find_place(u.a, it, t).run))
             u.score[r.score + t] = -INFINITY;
 }
 
