@@ -194,7 +194,10 @@ static const struct argp argp = {
              "plan with longer nodes; async: each step, while the step before runs",
              2},
             {"prefill-rate", KEY_PREFILL, "N", 0,
-             "charge prompts, at N tokens a second (default: they are free)", 2},
+             "charge prompts, at N tokens a second, on top of every strategy's whole; they delay no step, so "
+             "that all "
+             "strategies have the same ones (default: free)",
+             2},
             {"graph", KEY_GRAPH, NULL, 0,
              "on a GPU: a step's kernels as one CUDA graph; pays where the host is ahead (--replan async)",
              2},
