@@ -208,6 +208,36 @@ START_TEST(samples_stand_for_all)
 }
 END_TEST
 
+/* Which of K steps stands for them. */
+enum { TOGETHER = 16 };
+static bool note_place(void *self, const struct replay_step *s, const struct plan *p,
+                       struct replay_times *out, struct err *e)
+{
+    (void)p, (void)e;
+    int32_t *met = self;
+#pragma omp atomic
+    met[s->t % TOGETHER]++;
+    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    return true;
+}
+
+/* What comes back every few steps must not meet the samples always alike. */
+START_TEST(samples_come_to_every_place)
+{
+    struct setting s;
+    struct err e = {0};
+    int32_t met[TOGETHER] = {0}, blocks = 4;
+    set(&s, "h100", "tiny", "pat", "fewshot:2",
+        (struct trace_opts){.prompt = 10, .max_seq = 11 + blocks * TOGETHER * TOGETHER});
+    s.exec = (struct executor){.name = "places", .self = met, .run = note_place};
+    s.replay.every = TOGETHER;
+    ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+    for (int i = 0; i < TOGETHER; i++)
+        ck_assert_int_eq(met[i], blocks);
+    clear(&s);
+}
+END_TEST
+
 /* ---- plans kept for longer nodes ----------------------------------------------------------------------- */
 
 /* Every plan of step `from`, as long as shapes allow, at step t: whole, and with all of its groups. */
@@ -715,6 +745,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, figures_are_the_simulators);
     tcase_add_test(tc, other_kernels_by_hand);
     tcase_add_test(tc, samples_stand_for_all);
+    tcase_add_test(tc, samples_come_to_every_place);
     tcase_add_test(tc, old_plans_still_cover);
     tcase_add_test(tc, late_plans_are_few);
     tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);

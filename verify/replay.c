@@ -389,14 +389,34 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     return simulated(x) || x->advance(x->self, &step, e);
 }
 
+static int64_t divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : divisor(b, a % b);
+}
+
 /*
- * Steps first .. last, the middle one of which is looked at: *s. An executor that does not simulate runs it as soon as
+ * Which of steps first .. last, K of them, stands for all. From one K to the next it moves on by about 0.618 K, so that it
+ * comes to every place in turn: always in the middle it would meet what comes back with a period (how tokens are aligned,
+ * which decides what cuBLAS does) always alike.
+ */
+static int64_t place_of(int64_t every, int64_t first, int64_t last)
+{
+    int64_t stride = max_i64(1, every * 618 / 1000);
+    while (divisor(stride, every) != 1)
+        stride++;
+    if (last - first + 1 < every)
+        return (first + last) / 2;
+    return first + ((first - 1) / every * stride + every / 2) % every;
+}
+
+/*
+ * Steps first .. last, one of which is looked at: *s. An executor that does not simulate runs it as soon as
  * it is reached. `run`: they have not been run before.
  */
 static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s,
                        struct outcome *o, struct err *e)
 {
-    int64_t middle = (first + last) / 2, prefill = 0, moves = 0, copied = 0, planned = 0;
+    int64_t place = place_of(ps->r->every, first, last), prefill = 0, moves = 0, copied = 0, planned = 0;
     double cache_s = 0;
     struct sample now = {0};
     bool good = true;
@@ -409,7 +429,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
         copied += now.copied;
         planned += now.shape_from == t;
         cache_s += now.cache_s;
-        if (t != middle || !run)
+        if (t != place || !run)
             continue;
         double start = host_s();
         if (ps->copies) {

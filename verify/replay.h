@@ -2,7 +2,7 @@
  * replay.h - a trace taken through a decode step, step by step, under one strategy after the other.
  *
  * Every step goes through the KV pool in order. Steps that are looked at are planned, counted, and executed by an
- * executor: a model of a machine, or a GPU. With `every` = K > 1 one step in the middle of each K stands for all
+ * executor: a model of a machine, or a GPU. With `every` = K > 1 one step of each K stands for all
  * of them (its weight); sums over a run are sums of weight x figure, and bytes then are estimates.
  */
 #ifndef TREEATTN_VERIFY_REPLAY_H
