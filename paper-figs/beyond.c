@@ -157,8 +157,7 @@ void fig_replayed(struct figure *f)
     static const char *const strategy[] = {"radix-attention", "flash-decoding", "tree-medusa", "deft-node",
                                            "deft-node-chunk", "deft-flatten",   "fasttree",    "pat"},
                              *const workload[] = {"few-shot-20", "few-shot-30", "few-shot-50"},
-                             *const part[][3] = {{"attention", "attention_s", "attention_s"},
-                                                 {"whole steps", "whole_s", "step_s"}};
+                             *const part[][2] = {{"attention", "attention_s"}, {"whole steps", "whole_s"}};
     enum { N_STRATEGIES = 8, N_WORKLOADS = 3, N = N_STRATEGIES * N_WORKLOADS };
     const struct table *sim = figure_table(f, "data/replayed"),
                        *measured = figure_table(f, "measured/h200_replay");
@@ -169,8 +168,7 @@ void fig_replayed(struct figure *f)
         for (int i = 0; i < N; i++) {
             const char *w = workload[i / N_STRATEGIES], *s = strategy[i % N_STRATEGIES];
             y[i] = pick(f, sim, part[p][1], "workload", w, "strategy", s, NULL);
-            x[i] = pick(f, measured, part[p][2], "run", "full", "workload", figure_text(f, "%s tree 0", w),
-                        "strategy", s, NULL);
+            x[i] = pick(f, measured, part[p][1], "run", "full", "workload", w, "strategy", s, NULL);
             error[i] = 100 * fabs(y[i] / x[i] - 1);
             add_point(f, s, figure_text(f, "%s, %s", w, s), x[i], y[i], NAN);
             for (int k = i - i % N_STRATEGIES; k < i; k++)
