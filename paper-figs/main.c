@@ -118,6 +118,7 @@ _Noreturn static void exec_gnuplot(const struct figure *f, const char *kind)
     char *set = xasprintf("kind = '%s'; style = '%s/style.gp'; out = '%s/drawn/%s.%s'", kind, f->places->root,
                           f->places->out, f->def->id, kind);
     char *script = xasprintf("%s/%s.gp", f->places->scratch, f->def->id);
+    setenv("LC_ALL", "C.UTF-8", 1); /* without a locale, gnuplot warns that it lacks a degree sign */
     execlp("gnuplot", "gnuplot", "-e", set, script, (char *)NULL);
     fprintf(stderr, "figures: gnuplot: %s (expected gnuplot to be installed: make deps)\n", strerror(errno));
     _exit(EXIT_MISSING);

@@ -579,13 +579,13 @@ static bool cannot_draw(void)
     return true;
 }
 
-/* The program on the copy, into `into`; its exit code, what it prints in *text. */
+/* The program on the copy, into `into`, where no locale is set; its exit code, what it prints in *text. */
 static int draw(const char *into, const char *args, char **text)
 {
     enum { SIZE = 1 << 20 };
     *text = xmalloc(SIZE);
-    return run_shell(*text, SIZE, "%s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(), root,
-                     root, into, args);
+    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(),
+                     root, root, into, args);
 }
 
 START_TEST(a_broken_file_stops_only_its_figure)
@@ -616,8 +616,8 @@ START_TEST(two_runs_draw_the_same)
     char *a = xasprintf("%s/a", root), *b = xasprintf("%s/b", root), *text;
     for (int i = 0; i < 2; i++) {
         int code = draw(i ? b : a, "", &text);
-        ck_assert_msg(code == EXIT_GOOD, "exit code %d: %s", code, text);
-        ck_assert_msg(!strstr(text, "arning"), "%s", text);
+        ck_assert_msg(code == EXIT_GOOD, "exit code %d: %.4000s", code, text);
+        ck_assert_msg(!strstr(text, "arning"), "%.4000s", text);
         free(text);
     }
     char *command = xasprintf("diff -r -q %s %s", a, b);
