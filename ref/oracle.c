@@ -12,26 +12,13 @@ struct scratch {
     int32_t *path; /* [depth] nodes, root first */
 };
 
-static int32_t walk(const struct tree *t, int32_t node, int32_t *path)
-{
-    int32_t n = 0;
-    for (int32_t i = node; i >= 0; i = t->parent[i])
-        path[n++] = i;
-    for (int32_t a = 0, b = n - 1; a < b; a++, b--) {
-        int32_t x = path[a];
-        path[a] = path[b];
-        path[b] = x;
-    }
-    return n;
-}
-
 /* The g rows of one query that share KV head h. */
 static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
 {
     const struct query *x = &p->tree->query[q];
     int32_t d = p->d, g = p->h_q / p->h_kv;
     int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->h_q + (int64_t)h * g;
-    int32_t n_path = walk(p->tree, x->node, s->path);
+    int32_t n_path = tree_path(p->tree->parent, x->node, s->path);
     dtype_to_double(p->dtype, p->q, first_row * d, s->q, (int64_t)g * d);
 
     int64_t at = 0;

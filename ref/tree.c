@@ -117,3 +117,13 @@ int32_t tree_depth(const struct tree *t)
     free(depth);
     return deepest;
 }
+
+int32_t tree_path(const int32_t *parent, int32_t node, int32_t *out)
+{
+    int32_t n = 0;
+    for (int32_t i = node; i >= 0; i = parent[i])
+        n++;
+    for (int32_t i = node, k = n; out && i >= 0; i = parent[i])
+        out[--k] = i;
+    return n;
+}

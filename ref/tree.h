@@ -46,6 +46,10 @@ void tree_contexts(const struct tree *t, int64_t *out);
 /* Number of nodes on the longest path. */
 int32_t tree_depth(const struct tree *t);
 
+/* Nodes from a root down to `node`, both included, into out; none where node < 0. parent: as in struct tree. out NULL:
+ * they are only counted. Returns how many. */
+int32_t tree_path(const int32_t *parent, int32_t node, int32_t *out);
+
 /*
  * Normal form. Nodes are cut at every distinct `upto` strictly inside them; the pieces of a node stay
  * consecutive and node order is kept, so a tree that needs no cut keeps its node numbers. Every query hangs

@@ -43,17 +43,6 @@ static int64_t token_name(const struct trace *tr, int64_t t, int32_t token)
     return (t - 1) * tr->speculative->n_tokens + token + 1;
 }
 
-/* Tokens on the way down to `token`, itself included, root first, into out[]; returns how many. */
-static int32_t path_to(const struct speculative *s, int32_t token, int32_t *out)
-{
-    int32_t n = 0;
-    for (int32_t i = token; i >= 0; i = s->parent[i])
-        n++;
-    for (int32_t i = token, k = n; i >= 0; i = s->parent[i])
-        out[--k] = i;
-    return n;
-}
-
 /* The first path of n tokens, or the longest, into out[n_tokens]; returns its length. */
 static int32_t first_path(const struct speculative *s, int32_t n, int32_t *out)
 {
@@ -64,7 +53,7 @@ static int32_t first_path(const struct speculative *s, int32_t n, int32_t *out)
             best = i;
     }
     free(depth);
-    return path_to(s, best, out);
+    return tree_path(s->parent, best, out);
 }
 
 /* The n tokens that the step before has accepted, in the order in which they follow the prefix. */

@@ -62,12 +62,10 @@ void copies_free(struct copies *c)
 static void find_path(struct copies *c, const struct tree *tree, const struct trace_parts *parts,
                       struct query q)
 {
-    c->n_nodes = c->n_path = 0;
-    for (int32_t i = q.node; i >= 0; i = tree->parent[i])
-        c->n_nodes++;
+    c->n_path = 0;
+    c->n_nodes = tree_path(tree->parent, q.node, NULL);
     c->node = xgrow(c->node, &c->node_cap, c->n_nodes, sizeof *c->node);
-    for (int32_t i = q.node, k = (int32_t)c->n_nodes; i >= 0; i = tree->parent[i])
-        c->node[--k] = i;
+    tree_path(tree->parent, q.node, c->node);
     for (int64_t k = 0; k < c->n_nodes; k++) {
         int64_t left = k + 1 < c->n_nodes ? tree->len[c->node[k]] : q.upto;
         for (int32_t i = parts->piece0[c->node[k]]; i < parts->piece0[c->node[k] + 1] && left > 0; i++) {
