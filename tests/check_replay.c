@@ -208,33 +208,37 @@ START_TEST(samples_stand_for_all)
 }
 END_TEST
 
-/* Which of K steps stands for them. */
-enum { TOGETHER = 16 };
+/* Where in every PERIOD steps those are that are looked at. */
+enum { PERIOD = 16 };
 static bool note_place(void *self, const struct replay_step *s, const struct plan *p,
                        struct replay_times *out, struct err *e)
 {
     (void)p, (void)e;
     int32_t *met = self;
 #pragma omp atomic
-    met[s->t % TOGETHER]++;
+    met[s->t % PERIOD]++;
     *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
     return true;
 }
 
-/* What comes back every few steps must not meet the samples always alike. */
+/* What comes back every few steps must not meet the samples always alike: not in K steps, nor in several K. */
 START_TEST(samples_come_to_every_place)
 {
-    struct setting s;
-    struct err e = {0};
-    int32_t met[TOGETHER] = {0}, blocks = 4;
-    set(&s, "h100", "tiny", "pat", "fewshot:2",
-        (struct trace_opts){.prompt = 10, .max_seq = 11 + blocks * TOGETHER * TOGETHER});
-    s.exec = (struct executor){.name = "places", .self = met, .run = note_place};
-    s.replay.every = TOGETHER;
-    ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
-    for (int i = 0; i < TOGETHER; i++)
-        ck_assert_int_eq(met[i], blocks);
-    clear(&s);
+    const int32_t every[] = {2, 3, 4, 5, 8, 16}, visits = 12;
+    for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
+        struct setting s;
+        struct err e = {0};
+        int32_t met[PERIOD] = {0};
+        set(&s, "h100", "tiny", "pat", "fewshot:2",
+            (struct trace_opts){.prompt = 10, .max_seq = 11 + visits * PERIOD * every[i]});
+        s.exec = (struct executor){.name = "places", .self = met, .run = note_place};
+        s.replay.every = every[i];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        for (int k = 0; k < PERIOD; k++)
+            ck_assert_msg(met[k] >= visits / 2 && met[k] <= visits * 3 / 2,
+                          "every %d: place %d of %d: %d times", every[i], k, PERIOD, met[k]);
+        clear(&s);
+    }
 }
 END_TEST
 

@@ -389,24 +389,19 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     return simulated(x) || x->advance(x->self, &step, e);
 }
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : divisor(b, a % b);
-}
-
 /*
- * Which of steps first .. last, K of them, stands for all. From one K to the next it moves on by about 0.618 K, so that it
- * comes to every place in turn: always in the middle it would meet what comes back with a period (how tokens are aligned,
- * which decides what cuBLAS does) always alike.
+ * Which of steps first .. last, K of them, stands for all. From one K to the next it moves on by K times the golden ratio,
+ * fractions kept, so that it never comes back with a period: what does (how tokens are aligned, which decides what cuBLAS
+ * does) would else be met always alike.
  */
 static int64_t place_of(int64_t every, int64_t first, int64_t last)
 {
-    int64_t stride = max_i64(1, every * 618 / 1000);
-    while (divisor(stride, every) != 1)
-        stride++;
     if (last - first + 1 < every)
         return (first + last) / 2;
-    return first + ((first - 1) / every * stride + every / 2) % every;
+    uint64_t block = (uint64_t)(first - 1) / (uint64_t)every;
+    uint64_t at =
+        block * UINT64_C(0x9E3779B97F4A7C15) + (UINT64_C(1) << 63); /* of 2^64: block * 0.618 + 0.5 */
+    return first + (int64_t)((at >> 32) * (uint64_t)every >> 32);
 }
 
 /*
