@@ -118,16 +118,19 @@ install = missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$
 deps: ## install the Debian packages that are missing (needs root or sudo)
 	$(Q)$(call install,$(PACKAGES))
 
+# Where no CUDA object is there yet, what needs none does not wait for them.
+NVCC_AT_HAND = $(if $(wildcard $(CUDA_BUILD)/kernels/cuda/*.o),$(NVCC))
+
 # ---- what a newcomer runs ------------------------------------------------------------------------------
 .PHONY: demo
 demo: deps ## install what is missing, build, run the main job on embedded data, show the result
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC= all
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC_AT_HAND) all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
 
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
 figures: deps ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC= $(PROGRAM) $(DRAWER)
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC_AT_HAND) $(PROGRAM) $(DRAWER)
 	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures
 
 .PHONY: figures-data
