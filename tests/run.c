@@ -2,7 +2,8 @@
  * run.c - all Check suites, from suites.def: a process each, as many at a time as there are cores (or $TREEATTN_JOBS).
  * `tests/run NAME...` runs these alone.
  *
- * What a suite prints appears when it has ended, the totals of all come last. A process each, because Check's runner
+ * With $TREEATTN_STOP the first suite that fails is the last. What a suite prints appears when it has ended, the totals of
+ * all come last. A process each, because Check's runner
  * keeps much of what its tests tell it, and every test that it forks later inherits that. Each has a folder of its own
  * for what its tests write ($TMPDIR), which is removed whatever becomes of them.
  */
@@ -131,8 +132,8 @@ static void stop(int sig)
     stopped = sig;
 }
 
-/* Those with chosen[i], at most `jobs` at a time; a signal ends them all. */
-static struct tally run_all(const bool *chosen, const char *root, long jobs)
+/* Those with chosen[i], at most `jobs` at a time; a signal ends them all, or, with stop_early, a failure. */
+static struct tally run_all(const bool *chosen, const char *root, long jobs, bool stop_early)
 {
     struct running run[N_ENTRIES] = {0};
     struct tally all = {0}, *t = mmap(NULL, N_ENTRIES * sizeof *t, PROT_READ | PROT_WRITE,
@@ -158,7 +159,11 @@ static struct tally run_all(const bool *chosen, const char *root, long jobs)
             if (run[i].pid == pid) {
                 finish(&entries[i], &run[i], status, &used, &t[i], &all);
                 busy--;
-            } else if (run[i].pid > 0 && stopped)
+                if (stop_early && all.failures + all.errors > 0 && !stopped)
+                    stopped = SIGTERM;
+            }
+        for (int i = 0; i < N_ENTRIES && stopped; i++)
+            if (run[i].pid > 0)
                 kill(run[i].pid, SIGTERM);
     }
     munmap(t, N_ENTRIES * sizeof *t);
@@ -180,7 +185,8 @@ int main(int argc, char **argv)
     setenv("CK_DEFAULT_TIMEOUT", "900", 0); /* a loaded machine under sanitizers is slow, not wrong */
     char *root = xasprintf("%s/treeattn-tests-XXXXXX", folder && *folder ? folder : "/tmp");
     CK(mkdtemp(root));
-    struct tally all = run_all(chosen, root, jobs ? max_i64(atol(jobs), 1) : sysconf(_SC_NPROCESSORS_ONLN));
+    struct tally all = run_all(chosen, root, jobs ? max_i64(atol(jobs), 1) : sysconf(_SC_NPROCESSORS_ONLN),
+                               getenv("TREEATTN_STOP") != NULL);
     remove_folder(root);
     free(root);
     int good = all.checks - all.failures - all.errors;
