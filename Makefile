@@ -198,7 +198,7 @@ gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on 
 	  $(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
 
 .PHONY: mutants
-mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (some minutes)
+mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (a minute or two each)
 	$(Q)tests/mutants.sh
 
 .PHONY: coverage
