@@ -3,9 +3,9 @@
  * `tests/run NAME...` runs these alone.
  *
  * With $TREEATTN_STOP the first suite that fails is the last. What a suite prints appears when it has ended, the totals of
- * all come last. A process each, because Check's runner
- * keeps much of what its tests tell it, and every test that it forks later inherits that. Each has a folder of its own
- * for what its tests write ($TMPDIR), which is removed whatever becomes of them.
+ * all come last. A process each, because Check's runner keeps much of what its tests tell it, and every test that it forks
+ * later inherits that. Each has a folder of its own for what its tests write ($TMPDIR), which is removed whatever becomes
+ * of them.
  */
 #include "tests/suites.h"
 
