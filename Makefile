@@ -248,7 +248,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(FIT) verify/main.c $(TESTS) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built

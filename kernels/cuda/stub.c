@@ -5,7 +5,8 @@
 
 static bool missing(struct err *e)
 {
-    return err_missing(e, "this treeattn was built without nvcc, so it has no CUDA kernels: make builds them where nvcc is 12.3 or newer");
+    return err_missing(e, "this treeattn was built without nvcc, so it has no CUDA kernels: make builds them "
+                          "where nvcc is 12.3 or newer");
 }
 
 bool cuda_built(void)
