@@ -22,6 +22,7 @@ struct cuda_call {
 /* The merge steps of a launch. */
 struct cuda_merge {
     int32_t launch, warps;
+    bool many_rows;
     int64_t step0, n_steps;
 };
 

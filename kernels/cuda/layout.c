@@ -231,8 +231,8 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
             *in++ = (int32_t)plan->merge_in[k];
         inputs += s->in1 - s->in0;
     }
-    bool few_rows = n * b->p->h_q < (int64_t)b->sms * WARPS_WANTED;
-    m.warps = n > 0 && inputs / n >= (few_rows ? SOME_INPUTS : MANY_INPUTS) ? 4 : 1;
+    m.many_rows = n * b->p->h_q >= (int64_t)b->sms * WARPS_WANTED;
+    m.warps = n > 0 && inputs / n >= (m.many_rows ? MANY_INPUTS : SOME_INPUTS) ? 4 : 1;
     if (n == 0)
         return;
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);

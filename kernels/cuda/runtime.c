@@ -287,6 +287,7 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
         .n_steps = m->n_steps,
         .h_q = cp->h_q,
         .warps = m->warps,
+        .many_rows = m->many_rows,
         .slot_f16 = cp->slot_f16,
         .slot_max_sum = cp->slot_max_sum,
     };
