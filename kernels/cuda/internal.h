@@ -16,7 +16,7 @@ struct cuda_call {
     int32_t heads, q_rows; /* see launch.h */
     int64_t item0, n_items;
     int32_t longest; /* item, in tokens */
-    bool masked;
+    bool masked, kv_once;
 };
 
 /* The merge steps of a launch. */

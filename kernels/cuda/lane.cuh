@@ -25,6 +25,24 @@ __device__ inline void copy_async(uint32_t to, const void *from, bool valid)
                  : "memory");
 }
 
+/* L2 evicts first what nobody reads again: it takes the place of its like and not of partial results, which a merge is
+ * about to read. volatile: made where it is used, as registers are few. */
+__device__ inline uint64_t evict_first()
+{
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+/* copy_async under such a policy. */
+__device__ inline void copy_async(uint32_t to, const void *from, bool valid, uint64_t policy)
+{
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;"
+                 :
+                 : "r"(to), "l"(from), "r"(valid ? 16 : 0), "l"(policy)
+                 : "memory");
+}
+
 /* 4 bytes, the same way, but through L1. */
 __device__ inline void copy_async_word(uint32_t to, const void *from, bool valid)
 {

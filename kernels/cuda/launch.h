@@ -40,7 +40,7 @@ struct cuda_item {
     int32_t slot0;      /* slot of the query of row0, or -1: rows go to the output */
     int32_t mask0;      /* into the mask words, or -1: all visible */
     int32_t mask_words; /* 32-bit words per run: bit i of word w is query 32 w + i of the tile */
-    int32_t unused;
+    int32_t kv_once;    /* no other item reads its K and V */
 }; /* 56 bytes, read as 7 x 8 */
 
 struct cuda_group_args {
@@ -66,6 +66,7 @@ struct cuda_group_args {
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */
     int32_t beside;
+    int32_t kv_once; /* K and V may leave the L2 cache when they were read */
 };
 
 struct cuda_merge_step {

@@ -12,16 +12,18 @@
 #include <string.h>
 
 enum {
-    STEP = 64,         /* shapes.def: what n = 128 runs in */
-    FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
-    WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
-    SHORT_STEPS = 4,   /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,  /* per SM, before CTAs of short items take more heads than they have teams */
-    CTAS_ENOUGH = 3,   /* per SM, before they take a head a team */
-    SOME_INPUTS = 4,   /* of a merge step, on average, from which four warps share a row if rows are few */
-    MANY_INPUTS = 32,  /* the same, if they are many */
-    WARPS_WANTED = 32, /* per SM, from which rows are many */
-    ALIGN = 256        /* bytes */
+    STEP = 64,           /* shapes.def: what n = 128 runs in */
+    FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
+    WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
+    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
+    CTAS_WANTED = 12,    /* per SM, before CTAs of short items take more heads than they have teams */
+    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team */
+    TOKENS_ENOUGH = 256, /* of all heads of a team whose tile is mostly empty */
+    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps share a row if rows are few */
+    MANY_INPUTS = 32,    /* the same, if they are many */
+    WARPS_WANTED = 32,   /* per SM, from which rows are many */
+    ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
+    ALIGN = 256          /* bytes */
 };
 
 /* A growing array of elements of one size. */
@@ -41,6 +43,8 @@ struct builder {
     const struct problem *p;
     const struct plan *plan;
     int32_t gqa, sms;
+    int64_t *reads;  /* [nodes] tokens of the node that items read, counted as often */
+    int64_t *beside; /* [launches] tokens of all items that run side by side */
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -80,6 +84,42 @@ static void add_runs(struct builder *b, const struct group *g, struct cuda_item 
     }
 }
 
+/* Rows of an item of the group, at most. */
+static int64_t rows_per_item(const struct builder *b, const struct group *g)
+{
+    return b->plan->unfused ? (int64_t)g->nq * b->gqa : g->tile_m ? g->tile_m : FREE_TILE;
+}
+
+static void count_tokens(struct builder *b)
+{
+    const struct plan *plan = b->plan;
+    b->reads = xcalloc((size_t)plan->nf->n_nodes, sizeof *b->reads);
+    b->beside = xcalloc((size_t)plan->n_launches, sizeof *b->beside);
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *g = &plan->group[i];
+        int64_t items = ceil_div((int64_t)g->nq * b->gqa, rows_per_item(b, g));
+        for (int64_t r = g->run0; r < g->run1; r++)
+            b->reads[plan->run[r].node] += items * (plan->run[r].end - plan->run[r].begin);
+        b->beside[g->launch] += items * g->n_kv;
+    }
+    for (int32_t l = 0, end; l < plan->n_launches; l = end) {
+        int64_t tokens = b->beside[l];
+        for (end = l + 1; end < plan->n_launches && plan->launch[end].order == LAUNCH_CONCURRENT; end++)
+            tokens += b->beside[end];
+        for (int32_t i = l; i < end; i++)
+            b->beside[i] = tokens;
+    }
+}
+
+/* Does no item but this group's one read its tokens? */
+static bool reads_alone(const struct builder *b, const struct group *g)
+{
+    bool alone = true;
+    for (int64_t r = g->run0; r < g->run1 && alone; r++)
+        alone = b->reads[b->plan->run[r].node] <= b->plan->nf->len[b->plan->run[r].node];
+    return alone;
+}
+
 /* Mask words of the queries k0 .. k1 of a group, or none if all of them see everything. */
 static void add_mask(struct builder *b, const struct group *g, int32_t k0, int32_t k1, struct cuda_item *it)
 {
@@ -104,13 +144,13 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
 {
     const struct nform *nf = b->plan->nf;
     int64_t rows = (int64_t)g->nq * b->gqa;
-    int64_t per_tile = b->plan->unfused ? rows : g->tile_m ? g->tile_m : FREE_TILE;
+    int64_t per_tile = rows_per_item(b, g);
     if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX || b->run.n + g->run1 - g->run0 > INT32_MAX ||
         b->query.n + g->nq > INT32_MAX || b->piece.n + g->n_kv / CUDA_PIECE + 1 > INT32_MAX ||
         b->mask.n + (g->run1 - g->run0) * ceil_div(g->nq, 32) * 2 > INT32_MAX)
         return err_missing(
             e, "the plan is too large for the CUDA kernels (2^31 rows, runs, or tokens of a group)");
-    struct cuda_item common = {.n_kv = (int32_t)g->n_kv};
+    struct cuda_item common = {.n_kv = (int32_t)g->n_kv, .kv_once = reads_alone(b, g)};
     add_runs(b, g, &common);
     int32_t *query = list_add(&b->query, g->nq, sizeof *query);
     int64_t query0 = b->query.n - g->nq;
@@ -149,15 +189,37 @@ static int by_length(const void *x, const void *y)
 
 /* Heads that a CTA takes one after the other: many where there are CTAs to spare, so that loads run ahead from
  * one short item into the next. */
-static int32_t heads_of(const struct builder *b, int64_t n_items, int32_t teams)
+static int32_t heads_of(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t m,
+                        int32_t teams)
 {
     int64_t an_sm = n_items * b->p->h_kv / b->sms, most = an_sm / CTAS_WANTED;
     if (most < teams && an_sm / CTAS_ENOUGH >= teams)
         most = teams;
+    int64_t rows = 0, tokens = n_items > 0 ? max_i64(item[0].n_kv, 1) : 1, a_team = 0;
+    for (int64_t i = 0; i < n_items; i++)
+        rows += item[i].n_rows;
+    if (m >= 64 && 2 * rows <= n_items * m) /* little to compute, or to write */
+        a_team = TOKENS_ENOUGH / tokens;
+    else if (m >= 32 && tokens <= STEP)
+        a_team = 2;
+    most = max_i64(most, min_i64(an_sm / CTAS_ENOUGH, a_team * teams));
     int32_t heads = 1;
     while (2 * heads <= most && 2 * heads <= b->p->h_kv)
         heads *= 2;
     return heads < teams ? 1 : heads;
+}
+
+/* Should the items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and
+ * keeps an SM from what runs beside: where there are few, or where the longest takes longer than that. */
+static bool wants_wide(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t launch)
+{
+    int64_t own = 0, longest = 0, ctas = n_items * b->p->h_kv;
+    for (int64_t i = 0; i < n_items; i++) {
+        own += item[i].n_kv;
+        longest = max_i64(longest, item[i].n_kv);
+    }
+    return 4 * ctas <= 3 * b->sms ||
+           (ctas < b->sms && longest * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
@@ -165,7 +227,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
 {
     struct cuda_item *item = b->item.p;
     int64_t end = b->item.n, first_short = call.item0;
-    bool wide = (call.m == 32 || call.m == 64) && (end - call.item0) * b->p->h_kv < b->sms;
+    bool wide = (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
     call.n = call.n > STEP && !wide ? STEP : call.n;
     if ((end - call.item0) * b->p->h_kv > INT32_MAX)
         return err_missing(e, "a launch of %lld CTAs is too large for a grid",
@@ -174,15 +236,21 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
         first_short++;
-    int32_t heads = heads_of(b, end - first_short, teams);
+    int32_t heads = heads_of(b, item + first_short, end - first_short, call.m, teams);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.item0 = part == 0 ? call.item0 : first_short;
         c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
         c.heads = part == 0 ? 1 : heads;
         c.longest = c.n_items > 0 ? item[c.item0].n_kv : 0;
-        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
+        int64_t tokens = 0;
+        c.kv_once = true;
+        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
+            c.kv_once = c.kv_once && item[i].kv_once;
+            tokens += item[i].n_kv;
+        }
+        c.kv_once = c.kv_once && tokens * b->p->h_kv * b->p->d * 4 <= (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         if (c.n_items == 0 || (part == 1 && heads == 1))
             continue;
@@ -266,6 +334,7 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
     int64_t *merge =
         by_launch(plan->n_merges, plan->n_launches, &plan->merge->launch, sizeof *plan->merge, merge_at);
     bool good = true;
+    count_tokens(b);
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
         for (int64_t i = group_at[l]; i < group_at[l + 1] && good && plan->unfused; i++)
             good = add_group(b, &plan->group[group[i]], e);
@@ -329,5 +398,7 @@ bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *p
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         free(lists[i]->p);
+    free(b.reads);
+    free(b.beside);
     return good;
 }

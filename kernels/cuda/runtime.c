@@ -262,6 +262,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_f16 = cp->slot_f16,
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
+        .kv_once = c->kv_once,
         .heads = c->heads,
         .head_groups = (cp->h_kv + c->heads - 1) / c->heads,
         .q_rows = c->q_rows,
