@@ -227,7 +227,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
 {
     struct cuda_item *item = b->item.p;
     int64_t end = b->item.n, first_short = call.item0;
-    bool wide = (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
+    bool wide =
+        (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
     call.n = call.n > STEP && !wide ? STEP : call.n;
     if ((end - call.item0) * b->p->h_kv > INT32_MAX)
         return err_missing(e, "a launch of %lld CTAs is too large for a grid",
