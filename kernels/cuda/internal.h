@@ -88,6 +88,15 @@ int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at *
 /* cuda_caps but for mem_free, which takes the driver its time. */
 bool cuda_card(struct cuda_caps *c, struct err *e);
 
+/* Launches launch .. the end returned run side by side. launch: the first of them. */
+static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
+{
+    int32_t end = launch + 1;
+    while (end < cp->n_launches && cp->concurrent[end])
+        end++;
+    return end;
+}
+
 /* Turns a cudaError_t into *e; true for cudaSuccess. */
 bool cuda_ok(int status, const char *what, struct err *e);
 

@@ -90,7 +90,7 @@ static int64_t rows_per_item(const struct builder *b, const struct group *g)
     return b->plan->unfused ? (int64_t)g->nq * b->gqa : g->tile_m ? g->tile_m : FREE_TILE;
 }
 
-static void count_tokens(struct builder *b)
+static void count_tokens(struct builder *b, const struct cuda_plan *cp)
 {
     const struct plan *plan = b->plan;
     b->reads = xcalloc((size_t)plan->nf->n_nodes, sizeof *b->reads);
@@ -103,9 +103,10 @@ static void count_tokens(struct builder *b)
         b->beside[g->launch] += items * g->n_kv;
     }
     for (int32_t l = 0, end; l < plan->n_launches; l = end) {
-        int64_t tokens = b->beside[l];
-        for (end = l + 1; end < plan->n_launches && plan->launch[end].order == LAUNCH_CONCURRENT; end++)
-            tokens += b->beside[end];
+        int64_t tokens = 0;
+        end = end_of_set(cp, l);
+        for (int32_t i = l; i < end; i++)
+            tokens += b->beside[i];
         for (int32_t i = l; i < end; i++)
             b->beside[i] = tokens;
     }
@@ -209,17 +210,15 @@ static int32_t heads_of(const struct builder *b, const struct cuda_item *item, i
     return heads < teams ? 1 : heads;
 }
 
-/* Should the items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and
+/* Should items, longest first, have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and
  * keeps an SM from what runs beside: where there are few, or where the longest takes longer than that. */
 static bool wants_wide(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t launch)
 {
-    int64_t own = 0, longest = 0, ctas = n_items * b->p->h_kv;
-    for (int64_t i = 0; i < n_items; i++) {
+    int64_t own = 0, ctas = n_items * b->p->h_kv;
+    for (int64_t i = 0; i < n_items; i++)
         own += item[i].n_kv;
-        longest = max_i64(longest, item[i].n_kv);
-    }
     return 4 * ctas <= 3 * b->sms ||
-           (ctas < b->sms && longest * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
+           (ctas < b->sms && (int64_t)item[0].n_kv * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
@@ -227,13 +226,13 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
 {
     struct cuda_item *item = b->item.p;
     int64_t end = b->item.n, first_short = call.item0;
-    bool wide =
-        (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
-    call.n = call.n > STEP && !wide ? STEP : call.n;
     if ((end - call.item0) * b->p->h_kv > INT32_MAX)
         return err_missing(e, "a launch of %lld CTAs is too large for a grid",
                            (long long)((end - call.item0) * b->p->h_kv));
     qsort(item + call.item0, (size_t)(end - call.item0), sizeof *item, by_length);
+    bool wide =
+        (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
+    call.n = call.n > STEP && !wide ? STEP : call.n;
     int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
         first_short++;
@@ -335,7 +334,7 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
     int64_t *merge =
         by_launch(plan->n_merges, plan->n_launches, &plan->merge->launch, sizeof *plan->merge, merge_at);
     bool good = true;
-    count_tokens(b);
+    count_tokens(b, cp);
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
         for (int64_t i = group_at[l]; i < group_at[l + 1] && good && plan->unfused; i++)
             good = add_group(b, &plan->group[group[i]], e);

@@ -68,8 +68,7 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     int32_t widest = 1;
     for (int32_t l = 0, end; l < cp->n_launches; l = end) {
         int32_t calls = 0;
-        for (end = l + 1; end < cp->n_launches && cp->concurrent[end]; end++)
-            ;
+        end = end_of_set(cp, l);
         for (int32_t i = 0; i < cp->n_calls; i++)
             calls += cp->call[i].launch >= l && cp->call[i].launch < end;
         widest = calls > widest ? calls : widest;
@@ -104,8 +103,7 @@ static void order_calls(struct cuda_plan *cp)
 {
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
         int32_t call0 = call;
-        for (end = l + 1; end < cp->n_launches && cp->concurrent[end]; end++)
-            ;
+        end = end_of_set(cp, l);
         while (call < cp->n_calls && cp->call[call].launch < end)
             call++;
         qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call, by_work);
@@ -336,8 +334,7 @@ bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, st
     bool follows = false; /* the last thing in the stream is a kernel of this run */
     for (int32_t l = 0, end; l < cp->n_launches; l = end) {
         int32_t call0 = call, n;
-        for (end = l + 1; end < cp->n_launches && cp->concurrent[end]; end++)
-            ;
+        end = end_of_set(cp, l);
         while (call < cp->n_calls && cp->call[call].launch < end)
             call++;
         n = call - call0;
