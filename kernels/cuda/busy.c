@@ -2,6 +2,8 @@
 
 #if __has_include(<cupti.h>)
 
+#include "kernels/cuda/internal.h"
+
 #include <cuda_runtime_api.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -55,13 +57,9 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t *bu
 
 static bool load(struct err *e)
 {
-    static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so",
-                                        "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"};
-    void *lib = NULL;
     if (cupti.loaded)
         return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !lib; i++)
-        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *lib = cuda_library("libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64");
     if (!lib)
         return err_missing(e, "tracing kernels wants CUPTI, and libcupti.so is not found here");
 #define X(name)                                                                                              \

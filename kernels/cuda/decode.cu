@@ -9,6 +9,7 @@
  *          early (programmatic dependent launch) and wait before they read.
  */
 #include "kernels/cuda/decode_launch.h"
+#include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/lane.cuh"
 #include "ref/rng.h"
 
@@ -209,18 +210,9 @@ __global__ __launch_bounds__(COPY_THREADS) void copy_kernel(uint4 *pool, int64_t
 }
 
 template <typename... P, typename... A>
-static int launch(void (*kernel)(P...), int64_t grid, int block, bool early, void *stream, A... args)
+static int launch(void (*kernel)(P...), int64_t grid, int threads, bool early, void *stream, const A &...args)
 {
-    cudaLaunchAttribute programmatic = {};
-    programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    programmatic.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)grid);
-    c.blockDim = dim3((unsigned)block);
-    c.stream = (cudaStream_t)stream;
-    c.attrs = &programmatic;
-    c.numAttrs = early ? 1 : 0;
-    return cudaLaunchKernelEx(&c, kernel, P(args)...);
+    return launch_dependent(kernel, dim3((unsigned)grid), threads, 0, early, (cudaStream_t)stream, args...);
 }
 
 template <typename T> static int begin(const decode_args &a, const void *embedding, void *stream)

@@ -3,6 +3,7 @@
 #include "kernels/cuda/internal.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdio.h>
 
 /* Compute capability from which the kernels are compiled. */
@@ -16,6 +17,20 @@ bool cuda_ok(int status, const char *what, struct err *e)
         return err_missing(e, "the GPU is out of memory (%s)", what);
     return err_set(e, "CUDA: %s: %s", what,
                    cudaGetErrorString((cudaError_t)status)); /* a fault, not a lack */
+}
+
+void *cuda_library(const char *name, const char *folder)
+{
+    const struct {
+        const char *folder, *slash, *version;
+    } where[] = {{"", "", ".13"}, {"", "", ".12"}, {"", "", ""}, {folder, "/", ""}};
+    void *lib = NULL;
+    for (size_t i = 0; i < sizeof where / sizeof where[0] && !lib; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s%s%s%s", where[i].folder, where[i].slash, name, where[i].version);
+        lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return lib;
 }
 
 bool cuda_built(void)

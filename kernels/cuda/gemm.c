@@ -39,13 +39,9 @@ struct gemm {
 
 static bool load(struct err *e)
 {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so",
-                                        "/usr/local/cuda/lib64/libcublasLt.so"};
-    void *lib = NULL;
     if (lt.handle)
         return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !lib; i++)
-        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *lib = cuda_library("libcublasLt.so", "/usr/local/cuda/lib64");
     if (!lib)
         return err_missing(e, "the decode step wants cuBLAS, and libcublasLt.so is not found here");
 #define X(name)                                                                                              \

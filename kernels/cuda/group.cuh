@@ -31,6 +31,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -492,17 +493,8 @@ template <typename T, int D, class S, bool WG> int prepare_group()
 template <typename T, int D, class S, bool WG, bool ONCE>
 int launch_kernel(const cuda_group_args &a, int early, cudaStream_t stream)
 {
-    cudaLaunchAttribute programmatic = {};
-    programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    programmatic.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)((int64_t)a.n_items * a.head_groups));
-    c.blockDim = dim3(S::THREADS);
-    c.dynamicSmemBytes = layout<S, D>::bytes(a.masked, a.heads > 1, a.q_rows);
-    c.stream = stream;
-    c.attrs = &programmatic;
-    c.numAttrs = early ? 1 : 0;
-    return cudaLaunchKernelEx(&c, group_kernel<T, D, S, WG, ONCE>, a);
+    return launch_dependent(group_kernel<T, D, S, WG, ONCE>, dim3((unsigned)((int64_t)a.n_items * a.head_groups)),
+                            S::THREADS, layout<S, D>::bytes(a.masked, a.heads > 1, a.q_rows), early, stream, a);
 }
 
 template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)

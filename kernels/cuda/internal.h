@@ -97,6 +97,10 @@ static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
     return end;
 }
 
+/* A library of the toolkit, loaded when it is needed, or NULL: name.13, name.12, name as the loader finds them, then in
+ * that folder. */
+void *cuda_library(const char *name, const char *folder);
+
 /* Turns a cudaError_t into *e; true for cudaSuccess. */
 bool cuda_ok(int status, const char *what, struct err *e);
 

@@ -1,6 +1,5 @@
 /*
- * lane.cuh - the instructions that the kernels are made of: asynchronous copies, ldmatrix, mma.sync, exp2, and
- * the order of dependent launches.
+ * lane.cuh - the instructions that the kernels are made of: asynchronous copies, ldmatrix, mma.sync, exp2.
  */
 #ifndef TREEATTN_KERNELS_CUDA_LANE_CUH
 #define TREEATTN_KERNELS_CUDA_LANE_CUH
@@ -138,21 +137,6 @@ template <> struct narrow<__half> {
 template <> struct narrow<__nv_bfloat16> {
     static constexpr float bias = 0.0f, unbias = 1.0f;
 };
-
-/* Programmatic dependent launch; both do nothing in a kernel launched the ordinary way. */
-__device__ inline void let_next_start()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-__device__ inline void wait_for_previous()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 
 } // namespace treeattn
 

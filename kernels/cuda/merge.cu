@@ -13,6 +13,7 @@
  */
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/lane.cuh"
 #include "kernels/cuda/launch.h"
 
@@ -251,18 +252,10 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
 template <typename T, int D, slot_format F, class S>
 static int launch_shape(const cuda_merge_args &a, int early, cudaStream_t stream)
 {
-    cudaLaunchAttribute programmatic = {};
-    programmatic.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    programmatic.val.programmaticStreamSerializationAllowed = 1;
     constexpr int HEADS = merge_rows<D, S>::n * S::HEADS;
     const int64_t z = (a.n_steps + MOST_OF_Y - 1) / MOST_OF_Y;
-    cudaLaunchConfig_t c = {};
-    c.gridDim = dim3((unsigned)((a.h_q + HEADS - 1) / HEADS), (unsigned)((a.n_steps + z - 1) / z), (unsigned)z);
-    c.blockDim = dim3(MERGE_THREADS);
-    c.stream = stream;
-    c.attrs = &programmatic;
-    c.numAttrs = early ? 1 : 0;
-    return cudaLaunchKernelEx(&c, merge_kernel<T, D, F, S>, a);
+    const dim3 grid((unsigned)((a.h_q + HEADS - 1) / HEADS), (unsigned)((a.n_steps + z - 1) / z), (unsigned)z);
+    return launch_dependent(merge_kernel<T, D, F, S>, grid, MERGE_THREADS, 0, early, stream, a);
 }
 
 template <typename T, int D, slot_format F>

@@ -26,21 +26,11 @@ static struct blas {
     __typeof__(&cublasGemmStridedBatchedEx) gemm;
 } blas;
 
-static void *open_blas(void)
-{
-    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so",
-                                        "/usr/local/cuda/lib64/libcublas.so"};
-    void *lib = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !lib; i++)
-        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return lib;
-}
-
 static bool load_blas(struct err *e)
 {
     if (blas.handle)
         return true;
-    void *lib = open_blas();
+    void *lib = cuda_library("libcublas.so", "/usr/local/cuda/lib64");
     if (!lib)
         return err_missing(e,
                            "plans that materialise scores want cuBLAS, and libcublas.so is not found here");
