@@ -380,6 +380,11 @@ START_TEST(peers_are_compared_by_time_over_floor)
     text = summary(&x);
     ck_assert(strstr(text, "void: read bandwidth +3.1 %"));
     free(text);
+    x.b.limits.read_bps /= 1.031;
+    x.b.flush_reads = true;
+    text = summary(&x);
+    ck_assert(!strstr(text, "void: read bandwidth") && strstr(text, "void: they were timed"));
+    free(text);
     free(csv);
     free(dir);
     bench_fixture_free(&x);
@@ -578,11 +583,12 @@ struct bench_run {
 };
 
 /* `room`: bytes that are free once the bench is open. */
-static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room)
+static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads)
 {
     static struct strategy_use use[3];
     static struct gpu_config c;
-    struct bench_run x = {.b = {.kernel = kernel_find("cuda"), .reps = 5, .seed = 3}};
+    struct bench_run x = {
+        .b = {.kernel = kernel_find("cuda"), .reps = 5, .seed = 3, .flush_reads = flush_reads}};
     const char *names[] = {"pat", "tree-specinfer", "flash-decoding"};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
@@ -593,6 +599,7 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room)
     fake_gpu.fault = fault;
     ck_assert_msg(gpu_bench_open(&x.b, &x.e), "%s", x.e.msg);
     fake_gpu.memory = fake_gpu.allocated + room;
+    fake_gpu.reads = 0;
     x.done = gpu_bench_config(&x.b, &c, use, 3, x.row, &x.e);
     gpu_bench_close(&x.b);
     treesrc_clear(&c.src);
@@ -603,7 +610,7 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room)
  * are no PASS. */
 START_TEST(the_protocol_is_kept)
 {
-    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28);
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false);
     ck_assert_msg(x.done, "%s", x.e.msg);
     for (int i = 0; i < 3; i += 2) {
         ck_assert_msg(x.row[i].verdict == GPU_PASS, "%s", x.row[i].why);
@@ -614,6 +621,11 @@ START_TEST(the_protocol_is_kept)
     ck_assert_int_eq(fake_gpu.replays, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.fills, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.runs, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.reads, 0);
+    ck_assert_int_eq(fake_gpu.live, 0);
+    x = bench_on_fake(FAKE_SOUND, 1 << 28, true);
+    ck_assert_msg(x.done && x.row[0].verdict == GPU_PASS, "%s", x.e.msg);
+    ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
 END_TEST
@@ -622,11 +634,11 @@ START_TEST(what_is_wrong_does_not_pass)
 {
     static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT};
     for (int i = 0; i < 2; i++) {
-        struct bench_run x = bench_on_fake(faults[i], 1 << 28);
+        struct bench_run x = bench_on_fake(faults[i], 1 << 28, false);
         ck_assert(x.done && x.row[0].verdict == GPU_FAIL && x.row[2].verdict == GPU_FAIL);
         ck_assert(strstr(x.row[0].why, "nan"));
     }
-    struct bench_run x = bench_on_fake(FAKE_WRONG_TRUTH, 1 << 28);
+    struct bench_run x = bench_on_fake(FAKE_WRONG_TRUTH, 1 << 28, false);
     ck_assert(!x.done && strstr(x.e.msg, "not the host's"));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
@@ -636,12 +648,12 @@ END_TEST
 START_TEST(memory_that_is_not_there_is_a_skip)
 {
     struct bench_run x =
-        bench_on_fake(FAKE_SOUND, 285000); /* 190 tokens fit, five times 110 do not: 512 bytes each */
+        bench_on_fake(FAKE_SOUND, 285000, false); /* 190 tokens fit, five times 110 do not: 512 bytes each */
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_msg(x.row[0].verdict == GPU_PASS, "%s", x.row[0].why);
     ck_assert(x.row[2].verdict == GPU_SKIP && strncmp(x.row[2].why, "OOM (needs ", 11) == 0);
     fake_gpu.memory = INT64_C(1) << 30;
-    x = bench_on_fake(FAKE_SOUND, 60000);
+    x = bench_on_fake(FAKE_SOUND, 60000, false);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert(x.row[0].verdict == GPU_SKIP && strncmp(x.row[0].why, "OOM (needs ", 11) == 0);
     ck_assert_int_eq(fake_gpu.live, 0);

@@ -27,9 +27,9 @@ enum fake_fault {
 struct fake_gpu {
     bool there;
     enum fake_fault fault;
-    int64_t memory;               /* bytes that may be allocated */
-    int64_t allocated, live;      /* bytes, allocations that are not freed */
-    int64_t runs, replays, fills; /* so far; fills: of 256 MB */
+    int64_t memory;                      /* bytes that may be allocated */
+    int64_t allocated, live;             /* bytes, allocations that are not freed */
+    int64_t runs, replays, fills, reads; /* so far; fills and reads: of 256 MB */
 };
 extern struct fake_gpu fake_gpu;
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define FLUSH_BYTES (INT64_C(256) << 20)
+#define SCRATCH_BYTES (INT64_C(64) << 10) /* behind them */
 #define LIMIT_BYTES (INT64_C(16) << 30)
 enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16 };
 /* A row is replayed until this much of the card's time is spent, five times at least. */
@@ -140,7 +141,7 @@ bool gpu_bench_open(struct gpu_bench *b, struct err *e)
         return false;
     b->sms = c.sms;
     b->stream = gpu_stream_new(e);
-    b->flush = b->stream ? gpu_alloc(FLUSH_BYTES, e) : NULL;
+    b->flush = b->stream ? gpu_alloc(FLUSH_BYTES + SCRATCH_BYTES, e) : NULL;
     return b->flush != NULL;
 }
 
@@ -473,9 +474,11 @@ struct replay {
 static bool before_replay(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct replay *r = of;
+    const struct gpu_bench *b = r->x->b;
     return gpu_fill(r->x->o, 0xFF, r->o_bytes, stream, e) &&
            gpu_fill(r->x->lse, 0xFF, r->lse_bytes, stream, e) &&
-           gpu_fill(r->x->b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e);
+           gpu_fill(b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e) &&
+           (!b->flush_reads || gpu_read(0, b->flush, FLUSH_BYTES, (char *)b->flush + FLUSH_BYTES, stream, e));
 }
 
 static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)

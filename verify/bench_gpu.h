@@ -96,6 +96,7 @@ struct gpu_bench {
     struct gpu_limits limits;
     int32_t sms;
     uint64_t seed;
+    bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
     void *flush, *stream; /* made by gpu_bench_open */
 };
 bool gpu_bench_open(struct gpu_bench *b, struct err *e);

@@ -12,7 +12,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEY_SETS = 0x400, KEY_CONFIG, KEY_STRATEGY, KEY_KERNEL, KEY_ARCH, KEY_REPS, KEY_PEERS, KEY_STEPS };
+enum {
+    KEY_SETS = 0x400,
+    KEY_CONFIG,
+    KEY_STRATEGY,
+    KEY_KERNEL,
+    KEY_ARCH,
+    KEY_REPS,
+    KEY_PEERS,
+    KEY_STEPS,
+    KEY_FLUSH
+};
 
 struct args {
     struct treesrc_cli tree;
@@ -21,6 +31,7 @@ struct args {
     const char *sets, *strategies, *kernel, *peers;
     int64_t config, reps, steps;
     int32_t arch;
+    bool flush_reads;
     struct err err;
 };
 
@@ -59,6 +70,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STEPS:
         good = text_i64(arg, "--steps", 1, 1000, &a->steps, &a->err);
         break;
+    case KEY_FLUSH:
+        a->flush_reads = strcmp(arg, "read") == 0;
+        good = a->flush_reads || strcmp(arg, "write") == 0 ||
+               err_set(&a->err, "--flush '%s' (expected write or read)", arg);
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -81,6 +97,12 @@ static const struct argp argp = {
             {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
+            {"flush", KEY_FLUSH, "HOW", 0,
+             "write (default, as the recorded peers were timed), or read: the 256 MB are read once more, so "
+             "that "
+             "what the L2 "
+             "has of them is written back before the timed span and not in it",
+             3},
             {"peers", KEY_PEERS, "DIR", 0, "compare with timings recorded in DIR/*.csv, by time over floor",
              3},
             {0},
@@ -286,6 +308,7 @@ int cmd_bench_gpu(int argc, char **argv)
     if (good) {
         b.opt.arch = a.arch;
         b.reps = a.reps;
+        b.flush_reads = a.flush_reads;
         b.seed = a.tree.seed;
         good = bench_all(&a, &b, &w, out.f, argc, argv, &failed, e);
         good = outfile_close(&out, good, e) && good;
