@@ -12,13 +12,18 @@
 #include <string.h>
 
 enum {
-    STEP = 64,           /* shapes.def: what n = 128 runs in */
-    FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
-    WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
-    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,    /* per SM, before CTAs of short items take more heads than they have teams */
+    STEP = 64,       /* shapes.def: what n = 128 runs in */
+    FREE_TILE = 64,  /* a side that the plan leaves to a library, in a fused group */
+    WARP_ROWS = 16,  /* of a tile, that a warp of the group kernel owns */
+    SHORT_STEPS = 4, /* an item of so many steps of its kernel is short */
+    CTAS_WANTED =
+        12, /* per SM, before CTAs of short items take more heads than they have teams, or those of long ones are
+                            made smaller */
     CTAS_ENOUGH = 3,     /* per SM, before they take a head a team */
     TOKENS_ENOUGH = 256, /* of all heads of a team whose tile is mostly empty */
+    LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
+    RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
+    MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
     SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps share a row if rows are few */
     MANY_INPUTS = 32,    /* the same, if they are many */
     WARPS_WANTED = 32,   /* per SM, from which rows are many */
@@ -221,6 +226,21 @@ static bool wants_wide(const struct builder *b, const struct cuda_item *item, in
            (ctas < b->sms && (int64_t)item[0].n_kv * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
 }
 
+/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long ones are
+ * the better for where the heads of a token fill pages of memory and CTAs come in several waves; and short ones that are too
+ * few for four heads a CTA get two. */
+static bool wants_narrow(const struct builder *b, const struct cuda_item *item, int64_t n_items)
+{
+    int64_t an_sm = n_items * b->p->h_kv / b->sms, tokens = 0, runs = 0;
+    for (int64_t i = 0; i < n_items; i++) {
+        tokens += item[i].n_kv;
+        runs += item[i].n_runs;
+    }
+    if (tokens >= LONG_TOKENS * n_items)
+        return an_sm >= CTAS_WANTED && b->p->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs;
+    return an_sm >= 2 * CTAS_ENOUGH && an_sm < 4 * CTAS_ENOUGH && tokens >= STEP * n_items;
+}
+
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
@@ -233,6 +253,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     bool wide =
         (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
     call.n = call.n > STEP && !wide ? STEP : call.n;
+    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, end - call.item0))
+        call.n = STEP / 2;
     int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
         first_short++;
