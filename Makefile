@@ -73,6 +73,14 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The program knows its commit; no other file is compiled again for it.
+COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),unknown)
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+$(BUILD)/verify/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
+$(BUILD)/verify/origin.o: $(BUILD)/commit
+
 # wgmma is of Hopper alone
 $(CUDA_BUILD)/kernels/cuda/wgmma_%.o: CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
@@ -194,8 +202,7 @@ gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer ov
 
 .PHONY: gpu-bench
 gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
-	$(Q)TREEATTN_COMMIT=$${TREEATTN_COMMIT:-$$(git describe --always --dirty 2>/dev/null)} \
-	  $(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
+	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
 
 .PHONY: mutants
 mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (a minute or two each)

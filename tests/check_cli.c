@@ -206,6 +206,18 @@ START_TEST(help_teaches)
 }
 END_TEST
 
+/* What was built, and on what it would run. */
+START_TEST(version_says_what_was_built)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("--version", false, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "treeattn, commit ", 17) == 0 && strchr(text, '\n'), "%s", text);
+    ck_assert_msg(strstr(text, "GPU") || strstr(text, "compute capability"), "%s", text);
+}
+END_TEST
+
 /* The last line of a text; the text is changed. */
 static const char *last_line(char *text)
 {
@@ -525,6 +537,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
     tcase_add_test(c, help_teaches);
+    tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);

@@ -3,6 +3,7 @@
  */
 #include "verify/bench_gpu.h"
 #include "verify/cmd.h"
+#include "verify/origin.h"
 #include "verify/progress.h"
 #include "verify/text.h"
 
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     KEY_SETS = 0x400,
@@ -209,37 +209,14 @@ static void work_clear(struct work *w)
 
 /* ---- where and when -------------------------------------------------------------------------------------- */
 
-/* "580.159.04" of the kernel module's own line, or "unknown". */
-static void driver_version(char *out, size_t size)
-{
-    snprintf(out, size, "unknown");
-    FILE *f = fopen("/proc/driver/nvidia/version", "r");
-    char line[512] = "";
-    if (f && fgets(line, sizeof line, f))
-        for (char *rest = line, *word; (word = text_next(&rest, ' '));)
-            if (word[0] >= '0' && word[0] <= '9' && strchr(word, '.')) {
-                snprintf(out, size, "%s", word);
-                break;
-            }
-    if (f)
-        fclose(f);
-}
-
 static void print_head(FILE *f, const char *lead, int argc, char **argv, const struct gpu_bench *b,
                        const struct cuda_caps *c)
 {
-    char driver[64], date[32];
-    const char *commit = getenv("TREEATTN_COMMIT");
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
-    driver_version(driver, sizeof driver);
-    fprintf(f, "%streeattn bench gpu", lead);
-    for (int i = 1; i < argc; i++)
-        fprintf(f, strpbrk(argv[i], " ;*") ? " \"%s\"" : " %s", argv[i]);
-    fprintf(f, "\n%sdevice %s, driver %s (CUDA %d.%d), toolkit %d.%d, commit %s, %s\n", lead, c->name, driver,
-            c->driver / 1000, c->driver % 1000 / 10, c->runtime / 1000, c->runtime % 1000 / 10,
-            commit && *commit ? commit : "unknown", date);
+    char date[ORIGIN_DATE], *command = origin_command("bench gpu", argc, argv), *device = origin_device(c);
+    origin_date(date);
+    fprintf(f, "%s%s\n%sdevice %s, commit %s, %s\n", lead, command, lead, device, origin_commit(), date);
+    free(command);
+    free(device);
     fprintf(f,
             "%smeasured here: read %.0f GB/s, copy %.0f GB/s (read + written), bf16 8192^3 product %.0f "
             "TFLOP/s\n",

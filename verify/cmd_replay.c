@@ -3,6 +3,7 @@
  */
 #include "kernels/cuda/cuda.h"
 #include "verify/cmd.h"
+#include "verify/origin.h"
 #include "verify/coefs.h"
 #include "verify/replay_decode.h"
 #include "verify/replay_report.h"
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -594,19 +594,10 @@ static bool replay_all(struct replay_run *run, struct replay_log *log, struct er
 /* Where, when and by which command. */
 static char *origin(const struct args *a, const struct replay_run *run)
 {
-    char date[32], *text = xstrdup("treeattn");
-    const char *commit = getenv("TREEATTN_COMMIT");
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
-    for (int i = 0; i < a->argc; i++) {
-        const char *mark = strpbrk(a->argv[i], " ;*") ? "\"" : "";
-        char *longer = xasprintf("%s %s%s%s", text, mark, a->argv[i], mark);
-        free(text);
-        text = longer;
-    }
+    char date[ORIGIN_DATE], *text = origin_command(a->argv[0], a->argc, a->argv);
+    origin_date(date);
     char *all = xasprintf("%s; %s, commit %s, %s; host times: processor time of the host that ran it", text,
-                          run->replay.exec->name, commit && *commit ? commit : "unknown", date);
+                          run->replay.exec->name, origin_commit(), date);
     free(text);
     return all;
 }

@@ -4,9 +4,11 @@
  * 0 all good; 1 a verification failed; 2 bad input or usage; 3 something the run needs is missing.
  */
 #include "verify/cmd.h"
+#include "verify/origin.h"
 
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct command commands[] = {
@@ -46,7 +48,30 @@ static void print_help(void)
     printf("usage: treeattn COMMAND [OPTION...]\n\n%s\n", lesson);
     for (int32_t i = 0; i < n_commands; i++)
         printf("  %-10s %s\n", commands[i].name, commands[i].about);
-    printf("\n`treeattn COMMAND --help` explains a command.\n\n%s", examples);
+    printf("\n`treeattn COMMAND --help` explains a command; `treeattn --version` says what was built, and "
+           "finds the GPU.\n\n%s",
+           examples);
+}
+
+/* What a report of a fault should begin with. */
+static void print_version(void)
+{
+    struct cuda_caps c;
+    struct err e = {0};
+    printf("treeattn, commit %s, compiled by %s %s\n", origin_commit(),
+#ifdef __clang__
+           "clang",
+#else
+           "gcc",
+#endif
+           __VERSION__);
+    if (!cuda_caps(&c, &e)) {
+        printf("no GPU to run on: %s\n", e.msg);
+        return;
+    }
+    char *device = origin_device(&c);
+    printf("%s, compute capability %d.%d\n", device, c.arch / 10, c.arch % 10);
+    free(device);
 }
 
 /* Commands that start alike or differ in few places; all of them when nothing is close. */
@@ -76,6 +101,10 @@ int main(int argc, char **argv)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 ||
         strcmp(name, "help") == 0) {
         print_help();
+        return EXIT_GOOD;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        print_version();
         return EXIT_GOOD;
     }
     for (int32_t i = 0; i < n_commands; i++)

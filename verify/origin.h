@@ -1,0 +1,19 @@
+/*
+ * origin.h - where figures come from: what is printed above measured rows, and by --version.
+ */
+#ifndef TREEATTN_VERIFY_ORIGIN_H
+#define TREEATTN_VERIFY_ORIGIN_H
+
+#include "kernels/cuda/cuda.h"
+
+/* The commit that this was built from, with "-dirty" behind it if files differed, or "unknown". */
+const char *origin_commit(void);
+/* `treeattn NAME ARGUMENT...` of argv[1] .. argv[argc - 1], as a shell would take it. Free it. */
+char *origin_command(const char *name, int argc, char **argv);
+/* "2026-11-22 11:43 UTC". */
+enum { ORIGIN_DATE = 32 };
+void origin_date(char out[ORIGIN_DATE]);
+/* "NVIDIA H200, driver 580.159.04 (CUDA 13.0), toolkit 13.0". Free it. */
+char *origin_device(const struct cuda_caps *c);
+
+#endif
