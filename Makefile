@@ -31,8 +31,8 @@ GSL_LIBS := -lgsl # after OpenBLAS, whose cblas_* it then takes as well
 # ---- CUDA: with nvcc from 12.3 on; else one line says so and a stub stands in. NVCC= builds without ----------
 # GPU objects do not depend on SAN and COV and are shared by all builds.
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc))
-NVCC_AGE = $(shell $(NVCC) --version 2>/dev/null | sed -nE 's/.*release ([0-9]+)\.([0-9]+).*/\1 \2/p' | \
-	awk '{ print ($$1 * 100 + $$2 >= 1203) ? "new" : "old" }')
+NVCC_VERSION = $(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -nE 's/.* V([0-9.]+).*/\1/p'))
+NVCC_AGE = $(shell awk -F. -v version=$(NVCC_VERSION) 'BEGIN { split(version, x); print (x[1] * 100 + x[2] >= 1203) ? "new" : "old" }')
 CUDA := $(if $(NVCC),$(filter new,$(NVCC_AGE)))
 CUDA_BUILD := build-cuda
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
@@ -147,9 +147,10 @@ figures-data: $(PROGRAM) $(DRAWER) ## make paper-figs/data anew; needs DeFT's tr
 
 # ---- GPU -------------------------------------------------------------------------------------------------
 .PHONY: cuda-static
-cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills and stack frames
+cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills, stack frames and an outdated sim/tile_regs.def
 	$(Q)if [ -z "$(CUDA)" ]; then echo '$(CUDA_SKIPPED)'; else $(MAKE) --no-print-directory -j$$(nproc) cuda-objects && \
-	  tests/cuda_static.sh $(CUDA_O:.o=.ptxas); fi
+	  tests/cuda_static.sh $(CUDA_O:.o=.ptxas) && \
+	  tests/tile_regs.sh $(NVCC_VERSION) $(patsubst %.o,%.ptxas,$(filter $(CUDA_BUILD)/kernels/cuda/group_%,$(CUDA_O))); fi
 
 .PHONY: cuda-objects
 cuda-objects: $(CUDA_O)
