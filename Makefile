@@ -73,11 +73,15 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# $(call says,TEXT): the recipe of a file that says TEXT, and is rewritten only when it says something else
+says = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
+.PHONY: FORCE
+FORCE:
+
 # The program knows its commit; no other file is compiled again for it.
 COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),unknown)
 $(BUILD)/commit: FORCE
-	@mkdir -p $(@D)
-	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+	$(call says,$(COMMIT))
 $(BUILD)/verify/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
 $(BUILD)/verify/origin.o: $(BUILD)/commit
 
@@ -90,12 +94,9 @@ $(CUDA_BUILD)/%.o: %.cu
 	$(call say,NVCC,$<)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
 -include $(CUDA_O:.o=.d)
 
-# The list of objects, rewritten only when it changes: a build with and one without CUDA share a folder.
+# The list of objects: a build with and one without CUDA share a folder.
 $(BUILD)/objects: FORCE
-	@mkdir -p $(@D)
-	@echo '$(call obj,$(LIB)) $(CUDA_O)' | cmp -s - $@ || echo '$(call obj,$(LIB)) $(CUDA_O)' >$@
-.PHONY: FORCE
-FORCE:
+	$(call says,$(call obj,$(LIB)) $(CUDA_O))
 
 $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $(filter %.o,$^)

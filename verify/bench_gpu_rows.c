@@ -351,12 +351,10 @@ static void print_peers(FILE *f, const char *lead, const struct gpu_bench *b, co
                 "their card (allowed: 3 %%)\n",
                 lead, 100 * read, 100 * peak);
     if (b->flush_reads)
-        fprintf(
-            f,
-            "%sthe comparison with recorded peers is void: they were timed with the L2 still to be written "
-            "back (expected: "
-            "--flush write)\n",
-            lead);
+        fprintf(f,
+                "%sthe comparison with recorded peers is void: they were timed with the L2 still to be "
+                "written back (expected: --flush write)\n",
+                lead);
     static const struct {
         const char *strategy, *method, *what;
     } pair[] = {

@@ -99,9 +99,7 @@ static const struct argp argp = {
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
             {"flush", KEY_FLUSH, "HOW", 0,
              "write (default, as the recorded peers were timed), or read: the 256 MB are read once more, so "
-             "that "
-             "what the L2 "
-             "has of them is written back before the timed span and not in it",
+             "that what the L2 has of them is written back before the timed span and not in it",
              3},
             {"peers", KEY_PEERS, "DIR", 0, "compare with timings recorded in DIR/*.csv, by time over floor",
              3},

@@ -3,8 +3,8 @@
  */
 #include "kernels/cuda/cuda.h"
 #include "verify/cmd.h"
-#include "verify/origin.h"
 #include "verify/coefs.h"
+#include "verify/origin.h"
 #include "verify/replay_decode.h"
 #include "verify/replay_report.h"
 #include "verify/text.h"

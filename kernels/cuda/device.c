@@ -21,16 +21,16 @@ bool cuda_ok(int status, const char *what, struct err *e)
 
 void *cuda_library(const char *name, const char *folder)
 {
-    const struct {
-        const char *folder, *slash, *version;
-    } where[] = {{"", "", ".13"}, {"", "", ".12"}, {"", "", ""}, {folder, "/", ""}};
-    void *lib = NULL;
-    for (size_t i = 0; i < sizeof where / sizeof where[0] && !lib; i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s%s%s%s", where[i].folder, where[i].slash, name, where[i].version);
-        lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    static const char *const version[] = {".13", ".12", ""};
+    char path[256];
+    for (size_t i = 0; i < sizeof version / sizeof version[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", name, version[i]);
+        void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (lib)
+            return lib;
     }
-    return lib;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
 bool cuda_built(void)

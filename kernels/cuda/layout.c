@@ -12,13 +12,11 @@
 #include <string.h>
 
 enum {
-    STEP = 64,       /* shapes.def: what n = 128 runs in */
-    FREE_TILE = 64,  /* a side that the plan leaves to a library, in a fused group */
-    WARP_ROWS = 16,  /* of a tile, that a warp of the group kernel owns */
-    SHORT_STEPS = 4, /* an item of so many steps of its kernel is short */
-    CTAS_WANTED =
-        12, /* per SM, before CTAs of short items take more heads than they have teams, or those of long ones are
-                            made smaller */
+    STEP = 64,           /* shapes.def: what n = 128 runs in */
+    FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
+    WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
+    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
+    CTAS_WANTED = 12,    /* per SM, before CTAs take more heads than they have teams, or are made smaller */
     CTAS_ENOUGH = 3,     /* per SM, before they take a head a team */
     TOKENS_ENOUGH = 256, /* of all heads of a team whose tile is mostly empty */
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
@@ -215,45 +213,48 @@ static int32_t heads_of(const struct builder *b, const struct cuda_item *item, i
     return heads < teams ? 1 : heads;
 }
 
-/* Should items, longest first, have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and
- * keeps an SM from what runs beside: where there are few, or where the longest takes longer than that. */
+static int64_t tokens_of(const struct cuda_item *item, int64_t n)
+{
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < n; i++)
+        tokens += item[i].n_kv;
+    return tokens;
+}
+
+/* Should items, longest first, have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest
+ * item, and keeps an SM from what runs beside: where there are few, or where the longest takes longer than that. */
 static bool wants_wide(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t launch)
 {
-    int64_t own = 0, ctas = n_items * b->p->h_kv;
-    for (int64_t i = 0; i < n_items; i++)
-        own += item[i].n_kv;
+    int64_t own = tokens_of(item, n_items), ctas = n_items * b->p->h_kv;
     return 4 * ctas <= 3 * b->sms ||
            (ctas < b->sms && (int64_t)item[0].n_kv * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
 }
 
-/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long ones are
- * the better for where the heads of a token fill pages of memory and CTAs come in several waves; and short ones that are too
- * few for four heads a CTA get two. */
+/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
+ * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves; and short
+ * ones that are too few for a head a team get two teams. */
 static bool wants_narrow(const struct builder *b, const struct cuda_item *item, int64_t n_items)
 {
-    int64_t an_sm = n_items * b->p->h_kv / b->sms, tokens = 0, runs = 0;
-    for (int64_t i = 0; i < n_items; i++) {
-        tokens += item[i].n_kv;
+    int64_t an_sm = n_items * b->p->h_kv / b->sms, tokens = tokens_of(item, n_items), runs = 0;
+    for (int64_t i = 0; i < n_items; i++)
         runs += item[i].n_runs;
-    }
     if (tokens >= LONG_TOKENS * n_items)
         return an_sm >= CTAS_WANTED && b->p->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs;
-    return an_sm >= 2 * CTAS_ENOUGH && an_sm < 4 * CTAS_ENOUGH && tokens >= STEP * n_items;
+    return an_sm >= CTAS_ENOUGH * cuda_group_teams(16, STEP / 2) &&
+           an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
     struct cuda_item *item = b->item.p;
-    int64_t end = b->item.n, first_short = call.item0;
-    if ((end - call.item0) * b->p->h_kv > INT32_MAX)
-        return err_missing(e, "a launch of %lld CTAs is too large for a grid",
-                           (long long)((end - call.item0) * b->p->h_kv));
-    qsort(item + call.item0, (size_t)(end - call.item0), sizeof *item, by_length);
-    bool wide =
-        (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, end - call.item0, call.launch);
+    int64_t end = b->item.n, n = end - call.item0, first_short = call.item0;
+    if (n * b->p->h_kv > INT32_MAX)
+        return err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
+    qsort(item + call.item0, (size_t)n, sizeof *item, by_length);
+    bool wide = (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, n, call.launch);
     call.n = call.n > STEP && !wide ? STEP : call.n;
-    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, end - call.item0))
+    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n))
         call.n = STEP / 2;
     int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
@@ -265,14 +266,13 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
         c.heads = part == 0 ? 1 : heads;
         c.longest = c.n_items > 0 ? item[c.item0].n_kv : 0;
-        int64_t tokens = 0;
         c.kv_once = true;
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
             c.kv_once = c.kv_once && item[i].kv_once;
-            tokens += item[i].n_kv;
         }
-        c.kv_once = c.kv_once && tokens * b->p->h_kv * b->p->d * 4 <= (int64_t)ONCE_MIB << 20;
+        c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
+                                     (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         if (c.n_items == 0 || (part == 1 && heads == 1))
             continue;
