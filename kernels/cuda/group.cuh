@@ -98,6 +98,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     constexpr int KS = D / 16, NB = NC / 8, OB = D / 8;
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
+    let_next_start();
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
     const int item = blockIdx.x / a.head_groups, head_group = blockIdx.x - item * a.head_groups;
@@ -221,7 +222,6 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
         copy_commit();
     }
-    let_next_start();
     if (WM > 1)
         copy_wait<AHEAD - 1>(); /* Q, where others read it */
     __syncthreads();             /* the zeros, too */
@@ -477,8 +477,9 @@ template <typename T, int D, class S, bool WG, bool ONCE> int prepare_kernel()
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    return cudaFuncSetAttribute(group_kernel<T, D, S, WG, ONCE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                min(most, layout<S, D>::bytes(true, true, 16)));
+    status = cudaFuncSetAttribute(group_kernel<T, D, S, WG, ONCE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  min(most, layout<S, D>::bytes(true, true, 16)));
+    return status == cudaSuccess ? whole_shared_memory(group_kernel<T, D, S, WG, ONCE>) : status;
 }
 
 template <typename T, int D, class S, bool WG> int prepare_group()

@@ -160,6 +160,7 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
     constexpr int WEIGHTS = sizeof(weight) / sizeof(float);
     constexpr int LANES = D / COLS, ROWS = merge_rows<D, S>::n, PARTS = S::PARTS, HEADS = S::HEADS, AT_ONCE = S::AT_ONCE;
     __shared__ merged shared[PARTS > 1 ? MERGE_THREADS : 1];
+    let_next_start();
     const int lane = threadIdx.x % LANES, part = threadIdx.x / LANES % PARTS, col = lane * COLS;
     const int64_t step_no = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     if (step_no >= a.n_steps)
@@ -169,7 +170,6 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
     const int out = step.z, query = step.w, n_in = head0 < a.h_q ? step.y : 0;
     const int first = n_in * part / PARTS, end = n_in * (part + 1) / PARTS; /* this thread's inputs */
     const int32_t *in = a.merge_in + step.x;
-    let_next_start();
 
     int slot[AT_ONCE];
 #pragma unroll

@@ -3,8 +3,9 @@
  *
  * Launches that the plan calls concurrent, and kernels of one launch that differ in shape, run side by side, the
  * longest first: on the Ampere path on side streams between two events, from Hopper on as a chain of programmatic
- * dependent launches: a kernel may start when all CTAs of the one before have. Side by side it waits for nothing, as
- * groups do not read what others wrote; else it waits for the one before, before it writes, or reads partial results.
+ * dependent launches: a kernel may start when all CTAs of the one before have, each of which says so first of all. Side
+ * by side it waits for nothing, as groups do not read what others wrote; else it waits for the one before, before it
+ * writes, or reads partial results.
  *
  * DEVIATION: a partial that a plan hands over on chip (relay's fused merge) goes through its slot in memory,
  * and the merge is a kernel after the groups of that launch. price_plan does not count that traffic.
