@@ -9,8 +9,8 @@
  *          t, t + WN ... whole, and its loads run ahead from one head into the next, so that an item of a few
  *          tokens keeps as many bytes in flight as a long one.
  *          Each team has a ring of STAGES chunks of its own; teams of one warp never wait for each other.
- * Loads    16-byte cp.async into swizzled rows. Each lane looks up the slot of one token (run, page table) a
- *          chunk ahead; the warp hands the slots round by shuffle.
+ * Loads    16-byte cp.async into swizzled rows. Each lane looks up the page of one token a chunk before the copies of
+ *          that chunk begin, and nobody waits for it until then; the warp hands the rows round by shuffle.
  * Math     S = Q K^T and O += P V by mma.sync m16n8k16, or (WG) by wgmma with K and V read from shared memory once for
  *          the four warps of a team, fp32 accumulation. The running maximum is taken in
  *          base 2 and rounded up to a whole number: rescaling is then exact, and rare. P is rounded to the
@@ -91,10 +91,12 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int WARP_ROWS = NC / WM;            /* of each chunk, that a warp looks up and copies */
     /* Among several runs a token has two loads, the second of which needs the first. Tiles of 32 rows, which meet many
-     * runs, wait for it halfway through the step; elsewhere that costs more than it saves. */
-    constexpr bool IN_TWO = WM == 2;
+     * runs, do the first a chunk before the second; elsewhere that costs more than it saves. */
+    constexpr bool FAR = WM == 2;
     /* Q of the next head as a group of copies of its own, where registers allow it. */
     constexpr bool Q_APART = (WG || WM < 4) && WM * WN <= 4;
+    /* Of what is loaded ahead, K and V before Q, unless Q is waited for apart. */
+    constexpr bool KV_FIRST = AHEAD == 1 || !Q_APART;
     constexpr int KS = D / 16, NB = NC / 8, OB = D / 8;
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
@@ -115,76 +117,78 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int my_chunks = by_head ? n_chunks : (n_chunks - wn + WN - 1) / WN;
     const int steps = my_heads * my_chunks;
 
-    /* ---- rows: lane i < 16 knows row i of this warp */
+    /* ---- loading */
 
+    /* Lane i < 16 knows row i of this warp. */
     const int my_rows = min(16, it.n_rows - wm * 16); /* may be < 0 */
     int q_row = 0, row_k = 0;                         /* for KV head 0 */
     int64_t out_row = 0;
-    if (lane < my_rows) {
-        const row_place p = place_row(a, it, 0, wm * 16 + lane);
-        q_row = (int)(p.query * a.h_q + p.head);
-        row_k = p.k;
-        out_row = place_out(a, it, p);
-    }
-
-    /* ---- loading */
 
     const uint32_t ring = smem_address(smem);
     const bool q_shared = WM > 1 && !by_head; /* team 0 loads Q for all */
     const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
     const int my_row = wm * WARP_ROWS + lane; /* of a chunk: the one this lane looks up */
+    /* This lane's 16 bytes of the first rows that the warp copies; the others are a constant or an exclusive or away, as
+     * instructions of a copy are as long a wait as half a load is. */
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
-    const int token_bytes = a.h_kv * L::row;
+    const int ring_row = wm * WARP_ROWS + copy_row;
+    const uint32_t ring_at = ring + wn * 2 * L::chunk + copy_piece / 8 * L::panel + ring_row * 128 +
+                             ((copy_piece ^ ring_row) % 8 << 4);
+    const uint32_t q_at = q_mine + copy_row * L::row + ((copy_piece ^ copy_row) << 4);
+    const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
+    if (WG || WM < 4 || NC == 16) { /* where registers allow it */
+        keep(k_piece);
+        keep(v_piece);
+    }
 
-    /* slot -1: past the end */
+    /* Of a chunk, this lane looks up one token, if there is one. */
+    auto has_token = [&](int chunk) { return lane < WARP_ROWS && chunk * NC + my_row < it.n_kv; };
+    piece far = {0, 0, 0};
+    auto look_far = [&](int chunk) {
+        if (FAR && it.n_runs > 1 && has_token(chunk))
+            far = find_piece(a, it, chunk * NC + my_row);
+    };
     auto look_up = [&](int chunk) {
-        const int t = chunk * NC + my_row;
-        token x = {-1, 0};
-        if (lane < WARP_ROWS && t < it.n_kv) {
-            x = find_place(a, it, t);
-            if (!IN_TWO || it.n_runs == 1)
-                x.slot = find_slot(a, x.slot);
+        token x = {-1, 0, 0}; /* past the end */
+        if (has_token(chunk)) {
+            const int t = chunk * NC + my_row;
+            x = FAR && it.n_runs > 1 ? find_in_run(a, it, t, far) : find_place(a, it, t);
+            find_page(a, x);
         }
+        look_far(chunk + chunk_step < n_chunks ? chunk + chunk_step : chunk_first);
         return x;
     };
-    auto look_further = [&](token &x) {
-        if (IN_TWO && it.n_runs > 1 && x.slot >= 0)
-            x.slot = find_slot(a, x.slot);
-    };
-    auto issue = [&](int stage, int head, token x) {
-        const uint64_t policy = ONCE ? evict_first() : 0;
-        const uint32_t to = ring + stage * L::stage + wn * 2 * L::chunk;
-        const int in_token = head * L::row + copy_piece * 16, panel_at = copy_piece / 8 * L::panel;
+    auto issue = [&](int stage, int head, const token &x) {
+        const uint32_t to = ring_at + stage * L::stage;
+        const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
+        const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
 #pragma unroll
-        for (int i = 0; i < (WARP_ROWS + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE; i++) {
-            const int r = i * ROWS_AT_ONCE + copy_row, slot = __shfl_sync(~0u, x.slot, r);
-            if (WARP_ROWS % ROWS_AT_ONCE != 0 && r >= WARP_ROWS)
+        for (int i = 0; i < WARP_ROWS; i += ROWS_AT_ONCE) {
+            const int64_t from = (int64_t)__shfl_sync(~0u, kv_row, i + copy_row) * L::row;
+            if (WARP_ROWS % ROWS_AT_ONCE != 0 && i + copy_row >= WARP_ROWS)
                 continue;
-            const int row = wm * WARP_ROWS + r;
-            const int64_t from = slot < 0 ? 0 : (int64_t)slot * token_bytes + in_token;
-            const uint32_t at = to + panel_at + row * 128 + ((copy_piece ^ row) % 8 << 4);
+            const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
             if constexpr (ONCE) {
-                copy_async(at, (const char *)a.k + from, slot >= 0, policy);
-                copy_async(at + L::chunk, (const char *)a.v + from, slot >= 0, policy);
+                copy_async_once(at, k_piece + from, i, left);
+                copy_async_once(at + L::chunk, v_piece + from, i, left);
             } else {
-                copy_async(at, (const char *)a.k + from, slot >= 0);
-                copy_async(at + L::chunk, (const char *)a.v + from, slot >= 0);
+                copy_async(at, k_piece + from, i, left);
+                copy_async(at + L::chunk, v_piece + from, i, left);
             }
         }
         if (masked && lane < WARP_ROWS) {
-            const uint32_t *words = a.mask + it.mask0 + (x.slot < 0 ? 0 : (int64_t)x.run * it.mask_words);
+            const uint32_t *words = a.mask + it.mask0 + (x.place < 0 ? 0 : (int64_t)x.run * it.mask_words);
             const uint32_t at = ring + L::mask_at + ((stage * WN + wn) * NC + my_row) * MASK_WORDS * 4;
             for (int w = 0; w < it.mask_words; w++)
-                copy_async_word(at + w * 4, words + w, x.slot >= 0);
+                copy_async_word(at + w * 4, words + w, x.place >= 0);
         }
     };
     auto issue_q = [&](int head) {
         auto issue_rows = [&](int first) {
-            const int r = first + copy_row;
-            const int64_t row = __shfl_sync(~0u, q_row, r) + head * a.gqa;
-            if (r < my_rows)
-                copy_async(q_mine + r * L::row + ((copy_piece ^ (r & 7)) << 4), (const T *)a.q + row * D + copy_piece * 8,
-                           true);
+            const int row = __shfl_sync(~0u, q_row, first + copy_row) + head * a.gqa;
+            if (first + copy_row < my_rows)
+                copy_async((q_at ^ (first % 8 << 4)) + first * L::row,
+                           (const char *)a.q + copy_piece * 16 + (int64_t)row * L::row);
         };
         if (WM > 1 && Q_APART && my_rows == 16) { /* no branches: a fifth of what a warp does for 32 tokens */
 #pragma unroll
@@ -204,8 +208,14 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_head += head_step;
         }
     };
+    look_far(load_chunk);
     token next = look_up(load_chunk);
-    look_further(next);
+    if (lane < my_rows) {
+        const row_place p = place_row(a, it, 0, wm * 16 + lane);
+        q_row = (int)(p.query * a.h_q + p.head);
+        row_k = p.k;
+        out_row = place_out(a, it, p);
+    }
     for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
         ((uint4 *)(smem + L::zeros_at))[i] = make_uint4(0, 0, 0, 0);
     if (my_heads > 0 && !(q_shared && wn > 0))
@@ -218,7 +228,6 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_next();
             next = look_up(load_chunk);
             issue(s, head, now);
-            look_further(next);
         }
         copy_commit();
     }
@@ -276,6 +285,16 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             __syncthreads();
         if (WM > 1 && WN > 1 && step >= steps)
             continue;
+        const bool looks = step + AHEAD < steps;
+        auto load_ahead = [&] {
+            if (!looks)
+                return;
+            issue(stage == 0 ? STAGES - 1 : stage - 1, load_head, next); /* the stage that the step before was in */
+            load_next();
+            next = look_up(load_chunk);
+        };
+        if (KV_FIRST)
+            load_ahead();
         if (chunk == chunk_first) {
             const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
             const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_lane;
@@ -288,12 +307,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
         if (q_late && Q_APART)
             copy_commit();
-        const bool looks = step + AHEAD < steps;
-        if (looks) { /* into the stage that the step before this one was in */
-            issue(stage == 0 ? STAGES - 1 : stage - 1, load_head, next);
-            load_next();
-            next = look_up(load_chunk);
-        }
+        if (!KV_FIRST)
+            load_ahead();
         copy_commit();
 
         const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
@@ -316,8 +331,6 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 }
         }
 
-        if (looks)
-            look_further(next);
         const int left = it.n_kv - chunk * NC;
         if (left < NC)
 #pragma unroll

@@ -48,43 +48,62 @@ __device__ inline cuda_item load_item(const cuda_item *from)
 }
 
 struct token {
-    int32_t slot, run; /* run counted from the group's first */
+    int32_t place; /* in the page table unrolled to tokens, or, with its page known, in the page; < 0: no token */
+    int32_t page;
+    int32_t run; /* counted from the group's first */
 };
 
-/* The run of a token, in a group of several. */
-__device__ inline cuda_kv_run find_run(const cuda_group_args &a, const cuda_item &it, int t)
+/* What a group of several runs has at a piece: the run, or the last before it, in which token t lies. Nobody waits for it
+ * until find_in_run(). */
+struct piece {
+    int32_t base, end, run; /* of base the low bits: what it is added to stays below 2^31 */
+};
+
+__device__ inline piece load_piece(const cuda_kv_run *from)
 {
-    const cuda_kv_run *from = a.piece + it.piece0 + t / CUDA_PIECE;
-    for (;;) {
-        static_assert(sizeof(cuda_kv_run) == 16, "read as one word");
-        const int4 x = __ldg((const int4 *)from);
-        const cuda_kv_run r = {(int64_t)((uint64_t)(uint32_t)x.y << 32 | (uint32_t)x.x), x.z, x.w};
-        if (t < r.end)
-            return r;
-        from = a.run + it.run0 + r.run + 1;
-    }
+    static_assert(sizeof(cuda_kv_run) == 16, "read as one word");
+    const int4 x = __ldg((const int4 *)from);
+    return {x.x, x.z, x.w};
 }
 
-/* A token's place in the page table unrolled to tokens, as its slot. */
+__device__ inline piece find_piece(const cuda_group_args &a, const cuda_item &it, int t)
+{
+    return load_piece(a.piece + it.piece0 + t / CUDA_PIECE);
+}
+
+/* A token's place in the page table unrolled to tokens. */
+__device__ inline token find_in_run(const cuda_group_args &a, const cuda_item &it, int t, piece p)
+{
+    while (t >= p.end)
+        p = load_piece(a.run + it.run0 + p.run + 1);
+    return {p.base + t, 0, p.run};
+}
+
 __device__ inline token find_place(const cuda_group_args &a, const cuda_item &it, int t)
 {
     if (it.n_runs == 1)
-        return {(int32_t)it.base + t, 0};
-    const cuda_kv_run r = find_run(a, it, t);
-    return {(int32_t)r.base + t, r.run};
+        return {(int32_t)it.base + t, 0, 0};
+    return find_in_run(a, it, t, find_piece(a, it, t));
 }
 
-__device__ inline int find_slot(const cuda_group_args &a, int place)
+/* From there to its page. Until slot_of() nobody waits for the page table. */
+__device__ inline void find_page(const cuda_group_args &a, token &x)
 {
-    if (a.page_shift >= 0)
-        return (__ldg(a.page_table + (place >> a.page_shift)) << a.page_shift) + (place & (a.page_size - 1));
-    return __ldg(a.page_table + place / a.page_size) * a.page_size + place % a.page_size;
+    const int page = a.page_shift >= 0 ? x.place >> a.page_shift : x.place / a.page_size;
+    x.place -= page * a.page_size;
+    x.page = __ldg(a.page_table + page);
+}
+
+__device__ inline int slot_of(const cuda_group_args &a, const token &x)
+{
+    return x.page * a.page_size + x.place;
 }
 
 __device__ inline token find_token(const cuda_group_args &a, const cuda_item &it, int t)
 {
-    const token x = find_place(a, it, t);
-    return {find_slot(a, x.slot), x.run};
+    token x = find_place(a, it, t);
+    find_page(a, x);
+    return x;
 }
 
 /* Is the pair of a query of the tile and a run visible? */

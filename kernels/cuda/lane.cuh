@@ -15,30 +15,31 @@ __device__ inline uint32_t smem_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* 16 bytes from global to shared memory, past L1; zeros if not `valid`, and then nothing is read. */
-__device__ inline void copy_async(uint32_t to, const void *from, bool valid)
+/* Keeps a sum that the compiler takes apart again where its terms are constants of the launch. */
+__device__ inline void keep(const char *&p)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+    asm("" : "+l"(p));
+}
+
+/* 16 bytes from global to shared memory, past L1; zeros unless i < n, and then nothing is read. */
+__device__ inline void copy_async(uint32_t to, const void *from, int i = 0, int n = 1)
+{
+    asm volatile("{ .reg .pred skip; setp.ge.s32 skip, %2, %3; "
+                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, skip; }"
                  :
-                 : "r"(to), "l"(from), "r"(valid ? 16 : 0)
+                 : "r"(to), "l"(from), "r"(i), "r"(n)
                  : "memory");
 }
 
-/* L2 evicts first what nobody reads again: it takes the place of its like and not of partial results, which a merge is
- * about to read. volatile: made where it is used, as registers are few. */
-__device__ inline uint64_t evict_first()
+/* The same, from lines that the L2 evicts first, as nobody reads them again: they take the place of their like and not of
+ * partial results, which a merge is about to read. The policy is what createpolicy.fractional.L2::evict_first makes on
+ * any card from sm_80 to sm_100: as a constant it costs no registers. */
+__device__ inline void copy_async_once(uint32_t to, const void *from, int i, int n)
 {
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
-/* copy_async under such a policy. */
-__device__ inline void copy_async(uint32_t to, const void *from, bool valid, uint64_t policy)
-{
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;"
+    asm volatile("{ .reg .pred skip; .reg .b64 policy; setp.ge.s32 skip, %2, %3; mov.b64 policy, 0x12f0000000000000; "
+                 "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, skip, policy; }"
                  :
-                 : "r"(to), "l"(from), "r"(valid ? 16 : 0), "l"(policy)
+                 : "r"(to), "l"(from), "r"(i), "r"(n)
                  : "memory");
 }
 

@@ -40,7 +40,7 @@ __global__ __launch_bounds__(THREADS) void copy_kernel(const uint4 *from, int64_
 #pragma unroll
         for (int j = 0; j < UNROLL; j++)
             copy_async(smem_address(ring + (stage * UNROLL + j) * THREADS + threadIdx.x), from + at + j * THREADS,
-                       at + j * THREADS < n);
+                       at + j * THREADS < n ? 0 : 1, 1);
         copy_commit();
         copy_wait<STAGES - 1>();
         stage = stage == STAGES - 1 ? 0 : stage + 1;

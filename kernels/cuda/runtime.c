@@ -141,9 +141,9 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return err_missing(e, "%s", why);
     if (!cuda_card(&caps, e))
         return false;
-    if (p->n_pages * p->page_size > INT32_MAX || p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
-        plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
-        return err_missing(e, "more than 2^31 KV slots or partial results are too many for the CUDA kernels");
+    if (p->n_pages * p->page_size > INT32_MAX / p->h_kv || p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
+        (int64_t)p->tree->n_queries * p->h_q > INT32_MAX || plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
+        return err_missing(e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
     cp->wgmma = caps.arch == HOPPER && cp->early;

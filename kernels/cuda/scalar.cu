@@ -52,7 +52,7 @@ __global__ __launch_bounds__(32 * SCALAR_WARPS, 12) void scalar_kernel(const __g
             const token x = find_token(a, it, t);
             if (!sees(a, it, p.k, x.run))
                 continue;
-            const int64_t at = ((int64_t)x.slot * a.h_kv + kv_head) * D + lane * COLS;
+            const int64_t at = ((int64_t)slot_of(a, x) * a.h_kv + kv_head) * D + lane * COLS;
             float s = 0;
 #pragma unroll
             for (int c = 0; c < COLS; c++)

@@ -72,7 +72,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
         __syncthreads();
         for (int t = warp; t < n; t += SMEM_WARPS) {
             const token x = find_token(a, it, t0 + t);
-            const int64_t at = ((int64_t)x.slot * a.h_kv + kv_head) * (D / 2);
+            const int64_t at = ((int64_t)slot_of(a, x) * a.h_kv + kv_head) * (D / 2);
             for (int c = lane; c < D / 2; c += 32) {
                 k[t * L::row + c] = ((const T2 *)a.k)[at + c];
                 v[t * L::row + c] = ((const T2 *)a.v)[at + c];

@@ -18,7 +18,7 @@ __global__ __launch_bounds__(UNFUSED_THREADS) void gather_kv_kernel(const __grid
     const cuda_item it = load_item(u.a.item + b.item);
     const int pieces = u.a.h_kv * u.d / 8, n = min(UNFUSED_TOKENS, it.n_kv - b.token);
     for (int t = 0; t < n; t++) {
-        const int64_t from = (int64_t)find_token(u.a, it, b.token + t).slot * pieces, to = (b.to + t) * pieces;
+        const int64_t from = (int64_t)slot_of(u.a, find_token(u.a, it, b.token + t)) * pieces, to = (b.to + t) * pieces;
         for (int i = threadIdx.x; i < pieces; i += UNFUSED_THREADS) {
             ((uint4 *)u.k)[to + i] = __ldg((const uint4 *)u.a.k + from + i);
             ((uint4 *)u.v)[to + i] = __ldg((const uint4 *)u.a.v + from + i);
