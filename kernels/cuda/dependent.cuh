@@ -24,13 +24,6 @@ __device__ inline void wait_for_previous()
 #endif
 }
 
-/* An SM divides L1 and shared memory anew only when it is empty: kernels that are to run beside each other on it ask for
- * the same division, all of it for shared memory. Returns a cudaError_t. */
-template <typename... P> int whole_shared_memory(void (*kernel)(P...))
-{
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-}
-
 /* early: it may begin so; else once the kernel before has ended. smem: bytes of dynamic shared memory. Returns a
  * cudaError_t. */
 template <typename... P, typename... A>

@@ -168,13 +168,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             if (WARP_ROWS % ROWS_AT_ONCE != 0 && i + copy_row >= WARP_ROWS)
                 continue;
             const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
-            if constexpr (ONCE) {
-                copy_async_once(at, k_piece + from, i, left);
-                copy_async_once(at + L::chunk, v_piece + from, i, left);
-            } else {
-                copy_async(at, k_piece + from, i, left);
-                copy_async(at + L::chunk, v_piece + from, i, left);
-            }
+            copy_async<ONCE>(at, k_piece + from, i, left);
+            copy_async<ONCE>(at + L::chunk, v_piece + from, i, left);
         }
         if (masked && lane < WARP_ROWS) {
             const uint32_t *words = a.mask + it.mask0 + (x.place < 0 ? 0 : (int64_t)x.run * it.mask_words);
@@ -490,9 +485,14 @@ template <typename T, int D, class S, bool WG, bool ONCE> int prepare_kernel()
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    status = cudaFuncSetAttribute(group_kernel<T, D, S, WG, ONCE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    const auto kernel = group_kernel<T, D, S, WG, ONCE>;
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   min(most, layout<S, D>::bytes(true, true, 16)));
-    return status == cudaSuccess ? whole_shared_memory(group_kernel<T, D, S, WG, ONCE>) : status;
+    if (status != cudaSuccess)
+        return status;
+    /* An SM divides L1 and shared memory anew only when it is empty: kernels that are to run beside each other on it ask
+     * for the same division. */
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
 }
 
 template <typename T, int D, class S, bool WG> int prepare_group()

@@ -21,26 +21,24 @@ __device__ inline void keep(const char *&p)
     asm("" : "+l"(p));
 }
 
-/* 16 bytes from global to shared memory, past L1; zeros unless i < n, and then nothing is read. */
-__device__ inline void copy_async(uint32_t to, const void *from, int i = 0, int n = 1)
+/* 16 bytes from global to shared memory, past L1; zeros unless i < n, and then nothing is read. ONCE: from lines that the L2
+ * evicts first, as nobody reads them again: they take the place of their like and not of partial results, which a merge is
+ * about to read. The policy is what createpolicy.fractional.L2::evict_first makes on any card from sm_80 to sm_100: as a
+ * constant it costs no registers. */
+template <bool ONCE = false> __device__ inline void copy_async(uint32_t to, const void *from, int i = 0, int n = 1)
 {
-    asm volatile("{ .reg .pred skip; setp.ge.s32 skip, %2, %3; "
-                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, skip; }"
-                 :
-                 : "r"(to), "l"(from), "r"(i), "r"(n)
-                 : "memory");
-}
-
-/* The same, from lines that the L2 evicts first, as nobody reads them again: they take the place of their like and not of
- * partial results, which a merge is about to read. The policy is what createpolicy.fractional.L2::evict_first makes on
- * any card from sm_80 to sm_100: as a constant it costs no registers. */
-__device__ inline void copy_async_once(uint32_t to, const void *from, int i, int n)
-{
-    asm volatile("{ .reg .pred skip; .reg .b64 policy; setp.ge.s32 skip, %2, %3; mov.b64 policy, 0x12f0000000000000; "
-                 "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, skip, policy; }"
-                 :
-                 : "r"(to), "l"(from), "r"(i), "r"(n)
-                 : "memory");
+    if constexpr (ONCE)
+        asm volatile("{ .reg .pred skip; .reg .b64 policy; setp.ge.s32 skip, %2, %3; mov.b64 policy, 0x12f0000000000000; "
+                     "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, skip, policy; }"
+                     :
+                     : "r"(to), "l"(from), "r"(i), "r"(n)
+                     : "memory");
+    else
+        asm volatile("{ .reg .pred skip; setp.ge.s32 skip, %2, %3; "
+                     "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, skip; }"
+                     :
+                     : "r"(to), "l"(from), "r"(i), "r"(n)
+                     : "memory");
 }
 
 /* 4 bytes, the same way, but through L1. */
