@@ -103,7 +103,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     let_next_start();
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
-    const int item = blockIdx.x / a.head_groups, head_group = blockIdx.x - item * a.head_groups;
+    const int item = a.head_shift >= 0 ? blockIdx.x >> a.head_shift : blockIdx.x / a.head_groups;
+    const int head_group = blockIdx.x - item * a.head_groups;
     const cuda_item it = load_item(a.item + item);
     const bool masked = it.mask0 >= 0;
 
@@ -113,7 +114,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int n_chunks = (it.n_kv + NC - 1) / NC, chunk_first = by_head ? 0 : wn, chunk_step = by_head ? 1 : WN;
     const int head_step = by_head ? a.head_groups * WN : a.h_kv;
     const int head_first = by_head ? head_group * WN + wn : head_group;
-    const int my_heads = by_head ? max(0, (a.h_kv - head_first + head_step - 1) / head_step) : 1;
+    const int my_heads = by_head ? a.team_heads + (head_first < a.teams_more) : 1;
     const int my_chunks = by_head ? n_chunks : (n_chunks - wn + WN - 1) / WN;
     const int steps = my_heads * my_chunks;
 
@@ -205,24 +206,29 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     };
     look_far(load_chunk);
     token next = look_up(load_chunk);
-    if (lane < my_rows) {
-        const row_place p = place_row(a, it, 0, wm * 16 + lane);
-        q_row = (int)(p.query * a.h_q + p.head);
-        row_k = p.k;
-        out_row = place_out(a, it, p);
-    }
     for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
         ((uint4 *)(smem + L::zeros_at))[i] = make_uint4(0, 0, 0, 0);
-    if (my_heads > 0 && !(q_shared && wn > 0))
-        issue_q(head_first);
 #pragma unroll
     for (int s = 0; s < AHEAD; s++) {
         if (s < steps) {
             const token now = next;
             const int head = load_head;
             load_next();
-            next = look_up(load_chunk);
+            if (AHEAD > 1)
+                next = look_up(load_chunk);
             issue(s, head, now);
+            if (AHEAD == 1)
+                next = look_up(load_chunk);
+        }
+        if (s == 0) {
+            if (lane < my_rows) {
+                const row_place p = place_row(a, it, 0, wm * 16 + lane);
+                q_row = (int)(p.query * a.h_q + p.head);
+                row_k = p.k;
+                out_row = place_out(a, it, p);
+            }
+            if (my_heads > 0 && !(q_shared && wn > 0))
+                issue_q(head_first);
         }
         copy_commit();
     }
@@ -238,9 +244,6 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const bool zero_row = (lane & 15) >= my_rows;
     uint32_t q[KS][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-    int mask_k[2];
-    for (int h = 0; h < 2; h++)
-        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
 
     /* Rows of a head leave from the registers that they were computed in. */
     auto store_head = [&](int head) {
@@ -262,7 +265,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     int stage = 0, head = head_first, chunk = chunk_first;
     /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
     const int barriers = WM == 1 || WN == 1 ? steps
-                         : by_head          ? (a.h_kv - head_group * WN + head_step - 1) / head_step * n_chunks
+                         : by_head          ? (a.team_heads + (head_group * WN < a.teams_more)) * n_chunks
                                             : (n_chunks + WN - 1) / WN;
     const bool q_late = AHEAD > 1 && by_head && n_chunks < AHEAD; /* Q is loaded a head ahead, K and V may be further */
     for (int step = 0; step < barriers; step++) {
@@ -336,6 +339,9 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                         s[nb][i] = -INFINITY;
         if (masked) {
             const uint32_t *words = (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS;
+            int mask_k[2];
+            for (int h = 0; h < 2; h++)
+                mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
 #pragma unroll
             for (int nb = 0; nb < NB; nb++)
 #pragma unroll

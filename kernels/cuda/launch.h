@@ -61,7 +61,9 @@ struct cuda_group_args {
     int32_t slot_f16, slot_max_sum, masked;
     /* KV heads that a CTA takes one after the other, in the group kernel. Of 1, the teams of a CTA share the
      * tokens; of more, each team has heads of its own. */
-    int32_t heads, head_groups; /* head_groups: h_kv / heads, rounded up */
+    int32_t heads, head_groups, head_shift; /* head_groups: h_kv / heads, rounded up; its log2, or -1 */
+    /* Of several heads: that a team has, and how many of all teams of an item, the first ones, have one more. */
+    int32_t team_heads, teams_more;
     int32_t q_rows;             /* group kernel: rows of Q kept for a warp */
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */

@@ -236,6 +236,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
                      enum follows follows, cudaStream_t stream, struct err *e)
 {
     struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
+    int32_t head_groups = (cp->h_kv + c->heads - 1) / c->heads, teams = head_groups * cuda_group_teams(c->m, c->n);
     struct cuda_group_args a = {
         .q = x->q,
         .k = x->k,
@@ -263,7 +264,10 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .masked = c->masked,
         .kv_once = c->kv_once,
         .heads = c->heads,
-        .head_groups = (cp->h_kv + c->heads - 1) / c->heads,
+        .head_groups = head_groups,
+        .head_shift = shift_of(head_groups),
+        .team_heads = cp->h_kv / teams,
+        .teams_more = cp->h_kv % teams,
         .q_rows = c->q_rows,
         .beside = follows == FOLLOWS_BESIDE,
     };
