@@ -46,6 +46,11 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
     static constexpr int MASK_WORDS = (M + 31) / 32; /* a query has a row at least */
 };
 
+/* A number of tokens, for the compiler. */
+template <int N> struct tokens {
+    static constexpr int n = N;
+};
+
 /* Shared memory, in bytes:
  *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
@@ -97,24 +102,32 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     constexpr bool Q_APART = (WG || WM < 4) && WM * WN <= 4;
     /* Of what is loaded ahead, K and V before Q, unless Q is waited for apart. */
     constexpr bool KV_FIRST = AHEAD == 1 || !Q_APART;
-    constexpr int KS = D / 16, NB = NC / 8, OB = D / 8;
+    constexpr int KS = D / 16, OB = D / 8;
+    /* A chunk that is no more than half full is loaded and multiplied as half a chunk. */
+    constexpr bool HALVES = WG && NC == 64;
+    constexpr int UNREAD = -2; /* the place of a token whose row nobody reads then */
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
-    const int item = a.head_shift >= 0 ? blockIdx.x >> a.head_shift : blockIdx.x / a.head_groups;
-    const int head_group = blockIdx.x - item * a.head_groups;
-    const cuda_item it = load_item(a.item + item);
+    int segment = 0; /* the last that begins no later */
+#pragma unroll
+    for (int i = 1; i < CUDA_SEGMENTS; i++)
+        segment += (int)blockIdx.x >= a.segment[i].cta0;
+    const cuda_segment &g = a.segment[segment];
+    const int cta = blockIdx.x - g.cta0, item = g.head_shift >= 0 ? cta >> g.head_shift : cta / g.head_groups;
+    const int head_groups = g.head_groups, head_group = cta - item * head_groups;
+    const cuda_item it = load_item(a.item + g.item0 + item);
     const bool masked = it.mask0 >= 0;
 
     /* ---- this team's steps: some heads, and of each its chunks. What runs at a time are neighbours in memory. */
 
-    const bool by_head = a.heads > 1;
+    const bool by_head = a.by_head;
     const int n_chunks = (it.n_kv + NC - 1) / NC, chunk_first = by_head ? 0 : wn, chunk_step = by_head ? 1 : WN;
-    const int head_step = by_head ? a.head_groups * WN : a.h_kv;
+    const int head_step = by_head ? head_groups * WN : a.h_kv;
     const int head_first = by_head ? head_group * WN + wn : head_group;
-    const int my_heads = by_head ? a.team_heads + (head_first < a.teams_more) : 1;
+    const int my_heads = by_head ? g.team_heads + (head_first < g.teams_more) : 1;
     const int my_chunks = by_head ? n_chunks : (n_chunks - wn + WN - 1) / WN;
     const int steps = my_heads * my_chunks;
 
@@ -122,17 +135,20 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
     /* Lane i < 16 knows row i of this warp. */
     const int my_rows = min(16, it.n_rows - wm * 16); /* may be < 0 */
-    int q_row = 0, row_k = 0;                         /* for KV head 0 */
+    const bool has_rows = WM == 1 || my_rows > 0;
+    int q_row = 0, row_k = 0; /* for KV head 0 */
     int64_t out_row = 0;
 
     const uint32_t ring = smem_address(smem);
     const bool q_shared = WM > 1 && !by_head; /* team 0 loads Q for all */
     const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
-    const int my_row = wm * WARP_ROWS + lane; /* of a chunk: the one this lane looks up */
+    /* The first rows of a chunk, which may be all there are, are copied by the second warp, which may have no rows of Q. */
+    const int copy_first = (wm + WM - 1) % WM * WARP_ROWS;
+    const int my_row = copy_first + lane; /* of a chunk: the one this lane looks up */
     /* This lane's 16 bytes of the first rows that the warp copies; the others are a constant or an exclusive or away, as
      * instructions of a copy are as long a wait as half a load is. */
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
-    const int ring_row = wm * WARP_ROWS + copy_row;
+    const int ring_row = copy_first + copy_row;
     const uint32_t ring_at = ring + wn * 2 * L::chunk + copy_piece / 8 * L::panel + ring_row * 128 +
                              ((copy_piece ^ ring_row) % 8 << 4);
     const uint32_t q_at = q_mine + copy_row * L::row + ((copy_piece ^ copy_row) << 4);
@@ -150,7 +166,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             far = find_piece(a, it, chunk * NC + my_row);
     };
     auto look_up = [&](int chunk) {
-        token x = {-1, 0, 0}; /* past the end */
+        const bool unread = HALVES && copy_first >= NC / 2 && chunk * NC + NC / 2 >= it.n_kv;
+        token x = {unread ? UNREAD : -1, 0, 0}; /* past the end */
         if (has_token(chunk)) {
             const int t = chunk * NC + my_row;
             x = FAR && it.n_runs > 1 ? find_in_run(a, it, t, far) : find_place(a, it, t);
@@ -160,6 +177,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         return x;
     };
     auto issue = [&](int stage, int head, const token &x) {
+        if (HALVES && __any_sync(~0u, x.place == UNREAD))
+            return;
         const uint32_t to = ring_at + stage * L::stage;
         const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
         const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
@@ -265,7 +284,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     int stage = 0, head = head_first, chunk = chunk_first;
     /* Team 0 has the most steps, and all teams of several warps take as many, so that they can share a barrier. */
     const int barriers = WM == 1 || WN == 1 ? steps
-                         : by_head          ? (a.team_heads + (head_group * WN < a.teams_more)) * n_chunks
+                         : by_head          ? (g.team_heads + (head_group * WN < g.teams_more)) * n_chunks
                                             : (n_chunks + WN - 1) / WN;
     const bool q_late = AHEAD > 1 && by_head && n_chunks < AHEAD; /* Q is loaded a head ahead, K and V may be further */
     for (int step = 0; step < barriers; step++) {
@@ -309,115 +328,129 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_ahead();
         copy_commit();
 
-        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
-        float s[NB][4] = {};
-        if constexpr (WG) {
-            wgmma_begin<NB>(s);
-#pragma unroll
-            for (int kk = 0; kk < KS; kk++)
-                wgmma<T, NC, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
-            wgmma_end<NB>(s);
-        } else {
-#pragma unroll
-            for (int kk = 0; kk < KS; kk++)
-#pragma unroll
-                for (int nb = 0; nb < NB; nb += 2) {
-                    uint32_t b[4];
-                    load_matrix(b, ((k_at + k_lane + nb * 8 * 128) ^ (kk % 4 * 32)) + kk / 4 * L::panel);
-                    mma<T>(s[nb], q[kk], b);
-                    mma<T>(s[nb + 1], q[kk], b + 2);
-                }
-        }
-
         const int left = it.n_kv - chunk * NC;
-        if (left < NC)
+        const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
+        auto multiply = [&](auto width) {
+            constexpr int WIDTH = decltype(width)::n, NB = WIDTH / 8;
+            float s[NB][4] = {};
+            if constexpr (WG) {
+                wgmma_begin<NB>(s);
 #pragma unroll
-            for (int nb = 0; nb < NB; nb++)
+                for (int kk = 0; kk < KS; kk++)
+                    wgmma<T, WIDTH, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+                wgmma_end<NB>(s);
+            } else {
+#pragma unroll
+                for (int kk = 0; kk < KS; kk++)
+#pragma unroll
+                    for (int nb = 0; nb < NB; nb += 2) {
+                        uint32_t b[4];
+                        load_matrix(b, ((k_at + k_lane + nb * 8 * 128) ^ (kk % 4 * 32)) + kk / 4 * L::panel);
+                        mma<T>(s[nb], q[kk], b);
+                        mma<T>(s[nb + 1], q[kk], b + 2);
+                    }
+            }
+
+            if (has_rows) {
+                if (left < WIDTH)
+#pragma unroll
+                    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            if (nb * 8 + (lane & 3) * 2 + (i & 1) >= left)
+                                s[nb][i] = -INFINITY;
+                if (masked) {
+                    const uint32_t *words = (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS;
+                    int mask_k[2];
+                    for (int h = 0; h < 2; h++)
+                        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
+#pragma unroll
+                    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
+                            if (!(words[col * MASK_WORDS + k / 32] >> k % 32 & 1))
+                                s[nb][i] = -INFINITY;
+                        }
+                }
+
+                float rescale[2], minus[2];
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    float top = -INFINITY;
+#pragma unroll
+                    for (int nb = 0; nb < NB; nb++)
+                        top = fmaxf(top, fmaxf(s[nb][2 * h], s[nb][2 * h + 1]));
+                    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+                    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+                    top = fmaxf(max[h], ceilf(top * a.scale_log2));
+                    rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
+                    max[h] = top;
+                    minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
+                    sum[h] *= rescale[h];
+                }
+                if (__any_sync(~0u, rescale[0] != 1 || rescale[1] != 1))
+#pragma unroll
+                    for (int ob = 0; ob < OB; ob++) {
+                        o[ob][0] *= rescale[0];
+                        o[ob][1] *= rescale[0];
+                        o[ob][2] *= rescale[1];
+                        o[ob][3] *= rescale[1];
+                    }
+#pragma unroll
+                for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        s[nb][i] = exp2_fast(fmaf(s[nb][i], a.scale_log2, minus[i / 2]));
+                        sum[i / 2] += s[nb][i];
+                    }
+            }
+
+            uint32_t p[WIDTH / 16][4];
+            auto round_p = [&](int ks) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    if (nb * 8 + (lane & 3) * 2 + (i & 1) >= left)
-                        s[nb][i] = -INFINITY;
-        if (masked) {
-            const uint32_t *words = (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS;
-            int mask_k[2];
-            for (int h = 0; h < 2; h++)
-                mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
+                    p[ks][i] = pack<T>(s[2 * ks + i / 2][i % 2 * 2], s[2 * ks + i / 2][i % 2 * 2 + 1]);
+            };
+            if constexpr (WG) {
 #pragma unroll
-            for (int nb = 0; nb < NB; nb++)
+                for (int ks = 0; ks < WIDTH / 16; ks++)
+                    round_p(ks);
+                wgmma_begin<OB>(o);
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
-                    if (!(words[col * MASK_WORDS + k / 32] >> k % 32 & 1))
-                        s[nb][i] = -INFINITY;
+                for (int ks = 0; ks < WIDTH / 16; ks++)
+#pragma unroll
+                    for (int half = 0; half < D / 64; half++)
+                        wgmma<T, 64, true>(o + half * 8, p[ks], panel_of_rows(v_at + half * L::panel + ks * 16 * 128),
+                                           true);
+                wgmma_end<OB>(o);
+            } else {
+#pragma unroll
+                for (int ks = 0; ks < WIDTH / 16; ks++) {
+                    round_p(ks);
+#pragma unroll
+                    for (int ob = 0; ob < OB; ob += 2) {
+                        uint32_t b[4];
+                        load_matrix_transposed(b, ((v_at + v_lane + ks * 16 * 128) ^ (ob % 8 * 16)) + ob / 8 * L::panel);
+                        mma<T>(o[ob], p[ks], b);
+                        mma<T>(o[ob + 1], p[ks], b + 2);
+                    }
                 }
-        }
-
-        float rescale[2], minus[2];
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            float top = -INFINITY;
-#pragma unroll
-            for (int nb = 0; nb < NB; nb++)
-                top = fmaxf(top, fmaxf(s[nb][2 * h], s[nb][2 * h + 1]));
-            top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-            top = fmaxf(max[h], ceilf(top * a.scale_log2));
-            rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
-            max[h] = top;
-            minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
-            sum[h] *= rescale[h];
-        }
-        if (__any_sync(~0u, rescale[0] != 1 || rescale[1] != 1))
-#pragma unroll
-            for (int ob = 0; ob < OB; ob++) {
-                o[ob][0] *= rescale[0];
-                o[ob][1] *= rescale[0];
-                o[ob][2] *= rescale[1];
-                o[ob][3] *= rescale[1];
             }
-#pragma unroll
-        for (int nb = 0; nb < NB; nb++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                s[nb][i] = exp2_fast(fmaf(s[nb][i], a.scale_log2, minus[i / 2]));
-                sum[i / 2] += s[nb][i];
-            }
-
-        uint32_t p[NC / 16][4];
-        auto round_p = [&](int ks) {
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                p[ks][i] = pack<T>(s[2 * ks + i / 2][i % 2 * 2], s[2 * ks + i / 2][i % 2 * 2 + 1]);
         };
-        if constexpr (WG) {
-#pragma unroll
-            for (int ks = 0; ks < NC / 16; ks++)
-                round_p(ks);
-            wgmma_begin<OB>(o);
-#pragma unroll
-            for (int ks = 0; ks < NC / 16; ks++)
-#pragma unroll
-                for (int half = 0; half < D / 64; half++)
-                    wgmma<T, 64, true>(o + half * 8, p[ks], panel_of_rows(v_at + half * L::panel + ks * 16 * 128),
-                                       true);
-            wgmma_end<OB>(o);
-        } else {
-#pragma unroll
-            for (int ks = 0; ks < NC / 16; ks++) {
-                round_p(ks);
-#pragma unroll
-                for (int ob = 0; ob < OB; ob += 2) {
-                    uint32_t b[4];
-                    load_matrix_transposed(b, ((v_at + v_lane + ks * 16 * 128) ^ (ob % 8 * 16)) + ob / 8 * L::panel);
-                    mma<T>(o[ob], p[ks], b);
-                    mma<T>(o[ob + 1], p[ks], b + 2);
-                }
-            }
+        if constexpr (HALVES) {
+            if (left <= NC / 2)
+                multiply(tokens<NC / 2>());
+            else
+                multiply(tokens<NC>());
+        } else if (WG || has_rows) {
+            multiply(tokens<NC>());
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
         chunk += chunk_step;
         if (chunk >= n_chunks && (by_head || WN == 1)) {
-            store_head(head);
+            if (has_rows)
+                store_head(head);
             head += head_step;
             chunk = chunk_first;
 #pragma unroll
@@ -513,8 +546,8 @@ template <typename T, int D, class S, bool WG> int prepare_group()
 template <typename T, int D, class S, bool WG, bool ONCE>
 int launch_kernel(const cuda_group_args &a, int early, cudaStream_t stream)
 {
-    return launch_dependent(group_kernel<T, D, S, WG, ONCE>, dim3((unsigned)((int64_t)a.n_items * a.head_groups)),
-                            S::THREADS, layout<S, D>::bytes(a.masked, a.heads > 1, a.q_rows), early, stream, a);
+    return launch_dependent(group_kernel<T, D, S, WG, ONCE>, dim3((unsigned)a.n_ctas),
+                            S::THREADS, layout<S, D>::bytes(a.masked, a.by_head, a.q_rows), early, stream, a);
 }
 
 template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)

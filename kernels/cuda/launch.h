@@ -43,6 +43,15 @@ struct cuda_item {
     int32_t kv_once;    /* no other item reads its K and V */
 }; /* 56 bytes, read as 7 x 8 */
 
+/* Items of a kernel whose CTAs take as many KV heads, one after the other. */
+struct cuda_segment {
+    int32_t cta0, item0;             /* the first of each; cta0 INT32_MAX: there is no such segment */
+    int32_t head_groups, head_shift; /* CTAs of an item, and their log2, or -1 */
+    /* Where teams have heads of their own: how many each, and how many teams of an item, the first ones, have one more. */
+    int32_t team_heads, teams_more;
+};
+#define CUDA_SEGMENTS 5
+
 struct cuda_group_args {
     const void *q, *k, *v;
     const int32_t *page_table;
@@ -59,12 +68,10 @@ struct cuda_group_args {
     int32_t gqa, gqa_shift, page_size, page_shift; /* shifts: log2, or -1 */
     float scale_log2;                              /* scale * log2(e) */
     int32_t slot_f16, slot_max_sum, masked;
-    /* KV heads that a CTA takes one after the other, in the group kernel. Of 1, the teams of a CTA share the
-     * tokens; of more, each team has heads of its own. */
-    int32_t heads, head_groups, head_shift; /* head_groups: h_kv / heads, rounded up; its log2, or -1 */
-    /* Of several heads: that a team has, and how many of all teams of an item, the first ones, have one more. */
-    int32_t team_heads, teams_more;
-    int32_t q_rows;             /* group kernel: rows of Q kept for a warp */
+    /* Of the group kernel. by_head: the teams of a CTA have heads of their own; else they share the tokens of one. */
+    int32_t by_head, n_ctas;
+    int32_t q_rows; /* of Q, kept for a warp */
+    struct cuda_segment segment[CUDA_SEGMENTS];
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */
     int32_t beside;
@@ -106,6 +113,8 @@ struct cuda_shape {
 int cuda_group_prepare(const struct cuda_shape *s);
 /* Teams of a CTA. */
 int32_t cuda_group_teams(int32_t m, int32_t n);
+/* CTAs that an SM has room for. */
+int32_t cuda_group_resident(int32_t m, int32_t n);
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);

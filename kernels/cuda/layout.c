@@ -16,9 +16,9 @@ enum {
     FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
     WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
     SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,    /* per SM, before CTAs take more heads than they have teams, or are made smaller */
-    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team */
-    TOKENS_ENOUGH = 256, /* of all heads of a team whose tile is mostly empty */
+    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take a head more, or CTAs are made smaller */
+    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or one more of tiles mostly empty or short */
+    TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
@@ -178,12 +178,14 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
     return true;
 }
 
-/* Longest first; among equals the order of the plan. */
+/* Longest first, then most rows first; among equals the order of the plan. */
 static int by_length(const void *x, const void *y)
 {
     const struct cuda_item *a = x, *b = y;
     if (a->n_kv != b->n_kv)
         return a->n_kv > b->n_kv ? -1 : 1;
+    if (a->n_rows != b->n_rows)
+        return a->n_rows > b->n_rows ? -1 : 1;
     if (a->query0 != b->query0)
         return a->query0 < b->query0 ? -1 : 1;
     if (a->row0 != b->row0)
@@ -191,26 +193,19 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-/* Heads that a CTA takes one after the other: many where there are CTAs to spare, so that loads run ahead from
- * one short item into the next. */
-static int32_t heads_of(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t m,
+/* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
+ * into the next? Where there are CTAs to spare. */
+static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t m,
                         int32_t teams)
 {
-    int64_t an_sm = n_items * b->p->h_kv / b->sms, most = an_sm / CTAS_WANTED;
-    if (most < teams && an_sm / CTAS_ENOUGH >= teams)
-        most = teams;
-    int64_t rows = 0, tokens = n_items > 0 ? max_i64(item[0].n_kv, 1) : 1, a_team = 0;
+    int64_t an_sm = n_items * b->p->h_kv / b->sms, rows = 0, tokens = n_items > 0 ? item[0].n_kv : 0;
+    if (teams > 1)
+        return b->p->h_kv >= teams && an_sm >= CTAS_ENOUGH * teams;
     for (int64_t i = 0; i < n_items; i++)
         rows += item[i].n_rows;
-    if (m >= 64 && 2 * rows <= n_items * m) /* little to compute, or to write */
-        a_team = TOKENS_ENOUGH / tokens;
-    else if (m >= 32 && tokens <= STEP)
-        a_team = 2;
-    most = max_i64(most, min_i64(an_sm / CTAS_ENOUGH, a_team * teams));
-    int32_t heads = 1;
-    while (2 * heads <= most && 2 * heads <= b->p->h_kv)
-        heads *= 2;
-    return heads < teams ? 1 : heads;
+    bool empty = m >= 64 && 2 * rows <= n_items * m && 2 * tokens <= TOKENS_ENOUGH;
+    bool short_tiles = m >= 32 && tokens <= STEP;
+    return b->p->h_kv >= 2 && an_sm >= 2 * (empty || short_tiles ? CTAS_ENOUGH : CTAS_WANTED);
 }
 
 static int64_t tokens_of(const struct cuda_item *item, int64_t n)
@@ -244,6 +239,57 @@ static bool wants_narrow(const struct builder *b, const struct cuda_item *item, 
            an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
 }
 
+/* Items first .. n more of a call, so many heads a CTA. */
+static void add_segment(const struct builder *b, struct cuda_call *c, int64_t first, int64_t n, int32_t heads)
+{
+    int32_t groups = (int32_t)ceil_div(b->p->h_kv, heads), teams = groups * cuda_group_teams(c->m, c->n);
+    c->segment[c->n_segments++] = (struct cuda_segment){.cta0 = c->n_ctas,
+                                                        .item0 = (int32_t)first,
+                                                        .head_groups = groups,
+                                                        .head_shift = shift_of(groups),
+                                                        .team_heads = b->p->h_kv / teams,
+                                                        .teams_more = b->p->h_kv % teams};
+    c->n_ctas += (int32_t)n * groups;
+}
+
+/* Bytes that an item moves for a head, K and V in whole chunks. */
+static double item_bytes(const struct builder *b, const struct cuda_call *c, const struct cuda_item *it)
+{
+    int32_t chunk = c->n / cuda_group_teams(c->m, c->n), d = b->p->d;
+    return (double)ceil_div(it->n_kv, chunk) * chunk * d * 4 + it->n_rows * (d * 6.0 + 8);
+}
+
+/* Segments of a call whose CTAs take several heads, by guided self-scheduling (Polychronopoulos and Kuck, 1987): many at
+ * first, so that loads run ahead, ever fewer later, so that SMs end together. A CTA has no more than its share of what
+ * is left, and a head a team. Heads become more again only where items are much shorter. */
+static void cut(const struct builder *b, struct cuda_call *c)
+{
+    const struct cuda_item *item = (const struct cuda_item *)b->item.p + c->item0;
+    int32_t teams = cuda_group_teams(c->m, c->n), heads = 0;
+    double slots = (double)cuda_group_resident(c->m, c->n) * b->sms, left = 0;
+    int64_t first = 0;
+    for (int64_t i = 0; i < c->n_items; i++)
+        left += item_bytes(b, c, &item[i]) * b->p->h_kv;
+    for (int64_t i = 0; i < c->n_items; i++) {
+        double bytes = item_bytes(b, c, &item[i]);
+        int32_t now = 1;
+        while (2 * now <= b->p->h_kv)
+            now *= 2;
+        while (now > teams && now * bytes > left / slots + teams * bytes)
+            now /= 2;
+        left -= bytes * b->p->h_kv;
+        int32_t more = CUDA_SEGMENTS - 1 - c->n_segments; /* segments, behind this one */
+        bool much_shorter = 2 * bytes <= item_bytes(b, c, &item[first]);
+        if (i > 0 && (now < heads ? more < 1 : now == heads || more < 2 || !much_shorter))
+            continue;
+        if (i > 0)
+            add_segment(b, c, first, i - first, heads);
+        first = i;
+        heads = now;
+    }
+    add_segment(b, c, first, c->n_items - first, heads);
+}
+
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
@@ -259,13 +305,15 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     int32_t teams = cuda_group_teams(call.m, call.n);
     while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
         first_short++;
-    int32_t heads = heads_of(b, item + first_short, end - first_short, call.m, teams);
+    bool by_head = wants_heads(b, item + first_short, end - first_short, call.m, teams);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
+        c.by_head = part == 1;
         c.item0 = part == 0 ? call.item0 : first_short;
-        c.n_items = (part == 0 && heads > 1 ? first_short : end) - c.item0;
-        c.heads = part == 0 ? 1 : heads;
-        c.longest = c.n_items > 0 ? item[c.item0].n_kv : 0;
+        c.n_items = (part == 0 && by_head ? first_short : end) - c.item0;
+        if (c.n_items == 0 || (part == 1 && !by_head))
+            continue;
+        c.longest = item[c.item0].n_kv;
         c.kv_once = true;
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
@@ -274,8 +322,12 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
                                      (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
-        if (c.n_items == 0 || (part == 1 && heads == 1))
-            continue;
+        for (int i = 0; i < CUDA_SEGMENTS; i++)
+            c.segment[i].cta0 = INT32_MAX;
+        if (c.by_head)
+            cut(b, &c);
+        else
+            add_segment(b, &c, 0, c.n_items, 1);
         cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
         cp->call[cp->n_calls++] = c;
     }

@@ -121,15 +121,6 @@ static bool prepare(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
-/* log2, or -1. */
-static int32_t shift_of(int32_t n)
-{
-    int32_t shift = 0;
-    while (1 << shift < n)
-        shift++;
-    return 1 << shift == n ? shift : -1;
-}
-
 /* All that depends on the plan; block, side streams and events stay and grow. */
 static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
                       cudaStream_t stream, struct err *e)
@@ -236,7 +227,6 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
                      enum follows follows, cudaStream_t stream, struct err *e)
 {
     struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
-    int32_t head_groups = (cp->h_kv + c->heads - 1) / c->heads, teams = head_groups * cuda_group_teams(c->m, c->n);
     struct cuda_group_args a = {
         .q = x->q,
         .k = x->k,
@@ -263,14 +253,12 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
         .kv_once = c->kv_once,
-        .heads = c->heads,
-        .head_groups = head_groups,
-        .head_shift = shift_of(head_groups),
-        .team_heads = cp->h_kv / teams,
-        .teams_more = cp->h_kv % teams,
+        .by_head = c->by_head,
+        .n_ctas = c->n_ctas,
         .q_rows = c->q_rows,
         .beside = follows == FOLLOWS_BESIDE,
     };
+    memcpy(a.segment, c->segment, sizeof a.segment);
     int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
                  : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)
                                          : cuda_launch_group(&s, &a, follows != FOLLOWS_NOTHING, stream);
