@@ -19,6 +19,7 @@ enum {
     CTAS_WANTED = 12,    /* per SM, before CTAs of one team take a head more, or CTAs are made smaller */
     CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or one more of tiles mostly empty or short */
     TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
+    LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
@@ -217,12 +218,14 @@ static int64_t tokens_of(const struct cuda_item *item, int64_t n)
 }
 
 /* Should items, longest first, have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest
- * item, and keeps an SM from what runs beside: where there are few, or where the longest takes longer than that. */
+ * item, and waits for an SM until what runs beside leaves one: where there are few and that is no more than some times
+ * the longest, or where the longest takes longer than that. */
 static bool wants_wide(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t launch)
 {
-    int64_t own = tokens_of(item, n_items), ctas = n_items * b->p->h_kv;
-    return 4 * ctas <= 3 * b->sms ||
-           (ctas < b->sms && (int64_t)item[0].n_kv * b->sms >= (b->beside[launch] - own) * b->p->h_kv);
+    int64_t ctas = n_items * b->p->h_kv, longest = (int64_t)item[0].n_kv * b->sms,
+            beside = (b->beside[launch] - tokens_of(item, n_items)) * b->p->h_kv;
+    return (4 * ctas <= 3 * b->sms && LONGER_BESIDE * longest >= beside) ||
+           (ctas < b->sms && longest >= beside);
 }
 
 /* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
