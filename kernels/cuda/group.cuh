@@ -1,8 +1,8 @@
 /*
  * group.cuh - the group kernel: fused partial attention of some queries over some runs of paged KV.
  *
- * Grid     one CTA per item (a Q tile of a group) and KV head, or few heads where items are short; heads of an
- *          item are neighbours, since their K and V lie side by side in memory.
+ * Grid     one CTA per item (a Q tile of a group) and KV head, or some heads where items are short, fewer towards the
+ *          end; heads of an item are neighbours, since their K and V lie side by side in memory.
  * CTA      WM x WN warps; a warp owns 16 of the 16 WM rows. The WM warps of one of the WN teams share K and V.
  *          With one head a CTA, team t takes chunks t, t + WN, t + 2 WN ... of NC tokens, so a step of the CTA is
  *          n = WN NC tokens, and the teams' (O, max, sum) meet once, at the end. With several, team t takes heads

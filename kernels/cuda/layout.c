@@ -4,7 +4,7 @@
  *
  * A group of nq * g rows becomes ceil(nq * g / tile_m) items. Items of a launch that have one tile shape are one
  * kernel, or two where many are short and others are not; the longest come first, so that none is left over at
- * the end (longest processing time first).
+ * the end (longest processing time first), and CTAs of short ones have fewer and fewer heads (guided self-scheduling).
  */
 #include "kernels/cuda/internal.h"
 
@@ -18,6 +18,8 @@ enum {
     SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
     CTAS_WANTED = 12,    /* per SM, before CTAs of one team take a head more, or CTAs are made smaller */
     CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or one more of tiles mostly empty or short */
+    PLENTY_WAVES = 4,    /* of CTAs of one head a team, that are more than enough */
+    PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
     TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
     LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
@@ -194,19 +196,27 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
+/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
+static bool is_plenty(const struct builder *b, int64_t n_items, const struct cuda_call *c)
+{
+    int32_t teams = cuda_group_teams(c->m, c->n), resident = cuda_group_resident(c->m, c->n);
+    return n_items * b->p->h_kv >= (int64_t)PLENTY_WAVES * teams * resident * b->sms;
+}
+
 /* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
  * into the next? Where there are CTAs to spare. */
-static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t m,
-                        int32_t teams)
+static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items,
+                        const struct cuda_call *c)
 {
-    int64_t an_sm = n_items * b->p->h_kv / b->sms, rows = 0, tokens = n_items > 0 ? item[0].n_kv : 0;
-    if (teams > 1)
-        return b->p->h_kv >= teams && an_sm >= CTAS_ENOUGH * teams;
+    int32_t teams = cuda_group_teams(c->m, c->n), heads = teams > 1 ? teams : 2;
+    int64_t an_sm = n_items * b->p->h_kv / b->sms, rows = 0;
+    if (n_items == 0 || b->p->h_kv < heads)
+        return false;
     for (int64_t i = 0; i < n_items; i++)
         rows += item[i].n_rows;
-    bool empty = m >= 64 && 2 * rows <= n_items * m && 2 * tokens <= TOKENS_ENOUGH;
-    bool short_tiles = m >= 32 && tokens <= STEP;
-    return b->p->h_kv >= 2 && an_sm >= 2 * (empty || short_tiles ? CTAS_ENOUGH : CTAS_WANTED);
+    bool empty = c->m >= 64 && 2 * rows <= n_items * c->m && 2 * item[0].n_kv <= TOKENS_ENOUGH;
+    bool enough = teams > 1 || empty || (c->m >= 32 && item[0].n_kv <= STEP);
+    return is_plenty(b, n_items, c) || an_sm >= heads * (enough ? CTAS_ENOUGH : CTAS_WANTED);
 }
 
 static int64_t tokens_of(const struct cuda_item *item, int64_t n)
@@ -305,10 +315,12 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     call.n = call.n > STEP && !wide ? STEP : call.n;
     if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n))
         call.n = STEP / 2;
-    int32_t teams = cuda_group_teams(call.m, call.n);
-    while (first_short < end && item[first_short].n_kv > SHORT_STEPS * call.n)
+    int64_t short_kv = SHORT_STEPS * call.n;
+    if (is_plenty(b, n, &call))
+        short_kv = max_i64(short_kv, PLENTY_TOKENS);
+    while (first_short < end && item[first_short].n_kv > short_kv)
         first_short++;
-    bool by_head = wants_heads(b, item + first_short, end - first_short, call.m, teams);
+    bool by_head = wants_heads(b, item + first_short, end - first_short, &call);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.by_head = part == 1;
