@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/segments.h"
 
 #include <cuda_runtime_api.h>
 #include <stdarg.h>
@@ -13,12 +14,11 @@
 /* One kernel of group items: those of a launch that have one tile shape. */
 struct cuda_call {
     int32_t launch, m, n;
-    int32_t q_rows; /* this and the segments: see launch.h */
+    int32_t q_rows; /* see launch.h */
     int64_t item0, n_items;
     int32_t longest; /* item, in tokens */
-    bool masked, kv_once, by_head;
-    int32_t n_segments, n_ctas;
-    struct cuda_segment segment[CUDA_SEGMENTS];
+    bool masked, kv_once;
+    struct cuda_ctas ctas;
 };
 
 /* The merge steps of a launch. */
@@ -86,15 +86,6 @@ enum { CUDA_TILE_MAX = 128 }; /* rows, or tokens */
 bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
              cudaStream_t stream, struct err *e);
 int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at */
-
-/* log2, or -1. */
-static inline int32_t shift_of(int32_t n)
-{
-    int32_t shift = 0;
-    while (1 << shift < n)
-        shift++;
-    return 1 << shift == n ? shift : -1;
-}
 
 /* cuda_caps but for mem_free, which takes the driver its time. */
 bool cuda_card(struct cuda_caps *c, struct err *e);

@@ -16,8 +16,8 @@ enum {
     FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
     WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
     SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take a head more, or CTAs are made smaller */
-    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or one more of tiles mostly empty or short */
+    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take one head more, or are made smaller */
+    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or, mostly empty or short, one more */
     PLENTY_WAVES = 4,    /* of CTAs of one head a team, that are more than enough */
     PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
     TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
@@ -25,9 +25,9 @@ enum {
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
-    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps share a row if all fit at once */
+    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps share a row, if all fit */
     MANY_INPUTS = 32,    /* the same, if they do not */
-    WARPS_WANTED = 32,   /* of merges, per SM, that fit at once; from as many rows on a warp takes two */
+    WARPS_WANTED = 32,   /* of merges, per SM, that fit; from as many rows on a warp takes two */
     ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
     ALIGN = 256          /* bytes */
 };
@@ -252,57 +252,6 @@ static bool wants_narrow(const struct builder *b, const struct cuda_item *item, 
            an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
 }
 
-/* Items first .. n more of a call, so many heads a CTA. */
-static void add_segment(const struct builder *b, struct cuda_call *c, int64_t first, int64_t n, int32_t heads)
-{
-    int32_t groups = (int32_t)ceil_div(b->p->h_kv, heads), teams = groups * cuda_group_teams(c->m, c->n);
-    c->segment[c->n_segments++] = (struct cuda_segment){.cta0 = c->n_ctas,
-                                                        .item0 = (int32_t)first,
-                                                        .head_groups = groups,
-                                                        .head_shift = shift_of(groups),
-                                                        .team_heads = b->p->h_kv / teams,
-                                                        .teams_more = b->p->h_kv % teams};
-    c->n_ctas += (int32_t)n * groups;
-}
-
-/* Bytes that an item moves for a head, K and V in whole chunks. */
-static double item_bytes(const struct builder *b, const struct cuda_call *c, const struct cuda_item *it)
-{
-    int32_t chunk = c->n / cuda_group_teams(c->m, c->n), d = b->p->d;
-    return (double)ceil_div(it->n_kv, chunk) * chunk * d * 4 + it->n_rows * (d * 6.0 + 8);
-}
-
-/* Segments of a call whose CTAs take several heads, by guided self-scheduling (Polychronopoulos and Kuck, 1987): many at
- * first, so that loads run ahead, ever fewer later, so that SMs end together. A CTA has no more than its share of what
- * is left, and a head a team. Heads become more again only where items are much shorter. */
-static void cut(const struct builder *b, struct cuda_call *c)
-{
-    const struct cuda_item *item = (const struct cuda_item *)b->item.p + c->item0;
-    int32_t teams = cuda_group_teams(c->m, c->n), heads = 0;
-    double slots = (double)cuda_group_resident(c->m, c->n) * b->sms, left = 0;
-    int64_t first = 0;
-    for (int64_t i = 0; i < c->n_items; i++)
-        left += item_bytes(b, c, &item[i]) * b->p->h_kv;
-    for (int64_t i = 0; i < c->n_items; i++) {
-        double bytes = item_bytes(b, c, &item[i]);
-        int32_t now = 1;
-        while (2 * now <= b->p->h_kv)
-            now *= 2;
-        while (now > teams && now * bytes > left / slots + teams * bytes)
-            now /= 2;
-        left -= bytes * b->p->h_kv;
-        int32_t more = CUDA_SEGMENTS - 1 - c->n_segments; /* segments, behind this one */
-        bool much_shorter = 2 * bytes <= item_bytes(b, c, &item[first]);
-        if (i > 0 && (now < heads ? more < 1 : now == heads || more < 2 || !much_shorter))
-            continue;
-        if (i > 0)
-            add_segment(b, c, first, i - first, heads);
-        first = i;
-        heads = now;
-    }
-    add_segment(b, c, first, c->n_items - first, heads);
-}
-
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
@@ -323,7 +272,11 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     bool by_head = wants_heads(b, item + first_short, end - first_short, &call);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
-        c.by_head = part == 1;
+        c.ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
+                                    .d = b->p->d,
+                                    .teams = cuda_group_teams(c.m, c.n),
+                                    .chunk = c.n / cuda_group_teams(c.m, c.n),
+                                    .by_head = part == 1};
         c.item0 = part == 0 ? call.item0 : first_short;
         c.n_items = (part == 0 && by_head ? first_short : end) - c.item0;
         if (c.n_items == 0 || (part == 1 && !by_head))
@@ -337,12 +290,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
                                      (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
-        for (int i = 0; i < CUDA_SEGMENTS; i++)
-            c.segment[i].cta0 = INT32_MAX;
-        if (c.by_head)
-            cut(b, &c);
-        else
-            add_segment(b, &c, 0, c.n_items, 1);
+        to_segments(&c.ctas, item + c.item0, c.n_items, (int64_t)cuda_group_resident(c.m, c.n) * b->sms);
         cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
         cp->call[cp->n_calls++] = c;
     }

@@ -253,12 +253,12 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
         .kv_once = c->kv_once,
-        .by_head = c->by_head,
-        .n_ctas = c->n_ctas,
+        .by_head = c->ctas.by_head,
+        .n_ctas = c->ctas.n,
         .q_rows = c->q_rows,
         .beside = follows == FOLLOWS_BESIDE,
     };
-    memcpy(a.segment, c->segment, sizeof a.segment);
+    memcpy(a.segment, c->ctas.segment, sizeof a.segment);
     int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
                  : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)
                                          : cuda_launch_group(&s, &a, follows != FOLLOWS_NOTHING, stream);
