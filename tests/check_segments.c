@@ -15,7 +15,7 @@ static double bytes_of(const struct cuda_ctas *c, const struct cuda_item *it)
 }
 
 /* Every CTA in the order of the grid: each (item, head) is some team's once, and CTAs take no more than their share. */
-static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items, int64_t slots)
+static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items)
 {
     uint8_t *seen = xcalloc((size_t)(n_items * c->h_kv), 1);
     double left = 0;
@@ -48,7 +48,7 @@ static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int6
             continue;
         double bytes = bytes_of(c, &item[i]);
         check_each(!c->by_head || taken <= c->teams || s == CUDA_SEGMENTS - 1 ||
-                       taken * bytes <= left / (double)slots + c->teams * bytes,
+                       taken * bytes <= left / (double)c->slots + c->teams * bytes,
                    "CTA %d: %d heads of %g bytes are more than its share", block, taken, bytes);
         left -= bytes * c->h_kv;
     }
@@ -66,7 +66,8 @@ START_TEST(every_head_of_every_item_once)
         for (int32_t teams = 1; teams <= 4; teams *= 2) {
             int32_t h_kv = heads[trial % 10];
             struct cuda_ctas c = {.h_kv = h_kv, .d = 128, .teams = teams, .chunk = 16};
-            int64_t n = 1 + rng_below(SEED, 0, at++, MOST_ITEMS), slots = 1 + rng_below(SEED, 0, at++, 800);
+            int64_t n = 1 + rng_below(SEED, 0, at++, MOST_ITEMS);
+            c.slots = 1 + rng_below(SEED, 0, at++, 800);
             int32_t n_kv = 1 + (int32_t)rng_below(SEED, 0, at++, 300);
             c.by_head = h_kv >= teams && rng_below(SEED, 0, at++, 4) > 0;
             for (int64_t i = 0; i < n; i++) { /* longest first */
@@ -74,8 +75,8 @@ START_TEST(every_head_of_every_item_once)
                 item[i] =
                     (struct cuda_item){.n_kv = n_kv, .n_rows = 1 + (int32_t)rng_below(SEED, 0, at++, 16)};
             }
-            to_segments(&c, item, n, slots);
-            follow(&c, item, n, slots);
+            to_segments(&c, item, n);
+            follow(&c, item, n);
         }
     free(item);
 }
@@ -86,11 +87,11 @@ END_TEST
 START_TEST(fewer_heads_towards_the_end)
 {
     struct cuda_item item[256];
-    struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .by_head = true};
+    struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .slots = 6 * 132, .by_head = true};
     for (int i = 0; i < 256; i++)
         item[i] = (struct cuda_item){.n_kv = 32, .n_rows = 1};
-    to_segments(&c, item, 256, 6 * 132);
-    follow(&c, item, 256, 6 * 132);
+    to_segments(&c, item, 256);
+    follow(&c, item, 256);
     ck_assert_int_eq(c.n_segments, 3);
     static const int32_t heads[] = {8, 4, 2}, items[] = {108, 99, 49};
     for (int s = 0, first = 0, cta = 0; s < 3; s++) {
@@ -107,11 +108,11 @@ END_TEST
 START_TEST(more_heads_where_items_are_shorter)
 {
     struct cuda_item item[400];
-    struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .by_head = true};
+    struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .slots = 6 * 132, .by_head = true};
     for (int i = 0; i < 400; i++)
         item[i] = (struct cuda_item){.n_kv = i < 16 ? 256 : 16, .n_rows = 1};
-    to_segments(&c, item, 400, 6 * 132);
-    follow(&c, item, 400, 6 * 132);
+    to_segments(&c, item, 400);
+    follow(&c, item, 400);
     ck_assert_int_eq(c.segment[1].item0, 16);
     ck_assert_int_lt(c.segment[1].head_groups, c.segment[0].head_groups);
 }

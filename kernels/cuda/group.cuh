@@ -30,6 +30,7 @@
 #define TREEATTN_KERNELS_CUDA_GROUP_CUH
 
 #include <cuda_runtime.h>
+#include <type_traits>
 
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
@@ -44,11 +45,6 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
     /* CTAs that shared memory leaves room for on an SM of 228 KB (d = 128), so that registers do, too. */
     static constexpr int RESIDENT = RESIDENT_;
     static constexpr int MASK_WORDS = (M + 31) / 32; /* a query has a row at least */
-};
-
-/* A number of tokens, for the compiler. */
-template <int N> struct tokens {
-    static constexpr int n = N;
 };
 
 /* Shared memory, in bytes:
@@ -330,8 +326,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
 
         const int left = it.n_kv - chunk * NC;
         const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
-        auto multiply = [&](auto width) {
-            constexpr int WIDTH = decltype(width)::n, NB = WIDTH / 8;
+        auto multiply = [&](auto width) { /* tokens of the chunk */
+            constexpr int WIDTH = decltype(width)::value, NB = WIDTH / 8;
             float s[NB][4] = {};
             if constexpr (WG) {
                 wgmma_begin<NB>(s);
@@ -440,11 +436,11 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         };
         if constexpr (HALVES) {
             if (left <= NC / 2)
-                multiply(tokens<NC / 2>());
+                multiply(std::integral_constant<int, NC / 2>());
             else
-                multiply(tokens<NC>());
+                multiply(std::integral_constant<int, NC>());
         } else if (WG || has_rows) {
-            multiply(tokens<NC>());
+            multiply(std::integral_constant<int, NC>());
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
         chunk += chunk_step;

@@ -196,11 +196,21 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
-static bool is_plenty(const struct builder *b, int64_t n_items, const struct cuda_call *c)
+/* CTAs of the tile that a call has. */
+static struct cuda_ctas ctas_of(const struct builder *b, const struct cuda_call *c)
 {
-    int32_t teams = cuda_group_teams(c->m, c->n), resident = cuda_group_resident(c->m, c->n);
-    return n_items * b->p->h_kv >= (int64_t)PLENTY_WAVES * teams * resident * b->sms;
+    int32_t teams = cuda_group_teams(c->m, c->n);
+    return (struct cuda_ctas){.h_kv = b->p->h_kv,
+                              .d = b->p->d,
+                              .teams = teams,
+                              .chunk = c->n / teams,
+                              .slots = (int64_t)cuda_group_resident(c->m, c->n) * b->sms};
+}
+
+/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
+static bool is_plenty(const struct cuda_ctas *c, int64_t n_items)
+{
+    return n_items * c->h_kv >= PLENTY_WAVES * c->teams * c->slots;
 }
 
 /* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
@@ -208,7 +218,7 @@ static bool is_plenty(const struct builder *b, int64_t n_items, const struct cud
 static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items,
                         const struct cuda_call *c)
 {
-    int32_t teams = cuda_group_teams(c->m, c->n), heads = teams > 1 ? teams : 2;
+    int32_t teams = c->ctas.teams, heads = teams > 1 ? teams : 2;
     int64_t an_sm = n_items * b->p->h_kv / b->sms, rows = 0;
     if (n_items == 0 || b->p->h_kv < heads)
         return false;
@@ -216,7 +226,7 @@ static bool wants_heads(const struct builder *b, const struct cuda_item *item, i
         rows += item[i].n_rows;
     bool empty = c->m >= 64 && 2 * rows <= n_items * c->m && 2 * item[0].n_kv <= TOKENS_ENOUGH;
     bool enough = teams > 1 || empty || (c->m >= 32 && item[0].n_kv <= STEP);
-    return is_plenty(b, n_items, c) || an_sm >= heads * (enough ? CTAS_ENOUGH : CTAS_WANTED);
+    return is_plenty(&c->ctas, n_items) || an_sm >= heads * (enough ? CTAS_ENOUGH : CTAS_WANTED);
 }
 
 static int64_t tokens_of(const struct cuda_item *item, int64_t n)
@@ -264,19 +274,16 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     call.n = call.n > STEP && !wide ? STEP : call.n;
     if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n))
         call.n = STEP / 2;
+    call.ctas = ctas_of(b, &call);
     int64_t short_kv = SHORT_STEPS * call.n;
-    if (is_plenty(b, n, &call))
+    if (is_plenty(&call.ctas, n))
         short_kv = max_i64(short_kv, PLENTY_TOKENS);
     while (first_short < end && item[first_short].n_kv > short_kv)
         first_short++;
     bool by_head = wants_heads(b, item + first_short, end - first_short, &call);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
-        c.ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
-                                    .d = b->p->d,
-                                    .teams = cuda_group_teams(c.m, c.n),
-                                    .chunk = c.n / cuda_group_teams(c.m, c.n),
-                                    .by_head = part == 1};
+        c.ctas.by_head = part == 1;
         c.item0 = part == 0 ? call.item0 : first_short;
         c.n_items = (part == 0 && by_head ? first_short : end) - c.item0;
         if (c.n_items == 0 || (part == 1 && !by_head))
@@ -290,7 +297,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
                                      (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
-        to_segments(&c.ctas, item + c.item0, c.n_items, (int64_t)cuda_group_resident(c.m, c.n) * b->sms);
+        to_segments(&c.ctas, item + c.item0, c.n_items);
         cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
         cp->call[cp->n_calls++] = c;
     }
@@ -321,6 +328,8 @@ static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, 
 static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *merge,
                        int64_t n)
 {
+    if (n == 0)
+        return;
     const struct plan *plan = b->plan;
     struct cuda_merge m = {.launch = launch, .step0 = b->step.n, .n_steps = n};
     int64_t inputs = 0;
@@ -338,9 +347,7 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     }
     int64_t rows = n * b->p->h_q, at_once = (int64_t)b->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
-    m.warps = n > 0 && inputs / n >= (4 * rows <= at_once ? SOME_INPUTS : MANY_INPUTS) ? 4 : 1;
-    if (n == 0)
-        return;
+    m.warps = inputs / n >= (4 * rows <= at_once ? SOME_INPUTS : MANY_INPUTS) ? 4 : 1;
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);
     cp->merge[cp->n_merges++] = m;
 }

@@ -22,17 +22,17 @@ static double item_bytes(const struct cuda_ctas *c, const struct cuda_item *it)
 }
 
 /* Heads of a CTA whose items have so many bytes a head, of those left. */
-static int32_t heads_of(const struct cuda_ctas *c, double bytes, double left, int64_t slots)
+static int32_t heads_of(const struct cuda_ctas *c, double bytes, double left)
 {
     int32_t heads = 1;
     while (2 * heads <= c->h_kv)
         heads *= 2;
-    while (heads > c->teams && heads * bytes > left / (double)slots + c->teams * bytes)
+    while (heads > c->teams && heads * bytes > left / (double)c->slots + c->teams * bytes)
         heads /= 2;
     return heads;
 }
 
-void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items, int64_t slots)
+void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items)
 {
     int32_t heads = 1;
     int64_t first = 0;
@@ -43,7 +43,7 @@ void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_it
         left += item_bytes(c, &item[i]) * c->h_kv;
     for (int64_t i = 0; i < n_items && c->by_head; i++) {
         double bytes = item_bytes(c, &item[i]);
-        int32_t now = heads_of(c, bytes, left, slots);
+        int32_t now = heads_of(c, bytes, left);
         left -= bytes * c->h_kv;
         int32_t more = CUDA_SEGMENTS - 1 - c->n_segments; /* segments, behind this one */
         bool much_shorter = 2 * bytes <= item_bytes(c, &item[first]);

@@ -9,10 +9,11 @@
 
 #include <stdbool.h>
 
-/* CTAs of a kernel. The caller sets the first five and zeroes the rest; see to_segments(). */
+/* CTAs of a kernel. The caller sets the first six and zeroes the rest; see to_segments(). */
 struct cuda_ctas {
     int32_t h_kv, d;
     int32_t teams, chunk; /* of a CTA; tokens of a team's step */
+    int64_t slots;        /* CTAs that fit on the card at once */
     bool by_head; /* teams have heads of their own; else a CTA has one head, whose tokens they share */
     int32_t n, n_segments;
     struct cuda_segment segment[CUDA_SEGMENTS];
@@ -33,9 +34,9 @@ static inline int32_t shift_of(int32_t n)
  *
  * by_head (teams <= h_kv): by guided self-scheduling (Polychronopoulos and Kuck, 1987) over the bytes that are left, many
  * heads a CTA at first, so that loads run ahead, ever fewer later, so that SMs end together. A CTA has no more than the
- * share of what is left of one of `slots` CTAs, those that fit at once, and a head a team. Heads become more again only
- * where items are much shorter.
+ * share of what is left of one of those that fit at once, and a head a team. Heads become more again only where items are
+ * much shorter.
  */
-void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items, int64_t slots);
+void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items);
 
 #endif
