@@ -25,7 +25,7 @@ enum {
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
-    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps share a row, if all fit */
+    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps, or two, share a row, if all fit */
     MANY_INPUTS = 32,    /* the same, if they do not */
     WARPS_WANTED = 32,   /* of merges, per SM, that fit; from as many rows on a warp takes two */
     ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
@@ -347,7 +347,9 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     }
     int64_t rows = n * b->p->h_q, at_once = (int64_t)b->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
-    m.warps = inputs / n >= (4 * rows <= at_once ? SOME_INPUTS : MANY_INPUTS) ? 4 : 1;
+    m.warps = inputs / n >= (4 * rows <= at_once ? SOME_INPUTS : MANY_INPUTS) ? 4
+              : inputs / n >= SOME_INPUTS && 2 * rows <= at_once              ? 2
+                                                                              : 1;
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);
     cp->merge[cp->n_merges++] = m;
 }
