@@ -41,6 +41,12 @@ template <bool ONCE = false> __device__ inline void copy_async(uint32_t to, cons
                      : "memory");
 }
 
+/* A line of global memory to the L2. */
+__device__ inline void prefetch_line(const void *from)
+{
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(from));
+}
+
 /* 4 bytes, the same way, but through L1. */
 __device__ inline void copy_async_word(uint32_t to, const void *from, bool valid)
 {

@@ -75,6 +75,10 @@ struct cuda_group_args {
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */
     int32_t beside;
+    /* Lines of 128 bytes, of the page table and of the arrays above, which begin at block: what this kernel asks for, as
+     * its CTAs begin, for all that come after them. */
+    const void *block;
+    uint32_t table_lines, block_lines;
     int32_t kv_once; /* K and V may leave the L2 cache when they were read */
 };
 

@@ -20,7 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOPPER = 90 }; /* compute capability from which kernels may start early */
+enum {
+    HOPPER = 90,      /* compute capability from which kernels may start early */
+    LINE = 128,       /* bytes, of the L2 */
+    MOST_LINES = 4096 /* of the page table, and of what the plan has on the device, to be asked for first of all */
+};
 
 /* ---- what is supported ------------------------------------------------------------------------------ */
 
@@ -121,6 +125,12 @@ static bool prepare(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
+/* Lines of an array, as far as they are asked for first of all. Each begins within it. */
+static uint32_t lines_of(int64_t bytes)
+{
+    return (uint32_t)min_i64(ceil_div(bytes, LINE), MOST_LINES);
+}
+
 /* All that depends on the plan; block, side streams and events stay and grow. */
 static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
                       cudaStream_t stream, struct err *e)
@@ -159,6 +169,8 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     if (!lay_out(cp, p, plan, caps.sms, stream, e))
         return false;
     order_calls(cp);
+    cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
+    cp->block_lines = lines_of(cp->fused ? cp->bytes : 0);
     return (cp->early || make_streams(cp, e)) && prepare(cp, e);
 }
 
@@ -253,6 +265,9 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .slot_max_sum = cp->slot_max_sum,
         .masked = c->masked,
         .kv_once = c->kv_once,
+        .block = cp->block.dev,
+        .table_lines = follows == FOLLOWS_NOTHING ? cp->table_lines : 0,
+        .block_lines = follows == FOLLOWS_NOTHING ? cp->block_lines : 0,
         .by_head = c->ctas.by_head,
         .n_ctas = c->ctas.n,
         .q_rows = c->q_rows,
