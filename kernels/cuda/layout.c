@@ -25,8 +25,8 @@ enum {
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
-    SOME_INPUTS = 4,     /* of a merge step, on average, from which four warps, or two, share a row, if all fit */
-    MANY_INPUTS = 32,    /* the same, if they do not */
+    SOME_INPUTS = 4,     /* of a merge step, from which four warps, or two, share a row, if all fit at once */
+    MANY_INPUTS = 32,    /* the same, even if they do not */
     WARPS_WANTED = 32,   /* of merges, per SM, that fit; from as many rows on a warp takes two */
     ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
     ALIGN = 256          /* bytes */
@@ -325,6 +325,17 @@ static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     return true;
 }
 
+/* Warps that share a row of a merge whose steps have so many inputs on average. */
+static int32_t warps_of_row(int64_t inputs, int64_t rows, int64_t warps_at_once)
+{
+    if (inputs >= MANY_INPUTS)
+        return 4;
+    for (int32_t warps = 4; warps > 1 && inputs >= SOME_INPUTS; warps /= 2)
+        if (warps * rows <= warps_at_once)
+            return warps;
+    return 1;
+}
+
 static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *merge,
                        int64_t n)
 {
@@ -347,9 +358,7 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     }
     int64_t rows = n * b->p->h_q, at_once = (int64_t)b->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
-    m.warps = inputs / n >= (4 * rows <= at_once ? SOME_INPUTS : MANY_INPUTS) ? 4
-              : inputs / n >= SOME_INPUTS && 2 * rows <= at_once              ? 2
-                                                                              : 1;
+    m.warps = warps_of_row(inputs / n, rows, at_once);
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);
     cp->merge[cp->n_merges++] = m;
 }
