@@ -175,7 +175,7 @@ bool write_index(const struct figure *f, int32_t n, const struct places *places,
 bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e);
 /* Why a headline cannot be had (headlines.def), or NULL. */
 const char *headline_not_possible(const char *id);
-/* "3.59x", "99.6 %", "12.3 s"; `size` bytes at least 32. */
+/* "3.59x", "99.6 %", "12.3 s", of the value as a CSV has it; `size` bytes at least 32. */
 void number_text(char *out, size_t size, double value, const char *unit);
 
 #endif

@@ -8,12 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A number of a figure's CSV. Pages round what stands there, not what it was rounded from: 1.7654996 is 1.7655, then 1.766. */
+#define CSV_NUMBER "%.6g"
+
 void number_text(char *out, size_t size, double value, const char *unit)
 {
+    char written[32];
+    snprintf(written, sizeof written, CSV_NUMBER, value);
     if (isnan(value))
         snprintf(out, size, "-");
     else
-        snprintf(out, size, "%.4g%s%s", value, strcmp(unit, "x") == 0 || !*unit ? "" : " ", unit);
+        snprintf(out, size, "%.4g%s%s", atof(written), strcmp(unit, "x") == 0 || !*unit ? "" : " ", unit);
 }
 
 /* ---- files under a temporary name until they are whole ------------------------------------------------- */
@@ -64,7 +69,7 @@ static void put_field(FILE *out, const char *s, char end)
 static void put_value(FILE *out, double v, char end)
 {
     if (!isnan(v))
-        fprintf(out, "%.6g", v);
+        fprintf(out, CSV_NUMBER, v);
     fputc(end, out);
 }
 
