@@ -10,8 +10,7 @@ enum { SEED = 5, MOST_ITEMS = 600 };
 
 static double bytes_of(const struct cuda_ctas *c, const struct cuda_item *it)
 {
-    return (double)((it->n_kv + c->chunk - 1) / c->chunk) * c->chunk * c->d * 4 +
-           it->n_rows * (c->d * 6.0 + 8);
+    return (double)ceil_div(it->n_kv, c->chunk) * c->chunk * c->d * 4 + it->n_rows * (c->d * 6.0 + 8);
 }
 
 /* Every CTA in the order of the grid: each (item, head) is some team's once, and CTAs take no more than their share. */

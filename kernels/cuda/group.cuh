@@ -106,8 +106,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
     if (const uint32_t line = blockIdx.x * S::THREADS + threadIdx.x; line < a.table_lines + a.block_lines)
-        prefetch_line(line < a.table_lines ? (const char *)a.page_table + line * 128
-                                           : (const char *)a.block + (line - a.table_lines) * 128);
+        prefetch_line(line < a.table_lines ? (const char *)a.page_table + line * CUDA_LINE
+                                           : (const char *)a.block + (line - a.table_lines) * CUDA_LINE);
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
     int segment = 0; /* the last that begins no later */

@@ -52,6 +52,8 @@ struct cuda_segment {
 };
 #define CUDA_SEGMENTS 5
 
+#define CUDA_LINE 128 /* bytes, of the L2 */
+
 struct cuda_group_args {
     const void *q, *k, *v;
     const int32_t *page_table;
@@ -75,8 +77,8 @@ struct cuda_group_args {
     /* Dependent launches: this kernel runs beside the one before, and only its last CTA waits for that one, so that
      * both are complete when this one is. */
     int32_t beside;
-    /* Lines of 128 bytes, of the page table and of the arrays above, which begin at block: what this kernel asks for, as
-     * its CTAs begin, for all that come after them. */
+    /* Lines of CUDA_LINE bytes, of the page table and of the arrays above, which begin at block: what this kernel asks
+     * for, as its CTAs begin, for all that come after them. */
     const void *block;
     uint32_t table_lines, block_lines;
     int32_t kv_once; /* K and V may leave the L2 cache when they were read */

@@ -22,7 +22,6 @@
 
 enum {
     HOPPER = 90,      /* compute capability from which kernels may start early */
-    LINE = 128,       /* bytes, of the L2 */
     MOST_LINES = 4096 /* of the page table, and of what the plan has on the device, to be asked for first of all */
 };
 
@@ -128,7 +127,7 @@ static bool prepare(struct cuda_plan *cp, struct err *e)
 /* Lines of an array, as far as they are asked for first of all. Each begins within it. */
 static uint32_t lines_of(int64_t bytes)
 {
-    return (uint32_t)min_i64(ceil_div(bytes, LINE), MOST_LINES);
+    return (uint32_t)min_i64(ceil_div(bytes, CUDA_LINE), MOST_LINES);
 }
 
 /* All that depends on the plan; block, side streams and events stay and grow. */
@@ -239,6 +238,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
                      enum follows follows, cudaStream_t stream, struct err *e)
 {
     struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
+    bool is_first = c == cp->call; /* of the run */
     struct cuda_group_args a = {
         .q = x->q,
         .k = x->k,
@@ -266,8 +266,8 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .masked = c->masked,
         .kv_once = c->kv_once,
         .block = cp->block.dev,
-        .table_lines = follows == FOLLOWS_NOTHING ? cp->table_lines : 0,
-        .block_lines = follows == FOLLOWS_NOTHING ? cp->block_lines : 0,
+        .table_lines = is_first ? cp->table_lines : 0,
+        .block_lines = is_first ? cp->block_lines : 0,
         .by_head = c->ctas.by_head,
         .n_ctas = c->ctas.n,
         .q_rows = c->q_rows,
