@@ -10,6 +10,7 @@
     X(f16_128) X(bf16_64) X(bf16_128) X(wgmma_f16_64) X(wgmma_f16_128) X(wgmma_bf16_64) X(wgmma_bf16_128)
 #define DECLARE(name)                                                                                        \
     int cuda_prepare_##name(int32_t m, int32_t n);                                                           \
+    int cuda_smem_##name(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
     int cuda_group_##name(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);
 EACH(DECLARE)
 #undef DECLARE
@@ -31,6 +32,16 @@ int cuda_group_prepare(const struct cuda_shape *s)
 #undef NAME
     };
     return of[index_of(s)](s->m, s->n);
+}
+
+int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
+{
+    static int (*const of[])(int32_t, int32_t, int32_t, int32_t, int32_t) = {
+#define NAME(name) cuda_smem_##name,
+        EACH(NAME)
+#undef NAME
+    };
+    return of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
 }
 
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)

@@ -8,7 +8,8 @@
  *          n = WN NC tokens, and the teams' (O, max, sum) meet once, at the end. With several, team t takes heads
  *          t, t + WN ... whole, and its loads run ahead from one head into the next, so that an item of a few
  *          tokens keeps as many bytes in flight as a long one.
- *          Each team has a ring of STAGES chunks of its own; teams of one warp never wait for each other.
+ *          Each team has a ring of STAGES chunks of its own; teams of one warp never wait for each other, unless they
+ *          share Q.
  * Loads    16-byte cp.async into swizzled rows. Each lane looks up the page of one token a chunk before the copies of
  *          that chunk begin, and nobody waits for it until then; the warp hands the rows round by shuffle.
  * Math     S = Q K^T and O += P V by mma.sync m16n8k16, or (WG) by wgmma with K and V read from shared memory once for
@@ -51,7 +52,7 @@ template <int WM_, int WN_, int NC_, int STAGES_, int RESIDENT_> struct team_sha
  *   ring   [STAGES][WN] { K, V }, each [D / 64][NC][64]: in panels of 64 columns, as wgmma reads them
  *   zeros  [D]                                   stands in for rows of Q that the tile does not have
  *   mask   [STAGES][WN][NC][MASK_WORDS]          in launches with a mask
- *   q      [warps][q_rows][D]                    of the warps of one team, where teams of several share a head
+ *   q      [warps][q_rows][D]                    of the warps of one team, where teams share it
  * and at the end, over the ring, O[WN][M][D + 8], max and sum [WN][M] in fp32. A row of a panel is 8 pieces of 16
  * bytes; piece p of row r stands at p ^ (r mod 8), so that neither ldmatrix nor wgmma meets a bank twice. */
 template <class S, int D> struct layout {
@@ -70,14 +71,9 @@ template <class S, int D> struct layout {
     {
         return mask_at + (masked ? mask : 0);
     }
-    /* Warps that keep Q of their own: all, or those of one team for the others of the same rows and head. */
-    __host__ __device__ static constexpr int q_warps(bool by_head)
+    static constexpr int bytes(bool masked, bool q_shared, int q_rows)
     {
-        return by_head || S::WM == 1 ? S::WM * S::WN : S::WM;
-    }
-    static constexpr int bytes(bool masked, bool by_head, int q_rows)
-    {
-        return q_at(masked) + q_warps(by_head) * q_rows * row;
+        return q_at(masked) + S::WM * (q_shared ? 1 : S::WN) * q_rows * row;
     }
 };
 
@@ -139,7 +135,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     int64_t out_row = 0;
 
     const uint32_t ring = smem_address(smem);
-    const bool q_shared = WM > 1 && !by_head; /* team 0 loads Q for all */
+    const bool q_shared = WM > 1 ? !by_head : a.q_shared; /* team 0 loads Q for all */
     const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
     /* The first rows of a chunk, which may be all there are, are copied by the second warp, which may have no rows of Q. */
     const int copy_first = (wm + WM - 1) % WM * WARP_ROWS;
@@ -250,7 +246,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         }
         copy_commit();
     }
-    if (WM > 1)
+    if (WM > 1 || q_shared)
         copy_wait<AHEAD - 1>(); /* Q, where others read it */
     __syncthreads();             /* the zeros, too */
 
@@ -525,7 +521,7 @@ template <typename T, int D, class S, bool WG, bool ONCE> int prepare_kernel()
         return status;
     const auto kernel = group_kernel<T, D, S, WG, ONCE>;
     status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  min(most, layout<S, D>::bytes(true, true, 16)));
+                                  min(most, layout<S, D>::bytes(true, false, 16)));
     if (status != cudaSuccess)
         return status;
     /* An SM divides L1 and shared memory anew only when it is empty: kernels that are to run beside each other on it ask
@@ -546,7 +542,7 @@ template <typename T, int D, class S, bool WG, bool ONCE>
 int launch_kernel(const cuda_group_args &a, int early, cudaStream_t stream)
 {
     return launch_dependent(group_kernel<T, D, S, WG, ONCE>, dim3((unsigned)a.n_ctas),
-                            S::THREADS, layout<S, D>::bytes(a.masked, a.by_head, a.q_rows), early, stream, a);
+                            S::THREADS, layout<S, D>::bytes(a.masked, a.q_shared, a.q_rows), early, stream, a);
 }
 
 template <typename T, int D, class S, bool WG> int launch_group(const cuda_group_args &a, int early, cudaStream_t stream)

@@ -1,6 +1,6 @@
 /*
  * group_launch.cuh - all shapes of the group kernel for one storage type and head size, GROUP_T and GROUP_D,
- * under the names GROUP_PREPARE and GROUP_LAUNCH: one such file each, to be compiled side by side. With GROUP_WGMMA,
+ * under the names GROUP_PREPARE, GROUP_SMEM and GROUP_LAUNCH: one such file each, to be compiled side by side. With GROUP_WGMMA,
  * the shapes that sm_90a runs with wgmma.
  */
 #include "kernels/cuda/group.cuh"
@@ -23,6 +23,16 @@ extern "C" int GROUP_PREPARE(int32_t m, int32_t n)
 #include SHAPES
 #undef SHAPE
     return cudaErrorInvalidValue;
+}
+
+extern "C" int GROUP_SMEM(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows)
+{
+#define SHAPE(M, N, ...)                                                                                     \
+    if (m == M && n == N)                                                                                    \
+        return layout<team_shape<__VA_ARGS__>, GROUP_D>::bytes(masked, q_shared, q_rows);
+#include SHAPES
+#undef SHAPE
+    return 0;
 }
 
 extern "C" int GROUP_LAUNCH(int32_t m, int32_t n, const cuda_group_args *a, int early, void *stream)

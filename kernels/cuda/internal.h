@@ -17,7 +17,7 @@ struct cuda_call {
     int32_t q_rows; /* see launch.h */
     int64_t item0, n_items;
     int32_t longest; /* item, in tokens */
-    bool masked, kv_once;
+    bool masked, q_shared, kv_once;
     struct cuda_ctas ctas;
 };
 
@@ -84,8 +84,8 @@ enum { CUDA_TILE_MAX = 128 }; /* rows, or tokens */
 
 /* layout.c: all arrays of the plan to the device, on the stream, and the kernels that they make; adds to the workspace of
  * unfused plans. */
-bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
-             cudaStream_t stream, struct err *e);
+bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
+             const struct cuda_caps *card, cudaStream_t stream, struct err *e);
 int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at */
 
 /* cuda_caps but for mem_free, which takes the driver its time. */

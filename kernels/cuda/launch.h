@@ -10,6 +10,7 @@
 #ifndef TREEATTN_KERNELS_CUDA_LAUNCH_H
 #define TREEATTN_KERNELS_CUDA_LAUNCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -81,7 +82,8 @@ struct cuda_group_args {
      * for, as its CTAs begin, for all that come after them. */
     const void *block;
     uint32_t table_lines, block_lines;
-    int32_t kv_once; /* K and V may leave the L2 cache when they were read */
+    int32_t kv_once;  /* K and V may leave the L2 cache when they were read */
+    int32_t q_shared; /* the teams of a CTA, which share a head, share Q; else each has its own, as with by_head */
 };
 
 struct cuda_merge_step {
@@ -119,8 +121,10 @@ struct cuda_shape {
 int cuda_group_prepare(const struct cuda_shape *s);
 /* Teams of a CTA. */
 int32_t cuda_group_teams(int32_t m, int32_t n);
-/* CTAs that an SM has room for. */
+/* CTAs that an SM has registers for, at most. */
 int32_t cuda_group_resident(int32_t m, int32_t n);
+/* Bytes of shared memory of a CTA. */
+int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows);
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);

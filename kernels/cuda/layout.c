@@ -29,6 +29,7 @@ enum {
     MANY_INPUTS = 32,    /* the same, even if they do not */
     WARPS_WANTED = 32,   /* of merges, per SM, that fit; from as many rows on a warp takes two */
     ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
+    CTA_SMEM = 1024,     /* bytes of shared memory that a CTA costs besides its own */
     ALIGN = 256          /* bytes */
 };
 
@@ -49,6 +50,7 @@ struct builder {
     const struct problem *p;
     const struct plan *plan;
     int32_t gqa, sms;
+    int64_t smem_per_sm;
     int64_t *reads;  /* [nodes] tokens of the node that items read, counted as often */
     int64_t *beside; /* [launches] tokens of all items that run side by side */
     struct list item, run, piece, query, mask, step, merge_in;
@@ -262,6 +264,15 @@ static bool wants_narrow(const struct builder *b, const struct cuda_item *item, 
            an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
 }
 
+/* CTAs of a call that the card holds at once. */
+static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
+                            bool q_shared)
+{
+    struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
+    int64_t smem = cuda_group_smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
+    return b->sms * max_i64(1, min_i64(b->smem_per_sm / smem, cuda_group_resident(c->m, c->n)));
+}
+
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
@@ -297,6 +308,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
                                      (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
+        /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
+        c.q_shared = !c.ctas.by_head &&
+                     (c.m > WARP_ROWS || ctas_at_once(b, cp, &c, true) > ctas_at_once(b, cp, &c, false));
+        c.ctas.slots = ctas_at_once(b, cp, &c, c.q_shared);
         to_segments(&c.ctas, item + c.item0, c.n_items);
         cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
         cp->call[cp->n_calls++] = c;
@@ -445,10 +460,11 @@ static bool upload(struct builder *b, struct cuda_plan *cp, cudaStream_t stream,
     return upload_end(&cp->block, cp->bytes, stream, e);
 }
 
-bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, int32_t sms,
-             cudaStream_t stream, struct err *e)
+bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
+             const struct cuda_caps *card, cudaStream_t stream, struct err *e)
 {
-    struct builder b = {.p = p, .plan = plan, .gqa = p->h_q / p->h_kv, .sms = sms};
+    struct builder b = {
+        .p = p, .plan = plan, .gqa = p->h_q / p->h_kv, .sms = card->sms, .smem_per_sm = card->smem_per_sm};
     bool good = build(&b, cp, e) && upload(&b, cp, stream, e) &&
                 (!plan->unfused || unfused_fill(cp, b.item.p, b.item.n, stream, e));
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};

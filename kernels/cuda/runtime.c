@@ -165,7 +165,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
-    if (!lay_out(cp, p, plan, caps.sms, stream, e))
+    if (!lay_out(cp, p, plan, &caps, stream, e))
         return false;
     order_calls(cp);
     cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
@@ -271,6 +271,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .by_head = c->ctas.by_head,
         .n_ctas = c->ctas.n,
         .q_rows = c->q_rows,
+        .q_shared = c->q_shared,
         .beside = follows == FOLLOWS_BESIDE,
     };
     memcpy(a.segment, c->ctas.segment, sizeof a.segment);

@@ -3,5 +3,6 @@
 #define GROUP_D 128
 #define GROUP_WGMMA
 #define GROUP_PREPARE cuda_prepare_wgmma_f16_128
+#define GROUP_SMEM cuda_smem_wgmma_f16_128
 #define GROUP_LAUNCH cuda_group_wgmma_f16_128
 #include "kernels/cuda/group_launch.cuh"
