@@ -215,20 +215,27 @@ static bool is_plenty(const struct cuda_ctas *c, int64_t n_items)
     return n_items * c->h_kv >= PLENTY_WAVES * c->teams * c->slots;
 }
 
+/* Are CTAs as many as wanted, or nearly? */
+static bool enough(int64_t ctas, int64_t wanted)
+{
+    return 10 * ctas >= 9 * wanted;
+}
+
 /* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
  * into the next? Where there are CTAs to spare. */
 static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items,
                         const struct cuda_call *c)
 {
     int32_t teams = c->ctas.teams, heads = teams > 1 ? teams : 2;
-    int64_t an_sm = n_items * b->p->h_kv / b->sms, rows = 0;
+    int64_t ctas = n_items * b->p->h_kv, rows = 0;
     if (n_items == 0 || b->p->h_kv < heads)
         return false;
     for (int64_t i = 0; i < n_items; i++)
         rows += item[i].n_rows;
     bool empty = c->m >= 64 && 2 * rows <= n_items * c->m && 2 * item[0].n_kv <= TOKENS_ENOUGH;
-    bool enough = teams > 1 || empty || (c->m >= 32 && item[0].n_kv <= STEP);
-    return is_plenty(&c->ctas, n_items) || an_sm >= heads * (enough ? CTAS_ENOUGH : CTAS_WANTED);
+    bool few_do = teams > 1 || empty || (c->m >= 32 && item[0].n_kv <= STEP);
+    return is_plenty(&c->ctas, n_items) ||
+           enough(ctas, (int64_t)heads * (few_do ? CTAS_ENOUGH : CTAS_WANTED) * b->sms);
 }
 
 static int64_t tokens_of(const struct cuda_item *item, int64_t n)
@@ -251,17 +258,44 @@ static bool wants_wide(const struct builder *b, const struct cuda_item *item, in
 }
 
 /* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
- * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves; and short
+ * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves, or where
+ * nothing runs beside, items are about as long as each other, and their CTAs all fit at once so and not else; and short
  * ones that are too few for a head a team get two teams. */
-static bool wants_narrow(const struct builder *b, const struct cuda_item *item, int64_t n_items)
+static bool wants_narrow(const struct builder *b, const struct cuda_item *item, int64_t n_items,
+                         int32_t launch)
 {
-    int64_t an_sm = n_items * b->p->h_kv / b->sms, tokens = tokens_of(item, n_items), runs = 0;
+    int64_t ctas = n_items * b->p->h_kv, an_sm = ctas / b->sms, tokens = tokens_of(item, n_items), runs = 0;
     for (int64_t i = 0; i < n_items; i++)
         runs += item[i].n_runs;
-    if (tokens >= LONG_TOKENS * n_items)
-        return an_sm >= CTAS_WANTED && b->p->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs;
+    if (tokens >= LONG_TOKENS * n_items) {
+        bool even = tokens == b->beside[launch] && 4 * n_items * item[0].n_kv <= 5 * tokens;
+        return (even && ctas > b->sms * cuda_group_resident(16, STEP) &&
+                ctas <= b->sms * cuda_group_resident(16, STEP / 2)) ||
+               (an_sm >= CTAS_WANTED && b->p->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs);
+    }
     return an_sm >= CTAS_ENOUGH * cuda_group_teams(16, STEP / 2) &&
            an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
+}
+
+/* Tokens of items in whole steps. */
+static int64_t in_steps(const struct cuda_item *item, int64_t n_items, int32_t step)
+{
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < n_items; i++)
+        tokens += ceil_div(item[i].n_kv, step) * step;
+    return tokens;
+}
+
+/* The step of a tile of 64 rows that the plan has 64 tokens wide, or more. Where items do not fill it and CTAs are more
+ * than fit at once, a shorter one, of which three CTAs share an SM, not two: 32 tokens where that makes a quarter fewer,
+ * or 16 where no item has more. */
+static int32_t step_of(const struct builder *b, const struct cuda_item *item, int64_t n_items)
+{
+    int64_t fit = (int64_t)b->sms * cuda_group_resident(64, STEP);
+    if (n_items * b->p->h_kv <= fit ||
+        4 * in_steps(item, n_items, STEP / 2) > 3 * in_steps(item, n_items, STEP))
+        return STEP;
+    return item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
 }
 
 /* CTAs of a call that the card holds at once. */
@@ -283,7 +317,9 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     qsort(item + call.item0, (size_t)n, sizeof *item, by_length);
     bool wide = (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, n, call.launch);
     call.n = call.n > STEP && !wide ? STEP : call.n;
-    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n))
+    if (call.m == 64 && call.n == STEP)
+        call.n = step_of(b, item + call.item0, n);
+    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n, call.launch))
         call.n = STEP / 2;
     call.ctas = ctas_of(b, &call);
     int64_t short_kv = SHORT_STEPS * call.n;
