@@ -198,7 +198,7 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-/* CTAs of the tile that a call has. */
+/* CTAs of the tile that a call has; as many fit as with few rows of Q, until it is known how many there are. */
 static struct cuda_ctas ctas_of(const struct builder *b, const struct cuda_call *c)
 {
     int32_t teams = cuda_group_teams(c->m, c->n);
