@@ -53,30 +53,3 @@ int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *
     };
     return of[index_of(s)](s->m, s->n, a, early, stream);
 }
-
-static const struct {
-    int32_t m, n, teams, resident;
-} shapes[] = {
-#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WN, RESIDENT},
-#include "kernels/cuda/shapes.def"
-#undef SHAPE
-};
-
-/* Every side that layout.c asks for is there. */
-static int shape_of(int32_t m, int32_t n)
-{
-    int i = 0;
-    while (shapes[i].m != m || shapes[i].n != n)
-        i++;
-    return i;
-}
-
-int32_t cuda_group_teams(int32_t m, int32_t n)
-{
-    return shapes[shape_of(m, n)].teams;
-}
-
-int32_t cuda_group_resident(int32_t m, int32_t n)
-{
-    return shapes[shape_of(m, n)].resident;
-}

@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/segments.h"
+#include "kernels/cuda/tiling.h"
 
 #include <cuda_runtime_api.h>
 #include <stdarg.h>

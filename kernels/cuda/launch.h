@@ -119,10 +119,6 @@ struct cuda_shape {
 
 /* Allow the kernel its shared memory; before any run. */
 int cuda_group_prepare(const struct cuda_shape *s);
-/* Teams of a CTA. */
-int32_t cuda_group_teams(int32_t m, int32_t n);
-/* CTAs that an SM has registers for, at most. */
-int32_t cuda_group_resident(int32_t m, int32_t n);
 /* Bytes of shared memory of a CTA. */
 int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows);
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */

@@ -12,25 +12,14 @@
 #include <string.h>
 
 enum {
-    STEP = 64,           /* shapes.def: what n = 128 runs in */
-    FREE_TILE = 64,      /* a side that the plan leaves to a library, in a fused group */
-    WARP_ROWS = 16,      /* of a tile, that a warp of the group kernel owns */
-    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take one head more, or are made smaller */
-    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or, mostly empty or short, one more */
-    PLENTY_WAVES = 4,    /* of CTAs of one head a team, that are more than enough */
-    PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
-    TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
-    LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
-    LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
-    RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
-    MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
-    SOME_INPUTS = 4,     /* of a merge step, from which four warps, or two, share a row, if all fit at once */
-    MANY_INPUTS = 32,    /* the same, even if they do not */
-    WARPS_WANTED = 32,   /* of merges, per SM, that fit; from as many rows on a warp takes two */
-    ONCE_MIB = 512,      /* of K and V, up to which a launch asks the L2 to let go of them */
-    CTA_SMEM = 1024,     /* bytes of shared memory that a CTA costs besides its own */
-    ALIGN = 256          /* bytes */
+    FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
+    WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
+    SOME_INPUTS = 4,   /* of a merge step, from which four warps, or two, share a row, if all fit at once */
+    MANY_INPUTS = 32,  /* the same, even if they do not */
+    WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
+    ONCE_MIB = 512,    /* of K and V, up to which a launch asks the L2 to let go of them */
+    CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own */
+    ALIGN = 256        /* bytes */
 };
 
 /* A growing array of elements of one size. */
@@ -198,104 +187,12 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-/* CTAs of the tile that a call has; as many fit as with few rows of Q, until it is known how many there are. */
-static struct cuda_ctas ctas_of(const struct builder *b, const struct cuda_call *c)
-{
-    int32_t teams = cuda_group_teams(c->m, c->n);
-    return (struct cuda_ctas){.h_kv = b->p->h_kv,
-                              .d = b->p->d,
-                              .teams = teams,
-                              .chunk = c->n / teams,
-                              .slots = (int64_t)cuda_group_resident(c->m, c->n) * b->sms};
-}
-
-/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
-static bool is_plenty(const struct cuda_ctas *c, int64_t n_items)
-{
-    return n_items * c->h_kv >= PLENTY_WAVES * c->teams * c->slots;
-}
-
-/* Are CTAs as many as wanted, or nearly? */
-static bool enough(int64_t ctas, int64_t wanted)
-{
-    return 10 * ctas >= 9 * wanted;
-}
-
-/* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
- * into the next? Where there are CTAs to spare. */
-static bool wants_heads(const struct builder *b, const struct cuda_item *item, int64_t n_items,
-                        const struct cuda_call *c)
-{
-    int32_t teams = c->ctas.teams, heads = teams > 1 ? teams : 2;
-    int64_t ctas = n_items * b->p->h_kv, rows = 0;
-    if (n_items == 0 || b->p->h_kv < heads)
-        return false;
-    for (int64_t i = 0; i < n_items; i++)
-        rows += item[i].n_rows;
-    bool empty = c->m >= 64 && 2 * rows <= n_items * c->m && 2 * item[0].n_kv <= TOKENS_ENOUGH;
-    bool few_do = teams > 1 || empty || (c->m >= 32 && item[0].n_kv <= STEP);
-    return is_plenty(&c->ctas, n_items) ||
-           enough(ctas, (int64_t)heads * (few_do ? CTAS_ENOUGH : CTAS_WANTED) * b->sms);
-}
-
 static int64_t tokens_of(const struct cuda_item *item, int64_t n)
 {
     int64_t tokens = 0;
     for (int64_t i = 0; i < n; i++)
         tokens += item[i].n_kv;
     return tokens;
-}
-
-/* Should items, longest first, have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest
- * item, and waits for an SM until what runs beside leaves one: where there are few and that is no more than some times
- * the longest, or where the longest takes longer than that. */
-static bool wants_wide(const struct builder *b, const struct cuda_item *item, int64_t n_items, int32_t launch)
-{
-    int64_t ctas = n_items * b->p->h_kv, longest = (int64_t)item[0].n_kv * b->sms,
-            beside = (b->beside[launch] - tokens_of(item, n_items)) * b->p->h_kv;
-    return (4 * ctas <= 3 * b->sms && LONGER_BESIDE * longest >= beside) ||
-           (ctas < b->sms && longest >= beside);
-}
-
-/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
- * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves, or where
- * nothing runs beside, items are about as long as each other, and their CTAs all fit at once so and not else; and short
- * ones that are too few for a head a team get two teams. */
-static bool wants_narrow(const struct builder *b, const struct cuda_item *item, int64_t n_items,
-                         int32_t launch)
-{
-    int64_t ctas = n_items * b->p->h_kv, an_sm = ctas / b->sms, tokens = tokens_of(item, n_items), runs = 0;
-    for (int64_t i = 0; i < n_items; i++)
-        runs += item[i].n_runs;
-    if (tokens >= LONG_TOKENS * n_items) {
-        bool even = tokens == b->beside[launch] && 4 * n_items * item[0].n_kv <= 5 * tokens;
-        return (even && ctas > b->sms * cuda_group_resident(16, STEP) &&
-                ctas <= b->sms * cuda_group_resident(16, STEP / 2)) ||
-               (an_sm >= CTAS_WANTED && b->p->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs);
-    }
-    return an_sm >= CTAS_ENOUGH * cuda_group_teams(16, STEP / 2) &&
-           an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * n_items;
-}
-
-/* Tokens of items in whole steps. */
-static int64_t in_steps(const struct cuda_item *item, int64_t n_items, int32_t step)
-{
-    int64_t tokens = 0;
-    for (int64_t i = 0; i < n_items; i++)
-        tokens += ceil_div(item[i].n_kv, step) * step;
-    return tokens;
-}
-
-/* The step of a tile of 64 rows that the plan has 64 tokens wide, or more. Where items do not fill it and CTAs are more
- * than fit at once, a shorter one, of which three CTAs share an SM, not two: 32 tokens where that makes a quarter fewer,
- * or 16 where no item has more. */
-static int32_t step_of(const struct builder *b, const struct cuda_item *item, int64_t n_items)
-{
-    int64_t fit = (int64_t)b->sms * cuda_group_resident(64, STEP);
-    if (n_items * b->p->h_kv <= fit ||
-        4 * in_steps(item, n_items, STEP / 2) > 3 * in_steps(item, n_items, STEP))
-        return STEP;
-    return item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
 }
 
 /* CTAs of a call that the card holds at once. */
@@ -311,29 +208,26 @@ static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp,
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
     struct cuda_item *item = b->item.p;
-    int64_t end = b->item.n, n = end - call.item0, first_short = call.item0;
+    int64_t end = b->item.n, n = end - call.item0;
     if (n * b->p->h_kv > INT32_MAX)
         return err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
     qsort(item + call.item0, (size_t)n, sizeof *item, by_length);
-    bool wide = (call.m == 32 || call.m == 64) && wants_wide(b, item + call.item0, n, call.launch);
-    call.n = call.n > STEP && !wide ? STEP : call.n;
-    if (call.m == 64 && call.n == STEP)
-        call.n = step_of(b, item + call.item0, n);
-    if (call.m == 16 && call.n == STEP && wants_narrow(b, item + call.item0, n, call.launch))
-        call.n = STEP / 2;
-    call.ctas = ctas_of(b, &call);
-    int64_t short_kv = SHORT_STEPS * call.n;
-    if (is_plenty(&call.ctas, n))
-        short_kv = max_i64(short_kv, PLENTY_TOKENS);
-    while (first_short < end && item[first_short].n_kv > short_kv)
-        first_short++;
-    bool by_head = wants_heads(b, item + first_short, end - first_short, &call);
+    const struct tiling t = {.item = item + call.item0,
+                             .n_items = n,
+                             .tokens_beside = b->beside[call.launch],
+                             .h_kv = b->p->h_kv,
+                             .d = b->p->d,
+                             .sms = b->sms,
+                             .m = call.m};
+    call.n = tiling_n(&t, call.n);
+    call.ctas = tiling_ctas(&t, call.n);
+    int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.ctas.by_head = part == 1;
-        c.item0 = part == 0 ? call.item0 : first_short;
-        c.n_items = (part == 0 && by_head ? first_short : end) - c.item0;
-        if (c.n_items == 0 || (part == 1 && !by_head))
+        c.item0 = part == 0 ? call.item0 : first_by_head;
+        c.n_items = (part == 0 ? first_by_head : end) - c.item0;
+        if (c.n_items == 0)
             continue;
         c.longest = item[c.item0].n_kv;
         c.kv_once = true;

@@ -1,0 +1,173 @@
+/* tiling.c - tiles and heads of a CTA, by how many items there are and how long. */
+#include "kernels/cuda/tiling.h"
+#include "ref/base.h"
+
+enum {
+    STEP = 64,           /* shapes.def: what n = 128 runs in */
+    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
+    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take one head more, or are made smaller */
+    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or, mostly empty or short, one more */
+    PLENTY_WAVES = 4,    /* of CTAs of one head a team, that are more than enough */
+    PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
+    TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
+    LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
+    LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
+    RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
+    MANY_HEADS = 16      /* of K and V: 4 KB a token at d = 128 */
+};
+
+/* ---- the compiled tiles ------------------------------------------------------------------------------ */
+
+static const struct {
+    int32_t m, n, teams, resident;
+} shapes[] = {
+#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WN, RESIDENT},
+#include "kernels/cuda/shapes.def"
+#undef SHAPE
+};
+
+/* tiling_n() gives none that is not there. */
+static int shape_of(int32_t m, int32_t n)
+{
+    int i = 0;
+    while (shapes[i].m != m || shapes[i].n != n)
+        i++;
+    return i;
+}
+
+int32_t cuda_group_teams(int32_t m, int32_t n)
+{
+    return shapes[shape_of(m, n)].teams;
+}
+
+int32_t cuda_group_resident(int32_t m, int32_t n)
+{
+    return shapes[shape_of(m, n)].resident;
+}
+
+/* ---- n ----------------------------------------------------------------------------------------------- */
+
+/* CTAs of one head. */
+static int64_t ctas_of(const struct tiling *t)
+{
+    return t->n_items * t->h_kv;
+}
+
+static int64_t tokens_of(const struct tiling *t)
+{
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < t->n_items; i++)
+        tokens += t->item[i].n_kv;
+    return tokens;
+}
+
+/* CTAs of the tile that fit at once. */
+static int64_t fit(const struct tiling *t, int32_t n)
+{
+    return (int64_t)cuda_group_resident(t->m, n) * t->sms;
+}
+
+/* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and waits
+ * for an SM until what runs beside leaves one: where there are few and that is no more than some times the longest, or
+ * where the longest takes longer than that. */
+static bool wants_wide(const struct tiling *t)
+{
+    int64_t longest = (int64_t)t->item[0].n_kv * t->sms, beside = (t->tokens_beside - tokens_of(t)) * t->h_kv;
+    return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= beside) ||
+           (ctas_of(t) < t->sms && longest >= beside);
+}
+
+/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
+ * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves, or where
+ * nothing runs beside, items are about as long as each other, and their CTAs all fit at once so and not else; and short
+ * ones that are too few for a head a team get two teams. */
+static bool wants_narrow(const struct tiling *t)
+{
+    int64_t an_sm = ctas_of(t) / t->sms, tokens = tokens_of(t), runs = 0;
+    for (int64_t i = 0; i < t->n_items; i++)
+        runs += t->item[i].n_runs;
+    if (tokens >= LONG_TOKENS * t->n_items) {
+        bool even = tokens == t->tokens_beside && 4 * t->n_items * t->item[0].n_kv <= 5 * tokens;
+        return (even && ctas_of(t) > fit(t, STEP) && ctas_of(t) <= fit(t, STEP / 2)) ||
+               (an_sm >= CTAS_WANTED && t->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs);
+    }
+    return an_sm >= CTAS_ENOUGH * cuda_group_teams(16, STEP / 2) &&
+           an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * t->n_items;
+}
+
+/* Tokens of items in whole steps. */
+static int64_t in_steps(const struct tiling *t, int32_t step)
+{
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < t->n_items; i++)
+        tokens += ceil_div(t->item[i].n_kv, step) * step;
+    return tokens;
+}
+
+/* Of tiles of 64 x 64. Where items do not fill a step and CTAs are more than fit at once, a shorter one, of which three
+ * CTAs share an SM, not two: 32 tokens where that makes a quarter fewer, or 16 where no item has more. */
+static int32_t shorter_step(const struct tiling *t)
+{
+    if (ctas_of(t) <= fit(t, STEP) || 4 * in_steps(t, STEP / 2) > 3 * in_steps(t, STEP))
+        return STEP;
+    return t->item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
+}
+
+int32_t tiling_n(const struct tiling *t, int32_t n)
+{
+    if (n > STEP && (t->m == 32 || t->m == 64) && wants_wide(t))
+        return n;
+    if (n < STEP)
+        return n;
+    return t->m == 64 ? shorter_step(t) : t->m == 16 && wants_narrow(t) ? STEP / 2 : STEP;
+}
+
+/* ---- heads ------------------------------------------------------------------------------------------- */
+
+struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
+{
+    int32_t teams = cuda_group_teams(t->m, n);
+    return (struct cuda_ctas){
+        .h_kv = t->h_kv, .d = t->d, .teams = teams, .chunk = n / teams, .slots = fit(t, n)};
+}
+
+/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
+static bool is_plenty(const struct tiling *t, int32_t n)
+{
+    return ctas_of(t) >= PLENTY_WAVES * cuda_group_teams(t->m, n) * fit(t, n);
+}
+
+/* Are CTAs as many as wanted, or nearly? */
+static bool enough(int64_t ctas, int64_t wanted)
+{
+    return 10 * ctas >= 9 * wanted;
+}
+
+/* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
+ * into the next? Where there are CTAs to spare. */
+static bool wants_heads(const struct tiling *t, int32_t n)
+{
+    int32_t teams = cuda_group_teams(t->m, n), heads = teams > 1 ? teams : 2;
+    int64_t rows = 0;
+    if (t->n_items == 0 || t->h_kv < heads)
+        return false;
+    for (int64_t i = 0; i < t->n_items; i++)
+        rows += t->item[i].n_rows;
+    bool empty = t->m >= 64 && 2 * rows <= t->n_items * t->m && 2 * t->item[0].n_kv <= TOKENS_ENOUGH;
+    bool few_do = teams > 1 || empty || (t->m >= 32 && t->item[0].n_kv <= STEP);
+    return is_plenty(t, n) ||
+           enough(ctas_of(t), (int64_t)heads * (few_do ? CTAS_ENOUGH : CTAS_WANTED) * t->sms);
+}
+
+int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
+{
+    int64_t short_kv = SHORT_STEPS * n, first = 0;
+    if (is_plenty(t, n))
+        short_kv = max_i64(short_kv, PLENTY_TOKENS);
+    while (first < t->n_items && t->item[first].n_kv > short_kv)
+        first++;
+    struct tiling rest = *t;
+    rest.item += first;
+    rest.n_items -= first;
+    return wants_heads(&rest, n) ? first : t->n_items;
+}

@@ -1,0 +1,32 @@
+/*
+ * tiling.h - which of the compiled tiles runs the items of a kernel, and which of them share a CTA. Decisions that were
+ * measured (kernels/README.md), not computed: no plan depends on them, only its time. No CUDA in it, so that it is tested
+ * where there is none.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_TILING_H
+#define TREEATTN_KERNELS_CUDA_TILING_H
+
+#include "kernels/cuda/segments.h"
+
+/* Teams of a CTA of m x n, one of shapes.def. */
+int32_t cuda_group_teams(int32_t m, int32_t n);
+/* CTAs that an SM has registers for, at most. */
+int32_t cuda_group_resident(int32_t m, int32_t n);
+
+/* Items of one tile shape, longest first: those of a kernel, or of two. */
+struct tiling {
+    const struct cuda_item *item;
+    int64_t n_items;       /* > 0 */
+    int64_t tokens_beside; /* of all items of the launches that run side by side, with these */
+    int32_t h_kv, d, sms;
+    int32_t m; /* of shapes.def */
+};
+
+/* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */
+int32_t tiling_n(const struct tiling *t, int32_t n);
+/* CTAs of m x n. As many fit as with few rows of Q. */
+struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
+/* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
+int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
+
+#endif

@@ -1,0 +1,125 @@
+/* check_tiling.c - which compiled tile runs items, and which items share CTAs: what is never wrong, and what was measured. */
+#include "kernels/cuda/tiling.h"
+#include "ref/base.h"
+#include "ref/rng.h"
+#include "tests/suites.h"
+
+#include <stdlib.h>
+
+enum { SEED = 6, MOST_ITEMS = 2000, SMS = 132 };
+
+static const struct {
+    int32_t m, n;
+} compiled[] = {
+#define SHAPE(m, n, ...) {m, n},
+#include "kernels/cuda/shapes.def"
+#undef SHAPE
+};
+
+static bool is_compiled(int32_t m, int32_t n)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof compiled / sizeof *compiled; i++)
+        found = found || (compiled[i].m == m && compiled[i].n == n);
+    return found;
+}
+
+START_TEST(any_items_have_a_compiled_tile)
+{
+    static const int32_t heads[] = {1, 2, 4, 5, 8, 16, 32, 71}, longest[] = {1, 16, 33, 128, 1000, 20000};
+    struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
+    uint64_t at = 0;
+    for (int trial = 0; trial < 300; trial++)
+        for (int32_t m = 16; m <= 128; m *= 2)
+            for (int32_t n = 16; n <= 128; n *= 2) {
+                int64_t tokens = 0;
+                struct tiling t = {.item = item, .h_kv = heads[trial % 8], .d = 128, .sms = SMS, .m = m};
+                t.n_items = 1 + rng_below(SEED, 0, at++, trial % 3 ? 40 : MOST_ITEMS);
+                int32_t n_kv = longest[rng_below(SEED, 0, at++, 6)];
+                for (int64_t i = 0; i < t.n_items; i++) { /* longest first */
+                    n_kv -= rng_below(SEED, 0, at++, 20) == 0 && n_kv > 1 ? n_kv / 3 : 0;
+                    item[i] = (struct cuda_item){.n_kv = n_kv,
+                                                 .n_runs = 1 + (int32_t)rng_below(SEED, 0, at++, 4),
+                                                 .n_rows = 1 + (int32_t)rng_below(SEED, 0, at++, m)};
+                    tokens += n_kv;
+                }
+                t.tokens_beside = tokens + (trial % 2 ? rng_below(SEED, 0, at++, 100000) : 0);
+                int32_t ours = tiling_n(&t, n);
+                check_each(is_compiled(m, ours) && ours <= n, "%d x %d runs as %d x %d", m, n, m, ours);
+                struct cuda_ctas c = tiling_ctas(&t, ours);
+                check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.h_kv == t.h_kv,
+                           "CTAs of %d x %d", m, ours);
+                int64_t first = tiling_first_by_head(&t, ours);
+                check_each(first >= 0 && first <= t.n_items, "item %ld of %ld", (long)first, (long)t.n_items);
+                check_each(first == t.n_items || (t.h_kv >= c.teams && t.h_kv > 1), "%d heads for %d teams",
+                           t.h_kv, c.teams);
+                check_each(first == t.n_items || item[first].n_kv <= max_i64(4 * ours, 256),
+                           "%d tokens are not short", item[first < t.n_items ? first : 0].n_kv);
+            }
+    free(item);
+}
+END_TEST
+
+/* n of m x n for items of one length with as many rows, and how many of them are not by head. */
+struct chosen {
+    int32_t n;
+    int64_t first;
+};
+
+static struct chosen choose(int32_t m, int32_t n, int32_t h_kv, int64_t n_items, int32_t n_kv, int32_t n_rows,
+                            int64_t beside)
+{
+    struct cuda_item *item = xcalloc((size_t)n_items, sizeof *item);
+    for (int64_t i = 0; i < n_items; i++)
+        item[i] = (struct cuda_item){.n_kv = n_kv, .n_runs = 1, .n_rows = n_rows};
+    struct tiling t = {.item = item,
+                       .n_items = n_items,
+                       .tokens_beside = n_items * n_kv + beside,
+                       .h_kv = h_kv,
+                       .d = 128,
+                       .sms = SMS,
+                       .m = m};
+    struct chosen c = {.n = tiling_n(&t, n)};
+    c.first = tiling_first_by_head(&t, c.n);
+    free(item);
+    return c;
+}
+
+/* Of kernels/README.md, one row each. */
+START_TEST(as_measured)
+{
+    /* 64 queries of 1,536 tokens, 8 KV heads: 512 CTAs, of which 396 of 16 x 64 fit, 792 of 16 x 32; not beside others. */
+    ck_assert_int_eq(choose(16, 64, 8, 64, 1536, 4, 0).n, 32);
+    ck_assert_int_eq(choose(16, 64, 8, 64, 1536, 4, 1000).n, 64);
+    ck_assert_int_eq(choose(16, 64, 8, 48, 1536, 4, 0).n, 64); /* fit as they are */
+    /* Long ones with many heads, in waves. */
+    ck_assert_int_eq(choose(16, 64, 32, 64, 1024, 1, 0).n, 32);
+    ck_assert_int_eq(choose(16, 64, 8, 256, 1024, 1, 0).n, 64);
+    /* 64 rows: steps no longer than the items, where CTAs are many. */
+    ck_assert_int_eq(choose(64, 128, 32, 1024, 16, 1, 0).n, 16);
+    ck_assert_int_eq(choose(64, 128, 32, 256, 32, 1, 0).n, 32);
+    ck_assert_int_eq(choose(64, 128, 32, 256, 64, 1, 0).n, 64);
+    ck_assert_int_eq(choose(64, 64, 8, 32, 32, 64, 0).n, 64); /* 256 CTAs fit */
+    /* Few long tiles of many rows: twice the warps, unless they would wait for what runs beside. */
+    ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 0).n, 128);
+    ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 1000000).n, 64);
+    /* 5.8 CTAs an SM of two teams are enough for a head a team, 3.6 are not; more than four steps are not short. */
+    ck_assert_int_eq(choose(32, 32, 8, 96, 85, 32, 1000).first, 0);
+    ck_assert_int_eq(choose(32, 32, 8, 60, 85, 32, 1000).first, 60);
+    ck_assert_int_eq(choose(32, 16, 32, 72, 128, 10, 0).first, 72);
+    /* Leaves: short ones by head, long ones not. */
+    ck_assert_int_eq(choose(16, 32, 32, 256, 32, 1, 0).first, 0);
+    ck_assert_int_eq(choose(16, 32, 32, 64, 1024, 1, 0).first, 64);
+    ck_assert_int_eq(choose(16, 32, 1, 256, 32, 16, 0).first, 256); /* one head has nothing to share */
+}
+END_TEST
+
+Suite *suite_tiling(void)
+{
+    Suite *s = suite_create("tiling");
+    TCase *t = tcase_create("tiling");
+    tcase_add_test(t, any_items_have_a_compiled_tile);
+    tcase_add_test(t, as_measured);
+    suite_add_tcase(s, t);
+    return s;
+}
