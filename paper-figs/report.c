@@ -14,11 +14,12 @@
 void number_text(char *out, size_t size, double value, const char *unit)
 {
     char written[32];
-    snprintf(written, sizeof written, CSV_NUMBER, value);
-    if (isnan(value))
+    if (isnan(value)) {
         snprintf(out, size, "-");
-    else
-        snprintf(out, size, "%.4g%s%s", atof(written), strcmp(unit, "x") == 0 || !*unit ? "" : " ", unit);
+        return;
+    }
+    snprintf(written, sizeof written, CSV_NUMBER, value);
+    snprintf(out, size, "%.4g%s%s", atof(written), strcmp(unit, "x") == 0 || !*unit ? "" : " ", unit);
 }
 
 /* ---- files under a temporary name until they are whole ------------------------------------------------- */

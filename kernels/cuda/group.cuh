@@ -135,7 +135,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     int64_t out_row = 0;
 
     const uint32_t ring = smem_address(smem);
-    const bool q_shared = WM > 1 ? !by_head : a.q_shared; /* team 0 loads Q for all */
+    /* Team 0 loads Q for all. (Of more warps the same as a.q_shared, which would spill in tiles of 64 x 32.) */
+    const bool q_shared = WM > 1 ? !by_head : a.q_shared;
     const uint32_t q_mine = ring + L::q_at(a.masked) + (q_shared ? wm : warp) * a.q_rows * L::row;
     /* The first rows of a chunk, which may be all there are, are copied by the second warp, which may have no rows of Q. */
     const int copy_first = (wm + WM - 1) % WM * WARP_ROWS;

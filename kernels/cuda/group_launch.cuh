@@ -1,7 +1,7 @@
 /*
  * group_launch.cuh - all shapes of the group kernel for one storage type and head size, GROUP_T and GROUP_D,
- * under the names GROUP_PREPARE, GROUP_SMEM and GROUP_LAUNCH: one such file each, to be compiled side by side. With GROUP_WGMMA,
- * the shapes that sm_90a runs with wgmma.
+ * under the names GROUP_PREPARE, GROUP_SMEM and GROUP_LAUNCH: one such file each, to be compiled side by side. With
+ * GROUP_WGMMA, the shapes that sm_90a runs with wgmma.
  */
 #include "kernels/cuda/group.cuh"
 

@@ -58,7 +58,7 @@ struct cuda_plan {
     bool wgmma;   /* of Hopper alone: later cards do not have it */
     enum cuda_half t;
     int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
-    uint32_t table_lines, block_lines; /* see launch.h */
+    uint32_t table_lines; /* see launch.h */
     float scale_log2;
     bool slot_f16, slot_max_sum, fused;
     int32_t n_launches, n_calls, n_merges;

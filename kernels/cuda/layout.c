@@ -18,7 +18,7 @@ enum {
     MANY_INPUTS = 32,  /* the same, even if they do not */
     WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
     ONCE_MIB = 512,    /* of K and V, up to which a launch asks the L2 to let go of them */
-    CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own */
+    CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own, as in sim/tiles.h */
     ALIGN = 256        /* bytes */
 };
 
@@ -38,8 +38,8 @@ static void *list_add(struct list *l, int64_t n, size_t size)
 struct builder {
     const struct problem *p;
     const struct plan *plan;
-    int32_t gqa, sms;
-    int64_t smem_per_sm;
+    const struct cuda_caps *card;
+    int32_t gqa;
     int64_t *reads;  /* [nodes] tokens of the node that items read, counted as often */
     int64_t *beside; /* [launches] tokens of all items that run side by side */
     struct list item, run, piece, query, mask, step, merge_in;
@@ -187,21 +187,13 @@ static int by_length(const void *x, const void *y)
     return (a->base > b->base) - (a->base < b->base);
 }
 
-static int64_t tokens_of(const struct cuda_item *item, int64_t n)
-{
-    int64_t tokens = 0;
-    for (int64_t i = 0; i < n; i++)
-        tokens += item[i].n_kv;
-    return tokens;
-}
-
-/* CTAs of a call that the card holds at once. */
+/* CTAs of a call that the card holds at once: those that fit, if shared memory holds as many. */
 static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
                             bool q_shared)
 {
     struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
     int64_t smem = cuda_group_smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
-    return b->sms * max_i64(1, min_i64(b->smem_per_sm / smem, cuda_group_resident(c->m, c->n)));
+    return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
@@ -217,7 +209,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .tokens_beside = b->beside[call.launch],
                              .h_kv = b->p->h_kv,
                              .d = b->p->d,
-                             .sms = b->sms,
+                             .sms = b->card->sms,
                              .m = call.m};
     call.n = tiling_n(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
@@ -235,7 +227,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
             c.kv_once = c.kv_once && item[i].kv_once;
         }
-        c.kv_once = c.kv_once && tokens_of(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
+        c.kv_once = c.kv_once && tiling_tokens(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
                                      (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
@@ -301,7 +293,7 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
             *in++ = (int32_t)plan->merge_in[k];
         inputs += s->in1 - s->in0;
     }
-    int64_t rows = n * b->p->h_q, at_once = (int64_t)b->sms * WARPS_WANTED;
+    int64_t rows = n * b->p->h_q, at_once = (int64_t)b->card->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
     m.warps = warps_of_row(inputs / n, rows, at_once);
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);
@@ -393,8 +385,7 @@ static bool upload(struct builder *b, struct cuda_plan *cp, cudaStream_t stream,
 bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
              const struct cuda_caps *card, cudaStream_t stream, struct err *e)
 {
-    struct builder b = {
-        .p = p, .plan = plan, .gqa = p->h_q / p->h_kv, .sms = card->sms, .smem_per_sm = card->smem_per_sm};
+    struct builder b = {.p = p, .plan = plan, .card = card, .gqa = p->h_q / p->h_kv};
     bool good = build(&b, cp, e) && upload(&b, cp, stream, e) &&
                 (!plan->unfused || unfused_fill(cp, b.item.p, b.item.n, stream, e));
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};

@@ -169,7 +169,6 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return false;
     order_calls(cp);
     cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
-    cp->block_lines = lines_of(cp->fused ? cp->bytes : 0);
     return (cp->early || make_streams(cp, e)) && prepare(cp, e);
 }
 
@@ -267,7 +266,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .kv_once = c->kv_once,
         .block = cp->block.dev,
         .table_lines = is_first ? cp->table_lines : 0,
-        .block_lines = is_first ? cp->block_lines : 0,
+        .block_lines = is_first ? lines_of(cp->bytes) : 0,
         .by_head = c->ctas.by_head,
         .n_ctas = c->ctas.n,
         .q_rows = c->q_rows,

@@ -35,14 +35,10 @@ static int shape_of(int32_t m, int32_t n)
     return i;
 }
 
-int32_t cuda_group_teams(int32_t m, int32_t n)
+/* Of a CTA. */
+static int32_t teams_of(int32_t m, int32_t n)
 {
     return shapes[shape_of(m, n)].teams;
-}
-
-int32_t cuda_group_resident(int32_t m, int32_t n)
-{
-    return shapes[shape_of(m, n)].resident;
 }
 
 /* ---- n ----------------------------------------------------------------------------------------------- */
@@ -53,18 +49,18 @@ static int64_t ctas_of(const struct tiling *t)
     return t->n_items * t->h_kv;
 }
 
-static int64_t tokens_of(const struct tiling *t)
+int64_t tiling_tokens(const struct cuda_item *item, int64_t n_items)
 {
     int64_t tokens = 0;
-    for (int64_t i = 0; i < t->n_items; i++)
-        tokens += t->item[i].n_kv;
+    for (int64_t i = 0; i < n_items; i++)
+        tokens += item[i].n_kv;
     return tokens;
 }
 
-/* CTAs of the tile that fit at once. */
+/* CTAs of the tile that fit at once, as registers allow. */
 static int64_t fit(const struct tiling *t, int32_t n)
 {
-    return (int64_t)cuda_group_resident(t->m, n) * t->sms;
+    return (int64_t)shapes[shape_of(t->m, n)].resident * t->sms;
 }
 
 /* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and waits
@@ -72,7 +68,8 @@ static int64_t fit(const struct tiling *t, int32_t n)
  * where the longest takes longer than that. */
 static bool wants_wide(const struct tiling *t)
 {
-    int64_t longest = (int64_t)t->item[0].n_kv * t->sms, beside = (t->tokens_beside - tokens_of(t)) * t->h_kv;
+    int64_t longest = (int64_t)t->item[0].n_kv * t->sms,
+            beside = (t->tokens_beside - tiling_tokens(t->item, t->n_items)) * t->h_kv;
     return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= beside) ||
            (ctas_of(t) < t->sms && longest >= beside);
 }
@@ -83,7 +80,7 @@ static bool wants_wide(const struct tiling *t)
  * ones that are too few for a head a team get two teams. */
 static bool wants_narrow(const struct tiling *t)
 {
-    int64_t an_sm = ctas_of(t) / t->sms, tokens = tokens_of(t), runs = 0;
+    int64_t an_sm = ctas_of(t) / t->sms, tokens = tiling_tokens(t->item, t->n_items), runs = 0;
     for (int64_t i = 0; i < t->n_items; i++)
         runs += t->item[i].n_runs;
     if (tokens >= LONG_TOKENS * t->n_items) {
@@ -91,8 +88,8 @@ static bool wants_narrow(const struct tiling *t)
         return (even && ctas_of(t) > fit(t, STEP) && ctas_of(t) <= fit(t, STEP / 2)) ||
                (an_sm >= CTAS_WANTED && t->h_kv >= MANY_HEADS && tokens >= RUN_TOKENS * runs);
     }
-    return an_sm >= CTAS_ENOUGH * cuda_group_teams(16, STEP / 2) &&
-           an_sm < CTAS_ENOUGH * cuda_group_teams(16, STEP) && tokens >= STEP * t->n_items;
+    return an_sm >= CTAS_ENOUGH * teams_of(16, STEP / 2) && an_sm < CTAS_ENOUGH * teams_of(16, STEP) &&
+           tokens >= STEP * t->n_items;
 }
 
 /* Tokens of items in whole steps. */
@@ -126,7 +123,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
 
 struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
 {
-    int32_t teams = cuda_group_teams(t->m, n);
+    int32_t teams = teams_of(t->m, n);
     return (struct cuda_ctas){
         .h_kv = t->h_kv, .d = t->d, .teams = teams, .chunk = n / teams, .slots = fit(t, n)};
 }
@@ -134,7 +131,7 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
 /* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
 static bool is_plenty(const struct tiling *t, int32_t n)
 {
-    return ctas_of(t) >= PLENTY_WAVES * cuda_group_teams(t->m, n) * fit(t, n);
+    return ctas_of(t) >= PLENTY_WAVES * teams_of(t->m, n) * fit(t, n);
 }
 
 /* Are CTAs as many as wanted, or nearly? */
@@ -147,7 +144,7 @@ static bool enough(int64_t ctas, int64_t wanted)
  * into the next? Where there are CTAs to spare. */
 static bool wants_heads(const struct tiling *t, int32_t n)
 {
-    int32_t teams = cuda_group_teams(t->m, n), heads = teams > 1 ? teams : 2;
+    int32_t teams = teams_of(t->m, n), heads = teams > 1 ? teams : 2;
     int64_t rows = 0;
     if (t->n_items == 0 || t->h_kv < heads)
         return false;

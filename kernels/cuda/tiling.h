@@ -8,10 +8,8 @@
 
 #include "kernels/cuda/segments.h"
 
-/* Teams of a CTA of m x n, one of shapes.def. */
-int32_t cuda_group_teams(int32_t m, int32_t n);
-/* CTAs that an SM has registers for, at most. */
-int32_t cuda_group_resident(int32_t m, int32_t n);
+/* Of all these items together. */
+int64_t tiling_tokens(const struct cuda_item *item, int64_t n_items);
 
 /* Items of one tile shape, longest first: those of a kernel, or of two. */
 struct tiling {
@@ -24,7 +22,7 @@ struct tiling {
 
 /* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */
 int32_t tiling_n(const struct tiling *t, int32_t n);
-/* CTAs of m x n. As many fit as with few rows of Q. */
+/* CTAs of m x n. As many fit as registers allow: shared memory may hold fewer. */
 struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
