@@ -42,6 +42,7 @@ struct builder {
     int32_t gqa;
     int64_t *reads;  /* [nodes] tokens of the node that items read, counted as often */
     int64_t *beside; /* [launches] tokens of all items that run side by side */
+    int64_t tokens;  /* of all items */
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -98,6 +99,7 @@ static void count_tokens(struct builder *b, const struct cuda_plan *cp)
         for (int64_t r = g->run0; r < g->run1; r++)
             b->reads[plan->run[r].node] += items * (plan->run[r].end - plan->run[r].begin);
         b->beside[g->launch] += items * g->n_kv;
+        b->tokens += items * g->n_kv;
     }
     for (int32_t l = 0, end; l < plan->n_launches; l = end) {
         int64_t tokens = 0;
@@ -207,10 +209,12 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     const struct tiling t = {.item = item + call.item0,
                              .n_items = n,
                              .tokens_beside = b->beside[call.launch],
+                             .tokens_of_plan = b->tokens,
                              .h_kv = b->p->h_kv,
                              .d = b->p->d,
                              .sms = b->card->sms,
-                             .m = call.m};
+                             .m = call.m,
+                             .wgmma = cp->wgmma};
     call.n = tiling_n(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);

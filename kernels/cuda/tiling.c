@@ -13,7 +13,8 @@ enum {
     LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
-    MANY_HEADS = 16      /* of K and V: 4 KB a token at d = 128 */
+    MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
+    FEW_STEPS = 8        /* of an item, that are too few for twice the warps unless the plan wants them */
 };
 
 /* ---- the compiled tiles ------------------------------------------------------------------------------ */
@@ -110,13 +111,38 @@ static int32_t shorter_step(const struct tiling *t)
     return t->item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
 }
 
+/* Of tiles of 32 rows with short items whose CTAs take one head and do not all fit at once in steps of 64: the longest
+ * step in which they do, or else that of which most fit. */
+static int32_t step_that_fits(const struct tiling *t)
+{
+    if (t->item[0].n_kv > PLENTY_TOKENS || ctas_of(t) <= fit(t, STEP) ||
+        tiling_first_by_head(t, STEP) < t->n_items)
+        return STEP;
+    return ctas_of(t) <= fit(t, STEP / 2) ? STEP / 2 : STEP / 4;
+}
+
+/* For a step shorter than STEP. wgmma has none of 16 tokens, and is the faster. CTAs of 16 rows that have the card to
+ * themselves, one head each, had better have all of its warps. */
+static int32_t longer_step(const struct tiling *t, int32_t n)
+{
+    int32_t longest = t->item[0].n_kv;
+    if (t->m == 64 && t->wgmma && longest > n)
+        return STEP / 2;
+    bool alone = tiling_tokens(t->item, t->n_items) == t->tokens_of_plan,
+         one_head = tiling_first_by_head(t, n) == t->n_items;
+    return t->m == 16 && alone && one_head && longest > STEP && ctas_of(t) <= fit(t, STEP) ? STEP : n;
+}
+
 int32_t tiling_n(const struct tiling *t, int32_t n)
 {
-    if (n > STEP && (t->m == 32 || t->m == 64) && wants_wide(t))
-        return n;
     if (n < STEP)
-        return n;
-    return t->m == 64 ? shorter_step(t) : t->m == 16 && wants_narrow(t) ? STEP / 2 : STEP;
+        return longer_step(t, n);
+    if ((n > STEP || t->item[0].n_kv > FEW_STEPS * STEP) && (t->m == 32 || t->m == 64) && wants_wide(t))
+        return 2 * STEP;
+    return t->m == 64                      ? shorter_step(t)
+           : t->m == 32                    ? step_that_fits(t)
+           : t->m == 16 && wants_narrow(t) ? STEP / 2
+                                           : STEP;
 }
 
 /* ---- heads ------------------------------------------------------------------------------------------- */

@@ -16,8 +16,10 @@ struct tiling {
     const struct cuda_item *item;
     int64_t n_items;       /* > 0 */
     int64_t tokens_beside; /* of all items of the launches that run side by side, with these */
+    int64_t tokens_of_plan;
     int32_t h_kv, d, sms;
-    int32_t m; /* of shapes.def */
+    int32_t m;  /* of shapes.def */
+    bool wgmma; /* shapes of wgmma_shapes.def run with it */
 };
 
 /* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */
