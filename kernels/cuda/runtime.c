@@ -102,15 +102,36 @@ static int by_work(const void *x, const void *y)
     return za != zb ? za - zb : a->m != b->m ? a->m - b->m : (a->item0 > b->item0) - (a->item0 < b->item0);
 }
 
-/* Kernels that run side by side, longest first. */
-static void order_calls(struct cuda_plan *cp)
+/* CTAs first of which fewest fit the card. */
+static int by_size(const void *x, const void *y)
+{
+    const struct cuda_call *a = x, *b = y;
+    return a->ctas.slots != b->ctas.slots ? (a->ctas.slots < b->ctas.slots ? -1 : 1) : by_work(x, y);
+}
+
+/* Do all CTAs of these kernels run at once, and some of them share an SM? */
+static bool share_sms(const struct cuda_call *call, int32_t n, int32_t sms)
+{
+    int64_t ctas = 0;
+    double card = 0;
+    for (int32_t i = 0; i < n; i++) {
+        ctas += call[i].ctas.n;
+        card += (double)call[i].ctas.n / (double)call[i].ctas.slots;
+    }
+    return card <= 1 && ctas > sms;
+}
+
+/* Kernels that run side by side, longest first. If all of them run at once, the largest CTAs first: they would find no SM
+ * with enough room for them behind the small ones, and wait for those to end. */
+static void order_calls(struct cuda_plan *cp, int32_t sms)
 {
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
         int32_t call0 = call;
         end = end_of_set(cp, l);
         while (call < cp->n_calls && cp->call[call].launch < end)
             call++;
-        qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call, by_work);
+        qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
+              share_sms(cp->call + call0, call - call0, sms) ? by_size : by_work);
     }
 }
 
@@ -167,7 +188,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
     if (!lay_out(cp, p, plan, &caps, stream, e))
         return false;
-    order_calls(cp);
+    order_calls(cp, caps.sms);
     cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
     return (cp->early || make_streams(cp, e)) && prepare(cp, e);
 }
