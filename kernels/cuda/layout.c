@@ -226,13 +226,12 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         if (c.n_items == 0)
             continue;
         c.longest = item[c.item0].n_kv;
-        c.kv_once = true;
+        int64_t alone = 0, tokens = tiling_tokens(item + c.item0, c.n_items);
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
-            c.kv_once = c.kv_once && item[i].kv_once;
+            alone += item[i].kv_once ? item[i].n_kv : 0;
         }
-        c.kv_once = c.kv_once && tiling_tokens(item + c.item0, c.n_items) * b->p->h_kv * b->p->d * 4 <=
-                                     (int64_t)ONCE_MIB << 20;
+        c.kv_once = 2 * alone >= tokens && tokens * b->p->h_kv * b->p->d * 4 <= (int64_t)ONCE_MIB << 20;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
         c.q_shared = !c.ctas.by_head &&
