@@ -142,12 +142,38 @@ START_TEST(as_measured)
 }
 END_TEST
 
+/* Half of the tokens read once, and no more than 512 MB of K and V. */
+START_TEST(the_l2_lets_go_of_what_is_read_once)
+{
+    struct cuda_item item[] = {{.n_kv = 60, .kv_once = 1}, {.n_kv = 40}, {.n_kv = 20}};
+    ck_assert(tiling_kv_once(item, 3, 1 << 14) && tiling_kv_once(item, 2, 1 << 14));
+    item[2].n_kv = 21;
+    ck_assert(!tiling_kv_once(item, 3, 1 << 14));
+    ck_assert(tiling_kv_once(item, 1, (512 << 20) / 60) && !tiling_kv_once(item, 1, (512 << 20) / 60 + 1));
+}
+END_TEST
+
+/* 72 CTAs that want an SM each and 144 of which three share one: 120 SMs. */
+START_TEST(large_ctas_are_first_where_all_run_at_once)
+{
+    struct cuda_ctas large = {.n = 72, .slots = SMS}, small = {.n = 144, .slots = 3 * SMS};
+    const struct cuda_ctas *both[] = {&small, &large};
+    ck_assert(tiling_share_sms(both, 2, SMS));
+    small.n = 181; /* one too many */
+    ck_assert(!tiling_share_sms(both, 2, SMS));
+    small.n = 60; /* an SM each */
+    ck_assert(!tiling_share_sms(both, 2, SMS));
+}
+END_TEST
+
 Suite *suite_tiling(void)
 {
     Suite *s = suite_create("tiling");
     TCase *t = tcase_create("tiling");
     tcase_add_test(t, any_items_have_a_compiled_tile);
     tcase_add_test(t, as_measured);
+    tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
+    tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);
     suite_add_tcase(s, t);
     return s;
 }

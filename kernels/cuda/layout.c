@@ -17,7 +17,6 @@ enum {
     SOME_INPUTS = 4,   /* of a merge step, from which four warps, or two, share a row, if all fit at once */
     MANY_INPUTS = 32,  /* the same, even if they do not */
     WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
-    ONCE_MIB = 512,    /* of K and V, up to which a launch asks the L2 to let go of them */
     CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own, as in sim/tiles.h */
     ALIGN = 256        /* bytes */
 };
@@ -226,12 +225,9 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         if (c.n_items == 0)
             continue;
         c.longest = item[c.item0].n_kv;
-        int64_t alone = 0, tokens = tiling_tokens(item + c.item0, c.n_items);
-        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
+        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
-            alone += item[i].kv_once ? item[i].n_kv : 0;
-        }
-        c.kv_once = 2 * alone >= tokens && tokens * b->p->h_kv * b->p->d * 4 <= (int64_t)ONCE_MIB << 20;
+        c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->h_kv * b->p->d * 4);
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
         c.q_shared = !c.ctas.by_head &&

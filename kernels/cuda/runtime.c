@@ -109,30 +109,22 @@ static int by_size(const void *x, const void *y)
     return a->ctas.slots != b->ctas.slots ? (a->ctas.slots < b->ctas.slots ? -1 : 1) : by_work(x, y);
 }
 
-/* Do all CTAs of these kernels run at once, and some of them share an SM? */
-static bool share_sms(const struct cuda_call *call, int32_t n, int32_t sms)
-{
-    int64_t ctas = 0;
-    double card = 0;
-    for (int32_t i = 0; i < n; i++) {
-        ctas += call[i].ctas.n;
-        card += (double)call[i].ctas.n / (double)call[i].ctas.slots;
-    }
-    return card <= 1 && ctas > sms;
-}
-
 /* Kernels that run side by side, longest first. If all of them run at once, the largest CTAs first: they would find no SM
  * with enough room for them behind the small ones, and wait for those to end. */
 static void order_calls(struct cuda_plan *cp, int32_t sms)
 {
+    const struct cuda_ctas **ctas = xcalloc((size_t)cp->n_calls + 1, sizeof *ctas);
+    for (int32_t i = 0; i < cp->n_calls; i++)
+        ctas[i] = &cp->call[i].ctas;
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
         int32_t call0 = call;
         end = end_of_set(cp, l);
         while (call < cp->n_calls && cp->call[call].launch < end)
             call++;
         qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
-              share_sms(cp->call + call0, call - call0, sms) ? by_size : by_work);
+              tiling_share_sms(ctas + call0, call - call0, sms) ? by_size : by_work);
     }
+    free(ctas);
 }
 
 static bool prepare(struct cuda_plan *cp, struct err *e)

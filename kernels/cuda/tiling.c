@@ -1,4 +1,4 @@
-/* tiling.c - tiles and heads of a CTA, by how many items there are and how long. */
+/* tiling.c - tiles and heads of a CTA, and the order of kernels, by how many items there are and how long. */
 #include "kernels/cuda/tiling.h"
 #include "ref/base.h"
 
@@ -14,6 +14,7 @@ enum {
     LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
+    ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
     FEW_STEPS = 8        /* of an item, that are too few for twice the warps unless the plan wants them */
 };
 
@@ -193,4 +194,25 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
     rest.item += first;
     rest.n_items -= first;
     return wants_heads(&rest, n) ? first : t->n_items;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------- */
+
+bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes)
+{
+    int64_t alone = 0, tokens = tiling_tokens(item, n_items);
+    for (int64_t i = 0; i < n_items; i++)
+        alone += item[i].kv_once ? item[i].n_kv : 0;
+    return 2 * alone >= tokens && tokens * bytes <= (int64_t)ONCE_MIB << 20;
+}
+
+bool tiling_share_sms(const struct cuda_ctas *const *ctas, int32_t n, int32_t sms)
+{
+    int64_t all = 0;
+    double card = 0;
+    for (int32_t i = 0; i < n; i++) {
+        all += ctas[i]->n;
+        card += (double)ctas[i]->n / (double)ctas[i]->slots;
+    }
+    return card <= 1 && all > sms;
 }

@@ -1,7 +1,7 @@
 /*
- * tiling.h - which of the compiled tiles runs the items of a kernel, and which of them share a CTA. Decisions that were
- * measured (kernels/README.md), not computed: no plan depends on them, only its time. No CUDA in it, so that it is tested
- * where there is none.
+ * tiling.h - which of the compiled tiles runs the items of a kernel, which of them share a CTA, whether the L2 keeps what
+ * they read, which of several kernels is first. Decisions that were measured (kernels/README.md), not computed: no plan
+ * depends on them, only its time. No CUDA in it, so that it is tested where there is none.
  */
 #ifndef TREEATTN_KERNELS_CUDA_TILING_H
 #define TREEATTN_KERNELS_CUDA_TILING_H
@@ -28,5 +28,10 @@ int32_t tiling_n(const struct tiling *t, int32_t n);
 struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
+
+/* Should the L2 let go of K and V first, in a kernel of these items? bytes: of K and V of a token. */
+bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes);
+/* Of kernels that run side by side: do all their CTAs run at once, some of them on one SM? */
+bool tiling_share_sms(const struct cuda_ctas *const *ctas, int32_t n, int32_t sms);
 
 #endif
