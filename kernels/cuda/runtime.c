@@ -113,18 +113,15 @@ static int by_size(const void *x, const void *y)
  * with enough room for them behind the small ones, and wait for those to end. */
 static void order_calls(struct cuda_plan *cp, int32_t sms)
 {
-    const struct cuda_ctas **ctas = xcalloc((size_t)cp->n_calls + 1, sizeof *ctas);
-    for (int32_t i = 0; i < cp->n_calls; i++)
-        ctas[i] = &cp->call[i].ctas;
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
         int32_t call0 = call;
+        struct tiling_set set = {0};
         end = end_of_set(cp, l);
-        while (call < cp->n_calls && cp->call[call].launch < end)
-            call++;
+        for (; call < cp->n_calls && cp->call[call].launch < end; call++)
+            tiling_add(&set, &cp->call[call].ctas);
         qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
-              tiling_share_sms(ctas + call0, call - call0, sms) ? by_size : by_work);
+              tiling_share_sms(&set, sms) ? by_size : by_work);
     }
-    free(ctas);
 }
 
 static bool prepare(struct cuda_plan *cp, struct err *e)

@@ -129,9 +129,10 @@ static int32_t longer_step(const struct tiling *t, int32_t n)
     int32_t longest = t->item[0].n_kv;
     if (t->m == 64 && t->wgmma && longest > n)
         return STEP / 2;
-    bool alone = tiling_tokens(t->item, t->n_items) == t->tokens_of_plan,
-         one_head = tiling_first_by_head(t, n) == t->n_items;
-    return t->m == 16 && alone && one_head && longest > STEP && ctas_of(t) <= fit(t, STEP) ? STEP : n;
+    if (t->m != 16 || longest <= STEP || ctas_of(t) > fit(t, STEP))
+        return n;
+    bool alone = tiling_tokens(t->item, t->n_items) == t->tokens_of_plan;
+    return alone && tiling_first_by_head(t, n) == t->n_items ? STEP : n;
 }
 
 int32_t tiling_n(const struct tiling *t, int32_t n)
@@ -140,10 +141,16 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
         return longer_step(t, n);
     if ((n > STEP || t->item[0].n_kv > FEW_STEPS * STEP) && (t->m == 32 || t->m == 64) && wants_wide(t))
         return 2 * STEP;
-    return t->m == 64                      ? shorter_step(t)
-           : t->m == 32                    ? step_that_fits(t)
-           : t->m == 16 && wants_narrow(t) ? STEP / 2
-                                           : STEP;
+    switch (t->m) {
+    case 16:
+        return wants_narrow(t) ? STEP / 2 : STEP;
+    case 32:
+        return step_that_fits(t);
+    case 64:
+        return shorter_step(t);
+    default:
+        return STEP;
+    }
 }
 
 /* ---- heads ------------------------------------------------------------------------------------------- */
@@ -206,13 +213,13 @@ bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes
     return 2 * alone >= tokens && tokens * bytes <= (int64_t)ONCE_MIB << 20;
 }
 
-bool tiling_share_sms(const struct cuda_ctas *const *ctas, int32_t n, int32_t sms)
+void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)
 {
-    int64_t all = 0;
-    double card = 0;
-    for (int32_t i = 0; i < n; i++) {
-        all += ctas[i]->n;
-        card += (double)ctas[i]->n / (double)ctas[i]->slots;
-    }
-    return card <= 1 && all > sms;
+    s->ctas += c->n;
+    s->card += (double)c->n / (double)c->slots;
+}
+
+bool tiling_share_sms(const struct tiling_set *s, int32_t sms)
+{
+    return s->card <= 1 && s->ctas > sms;
 }

@@ -31,7 +31,14 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
 
 /* Should the L2 let go of K and V first, in a kernel of these items? bytes: of K and V of a token. */
 bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes);
-/* Of kernels that run side by side: do all their CTAs run at once, some of them on one SM? */
-bool tiling_share_sms(const struct cuda_ctas *const *ctas, int32_t n, int32_t sms);
+
+/* Kernels that run side by side, added to zeroes one by one. */
+struct tiling_set {
+    int64_t ctas;
+    double card; /* that they want at once: 1 is all of it */
+};
+void tiling_add(struct tiling_set *s, const struct cuda_ctas *c);
+/* Do all their CTAs run at once, some of them on one SM? */
+bool tiling_share_sms(const struct tiling_set *s, int32_t sms);
 
 #endif
