@@ -583,12 +583,16 @@ struct bench_run {
 };
 
 /* `room`: bytes that are free once the bench is open. */
-static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads)
+static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads,
+                                      int64_t slow_reads)
 {
     static struct strategy_use use[3];
     static struct gpu_config c;
-    struct bench_run x = {
-        .b = {.kernel = kernel_find("cuda"), .reps = 5, .seed = 3, .flush_reads = flush_reads}};
+    struct bench_run x = {.b = {.kernel = kernel_find("cuda"),
+                                .reps = 5,
+                                .seed = 3,
+                                .flush_reads = flush_reads,
+                                .probe_us = 100}};
     const char *names[] = {"pat", "tree-specinfer", "flash-decoding"};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
@@ -600,17 +604,34 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
     ck_assert_msg(gpu_bench_open(&x.b, &x.e), "%s", x.e.msg);
     fake_gpu.memory = fake_gpu.allocated + room;
     fake_gpu.reads = 0;
+    fake_gpu.slow_reads = slow_reads;
     x.done = gpu_bench_config(&x.b, &c, use, 3, x.row, &x.e);
     gpu_bench_close(&x.b);
     treesrc_clear(&c.src);
     return x;
 }
 
+/* Reads of 256 MB before a row, to see how fast memory is. */
+enum { PROBES = 10 };
+
+/* A row waits while memory is slow; what does not end is not waited for again. */
+START_TEST(slow_memory_is_waited_for)
+{
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false, 3 * PROBES);
+    ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 0, "%s", x.e.msg);
+    ck_assert_msg(x.b.waited_s >= 0.06 && x.b.waited_s < 2, "%g", x.b.waited_s);
+    x = bench_on_fake(FAKE_SOUND, 1 << 28, false, INT64_MAX);
+    ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 1, "%s", x.e.msg);
+    ck_assert_double_eq_tol(x.b.probe_us, 200, 20);
+    ck_assert(x.row[0].verdict == GPU_PASS && x.row[2].verdict == GPU_PASS);
+}
+END_TEST
+
 /* Poison, flush and replay as often as said; all memory given back; wrong and stale outputs, and a wrong exact answer,
  * are no PASS. */
 START_TEST(the_protocol_is_kept)
 {
-    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false);
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false, 0);
     ck_assert_msg(x.done, "%s", x.e.msg);
     for (int i = 0; i < 3; i += 2) {
         ck_assert_msg(x.row[i].verdict == GPU_PASS, "%s", x.row[i].why);
@@ -621,11 +642,11 @@ START_TEST(the_protocol_is_kept)
     ck_assert_int_eq(fake_gpu.replays, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.fills, 2 * (3 + 5));
     ck_assert_int_eq(fake_gpu.runs, 2 * (3 + 5));
-    ck_assert_int_eq(fake_gpu.reads, 0);
+    ck_assert_int_eq(fake_gpu.reads, 2 * PROBES);
     ck_assert_int_eq(fake_gpu.live, 0);
-    x = bench_on_fake(FAKE_SOUND, 1 << 28, true);
+    x = bench_on_fake(FAKE_SOUND, 1 << 28, true, 0);
     ck_assert_msg(x.done && x.row[0].verdict == GPU_PASS, "%s", x.e.msg);
-    ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5));
+    ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5 + PROBES));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
 END_TEST
@@ -634,11 +655,11 @@ START_TEST(what_is_wrong_does_not_pass)
 {
     static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT};
     for (int i = 0; i < 2; i++) {
-        struct bench_run x = bench_on_fake(faults[i], 1 << 28, false);
+        struct bench_run x = bench_on_fake(faults[i], 1 << 28, false, 0);
         ck_assert(x.done && x.row[0].verdict == GPU_FAIL && x.row[2].verdict == GPU_FAIL);
         ck_assert(strstr(x.row[0].why, "nan"));
     }
-    struct bench_run x = bench_on_fake(FAKE_WRONG_TRUTH, 1 << 28, false);
+    struct bench_run x = bench_on_fake(FAKE_WRONG_TRUTH, 1 << 28, false, 0);
     ck_assert(!x.done && strstr(x.e.msg, "not the host's"));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
@@ -647,13 +668,13 @@ END_TEST
 /* Copies that would not fit are said with their size; so is a tree that does not. */
 START_TEST(memory_that_is_not_there_is_a_skip)
 {
-    struct bench_run x =
-        bench_on_fake(FAKE_SOUND, 285000, false); /* 190 tokens fit, five times 110 do not: 512 bytes each */
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 285000, false,
+                                       0); /* 190 tokens fit, five times 110 do not: 512 bytes each */
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_msg(x.row[0].verdict == GPU_PASS, "%s", x.row[0].why);
     ck_assert(x.row[2].verdict == GPU_SKIP && strncmp(x.row[2].why, "OOM (needs ", 11) == 0);
     fake_gpu.memory = INT64_C(1) << 30;
-    x = bench_on_fake(FAKE_SOUND, 60000, false);
+    x = bench_on_fake(FAKE_SOUND, 60000, false, 0);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert(x.row[0].verdict == GPU_SKIP && strncmp(x.row[0].why, "OOM (needs ", 11) == 0);
     ck_assert_int_eq(fake_gpu.live, 0);
@@ -724,6 +745,7 @@ Suite *suite_gpu(void)
     tcase_add_loop_test(c, runs_on_a_device_are_guarded, 0, FAKE_OLD_OUTPUT + 1);
     tcase_add_test(c, what_a_device_lacks_is_a_skip);
     tcase_add_test(c, the_protocol_is_kept);
+    tcase_add_test(c, slow_memory_is_waited_for);
     tcase_add_test(c, what_is_wrong_does_not_pass);
     tcase_add_test(c, memory_that_is_not_there_is_a_skip);
     suite_add_tcase(s, c);

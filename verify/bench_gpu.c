@@ -12,13 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define FLUSH_BYTES (INT64_C(256) << 20)
 #define SCRATCH_BYTES (INT64_C(64) << 10) /* behind them */
 #define LIMIT_BYTES (INT64_C(16) << 30)
-enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16 };
+enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16, PROBES = 10 };
 /* A row is replayed until this much of the card's time is spent, five times at least. */
 static const double ROW_US = 50e3;
+/* Seconds that a row waits for memory to be as fast as ever, at most; what of the time that reading takes at best is not. */
+static const double SETTLE_S = 3, DISTURBED = 1.02;
 /* Series of the generator. */
 enum { SERIES_Q = 1, SERIES_K, SERIES_V, SERIES_PAGES, SERIES_SAMPLE };
 
@@ -162,7 +165,9 @@ struct bed {
     int64_t pool; /* elements of K, and of V */
     uint64_t seed;
     void *q, *k, *v, *pages, *o, *lse; /* on the device */
-    struct oracle *truth;              /* on the host */
+    void *work;                        /* the largest workspace so far */
+    int64_t work_bytes;
+    struct oracle *truth; /* on the host */
 };
 
 /* A strategy's plan, on the host and on the card; cp NULL: its row is complete. */
@@ -488,6 +493,36 @@ static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
     return gpu_graph_run(r->graph, stream, e);
 }
 
+static bool do_probe(void *of, int64_t turn, void *stream, struct err *e)
+{
+    struct gpu_bench *b = of;
+    (void)turn;
+    return gpu_read(0, b->flush, FLUSH_BYTES, (char *)b->flush + FLUSH_BYTES, stream, e);
+}
+
+/* Waits until memory is as fast as ever. If it does not become so, what it is now is what is waited for from here on. */
+static bool settle(struct gpu_bench *b, struct err *e)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    double begin = now_s(), waited = 0, all[PROBES], us;
+    while (time_each(NULL, do_probe, b, PROBES, b->stream, all, e)) {
+        us = gpu_time_of(all, PROBES).min_us;
+        b->probe_us = b->probe_us > 0 ? fmin(b->probe_us, us) : us;
+        bool quiet = us <= DISTURBED * b->probe_us;
+        if (!quiet && waited < SETTLE_S) {
+            nanosleep(&pause, NULL);
+            waited = now_s() - begin;
+            continue;
+        }
+        b->waits += waited > 0;
+        b->waited_s += waited;
+        b->disturbed += !quiet;
+        b->probe_us = quiet ? b->probe_us : us;
+        return true;
+    }
+    return false;
+}
+
 static bool time_job(const struct bed *x, struct job *j, const struct cuda_args *a, struct err *e)
 {
     struct gpu_bench *b = x->b;
@@ -500,7 +535,8 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
         return false;
     bool good = cuda_run(j->cp, a, b->stream, e);
     r.graph = gpu_capture_end(b->stream, e);
-    good = good && r.graph && time_each(before_replay, do_replay, &r, 3, b->stream, us, e); /* warm */
+    good = good && r.graph && settle(b, e) &&
+           time_each(before_replay, do_replay, &r, 3, b->stream, us, e); /* warm */
     if (good) {
         int64_t n = (int64_t)(ROW_US / fmax(us[2], 1));
         n = max_i64(MIN_REPS, min_i64(n, b->reps));
@@ -555,12 +591,22 @@ static int compare_all(const struct bed *x, const struct plan *plan, const struc
     return verdict;
 }
 
-static bool run_job(const struct bed *x, struct job *j, struct err *e)
+/* Grows only: tens of GB that were freed are cleared by the driver while the next plan runs. */
+static bool grow_workspace(struct bed *x, int64_t bytes, struct err *e)
+{
+    if (bytes <= x->work_bytes)
+        return true;
+    gpu_free(x->work);
+    x->work = gpu_alloc(bytes, e);
+    x->work_bytes = x->work ? bytes : 0;
+    return x->work != NULL;
+}
+
+static bool run_job(struct bed *x, struct job *j, struct err *e)
 {
     int64_t work = cuda_workspace(j->cp);
     struct err own = {0};
-    void *workspace = gpu_alloc(max_i64(work, 256), &own);
-    if (!workspace) {
+    if (!grow_workspace(x, max_i64(work, 256), &own)) {
         if (own.code != EXIT_MISSING)
             return err_set(e, "%s", own.msg);
         out_of_memory(j->row, bytes_stored(&x->p, x->p.n_pages * x->p.page_size) + (double)work);
@@ -572,16 +618,15 @@ static bool run_job(const struct bed *x, struct job *j, struct err *e)
                           .page_table = x->pages,
                           .o = x->o,
                           .lse = x->lse,
-                          .workspace = workspace};
+                          .workspace = x->work};
     struct output *out = output_new(&x->p);
-    bool good = gpu_fill(workspace, 0xFF, work, x->b->stream, e) && time_job(x, j, &a, e) &&
+    bool good = gpu_fill(x->work, 0xFF, work, x->b->stream, e) && time_job(x, j, &a, e) &&
                 gpu_download(out->o, x->o, out->n_rows * out->d * dtype_size[out->dtype], e) &&
                 gpu_download(out->lse, x->lse, out->n_rows * (int64_t)sizeof(float), e);
     if (good)
         j->row->verdict =
             gpu_verdict_of(compare_all(x, j->plan, out, j->row), j->row->time.median_us, j->row->floor_us);
     output_free(out);
-    gpu_free(workspace);
     return good;
 }
 
@@ -632,7 +677,7 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
         cuda_plan_free(job[i].cp);
         plan_free(job[i].plan);
     }
-    void *all[] = {x.q, x.k, x.v, x.pages, x.o, x.lse};
+    void *all[] = {x.q, x.k, x.v, x.pages, x.o, x.lse, x.work};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])
             gpu_free(all[i]);

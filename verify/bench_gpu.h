@@ -8,6 +8,10 @@
  * poisoned, outside of the timed span; the span is one replay between two events, merges and resets of counters inside.
  * What the last timed replay wrote is compared with the exact answer, every element, in units of the derived bound.
  *
+ * A row begins when memory is as fast as ever, or after three seconds of waiting for that: where a plan's workspace had
+ * tens of GB, the driver clears them when they are freed, behind the back of everyone, and the next second's plans would
+ * take up to 1.14 of their time.
+ *
  * The floor is max(unique bytes / read bandwidth, operations / tensor peak): each token that some query sees read once,
  * Q read once, O written once; 4 d operations for each (query head, visible token). Bandwidth and peak are measured in
  * the same run. A time under the floor is INVALID.
@@ -98,6 +102,10 @@ struct gpu_bench {
     uint64_t seed;
     bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
     void *flush, *stream; /* made by gpu_bench_open */
+    /* Microseconds that reading 256 MB takes at best; how often and for how long rows waited until it took no longer;
+     * rows that began when it did. */
+    double probe_us, waited_s;
+    int64_t waits, disturbed;
 };
 bool gpu_bench_open(struct gpu_bench *b, struct err *e);
 void gpu_bench_close(struct gpu_bench *b);

@@ -407,6 +407,11 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
             "%srows: %" PRId64 ", %" PRId64 " PASS, %" PRId64 " MARGINAL, %" PRId64 " FAIL, %" PRId64
             " SKIP, %" PRId64 " INVALID\n",
             lead, n_rows, n[GPU_PASS], n[GPU_MARGINAL], n[GPU_FAIL], n[GPU_SKIP], n[GPU_INVALID]);
+    if (b->probe_us > 0)
+        fprintf(f,
+                "%s%" PRId64 " rows waited for memory to be as fast as ever, %.1f s in all; %" PRId64
+                " began when it was not\n",
+                lead, b->waits, b->waited_s, b->disturbed);
     for (int64_t i = 0, end; i < n_rows; i = end) {
         end = same_config(rows, n_rows, i);
         const struct gpu_row *r = best_row(rows, i, end, NULL);
