@@ -144,14 +144,13 @@ START_TEST(as_measured)
 }
 END_TEST
 
-/* Half of the tokens read once, and no more than 512 MB of K and V. */
+/* Any item that is the only one to read its tokens, in a kernel of no more than 512 MB of K and V. */
 START_TEST(the_l2_lets_go_of_what_is_read_once)
 {
-    struct cuda_item item[] = {{.n_kv = 60, .kv_once = 1}, {.n_kv = 40}, {.n_kv = 20}};
+    struct cuda_item item[] = {{.n_kv = 40}, {.n_kv = 15, .kv_once = 1}, {.n_kv = 5}};
     ck_assert(tiling_kv_once(item, 3, 1 << 14) && tiling_kv_once(item, 2, 1 << 14));
-    item[2].n_kv = 21;
-    ck_assert(!tiling_kv_once(item, 3, 1 << 14));
-    ck_assert(tiling_kv_once(item, 1, (512 << 20) / 60) && !tiling_kv_once(item, 1, (512 << 20) / 60 + 1));
+    ck_assert(!tiling_kv_once(item, 1, 1 << 14) && !tiling_kv_once(item + 2, 1, 1 << 14));
+    ck_assert(tiling_kv_once(item, 3, (512 << 20) / 60) && !tiling_kv_once(item, 3, (512 << 20) / 60 + 1));
 }
 END_TEST
 

@@ -77,7 +77,8 @@ template <class S, int D> struct layout {
     }
 };
 
-/* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. ONCE: K and V leave the L2 first. */
+/* WG: products by wgmma, for sm_90a; of shapes whose teams are whole warpgroups. ONCE: K and V of items that say so leave the
+ * L2 first. */
 template <typename T, int D, class S, bool WG, bool ONCE>
 __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __grid_constant__ cuda_group_args a)
 {
@@ -115,6 +116,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int head_groups = g.head_groups, head_group = cta - item * head_groups;
     const cuda_item it = load_item(a.item + g.item0 + item);
     const bool masked = it.mask0 >= 0;
+    const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
 
     /* ---- this team's steps: some heads, and of each its chunks. What runs at a time are neighbours in memory. */
 
@@ -184,8 +186,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             if (WARP_ROWS % ROWS_AT_ONCE != 0 && i + copy_row >= WARP_ROWS)
                 continue;
             const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
-            copy_async<ONCE>(at, k_piece + from, i, left);
-            copy_async<ONCE>(at + L::chunk, v_piece + from, i, left);
+            copy_async<ONCE>(at, k_piece + from, i, left, keep_kv);
+            copy_async<ONCE>(at + L::chunk, v_piece + from, i, left, keep_kv);
         }
         if (masked && lane < WARP_ROWS) {
             const uint32_t *words = a.mask + it.mask0 + (x.place < 0 ? 0 : (int64_t)x.run * it.mask_words);

@@ -21,17 +21,20 @@ __device__ inline void keep(const char *&p)
     asm("" : "+l"(p));
 }
 
-/* 16 bytes from global to shared memory, past L1; zeros unless i < n, and then nothing is read. ONCE: from lines that the L2
- * evicts first, as nobody reads them again: they take the place of their like and not of partial results, which a merge is
- * about to read. The policy is what createpolicy.fractional.L2::evict_first makes on any card from sm_80 to sm_100: as a
- * constant it costs no registers. */
-template <bool ONCE = false> __device__ inline void copy_async(uint32_t to, const void *from, int i = 0, int n = 1)
+/* How long the L2 keeps a line: the high word of what createpolicy.fractional makes on any card from sm_80 to sm_100.
+ * Lines that nobody reads again take the place of their like and not of partial results, which a merge is about to read. */
+enum : uint32_t { KEEP_NORMAL = 0x10000000, EVICT_FIRST = 0x12f00000 };
+
+/* 16 bytes from global to shared memory, past L1; zeros unless i < n, and then nothing is read. CHOSEN: the L2 keeps them
+ * for as long as `keep` says. */
+template <bool CHOSEN = false>
+__device__ inline void copy_async(uint32_t to, const void *from, int i = 0, int n = 1, uint32_t keep = KEEP_NORMAL)
 {
-    if constexpr (ONCE)
-        asm volatile("{ .reg .pred skip; .reg .b64 policy; setp.ge.s32 skip, %2, %3; mov.b64 policy, 0x12f0000000000000; "
+    if constexpr (CHOSEN)
+        asm volatile("{ .reg .pred skip; .reg .b64 policy; setp.ge.s32 skip, %2, %3; mov.b64 policy, {0, %4}; "
                      "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, skip, policy; }"
                      :
-                     : "r"(to), "l"(from), "r"(i), "r"(n)
+                     : "r"(to), "l"(from), "r"(i), "r"(n), "r"(keep)
                      : "memory");
     else
         asm volatile("{ .reg .pred skip; setp.ge.s32 skip, %2, %3; "

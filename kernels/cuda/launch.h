@@ -41,7 +41,7 @@ struct cuda_item {
     int32_t slot0;      /* slot of the query of row0, or -1: rows go to the output */
     int32_t mask0;      /* into the mask words, or -1: all visible */
     int32_t mask_words; /* 32-bit words per run: bit i of word w is query 32 w + i of the tile */
-    int32_t kv_once;    /* no other item reads its K and V */
+    int32_t kv_once;    /* its K and V may leave the L2 when they were read: no other item reads them */
 }; /* 56 bytes, read as 7 x 8 */
 
 /* Items of a kernel whose CTAs take as many KV heads, one after the other. */
@@ -82,7 +82,7 @@ struct cuda_group_args {
      * for, as its CTAs begin, for all that come after them. */
     const void *block;
     uint32_t table_lines, block_lines;
-    int32_t kv_once;  /* K and V may leave the L2 cache when they were read */
+    int32_t kv_once;  /* items may say so of their K and V; else none does */
     int32_t q_shared; /* the teams of a CTA, which share a head, share Q; else each has its own, as with by_head */
 };
 

@@ -228,6 +228,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
         c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->h_kv * b->p->d * 4);
+        for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
+            item[i].kv_once = 0;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
         /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
         c.q_shared = !c.ctas.by_head &&
@@ -316,6 +318,16 @@ static int64_t *by_launch(int64_t n, int32_t launches, const int32_t *launch_of,
     return order;
 }
 
+/* A second kernel is 40 to 70 KB of instructions more, and its first CTAs wait for them: one runs all calls of a tile. */
+static void share_kernels(struct cuda_plan *cp)
+{
+    bool once[CUDA_TILE_MAX / 16 + 1][CUDA_TILE_MAX / 16 + 1] = {{false}};
+    for (int32_t i = 0; i < cp->n_calls; i++)
+        once[cp->call[i].m / 16][cp->call[i].n / 16] |= cp->call[i].kv_once;
+    for (int32_t i = 0; i < cp->n_calls; i++)
+        cp->call[i].kv_once = once[cp->call[i].m / 16][cp->call[i].n / 16];
+}
+
 static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
 {
     const struct plan *plan = b->plan;
@@ -335,6 +347,7 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
         if (good)
             add_merges(b, cp, l, merge + merge_at[l], merge_at[l + 1] - merge_at[l]);
     }
+    share_kernels(cp);
     free(group_at);
     free(merge_at);
     free(group);

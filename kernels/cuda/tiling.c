@@ -207,10 +207,10 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
 
 bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes)
 {
-    int64_t alone = 0, tokens = tiling_tokens(item, n_items);
-    for (int64_t i = 0; i < n_items; i++)
-        alone += item[i].kv_once ? item[i].n_kv : 0;
-    return 2 * alone >= tokens && tokens * bytes <= (int64_t)ONCE_MIB << 20;
+    bool some = false;
+    for (int64_t i = 0; i < n_items && !some; i++)
+        some = item[i].kv_once;
+    return some && tiling_tokens(item, n_items) * bytes <= (int64_t)ONCE_MIB << 20;
 }
 
 void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)

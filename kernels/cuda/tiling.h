@@ -29,7 +29,7 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
 
-/* Should the L2 let go of K and V first, in a kernel of these items? bytes: of K and V of a token. */
+/* Should the L2 let go of K and V that no other item reads, in a kernel of these items? bytes: of K and V of a token. */
 bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes);
 
 /* Kernels that run side by side, added to zeroes one by one. */
