@@ -101,7 +101,7 @@ struct cuda_merge_args {
     const int32_t *merge_in; /* slots */
     int64_t n_steps;
     int32_t h_q;
-    int32_t warps;     /* 1, or 2 or 4 where several share a row */
+    int32_t warps;     /* 1, or 2, 4 or 8 where several share a row */
     int32_t many_rows; /* of one warp: it takes two of them */
     int32_t slot_f16, slot_max_sum;
 };

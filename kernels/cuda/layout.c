@@ -15,7 +15,8 @@ enum {
     FREE_TILE = 64,    /* a side that the plan leaves to a library, in a fused group */
     WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
     SOME_INPUTS = 4,   /* of a merge step, from which four warps, or two, share a row, if all fit at once */
-    MANY_INPUTS = 32,  /* the same, even if they do not */
+    ONE_ROUND = 16,    /* that four warps load at once; from more on eight share a row, if all fit at once */
+    MANY_INPUTS = 32,  /* from which four warps do even if they do not */
     WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
     CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own, as in sim/tiles.h */
     ALIGN = 256        /* bytes */
@@ -266,6 +267,8 @@ static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, 
 /* Warps that share a row of a merge whose steps have so many inputs on average. */
 static int32_t warps_of_row(int64_t inputs, int64_t rows, int64_t warps_at_once)
 {
+    if (inputs > ONE_ROUND && 8 * rows <= warps_at_once)
+        return 8;
     if (inputs >= MANY_INPUTS)
         return 4;
     for (int32_t warps = 4; warps > 1 && inputs >= SOME_INPUTS; warps /= 2)

@@ -4,7 +4,7 @@
  * Idea     O = sum_i w_i O_i / sum_i w_i with w_i = 2^(lse_i - max lse). A thread has 4 columns of a row (merge step,
  *          query head), or of two rows, and takes some inputs at a time, weights and O together: no lane waits for another.
  * Grid     8 warps a CTA, which take some heads of one step, neighbours in every slot; a row belongs to D / 4 lanes,
- *          or to two or four times as many, that share its inputs, where steps have many inputs and there are few rows.
+ *          or to two, four or eight times as many, that share its inputs, where steps have many inputs and there are few rows.
  * Floor    inputs read once, outputs written once; they were written moments ago and fit the L2, so a merge is
  *          a chain of latencies: step, input list, then weights and O. The first two do not depend on the kernel
  *          before and are loaded before it ends. Of two inputs, as most steps have, it is bound by instructions.
@@ -26,6 +26,7 @@ enum slot_format { LSE_F32, LSE_F16, MAX_SUM_F32 };
 template <int PARTS_, int HEADS_, int AT_ONCE_> struct merge_shape {
     static constexpr int PARTS = PARTS_, HEADS = HEADS_, AT_ONCE = AT_ONCE_;
 };
+typedef merge_shape<8, 1, 5> merge_by_eight; /* 40 inputs in one round */
 typedef merge_shape<4, 1, 4> merge_by_four;
 typedef merge_shape<2, 1, 4> merge_by_two;
 typedef merge_shape<1, 1, 4> merge_few_rows;
@@ -262,7 +263,8 @@ static int launch_shape(const cuda_merge_args &a, int early, cudaStream_t stream
 template <typename T, int D, slot_format F>
 static int launch_format(const cuda_merge_args &a, int early, cudaStream_t stream)
 {
-    return a.warps > 2   ? launch_shape<T, D, F, merge_by_four>(a, early, stream)
+    return a.warps > 4   ? launch_shape<T, D, F, merge_by_eight>(a, early, stream)
+           : a.warps > 2 ? launch_shape<T, D, F, merge_by_four>(a, early, stream)
            : a.warps > 1 ? launch_shape<T, D, F, merge_by_two>(a, early, stream)
            : a.many_rows ? launch_shape<T, D, F, merge_many_rows>(a, early, stream)
                          : launch_shape<T, D, F, merge_few_rows>(a, early, stream);
@@ -281,7 +283,7 @@ extern "C" int cuda_launch_merge(const cuda_shape *s, const cuda_merge_args *a, 
 {
     using namespace treeattn;
     cudaStream_t st = (cudaStream_t)stream;
-    static_assert(MERGE_THREADS / (128 / COLS) >= merge_by_four::PARTS, "a CTA holds a row whole");
+    static_assert(MERGE_THREADS / (128 / COLS) >= merge_by_eight::PARTS, "a CTA holds a row whole");
     if (s->t == CUDA_F16)
         return s->d == 64 ? launch_merge<__half, 64>(*a, early, st) : launch_merge<__half, 128>(*a, early, st);
     return s->d == 64 ? launch_merge<__nv_bfloat16, 64>(*a, early, st)
