@@ -45,6 +45,8 @@ START_TEST(any_items_have_a_compiled_tile)
                 }
                 t.tokens_beside = tokens + (trial % 2 ? rng_below(SEED, 0, at++, 100000) : 0);
                 t.tokens_of_plan = t.tokens_beside + (trial % 4 > 1 ? rng_below(SEED, 0, at++, 100000) : 0);
+                t.tokens_behind = t.tokens_of_plan;
+                t.longest = item[0].n_kv + (trial % 3 ? 0 : (int32_t)rng_below(SEED, 0, at++, 1000));
                 t.wgmma = trial % 5 > 0;
                 int32_t ours = tiling_n(&t, n);
                 check_each(is_compiled(m, ours), "%d x %d runs as %d x %d", m, n, m, ours);
@@ -70,22 +72,31 @@ struct chosen {
     int64_t first;
 };
 
-/* tokens beside these in the same set of launches, and in others. */
+/* What else the plan has: tokens beside these items, in the same set of launches, and behind, in later ones; the longest
+ * item of as many rows. */
+struct around {
+    int64_t beside, behind;
+    int32_t longest;
+    bool ampere;
+};
+
 static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_items, int32_t n_kv,
-                               int32_t n_rows, int64_t beside, int64_t elsewhere, bool wgmma)
+                               int32_t n_rows, struct around x)
 {
     struct cuda_item *item = xcalloc((size_t)n_items, sizeof *item);
     for (int64_t i = 0; i < n_items; i++)
         item[i] = (struct cuda_item){.n_kv = n_kv, .n_runs = 1, .n_rows = n_rows};
     struct tiling t = {.item = item,
                        .n_items = n_items,
-                       .tokens_beside = n_items * n_kv + beside,
-                       .tokens_of_plan = n_items * n_kv + beside + elsewhere,
+                       .tokens_beside = n_items * n_kv + x.beside,
+                       .tokens_behind = n_items * n_kv + x.beside + x.behind,
+                       .tokens_of_plan = n_items * n_kv + x.beside + x.behind,
                        .h_kv = h_kv,
                        .d = 128,
                        .sms = SMS,
                        .m = m,
-                       .wgmma = wgmma};
+                       .longest = x.longest > n_kv ? x.longest : n_kv,
+                       .wgmma = !x.ampere};
     struct chosen c = {.n = tiling_n(&t, n)};
     c.first = tiling_first_by_head(&t, c.n);
     free(item);
@@ -95,7 +106,7 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
 static struct chosen choose(int32_t m, int32_t n, int32_t h_kv, int64_t n_items, int32_t n_kv, int32_t n_rows,
                             int64_t beside)
 {
-    return choose_of(m, n, h_kv, n_items, n_kv, n_rows, beside, 0, true);
+    return choose_of(m, n, h_kv, n_items, n_kv, n_rows, (struct around){.beside = beside});
 }
 
 /* Of kernels/README.md, one row each. */
@@ -116,13 +127,20 @@ START_TEST(as_measured)
     /* Few long tiles of many rows: twice the warps, unless they would wait for what runs beside. */
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 1000000).n, 64);
+    /* Nor where leaves are behind that would begin beside them: 128 CTAs of 256 tokens before 256 leaves of 32. */
+    ck_assert_int_eq(choose(64, 128, 8, 16, 256, 64, 0).n, 128);
+    ck_assert_int_eq(choose_of(64, 128, 8, 16, 256, 64, (struct around){.behind = 256 * 32}).n, 64);
+    /* Few short ones are as the long ones that come after them, before 64 leaves of 32. */
+    ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072}).n, 64);
+    ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072, .longest = 256}).n, 128);
     /* The same for a plan's n = 64 where they are longer than eight steps; of eight it took 1.1 of the time. */
     ck_assert_int_eq(choose(64, 64, 8, 1, 4096, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 64, 8, 8, 512, 64, 0).n, 64);
     /* wgmma has no step of 16 tokens; items of no more do not want it, and the Ampere path has it. */
     ck_assert_int_eq(choose(64, 16, 32, 32, 33, 64, 1000).n, 32);
     ck_assert_int_eq(choose(64, 16, 32, 32, 16, 64, 1000).n, 16);
-    ck_assert_int_eq(choose_of(64, 16, 32, 32, 33, 64, 1000, 0, false).n, 16);
+    ck_assert_int_eq(choose_of(64, 16, 32, 32, 33, 64, (struct around){.beside = 1000, .ampere = true}).n,
+                     16);
     /* One KV head, 32 rows of 128 tokens: as many CTAs at once as there are, or may be. */
     ck_assert_int_eq(choose(32, 128, 1, 264, 128, 32, 0).n, 64);
     ck_assert_int_eq(choose(32, 128, 1, 384, 128, 32, 0).n, 32);
@@ -132,7 +150,7 @@ START_TEST(as_measured)
     /* 256 CTAs of 16 x 32 that are all there is, with four warps each; not beside or behind others. */
     ck_assert_int_eq(choose(16, 32, 1, 256, 128, 16, 0).n, 64);
     ck_assert_int_eq(choose(16, 32, 1, 400, 128, 16, 0).n, 32);
-    ck_assert_int_eq(choose_of(16, 32, 8, 40, 128, 8, 0, 4096, true).n, 32);
+    ck_assert_int_eq(choose_of(16, 32, 8, 40, 128, 8, (struct around){.behind = 4096}).n, 32);
     /* 5.8 CTAs an SM of two teams are enough for a head a team, 3.6 are not; more than four steps are not short. */
     ck_assert_int_eq(choose(32, 32, 8, 96, 85, 32, 1000).first, 0);
     ck_assert_int_eq(choose(32, 32, 8, 60, 85, 32, 1000).first, 60);

@@ -42,7 +42,9 @@ struct builder {
     int32_t gqa;
     int64_t *reads;  /* [nodes] tokens of the node that items read, counted as often */
     int64_t *beside; /* [launches] tokens of all items that run side by side */
+    int64_t *behind; /* [launches] and of all launches after them */
     int64_t tokens;  /* of all items */
+    int32_t longest[CUDA_TILE_MAX / 16 + 1]; /* [side / 16] item of so many rows, in tokens */
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -93,6 +95,7 @@ static void count_tokens(struct builder *b, const struct cuda_plan *cp)
     const struct plan *plan = b->plan;
     b->reads = xcalloc((size_t)plan->nf->n_nodes, sizeof *b->reads);
     b->beside = xcalloc((size_t)plan->n_launches, sizeof *b->beside);
+    b->behind = xcalloc((size_t)plan->n_launches, sizeof *b->behind);
     for (int64_t i = 0; i < plan->n_groups; i++) {
         const struct group *g = &plan->group[i];
         int64_t items = ceil_div((int64_t)g->nq * b->gqa, rows_per_item(b, g));
@@ -100,14 +103,20 @@ static void count_tokens(struct builder *b, const struct cuda_plan *cp)
             b->reads[plan->run[r].node] += items * (plan->run[r].end - plan->run[r].begin);
         b->beside[g->launch] += items * g->n_kv;
         b->tokens += items * g->n_kv;
+        int32_t *longest = &b->longest[side_of(g->tile_m, CUDA_TILE_MAX) / 16];
+        *longest = (int32_t)max_i64(*longest, min_i64(g->n_kv, INT32_MAX));
     }
+    int64_t before = 0;
     for (int32_t l = 0, end; l < plan->n_launches; l = end) {
         int64_t tokens = 0;
         end = end_of_set(cp, l);
         for (int32_t i = l; i < end; i++)
             tokens += b->beside[i];
-        for (int32_t i = l; i < end; i++)
+        for (int32_t i = l; i < end; i++) {
             b->beside[i] = tokens;
+            b->behind[i] = b->tokens - before;
+        }
+        before += tokens;
     }
 }
 
@@ -209,11 +218,13 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     const struct tiling t = {.item = item + call.item0,
                              .n_items = n,
                              .tokens_beside = b->beside[call.launch],
+                             .tokens_behind = b->behind[call.launch],
                              .tokens_of_plan = b->tokens,
                              .h_kv = b->p->h_kv,
                              .d = b->p->d,
                              .sms = b->card->sms,
                              .m = call.m,
+                             .longest = b->longest[call.m / 16],
                              .wgmma = cp->wgmma};
     call.n = tiling_n(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
@@ -408,5 +419,6 @@ bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *p
         free(lists[i]->p);
     free(b.reads);
     free(b.beside);
+    free(b.behind);
     return good;
 }

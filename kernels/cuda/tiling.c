@@ -65,15 +65,16 @@ static int64_t fit(const struct tiling *t, int32_t n)
     return (int64_t)shapes[shape_of(t->m, n)].resident * t->sms;
 }
 
-/* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, and waits
- * for an SM until what runs beside leaves one: where there are few and that is no more than some times the longest, or
- * where the longest takes longer than that. */
+/* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, but waits
+ * for an SM until what runs beside leaves one, and lets what is behind begin on none: where there are few and that is no
+ * more than some times the longest, or where the longest takes longer than that. The longest of all with as many rows:
+ * half of them wide would be two kernels for one. */
 static bool wants_wide(const struct tiling *t)
 {
-    int64_t longest = (int64_t)t->item[0].n_kv * t->sms,
-            beside = (t->tokens_beside - tiling_tokens(t->item, t->n_items)) * t->h_kv;
-    return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= beside) ||
-           (ctas_of(t) < t->sms && longest >= beside);
+    int64_t longest = (int64_t)t->longest * t->sms,
+            others = (t->tokens_behind - tiling_tokens(t->item, t->n_items)) * t->h_kv;
+    return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= others) ||
+           (ctas_of(t) < t->sms && longest >= others);
 }
 
 /* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long

@@ -16,9 +16,11 @@ struct tiling {
     const struct cuda_item *item;
     int64_t n_items;       /* > 0 */
     int64_t tokens_beside; /* of all items of the launches that run side by side, with these */
+    int64_t tokens_behind; /* and of the launches after them, which begin before they end */
     int64_t tokens_of_plan;
     int32_t h_kv, d, sms;
     int32_t m;  /* of shapes.def */
+    int32_t longest; /* item of as many rows, of all launches */
     bool wgmma; /* shapes of wgmma_shapes.def run with it */
 };
 
