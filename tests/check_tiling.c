@@ -47,11 +47,12 @@ START_TEST(any_items_have_a_compiled_tile)
                 t.tokens_of_plan = t.tokens_beside + (trial % 4 > 1 ? rng_below(SEED, 0, at++, 100000) : 0);
                 t.tokens_behind = t.tokens_of_plan;
                 t.longest = item[0].n_kv + (trial % 3 ? 0 : (int32_t)rng_below(SEED, 0, at++, 1000));
+                t.n_before = m == 64 && trial % 7 < 2 ? 16 << rng_below(SEED, 0, at++, 3) : 0;
                 t.wgmma = trial % 5 > 0;
                 int32_t ours = tiling_n(&t, n);
                 check_each(is_compiled(m, ours), "%d x %d runs as %d x %d", m, n, m, ours);
-                check_each(ours <= n || (m <= 64 && (n == 64 || ours <= 64)), "%d x %d as %d x %d", m, n, m,
-                           ours);
+                check_each(ours <= n || ours == t.n_before || (m <= 64 && (n == 64 || ours <= 64)),
+                           "%d x %d as %d x %d", m, n, m, ours);
                 struct cuda_ctas c = tiling_ctas(&t, ours);
                 check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.h_kv == t.h_kv,
                            "CTAs of %d x %d", m, ours);
@@ -73,10 +74,10 @@ struct chosen {
 };
 
 /* What else the plan has: tokens beside these items, in the same set of launches, and behind, in later ones; the longest
- * item of as many rows. */
+ * item of as many rows; n of a kernel before them, of full tiles of as many rows. */
 struct around {
     int64_t beside, behind;
-    int32_t longest;
+    int32_t longest, n_before;
     bool ampere;
 };
 
@@ -96,6 +97,7 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
                        .sms = SMS,
                        .m = m,
                        .longest = x.longest > n_kv ? x.longest : n_kv,
+                       .n_before = x.n_before,
                        .wgmma = !x.ampere};
     struct chosen c = {.n = tiling_n(&t, n)};
     c.first = tiling_first_by_head(&t, c.n);
@@ -136,6 +138,13 @@ START_TEST(as_measured)
     /* The same for a plan's n = 64 where they are longer than eight steps; of eight it took 1.1 of the time. */
     ck_assert_int_eq(choose(64, 64, 8, 1, 4096, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 64, 8, 8, 512, 64, 0).n, 64);
+    /* One kernel for all full tiles of 64 rows, if these all fit at once in it. */
+    ck_assert_int_eq(choose(64, 32, 8, 8, 112, 64, 0).n, 32);
+    ck_assert_int_eq(choose_of(64, 32, 8, 8, 112, 64, (struct around){.n_before = 64}).n, 64);
+    ck_assert_int_eq(choose_of(64, 32, 8, 34, 112, 64, (struct around){.n_before = 64}).n, 32);
+    ck_assert_int_eq(choose_of(64, 32, 8, 8, 112, 32, (struct around){.n_before = 64}).n, 32);
+    ck_assert_int_eq(choose_of(64, 32, 8, 8, 112, 64, (struct around){.n_before = 64, .ampere = true}).n, 32);
+    ck_assert_int_eq(choose_of(64, 128, 1, 32, 128, 64, (struct around){.n_before = 32}).n, 32);
     /* wgmma has no step of 16 tokens; items of no more do not want it, and the Ampere path has it. */
     ck_assert_int_eq(choose(64, 16, 32, 32, 33, 64, 1000).n, 32);
     ck_assert_int_eq(choose(64, 16, 32, 32, 16, 64, 1000).n, 16);
