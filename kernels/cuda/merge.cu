@@ -176,15 +176,17 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
     int slot[AT_ONCE];
 #pragma unroll
     for (int j = 0; j < AT_ONCE; j++)
-        slot[j] = first + j < end ? __ldg(in + first + j) : -1;
-    wait_for_previous();
+        slot[j] = -1;
     merged m[HEADS];
 #pragma unroll
     for (int h = 0; h < HEADS; h++)
         m[h].empty();
     const element *o_at = (const element *)a.slot_o + head0 * D + col;
     const float *w_at = a.slot_w + head0 * WEIGHTS;
-    for (int i = first; i < end; i += AT_ONCE) {
+    /* A round of no inputs first: it fetches the instructions, while there is nothing but waiting to do. */
+    for (int i = first - AT_ONCE; i < end; i += AT_ONCE) {
+        if (i == first)
+            wait_for_previous();
         typename slot_types<F>::columns o[HEADS][AT_ONCE];
         weight w[HEADS][AT_ONCE];
 #pragma unroll
@@ -212,6 +214,7 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
             }
         }
     }
+    wait_for_previous(); /* without inputs, too */
     if constexpr (PARTS > 1) {
         shared[threadIdx.x] = m[0];
         __syncthreads();
