@@ -58,6 +58,13 @@ struct limit_run {
     int way; /* of reading */
 };
 
+/* What empties the L2, read: the first way will do. */
+static struct limit_run flush_read(const struct gpu_bench *b)
+{
+    return (struct limit_run){
+        .from = b->flush, .to = (uint8_t *)b->flush + FLUSH_BYTES, .bytes = FLUSH_BYTES};
+}
+
 static bool do_read(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct limit_run *r = of;
@@ -165,7 +172,8 @@ struct bed {
     int64_t pool; /* elements of K, and of V */
     uint64_t seed;
     void *q, *k, *v, *pages, *o, *lse; /* on the device */
-    void *work;                        /* the largest workspace so far */
+    /* The largest workspace so far: tens of GB that were freed are cleared by the driver while the next plan runs. */
+    void *work;
     int64_t work_bytes;
     struct oracle *truth; /* on the host */
 };
@@ -480,10 +488,11 @@ static bool before_replay(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct replay *r = of;
     const struct gpu_bench *b = r->x->b;
+    struct limit_run read = flush_read(b);
     return gpu_fill(r->x->o, 0xFF, r->o_bytes, stream, e) &&
            gpu_fill(r->x->lse, 0xFF, r->lse_bytes, stream, e) &&
            gpu_fill(b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e) &&
-           (!b->flush_reads || gpu_read(0, b->flush, FLUSH_BYTES, (char *)b->flush + FLUSH_BYTES, stream, e));
+           (!b->flush_reads || do_read(&read, turn, stream, e));
 }
 
 static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
@@ -493,34 +502,29 @@ static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
     return gpu_graph_run(r->graph, stream, e);
 }
 
-static bool do_probe(void *of, int64_t turn, void *stream, struct err *e)
-{
-    struct gpu_bench *b = of;
-    (void)turn;
-    return gpu_read(0, b->flush, FLUSH_BYTES, (char *)b->flush + FLUSH_BYTES, stream, e);
-}
-
 /* Waits until memory is as fast as ever. If it does not become so, what it is now is what is waited for from here on. */
 static bool settle(struct gpu_bench *b, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
+    struct limit_run read = flush_read(b);
     double begin = now_s(), waited = 0, all[PROBES], us;
-    while (time_each(NULL, do_probe, b, PROBES, b->stream, all, e)) {
+    bool quiet;
+    for (;;) {
+        if (!time_each(NULL, do_read, &read, PROBES, b->stream, all, e))
+            return false;
         us = gpu_time_of(all, PROBES).min_us;
         b->probe_us = b->probe_us > 0 ? fmin(b->probe_us, us) : us;
-        bool quiet = us <= DISTURBED * b->probe_us;
-        if (!quiet && waited < SETTLE_S) {
-            nanosleep(&pause, NULL);
-            waited = now_s() - begin;
-            continue;
-        }
-        b->waits += waited > 0;
-        b->waited_s += waited;
-        b->disturbed += !quiet;
-        b->probe_us = quiet ? b->probe_us : us;
-        return true;
+        quiet = us <= DISTURBED * b->probe_us;
+        if (quiet || waited >= SETTLE_S)
+            break;
+        nanosleep(&pause, NULL);
+        waited = now_s() - begin;
     }
-    return false;
+    b->waits += waited > 0;
+    b->waited_s += waited;
+    b->disturbed += !quiet;
+    b->probe_us = quiet ? b->probe_us : us;
+    return true;
 }
 
 static bool time_job(const struct bed *x, struct job *j, const struct cuda_args *a, struct err *e)
@@ -591,22 +595,11 @@ static int compare_all(const struct bed *x, const struct plan *plan, const struc
     return verdict;
 }
 
-/* Grows only: tens of GB that were freed are cleared by the driver while the next plan runs. */
-static bool grow_workspace(struct bed *x, int64_t bytes, struct err *e)
-{
-    if (bytes <= x->work_bytes)
-        return true;
-    gpu_free(x->work);
-    x->work = gpu_alloc(bytes, e);
-    x->work_bytes = x->work ? bytes : 0;
-    return x->work != NULL;
-}
-
 static bool run_job(struct bed *x, struct job *j, struct err *e)
 {
     int64_t work = cuda_workspace(j->cp);
     struct err own = {0};
-    if (!grow_workspace(x, max_i64(work, 256), &own)) {
+    if (!gpu_grow(&x->work, &x->work_bytes, max_i64(work, 256), max_i64(work, 256), &own)) {
         if (own.code != EXIT_MISSING)
             return err_set(e, "%s", own.msg);
         out_of_memory(j->row, bytes_stored(&x->p, x->p.n_pages * x->p.page_size) + (double)work);

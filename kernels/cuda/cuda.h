@@ -102,6 +102,19 @@ bool gpu_copy(void *to, const void *from, int64_t bytes, void *stream, struct er
 bool gpu_fill(void *dev, int byte, int64_t bytes, void *stream, struct err *e);
 /* Wait for everything; false if a kernel went wrong since the last time. */
 bool gpu_sync(struct err *e);
+/* Device memory of *cap bytes that holds `bytes`: as it is where it does, else `room` bytes anew, which waits for the device
+ * and loses what was there. False with *e set, NULL and 0 when out of memory. */
+static inline bool gpu_grow(void **dev, int64_t *cap, int64_t bytes, int64_t room, struct err *e)
+{
+    if (*cap >= bytes)
+        return true;
+    if (!gpu_sync(e))
+        return false;
+    gpu_free(*dev);
+    *dev = gpu_alloc(room, e);
+    *cap = *dev ? room : 0;
+    return *dev != NULL;
+}
 void *gpu_stream_new(struct err *e);
 void gpu_stream_free(void *stream);
 /* What is enqueued on the stream between begin and end becomes a graph instead of running. gpu_capture_end

@@ -295,20 +295,10 @@ static bool supports(const struct decoder *d, const struct problem *p, const str
 
 /* ---- a step ----------------------------------------------------------------------------------------- */
 
-/* Memory that holds what it is given now; growth waits for the device. */
+/* With room for what the steps to come add. */
 static bool grow(void **dev, int64_t *cap, int64_t bytes, struct err *e)
 {
-    if (*cap >= bytes)
-        return true;
-    if (!gpu_sync(e))
-        return false;
-    gpu_free(*dev);
-    *cap = 0;
-    *dev = gpu_alloc(bytes + bytes / 4, e);
-    if (!*dev)
-        return false;
-    *cap = bytes + bytes / 4;
-    return true;
+    return gpu_grow(dev, cap, bytes, bytes + bytes / 4, e);
 }
 
 struct step_arrays {

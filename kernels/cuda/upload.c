@@ -29,18 +29,8 @@ void *upload_begin(struct cuda_upload *u, int64_t bytes, struct err *e)
     int32_t i = u->next;
     if (u->stage[i].done && !cuda_ok(cudaEventSynchronize(u->stage[i].done), "upload", e))
         return NULL;
-    if (!grow_stage(u, i, bytes, e))
+    if (!grow_stage(u, i, bytes, e) || !gpu_grow(&u->dev, &u->cap, bytes, roomy(bytes), e))
         return NULL;
-    if (u->cap < bytes) {
-        if (!gpu_sync(e))
-            return NULL;
-        gpu_free(u->dev);
-        u->cap = 0;
-        u->dev = gpu_alloc(roomy(bytes), e);
-        if (!u->dev)
-            return NULL;
-        u->cap = roomy(bytes);
-    }
     memset(u->stage[i].host, 0, (size_t)bytes);
     return u->stage[i].host;
 }
