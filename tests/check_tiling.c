@@ -171,6 +171,19 @@ START_TEST(as_measured)
 }
 END_TEST
 
+/* The first kernel with full tiles of 64 rows that is not wide, whatever comes after it. */
+START_TEST(later_kernels_know_the_first_of_full_tiles)
+{
+    struct cuda_item full = {.n_kv = 100, .n_rows = 33}, half = {.n_kv = 100, .n_rows = 32};
+    struct tiling t = {.item = &full, .n_items = 1, .m = 64};
+    ck_assert(tiling_n_after(&t, 32) == 32 && tiling_n_after(&t, 64) == 64 && tiling_n_after(&t, 128) == 0);
+    t.n_before = 64;
+    ck_assert_int_eq(tiling_n_after(&t, 32), 64);
+    ck_assert_int_eq(tiling_n_after(&(struct tiling){.item = &half, .n_items = 1, .m = 64}, 32), 0);
+    ck_assert_int_eq(tiling_n_after(&(struct tiling){.item = &full, .n_items = 1, .m = 32}, 32), 0);
+}
+END_TEST
+
 /* Any item that is the only one to read its tokens, in a kernel of no more than 512 MB of K and V. */
 START_TEST(the_l2_lets_go_of_what_is_read_once)
 {
@@ -205,6 +218,7 @@ Suite *suite_tiling(void)
     TCase *t = tcase_create("tiling");
     tcase_add_test(t, any_items_have_a_compiled_tile);
     tcase_add_test(t, as_measured);
+    tcase_add_test(t, later_kernels_know_the_first_of_full_tiles);
     tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
     tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);
     suite_add_tcase(s, t);

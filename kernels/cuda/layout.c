@@ -44,8 +44,8 @@ struct builder {
     int64_t *beside; /* [launches] tokens of all items that run side by side */
     int64_t *behind; /* [launches] and of all launches after them */
     int64_t tokens;  /* of all items */
-    int32_t n_before[CUDA_TILE_MAX / 16 + 1]; /* [side / 16] see tiling.h */
-    int32_t longest[CUDA_TILE_MAX / 16 + 1];  /* [side / 16] item of so many rows, in tokens */
+    int32_t longest[CUDA_TILE_MAX / 16 + 1]; /* [side / 16] item of so many rows, in tokens */
+    int32_t n_before;                        /* see tiling.h */
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -226,11 +226,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .sms = b->card->sms,
                              .m = call.m,
                              .longest = b->longest[call.m / 16],
-                             .n_before = b->n_before[call.m / 16],
+                             .n_before = b->n_before,
                              .wgmma = cp->wgmma};
     call.n = tiling_n(&t, call.n);
-    if (t.m == 64 && t.n_before == 0 && call.n <= 64 && tiling_full(&t))
-        b->n_before[t.m / 16] = call.n;
+    b->n_before = tiling_n_after(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
     for (int part = 0; part < 2; part++) {

@@ -136,7 +136,8 @@ static int32_t longer_step(const struct tiling *t, int32_t n)
     return alone && tiling_first_by_head(t, n) == t->n_items ? STEP : n;
 }
 
-bool tiling_full(const struct tiling *t)
+/* Do rows fill their tiles, on average by half? */
+static bool is_full(const struct tiling *t)
 {
     int64_t rows = 0;
     for (int64_t i = 0; i < t->n_items; i++)
@@ -144,10 +145,15 @@ bool tiling_full(const struct tiling *t)
     return 2 * rows > t->n_items * t->m;
 }
 
+int32_t tiling_n_after(const struct tiling *t, int32_t n)
+{
+    return t->n_before == 0 && t->m == 64 && n <= STEP && is_full(t) ? n : t->n_before;
+}
+
 int32_t tiling_n(const struct tiling *t, int32_t n)
 {
     /* One kernel for both, if these all run at once in it. */
-    if (t->n_before >= STEP / 2 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && tiling_full(t))
+    if (t->n_before >= STEP / 2 && t->m == 64 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && is_full(t))
         return t->n_before;
     if (n < STEP)
         return longer_step(t, n);
@@ -193,7 +199,7 @@ static bool wants_heads(const struct tiling *t, int32_t n)
     int32_t teams = teams_of(t->m, n), heads = teams > 1 ? teams : 2;
     if (t->n_items == 0 || t->h_kv < heads)
         return false;
-    bool empty = t->m >= 64 && !tiling_full(t) && 2 * t->item[0].n_kv <= TOKENS_ENOUGH;
+    bool empty = t->m >= 64 && !is_full(t) && 2 * t->item[0].n_kv <= TOKENS_ENOUGH;
     bool few_do = teams > 1 || empty || (t->m >= 32 && t->item[0].n_kv <= STEP);
     return is_plenty(t, n) ||
            enough(ctas_of(t), (int64_t)heads * (few_do ? CTAS_ENOUGH : CTAS_WANTED) * t->sms);

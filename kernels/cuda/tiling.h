@@ -19,16 +19,17 @@ struct tiling {
     int64_t tokens_behind; /* and of the launches after them, which begin before they end */
     int64_t tokens_of_plan;
     int32_t h_kv, d, sms;
-    int32_t m;        /* of shapes.def */
-    int32_t longest;  /* item of as many rows, of all launches */
-    int32_t n_before; /* of a kernel before whose tiles have as many rows, and are full; or 0 */
-    bool wgmma;       /* shapes of wgmma_shapes.def run with it */
+    int32_t m;       /* of shapes.def */
+    int32_t longest; /* item of as many rows, of all launches */
+    int32_t
+        n_before; /* of the first kernel of the plan whose tiles have 64 rows and are full; or 0: none yet */
+    bool wgmma;   /* shapes of wgmma_shapes.def run with it */
 };
 
 /* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */
 int32_t tiling_n(const struct tiling *t, int32_t n);
-/* Do rows fill their tiles, on average by half? */
-bool tiling_full(const struct tiling *t);
+/* The n_before of the kernels that come after these, which run with that n. */
+int32_t tiling_n_after(const struct tiling *t, int32_t n);
 /* CTAs of m x n. As many fit as registers allow: shared memory may hold fewer. */
 struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
