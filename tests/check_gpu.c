@@ -668,8 +668,8 @@ END_TEST
 /* Copies that would not fit are said with their size; so is a tree that does not. */
 START_TEST(memory_that_is_not_there_is_a_skip)
 {
-    struct bench_run x = bench_on_fake(FAKE_SOUND, 285000, false,
-                                       0); /* 190 tokens fit, five times 110 do not: 512 bytes each */
+    /* 190 tokens fit, five times 110 do not: 512 bytes each. */
+    struct bench_run x = bench_on_fake(FAKE_SOUND, 285000, false, 0);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_msg(x.row[0].verdict == GPU_PASS, "%s", x.row[0].why);
     ck_assert(x.row[2].verdict == GPU_SKIP && strncmp(x.row[2].why, "OOM (needs ", 11) == 0);
