@@ -204,6 +204,25 @@ static bool large_first(int32_t small)
 }
 
 /* 144 of them: 120 SMs. */
+START_TEST(products_of_few_rows_have_ctas_enough)
+{
+    static const int64_t tokens[] = {1, 63, 64, 4400, 44000, 262144, 1048576, INT32_MAX};
+    int32_t before = 0;
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        for (int32_t h_kv = 1; h_kv <= 64; h_kv *= 2) {
+            int32_t n = tiling_skinny_tokens(tokens[i], h_kv, SMS);
+            ck_assert_int_ge(n, SKINNY_STEP);
+            ck_assert_int_eq(n & (n - 1), 0);
+            ck_assert(n == SKINNY_STEP || tokens[i] / n * h_kv >= 3 * SMS);
+            ck_assert(h_kv == 1 || n >= before);
+            before = n;
+        }
+    /* As measured: few tokens of one head in many small CTAs, 256 queries of 1,024 with 8 heads in large ones. */
+    ck_assert_int_eq(tiling_skinny_tokens(44000, 1, SMS), SKINNY_STEP);
+    ck_assert_int_eq(tiling_skinny_tokens(262144, 8, SMS), 512);
+}
+END_TEST
+
 START_TEST(large_ctas_are_first_where_all_run_at_once)
 {
     ck_assert(large_first(144));
@@ -220,6 +239,7 @@ Suite *suite_tiling(void)
     tcase_add_test(t, as_measured);
     tcase_add_test(t, later_kernels_know_the_first_of_full_tiles);
     tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
+    tcase_add_test(t, products_of_few_rows_have_ctas_enough);
     tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);
     suite_add_tcase(s, t);
     return s;

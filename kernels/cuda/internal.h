@@ -113,8 +113,8 @@ struct unfused;
 bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
                       char *why);
 /* Make cp->unfused, or make it anew. item: the groups, one item each, as they are on the device; adds to the workspace. */
-bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, cudaStream_t stream,
-                  struct err *e);
+bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, int32_t sms,
+                  cudaStream_t stream, struct err *e);
 bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e);
 void unfused_free(struct unfused *u);
 

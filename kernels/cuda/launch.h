@@ -130,8 +130,10 @@ int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args 
 /* Plans whose scores are materialised: a score row is (group, KV head, row of the group). */
 struct unfused_row {
     int64_t score; /* its first score */
+    int64_t o;     /* row of O of its first part, the others of which are `next` apart; O is their sum */
     int32_t item, row, kv_head;
-    int32_t ld; /* scores to the next row of the same group and head */
+    int32_t n, ld; /* scores; from here to the next row of the same group and head */
+    int32_t parts, next;
 };
 
 /* Tokens that one CTA gathers. */
@@ -141,23 +143,42 @@ struct unfused_block {
     int32_t item, token;
 };
 
+/* Groups of so few rows a KV head are not gathered: their products read K and V where they are. */
+#define SKINNY_ROWS 16
+/* Tokens of such a group that a CTA multiplies for a KV head, SKINNY_STEP at a time. */
+#define SKINNY_STEP 64
+struct skinny_block {
+    int64_t score; /* of the group's first row */
+    int64_t o;     /* row of O where the block's [h_kv][n_rows] begin */
+    int32_t item, token;
+    int32_t end; /* the first token that is not of it */
+    int32_t ld;
+}; /* 32 bytes, read as 2 x 16 */
+
 struct unfused_args {
     struct cuda_group_args a; /* item: one per group */
     const struct unfused_row *row;
     const struct unfused_block *block;
-    int64_t n_rows, n_blocks;
+    const struct skinny_block *skinny;
+    int64_t n_rows, n_blocks, n_skinny;
     int32_t d;
+    int32_t most_rows;   /* of a group that is not gathered */
+    int32_t most_scores; /* of a row */
+    int32_t early;       /* kernels may start while the one before ends */
     float scale;
     void *q;           /* [n_rows][d] gathered */
     void *k, *v;       /* [tokens][h_kv][d] gathered */
     float *score;      /* QK^T, then scaled, then masked */
-    void *probability; /* of the storage type, times 2^bias of it, not normalised */
+    void *probability; /* of the storage type, times 2^bias of it, not normalised; zeros behind a row's tokens, up to ld */
     float *max, *sum;  /* [n_rows] natural log; of the probabilities before rounding */
-    float *o;          /* [n_rows][d] */
+    float *o;          /* [rows of O][d] */
 };
 enum unfused_stage { UNFUSED_GATHER, UNFUSED_SCALE, UNFUSED_MASK, UNFUSED_SOFTMAX, UNFUSED_STORE };
 int cuda_launch_unfused(const struct cuda_shape *s, const struct unfused_args *u, enum unfused_stage stage,
                         void *stream);
+enum skinny_product { SKINNY_QK, SKINNY_PV };
+int cuda_launch_skinny(const struct cuda_shape *s, const struct unfused_args *u, enum skinny_product product,
+                       void *stream);
 
 int cuda_launch_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream);
 

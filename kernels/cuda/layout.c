@@ -416,7 +416,7 @@ bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *p
 {
     struct builder b = {.p = p, .plan = plan, .card = card, .gqa = p->h_q / p->h_kv};
     bool good = build(&b, cp, e) && upload(&b, cp, stream, e) &&
-                (!plan->unfused || unfused_fill(cp, b.item.p, b.item.n, stream, e));
+                (!plan->unfused || unfused_fill(cp, b.item.p, b.item.n, card->sms, stream, e));
     struct list *lists[] = {&b.item, &b.run, &b.piece, &b.query, &b.mask, &b.step, &b.merge_in};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         free(lists[i]->p);

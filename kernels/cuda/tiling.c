@@ -15,7 +15,9 @@ enum {
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
     ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
-    FEW_STEPS = 8        /* of an item, that are too few for twice the warps unless the plan wants them */
+    FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them */
+    SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
+    SKINNY_CTAS = 16     /* per SM, before they take as many */
 };
 
 /* ---- the compiled tiles ------------------------------------------------------------------------------ */
@@ -237,4 +239,13 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)
 bool tiling_share_sms(const struct tiling_set *s, int32_t sms)
 {
     return s->card <= 1 && s->ctas > sms;
+}
+
+/* The more tokens the fewer parts of O, but CTAs enough for all SMs several times. */
+int32_t tiling_skinny_tokens(int64_t tokens, int32_t h_kv, int32_t sms)
+{
+    int32_t n = SKINNY_MOST;
+    while (n > SKINNY_STEP && tokens / n * h_kv < (int64_t)SKINNY_CTAS * sms)
+        n /= 2;
+    return n;
 }

@@ -47,4 +47,8 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c);
 /* Do all their CTAs run at once, some of them on one SM? */
 bool tiling_share_sms(const struct tiling_set *s, int32_t sms);
 
+/* Tokens of a group of few rows that a CTA multiplies for a KV head, where scores are materialised; tokens: of all such
+ * groups. A power of two times SKINNY_STEP. */
+int32_t tiling_skinny_tokens(int64_t tokens, int32_t h_kv, int32_t sms);
+
 #endif

@@ -1,11 +1,13 @@
 /*
- * unfused.c - plans whose scores are materialised (naive, tree-medusa): GEMMs by cuBLAS, and the kernels between
- * them, one step after the other for all groups, as the plan's launches say: QK, scale, mask, softmax, PV.
+ * unfused.c - plans whose scores are materialised (naive, tree-medusa): two products and the kernels between them, one
+ * step after the other for all groups, as the plan's launches say: QK, scale, mask, softmax, PV.
  *
- * cuBLAS wants matrices: K and V of every group are gathered through the page table first, into the copy for
- * each query that a plan with replicated storage speaks of. That is part of a run and of its time.
+ * Products of groups with many rows a KV head are cuBLAS's, which wants matrices: their K and V are gathered through the
+ * page table first. That is part of a run and of its time. With few rows, as each query by itself has, a product is the
+ * reading of K or V: a copy would cost twice that again, and pages one by one as a batch of cuBLAS's come at half the
+ * bandwidth. Those are multiplied where they are (skinny.cu).
  *
- * cuBLAS is loaded when the first such plan is made, so that nobody else needs to have it.
+ * cuBLAS is loaded when the first plan wants it, so that nobody else needs to have it.
  */
 #include "kernels/cuda/internal.h"
 
@@ -65,33 +67,45 @@ bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, vo
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
 
-struct unfused_gemm {
+struct unfused_group {
     int32_t rows, n_kv, ld;
-    int64_t row0, token0, score0; /* of the group, over all groups */
+    bool skinny;
+    int64_t row0, token0, score0; /* of the group, over all groups; tokens over those that are gathered */
+    int64_t o0;                   /* row of O */
+    int32_t parts;                /* of its O */
 };
 
 struct unfused {
-    struct unfused_gemm *gemm; /* [n_groups] */
-    int64_t n_groups, n_rows, n_blocks, n_scores, n_tokens;
-    struct cuda_upload block; /* rows, then token blocks */
-    int64_t blocks_at;
+    struct unfused_group *group; /* [n_groups] */
+    int64_t n_groups, n_rows, n_blocks, n_skinny, n_scores, n_tokens, n_o;
+    int32_t block_tokens, most_rows; /* of skinny groups */
+    int32_t most_scores;             /* of a row */
+    struct cuda_upload block;        /* rows, then blocks to gather, then skinny blocks */
+    int64_t blocks_at, skinny_at;
     /* in the workspace */
     int64_t q_at, k_at, v_at, score_at, probability_at, max_at, sum_at, o_at, blas_at;
     bool masked;
     float scale;
 };
 
+static int64_t rows_of(const struct problem *p, const struct group *g)
+{
+    return (int64_t)g->nq * (p->h_q / p->h_kv);
+}
+
 bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
                       char *why)
 {
     struct err e = {0};
-    (void)p, (void)plan;
+    bool gathers = false;
     if (opt && opt->rung != CUDA_MMA) {
         snprintf(why, 256,
                  "this rung of the ladder has no path for materialised scores (the kernel cuda has)");
         return false;
     }
-    if (load_blas(&e))
+    for (int64_t i = 0; i < plan->n_groups && !gathers; i++)
+        gathers = rows_of(p, &plan->group[i]) > SKINNY_ROWS;
+    if (!gathers || load_blas(&e))
         return true;
     snprintf(why, 256, "%.255s", e.msg);
     return false;
@@ -105,12 +119,20 @@ static int64_t place(int64_t *used, int64_t bytes)
 }
 
 static void fill_rows(const struct cuda_plan *cp, const struct cuda_item *it, int32_t item,
-                      const struct unfused_gemm *g, struct unfused_row *row)
+                      const struct unfused_group *g, struct unfused_row *row)
 {
-    int64_t score = g->score0;
+    int64_t score = g->score0, o = g->o0;
     for (int32_t h = 0; h < cp->h_kv; h++)
-        for (int32_t r = 0; r < it->n_rows; r++, score += g->ld)
-            *row++ = (struct unfused_row){.score = score, .item = item, .row = r, .kv_head = h, .ld = g->ld};
+        for (int32_t r = 0; r < it->n_rows; r++, score += g->ld, o++)
+            *row++ = (struct unfused_row){.score = score,
+                                          .o = o,
+                                          .item = item,
+                                          .row = r,
+                                          .kv_head = h,
+                                          .n = it->n_kv,
+                                          .ld = g->ld,
+                                          .parts = g->parts,
+                                          .next = it->n_rows * cp->h_kv};
 }
 
 static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, cudaStream_t stream,
@@ -120,60 +142,85 @@ static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, cud
     int64_t bytes = 0;
     place(&bytes, u->n_rows * (int64_t)sizeof(struct unfused_row));
     u->blocks_at = place(&bytes, u->n_blocks * (int64_t)sizeof(struct unfused_block));
+    u->skinny_at = place(&bytes, u->n_skinny * (int64_t)sizeof(struct skinny_block));
     char *host = upload_begin(&u->block, bytes, e);
     if (!host)
         return false;
     struct unfused_block *block = (struct unfused_block *)(host + u->blocks_at);
+    struct skinny_block *skinny = (struct skinny_block *)(host + u->skinny_at);
     for (int64_t i = 0; i < u->n_groups; i++) {
-        const struct unfused_gemm *g = &u->gemm[i];
+        const struct unfused_group *g = &u->group[i];
+        int64_t o = g->o0;
         fill_rows(cp, &item[i], (int32_t)i, g, (struct unfused_row *)host + g->row0);
-        for (int32_t t = 0; t < g->n_kv; t += UNFUSED_TOKENS)
+        for (int32_t t = 0; t < g->n_kv && !g->skinny; t += UNFUSED_TOKENS)
             *block++ = (struct unfused_block){.to = g->token0 + t, .item = (int32_t)i, .token = t};
+        for (int64_t t = 0; t < g->n_kv && g->skinny; t += u->block_tokens, o += (int64_t)g->rows * cp->h_kv)
+            *skinny++ = (struct skinny_block){.score = g->score0,
+                                              .o = o,
+                                              .item = (int32_t)i,
+                                              .token = (int32_t)t,
+                                              .end = (int32_t)min_i64(t + u->block_tokens, g->n_kv),
+                                              .ld = g->ld};
     }
     cp->bytes += bytes;
     return upload_end(&u->block, bytes, stream, e);
 }
 
-bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, cudaStream_t stream,
-                  struct err *e)
+bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, int32_t sms,
+                  cudaStream_t stream, struct err *e)
 {
     if (!cp->unfused)
         cp->unfused = xcalloc(1, sizeof *cp->unfused);
     struct unfused *u = cp->unfused;
-    free(u->gemm);
+    int64_t skinny_tokens = 0;
+    free(u->group);
     *u = (struct unfused){
         .block = u->block,
-        .gemm = xcalloc((size_t)n_items, sizeof *u->gemm),
+        .group = xcalloc((size_t)n_items, sizeof *u->group),
         .n_groups = n_items,
         .scale = (float)(cp->scale_log2 / 1.4426950408889634),
     };
+    for (int64_t i = 0; i < n_items; i++)
+        skinny_tokens += item[i].n_rows <= SKINNY_ROWS ? item[i].n_kv : 0;
+    u->block_tokens = tiling_skinny_tokens(skinny_tokens, cp->h_kv, sms);
     for (int64_t i = 0; i < n_items; i++) {
-        struct unfused_gemm *g = &u->gemm[i];
-        *g = (struct unfused_gemm){.rows = item[i].n_rows,
-                                   .n_kv = item[i].n_kv,
-                                   .ld = (int32_t)(ceil_div(item[i].n_kv, LD_ALIGN) * LD_ALIGN),
-                                   .row0 = u->n_rows,
-                                   .token0 = u->n_tokens,
-                                   .score0 = u->n_scores};
+        struct unfused_group *g = &u->group[i];
+        bool skinny = item[i].n_rows <= SKINNY_ROWS;
+        *g = (struct unfused_group){.rows = item[i].n_rows,
+                                    .n_kv = item[i].n_kv,
+                                    .ld = (int32_t)(ceil_div(item[i].n_kv, LD_ALIGN) * LD_ALIGN),
+                                    .skinny = skinny,
+                                    .row0 = u->n_rows,
+                                    .token0 = u->n_tokens,
+                                    .score0 = u->n_scores,
+                                    .o0 = u->n_o,
+                                    .parts = skinny ? (int32_t)ceil_div(item[i].n_kv, u->block_tokens) : 1};
         u->n_rows += (int64_t)g->rows * cp->h_kv;
-        u->n_tokens += g->n_kv;
         u->n_scores += (int64_t)g->rows * cp->h_kv * g->ld;
-        u->n_blocks += ceil_div(g->n_kv, UNFUSED_TOKENS);
+        u->n_o += (int64_t)g->rows * cp->h_kv * g->parts;
+        if (skinny) {
+            u->n_skinny += g->parts;
+            u->most_rows = g->rows > u->most_rows ? g->rows : u->most_rows;
+        } else {
+            u->n_tokens += g->n_kv;
+            u->n_blocks += ceil_div(g->n_kv, UNFUSED_TOKENS);
+        }
+        u->most_scores = g->ld > u->most_scores ? g->ld : u->most_scores;
         u->masked = u->masked || item[i].mask0 >= 0;
     }
-    if (u->n_rows > INT32_MAX || u->n_blocks > INT32_MAX)
+    if (u->n_rows > INT32_MAX || u->n_blocks > INT32_MAX || u->n_skinny > INT32_MAX / cp->h_kv)
         return err_missing(e, "%lld score rows are too many for a grid", (long long)u->n_rows);
     int64_t kv = u->n_tokens * cp->h_kv * cp->d * 2;
-    u->q_at = place(&cp->workspace, u->n_rows * cp->d * 2);
+    u->q_at = place(&cp->workspace, u->n_tokens > 0 ? u->n_rows * cp->d * 2 : 0);
     u->k_at = place(&cp->workspace, kv);
     u->v_at = place(&cp->workspace, kv);
     u->score_at = place(&cp->workspace, u->n_scores * 4);
     u->probability_at = place(&cp->workspace, u->n_scores * 2);
     u->max_at = place(&cp->workspace, u->n_rows * 4);
     u->sum_at = place(&cp->workspace, u->n_rows * 4);
-    u->o_at = place(&cp->workspace, u->n_rows * cp->d * 4);
-    u->blas_at = place(&cp->workspace, BLAS_WORKSPACE);
-    return load_blas(e) && upload_lists(cp, item, stream, e);
+    u->o_at = place(&cp->workspace, u->n_o * cp->d * 4);
+    u->blas_at = place(&cp->workspace, u->n_tokens > 0 ? BLAS_WORKSPACE : 0);
+    return (u->n_tokens == 0 || load_blas(e)) && upload_lists(cp, item, stream, e);
 }
 
 void unfused_free(struct unfused *u)
@@ -181,14 +228,14 @@ void unfused_free(struct unfused *u)
     if (!u)
         return;
     upload_free(&u->block);
-    free(u->gemm);
+    free(u->group);
     free(u);
 }
 
 /* ---- running ---------------------------------------------------------------------------------------- */
 
 /* Row-major S[h][rows][ld] = Q[h][rows][d] K[n][h][d]^T, which to cuBLAS is S^T = K Q^T, heads as a batch. */
-static cublasStatus_t qk(const struct cuda_plan *cp, const struct unfused_gemm *g,
+static cublasStatus_t qk(const struct cuda_plan *cp, const struct unfused_group *g,
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
@@ -201,11 +248,11 @@ static cublasStatus_t qk(const struct cuda_plan *cp, const struct unfused_gemm *
 }
 
 /* O[h][rows][d] = P[h][rows][ld] V[n][h][d] */
-static cublasStatus_t pv(const struct cuda_plan *cp, const struct unfused_gemm *g,
+static cublasStatus_t pv(const struct cuda_plan *cp, const struct unfused_group *g,
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
-    int64_t o = g->row0 * cp->d, v = g->token0 * cp->h_kv * cp->d;
+    int64_t o = g->o0 * cp->d, v = g->token0 * cp->h_kv * cp->d;
     return blas.gemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, cp->d, g->rows, g->n_kv, &one,
                      (const char *)u->v + v * 2, data_type(cp->t), cp->h_kv * cp->d, cp->d,
                      (const char *)u->probability + g->score0 * 2, data_type(cp->t), g->ld,
@@ -217,6 +264,26 @@ static bool blas_ok(cublasStatus_t status, struct err *e)
 {
     return status == CUBLAS_STATUS_SUCCESS ||
            err_missing(e, "cuBLAS refused a product (status %d)", (int)status);
+}
+
+/* One of the two products, for all groups. */
+static bool products(const struct cuda_plan *cp, const struct unfused_args *a, const struct cuda_shape *s,
+                     enum skinny_product product, cudaStream_t stream, struct err *e)
+{
+    const struct unfused *u = cp->unfused;
+    if (u->n_skinny > 0 && !cuda_ok(cuda_launch_skinny(s, a, product, stream), "product", e))
+        return false;
+    if (u->n_tokens == 0)
+        return true;
+    if (product == SKINNY_QK && !cuda_ok(cuda_launch_unfused(s, a, UNFUSED_GATHER, stream), "gather", e))
+        return false;
+    blas.set_stream(blas.handle, stream);
+    blas.set_workspace(blas.handle, (char *)a->a.slot_o + u->blas_at, BLAS_WORKSPACE);
+    for (int64_t i = 0; i < u->n_groups; i++)
+        if (!u->group[i].skinny &&
+            !blas_ok(product == SKINNY_QK ? qk(cp, &u->group[i], a) : pv(cp, &u->group[i], a), e))
+            return false;
+    return true;
 }
 
 bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e)
@@ -248,8 +315,13 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
               .slot_max_sum = cp->slot_max_sum},
         .row = u->block.dev,
         .block = (const struct unfused_block *)((const char *)u->block.dev + u->blocks_at),
+        .skinny = (const struct skinny_block *)((const char *)u->block.dev + u->skinny_at),
         .n_rows = u->n_rows,
         .n_blocks = u->n_blocks,
+        .n_skinny = u->n_skinny,
+        .most_rows = u->most_rows,
+        .most_scores = u->most_scores,
+        .early = cp->early,
         .d = cp->d,
         .scale = u->scale,
         .q = work + u->q_at,
@@ -263,19 +335,10 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
     };
     if (u->n_rows == 0)
         return true;
-    blas.set_stream(blas.handle, stream);
-    blas.set_workspace(blas.handle, work + u->blas_at, BLAS_WORKSPACE);
-    if (!cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_GATHER, stream), "gather", e))
-        return false;
-    for (int64_t i = 0; i < u->n_groups; i++)
-        if (!blas_ok(qk(cp, &u->gemm[i], &a), e))
-            return false;
-    if (!cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SCALE, stream), "scale", e) ||
-        (u->masked && !cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) ||
-        !cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SOFTMAX, stream), "softmax", e))
-        return false;
-    for (int64_t i = 0; i < u->n_groups; i++)
-        if (!blas_ok(pv(cp, &u->gemm[i], &a), e))
-            return false;
-    return cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_STORE, stream), "store", e);
+    return products(cp, &a, &s, SKINNY_QK, stream, e) &&
+           cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SCALE, stream), "scale", e) &&
+           (!u->masked || cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) &&
+           cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SOFTMAX, stream), "softmax", e) &&
+           products(cp, &a, &s, SKINNY_PV, stream, e) &&
+           cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_STORE, stream), "store", e);
 }
