@@ -38,7 +38,8 @@ CUDA_BUILD := build-cuda
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/segments.c kernels/cuda/tiling.c
+CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/scores.c kernels/cuda/segments.c \
+              kernels/cuda/tiling.c
 CUDA_STUBS := $(wildcard kernels/cuda/*stub.c)
 CUDA_C := $(if $(CUDA),$(filter-out $(CUDA_STUBS),$(wildcard kernels/cuda/*.c)),$(CUDA_PLAIN) $(CUDA_STUBS))
 CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu))

@@ -10,13 +10,14 @@
  * cuBLAS is loaded when the first plan wants it, so that nobody else needs to have it.
  */
 #include "kernels/cuda/internal.h"
+#include "kernels/cuda/scores.h"
 
 #include <cublas_v2.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LD_ALIGN = 8, BLAS_WORKSPACE = 32 << 20, BUFFER_ALIGN = 256 };
+enum { BLAS_WORKSPACE = 32 << 20, BUFFER_ALIGN = 256 };
 
 /* ---- cuBLAS ----------------------------------------------------------------------------------------- */
 
@@ -67,24 +68,12 @@ bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, vo
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
 
-struct unfused_group {
-    int32_t rows, n_kv, ld;
-    bool skinny;
-    int64_t row0, token0, score0; /* of the group, over all groups; tokens over those that are gathered */
-    int64_t o0;                   /* row of O */
-    int32_t parts;                /* of its O */
-};
-
 struct unfused {
-    struct unfused_group *group; /* [n_groups] */
-    int64_t n_groups, n_rows, n_blocks, n_skinny, n_scores, n_tokens, n_o;
-    int32_t block_tokens, most_rows; /* of skinny groups */
-    int32_t most_scores;             /* of a row */
-    struct cuda_upload block;        /* rows, then blocks to gather, then skinny blocks */
+    struct scores scores;
+    struct cuda_upload block; /* rows, then blocks to gather, then skinny blocks */
     int64_t blocks_at, skinny_at;
     /* in the workspace */
     int64_t q_at, k_at, v_at, score_at, probability_at, max_at, sum_at, o_at, blas_at;
-    bool masked;
     float scale;
 };
 
@@ -118,50 +107,18 @@ static int64_t place(int64_t *used, int64_t bytes)
     return at;
 }
 
-static void fill_rows(const struct cuda_plan *cp, const struct cuda_item *it, int32_t item,
-                      const struct unfused_group *g, struct unfused_row *row)
-{
-    int64_t score = g->score0, o = g->o0;
-    for (int32_t h = 0; h < cp->h_kv; h++)
-        for (int32_t r = 0; r < it->n_rows; r++, score += g->ld, o++)
-            *row++ = (struct unfused_row){.score = score,
-                                          .o = o,
-                                          .item = item,
-                                          .row = r,
-                                          .kv_head = h,
-                                          .n = it->n_kv,
-                                          .ld = g->ld,
-                                          .parts = g->parts,
-                                          .next = it->n_rows * cp->h_kv};
-}
-
-static bool upload_lists(struct cuda_plan *cp, const struct cuda_item *item, cudaStream_t stream,
-                         struct err *e)
+static bool upload_lists(struct cuda_plan *cp, cudaStream_t stream, struct err *e)
 {
     struct unfused *u = cp->unfused;
     int64_t bytes = 0;
-    place(&bytes, u->n_rows * (int64_t)sizeof(struct unfused_row));
-    u->blocks_at = place(&bytes, u->n_blocks * (int64_t)sizeof(struct unfused_block));
-    u->skinny_at = place(&bytes, u->n_skinny * (int64_t)sizeof(struct skinny_block));
+    place(&bytes, u->scores.n_rows * (int64_t)sizeof(struct unfused_row));
+    u->blocks_at = place(&bytes, u->scores.n_blocks * (int64_t)sizeof(struct unfused_block));
+    u->skinny_at = place(&bytes, u->scores.n_skinny * (int64_t)sizeof(struct skinny_block));
     char *host = upload_begin(&u->block, bytes, e);
     if (!host)
         return false;
-    struct unfused_block *block = (struct unfused_block *)(host + u->blocks_at);
-    struct skinny_block *skinny = (struct skinny_block *)(host + u->skinny_at);
-    for (int64_t i = 0; i < u->n_groups; i++) {
-        const struct unfused_group *g = &u->group[i];
-        int64_t o = g->o0;
-        fill_rows(cp, &item[i], (int32_t)i, g, (struct unfused_row *)host + g->row0);
-        for (int32_t t = 0; t < g->n_kv && !g->skinny; t += UNFUSED_TOKENS)
-            *block++ = (struct unfused_block){.to = g->token0 + t, .item = (int32_t)i, .token = t};
-        for (int64_t t = 0; t < g->n_kv && g->skinny; t += u->block_tokens, o += (int64_t)g->rows * cp->h_kv)
-            *skinny++ = (struct skinny_block){.score = g->score0,
-                                              .o = o,
-                                              .item = (int32_t)i,
-                                              .token = (int32_t)t,
-                                              .end = (int32_t)min_i64(t + u->block_tokens, g->n_kv),
-                                              .ld = g->ld};
-    }
+    scores_fill(&u->scores, (struct unfused_row *)host, (struct unfused_block *)(host + u->blocks_at),
+                (struct skinny_block *)(host + u->skinny_at));
     cp->bytes += bytes;
     return upload_end(&u->block, bytes, stream, e);
 }
@@ -172,55 +129,23 @@ bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_
     if (!cp->unfused)
         cp->unfused = xcalloc(1, sizeof *cp->unfused);
     struct unfused *u = cp->unfused;
-    int64_t skinny_tokens = 0;
-    free(u->group);
-    *u = (struct unfused){
-        .block = u->block,
-        .group = xcalloc((size_t)n_items, sizeof *u->group),
-        .n_groups = n_items,
-        .scale = (float)(cp->scale_log2 / 1.4426950408889634),
-    };
-    for (int64_t i = 0; i < n_items; i++)
-        skinny_tokens += item[i].n_rows <= SKINNY_ROWS ? item[i].n_kv : 0;
-    u->block_tokens = tiling_skinny_tokens(skinny_tokens, cp->h_kv, sms);
-    for (int64_t i = 0; i < n_items; i++) {
-        struct unfused_group *g = &u->group[i];
-        bool skinny = item[i].n_rows <= SKINNY_ROWS;
-        *g = (struct unfused_group){.rows = item[i].n_rows,
-                                    .n_kv = item[i].n_kv,
-                                    .ld = (int32_t)(ceil_div(item[i].n_kv, LD_ALIGN) * LD_ALIGN),
-                                    .skinny = skinny,
-                                    .row0 = u->n_rows,
-                                    .token0 = u->n_tokens,
-                                    .score0 = u->n_scores,
-                                    .o0 = u->n_o,
-                                    .parts = skinny ? (int32_t)ceil_div(item[i].n_kv, u->block_tokens) : 1};
-        u->n_rows += (int64_t)g->rows * cp->h_kv;
-        u->n_scores += (int64_t)g->rows * cp->h_kv * g->ld;
-        u->n_o += (int64_t)g->rows * cp->h_kv * g->parts;
-        if (skinny) {
-            u->n_skinny += g->parts;
-            u->most_rows = g->rows > u->most_rows ? g->rows : u->most_rows;
-        } else {
-            u->n_tokens += g->n_kv;
-            u->n_blocks += ceil_div(g->n_kv, UNFUSED_TOKENS);
-        }
-        u->most_scores = g->ld > u->most_scores ? g->ld : u->most_scores;
-        u->masked = u->masked || item[i].mask0 >= 0;
-    }
-    if (u->n_rows > INT32_MAX || u->n_blocks > INT32_MAX || u->n_skinny > INT32_MAX / cp->h_kv)
-        return err_missing(e, "%lld score rows are too many for a grid", (long long)u->n_rows);
-    int64_t kv = u->n_tokens * cp->h_kv * cp->d * 2;
-    u->q_at = place(&cp->workspace, u->n_tokens > 0 ? u->n_rows * cp->d * 2 : 0);
+    struct scores *s = &u->scores;
+    scores_lay_out(s, item, n_items, cp->h_kv, sms);
+    if (s->n_rows > INT32_MAX || s->n_blocks > INT32_MAX || s->n_skinny > INT32_MAX / cp->h_kv)
+        return err_missing(e, "%lld score rows are too many for a grid", (long long)s->n_rows);
+    bool gathers = s->n_tokens > 0;
+    int64_t kv = s->n_tokens * cp->h_kv * cp->d * 2;
+    u->scale = (float)(cp->scale_log2 / 1.4426950408889634);
+    u->q_at = place(&cp->workspace, gathers ? s->n_rows * cp->d * 2 : 0);
     u->k_at = place(&cp->workspace, kv);
     u->v_at = place(&cp->workspace, kv);
-    u->score_at = place(&cp->workspace, u->n_scores * 4);
-    u->probability_at = place(&cp->workspace, u->n_scores * 2);
-    u->max_at = place(&cp->workspace, u->n_rows * 4);
-    u->sum_at = place(&cp->workspace, u->n_rows * 4);
-    u->o_at = place(&cp->workspace, u->n_o * cp->d * 4);
-    u->blas_at = place(&cp->workspace, u->n_tokens > 0 ? BLAS_WORKSPACE : 0);
-    return (u->n_tokens == 0 || load_blas(e)) && upload_lists(cp, item, stream, e);
+    u->score_at = place(&cp->workspace, s->n_scores * 4);
+    u->probability_at = place(&cp->workspace, s->n_scores * 2);
+    u->max_at = place(&cp->workspace, s->n_rows * 4);
+    u->sum_at = place(&cp->workspace, s->n_rows * 4);
+    u->o_at = place(&cp->workspace, s->n_o * cp->d * 4);
+    u->blas_at = place(&cp->workspace, gathers ? BLAS_WORKSPACE : 0);
+    return (!gathers || load_blas(e)) && upload_lists(cp, stream, e);
 }
 
 void unfused_free(struct unfused *u)
@@ -228,14 +153,14 @@ void unfused_free(struct unfused *u)
     if (!u)
         return;
     upload_free(&u->block);
-    free(u->group);
+    scores_free(&u->scores);
     free(u);
 }
 
 /* ---- running ---------------------------------------------------------------------------------------- */
 
 /* Row-major S[h][rows][ld] = Q[h][rows][d] K[n][h][d]^T, which to cuBLAS is S^T = K Q^T, heads as a batch. */
-static cublasStatus_t qk(const struct cuda_plan *cp, const struct unfused_group *g,
+static cublasStatus_t qk(const struct cuda_plan *cp, const struct scores_group *g,
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
@@ -248,7 +173,7 @@ static cublasStatus_t qk(const struct cuda_plan *cp, const struct unfused_group 
 }
 
 /* O[h][rows][d] = P[h][rows][ld] V[n][h][d] */
-static cublasStatus_t pv(const struct cuda_plan *cp, const struct unfused_group *g,
+static cublasStatus_t pv(const struct cuda_plan *cp, const struct scores_group *g,
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
@@ -271,17 +196,18 @@ static bool products(const struct cuda_plan *cp, const struct unfused_args *a, c
                      enum skinny_product product, cudaStream_t stream, struct err *e)
 {
     const struct unfused *u = cp->unfused;
-    if (u->n_skinny > 0 && !cuda_ok(cuda_launch_skinny(s, a, product, stream), "product", e))
+    const struct scores *all = &u->scores;
+    if (all->n_skinny > 0 && !cuda_ok(cuda_launch_skinny(s, a, product, stream), "product", e))
         return false;
-    if (u->n_tokens == 0)
+    if (all->n_tokens == 0)
         return true;
     if (product == SKINNY_QK && !cuda_ok(cuda_launch_unfused(s, a, UNFUSED_GATHER, stream), "gather", e))
         return false;
     blas.set_stream(blas.handle, stream);
     blas.set_workspace(blas.handle, (char *)a->a.slot_o + u->blas_at, BLAS_WORKSPACE);
-    for (int64_t i = 0; i < u->n_groups; i++)
-        if (!u->group[i].skinny &&
-            !blas_ok(product == SKINNY_QK ? qk(cp, &u->group[i], a) : pv(cp, &u->group[i], a), e))
+    for (int64_t i = 0; i < all->n_groups; i++)
+        if (!all->group[i].skinny &&
+            !blas_ok(product == SKINNY_QK ? qk(cp, &all->group[i], a) : pv(cp, &all->group[i], a), e))
             return false;
     return true;
 }
@@ -316,11 +242,11 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
         .row = u->block.dev,
         .block = (const struct unfused_block *)((const char *)u->block.dev + u->blocks_at),
         .skinny = (const struct skinny_block *)((const char *)u->block.dev + u->skinny_at),
-        .n_rows = u->n_rows,
-        .n_blocks = u->n_blocks,
-        .n_skinny = u->n_skinny,
-        .most_rows = u->most_rows,
-        .most_scores = u->most_scores,
+        .n_rows = u->scores.n_rows,
+        .n_blocks = u->scores.n_blocks,
+        .n_skinny = u->scores.n_skinny,
+        .most_rows = u->scores.most_rows,
+        .most_scores = u->scores.most_scores,
         .early = cp->early,
         .d = cp->d,
         .scale = u->scale,
@@ -333,11 +259,11 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
         .sum = (float *)(work + u->sum_at),
         .o = (float *)(work + u->o_at),
     };
-    if (u->n_rows == 0)
+    if (u->scores.n_rows == 0)
         return true;
     return products(cp, &a, &s, SKINNY_QK, stream, e) &&
            cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SCALE, stream), "scale", e) &&
-           (!u->masked || cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) &&
+           (!u->scores.masked || cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) &&
            cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SOFTMAX, stream), "softmax", e) &&
            products(cp, &a, &s, SKINNY_PV, stream, e) &&
            cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_STORE, stream), "store", e);
