@@ -16,6 +16,7 @@
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/lane.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/typed.cuh"
 
 namespace treeattn {
 
@@ -285,10 +286,8 @@ template <typename T, int D> static int launch_merge(const cuda_merge_args &a, i
 extern "C" int cuda_launch_merge(const cuda_shape *s, const cuda_merge_args *a, int early, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
     static_assert(MERGE_THREADS / (128 / COLS) >= merge_by_eight::PARTS, "a CTA holds a row whole");
-    if (s->t == CUDA_F16)
-        return s->d == 64 ? launch_merge<__half, 64>(*a, early, st) : launch_merge<__half, 128>(*a, early, st);
-    return s->d == 64 ? launch_merge<__nv_bfloat16, 64>(*a, early, st)
-                      : launch_merge<__nv_bfloat16, 128>(*a, early, st);
+    return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
+        return launch_merge<decltype(t), decltype(d)::value>(*a, early, (cudaStream_t)stream);
+    });
 }

@@ -12,6 +12,7 @@
  * Measured   1,944 us on an H200 (553 GB/s): each token also waits for its page-table entry and its softmax.
  */
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/typed.cuh"
 
 namespace treeattn {
 
@@ -81,8 +82,7 @@ template <typename T, int D> static int launch_scalar(const cuda_group_args &a, 
 extern "C" int cuda_launch_scalar(const cuda_shape *s, const cuda_group_args *a, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
-    if (s->t == CUDA_F16)
-        return s->d == 64 ? launch_scalar<__half, 64>(*a, st) : launch_scalar<__half, 128>(*a, st);
-    return s->d == 64 ? launch_scalar<__nv_bfloat16, 64>(*a, st) : launch_scalar<__nv_bfloat16, 128>(*a, st);
+    return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
+        return launch_scalar<decltype(t), decltype(d)::value>(*a, (cudaStream_t)stream);
+    });
 }

@@ -12,6 +12,7 @@
  */
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/typed.cuh"
 
 namespace treeattn {
 
@@ -210,9 +211,7 @@ template <typename T, int D> static int launch_for_rows(const unfused_args &u, s
 extern "C" int cuda_launch_skinny(const cuda_shape *s, const unfused_args *u, skinny_product product, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
-    if (s->t == CUDA_F16)
-        return s->d == 64 ? launch_for_rows<__half, 64>(*u, product, st) : launch_for_rows<__half, 128>(*u, product, st);
-    return s->d == 64 ? launch_for_rows<__nv_bfloat16, 64>(*u, product, st)
-                      : launch_for_rows<__nv_bfloat16, 128>(*u, product, st);
+    return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
+        return launch_for_rows<decltype(t), decltype(d)::value>(*u, product, (cudaStream_t)stream);
+    });
 }

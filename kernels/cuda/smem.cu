@@ -14,6 +14,7 @@
  * Measured   545 us on an H200; at 32/32, where no row shares a tile, 2,118 us.
  */
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/typed.cuh"
 
 namespace treeattn {
 
@@ -152,8 +153,7 @@ template <typename T, int D> static int launch_smem(const cuda_group_args &a, cu
 extern "C" int cuda_launch_smem(const cuda_shape *s, const cuda_group_args *a, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
-    if (s->t == CUDA_F16)
-        return s->d == 64 ? launch_smem<__half, 64>(*a, st) : launch_smem<__half, 128>(*a, st);
-    return s->d == 64 ? launch_smem<__nv_bfloat16, 64>(*a, st) : launch_smem<__nv_bfloat16, 128>(*a, st);
+    return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
+        return launch_smem<decltype(t), decltype(d)::value>(*a, (cudaStream_t)stream);
+    });
 }

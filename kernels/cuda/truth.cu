@@ -6,6 +6,7 @@
  * take some 30 ms. Not for speed, not for reading plans.
  */
 #include "kernels/cuda/truth_launch.h"
+#include "kernels/cuda/typed.cuh"
 #include "ref/rng.h"
 
 #include <cuda_bf16.h>
@@ -150,8 +151,7 @@ extern "C" int cuda_launch_same(const void *a, const void *b, int64_t bytes, int
 extern "C" int cuda_launch_truth(int bf16, int32_t d, const cuda_truth_args *a, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
-    if (bf16)
-        return d == 64 ? launch_truth<__nv_bfloat16, 64>(*a, st) : launch_truth<__nv_bfloat16, 128>(*a, st);
-    return d == 64 ? launch_truth<__half, 64>(*a, st) : launch_truth<__half, 128>(*a, st);
+    return for_type(!bf16, d, [&](auto type, auto size) {
+        return launch_truth<decltype(type), decltype(size)::value>(*a, (cudaStream_t)stream);
+    });
 }

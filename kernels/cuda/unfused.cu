@@ -1,14 +1,15 @@
 /*
- * unfused.cu - what stands between the GEMMs of a plan whose scores are materialised, a kernel for each step.
+ * unfused.cu - what stands between the products of a plan whose scores are materialised, a kernel for each step.
  *
  * Grid     gather: a CTA for 32 tokens (K and V through the page table into consecutive rows) and one for each
  *          score row (its row of Q); mask: a CTA for each score row, over all of its tokens; the others: a warp for
  *          each, or a CTA where rows are long.
  * Floor    of each kernel: its bytes. Scores are fp32: scale and mask read and write 4 bytes a score, softmax
- *          reads 4 twice and writes 2. That traffic is what the fused kernels are there to avoid.
+ *          reads 4, twice where a row is longer than its threads keep, and writes 2. That traffic is what the fused kernels are there to avoid.
  */
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/typed.cuh"
 
 namespace treeattn {
 
@@ -43,12 +44,12 @@ __global__ void gather_q_kernel(const __grid_constant__ unfused_args u)
 }
 
 /* Of ROW_WARPS warps that share a row: that row, or one behind the last, and which of their threads this is. */
-template <int ROW_WARPS> struct row_share {
+struct row_share {
     int64_t row;
     int thread;
 };
 
-template <int ROW_WARPS> __device__ inline row_share<ROW_WARPS> share_row()
+template <int ROW_WARPS> __device__ inline row_share share_row()
 {
     constexpr int THREADS = 32 * ROW_WARPS;
     return {blockIdx.x * (int64_t)(UNFUSED_THREADS / THREADS) + threadIdx.x / THREADS, (int)threadIdx.x % THREADS};
@@ -72,7 +73,7 @@ __device__ inline float4 load_scores(const float *score, int t, int n, float oth
 template <int ROW_WARPS>
 __global__ __launch_bounds__(UNFUSED_THREADS) void scale_kernel(const __grid_constant__ unfused_args u)
 {
-    const row_share<ROW_WARPS> my = share_row<ROW_WARPS>();
+    const row_share my = share_row<ROW_WARPS>();
     let_next_start();
     if (my.row >= u.n_rows)
         return;
@@ -128,7 +129,7 @@ template <typename T, int ROW_WARPS>
 __global__ __launch_bounds__(UNFUSED_THREADS) void softmax_kernel(const __grid_constant__ unfused_args u)
 {
     constexpr int STEP = 128 * ROW_WARPS;
-    const row_share<ROW_WARPS> my = share_row<ROW_WARPS>();
+    const row_share my = share_row<ROW_WARPS>();
     let_next_start();
     if (my.row >= u.n_rows)
         return;
@@ -174,7 +175,7 @@ template <typename T, int D>
 __global__ __launch_bounds__(UNFUSED_THREADS) void store_kernel(const __grid_constant__ unfused_args u)
 {
     constexpr int COLS = D / 32;
-    const row_share<1> my = share_row<1>();
+    const row_share my = share_row<1>();
     let_next_start();
     if (my.row >= u.n_rows)
         return;
@@ -231,9 +232,7 @@ template <typename T, int D> static int launch_for_length(const unfused_args &u,
 extern "C" int cuda_launch_unfused(const cuda_shape *s, const unfused_args *u, unfused_stage stage, void *stream)
 {
     using namespace treeattn;
-    cudaStream_t st = (cudaStream_t)stream;
-    if (s->t == CUDA_F16)
-        return s->d == 64 ? launch_for_length<__half, 64>(*u, stage, st) : launch_for_length<__half, 128>(*u, stage, st);
-    return s->d == 64 ? launch_for_length<__nv_bfloat16, 64>(*u, stage, st)
-                      : launch_for_length<__nv_bfloat16, 128>(*u, stage, st);
+    return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
+        return launch_for_length<decltype(t), decltype(d)::value>(*u, stage, (cudaStream_t)stream);
+    });
 }
