@@ -8,7 +8,7 @@
 
 enum { SEED = 9, MOST_GROUPS = 60, SMS = 132 };
 
-/* Bytes begin .. end of an array of n are one row's, or block's, alone. */
+/* Elements begin .. end of an array of n are one row's, or block's, alone. */
 static void take(uint8_t *taken, int64_t n, int64_t begin, int64_t end, const char *what)
 {
     check_each(begin >= 0 && begin < end && end <= n, "%s %ld .. %ld of %ld", what, (long)begin, (long)end,

@@ -203,7 +203,6 @@ static bool large_first(int32_t small)
     return tiling_share_sms(&s, SMS);
 }
 
-/* 144 of them: 120 SMs. */
 START_TEST(products_of_few_rows_have_ctas_enough)
 {
     static const int64_t tokens[] = {1, 63, 64, 4400, 44000, 262144, 1048576, INT32_MAX};
@@ -223,6 +222,7 @@ START_TEST(products_of_few_rows_have_ctas_enough)
 }
 END_TEST
 
+/* 144 of them: 120 SMs. */
 START_TEST(large_ctas_are_first_where_all_run_at_once)
 {
     ck_assert(large_first(144));

@@ -13,7 +13,7 @@ static void add_group(struct scores *s, struct scores_group *g, const struct cud
     *g = (struct scores_group){.rows = it->n_rows,
                                .n_kv = it->n_kv,
                                .ld = (int32_t)(ceil_div(it->n_kv, LD_ALIGN) * LD_ALIGN),
-                               .skinny = it->n_rows <= SKINNY_ROWS,
+                               .skinny = scores_skinny(it->n_rows),
                                .row0 = s->n_rows,
                                .score0 = s->n_scores,
                                .o0 = s->n_o,
@@ -39,7 +39,7 @@ void scores_lay_out(struct scores *s, const struct cuda_item *item, int64_t n_it
 {
     int64_t skinny_tokens = 0;
     for (int64_t i = 0; i < n_items; i++)
-        skinny_tokens += item[i].n_rows <= SKINNY_ROWS ? item[i].n_kv : 0;
+        skinny_tokens += scores_skinny(item[i].n_rows) ? item[i].n_kv : 0;
     free(s->group);
     *s = (struct scores){.group = xcalloc((size_t)n_items, sizeof *s->group),
                          .n_groups = n_items,

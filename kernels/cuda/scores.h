@@ -9,13 +9,15 @@
 #include "kernels/cuda/launch.h"
 
 struct scores_group {
-    int32_t rows, n_kv, ld; /* rows: of a KV head; ld: n_kv rounded up, so that rows of scores begin at 16 bytes */
-    bool skinny;            /* at most SKINNY_ROWS of them: multiplied where it is */
-    int64_t row0;           /* [h_kv][rows] of them, over all groups */
-    int64_t score0;         /* [h_kv][rows][ld] */
-    int64_t o0;             /* [parts][h_kv][rows] rows of O */
-    int64_t token0;         /* over the groups that are gathered */
-    int32_t parts;          /* of O; 1 of a group that is gathered */
+    int32_t rows; /* of a KV head */
+    int32_t n_kv;
+    int32_t ld;     /* n_kv rounded up, so that rows of scores begin at 16 bytes */
+    bool skinny;    /* at most SKINNY_ROWS rows: multiplied where it is */
+    int64_t row0;   /* [h_kv][rows] of rows, over all groups */
+    int64_t score0; /* [h_kv][rows][ld] */
+    int64_t o0;     /* [parts][h_kv][rows] rows of O */
+    int64_t token0; /* over the groups that are gathered */
+    int32_t parts;  /* of O; 1 of a group that is gathered */
 };
 
 struct scores {
@@ -28,6 +30,12 @@ struct scores {
     int32_t most_scores;             /* of a row, ld */
     bool masked;
 };
+
+/* Of a group with so many rows a KV head. */
+static inline bool scores_skinny(int64_t rows)
+{
+    return rows <= SKINNY_ROWS;
+}
 
 /* item: the groups, one item each. sms: of the card. What *s had is freed. */
 void scores_lay_out(struct scores *s, const struct cuda_item *item, int64_t n_items, int32_t h_kv,

@@ -21,9 +21,9 @@ struct tiling {
     int32_t h_kv, d, sms;
     int32_t m;       /* of shapes.def */
     int32_t longest; /* item of as many rows, of all launches */
-    int32_t
-        n_before; /* of the first kernel of the plan whose tiles have 64 rows and are full; or 0: none yet */
-    bool wgmma;   /* shapes of wgmma_shapes.def run with it */
+    /* n of the plan's first kernel whose tiles have 64 rows and are full; 0: there is none yet. */
+    int32_t n_before;
+    bool wgmma; /* shapes of wgmma_shapes.def run with it */
 };
 
 /* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */

@@ -77,11 +77,6 @@ struct unfused {
     float scale;
 };
 
-static int64_t rows_of(const struct problem *p, const struct group *g)
-{
-    return (int64_t)g->nq * (p->h_q / p->h_kv);
-}
-
 bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
                       char *why)
 {
@@ -93,7 +88,7 @@ bool unfused_supports(const struct problem *p, const struct plan *plan, const st
         return false;
     }
     for (int64_t i = 0; i < plan->n_groups && !gathers; i++)
-        gathers = rows_of(p, &plan->group[i]) > SKINNY_ROWS;
+        gathers = !scores_skinny((int64_t)plan->group[i].nq * (p->h_q / p->h_kv));
     if (!gathers || load_blas(&e))
         return true;
     snprintf(why, 256, "%.255s", e.msg);
@@ -195,16 +190,9 @@ static bool blas_ok(cublasStatus_t status, struct err *e)
 static bool products(const struct cuda_plan *cp, const struct unfused_args *a, const struct cuda_shape *s,
                      enum skinny_product product, cudaStream_t stream, struct err *e)
 {
-    const struct unfused *u = cp->unfused;
-    const struct scores *all = &u->scores;
+    const struct scores *all = &cp->unfused->scores;
     if (all->n_skinny > 0 && !cuda_ok(cuda_launch_skinny(s, a, product, stream), "product", e))
         return false;
-    if (all->n_tokens == 0)
-        return true;
-    if (product == SKINNY_QK && !cuda_ok(cuda_launch_unfused(s, a, UNFUSED_GATHER, stream), "gather", e))
-        return false;
-    blas.set_stream(blas.handle, stream);
-    blas.set_workspace(blas.handle, (char *)a->a.slot_o + u->blas_at, BLAS_WORKSPACE);
     for (int64_t i = 0; i < all->n_groups; i++)
         if (!all->group[i].skinny &&
             !blas_ok(product == SKINNY_QK ? qk(cp, &all->group[i], a) : pv(cp, &all->group[i], a), e))
@@ -261,6 +249,12 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
     };
     if (u->scores.n_rows == 0)
         return true;
+    if (u->scores.n_tokens > 0) {
+        blas.set_stream(blas.handle, stream);
+        blas.set_workspace(blas.handle, work + u->blas_at, BLAS_WORKSPACE);
+        if (!cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_GATHER, stream), "gather", e))
+            return false;
+    }
     return products(cp, &a, &s, SKINNY_QK, stream, e) &&
            cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SCALE, stream), "scale", e) &&
            (!u->scores.masked || cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) &&
