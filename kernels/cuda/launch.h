@@ -104,6 +104,7 @@ struct cuda_merge_args {
     int32_t warps;     /* 1, or 2, 4 or 8 where several share a row */
     int32_t many_rows; /* of one warp: it takes two of them */
     int32_t slot_f16, slot_max_sum;
+    int32_t whole_lines; /* slots begin at a multiple of CUDA_LINE */
 };
 
 /* Kernel shapes m x n; a launcher picks the one for dtype and d. */

@@ -8,6 +8,8 @@
  * Floor    inputs read once, outputs written once; they were written moments ago and fit the L2, so a merge is
  *          a chain of latencies: step, input list, then weights and O. The first two do not depend on the kernel
  *          before and are loaded before it ends. Of two inputs, as most steps have, it is bound by instructions.
+ * L2       what was read leaves it first: others' inputs are yet to be read. Where kernels follow that leave as many
+ *          partial results again, it is dropped there, so that it is not written to memory for nobody.
  *
  * Empty partials (-inf) weigh nothing; a step without inputs, or with empty ones only, leaves O = 0, LSE = -inf.
  */
@@ -55,17 +57,25 @@ template <> struct slot_types<MAX_SUM_F32> {
 __device__ inline void load(float4 &x, const float *from, bool valid)
 {
     x = make_float4(0, 0, 0, 0);
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+    asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.b32 p, %5, 0; mov.b64 policy, {0, %6}; "
+                 "@p ld.global.cg.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], policy; }"
                  : "+f"(x.x), "+f"(x.y), "+f"(x.z), "+f"(x.w)
-                 : "l"(from), "r"((int)valid));
+                 : "l"(from), "r"((int)valid), "r"(EVICT_FIRST));
 }
 
 __device__ inline void load(uint2 &x, const __half *from, bool valid)
 {
     x = make_uint2(0, 0);
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.cg.v2.b32 {%0, %1}, [%2]; }"
+    asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.b32 p, %3, 0; mov.b64 policy, {0, %4}; "
+                 "@p ld.global.cg.L2::cache_hint.v2.b32 {%0, %1}, [%2], policy; }"
                  : "+r"(x.x), "+r"(x.y)
-                 : "l"(from), "r"((int)valid));
+                 : "l"(from), "r"((int)valid), "r"(EVICT_FIRST));
+}
+
+/* What a line of global memory holds nobody wants any more: it need not be written there from the L2. */
+__device__ inline void drop_line(const void *line)
+{
+    asm volatile("discard.global.L2 [%0], %1;" : : "l"(line), "n"(CUDA_LINE) : "memory");
 }
 
 __device__ inline void load_weight(float2 &x, const float *from, bool valid)
@@ -216,6 +226,16 @@ __global__ __launch_bounds__(MERGE_THREADS, 4) void merge_kernel(const __grid_co
         }
     }
     wait_for_previous(); /* without inputs, too */
+    if (a.whole_lines && out >= 0) {
+        constexpr int LINE_LANES = CUDA_LINE / (COLS * sizeof(element));
+        static_assert(D * sizeof(element) % CUDA_LINE == 0 && 32 % LANES == 0, "a row is whole lines, read by one warp");
+        __syncwarp(); /* all of it is read */
+        for (int i = first; i < end && lane % LINE_LANES == 0; i++)
+#pragma unroll
+            for (int h = 0; h < HEADS; h++)
+                if (h == 0 || head0 + h * ROWS < a.h_q)
+                    drop_line(o_at + (int64_t)__ldg(in + i) * (a.h_q * D) + h * ROWS * D);
+    }
     if constexpr (PARTS > 1) {
         shared[threadIdx.x] = m[0];
         __syncthreads();

@@ -307,6 +307,7 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
         .many_rows = m->many_rows,
         .slot_f16 = cp->slot_f16,
         .slot_max_sum = cp->slot_max_sum,
+        .whole_lines = (uintptr_t)x->workspace % CUDA_LINE == 0,
     };
     return cuda_ok(cuda_launch_merge(&s, &a, early, stream), "launch of the merge kernel", e);
 }
