@@ -5,6 +5,7 @@
 #include "tests/suites.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SEED = 6, MOST_ITEMS = 2000, SMS = 132 };
 
@@ -184,6 +185,35 @@ START_TEST(later_kernels_know_the_first_of_full_tiles)
 }
 END_TEST
 
+/* A prefix of 33 tokens and 64 rows in two pieces, before leaves of 32 tokens and a root of 20; 64 tokens are a step. */
+START_TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
+{
+    enum { N = 6 };
+    static const struct cuda_item plan[N] = {{.n_kv = 32, .n_rows = 1, .query0 = 2},
+                                             {.n_kv = 20, .n_rows = 2},
+                                             {.n_kv = 33, .n_rows = 64, .query0 = 1},
+                                             {.n_kv = 64, .n_rows = 64},
+                                             {.n_kv = 33, .n_rows = 64},
+                                             {.n_kv = 32, .n_rows = 1, .query0 = 1}};
+    static const struct {
+        int32_t m, order[N];
+        int64_t partial, l2;
+    } t[] = {{64, {3, 5, 0, 4, 2, 1}, 75, 50},
+             {128, {3, 5, 0, 4, 2, 1}, 0, 1},
+             {64, {3, 4, 2, 5, 0, 1}, 76, 50},
+             {32, {3, 4, 2, 5, 0, 1}, 75, 50}};
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+        struct cuda_item item[N];
+        memcpy(item, plan, sizeof plan);
+        tiling_sort(item, N);
+        tiling_full_last(item, N, t[k].m, t[k].partial, t[k].l2);
+        for (int i = 0; i < N; i++)
+            check_each(memcmp(&item[i], &plan[t[k].order[i]], sizeof item[i]) == 0, "case %zu, place %d", k,
+                       i);
+    }
+}
+END_TEST
+
 /* Any item that is the only one to read its tokens, in a kernel of no more than 512 MB of K and V. */
 START_TEST(the_l2_lets_go_of_what_is_read_once)
 {
@@ -238,6 +268,7 @@ Suite *suite_tiling(void)
     tcase_add_test(t, any_items_have_a_compiled_tile);
     tcase_add_test(t, as_measured);
     tcase_add_test(t, later_kernels_know_the_first_of_full_tiles);
+    tcase_add_test(t, full_tiles_are_last_where_the_l2_keeps_what_they_leave);
     tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
     tcase_add_test(t, products_of_few_rows_have_ctas_enough);
     tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);

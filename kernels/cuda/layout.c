@@ -184,21 +184,6 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
     return true;
 }
 
-/* Longest first, then most rows first; among equals the order of the plan. */
-static int by_length(const void *x, const void *y)
-{
-    const struct cuda_item *a = x, *b = y;
-    if (a->n_kv != b->n_kv)
-        return a->n_kv > b->n_kv ? -1 : 1;
-    if (a->n_rows != b->n_rows)
-        return a->n_rows > b->n_rows ? -1 : 1;
-    if (a->query0 != b->query0)
-        return a->query0 < b->query0 ? -1 : 1;
-    if (a->row0 != b->row0)
-        return a->row0 < b->row0 ? -1 : 1;
-    return (a->base > b->base) - (a->base < b->base);
-}
-
 /* CTAs of a call that the card holds at once: those that fit, if shared memory holds as many. */
 static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
                             bool q_shared)
@@ -215,7 +200,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     int64_t end = b->item.n, n = end - call.item0;
     if (n * b->p->h_kv > INT32_MAX)
         return err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
-    qsort(item + call.item0, (size_t)n, sizeof *item, by_length);
+    tiling_sort(item + call.item0, n);
     const struct tiling t = {.item = item + call.item0,
                              .n_items = n,
                              .tokens_beside = b->beside[call.launch],
@@ -232,6 +217,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     b->n_before = tiling_n_after(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
+    tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.ctas.by_head = part == 1;
@@ -239,9 +225,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.n_items = (part == 0 ? first_by_head : end) - c.item0;
         if (c.n_items == 0)
             continue;
-        c.longest = item[c.item0].n_kv;
-        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++)
+        for (int64_t i = c.item0; i < c.item0 + c.n_items; i++) {
+            c.longest = item[i].n_kv > c.longest ? item[i].n_kv : c.longest;
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
+        }
         c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->h_kv * b->p->d * 4);
         for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
             item[i].kv_once = 0;

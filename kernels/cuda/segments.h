@@ -29,8 +29,8 @@ static inline int32_t shift_of(int32_t n)
 }
 
 /*
- * Shares out n_items > 0 items, longest first, and all KV heads of each: every pair of them to one team of one CTA, or,
- * unless by_head, to one CTA. n_items * h_kv < 2^31.
+ * Shares out n_items > 0 items in this order, about longest first, and all KV heads of each: every pair of them to one team
+ * of one CTA, or, unless by_head, to one CTA. n_items * h_kv < 2^31.
  *
  * by_head (teams <= h_kv): by guided self-scheduling (Polychronopoulos and Kuck, 1987) over the bytes that are left, many
  * heads a CTA at first, so that loads run ahead, ever fewer later, so that SMs end together. A CTA has no more than the

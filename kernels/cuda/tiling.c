@@ -2,6 +2,8 @@
 #include "kernels/cuda/tiling.h"
 #include "ref/base.h"
 
+#include <stdlib.h>
+
 enum {
     STEP = 64,           /* shapes.def: what n = 128 runs in */
     SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
@@ -218,6 +220,52 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
     rest.item += first;
     rest.n_items -= first;
     return wants_heads(&rest, n) ? first : t->n_items;
+}
+
+/* ---- order ------------------------------------------------------------------------------------------- */
+
+/* Among equals the order of the plan. */
+static int by_place(const struct cuda_item *a, const struct cuda_item *b)
+{
+    if (a->query0 != b->query0)
+        return a->query0 < b->query0 ? -1 : 1;
+    if (a->row0 != b->row0)
+        return a->row0 < b->row0 ? -1 : 1;
+    return (a->base > b->base) - (a->base < b->base);
+}
+
+static int by_length(const void *x, const void *y)
+{
+    const struct cuda_item *a = x, *b = y;
+    if (a->n_kv != b->n_kv)
+        return a->n_kv > b->n_kv ? -1 : 1;
+    return a->n_rows != b->n_rows ? b->n_rows - a->n_rows : by_place(a, b);
+}
+
+/* Lengths within a factor of two count as one. */
+static int by_rows(const void *x, const void *y)
+{
+    const struct cuda_item *a = x, *b = y;
+    int za = __builtin_clz((unsigned)a->n_kv | 1), zb = __builtin_clz((unsigned)b->n_kv | 1);
+    if (za != zb)
+        return za - zb;
+    return a->n_rows != b->n_rows ? a->n_rows - b->n_rows : by_length(x, y);
+}
+
+void tiling_sort(struct cuda_item *item, int64_t n_items)
+{
+    qsort(item, (size_t)n_items, sizeof *item, by_length);
+}
+
+void tiling_full_last(struct cuda_item *item, int64_t n_items, int32_t m, int64_t partial_bytes,
+                      int64_t l2_bytes)
+{
+    int64_t first = 0;
+    if (m < 64 || 2 * partial_bytes > 3 * l2_bytes)
+        return;
+    while (first < n_items && item[first].n_kv >= STEP)
+        first++;
+    qsort(item + first, (size_t)(n_items - first), sizeof *item, by_rows);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------- */

@@ -35,6 +35,17 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
 
+/* The order in which items begin: longest first, then most rows first, then as in the plan. */
+void tiling_sort(struct cuda_item *item, int64_t n_items);
+/*
+ * Then, once their tile is chosen, those of less than 64 tokens anew: of about equals, within a factor of two, those with
+ * fewest rows first. Full tiles leave most of what a merge will read, and the later they do the more of it is in the L2
+ * then. So in tiles in which rows may differ much (from 64 on), where the partial results of the plan, partial_bytes, are
+ * no more than the L2 and half as many again.
+ */
+void tiling_full_last(struct cuda_item *item, int64_t n_items, int32_t m, int64_t partial_bytes,
+                      int64_t l2_bytes);
+
 /* Should the L2 let go of K and V that no other item reads, in a kernel of these items? bytes: of K and V of a token. */
 bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes);
 
