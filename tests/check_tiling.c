@@ -52,7 +52,8 @@ START_TEST(any_items_have_a_compiled_tile)
                 t.wgmma = trial % 5 > 0;
                 int32_t ours = tiling_n(&t, n);
                 check_each(is_compiled(m, ours), "%d x %d runs as %d x %d", m, n, m, ours);
-                check_each(ours <= n || ours == t.n_before || (m <= 64 && (n == 64 || ours <= 64)),
+                check_each(ours <= n || ours == t.n_before ||
+                               (m <= 64 && (n == 64 || ours <= 64 || item[0].n_kv > 512)),
                            "%d x %d as %d x %d", m, n, m, ours);
                 struct cuda_ctas c = tiling_ctas(&t, ours);
                 check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.h_kv == t.h_kv,
@@ -151,6 +152,17 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose(64, 16, 32, 32, 16, 64, 1000).n, 16);
     ck_assert_int_eq(choose_of(64, 16, 32, 32, 33, 64, (struct around){.beside = 1000, .ampere = true}).n,
                      16);
+    /* Steps of 64 tokens for a plan's 32: for more than 256 tokens, or 128 where CTAs, two an SM, all fit at once. */
+    ck_assert_int_eq(choose(64, 32, 8, 40, 257, 64, 1000).n, 64);
+    ck_assert_int_eq(choose(64, 32, 8, 40, 256, 64, 1000).n, 32);
+    ck_assert_int_eq(choose(64, 32, 8, 33, 129, 64, 1000).n, 64);
+    ck_assert_int_eq(choose(64, 32, 8, 33, 128, 64, 1000).n, 32);
+    ck_assert_int_eq(choose_of(64, 32, 8, 40, 257, 64, (struct around){.ampere = true}).n, 32);
+    ck_assert_int_eq(choose(64, 32, 8, 4, 4000, 64, 0).n, 128); /* and as for any 64, with twice the warps */
+    /* And in tiles of 32 rows, where the longest takes three times as long as all side by side: 792 CTAs of 32 x 16 fit. */
+    ck_assert_int_eq(choose(32, 16, 8, 33, 256, 32, 0).n, 64);
+    ck_assert_int_eq(choose(32, 16, 8, 34, 256, 32, 0).n, 16);
+    ck_assert_int_eq(choose(32, 16, 8, 33, 255, 32, 0).n, 16);
     /* One KV head, 32 rows of 128 tokens: as many CTAs at once as there are, or may be. */
     ck_assert_int_eq(choose(32, 128, 1, 264, 128, 32, 0).n, 64);
     ck_assert_int_eq(choose(32, 128, 1, 384, 128, 32, 0).n, 32);

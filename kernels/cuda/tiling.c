@@ -13,7 +13,9 @@ enum {
     PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
     TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
     LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
-    LONG_TOKENS = 128,   /* of an item of 16 rows, on average, that is long */
+    LONG_TOKENS = 128,   /* of an item, on average, that is long */
+    MANY_TOKENS = 256,   /* and that is longer yet */
+    LONGEST_ALONE = 3,   /* times what all items take side by side, that the longest takes */
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
     ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
@@ -140,6 +142,19 @@ static int32_t longer_step(const struct tiling *t, int32_t n)
     return alone && tiling_first_by_head(t, n) == t->n_items ? STEP : n;
 }
 
+/* Should steps be of 64 tokens where the plan has shorter ones? A step is a chain of latencies however short it is. In tiles
+ * of 64 rows, where items have many tokens, or some and CTAs all fit at once, two an SM as well as three; in tiles of 32,
+ * where the longest item takes several times as long as all of them side by side. */
+static bool wants_long_steps(const struct tiling *t, int32_t n)
+{
+    int64_t tokens = tiling_tokens(t->item, t->n_items);
+    if (t->m == 64 && t->wgmma)
+        return tokens > MANY_TOKENS * t->n_items ||
+               (tokens > LONG_TOKENS * t->n_items && ctas_of(t) <= fit(t, STEP));
+    return t->m == 32 && t->item[0].n_kv >= MANY_TOKENS &&
+           t->item[0].n_kv * fit(t, n) >= LONGEST_ALONE * tokens * t->h_kv;
+}
+
 /* Do rows fill their tiles, on average by half? */
 static bool is_full(const struct tiling *t)
 {
@@ -159,7 +174,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
     /* One kernel for both, if these all run at once in it. */
     if (t->n_before >= STEP / 2 && t->m == 64 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && is_full(t))
         return t->n_before;
-    if (n < STEP)
+    if (n < STEP && !wants_long_steps(t, n))
         return longer_step(t, n);
     if ((n > STEP || t->item[0].n_kv > FEW_STEPS * STEP) && (t->m == 32 || t->m == 64) && wants_wide(t))
         return 2 * STEP;
