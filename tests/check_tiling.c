@@ -197,23 +197,24 @@ START_TEST(later_kernels_know_the_first_of_full_tiles)
 }
 END_TEST
 
-/* A prefix of 33 tokens and 64 rows in two pieces, before leaves of 32 tokens and a root of 20; 64 tokens are a step. */
+/* A prefix of 33 tokens in two tiles of 64 rows, before leaves of 32 tokens and a root of 20; 64 tokens are a step. */
 START_TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
 {
-    enum { N = 6 };
+    enum { N = 7 };
     static const struct cuda_item plan[N] = {{.n_kv = 32, .n_rows = 1, .query0 = 2},
                                              {.n_kv = 20, .n_rows = 2},
                                              {.n_kv = 33, .n_rows = 64, .query0 = 1},
                                              {.n_kv = 64, .n_rows = 64},
                                              {.n_kv = 33, .n_rows = 64},
-                                             {.n_kv = 32, .n_rows = 1, .query0 = 1}};
+                                             {.n_kv = 32, .n_rows = 1, .query0 = 1},
+                                             {.n_kv = 64, .n_rows = 1}};
     static const struct {
         int32_t m, order[N];
         int64_t partial, l2;
-    } t[] = {{64, {3, 5, 0, 4, 2, 1}, 75, 50},
-             {128, {3, 5, 0, 4, 2, 1}, 0, 1},
-             {64, {3, 4, 2, 5, 0, 1}, 76, 50},
-             {32, {3, 4, 2, 5, 0, 1}, 75, 50}};
+    } t[] = {{64, {3, 6, 5, 0, 4, 2, 1}, 75, 50},
+             {128, {3, 6, 5, 0, 4, 2, 1}, 0, 1},
+             {64, {3, 6, 4, 2, 5, 0, 1}, 76, 50},
+             {32, {3, 6, 4, 2, 5, 0, 1}, 75, 50}};
     for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
         struct cuda_item item[N];
         memcpy(item, plan, sizeof plan);

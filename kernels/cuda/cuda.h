@@ -65,7 +65,7 @@ struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt);
 bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
                       struct err *e);
 /* Bytes of device memory that a run needs for partial results and materialised scores; may be 0. Need not be
- * initialised. */
+ * initialised, and holds nothing of use afterwards: partial results may never have left the L2. */
 int64_t cuda_workspace(const struct cuda_plan *cp);
 /* Bytes of device memory that the plan itself takes, all host-made arrays. */
 int64_t cuda_plan_bytes(const struct cuda_plan *cp);
@@ -77,7 +77,7 @@ struct cuda_args {
     const int32_t *page_table; /* [page_off[n_nodes]]; entries the plan reads must be in 0 .. n_pages - 1 */
     void *o;                   /* [n_queries][h_q][d] of the problem's dtype */
     float *lse;                /* [n_queries][h_q] natural log */
-    void *workspace;           /* cuda_workspace bytes */
+    void *workspace;           /* cuda_workspace bytes; faster at a multiple of 128 */
 };
 /* Enqueue one run on the stream. Graph-capturable. False with *e set if a launch was refused; what the
  * kernels themselves do wrong shows at the next gpu_sync. One run at a time for each plan: partial results
