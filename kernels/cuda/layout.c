@@ -3,8 +3,9 @@
  * of device memory.
  *
  * A group of nq * g rows becomes ceil(nq * g / tile_m) items. Items of a launch that have one tile shape are one
- * kernel, or two where many are short and others are not; the longest come first, so that none is left over at
- * the end (longest processing time first), and CTAs of short ones have fewer and fewer heads (guided self-scheduling).
+ * kernel, or two where many are short and others are not; the longest come first, or of short ones about the longest
+ * (tiling.h), so that none is left over at the end (longest processing time first), and CTAs of short ones have fewer
+ * and fewer heads (guided self-scheduling).
  */
 #include "kernels/cuda/internal.h"
 

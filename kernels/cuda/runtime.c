@@ -98,8 +98,8 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
 static int by_work(const void *x, const void *y)
 {
     const struct cuda_call *a = x, *b = y;
-    int za = __builtin_clz((unsigned)a->longest | 1), zb = __builtin_clz((unsigned)b->longest | 1);
-    return za != zb ? za - zb : a->m != b->m ? a->m - b->m : (a->item0 > b->item0) - (a->item0 < b->item0);
+    int longer = tiling_longer(a->longest, b->longest);
+    return longer ? longer : a->m != b->m ? a->m - b->m : (a->item0 > b->item0) - (a->item0 < b->item0);
 }
 
 /* CTAs first of which fewest fit the card. */

@@ -1,4 +1,4 @@
-/* tiling.c - tiles and heads of a CTA, and the order of kernels, by how many items there are and how long. */
+/* tiling.c - tiles and heads of a CTA, and the order of items and kernels, by how many items there are and how long. */
 #include "kernels/cuda/tiling.h"
 #include "ref/base.h"
 
@@ -257,13 +257,17 @@ static int by_length(const void *x, const void *y)
     return a->n_rows != b->n_rows ? b->n_rows - a->n_rows : by_place(a, b);
 }
 
-/* Lengths within a factor of two count as one. */
+int tiling_longer(int32_t a, int32_t b)
+{
+    return __builtin_clz((unsigned)a | 1) - __builtin_clz((unsigned)b | 1);
+}
+
 static int by_rows(const void *x, const void *y)
 {
     const struct cuda_item *a = x, *b = y;
-    int za = __builtin_clz((unsigned)a->n_kv | 1), zb = __builtin_clz((unsigned)b->n_kv | 1);
-    if (za != zb)
-        return za - zb;
+    int longer = tiling_longer(a->n_kv, b->n_kv);
+    if (longer != 0)
+        return longer;
     return a->n_rows != b->n_rows ? a->n_rows - b->n_rows : by_length(x, y);
 }
 

@@ -1,6 +1,6 @@
 /*
- * tiling.h - which of the compiled tiles runs the items of a kernel, which of them share a CTA, whether the L2 keeps what
- * they read, which of several kernels is first. Decisions that were measured (kernels/README.md), not computed: no plan
+ * tiling.h - which of the compiled tiles runs the items of a kernel, in which order they begin, which of them share a CTA,
+ * whether the L2 keeps what they read, which of several kernels is first. Decisions that were measured (kernels/README.md), not computed: no plan
  * depends on them, only its time. No CUDA in it, so that it is tested where there is none.
  */
 #ifndef TREEATTN_KERNELS_CUDA_TILING_H
@@ -35,6 +35,8 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n);
 /* The first item from which on all take several heads a CTA, as a kernel of its own; n_items: none does. */
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
 
+/* What qsort wants for longest first, where tokens from one power of two to the next count as equal. */
+int tiling_longer(int32_t a, int32_t b);
 /* The order in which items begin: longest first, then most rows first, then as in the plan. */
 void tiling_sort(struct cuda_item *item, int64_t n_items);
 /*

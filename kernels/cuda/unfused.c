@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLAS_WORKSPACE = 32 << 20, BUFFER_ALIGN = 256 };
+enum { BLAS_WORKSPACE = 32 << 20 };
 
 /* ---- cuBLAS ----------------------------------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ bool unfused_supports(const struct problem *p, const struct plan *plan, const st
 static int64_t place(int64_t *used, int64_t bytes)
 {
     int64_t at = *used;
-    *used += ceil_div(bytes, BUFFER_ALIGN) * BUFFER_ALIGN;
+    *used += cuda_align(bytes);
     return at;
 }
 

@@ -5,7 +5,8 @@
  *          score row (its row of Q); mask: a CTA for each score row, over all of its tokens; the others: a warp for
  *          each, or a CTA where rows are long.
  * Floor    of each kernel: its bytes. Scores are fp32: scale and mask read and write 4 bytes a score, softmax
- *          reads 4, twice where a row is longer than its threads keep, and writes 2. That traffic is what the fused kernels are there to avoid.
+ *          reads 4, twice where a row is longer than its threads keep, and writes 2. That traffic is what the fused
+ *          kernels are there to avoid.
  */
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
