@@ -89,6 +89,9 @@ static int by_begin(const void *a, const void *b)
 bool gpu_busy_end(struct gpu_busy *out, struct err *e)
 {
     uint64_t end = 0, busy = 0;
+    *out = (struct gpu_busy){0};
+    if (!cupti.loaded)
+        return err_missing(e, "kernels were not traced");
     bool good = cudaDeviceSynchronize() == cudaSuccess &&
                 cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS &&
                 cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) == CUPTI_SUCCESS;

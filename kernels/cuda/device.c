@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 
 /* Compute capability from which the kernels are compiled. */
@@ -13,8 +14,13 @@ bool cuda_ok(int status, const char *what, struct err *e)
 {
     if (status == cudaSuccess)
         return true;
+    cudaGetLastError(); /* it is reported here and must not show up at the next launch */
     if (status == cudaErrorMemoryAllocation)
         return err_missing(e, "the GPU is out of memory (%s)", what);
+    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion ||
+        status == cudaErrorJitCompilationDisabled)
+        return err_missing(e, "the driver has no way to run these kernels on this GPU (%s: %s)", what,
+                           cudaGetErrorString((cudaError_t)status));
     return err_set(e, "CUDA: %s: %s", what,
                    cudaGetErrorString((cudaError_t)status)); /* a fault, not a lack */
 }
@@ -47,13 +53,10 @@ bool cuda_caps(struct cuda_caps *c, struct err *e)
     return true;
 }
 
-bool cuda_card(struct cuda_caps *c, struct err *e)
+/* All but mem_free, into *got. */
+static bool ask_card(struct cuda_caps *got, struct err *e)
 {
-    static struct cuda_caps known; /* asked at every plan; the device does not change under us */
-    *c = known;
     int n = 0, driver = 0, runtime = 0;
-    if (known.sms > 0)
-        return true;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
     cudaError_t status = cudaGetDeviceCount(&n);
@@ -68,20 +71,31 @@ bool cuda_card(struct cuda_caps *c, struct err *e)
     struct cudaDeviceProp prop;
     if (!cuda_ok(cudaGetDeviceProperties(&prop, 0), "device query", e))
         return false;
-    struct cuda_caps got = {.arch = 10 * prop.major + prop.minor,
-                            .sms = prop.multiProcessorCount,
-                            .driver = driver,
-                            .runtime = runtime,
-                            .mem_total = (int64_t)prop.totalGlobalMem,
-                            .l2_bytes = prop.l2CacheSize,
-                            .smem_per_cta = (int64_t)prop.sharedMemPerBlockOptin,
-                            .smem_per_sm = (int64_t)prop.sharedMemPerMultiprocessor};
-    snprintf(got.name, sizeof got.name, "%.127s", prop.name);
-    if (got.arch < OLDEST_ARCH)
+    struct cuda_caps card = {.arch = 10 * prop.major + prop.minor,
+                             .sms = prop.multiProcessorCount,
+                             .driver = driver,
+                             .runtime = runtime,
+                             .mem_total = (int64_t)prop.totalGlobalMem,
+                             .l2_bytes = prop.l2CacheSize,
+                             .smem_per_cta = (int64_t)prop.sharedMemPerBlockOptin,
+                             .smem_per_sm = (int64_t)prop.sharedMemPerMultiprocessor};
+    snprintf(card.name, sizeof card.name, "%.127s", prop.name);
+    if (card.arch < OLDEST_ARCH)
         return err_missing(e, "the GPU (%s) has compute capability %d.%d (the kernels want 8.0 or later)",
-                           got.name, prop.major, prop.minor);
-    *c = known = got;
+                           card.name, prop.major, prop.minor);
+    *got = card;
     return true;
+}
+
+bool cuda_card(struct cuda_caps *c, struct err *e)
+{
+    static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+    static struct cuda_caps known; /* asked at every plan; the device does not change under us */
+    pthread_mutex_lock(&asking);
+    bool good = known.sms > 0 || ask_card(&known, e);
+    *c = known;
+    pthread_mutex_unlock(&asking);
+    return good;
 }
 
 void *gpu_alloc(int64_t bytes, struct err *e)

@@ -14,6 +14,7 @@
 
 #include <cublas_v2.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,10 +30,15 @@ static struct blas {
     __typeof__(&cublasGemmStridedBatchedEx) gemm;
 } blas;
 
-static bool load_blas(struct err *e)
+static bool blas_ok(cublasStatus_t status, struct err *e)
 {
-    if (blas.handle)
-        return true;
+    return status == CUBLAS_STATUS_SUCCESS ||
+           err_missing(e, "cuBLAS refused a product (status %d)", (int)status);
+}
+
+static bool open_blas(struct err *e)
+{
+    cublasHandle_t handle;
     void *lib = cuda_library("libcublas.so", "/usr/local/cuda/lib64");
     if (!lib)
         return err_missing(e,
@@ -43,9 +49,20 @@ static bool load_blas(struct err *e)
     *(void **)&blas.gemm = dlsym(lib, "cublasGemmStridedBatchedEx");
     if (!blas.create || !blas.set_stream || !blas.set_workspace || !blas.gemm)
         return err_missing(e, "libcublas.so lacks a function that unfused plans need");
-    if (blas.create(&blas.handle) != CUBLAS_STATUS_SUCCESS)
+    if (blas.create(&handle) != CUBLAS_STATUS_SUCCESS)
         return err_missing(e, "cuBLAS does not start on this GPU");
+    blas.handle = handle;
     return true;
+}
+
+/* Once, whichever thread asks first. */
+static bool load_blas(struct err *e)
+{
+    static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&loading);
+    bool good = blas.handle || open_blas(e);
+    pthread_mutex_unlock(&loading);
+    return good;
 }
 
 static cudaDataType_t data_type(enum cuda_half t)
@@ -57,9 +74,8 @@ bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, vo
 {
     const float one = 1, zero = 0;
     cudaDataType_t type = t == DT_F16 ? CUDA_R_16F : CUDA_R_16BF;
-    if (!load_blas(e))
+    if (!load_blas(e) || !blas_ok(blas.set_stream(blas.handle, stream), e))
         return false;
-    blas.set_stream(blas.handle, stream);
     if (blas.gemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, type, n, 0, a, type, n, 0, &zero,
                   c, type, n, 0, 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
         return err_missing(e, "cuBLAS refused a product of %d x %d", n, n);
@@ -180,12 +196,6 @@ static cublasStatus_t pv(const struct cuda_plan *cp, const struct scores_group *
                      cp->h_kv, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-static bool blas_ok(cublasStatus_t status, struct err *e)
-{
-    return status == CUBLAS_STATUS_SUCCESS ||
-           err_missing(e, "cuBLAS refused a product (status %d)", (int)status);
-}
-
 /* One of the two products, for all groups. */
 static bool products(const struct cuda_plan *cp, const struct unfused_args *a, const struct cuda_shape *s,
                      enum skinny_product product, cudaStream_t stream, struct err *e)
@@ -249,12 +259,11 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
     };
     if (u->scores.n_rows == 0)
         return true;
-    if (u->scores.n_tokens > 0) {
-        blas.set_stream(blas.handle, stream);
-        blas.set_workspace(blas.handle, work + u->blas_at, BLAS_WORKSPACE);
-        if (!cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_GATHER, stream), "gather", e))
-            return false;
-    }
+    if (u->scores.n_tokens > 0 &&
+        (!blas_ok(blas.set_stream(blas.handle, stream), e) ||
+         !blas_ok(blas.set_workspace(blas.handle, work + u->blas_at, BLAS_WORKSPACE), e) ||
+         !cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_GATHER, stream), "gather", e)))
+        return false;
     return products(cp, &a, &s, SKINNY_QK, stream, e) &&
            cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_SCALE, stream), "scale", e) &&
            (!u->scores.masked || cuda_ok(cuda_launch_unfused(&s, &a, UNFUSED_MASK, stream), "mask", e)) &&

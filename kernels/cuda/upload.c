@@ -10,6 +10,9 @@ static int64_t roomy(int64_t bytes)
 
 static bool grow_stage(struct cuda_upload *u, int32_t i, int64_t bytes, struct err *e)
 {
+    if (!u->stage[i].done &&
+        !cuda_ok(cudaEventCreateWithFlags(&u->stage[i].done, cudaEventDisableTiming), "event", e))
+        return false;
     if (u->stage[i].host && u->stage[i].cap >= bytes)
         return true;
     if (u->stage[i].host)
@@ -20,8 +23,7 @@ static bool grow_stage(struct cuda_upload *u, int32_t i, int64_t bytes, struct e
                  "pinned memory", e))
         return false;
     u->stage[i].cap = roomy(bytes);
-    return u->stage[i].done ||
-           cuda_ok(cudaEventCreateWithFlags(&u->stage[i].done, cudaEventDisableTiming), "event", e);
+    return true;
 }
 
 void *upload_begin(struct cuda_upload *u, int64_t bytes, struct err *e)
