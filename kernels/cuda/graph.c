@@ -8,12 +8,21 @@
 typedef CUresult get_params(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
 enum { GET_PARAMS_SINCE = 12000 };
 
+/* A function of the driver. By version where the toolkit (12.5 on) can say so: the plain way is gone later. */
+static cudaError_t find_entry(const char *name, void **found)
+{
+    enum cudaDriverEntryPointQueryResult status;
+#if CUDART_VERSION >= 12050
+    return cudaGetDriverEntryPointByVersion(name, found, GET_PARAMS_SINCE, cudaEnableDefault, &status);
+#else
+    return cudaGetDriverEntryPoint(name, found, cudaEnableDefault, &status);
+#endif
+}
+
 static get_params *find_get_params(struct err *e)
 {
     static get_params *found;
-    enum cudaDriverEntryPointQueryResult status;
-    return found || cuda_ok(cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", (void **)&found,
-                                                             GET_PARAMS_SINCE, cudaEnableDefault, &status),
+    return found || cuda_ok(find_entry("cuGraphKernelNodeGetParams", (void **)&found),
                             "the driver's view of a graph", e)
                ? found
                : NULL;
