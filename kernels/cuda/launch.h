@@ -2,7 +2,7 @@
  * launch.h - what the host side (C) and the kernels (CUDA C++) share: the arrays that a plan becomes, and one
  * launcher per kernel. Launchers return a cudaError_t as int.
  *
- * A plan's (group, Q tile) is an item; a launch runs one CTA per item and KV head. A partial result lives in a
+ * A plan's (group, Q tile) is an item; a CTA takes one and a KV head, or (group.cuh) some heads. A partial result lives in a
  * slot: O in fp32 (or fp16) and one or two floats of weight per query head,
  *     LSE       O / sum and max + log2(sum)          base 2 inside, natural log in the output
  *     max, sum  O, max and sum                       max in base 2, a whole number
@@ -125,6 +125,8 @@ int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, 
 /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);
+/* Bytes of shared memory of a CTA of it. */
+int32_t cuda_smem_bytes(int32_t d);
 int cuda_launch_smem(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
 int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
 

@@ -151,6 +151,14 @@ static void add_mask(struct builder *b, const struct group *g, int32_t k0, int32
                 to[r * words + (k - k0) / 32] |= UINT32_C(1) << (k - k0) % 32;
 }
 
+/* Mask words of all items of the group, at most. */
+static int64_t mask_words(const struct builder *b, const struct group *g)
+{
+    int64_t rows = (int64_t)g->nq * b->gqa, per_tile = rows_per_item(b, g);
+    int64_t queries = min_i64(g->nq, per_tile / b->gqa + 2); /* of a tile */
+    return g->mask == MASK_NONE ? 0 : (g->run1 - g->run0) * ceil_div(rows, per_tile) * ceil_div(queries, 32);
+}
+
 static bool add_group(struct builder *b, const struct group *g, struct err *e)
 {
     const struct nform *nf = b->plan->nf;
@@ -158,9 +166,10 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
     int64_t per_tile = rows_per_item(b, g);
     if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX || b->run.n + g->run1 - g->run0 > INT32_MAX ||
         b->query.n + g->nq > INT32_MAX || b->piece.n + g->n_kv / CUDA_PIECE + 1 > INT32_MAX ||
-        b->mask.n + (g->run1 - g->run0) * ceil_div(g->nq, 32) * 2 > INT32_MAX)
+        b->mask.n + mask_words(b, g) > INT32_MAX)
         return err_missing(
-            e, "the plan is too large for the CUDA kernels (2^31 rows, runs, or tokens of a group)");
+            e,
+            "the plan is too large for the CUDA kernels (2^31 rows, runs, mask words, or tokens of a group)");
     struct cuda_item common = {.n_kv = (int32_t)g->n_kv, .kv_once = reads_alone(b, g)};
     add_runs(b, g, &common);
     int32_t *query = list_add(&b->query, g->nq, sizeof *query);
@@ -183,6 +192,15 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
         *(struct cuda_item *)list_add(&b->item, 1, sizeof it) = it;
     }
     return true;
+}
+
+/* On a card whose CTAs have less shared memory than those that tiles were made for, steps of fewer tokens. */
+static int32_t step_that_fits(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
+{
+    struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
+    while (s.n > 16 && cuda_group_smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
+        s.n /= 2;
+    return s.n;
 }
 
 /* CTAs of a call that the card holds at once: those that fit, if shared memory holds as many. */
@@ -215,6 +233,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .n_before = b->n_before,
                              .wgmma = cp->wgmma};
     call.n = tiling_n(&t, call.n);
+    call.n = step_that_fits(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
@@ -339,9 +358,11 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
     int64_t *group_at = xcalloc((size_t)plan->n_launches + 1, sizeof *group_at),
             *merge_at = xcalloc((size_t)plan->n_launches + 1, sizeof *merge_at);
     int64_t *group =
-        by_launch(plan->n_groups, plan->n_launches, &plan->group->launch, sizeof *plan->group, group_at);
+        by_launch(plan->n_groups, plan->n_launches, plan->n_groups > 0 ? &plan->group->launch : NULL,
+                  sizeof *plan->group, group_at);
     int64_t *merge =
-        by_launch(plan->n_merges, plan->n_launches, &plan->merge->launch, sizeof *plan->merge, merge_at);
+        by_launch(plan->n_merges, plan->n_launches, plan->n_merges > 0 ? &plan->merge->launch : NULL,
+                  sizeof *plan->merge, merge_at);
     bool good = true;
     count_tokens(b, cp);
     for (int32_t l = 0; l < plan->n_launches && good; l++) {

@@ -51,6 +51,9 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
         return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->dtype]);
     if (p->d != 64 && p->d != 128)
         return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->d);
+    if (opt && opt->rung == CUDA_SMEM && cuda_smem_bytes(p->d) > caps.smem_per_cta)
+        return no(why, "this rung of the ladder wants %d bytes of shared memory, a CTA of this GPU has %lld",
+                  cuda_smem_bytes(p->d), (long long)caps.smem_per_cta);
     if (!(p->scale > 0))
         return no(why, "the CUDA kernels take a positive scale, not %g", p->scale);
     if (plan->unfused)
@@ -85,11 +88,12 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     if (!cp->forked && !cuda_ok(cudaEventCreateWithFlags(&cp->forked, cudaEventDisableTiming), "event", e))
         return false;
     for (int32_t i = cp->n_side; i < widest - 1; i++) {
+        if (!cp->joined[i] &&
+            !cuda_ok(cudaEventCreateWithFlags(&cp->joined[i], cudaEventDisableTiming), "event", e))
+            return false;
         if (!cuda_ok(cudaStreamCreateWithFlags(&cp->side[i], cudaStreamNonBlocking), "stream", e))
             return false;
         cp->n_side++;
-        if (!cuda_ok(cudaEventCreateWithFlags(&cp->joined[i], cudaEventDisableTiming), "event", e))
-            return false;
     }
     return true;
 }
@@ -119,15 +123,21 @@ static void order_calls(struct cuda_plan *cp, int32_t sms)
         end = end_of_set(cp, l);
         for (; call < cp->n_calls && cp->call[call].launch < end; call++)
             tiling_add(&set, &cp->call[call].ctas);
-        qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
-              tiling_share_sms(&set, sms) ? by_size : by_work);
+        if (call > call0)
+            qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
+                  tiling_share_sms(&set, sms) ? by_size : by_work);
     }
 }
 
-static bool prepare(struct cuda_plan *cp, struct err *e)
+static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
 {
     for (int32_t i = 0; i < cp->n_calls && cp->rung == CUDA_MMA; i++) {
-        struct cuda_shape s = {cp->call[i].m, cp->call[i].n, cp->d, cp->t, cp->wgmma};
+        const struct cuda_call *c = &cp->call[i];
+        struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
+        int32_t smem = cuda_group_smem(&s, c->masked, c->q_shared, c->q_rows);
+        if (smem > smem_per_cta)
+            return err_missing(e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld",
+                               c->m, c->n, smem, (long long)smem_per_cta);
         if (!cuda_ok(cuda_group_prepare(&s), "shared memory of a kernel", e))
             return false;
     }
@@ -179,7 +189,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return false;
     order_calls(cp, caps.sms);
     cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
-    return (cp->early || make_streams(cp, e)) && prepare(cp, e);
+    return (cp->early || make_streams(cp, e)) && prepare(cp, caps.smem_per_cta, e);
 }
 
 struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,

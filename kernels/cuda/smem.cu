@@ -150,6 +150,11 @@ template <typename T, int D> static int launch_smem(const cuda_group_args &a, cu
 
 } // namespace treeattn
 
+extern "C" int32_t cuda_smem_bytes(int32_t d)
+{
+    return (d == 64 ? treeattn::smem_layout<64>::words : treeattn::smem_layout<128>::words) * 4;
+}
+
 extern "C" int cuda_launch_smem(const cuda_shape *s, const cuda_group_args *a, void *stream)
 {
     using namespace treeattn;
