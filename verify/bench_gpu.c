@@ -18,6 +18,7 @@
 #define SCRATCH_BYTES (INT64_C(64) << 10) /* behind them */
 #define LIMIT_BYTES (INT64_C(16) << 30)
 enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16, PROBES = 10 };
+#define LIMIT_MATRIX ((int64_t)LIMIT_SIDE * LIMIT_SIDE * 2) /* bytes */
 /* A row is replayed until this much of the card's time is spent, five times at least. */
 static const double ROW_US = 50e3;
 /* Seconds that a row waits for memory to be as fast as ever, at most; what of the time that reading takes at best is not. */
@@ -82,9 +83,8 @@ static bool do_copy(void *of, int64_t turn, void *stream, struct err *e)
 static bool do_product(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct limit_run *r = of;
-    int64_t matrix = (int64_t)LIMIT_SIDE * LIMIT_SIDE * 2;
     (void)turn;
-    return gpu_gemm(DT_BF16, LIMIT_SIDE, r->from, r->from + matrix, r->to, stream, e);
+    return gpu_gemm(DT_BF16, LIMIT_SIDE, r->from, r->from + LIMIT_MATRIX, r->to, stream, e);
 }
 
 /* The fastest: a limit is what the card was seen to do. */
@@ -125,6 +125,9 @@ bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
     if (!cuda_caps(&c, e))
         return false;
     struct limit_run r = {.bytes = min_i64(LIMIT_BYTES, c.mem_free / 4)};
+    if (r.bytes < 2 * LIMIT_MATRIX)
+        return err_missing(e, "the bench wants %lld MiB of free GPU memory, there are %lld",
+                           (long long)(2 * LIMIT_MATRIX * 4 >> 20), (long long)(c.mem_free >> 20));
     void *stream = gpu_stream_new(e);
     r.from = stream ? gpu_alloc(r.bytes, e) : NULL;
     r.to = r.from ? gpu_alloc(r.bytes / 2, e) : NULL;

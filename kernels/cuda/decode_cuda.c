@@ -23,7 +23,7 @@
 #define SERIES_KV UINT64_C(0x6B76000000) /* of decoder_fill, as on the CPU: K of layer 0 */
 
 enum product { QKV, O, GATE_UP, DOWN, HEAD, N_PRODUCTS };
-enum { TRIAL_LAYERS = 4, MOST_SIZES = 32, STEPS = DECODE_AHEAD + 1, HOPPER = 90 };
+enum { TRIAL_LAYERS = 4, STEPS = DECODE_AHEAD + 1, HOPPER = 90 };
 
 struct events {
     cudaEvent_t begin, end;  /* around the step's kernels */
@@ -41,6 +41,12 @@ struct kept {
     void *q, *o, *lse;
 };
 
+/* The products of a step of n rows, or a few less. */
+struct product_size {
+    int32_t n;
+    struct gemm *gemm[N_PRODUCTS];
+};
+
 struct cuda_decoder {
     struct decoder base;
     cudaStream_t stream;
@@ -53,8 +59,8 @@ struct cuda_decoder {
     void *workspace, *held; /* partial results; tokens on the move */
     int64_t workspace_cap, held_cap;
     struct cuda_upload slots; /* of moves */
-    int32_t n_sizes, size[MOST_SIZES];
-    struct gemm *gemm[MOST_SIZES][N_PRODUCTS];
+    int64_t n_sizes, cap_sizes;
+    struct product_size *size;
     struct kept *kept; /* [layers] */
     struct events event[STEPS];
     struct under_way step[STEPS];
@@ -119,12 +125,29 @@ static int32_t size_of(int32_t n)
 
 static const enum weight product_weight[N_PRODUCTS] = {W_QKV, W_O, W_GATE_UP, W_DOWN, W_HEAD};
 
+static void free_products(struct product_size *s)
+{
+    for (int i = 0; i < N_PRODUCTS; i++)
+        gemm_free(s->gemm[i]);
+}
+
+/* Those of so many rows, or NULL: they are to be made. */
+static const struct product_size *find_products(const struct cuda_decoder *d, int32_t size)
+{
+    for (int64_t i = 0; i < d->n_sizes; i++)
+        if (d->size[i].n == size)
+            return &d->size[i];
+    return NULL;
+}
+
 static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
     const void *x[N_PRODUCTS] = {d->h, d->o, d->h, d->mlp, d->h};
     void *y[N_PRODUCTS] = {d->qkv, d->x, d->wide, d->x, d->logits};
-    for (int i = 0; i < N_PRODUCTS; i++) {
+    struct product_size new = {.n = size};
+    bool good = true;
+    for (int i = 0; i < N_PRODUCTS && good; i++) {
         struct weight_spec w = model_weight(s->model, product_weight[i]);
         const void *layers[TRIAL_LAYERS];
         int32_t n_layers = w.per_layer ? (int32_t)min_i64(TRIAL_LAYERS, s->model->layers) : 1;
@@ -137,11 +160,15 @@ static bool make_products(struct cuda_decoder *d, int32_t size, struct err *e)
                                    .f32 = i == O || i == DOWN || i == HEAD,
                                    .add = i == O || i == DOWN};
         struct gemm_trial trial = {.w = layers, .n_w = n_layers, .x = x[i], .y = y[i], .stream = d->stream};
-        d->gemm[d->n_sizes][i] = gemm_new(&shape, &trial, e);
-        if (!d->gemm[d->n_sizes][i])
-            return false;
+        new.gemm[i] = gemm_new(&shape, &trial, e);
+        good = new.gemm[i] != NULL;
     }
-    d->size[d->n_sizes++] = size;
+    if (!good) {
+        free_products(&new);
+        return false;
+    }
+    d->size = xgrow(d->size, &d->cap_sizes, d->n_sizes + 1, sizeof *d->size);
+    d->size[d->n_sizes++] = new;
     return true;
 }
 
@@ -217,9 +244,9 @@ static void decoder_free(struct decoder *base)
     struct cuda_decoder *d = self(base);
     if (d->stream)
         cudaStreamSynchronize(d->stream);
-    for (int32_t i = 0; i < MOST_SIZES; i++)
-        for (int j = 0; j < N_PRODUCTS; j++)
-            gemm_free(d->gemm[i][j]);
+    for (int64_t i = 0; i < d->n_sizes; i++)
+        free_products(&d->size[i]);
+    free(d->size);
     for (int32_t l = 0; d->kept && l < base->spec.model->layers; l++) {
         gpu_free(d->kept[l].q);
         gpu_free(d->kept[l].o);
@@ -249,7 +276,12 @@ static bool fits(const struct decoder_spec *s, struct err *e)
     int64_t need = b.weights + b.pool + b.rest;
     if (s->dtype != DT_BF16 && s->dtype != DT_F16)
         return err_set(e, "the decode step on a GPU takes bf16 and f16, not %s", dtype_name[s->dtype]);
-    CK((m->d == 64 || m->d == 128) && m->hidden % 8 == 0 && m->ffn % 8 == 0);
+    if ((m->d != 64 && m->d != 128) || m->hidden % 8 != 0 || m->ffn % 8 != 0)
+        return err_missing(
+            e,
+            "the decode step on a GPU takes heads of 64 and 128 elements and widths that are multiples of 8, "
+            "not %d, %d and %d",
+            m->d, m->hidden, m->ffn);
     if (!cuda_caps(&caps, e))
         return false;
     return need <= caps.mem_free ||
@@ -373,10 +405,7 @@ static bool run_layers(struct cuda_decoder *d, const struct decode_step *s, cons
 {
     const struct model *m = d->base.spec.model;
     cudaStream_t st = d->stream;
-    int32_t size = 0;
-    while (size < d->n_sizes && d->size[size] != size_of(a->n))
-        size++;
-    struct gemm *const *g = d->gemm[size];
+    struct gemm *const *g = find_products(d, size_of(a->n))->gemm;
     bool good = cuda_ok(decode_launch_begin(a, weight_of(d, W_EMBED, 0), st), "embedding", e);
     for (int32_t l = 0; l < m->layers && good; l++) {
         int64_t pool = l * decoder_layer_elements(&d->base.spec) * 2;
@@ -425,12 +454,9 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
     struct under_way *u = &d->step[d->n_steps % STEPS];
     struct step_arrays at = {0};
     struct cuda_caps caps;
-    int32_t n = s->p->tree->n_queries, known = 0;
+    int32_t n = s->p->tree->n_queries;
     double begin = now_s(), laid_out;
-    while (known < d->n_sizes && d->size[known] != size_of(n))
-        known++;
-    CK(known < MOST_SIZES);
-    if ((known == d->n_sizes && !make_products(d, size_of(n), e)) || !cuda_card(&caps, e) ||
+    if ((!find_products(d, size_of(n)) && !make_products(d, size_of(n), e)) || !cuda_card(&caps, e) ||
         (s->keep && !make_kept(d, e)))
         return false;
     *u = (struct under_way){.parts = s->parts && s->plan, .moves = d->moves};
