@@ -60,14 +60,16 @@ struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan
 void cuda_plan_free(struct cuda_plan *cp);
 /* A plan that changes from step to step: empty, then filled as often as one likes, each time for any problem's shape. An
  * update is enqueued on the stream, behind what still reads the plan before it, and waits for nothing, unless the device's
- * memory for it must grow. The host may be as many updates ahead as it has copies of the arrays (4); then it waits. */
+ * memory for it must grow. The host may be as many updates ahead as it has copies of the arrays (4); then it waits. Graphs
+ * captured before an update are of the plan before it and must not run again. After an update that failed a plan can only be
+ * updated or freed. */
 struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt);
 bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
                       struct err *e);
 /* Bytes of device memory that a run needs for partial results and materialised scores; may be 0. Need not be
  * initialised, and holds nothing of use afterwards: partial results may never have left the L2. */
 int64_t cuda_workspace(const struct cuda_plan *cp);
-/* Bytes of device memory that the plan itself takes, all host-made arrays. */
+/* Bytes of all host-made arrays of the plan, on the device; its memory there has room for half as many again. */
 int64_t cuda_plan_bytes(const struct cuda_plan *cp);
 
 /* Everything on the device; layouts as in ref/problem.h. Alignment: 16 bytes. */
@@ -77,11 +79,12 @@ struct cuda_args {
     const int32_t *page_table; /* [page_off[n_nodes]]; entries the plan reads must be in 0 .. n_pages - 1 */
     void *o;                   /* [n_queries][h_q][d] of the problem's dtype */
     float *lse;                /* [n_queries][h_q] natural log */
-    void *workspace;           /* cuda_workspace bytes; faster at a multiple of 128 */
+    void *workspace;           /* cuda_workspace bytes, at a multiple of 256: what cuBLAS wants; others are but slower at 16 */
 };
 /* Enqueue one run on the stream. Graph-capturable. False with *e set if a launch was refused; what the
  * kernels themselves do wrong shows at the next gpu_sync. One run at a time for each plan: partial results
- * are in the caller's workspace, but side streams are the plan's own. */
+ * are in the caller's workspace, but side streams are the plan's own. Of plans that materialise scores one thread at a time:
+ * they share a cuBLAS handle. */
 bool cuda_run(struct cuda_plan *cp, const struct cuda_args *a, void *stream, struct err *e);
 
 /* Every page-table entry that the plan reads, on the host: what the device does not check. */
