@@ -171,6 +171,14 @@ static inline bool plan_visible(const struct plan *p, const struct group *g, int
 int32_t plan_query(const struct plan *p, const struct group *g, int32_t k);
 /* All of the group's queries into out[g->nq]. */
 void plan_queries(const struct plan *p, const struct group *g, int32_t *out);
+/* A run as the tree numbers it: node and tokens of the tree, not of a piece in normal form. With nf->orig for queries,
+ * all that people and other programs are told of a plan. */
+static inline struct run plan_tree_run(const struct plan *p, const struct run *r)
+{
+    int64_t off = p->nf->off[r->node];
+    struct run x = {p->nf->src[r->node], off + r->begin, off + r->end};
+    return x;
+}
 /* Bytes of mask that one Q tile of the group reads, over all of the group's tokens; `rows_q` is the number of
  * distinct queries in the tile (matters for MASK_QUERY_WORDS and MASK_DENSE). */
 int64_t plan_mask_bytes(const struct group *g, int64_t rows_q);
@@ -178,6 +186,8 @@ int64_t plan_mask_bytes(const struct group *g, int64_t rows_q);
 /* KV tokens in storage, replication counted: what decides footprint and out-of-memory. */
 int64_t plan_stored_tokens(const struct plan *p);
 
+/* All of them number nodes, tokens and queries as the tree does. Text has a group's queries in ascending order, CSV in
+ * the order of its slots. */
 void plan_print_text(FILE *f, const struct plan *p);
 void plan_print_csv(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);

@@ -2,23 +2,53 @@
 #include "sim/plan.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 static const char *const storage_name[] = {"shared", "replicated", "replicated below the first prefix"};
 
-static void print_queries(FILE *f, const struct plan *p, const struct group *g)
+static int ascending(const void *a, const void *b)
 {
-    for (int64_t i = g->qr0; i < g->qr1; i++) {
-        fprintf(f, "%s%" PRId32, i > g->qr0 ? "," : "", p->qr[i].begin);
-        if (p->qr[i].end > p->qr[i].begin + 1)
-            fprintf(f, "-%" PRId32, p->qr[i].end - 1);
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The group's queries as the tree numbers them, in the order of its slots; the caller frees. */
+static int32_t *tree_queries(const struct plan *p, const struct group *g)
+{
+    int32_t *q = xcalloc((size_t)g->nq, sizeof *q);
+    plan_queries(p, g, q);
+    for (int32_t k = 0; k < g->nq; k++)
+        q[k] = p->nf->orig[q[k]];
+    return q;
+}
+
+/* "0-2,5"; what ascends one by one is a range. */
+static void print_ranges(FILE *f, const int32_t *q, int32_t n)
+{
+    for (int32_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && q[end] == q[end - 1] + 1; end++)
+            continue;
+        fprintf(f, "%s%" PRId32, i > 0 ? "," : "", q[i]);
+        if (end > i + 1)
+            fprintf(f, "-%" PRId32, q[end - 1]);
     }
+}
+
+static void print_queries(FILE *f, const struct plan *p, const struct group *g, bool sorted)
+{
+    int32_t *q = tree_queries(p, g);
+    if (sorted)
+        qsort(q, (size_t)g->nq, sizeof *q, ascending);
+    print_ranges(f, q, g->nq);
+    free(q);
 }
 
 static void print_runs(FILE *f, const struct plan *p, const struct group *g, const char *sep)
 {
-    for (int64_t r = g->run0; r < g->run1; r++)
-        fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", r > g->run0 ? sep : "", p->run[r].node,
-                p->run[r].begin, p->run[r].end);
+    for (int64_t i = g->run0; i < g->run1; i++) {
+        struct run r = plan_tree_run(p, &p->run[i]);
+        fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", i > g->run0 ? sep : "", r.node, r.begin, r.end);
+    }
 }
 
 void plan_print_text(FILE *f, const struct plan *p)
@@ -49,7 +79,7 @@ void plan_print_text(FILE *f, const struct plan *p)
                 "group %" PRId64 " launch %" PRId32 " tile %" PRId32 "x%" PRId32 " mask %s: %" PRId32
                 " queries {",
                 i, g->launch, g->tile_m, g->tile_n, mask_name[g->mask], g->nq);
-        print_queries(f, p, g);
+        print_queries(f, p, g, true);
         fprintf(f, "} x %" PRId64 " tokens ", g->n_kv);
         print_runs(f, p, g, " ");
         if (g->slot0 == PLAN_NO_SLOT)
@@ -59,7 +89,7 @@ void plan_print_text(FILE *f, const struct plan *p)
     }
     for (int64_t i = 0; i < p->n_merges; i++) {
         const struct merge_step *m = &p->merge[i];
-        fprintf(f, "merge query %" PRId32 " launch %" PRId32 ":", m->query, m->launch);
+        fprintf(f, "merge query %" PRId32 " launch %" PRId32 ":", p->nf->orig[m->query], m->launch);
         for (int64_t k = m->in0; k < m->in1; k++)
             fprintf(f, " %" PRId64 "%s", p->merge_in[k], p->merge_in[k] == m->onchip ? "(on chip)" : "");
         if (m->out == PLAN_NO_SLOT)
@@ -78,7 +108,7 @@ void plan_print_csv(FILE *f, const struct plan *p)
         fprintf(f, "%s,%" PRId64 ",%" PRId32 ",%s,%" PRId32 ",%" PRId32 ",%s,%" PRId32 ",%" PRId64 ",\"",
                 p->strategy, i, g->launch, p->launch[g->launch].name, g->tile_m, g->tile_n,
                 mask_name[g->mask], g->nq, g->n_kv);
-        print_queries(f, p, g);
+        print_queries(f, p, g, false);
         fprintf(f, "\",\"");
         print_runs(f, p, g, " ");
         fprintf(f, "\",%" PRId64 "\n", g->slot0);

@@ -178,6 +178,48 @@ START_TEST(every_mask_bit_matters)
 }
 END_TEST
 
+/* Two children, the second one's query first, and one inside of the root: the normal form has other numbers for all. */
+START_TEST(complaints_name_what_the_tree_names)
+{
+    static const struct query query[] = {{2, 50}, {1, 5}, {0, 4}};
+    struct tree *t = tree_new(3, 3);
+    memcpy(t->len, (int64_t[]){10, 5, 50}, 3 * sizeof *t->len);
+    t->parent[1] = t->parent[2] = 0;
+    memcpy(t->query, query, sizeof query);
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_hand(nf, false);
+    p->run[3].end -= 7;
+    p->group[3].n_kv -= 7;
+    refuse(p, "query 0: tokens 43 to 50 of node 2 are in no group");
+    p = by_hand(nf, false);
+    p->run[1].begin++; /* tokens 4 to 10 of the root */
+    p->group[1].n_kv--;
+    refuse(p, "query 1: tokens 4 to 5 of node 0 are in no group");
+    p = by_hand(nf, false);
+    p->run[1] = (struct run){0, 1, 3};
+    p->group[1].n_kv = 2;
+    refuse(p, "query 1 reads tokens 1 to 3 of node 0 twice: in groups 0 and 1");
+    p = by_hand(nf, false);
+    p->qr[1].begin--;
+    p->group[1].nq++;
+    refuse(p, "group 1: query 2 reads tokens 4 to 10 of node 0, which it does not see");
+    p = by_hand(nf, false);
+    p->merge_in[p->merge[1].in0] = p->merge_in[p->merge[2].in0];
+    refuse(p, "of query 1: reads slot 2, which belongs to query 0");
+    p = by_hand(nf, false);
+    p->group[3].slot0 = p->group[2].slot0;
+    refuse(p, "is written twice: for queries 1 and 0");
+    p = by_hand(nf, false);
+    p->merge[1].query = 0;
+    refuse(p, "query 2: its output is written twice");
+    p = by_hand(nf, false);
+    p->run[1].end++;
+    refuse(p, "tokens 0 to 7 of node 1 of the normal form");
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 START_TEST(slots_must_flow)
 {
     struct fixture f = fixture_new();
@@ -288,6 +330,7 @@ Suite *suite_cover(void)
     tcase_add_test(c, tokens_must_be_covered_once);
     tcase_add_test(c, queries_must_see_what_they_read);
     tcase_add_test(c, every_mask_bit_matters);
+    tcase_add_test(c, complaints_name_what_the_tree_names);
     tcase_add_test(c, slots_must_flow);
     tcase_add_test(c, merges_must_wait);
     tcase_add_test(c, hostile_numbers_are_harmless);

@@ -312,6 +312,52 @@ START_TEST(copies_print_the_same)
 }
 END_TEST
 
+/* Two children, the second one's query first, and one inside of the root: the normal form has other numbers for all. */
+static struct tree *renumbered(void)
+{
+    static const struct query query[] = {{2, 50}, {1, 5}, {0, 4}};
+    struct tree *t = tree_new(3, 3);
+    memcpy(t->len, (int64_t[]){10, 5, 50}, 3 * sizeof *t->len);
+    t->parent[1] = t->parent[2] = 0;
+    memcpy(t->query, query, sizeof query);
+    return t;
+}
+
+START_TEST(prints_number_as_the_tree_does)
+{
+    struct tree *t = renumbered();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 1);
+    plan_merge_flat(p, "merge", true);
+    static const struct {
+        void (*print)(FILE *, const struct plan *);
+        const char *says[5];
+    } want[] = {
+        {plan_print_text,
+         {"3 queries {0-2} x 4 tokens n0[0,4) -> slots 0-2",
+          "2 queries {0-1} x 6 tokens n0[4,10) -> slots 3-4",
+          "1 queries {0} x 50 tokens n2[0,50) -> slots 6-6", "merge query 2 launch 1: 0 -> output",
+          "merge query 0 launch 1: 2 4 6 -> output"}},
+        {plan_print_csv,
+         {",3,4,\"2,1,0\",\"n0[0,4)\",0", ",2,6,\"1,0\",\"n0[4,10)\",3", "\"0\",\"n2[0,50)\",6"}},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+        want[i].print(f, p);
+        fclose(f);
+        for (int k = 0; k < 5 && want[i].says[k]; k++)
+            ck_assert_msg(strstr(text, want[i].says[k]), "no '%s' in:\n%s", want[i].says[k], text);
+        ck_assert_ptr_null(strstr(text, "n3"));
+        free(text);
+    }
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 START_TEST(wrong_strategy_names_are_explained)
 {
     struct strategy_use u;
@@ -358,6 +404,7 @@ Suite *suite_plan(void)
     tcase_add_test(c, virtual_tree_moves_queries_and_tokens);
     tcase_add_test(c, stored_tokens_count_replicas);
     tcase_add_test(c, copies_print_the_same);
+    tcase_add_test(c, prints_number_as_the_tree_does);
     tcase_add_test(c, wrong_strategy_names_are_explained);
     tcase_add_test(c, machines_are_plausible);
     suite_add_tcase(s, c);

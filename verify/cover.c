@@ -8,6 +8,9 @@
  *   4 output   every query's output is written once
  * Because a slot is read once and outputs are written once, 3 and 4 make every partial of a query flow into
  * its output: no reachability search is needed. Cost: proportional to what the plan lists, plus sorting.
+ *
+ * What exists is named by its number in the tree, as a user wrote it; an index that is out of range can only be
+ * named in the normal form.
  */
 #include "verify/cover.h"
 
@@ -57,7 +60,7 @@ static bool check_queries(const struct plan *p, int64_t gi, struct err *e)
         if (r->begin < 0 || r->begin >= r->end || r->end > p->nf->n_queries)
             return err_set(e,
                            "group %" PRId64 ": queries %" PRId32 " to %" PRId32
-                           " (expected some of 0 to %" PRId32 ")",
+                           " of the normal form (expected some of 0 to %" PRId32 ")",
                            gi, r->begin, r->end, p->nf->n_queries);
         nq += r->end - r->begin;
     }
@@ -78,12 +81,13 @@ static bool check_runs(const struct plan *p, int64_t gi, struct err *e)
     for (int64_t i = g->run0; i < g->run1; i++) {
         const struct run *r = &p->run[i];
         if (r->node < 0 || r->node >= p->nf->n_nodes)
-            return err_set(e, "group %" PRId64 ": node %" PRId32 " (expected 0 to %" PRId32 ")", gi, r->node,
-                           p->nf->n_nodes - 1);
+            return err_set(
+                e, "group %" PRId64 ": node %" PRId32 " of the normal form (expected 0 to %" PRId32 ")", gi,
+                r->node, p->nf->n_nodes - 1);
         if (r->begin < 0 || r->begin >= r->end || r->end > p->nf->len[r->node])
             return err_set(e,
                            "group %" PRId64 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32
-                           " (expected some of 0 to %" PRId64 ")",
+                           " of the normal form (expected some of 0 to %" PRId64 ")",
                            gi, r->begin, r->end, r->node, p->nf->len[r->node]);
         if (__builtin_add_overflow(n_kv, r->end - r->begin, &n_kv))
             return err_set(e, "group %" PRId64 ": more tokens than fit 63 bits", gi);
@@ -130,10 +134,11 @@ static bool add_rect(struct rects *rs, const struct plan *p, int64_t gi, const s
     int32_t lo = p->nf->q0[r->node], hi = p->nf->q1[r->node];
     if (q_begin < lo || q_end > hi) {
         int32_t blind = q_begin < lo || q_begin >= hi ? q_begin : hi;
+        struct run x = plan_tree_run(p, r);
         return err_set(e,
                        "group %" PRId64 ": query %" PRId32 " reads tokens %" PRId64 " to %" PRId64
                        " of node %" PRId32 ", which it does not see",
-                       gi, blind, r->begin, r->end, r->node);
+                       gi, p->nf->orig[blind], x.begin, x.end, x.node);
     }
     rs->at = xgrow(rs->at, &rs->cap, rs->n + 1, sizeof *rs->at);
     rs->at[rs->n++] = (struct rect){
@@ -190,6 +195,25 @@ static int by_node_then_token(const void *pa, const void *pb)
     return a->q_begin < b->q_begin ? -1 : a->q_begin > b->q_begin;
 }
 
+/* Queries and nodes are those of the normal form. */
+static bool read_twice(const struct plan *p, int32_t q, const struct run *r, int64_t one, int64_t two,
+                       struct err *e)
+{
+    struct run x = plan_tree_run(p, r);
+    return err_set(e,
+                   "query %" PRId32 " reads tokens %" PRId64 " to %" PRId64 " of node %" PRId32
+                   " twice: in groups %" PRId64 " and %" PRId64,
+                   p->nf->orig[q], x.begin, x.end, x.node, one, two);
+}
+
+static bool read_never(const struct plan *p, int32_t q, const struct run *r, struct err *e)
+{
+    struct run x = plan_tree_run(p, r);
+    return err_set(e,
+                   "query %" PRId32 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32 " are in no group",
+                   p->nf->orig[q], x.begin, x.end, x.node);
+}
+
 /* The rectangles of one node, by first token, must extend every query's covered prefix without gap or
  * overlap. reach[q]: tokens of the node covered so far for query q; by[q]: the group that covered the last of
  * them. */
@@ -203,23 +227,16 @@ static bool check_node(const struct plan *p, int32_t node, const struct rect *r,
     for (int64_t i = 0; i < n; i++)
         for (int32_t q = r[i].q_begin; q < r[i].q_end; q++) {
             if (reach[q] > r[i].begin)
-                return err_set(e,
-                               "query %" PRId32 " reads tokens %" PRId64 " to %" PRId64 " of node %" PRId32
-                               " twice: in groups %" PRId64 " and %" PRId64,
-                               q, r[i].begin, min_i64(reach[q], r[i].end), node, by[q], r[i].group);
+                return read_twice(p, q, &(struct run){node, r[i].begin, min_i64(reach[q], r[i].end)}, by[q],
+                                  r[i].group, e);
             if (reach[q] < r[i].begin)
-                return err_set(e,
-                               "query %" PRId32 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32
-                               " are in no group",
-                               q, reach[q], r[i].begin, node);
+                return read_never(p, q, &(struct run){node, reach[q], r[i].begin}, e);
             reach[q] = r[i].end;
             by[q] = r[i].group;
         }
     for (int32_t q = lo; q < hi; q++)
         if (reach[q] != len)
-            return err_set(
-                e, "query %" PRId32 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32 " are in no group",
-                q, reach[q], len, node);
+            return read_never(p, q, &(struct run){node, reach[q], len}, e);
     return true;
 }
 
@@ -266,7 +283,7 @@ static bool write_slot(struct flow *f, int64_t s, struct slot_state w, struct er
 {
     if (f->slot[s].query >= 0)
         return err_set(e, "slot %" PRId64 " is written twice: for queries %" PRId32 " and %" PRId32, s,
-                       f->slot[s].query, w.query);
+                       f->p->nf->orig[f->slot[s].query], f->p->nf->orig[w.query]);
     f->slot[s] = w;
     return true;
 }
@@ -274,7 +291,7 @@ static bool write_slot(struct flow *f, int64_t s, struct slot_state w, struct er
 static bool write_output(struct flow *f, int32_t q, struct err *e)
 {
     if (f->done[q])
-        return err_set(e, "query %" PRId32 ": its output is written twice", q);
+        return err_set(e, "query %" PRId32 ": its output is written twice", f->p->nf->orig[q]);
     f->done[q] = 1;
     return true;
 }
@@ -300,8 +317,9 @@ static bool check_step(const struct plan *p, int64_t mi, struct err *e)
             e, "merge %" PRId64 ": inputs %" PRId64 " to %" PRId64 " (expected some of 0 to %" PRId64 ")", mi,
             m->in0, m->in1, p->n_merge_in);
     if (m->query < 0 || m->query >= p->nf->n_queries)
-        return err_set(e, "merge %" PRId64 ": query %" PRId32 " (expected 0 to %" PRId32 ")", mi, m->query,
-                       p->nf->n_queries - 1);
+        return err_set(e,
+                       "merge %" PRId64 ": query %" PRId32 " of the normal form (expected 0 to %" PRId32 ")",
+                       mi, m->query, p->nf->n_queries - 1);
     if (m->launch < 0 || m->launch >= p->n_launches)
         return err_set(e, "merge %" PRId64 ": launch %" PRId32 " (expected 0 to %" PRId32 ")", mi, m->launch,
                        p->n_launches - 1);
@@ -333,7 +351,7 @@ static bool read_slot(struct flow *f, int64_t mi, int64_t s, struct err *e)
         return err_set(e,
                        "merge %" PRId64 " of query %" PRId32 ": reads slot %" PRId64
                        ", which belongs to query %" PRId32,
-                       mi, m->query, s, x->query);
+                       mi, f->p->nf->orig[m->query], s, f->p->nf->orig[x->query]);
     if (x->read)
         return err_set(e, "merge %" PRId64 ": reads slot %" PRId64 ", which was read before", mi, s);
     x->read = true;
@@ -389,7 +407,7 @@ static bool check_flow(struct flow *f, struct err *e)
             return err_set(e, "slot %" PRId64 " is never %s", s, f->slot[s].query < 0 ? "written" : "read");
     for (int32_t q = 0; q < p->nf->n_queries; q++)
         if (!f->done[q])
-            return err_set(e, "query %" PRId32 ": its output is never written", q);
+            return err_set(e, "query %" PRId32 ": its output is never written", p->nf->orig[q]);
     return true;
 }
 

@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The place in words, with the group's query and the run. */
+/* The place in words, with the group's query and the run as the tree numbers them. */
 static void say_place(const struct fault_case *fc, struct broken *b, const struct place *x, const char *what)
 {
-    const struct run *r = place_run(fc->plan, x);
+    struct run r = plan_tree_run(fc->plan, place_run(fc->plan, x));
+    int32_t q = plan_query(fc->plan, &fc->plan->group[x->g], x->k);
     fault_place(b, "%s: group %" PRId64 ", query %" PRId32 ", node %" PRId32 " tokens %" PRId64 "-%" PRId64,
-                what, x->g, plan_query(fc->plan, &fc->plan->group[x->g], x->k), r->node, r->begin, r->end);
+                what, x->g, fc->nf->orig[q], r.node, r.begin, r.end);
 }
 
 /* Slots first .. first + n disappear: no step reads them, those above move down. */

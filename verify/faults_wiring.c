@@ -134,7 +134,7 @@ bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
     struct merge_step step = {
         .out = PLAN_NO_SLOT, .query = q, .launch = edit_add_launch(p, "merge"), .onchip = PLAN_NO_SLOT};
     edit_add_merge(p, &step);
-    fault_place(b, "query %" PRId32, q);
+    fault_place(b, "query %" PRId32, fc->nf->orig[q]);
     return true;
 }
 
