@@ -190,6 +190,12 @@ int64_t plan_stored_tokens(const struct plan *p);
  * the order of its slots. */
 void plan_print_text(FILE *f, const struct plan *p);
 void plan_print_csv(FILE *f, const struct plan *p);
+/*
+ * All that a kernel of another program needs. A group's lists go by one index: queries[k] sees runs[r] where visible[k][r]
+ * is 1 (visible null: everywhere), and leaves its partial result in slots[k] (slots null: in the output). A merge step
+ * leaves its inputs, merged, in its slot (null: in the output of its query; no inputs: the query sees nothing).
+ */
+void plan_print_json(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);
 
 #endif

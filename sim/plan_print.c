@@ -1,10 +1,14 @@
-/* plan_print.c - a plan as text, CSV and Graphviz. */
+/* plan_print.c - a plan as text, CSV, JSON and Graphviz. */
 #include "sim/plan.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 
 static const char *const storage_name[] = {"shared", "replicated", "replicated below the first prefix"};
+static const char *const order_name[] = {"serial", "concurrent"};
+static const char *const slot_o_name[] = {"fp32", "fp16"};
+static const char *const slot_weight_name[] = {"LSE", "maximum and sum"};
 
 static int ascending(const void *a, const void *b)
 {
@@ -58,9 +62,8 @@ void plan_print_text(FILE *f, const struct plan *p)
             " merges\n",
             p->strategy, p->params[0] ? " (" : "", p->params, p->params[0] ? ")" : "", p->n_groups,
             p->n_launches, p->n_slots, p->n_merges);
-    fprintf(f, "storage %s; partials O %s with %s%s\n", storage_name[p->storage],
-            p->slot_o == SLOT_O_F16 ? "fp16" : "fp32", p->slot_weight == SLOT_LSE ? "LSE" : "maximum and sum",
-            p->unfused ? "; unfused, scores are materialised" : "");
+    fprintf(f, "storage %s; partials O %s with %s%s\n", storage_name[p->storage], slot_o_name[p->slot_o],
+            slot_weight_name[p->slot_weight], p->unfused ? "; unfused, scores are materialised" : "");
     if (p->note[0])
         fprintf(f, "note: %s\n", p->note);
     for (int32_t l = 0; l < p->n_launches; l++) {
@@ -70,8 +73,7 @@ void plan_print_text(FILE *f, const struct plan *p)
         for (int64_t m = 0; m < p->n_merges; m++)
             steps += p->merge[m].launch == l;
         fprintf(f, "launch %" PRId32 " %s (%s): %" PRId64 " groups, %" PRId64 " merge steps\n", l,
-                p->launch[l].name, p->launch[l].order == LAUNCH_SERIAL ? "serial" : "concurrent", groups,
-                steps);
+                p->launch[l].name, order_name[p->launch[l].order], groups, steps);
     }
     for (int64_t i = 0; i < p->n_groups; i++) {
         const struct group *g = &p->group[i];
@@ -114,6 +116,131 @@ void plan_print_csv(FILE *f, const struct plan *p)
         fprintf(f, "\",%" PRId64 "\n", g->slot0);
     }
 }
+
+/* ---- JSON: all of it ---------------------------------------------------------------------------------- */
+
+static void print_json_text(FILE *f, const char *s)
+{
+    json_t *j = json_string(s);
+    CK(j && json_dumpf(j, f, JSON_ENCODE_ANY) == 0);
+    json_decref(j);
+}
+
+/* A record of a list begins: one a line. */
+static void next_record(FILE *f, int64_t i)
+{
+    fputs(i > 0 ? ",\n  {" : "\n  {", f);
+}
+
+static void print_json_tree(FILE *f, const struct tree *t)
+{
+    fprintf(f, "\"tree\": {\"nodes\": [");
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        next_record(f, i);
+        fprintf(f, "\"parent\": %" PRId32 ", \"len\": %" PRId64 "}", t->parent[i], t->len[i]);
+    }
+    fprintf(f, "],\n\"queries\": [");
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        next_record(f, q);
+        fprintf(f, "\"node\": %" PRId32 ", \"upto\": %" PRId64 "}", t->query[q].node, t->query[q].upto);
+    }
+    fprintf(f, "]}");
+}
+
+/* A row for each query, a bit for each run. */
+static void print_json_mask(FILE *f, const struct plan *p, const struct group *g)
+{
+    fprintf(f, "[");
+    for (int32_t k = 0; k < g->nq; k++) {
+        fprintf(f, k > 0 ? ", [" : "[");
+        for (int64_t r = 0; r < g->run1 - g->run0; r++)
+            fprintf(f, "%s%d", r > 0 ? ", " : "", plan_visible(p, g, k, r));
+        fprintf(f, "]");
+    }
+    fprintf(f, "]");
+}
+
+static void print_json_group(FILE *f, const struct plan *p, const struct group *g)
+{
+    fprintf(f, "\"launch\": %" PRId32 ", \"tile\": [%" PRId32 ", %" PRId32 "], \"queries\": [", g->launch,
+            g->tile_m, g->tile_n);
+    int32_t *q = tree_queries(p, g);
+    for (int32_t k = 0; k < g->nq; k++)
+        fprintf(f, "%s%" PRId32, k > 0 ? ", " : "", q[k]);
+    free(q);
+    fprintf(f, "], \"runs\": [");
+    for (int64_t i = g->run0; i < g->run1; i++) {
+        struct run r = plan_tree_run(p, &p->run[i]);
+        fprintf(f, "%s{\"node\": %" PRId32 ", \"begin\": %" PRId64 ", \"end\": %" PRId64 "}",
+                i > g->run0 ? ", " : "", r.node, r.begin, r.end);
+    }
+    fprintf(f, "], \"mask\": \"%s\", \"visible\": ", mask_name[g->mask]);
+    if (g->mask == MASK_NONE)
+        fprintf(f, "null");
+    else
+        print_json_mask(f, p, g);
+    fprintf(f, ", \"slots\": ");
+    for (int32_t k = 0; k < g->nq && g->slot0 != PLAN_NO_SLOT; k++)
+        fprintf(f, "%s%" PRId64, k > 0 ? ", " : "[", g->slot0 + k);
+    fprintf(f, g->slot0 == PLAN_NO_SLOT ? "null}" : "]}");
+}
+
+/* A slot, or null for what is none. */
+static void print_json_slot(FILE *f, int64_t slot)
+{
+    if (slot == PLAN_NO_SLOT)
+        fprintf(f, "null");
+    else
+        fprintf(f, "%" PRId64, slot);
+}
+
+static void print_json_merge(FILE *f, const struct plan *p, const struct merge_step *m)
+{
+    fprintf(f, "\"launch\": %" PRId32 ", \"query\": %" PRId32 ", \"inputs\": [", m->launch,
+            p->nf->orig[m->query]);
+    for (int64_t i = m->in0; i < m->in1; i++)
+        fprintf(f, "%s%" PRId64, i > m->in0 ? ", " : "", p->merge_in[i]);
+    fprintf(f, "], \"on_chip\": ");
+    print_json_slot(f, m->onchip);
+    fprintf(f, ", \"slot\": ");
+    print_json_slot(f, m->out);
+    fprintf(f, "}");
+}
+
+void plan_print_json(FILE *f, const struct plan *p)
+{
+    fprintf(f, "{\"strategy\": ");
+    print_json_text(f, p->strategy);
+    fprintf(f, ", \"parameters\": ");
+    print_json_text(f, p->params);
+    fprintf(f, ", \"note\": ");
+    print_json_text(f, p->note);
+    fprintf(f, ",\n\"storage\": \"%s\", \"unfused\": %s,\n", storage_name[p->storage],
+            p->unfused ? "true" : "false");
+    fprintf(f, "\"partials\": {\"slots\": %" PRId64 ", \"o\": \"%s\", \"weight\": \"%s\"},\n", p->n_slots,
+            slot_o_name[p->slot_o], slot_weight_name[p->slot_weight]);
+    print_json_tree(f, p->nf->tree);
+    fprintf(f, ",\n\"launches\": [");
+    for (int32_t l = 0; l < p->n_launches; l++) {
+        next_record(f, l);
+        fprintf(f, "\"name\": ");
+        print_json_text(f, p->launch[l].name);
+        fprintf(f, ", \"order\": \"%s\"}", order_name[p->launch[l].order]);
+    }
+    fprintf(f, "],\n\"groups\": [");
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        next_record(f, i);
+        print_json_group(f, p, &p->group[i]);
+    }
+    fprintf(f, "],\n\"merges\": [");
+    for (int64_t i = 0; i < p->n_merges; i++) {
+        next_record(f, i);
+        print_json_merge(f, p, &p->merge[i]);
+    }
+    fprintf(f, "]}\n");
+}
+
+/* ---- Graphviz ------------------------------------------------------------------------------------------ */
 
 /* The tree in black, each group a box tied to its runs' nodes, coloured by launch. */
 void plan_print_dot(FILE *f, const struct plan *p)

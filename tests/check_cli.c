@@ -269,6 +269,11 @@ START_TEST(json_and_csv_parse)
         ck_assert_msg(j && json_is_array(j) && json_array_size(j) > 0, "%s: %s", all[i], error.text);
         json_decref(j);
     }
+    ck_assert_int_eq(run("plan --levels '1,3 20,7' --strategy pat --format json", false, text, sizeof text),
+                     0);
+    json_t *plan = json_loads(text, 0, &error);
+    ck_assert_msg(json_is_object(plan), "%s", error.text);
+    json_decref(plan);
     ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
     ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
 }

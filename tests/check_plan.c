@@ -5,6 +5,7 @@
 
 #include "tests/suites.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -291,8 +292,9 @@ START_TEST(copies_print_the_same)
     plan_merge_levels(p, "merge");
     plan_note(p, "by hand, %d levels", 2);
     struct plan *c = plan_copy(p);
-    void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_dot};
-    for (int i = 0; i < 3; i++) {
+    void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_json,
+                                                          plan_print_dot};
+    for (int i = 0; i < 4; i++) {
         char *a, *b;
         size_t na, nb;
         FILE *fa = open_memstream(&a, &na), *fb = open_memstream(&b, &nb);
@@ -358,6 +360,189 @@ START_TEST(prints_number_as_the_tree_does)
 }
 END_TEST
 
+static json_t *json_of(const struct plan *p)
+{
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    plan_print_json(f, p);
+    fclose(f);
+    json_error_t error;
+    json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(j, "%s in:\n%s", error.text, text);
+    free(text);
+    return j;
+}
+
+static void same_text(const json_t *j, const char *key, const char *want)
+{
+    const char *got = json_string_value(json_object_get(j, key));
+    ck_assert_msg(got, "no text '%s'", key);
+    ck_assert_str_eq(got, want);
+}
+
+/* A number, or null where `none` is wanted. */
+static void same_number(const json_t *j, int64_t want, int64_t none)
+{
+    ck_assert(want == none ? json_is_null(j) : json_is_integer(j) && json_integer_value(j) == want);
+}
+
+static void same_member(const json_t *j, const char *key, int64_t want)
+{
+    same_number(json_object_get(j, key), want, INT64_MIN);
+}
+
+static void same_group(const json_t *j, const struct plan *p, const struct group *g)
+{
+    json_t *tile = json_object_get(j, "tile"), *query = json_object_get(j, "queries"),
+           *run = json_object_get(j, "runs"), *slot = json_object_get(j, "slots"),
+           *row = json_object_get(j, "visible");
+    same_member(j, "launch", g->launch);
+    same_number(json_array_get(tile, 0), g->tile_m, -1);
+    same_number(json_array_get(tile, 1), g->tile_n, -1);
+    same_text(j, "mask", mask_name[g->mask]);
+    ck_assert_uint_eq(json_array_size(query), (size_t)g->nq);
+    ck_assert_uint_eq(json_array_size(run), (size_t)(g->run1 - g->run0));
+    ck_assert(json_array_size(row) == (g->mask == MASK_NONE ? 0 : (size_t)g->nq));
+    ck_assert(g->slot0 == PLAN_NO_SLOT ? json_is_null(slot) : json_array_size(slot) == (size_t)g->nq);
+    for (int32_t k = 0; k < g->nq; k++) {
+        same_number(json_array_get(query, (size_t)k), p->nf->orig[plan_query(p, g, k)], -1);
+        if (g->slot0 != PLAN_NO_SLOT)
+            same_number(json_array_get(slot, (size_t)k), g->slot0 + k, -1);
+        for (int64_t r = 0; r < g->run1 - g->run0 && g->mask != MASK_NONE; r++)
+            same_number(json_array_get(json_array_get(row, (size_t)k), (size_t)r), plan_visible(p, g, k, r),
+                        -1);
+    }
+    for (int64_t r = 0; r < g->run1 - g->run0; r++) {
+        json_t *x = json_array_get(run, (size_t)r);
+        const struct run *want = &p->run[g->run0 + r];
+        same_member(x, "node", p->nf->src[want->node]);
+        same_member(x, "begin", p->nf->off[want->node] + want->begin);
+        same_member(x, "end", p->nf->off[want->node] + want->end);
+    }
+}
+
+static void same_merge(const json_t *j, const struct plan *p, const struct merge_step *m)
+{
+    json_t *input = json_object_get(j, "inputs");
+    same_member(j, "launch", m->launch);
+    same_member(j, "query", p->nf->orig[m->query]);
+    same_number(json_object_get(j, "on_chip"), m->onchip, PLAN_NO_SLOT);
+    same_number(json_object_get(j, "slot"), m->out, PLAN_NO_SLOT);
+    ck_assert_uint_eq(json_array_size(input), (size_t)(m->in1 - m->in0));
+    for (int64_t i = m->in0; i < m->in1; i++)
+        same_number(json_array_get(input, (size_t)(i - m->in0)), p->merge_in[i], -1);
+}
+
+/* The tree that the JSON holds; the caller frees. */
+static struct tree *tree_of(const json_t *j)
+{
+    json_t *node = json_object_get(j, "nodes"), *query = json_object_get(j, "queries"), *x;
+    struct tree *t = tree_new((int32_t)json_array_size(node), (int32_t)json_array_size(query));
+    size_t i;
+    json_array_foreach(node, i, x)
+    {
+        t->parent[i] = (int32_t)json_integer_value(json_object_get(x, "parent"));
+        t->len[i] = json_integer_value(json_object_get(x, "len"));
+    }
+    json_array_foreach(query, i, x)
+    {
+        t->query[i].node = (int32_t)json_integer_value(json_object_get(x, "node"));
+        t->query[i].upto = json_integer_value(json_object_get(x, "upto"));
+    }
+    return t;
+}
+
+/* By the JSON alone: how often query q reads token `at` of node i. */
+static int64_t times_read(const json_t *groups, int64_t q, int32_t i, int64_t at)
+{
+    int64_t n = 0;
+    size_t g, k, r;
+    json_t *group, *query, *run;
+    json_array_foreach(groups, g, group) json_array_foreach(json_object_get(group, "queries"), k, query)
+        json_array_foreach(json_object_get(group, "runs"), r, run)
+    {
+        json_t *visible = json_object_get(group, "visible");
+        n +=
+            json_integer_value(query) == q && json_integer_value(json_object_get(run, "node")) == i &&
+            json_integer_value(json_object_get(run, "begin")) <= at &&
+            at < json_integer_value(json_object_get(run, "end")) &&
+            (json_is_null(visible) || json_integer_value(json_array_get(json_array_get(visible, k), r)) == 1);
+    }
+    return n;
+}
+
+/* The rule of queries, on the tree as it stands in the JSON: what is seen is read once, nothing else is read. */
+static void reads_what_it_sees(const json_t *j)
+{
+    struct tree *t = tree_of(json_object_get(j, "tree"));
+    struct err e = {0};
+    ck_assert_msg(tree_check(t, &e), "%s", e.msg);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        for (int32_t i = 0; i < t->n_nodes; i++)
+            for (int64_t at = 0; at < t->len[i]; at++) {
+                int32_t up = t->query[q].node;
+                bool own = up == i;
+                while (up > i)
+                    up = t->parent[up];
+                bool sees = own ? at < t->query[q].upto : up == i;
+                ck_assert_int_eq(times_read(json_object_get(j, "groups"), q, i, at), sees);
+            }
+    tree_free(t);
+}
+
+START_TEST(json_is_all_of_the_plan)
+{
+    static const char *const all[] = {"naive",       "deft-flatten",   "deft-node-chunk:block=8",
+                                      "tree-medusa", "tree-specinfer", "cascade",
+                                      "relay",       "fasttree",       "pat:rule=artifact"};
+    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    struct tree *t = renumbered();
+    struct nform *nf = nform_new(t);
+    int masked = 0, on_chip = 0, partial = 0;
+    for (size_t s = 0; s < sizeof all / sizeof all[0]; s++) {
+        struct strategy_use use;
+        char why[WHY_MAX];
+        ck_assert(strategy_parse(all[s], &use, NULL));
+        struct plan *p = strategy_plan(&use, nf, &env, why);
+        ck_assert_msg(p, "%s: %s", all[s], why);
+        json_t *j = json_of(p), *launch = json_object_get(j, "launches"),
+               *partials = json_object_get(j, "partials"), *group = json_object_get(j, "groups"),
+               *merge = json_object_get(j, "merges");
+        same_text(j, "strategy", p->strategy);
+        same_text(j, "parameters", p->params);
+        same_text(j, "note", p->note);
+        ck_assert(json_is_true(json_object_get(j, "unfused")) == p->unfused);
+        same_text(partials, "o", p->slot_o == SLOT_O_F32 ? "fp32" : "fp16");
+        same_text(partials, "weight", p->slot_weight == SLOT_LSE ? "LSE" : "maximum and sum");
+        same_member(partials, "slots", p->n_slots);
+        ck_assert_uint_eq(json_array_size(launch), (size_t)p->n_launches);
+        ck_assert_uint_eq(json_array_size(group), (size_t)p->n_groups);
+        ck_assert_uint_eq(json_array_size(merge), (size_t)p->n_merges);
+        for (int32_t l = 0; l < p->n_launches; l++) {
+            json_t *x = json_array_get(launch, (size_t)l);
+            same_text(x, "name", p->launch[l].name);
+            same_text(x, "order", p->launch[l].order == LAUNCH_SERIAL ? "serial" : "concurrent");
+        }
+        for (int64_t g = 0; g < p->n_groups; g++) {
+            same_group(json_array_get(group, (size_t)g), p, &p->group[g]);
+            masked += p->group[g].mask != MASK_NONE;
+            partial += p->group[g].slot0 != PLAN_NO_SLOT;
+        }
+        for (int64_t m = 0; m < p->n_merges; m++) {
+            same_merge(json_array_get(merge, (size_t)m), p, &p->merge[m]);
+            on_chip += p->merge[m].onchip != PLAN_NO_SLOT;
+        }
+        reads_what_it_sees(j);
+        json_decref(j);
+        plan_free(p);
+    }
+    ck_assert(masked > 0 && on_chip > 0 && partial > 0);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 START_TEST(wrong_strategy_names_are_explained)
 {
     struct strategy_use u;
@@ -405,6 +590,7 @@ Suite *suite_plan(void)
     tcase_add_test(c, stored_tokens_count_replicas);
     tcase_add_test(c, copies_print_the_same);
     tcase_add_test(c, prints_number_as_the_tree_does);
+    tcase_add_test(c, json_is_all_of_the_plan);
     tcase_add_test(c, wrong_strategy_names_are_explained);
     tcase_add_test(c, machines_are_plausible);
     suite_add_tcase(s, c);

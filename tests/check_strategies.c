@@ -292,7 +292,7 @@ static void check_shape(const struct plan *p, const struct shape *x, const struc
     ck_assert_msg(got == want, "%s: reads %lld tokens, not %lld", where, (long long)got, (long long)want);
 }
 
-/* The three printed forms of a plan, one after the other; the caller frees. */
+/* The printed forms of a plan, one after the other; the caller frees. */
 static char *printed(const struct plan *p)
 {
     char *text = NULL;
@@ -301,6 +301,7 @@ static char *printed(const struct plan *p)
     ck_assert_ptr_nonnull(f);
     plan_print_text(f, p);
     plan_print_csv(f, p);
+    plan_print_json(f, p);
     plan_print_dot(f, p);
     fclose(f);
     ck_assert_msg(strstr(text, p->strategy) && strstr(text, "digraph"), "a plan prints itself");

@@ -7,26 +7,34 @@
 #include <string.h>
 
 enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_MACHINE };
-enum plan_format { PLAN_TEXT, PLAN_CSV, PLAN_DOT };
+static const struct {
+    const char *name;
+    void (*print)(FILE *f, const struct plan *p);
+} forms[] = {
+    {"text", plan_print_text},
+    {"csv", plan_print_csv},
+    {"json", plan_print_json},
+    {"dot", plan_print_dot},
+};
+enum { N_FORMS = sizeof forms / sizeof forms[0] };
 
 struct plan_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     const char *strategy, *path;
     struct machine machine;
-    enum plan_format format;
+    int format; /* of forms[] */
     struct err *err;
 };
 
 static bool set_format(struct plan_args *a, const char *arg)
 {
-    static const char *const name[] = {"text", "csv", "dot"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(arg, name[i]) == 0) {
-            a->format = (enum plan_format)i;
+    for (int i = 0; i < N_FORMS; i++)
+        if (strcmp(arg, forms[i].name) == 0) {
+            a->format = i;
             return true;
         }
-    return err_set(a->err, "--format '%s' (expected text, csv or dot)", arg);
+    return err_set(a->err, "--format '%s' (expected text, csv, json or dot)", arg);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -61,14 +69,20 @@ static const struct argp argp = {
         (const struct argp_option[]){
             {"strategy", KEY_STRATEGY, "NAME[:K=V]", 0, "see treeattn list strategies", 3},
             {"machine", KEY_MACHINE, "NAME[:K=V]", 0, "the GPU that the plan is made for (default h200)", 3},
-            {"format", KEY_FORMAT, "FORMAT", 0, "text (default), csv or dot", 3},
+            {"format", KEY_FORMAT, "FORMAT", 0, "text (default), csv (the groups), json (everything) or dot",
+             3},
             {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 3},
             {0},
         },
     .parser = parse,
-    .doc = "Plan one tree with one strategy and print the groups: which queries read which runs of tokens in "
-           "which "
-           "tiles, and how the partial results are merged. The plan is checked for coverage first.",
+    .doc =
+        "Plan one tree with one strategy and print the groups: which queries read which runs of tokens in "
+        "which tiles, and how the partial results are merged. The plan is checked for coverage first."
+        "\vNodes, tokens and queries have the numbers of the tree, as in its file. In JSON, queries[k] of a "
+        "group sees runs[r] where visible[k][r] is 1 (visible null: everywhere) and leaves its partial "
+        "result in slots[k] (slots null: in the output); a merge step leaves its inputs, merged, in its slot "
+        "(null: in the output of its query; no inputs: it sees nothing); a tile side of 0 is whole, "
+        "unpadded.",
     .children =
         (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_problem_argp, 0, NULL, 0}, {0}},
 };
@@ -78,12 +92,7 @@ static bool print_plan(const struct plan_args *a, const struct plan *p, struct e
     struct outfile out;
     if (!outfile_open(&out, a->path, e))
         return false;
-    if (a->format == PLAN_TEXT)
-        plan_print_text(out.f, p);
-    else if (a->format == PLAN_CSV)
-        plan_print_csv(out.f, p);
-    else
-        plan_print_dot(out.f, p);
+    forms[a->format].print(out.f, p);
     return outfile_close(&out, true, e);
 }
 
