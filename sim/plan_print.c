@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const storage_name[] = {"shared", "replicated", "replicated below the first prefix"};
 static const char *const order_name[] = {"serial", "concurrent"};
@@ -242,33 +243,85 @@ void plan_print_json(FILE *f, const struct plan *p)
 
 /* ---- Graphviz ------------------------------------------------------------------------------------------ */
 
+static const char *launch_colour(int32_t launch)
+{
+    static const char *const colour[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
+    return colour[(size_t)launch % (sizeof colour / sizeof colour[0])];
+}
+
+/* The queries that see some of a node of the tree; i is its first piece in normal form. */
+static void print_below(FILE *f, const struct nform *nf, int32_t i)
+{
+    int32_t n = nf->q1[i] - nf->q0[i], *q = xcalloc((size_t)n, sizeof *q);
+    if (n > 0)
+        memcpy(q, nf->orig + nf->q0[i], (size_t)n * sizeof *q);
+    qsort(q, (size_t)n, sizeof *q, ascending);
+    fprintf(f, n == 0 ? "no query" : n == 1 ? "query " : "queries ");
+    print_ranges(f, q, n);
+    free(q);
+}
+
+/* Launches that have groups, each in its colour. */
+static void print_legend(FILE *f, const struct plan *p)
+{
+    uint8_t *used = xcalloc((size_t)p->n_launches, sizeof *used);
+    for (int64_t i = 0; i < p->n_groups; i++)
+        used[p->group[i].launch] = 1;
+    fprintf(f, "  subgraph cluster_launches {\n    label=\"colours: launches\"; fontname=\"Helvetica\"; "
+               "fontsize=10;\n");
+    for (int32_t l = 0; l < p->n_launches; l++)
+        if (used[l])
+            fprintf(f, "    l%" PRId32 " [shape=box, color=\"%s\", label=\"launch %" PRId32 ": %s\"];\n", l,
+                    launch_colour(l), l, p->launch[l].name);
+    fprintf(f, "  }\n");
+    free(used);
+}
+
+/* A dashed line from the group to the node of one of its runs: which tokens, and how many of the group's queries see
+ * them where a mask hides them from others. */
+static void print_reads(FILE *f, const struct plan *p, int64_t gi, int64_t r)
+{
+    const struct group *g = &p->group[gi];
+    struct run x = plan_tree_run(p, &p->run[g->run0 + r]);
+    int32_t seeing = 0;
+    for (int32_t k = 0; k < g->nq; k++)
+        seeing += plan_visible(p, g, k, r);
+    fprintf(f, "  g%" PRId64 " -> n%" PRId32 " [style=dashed, dir=none, color=\"%s\", constraint=false, ", gi,
+            x.node, launch_colour(g->launch));
+    fprintf(f, "label=\"[%" PRId64 ",%" PRId64 ")", x.begin, x.end);
+    if (seeing < g->nq)
+        fprintf(f, "\\nmask: seen by %" PRId32 " of %" PRId32, seeing, g->nq);
+    fprintf(f, "\"];\n");
+}
+
 /* The tree in black, each group a box tied to its runs' nodes, coloured by launch. */
 void plan_print_dot(FILE *f, const struct plan *p)
 {
-    static const char *const colour[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
     const struct nform *nf = p->nf;
-    fprintf(f, "digraph plan {\n  rankdir=TB; node [fontname=\"Helvetica\", fontsize=10];\n");
+    fprintf(f, "digraph plan {\n  rankdir=TB; node [fontname=\"Helvetica\", fontsize=10];\n"
+               "  edge [fontname=\"Helvetica\", fontsize=8];\n");
     fprintf(f, "  label=\"%s %s: %" PRId64 " groups\";\n", p->strategy, p->params, p->n_groups);
-    for (int32_t i = 0; i < nf->n_nodes; i++) {
-        fprintf(f,
-                "  n%" PRId32 " [shape=ellipse, label=\"n%" PRId32 "\\n%" PRId64 " tokens\\nqueries %" PRId32,
-                i, i, nf->len[i], nf->q0[i]);
-        fprintf(f, "-%" PRId32 "\"];\n", nf->q1[i] - 1);
-        if (nf->parent[i] >= 0)
-            fprintf(f, "  n%" PRId32 " -> n%" PRId32 ";\n", nf->parent[i], i);
+    for (int32_t piece = 0; piece < nf->n_nodes; piece++) {
+        int32_t i = nf->src[piece];
+        if (nf->off[piece] > 0) /* not the first of its node */
+            continue;
+        fprintf(f, "  n%" PRId32 " [shape=ellipse, label=\"n%" PRId32 "\\n%" PRId64 " tokens\\n", i, i,
+                nf->tree->len[i]);
+        print_below(f, nf, piece);
+        fprintf(f, "\"];\n");
+        if (nf->tree->parent[i] >= 0)
+            fprintf(f, "  n%" PRId32 " -> n%" PRId32 ";\n", nf->tree->parent[i], i);
     }
     for (int64_t i = 0; i < p->n_groups; i++) {
         const struct group *g = &p->group[i];
-        const char *c = colour[(size_t)g->launch % (sizeof colour / sizeof colour[0])];
         fprintf(f,
-                "  g%" PRId64 " [shape=box, color=\"%s\", label=\"group %" PRId64 "\\n%" PRId32
-                " queries x %" PRId64 " tokens\\n%" PRId32 "x%" PRId32 "\"];\n",
-                i, c, i, g->nq, g->n_kv, g->tile_m, g->tile_n);
-        for (int64_t r = g->run0; r < g->run1; r++)
-            fprintf(f,
-                    "  g%" PRId64 " -> n%" PRId32
-                    " [style=dashed, dir=none, color=\"%s\", constraint=false];\n",
-                    i, p->run[r].node, c);
+                "  g%" PRId64 " [shape=box, color=\"%s\", label=\"group %" PRId64 ": launch %" PRId32
+                "\\n%" PRId32 " %s x %" PRId64 " tokens\\n%" PRId32 "x%" PRId32 "\"];\n",
+                i, launch_colour(g->launch), i, g->launch, g->nq, g->nq == 1 ? "query" : "queries", g->n_kv,
+                g->tile_m, g->tile_n);
+        for (int64_t r = 0; r < g->run1 - g->run0; r++)
+            print_reads(f, p, i, r);
     }
+    print_legend(f, p);
     fprintf(f, "}\n");
 }

@@ -342,6 +342,10 @@ START_TEST(prints_number_as_the_tree_does)
           "merge query 0 launch 1: 2 4 6 -> output"}},
         {plan_print_csv,
          {",3,4,\"2,1,0\",\"n0[0,4)\",0", ",2,6,\"1,0\",\"n0[4,10)\",3", "\"0\",\"n2[0,50)\",6"}},
+        {plan_print_dot,
+         {"n0 [shape=ellipse, label=\"n0\\n10 tokens\\nqueries 0-2\"]",
+          "n1 [shape=ellipse, label=\"n1\\n5 tokens\\nquery 1\"]", "n0 -> n2;", "g1 -> n0 [",
+          "label=\"[4,10)\"];"}},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         char *text;
@@ -351,7 +355,7 @@ START_TEST(prints_number_as_the_tree_does)
         fclose(f);
         for (int k = 0; k < 5 && want[i].says[k]; k++)
             ck_assert_msg(strstr(text, want[i].says[k]), "no '%s' in:\n%s", want[i].says[k], text);
-        ck_assert_ptr_null(strstr(text, "n3"));
+        ck_assert(!strstr(text, "n3[") && !strstr(text, "n3 ["));
         free(text);
     }
     plan_free(p);
@@ -491,6 +495,39 @@ static void reads_what_it_sees(const json_t *j)
     tree_free(t);
 }
 
+START_TEST(dot_says_what_masks_hide_and_colours_mean)
+{
+    struct tree *t = renumbered();
+    struct nform *nf = nform_new(t);
+    struct plan *p = plan_new(nf, "hand");
+    struct sel s = {0};
+    plan_launch(p, "idle", LAUNCH_SERIAL);
+    plan_launch(p, "attention", LAUNCH_SERIAL);
+    sel_queries(&s, 0, nf->n_queries);
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        sel_run(&s, i, 0, nf->len[i]);
+    plan_group(p, &s, &(struct group_spec){.mask = MASK_RUN_WORDS, .launch = 1});
+    plan_merge_flat(p, "merge", true);
+    static const char *const says[] = {
+        "label=\"[0,4)\"];", "label=\"[4,10)\\nmask: seen by 2 of 3\"];",
+        "label=\"[0,50)\\nmask: seen by 1 of 3\"];", "color=\"#D55E00\", label=\"launch 1: attention\"];",
+        "color=\"#D55E00\", label=\"group 0: launch 1\\n3 queries x 65 tokens"};
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    plan_print_dot(f, p);
+    fclose(f);
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
+        ck_assert_msg(strstr(text, says[i]), "no '%s' in:\n%s", says[i], text);
+    ck_assert_ptr_null(strstr(text, "idle"));
+    free(text);
+    sel_free(&s);
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 START_TEST(json_is_all_of_the_plan)
 {
     static const char *const all[] = {"naive",       "deft-flatten",   "deft-node-chunk:block=8",
@@ -590,6 +627,7 @@ Suite *suite_plan(void)
     tcase_add_test(c, stored_tokens_count_replicas);
     tcase_add_test(c, copies_print_the_same);
     tcase_add_test(c, prints_number_as_the_tree_does);
+    tcase_add_test(c, dot_says_what_masks_hide_and_colours_mean);
     tcase_add_test(c, json_is_all_of_the_plan);
     tcase_add_test(c, wrong_strategy_names_are_explained);
     tcase_add_test(c, machines_are_plausible);
