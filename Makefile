@@ -169,13 +169,18 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers cuda-static check-verify
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers cuda-static check-verify
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
 check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow, no GSL in the library
 	$(Q)tests/layers.sh
 	$(Q)! nm -A -u $< | grep ' gsl_' || { echo '$<: GSL belongs into $(FIT) alone'; false; }
+
+.PHONY: check-headers
+check-headers: ## what a kernel or a harness of one's own includes is C++ as well; where there is a C++ compiler
+	$(Q)if command -v $(CXX) >/dev/null; then $(CXX) -std=c++17 -fsyntax-only -Wall -Wextra -Werror -I. tests/headers.cc && \
+	  echo 'headers: C++ as well'; else echo 'headers: not tried as C++, there is no $(CXX)'; fi
 
 .PHONY: check-verify
 check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults

@@ -8,6 +8,10 @@
 #include "sim/ledger.h"
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kernel {
     const char *name;
     const char *about;
@@ -28,5 +32,9 @@ extern const struct kernel *const kernels[];
 extern const int32_t n_kernels;
 const struct kernel *kernel_find(const char *name);
 bool kernel_ready(const struct kernel *k, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

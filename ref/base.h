@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_MISSING = 3 };
 
 /* What went wrong with somebody's data: one sentence, without the leading "treeattn: ". */
@@ -28,7 +32,7 @@ bool err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 
 /* The same with EXIT_MISSING: the input is fine, the machine lacks something. */
 bool err_missing(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-_Noreturn void ck_fail(const char *file, int line, const char *expr);
+void ck_fail(const char *file, int line, const char *expr) __attribute__((noreturn));
 #define CK(expr) ((expr) ? (void)0 : ck_fail(__FILE__, __LINE__, #expr))
 
 /* Allocators that never return NULL. n * size is checked against overflow; the memory of xcalloc is zero.
@@ -83,5 +87,9 @@ static inline int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

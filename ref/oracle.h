@@ -9,6 +9,10 @@
 
 #include "ref/problem.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Rows are (query, query head), queries as the tree numbers them. Besides the answer it reports what the
  * error bound of a row is made of (verify/tolerances.def). */
 struct oracle {
@@ -25,5 +29,9 @@ struct oracle {
 
 struct oracle *oracle_new(const struct problem *p);
 void oracle_free(struct oracle *orc);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum dtype { DT_F64, DT_F32, DT_F16, DT_BF16, N_DTYPES };
 
 extern const char *const dtype_name[N_DTYPES]; /* "f64" "f32" "f16" "bf16" */
@@ -95,5 +99,9 @@ struct output *output_new(const struct problem *p);
 void output_free(struct output *out);
 double output_lse(const struct output *out, int64_t row);
 void output_set_lse(struct output *out, int64_t row, double x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Limits on what a file may ask for; far above any real trace, far below what would wrap or hang. */
 #define TREE_MAX_NODES (INT32_C(1) << 24)
 #define TREE_MAX_QUERIES (INT32_C(1) << 24)
@@ -86,5 +90,9 @@ int32_t nform_own(const struct nform *nf, int32_t i);
 int64_t nform_context(const struct nform *nf, int32_t q);
 /* Roots that have at least one query below them and tokens to read: the number of first-level prefixes. */
 int32_t nform_live_roots(const struct nform *nf);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

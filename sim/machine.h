@@ -9,6 +9,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* X(type, name, unit, least, most, meaning): the bounds are those of machine_parse. */
 #define MACHINE_FIGURES(X)                                                                                   \
     X(int32_t, sms, "", 1, 32767, "streaming multiprocessors")                                               \
@@ -63,5 +67,9 @@ const struct machine *machine_default(void);
 /* "h200", or with other figures, "h200:bandwidth=4.5e12,sms=66". Names, numbers and bounds are checked; the
  * sentence in *e lists what there is. Figures given so have the source "given". */
 bool machine_parse(const char *text, struct machine *out, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -19,6 +19,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct qrange {
     int32_t begin, end; /* queries of the normal form, half open */
 };
@@ -197,5 +201,9 @@ void plan_print_csv(FILE *f, const struct plan *p);
  */
 void plan_print_json(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "sim/machine.h"
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What a planner may know besides the tree. */
 struct plan_env {
     int32_t h_q, h_kv, d;
@@ -77,5 +81,9 @@ struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf,
 
 /* For applicable(): fill why and return false. */
 bool why_not(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

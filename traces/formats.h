@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* "1,4,16 1024,256,32": nodes per level, tokens per node of each level. Child j of a level of `size` nodes
  * hangs under node j * (size of the level above) / size; ids run level by level; every leaf is one query. The
  * two lists may be separated by a blank, ';' or '_'. Several roots make a forest. */
@@ -70,5 +74,9 @@ struct tree *gen_tree(enum family f, uint64_t seed);
  * one in eight makes a large tree. */
 enum family gen_family(uint64_t seed, int64_t index);
 uint64_t gen_seed(uint64_t seed, int64_t index);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Requests are replayed as continuous batching, exactly so: they join in order of arrival, each as soon as
  * the one before it has joined and one of B places is free; prefill takes no step; from then on a request
@@ -115,5 +119,9 @@ struct trace_count trace_count_tree(const struct tree *t);
 
 /* Names of the embedded traces, NULL-terminated. */
 extern const char *const trace_embedded[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

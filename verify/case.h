@@ -13,6 +13,10 @@
 #include "sim/strategy.h"
 #include "verify/treesrc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct fault;
 
 struct vcase {
@@ -41,5 +45,9 @@ char *case_print_strategy(const struct strategy_use *u);
 /* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"),
  * or NULL for all; *out is an array of *n that the caller frees. */
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "ref/oracle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum verdict { V_PASS, V_MARGINAL, V_FAIL, V_SKIP };
 extern const char *const verdict_name[]; /* "PASS" "MARGINAL" "FAIL" "SKIP" */
 
@@ -44,5 +48,9 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
  * NULL, which makes the bound of narrowed probabilities that of errors of one sign. */
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

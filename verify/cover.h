@@ -10,9 +10,17 @@
 
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* True if the plan keeps the invariant. Else *e says which rule broke, where: a sentence naming group, query,
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "verify/case.h"
 #include "verify/compare.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What all strategies of a case share. */
 struct bench_case {
     const struct vcase *c;
@@ -46,5 +50,9 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
 /* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.
  */
 struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

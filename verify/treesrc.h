@@ -18,6 +18,10 @@
 
 #include <argp.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum treesrc_kind { SRC_NONE, SRC_GEN, SRC_LEVELS, SRC_FILE, SRC_TRACE, SRC_CHAIN, SRC_NODES };
 
 struct treesrc {
@@ -55,5 +59,9 @@ enum { TREES_ALL = INT32_MAX };
 extern const struct argp treesrc_argp;
 /* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
 bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

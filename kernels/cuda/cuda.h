@@ -20,6 +20,10 @@
 
 #include "kernels/kernel.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- what is there ---------------------------------------------------------------------------------- */
 
 struct cuda_caps {
@@ -138,5 +142,9 @@ bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *
 /* C[n][n] = A[n][n] B[n][n], f16 or bf16, by cuBLAS: for measuring the tensor peak. False with EXIT_MISSING
  * where cuBLAS cannot be loaded. */
 bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, void *stream, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
