@@ -40,9 +40,9 @@ CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
 CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/scores.c kernels/cuda/segments.c \
               kernels/cuda/tiling.c
-CUDA_STUBS := $(wildcard kernels/cuda/*stub.c)
+CUDA_STUBS := $(wildcard kernels/cuda/*stub.c kernels/*_stub.c)
 CUDA_C := $(if $(CUDA),$(filter-out $(CUDA_STUBS),$(wildcard kernels/cuda/*.c)),$(CUDA_PLAIN) $(CUDA_STUBS))
-CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu))
+CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu kernels/*.cu))
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -57,7 +57,7 @@ REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c)
 FIT := sim/fit.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/strategies/*.c))
-KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(CUDA_C)
+KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(CUDA_C)
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
