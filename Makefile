@@ -61,7 +61,8 @@ KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $
 VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
-TESTS := $(wildcard tests/*.c)
+EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
+TESTS := $(filter-out $(EXAMPLE),$(wildcard tests/*.c))
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 RUNNER := $(BUILD)/tests/run
@@ -169,7 +170,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers cuda-static check-verify
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example cuda-static check-verify
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
@@ -181,6 +182,15 @@ check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data fl
 check-headers: ## what a kernel or a harness of one's own includes is C++ as well; where there is a C++ compiler
 	$(Q)if command -v $(CXX) >/dev/null; then $(CXX) -std=c++17 -fsyntax-only -Wall -Wextra -Werror -I. tests/headers.cc && \
 	  echo 'headers: C++ as well'; else echo 'headers: not tried as C++, there is no $(CXX)'; fi
+
+# As its head comment says, but for what a build's own library wants.
+$(BUILD)/tests/example_outside: $(EXAMPLE) $(BUILD)/libtreeattn.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -O2 -fopenmp $(SANFLAGS) $(COVFLAGS) -I. $^ -lm -o $@
+
+.PHONY: check-example
+check-example: $(BUILD)/tests/example_outside ## a program elsewhere that uses the library
+	$(Q)$<
 
 .PHONY: check-verify
 check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every strategy, against the oracle; planted faults
@@ -263,7 +273,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built
