@@ -26,12 +26,19 @@ bool fill_parse(const char *s, enum fill *out)
     return false;
 }
 
+bool problem_heads_check(int32_t h_q, int32_t h_kv, struct err *e)
+{
+    if (h_kv < 1 || h_q < h_kv || h_q % h_kv != 0 || h_q > PROBLEM_MAX_HEADS)
+        return err_set(
+            e, "heads %" PRId32 "/%" PRId32 " (expected query heads a multiple of KV heads, both 1 to %d)",
+            h_q, h_kv, PROBLEM_MAX_HEADS);
+    return true;
+}
+
 bool problem_spec_check(const struct problem_spec *s, struct err *e)
 {
-    if (s->h_kv < 1 || s->h_q < s->h_kv || s->h_q % s->h_kv != 0 || s->h_q > 4096)
-        return err_set(
-            e, "heads %" PRId32 "/%" PRId32 " (expected query heads a multiple of KV heads, both >= 1)",
-            s->h_q, s->h_kv);
+    if (!problem_heads_check(s->h_q, s->h_kv, e))
+        return false;
     if (s->d < 1 || s->d > PROBLEM_MAX_D)
         return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->d, PROBLEM_MAX_D);
     if (s->page_size < 1 || s->page_size > 65536)

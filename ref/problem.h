@@ -71,6 +71,7 @@ struct problem {
 };
 #define PAGE_POISON INT32_C(0x7F7F7F7F)
 #define PROBLEM_MAX_D 256
+#define PROBLEM_MAX_HEADS 4096 /* query heads */
 
 /* Bytes that problem_new would allocate, for a check before it does. */
 int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
@@ -79,6 +80,8 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
 void problem_free(struct problem *p);
 bool problem_spec_check(const struct problem_spec *s, struct err *e);
+/* The part of it for commands that plan without a problem. */
+bool problem_heads_check(int32_t h_q, int32_t h_kv, struct err *e);
 
 static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_t j)
 {

@@ -156,6 +156,10 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
         {"bench gpu --levels '1 4' --reps 1", "whole number"},
         {"bench nope", "gpu"},
+        {"bench plan --heads 8/3 --reps 1", "heads 8/3"},
+        {"bench plan --heads 2000000000/1 --reps 1", "1 to 4096"},
+        {"gap --heads 8/3 --trees 0 --cost bytes", "heads 8/3"},
+        {"gap --heads 2000000000/1 --trees 0 --cost bytes", "1 to 4096"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
     };
     if (!program_built())

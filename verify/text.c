@@ -1,4 +1,5 @@
 #include "verify/text.h"
+#include "ref/problem.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -44,6 +45,8 @@ bool text_heads(const char *s, int32_t *h_q, int32_t *h_kv, struct err *e)
     free(copy);
     if (!good)
         return err_set(e, "heads '%.60s' (expected QUERY/KV, such as 32/8)", s);
+    if (!problem_heads_check((int32_t)q, (int32_t)kv, e))
+        return false;
     *h_q = (int32_t)q;
     *h_kv = (int32_t)kv;
     return true;

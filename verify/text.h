@@ -11,7 +11,7 @@
 bool text_i64(const char *s, const char *what, int64_t lo, int64_t hi, int64_t *out, struct err *e);
 /* The same for 64 unsigned bits (seeds); 0x... is read too. */
 bool text_u64(const char *s, const char *what, uint64_t *out, struct err *e);
-/* "8/2": query heads / KV heads. */
+/* "8/2": query heads / KV heads, within the limits of a problem. */
 bool text_heads(const char *s, int32_t *h_q, int32_t *h_kv, struct err *e);
 
 /* Cut the next field off *s at the first `sep` (which becomes zero); NULL when nothing is left. */
