@@ -1,5 +1,6 @@
 #include "ref/base.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,15 @@ static int by_value(const void *a, const void *b)
 void sort_f64(double *x, int64_t n)
 {
     qsort(x, (size_t)n, sizeof *x, by_value);
+}
+
+double quantile(double *x, int64_t n, double q)
+{
+    CK(n > 0 && q > 0 && q <= 1);
+    sort_f64(x, n);
+    double at = q * (double)n;
+    int64_t i = max_i64((int64_t)ceil(at), 1) - 1;
+    return q == 0.5 && n % 2 == 0 ? (x[n / 2 - 1] + x[n / 2]) / 2 : x[i];
 }
 
 double now_s(void)

@@ -71,6 +71,9 @@ void *xaligned(size_t n, size_t size);
 
 /* Ascending; none is NaN, or all are. */
 void sort_f64(double *x, int64_t n);
+/* The smallest value with at least the share q (0 < q <= 1) of x[n] at or below it; the median of an even
+ * count is the mean of the middle two. Sorts x. */
+double quantile(double *x, int64_t n, double q);
 
 /* Seconds since some fixed moment; monotonic. */
 double now_s(void);

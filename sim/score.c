@@ -6,17 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- order statistics --------------------------------------------------------------------------------- */
-
-double quantile(double *x, int64_t n, double q)
-{
-    CK(n > 0 && q > 0 && q <= 1);
-    sort_f64(x, n);
-    double at = q * (double)n;
-    int64_t i = max_i64((int64_t)ceil(at), 1) - 1;
-    return q == 0.5 && n % 2 == 0 ? (x[n / 2 - 1] + x[n / 2]) / 2 : x[i];
-}
-
 /* ---- Kendall's tau ------------------------------------------------------------------------------------ */
 
 struct pair {

@@ -13,10 +13,6 @@
  * equal. */
 double kendall_tau(int64_t n, const double *x, const double *y);
 
-/* The smallest value with at least the share q (0 < q <= 1) of x[n] at or below it; the median of an even
- * count is the mean of the middle two. Sorts x. */
-double quantile(double *x, int64_t n, double q);
-
 /* Configurations to folds 0 .. folds-1, shuffled by the seed, sizes that differ by one at most. */
 void fold_assign(int32_t n_configs, int32_t folds, uint64_t seed, int32_t *fold);
 

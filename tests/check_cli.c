@@ -539,6 +539,28 @@ START_TEST(strategy_lists_keep_their_options)
 }
 END_TEST
 
+/* Of two trees of a family the median is the mean. */
+START_TEST(gap_prints_medians)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("gap --trees 2 --cost bytes --csv", false, text, sizeof text), 0);
+    int twos = 0, apart = 0;
+    for (char *rest = text, *row; (row = strsep(&rest, "\n"));) {
+        int n;
+        double mean, median, most;
+        if (sscanf(row, "bytes,%*[^,],%d,%*[^,],%*f,%lf,%lf,%*f,%lf", &n, &mean, &median, &most) != 4 ||
+            n != 2)
+            continue;
+        ck_assert_msg(fabs(mean - median) <= 1e-3 * mean, "%s", row);
+        twos++;
+        apart += most > mean;
+    }
+    ck_assert(twos > 20 && apart > 0);
+}
+END_TEST
+
 Suite *suite_cli(void)
 {
     Suite *s = suite_create("cli");
@@ -556,6 +578,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
+    tcase_add_test(c, gap_prints_medians);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, case_strings_round_trip);
     tcase_add_test(c, strategy_lists_keep_their_options);

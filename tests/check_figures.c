@@ -569,6 +569,34 @@ START_TEST(checks_say_what_they_mean)
 }
 END_TEST
 
+/* The median of an even number of errors, as the check says it, is half way between the middle two. */
+START_TEST(medians_are_of_all_points)
+{
+    struct figure f;
+    double error[100];
+    int32_t i = 0;
+    while (strcmp(figure_defs[i].id, "replayed") != 0)
+        i++;
+    figure_make(&figure_defs[i], &places, &f);
+    ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
+    for (int32_t p = 0; p < f.n_panels && !f.err.code; p++) {
+        int n = 0, said = 0;
+        for (int32_t k = 0; k < f.n_points; k++)
+            if (f.point[k].panel == p && n < 100)
+                error[n++] = 100 * fabs(f.point[k].ours / f.point[k].x - 1);
+        ck_assert(n > 0 && n % 2 == 0);
+        sort_f64(error, n);
+        char *says = xasprintf("%s: median error at most 25 %%: %.3g %%", f.panel[p].name,
+                               (error[n / 2 - 1] + error[n / 2]) / 2);
+        for (int32_t k = 0; k < f.n_checks; k++)
+            said += strcmp(f.check[k].text, says) == 0;
+        ck_assert_msg(said == 1, "no check says '%s'", says);
+        free(says);
+    }
+    figure_clear(&f);
+}
+END_TEST
+
 /* ---- the program --------------------------------------------------------------------------------------------- */
 
 static bool cannot_draw(void)
@@ -759,6 +787,7 @@ Suite *suite_figures(void)
     tcase_add_test(tc, every_name_has_one_look);
     tcase_add_test(tc, every_line_is_whole);
     tcase_add_test(tc, all_figures_and_headlines_have_verdicts);
+    tcase_add_test(tc, medians_are_of_all_points);
     tcase_add_test(tc, two_runs_draw_the_same);
     tcase_add_test(tc, kept_data_is_what_its_commands_give);
     tcase_add_test(tc, recorded_latencies_are_the_releases);

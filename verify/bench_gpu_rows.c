@@ -1,6 +1,5 @@
 /* bench_gpu_rows.c - the half of bench_gpu.h that needs no card: floors, statistics, sets, peers, tables. */
 #include "verify/bench_gpu.h"
-#include "sim/score.h"
 #include "verify/compare.h"
 #include "verify/text.h"
 

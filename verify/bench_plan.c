@@ -1,7 +1,6 @@
 /* bench_plan.c - `treeattn bench plan`: how long planning takes, and how it grows. */
 #include "verify/bench.h"
 #include "ref/rng.h"
-#include "sim/score.h"
 #include "traces/formats.h"
 #include "verify/progress.h"
 

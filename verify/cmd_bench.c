@@ -8,7 +8,6 @@
  * the ratio is the median of each turn's own ratio, which a machine that changes its speed disturbs least.
  */
 #include "kernels/kernel.h"
-#include "sim/score.h"
 #include "verify/bench.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
