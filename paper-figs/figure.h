@@ -129,7 +129,8 @@ void check_match(struct figure *f);
 /* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
  * DIFFERS. */
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper);
-/* A headline of headlines.csv, compared as its `how` says (above, below, ..). */
+/* A headline of headlines.csv, compared as its `how` says. A bound (above, below) that is missed by no more than the
+ * tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);

@@ -301,11 +301,13 @@ static void counts_of(const struct figure *f, int32_t n, int counts[N_VERDICTS])
         counts[figure_verdict(&f[i])]++;
 }
 
-static const char *const rules = "REPRODUCED: every trend holds and the numbers agree with the paper's "
-                                 "(counted ones within 2 %, times within 25 %). "
-                                 "TREND: every trend holds, the numbers differ, or the paper prints none. "
-                                 "DIFFERS: a trend does not hold. Each verdict "
-                                 "is computed from the numbers; the rules are in paper-figs/figure.h.";
+static const char *const rules =
+    "REPRODUCED: every trend holds and the numbers agree with the paper's "
+    "(counted ones within 2 %, times within 25 %). "
+    "TREND: every trend holds, the numbers differ, or the paper prints none. "
+    "DIFFERS: a trend does not hold, or a bound (above, below) is missed by more "
+    "than these shares. Each verdict "
+    "is computed from the numbers; the rules are in paper-figs/figure.h.";
 
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e)
 {

@@ -562,10 +562,13 @@ START_TEST(checks_say_what_they_mean)
     ck_assert_int_eq(grade(do_percent, up, up, -1), DIFFERS);
     ck_assert_int_eq(grade(do_seconds, up, up, 1), TREND);
     ck_assert_int_eq(grade(do_above, up, up, 17), REPRODUCED);
-    ck_assert_int_eq(grade(do_above, up, up, 5), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 12.1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 11.9), DIFFERS);
     ck_assert_int_eq(grade(do_above, up, up, 0.5), DIFFERS);
     ck_assert_int_eq(grade(do_less, up, up, 3), REPRODUCED);
-    ck_assert_int_eq(grade(do_less, up, up, 30), TREND);
+    ck_assert_int_eq(grade(do_less, up, up, 18.7), TREND);
+    ck_assert_int_eq(grade(do_less, up, up, 18.8), DIFFERS);
+    ck_assert_int_eq(grade(do_less, up, up, 99), DIFFERS);
 }
 END_TEST
 
