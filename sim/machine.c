@@ -83,12 +83,16 @@ static bool unknown_machine(const char *name, struct err *e)
     return err_set(e, "no machine '%.60s' (expected one of %s)", name, list);
 }
 
-static bool unknown_figure(const char *machine, const char *name, struct err *e)
+/* figure: N_MACHINE_FIGURES where nothing has that name. */
+static bool no_such_figure(const char *machine, const char *name, int32_t figure, struct err *e)
 {
     char list[400] = "";
-    for (int32_t i = 0; i < N_MACHINE_FIGURES; i++)
+    for (int32_t i = 0; i < N_MACHINE_GIVEN; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
                  machine_figures[i].name);
+    if (figure < N_MACHINE_FIGURES)
+        return err_set(e, "machine %s: %s is for reference, no model rests on it (expected one of %s)",
+                       machine, name, list);
     return err_set(e, "machine %s has no figure '%.60s' (expected one of %s)", machine, name, list);
 }
 
@@ -102,8 +106,8 @@ static bool parse_figure(struct machine *m, char *pair, struct err *e)
     int32_t i = 0;
     while (i < N_MACHINE_FIGURES && strcmp(machine_figures[i].name, pair) != 0)
         i++;
-    if (i == N_MACHINE_FIGURES)
-        return unknown_figure(m->name, pair, e);
+    if (i >= N_MACHINE_GIVEN)
+        return no_such_figure(m->name, pair, i, e);
     const struct machine_figure *f = &machine_figures[i];
     double x = strtod(value, &end);
     bool number = end != value && *end == 0;

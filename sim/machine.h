@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* X(type, name, unit, least, most, meaning): the bounds are those of machine_parse. */
+/* X(type, name, unit, least, most, meaning): the bounds are those of machine_parse. Those that are measured come last:
+ * they are for reference, no model rests on them. */
 #define MACHINE_FIGURES(X)                                                                                   \
     X(int32_t, sms, "", 1, 32767, "streaming multiprocessors")                                               \
     X(int64_t, smem_per_sm, "B", 1024, 1 << 30, "shared memory of an SM")                                    \
@@ -38,7 +39,8 @@ enum machine_figure_id {
 #define X(type, name, unit, least, most, about) MACHINE_##name,
     MACHINE_FIGURES(X)
 #undef X
-        N_MACHINE_FIGURES
+        N_MACHINE_FIGURES,
+    N_MACHINE_GIVEN = MACHINE_read_measured /* the first of these, which models rest on */
 };
 
 struct machine {
@@ -65,7 +67,7 @@ const struct machine *machine_find(const char *name);
 const struct machine *machine_default(void);
 
 /* "h200", or with other figures, "h200:bandwidth=4.5e12,sms=66". Names, numbers and bounds are checked; the
- * sentence in *e lists what there is. Figures given so have the source "given". */
+ * sentence in *e lists what there is. Figures given so have the source "given"; measured ones are not taken. */
 bool machine_parse(const char *text, struct machine *out, struct err *e);
 
 #ifdef __cplusplus

@@ -88,6 +88,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1 4' --machine h200 --machine ''", "machine"},
         {"sim --levels '1 4' --machine h200:bandwidth=0", "bandwidth"},
         {"sim --levels '1 4' --machine h200:colour=3", "colour"},
+        {"sim --levels '1 4' --machine h200:read_measured=1", "read_measured is for reference"},
         {"sim --levels '1 4' --coefficients x", "expected --machine"},
         {"sim --levels '1 4' --machine h200 --coefficients /nonexistent", "/nonexistent"},
         {"sim --levels '1 4' --machine h200 --coefficients Makefile", "Makefile:"},

@@ -241,9 +241,10 @@ static const struct argp argp = {
     .parser = parse,
     .args_doc = "strategies|kernels|formats|machines|figures|tiles|models|workloads",
     .doc =
-        "What there is to choose from, one a line, with what it is and where it comes from. figures: all "
-        "that "
-        "the machines' models rest on. tiles: which tiles of m query rows x n tokens a machine runs well by "
+        "What there is to choose from, one a line, with what it is and where it comes from. figures: all of "
+        "a machine; the models rest on all but those that end in _measured, which are for reference. Rates "
+        "(bandwidth, l2_bandwidth, tensor_flops) are of the whole device: more sms alone make each of them "
+        "slower. tiles: which tiles of m query rows x n tokens a machine runs well by "
         "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step. "
         "workloads: "
         "what `treeattn replay` calls by a name.",
