@@ -211,6 +211,29 @@ START_TEST(help_teaches)
 }
 END_TEST
 
+/* Of the columns that text has not, by their names. */
+START_TEST(sim_explains_its_columns)
+{
+    char text[1 << 14], help[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --help", false, help, sizeof help), 0);
+    ck_assert_int_eq(
+        run("sim --levels '1 4' --strategy pat --machine h200 --csv | head -1", false, text, sizeof text), 0);
+    int named = 0;
+    char *rest = strstr(text, "mac_useful"), *column;
+    while (rest && (column = strsep(&rest, ",\n")) && *column) {
+        ck_assert_msg(strstr(help, column), "sim --help does not name %s", column);
+        named++;
+    }
+    ck_assert_int_gt(named, 20);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat --machine h200", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\n% of GB/s:") && strstr(text, "\n% of FLOPS:"));
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\npadded rows:") && strstr(text, "every Q tile"));
+}
+END_TEST
+
 /* What was built, and on what it would run. */
 START_TEST(version_says_what_was_built)
 {
@@ -569,6 +592,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
     tcase_add_test(c, help_teaches);
+    tcase_add_test(c, sim_explains_its_columns);
     tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);
     tcase_add_test(c, json_and_csv_parse);

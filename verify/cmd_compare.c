@@ -203,6 +203,8 @@ static void print_notes(FILE *f, const struct compare_run *run)
 {
     fputs("\nworst error: in units of a derived bound; over 1 fails\n"
           "of alone:    KV read, relative to reading each query's context on its own (flash-attention)\n"
+          "             (every Q tile of a group reads the group's KV again, and counts again)\n"
+          "padded rows: query rows that fill up Q tiles, over all tiles and KV heads\n"
           "partials:    O and LSE of parts, written and read back by the merge\n",
           f);
     for (int32_t s = 0; s < run->n_use; s++) {

@@ -151,8 +151,8 @@ static const struct argp argp = {
              3},
             {"layers", KEY_LAYERS, "L", 0, "layers of the model (default 32)", 3},
             {"machine", KEY_MACHINE, "NAME", 0,
-             "times on this GPU, simulated; h200:bandwidth=4e12 changes a figure; all; may be given several "
-             "times",
+             "times on this GPU, simulated; h200:bandwidth=4e12 changes a figure (rates are of the whole "
+             "device: list figures); all; may be given several times",
              3},
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 3},
             {"model", KEY_MODEL, "NAME", 0,
@@ -167,7 +167,21 @@ static const struct argp argp = {
     .doc = "Plan every step of a trace, or one tree, with each strategy and add up the bytes that the plans "
            "move in all layers: one row per tree and strategy. Heads default to Llama-3-8B's. With several "
            "trees, text ends with their mean, and --quiet prints only that. With --machine, plans are made "
-           "for that machine and timed on it. Nothing is run: bytes are counted, times simulated.",
+           "for that machine and timed on it. Nothing is run: bytes are counted, times simulated."
+           "\vColumns of --csv and --json are sums over all steps and, but for groups and launches, layers:\n"
+           "*_IO_bytes: named as in DeFT's recorded runs\n"
+           "mac_useful, mac_masked, mac_padded: multiply-adds of visible pairs, of pairs that a mask "
+           "hides, of tile padding\n"
+           "pad_rows, pad_tokens: rows that fill up Q tiles, and tokens that fill up the KV tiles of each "
+           "Q tile, in all KV heads\n"
+           "latency_ms: overhead_ms (of every call, a fitted coefficient) + launch_ms + attention_ms + "
+           "merge_ms; fitted_ms: what --model predicts\n"
+           "ctas: CTAs; dram_bytes: those that miss the L2\n"
+           "Shares are of the time of attention and merges, without launches:\n"
+           "bandwidth_use, l2_use, tensor_use: of the machine's rates, in use\n"
+           "sm_use, slot_use: of SMs, and of places for CTAs on them, with a CTA\n"
+           "low_share: of the time of attention alone, with under 5 % of the tensor peak in use\n"
+           "why: why a strategy does not apply",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},

@@ -247,6 +247,8 @@ void sim_print_text(const struct sim_run *run, FILE *f, bool quiet)
           f);
     if (run->timed)
         fputs("us/layer:    of one step; % launches, % merge: of the time\n"
+              "% of GB/s:   of the bandwidth, by L2 misses, over attention and merges without launches\n"
+              "% of FLOPS:  of the tensor peak, with padding, over the same time\n"
               "% idle:      SMs, or places for CTAs on them, without a CTA while the kernels run (bubbles)\n"
               "% under 5 %: of the time without merges, with less than 5 % of the tensor peak in use\n",
               f);
