@@ -58,11 +58,15 @@ static void print_runs(FILE *f, const struct plan *p, const struct group *g, con
 
 void plan_print_text(FILE *f, const struct plan *p)
 {
-    fprintf(f,
-            "plan %s%s%s%s: %" PRId64 " groups, %" PRId32 " launches, %" PRId64 " partials, %" PRId64
-            " merges\n",
-            p->strategy, p->params[0] ? " (" : "", p->params, p->params[0] ? ")" : "", p->n_groups,
-            p->n_launches, p->n_slots, p->n_merges);
+    int64_t onchip = 0;
+    for (int64_t i = 0; i < p->n_merges; i++)
+        onchip += p->merge[i].onchip != PLAN_NO_SLOT;
+    fprintf(f, "plan %s%s%s%s: %" PRId64 " groups, %" PRId32 " launches, %" PRId64 " partials", p->strategy,
+            p->params[0] ? " (" : "", p->params, p->params[0] ? ")" : "", p->n_groups, p->n_launches,
+            p->n_slots);
+    if (onchip > 0)
+        fprintf(f, " (%" PRId64 " through memory, %" PRId64 " on chip)", p->n_slots - onchip, onchip);
+    fprintf(f, ", %" PRId64 " merges\n", p->n_merges);
     fprintf(f, "storage %s; partials O %s with %s%s\n", storage_name[p->storage], slot_o_name[p->slot_o],
             slot_weight_name[p->slot_weight], p->unfused ? "; unfused, scores are materialised" : "");
     if (p->note[0])

@@ -405,6 +405,37 @@ START_TEST(sim_sweeps)
 }
 END_TEST
 
+/* What is always busy is not idle by what rounding leaves. */
+START_TEST(sim_prints_no_rounding)
+{
+    static char text[1 << 16];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --levels '1,{b} {p},128' --sweep b=8,64 --sweep p=512,8192 --machine h200 "
+                         "--layers 1 --strategy naive,flashinfer,tree-medusa",
+                         false, text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, "% SM idle") && !strstr(text, "e-1"), "%s", text);
+}
+END_TEST
+
+/* Parts that a merge takes from registers are told apart, and --csv is a format. */
+START_TEST(plan_counts_partials)
+{
+    static char text[1 << 14], csv[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials (3 through memory, 3 on chip), 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy cascade", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials, 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --csv", false, text, sizeof text), 0);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --format csv", false, csv, sizeof csv),
+                     0);
+    ck_assert_str_eq(text, csv);
+}
+END_TEST
+
 /* A tree of a set, as of its levels. */
 START_TEST(sim_knows_the_papers_sets)
 {
@@ -599,6 +630,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);
     tcase_add_test(c, sim_sweeps);
+    tcase_add_test(c, sim_prints_no_rounding);
+    tcase_add_test(c, plan_counts_partials);
     tcase_add_test(c, sim_knows_the_papers_sets);
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_MACHINE };
+enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_CSV, KEY_JSON, KEY_MACHINE };
 static const struct {
     const char *name;
     void (*print)(FILE *f, const struct plan *p);
@@ -52,6 +52,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_FORMAT:
         good = set_format(a, arg);
         break;
+    case KEY_CSV:
+        good = set_format(a, "csv");
+        break;
+    case KEY_JSON:
+        good = set_format(a, "json");
+        break;
     case KEY_MACHINE:
         good = machine_parse(arg, &a->machine, a->err);
         break;
@@ -71,6 +77,8 @@ static const struct argp argp = {
             {"machine", KEY_MACHINE, "NAME[:K=V]", 0, "the GPU that the plan is made for (default h200)", 3},
             {"format", KEY_FORMAT, "FORMAT", 0, "text (default), csv (the groups), json (everything) or dot",
              3},
+            {"csv", KEY_CSV, NULL, 0, "--format csv", 3},
+            {"json", KEY_JSON, NULL, 0, "--format json", 3},
             {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 3},
             {0},
         },

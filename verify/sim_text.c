@@ -71,6 +71,13 @@ static void print_bytes(struct table *t, const struct sim_run *run, const struct
 
 enum { N_TIME_CELLS = 11 }; /* the last only with fitted coefficients */
 
+/* What a share of `all` leaves, in percent; what rounding leaves of it is nothing. */
+static double rest_of(double share, double all)
+{
+    double rest = 1 - share / all;
+    return fabs(rest) < 1e-9 ? 0 : 100 * rest;
+}
+
 static void print_times(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over)
 {
     const struct sweep_times *x = &r->time;
@@ -84,8 +91,8 @@ static void print_times(struct table *t, const struct sim_run *run, const struct
         {ran, x->ctas / steps},
         {busy, 100 * x->bandwidth_use / x->kernel_s},
         {busy, 100 * x->tensor_use / x->kernel_s},
-        {busy, 100 * (1 - x->sm_use / x->kernel_s)},
-        {busy, 100 * (1 - x->slot_use / x->kernel_s)},
+        {busy, rest_of(x->sm_use, x->kernel_s)},
+        {busy, rest_of(x->slot_use, x->kernel_s)},
         {ran && x->attention_s > 0, 100 * x->low_share / x->attention_s},
         {ran && run->model, 1e6 * x->fitted_s / steps},
     };
