@@ -211,6 +211,33 @@ START_TEST(help_teaches)
 }
 END_TEST
 
+/* The problems that commands begin with are not the same: their help says so, and they are what it says. */
+START_TEST(help_states_default_heads)
+{
+    static const char *const all[] = {"verify", "plan", "compare", "sim"};
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *args = xasprintf("%s --help | tr -s ' \\n' ' '", all[i]);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert_msg(strstr(text, "(default 32/8; verify: 4/2)") &&
+                          strstr(text, "(default 128; verify: 64 up to 31 query heads)"),
+                      "%s", text);
+        free(args);
+    }
+    ck_assert_int_eq(run("verify --levels '1 4' --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=4/2;d=64;dtype=f16;page=16;"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1 4' --heads 32/8 --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=32/8;d=128;"), "%s", text);
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16, pages of 16"), "%s", text);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16"), "%s", text);
+}
+END_TEST
+
 /* Of the columns that text has not, by their names. */
 START_TEST(sim_explains_its_columns)
 {
@@ -623,6 +650,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
     tcase_add_test(c, help_teaches);
+    tcase_add_test(c, help_states_default_heads);
     tcase_add_test(c, sim_explains_its_columns);
     tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);

@@ -176,12 +176,14 @@ static error_t parse_problem(int key, char *arg, struct argp_state *state)
 const struct argp cmd_problem_argp = {
     .options =
         (const struct argp_option[]){
-            {.doc = "Heads and storage:", .group = 2},
-            {"heads", KEY_HEADS, "Q/KV", 0, "query heads / KV heads: 32/8", 2},
-            {"head-dim", KEY_DIM, "D", 0, "elements of a head, 1 to 256", 2},
-            {"dtype", KEY_DTYPE, "TYPE", 0, "f64, f32, f16 or bf16", 2},
-            {"page", KEY_PAGE, "SIZE", 0, "tokens of a page of the KV pool", 2},
-            {"fill", KEY_FILL, "KIND", 0, "random, count, huge, onehot or identical", 2},
+            {.doc = "Heads and storage (verify: of a tree or trace given; random trees draw their own):",
+             .group = 2},
+            {"heads", KEY_HEADS, "Q/KV", 0, "query heads / KV heads (default 32/8; verify: 4/2)", 2},
+            {"head-dim", KEY_DIM, "D", 0,
+             "elements of a head, 1 to 256 (default 128; verify: 64 up to 31 query heads)", 2},
+            {"dtype", KEY_DTYPE, "TYPE", 0, "f64, f32, f16 (default) or bf16", 2},
+            {"page", KEY_PAGE, "SIZE", 0, "tokens of a page of the KV pool (default 16; bench gpu: 64)", 2},
+            {"fill", KEY_FILL, "KIND", 0, "random (default), count, huge, onehot or identical", 2},
             {0},
         },
     .parser = parse_problem,
