@@ -130,6 +130,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"list tiles --head-dim 0", "--head-dim"},
         {"list tiles --dtype int8", "f64"},
         {"compare", "no tree"},
+        {"compare --levels '1 4' --plant nope", "no fault 'nope'"},
         {"fit", "no file"},
         {"fit x --target y", "belong together"},
         {"fit x --target y --features a,b,a", "twice"},
@@ -463,6 +464,53 @@ START_TEST(plan_counts_partials)
 }
 END_TEST
 
+/* The case string of a first failure, the same on standard error and in the column, fails again by itself. */
+START_TEST(compare_names_its_failures)
+{
+    static char text[1 << 14], csv[1 << 14], again[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "compare --levels '1,3 256,40' --strategy pat,relay --plant input_dropped --csv";
+    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
+    ck_assert_int_eq(run(args, false, csv, sizeof csv), 1);
+    ck_assert_msg(strstr(csv, ",failed_case\n") && strstr(text, "compare: pat fails first at tree=levels:"),
+                  "%s%s", csv, text);
+    char *string = strstr(text, "compare: relay fails first at ") + 30;
+    string[strcspn(string, "\n")] = 0;
+    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=cpu;plant=input_dropped"),
+                  "%s: %s", string, csv);
+    char *verify = xasprintf("verify -q --no-shrink --case '%s'", string);
+    ck_assert_int_eq(run(verify, false, again, sizeof again), 1);
+    ck_assert_msg(strstr(again, string), "%s", again);
+    free(verify);
+    /* of random trees the first by number, however many cores judge them */
+    args = "compare --levels '1 1' --strategy pat --trees 30 --plant query_foreign --csv";
+    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run(args, true, again, sizeof again), 1);
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
+    ck_assert_str_eq(text, again);
+}
+END_TEST
+
+/* A kernel that counts nothing has moved nothing that could be printed. */
+START_TEST(compare_prints_no_counts_where_none_are)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c --csv", false,
+                         text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, ",,,4,,,\n"), "%s", text);
+    ck_assert_int_eq(
+        run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text),
+        0);
+    ck_assert_msg(!strstr(text, " 0.00") && strstr(text, "not counted"), "%s", text);
+}
+END_TEST
+
 /* A tree of a set, as of its levels. */
 START_TEST(sim_knows_the_papers_sets)
 {
@@ -660,6 +708,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_sweeps);
     tcase_add_test(c, sim_prints_no_rounding);
     tcase_add_test(c, plan_counts_partials);
+    tcase_add_test(c, compare_names_its_failures);
+    tcase_add_test(c, compare_prints_no_counts_where_none_are);
     tcase_add_test(c, sim_knows_the_papers_sets);
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);

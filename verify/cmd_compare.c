@@ -3,6 +3,7 @@
  */
 #include "verify/cmd.h"
 #include "verify/draw.h"
+#include "verify/faults.h"
 #include "verify/progress.h"
 #include "verify/text.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL };
+enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL, KEY_PLANT };
 
 struct compare_args {
     struct treesrc_cli tree;
@@ -21,6 +22,7 @@ struct compare_args {
     struct cmd_output out;
     int64_t trees;
     const char *strategies, *kernel;
+    const struct fault *plant; /* NULL: none */
     struct err *err;
 };
 
@@ -41,6 +43,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_KERNEL:
         a->kernel = arg;
         return 0;
+    case KEY_PLANT:
+        a->plant = fault_find(arg);
+        if (a->plant)
+            return 0;
+        err_set(a->err, "no fault '%.60s' (see treeattn selftest --kinds)", arg);
+        return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -53,6 +61,10 @@ static const struct argp argp = {
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "what runs the plans (default: the first there is)", 3},
             {"trees", KEY_TREES, "N", 0, "also judge every strategy on N random trees (default 0)", 3},
+            {"plant", KEY_PLANT, "KIND", 0,
+             "to test this tool: break every case that has a place for such a fault (see treeattn selftest "
+             "--kinds)",
+             3},
             {0},
         },
     .parser = parse,
@@ -60,7 +72,9 @@ static const struct argp argp = {
            "read, their "
            "ratio to reading each query's context on its own (flash-attention), groups, padded query rows, "
            "traffic of "
-           "partial results; with --trees, how many random trees it passed.",
+           "partial results; with --trees, how many random trees it passed. The case string of a strategy's "
+           "first failure, which treeattn verify --case runs again, goes to standard error and into the "
+           "column failed_case of --csv and --json.",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
@@ -72,6 +86,8 @@ struct compare_row {
     struct result on_tree;
     int64_t passed, run;
     double worst;
+    char *failed;      /* case string of the first failure; NULL: none */
+    int64_t failed_at; /* number of the random tree, -1: the tree given */
 };
 
 struct compare_run {
@@ -85,12 +101,28 @@ struct compare_run {
 
 /* ---- judging ------------------------------------------------------------------------------------------ */
 
+/* Random trees are judged in any order. */
+static void note_failure(struct compare_run *run, int32_t s, const struct vcase *c, int64_t at)
+{
+    struct compare_row *row = &run->row[s];
+    if (row->failed && row->failed_at <= at)
+        return;
+    struct vcase failed = *c;
+    failed.use = run->use[s];
+    failed.kernel = run->kernel;
+    free(row->failed);
+    row->failed = case_print(&failed);
+    row->failed_at = at;
+}
+
 static void judge_tree(struct compare_run *run, const struct bench_case *b)
 {
     struct progress progress = progress_start("compare", run->n_use);
     for (int32_t s = 0; s < run->n_use; s++) {
         run->row[s].on_tree = judge(b, &run->use[s], run->kernel);
         run->totals.n[run->row[s].on_tree.verdict]++;
+        if (run->row[s].on_tree.verdict == V_FAIL)
+            note_failure(run, s, b->c, -1);
         progress_step(&progress);
     }
     progress_clear(&progress);
@@ -104,17 +136,21 @@ static void judge_tree(struct compare_run *run, const struct bench_case *b)
         run->query_centric = (double)judge(b, &base, run->kernel).ledger.kv;
 }
 
-static void tally(struct compare_run *run, int32_t s, const struct result *r)
+static void tally(struct compare_run *run, int32_t s, const struct vcase *c, int64_t at,
+                  const struct result *r)
 {
     run->totals.n[r->verdict]++;
     if (r->verdict == V_SKIP)
         return;
+    if (r->verdict == V_FAIL)
+        note_failure(run, s, c, at);
     run->row[s].run++;
     run->row[s].passed += r->verdict == V_PASS;
     run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
 }
 
-static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, struct err *e)
+static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, const struct fault *plant,
+                         struct err *e)
 {
     struct progress progress = progress_start("random trees", n);
     bool good = true;
@@ -123,11 +159,12 @@ static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, stru
         struct tree *t;
         struct err mine = {0};
         struct vcase c = draw_case(seed, i, NULL, &t);
+        c.plant = plant;
         struct bench_case *b = bench_case_new(&c, t, &mine);
         for (int32_t s = 0; b && s < run->n_use; s++) {
             struct result r = judge(b, &run->use[s], run->kernel);
 #pragma omp critical
-            tally(run, s, &r);
+            tally(run, s, &c, i, &r);
         }
 #pragma omp critical
         {
@@ -145,17 +182,31 @@ static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, stru
 
 /* ---- printing ----------------------------------------------------------------------------------------- */
 
-/* The last three only with --trees. For people, bytes are in MiB. */
-enum { N_FIXED = 8 };
-static const char *const columns[] = {"strategy",      "verdict",    "worst",        "kv_bytes",
-                                      "kv_ratio",      "groups",     "padded_rows",  "partial_bytes",
-                                      "random_passed", "random_run", "random_worst", NULL};
+/* The last three only with --trees. For people, bytes are in MiB, and the cases that fail are on standard error. */
+enum { N_FIXED = 9, N_TEXT_FIXED = 8 };
+static const char *const columns[] = {
+    "strategy",      "verdict",     "worst",         "kv_bytes",   "kv_ratio",     "groups", "padded_rows",
+    "partial_bytes", "failed_case", "random_passed", "random_run", "random_worst", NULL};
 static const char *const text_columns[] = {"strategy",     "verdict", "worst error", "KV MiB",
                                            "of alone",     "groups",  "padded rows", "partials MiB",
                                            "random: pass", "of",      "worst error", NULL};
 static const int32_t widths[] = {18, 8, 11, 8, 8, 6, 11, 12, 12, 4, 11};
 
-/* The numbers of a strategy that did not run are not zeros. */
+static void ratio_or_none(struct table *t, double x, double of)
+{
+    if (of > 0)
+        table_f64(t, x / of, 3);
+    else
+        table_none(t);
+}
+
+/* Not of a kernel that counts nothing, nor of a plan that did not run. */
+static bool is_counted(const struct result *r)
+{
+    return memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
+}
+
+/* The numbers of a strategy that did not run, and what nobody counted, are not zeros. */
 static void print_numbers(struct table *t, const struct result *r, double query_centric)
 {
     if (r->verdict == V_SKIP) {
@@ -164,11 +215,19 @@ static void print_numbers(struct table *t, const struct result *r, double query_
         return;
     }
     table_f64(t, r->cmp.worst, 3);
-    table_bytes(t, r->ledger.kv);
-    table_f64(t, query_centric > 0 ? (double)r->ledger.kv / query_centric : 0, 3);
-    table_i64(t, r->n_groups);
-    table_i64(t, r->ledger.pad_rows);
-    table_bytes(t, ledger_partials(&r->ledger));
+    if (is_counted(r)) {
+        table_bytes(t, r->ledger.kv);
+        ratio_or_none(t, (double)r->ledger.kv, query_centric);
+        table_i64(t, r->n_groups);
+        table_i64(t, r->ledger.pad_rows);
+        table_bytes(t, ledger_partials(&r->ledger));
+    } else {
+        table_none(t);
+        table_none(t);
+        table_i64(t, r->n_groups);
+        table_none(t);
+        table_none(t);
+    }
 }
 
 static void print_rows(struct table *t, const struct compare_run *run, bool random)
@@ -180,6 +239,8 @@ static void print_rows(struct table *t, const struct compare_run *run, bool rand
         free(name);
         table_text(t, verdict_name[row->on_tree.verdict]);
         print_numbers(t, &row->on_tree, run->query_centric);
+        if (t->style != STYLE_TEXT)
+            table_text(t, row->failed ? row->failed : "");
         if (!random)
             continue;
         table_i64(t, row->passed);
@@ -207,6 +268,11 @@ static void print_notes(FILE *f, const struct compare_run *run)
           "padded rows: query rows that fill up Q tiles, over all tiles and KV heads\n"
           "partials:    O and LSE of parts, written and read back by the merge\n",
           f);
+    bool uncounted = false;
+    for (int32_t s = 0; s < run->n_use; s++)
+        uncounted |= run->row[s].on_tree.verdict != V_SKIP && !is_counted(&run->row[s].on_tree);
+    if (uncounted)
+        fputs("-:           not counted: the kernel counts nothing, or did not run\n", f);
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct result *r = &run->row[s].on_tree;
         if (r->verdict == V_SKIP || r->verdict == V_FAIL)
@@ -214,9 +280,17 @@ static void print_notes(FILE *f, const struct compare_run *run)
     }
 }
 
+/* What `treeattn verify --case` runs again. */
+static void print_failures(const struct compare_run *run)
+{
+    for (int32_t s = 0; s < run->n_use; s++)
+        if (run->row[s].failed)
+            fprintf(stderr, "compare: %s fails first at %s\n", run->use[s].s->name, run->row[s].failed);
+}
+
 static bool compare_all(struct compare_run *run, const struct compare_args *a, FILE *f, struct err *e)
 {
-    struct vcase c = {.src = a->tree.src, .spec = case_default_spec()};
+    struct vcase c = {.src = a->tree.src, .spec = case_default_spec(), .plant = a->plant};
     c.spec.h_q = 32; /* Llama-3-8B */
     c.spec.h_kv = 8;
     c.spec.d = 128;
@@ -226,13 +300,13 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
     if (!b)
         return false;
     judge_tree(run, b);
-    bool good = judge_random(run, a->trees, a->tree.seed, e);
+    bool good = judge_random(run, a->trees, a->tree.seed, a->plant, e);
     if (good) {
         bool text = a->out.style == STYLE_TEXT;
         const char *shown[sizeof columns / sizeof columns[0]];
-        memcpy(shown, text ? text_columns : columns, sizeof shown);
+        memcpy(shown, text ? text_columns : columns, text ? sizeof text_columns : sizeof columns);
         if (a->trees == 0)
-            shown[N_FIXED] = NULL;
+            shown[text ? N_TEXT_FIXED : N_FIXED] = NULL;
         struct table t = {.f = f, .style = a->out.style, .column = shown, .aligned = true, .width = widths};
         if (text)
             print_head(f, &c, b);
@@ -241,6 +315,7 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
         if (text)
             print_notes(f, run);
         totals_print(text ? f : stderr, "compare", &run->totals);
+        print_failures(run);
     }
     bench_case_free(b);
     return good;
@@ -273,6 +348,8 @@ int cmd_compare(int argc, char **argv)
         if (!outfile_close(&out, done, &e) || !done)
             code = cmd_error(&e);
     }
+    for (int32_t s = 0; run.row && s < run.n_use; s++)
+        free(run.row[s].failed);
     free(run.use);
     free(run.row);
     treesrc_clear(&a.tree.src);
