@@ -146,6 +146,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"fit x --show everything", "coefficients, quality or rows"},
         {"fit /nonexistent.csv", "/nonexistent.csv"},
         {"verify --gpu-cases --levels '1 4'", "--gpu-cases"},
+        {"verify --cases /dev/null", "/dev/null: no case"},
         {"verify --sample 0", "whole number"},
         {"verify --arch 90", "auto or 80"},
         {"bench gpu", "no tree"},
@@ -186,6 +187,7 @@ START_TEST(what_the_machine_lacks_exits_with_3)
     ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
     ck_assert(strstr(text, "needs") || strstr(text, "would take"));
     static const char *const gpu[] = {"verify --kernel cuda --case tree=levels:1_4",
+                                      "verify --case 'tree=levels:1_4;kernel=cuda'",
                                       "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
                                       "compare --kernel cuda --levels '1 4'"};
     if (cuda_caps(&(struct cuda_caps){0}, NULL))
@@ -299,6 +301,38 @@ START_TEST(verify_ends_with_its_totals)
         run("verify --trees 3 --seed 5 --no-sharp -q --strategy pat --kernel cpu", false, text, sizeof text),
         0);
     ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
+}
+END_TEST
+
+/* As --heads and --dtype do. */
+START_TEST(options_replace_what_a_case_names)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify --case 'tree=levels:1,3_20,7;strategy=pat;kernel=cpu' --strategy relay,naive "
+                       "--kernel naive-c --dtype f64";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\nrelay/naive-c/f64/") && strstr(text, "\nnaive/naive-c/f64/"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(run("verify --cases tests/cases.regress --kernel naive-c -q", false, text, sizeof text),
+                     0);
+    ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
+}
+END_TEST
+
+START_TEST(nothing_ran_is_not_good)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 3);
+    ck_assert_msg(strstr(text, "no case ran: all were skipped, the first because 2000 tokens"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 0 passed, 0 marginal, 0 failed, 1 skipped");
+    args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer,pat --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(!strstr(text, "no case ran"));
 }
 END_TEST
 
@@ -702,6 +736,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_explains_its_columns);
     tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);
+    tcase_add_test(c, options_replace_what_a_case_names);
+    tcase_add_test(c, nothing_ran_is_not_good);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);

@@ -114,8 +114,12 @@ static const struct argp argp = {
              "GPU's kernel is judged by when nothing else is said)",
              3},
             {"sample", KEY_SAMPLE, "N", 0, "only every N-th tree of that design", 3},
-            {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
-            {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: all)", 3},
+            {"strategy", KEY_STRATEGY, "LIST", 0,
+             "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads, --dtype "
+             "and "
+             "their like in the place of what a case names",
+             3},
+            {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: the case's, or all)", 3},
             {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
              3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
@@ -131,7 +135,7 @@ static const struct argp argp = {
            "with exact "
            "attention. Errors are in units of a derived bound: over 0.5 is MARGINAL, over 1 is FAIL. Exit "
            "code 1 if "
-           "anything failed."
+           "anything failed, 3 if every case was skipped."
            "\vA result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, and "
            "the case "
            "string that `treeattn verify --case` takes. --quiet keeps FAIL and MARGINAL lines.\n\n"
@@ -148,15 +152,17 @@ static const struct argp argp = {
 enum { MAX_SHRUNK = 3 };
 
 struct verify_run {
-    struct strategy_use *use;
+    struct strategy_use *use; /* for cases that name none */
     int32_t n_use;
-    const struct kernel *kernel; /* NULL: all */
-    const struct fault *plant;   /* NULL: none */
+    bool chosen;                 /* by --strategy: for all cases */
+    const struct kernel *kernel; /* NULL: a case's, or all */
+    const struct fault *plant;   /* NULL: a case's, or none */
     bool quiet, shrink;
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
     struct table table;
     struct totals totals;
+    char skipped[600]; /* the first reason for a SKIP */
     struct progress progress;
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
@@ -188,21 +194,17 @@ static const struct gpu_case *design_at(const struct batch *b, int64_t i)
     return &b->design[min_i64(i * b->stride + i % b->stride, b->n_design - 1)];
 }
 
-/* All strategies and kernels on one case, in registry order, into *out (the caller frees); returns how many.
- */
+/* The strategies and kernels of one case, in registry order, into *out (the caller frees); returns how many. */
 static int32_t judge_all(const struct verify_run *run, const struct bench_case *b, struct result **out)
 {
     const struct vcase *c = b->c;
-    int32_t n = 0;
-    *out = xcalloc((size_t)run->n_use * (size_t)n_kernels, sizeof **out);
-    for (int32_t s = 0; s < run->n_use; s++)
-        for (int32_t k = 0; k < n_kernels; k++) {
-            if ((c->use.s && c->use.s != run->use[s].s) || (c->kernel && c->kernel != kernels[k]) ||
-                (run->kernel && run->kernel != kernels[k]) || !kernel_ready(kernels[k], NULL))
-                continue;
-            const struct strategy_use *use = c->use.s ? &c->use : &run->use[s];
-            (*out)[n++] = judge(b, use, kernels[k]);
-        }
+    const struct strategy_use *use = c->use.s ? &c->use : run->use;
+    int32_t n_use = c->use.s ? 1 : run->n_use, n = 0;
+    *out = xcalloc((size_t)n_use * (size_t)n_kernels, sizeof **out);
+    for (int32_t s = 0; s < n_use; s++)
+        for (int32_t k = 0; k < n_kernels; k++)
+            if (c->kernel ? c->kernel == kernels[k] : kernel_ready(kernels[k], NULL))
+                (*out)[n++] = judge(b, &use[s], kernels[k]);
     return n;
 }
 
@@ -239,6 +241,8 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
         run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
+        if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
+            snprintf(run->skipped, sizeof run->skipped, "%s", r[i].why);
         if (design)
             gpu_cover_add(run->cover, design, r[i].strategy,
                           &(struct gpu_outcome){.verdict = (int)r[i].verdict,
@@ -275,12 +279,25 @@ static void judged_free(struct judged *d)
     free(d);
 }
 
+/* What options say in the place of the case's own keys. */
+static void replace_keys(const struct verify_run *run, struct vcase *c)
+{
+    c->plant = run->plant ? run->plant : c->plant;
+    c->kernel = run->kernel ? run->kernel : c->kernel;
+    if (run->chosen)
+        c->use.s = NULL;
+}
+
 static struct judged *judge_case(const struct verify_run *run, const struct batch *b, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
     b->get(b, i, &d->c, &t);
-    d->c.plant = run->plant ? run->plant : d->c.plant;
+    replace_keys(run, &d->c);
+    if (d->c.kernel && !kernel_ready(d->c.kernel, &d->e)) {
+        tree_free(t);
+        return d;
+    }
     d->x = bench_case_new(&d->c, t, &d->e);
     if (!d->x)
         return d;
@@ -445,6 +462,8 @@ static void verify_list(struct verify_run *run, const struct verify_args *a)
     b.list = list;
     if (b.n > 0)
         run_batch(run, &b);
+    else
+        err_set(&run->err, "%s: no case in it (expected one a line)", a->list);
     for (int64_t i = 0; i < b.n; i++)
         case_clear(&list[i]);
     free(list);
@@ -484,6 +503,12 @@ static void print_device(FILE *f)
             c.name, t.runs, t.guard_bytes >> 10, t.replays);
 }
 
+/* A run that skipped every case says nothing of the code under test. */
+static bool any_ran(const struct verify_run *run)
+{
+    return totals_cases(&run->totals) > run->totals.n[V_SKIP];
+}
+
 /* Everything after the rows. With CSV or JSON on standard output it goes to stderr. */
 static void print_report(FILE *f, const struct verify_run *run)
 {
@@ -495,6 +520,8 @@ static void print_report(FILE *f, const struct verify_run *run)
         gpu_cover_print(f, run->cover, run->whole);
     print_device(f);
     fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    if (!any_ran(run))
+        fprintf(f, "no case ran: all were skipped, the first because %s\n", run->skipped);
     totals_print(f, "verify", &run->totals);
 }
 
@@ -555,6 +582,7 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
         return err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", a->plant);
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
         return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
+    run->chosen = a->strategies != NULL;
     return treesrc_finish(&a->tree, false, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }
 
@@ -575,7 +603,9 @@ int cmd_verify(int argc, char **argv)
         bool done = run_all(&run, &a, out.f);
         if (!done)
             e = run.err;
-        code = run.totals.n[V_FAIL] || !covered(&run) ? EXIT_FAILED : EXIT_GOOD;
+        code = run.totals.n[V_FAIL] || !covered(&run) ? EXIT_FAILED
+               : any_ran(&run)                        ? EXIT_GOOD
+                                                      : EXIT_MISSING;
         if (!outfile_close(&out, done, &e) || !done)
             code = cmd_error(&e);
     }
