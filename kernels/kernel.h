@@ -20,10 +20,11 @@ struct kernel {
     /* Probabilities are rounded to the storage type before they meet V, as matrix units want them; the sum they are
      * divided by is not. */
     bool narrow_p;
-    /* Whether it can run this plan on this problem; if not, a sentence in why[256]. */
+    /* NULL: it runs all. Else whether it can run this plan on this problem; if not, a sentence in why[256]. */
     bool (*supports)(const struct problem *p, const struct plan *plan, char *why);
-    /* Run the plan; out is written, *counted is added to. Bad page tables and the like come back in *e. The
-     * plan must be structurally sound (verify/cover.h checks that): indices in range, slots wired. */
+    /* Run the plan; out is written, *counted is added to, and nothing else that is given. Bad page tables and the like
+     * come back in *e. The plan must be structurally sound (verify/cover.h checks that): indices in range, slots wired.
+     * Called from several threads at once, with a problem each: what a run keeps in static variables is torn. */
     bool (*run)(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *counted,
                 struct err *e);
 };

@@ -5,6 +5,7 @@
 #include "ref/rng.h"
 #include "sim/price.h"
 #include "sim/strategy.h"
+#include "verify/watched.h"
 
 #include "tests/suites.h"
 
@@ -142,6 +143,7 @@ static void same_ledger(const struct ledger *got, const struct ledger *want, con
 /* Every kernel on one plan; the plan is freed. */
 static void try_plan(const struct problem *p, const struct oracle *orc, struct plan *plan, const char *what)
 {
+    struct watched inputs = watched_inputs(p);
     for (int32_t i = 0; i < n_kernels; i++) {
         if (kernels[i]->ready)
             continue; /* devices: make gpu-check */
@@ -151,8 +153,9 @@ static void try_plan(const struct problem *p, const struct oracle *orc, struct p
         char name[256];
         snprintf(name, sizeof name, "%s %s %s d=%d %d/%d page %d", kernels[i]->name, what,
                  dtype_name[p->dtype], p->d, p->h_q, p->h_kv, p->page_size);
-        ck_assert_msg(kernels[i]->supports(p, plan, e.msg), "%s: %s", name, e.msg);
-        ck_assert_msg(kernels[i]->run(p, plan, out, &counted, &e), "%s: %s", name, e.msg);
+        ck_assert_msg(watched_supports(kernels[i], p, plan, e.msg), "%s: %s", name, e.msg);
+        ck_assert_msg(watched_run(kernels[i], p, &inputs, plan, out, &counted, NULL, &e), "%s: %s", name,
+                      e.msg);
         judge(p, plan, orc, out, name);
         if (i == 0) {
             struct ledger want = price(p, plan);

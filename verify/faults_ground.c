@@ -149,6 +149,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     struct plan *plan = strategy_plan(use, g->nf, &env, why);
     if (!plan)
         return false;
+    struct watched inputs = watched_inputs(p);
     struct output *good = output_new(p);
     struct ledger counted = {0};
     struct err e = {0};
@@ -158,9 +159,9 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     if (!cover_check(plan, &e)) {
         *alarm = true;
         snprintf(why, WHY_MAX, "cover: %.200s", e.msg);
-    } else if (!kernel->supports(p, plan, why)) {
+    } else if (!watched_supports(kernel, p, plan, why)) {
         why[WHY_MAX - 1] = 0;
-    } else if (!kernel->run(p, plan, good, &counted, &e)) {
+    } else if (!watched_run(kernel, p, &inputs, plan, good, &counted, NULL, &e)) {
         *alarm = true;
         snprintf(why, WHY_MAX, "kernel: %.200s", e.msg);
     } else {

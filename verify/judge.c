@@ -40,6 +40,7 @@ struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, stru
         .tree = t,
         .nf = nform_new(t),
         .p = p,
+        .inputs = watched_inputs(p),
         .orc = oracle_new(p),
         .env = {.h_q = p->h_q,
                 .h_kv = p->h_kv,
@@ -130,9 +131,9 @@ static void judge_output(const struct bench_case *b, const struct plan *plan, co
         diagnose(b->p, orc, out, &r->cmp, r->guess, sizeof r->guess);
 }
 
-/* Check the plan and run it on p. The output, to be freed, or NULL with the result complete. */
-static struct output *run_plan(const struct problem *p, const struct plan *plan, const struct kernel *k,
-                               struct result *r)
+/* Check the plan and run it on p, of which `inputs` is. The output, to be freed, or NULL with the result complete. */
+static struct output *run_plan(const struct problem *p, const struct watched *inputs, const struct plan *plan,
+                               const struct kernel *k, struct result *r)
 {
     struct err e = {0};
     if (!cover_check(plan, &e)) {
@@ -140,15 +141,12 @@ static struct output *run_plan(const struct problem *p, const struct plan *plan,
         snprintf(r->why, sizeof r->why, "coverage: %s", e.msg);
         return NULL;
     }
-    if (k->supports && !k->supports(p, plan, r->why)) {
+    if (!watched_supports(k, p, plan, r->why)) {
         r->verdict = V_SKIP;
         return NULL;
     }
     struct output *out = output_new(p);
-    double start = now_s();
-    bool ran = k->run(p, plan, out, &r->ledger, &e);
-    r->run_s = now_s() - start;
-    if (ran)
+    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e))
         return out;
     output_free(out);
     r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
@@ -175,7 +173,8 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
         struct ledger sound = r->ledger;
         const struct plan *broken = x.plan ? x.plan : plan;
         r->cmp = (struct comparison){0};
-        struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, broken, k, r);
+        struct watched inputs = x.problem ? watched_inputs(x.problem) : b->inputs;
+        struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, &inputs, broken, k, r);
         if (out || x.output)
             judge_output(b, plan, k, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
         r->ledger = sound;
@@ -185,6 +184,16 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
     problem_free(x.problem);
     output_free(x.output);
     oracle_free(x.oracle);
+}
+
+/* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
+static void make_anew(struct problem *p, const struct tree *t, const struct problem_spec *s)
+{
+    struct problem *sound = problem_new(t, s, NULL), spoilt = *p;
+    CK(sound); /* as it could be made before */
+    *p = *sound;
+    *sound = spoilt;
+    problem_free(sound);
 }
 
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
@@ -201,11 +210,13 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     r.n_groups = plan->n_groups;
     r.n_launches = plan->n_launches;
     name_tile(plan, r.tile, sizeof r.tile);
-    struct output *out = run_plan(b->p, plan, k, &r);
+    struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
     if (out)
         judge_output(b, plan, k, b->orc, out, &r);
     if (out && b->c->plant && r.verdict != V_FAIL)
         judge_planted(b, plan, k, out, &r);
+    if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
+        make_anew(b->p, b->tree, &b->c->spec);
     output_free(out);
     plan_free(plan);
     return r;

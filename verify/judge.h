@@ -8,6 +8,7 @@
 #include "kernels/kernel.h"
 #include "verify/case.h"
 #include "verify/compare.h"
+#include "verify/watched.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +19,8 @@ struct bench_case {
     const struct vcase *c;
     struct tree *tree;
     struct nform *nf;
-    struct problem *p;
+    struct problem *p; /* a run that writes to it fails, and it is made anew for the next */
+    struct watched inputs;
     struct oracle *orc;
     struct plan_env env;
 };

@@ -153,12 +153,13 @@ static bool run_plan(struct trial *t, const struct property_case *c, const struc
 {
     struct err e = {0};
     struct ledger ledger = {0};
-    if (c->kernel->supports && !c->kernel->supports(p, plan, r->why)) {
+    if (!watched_supports(c->kernel, p, plan, r->why)) {
         r->verdict = V_SKIP;
         return false;
     }
+    struct watched inputs = watched_inputs(p);
     struct output *out = output_new(p);
-    bool good = cover_check(plan, &e) && c->kernel->run(p, plan, out, &ledger, &e);
+    bool good = cover_check(plan, &e) && watched_run(c->kernel, p, &inputs, plan, out, &ledger, NULL, &e);
     if (good) {
         *t = (struct trial){.d = p->d,
                             .o = xcalloc((size_t)out->n_rows * (size_t)p->d, sizeof *t->o),

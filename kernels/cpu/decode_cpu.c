@@ -94,7 +94,7 @@ static struct decoder *cpu_open(const struct decoder_spec *s, struct err *e)
 static bool cpu_supports(const struct decoder *d, const struct problem *p, const struct plan *plan, char *why)
 {
     const struct kernel *k = d->spec.kernel ? d->spec.kernel : kernels[0];
-    return k->supports(p, plan, why);
+    return !k->supports || k->supports(p, plan, why);
 }
 
 /* ---- the parts of a step ---------------------------------------------------------------------------- */

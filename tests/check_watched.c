@@ -1,0 +1,190 @@
+/* check_watched.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
+#include "verify/faults.h"
+#include "verify/judge.h"
+
+#include "tests/suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const plain = "tree=levels:1,3,6_70,33,5;heads=4/2;d=32;dtype=f32;page=16;strategy=pat";
+
+/* ---- kernels that break their word ---------------------------------------------------------------------- */
+
+enum spot {
+    SPOT_Q,
+    SPOT_K,
+    SPOT_K_TURNED, /* every number of it, as by a kernel that wants the other sign */
+    SPOT_V_BEHIND, /* behind a node's last token, where a tile ends */
+    SPOT_PAGE,
+    SPOT_PAGE_AWAY,
+    SPOT_BEFORE_O,
+    SPOT_BEHIND_O,
+    SPOT_BEFORE_LSE,
+    SPOT_BEHIND_LSE,
+    N_SPOTS
+};
+static const char *const blame[N_SPOTS] = {"wrote to Q",
+                                           "wrote to K",
+                                           "wrote to K",
+                                           "wrote to V",
+                                           "wrote to the page table",
+                                           "wrote to the page table",
+                                           "wrote before O",
+                                           "wrote behind O",
+                                           "wrote before LSE",
+                                           "wrote behind LSE"};
+static enum spot spot;
+
+static void overwrite(const struct problem *p, struct output *out)
+{
+    float *k = p->k, *v = p->v, *o = out->o, *lse = out->lse;
+    switch (spot) {
+    case SPOT_Q:
+        ((float *)p->q)[(int64_t)p->tree->n_queries * p->h_q * p->d - 1] *= 2;
+        break;
+    case SPOT_K:
+        k[problem_slot(p, 1, 32) * p->h_kv * p->d] += 1;
+        break;
+    case SPOT_K_TURNED:
+        for (int64_t i = 0; i < p->n_pages * p->page_size * p->h_kv * p->d; i++)
+            k[i] = -k[i];
+        break;
+    case SPOT_V_BEHIND:
+        v[(problem_slot(p, 1, 32) + 1) * p->h_kv * p->d] = 0;
+        break;
+    case SPOT_PAGE:
+        p->page_table[0] = p->page_table[1];
+        break;
+    case SPOT_PAGE_AWAY:
+        p->page_table[0] = -1000000;
+        break;
+    case SPOT_BEFORE_O:
+        o[-1] += 1;
+        break;
+    case SPOT_BEHIND_O:
+        o[out->n_rows * out->d] = 0;
+        break;
+    case SPOT_BEFORE_LSE:
+        lse[-100] = 0;
+        break;
+    default:
+        lse[out->n_rows] += 1;
+    }
+}
+
+static bool run_and_overwrite(const struct problem *p, const struct plan *plan, struct output *out,
+                              struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    overwrite(p, out);
+    return good;
+}
+
+static bool run_in_silence(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    (void)p, (void)plan, (void)out, (void)counted, (void)e;
+    return false;
+}
+
+static bool refuse_in_silence(const struct problem *p, const struct plan *plan, char *why)
+{
+    (void)p, (void)plan, (void)why;
+    return false;
+}
+
+static struct bench_case *bench(struct vcase *c, const char *text)
+{
+    struct err e = {0};
+    ck_assert_msg(case_parse(text, c, &e), "%s: %s", text, e.msg);
+    struct bench_case *b = bench_case_new(c, NULL, &e);
+    ck_assert_msg(b != NULL, "%s", e.msg);
+    return b;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------------- */
+
+START_TEST(who_overwrites_is_named)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_overwrite};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    spot = (enum spot)_i;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert(strncmp(r.why, "kernel: ", 8) == 0);
+    ck_assert_str_eq(r.why + 8, blame[_i]);
+    r = judge(b, &c.use, kernels[0]);
+    ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* A pool of untouched pages stays untouched: the sum reads what has tokens. */
+START_TEST(sums_are_of_what_somebody_may_read)
+{
+    struct vcase c;
+    struct bench_case *b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
+    struct watched before = watched_inputs(b->p);
+    uint16_t *k = b->p->k;
+    int64_t slot = b->p->h_kv * b->p->d;
+    k[4000 * slot] ^= 1;
+    ck_assert(!watched_change(&before, b->p));
+    k[100 * slot] ^= 1;
+    ck_assert_str_eq(watched_change(&before, b->p), "K");
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+START_TEST(silence_is_told)
+{
+    struct kernel mine = {.name = "mine", .run = run_in_silence};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_str_eq(r.why, "kernel: failed without saying why");
+    mine.supports = refuse_in_silence;
+    r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_SKIP);
+    ck_assert_str_eq(r.why, "not supported, without a reason given");
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* Without `supports`, as verify has it; and what is overwritten there is an alarm. */
+START_TEST(faults_are_planted_with_any_kernel)
+{
+    struct kernel mine = {.name = "mine", .run = kernels[0]->run};
+    struct strategy_use use;
+    ck_assert(strategy_parse("flash-attention", &use, NULL));
+    struct fault_report *r = faults_run(&use, 1, &mine, 1, NULL);
+    ck_assert(r->cases > 0 && r->alarms == 0);
+    fault_report_free(r);
+    struct fault_ground *g = fault_ground_new(0, 1, &mine);
+    struct fault_case fc;
+    char why[WHY_MAX];
+    bool alarm;
+    mine.run = run_and_overwrite;
+    spot = SPOT_K;
+    ck_assert(!fault_case_new(g, &use, &mine, &fc, &alarm, why) && alarm);
+    ck_assert_str_eq(why, "kernel: wrote to K");
+    fault_ground_free(g);
+}
+END_TEST
+
+Suite *suite_watched(void)
+{
+    Suite *s = suite_create("watched");
+    TCase *c = tcase_create("watched");
+    tcase_add_loop_test(c, who_overwrites_is_named, 0, N_SPOTS);
+    tcase_add_test(c, sums_are_of_what_somebody_may_read);
+    tcase_add_test(c, silence_is_told);
+    tcase_add_test(c, faults_are_planted_with_any_kernel);
+    suite_add_tcase(s, c);
+    return s;
+}

@@ -1,0 +1,161 @@
+#include "verify/watched.h"
+#include "ref/rng.h"
+#include "sim/strategy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- inputs ------------------------------------------------------------------------------------------- */
+
+/* Slots behind a node's last token that belong to the sum: more than a tile reaches. A pool may have pages of 65,536
+ * slots, few of which were ever touched. */
+enum { TAIL = 256 };
+
+/* Sums side by side: one after the other they would wait for each other's products, and not for memory. */
+typedef uint32_t lanes __attribute__((vector_size(32)));
+enum { N_LANES = 4, BLOCK = N_LANES * (int)sizeof(lanes) };
+
+/* Turned, for else the top bits of two words would cancel. */
+static inline void take_block(lanes *sum, const char *at)
+{
+    for (int i = 0; i < N_LANES; i++) {
+        lanes x;
+        memcpy(&x, at + i * (int)sizeof x, sizeof x);
+        x = (sum[i] ^ x) * UINT32_C(0x9E3779B1);
+        sum[i] = x << 13 | x >> 19;
+    }
+}
+
+static void add_bytes(lanes *sum, const void *bytes, int64_t n)
+{
+    lanes x[N_LANES]; /* in registers, for as long as there are whole blocks */
+    const char *at = bytes;
+    char rest[BLOCK] = {0};
+    memcpy(x, sum, sizeof x);
+    for (; n >= BLOCK; n -= BLOCK, at += BLOCK)
+        take_block(x, at);
+    memcpy(rest, at, (size_t)n);
+    if (n > 0)
+        take_block(x, rest);
+    memcpy(sum, x, sizeof x);
+}
+
+/* Slots of pages that somebody may read. */
+static void add_pool(lanes *sum, const struct problem *p, const void *pool)
+{
+    const struct tree *t = p->tree;
+    int64_t slot_bytes = (int64_t)p->h_kv * p->d * dtype_size[p->dtype];
+    for (int32_t node = 0; node < t->n_nodes; node++)
+        for (int64_t first = 0; first < t->len[node]; first += p->page_size) {
+            int64_t slot = problem_slot(p, node, first);
+            if (slot < p->n_pages * p->page_size)
+                add_bytes(sum, (const char *)pool + slot * slot_bytes,
+                          min_i64(p->page_size, t->len[node] - first + TAIL) * slot_bytes);
+        }
+}
+
+/* A change of one word changes the sum; of several, all but once in 2^32. */
+static uint64_t sum_input(const struct problem *p, enum watched_input which)
+{
+    const struct tree *t = p->tree;
+    lanes sum[N_LANES] = {0};
+    if (which == WATCHED_OFFSETS)
+        add_bytes(sum, p->page_off, ((int64_t)t->n_nodes + 1) * (int64_t)sizeof *p->page_off);
+    else if (which == WATCHED_PAGES)
+        add_bytes(sum, p->page_table, p->page_off[t->n_nodes] * (int64_t)sizeof *p->page_table);
+    else if (which == WATCHED_Q)
+        add_bytes(sum, p->q, (int64_t)t->n_queries * p->h_q * p->d * dtype_size[p->dtype]);
+    else
+        add_pool(sum, p, which == WATCHED_K ? p->k : p->v);
+    uint64_t all = 0;
+    for (int i = 0; i < BLOCK / (int)sizeof(uint32_t); i++)
+        all = rng_mix(all ^ sum[i / 8][i % 8]);
+    return all;
+}
+
+struct watched watched_inputs(const struct problem *p)
+{
+    struct watched w;
+    for (int i = 0; i < N_WATCHED; i++)
+        w.sum[i] = sum_input(p, (enum watched_input)i);
+    return w;
+}
+
+/* The pages come first, for K and V are found by them. */
+const char *watched_change(const struct watched *before, const struct problem *p)
+{
+    static const char *const name[N_WATCHED] = {"the page table", "the page table", "Q", "K", "V"};
+    for (int i = 0; i < N_WATCHED; i++)
+        if (sum_input(p, (enum watched_input)i) != before->sum[i])
+            return name[i];
+    return NULL;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------ */
+
+/* Bytes before and behind: 32 rows of O and more. No number that a sum would leave as it is. */
+enum { GUARD = 1 << 14, CANARY = 0xA5 };
+
+/* A copy between canaries; the caller frees what it gets. */
+static uint8_t *guarded_copy(const void *from, size_t size)
+{
+    uint8_t *room = xaligned(size + 2 * GUARD, 1);
+    memset(room, CANARY, GUARD);
+    memcpy(room + GUARD, from, size);
+    memset(room + GUARD + size, CANARY, GUARD);
+    return room;
+}
+
+static bool intact(const uint8_t *guard)
+{
+    return guard[0] == CANARY && memcmp(guard, guard + 1, GUARD - 1) == 0;
+}
+
+static bool guards_intact(const uint8_t *room, size_t size, const char *name, struct err *e)
+{
+    if (!intact(room))
+        return err_set(e, "wrote before %s", name);
+    return intact(room + GUARD + size) || err_set(e, "wrote behind %s", name);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
+
+bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why)
+{
+    why[0] = 0;
+    if (!k->supports || k->supports(p, plan, why))
+        return true;
+    if (!why[0])
+        snprintf(why, WHY_MAX, "not supported, without a reason given");
+    return false;
+}
+
+bool watched_run(const struct kernel *k, const struct problem *p, const struct watched *before,
+                 const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
+                 struct err *e)
+{
+    size_t o_size = (size_t)(out->n_rows * out->d * dtype_size[out->dtype]),
+           lse_size = (size_t)out->n_rows * (out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
+    uint8_t *o = guarded_copy(out->o, o_size), *lse = guarded_copy(out->lse, lse_size);
+    struct output inner = *out;
+    inner.o = o + GUARD;
+    inner.lse = lse + GUARD;
+    struct err own = {0};
+    double start = now_s();
+    bool ran = k->run(p, plan, &inner, counted, &own);
+    if (run_s)
+        *run_s = now_s() - start;
+    memcpy(out->o, o + GUARD, o_size);
+    memcpy(out->lse, lse + GUARD, lse_size);
+    const char *changed = watched_change(before, p);
+    bool good = !changed || err_set(e, "wrote to %s", changed);
+    good = good && guards_intact(o, o_size, "O", e) && guards_intact(lse, lse_size, "LSE", e);
+    if (good && !ran && !own.msg[0])
+        good = err_set(e, "failed without saying why");
+    if (good && !ran && e)
+        *e = own;
+    free(o);
+    free(lse);
+    return good && ran;
+}

@@ -1,0 +1,32 @@
+/*
+ * watched.h - one run of a kernel that may be anybody's: it writes O and LSE and nothing else that it is given.
+ *
+ * O and LSE lie between canaries. Q, the pages of K and V that have tokens, and the page table have the same sums
+ * before and after a run. A problem is of one thread at a time, and every run is checked when it ends: what was written
+ * is the doing of the kernel that ran last.
+ */
+#ifndef TREEATTN_VERIFY_WATCHED_H
+#define TREEATTN_VERIFY_WATCHED_H
+
+#include "kernels/kernel.h"
+
+enum watched_input { WATCHED_OFFSETS, WATCHED_PAGES, WATCHED_Q, WATCHED_K, WATCHED_V, N_WATCHED };
+
+/* Sums of what a run only reads. */
+struct watched {
+    uint64_t sum[N_WATCHED];
+};
+struct watched watched_inputs(const struct problem *p);
+/* The first of them that is not as it was, in words; NULL: none. */
+const char *watched_change(const struct watched *before, const struct problem *p);
+
+/* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
+bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
+
+/* Run the plan; `before` is of p. False with *e set if the kernel failed, wrote to its inputs, which then are not what
+ * they were, or beside its outputs. Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
+bool watched_run(const struct kernel *k, const struct problem *p, const struct watched *before,
+                 const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
+                 struct err *e);
+
+#endif
