@@ -1,11 +1,16 @@
 /* check_watched.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
 #include "verify/faults.h"
+#include "verify/crash.h"
 #include "verify/judge.h"
 
 #include "tests/suites.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char *const plain = "tree=levels:1,3,6_70,33,5;heads=4/2;d=32;dtype=f32;page=16;strategy=pat";
 
@@ -177,6 +182,64 @@ START_TEST(faults_are_planted_with_any_kernel)
 }
 END_TEST
 
+/* ---- crashes -------------------------------------------------------------------------------------------- */
+
+static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
+static int crash; /* an index into deadly; N_DEADLY: where no memory is */
+
+static bool run_and_crash(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    (void)p, (void)plan, (void)out, (void)counted, (void)e;
+    if (crash < N_DEADLY)
+        return raise(deadly[crash]) == 0;
+    volatile char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    nowhere[0] = 1;
+    return true;
+}
+
+/* What the process that crashes says; its status in *status. */
+static void crash_and_listen(char *said, size_t size, int *status)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_crash};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        crash_tell();
+        judge(b, &c.use, kernels[0]);
+        judge(b, &c.use, &mine);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], said + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    said[n] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, status, 0), child);
+    bench_case_free(b);
+    case_clear(&c);
+}
+
+START_TEST(a_crash_says_what_ran)
+{
+    char said[1 << 15], want[128];
+    int status;
+    crash = _i;
+    crash_and_listen(said, sizeof said, &status);
+    snprintf(want, sizeof want, "treeattn: kernel mine crashed (signal %d) on: ", deadly[_i % N_DEADLY]);
+    ck_assert_msg(strncmp(said, want, strlen(want)) == 0, "%s", said);
+    ck_assert_msg(strstr(said, " verify --case 'tree=levels:1,3,6_70,33,5;"), "%s", said);
+    ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
+    ck_assert(WIFSIGNALED(status) ? WTERMSIG(status) == deadly[_i % N_DEADLY] : WEXITSTATUS(status) != 0);
+}
+END_TEST
+
 Suite *suite_watched(void)
 {
     Suite *s = suite_create("watched");
@@ -185,6 +248,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, sums_are_of_what_somebody_may_read);
     tcase_add_test(c, silence_is_told);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
+    tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
     suite_add_tcase(s, c);
     return s;
 }

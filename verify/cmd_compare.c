@@ -2,6 +2,7 @@
  * cmd_compare.c - `treeattn compare`: the strategies side by side on one tree, and their luck on random ones.
  */
 #include "verify/cmd.h"
+#include "verify/crash.h"
 #include "verify/draw.h"
 #include "verify/faults.h"
 #include "verify/progress.h"
@@ -342,6 +343,7 @@ int cmd_compare(int argc, char **argv)
         !outfile_open(&out, a.out.path, &e)) {
         code = cmd_error(&e);
     } else {
+        crash_tell();
         run.row = xcalloc((size_t)run.n_use, sizeof *run.row);
         bool done = compare_all(&run, &a, out.f, &e);
         code = run.totals.n[V_FAIL] ? EXIT_FAILED : EXIT_GOOD;

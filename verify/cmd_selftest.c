@@ -3,6 +3,7 @@
  * applies to and prints who noticed.
  */
 #include "verify/cmd.h"
+#include "verify/crash.h"
 #include "verify/faults.h"
 #include "verify/progress.h"
 #include "verify/text.h"
@@ -222,6 +223,7 @@ static bool selftest(const struct options *o, FILE *f, bool *failed, struct err 
     int32_t n_uses;
     if (!case_strategies(o->strategies, &uses, &n_uses, e))
         return false;
+    crash_tell();
     bar = progress_start("selftest", (int64_t)n_fault_grounds * n_uses);
     struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick);
     progress_clear(&bar);

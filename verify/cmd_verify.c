@@ -6,6 +6,7 @@
  */
 #include "kernels/cuda/guarded.h"
 #include "verify/cmd.h"
+#include "verify/crash.h"
 #include "verify/draw.h"
 #include "verify/faults.h"
 #include "verify/gpu_cases.h"
@@ -259,6 +260,7 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
         if (r[i].verdict == V_FAIL)
             reduce(run, &c, &r[i]);
     }
+    fflush(run->table.f); /* the next case may end the program */
     progress_step(&run->progress);
 }
 
@@ -597,6 +599,7 @@ int cmd_verify(int argc, char **argv)
         !outfile_open(&out, a.out.path, &e)) {
         code = cmd_error(&e);
     } else {
+        crash_tell();
         run.quiet = a.out.quiet;
         run.shrink = !a.no_shrink;
         run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);

@@ -5,7 +5,9 @@
 
 #include "ref/rng.h"
 #include "verify/cover.h"
+#include "verify/crash.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -217,6 +219,9 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
             struct fault_case fc;
             char why[WHY_MAX] = "";
             bool alarm;
+            char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
+                                      program_invocation_name, kernel->name, uses[u].s->name, seed);
+            crash_running(kernel->name, command);
             if (fault_case_new(g, &uses[u], kernel, &fc, &alarm, why)) {
                 r->cases++;
                 plant_all(r, &fc, u, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
@@ -226,6 +231,8 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
                 remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s", uses[u].s->name, g->name,
                                     why));
             }
+            crash_running(NULL, NULL);
+            free(command);
             if (tick)
                 tick(++done, all);
         }

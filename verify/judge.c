@@ -1,8 +1,11 @@
 #include "verify/judge.h"
 #include "verify/cover.h"
+#include "verify/crash.h"
 #include "verify/diagnose.h"
 #include "verify/faults.h"
+#include "verify/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +199,19 @@ static void make_anew(struct problem *p, const struct tree *t, const struct prob
     problem_free(sound);
 }
 
+/* What runs this again; the caller frees. */
+static char *command_of(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    struct vcase c = *b->c;
+    c.use = *use;
+    c.kernel = k;
+    char *text = case_print(&c), *quoted = text_quote(text),
+         *command = xasprintf("%s verify --case %s", program_invocation_name, quoted);
+    free(text);
+    free(quoted);
+    return command;
+}
+
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
 {
     struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
@@ -210,6 +226,8 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     r.n_groups = plan->n_groups;
     r.n_launches = plan->n_launches;
     name_tile(plan, r.tile, sizeof r.tile);
+    char *command = command_of(b, use, k);
+    crash_running(k->name, command);
     struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
     if (out)
         judge_output(b, plan, k, b->orc, out, &r);
@@ -217,6 +235,8 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
         judge_planted(b, plan, k, out, &r);
     if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
+    crash_running(NULL, NULL);
+    free(command);
     output_free(out);
     plan_free(plan);
     return r;

@@ -2,6 +2,7 @@
  * smallest.c - shrinking what the judge failed, and telling people.
  */
 #include "verify/shrink.h"
+#include "verify/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,18 +48,6 @@ struct shrink_report shrink_result(struct vcase *c, struct result *r, const stru
     return report;
 }
 
-/* For a shell, in single quotes; a single quote inside ends them, stands alone, and begins them again. */
-static void print_quoted(FILE *f, const char *s)
-{
-    fputc('\'', f);
-    for (; *s; s++)
-        if (*s == '\'')
-            fputs("'\\''", f);
-        else
-            fputc(*s, f);
-    fputc('\'', f);
-}
-
 void shrink_print(FILE *f, const char *program, const struct vcase *failed, const struct result *result)
 {
     struct shrink_limits limits = shrink_default_limits();
@@ -73,13 +62,13 @@ void shrink_print(FILE *f, const char *program, const struct vcase *failed, cons
         fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", report.nodes,
                 report.seconds);
     } else {
-        fprintf(f, "smallest: %s verify --case ", program);
-        print_quoted(f, text);
+        char *quoted = text_quote(text);
         fprintf(f,
-                "\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64 ", after %" PRId64
-                " trials%s: %s\n",
-                report.nodes, report.queries, report.tokens, report.trials,
+                "smallest: %s verify --case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
+                ", after %" PRId64 " trials%s: %s\n",
+                program, quoted, report.nodes, report.queries, report.tokens, report.trials,
                 report.fixed ? "" : " (out of time)", r.why);
+        free(quoted);
         if (r.guess[0])
             fprintf(f, "  perhaps %s\n", r.guess);
     }

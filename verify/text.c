@@ -90,3 +90,16 @@ char *text_unescape(const char *s)
     *to = 0;
     return out;
 }
+
+char *text_quote(const char *s)
+{
+    char *out = xmalloc(4 * strlen(s) + 3), *to = out;
+    *to++ = '\'';
+    for (; *s; s++)
+        if (*s == '\'')
+            to = stpcpy(to, "'\\''");
+        else
+            *to++ = *s;
+    strcpy(to, "'");
+    return out;
+}

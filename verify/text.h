@@ -21,5 +21,7 @@ char *text_next(char **s, char sep);
  */
 char *text_escape(const char *s);
 char *text_unescape(const char *s);
+/* For a shell, in single quotes; a single quote inside ends them, stands alone, and begins them again. Caller frees. */
+char *text_quote(const char *s);
 
 #endif
