@@ -2,6 +2,7 @@
 #include "verify/faults.h"
 #include "verify/crash.h"
 #include "verify/judge.h"
+#include "verify/shrink.h"
 
 #include "tests/suites.h"
 
@@ -182,6 +183,47 @@ START_TEST(faults_are_planted_with_any_kernel)
 }
 END_TEST
 
+/* ---- state ---------------------------------------------------------------------------------------------- */
+
+static int failures_left;
+
+static bool run_with_state(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    if (failures_left-- > 0)
+        return err_set(e, "torn");
+    return kernels[0]->run(p, plan, out, counted, e);
+}
+
+/* A failure that comes and goes is not printed as one that can be had again. */
+START_TEST(what_passes_again_is_not_printed_as_failing)
+{
+    static const int failures[] = {1, 2, 9, 1000000};
+    struct kernel mine = {.name = "mine", .run = run_with_state};
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        struct vcase c;
+        struct bench_case *b = bench(&c, plain);
+        char *said = NULL;
+        size_t size;
+        c.kernel = &mine;
+        failures_left = failures[i];
+        struct result r = judge(b, &c.use, &mine);
+        ck_assert_int_eq(r.verdict, V_FAIL);
+        FILE *f = open_memstream(&said, &size);
+        shrink_print(f, "treeattn", &c, &r);
+        fclose(f);
+        bool always = failures[i] == 1000000;
+        ck_assert_msg((strstr(said, "smallest: treeattn verify --case 'tree=") != NULL) == always, "%s",
+                      said);
+        ck_assert_msg((strstr(said, "not reproducible, ") && strstr(said, "OMP_NUM_THREADS=1")) == !always,
+                      "%s", said);
+        free(said);
+        bench_case_free(b);
+        case_clear(&c);
+    }
+}
+END_TEST
+
 /* ---- crashes -------------------------------------------------------------------------------------------- */
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
@@ -248,6 +290,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, sums_are_of_what_somebody_may_read);
     tcase_add_test(c, silence_is_told);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
+    tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
     suite_add_tcase(s, c);
     return s;

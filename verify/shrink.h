@@ -26,6 +26,7 @@ struct shrink_limits shrink_default_limits(void); /* 20,000 trials, 10 seconds *
 
 struct shrink_report {
     bool failed; /* the case given failed when tried again; if not, nothing was done */
+    bool steady; /* of shrink_result: the smallest failed each time it was run again */
     bool fixed;  /* nothing simpler fails; false: a limit stopped the search */
     int64_t trials, kept;
     double seconds;
@@ -44,7 +45,7 @@ struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *con
 struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits);
 
 /* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
- * wrong with it. */
+ * wrong with it; or, if it passes when run again, that and what it may come from. */
 void shrink_print(FILE *f, const char *program, const struct vcase *c, const struct result *r);
 
 #endif
