@@ -336,6 +336,42 @@ START_TEST(nothing_ran_is_not_good)
 }
 END_TEST
 
+START_TEST(a_fault_without_a_place_is_skipped)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade,deft-flatten --kernel cpu "
+                       "--plant mask_shown --no-shrink";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 1);
+    ck_assert_msg(strstr(text, "\tthe plan has no place for this fault\t"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 0 passed, 0 marginal, 1 failed, 1 skipped");
+}
+END_TEST
+
+/* Neither zeros nor what belongs to another run. */
+START_TEST(what_was_not_compared_has_no_numbers)
+{
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade --kernel cpu --no-shrink --plant";
+    static const struct {
+        const char *rest, *row;
+    } all[] = {{"run_end | cut -f2-8,15", "\nFAIL\t-\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
+               {"run_end --csv 2>/dev/null | cut -d, -f2-8,15", "\nFAIL,,,,,,,\n"},
+               {"run_end --json", "\"worst\": null, \"worst_o\": null, "},
+               {"nan_in_o --json", "\"worst\": null, \"worst_o\": null, \"worst_lse\": 0."},
+               {"nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *line = xasprintf("%s %s", args, all[i].rest);
+        run(line, false, text, sizeof text);
+        ck_assert_msg(strstr(text, all[i].row), "%s: %s", line, text);
+        free(line);
+    }
+}
+END_TEST
+
 START_TEST(json_and_csv_parse)
 {
     static char text[1 << 20];
@@ -738,6 +774,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, verify_ends_with_its_totals);
     tcase_add_test(c, options_replace_what_a_case_names);
     tcase_add_test(c, nothing_ran_is_not_good);
+    tcase_add_test(c, a_fault_without_a_place_is_skipped);
+    tcase_add_test(c, what_was_not_compared_has_no_numbers);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, sim_counts_as_the_release_does);

@@ -328,7 +328,8 @@ START_TEST(lines_for_shells)
         FILE *f = fmemopen(text, sizeof text, "w");
         shrink_print(f, "treeattn", &c, &r);
         fclose(f);
-        ck_assert_msg(strstr(text, plants[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s", text);
+        ck_assert_msg(strstr(text, plants[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
+                      text);
         case_clear(&c);
     }
     free(path);

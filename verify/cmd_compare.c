@@ -147,7 +147,8 @@ static void tally(struct compare_run *run, int32_t s, const struct vcase *c, int
         note_failure(run, s, c, at);
     run->row[s].run++;
     run->row[s].passed += r->verdict == V_PASS;
-    run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
+    if (r->compared)
+        run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
 }
 
 static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, const struct fault *plant,
@@ -210,12 +211,15 @@ static bool is_counted(const struct result *r)
 /* The numbers of a strategy that did not run, and what nobody counted, are not zeros. */
 static void print_numbers(struct table *t, const struct result *r, double query_centric)
 {
-    if (r->verdict == V_SKIP) {
+    if (!r->ran) {
         for (int i = 0; i < 6; i++)
             table_none(t);
         return;
     }
-    table_f64(t, r->cmp.worst, 3);
+    if (r->compared)
+        table_f64(t, r->cmp.worst, 3);
+    else
+        table_none(t);
     if (is_counted(r)) {
         table_bytes(t, r->ledger.kv);
         ratio_or_none(t, (double)r->ledger.kv, query_centric);

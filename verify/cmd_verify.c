@@ -163,6 +163,7 @@ struct verify_run {
     int32_t n_shrunk;
     struct table table;
     struct totals totals;
+    bool compared;     /* a result was, so that there is a worst error */
     char skipped[600]; /* the first reason for a SKIP */
     struct progress progress;
     struct census census;
@@ -241,7 +242,9 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
     }
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
-        run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
+        run->compared = run->compared || r[i].compared;
+        if (r[i].compared)
+            run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
             snprintf(run->skipped, sizeof run->skipped, "%s", r[i].why);
         if (design)
@@ -521,7 +524,8 @@ static void print_report(FILE *f, const struct verify_run *run)
     if (run->cover)
         gpu_cover_print(f, run->cover, run->whole);
     print_device(f);
-    fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    if (run->compared)
+        fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
     if (!any_ran(run))
         fprintf(f, "no case ran: all were skipped, the first because %s\n", run->skipped);
     totals_print(f, "verify", &run->totals);

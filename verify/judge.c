@@ -128,6 +128,7 @@ static void judge_output(const struct bench_case *b, const struct plan *plan, co
 {
     struct arithmetic a = judge_arithmetic(b->p, plan, k);
     r->cmp = compare_output(b->p, orc, out, &a);
+    r->compared = true;
     r->verdict = r->cmp.verdict;
     snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
     if (r->verdict == V_FAIL)
@@ -149,10 +150,12 @@ static struct output *run_plan(const struct problem *p, const struct watched *in
         return NULL;
     }
     struct output *out = output_new(p);
+    r->ran = true;
     if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e))
         return out;
     output_free(out);
     r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
+    r->ran = r->verdict == V_FAIL;
     snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
     return NULL;
 }
@@ -172,10 +175,15 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
                             .good = good,
                             .arith = judge_arithmetic(b->p, plan, k)};
     struct broken x = {.seed = b->c->spec.seed};
-    if (f->plant(&fc, &x) && (!x.no_run || !cover_check(x.plan, NULL))) {
+    if (!f->plant(&fc, &x)) {
+        r->verdict = V_SKIP;
+        r->ran = r->compared = false;
+        snprintf(r->why, sizeof r->why, "the plan has no place for this fault");
+    } else if (!x.no_run || !cover_check(x.plan, NULL)) {
         struct ledger sound = r->ledger;
         const struct plan *broken = x.plan ? x.plan : plan;
-        r->cmp = (struct comparison){0};
+        r->compared = false;
+        r->ran = x.output != NULL; /* soundly, before it was broken */
         struct watched inputs = x.problem ? watched_inputs(x.problem) : b->inputs;
         struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, &inputs, broken, k, r);
         if (out || x.output)

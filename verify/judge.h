@@ -36,7 +36,9 @@ struct result {
     const struct strategy_use *use; /* the caller's, if it keeps it */
     bool planned;                   /* the strategy applies; a plan was made */
     char tile[32];                  /* "64x128", "+" appended where groups differ, "-" without a plan */
-    struct comparison cmp;          /* zero unless it ran */
+    bool ran;                       /* the kernel did, on what the verdict is of; so there is run_s */
+    bool compared;                  /* what it wrote was held against the truth; so there is */
+    struct comparison cmp;
     struct ledger ledger;
     int64_t n_groups, n_launches;
     double plan_s, run_s;
@@ -45,8 +47,7 @@ struct result {
 };
 
 /* Plan, check, run, compare. Where the case plants a fault: all of that soundly, then again on what the fault
- * broke, as if the code under test had made it so; where the case has no place for the fault, the first result
- * stands. */
+ * broke, as if the code under test had made it so; where the case has no place for the fault, it is a SKIP. */
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);
 
 /* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.

@@ -149,18 +149,24 @@ void table_i64(struct table *t, int64_t x)
     put(t, s, true);
 }
 
+/* x as it was printed into s. */
+static void put_number(struct table *t, double x, const char *s)
+{
+    put(t, t->style == STYLE_JSON && !isfinite(x) ? "null" : s, true);
+}
+
 void table_f64(struct table *t, double x, int digits)
 {
     char s[64];
     snprintf(s, sizeof s, "%.*g", t->style == STYLE_TEXT ? digits : 17, x);
-    put(t, s, isfinite(x) || t->style == STYLE_TEXT);
+    put_number(t, x, s);
 }
 
 void table_measured(struct table *t, double x, int digits)
 {
     char s[64];
     snprintf(s, sizeof s, "%.*g", digits, x);
-    put(t, s, isfinite(x) || t->style == STYLE_TEXT);
+    put_number(t, x, s);
 }
 
 void table_bytes(struct table *t, int64_t bytes)
@@ -207,25 +213,40 @@ const char *const result_columns[] = {
     "case",     "verdict",       "worst",    "worst_o",  "worst_lse", "rel_o",  "rel_lse", "logit",  "groups",
     "kv_bytes", "partial_bytes", "pad_rows", "launches", "plan_ms",   "run_ms", "why",     "string", NULL};
 
+/* Or none. */
+static void number_if(struct table *t, bool there, double x)
+{
+    if (there)
+        table_f64(t, x, 3);
+    else
+        table_none(t);
+}
+
+static void count_if(struct table *t, bool there, int64_t x)
+{
+    if (there)
+        table_i64(t, x);
+    else
+        table_none(t);
+}
+
 void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text)
 {
     char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, dtype_name[dtype], r->tile);
     table_text(t, name);
     free(name);
     table_text(t, verdict_name[r->verdict]);
-    table_f64(t, r->cmp.worst, 3);
-    table_f64(t, r->cmp.worst_o, 3);
-    table_f64(t, r->cmp.worst_lse, 3);
-    table_f64(t, r->cmp.rel_o, 3);
-    table_f64(t, r->cmp.rel_lse, 3);
-    table_f64(t, r->cmp.max_logit, 3);
-    table_i64(t, r->n_groups);
-    table_i64(t, r->ledger.kv);
-    table_i64(t, ledger_partials(&r->ledger));
-    table_i64(t, r->ledger.pad_rows);
-    table_i64(t, r->n_launches);
-    table_f64(t, 1e3 * r->plan_s, 3);
-    table_f64(t, 1e3 * r->run_s, 3);
+    const double errors[] = {r->cmp.worst, r->cmp.worst_o, r->cmp.worst_lse,
+                             r->cmp.rel_o, r->cmp.rel_lse, r->cmp.max_logit};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        number_if(t, r->compared, errors[i]);
+    count_if(t, r->planned, r->n_groups);
+    count_if(t, r->ran, r->ledger.kv);
+    count_if(t, r->ran, ledger_partials(&r->ledger));
+    count_if(t, r->ran, r->ledger.pad_rows);
+    count_if(t, r->planned, r->n_launches);
+    number_if(t, r->planned, 1e3 * r->plan_s);
+    number_if(t, r->ran, 1e3 * r->run_s);
     table_text(t, r->why);
     table_text(t, case_text);
 }

@@ -35,7 +35,7 @@ struct table {
 };
 void table_text(struct table *t, const char *s);
 void table_i64(struct table *t, int64_t x);
-/* %.*g in text, all digits elsewhere; NaN and infinities are strings in JSON. */
+/* %.*g in text, all digits elsewhere; NaN and infinities are null in JSON, whose numbers have none. */
 void table_f64(struct table *t, double x, int digits);
 /* %.*g everywhere: what was measured has no more digits. */
 void table_measured(struct table *t, double x, int digits);
@@ -54,7 +54,7 @@ int64_t totals_cases(const struct totals *t);
 /* "verify: C cases, P passed, M marginal, F failed, K skipped" */
 void totals_print(FILE *f, const char *name, const struct totals *t);
 
-/* The result table of `verify`: one row a case. */
+/* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
 extern const char *const result_columns[];
 void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text);
 
