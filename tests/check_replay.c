@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a replay of one trace ----------------------------------------------------------------------------- */
@@ -383,19 +384,31 @@ static char *slurp(const char *path)
     return text;
 }
 
+static struct replay_log_spec log_spec(const struct setting *s, const char *path, const char *what)
+{
+    static char text[] = "a, \"quoted\" source", *name[] = {text};
+    return (struct replay_log_spec){.path = path,
+                                    .what = what,
+                                    .about = "about",
+                                    .source = name,
+                                    .n_sources = 1,
+                                    .use = s->use,
+                                    .n_use = s->replay.n_use};
+}
+
 static struct replay_log *open_log(const struct setting *s, const char *path, bool resume, const char *what,
                                    double seconds, struct err *e)
 {
-    static char text[] = "a, \"quoted\" source", *name[] = {text};
-    struct replay_log_spec spec = {.path = path,
-                                   .resume = resume,
-                                   .seconds = seconds,
-                                   .what = what,
-                                   .about = "about",
-                                   .source = name,
-                                   .n_sources = 1,
-                                   .use = s->use,
-                                   .n_use = s->replay.n_use};
+    struct replay_log_spec spec = log_spec(s, path, what);
+    spec.resume = resume;
+    spec.seconds = seconds;
+    return replay_log_open(&spec, e);
+}
+
+static struct replay_log *read_log(const struct setting *s, const char *path, const char *what, struct err *e)
+{
+    struct replay_log_spec spec = log_spec(s, path, what);
+    spec.read = true;
     return replay_log_open(&spec, e);
 }
 
@@ -472,7 +485,8 @@ START_TEST(a_run_goes_on)
     ck_assert(replay_log_close(log, false, &e));
     /* another run's rows, or none of ours, are not taken */
     ck_assert_ptr_null(open_log(&s, path, true, "run 2", 0, &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv.part:1: rows of another run"));
+    ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv:1: rows of another run"));
+    ck_assert_int_ne(access(part, F_OK), 0);
     char *bad = strstr(text, "pat,") + 4;
     *bad = 'x';
     FILE *f = fopen(part, "w");
@@ -482,6 +496,97 @@ START_TEST(a_run_goes_on)
     ck_assert_ptr_null(open_log(&s, path, true, "run 1", 0, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
     free(text);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* What the file held when it was opened is there after a run that added nothing, however it ended. */
+START_TEST(rows_are_not_lost)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+    char *folder = scratch_folder();
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    char *link = xasprintf("%s/link", folder);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 0, &e);
+    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
+    char *text = slurp(path), *cut = xstrdup(text);
+    *strstr(cut, "# done 0 -1 192") = '\0';
+    ck_assert_int_eq(symlink("rows.csv", link), 0);
+    for (int k = 0; k < 2; k++) {
+        const char *all = k == 0 ? text : cut;
+        FILE *f = fopen(path, "w");
+        fputs(all, f);
+        fclose(f);
+        for (int read = 0; read < 2; read++) {
+            struct err why = {0};
+            log = read ? read_log(&s, path, "run 1", &why) : open_log(&s, link, true, "run 1", 0, &why);
+            ck_assert_msg(k == 0 ? log != NULL : strstr(why.msg, "not complete") != NULL, "%s", why.msg);
+            if (log)
+                ck_assert(replay_log_close(log, false, &why));
+            char *now = slurp(path);
+            ck_assert_str_eq(now, all);
+            ck_assert_int_ne(access(part, F_OK), 0);
+            free(now);
+        }
+    }
+    struct stat st;
+    ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    free(text);
+    free(cut);
+    free(link);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* One run writes; another does not begin anew where one was stopped, and nothing stays of one that came to nothing. */
+START_TEST(one_run_writes_rows)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+    char *folder = scratch_folder();
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 1e-9, &e);
+    ck_assert_ptr_nonnull(log);
+    for (int resume = 0; resume < 2; resume++) {
+        e = (struct err){0};
+        ck_assert_ptr_null(open_log(&s, path, resume, "run 1", 0, &e));
+        ck_assert_ptr_nonnull(strstr(e.msg, "another run is writing it"));
+    }
+    e = (struct err){0};
+    ck_assert(!go(&s, log, &e) && e.code == 0 && replay_log_close(log, false, &e));
+    char *before = slurp(part);
+    ck_assert_ptr_null(open_log(&s, path, false, "run 1", 0, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "expected --resume"));
+    char *after = slurp(part);
+    ck_assert_str_eq(before, after);
+    unlink(part);
+    e = (struct err){0};
+    log = open_log(&s, path, false, "run 1", 0, &e);
+    ck_assert(log && replay_log_close(log, false, &e));
+    ck_assert_int_ne(access(part, F_OK), 0);
+    /* no device, no pipe, no folder */
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    const char *const bad[] = {path, folder, "/dev/zero"};
+    for (int i = 0; i < 3; i++)
+        for (int read = 0; read < 2; read++) {
+            e = (struct err){0};
+            ck_assert_ptr_null(read ? read_log(&s, bad[i], "run 1", &e)
+                                    : open_log(&s, bad[i], false, "run 1", 0, &e));
+            ck_assert_msg(strstr(e.msg, "not a regular file"), "%s", e.msg);
+            e = (struct err){0};
+            ck_assert_ptr_null(replay_log_line(bad[i], 0, &e));
+        }
+    free(before);
+    free(after);
     free(path);
     free(part);
     free(folder);
@@ -755,6 +860,8 @@ Suite *suite_replay(void)
     tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);
     tcase_add_test(tc, a_full_pool_ends_the_run);
     tcase_add_test(tc, a_run_goes_on);
+    tcase_add_test(tc, rows_are_not_lost);
+    tcase_add_test(tc, one_run_writes_rows);
     tcase_add_test(tc, steps_run_on_a_decoder);
     tcase_add_test(tc, latencies_are_the_papers);
     tcase_add_test(tc, recordings_are_found);

@@ -137,7 +137,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->resume = true;
         break;
     case KEY_READ:
-        a->read = a->resume = true;
+        a->read = true;
         break;
     case KEY_SECONDS:
         good = text_i64(arg, "--seconds", 1, INT32_MAX, &a->seconds, a->err);
@@ -243,7 +243,7 @@ static bool check_args(struct args *a, struct err *e)
         return err_set(e, "--trace and --workload (expected one of them)");
     if (src->step)
         return err_set(e, "--step: a replay has them all (expected --max-steps or --every)");
-    if ((a->resume || a->seconds) && !a->rows)
+    if ((a->read || a->resume || a->seconds) && !a->rows)
         return err_set(e, "--resume, --read and --seconds need a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
@@ -610,6 +610,7 @@ static bool replay_logged(const struct args *a, struct replay_run *run, bool *st
     char *what = describe(a, run);
     char *about = origin(a, run);
     struct replay_log_spec spec = {.path = a->rows,
+                                   .read = a->read,
                                    .resume = a->resume,
                                    .seconds = (double)a->seconds,
                                    .what = what,

@@ -178,10 +178,12 @@ int64_t replay_pages(const struct replay *r);
 
 /*
  * The rows of a run in a file: `# what` in the first line, `# about` in the second, then a row a step and strategy. After
- * each portion a line says how far it is whole, so that a run can go on: it is PATH.part until complete.
+ * each portion a line says how far it is whole, so that a run can go on: it is PATH.part until complete. One run at a
+ * time writes it, and none begins anew where another one was stopped.
  */
 struct replay_log_spec {
     const char *path;
+    bool read;           /* only read the complete file, which stays as it is */
     bool resume;         /* go on with what there is, if it is of the same `what` */
     double seconds;      /* stop after so many; 0: do not */
     const char *what;    /* all that the rows depend on, in one line */
@@ -194,7 +196,7 @@ struct replay_log_spec {
 struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct err *e);
 /* What (0) or about (1) of a file of rows; NULL with *e set. The caller frees. */
 char *replay_log_line(const char *path, int32_t number, struct err *e);
-/* Rename if `complete`, else keep the part; frees either way. */
+/* Rename if `complete`, else keep the part if anything was added to it; frees either way. */
 bool replay_log_close(struct replay_log *log, bool complete, struct err *e);
 /* The last iteration of this source and strategy (-1: all at once) that the file held whole; 0: none. */
 int64_t replay_log_done(const struct replay_log *log, int32_t source, int32_t use);

@@ -4,11 +4,17 @@
 #include "verify/report.h"
 #include "verify/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* Of a line. The first one, which names all strategies and traces, is the longest. */
+enum { MAX_LINE = 1 << 22 };
 
 struct skip {
     int32_t source, use;
@@ -17,8 +23,12 @@ struct skip {
 
 struct replay_log {
     struct replay_log_spec spec;
-    char *part;
-    FILE *f;
+    char *path, *part; /* where spec.path leads; the same with .part */
+    FILE *f;           /* NULL: only read */
+    bool fresh;        /* there was nothing to go on with */
+    bool complete;     /* it had its own name */
+    bool marked;       /* a portion was added */
+    off_t whole;       /* bytes of what is whole */
     double start;
     char **name; /* [n_use] strategies */
     struct table table;
@@ -72,18 +82,23 @@ static void print_row(struct table *t, const struct replay_row *row, const char 
 
 void replay_log_row(struct replay_log *log, const struct replay_row *row)
 {
-    print_row(&log->table, row, log->spec.source[row->source], log->name[row->use]);
+    if (log->f)
+        print_row(&log->table, row, log->spec.source[row->source], log->name[row->use]);
 }
 
 void replay_log_skip(struct replay_log *log, int32_t source, int32_t use, int64_t t, const char *why)
 {
-    fprintf(log->f, "# skip %" PRId32 " %" PRId32 " %" PRId64 " %s\n", source, use, t, why);
+    if (log->f)
+        fprintf(log->f, "# skip %" PRId32 " %" PRId32 " %" PRId64 " %s\n", source, use, t, why);
 }
 
 bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t)
 {
+    if (!log->f)
+        return true;
     fprintf(log->f, "# done %" PRId32 " %" PRId32 " %" PRId64 "\n", source, use, t);
     fflush(log->f);
+    log->marked = true;
     return log->spec.seconds <= 0 || now_s() - log->start < log->spec.seconds;
 }
 
@@ -197,64 +212,109 @@ static bool is_header(const char *line)
     return same;
 }
 
-/* What is whole of the part file stays, the rest is cut off. */
-static bool read_part(struct replay_log *log, struct err *e)
+/* The lines of a file, one at a time. */
+struct lines {
+    FILE *f;
+    const char *path;
+    int64_t number;
+    char *text; /* [MAX_LINE], without the end of the line */
+    bool cut;   /* the file does not end with a line */
+};
+
+/* False at the end, and with *e set if this is no text. */
+static bool next_line(struct lines *l, struct err *e)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    int64_t number = 0, rows = 0, skips = 0;
-    off_t whole = 0;
-    bool good = true, header = false, mark = false;
-    for (ssize_t n; good && (n = getline(&line, &cap, log->f)) > 0 && line[n - 1] == '\n';) {
+    l->number++;
+    if (!fgets(l->text, MAX_LINE, l->f))
+        return false;
+    size_t n = strlen(l->text);
+    l->cut = n == 0 || l->text[n - 1] != '\n';
+    if (l->cut)
+        return feof(l->f) && n > 0
+                   ? false
+                   : err_set(e, "%s:%" PRId64 ": a zero byte or over %d bytes (expected text)", l->path,
+                             l->number, MAX_LINE);
+    l->text[n - 1] = '\0';
+    return true;
+}
+
+/* A portion is whole when the mark behind it is there; what comes after the last one does not count. */
+static bool read_lines(struct replay_log *log, struct lines *l, struct err *e)
+{
+    int64_t rows = 0, skips = 0;
+    bool good = true, header = false;
+    while (good && next_line(l, e)) {
         struct err cause = {0};
-        line[n - 1] = '\0';
-        number++;
-        if (number == 1 && (strncmp(line, "# ", 2) != 0 || strcmp(line + 2, log->spec.what) != 0))
+        bool mark = false;
+        if (l->number == 1 && (strncmp(l->text, "# ", 2) != 0 || strcmp(l->text + 2, log->spec.what) != 0))
             good = err_set(&cause, "rows of another run (expected \"# %.200s\")", log->spec.what);
-        else if (line[0] == '#')
-            good = read_remark(log, line, &mark, &cause);
+        else if (l->text[0] == '#')
+            good = read_remark(log, l->text, &mark, &cause);
         else if (header)
-            good = read_row(log, line, &cause);
+            good = read_row(log, l->text, &cause);
         else
-            header = good =
-                is_header(line) || err_set(&cause, "other columns (expected those that this program writes)");
+            header = good = is_header(l->text) ||
+                            err_set(&cause, "other columns (expected those that this program writes)");
         if (!good)
-            err_set(e, "%s:%" PRId64 ": %s", log->part, number, cause.msg);
-        if (line[0] == '#' && mark) {
-            whole = ftello(log->f);
+            err_set(e, "%s:%" PRId64 ": %s", l->path, l->number, cause.msg);
+        if (mark) {
+            log->whole = ftello(l->f);
             rows = log->n_rows;
             skips = log->n_skips;
         }
     }
-    free(line);
+    good = good && e->code == 0;
+    if (good && log->complete && (l->cut || log->n_rows > rows))
+        good =
+            err_set(e, "%s: not complete: rows behind its last \"# done\" (expected the rows of a whole run)",
+                    l->path);
     log->n_rows = rows;
     log->n_skips = skips;
-    log->table.open = whole > 0;
-    if (good && (ftruncate(fileno(log->f), whole) != 0 || fseeko(log->f, whole, SEEK_SET) != 0))
-        good = err_set(e, "%s: cannot be gone on with: %m", log->part);
+    log->table.open = log->whole > 0;
     return good;
+}
+
+static bool read_file(struct replay_log *log, FILE *f, const char *path, struct err *e)
+{
+    struct lines l = {.f = f, .path = path, .text = xmalloc(MAX_LINE)};
+    bool good = read_lines(log, &l, e);
+    free(l.text);
+    return good;
+}
+
+/* Rows are read in order and renamed when they are complete: no pipe, no device. What is not there yet is good, too. */
+static bool is_file(const char *path, struct err *e)
+{
+    struct stat st;
+    return stat(path, &st) != 0 || S_ISREG(st.st_mode) ||
+           err_set(e, "%s: not a regular file (expected one, or a new name)", path);
+}
+
+static FILE *open_file(const char *path, struct err *e)
+{
+    FILE *f = is_file(path, e) ? fopen(path, "r") : NULL;
+    if (!f)
+        err_set(e, "%s: cannot be read: %m", path);
+    return f;
 }
 
 char *replay_log_line(const char *path, int32_t number, struct err *e)
 {
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        err_set(e, "%s: cannot be read: %m", path);
+    struct lines l = {.f = open_file(path, e), .path = path, .text = NULL};
+    if (!l.f)
         return NULL;
-    }
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n = 0;
-    for (int32_t i = 0; i <= number && n >= 0; i++)
-        n = getline(&line, &cap, f);
-    fclose(f);
-    if (n < 3 || strncmp(line, "# ", 2) != 0 || line[n - 1] != '\n') {
-        err_set(e, "%s:%d: no rows of a replay (expected a line that begins with #)", path, number + 1);
-        free(line);
-        return NULL;
-    }
-    line[n - 1] = '\0';
-    memmove(line, line + 2, (size_t)n - 2);
+    l.text = xmalloc(MAX_LINE);
+    bool good = true;
+    for (int32_t i = 0; i <= number && good; i++)
+        good = next_line(&l, e);
+    fclose(l.f);
+    if (good && strncmp(l.text, "# ", 2) == 0 && l.text[2])
+        memmove(l.text, l.text + 2, strlen(l.text + 2) + 1);
+    else
+        good =
+            err_set(e, "%s:%d: no rows of a replay (expected a line that begins with #)", path, number + 1);
+    char *line = good ? xstrdup(l.text) : NULL;
+    free(l.text);
     return line;
 }
 
@@ -265,6 +325,7 @@ static void log_free(struct replay_log *log)
     for (int32_t i = 0; i < log->spec.n_use; i++)
         free(log->name[i]);
     free(log->name);
+    free(log->path);
     free(log->part);
     free(log->done);
     free(log->row);
@@ -272,47 +333,115 @@ static void log_free(struct replay_log *log)
     free(log);
 }
 
+static bool read_only(struct replay_log *log, struct err *e)
+{
+    FILE *f = open_file(log->path, e);
+    log->complete = true;
+    bool good = f && read_file(log, f, log->path, e);
+    if (f)
+        fclose(f);
+    return good;
+}
+
+/* One run at a time; a file system without locks has to do without this check. */
+static bool lock(struct replay_log *log, struct err *e)
+{
+    return flock(fileno(log->f), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK ||
+           err_set(e, "%s: another run is writing it (expected another file, or its end)", log->part);
+}
+
+static bool begin(struct replay_log *log, struct err *e)
+{
+    log->fresh = true;
+    log->f = fopen(log->part, "wx");
+    if (!log->f)
+        return err_set(e, "%s: cannot be written: %m", log->part);
+    return lock(log, e);
+}
+
+/* Nothing is changed before all that is there has been read and found good. */
+static bool go_on(struct replay_log *log, struct err *e)
+{
+    const char *name = log->complete ? log->path : log->part;
+    log->f = fopen(name, "r+");
+    if (!log->f)
+        return err_set(e, "%s: cannot be written: %m", name);
+    if (!lock(log, e))
+        return false;
+    if (!log->spec.resume)
+        return err_set(
+            e, "%s: left by a run that was stopped (expected --resume, which goes on, or no such file)",
+            log->part);
+    return read_file(log, log->f, name, e) &&
+           ((ftruncate(fileno(log->f), log->whole) == 0 && fseeko(log->f, log->whole, SEEK_SET) == 0 &&
+             (!log->complete || rename(log->path, log->part) == 0)) ||
+            err_set(e, "%s: cannot be gone on with: %m", name));
+}
+
+static bool open_part(struct replay_log *log, struct err *e)
+{
+    if (!is_file(log->path, e) || !is_file(log->part, e))
+        return false;
+    bool part = access(log->part, F_OK) == 0;
+    log->complete = !part && log->spec.resume && access(log->path, F_OK) == 0;
+    bool good = part || log->complete ? go_on(log, e) : begin(log, e);
+    log->table.f = log->f;
+    if (good && !log->table.open)
+        fprintf(log->f, "# %s\n# %s\n", log->spec.what, log->spec.about);
+    return good;
+}
+
+/* A link stays one: what it leads to is written. The caller frees. */
+static char *follow(const char *path)
+{
+    struct stat st;
+    char *real = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? realpath(path, NULL) : NULL;
+    return real ? real : xstrdup(path);
+}
+
 struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct err *e)
 {
     struct replay_log *log = xcalloc(1, sizeof *log);
     log->spec = *spec;
     log->start = now_s();
-    log->part = xasprintf("%s.part", spec->path);
+    log->path = follow(spec->path);
+    log->part = xasprintf("%s.part", log->path);
     log->name = xcalloc((size_t)spec->n_use, sizeof *log->name);
     for (int32_t i = 0; i < spec->n_use; i++)
         log->name[i] = case_print_strategy(&spec->use[i]);
     log->done = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->done);
-    /* complete: read again */
-    bool whole = spec->resume && access(log->part, F_OK) != 0 && rename(spec->path, log->part) == 0;
-    log->f = spec->resume ? fopen(log->part, "r+") : NULL;
-    bool good = true, old = log->f != NULL;
-    if (!old && !(log->f = fopen(log->part, "w")))
-        good = err_set(e, "%s: cannot be written: %m", log->part);
-    log->table = (struct table){.f = log->f, .style = STYLE_CSV, .column = columns};
-    if (good && old)
-        good = read_part(log, e);
-    if (good && !log->table.open)
-        fprintf(log->f, "# %s\n# %s\n", spec->what, spec->about);
-    if (!good) {
-        if (log->f)
-            fclose(log->f);
-        if (whole)
-            rename(log->part, spec->path);
-        log_free(log);
-        return NULL;
-    }
-    return log;
+    log->table = (struct table){.style = STYLE_CSV, .column = columns};
+    if (spec->read ? read_only(log, e) : open_part(log, e))
+        return log;
+    if (log->f)
+        fclose(log->f);
+    log_free(log);
+    return NULL;
+}
+
+/* A run that added nothing leaves things as they were. */
+static bool leave(struct replay_log *log)
+{
+    if (log->marked)
+        return true;
+    if (log->fresh)
+        return unlink(log->part) == 0;
+    return !log->complete || rename(log->part, log->path) == 0;
 }
 
 bool replay_log_close(struct replay_log *log, bool complete, struct err *e)
 {
-    table_end(&log->table);
-    bool good = fflush(log->f) == 0 && !ferror(log->f);
-    good = fclose(log->f) == 0 && good;
-    if (good && complete)
-        good = rename(log->part, log->spec.path) == 0;
-    if (!good)
-        err_set(e, "%s: not all of it could be written: %m", log->spec.path);
+    bool good = true;
+    if (log->f) {
+        if (complete)
+            table_end(&log->table);
+        good = fflush(log->f) == 0 && !ferror(log->f);
+        good = fclose(log->f) == 0 && good;
+        if (good)
+            good = complete ? rename(log->part, log->path) == 0 : leave(log);
+        if (!good)
+            err_set(e, "%s: not all of it could be written: %m", log->path);
+    }
     log_free(log);
     return good;
 }
