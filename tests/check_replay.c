@@ -391,6 +391,7 @@ static struct replay_log_spec log_spec(const struct setting *s, const char *path
                                     .what = what,
                                     .about = "about",
                                     .source = name,
+                                    .last = &s->src.last,
                                     .n_sources = 1,
                                     .use = s->use,
                                     .n_use = s->replay.n_use};
@@ -541,6 +542,62 @@ START_TEST(rows_are_not_lost)
     free(link);
     free(path);
     free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* Every line is checked for what it says. Each of these is one change of a file of six rows. */
+START_TEST(rows_say_what_a_run_writes)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } bad[] = {
+        {"\n0,source,pat,2,1,", "\n0,source,pat,1,1,", "step 1 for 1 steps (expected 2 to 2)"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,999,1,", "step 999 for 1 steps"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,-5,", "weight '-5'"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,0,", "weight 0"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,9,", "weight 9"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,1e9,", "queries '1e9'"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,9223372036854775807,", "queries '9223372036854775807'"},
+        {"\n0,source,pat,2,1,", "\n1,source,pat,2,1,", "number '1'"},
+        {"\n0,source,pat,2,1,", "\n0,source,naive,2,1,", "no such strategy"},
+        {"\n0,source,pat,1,1,", "\n#", "step 2 for 1 steps (expected 1 to 1)"},
+        {"\n0,source,pat,6,1,", "\n#", "rows of pat for 5 steps (expected 6)"},
+        {",\n0,source,pat,3", ",,\n0,source,pat,3", "'' behind the last column"},
+        {",\n0,source,pat,3", ",nan\n0,source,pat,3", "error 'nan'"},
+        {",\n0,source,pat,3", ",1e999\n0,source,pat,3", "error '1e999'"},
+        {",\n0,source,pat,3", ",-1\n0,source,pat,3", "error '-1'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 9223372036854775807", "step '9223372036854775807'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 0", "step '0'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1", "step ''"},
+        {"\n# done 0 -1 6", "\n# done 4294967296 -1 6", "source '4294967296'"},
+        {"\n# done 0 -1 6", "\n# skip 0 7 6 why", "strategy '7'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 6\n# done 0 -1 6", "step 6 is done"},
+    };
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:3", (struct trace_opts){.prompt = 5, .max_seq = 12});
+    ck_assert_int_eq(s.src.last, 6);
+    char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+    struct replay_log_spec spec = log_spec(&s, path, "run 1");
+    spec.source = (char *[]){(char *)"source"};
+    struct replay_log *log = replay_log_open(&spec, &e);
+    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
+    char *text = slurp(path);
+    spec.read = true;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char *at = strstr(text, bad[i].from);
+        ck_assert_msg(at != NULL, "%s is not in %s", bad[i].from, text);
+        FILE *f = fopen(path, "w");
+        fprintf(f, "%.*s%s%s", (int)(at - text), text, bad[i].to, at + strlen(bad[i].from));
+        fclose(f);
+        e = (struct err){0};
+        ck_assert_msg(!replay_log_open(&spec, &e), "%s: taken", bad[i].to);
+        ck_assert_msg(strstr(e.msg, bad[i].says), "%s: %s", bad[i].to, e.msg);
+    }
+    free(text);
+    free(path);
     free(folder);
     clear(&s);
 }
@@ -862,6 +919,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, a_run_goes_on);
     tcase_add_test(tc, rows_are_not_lost);
     tcase_add_test(tc, one_run_writes_rows);
+    tcase_add_test(tc, rows_say_what_a_run_writes);
     tcase_add_test(tc, steps_run_on_a_decoder);
     tcase_add_test(tc, latencies_are_the_papers);
     tcase_add_test(tc, recordings_are_found);

@@ -558,15 +558,18 @@ static char *describe(const struct args *a, const struct replay_run *run)
     return text;
 }
 
-/* Names of all items, by number. */
-static char **name_sources(const struct replay_run *run, int32_t *n)
+/* Names and steps of all items, by number. */
+static char **name_sources(const struct replay_run *run, int32_t *n, int64_t **last)
 {
     char **name = NULL;
-    int64_t cap = 0;
+    int64_t cap = 0, cap_last = 0;
     *n = 0;
+    *last = NULL;
     for (int32_t j = 0; j < run->n_jobs; j++)
         for (int32_t k = 0; k < run->job[j].n_items; k++) {
             name = xgrow(name, &cap, *n + 1, sizeof *name);
+            *last = xgrow(*last, &cap_last, *n + 1, sizeof **last);
+            (*last)[*n] = run->job[j].item[k].src.last;
             name[(*n)++] = xasprintf("%s tree %" PRId32, run->job[j].name, run->job[j].item[k].index);
         }
     return name;
@@ -617,8 +620,10 @@ static bool replay_logged(const struct args *a, struct replay_run *run, bool *st
                                    .about = about,
                                    .use = run->replay.use,
                                    .n_use = run->replay.n_use};
-    char **name = name_sources(run, &spec.n_sources);
+    int64_t *last;
+    char **name = name_sources(run, &spec.n_sources, &last);
     spec.source = name;
+    spec.last = last;
     struct replay_log *log = replay_log_open(&spec, e);
     bool good = log != NULL;
     if (good) {
@@ -629,6 +634,7 @@ static bool replay_logged(const struct args *a, struct replay_run *run, bool *st
     for (int32_t i = 0; i < spec.n_sources; i++)
         free(name[i]);
     free(name);
+    free(last);
     free(what);
     free(about);
     return good;

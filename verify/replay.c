@@ -654,13 +654,22 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
     tree_free(tree);
 }
 
-static void add_known_rows(const struct replay_log *log, int32_t source, struct replay_total *total)
+/* Those that a log holds. They stand for all steps that it says are done. */
+static bool add_known_rows(const struct replay *r, const struct replay_log *log, int32_t source,
+                           struct replay_total *total, struct err *e)
 {
     int64_t n = 0;
     const struct replay_row *row = log ? replay_log_rows(log, &n) : NULL;
     for (int64_t k = 0; k < n; k++)
         if (row[k].source == source && total[row[k].use].fate == FATE_RAN)
             add_row(&total[row[k].use], &row[k]);
+    for (int32_t i = 0; i < r->n_use && log; i++) {
+        int64_t done = replay_log_done(log, source, simulated(r->exec) ? ALL_AT_ONCE : i);
+        if (total[i].fate == FATE_RAN && total[i].steps != done)
+            return err_set(e, "rows of %s: %" PRId64 " steps of source %" PRId32 " (expected %" PRId64 ")",
+                           r->use[i].s->name, total[i].steps, source, done);
+    }
+    return true;
 }
 
 bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t most, int64_t *pages,
@@ -692,8 +701,9 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
                    struct err *e)
 {
     find_fates(r, src, log, total);
-    add_known_rows(log, src->number, total);
     *pool = (struct replay_pool){0};
+    if (!add_known_rows(r, log, src->number, total, e))
+        return false;
     struct pass ps = {.r = r, .src = src, .total = total};
     bool good = true;
     if (simulated(r->exec)) {

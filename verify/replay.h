@@ -189,6 +189,7 @@ struct replay_log_spec {
     const char *what;    /* all that the rows depend on, in one line */
     const char *about;   /* where and when, in one line */
     char *const *source; /* [n_sources] their names */
+    const int64_t *last; /* [n_sources] their steps */
     int32_t n_sources;
     const struct strategy_use *use;
     int32_t n_use;

@@ -1,4 +1,5 @@
 /* replay_rows.c - the rows of a replay in a file that a later run can go on with. */
+#include "ref/decimal.h"
 #include "verify/case.h"
 #include "verify/replay.h"
 #include "verify/report.h"
@@ -32,7 +33,9 @@ struct replay_log {
     double start;
     char **name; /* [n_use] strategies */
     struct table table;
-    int64_t *done; /* [n_sources][n_use + 1], the last for all strategies at once */
+    int64_t *done; /* [n_sources][n_use + 1], the last for all strategies at once: steps that are whole, */
+    int64_t *seen; /* and that rows stand for */
+    int64_t steps; /* of all sources */
     struct replay_row *row;
     struct skip *skip;
     int64_t n_rows, cap_rows, n_skips, cap_skips;
@@ -44,15 +47,16 @@ static const char *const columns[] = {"number", "source", "strategy",
 #undef X
                                           NULL};
 
-static int64_t *done_at(const struct replay_log *log, int32_t source, int32_t use)
+/* In log->done or log->seen. */
+static int64_t *steps_at(const struct replay_log *log, int64_t *steps, int32_t source, int32_t use)
 {
     int32_t n = log->spec.n_use;
-    return &log->done[(int64_t)source * (n + 1) + (use < 0 ? n : use)];
+    return &steps[(int64_t)source * (n + 1) + (use < 0 ? n : use)];
 }
 
 int64_t replay_log_done(const struct replay_log *log, int32_t source, int32_t use)
 {
-    return *done_at(log, source, use);
+    return *steps_at(log, log->done, source, use);
 }
 
 const struct replay_row *replay_log_rows(const struct replay_log *log, int64_t *n)
@@ -128,39 +132,53 @@ static int32_t find_use(const struct replay_log *log, const char *name)
     return -1;
 }
 
-static bool read_count(char **line, int64_t *out, const char *what, struct err *e)
+static bool read_count(char **line, int64_t most, int64_t *out, const char *what, struct err *e)
 {
     const char *cell = next_cell(line);
-    return text_i64(cell ? cell : "", what, INT64_MIN / 2, INT64_MAX, out, e);
+    return text_i64(cell ? cell : "", what, 0, most, out, e);
 }
 
 static bool read_time(char **line, double *out, const char *what, struct err *e)
 {
-    char *cell = next_cell(line), *end;
+    const char *cell = next_cell(line);
     if (!cell)
         return err_set(e, "no %s", what);
-    *out = cell[0] ? strtod(cell, &end) : NAN;
-    return !cell[0] || (end != cell && *end == '\0') ||
-           err_set(e, "%s '%.40s' (expected a number)", what, cell);
+    *out = NAN;
+    return !cell[0] || (decimal_parse(cell, out) && *out >= 0) ||
+           err_set(e, "%s '%.40s' (expected a number, 0 or more)", what, cell);
+}
+
+/* Rows of a strategy follow each other: each stands for the steps behind those of the row before, and for its own. */
+static bool read_place(struct replay_log *log, const struct replay_row *x, struct err *e)
+{
+    int64_t *seen = steps_at(log, log->seen, x->source, x->use), last = log->spec.last[x->source];
+    if (x->weight < 1 || x->weight > last - *seen)
+        return err_set(e, "weight %" PRId64 " behind step %" PRId64 " (expected 1 to %" PRId64 ")", x->weight,
+                       *seen, last - *seen);
+    if (x->step <= *seen || x->step > *seen + x->weight)
+        return err_set(e, "step %" PRId64 " for %" PRId64 " steps (expected %" PRId64 " to %" PRId64 ")",
+                       x->step, x->weight, *seen + 1, *seen + x->weight);
+    *seen += x->weight;
+    return true;
 }
 
 static bool read_row(struct replay_log *log, char *line, struct err *e)
 {
     struct replay_row x = {0};
-    int64_t source = 0;
-    bool good = read_count(&line, &source, "number", e);
-    if (!good || source < 0 || source >= log->spec.n_sources)
-        return err_set(e, "no such source (expected a number below %" PRId32 ")", log->spec.n_sources);
+    int64_t source = 0, most = INT64_MAX / max_i64(1, log->steps); /* the sum of all rows does not overflow */
+    bool good = read_count(&line, log->spec.n_sources - 1, &source, "number", e);
     x.source = (int32_t)source;
     const char *name = next_cell(&line), *strategy = next_cell(&line);
-    if (!name || !strategy || (x.use = find_use(log, strategy)) < 0)
+    if (good && (!name || !strategy || (x.use = find_use(log, strategy)) < 0))
         return err_set(e, "no such strategy (expected one of this run's)");
-#define X(field, about) good = good && read_count(&line, &x.field, #field, e);
+#define X(field, about) good = good && read_count(&line, most, &x.field, #field, e);
     REPLAY_COUNTS(X)
 #undef X
 #define X(field, about) good = good && read_time(&line, &x.field, #field, e);
     REPLAY_TIMES(X)
 #undef X
+    good = good && (!line || err_set(e, "'%.40s' behind the last column (expected nothing)", line)) &&
+           read_place(log, &x, e);
     if (good) {
         log->row = xgrow(log->row, &log->cap_rows, log->n_rows + 1, sizeof *log->row);
         log->row[log->n_rows++] = x;
@@ -168,26 +186,51 @@ static bool read_row(struct replay_log *log, char *line, struct err *e)
     return good;
 }
 
-/* "# done S U T" and "# skip S U T WHY"; other remarks say nothing. */
-static bool read_remark(struct replay_log *log, const char *line, bool *mark, struct err *e)
+/* Everything up to step t is there: rows of every strategy that has any and went on. */
+static bool read_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t, struct err *e)
 {
-    int32_t source, use;
-    int64_t t;
-    int at = 0;
-    *mark = sscanf(line, "# done %" SCNd32 " %" SCNd32 " %" SCNd64, &source, &use, &t) == 3;
-    bool skip = sscanf(line, "# skip %" SCNd32 " %" SCNd32 " %" SCNd64 " %n", &source, &use, &t, &at) == 3;
-    if (!*mark && !skip)
-        return true;
-    if (source < 0 || source >= log->spec.n_sources || use < -1 || use >= log->spec.n_use || t < 0)
-        return err_set(e, "source %" PRId32 ", strategy %" PRId32 " (expected this run's)", source, use);
-    if (*mark) {
-        *done_at(log, source, use) = t;
-        return true;
+    int64_t *done = steps_at(log, log->done, source, use);
+    if (t <= *done)
+        return err_set(e, "step %" PRId64 " is done (expected one behind %" PRId64 ")", t, *done);
+    for (int32_t i = 0; i < log->spec.n_use; i++) {
+        int64_t seen = *steps_at(log, log->seen, source, i);
+        if ((use == i || (use < 0 && seen > 0)) && seen != t && !replay_log_skipped(log, source, i))
+            return err_set(e, "rows of %s for %" PRId64 " steps (expected %" PRId64 ")", log->name[i], seen,
+                           t);
     }
+    *done = t;
+    return true;
+}
+
+static void add_skip(struct replay_log *log, int32_t source, int32_t use, const char *why)
+{
     log->skip = xgrow(log->skip, &log->cap_skips, log->n_skips + 1, sizeof *log->skip);
     struct skip *s = &log->skip[log->n_skips++];
     *s = (struct skip){.source = source, .use = use};
-    snprintf(s->why, sizeof s->why, "%s", line + at);
+    snprintf(s->why, sizeof s->why, "%s", why);
+}
+
+/* "# done S U T" and "# skip S U T WHY"; other remarks say nothing. */
+static bool read_remark(struct replay_log *log, char *line, bool *mark, struct err *e)
+{
+    *mark = strncmp(line, "# done ", 7) == 0;
+    if (!*mark && strncmp(line, "# skip ", 7) != 0)
+        return true;
+    char *rest = line + 7;
+    int64_t source, use, t;
+    for (int i = 0; i < 3; i++) {
+        static const char *const what[] = {"source", "strategy", "step"};
+        int64_t least = i == 0 ? 0 : i == 1 ? -1 : 1, *to = i == 0 ? &source : i == 1 ? &use : &t;
+        int64_t most = i == 0   ? log->spec.n_sources - 1
+                       : i == 1 ? log->spec.n_use - 1
+                                : log->spec.last[source];
+        const char *word = text_next(&rest, ' ');
+        if (!text_i64(word ? word : "", what[i], least, most, to, e))
+            return false;
+    }
+    if (*mark)
+        return read_mark(log, (int32_t)source, (int32_t)use, t, e);
+    add_skip(log, (int32_t)source, (int32_t)use, rest ? rest : "");
     return true;
 }
 
@@ -328,6 +371,7 @@ static void log_free(struct replay_log *log)
     free(log->path);
     free(log->part);
     free(log->done);
+    free(log->seen);
     free(log->row);
     free(log->skip);
     free(log);
@@ -410,6 +454,9 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     for (int32_t i = 0; i < spec->n_use; i++)
         log->name[i] = case_print_strategy(&spec->use[i]);
     log->done = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->done);
+    log->seen = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->seen);
+    for (int32_t i = 0; i < spec->n_sources; i++)
+        log->steps += spec->last[i];
     log->table = (struct table){.style = STYLE_CSV, .column = columns};
     if (spec->read ? read_only(log, e) : open_part(log, e))
         return log;

@@ -1,11 +1,11 @@
 #include "verify/sheet.h"
 
+#include "ref/decimal.h"
 #include "traces/formats.h"
 #include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,15 +178,8 @@ bool sheet_f64(const struct sheet *c, int64_t row, int32_t column, double *out, 
     const char *s = sheet_cell(c, row, column, e);
     if (!s)
         return false;
-    char *end;
-    /* strtod knows more than decimal numbers: blanks before, hexadecimal, nan and inf in words */
-    bool plain = s[0] && strspn(s, "0123456789+-.eE") == strlen(s);
-    double x = plain ? strtod(s, &end) : NAN;
-    if (!plain || *end || !isfinite(x))
-        return sheet_error(e, c->name, c->line[row], "%.40s is '%.40s' (expected a number)",
-                           c->column[column], s);
-    *out = x;
-    return true;
+    return decimal_parse(s, out) || sheet_error(e, c->name, c->line[row],
+                                                "%.40s is '%.40s' (expected a number)", c->column[column], s);
 }
 
 bool sheet_i64(const struct sheet *c, int64_t row, int32_t column, int64_t lo, int64_t hi, int64_t *out,
