@@ -164,6 +164,14 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"gap --heads 8/3 --trees 0 --cost bytes", "heads 8/3"},
         {"gap --heads 2000000000/1 --trees 0 --cost bytes", "1 to 4096"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
+        {"list models -o ''", "without a name"},
+        {"plan --strategy nope --levels '1 4' -o .", "a folder"}, /* before any work */
+        {"trace nope -o /nonexistent/x", "/nonexistent/x"},
+        {"sim --trace nope -o /nonexistent/x", "/nonexistent/x"},
+        {"sim --levels '1 4' --machine h200 --strategy pat --timeline nope --spans ./nope", "two outputs"},
+        {"fit nope --save /nonexistent/x", "/nonexistent/x"},
+        {"fit nope --save nope -o nope", "two outputs"},
+        {"replay --machine h100 --trace nope --rows nope -o nope.part", "two outputs"},
     };
     if (!program_built())
         return;
@@ -692,6 +700,50 @@ START_TEST(files_appear_complete_or_not_at_all)
 }
 END_TEST
 
+/* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
+START_TEST(outputs_that_are_no_files_stay)
+{
+    char text[1 << 14], want[1 << 14];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    ck_assert_int_eq(run("list kernels", false, want, sizeof want), 0);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text,
+                  "cd %s && mkfifo pipe && ln -s file link && echo old >file && ln -s none nowhere && "
+                  "(cat pipe & %s list kernels -o pipe; wait)",
+                  dir, program_path()),
+        0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o link && cat file", dir, program_path()), 0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o nowhere 2>&1", dir, program_path()), 2);
+    ck_assert_msg(strstr(text, "leads nowhere"), "%s", text);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && test -p pipe -a -L link -a -L nowhere && ls", dir), 0);
+    ck_assert_str_eq(text, "file\nlink\nnowhere\npipe\n");
+    free(dir);
+}
+END_TEST
+
+/* What does not reach standard output is an error in every style. */
+START_TEST(a_full_device_is_an_error)
+{
+    static const char *const all[] = {"list figures", "list figures --csv", "list figures --json"};
+    char text[4096];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int code = run_shell(text, sizeof text, "%s %s 2>&1 >/dev/full", program_path(), all[i]);
+        ck_assert_msg(code == 2, "%s: %d", all[i], code);
+        ck_assert_msg(strstr(text, "not all of it could be written") && strchr(text, '\n')[1] == 0, "%s",
+                      text);
+    }
+}
+END_TEST
+
 /* Strings only, no program: what a case prints is read back as the same case. */
 START_TEST(case_strings_round_trip)
 {
@@ -790,6 +842,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, gap_prints_medians);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
+    tcase_add_test(c, outputs_that_are_no_files_stay);
+    tcase_add_test(c, a_full_device_is_an_error);
     tcase_add_test(c, case_strings_round_trip);
     tcase_add_test(c, strategy_lists_keep_their_options);
     suite_add_tcase(s, c);

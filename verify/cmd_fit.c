@@ -689,6 +689,9 @@ static bool settle(struct fit_args *a, struct err *e)
         return err_set(e, "fit: --group, --strategy-col, --by, --where and --intercept belong to columns "
                           "(expected --target and "
                           "--features)");
+    const char *const out[] = {a->out.path, a->save};
+    if (!outfiles_check(out, 2, e))
+        return false;
     if (columns)
         return true;
     if (!a->model)

@@ -147,7 +147,8 @@ int cmd_plan(int argc, char **argv)
     bool good = cmd_parse(&argp, argc, argv, &a, &e);
     if (good && !a.strategy)
         good = err_set(&e, "no strategy given (expected --strategy NAME; see treeattn list strategies)");
-    good = good && strategy_parse(a.strategy, &use, &e) && treesrc_finish(&a.tree, true, &e);
+    good = good && outfiles_check(&a.path, 1, &e) && strategy_parse(a.strategy, &use, &e) &&
+           treesrc_finish(&a.tree, true, &e);
     if (good)
         t = treesrc_load(&a.tree.src, &e);
     int code = t ? plan_tree(&a, t, &use) : cmd_error(&e);

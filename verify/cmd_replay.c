@@ -234,6 +234,17 @@ static const struct argp argp = {
 
 /* ---- what is asked for --------------------------------------------------------------------------------- */
 
+/* FILE.part is written, too, but where FILE is only read. */
+static bool check_outputs(const struct args *a, struct err *e)
+{
+    bool rows = a->rows && !a->read;
+    char *part = rows ? xasprintf("%s.part", a->rows) : NULL;
+    const char *const out[] = {a->out.path, rows ? a->rows : NULL, part};
+    bool good = outfiles_check(out, 3, e);
+    free(part);
+    return good;
+}
+
 static bool check_args(struct args *a, struct err *e)
 {
     struct treesrc *src = &a->tree.src;
@@ -251,6 +262,8 @@ static bool check_args(struct args *a, struct err *e)
         return err_set(e, "--read runs nothing (expected no --machine, --decoder or --seconds)");
     if ((a->check || a->decoder || a->graph) && a->machine)
         return err_set(e, "--check, --decoder and --graph are for steps that run (expected no --machine)");
+    if (!check_outputs(a, e))
+        return false;
     if (a->layers > 0)
         a->model.layers = (int32_t)a->layers;
     bool trace = src->kind == SRC_TRACE;

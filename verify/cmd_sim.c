@@ -395,8 +395,10 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     if (a->sets && (a->tree.src.kind != SRC_NONE || a->n_swept > 0))
         return err_set(e, "--sets and another tree (expected one of them)");
-    return problem_spec_check(&run->spec, e) && treesrc_finish(&a->tree, !a->sets, e) &&
-           case_strategies(list, &run->use, &run->n_use, e);
+    const char *const out[] = {a->out.path, is_stdout(a->timeline) ? NULL : a->timeline,
+                               is_stdout(a->spans) ? NULL : a->spans};
+    return outfiles_check(out, 3, e) && problem_spec_check(&run->spec, e) &&
+           treesrc_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e);
 }
 
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)

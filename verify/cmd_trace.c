@@ -131,7 +131,7 @@ int cmd_trace(int argc, char **argv)
     struct trace_args a = {.tree.err = &e};
     struct trace *tr = NULL;
     bool good = cmd_parse(&argp, argc, argv, &a, &e);
-    good = good && treesrc_finish(&a.tree, false, &e);
+    good = good && outfiles_check(&a.out.path, 1, &e) && treesrc_finish(&a.tree, false, &e);
     if (good && a.tree.src.kind != SRC_TRACE)
         good = err_set(&e, "trace: no trace given (expected treeattn trace SPEC)");
     if (good)

@@ -10,11 +10,15 @@
 
 enum style { STYLE_TEXT, STYLE_CSV, STYLE_JSON };
 
-/* Standard output, or a file under a temporary name that is renamed when everything went well. */
+/* Standard output, or a file under a temporary name that is renamed when everything went well. Links are followed; what
+ * is there and no file, a device or a pipe, is written to as it is. */
 struct outfile {
     FILE *f;
-    char *path, *tmp; /* NULL for standard output */
+    char *path; /* NULL for standard output */
+    char *tmp;  /* NULL for what is written to as it is */
 };
+/* Before any work: can all of these be written (NULL: not asked for), and is none of them another? */
+bool outfiles_check(const char *const *path, int32_t n, struct err *e);
 bool outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
 bool outfile_close(struct outfile *o, bool keep, struct err *e);
