@@ -544,20 +544,20 @@ START_TEST(coefficients_round_trip)
 {
     static const struct coef_bound bound[] = {{"base", 0, 1}, {"serial", 0, INFINITY}, {"dram", 1e-3, 1e3}};
     static const double written[] = {1.25e-5, 0, 0.75};
-    const char *const mc = "h200", *const other = "a100-80";
+    const char *const mc = "h200", *const other = "a100-80", *const part = "pat:rule=artifact,max_rows=32";
     char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     fprintf(f, "# a note\n");
     coefs_write_header(f);
     for (int j = 0; j < 3; j++) {
-        coefs_write(f, mc, "linear", "pat", bound[j].name, written[j], 0.1);
-        coefs_write(f, other, "linear", "pat", bound[j].name, 9, 0.1);
+        coefs_write(f, mc, "linear", part, bound[j].name, written[j], 0.1);
+        coefs_write(f, other, "linear", part, bound[j].name, 9, 0.1);
         coefs_write(f, mc, "linear", "ft", bound[j].name, 8, 0.1);
-        coefs_write(f, mc, "fasttree", "pat", "alpha", 7 + j, 0.1);
+        coefs_write(f, mc, "fasttree", part, "alpha", 7 + j, 0.1);
     }
     fclose(f);
-    struct coef_want want = {.machine = mc, .model = "linear", .part = "pat", .n = 3, .coef = bound};
+    struct coef_want want = {.machine = mc, .model = "linear", .part = part, .n = 3, .coef = bound};
     double value[] = {-1, -1, -1};
     struct err e = {0};
     ck_assert_msg(coefs_parse(text, size, "f", &want, value, &e), "%s", e.msg);
@@ -565,7 +565,8 @@ START_TEST(coefficients_round_trip)
         ck_assert_double_eq(value[j], written[j]);
     want.part = NULL;
     ck_assert(!coefs_parse(text, size, "f", &want, value, &e));
-    ck_assert_msg(strstr(e.msg, "f:5: a second part, 'ft' after 'pat'"), "%s", e.msg);
+    ck_assert_msg(strstr(e.msg, "f:5: a second part, 'ft' after 'pat:rule=artifact,max_rows=32'"), "%s",
+                  e.msg);
     free(text);
 }
 END_TEST
@@ -767,7 +768,9 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"t.csv --target zero --features a --relative", "t.csv:2: zero is 0 (expected more than 0"},
         {"t.csv --target y --features a --where word=x", "no row has word=x"},
         {"m.csv", "4 rows for 12 coefficients"},
-        {"m.csv --model fasttree --save /nonexistent/x", "4 rows for 5 coefficients"},
+        {"m.csv --apart", "m.csv: no strategy has 24 rows"},
+        {"m.csv --model fasttree --save x", "4 rows for 5 coefficients"},
+        {"m.csv --model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
     };
     char text[8192];
     if (!program_built())

@@ -749,6 +749,17 @@ static const struct argp argp = {
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
+/* Nothing is left to fit: why? */
+static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *e)
+{
+    if (a->where)
+        return err_set(e, "%s: no row has %s (expected some)", a->file[0], a->where);
+    if (a->apart && r->left_out > 0)
+        return err_set(e, "%s: no strategy has %d rows (expected so many, for coefficients of its own)",
+                       a->file[0], 2 * (int)r->p);
+    return err_set(e, "%s: no rows (expected some)", a->file[0]);
+}
+
 int cmd_fit(int argc, char **argv)
 {
     struct err e = {0};
@@ -761,10 +772,8 @@ int cmd_fit(int argc, char **argv)
     char *features = a.features ? xstrdup(a.features) : NULL;
     bool good = a.features ? split_features(&a, features, &r, &e) && load_columns(&a, &r, &e)
                            : load_plans(&a, &r, &e);
-    if (good && r.n == 0)
-        good = err_set(&e, "%s: no row has %s (expected some)", a.file[0], a.where);
-    good = good && fit_rows(&a, &r, &f, &e) && outfile_open(&out, a.out.path, &e) &&
-           (!a.save || save(&a, &r, &f, &e));
+    good = good && (r.n > 0 || no_rows(&a, &r, &e)) && fit_rows(&a, &r, &f, &e) &&
+           outfile_open(&out, a.out.path, &e) && (!a.save || save(&a, &r, &f, &e));
     if (good)
         show(&a, &r, &f, out.f);
     good = outfile_close(&out, good, &e) && good;

@@ -2,6 +2,7 @@
 
 #include "sim/machine.h"
 #include "traces/formats.h"
+#include "verify/report.h"
 #include "verify/sheet.h"
 
 #include <math.h>
@@ -21,7 +22,12 @@ void coefs_write_header(FILE *f)
 void coefs_write(FILE *f, const char *machine, const char *model, const char *part, const char *coefficient,
                  double value, double error)
 {
-    fprintf(f, "%s,%s,%s,%s,%.9g,%.3g\n", machine, model, part, coefficient, value, error);
+    const char *const text[] = {machine, model, part, coefficient};
+    for (int i = 0; i < VALUE; i++) {
+        print_csv_text(f, text[i]);
+        fputc(',', f);
+    }
+    fprintf(f, "%.9g,%.3g\n", value, error);
 }
 
 /* "a, b, c" of the machines or of the coefficients; the caller frees. */

@@ -4,8 +4,8 @@
  *   machine,model,part,coefficient,value,error
  *   h200,linear,pat,serial,5.36e-06,2.1e-07
  *
- * The machine is a name of machines.def, the model says which coefficients there are, the part is a kernel or
- * `all`. Lines that begin with # are notes: where the rows came from.
+ * The machine is a name of machines.def, the model says which coefficients there are, the part is a kernel, a strategy
+ * (quoted where it has commas) or `all`. Lines that begin with # are notes: where the rows came from.
  */
 #ifndef TREEATTN_VERIFY_COEFS_H
 #define TREEATTN_VERIFY_COEFS_H

@@ -114,7 +114,7 @@ bool outfile_close(struct outfile *o, bool keep, struct err *e)
 
 /* ---- tables ------------------------------------------------------------------------------------------- */
 
-static void print_csv_text(FILE *f, const char *s)
+void print_csv_text(FILE *f, const char *s)
 {
     if (!strpbrk(s, ",\"\n")) {
         fputs(s, f);
