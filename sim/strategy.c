@@ -1,4 +1,5 @@
 #include "sim/strategy.h"
+#include "ref/decimal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -122,12 +123,12 @@ char *strategy_params(const struct strategy_use *u)
     char *s = xstrdup("");
     for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
         const char *key = u->s->opts[i].key;
-        char *longer;
+        char *longer, number[DECIMAL_SIZE];
         const char *const *value = u->s->opts[i].names;
         if (value)
             longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, value[(int)u->opt[i]]);
         else
-            longer = xasprintf("%s%s%s=%g", s, i ? "," : "", key, u->opt[i]);
+            longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, decimal_print(number, u->opt[i]));
         free(s);
         s = longer;
     }

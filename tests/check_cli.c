@@ -756,6 +756,8 @@ START_TEST(case_strings_round_trip)
         "tree=batched:3:0:0:9:16:20:requests:40,1",
         "tree=chain:512:1;kernel=cpu",
         "tree=nodes:-1.5,0.3:0.5,1.2;seed=18446744073709551615",
+        "tree=gen:bushy:17;strategy=deft-flatten:block=1234567",
+        "tree=gen:bushy:17;strategy=fasttree:alpha=0.1234567890123456",
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct vcase a, b;
@@ -766,6 +768,7 @@ START_TEST(case_strings_round_trip)
         char *twice = case_print(&b);
         ck_assert_str_eq(once, twice);
         ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
+        ck_assert(memcmp(a.use.opt, b.use.opt, sizeof a.use.opt) == 0);
         free(once);
         free(twice);
         case_clear(&a);
