@@ -160,6 +160,18 @@ struct job {
     int64_t wrong;
 };
 
+/* The trace, and whether it has the step that was asked for. */
+static bool open_trace(struct job *j, const struct trace_opts *opts, struct err *e)
+{
+    int64_t step = j->a->tree.src.step;
+    j->trace = trace_open(j->name, opts, e);
+    if (!j->trace || step <= trace_steps(j->trace))
+        return j->trace != NULL;
+    err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", j->name, step, trace_steps(j->trace));
+    trace_close(j->trace);
+    return false;
+}
+
 /* Pages and queries that steps first .. last want. */
 static void measure(const struct job *j, struct decoder_spec *s)
 {
@@ -286,8 +298,7 @@ static bool check_model(struct job *j, struct err *e)
     for (int i = 0; i < (own ? 1 : TRACES) && good; i++) {
         const struct trace_opts *opts = own ? &a->tree.src.trace : &checked_traces[i].opts;
         j->name = own ? a->tree.src.text : checked_traces[i].spec;
-        j->trace = trace_open(j->name, opts, e);
-        if (!j->trace)
+        if (!open_trace(j, opts, e))
             return false;
         j->first = 1;
         j->last = min_i64(trace_steps(j->trace), a->steps);
@@ -393,7 +404,7 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
         good = decoder_wait(d, &time, e);
         add_time(sum, &time);
     }
-    sum->wall = (now_s() - begin) * 1e6;
+    sum->wall = sum->steps > 0 ? (now_s() - begin) * 1e6 : 0;
     if (busy && sum->steps > 0)
         good = gpu_busy_end(busy, e) && good;
     pool_free(pool);
@@ -419,14 +430,18 @@ static bool time_model(struct job *j, struct err *e)
     const struct decode_args *a = j->a;
     const struct treesrc *src = &a->tree.src;
     j->name = src->text;
-    j->trace = trace_open(src->text, &src->trace, e);
-    if (!j->trace)
+    if (!open_trace(j, &src->trace, e))
         return false;
-    j->first = max_i64(1, min_i64(src->step, trace_steps(j->trace)));
+    j->first = max_i64(1, src->step);
     j->last = min_i64(trace_steps(j->trace), j->first + WARM_STEPS + a->steps - 1);
-    struct decoder *d = open_for(j, e);
+    int64_t n = j->last - j->first + 1;
+    bool good = n > WARM_STEPS || err_set(e,
+                                          "%s: %" PRId64 " steps from step %" PRId64
+                                          " on (expected over %d, which go before those that are timed)",
+                                          j->name, n, j->first, WARM_STEPS);
+    struct decoder *d = good ? open_for(j, e) : NULL;
     struct decode_run r;
-    bool good = d && decode_run_open(&r, d, machine_default(), true, false, e);
+    good = d && decode_run_open(&r, d, machine_default(), true, false, e);
     for (int32_t i = -1; i < j->n_use && good; i++) /* first without attention */
         good = time_use(j, &r, i < 0 ? NULL : &j->use[i], e);
     if (d)
