@@ -172,6 +172,42 @@ START_TEST(places_come_from_the_seed)
 }
 END_TEST
 
+/* One node of five tokens, and nobody who sees them: no query at all, or one at the node's beginning. */
+START_TEST(no_place_where_nothing_is_seen)
+{
+    struct problem_spec spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16};
+    struct err e = {0};
+    struct fault_ground g = {.name = "nothing seen", .tree = tree_new(1, _i)};
+    g.tree->parent[0] = -1;
+    g.tree->len[0] = 5;
+    for (int32_t q = 0; q < _i; q++)
+        g.tree->query[q] = (struct query){.node = 0, .upto = 0};
+    g.nf = nform_new(g.tree);
+    g.problem = problem_new(g.tree, &spec, &e);
+    ck_assert_msg(g.problem != NULL, "%s", e.msg);
+    g.oracle = oracle_new(g.problem);
+    for (int32_t u = 0; u < n_strategies; u++) {
+        struct strategy_use use = strategy_default(strategies[u]);
+        struct fault_case fc;
+        char why[WHY_MAX];
+        bool alarm;
+        if (!fault_case_new(&g, &use, kernel_find("cpu"), &fc, &alarm, why))
+            continue;
+        for (int32_t i = 0; i < n_faults; i++)
+            for (uint64_t seed = 0; seed < 4; seed++) {
+                struct fault_result r = fault_try(&faults[i], &fc, seed);
+                ck_assert_msg(!r.planted || (_i > 0 && (r.numbers || r.cover)), "%s in %s", faults[i].name,
+                              strategies[u]->name);
+            }
+        fault_case_free(&fc);
+    }
+    oracle_free(g.oracle);
+    problem_free(g.problem);
+    nform_free(g.nf);
+    tree_free(g.tree);
+}
+END_TEST
+
 Suite *suite_faults(void)
 {
     Suite *s = suite_create("faults");
@@ -180,6 +216,7 @@ Suite *suite_faults(void)
     tcase_add_test(tc, copies_are_no_fault);
     tcase_add_test(tc, each_detector);
     tcase_add_test(tc, places_come_from_the_seed);
+    tcase_add_loop_test(tc, no_place_where_nothing_is_seen, 0, 2);
     suite_add_tcase(s, tc);
     tc = tcase_create("kill all"); /* slow under sanitizers */
     int seeds = getenv("TREEATTN_QUICK") ? 1 : 2;

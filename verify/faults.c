@@ -83,6 +83,14 @@ bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t be
     return false;
 }
 
+bool fault_any_seen(const struct fault_case *fc)
+{
+    for (int32_t q = 0; q < fc->nf->n_queries; q++)
+        if (nform_context(fc->nf, q) > 0)
+            return true;
+    return false;
+}
+
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b)
 {
     if (!b->plan)

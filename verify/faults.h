@@ -127,6 +127,9 @@ double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_
  * head by more than rounding? True as well if a token is poisoned. */
 bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t begin, int64_t end);
 
+/* Does any query see any token? Without, the answer has nothing to get wrong but that there is none. */
+bool fault_any_seen(const struct fault_case *fc);
+
 /* The plan or problem of *b, copied from the case on first use. */
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);

@@ -23,6 +23,8 @@ static bool draw_token(const struct fault_case *fc, struct broken *b, bool last_
 {
     const struct nform *nf = fc->nf;
     const struct problem *p = fc->problem;
+    if (!fault_any_seen(fc))
+        return false;
     for (int attempt = 0; attempt < 4000; attempt++) {
         int32_t q = (int32_t)fault_draw(b, nf->n_queries);
         int64_t ctx = nform_context(nf, q);
@@ -203,6 +205,8 @@ bool plant_q_stale(const struct fault_case *fc, struct broken *b)
 /* Same shapes, so nothing but the numbers can tell. */
 bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct problem *p = fault_edit_problem(fc, b);
     void *k = p->k;
     p->k = p->v;
@@ -214,7 +218,7 @@ bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
 
 bool plant_scale_inverse_d(const struct fault_case *fc, struct broken *b)
 {
-    if (fc->problem->d == 1)
+    if (fc->problem->d == 1 || !fault_any_seen(fc))
         return false;
     struct problem *p = fault_edit_problem(fc, b);
     p->scale = 1.0 / p->d;
@@ -223,6 +227,8 @@ bool plant_scale_inverse_d(const struct fault_case *fc, struct broken *b)
 
 bool plant_scale_off(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     fault_edit_problem(fc, b)->scale *= 1.01;
     return true;
 }
@@ -265,7 +271,7 @@ static bool run_with_heads(const struct fault_case *fc, struct broken *b, const 
 bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 {
     int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
-    if (h_kv == 1 || h_q == h_kv) /* both maps agree */
+    if (h_kv == 1 || h_q == h_kv || !fault_any_seen(fc)) /* both maps agree */
         return false;
     int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
     for (int32_t h = 0; h < h_q; h++)
@@ -279,7 +285,7 @@ bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
 {
     int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
-    if (h_kv == 1)
+    if (h_kv == 1 || !fault_any_seen(fc))
         return false;
     int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
     for (int32_t h = 0; h < h_q; h++)

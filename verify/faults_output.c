@@ -38,7 +38,7 @@ static struct oracle *edit_oracle(const struct fault_case *fc, struct broken *b)
 /* A random row whose query sees at least `least` tokens (0: whose query sees none, exactly); -1 if none. */
 static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t least)
 {
-    int64_t n = fc->oracle->n_rows, row = fault_draw(b, n);
+    int64_t n = fc->oracle->n_rows, row = n > 0 ? fault_draw(b, n) : 0;
     for (int64_t i = 0; i < n; i++, row = (row + 1) % n) {
         int64_t ctx = fc->oracle->ctx[row / fc->problem->h_q];
         if (least == 0 ? ctx == 0 : ctx >= least) {
@@ -250,6 +250,8 @@ bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
 /* Small, uniform, and invisible to a cosine distance. */
 bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct output *out = edit_output(fc, b);
     double factor = 1 + fmax(1e-3, 8 * dtype_unit[out->dtype]);
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
@@ -259,6 +261,8 @@ bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
 
 bool plant_output_zero(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct output *out = edit_output(fc, b);
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
         dtype_store(out->dtype, out->o, i, 0);
@@ -268,6 +272,8 @@ bool plant_output_zero(const struct fault_case *fc, struct broken *b)
 /* The first element everywhere: finite and of the right size. */
 bool plant_output_constant(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct output *out = edit_output(fc, b);
     double value = get_o(fc->good, 0, 0);
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
@@ -277,6 +283,8 @@ bool plant_output_constant(const struct fault_case *fc, struct broken *b)
 
 bool plant_output_random(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct output *out = edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
         for (int32_t c = 0; c < out->d; c++) {
@@ -291,6 +299,8 @@ bool plant_output_random(const struct fault_case *fc, struct broken *b)
 /* Kernels that use exp2 inside must convert at the border. */
 bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
 {
+    if (!fault_any_seen(fc))
+        return false;
     struct output *out = edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
         output_set_lse(out, row, output_lse(fc->good, row) / log(2));
@@ -393,13 +403,15 @@ bool plant_inf_in_lse(const struct fault_case *fc, struct broken *b)
 /* Fewer rows, shorter rows: everything that is there is right and may be read. */
 bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
 {
+    if (fc->good->n_rows == 0)
+        return false;
     edit_output(fc, b)->n_rows--;
     return true;
 }
 
 bool plant_d_differs(const struct fault_case *fc, struct broken *b)
 {
-    if (fc->problem->d == 1)
+    if (fc->problem->d == 1 || fc->good->n_rows == 0)
         return false;
     struct output *out = edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)

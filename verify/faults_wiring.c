@@ -125,7 +125,7 @@ bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 /* After everything else, so that the order is defined and the plan may run. */
 bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 {
-    int32_t n = fc->nf->n_queries, q = (int32_t)fault_draw(b, n), i = 0;
+    int32_t n = fc->nf->n_queries, q = n > 0 ? (int32_t)fault_draw(b, n) : 0, i = 0;
     for (; i < n && nform_context(fc->nf, q) == 0; i++)
         q = (q + 1) % n;
     if (i == n)
