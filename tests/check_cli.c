@@ -440,6 +440,23 @@ START_TEST(output_is_the_same_on_any_number_of_cores)
 }
 END_TEST
 
+/* More threads than any machine has: no crash, and the same output. */
+START_TEST(absurdly_many_threads)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    setenv("OMP_NUM_THREADS", "100000", 1);
+    ck_assert_int_eq(
+        run("verify --case 'tree=levels:1,2_30,5;strategy=pat;kernel=cpu'", false, text, sizeof text), 0);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 1 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("sim --csv --trace fewshot:3 --prompt 5 --max-seq 12 --strategy pat", false, text, sizeof text),
+        0);
+    unsetenv("OMP_NUM_THREADS");
+}
+END_TEST
+
 /* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
  * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
 START_TEST(sim_counts_as_the_release_does)
@@ -737,7 +754,8 @@ END_TEST
 /* What does not reach standard output is an error in every style. */
 START_TEST(a_full_device_is_an_error)
 {
-    static const char *const all[] = {"list figures", "list figures --csv", "list figures --json"};
+    static const char *const all[] = {"list figures", "list figures --csv", "list figures --json",
+                                      "--help",       "--version",          "plan --help"};
     char text[4096];
     if (!program_built())
         return;
@@ -839,6 +857,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, what_was_not_compared_has_no_numbers);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
+    tcase_add_test(c, absurdly_many_threads);
     tcase_add_test(c, sim_counts_as_the_release_does);
     tcase_add_test(c, sim_sweeps);
     tcase_add_test(c, sim_prints_no_rounding);

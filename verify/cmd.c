@@ -16,6 +16,13 @@ int cmd_error(const struct err *e)
     return e->code;
 }
 
+int cmd_printed(void)
+{
+    struct err e = {0};
+    struct outfile out = {.f = stdout};
+    return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);
+}
+
 /* ---- argp with one-line errors ------------------------------------------------------------------------ */
 
 /* The options of an argp and its children, one level deep: visit until `match` says yes. */
@@ -66,7 +73,7 @@ static bool check_options(const struct argp *a, int argc, char **argv, struct er
             char *name = xasprintf("treeattn %s", argv[0]);
             argp_help(a, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, name);
             free(name);
-            exit(EXIT_GOOD);
+            exit(cmd_printed());
         }
         const char *value;
         const struct argp_option *o = find_option(a, argv[i], &value);

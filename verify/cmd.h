@@ -29,6 +29,9 @@ bool cmd_parse(const struct argp *argp, int argc, char **argv, void *input, stru
 /* Print "treeattn: ..." on stderr and give the exit code. */
 int cmd_error(const struct err *e);
 
+/* The exit code of a command that has printed to standard output and is done. */
+int cmd_printed(void);
+
 /* "auto" or "80": the path that kernels of a GPU take from now on. */
 bool cmd_arch(const char *arg, struct err *e);
 

@@ -6,10 +6,14 @@
 #include "verify/cmd.h"
 #include "verify/origin.h"
 
+#include <jansson.h>
 #include <malloc.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_THREADS = 256 };
 
 const struct command commands[] = {
 #define COMMAND(name, about) {#name, about, cmd_##name},
@@ -92,6 +96,10 @@ int main(int argc, char **argv)
      * after each faults in again for the next: a plan of 100,000 nodes took half as long again. */
     mallopt(M_MMAP_MAX, 0);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    json_set_alloc_funcs(xmalloc, free);
+    /* OMP_NUM_THREADS may say anything, and threads that cannot be started end the program */
+    if (omp_get_max_threads() > MAX_THREADS)
+        omp_set_num_threads(MAX_THREADS);
     struct err e = {0};
     if (argc < 2) {
         err_set(&e, "no command given (see treeattn --help)");
@@ -101,11 +109,11 @@ int main(int argc, char **argv)
     if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 ||
         strcmp(name, "help") == 0) {
         print_help();
-        return EXIT_GOOD;
+        return cmd_printed();
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         print_version();
-        return EXIT_GOOD;
+        return cmd_printed();
     }
     for (int32_t i = 0; i < n_commands; i++)
         if (strcmp(commands[i].name, name) == 0)
