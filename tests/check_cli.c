@@ -22,6 +22,8 @@ static int run(const char *args, bool err, char *out, size_t size)
     return run_shell(out, size, "%s %s %s", program_path(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
 }
 
+#define FORTY_VALUES "0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9"
+
 START_TEST(bad_input_gets_one_line_and_exit_2)
 {
     static const struct {
@@ -117,6 +119,10 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1 {p}' --sweep =4", "NAME=VALUE"},
         {"sim --levels '1 {p}' --sweep p=4 --sweep heads=8/3", "heads 8/3"},
         {"sim --levels '1,{b} {p},1' --sweep p=4", "{b}"},
+        {"sim --levels '{n} 3' --sweep 'n={n}'", "level 1 has"},
+        {"sim --levels '{a}{b}{c}{d} 3' --sweep a=" FORTY_VALUES " --sweep b=" FORTY_VALUES
+         " --sweep c=" FORTY_VALUES " --sweep d=" FORTY_VALUES,
+         "2560000 combinations"},
         {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
         {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
         {"trace", "no trace"},

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_COMBINATIONS = 1000000 };
+
 /* ---- one more tree -------------------------------------------------------------------------------------- */
 
 /* Takes `src` and `at`. */
@@ -66,17 +68,21 @@ static bool is_heads(const struct sim_swept *s)
     return strcmp(s->name, "heads") == 0;
 }
 
-/* `text` with `value` wherever it has {name}, in place of it; false if it has none. */
+/* `text` with `value` wherever it has {name}, in place of it, which is not looked into; false if it has none. */
 static bool put_value(char **text, const char *name, const char *value)
 {
-    char *key = xasprintf("{%s}", name), *found;
+    char *key = xasprintf("{%s}", name), *rest = *text, *done = xstrdup("");
     bool any = false;
-    for (; (found = strstr(*text, key)); any = true) {
-        char *longer = xasprintf("%.*s%s%s", (int)(found - *text), *text, value, found + strlen(key));
-        free(*text);
-        *text = longer;
+    for (char *found; (found = strstr(rest, key)); rest = found + strlen(key), any = true) {
+        char *longer = xasprintf("%s%.*s%s", done, (int)(found - rest), rest, value);
+        free(done);
+        done = longer;
     }
+    char *all = xasprintf("%s%s", done, rest);
     free(key);
+    free(done);
+    free(*text);
+    *text = all;
     return any;
 }
 
@@ -112,9 +118,12 @@ bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t 
 {
     if (run->src->kind != SRC_LEVELS)
         return err_set(e, "--sweep is of trees by levels (expected --levels)");
-    int64_t combinations = 1;
+    int64_t combinations = 1; /* 64^8 at most */
     for (int32_t i = 0; i < n; i++)
         combinations *= swept[i].n;
+    if (combinations > MAX_COMBINATIONS)
+        return err_set(e, "--sweep: %" PRId64 " combinations (expected at most %d)", combinations,
+                       MAX_COMBINATIONS);
     bool good = true;
     for (int64_t k = 0; k < combinations && good; k++)
         good = open_combination(run, swept, n, k, e);
