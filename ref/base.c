@@ -1,11 +1,13 @@
 #include "ref/base.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A sentence that is too long loses its middle: the file at its start and the expectation at its end stay. */
 static void cut_middle(char *msg, size_t size, const char *fmt, va_list ap)
@@ -119,11 +121,31 @@ char *xasprintf(const char *fmt, ...)
     return s;
 }
 
+/* Elements that an array may have. */
+static int64_t most_elements(size_t size)
+{
+    return (int64_t)((size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 8 / size);
+}
+
+void xlimit(int64_t n, size_t size)
+{
+    enum { SMALL = 1 << 24 }; /* bytes that any machine has room for */
+    if (n < SMALL / (int64_t)size || n <= most_elements(size))
+        return;
+    fprintf(stderr,
+            "treeattn: out of memory: %" PRId64 " x %zu bytes in one array (at most an eighth of all)\n", n,
+            size);
+    exit(EXIT_MISSING);
+}
+
 void *xgrow_now(void *p, int64_t *cap, int64_t need, size_t size)
 {
     int64_t n = *cap < 8 ? 8 : *cap;
+    xlimit(need, size);
     while (n < need)
         n *= n * (int64_t)size >= 1 << 18 ? 4 : 2; /* untouched room costs nothing, copying does */
+    if (n >= 1 << 24)
+        n = max_i64(need, min_i64(n, most_elements(size)));
     *cap = n;
     return xrealloc(p, (size_t)n, size);
 }

@@ -43,7 +43,10 @@ void *xrealloc(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Make room for `need` elements of `size` bytes in a growing array; *cap is its capacity in elements. */
+/* End the program, as if there were no memory, unless n elements take an eighth of the machine's memory at most. The
+ * system hands out what it does not have, and ends whom it likes when that is written. */
+void xlimit(int64_t n, size_t size);
+/* Make room for `need` elements of `size` bytes in a growing array, within xlimit; *cap is its capacity in elements. */
 void *xgrow_now(void *p, int64_t *cap, int64_t need, size_t size); /* need > *cap */
 static inline void *xgrow(void *p, int64_t *cap, int64_t need, size_t size)
 {

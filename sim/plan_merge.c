@@ -122,6 +122,7 @@ static struct wiring wire(struct plan *p, bool direct, bool launches)
     struct span *span = number_slots(p, direct, w.done, end), *next = span, *open = NULL;
     CK(p->n_slots <= SLOT_MASK && p->n_launches < 1 << (63 - SLOT_BITS));
     int64_t n = 0, cap = 0;
+    xlimit(p->n_slots, sizeof *w.list);
     w.list = xrealloc(NULL, (size_t)p->n_slots, sizeof *w.list);
     int64_t *out = w.list;
     for (int32_t q = 0; q < nq; next = span + end[q++]) {

@@ -1,4 +1,5 @@
 /* check_ref.c - tree, normal form, dtypes, generator, problem, oracle, LSE merge. */
+#include "ref/decimal.h"
 #include "ref/lse.h"
 #include "ref/oracle.h"
 #include "ref/rng.h"
@@ -398,6 +399,35 @@ START_TEST(bad_specs_are_refused)
 }
 END_TEST
 
+START_TEST(decimals_are_strict_and_read_back)
+{
+    static const char *const bad[] = {"", " 1", "1 ", "0x10", "nan", "inf", "1e999", "1,5", "-", "e", "1e"};
+    static const double exact[] = {
+        0, 1, -0.25, 1e9, 1234567, 0.1234567890123456, 0.1, 1.0 / 3, 2e-308, 123456789012345678.0};
+    char text[DECIMAL_SIZE];
+    double x = 7;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!decimal_parse(bad[i], &x) && x == 7, "'%s'", bad[i]);
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++)
+        ck_assert_msg(decimal_parse(decimal_print(text, exact[i]), &x) && x == exact[i], "%s", text);
+    ck_assert_str_eq(decimal_print(text, 0.1), "0.1");
+    ck_assert_str_eq(decimal_print(text, 1e9), "1e+09");
+    ck_assert_str_eq(decimal_print(text, 1234567), "1234567");
+}
+END_TEST
+
+/* Room is asked for as it is needed; what cannot be there is not. */
+START_TEST(arrays_stay_within_the_memory)
+{
+    int64_t cap = 0;
+    char *p = xgrow(NULL, &cap, (1 << 24) + 1, 1);
+    ck_assert_int_gt(cap, 1 << 24);
+    free(p);
+    cap = 0;
+    xgrow(NULL, &cap, INT64_C(1) << 50, 96);
+}
+END_TEST
+
 Suite *suite_ref(void)
 {
     Suite *s = suite_create("ref");
@@ -418,6 +448,8 @@ Suite *suite_ref(void)
     tcase_add_test(c, what_nobody_reads_is_poisoned);
     tcase_add_test(c, oracle_does_not_hide_nan);
     tcase_add_test(c, bad_specs_are_refused);
+    tcase_add_test(c, decimals_are_strict_and_read_back);
+    tcase_add_exit_test(c, arrays_stay_within_the_memory, EXIT_MISSING);
     suite_add_tcase(s, c);
     return s;
 }
