@@ -601,6 +601,7 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
     ck_assert(treesrc_parse("levels:1,5_90,20", &c.src, NULL));
     fake_gpu.there = true;
     fake_gpu.fault = fault;
+    fake_gpu.memory = INT64_C(2) << 30;
     ck_assert_msg(gpu_bench_open(&x.b, &x.e), "%s", x.e.msg);
     fake_gpu.memory = fake_gpu.allocated + room;
     fake_gpu.reads = 0;
@@ -624,6 +625,19 @@ START_TEST(slow_memory_is_waited_for)
     ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 1, "%s", x.e.msg);
     ck_assert_double_eq_tol(x.b.probe_us, 200, 20);
     ck_assert(x.row[0].verdict == GPU_PASS && x.row[2].verdict == GPU_PASS);
+}
+END_TEST
+
+/* The limits are measured on matrices of 128 MiB; what does not fit is not multiplied. */
+START_TEST(limits_want_their_memory)
+{
+    struct gpu_limits x;
+    struct err e = {0};
+    fake_gpu.there = true;
+    fake_gpu.memory = INT64_C(1023) << 20;
+    ck_assert(!gpu_limits_measure(&x, &e) && e.code == EXIT_MISSING);
+    ck_assert_str_eq(e.msg, "the bench wants 1024 MiB of free GPU memory, there are 1023");
+    ck_assert_int_eq(fake_gpu.allocated, 0);
 }
 END_TEST
 
@@ -673,7 +687,7 @@ START_TEST(memory_that_is_not_there_is_a_skip)
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_msg(x.row[0].verdict == GPU_PASS, "%s", x.row[0].why);
     ck_assert(x.row[2].verdict == GPU_SKIP && strncmp(x.row[2].why, "OOM (needs ", 11) == 0);
-    fake_gpu.memory = INT64_C(1) << 30;
+    fake_gpu.memory = INT64_C(2) << 30;
     x = bench_on_fake(FAKE_SOUND, 60000, false, 0);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert(x.row[0].verdict == GPU_SKIP && strncmp(x.row[0].why, "OOM (needs ", 11) == 0);
@@ -746,6 +760,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, what_a_device_lacks_is_a_skip);
     tcase_add_test(c, the_protocol_is_kept);
     tcase_add_test(c, slow_memory_is_waited_for);
+    tcase_add_test(c, limits_want_their_memory);
     tcase_add_test(c, what_is_wrong_does_not_pass);
     tcase_add_test(c, memory_that_is_not_there_is_a_skip);
     suite_add_tcase(s, c);

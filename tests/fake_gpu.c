@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fake_gpu fake_gpu = {.memory = INT64_C(1) << 30};
+struct fake_gpu fake_gpu = {.memory = INT64_C(2) << 30};
 
 /* ---- the device -------------------------------------------------------------------------------------------- */
 
