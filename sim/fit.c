@@ -3,6 +3,7 @@
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Singular values below this share of the largest, columns scaled to length 1, count as zero: a coefficient
@@ -10,6 +11,16 @@
 #define RANK_TOLERANCE 1e-10
 /* Columns with at least this share in a direction that moves nothing are named as dependent on each other. */
 #define NAMED_SHARE 1e-3
+
+/* GSL's own handler aborts. Every status is looked at here, but what could not be allocated is used at once. */
+static void on_gsl_error(const char *reason, const char *file, int line, int status)
+{
+    (void)file, (void)line;
+    if (status != GSL_ENOMEM)
+        return;
+    fprintf(stderr, "treeattn: out of memory: %s\n", reason);
+    exit(EXIT_MISSING);
+}
 
 /* Rows and columns scaled: x[i][j] sqrt(w[i]) / length[j]. */
 struct scaled {
@@ -205,7 +216,7 @@ static void judge(const struct fit_data *d, struct fit *f)
 bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct err *e)
 {
     CK(d->p >= 1 && d->p <= FIT_MAX_COEF);
-    gsl_set_error_handler_off(); /* its default aborts; every status is looked at here */
+    gsl_set_error_handler(on_gsl_error);
     struct scaled s = {0};
     bool use[FIT_MAX_COEF];
     *out = (struct fit){.p = d->p};
