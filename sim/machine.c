@@ -1,4 +1,5 @@
 #include "sim/machine.h"
+#include "ref/decimal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,9 +98,9 @@ static bool no_such_figure(const char *machine, const char *name, int32_t figure
 }
 
 /* "bandwidth=4.5e12" */
-static bool parse_figure(struct machine *m, char *pair, struct err *e)
+static bool parse_figure(struct machine *m, char *pair, bool *given, struct err *e)
 {
-    char *value = strchr(pair, '='), *end;
+    char *value = strchr(pair, '=');
     if (!value)
         return err_set(e, "machine %s: '%.60s' (expected figure=value)", m->name, pair);
     *value++ = 0;
@@ -109,9 +110,12 @@ static bool parse_figure(struct machine *m, char *pair, struct err *e)
     if (i >= N_MACHINE_GIVEN)
         return no_such_figure(m->name, pair, i, e);
     const struct machine_figure *f = &machine_figures[i];
-    double x = strtod(value, &end);
-    bool number = end != value && *end == 0;
-    if (!number || !(x >= f->least && x <= f->most) || (is_whole(i) && x != (double)(int64_t)x))
+    double x = 0;
+    if (given[i])
+        return err_set(e, "machine %s: %s is given twice (expected once)", m->name, f->name);
+    given[i] = true;
+    if (!decimal_parse(value, &x) || !(x >= f->least && x <= f->most) ||
+        (is_whole(i) && x != (double)(int64_t)x))
         return err_set(e, "machine %s: %s=%.60s (expected a %snumber from %g to %g)", m->name, f->name, value,
                        is_whole(i) ? "whole " : "", f->least, f->most);
     set_figure(m, i, x);
@@ -120,16 +124,16 @@ static bool parse_figure(struct machine *m, char *pair, struct err *e)
 
 bool machine_parse(const char *text, struct machine *out, struct err *e)
 {
-    char *copy = xstrdup(text), *options = strchr(copy, ':'), *save = NULL;
+    char *copy = xstrdup(text), *options = strchr(copy, ':');
     if (options)
         *options++ = 0;
     const struct machine *base = machine_find(copy);
     bool good = base ? true : unknown_machine(copy, e);
     if (good) {
         struct machine m = *base;
-        for (char *pair = options ? strtok_r(options, ",", &save) : NULL; pair && good;
-             pair = strtok_r(NULL, ",", &save))
-            good = parse_figure(&m, pair, e);
+        bool given[N_MACHINE_FIGURES] = {false};
+        for (char *pair; good && (pair = strsep(&options, ","));)
+            good = parse_figure(&m, pair, given, e);
         if (good && m.smem_per_cta > m.smem_per_sm)
             good = err_set(e, "machine %s: smem_per_cta=%lld (expected at most smem_per_sm, %lld)", m.name,
                            (long long)m.smem_per_cta, (long long)m.smem_per_sm);

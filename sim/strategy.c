@@ -2,6 +2,7 @@
 #include "ref/decimal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static void list_names(char *out, size_t size, const struct strategy *s)
             n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", strategies[i]->name);
 }
 
-const char *const rule_names[] = {"paper", "artifact", NULL};
+const char *const rule_names[] = {"paper", "artifact", NULL}, *const any_number[] = {NULL};
 
 static bool parse_value(const struct strategy_opt *o, const char *text, double *out)
 {
@@ -58,22 +59,23 @@ static bool parse_value(const struct strategy_opt *o, const char *text, double *
             *out = i;
             return true;
         }
-    char *end;
-    *out = strtod(text, &end);
-    return !o->names && end != text && *end == 0 && *out >= o->min && *out <= o->max;
+    return !opt_has_names(o) && decimal_parse(text, out) && *out >= o->min && *out <= o->max &&
+           (o->names == any_number || *out == floor(*out));
 }
 
-/* What a value may be: "paper, artifact" or "a number from 0 to 1". */
+/* What a value may be: "paper, artifact" or "a whole number from 0 to 1". */
 static void list_values(char *out, size_t size, const struct strategy_opt *o)
 {
     size_t n = 0;
-    if (!o->names)
-        snprintf(out, size, "a number from %g to %g", o->min, o->max);
+    char min[DECIMAL_SIZE], max[DECIMAL_SIZE];
+    if (!opt_has_names(o))
+        snprintf(out, size, "a %snumber from %s to %s", o->names ? "" : "whole ", decimal_print(min, o->min),
+                 decimal_print(max, o->max));
     for (int i = 0; o->names && o->names[i] && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "one of ", o->names[i]);
 }
 
-static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
+static bool parse_option(struct strategy_use *u, char *pair, bool *given, struct err *e)
 {
     char names[256];
     char *eq = strchr(pair, '=');
@@ -83,6 +85,9 @@ static bool parse_option(struct strategy_use *u, char *pair, struct err *e)
         const struct strategy_opt *o = &u->s->opts[i];
         if (strcmp(o->key, pair) != 0)
             continue;
+        if (given[i])
+            return err_set(e, "option %s of strategy %s is given twice (expected once)", o->key, u->s->name);
+        given[i] = true;
         if (eq && parse_value(o, eq + 1, &u->opt[i]))
             return true;
         list_values(names, sizeof names, o);
@@ -110,10 +115,9 @@ bool strategy_parse(const char *text, struct strategy_use *out, struct err *e)
         list_names(names, sizeof names, NULL);
         ok = err_set(e, "no strategy '%.60s' (expected one of %s)", copy, names);
     }
-    char *save = NULL;
-    for (char *pair = ok && options ? strtok_r(options, ",", &save) : NULL; pair && ok;
-         pair = strtok_r(NULL, ",", &save))
-        ok = parse_option(out, pair, e);
+    bool given[STRATEGY_MAX_OPTS] = {false};
+    for (char *pair; ok && (pair = strsep(&options, ","));)
+        ok = parse_option(out, pair, given, e);
     free(copy);
     return ok;
 }
@@ -125,7 +129,7 @@ char *strategy_params(const struct strategy_use *u)
         const char *key = u->s->opts[i].key;
         char *longer, number[DECIMAL_SIZE];
         const char *const *value = u->s->opts[i].names;
-        if (value)
+        if (opt_has_names(&u->s->opts[i]))
             longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, value[(int)u->opt[i]]);
         else
             longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, decimal_print(number, u->opt[i]));

@@ -37,10 +37,15 @@ struct strategy_opt {
     double def;
     double min, max; /* allowed range, both ends included */
     const char *about;
-    const char *const *names; /* NULL-terminated: values 0, 1, .. have names; NULL: a number */
+    const char *const
+        *names; /* NULL-terminated: values 0, 1, .. have names; NULL: a whole number; or any_number */
 };
-/* For an option "rule". */
-extern const char *const rule_names[];
+/* For an option "rule", and for one that need not be whole. */
+extern const char *const rule_names[], *const any_number[];
+static inline bool opt_has_names(const struct strategy_opt *o)
+{
+    return o->names && o->names != any_number;
+}
 
 #define WHY_MAX 256
 

@@ -87,7 +87,7 @@ const char *gpu_label(const struct strategy_use *u, char *label)
         if (u->opt[i] == def.opt[i])
             continue;
         n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%c%s=", said++ ? ',' : ':', o->key);
-        if (n < GPU_LABEL && o->names)
+        if (n < GPU_LABEL && opt_has_names(o))
             n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%s", o->names[(int)u->opt[i]]);
         else if (n < GPU_LABEL)
             n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%g", u->opt[i]);

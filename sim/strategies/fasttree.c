@@ -50,9 +50,9 @@ enum {
 static const struct strategy_opt opts[] = {
     [OPT_RULE] = {"rule", RULE_PAPER, 0, 1, "paper, or artifact: as the released planner decides",
                   rule_names},
-    [OPT_ALPHA] = {"alpha", 0.66, -1e9, 1e9, "price of a padded query per token (equation 7)", NULL},
-    [OPT_BETA] = {"beta", 0.33, -1e9, 1e9, "price of a padded token per query (equation 7)", NULL},
-    [OPT_GAMMA] = {"gamma", 0.1, -1e9, 1e9, "price of a partial result (equation 10)", NULL},
+    [OPT_ALPHA] = {"alpha", 0.66, -1e9, 1e9, "price of a padded query per token (equation 7)", any_number},
+    [OPT_BETA] = {"beta", 0.33, -1e9, 1e9, "price of a padded token per query (equation 7)", any_number},
+    [OPT_GAMMA] = {"gamma", 0.1, -1e9, 1e9, "price of a partial result (equation 10)", any_number},
     [OPT_LARGE] = {"large", 64, 1, 4096, "rows of the large query tile", NULL},
     [OPT_SMALL] = {"small", 16, 1, 4096, "rows of the small query tile", NULL},
     [OPT_TILE_KV] = {"kv", 32, 1, 4096, "tokens of a KV tile", NULL},
