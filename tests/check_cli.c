@@ -183,6 +183,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench gpu --levels '1 4' --fill count", "random"},
         {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
         {"bench gpu --levels '1 4' --reps 1", "whole number"},
+        {"bench --csv --seed 1 gpu --levels '1 4' --reps 1", "whole number from 5"},
         {"bench nope", "gpu"},
         {"bench plan --heads 8/3 --reps 1", "heads 8/3"},
         {"bench plan --heads 2000000000/1 --reps 1", "1 to 4096"},

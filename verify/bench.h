@@ -14,5 +14,7 @@ void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps);
 
 /* `treeattn bench gpu`, options and all; argv[0] is "bench gpu". Returns the exit code. */
 int cmd_bench_gpu(int argc, char **argv);
+/* Where the word gpu stands among the options of `bench gpu`; 0: it does not. */
+int bench_gpu_word(int argc, char **argv);
 
 #endif

@@ -62,6 +62,17 @@ static const struct argp_option *find_option(const struct argp *a, const char *a
     return o ? o : find_long(a, arg + 2, n, false);
 }
 
+int cmd_word(const struct argp *a, int argc, char **argv)
+{
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        const char *value;
+        const struct argp_option *o = find_option(a, argv[i], &value);
+        i += o && o->arg && !value;
+    }
+    return i < argc ? i : 0;
+}
+
 /* argp and getopt complain in two lines of their own wording; options are looked over first, so that a wrong
  * one gets a single sentence. */
 static bool check_options(const struct argp *a, int argc, char **argv, struct err *e)

@@ -26,6 +26,9 @@ extern const int32_t n_commands;
  */
 bool cmd_parse(const struct argp *argp, int argc, char **argv, void *input, struct err *e);
 
+/* Where the first argument stands that is no option and no option's value; 0: there is none. */
+int cmd_word(const struct argp *argp, int argc, char **argv);
+
 /* Print "treeattn: ..." on stderr and give the exit code. */
 int cmd_error(const struct err *e);
 

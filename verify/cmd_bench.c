@@ -294,7 +294,9 @@ int cmd_bench(int argc, char **argv)
                            .h_kv = 8};
     struct err *e = &a.err;
     struct outfile out;
-    if (argc > 1 && strcmp(argv[1], "gpu") == 0) {
+    int gpu = bench_gpu_word(argc, argv);
+    if (gpu > 0) {
+        memmove(argv + 2, argv + 1, (size_t)(gpu - 1) * sizeof *argv);
         argv[1] = (char *)"bench gpu";
         return cmd_bench_gpu(argc - 1, argv + 1);
     }

@@ -257,6 +257,12 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
     return good;
 }
 
+int bench_gpu_word(int argc, char **argv)
+{
+    int i = cmd_word(&argp, argc, argv);
+    return i > 0 && strcmp(argv[i], "gpu") == 0 ? i : 0;
+}
+
 /* argv[0] is "bench gpu". */
 int cmd_bench_gpu(int argc, char **argv)
 {
