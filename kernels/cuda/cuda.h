@@ -83,7 +83,7 @@ struct cuda_args {
     const int32_t *page_table; /* [page_off[n_nodes]]; entries the plan reads must be in 0 .. n_pages - 1 */
     void *o;                   /* [n_queries][h_q][d] of the problem's dtype */
     float *lse;                /* [n_queries][h_q] natural log */
-    void *workspace;           /* cuda_workspace bytes, at a multiple of 256: what cuBLAS wants; others are but slower at 16 */
+    void *workspace;           /* cuda_workspace bytes, at a multiple of 256 (for cuBLAS; else 16 will do) */
 };
 /* Enqueue one run on the stream. Graph-capturable. False with *e set if a launch was refused; what the
  * kernels themselves do wrong shows at the next gpu_sync. One run at a time for each plan: partial results
