@@ -4,7 +4,7 @@
  * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
  */
 #include "kernels/cuda/cuda.h"
-#include "verify/case.h"
+#include "verify/judge.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"
@@ -802,6 +802,7 @@ START_TEST(case_strings_round_trip)
         "tree=nodes:-1.5,0.3:0.5,1.2;seed=18446744073709551615",
         "tree=gen:bushy:17;strategy=deft-flatten:block=1234567",
         "tree=gen:bushy:17;strategy=fasttree:alpha=0.1234567890123456",
+        "tree=gen:bushy:17;partials=f16",
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct vcase a, b;
@@ -813,11 +814,42 @@ START_TEST(case_strings_round_trip)
         ck_assert_str_eq(once, twice);
         ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
         ck_assert(memcmp(a.use.opt, b.use.opt, sizeof a.use.opt) == 0);
+        ck_assert_int_eq(a.narrow_partials, b.narrow_partials);
         free(once);
         free(twice);
         case_clear(&a);
         case_clear(&b);
     }
+}
+END_TEST
+
+/* Partial results in fp16 move half the bytes, err more, and stay within the bound that knows of them; a SKIP says why a plan
+ * has none. */
+START_TEST(partials_may_be_narrow)
+{
+    static const char *const text[] = {
+        "tree=levels:1,3,6_70,17,5;strategy=fasttree",
+        "tree=levels:1,3,6_70,17,5;strategy=fasttree;partials=f16",
+        "tree=levels:1,3,6_70,17,5;strategy=pat;partials=f16",
+        "tree=levels:1,3,6_70,17,5;strategy=flash-attention;partials=f16",
+        "tree=levels:1,3,6_70,17,5;dtype=f64;strategy=fasttree;partials=f16",
+    };
+    struct result r[5];
+    for (int i = 0; i < 5; i++) {
+        struct vcase c;
+        struct err e = {0};
+        ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
+        struct bench_case *b = bench_case_new(&c, NULL, &e);
+        r[i] = judge(b, &c.use, kernel_find("cpu"));
+        bench_case_free(b);
+        case_clear(&c);
+    }
+    ck_assert(r[0].verdict == V_PASS && r[1].verdict == V_PASS);
+    ck_assert(r[1].ledger.partial_o_write * 2 == r[0].ledger.partial_o_write);
+    ck_assert_double_gt(r[1].cmp.rel_o, r[0].cmp.rel_o);
+    ck_assert(r[2].verdict == V_SKIP && strstr(r[2].why, "not normalised"));
+    ck_assert(r[3].verdict == V_SKIP && strstr(r[3].why, "no partial results"));
+    ck_assert(r[4].verdict == V_SKIP && strstr(r[4].why, "f64"));
 }
 END_TEST
 
@@ -893,6 +925,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, outputs_that_are_no_files_stay);
     tcase_add_test(c, a_full_device_is_an_error);
     tcase_add_test(c, case_strings_round_trip);
+    tcase_add_test(c, partials_may_be_narrow);
     tcase_add_test(c, strategy_lists_keep_their_options);
     suite_add_tcase(s, c);
     return s;

@@ -98,7 +98,7 @@ static bool get_kernel(const char *value, const struct kernel **out, struct err 
     return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", value);
 }
 
-enum { N_KEYS = 12 };
+enum { N_KEYS = 13 };
 
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
 static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
@@ -133,12 +133,17 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
         return strategy_parse(value, &c->use, e);
     if (strcmp(key, "kernel") == 0)
         return get_kernel(value, &c->kernel, e);
+    if (strcmp(key, "partials") == 0) {
+        c->narrow_partials = strcmp(value, "f16") == 0;
+        return c->narrow_partials || strcmp(value, "f32") == 0 ||
+               err_set(e, "partials '%.60s' (expected f32 or f16)", value);
+    }
     if (strcmp(key, "plant") == 0)
         return (c->plant = fault_find(value)) ||
                err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", value);
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "strategy, kernel "
+                   "strategy, kernel, partials "
                    "or plant)",
                    key);
 }
@@ -227,13 +232,13 @@ char *case_print(const struct vcase *c)
     const struct problem_spec *s = &c->spec;
     char *raw = treesrc_print(&c->src), *tree = text_escape(raw);
     char *strategy = c->use.s ? case_print_strategy(&c->use) : NULL;
-    char *text =
-        xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s",
-                  tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered, s->poison,
-                  fill_name[s->fill], s->seed, strategy ? ";strategy=" : "", strategy ? strategy : "",
-                  c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "", c->plant ? ";plant=" : "",
-                  c->plant ? c->plant->name : "");
+    char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s",
+                           tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered,
+                           s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
+                           strategy ? strategy : "", c->kernel ? ";kernel=" : "",
+                           c->kernel ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "",
+                           c->plant ? ";plant=" : "", c->plant ? c->plant->name : "");
     free(raw);
     free(tree);
     free(strategy);

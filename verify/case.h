@@ -25,6 +25,8 @@ struct vcase {
     struct strategy_use use;     /* use.s NULL: every strategy */
     const struct kernel *kernel; /* NULL: every kernel */
     const struct fault *plant;   /* NULL: none */
+    bool
+        narrow_partials; /* partial O in fp16, whatever the strategy says; where it is not normalised, a SKIP */
 };
 
 /* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is

@@ -105,6 +105,19 @@ struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *p
     return a;
 }
 
+/* Partial O of the plan in fp16 from now on; false with the reason where that is not sound, or nothing. */
+static bool narrow_partials(struct plan *plan, enum dtype t, char *why)
+{
+    if (plan->n_slots == 0)
+        return why_not(why, "the plan has no partial results");
+    if (plan->slot_weight != SLOT_LSE)
+        return why_not(why, "a partial O that is not normalised does not fit fp16");
+    if (t == DT_F64)
+        return why_not(why, "partial results of f64 stay f64");
+    plan->slot_o = SLOT_O_F16;
+    return true;
+}
+
 /* The first tile, and whether there are others. */
 static void name_tile(const struct plan *plan, char *out, size_t size)
 {
@@ -234,6 +247,11 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     r.n_groups = plan->n_groups;
     r.n_launches = plan->n_launches;
     name_tile(plan, r.tile, sizeof r.tile);
+    if (b->c->narrow_partials && !narrow_partials(plan, b->p->dtype, r.why)) {
+        r.verdict = V_SKIP;
+        plan_free(plan);
+        return r;
+    }
     char *command = command_of(b, use, k);
     crash_running(k->name, command);
     struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
