@@ -84,15 +84,15 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
         return true;
     cp->side = xrealloc(cp->side, (size_t)widest - 1, sizeof *cp->side);
     cp->joined = xrealloc(cp->joined, (size_t)widest - 1, sizeof *cp->joined);
-    memset(cp->joined + cp->n_side, 0, (size_t)(widest - 1 - cp->n_side) * sizeof *cp->joined);
     if (!cp->forked && !cuda_ok(cudaEventCreateWithFlags(&cp->forked, cudaEventDisableTiming), "event", e))
         return false;
     for (int32_t i = cp->n_side; i < widest - 1; i++) {
-        if (!cp->joined[i] &&
-            !cuda_ok(cudaEventCreateWithFlags(&cp->joined[i], cudaEventDisableTiming), "event", e))
-            return false;
         if (!cuda_ok(cudaStreamCreateWithFlags(&cp->side[i], cudaStreamNonBlocking), "stream", e))
             return false;
+        if (!cuda_ok(cudaEventCreateWithFlags(&cp->joined[i], cudaEventDisableTiming), "event", e)) {
+            cudaStreamDestroy(cp->side[i]);
+            return false;
+        }
         cp->n_side++;
     }
     return true;
@@ -223,8 +223,7 @@ void cuda_plan_free(struct cuda_plan *cp)
     unfused_free(cp->unfused);
     for (int32_t i = 0; i < cp->n_side; i++) {
         cudaStreamDestroy(cp->side[i]);
-        if (cp->joined[i])
-            cudaEventDestroy(cp->joined[i]);
+        cudaEventDestroy(cp->joined[i]);
     }
     if (cp->forked)
         cudaEventDestroy(cp->forked);
