@@ -63,9 +63,13 @@ LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
 TESTS := $(filter-out $(EXAMPLE),$(wildcard tests/*.c))
+STAND_IN := $(wildcard tests/stand_in/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 RUNNER := $(BUILD)/tests/run
+# A GPU of host memory: what it defines is not taken from the library
+STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
+STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
 DRAWER := $(BUILD)/paper-figs/figures
 
 .PHONY: all
@@ -112,7 +116,14 @@ $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
 $(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS)))
+$(call obj,$(STAND_IN)): OPT := -O3 -g # under sanitizers, too
+STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN))) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+$(STAND_IN_PROGRAM): $(BUILD)/verify/main.o $(STAND_IN_O)
+$(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
+$(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(LDLIBS)) $(GSL_LIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
@@ -170,7 +181,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example cuda-static check-verify
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example cuda-static check-verify check-stand-in
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
@@ -199,6 +210,10 @@ check-verify: $(PROGRAM) ## what failed once, random trees and a trace, every st
 	$(Q)$(PROGRAM) verify -q --trace embedded:reasoning --prompt 1000 --max-seq 3000 --steps $(if $(SAN)$(COV),1,4)
 	$(Q)set -o pipefail; $(PROGRAM) verify -q --gpu-cases --sample $(if $(SAN)$(COV),200,80) --kernel cpu --no-shrink | tail -1
 	$(Q)$(PROGRAM) selftest
+
+.PHONY: check-stand-in
+check-stand-in: $(if $(CUDA),$(STAND_IN_PROGRAM) $(STAND_IN_SWEEP)) ## what drives a GPU, on one of host memory; where CUDA's headers are
+	$(Q)$(if $(CUDA),$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive tests/stand_in.sh $^,echo '$(CUDA_SKIPPED); so is the stand-in for a GPU')
 
 # ---- on a machine with a GPU; GPU_PROGRAM=path runs a program built elsewhere -----------------------------
 GPU_SEEDS ?= 1 2 3
@@ -273,7 +288,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/stand_in/*.h tests/fuzz/*.[ch])
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -1,0 +1,30 @@
+/* item.h - an item of launch.h as the kernels of the stand-in see it: where its rows and tokens are, where results go. */
+#ifndef TREEATTN_TESTS_STAND_IN_ITEM_H
+#define TREEATTN_TESTS_STAND_IN_ITEM_H
+
+#include "kernels/cuda/launch.h"
+#include "ref/problem.h"
+
+enum { MOST_D = 128 };
+
+struct place {
+    int64_t query;
+    int32_t head, k; /* query head; query of the tile */
+};
+struct place item_row(const struct cuda_group_args *a, const struct cuda_item *it, int32_t kv_head,
+                      int32_t r);
+
+/* Slot of the pool that holds token t of the item, and the run that it lies in, counted from the group's first. */
+int64_t item_token(const struct cuda_group_args *a, const struct cuda_item *it, int32_t t, int32_t *run);
+
+bool item_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t k, int32_t run);
+
+/* A row of O relative to a maximum of its scores, in base 2, and the sum that goes with it: to its slot or the output,
+ * rounded once. */
+struct row {
+    double o[MOST_D], max, sum;
+};
+void item_store(const struct cuda_group_args *a, enum dtype t, int32_t d, const struct cuda_item *it,
+                const struct place *p, const struct row *r);
+
+#endif

@@ -1,0 +1,501 @@
+/*
+ * kernels.c - what the kernels compute, in plain C: from the arrays of launch.h, as they are on the device, and from
+ * nothing that layout.c knows besides.
+ *
+ * Emulated   which CTA takes which item and which of its teams which heads; rows, runs, pieces, pages, mask words; slots in
+ *            fp32 and fp16, with an LSE or maximum and sum; merges; exact attention and data of the bench. Sums are in double,
+ *            tokens one after the other, results rounded once. A launch that wants more shared memory than a CTA of the card
+ *            has, or a kernel that the card does not have, is refused.
+ * Not        tiles of tokens and the order of sums, probabilities in 16 bits, the L2 and what it is asked for, speed.
+ */
+#include "kernels/cuda/truth_launch.h"
+#include "ref/rng.h"
+#include "tests/stand_in/item.h"
+#include "tests/stand_in/stand_in.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, HOPPER = 90 };
+
+/* ---- an item ------------------------------------------------------------------------------------------------ */
+
+struct place item_row(const struct cuda_group_args *a, const struct cuda_item *it, int32_t kv_head, int32_t r)
+{
+    int32_t row = it->row0 + r, query = row / a->gqa, k = query - it->row0 / a->gqa;
+    return (struct place){.query = it->query_one >= 0 ? it->query_one + k : a->query[it->query0 + k],
+                          .head = kv_head * a->gqa + row % a->gqa,
+                          .k = k};
+}
+
+int64_t item_token(const struct cuda_group_args *a, const struct cuda_item *it, int32_t t, int32_t *run)
+{
+    int64_t at = it->base + t;
+    *run = 0;
+    if (it->n_runs > 1) {
+        struct cuda_kv_run r = a->piece[it->piece0 + t / CUDA_PIECE];
+        while (t >= r.end) {
+            CK(r.run >= 0 && r.run + 1 < it->n_runs);
+            r = a->run[it->run0 + r.run + 1];
+        }
+        at = r.base + t;
+        *run = r.run;
+    }
+    return (int64_t)a->page_table[at / a->page_size] * a->page_size + at % a->page_size;
+}
+
+bool item_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t k, int32_t run)
+{
+    return it->mask0 < 0 || stand_in_fault("mask") ||
+           (a->mask[it->mask0 + (int64_t)run * it->mask_words + k / 32] >> k % 32 & 1);
+}
+
+/* Columns of a row, times a factor. */
+static void store(enum dtype t, void *to, int64_t row, int32_t d, const double *o, double factor)
+{
+    for (int32_t c = 0; c < d; c++)
+        dtype_store(t, to, row * d + c, o[c] * factor);
+}
+
+static double log2_of(const struct row *r)
+{
+    return r->sum == 0 ? -INFINITY : r->max + log2(r->sum);
+}
+
+/* Of a slot with maximum and sum the maximum is a whole number, to which O and sum are relative. */
+static void store_slot(void *slot_o, float *slot_w, int64_t row, bool f16, bool max_sum, int32_t d,
+                       const struct row *r)
+{
+    double top = ceil(r->max), factor = max_sum ? exp2(r->max - top) : 1 / r->sum;
+    if (r->sum == 0)
+        factor = 0;
+    store(f16 ? DT_F16 : DT_F32, slot_o, row, d, r->o, factor);
+    if (max_sum) {
+        slot_w[2 * row] = (float)top;
+        slot_w[2 * row + 1] = (float)(r->sum * factor);
+    } else {
+        slot_w[row] = (float)log2_of(r);
+    }
+}
+
+static void store_out(enum dtype t, void *o, float *lse, int64_t row, int32_t d, const struct row *r)
+{
+    store(t, o, row, d, r->o, r->sum == 0 ? 0 : 1 / r->sum);
+    lse[row] = (float)(log2_of(r) * M_LN2);
+}
+
+void item_store(const struct cuda_group_args *a, enum dtype t, int32_t d, const struct cuda_item *it,
+                const struct place *p, const struct row *r)
+{
+    if (it->slot0 < 0)
+        store_out(t, a->o, a->lse, p->query * a->h_q + p->head, d, r);
+    else
+        store_slot(a->slot_o, a->slot_w, (int64_t)(it->slot0 + p->k) * a->h_q + p->head, a->slot_f16,
+                   a->slot_max_sum, d, r);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------- */
+
+struct group_work {
+    struct cuda_group_args a;
+    enum dtype t;
+    int32_t d, m;
+    int32_t teams; /* of a CTA of the group kernel; 0: a kernel that takes an item and a head a CTA */
+};
+
+/* Tokens of an item as a KV head has them. */
+struct tokens {
+    float *k, *v; /* [n_kv][d] */
+    int32_t *run;
+};
+
+static struct tokens load_tokens(const struct group_work *w, const struct cuda_item *it, int32_t head)
+{
+    const struct cuda_group_args *a = &w->a;
+    size_t n = (size_t)it->n_kv * (size_t)w->d;
+    struct tokens x = {xcalloc(n, sizeof *x.k), xcalloc(n, sizeof *x.v),
+                       xcalloc((size_t)it->n_kv, sizeof *x.run)};
+    for (int32_t t = 0; t < it->n_kv; t++) {
+        int64_t from = (item_token(a, it, t, &x.run[t]) * a->h_kv + head) * w->d;
+        dtype_to_float(w->t, a->k, from, x.k + (int64_t)t * w->d, w->d);
+        dtype_to_float(w->t, a->v, from, x.v + (int64_t)t * w->d, w->d);
+    }
+    return x;
+}
+
+static void free_tokens(struct tokens *x)
+{
+    free(x->k);
+    free(x->v);
+    free(x->run);
+}
+
+/* Where the time goes; on arrays of the stand-in's own, which sanitizers need not watch. */
+#define UNWATCHED __attribute__((no_sanitize("address", "undefined")))
+
+UNWATCHED double stand_in_dot(const float *x, const float *y, int64_t n)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+UNWATCHED static void add_weighted(double *to, double weight, const float *x, int32_t n)
+{
+#pragma omp simd
+    for (int32_t i = 0; i < n; i++)
+        to[i] += weight * (double)x[i];
+}
+
+/* Attention of a row over the tokens that it sees; a NaN never becomes the maximum. */
+static void attend(const struct group_work *w, const struct cuda_item *it, const struct tokens *x,
+                   const struct place *p, double *score, struct row *r)
+{
+    int32_t d = w->d;
+    float q[MOST_D];
+    *r = (struct row){.max = -INFINITY};
+    dtype_to_float(w->t, w->a.q, (p->query * w->a.h_q + p->head) * d, q, d);
+    for (int32_t t = 0; t < it->n_kv; t++) {
+        if (!item_sees(&w->a, it, p->k, x->run[t])) {
+            score[t] = -INFINITY;
+            continue;
+        }
+        score[t] = stand_in_dot(q, x->k + (int64_t)t * d, d) * (double)w->a.scale_log2;
+        r->max = fmax(r->max, score[t]);
+    }
+    for (int32_t t = 0; t < it->n_kv; t++) {
+        if (score[t] == -INFINITY)
+            continue;
+        double weight = exp2(score[t] - r->max);
+        r->sum += weight;
+        add_weighted(r->o, weight, x->v + (int64_t)t * d, d);
+    }
+}
+
+static void run_item(const struct group_work *w, int32_t item, int32_t head)
+{
+    const struct cuda_item *it = w->a.item + item;
+    CK(item < w->a.n_items && head < w->a.h_kv);
+    if (stand_in_fault("item") && item == w->a.n_items - 1)
+        return;
+    struct tokens x = load_tokens(w, it, head);
+    double *score = xcalloc((size_t)it->n_kv, sizeof *score);
+    for (int32_t r = 0; r < it->n_rows; r++) {
+        struct place p = item_row(&w->a, it, head, r);
+        struct row row;
+        attend(w, it, &x, &p, score, &row);
+        item_store(&w->a, w->t, w->d, it, &p, &row);
+    }
+    free(score);
+    free_tokens(&x);
+}
+
+/* Of the group kernel: the segment in which the CTA lies, the item, and the heads of each of its teams. */
+static void run_cta(const struct group_work *w, int32_t cta)
+{
+    const struct cuda_group_args *a = &w->a;
+    int32_t s = 0;
+    for (int32_t i = 1; i < CUDA_SEGMENTS; i++)
+        s += cta >= a->segment[i].cta0;
+    const struct cuda_segment *g = &a->segment[s];
+    int32_t of_segment = cta - g->cta0;
+    int32_t item = g->head_shift >= 0 ? of_segment >> g->head_shift : of_segment / g->head_groups;
+    int32_t head_group = of_segment - item * g->head_groups;
+    const struct cuda_item *it = a->item + g->item0 + item;
+    CK(it->n_rows <= w->m && it->mask_words <= ceil_div(w->m, 32) && (it->mask0 < 0 || a->masked));
+    CK(min_i64(it->n_rows, WARP_ROWS) <= a->q_rows);
+    if (!a->by_head) {
+        run_item(w, g->item0 + item, head_group);
+        return;
+    }
+    for (int32_t team = 0; team < w->teams; team++) {
+        int32_t first = head_group * w->teams + team;
+        for (int32_t i = 0; i < g->team_heads + (first < g->teams_more); i++)
+            run_item(w, g->item0 + item, first + i * g->head_groups * w->teams);
+    }
+}
+
+static void run_group(const void *args)
+{
+    const struct group_work *w = args;
+    int32_t ctas = w->teams > 0 ? w->a.n_ctas : w->a.n_items * w->a.h_kv;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int32_t i = 0; i < ctas; i++) {
+        if (w->teams > 0)
+            run_cta(w, i);
+        else
+            run_item(w, i / w->a.h_kv, i % w->a.h_kv);
+    }
+}
+
+/* A tile of shapes.def or wgmma_shapes.def. */
+struct tile {
+    int32_t m, n, rows, teams, chunk, stages; /* rows: warps of a team; chunk: tokens of a team's step */
+};
+static const struct tile tiles[2][16] = {
+    {
+#define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WM, WN, NC, STAGES},
+#include "kernels/cuda/shapes.def"
+    },
+    {
+#include "kernels/cuda/wgmma_shapes.def"
+#undef SHAPE
+    },
+};
+
+static const struct tile *tile_of(bool wgmma, int32_t m, int32_t n)
+{
+    const struct tile *t = tiles[wgmma];
+    while (t->m != 0 && (t->m != m || t->n != n))
+        t++;
+    CK(t->m == m);
+    return t;
+}
+
+/* As group.cuh lays out shared memory: the ring of K and V, a row of zeros, mask words, Q. */
+static int32_t smem_of(const struct tile *t, int32_t d, bool masked, bool q_shared, int32_t q_rows)
+{
+    int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row;
+    int64_t words = (int64_t)t->stages * t->n * ceil_div(t->m, 32);
+    return ring + 256 + (masked ? (int32_t)ceil_div(words * 4, 256) * 256 : 0) +
+           t->rows * (q_shared ? 1 : t->teams) * q_rows * row;
+}
+
+static int launch_group(enum cuda_half half, int32_t d, bool wgmma, int32_t m, int32_t n,
+                        const struct cuda_group_args *a, bool early, void *stream)
+{
+    const struct stand_in_card *card = stand_in_card();
+    const struct tile *t = tile_of(wgmma, m, n);
+    struct group_work w = {
+        .a = *a, .t = half == CUDA_F16 ? DT_F16 : DT_BF16, .d = d, .m = m, .teams = t->teams};
+    if ((wgmma && card->arch != HOPPER) || (early && card->arch < HOPPER))
+        return stand_in_fail(cudaErrorNoKernelImageForDevice);
+    if (a->n_ctas <= 0 || smem_of(t, d, a->masked, a->q_shared, a->q_rows) > card->smem_per_cta)
+        return stand_in_fail(cudaErrorInvalidValue);
+    /* Each type, head size and tile is a kernel of its own. */
+    static const char kernel[2][2][2][16];
+    return stand_in_launch("group kernel", &kernel[half][d == 128][wgmma][t - tiles[wgmma]], run_group, &w,
+                           sizeof w, early && a->beside, stream);
+}
+
+/* What group.c calls for a type and a head size. */
+#define GROUP(NAME, HALF, D, WGMMA)                                                                          \
+    int cuda_prepare_##NAME(int32_t m, int32_t n);                                                           \
+    int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
+    int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);   \
+    int cuda_prepare_##NAME(int32_t m, int32_t n)                                                            \
+    {                                                                                                        \
+        tile_of(WGMMA, m, n);                                                                                \
+        return stand_in_call("preparation of a group kernel");                                               \
+    }                                                                                                        \
+    int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows)             \
+    {                                                                                                        \
+        return smem_of(tile_of(WGMMA, m, n), D, masked, q_shared, q_rows);                                   \
+    }                                                                                                        \
+    int cuda_group_##NAME(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream)    \
+    {                                                                                                        \
+        return launch_group(HALF, D, WGMMA, m, n, a, early, stream);                                         \
+    }
+GROUP(f16_64, CUDA_F16, 64, false)
+GROUP(f16_128, CUDA_F16, 128, false)
+GROUP(bf16_64, CUDA_BF16, 64, false)
+GROUP(bf16_128, CUDA_BF16, 128, false)
+GROUP(wgmma_f16_64, CUDA_F16, 64, true)
+GROUP(wgmma_f16_128, CUDA_F16, 128, true)
+GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
+GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
+
+/* The earlier rungs. */
+static int launch_simple(const char *name, const struct cuda_shape *s, const struct cuda_group_args *a,
+                         void *stream)
+{
+    struct group_work w = {.a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d};
+    return stand_in_launch(name, name, run_group, &w, sizeof w, false, stream);
+}
+
+int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream)
+{
+    return launch_simple("scalar kernel", s, a, stream);
+}
+
+/* K, V, O, Q, maximum and sum, as smem.cu has them. */
+int32_t cuda_smem_bytes(int32_t d)
+{
+    return 4 * (2 * SMEM_TOKENS * (d / 2 + 1) + SMEM_ROWS * d + SMEM_ROWS * d / 2 + 2 * SMEM_ROWS);
+}
+
+int cuda_launch_smem(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream)
+{
+    if (cuda_smem_bytes(s->d) > stand_in_card()->smem_per_cta)
+        return stand_in_fail(cudaErrorInvalidValue);
+    return launch_simple("smem kernel", s, a, stream);
+}
+
+/* ---- merges ------------------------------------------------------------------------------------------------- */
+
+struct merge_work {
+    struct cuda_merge_args a;
+    enum dtype t;
+    int32_t d;
+};
+
+/* Row of a slot: what it has of O, relative to its weight; sum 0 where it is empty. */
+static struct row load_slot(const struct merge_work *w, int64_t row)
+{
+    const struct cuda_merge_args *a = &w->a;
+    struct row r = {.max = (double)a->slot_w[a->slot_max_sum ? 2 * row : row]};
+    r.sum = a->slot_max_sum ? (double)a->slot_w[2 * row + 1] : r.max > -INFINITY || isnan(r.max);
+    for (int32_t c = 0; c < w->d; c++)
+        r.o[c] = dtype_load(a->slot_f16 ? DT_F16 : DT_F32, a->slot_o, row * w->d + c);
+    return r;
+}
+
+static void run_merge_row(const struct merge_work *w, const struct cuda_merge_step *s, int32_t head)
+{
+    const struct cuda_merge_args *a = &w->a;
+    struct row all = {.max = -INFINITY};
+    for (int32_t i = 0; i < s->n_in - (stand_in_fault("merge") && s->n_in > 1); i++) {
+        struct row r = load_slot(w, (int64_t)a->merge_in[s->in0 + i] * a->h_q + head);
+        if (r.sum == 0)
+            continue;
+        double top = fmax(all.max, r.max), old = all.sum == 0 ? 0 : exp2(all.max - top),
+               new = exp2(r.max - top);
+        all.max = top;
+        all.sum = all.sum * old + r.sum * new;
+        for (int32_t c = 0; c < w->d; c++)
+            all.o[c] = all.o[c] * old + r.o[c] * new;
+    }
+    if (s->out < 0)
+        store_out(w->t, a->o, a->lse, (int64_t)s->query * a->h_q + head, w->d, &all);
+    else
+        store_slot(a->slot_o, a->slot_w, (int64_t)s->out * a->h_q + head, a->slot_f16, a->slot_max_sum, w->d,
+                   &all);
+}
+
+static void run_merge(const void *args)
+{
+    const struct merge_work *w = args;
+#pragma omp parallel for
+    for (int64_t i = 0; i < w->a.n_steps; i++)
+        for (int32_t h = 0; h < w->a.h_q; h++)
+            run_merge_row(w, &w->a.step[i], h);
+}
+
+int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream)
+{
+    struct merge_work w = {.a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d};
+    if (early && stand_in_card()->arch < HOPPER)
+        return stand_in_fail(cudaErrorNoKernelImageForDevice);
+    return stand_in_launch("merge kernel", cuda_launch_merge, run_merge, &w, sizeof w, false, stream);
+}
+
+/* ---- of the bench ------------------------------------------------------------------------------------------- */
+
+static void run_nothing(const void *args)
+{
+    (void)args;
+}
+
+int cuda_launch_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream)
+{
+    CK(stand_in_on_device(dev, bytes) && stand_in_on_device(scratch_64k, 1 << 16));
+    return stand_in_launch("read kernel", cuda_launch_read, run_nothing, &way, sizeof way, false, stream);
+}
+
+struct random_work {
+    int64_t n;
+    void *to;
+    uint64_t seed, series;
+    enum dtype t;
+};
+
+static void run_random(const void *args)
+{
+    const struct random_work *w = args;
+    for (int64_t i = 0; i < w->n; i++)
+        dtype_store(w->t, w->to, i, rng_bell(w->seed, w->series, (uint64_t)i));
+}
+
+int cuda_launch_random(int bf16, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream)
+{
+    struct random_work w = {.n = n, .to = dev, .seed = seed, .series = series, .t = bf16 ? DT_BF16 : DT_F16};
+    CK(stand_in_on_device(dev, 2 * n));
+    return stand_in_launch("random data", cuda_launch_random, run_random, &w, sizeof w, false, stream);
+}
+
+struct same_work {
+    const void *a, *b;
+    int64_t bytes;
+    int32_t *flag;
+};
+
+static void run_same(const void *args)
+{
+    const struct same_work *w = args;
+    if (memcmp(w->a, w->b, (size_t)w->bytes) != 0)
+        *w->flag = 1;
+}
+
+int cuda_launch_same(const void *a, const void *b, int64_t bytes, int32_t *flag, void *stream)
+{
+    struct same_work w = {a, b, bytes, flag};
+    return stand_in_launch("comparison", cuda_launch_same, run_same, &w, sizeof w, false, stream);
+}
+
+struct truth_work {
+    struct cuda_truth_args a;
+    enum dtype t;
+    int32_t d;
+};
+
+static void run_truth(const void *args)
+{
+    const struct truth_work *w = args;
+    const struct cuda_truth_args *a = &w->a;
+    int32_t d = w->d;
+    for (int64_t row = 0; row < (int64_t)a->n_queries * a->h_q; row++) {
+        int64_t query = row / a->h_q, kv_head = row % a->h_q / (a->h_q / a->h_kv);
+        double q[MOST_D], k[MOST_D], v[MOST_D], o[MOST_D] = {0}, abs_o[MOST_D] = {0}, sq_o[MOST_D] = {0};
+        double max = -INFINITY, sum = 0, logit = 0, abs_dot = 0;
+        dtype_to_double(w->t, a->q, row * d, q, d);
+        for (int64_t t = a->first[query]; t < a->first[query + 1]; t++) {
+            int64_t from = ((int64_t)a->slot[t] * a->h_kv + kv_head) * d;
+            double dot = 0, mag = 0;
+            dtype_to_double(w->t, a->k, from, k, d);
+            dtype_to_double(w->t, a->v, from, v, d);
+            for (int32_t c = 0; c < d; c++) {
+                dot += q[c] * k[c];
+                mag += fabs(q[c] * k[c]);
+            }
+            dot *= a->scale;
+            logit = fmax(logit, fabs(dot));
+            abs_dot = fmax(abs_dot, a->scale * mag);
+            double top = fmax(max, dot), old = exp(max - top), weight = exp(dot - top);
+            max = top;
+            sum = sum * old + weight;
+            for (int32_t c = 0; c < d; c++) {
+                o[c] = o[c] * old + weight * v[c];
+                abs_o[c] = abs_o[c] * old + fabs(weight * v[c]);
+                sq_o[c] = sq_o[c] * old * old + weight * v[c] * weight * v[c];
+            }
+        }
+        for (int32_t c = 0; c < d; c++) {
+            a->o[row * d + c] = sum > 0 ? o[c] / sum : 0;
+            a->abs_o[row * d + c] = sum > 0 ? abs_o[c] / sum : 0;
+            a->rms_o[row * d + c] = sum > 0 ? sqrt(sq_o[c]) / sum : 0;
+        }
+        a->lse[row] = max + log(sum);
+        a->logit[row] = logit;
+        a->abs_dot[row] = abs_dot;
+    }
+}
+
+int cuda_launch_truth(int bf16, int32_t d, const struct cuda_truth_args *a, void *stream)
+{
+    struct truth_work w = {.a = *a, .t = bf16 ? DT_BF16 : DT_F16, .d = d};
+    return stand_in_launch("exact attention", cuda_launch_truth, run_truth, &w, sizeof w, false, stream);
+}

@@ -1,0 +1,58 @@
+/*
+ * stand_in.h - a GPU of host memory beneath the code that drives one: a CUDA runtime (runtime.c), the kernels in plain C
+ * (kernels.c, unfused.c) and of cuBLAS what is called (blas.c). Linked instead of cudart and of what nvcc compiles, so that
+ * the plain C of kernels/cuda runs where there is no GPU, under sanitizers, too.
+ *
+ * The environment says what stands in: $STAND_IN_CARD names a card (h200, a100, ada, mig), $STAND_IN_FAULT what it does wrong
+ * (item, mask, merge, wait, beside), so that the checks can be seen to fail.
+ *
+ * Callers take turns, as guarded.c has them do: only the counters are for threads side by side.
+ */
+#ifndef TREEATTN_TESTS_STAND_IN_H
+#define TREEATTN_TESTS_STAND_IN_H
+
+#include "ref/base.h"
+
+enum stand_in_kind { LIVE_DEVICE, LIVE_PINNED, LIVE_STREAM, LIVE_EVENT, LIVE_GRAPH, LIVE_EXEC, N_LIVE };
+
+struct stand_in {
+    int64_t calls;      /* so far, of those that may fail: all but what frees and what is asked only once */
+    int64_t fail_at;    /* the one that fails, and does nothing; -1: none */
+    int fail_with;      /* cudaError_t */
+    const char *failed; /* the one that did, or NULL */
+    int64_t live[N_LIVE];
+};
+extern struct stand_in stand_in;
+extern const char *const stand_in_kind_name[N_LIVE];
+
+struct stand_in_card {
+    const char *name;
+    int32_t arch, sms;
+    int64_t smem_per_cta, smem_per_sm, l2, memory; /* bytes */
+};
+const struct stand_in_card *stand_in_card(void);
+
+/* Does it do that wrong? */
+bool stand_in_fault(const char *name);
+
+/* Count a call; its cudaError_t, which is not 0 for the one that is to fail. */
+int stand_in_call(const char *name);
+/* The same for a call that fails of itself. */
+int stand_in_fail(int status);
+
+/*
+ * Work for the device, a kernel: `run` gets a copy of the size bytes at args. It runs as late as somebody waits for it, or
+ * becomes part of a graph. kernel: what tells it from others. beside: it need not wait for the kernel before it in the stream
+ * (a dependent launch), but is complete only when that one is. Returns the cudaError_t of the launch.
+ */
+typedef void stand_in_work(const void *args);
+int stand_in_launch(const char *name, const void *kernel, stand_in_work *run, const void *args, size_t size,
+                    bool beside, void *stream);
+
+/* Is all of it device memory? */
+bool stand_in_on_device(const void *p, int64_t bytes);
+
+/* In double. */
+double stand_in_dot(const float *x, const float *y, int64_t n);
+
+#endif
