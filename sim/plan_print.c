@@ -1,8 +1,8 @@
 /* plan_print.c - a plan as text, CSV, JSON and Graphviz. */
 #include "sim/plan.h"
+#include "ref/json_text.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,13 +123,6 @@ void plan_print_csv(FILE *f, const struct plan *p)
 }
 
 /* ---- JSON: all of it ---------------------------------------------------------------------------------- */
-
-static void print_json_text(FILE *f, const char *s)
-{
-    json_t *j = json_string(s);
-    CK(j && json_dumpf(j, f, JSON_ENCODE_ANY) == 0);
-    json_decref(j);
-}
 
 /* A record of a list begins: one a line. */
 static void next_record(FILE *f, int64_t i)

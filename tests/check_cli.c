@@ -774,8 +774,13 @@ END_TEST
 /* What does not reach standard output is an error in every style. */
 START_TEST(a_full_device_is_an_error)
 {
-    static const char *const all[] = {"list figures", "list figures --csv", "list figures --json",
-                                      "--help",       "--version",          "plan --help"};
+    static const char *const all[] = {"list figures",
+                                      "list figures --csv",
+                                      "list figures --json",
+                                      "--help",
+                                      "--version",
+                                      "plan --help",
+                                      "plan --levels 1,2000_8,8 --strategy flashinfer --json"};
     char text[4096];
     if (!program_built())
         return;

@@ -98,8 +98,6 @@ static bool get_kernel(const char *value, const struct kernel **out, struct err 
     return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", value);
 }
 
-enum { N_KEYS = 13 };
-
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
 static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
 {
@@ -152,8 +150,8 @@ bool case_parse(const char *text, struct vcase *out, struct err *e)
 {
     *out = (struct vcase){.spec = case_default_spec()};
     char *copy = xstrdup(text), *rest = copy;
-    const char *given[N_KEYS];
-    int32_t n = 0;
+    const char **given = NULL;
+    int64_t n = 0, cap = 0;
     bool good = true;
     for (char *item = text_next(&rest, ';'); item && good; item = text_next(&rest, ';')) {
         char *value = strchr(item, '=');
@@ -161,14 +159,15 @@ bool case_parse(const char *text, struct vcase *out, struct err *e)
             good = err_set(e, "case: '%.60s' (expected KEY=VALUE)", item);
         } else {
             *value++ = 0;
-            for (int32_t i = 0; i < n && good; i++)
+            for (int64_t i = 0; i < n && good; i++)
                 good = strcmp(given[i], item) != 0 ||
                        err_set(e, "case: %.60s is given twice (expected once)", item);
             good = good && parse_key(out, item, value, e);
-            if (good)
-                given[n++] = item;
+            given = xgrow(given, &cap, n + 1, sizeof *given);
+            given[n++] = item;
         }
     }
+    free(given);
     free(copy);
     if (good && out->src.kind == SRC_NONE)
         good = err_set(e, "case has no tree (expected tree=...)");

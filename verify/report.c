@@ -1,7 +1,7 @@
 #include "verify/report.h"
+#include "ref/json_text.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,16 +127,6 @@ void print_csv_text(FILE *f, const char *s)
         fputc(*s, f);
     }
     fputc('"', f);
-}
-
-static void print_json_text(FILE *f, const char *s)
-{
-    json_t *j = json_string(s);
-    if (!j) /* not UTF-8: a path, say */
-        j = json_string("?");
-    CK(j);
-    json_dumpf(j, f, JSON_ENCODE_ANY); /* outfile_close says what did not reach the file */
-    json_decref(j);
 }
 
 static void pad(struct table *t, const char *s, bool right)

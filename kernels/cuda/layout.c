@@ -195,7 +195,7 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
 }
 
 /* On a card whose CTAs have less shared memory than those that tiles were made for, steps of fewer tokens. */
-static int32_t step_that_fits(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
+static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
 {
     struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
     while (s.n > 16 && cuda_group_smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
@@ -233,7 +233,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .n_before = b->n_before,
                              .wgmma = cp->wgmma};
     call.n = tiling_n(&t, call.n);
-    call.n = step_that_fits(b, cp, &call);
+    call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
