@@ -35,6 +35,7 @@
 
 #include "kernels/cuda/dependent.cuh"
 #include "kernels/cuda/item.cuh"
+#include "kernels/cuda/softmax.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace treeattn {
@@ -102,9 +103,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     static_assert(WARP_ROWS <= 32 && NC % WM == 0, "a lane looks up one token at most");
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
-    if (const uint32_t line = blockIdx.x * S::THREADS + threadIdx.x; line < a.table_lines + a.block_lines)
-        prefetch_line(line < a.table_lines ? (const char *)a.page_table + line * CUDA_LINE
-                                           : (const char *)a.block + (line - a.table_lines) * CUDA_LINE);
+    prefetch_plan<S::THREADS>(a);
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
     int segment = 0; /* the last that begins no later */
@@ -332,7 +331,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             constexpr int WIDTH = decltype(width)::value, NB = WIDTH / 8;
             float s[NB][4] = {};
             if constexpr (WG) {
-                wgmma_begin<NB>(s);
+                wgmma_fence<NB>(s);
 #pragma unroll
                 for (int kk = 0; kk < KS; kk++)
                     wgmma<T, WIDTH, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
@@ -350,71 +349,23 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             }
 
             if (has_rows) {
-                if (left < WIDTH)
-#pragma unroll
-                    for (int nb = 0; nb < NB; nb++)
-#pragma unroll
-                        for (int i = 0; i < 4; i++)
-                            if (nb * 8 + (lane & 3) * 2 + (i & 1) >= left)
-                                s[nb][i] = -INFINITY;
-                if (masked) {
-                    const uint32_t *words = (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS;
-                    int mask_k[2];
-                    for (int h = 0; h < 2; h++)
-                        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
-#pragma unroll
-                    for (int nb = 0; nb < NB; nb++)
-#pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
-                            if (!(words[col * MASK_WORDS + k / 32] >> k % 32 & 1))
-                                s[nb][i] = -INFINITY;
-                        }
-                }
-
+                hide_end<NB>(s, left, lane);
+                if (masked)
+                    hide_masked<NB>(s,
+                                    (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS,
+                                    MASK_WORDS, row_k, lane);
                 float rescale[2], minus[2];
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    float top = -INFINITY;
-#pragma unroll
-                    for (int nb = 0; nb < NB; nb++)
-                        top = fmaxf(top, fmaxf(s[nb][2 * h], s[nb][2 * h + 1]));
-                    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-                    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-                    top = fmaxf(max[h], ceilf(top * a.scale_log2));
-                    rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
-                    max[h] = top;
-                    minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
-                    sum[h] *= rescale[h];
-                }
-                if (__any_sync(~0u, rescale[0] != 1 || rescale[1] != 1))
-#pragma unroll
-                    for (int ob = 0; ob < OB; ob++) {
-                        o[ob][0] *= rescale[0];
-                        o[ob][1] *= rescale[0];
-                        o[ob][2] *= rescale[1];
-                        o[ob][3] *= rescale[1];
-                    }
-#pragma unroll
-                for (int nb = 0; nb < NB; nb++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        s[nb][i] = exp2_fast(fmaf(s[nb][i], a.scale_log2, minus[i / 2]));
-                        sum[i / 2] += s[nb][i];
-                    }
+                raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
+                rescale_o<OB>(o, rescale);
+                exponentiate<NB>(s, a.scale_log2, minus, sum);
             }
 
             uint32_t p[WIDTH / 16][4];
-            auto round_p = [&](int ks) {
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    p[ks][i] = pack<T>(s[2 * ks + i / 2][i % 2 * 2], s[2 * ks + i / 2][i % 2 * 2 + 1]);
-            };
             if constexpr (WG) {
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++)
-                    round_p(ks);
-                wgmma_begin<OB>(o);
+                    round_p<T>(p[ks], s + 2 * ks);
+                wgmma_fence<OB>(o);
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++)
 #pragma unroll
@@ -425,7 +376,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             } else {
 #pragma unroll
                 for (int ks = 0; ks < WIDTH / 16; ks++) {
-                    round_p(ks);
+                    round_p<T>(p[ks], s + 2 * ks);
 #pragma unroll
                     for (int ob = 0; ob < OB; ob += 2) {
                         uint32_t b[4];

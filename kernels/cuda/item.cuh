@@ -12,6 +12,14 @@
 
 namespace treeattn {
 
+/* As the first CTAs of a run begin: lines of the page table and of the plan's arrays to the L2, for all that come after. */
+template <int THREADS> __device__ inline void prefetch_plan(const cuda_group_args &a)
+{
+    if (const uint32_t line = blockIdx.x * THREADS + threadIdx.x; line < a.table_lines + a.block_lines)
+        prefetch_line(line < a.table_lines ? (const char *)a.page_table + line * CUDA_LINE
+                                           : (const char *)a.block + (line - a.table_lines) * CUDA_LINE);
+}
+
 /* Where the rows of an item come from and go to. */
 struct row_place {
     int64_t query; /* as the tree numbers them */

@@ -1,0 +1,102 @@
+/*
+ * softmax.cuh - the online softmax of a warp's 16 rows over a chunk of tokens, between the products: scores as mma.sync
+ * accumulates them, s[token / 8][4], of which a lane has two tokens in rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
+ *
+ * The running maximum is taken in base 2 and rounded up to a whole number: rescaling is then exact, and rare.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
+#define TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
+
+#include "kernels/cuda/lane.cuh"
+
+namespace treeattn {
+
+/* -inf for tokens from `left` on. */
+template <int NB> __device__ __forceinline__ void hide_end(float (*s)[4], int left, int lane)
+{
+    if (left < NB * 8)
+#pragma unroll
+        for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (nb * 8 + (lane & 3) * 2 + (i & 1) >= left)
+                    s[nb][i] = -INFINITY;
+}
+
+/* -inf where the mask hides the pair: of each token so many words, bit k of which is query k of the tile. row_k: in lane i the
+ * query of row i. */
+template <int NB>
+__device__ __forceinline__ void hide_masked(float (*s)[4], const uint32_t *words, int token_words, int row_k, int lane)
+{
+    int mask_k[2];
+    for (int h = 0; h < 2; h++)
+        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
+#pragma unroll
+    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
+            if (!(words[col * token_words + k / 32] >> k % 32 & 1))
+                s[nb][i] = -INFINITY;
+        }
+}
+
+/* The maximum with these scores; what was summed before is too large by `rescale`, and `sum` no more; minus: what to add to
+ * scores times scale_log2 before 2^x. */
+template <typename T, int NB>
+__device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float max[2], float sum[2], float rescale[2],
+                                          float minus[2])
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = -INFINITY;
+#pragma unroll
+        for (int nb = 0; nb < NB; nb++)
+            top = fmaxf(top, fmaxf(s[nb][2 * h], s[nb][2 * h + 1]));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+        top = fmaxf(max[h], ceilf(top * scale_log2));
+        rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
+        max[h] = top;
+        minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
+        sum[h] *= rescale[h];
+    }
+}
+
+/* O of the chunks before. */
+template <int OB> __device__ __forceinline__ void rescale_o(float (*o)[4], const float rescale[2])
+{
+    if (__any_sync(~0u, rescale[0] != 1 || rescale[1] != 1))
+#pragma unroll
+        for (int ob = 0; ob < OB; ob++) {
+            o[ob][0] *= rescale[0];
+            o[ob][1] *= rescale[0];
+            o[ob][2] *= rescale[1];
+            o[ob][3] *= rescale[1];
+        }
+}
+
+/* Scores to probabilities, times 2^bias of the type; each lane sums its own. */
+template <int NB>
+__device__ __forceinline__ void exponentiate(float (*s)[4], float scale_log2, const float minus[2], float sum[2])
+{
+#pragma unroll
+    for (int nb = 0; nb < NB; nb++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[nb][i] = exp2_fast(fmaf(s[nb][i], scale_log2, minus[i / 2]));
+            sum[i / 2] += s[nb][i];
+        }
+}
+
+/* 16 tokens, as an operand of the product with V. */
+template <typename T> __device__ __forceinline__ void round_p(uint32_t p[4], float (*s)[4])
+{
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = pack<T>(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
+}
+
+} // namespace treeattn
+
+#endif
