@@ -38,8 +38,8 @@ CUDA_BUILD := build-cuda
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/scores.c kernels/cuda/segments.c \
-              kernels/cuda/tiling.c
+CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/pairs.c kernels/cuda/scores.c \
+              kernels/cuda/segments.c kernels/cuda/tiling.c
 CUDA_STUBS := $(wildcard kernels/cuda/*stub.c kernels/*_stub.c)
 CUDA_C := $(if $(CUDA),$(filter-out $(CUDA_STUBS),$(wildcard kernels/cuda/*.c)),$(CUDA_PLAIN) $(CUDA_STUBS))
 CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu kernels/*.cu))
@@ -92,7 +92,7 @@ $(BUILD)/verify/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
 $(BUILD)/verify/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
-$(CUDA_BUILD)/kernels/cuda/wgmma_%.o: CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
+$(CUDA_BUILD)/kernels/cuda/wgmma_%.o $(CUDA_BUILD)/kernels/cuda/wide.o: CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
 $(CUDA_BUILD)/%.o: %.cu
@@ -221,16 +221,17 @@ GPU_SETS ?= fasttree-fig9,pat-fig9,speculative
 GPU_PEERS ?= $(or $(TREEATTN_SHARED),../shared)/peers
 GPU_OUT ?= $(BUILD)/gpu-bench.csv
 .PHONY: gpu-check
-gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the whole design, on the card's path and Ampere's, planted faults
+gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the whole design, on the card's path, Ampere's and in wide tiles, planted faults
 	$(Q)set -e; p=$(or $(GPU_PROGRAM),$(PROGRAM)); \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
+	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda-wide --seed $$seed; done; \
 	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80
 
 .PHONY: gpu-sanitize
 gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer over a reduced set, every strategy, both paths
-	$(Q)set -e; for tool in memcheck racecheck initcheck; do for arch in auto 80; do echo "$$tool, --arch $$arch"; \
-	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(GPU_PROGRAM),$(PROGRAM)) verify -q --kernel cuda --arch $$arch \
+	$(Q)set -e; for tool in memcheck racecheck initcheck; do for path in "cuda --arch auto" "cuda --arch 80" cuda-wide; do echo "$$tool, $$path"; \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(GPU_PROGRAM),$(PROGRAM)) verify -q --kernel $$path \
 	    --cases tests/cases.sanitize | grep -E '^verify|SUMMARY'; done; done
 
 .PHONY: gpu-bench

@@ -26,6 +26,7 @@ for pid in $started; do
     wait "$pid"
 done
 verify h200 --arch 80 --kernel cuda --cases tests/cases.sanitize
+verify h200 --kernel cuda-wide --cases "$folder/h200"
 verify h200 --kernel cuda-smem --cases tests/cases.sanitize
 verify h200 --kernel cuda-scalar --cases tests/cases.sanitize
 "$sweep"

@@ -50,6 +50,9 @@ enum cuda_rung { CUDA_MMA, CUDA_SMEM, CUDA_SCALAR };
 struct cuda_options {
     enum cuda_rung rung;
     int32_t arch; /* 0: the path for the card that is there; 80: the Ampere path, on whatever card */
+    /* Of CUDA_MMA on Hopper: the kernel of wide tiles (wide.cuh) wherever a plan has tiles of more than 32 rows, not only where
+     * that was measured to be faster. For verification. */
+    bool wide;
 };
 
 struct cuda_plan; /* device copy of a plan for one shape of problem */

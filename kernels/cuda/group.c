@@ -14,6 +14,9 @@
     int cuda_group_##name(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);
 EACH(DECLARE)
 #undef DECLARE
+int cuda_prepare_wide(const struct cuda_shape *s);
+int cuda_wide_smem(const struct cuda_shape *s);
+int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 
 static int index_of(const struct cuda_shape *s)
 {
@@ -31,7 +34,7 @@ int cuda_group_prepare(const struct cuda_shape *s)
         EACH(NAME)
 #undef NAME
     };
-    return of[index_of(s)](s->m, s->n);
+    return s->wide ? cuda_prepare_wide(s) : of[index_of(s)](s->m, s->n);
 }
 
 int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
@@ -41,7 +44,7 @@ int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, 
         EACH(NAME)
 #undef NAME
     };
-    return of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
+    return s->wide ? cuda_wide_smem(s) : of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
 }
 
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
@@ -51,5 +54,5 @@ int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *
         EACH(NAME)
 #undef NAME
     };
-    return of[index_of(s)](s->m, s->n, a, early, stream);
+    return s->wide ? cuda_launch_wide(s, a, early, stream) : of[index_of(s)](s->m, s->n, a, early, stream);
 }

@@ -19,6 +19,7 @@ struct cuda_call {
     int64_t item0, n_items;
     int32_t longest; /* item, in tokens */
     bool masked, q_shared, kv_once;
+    enum cuda_wide wide;
     struct cuda_ctas ctas;
 };
 
@@ -56,6 +57,7 @@ struct cuda_plan {
     int32_t arch; /* as asked for */
     bool early;   /* kernels may start while the one before ends */
     bool wgmma;   /* of Hopper alone: later cards do not have it */
+    bool wide;    /* see cuda_options */
     enum cuda_half t;
     int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
     uint32_t table_lines; /* see launch.h */
@@ -99,6 +101,13 @@ static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
     while (end < cp->n_launches && cp->concurrent[end])
         end++;
     return end;
+}
+
+/* The kernel of a call. */
+static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
+{
+    return (struct cuda_shape){
+        .m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma, .wide = c->wide};
 }
 
 /* A library of the toolkit, loaded when it is needed, or NULL: name.13, name.12, name as the loader finds them, then in

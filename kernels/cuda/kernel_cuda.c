@@ -62,6 +62,23 @@ static bool mma_run(const struct problem *p, const struct plan *plan, struct out
     return rung_run(CUDA_MMA, p, plan, out, e);
 }
 
+static bool wide_run(const struct problem *p, const struct plan *plan, struct output *out,
+                     struct ledger *counted, struct err *e)
+{
+    (void)counted;
+    struct cuda_options opt = {.arch = forced_arch, .wide = true};
+    return cuda_check_pages(p, plan, e) && guarded_run(plan, &opt, p, out, e);
+}
+
+const struct kernel kernel_cuda_wide = {
+    .name = "cuda-wide",
+    .about = "on a GPU, for verification: cuda, with Hopper's kernel of wide tiles wherever it may run",
+    .ready = gpu_ready,
+    .narrow_p = true,
+    .supports = mma_supports,
+    .run = wide_run,
+};
+
 const struct kernel kernel_cuda = {
     .name = "cuda",
     .about = "on a GPU: tensor cores, asynchronous copies, tiles and launches as the plan says; f16 and bf16",

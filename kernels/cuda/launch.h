@@ -110,12 +110,15 @@ struct cuda_merge_args {
 /* Kernel shapes m x n; a launcher picks the one for dtype and d. */
 enum { CUDA_SIDES = 4 }; /* 16, 32, 64, 128 */
 enum cuda_half { CUDA_F16, CUDA_BF16 };
+/* Kernels of wide.cuh: of items two by two over the same tokens, the second of which may have no rows, or one by one. */
+enum cuda_wide { CUDA_WIDE_NOT, CUDA_WIDE_PAIRS, CUDA_WIDE_SHARED };
 
 struct cuda_shape {
     int32_t m, n;  /* of the tile */
     int32_t d;     /* 64, 128 */
     int32_t t;     /* enum cuda_half */
     int32_t wgmma; /* sm_90a, where there is a kernel for it */
+    int32_t wide;  /* enum cuda_wide: if not 0, that kernel, whatever m and n */
 };
 
 /* Allow the kernel its shared memory; before any run. */

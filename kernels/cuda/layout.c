@@ -8,6 +8,7 @@
  * and fewer heads (guided self-scheduling).
  */
 #include "kernels/cuda/internal.h"
+#include "kernels/cuda/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ enum {
     ONE_ROUND = 16,    /* that four warps load at once; from more on eight share a row, if all fit at once */
     MANY_INPUTS = 32,  /* from which four warps do even if they do not */
     WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
+    PAIR_WAVES = 3,    /* of CTAs of pairs, from which they take several heads */
     CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own, as in sim/tiles.h */
     ALIGN = 256        /* bytes */
 };
@@ -47,6 +49,8 @@ struct builder {
     int64_t tokens;  /* of all items */
     int32_t longest[CUDA_TILE_MAX / 16 + 1]; /* [side / 16] item of so many rows, in tokens */
     int32_t n_before;                        /* see tiling.h */
+    struct pairs pairs;
+    int64_t n_wide; /* of the groups in wide tiles, those that are in the list of items */
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -86,10 +90,28 @@ static void add_runs(struct builder *b, const struct group *g, struct cuda_item 
     }
 }
 
+static bool is_wide(const struct builder *b, const struct group *g)
+{
+    return b->pairs.ctas[g - b->plan->group] >= 0;
+}
+
+static int64_t rows_of(const struct builder *b, const struct group *g)
+{
+    return (int64_t)g->nq * b->gqa;
+}
+
 /* Rows of an item of the group, at most. */
 static int64_t rows_per_item(const struct builder *b, const struct group *g)
 {
-    return b->plan->unfused ? (int64_t)g->nq * b->gqa : g->tile_m ? g->tile_m : FREE_TILE;
+    if (is_wide(b, g))
+        return pairs_rows(g);
+    return b->plan->unfused ? rows_of(b, g) : g->tile_m ? g->tile_m : FREE_TILE;
+}
+
+/* How often the group's tokens are read. */
+static int64_t reads_of(const struct builder *b, const struct group *g)
+{
+    return is_wide(b, g) ? b->pairs.ctas[g - b->plan->group] : ceil_div(rows_of(b, g), rows_per_item(b, g));
 }
 
 static void count_tokens(struct builder *b, const struct cuda_plan *cp)
@@ -100,11 +122,13 @@ static void count_tokens(struct builder *b, const struct cuda_plan *cp)
     b->behind = xcalloc((size_t)plan->n_launches, sizeof *b->behind);
     for (int64_t i = 0; i < plan->n_groups; i++) {
         const struct group *g = &plan->group[i];
-        int64_t items = ceil_div((int64_t)g->nq * b->gqa, rows_per_item(b, g));
+        int64_t items = reads_of(b, g);
         for (int64_t r = g->run0; r < g->run1; r++)
             b->reads[plan->run[r].node] += items * (plan->run[r].end - plan->run[r].begin);
         b->beside[g->launch] += items * g->n_kv;
         b->tokens += items * g->n_kv;
+        if (is_wide(b, g))
+            continue;
         int32_t *longest = &b->longest[side_of(g->tile_m, CUDA_TILE_MAX) / 16];
         *longest = (int32_t)max_i64(*longest, min_i64(g->n_kv, INT32_MAX));
     }
@@ -154,7 +178,7 @@ static void add_mask(struct builder *b, const struct group *g, int32_t k0, int32
 /* Mask words of all items of the group, at most. */
 static int64_t mask_words(const struct builder *b, const struct group *g)
 {
-    int64_t rows = (int64_t)g->nq * b->gqa, per_tile = rows_per_item(b, g);
+    int64_t rows = rows_of(b, g), per_tile = rows_per_item(b, g);
     int64_t queries = min_i64(g->nq, per_tile / b->gqa + 2); /* of a tile */
     return g->mask == MASK_NONE ? 0 : (g->run1 - g->run0) * ceil_div(rows, per_tile) * ceil_div(queries, 32);
 }
@@ -162,7 +186,7 @@ static int64_t mask_words(const struct builder *b, const struct group *g)
 static bool add_group(struct builder *b, const struct group *g, struct err *e)
 {
     const struct nform *nf = b->plan->nf;
-    int64_t rows = (int64_t)g->nq * b->gqa;
+    int64_t rows = rows_of(b, g);
     int64_t per_tile = rows_per_item(b, g);
     if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX || b->run.n + g->run1 - g->run0 > INT32_MAX ||
         b->query.n + g->nq > INT32_MAX || b->piece.n + g->n_kv / CUDA_PIECE + 1 > INT32_MAX ||
@@ -197,7 +221,7 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
 /* On a card whose CTAs have less shared memory than those that tiles were made for, steps of fewer tokens. */
 static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
 {
-    struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
+    struct cuda_shape s = shape_of_call(cp, c);
     while (s.n > 16 && cuda_group_smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
         s.n /= 2;
     return s.n;
@@ -207,9 +231,21 @@ static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp,
 static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
                             bool q_shared)
 {
-    struct cuda_shape s = {.m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma};
+    struct cuda_shape s = shape_of_call(cp, c);
     int64_t smem = cuda_group_smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
     return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
+}
+
+static void add_call(struct cuda_plan *cp, const struct cuda_call *c)
+{
+    cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
+    cp->call[cp->n_calls++] = *c;
+}
+
+static bool fits_grid(const struct builder *b, int64_t n, struct err *e)
+{
+    return n * b->p->h_kv <= INT32_MAX ||
+           err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
@@ -217,8 +253,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
 {
     struct cuda_item *item = b->item.p;
     int64_t end = b->item.n, n = end - call.item0;
-    if (n * b->p->h_kv > INT32_MAX)
-        return err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
+    if (!fits_grid(b, n, e))
+        return false;
     tiling_sort(item + call.item0, n);
     const struct tiling t = {.item = item + call.item0,
                              .n_items = n,
@@ -235,12 +271,16 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     call.n = tiling_n(&t, call.n);
     call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
+    bool shares = cp->wgmma && call.m == PAIRS_ROWS && (cp->wide || call.n > PAIRS_ROWS);
+    call.n = shares ? 2 * PAIRS_ROWS : call.n;
     call.ctas = tiling_ctas(&t, call.n);
-    int64_t first_by_head = call.item0 + tiling_first_by_head(&t, call.n);
+    int64_t first_by_head = call.item0 + (cp->wide && shares ? n : tiling_first_by_head(&t, call.n));
     tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.ctas.by_head = part == 1;
+        if (part == 0 && shares)
+            c.wide = CUDA_WIDE_SHARED;
         c.item0 = part == 0 ? call.item0 : first_by_head;
         c.n_items = (part == 0 ? first_by_head : end) - c.item0;
         if (c.n_items == 0)
@@ -258,9 +298,58 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                      (c.m > WARP_ROWS || ctas_at_once(b, cp, &c, true) > ctas_at_once(b, cp, &c, false));
         c.ctas.slots = ctas_at_once(b, cp, &c, c.q_shared);
         to_segments(&c.ctas, item + c.item0, c.n_items);
-        cp->call = xrealloc(cp->call, (size_t)cp->n_calls + 1, sizeof *cp->call);
-        cp->call[cp->n_calls++] = c;
+        add_call(cp, &c);
     }
+    return true;
+}
+
+/* CTAs of pairs, an SM each: of several heads where there are enough for several waves, so that copies run ahead from head to
+ * head; for verification as if there were one SM. */
+static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp, struct cuda_call *c)
+{
+    const struct cuda_item *item = (struct cuda_item *)b->item.p + c->item0;
+    int64_t n = c->n_items / 2;
+    struct cuda_item *pair = xcalloc((size_t)n, sizeof *pair); /* as one item of all its rows */
+    for (int64_t i = 0; i < n; i++) {
+        pair[i] = item[2 * i];
+        pair[i].n_rows += item[2 * i + 1].n_rows;
+    }
+    c->ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
+                                 .d = b->p->d,
+                                 .teams = 1,
+                                 .chunk = PAIRS_ROWS,
+                                 .slots = cp->wide ? 1 : b->card->sms,
+                                 .by_head = cp->wide || n * b->p->h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
+    to_segments(&c->ctas, pair, n);
+    free(pair);
+}
+
+/* The items of a launch in wide tiles, two by two over the same tokens; none of 0 rows where one is left over. */
+static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, struct err *e)
+{
+    struct cuda_call c = {.launch = launch, .m = 2 * PAIRS_ROWS, .n = PAIRS_ROWS, .wide = CUDA_WIDE_PAIRS};
+    const struct pairs *pairs = &b->pairs;
+    int64_t masks = b->mask.n;
+    c.item0 = b->item.n;
+    for (; b->n_wide < pairs->n_groups; b->n_wide++) {
+        const struct group *g = &b->plan->group[pairs->group[b->n_wide]];
+        if (g->launch != launch)
+            break;
+        if (!add_group(b, g, e))
+            return false;
+        c.longest = (int32_t)max_i64(c.longest, g->n_kv);
+        if ((b->item.n - c.item0) % 2 == 1 &&
+            (b->n_wide + 1 == pairs->n_groups || pairs->first[b->n_wide + 1]))
+            memset(list_add(&b->item, 1, sizeof(struct cuda_item)), 0, sizeof(struct cuda_item));
+    }
+    c.n_items = b->item.n - c.item0;
+    c.masked = b->mask.n > masks;
+    if (c.n_items == 0)
+        return true;
+    if (!fits_grid(b, c.n_items / 2, e))
+        return false;
+    share_out_pairs(b, cp, &c);
+    add_call(cp, &c);
     return true;
 }
 
@@ -268,14 +357,16 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
 static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *group,
                        int64_t n, struct err *e)
 {
+    if (!add_wide(b, cp, launch, e))
+        return false;
     for (int32_t m = 16; m <= CUDA_TILE_MAX; m *= 2)
         for (int32_t kv = 16; kv <= CUDA_TILE_MAX; kv *= 2) {
             struct cuda_call call = {.launch = launch, .m = m, .n = kv, .item0 = b->item.n};
             int64_t masks = b->mask.n;
             for (int64_t i = 0; i < n; i++) {
                 const struct group *g = &b->plan->group[group[i]];
-                if (side_of(g->tile_m, CUDA_TILE_MAX) == m && side_of(g->tile_n, CUDA_TILE_MAX) == kv &&
-                    !add_group(b, g, e))
+                if (!is_wide(b, g) && side_of(g->tile_m, CUDA_TILE_MAX) == m &&
+                    side_of(g->tile_n, CUDA_TILE_MAX) == kv && !add_group(b, g, e))
                     return false;
             }
             call.masked = b->mask.n > masks;
@@ -364,6 +455,12 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
         by_launch(plan->n_merges, plan->n_launches, plan->n_merges > 0 ? &plan->merge->launch : NULL,
                   sizeof *plan->merge, merge_at);
     bool good = true;
+    if (cp->wgmma && !plan->unfused)
+        pairs_choose(&b->pairs, plan,
+                     &(struct pairs_card){
+                         .gqa = b->gqa, .h_kv = b->p->h_kv, .sms = b->card->sms, .everywhere = cp->wide});
+    else
+        pairs_none(&b->pairs, plan);
     count_tokens(b, cp);
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
         for (int64_t i = group_at[l]; i < group_at[l + 1] && good && plan->unfused; i++)
@@ -432,5 +529,6 @@ bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *p
     free(b.reads);
     free(b.beside);
     free(b.behind);
+    pairs_free(&b.pairs);
     return good;
 }

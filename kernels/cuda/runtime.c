@@ -133,7 +133,7 @@ static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
 {
     for (int32_t i = 0; i < cp->n_calls && cp->rung == CUDA_MMA; i++) {
         const struct cuda_call *c = &cp->call[i];
-        struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
+        struct cuda_shape s = shape_of_call(cp, c);
         int32_t smem = cuda_group_smem(&s, c->masked, c->q_shared, c->q_rows);
         if (smem > smem_per_cta)
             return err_missing(e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld",
@@ -166,7 +166,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return err_missing(e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
-    cp->wgmma = caps.arch == HOPPER && cp->early;
+    cp->wgmma = cp->rung == CUDA_MMA && caps.arch == HOPPER && cp->early;
     cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
     cp->d = p->d;
     cp->h_q = p->h_q;
@@ -207,6 +207,7 @@ struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt)
     struct cuda_plan *cp = xcalloc(1, sizeof *cp);
     cp->rung = opt ? opt->rung : CUDA_MMA;
     cp->arch = opt ? opt->arch : 0;
+    cp->wide = opt && opt->wide;
     return cp;
 }
 
@@ -255,7 +256,7 @@ enum follows { FOLLOWS_NOTHING, FOLLOWS_EARLY, FOLLOWS_BESIDE };
 static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_call *c,
                      enum follows follows, cudaStream_t stream, struct err *e)
 {
-    struct cuda_shape s = {c->m, c->n, cp->d, cp->t, cp->wgmma};
+    struct cuda_shape s = shape_of_call(cp, c);
     bool is_first = c == cp->call; /* of the run */
     struct cuda_group_args a = {
         .q = x->q,

@@ -21,17 +21,29 @@ template <int n> __device__ inline void pin(float (*c)[4])
 }
 
 /* c[n] and shared memory are as the products to come should see them. */
-template <int n> __device__ inline void wgmma_begin(float (*c)[4])
+template <int n> __device__ inline void wgmma_fence(float (*c)[4])
 {
     pin<n>(c);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/* The products since wgmma_begin are done, and in c[n]. */
+/* The products since wgmma_fence are done, and in c[n]. */
 template <int n> __device__ inline void wgmma_end(float (*c)[4])
 {
     asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::: "memory");
     pin<n>(c);
+}
+
+/* The products since wgmma_fence are a group. */
+__device__ inline void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* All but the last `pending` groups are done; pin() what they have written. */
+template <int pending> __device__ inline void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(pending) : "memory");
 }
 
 /* What this thread copied to shared memory, wgmma may read after the next barrier. */
@@ -47,6 +59,13 @@ __device__ inline uint64_t panel_of_rows(uint32_t at)
     return swizzle_128 | next_block | unused | (at & 0x3FFFF) >> 4;
 }
 
+/* The same of as many columns as there are: panels follow each other every so many bytes. Of a B whose columns lie along a
+ * panel's rows. */
+template <int panel> __device__ inline uint64_t panels_of_columns(uint32_t at)
+{
+    return (panel_of_rows(at) & ~((uint64_t)0x3FFF << 16)) | (uint64_t)(panel >> 4) << 16;
+}
+
 /* B's columns along a panel's rows (`across`), or its rows. If not `add`, C is overwritten. */
 template <typename T, int N, bool across>
 __device__ __forceinline__ void wgmma(float (*c)[4], const uint32_t a[4], uint64_t b, bool add);
@@ -55,14 +74,20 @@ __device__ __forceinline__ void wgmma(float (*c)[4], const uint32_t a[4], uint64
 #define C4(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
 #define C_16 C4(0), C4(1), C4(2), C4(3)
 #define C_32 C_16, C4(4), C4(5), C4(6), C4(7)
+#define C_64 C_32, C4(8), C4(9), C4(10), C4(11), C4(12), C4(13), C4(14), C4(15)
 #define NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64 NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+                          ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define A_16 "%16, %17, %18, %19"
 #define A_32 "%32, %33, %34, %35"
+#define A_64 "%64, %65, %66, %67"
 #define B_16 "%20"
 #define B_32 "%36"
+#define B_64 "%68"
 #define ADD_16 "%21"
 #define ADD_32 "%37"
+#define ADD_64 "%69"
 #define WGMMA(T, PTX, N, ACROSS, FLOATS)                                                                     \
     template <>                                                                                              \
     __device__ __forceinline__ void wgmma<T, N, ACROSS>(float (*c)[4], const uint32_t a[4], uint64_t b,      \
@@ -77,9 +102,11 @@ __device__ __forceinline__ void wgmma(float (*c)[4], const uint32_t a[4], uint64
 WGMMA(__half, "f16", 32, 0, 16)
 WGMMA(__half, "f16", 64, 0, 32)
 WGMMA(__half, "f16", 64, 1, 32)
+WGMMA(__half, "f16", 128, 1, 64)
 WGMMA(__nv_bfloat16, "bf16", 32, 0, 16)
 WGMMA(__nv_bfloat16, "bf16", 64, 0, 32)
 WGMMA(__nv_bfloat16, "bf16", 64, 1, 32)
+WGMMA(__nv_bfloat16, "bf16", 128, 1, 64)
 #undef WGMMA
 
 } // namespace treeattn

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, HOPPER = 90 };
+enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, WIDE_ROWS = 64, HOPPER = 90 };
 
 /* ---- an item ------------------------------------------------------------------------------------------------ */
 
@@ -103,6 +103,7 @@ struct group_work {
     enum dtype t;
     int32_t d, m;
     int32_t teams; /* of a CTA of the group kernel; 0: a kernel that takes an item and a head a CTA */
+    enum cuda_wide wide;
 };
 
 /* Tokens of an item as a KV head has them. */
@@ -176,56 +177,98 @@ static void attend(const struct group_work *w, const struct cuda_item *it, const
     }
 }
 
-static void run_item(const struct group_work *w, int32_t item, int32_t head)
+/* With tokens that were loaded for it, or for another one over the same. */
+static void run_rows(const struct group_work *w, int32_t item, int32_t head, const struct tokens *x)
 {
     const struct cuda_item *it = w->a.item + item;
-    CK(item < w->a.n_items && head < w->a.h_kv);
-    if (stand_in_fault("item") && item == w->a.n_items - 1)
-        return;
-    struct tokens x = load_tokens(w, it, head);
     double *score = xcalloc((size_t)it->n_kv, sizeof *score);
     for (int32_t r = 0; r < it->n_rows; r++) {
         struct place p = item_row(&w->a, it, head, r);
         struct row row;
-        attend(w, it, &x, &p, score, &row);
+        attend(w, it, x, &p, score, &row);
         item_store(&w->a, w->t, w->d, it, &p, &row);
     }
     free(score);
+}
+
+static void run_item(const struct group_work *w, int32_t item, int32_t head)
+{
+    CK(item < w->a.n_items && head < w->a.h_kv);
+    if (stand_in_fault("item") && item == w->a.n_items - 1)
+        return;
+    struct tokens x = load_tokens(w, w->a.item + item, head);
+    run_rows(w, item, head, &x);
     free_tokens(&x);
 }
 
-/* Of the group kernel: the segment in which the CTA lies, the item, and the heads of each of its teams. */
-static void run_cta(const struct group_work *w, int32_t cta)
+/* Of the grid: where a CTA finds its items, counted as its kernel does, and its first head. */
+struct cta_place {
+    const struct cuda_segment *g;
+    int32_t item, head_group;
+};
+
+static struct cta_place place_cta(const struct cuda_group_args *a, int32_t cta)
 {
-    const struct cuda_group_args *a = &w->a;
     int32_t s = 0;
     for (int32_t i = 1; i < CUDA_SEGMENTS; i++)
         s += cta >= a->segment[i].cta0;
     const struct cuda_segment *g = &a->segment[s];
     int32_t of_segment = cta - g->cta0;
     int32_t item = g->head_shift >= 0 ? of_segment >> g->head_shift : of_segment / g->head_groups;
-    int32_t head_group = of_segment - item * g->head_groups;
-    const struct cuda_item *it = a->item + g->item0 + item;
+    return (struct cta_place){
+        .g = g, .item = g->item0 + item, .head_group = of_segment - item * g->head_groups};
+}
+
+/* Of the group kernel: the item, and the heads of each of its teams. */
+static void run_cta(const struct group_work *w, int32_t cta)
+{
+    const struct cuda_group_args *a = &w->a;
+    struct cta_place at = place_cta(a, cta);
+    const struct cuda_item *it = a->item + at.item;
     CK(it->n_rows <= w->m && it->mask_words <= ceil_div(w->m, 32) && (it->mask0 < 0 || a->masked));
     CK(min_i64(it->n_rows, WARP_ROWS) <= a->q_rows);
     if (!a->by_head) {
-        run_item(w, g->item0 + item, head_group);
+        run_item(w, at.item, at.head_group);
         return;
     }
     for (int32_t team = 0; team < w->teams; team++) {
-        int32_t first = head_group * w->teams + team;
-        for (int32_t i = 0; i < g->team_heads + (first < g->teams_more); i++)
-            run_item(w, g->item0 + item, first + i * g->head_groups * w->teams);
+        int32_t first = at.head_group * w->teams + team;
+        for (int32_t i = 0; i < at.g->team_heads + (first < at.g->teams_more); i++)
+            run_item(w, at.item, first + i * at.g->head_groups * w->teams);
+    }
+}
+
+/* Of the kernel of wide tiles: an item, or two, of which the second has as many tokens as the first, or no rows; some heads. */
+static void run_wide(const struct group_work *w, int32_t cta)
+{
+    const struct cuda_group_args *a = &w->a;
+    struct cta_place at = place_cta(a, cta);
+    int32_t each = w->wide == CUDA_WIDE_PAIRS ? 2 : 1, first = at.item * each, head = at.head_group;
+    CK(first + each <= a->n_items && a->item[first].n_rows > 0);
+    for (int32_t k = 0; k < at.g->team_heads + (at.head_group < at.g->teams_more); k++) {
+        CK(head < a->h_kv && (k == 0 || w->wide == CUDA_WIDE_PAIRS));
+        struct tokens x = load_tokens(w, &a->item[first], head);
+        for (int32_t i = first; i < first + each; i++) {
+            const struct cuda_item *it = &a->item[i];
+            CK(it->n_rows == 0 || (it->n_rows <= WIDE_ROWS && it->n_kv == a->item[first].n_kv));
+            CK(it->n_rows == 0 || it->mask0 < 0 || (it->mask_words <= ceil_div(WIDE_ROWS, 32) && a->masked));
+            if (it->n_rows > 0 && !(stand_in_fault("item") && i == a->n_items - 1))
+                run_rows(w, i, head, &x);
+        }
+        free_tokens(&x);
+        head += at.g->head_groups;
     }
 }
 
 static void run_group(const void *args)
 {
     const struct group_work *w = args;
-    int32_t ctas = w->teams > 0 ? w->a.n_ctas : w->a.n_items * w->a.h_kv;
+    int32_t ctas = w->wide || w->teams > 0 ? w->a.n_ctas : w->a.n_items * w->a.h_kv;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int32_t i = 0; i < ctas; i++) {
-        if (w->teams > 0)
+        if (w->wide)
+            run_wide(w, i);
+        else if (w->teams > 0)
             run_cta(w, i);
         else
             run_item(w, i / w->a.h_kv, i % w->a.h_kv);
@@ -308,6 +351,36 @@ GROUP(wgmma_f16_64, CUDA_F16, 64, true)
 GROUP(wgmma_f16_128, CUDA_F16, 128, true)
 GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
 GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
+
+/* As wide.cuh lays out shared memory: four stages of 64 tokens, Q of 128 rows, mask words, barriers. */
+int cuda_wide_smem(const struct cuda_shape *s);
+int cuda_wide_smem(const struct cuda_shape *s)
+{
+    int32_t row = 2 * s->d;
+    return 4 * 64 * 2 * row + 2 * WIDE_ROWS * row + 4 * 64 * 4 * 4 + 2 * 4 * 8;
+}
+
+int cuda_prepare_wide(const struct cuda_shape *s);
+int cuda_prepare_wide(const struct cuda_shape *s)
+{
+    CK(s->wide != CUDA_WIDE_NOT);
+    return stand_in_call("preparation of the kernel of wide tiles");
+}
+
+int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
+int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
+{
+    const struct stand_in_card *card = stand_in_card();
+    struct group_work w = {
+        .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
+    if (card->arch != HOPPER)
+        return stand_in_fail(cudaErrorNoKernelImageForDevice);
+    if (a->n_ctas <= 0 || cuda_wide_smem(s) > card->smem_per_cta)
+        return stand_in_fail(cudaErrorInvalidValue);
+    static const char kernel[2][2][3];
+    return stand_in_launch("kernel of wide tiles", &kernel[w.t == DT_F16][s->d == 128][s->wide], run_group,
+                           &w, sizeof w, early && a->beside, stream);
+}
 
 /* The earlier rungs. */
 static int launch_simple(const char *name, const struct cuda_shape *s, const struct cuda_group_args *a,

@@ -182,11 +182,12 @@ static struct plan *plan_of(const struct bench_case *b, const char *name)
 }
 
 /* How many calls failed. */
-static int64_t sweep(const struct bench_case *b, const char *first, const char *second, int32_t arch)
+static int64_t sweep(const struct bench_case *b, const char *first, const char *second,
+                     struct cuda_options opt)
 {
     const struct problem *p = b->p;
     int64_t rows = (int64_t)p->tree->n_queries * p->h_q, n = 0;
-    struct scene s = {.p = p, .plan = {plan_of(b, first), plan_of(b, second)}, .opt = {.arch = arch}};
+    struct scene s = {.p = p, .plan = {plan_of(b, first), plan_of(b, second)}, .opt = opt};
     uint8_t *should[N_OUT], *out[N_OUT];
     struct props x = {0};
     struct err e = {0};
@@ -229,7 +230,8 @@ int main(void)
     CK(b);
     for (int i = 0; i < N_PAIRS; i++)
         for (int k = 0; k < N_ARCHS; k++)
-            failed += sweep(b, pairs[i].first, pairs[i].second, archs[k]);
+            failed += sweep(b, pairs[i].first, pairs[i].second,
+                            (struct cuda_options){.arch = archs[k], .wide = i % 2 == 0});
     bench_case_free(b);
     case_clear(&c);
     printf("stand-in-sweep: %lld calls failed in turn, %lld complaints\n", (long long)failed,

@@ -1,0 +1,380 @@
+/*
+ * wide.cuh - tiles of 64 rows for sm_90a: two warpgroups, the teams, multiply, while a third copies.
+ *
+ * Grid     one CTA for two items over the same tokens, a tile for each team, and a KV head, or some one after the other; the
+ *          second item may have no rows. Or (SHARED) for one item and head, of which the teams take chunks in turn, and meet
+ *          at the end. Heads are neighbours.
+ * CTA      12 warps. Those of the third warpgroup look up tokens and copy chunks of 64 of them into a ring of STAGES chunks.
+ *          Teams wait for nobody but the copies: a barrier for every stage says that a chunk has arrived, another that those
+ *          have read it that do.
+ * Math     as in group.cuh, with products by wgmma, but Q K^T of the next chunk is under way beside P V of this one, and
+ *          softmax of the next begins while P V goes on.
+ *
+ * Floor    4 d operations a pair at the rate of the tensor cores: 512 cycles of an SM for 64 x 64 and d = 128, 1,024 for
+ *          the two warpgroups.
+ * Predicted  a step of 128 x 64, which took 2,350 cycles where all warps copied and met at a barrier, in 1,640.
+ * Measured   beside nothing else 1,640 to 1,670 (README.md).
+ */
+#ifndef TREEATTN_KERNELS_CUDA_WIDE_CUH
+#define TREEATTN_KERNELS_CUDA_WIDE_CUH
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/dependent.cuh"
+#include "kernels/cuda/item.cuh"
+#include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/wgmma.cuh"
+
+namespace treeattn {
+
+enum {
+    WIDE_ROWS = 64,         /* of a team, at most */
+    WIDE_CHUNK = 64,        /* tokens */
+    WIDE_STAGES = 4,        /* a multiple of teams */
+    WIDE_TEAMS = 2,         /* warpgroups that multiply */
+    WIDE_WARPGROUP = 128,   /* threads */
+    WIDE_THREADS = (WIDE_TEAMS + 1) * WIDE_WARPGROUP,
+    WIDE_COPY_REGISTERS = 112, /* of a thread that copies, and of one that multiplies: all that an SM has */
+    WIDE_REGISTERS = 192,
+    WIDE_MASK_WORDS = WIDE_ROWS / 32 /* of a team: a query has a row at least */
+};
+
+/* Shared memory, in bytes:
+ *   ring   [STAGES] { K, V }, each [D / 64][64][64], as in group.cuh
+ *   q      [8 warps][16][D]
+ *   mask   [STAGES][64][2 teams][MASK_WORDS]
+ *   full, empty  [STAGES] of 8 bytes each */
+template <int D> struct wide_layout {
+    static constexpr int row = D * 2;
+    static constexpr int chunk = WIDE_CHUNK * row; /* K or V */
+    static constexpr int panel = WIDE_CHUNK * 128;
+    static constexpr int q_at = WIDE_STAGES * 2 * chunk;
+    static constexpr int mask_at = q_at + WIDE_TEAMS * WIDE_ROWS * row;
+    static constexpr int mask_row = WIDE_TEAMS * WIDE_MASK_WORDS; /* words */
+    static constexpr int full_at = mask_at + WIDE_STAGES * WIDE_CHUNK * mask_row * 4;
+    static constexpr int empty_at = full_at + WIDE_STAGES * 8;
+    static constexpr int bytes = empty_at + WIDE_STAGES * 8;
+    static_assert((D / 8 + 1) * WIDE_WARPGROUP * 16 <= q_at, "what a team hands over fits over the ring");
+};
+
+/* ---- barriers in shared memory: so many arrivals end a phase; phases are even and odd in turn ---------------- */
+
+__device__ inline void barrier_init(uint32_t barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(barrier), "r"(arrivals) : "memory");
+}
+
+__device__ inline void barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
+/* When all that this thread has copied until now is there. */
+__device__ inline void barrier_arrive_copied(uint32_t barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(barrier) : "memory");
+}
+
+/* Until the phase is over: of the first of them, 1 returns at once. */
+__device__ inline void barrier_wait(uint32_t barrier, int phase)
+{
+    asm volatile("{\n\t.reg .pred over;\n\twait_%=:\n\tmbarrier.try_wait.parity.shared.b64 over, [%0], %1;\n\t"
+                 "@!over bra wait_%=;\n\t}"
+                 :
+                 : "r"(barrier), "r"(phase)
+                 : "memory");
+}
+
+/* Of a whole warpgroup, each thread from now on; more: as others have fewer. */
+template <int n> __device__ inline void have_fewer_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(n));
+}
+
+template <int n> __device__ inline void have_more_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(n));
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------------------ */
+
+template <typename T, int D, bool SHARED>
+__global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a)
+{
+    using L = wide_layout<D>;
+    constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
+    constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
+    constexpr int KS = D / 16, OB = D / 8, NB = WIDE_CHUNK / 8;
+    extern __shared__ __align__(1024) unsigned char smem[];
+    let_next_start();
+    prefetch_plan<WIDE_THREADS>(a);
+
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = threadIdx.x / WIDE_WARPGROUP;
+    int segment = 0; /* the last that begins no later */
+#pragma unroll
+    for (int i = 1; i < CUDA_SEGMENTS; i++)
+        segment += (int)blockIdx.x >= a.segment[i].cta0;
+    const cuda_segment &g = a.segment[segment];
+    const int cta = blockIdx.x - g.cta0, place = g.head_shift >= 0 ? cta >> g.head_shift : cta / g.head_groups;
+    const int head_first = cta - place * g.head_groups, head_step = g.head_groups;
+    const int my_heads = g.team_heads + (head_first < g.teams_more);
+    const cuda_item *items = a.item + (g.item0 + place) * (SHARED ? 1 : WIDE_TEAMS);
+    const cuda_item it = load_item(items + (!SHARED && team == 1)); /* a team's own; the first for copies */
+    const int n_chunks = (it.n_kv + WIDE_CHUNK - 1) / WIDE_CHUNK;
+    const uint32_t ring = smem_address(smem), full = ring + L::full_at, empty = ring + L::empty_at;
+    const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
+    const bool waits = !a.beside || blockIdx.x == gridDim.x - 1;
+
+    if (threadIdx.x == 0)
+        for (int s = 0; s < WIDE_STAGES; s++) {
+            barrier_init(full + s * 8, WIDE_WARPGROUP);
+            barrier_init(empty + s * 8, !SHARED && items[1].n_rows > 0 ? 8 : 4); /* warps that multiply */
+        }
+
+    if (team == WIDE_TEAMS) {
+        /* ---- copies: of each chunk 16 rows a warp, each looked up by a lane, a chunk before its copies begin */
+
+        constexpr int WARP_ROWS = WIDE_CHUNK / 4;
+        const int copy_first = warp % 4 * WARP_ROWS, my_row = copy_first + lane, ring_row = copy_first + copy_row;
+        const uint32_t ring_at =
+            ring + copy_piece / 8 * L::panel + ring_row * 128 + ((copy_piece ^ ring_row) % 8 << 4);
+        const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
+        const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
+        auto look_up = [&](int chunk) {
+            token x = {-1, 0, 0}; /* past the end */
+            if (lane < WARP_ROWS && chunk * WIDE_CHUNK + my_row < it.n_kv)
+                x = find_token(a, it, chunk * WIDE_CHUNK + my_row);
+            return x;
+        };
+        token next = look_up(0);
+        __syncthreads(); /* the barriers are there */
+        have_fewer_registers<WIDE_COPY_REGISTERS>();
+        const int steps = my_heads * n_chunks;
+        for (int step = 0, chunk = 0, head = head_first, stage = 0, phase = 1; step < steps; step++) {
+            const token x = next;
+            const bool last = chunk == n_chunks - 1;
+            next = look_up(last ? 0 : chunk + 1);
+            const uint32_t to = ring_at + stage * 2 * L::chunk;
+            const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
+            const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
+            barrier_wait(empty + stage * 8, phase);
+#pragma unroll
+            for (int i = 0; i < WARP_ROWS; i += ROWS_AT_ONCE) {
+                const int64_t from = (int64_t)__shfl_sync(~0u, kv_row, i + copy_row) * L::row;
+                const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
+                copy_async<true>(at, k_piece + from, i, left, keep_kv);
+                copy_async<true>(at + L::chunk, v_piece + from, i, left, keep_kv);
+            }
+            if (a.masked && lane < WARP_ROWS)
+                for (int t = 0; t < (SHARED ? 1 : WIDE_TEAMS); t++) {
+                    const cuda_item &of = items[t];
+                    const uint32_t *words = a.mask + of.mask0 + (int64_t)x.run * of.mask_words;
+                    const uint32_t at =
+                        ring + L::mask_at +
+                        ((stage * WIDE_CHUNK + my_row) * L::mask_row + t * WIDE_MASK_WORDS) * 4;
+                    for (int w = 0; w < of.mask_words && of.mask0 >= 0 && x.place >= 0; w++)
+                        copy_async_word(at + w * 4, words + w, true);
+                }
+            barrier_arrive_copied(full + stage * 8);
+            chunk = last ? 0 : chunk + 1;
+            head += last ? head_step : 0;
+            stage = (stage + 1) % WIDE_STAGES;
+            phase ^= stage == 0;
+        }
+        copy_commit();
+        copy_wait<0>();
+        if (SHARED) {
+            __syncthreads();
+            __syncthreads();
+        }
+        if (waits)
+            wait_for_previous();
+        return;
+    }
+
+    /* ---- products: Q of the first head, of which every warp holds 16 rows */
+
+    const int first_row = warp % 4 * 16, my_rows = min(16, it.n_rows - first_row); /* may be < 0 */
+    int q_row = 0, row_k = 0; /* for KV head 0 */
+    int64_t out_row = 0;
+    if (lane < my_rows) {
+        const row_place p = place_row(a, it, 0, first_row + lane);
+        q_row = (int)(p.query * a.h_q + p.head);
+        row_k = p.k;
+        out_row = place_out(a, it, p);
+    }
+    const uint32_t q_mine = ring + L::q_at + warp * 16 * L::row;
+    auto issue_q = [&](int head) {
+#pragma unroll
+        for (int i = 0; i < 16; i += ROWS_AT_ONCE) {
+            const int row = __shfl_sync(~0u, q_row, i + copy_row) + head * a.gqa;
+            copy_async(q_mine + (i + copy_row) * L::row + ((copy_piece ^ ((i + copy_row) & 7)) << 4),
+                       (const char *)a.q + copy_piece * 16 + (int64_t)row * L::row, i + copy_row, my_rows);
+        }
+        copy_commit();
+    };
+    issue_q(head_first);
+    __syncthreads(); /* the barriers are there */
+    have_more_registers<WIDE_REGISTERS>();
+    if (it.n_rows == 0) {
+        copy_wait<0>();
+        if (waits)
+            wait_for_previous();
+        return;
+    }
+    const uint32_t q_lane = q_mine + (lane & 15) * L::row + ((lane / 16 ^ (lane & 7)) << 4);
+    const bool has_rows = my_rows > 0;
+    float s[NB][4], o[OB][4], max[2], sum[2], rescale[2] = {1, 1};
+    uint32_t q[KS][4], p[NB / 2][4];
+    auto begin_qk = [&](int stage) {
+        const uint32_t k_at = ring + stage * 2 * L::chunk;
+#pragma unroll
+        for (int kk = 0; kk < KS; kk++)
+            wgmma<T, WIDE_CHUNK, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+        wgmma_commit();
+    };
+    auto begin_pv = [&](int stage) {
+        const uint32_t v_at = ring + stage * 2 * L::chunk + L::chunk;
+#pragma unroll
+        for (int ks = 0; ks < WIDE_CHUNK / 16; ks++)
+            wgmma<T, D, true>(o, p[ks], panels_of_columns<L::panel>(v_at + ks * 16 * 128), true);
+        wgmma_commit();
+    };
+    /* Scores of a chunk to probabilities; what was summed before is too large by `rescale`. */
+    auto softmax = [&](int chunk, int stage) {
+        if (!has_rows)
+            return;
+        float minus[2];
+        hide_end<NB>(s, it.n_kv - chunk * WIDE_CHUNK, lane);
+        if (it.mask0 >= 0)
+            hide_masked<NB>(s,
+                            (const uint32_t *)(smem + L::mask_at) + stage * WIDE_CHUNK * L::mask_row +
+                                (SHARED ? 0 : team * WIDE_MASK_WORDS),
+                            L::mask_row, row_k, lane);
+        raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
+        exponentiate<NB>(s, a.scale_log2, minus, sum);
+    };
+    auto round_all = [&] {
+#pragma unroll
+        for (int ks = 0; ks < WIDE_CHUNK / 16; ks++)
+            round_p<T>(p[ks], s + 2 * ks);
+    };
+    auto release = [&](int stage) {
+        if (lane == 0)
+            barrier_arrive(empty + stage * 8);
+    };
+
+    /* Teams of one head: over the ring, which nobody reads any more; a thread of either has the same places of O. Is the
+     * result this one's? */
+    auto meet = [&] {
+        float4 *place = (float4 *)smem + threadIdx.x % WIDE_WARPGROUP;
+        __syncthreads();
+        if (team == 1) {
+#pragma unroll
+            for (int ob = 0; ob < OB; ob++)
+                place[ob * WIDE_WARPGROUP] = make_float4(o[ob][0], o[ob][1], o[ob][2], o[ob][3]);
+            place[OB * WIDE_WARPGROUP] = make_float4(max[0], max[1], sum[0], sum[1]);
+        }
+        __syncthreads();
+        if (team == 1)
+            return false;
+        const float4 other = place[OB * WIDE_WARPGROUP];
+        const float other_max[2] = {other.x, other.y}, other_sum[2] = {other.z, other.w};
+        float mine[2], its[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float top = fmaxf(max[h], other_max[h]);
+            mine[h] = exp2_whole(max[h], top);
+            its[h] = exp2_whole(other_max[h], top);
+            max[h] = top;
+            sum[h] = mine[h] * sum[h] + its[h] * other_sum[h];
+        }
+#pragma unroll
+        for (int ob = 0; ob < OB; ob++) {
+            const float4 x = place[ob * WIDE_WARPGROUP];
+            o[ob][0] = mine[0] * o[ob][0] + its[0] * x.x;
+            o[ob][1] = mine[0] * o[ob][1] + its[0] * x.y;
+            o[ob][2] = mine[1] * o[ob][2] + its[1] * x.z;
+            o[ob][3] = mine[1] * o[ob][3] + its[1] * x.w;
+        }
+        return true;
+    };
+    constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
+    int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
+    auto next_stage = [&] {
+        const int stage = ahead;
+        barrier_wait(full + stage * 8, phase);
+        publish_to_async(); /* what others copied: it was there before they arrived */
+        ahead = (stage + STEP) % WIDE_STAGES;
+        phase ^= ahead < STEP;
+        return stage;
+    };
+    for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
+        copy_wait<0>();
+        __syncwarp();
+#pragma unroll
+        for (int kk = 0; kk < KS; kk++)
+            load_matrix(q[kk], q_lane ^ (kk * 32));
+        __syncwarp();
+        if (h + 1 < my_heads)
+            issue_q(head + head_step);
+#pragma unroll
+        for (int ob = 0; ob < OB; ob++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                o[ob][i] = 0;
+        max[0] = max[1] = -INFINITY;
+        sum[0] = sum[1] = 0;
+        int chunk = SHARED ? team : 0;
+        if (chunk < n_chunks) {
+            int stage = next_stage();
+            wgmma_fence<NB>(s);
+            begin_qk(stage);
+            wgmma_wait<0>();
+            pin<NB>(s);
+            softmax(chunk, stage);
+            round_all();
+            for (chunk += STEP; chunk < n_chunks; chunk += STEP) {
+                const int next = next_stage();
+                pin<OB>(o);
+                wgmma_fence<NB>(s);
+                begin_qk(next);
+                begin_pv(stage);
+                wgmma_wait<1>();
+                pin<NB>(s);
+                softmax(chunk, next);
+                wgmma_wait<0>();
+                pin<OB>(o);
+                release(stage);
+                rescale_o<OB>(o, rescale);
+                round_all();
+                stage = next;
+            }
+            wgmma_fence<OB>(o);
+            begin_pv(stage);
+            wgmma_wait<0>();
+            pin<OB>(o);
+            release(stage);
+        }
+        if (SHARED && !meet())
+            break;
+        if (waits)
+            wait_for_previous(); /* what it left behind may be complete only when this is */
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
+            sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
+            const int r = lane / 4 + 8 * half;
+            const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
+            if (r < my_rows)
+                store_row<T, 2, true, OB, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * half], max[half],
+                                             sum[half], (lane & 3) == 0);
+        }
+    }
+    if (waits)
+        wait_for_previous(); /* a team without results, too */
+}
+
+} // namespace treeattn
+
+#endif

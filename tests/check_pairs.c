@@ -1,0 +1,144 @@
+/* check_pairs.c - which groups run as pairs of tiles: what is never wrong, and what was measured. */
+#include "kernels/cuda/pairs.h"
+#include "ref/base.h"
+#include "ref/rng.h"
+#include "tests/suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEED = 12, MOST_GROUPS = 200, LAUNCHES = 3, SMS = 132 };
+
+static bool same_tokens(const struct plan *plan, const struct group *g, const struct group *h)
+{
+    int64_t n = g->run1 - g->run0;
+    bool same = g->launch == h->launch && n == h->run1 - h->run0;
+    for (int64_t i = 0; i < n && same; i++)
+        same = memcmp(&plan->run[g->run0 + i], &plan->run[h->run0 + i], sizeof(struct run)) == 0;
+    return same;
+}
+
+/* Groups over few different lists of runs, so that many are over the same tokens. */
+static struct plan random_plan(uint64_t seed, struct group *group, struct run *run)
+{
+    static const int32_t tiles[] = {0, 16, 32, 48, 64, 96, 128};
+    uint64_t at = 0;
+    struct plan p = {.n_groups = 1 + rng_below(seed, 0, at++, MOST_GROUPS),
+                     .n_launches = LAUNCHES,
+                     .group = group,
+                     .run = run};
+    for (int64_t i = 0; i < p.n_groups; i++) {
+        struct group *g = &group[i];
+        int64_t list = rng_below(seed, 0, at++, 8), runs = 1 + list % 2;
+        *g = (struct group){.run0 = p.n_runs,
+                            .run1 = p.n_runs + runs,
+                            .nq = 1 + (int32_t)rng_below(seed, 0, at++, 300),
+                            .tile_m = tiles[rng_below(seed, 0, at++, 7)],
+                            .launch = (int32_t)rng_below(seed, 0, at++, LAUNCHES)};
+        for (int64_t r = 0; r < runs; r++) {
+            run[p.n_runs++] =
+                (struct run){.node = (int32_t)(list / 2), .begin = r, .end = r + 40 * (list + 1)};
+            g->n_kv += 40 * (list + 1);
+        }
+    }
+    return p;
+}
+
+static int64_t tiles_of(const struct group *g, int32_t gqa)
+{
+    return ceil_div((int64_t)g->nq * gqa, pairs_rows(g));
+}
+
+/* Of those in the list over the same tokens as its group `first`, which are neighbours: tiles, CTAs. */
+static int64_t follow_same(const struct pairs *p, const struct plan *plan, int32_t gqa, int64_t first)
+{
+    const struct group *g = &plan->group[p->group[first]];
+    int64_t tiles = 0, i = first;
+    for (; i < p->n_groups && (i == first || !p->first[i]); i++) {
+        const struct group *h = &plan->group[p->group[i]];
+        check_each(same_tokens(plan, g, h), "groups %ld and %ld are not over the same tokens",
+                   (long)p->group[first], (long)p->group[i]);
+        check_each(i == first || p->ctas[p->group[i]] == 0, "CTAs of group %ld twice", (long)p->group[i]);
+        tiles += tiles_of(h, gqa);
+    }
+    check_each(tiles > 1 && p->ctas[p->group[first]] == ceil_div(tiles, 2), "%ld CTAs for %ld tiles",
+               (long)p->ctas[p->group[first]], (long)tiles);
+    return i;
+}
+
+START_TEST(every_group_once_with_its_like)
+{
+    struct group *group = xcalloc(MOST_GROUPS, sizeof *group);
+    struct run *run = xcalloc(2 * MOST_GROUPS, sizeof *run);
+    for (uint64_t trial = 0; trial < 2000; trial++) {
+        struct plan plan = random_plan(SEED + trial, group, run);
+        struct pairs_card c = {.gqa = 1 + (int32_t)(trial % 8),
+                               .h_kv = 1 << trial % 6,
+                               .sms = SMS,
+                               .everywhere = trial % 3 == 0};
+        struct pairs p;
+        uint8_t seen[MOST_GROUPS] = {0};
+        pairs_choose(&p, &plan, &c);
+        for (int64_t i = 0; i < p.n_groups; i++) {
+            const struct group *g = &plan.group[p.group[i]];
+            check_each(!seen[p.group[i]]++ && (g->tile_m == 0 || g->tile_m > 32), "group %ld",
+                       (long)p.group[i]);
+            check_each(i == 0 || g->launch >= plan.group[p.group[i - 1]].launch,
+                       "launch %d is behind another", g->launch);
+        }
+        for (int64_t i = 0; i < p.n_groups;)
+            i = follow_same(&p, &plan, c.gqa, i);
+        for (int64_t i = 0; i < plan.n_groups; i++) {
+            const struct group *g = &plan.group[i];
+            check_each(seen[i] == (p.ctas[i] >= 0), "group %ld has %ld CTAs", (long)i, (long)p.ctas[i]);
+            bool has_two = (g->tile_m == 0 || g->tile_m > 32) && tiles_of(g, c.gqa) > 1;
+            check_each(!c.everywhere || !has_two || seen[i], "group %ld is not there", (long)i);
+            check_each(c.everywhere || !has_two || g->tile_m <= 64 || g->n_kv < 64 || seen[i],
+                       "high tiles of group %ld", (long)i);
+        }
+        pairs_free(&p);
+    }
+    free(group);
+    free(run);
+}
+END_TEST
+
+/* How many of n groups of so many queries, over the same tokens, run as pairs. */
+static int64_t paired(int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
+{
+    struct group *group = xcalloc((size_t)n, sizeof *group);
+    struct run run = {.end = n_kv};
+    struct plan plan = {.n_groups = n, .n_launches = 1, .group = group, .run = &run};
+    for (int64_t i = 0; i < n; i++)
+        group[i] = (struct group){.run1 = 1, .nq = nq, .n_kv = n_kv, .tile_m = tile_m};
+    struct pairs p;
+    pairs_choose(&p, &plan, &(struct pairs_card){.gqa = 8, .h_kv = h_kv, .sms = SMS});
+    int64_t groups = p.n_groups;
+    pairs_free(&p);
+    free(group);
+    return groups;
+}
+
+START_TEST(where_it_was_measured_to_be_faster)
+{
+    /* 17 tiles x 8 heads are more CTAs than SMs, 16 are not */
+    ck_assert(paired(17, 8, 64, 192, 8) == 17 && paired(17, 8, 64, 191, 8) == 0);
+    ck_assert(paired(1, 17 * 8, 64, 4000, 8) == 1 && paired(1, 17 * 8, 0, 4000, 8) == 1);
+    ck_assert(paired(16, 8, 64, 1535, 8) == 16 && paired(16, 8, 64, 1536, 8) == 0);
+    ck_assert(paired(12, 8, 64, 1000, 8) == 0);  /* 96 of 132 */
+    ck_assert(paired(17, 8, 32, 4000, 8) == 0);  /* low tiles */
+    ck_assert(paired(1, 8, 64, 4000, 200) == 0); /* there is no second */
+    ck_assert(paired(1, 9, 128, 64, 1) == 1);    /* high ones have an SM in any case */
+    ck_assert(paired(1, 9, 128, 63, 1) == 0 && paired(1, 8, 128, 64, 1) == 0);
+}
+END_TEST
+
+Suite *suite_pairs(void)
+{
+    Suite *s = suite_create("pairs");
+    TCase *tc = tcase_create("pairs");
+    tcase_add_test(tc, every_group_once_with_its_like);
+    tcase_add_test(tc, where_it_was_measured_to_be_faster);
+    suite_add_tcase(s, tc);
+    return s;
+}
