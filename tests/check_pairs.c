@@ -18,7 +18,8 @@ static bool same_tokens(const struct plan *plan, const struct group *g, const st
     return same;
 }
 
-/* Groups over few different lists of runs, so that many are over the same tokens. */
+/* Groups over few different lists of runs, so that many are over the same tokens; lists of as many tokens in another node, of
+ * another run or of two. */
 static struct plan random_plan(uint64_t seed, struct group *group, struct run *run)
 {
     static const int32_t tiles[] = {0, 16, 32, 48, 64, 96, 128};
@@ -29,16 +30,17 @@ static struct plan random_plan(uint64_t seed, struct group *group, struct run *r
                      .run = run};
     for (int64_t i = 0; i < p.n_groups; i++) {
         struct group *g = &group[i];
-        int64_t list = rng_below(seed, 0, at++, 8), runs = 1 + list % 2;
+        int64_t list = rng_below(seed, 0, at++, 16), runs = 1 + list / 2 % 2;
         *g = (struct group){.run0 = p.n_runs,
                             .run1 = p.n_runs + runs,
+                            .n_kv = list / 8 ? 240 : 48,
                             .nq = 1 + (int32_t)rng_below(seed, 0, at++, 300),
                             .tile_m = tiles[rng_below(seed, 0, at++, 7)],
                             .launch = (int32_t)rng_below(seed, 0, at++, LAUNCHES)};
+        int64_t begin = list / 4 % 2, half = list % 2 ? g->n_kv / 2 : 30;
         for (int64_t r = 0; r < runs; r++) {
-            run[p.n_runs++] =
-                (struct run){.node = (int32_t)(list / 2), .begin = r, .end = r + 40 * (list + 1)};
-            g->n_kv += 40 * (list + 1);
+            int64_t n = runs == 1 ? g->n_kv : r == 0 ? half : g->n_kv - half;
+            run[p.n_runs++] = (struct run){.node = (int32_t)(list % 2 + r), .begin = begin, .end = begin + n};
         }
     }
     return p;
