@@ -122,20 +122,34 @@ bool strategy_parse(const char *text, struct strategy_use *out, struct err *e)
     return ok;
 }
 
-char *strategy_params(const struct strategy_use *u)
+/* "k=v,..": all options, or those that differ from the defaults. */
+static char *print_options(const struct strategy_use *u, bool all)
 {
+    struct strategy_use def = strategy_default(u->s);
     char *s = xstrdup("");
     for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
-        const char *key = u->s->opts[i].key;
-        char *longer, number[DECIMAL_SIZE];
-        const char *const *value = u->s->opts[i].names;
-        if (opt_has_names(&u->s->opts[i]))
-            longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, value[(int)u->opt[i]]);
-        else
-            longer = xasprintf("%s%s%s=%s", s, i ? "," : "", key, decimal_print(number, u->opt[i]));
+        const struct strategy_opt *o = &u->s->opts[i];
+        char number[DECIMAL_SIZE];
+        if (!all && u->opt[i] == def.opt[i])
+            continue;
+        const char *value = opt_has_names(o) ? o->names[(int)u->opt[i]] : decimal_print(number, u->opt[i]);
+        char *longer = xasprintf("%s%s%s=%s", s, s[0] ? "," : "", o->key, value);
         free(s);
         s = longer;
     }
+    return s;
+}
+
+char *strategy_params(const struct strategy_use *u)
+{
+    return print_options(u, true);
+}
+
+char *strategy_label(const struct strategy_use *u)
+{
+    char *options = print_options(u, false),
+         *s = xasprintf("%s%s%s", u->s->name, options[0] ? ":" : "", options);
+    free(options);
     return s;
 }
 

@@ -79,6 +79,8 @@ bool strategy_parse(const char *text, struct strategy_use *out, struct err *e);
 struct strategy_use strategy_default(const struct strategy *s);
 /* "rule=paper,chunk=128", or "" for a strategy without options; the caller frees. */
 char *strategy_params(const struct strategy_use *u);
+/* "pat", or "pat:rule=artifact" with what differs from the defaults. Caller frees. */
+char *strategy_label(const struct strategy_use *u);
 
 /* NULL with a sentence in why[WHY_MAX] when not applicable; else a plan to be freed with plan_free. */
 struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,

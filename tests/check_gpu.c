@@ -465,14 +465,19 @@ END_TEST
 /* Only what differs from the defaults is in the name of a row; a rule's rows match apart. */
 START_TEST(rows_are_named_with_their_options)
 {
-    struct strategy_use use;
-    char label[GPU_LABEL];
-    ck_assert(strategy_parse("pat", &use, NULL));
-    ck_assert_str_eq(gpu_label(&use, label), "pat");
-    ck_assert(strategy_parse("pat:rule=artifact", &use, NULL));
-    ck_assert_str_eq(gpu_label(&use, label), "pat:rule=artifact");
-    ck_assert(strategy_parse("fasttree:gamma=0.5,rule=artifact", &use, NULL));
-    ck_assert_str_eq(gpu_label(&use, label), "fasttree:rule=artifact,gamma=0.5");
+    static const char *const text[][2] = {
+        {"pat", "pat"},
+        {"pat:rule=artifact", "pat:rule=artifact"},
+        {"fasttree:gamma=0.5,rule=artifact", "fasttree:rule=artifact,gamma=0.5"},
+        {"fasttree:gamma=0.123456789", "fasttree:gamma=0.123456789"},
+    };
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+        struct strategy_use use;
+        ck_assert(strategy_parse(text[i][0], &use, NULL));
+        char *label = strategy_label(&use);
+        ck_assert_str_eq(label, text[i][1]);
+        free(label);
+    }
     struct bench_fixture x = bench_fixture();
     ck_assert(strategy_parse("pat:rule=artifact", &x.use[0], NULL));
     free(summary(&x)); /* links rows and uses: 2 and 4 times the floor */

@@ -84,9 +84,6 @@ struct gpu_row {
     double worst; /* error in bounds */
     char why[256];
 };
-/* "pat", or "pat:rule=artifact" with what differs from the defaults, into label[GPU_LABEL]. */
-enum { GPU_LABEL = 96 };
-const char *gpu_label(const struct strategy_use *u, char *label);
 /* Verdict of a row that was timed, judged and is not a SKIP. */
 enum gpu_verdict gpu_verdict_of(int compared /* enum verdict */, double median_us, double floor_us);
 
@@ -146,7 +143,7 @@ struct gpu_match {
     int64_t n, better;
     double ratio; /* geometric mean of ours / the peer's; under 1 we are nearer to our floor */
 };
-/* strategy, as gpu_label says it, or NULL: the best of ours on each tree; method NULL: the best of the peers. */
+/* strategy, as strategy_label says it, or NULL: the best of ours on each tree; method NULL: the best of the peers. */
 struct gpu_match gpu_match(const struct gpu_row *rows, int64_t n_rows, const struct gpu_peers *peers,
                            const char *strategy, const char *method);
 

@@ -78,23 +78,6 @@ enum gpu_verdict gpu_verdict_of(int compared, double median_us, double floor_us)
     return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
 }
 
-const char *gpu_label(const struct strategy_use *u, char *label)
-{
-    struct strategy_use def = strategy_default(u->s);
-    int n = snprintf(label, GPU_LABEL, "%s", u->s->name);
-    for (int i = 0, said = 0; u->s->opts && u->s->opts[i].key && n < GPU_LABEL; i++) {
-        const struct strategy_opt *o = &u->s->opts[i];
-        if (u->opt[i] == def.opt[i])
-            continue;
-        n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%c%s=", said++ ? ',' : ':', o->key);
-        if (n < GPU_LABEL && opt_has_names(o))
-            n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%s", o->names[(int)u->opt[i]]);
-        else if (n < GPU_LABEL)
-            n += snprintf(label + n, (size_t)(GPU_LABEL - n), "%g", u->opt[i]);
-    }
-    return label;
-}
-
 /* A time that may be shown beside others. */
 static bool counts(const struct gpu_row *r)
 {
@@ -296,14 +279,21 @@ static int64_t same_config(const struct gpu_row *rows, int64_t n, int64_t i)
     return end;
 }
 
+static bool is_labelled(const struct strategy_use *u, const char *strategy)
+{
+    char *label = strategy_label(u);
+    bool same = strcmp(label, strategy) == 0;
+    free(label);
+    return same;
+}
+
 /* The best row of [i, end) that may be shown, of one strategy (NULL: of any); NULL if there is none. */
 static const struct gpu_row *best_row(const struct gpu_row *rows, int64_t i, int64_t end,
                                       const char *strategy)
 {
     const struct gpu_row *best = NULL;
-    char label[GPU_LABEL];
     for (; i < end; i++)
-        if (counts(&rows[i]) && (!strategy || strcmp(gpu_label(rows[i].use, label), strategy) == 0) &&
+        if (counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
             (!best || rows[i].time.median_us < best->time.median_us))
             best = &rows[i];
     return best;
@@ -375,10 +365,11 @@ static double percent_read(const struct gpu_row *r, const struct gpu_bench *b)
 
 static void print_where(FILE *f, const struct gpu_row *r)
 {
-    char label[GPU_LABEL];
-    fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, gpu_label(r->use, label),
+    char *label = strategy_label(r->use);
+    fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, label,
             r->config->src.text ? r->config->src.text : "its tree", r->config->spec.h_q,
             r->config->spec.h_kv);
+    free(label);
 }
 
 /* Plans that leave a kernel no excuse: enough CTAs, even ones, nothing read twice, more than launch costs. */
@@ -467,14 +458,14 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
 {
     const struct gpu_config *c = r->config;
     bool timed = r->time.reps > 0, planned = r->grid.ctas > 0;
-    char heads[32], label[GPU_LABEL];
-    char *tree = treesrc_print(&c->src);
+    char heads[32];
+    char *tree = treesrc_print(&c->src), *label = strategy_label(r->use);
     double s = 1e-6 * r->time.median_us;
     const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
                              r->floor_us,       r->time.mad_us,
                              r->time.min_us,    r->time.p90_us};
     snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.h_q, c->spec.h_kv);
-    table_text(t, gpu_label(r->use, label));
+    table_text(t, label);
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 6; i++)
         if (timed || i == 2)
@@ -517,4 +508,5 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
     table_text(t, device);
     table_text(t, r->why);
     free(tree);
+    free(label);
 }

@@ -38,6 +38,18 @@ char *case_print_strategy(const struct strategy_use *u)
     return text;
 }
 
+bool case_kernel(const char *name, const struct kernel **out, struct err *e)
+{
+    *out = kernel_find(name);
+    return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", name);
+}
+
+bool case_plant(const char *name, const struct fault **out, struct err *e)
+{
+    *out = fault_find(name);
+    return *out || err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", name);
+}
+
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e)
 {
     int64_t cap = 0;
@@ -92,12 +104,6 @@ static bool get_flag(const char *value, const char *key, bool *out, struct err *
     return good;
 }
 
-static bool get_kernel(const char *value, const struct kernel **out, struct err *e)
-{
-    *out = kernel_find(value);
-    return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", value);
-}
-
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
 static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
 {
@@ -130,15 +136,14 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
     if (strcmp(key, "strategy") == 0)
         return strategy_parse(value, &c->use, e);
     if (strcmp(key, "kernel") == 0)
-        return get_kernel(value, &c->kernel, e);
+        return case_kernel(value, &c->kernel, e);
     if (strcmp(key, "partials") == 0) {
         c->narrow_partials = strcmp(value, "f16") == 0;
         return c->narrow_partials || strcmp(value, "f32") == 0 ||
                err_set(e, "partials '%.60s' (expected f32 or f16)", value);
     }
     if (strcmp(key, "plant") == 0)
-        return (c->plant = fault_find(value)) ||
-               err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", value);
+        return case_plant(value, &c->plant, e);
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
                    "strategy, kernel, partials "

@@ -44,6 +44,10 @@ char *case_print(const struct vcase *c);
 /* "name", or "name:key=value,..." if an option differs from its default; the caller frees. */
 char *case_print_strategy(const struct strategy_use *u);
 
+/* By name, or false with *e set. */
+bool case_kernel(const char *name, const struct kernel **out, struct err *e);
+bool case_plant(const char *name, const struct fault **out, struct err *e);
+
 /* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"),
  * or NULL for all; *out is an array of *n that the caller frees. */
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);

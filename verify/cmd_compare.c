@@ -45,11 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->kernel = arg;
         return 0;
     case KEY_PLANT:
-        a->plant = fault_find(arg);
-        if (a->plant)
-            return 0;
-        err_set(a->err, "no fault '%.60s' (see treeattn selftest --kinds)", arg);
-        return EINVAL;
+        return case_plant(arg, &a->plant, a->err) ? 0 : EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -328,10 +324,8 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
 
 static bool check_args(struct compare_args *a, struct compare_run *run, struct err *e)
 {
-    run->kernel = a->kernel ? kernel_find(a->kernel) : kernels[0];
-    if (!run->kernel)
-        return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
-    if (!kernel_ready(run->kernel, e))
+    run->kernel = kernels[0];
+    if ((a->kernel && !case_kernel(a->kernel, &run->kernel, e)) || !kernel_ready(run->kernel, e))
         return false;
     return treesrc_finish(&a->tree, true, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }

@@ -214,10 +214,8 @@ static void tick(int64_t done, int64_t all)
 /* Everything after the options; *failed is set if the verifier failed its test. */
 static bool selftest(const struct options *o, FILE *f, bool *failed, struct err *e)
 {
-    const struct kernel *kernel = kernel_find(o->kernel);
-    if (!kernel)
-        return err_set(e, "--kernel '%s': no such kernel (see treeattn list kernels)", o->kernel);
-    if (!kernel_ready(kernel, e))
+    const struct kernel *kernel;
+    if (!case_kernel(o->kernel, &kernel, e) || !kernel_ready(kernel, e))
         return false;
     struct strategy_use *uses;
     int32_t n_uses;

@@ -579,13 +579,13 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
         a->gpu_cases = true;
     if (a->trees == 0)
         a->trees = 100;
-    if (a->kernel && !(run->kernel = kernel_find(a->kernel)))
-        return err_set(e, "no kernel '%s' (see treeattn list kernels)", a->kernel);
+    if (a->kernel && !case_kernel(a->kernel, &run->kernel, e))
+        return false;
     if (run->kernel && !kernel_ready(run->kernel, e))
         return false;
     a->gpu_cases = a->gpu_cases || (run->kernel && run->kernel->ready && !said);
-    if (a->plant && !(run->plant = fault_find(a->plant)))
-        return err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", a->plant);
+    if (a->plant && !case_plant(a->plant, &run->plant, e))
+        return false;
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
         return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
     run->chosen = a->strategies != NULL;
