@@ -852,6 +852,33 @@ START_TEST(tables_come_back_from_rows)
 }
 END_TEST
 
+/* A row of every fourth step, which stands for four, or for what is left. */
+START_TEST(tables_come_back_from_rows_of_samples)
+{
+    if (!program_built())
+        return;
+    static char ran[1 << 14], again[1 << 14], text[1 << 14];
+    char *folder = scratch_folder(), *rows = xasprintf("%s/rows.csv", folder);
+    char *args = xasprintf("--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --every 4 --strategy "
+                           "radix-attention,pat --csv --rows %s",
+                           rows);
+    char *first = xasprintf("%s --decoder cpu", args), *second = xasprintf("%s --read", args);
+    ck_assert_int_eq(run(first, ran, sizeof ran), 0);
+    ck_assert_int_eq(run(second, again, sizeof again), 0);
+    ck_assert_str_eq(strstr(ran, "\nworkload,"), strstr(again, "\nworkload,"));
+    FILE *f = fopen(rows, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    ck_assert_msg(strstr(text, "# done 0 1 9"), "all nine steps are there:\n%s", text);
+    free(first);
+    free(second);
+    free(args);
+    free(rows);
+    free(folder);
+}
+END_TEST
+
 START_TEST(trouble_in_one_line)
 {
     static const struct {
@@ -926,6 +953,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, workloads_open);
     tcase_add_test(tc, tables_are_whole);
     tcase_add_test(tc, tables_come_back_from_rows);
+    tcase_add_test(tc, tables_come_back_from_rows_of_samples);
     tcase_add_test(tc, trouble_in_one_line);
     suite_add_tcase(s, tc);
     return s;
