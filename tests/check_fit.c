@@ -771,6 +771,9 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv --apart", "m.csv: no strategy has 24 rows"},
         {"m.csv --model fasttree --save x", "4 rows for 5 coefficients"},
         {"m.csv --model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
+        {"t.csv m.csv --save ./m.csv", "./m.csv: would be written over"},
+        {"t.csv --target y --features a -o t.csv", "t.csv: would be written over"},
+        {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
     };
     char text[8192];
     if (!program_built())

@@ -843,6 +843,10 @@ START_TEST(tables_come_back_from_rows)
     ck_assert_int_eq(run(fewer, again, sizeof again), 2);
     ck_assert_ptr_nonnull(strstr(again, "rows of another run"));
     ck_assert_int_eq(access(rows, F_OK), 0);
+    char *over = xasprintf("%s -o %s", second, rows);
+    ck_assert_int_eq(run(over, again, sizeof again), 2);
+    ck_assert_ptr_nonnull(strstr(again, "would be written over"));
+    free(over);
     free(first);
     free(second);
     free(fewer);

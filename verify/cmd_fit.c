@@ -692,6 +692,13 @@ static bool settle(struct fit_args *a, struct err *e)
     const char *const out[] = {a->out.path, a->save};
     if (!outfiles_check(out, 2, e))
         return false;
+    for (int i = 0; i < 2; i++) {
+        for (int32_t k = 0; k < a->n_files; k++)
+            if (!outfile_spares(out[i], a->file[k], e))
+                return false;
+        if (!outfile_spares(out[i], a->coefficients, e))
+            return false;
+    }
     if (columns)
         return true;
     if (!a->model)

@@ -240,7 +240,7 @@ static bool check_outputs(const struct args *a, struct err *e)
     bool rows = a->rows && !a->read;
     char *part = rows ? xasprintf("%s.part", a->rows) : NULL;
     const char *const out[] = {a->out.path, rows ? a->rows : NULL, part};
-    bool good = outfiles_check(out, 3, e);
+    bool good = outfiles_check(out, 3, e) && outfile_spares(a->out.path, a->read ? a->rows : NULL, e);
     free(part);
     return good;
 }

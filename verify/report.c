@@ -71,6 +71,15 @@ bool outfiles_check(const char *const *path, int32_t n, struct err *e)
     return good;
 }
 
+bool outfile_spares(const char *path, const char *read, struct err *e)
+{
+    struct stat a, b;
+    if (!path || !read || stat(path, &a) != 0 || stat(read, &b) != 0 || !S_ISREG(a.st_mode) ||
+        a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return true;
+    return err_set(e, "%s: would be written over, and is read (expected another file)", path);
+}
+
 bool outfile_open(struct outfile *o, const char *path, struct err *e)
 {
     *o = (struct outfile){.f = stdout};

@@ -19,6 +19,8 @@ struct outfile {
 };
 /* Before any work: can all of these be written (NULL: not asked for), and is none of them another? */
 bool outfiles_check(const char *const *path, int32_t n, struct err *e);
+/* Nor one that is only read (either may be NULL)? */
+bool outfile_spares(const char *path, const char *read, struct err *e);
 bool outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
 bool outfile_close(struct outfile *o, bool keep, struct err *e);
