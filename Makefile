@@ -226,10 +226,10 @@ gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the w
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda --seed $$seed --arch 80; done; \
 	for seed in $(GPU_SEEDS); do $$p verify -q --kernel cuda-wide --seed $$seed; done; \
-	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80
+	$$p selftest -q --kernel cuda; $$p selftest -q --kernel cuda --arch 80; $$p selftest -q --kernel cuda-wide
 
 .PHONY: gpu-sanitize
-gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer over a reduced set, every strategy, both paths
+gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer over a reduced set, every strategy, on the same three paths
 	$(Q)set -e; for tool in memcheck racecheck initcheck; do for path in "cuda --arch auto" "cuda --arch 80" cuda-wide; do echo "$$tool, $$path"; \
 	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(GPU_PROGRAM),$(PROGRAM)) verify -q --kernel $$path \
 	    --cases tests/cases.sanitize | grep -E '^verify|SUMMARY'; done; done

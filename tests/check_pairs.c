@@ -56,7 +56,7 @@ static int64_t follow_same(const struct pairs *p, const struct plan *plan, int32
 {
     const struct group *g = &plan->group[p->group[first]];
     int64_t tiles = 0, i = first;
-    for (; i < p->n_groups && (i == first || !p->first[i]); i++) {
+    for (; i < p->n_groups && (i == first || !pairs_first(p, i)); i++) {
         const struct group *h = &plan->group[p->group[i]];
         check_each(same_tokens(plan, g, h), "groups %ld and %ld are not over the same tokens",
                    (long)p->group[first], (long)p->group[i]);
@@ -65,6 +65,10 @@ static int64_t follow_same(const struct pairs *p, const struct plan *plan, int32
     }
     check_each(tiles > 1 && p->ctas[p->group[first]] == ceil_div(tiles, 2), "%ld CTAs for %ld tiles",
                (long)p->ctas[p->group[first]], (long)tiles);
+    /* those behind are over others, or their tiles are higher or lower than 64 rows */
+    const struct group *next = i < p->n_groups ? &plan->group[p->group[i]] : NULL;
+    check_each(!next || !same_tokens(plan, g, next) || (g->tile_m > 64) != (next->tile_m > 64),
+               "group %ld is over the same tokens", (long)p->group[i]);
     return i;
 }
 

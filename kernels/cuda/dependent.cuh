@@ -24,6 +24,16 @@ __device__ inline void wait_for_previous()
 #endif
 }
 
+/* Bytes of dynamic shared memory that the kernel may be launched with; returns a cudaError_t. An SM divides L1 and shared memory
+ * anew only when it is empty: kernels that are to run beside each other on it ask for the same division. */
+template <typename F> int allow_smem(F *kernel, int bytes)
+{
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    return status != cudaSuccess ? status
+                                 : cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                        cudaSharedmemCarveoutMaxShared);
+}
+
 /* early: it may begin so; else once the kernel before has ended. smem: bytes of dynamic shared memory. Returns a
  * cudaError_t. */
 template <typename... P, typename... A>

@@ -106,14 +106,10 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     prefetch_plan<S::THREADS>(a);
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
-    int segment = 0; /* the last that begins no later */
-#pragma unroll
-    for (int i = 1; i < CUDA_SEGMENTS; i++)
-        segment += (int)blockIdx.x >= a.segment[i].cta0;
-    const cuda_segment &g = a.segment[segment];
-    const int cta = blockIdx.x - g.cta0, item = g.head_shift >= 0 ? cta >> g.head_shift : cta / g.head_groups;
-    const int head_groups = g.head_groups, head_group = cta - item * head_groups;
-    const cuda_item it = load_item(a.item + g.item0 + item);
+    const cta_work work = find_work(a);
+    const cuda_segment &g = work.g;
+    const int head_groups = g.head_groups, head_group = work.head_group;
+    const cuda_item it = load_item(a.item + g.item0 + work.item);
     const bool masked = it.mask0 >= 0;
     const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
 
@@ -179,15 +175,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         const uint32_t to = ring_at + stage * L::stage;
         const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
         const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
-#pragma unroll
-        for (int i = 0; i < WARP_ROWS; i += ROWS_AT_ONCE) {
-            const int64_t from = (int64_t)__shfl_sync(~0u, kv_row, i + copy_row) * L::row;
-            if (WARP_ROWS % ROWS_AT_ONCE != 0 && i + copy_row >= WARP_ROWS)
-                continue;
-            const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
-            copy_async<ONCE>(at, k_piece + from, i, left, keep_kv);
-            copy_async<ONCE>(at + L::chunk, v_piece + from, i, left, keep_kv);
-        }
+        copy_rows<WARP_ROWS, ROWS_AT_ONCE, L::row, ONCE>(to, L::chunk, k_piece, v_piece, kv_row, copy_row, left,
+                                                         keep_kv);
         if (masked && lane < WARP_ROWS) {
             const uint32_t *words = a.mask + it.mask0 + (x.place < 0 ? 0 : (int64_t)x.run * it.mask_words);
             const uint32_t at = ring + L::mask_at + ((stage * WN + wn) * NC + my_row) * MASK_WORDS * 4;
@@ -237,12 +226,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 next = look_up(load_chunk);
         }
         if (s == 0) {
-            if (lane < my_rows) {
-                const row_place p = place_row(a, it, 0, wm * 16 + lane);
-                q_row = (int)(p.query * a.h_q + p.head);
-                row_k = p.k;
-                out_row = place_out(a, it, p);
-            }
+            if (lane < my_rows)
+                place_own_row(a, it, wm * 16 + lane, q_row, row_k, out_row);
             if (my_heads > 0 && !(q_shared && wn > 0))
                 issue_q(head_first);
         }
@@ -261,21 +246,10 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     uint32_t q[KS][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-    /* Rows of a head leave from the registers that they were computed in. */
     auto store_head = [&](int head) {
         if (!a.beside)
             wait_for_previous(); /* what it left behind may be complete only when this is */
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
-            sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
-            const int r = lane / 4 + 8 * h;
-            const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
-            if (r >= my_rows)
-                continue;
-            store_row<T, 2, true, OB, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * h], max[h], sum[h],
-                                         (lane & 3) == 0);
-        }
+        store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     };
 
     int stage = 0, head = head_first, chunk = chunk_first;
@@ -402,13 +376,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                 store_head(head);
             head += head_step;
             chunk = chunk_first;
-#pragma unroll
-            for (int ob = 0; ob < OB; ob++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    o[ob][i] = 0;
-            max[0] = max[1] = -INFINITY;
-            sum[0] = sum[1] = 0;
+            begin_rows<OB>(o, max, sum);
         }
     }
     const bool waits = !a.beside || blockIdx.x == gridDim.x - 1;
@@ -473,14 +441,7 @@ template <typename T, int D, class S, bool WG, bool ONCE> int prepare_kernel()
         status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    const auto kernel = group_kernel<T, D, S, WG, ONCE>;
-    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  min(most, layout<S, D>::bytes(true, false, 16)));
-    if (status != cudaSuccess)
-        return status;
-    /* An SM divides L1 and shared memory anew only when it is empty: kernels that are to run beside each other on it ask
-     * for the same division. */
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+    return allow_smem(group_kernel<T, D, S, WG, ONCE>, min(most, layout<S, D>::bytes(true, false, 16)));
 }
 
 template <typename T, int D, class S, bool WG> int prepare_group()

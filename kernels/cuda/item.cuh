@@ -20,6 +20,23 @@ template <int THREADS> __device__ inline void prefetch_plan(const cuda_group_arg
                                            : (const char *)a.block + (line - a.table_lines) * CUDA_LINE);
 }
 
+/* What a CTA takes: of a segment an item, counted from its item0, and the first of its heads, which are head_groups apart. */
+struct cta_work {
+    const cuda_segment &g;
+    int item, head_group;
+};
+
+__device__ __forceinline__ cta_work find_work(const cuda_group_args &a)
+{
+    int segment = 0; /* the last that begins no later */
+#pragma unroll
+    for (int i = 1; i < CUDA_SEGMENTS; i++)
+        segment += (int)blockIdx.x >= a.segment[i].cta0;
+    const cuda_segment &g = a.segment[segment];
+    const int cta = blockIdx.x - g.cta0, item = g.head_shift >= 0 ? cta >> g.head_shift : cta / g.head_groups;
+    return {g, item, cta - item * g.head_groups};
+}
+
 /* Where the rows of an item come from and go to. */
 struct row_place {
     int64_t query; /* as the tree numbers them */
@@ -163,6 +180,54 @@ __device__ inline void store_row(const cuda_group_args &a, bool to_slot, int64_t
         *(float2 *)(a.slot_w + row * 2) = make_float2(isnan(sum) ? sum : max, whole_sum);
     else if (with_weight)
         a.slot_w[row] = sum == 0 ? -INFINITY : max + log2f(whole_sum);
+}
+
+/* Row r of an item for KV head 0: its row of Q, its query of the tile, where it goes. */
+__device__ __forceinline__ void place_own_row(const cuda_group_args &a, const cuda_item &it, int r, int &q_row, int &row_k,
+                                              int64_t &out_row)
+{
+    const row_place p = place_row(a, it, 0, r);
+    q_row = (int)(p.query * a.h_q + p.head);
+    row_k = p.k;
+    out_row = place_out(a, it, p);
+}
+
+/* K and V of ROWS tokens of a warp to its rows of a stage, a piece of 16 bytes a lane, AT_ONCE rows at a time. to: the place of
+ * this lane's piece of K of the first rows; V is v_behind it. kv_row: in lane i the row of token i. left: from copy_row on, those
+ * that there are; the others become zeros. */
+template <int ROWS, int AT_ONCE, int ROW_BYTES, bool ONCE>
+__device__ __forceinline__ void copy_rows(uint32_t to, int v_behind, const char *k_piece, const char *v_piece, int kv_row,
+                                          int copy_row, int left, uint32_t keep_kv)
+{
+#pragma unroll
+    for (int i = 0; i < ROWS; i += AT_ONCE) {
+        const int64_t from = (int64_t)__shfl_sync(~0u, kv_row, i + copy_row) * ROW_BYTES;
+        if (ROWS % AT_ONCE != 0 && i + copy_row >= ROWS)
+            continue;
+        const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
+        copy_async<ONCE>(at, k_piece + from, i, left, keep_kv);
+        copy_async<ONCE>(at + v_behind, v_piece + from, i, left, keep_kv);
+    }
+}
+
+/* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there are,
+ * as mma.sync accumulates them. out_row: in lane i where row i goes for KV head 0. Each lane has summed its own tokens. */
+template <typename T, int D>
+__device__ __forceinline__ void store_rows(const cuda_group_args &a, const cuda_item &it, const float (*o)[4],
+                                           const float max[2], float sum[2], int64_t out_row, int head, int my_rows,
+                                           int lane)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
+        sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
+        const int r = lane / 4 + 8 * h;
+        const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
+        if (r >= my_rows)
+            continue;
+        store_row<T, 2, true, D / 8, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * h], max[h], sum[h],
+                                        (lane & 3) == 0);
+    }
 }
 
 } // namespace treeattn

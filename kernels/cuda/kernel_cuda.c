@@ -43,10 +43,10 @@ static bool rung_supports(enum cuda_rung rung, const struct problem *p, const st
     return cuda_supports(p, plan, &opt, why);
 }
 
-static bool rung_run(enum cuda_rung rung, const struct problem *p, const struct plan *plan,
+static bool rung_run(enum cuda_rung rung, bool wide, const struct problem *p, const struct plan *plan,
                      struct output *out, struct err *e)
 {
-    struct cuda_options opt = {.rung = rung, .arch = forced_arch};
+    struct cuda_options opt = {.rung = rung, .arch = forced_arch, .wide = wide};
     return cuda_check_pages(p, plan, e) && guarded_run(plan, &opt, p, out, e);
 }
 
@@ -59,15 +59,14 @@ static bool mma_run(const struct problem *p, const struct plan *plan, struct out
                     struct ledger *counted, struct err *e)
 {
     (void)counted;
-    return rung_run(CUDA_MMA, p, plan, out, e);
+    return rung_run(CUDA_MMA, false, p, plan, out, e);
 }
 
 static bool wide_run(const struct problem *p, const struct plan *plan, struct output *out,
                      struct ledger *counted, struct err *e)
 {
     (void)counted;
-    struct cuda_options opt = {.arch = forced_arch, .wide = true};
-    return cuda_check_pages(p, plan, e) && guarded_run(plan, &opt, p, out, e);
+    return rung_run(CUDA_MMA, true, p, plan, out, e);
 }
 
 const struct kernel kernel_cuda_wide = {
@@ -97,7 +96,7 @@ static bool smem_run(const struct problem *p, const struct plan *plan, struct ou
                      struct ledger *counted, struct err *e)
 {
     (void)counted;
-    return rung_run(CUDA_SMEM, p, plan, out, e);
+    return rung_run(CUDA_SMEM, false, p, plan, out, e);
 }
 
 const struct kernel kernel_cuda_smem = {
@@ -118,7 +117,7 @@ static bool scalar_run(const struct problem *p, const struct plan *plan, struct 
                        struct ledger *counted, struct err *e)
 {
     (void)counted;
-    return rung_run(CUDA_SCALAR, p, plan, out, e);
+    return rung_run(CUDA_SCALAR, false, p, plan, out, e);
 }
 
 const struct kernel kernel_cuda_scalar = {

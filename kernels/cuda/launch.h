@@ -110,6 +110,9 @@ struct cuda_merge_args {
 /* Kernel shapes m x n; a launcher picks the one for dtype and d. */
 enum { CUDA_SIDES = 4 }; /* 16, 32, 64, 128 */
 enum cuda_half { CUDA_F16, CUDA_BF16 };
+/* Of the kernel of wide tiles: rows of an item, at most; tokens of a step. */
+#define CUDA_WIDE_ROWS 64
+#define CUDA_WIDE_STEP 64
 /* Kernels of wide.cuh: of items two by two over the same tokens, the second of which may have no rows, or one by one. */
 enum cuda_wide { CUDA_WIDE_NOT, CUDA_WIDE_PAIRS, CUDA_WIDE_SHARED };
 

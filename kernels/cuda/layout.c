@@ -271,8 +271,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     call.n = tiling_n(&t, call.n);
     call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
-    bool shares = cp->wgmma && call.m == PAIRS_ROWS && (cp->wide || call.n > PAIRS_ROWS);
-    call.n = shares ? 2 * PAIRS_ROWS : call.n;
+    bool shares = cp->wgmma && call.m == CUDA_WIDE_ROWS && (cp->wide || call.n > CUDA_WIDE_STEP);
+    call.n = shares ? 2 * CUDA_WIDE_STEP : call.n;
     call.ctas = tiling_ctas(&t, call.n);
     int64_t first_by_head = call.item0 + (cp->wide && shares ? n : tiling_first_by_head(&t, call.n));
     tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
@@ -317,7 +317,7 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
     c->ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
                                  .d = b->p->d,
                                  .teams = 1,
-                                 .chunk = PAIRS_ROWS,
+                                 .chunk = CUDA_WIDE_STEP,
                                  .slots = cp->wide ? 1 : b->card->sms,
                                  .by_head = cp->wide || n * b->p->h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
     to_segments(&c->ctas, pair, n);
@@ -327,7 +327,8 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
 /* The items of a launch in wide tiles, two by two over the same tokens; none of 0 rows where one is left over. */
 static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, struct err *e)
 {
-    struct cuda_call c = {.launch = launch, .m = 2 * PAIRS_ROWS, .n = PAIRS_ROWS, .wide = CUDA_WIDE_PAIRS};
+    struct cuda_call c = {
+        .launch = launch, .m = 2 * CUDA_WIDE_ROWS, .n = CUDA_WIDE_STEP, .wide = CUDA_WIDE_PAIRS};
     const struct pairs *pairs = &b->pairs;
     int64_t masks = b->mask.n;
     c.item0 = b->item.n;
@@ -339,7 +340,7 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
             return false;
         c.longest = (int32_t)max_i64(c.longest, g->n_kv);
         if ((b->item.n - c.item0) % 2 == 1 &&
-            (b->n_wide + 1 == pairs->n_groups || pairs->first[b->n_wide + 1]))
+            (b->n_wide + 1 == pairs->n_groups || pairs_first(pairs, b->n_wide + 1)))
             memset(list_add(&b->item, 1, sizeof(struct cuda_item)), 0, sizeof(struct cuda_item));
     }
     c.n_items = b->item.n - c.item0;

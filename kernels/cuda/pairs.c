@@ -13,12 +13,12 @@ enum {
 
 int32_t pairs_rows(const struct group *g)
 {
-    return g->tile_m == 0 || g->tile_m > PAIRS_ROWS ? PAIRS_ROWS : g->tile_m;
+    return g->tile_m == 0 || g->tile_m > CUDA_WIDE_ROWS ? CUDA_WIDE_ROWS : g->tile_m;
 }
 
 static bool is_high(const struct group *g)
 {
-    return g->tile_m > PAIRS_ROWS;
+    return g->tile_m > CUDA_WIDE_ROWS;
 }
 
 static bool may_pair(const struct group *g, bool everywhere)
@@ -88,7 +88,6 @@ static void add_groups(struct pairs *p, const int64_t *group, int64_t first, int
 {
     for (int64_t i = first; i < end; i++) {
         p->ctas[group[i]] = i == first ? ceil_div(tiles, 2) : 0;
-        p->first[p->n_groups] = i == first;
         p->group[p->n_groups++] = group[i];
     }
 }
@@ -108,7 +107,6 @@ void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_c
         tiles[plan->group[group[i]].launch] += some > 1 && !is_high(&plan->group[group[i]]) ? some : 0;
     }
     p->group = xcalloc((size_t)n, sizeof *p->group);
-    p->first = xcalloc((size_t)n, sizeof *p->first);
     for (int64_t i = 0, end; i < n; i = end) {
         const struct group *g = &plan->group[group[i]];
         int64_t some = tiles_from(group, n, plan, c->gqa, i, &end);
@@ -122,6 +120,5 @@ void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_c
 void pairs_free(struct pairs *p)
 {
     free(p->group);
-    free(p->first);
     free(p->ctas);
 }

@@ -6,15 +6,13 @@
 #ifndef TREEATTN_KERNELS_CUDA_PAIRS_H
 #define TREEATTN_KERNELS_CUDA_PAIRS_H
 
+#include "kernels/cuda/launch.h"
 #include "sim/plan.h"
-
-enum { PAIRS_ROWS = 64 /* of a tile, at most */ };
 
 struct pairs {
     int64_t n_groups;
-    int64_t *
-        group; /* [n_groups] by launch, longest first, those over the same tokens together, in the order of the plan */
-    bool *first; /* [n_groups] of those over its tokens */
+    /* [n_groups] by launch, longest first, those over the same tokens together, in the order of the plan */
+    int64_t *group;
     /* [groups of the plan] CTAs of a head that read the group's tokens. Of groups over the same tokens the first one's stand
      * for all, and the others have 0; -1: the group runs in other tiles. */
     int64_t *ctas;
@@ -31,6 +29,12 @@ void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_c
 /* None runs so. pairs_free. */
 void pairs_none(struct pairs *p, const struct plan *plan);
 void pairs_free(struct pairs *p);
+
+/* Is group i of the list the first over its tokens? */
+static inline bool pairs_first(const struct pairs *p, int64_t i)
+{
+    return p->ctas[p->group[i]] > 0;
+}
 
 /* Rows of a tile of such a group. */
 int32_t pairs_rows(const struct group *g);

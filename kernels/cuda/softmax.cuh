@@ -11,6 +11,18 @@
 
 namespace treeattn {
 
+/* Of no token yet. */
+template <int OB> __device__ __forceinline__ void begin_rows(float (*o)[4], float max[2], float sum[2])
+{
+#pragma unroll
+    for (int ob = 0; ob < OB; ob++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            o[ob][i] = 0;
+    max[0] = max[1] = -INFINITY;
+    sum[0] = sum[1] = 0;
+}
+
 /* -inf for tokens from `left` on. */
 template <int NB> __device__ __forceinline__ void hide_end(float (*s)[4], int left, int lane)
 {

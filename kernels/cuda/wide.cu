@@ -22,13 +22,7 @@ template <typename F> static int for_kernel(const struct cuda_shape *s, F launch
 
 extern "C" int cuda_prepare_wide(const struct cuda_shape *s)
 {
-    return for_kernel(s, [](auto kernel, int smem) -> int {
-        const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-        if (status != cudaSuccess)
-            return status;
-        return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                    cudaSharedmemCarveoutMaxShared); /* as all group kernels */
-    });
+    return for_kernel(s, [](auto kernel, int smem) { return allow_smem(kernel, smem); });
 }
 
 extern "C" int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)

@@ -30,15 +30,13 @@
 namespace treeattn {
 
 enum {
-    WIDE_ROWS = 64,         /* of a team, at most */
-    WIDE_CHUNK = 64,        /* tokens */
-    WIDE_STAGES = 4,        /* a multiple of teams */
-    WIDE_TEAMS = 2,         /* warpgroups that multiply */
-    WIDE_WARPGROUP = 128,   /* threads */
+    WIDE_STAGES = 4,      /* a multiple of teams */
+    WIDE_TEAMS = 2,       /* warpgroups that multiply */
+    WIDE_WARPGROUP = 128, /* threads */
     WIDE_THREADS = (WIDE_TEAMS + 1) * WIDE_WARPGROUP,
     WIDE_COPY_REGISTERS = 112, /* of a thread that copies, and of one that multiplies: all that an SM has */
     WIDE_REGISTERS = 192,
-    WIDE_MASK_WORDS = WIDE_ROWS / 32 /* of a team: a query has a row at least */
+    WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32 /* of a team: a query has a row at least */
 };
 
 /* Shared memory, in bytes:
@@ -48,12 +46,12 @@ enum {
  *   full, empty  [STAGES] of 8 bytes each */
 template <int D> struct wide_layout {
     static constexpr int row = D * 2;
-    static constexpr int chunk = WIDE_CHUNK * row; /* K or V */
-    static constexpr int panel = WIDE_CHUNK * 128;
+    static constexpr int chunk = CUDA_WIDE_STEP * row; /* K or V */
+    static constexpr int panel = CUDA_WIDE_STEP * 128;
     static constexpr int q_at = WIDE_STAGES * 2 * chunk;
-    static constexpr int mask_at = q_at + WIDE_TEAMS * WIDE_ROWS * row;
+    static constexpr int mask_at = q_at + WIDE_TEAMS * CUDA_WIDE_ROWS * row;
     static constexpr int mask_row = WIDE_TEAMS * WIDE_MASK_WORDS; /* words */
-    static constexpr int full_at = mask_at + WIDE_STAGES * WIDE_CHUNK * mask_row * 4;
+    static constexpr int full_at = mask_at + WIDE_STAGES * CUDA_WIDE_STEP * mask_row * 4;
     static constexpr int empty_at = full_at + WIDE_STAGES * 8;
     static constexpr int bytes = empty_at + WIDE_STAGES * 8;
     static_assert((D / 8 + 1) * WIDE_WARPGROUP * 16 <= q_at, "what a team hands over fits over the ring");
@@ -106,23 +104,18 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     using L = wide_layout<D>;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
-    constexpr int KS = D / 16, OB = D / 8, NB = WIDE_CHUNK / 8;
+    constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
     prefetch_plan<WIDE_THREADS>(a);
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = threadIdx.x / WIDE_WARPGROUP;
-    int segment = 0; /* the last that begins no later */
-#pragma unroll
-    for (int i = 1; i < CUDA_SEGMENTS; i++)
-        segment += (int)blockIdx.x >= a.segment[i].cta0;
-    const cuda_segment &g = a.segment[segment];
-    const int cta = blockIdx.x - g.cta0, place = g.head_shift >= 0 ? cta >> g.head_shift : cta / g.head_groups;
-    const int head_first = cta - place * g.head_groups, head_step = g.head_groups;
-    const int my_heads = g.team_heads + (head_first < g.teams_more);
-    const cuda_item *items = a.item + (g.item0 + place) * (SHARED ? 1 : WIDE_TEAMS);
+    const cta_work work = find_work(a);
+    const int head_first = work.head_group, head_step = work.g.head_groups;
+    const int my_heads = work.g.team_heads + (head_first < work.g.teams_more);
+    const cuda_item *items = a.item + (work.g.item0 + work.item) * (SHARED ? 1 : WIDE_TEAMS);
     const cuda_item it = load_item(items + (!SHARED && team == 1)); /* a team's own; the first for copies */
-    const int n_chunks = (it.n_kv + WIDE_CHUNK - 1) / WIDE_CHUNK;
+    const int n_chunks = (it.n_kv + CUDA_WIDE_STEP - 1) / CUDA_WIDE_STEP;
     const uint32_t ring = smem_address(smem), full = ring + L::full_at, empty = ring + L::empty_at;
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
     const bool waits = !a.beside || blockIdx.x == gridDim.x - 1;
@@ -136,7 +129,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (team == WIDE_TEAMS) {
         /* ---- copies: of each chunk 16 rows a warp, each looked up by a lane, a chunk before its copies begin */
 
-        constexpr int WARP_ROWS = WIDE_CHUNK / 4;
+        constexpr int WARP_ROWS = CUDA_WIDE_STEP / 4;
         const int copy_first = warp % 4 * WARP_ROWS, my_row = copy_first + lane, ring_row = copy_first + copy_row;
         const uint32_t ring_at =
             ring + copy_piece / 8 * L::panel + ring_row * 128 + ((copy_piece ^ ring_row) % 8 << 4);
@@ -144,8 +137,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
         auto look_up = [&](int chunk) {
             token x = {-1, 0, 0}; /* past the end */
-            if (lane < WARP_ROWS && chunk * WIDE_CHUNK + my_row < it.n_kv)
-                x = find_token(a, it, chunk * WIDE_CHUNK + my_row);
+            if (lane < WARP_ROWS && chunk * CUDA_WIDE_STEP + my_row < it.n_kv)
+                x = find_token(a, it, chunk * CUDA_WIDE_STEP + my_row);
             return x;
         };
         token next = look_up(0);
@@ -160,20 +153,15 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
             const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
             barrier_wait(empty + stage * 8, phase);
-#pragma unroll
-            for (int i = 0; i < WARP_ROWS; i += ROWS_AT_ONCE) {
-                const int64_t from = (int64_t)__shfl_sync(~0u, kv_row, i + copy_row) * L::row;
-                const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
-                copy_async<true>(at, k_piece + from, i, left, keep_kv);
-                copy_async<true>(at + L::chunk, v_piece + from, i, left, keep_kv);
-            }
+            copy_rows<WARP_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row, left,
+                                                             keep_kv);
             if (a.masked && lane < WARP_ROWS)
                 for (int t = 0; t < (SHARED ? 1 : WIDE_TEAMS); t++) {
                     const cuda_item &of = items[t];
                     const uint32_t *words = a.mask + of.mask0 + (int64_t)x.run * of.mask_words;
                     const uint32_t at =
                         ring + L::mask_at +
-                        ((stage * WIDE_CHUNK + my_row) * L::mask_row + t * WIDE_MASK_WORDS) * 4;
+                        ((stage * CUDA_WIDE_STEP + my_row) * L::mask_row + t * WIDE_MASK_WORDS) * 4;
                     for (int w = 0; w < of.mask_words && of.mask0 >= 0 && x.place >= 0; w++)
                         copy_async_word(at + w * 4, words + w, true);
                 }
@@ -199,12 +187,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     const int first_row = warp % 4 * 16, my_rows = min(16, it.n_rows - first_row); /* may be < 0 */
     int q_row = 0, row_k = 0; /* for KV head 0 */
     int64_t out_row = 0;
-    if (lane < my_rows) {
-        const row_place p = place_row(a, it, 0, first_row + lane);
-        q_row = (int)(p.query * a.h_q + p.head);
-        row_k = p.k;
-        out_row = place_out(a, it, p);
-    }
+    if (lane < my_rows)
+        place_own_row(a, it, first_row + lane, q_row, row_k, out_row);
     const uint32_t q_mine = ring + L::q_at + warp * 16 * L::row;
     auto issue_q = [&](int head) {
 #pragma unroll
@@ -232,13 +216,13 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         const uint32_t k_at = ring + stage * 2 * L::chunk;
 #pragma unroll
         for (int kk = 0; kk < KS; kk++)
-            wgmma<T, WIDE_CHUNK, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+            wgmma<T, CUDA_WIDE_STEP, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
         wgmma_commit();
     };
     auto begin_pv = [&](int stage) {
         const uint32_t v_at = ring + stage * 2 * L::chunk + L::chunk;
 #pragma unroll
-        for (int ks = 0; ks < WIDE_CHUNK / 16; ks++)
+        for (int ks = 0; ks < CUDA_WIDE_STEP / 16; ks++)
             wgmma<T, D, true>(o, p[ks], panels_of_columns<L::panel>(v_at + ks * 16 * 128), true);
         wgmma_commit();
     };
@@ -247,10 +231,10 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         if (!has_rows)
             return;
         float minus[2];
-        hide_end<NB>(s, it.n_kv - chunk * WIDE_CHUNK, lane);
+        hide_end<NB>(s, it.n_kv - chunk * CUDA_WIDE_STEP, lane);
         if (it.mask0 >= 0)
             hide_masked<NB>(s,
-                            (const uint32_t *)(smem + L::mask_at) + stage * WIDE_CHUNK * L::mask_row +
+                            (const uint32_t *)(smem + L::mask_at) + stage * CUDA_WIDE_STEP * L::mask_row +
                                 (SHARED ? 0 : team * WIDE_MASK_WORDS),
                             L::mask_row, row_k, lane);
         raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
@@ -258,7 +242,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     };
     auto round_all = [&] {
 #pragma unroll
-        for (int ks = 0; ks < WIDE_CHUNK / 16; ks++)
+        for (int ks = 0; ks < CUDA_WIDE_STEP / 16; ks++)
             round_p<T>(p[ks], s + 2 * ks);
     };
     auto release = [&](int stage) {
@@ -320,13 +304,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         __syncwarp();
         if (h + 1 < my_heads)
             issue_q(head + head_step);
-#pragma unroll
-        for (int ob = 0; ob < OB; ob++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                o[ob][i] = 0;
-        max[0] = max[1] = -INFINITY;
-        sum[0] = sum[1] = 0;
+        begin_rows<OB>(o, max, sum);
         int chunk = SHARED ? team : 0;
         if (chunk < n_chunks) {
             int stage = next_stage();
@@ -362,16 +340,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             break;
         if (waits)
             wait_for_previous(); /* what it left behind may be complete only when this is */
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
-            sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
-            const int r = lane / 4 + 8 * half;
-            const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
-            if (r < my_rows)
-                store_row<T, 2, true, OB, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * half], max[half],
-                                             sum[half], (lane & 3) == 0);
-        }
+        store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */

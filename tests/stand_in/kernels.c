@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, WIDE_ROWS = 64, HOPPER = 90 };
+enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, HOPPER = 90 };
 
 /* ---- an item ------------------------------------------------------------------------------------------------ */
 
@@ -250,8 +250,9 @@ static void run_wide(const struct group_work *w, int32_t cta)
         struct tokens x = load_tokens(w, &a->item[first], head);
         for (int32_t i = first; i < first + each; i++) {
             const struct cuda_item *it = &a->item[i];
-            CK(it->n_rows == 0 || (it->n_rows <= WIDE_ROWS && it->n_kv == a->item[first].n_kv));
-            CK(it->n_rows == 0 || it->mask0 < 0 || (it->mask_words <= ceil_div(WIDE_ROWS, 32) && a->masked));
+            CK(it->n_rows == 0 || (it->n_rows <= CUDA_WIDE_ROWS && it->n_kv == a->item[first].n_kv));
+            CK(it->n_rows == 0 || it->mask0 < 0 ||
+               (it->mask_words <= ceil_div(CUDA_WIDE_ROWS, 32) && a->masked));
             if (it->n_rows > 0 && !(stand_in_fault("item") && i == a->n_items - 1))
                 run_rows(w, i, head, &x);
         }
@@ -357,7 +358,7 @@ int cuda_wide_smem(const struct cuda_shape *s);
 int cuda_wide_smem(const struct cuda_shape *s)
 {
     int32_t row = 2 * s->d;
-    return 4 * 64 * 2 * row + 2 * WIDE_ROWS * row + 4 * 64 * 4 * 4 + 2 * 4 * 8;
+    return 4 * CUDA_WIDE_STEP * 2 * row + 2 * CUDA_WIDE_ROWS * row + 4 * CUDA_WIDE_STEP * 4 * 4 + 2 * 4 * 8;
 }
 
 int cuda_prepare_wide(const struct cuda_shape *s);
