@@ -20,14 +20,17 @@ static bool same_tokens(const struct plan *plan, const struct group *g, const st
 
 /* Groups over few different lists of runs, so that many are over the same tokens; lists of as many tokens in another node, of
  * another run or of two. */
-static struct plan random_plan(uint64_t seed, struct group *group, struct run *run)
+static struct plan random_plan(uint64_t seed, struct group *group, struct run *run, struct launch *launch)
 {
     static const int32_t tiles[] = {0, 16, 32, 48, 64, 96, 128};
     uint64_t at = 0;
     struct plan p = {.n_groups = 1 + rng_below(seed, 0, at++, MOST_GROUPS),
                      .n_launches = LAUNCHES,
                      .group = group,
-                     .run = run};
+                     .run = run,
+                     .launch = launch};
+    for (int32_t l = 0; l < LAUNCHES; l++)
+        launch[l].order = rng_below(seed, 0, at++, 2) ? LAUNCH_CONCURRENT : LAUNCH_SERIAL;
     for (int64_t i = 0; i < p.n_groups; i++) {
         struct group *g = &group[i];
         int64_t list = rng_below(seed, 0, at++, 16), runs = 1 + list / 2 % 2;
@@ -77,7 +80,8 @@ START_TEST(every_group_once_with_its_like)
     struct group *group = xcalloc(MOST_GROUPS, sizeof *group);
     struct run *run = xcalloc(2 * MOST_GROUPS, sizeof *run);
     for (uint64_t trial = 0; trial < 2000; trial++) {
-        struct plan plan = random_plan(SEED + trial, group, run);
+        struct launch launch[LAUNCHES];
+        struct plan plan = random_plan(SEED + trial, group, run, launch);
         struct pairs_card c = {.gqa = 1 + (int32_t)(trial % 8),
                                .h_kv = 1 << trial % 6,
                                .sms = SMS,
@@ -114,7 +118,8 @@ static int64_t paired(int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32
 {
     struct group *group = xcalloc((size_t)n, sizeof *group);
     struct run run = {.end = n_kv};
-    struct plan plan = {.n_groups = n, .n_launches = 1, .group = group, .run = &run};
+    struct launch launch = {.order = LAUNCH_SERIAL};
+    struct plan plan = {.n_groups = n, .n_launches = 1, .group = group, .run = &run, .launch = &launch};
     for (int64_t i = 0; i < n; i++)
         group[i] = (struct group){.run1 = 1, .nq = nq, .n_kv = n_kv, .tile_m = tile_m};
     struct pairs p;
@@ -139,12 +144,52 @@ START_TEST(where_it_was_measured_to_be_faster)
 }
 END_TEST
 
+/* Does a group of 16 tiles for 8 KV heads, fewer CTAs than SMs, run as pairs in launch 1 of three? first, beside, behind: is there
+ * a group in launch 0, in launch 1, in launch 2, of one tile (1), or of two pairs over other tokens (2)? */
+static bool paired_among(int first, int beside, int behind, enum launch_order of_one,
+                         enum launch_order of_two)
+{
+    const int others[] = {first, beside, behind};
+    struct launch launch[] = {{.order = LAUNCH_SERIAL}, {.order = of_one}, {.order = of_two}};
+    struct run run[] = {
+        {.end = 256}, {.node = 1, .end = 256}, {.node = 2, .end = 256}, {.node = 3, .end = 256}};
+    struct group group[4] = {{.run1 = 1, .nq = 16 * 8, .n_kv = 256, .tile_m = 64, .launch = 1}};
+    struct plan plan = {.n_groups = 1, .n_launches = 3, .group = group, .run = run, .launch = launch};
+    for (int32_t l = 0; l < 3; l++)
+        if (others[l])
+            group[plan.n_groups++] = (struct group){.run0 = l + 1,
+                                                    .run1 = l + 2,
+                                                    .nq = others[l] == 1 ? 8 : 4 * 8,
+                                                    .n_kv = 256,
+                                                    .tile_m = others[l] == 1 ? 64 : 128,
+                                                    .launch = l};
+    struct pairs p;
+    pairs_choose(&p, &plan, &(struct pairs_card){.gqa = 8, .h_kv = 8, .sms = SMS});
+    bool is_there = p.ctas[0] >= 0;
+    pairs_free(&p);
+    return is_there;
+}
+
+START_TEST(few_pairs_hold_up_no_chain)
+{
+    const enum launch_order serial = LAUNCH_SERIAL, beside = LAUNCH_CONCURRENT;
+    ck_assert(paired_among(0, 0, 0, serial, serial) && paired_among(0, 1, 0, serial, serial));
+    ck_assert(!paired_among(1, 0, 0, serial, serial) && paired_among(1, 0, 0, beside, serial));
+    ck_assert(paired_among(0, 0, 1, serial, serial) && !paired_among(0, 1, 1, serial, serial));
+    ck_assert(paired_among(0, 1, 1, serial, beside) && !paired_among(1, 0, 1, beside, serial));
+    ck_assert(!paired_among(1, 0, 1, serial, beside));
+    /* pairs themselves hold up nobody */
+    ck_assert(paired_among(2, 0, 0, serial, serial) && paired_among(0, 2, 1, serial, serial));
+}
+END_TEST
+
 Suite *suite_pairs(void)
 {
     Suite *s = suite_create("pairs");
     TCase *tc = tcase_create("pairs");
     tcase_add_test(tc, every_group_once_with_its_like);
     tcase_add_test(tc, where_it_was_measured_to_be_faster);
+    tcase_add_test(tc, few_pairs_hold_up_no_chain);
     suite_add_tcase(s, tc);
     return s;
 }

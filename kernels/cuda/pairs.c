@@ -57,23 +57,70 @@ static int by_tokens_and_place(const void *x, const void *y, void *plan)
     return c ? c : compare(a, b);
 }
 
-/* Of the sorted list, from one to the end of those over the same tokens: how many tiles they have. */
-static int64_t tiles_from(const int64_t *group, int64_t n, const struct plan *plan, int32_t gqa,
-                          int64_t first, int64_t *end)
+/* Groups over the same tokens, first .. end of the sorted list, that have so many tiles: two at least. */
+struct alike {
+    int64_t first, end, tiles;
+};
+
+/* All that there are, in the order of the list; returns how many. */
+static int64_t find_alike(struct alike *alike, const int64_t *group, int64_t n, const struct plan *plan,
+                          int32_t gqa)
 {
-    const struct group *g = &plan->group[group[first]];
-    int64_t tiles = 0;
-    for (*end = first; *end < n && by_tokens(plan, g, &plan->group[group[*end]]) == 0; ++*end)
-        tiles += ceil_div((int64_t)plan->group[group[*end]].nq * gqa, pairs_rows(&plan->group[group[*end]]));
-    return tiles;
+    int64_t found = 0;
+    for (int64_t i = 0, end; i < n; i = end) {
+        const struct group *g = &plan->group[group[i]];
+        int64_t tiles = 0;
+        for (end = i; end < n && by_tokens(plan, g, &plan->group[group[end]]) == 0; end++)
+            tiles +=
+                ceil_div((int64_t)plan->group[group[end]].nq * gqa, pairs_rows(&plan->group[group[end]]));
+        if (tiles > 1)
+            alike[found++] = (struct alike){i, end, tiles};
+    }
+    return found;
 }
 
-/* Should tiles be pairs that are not high, tiles of them in their launch? A CTA of a pair has an SM to itself, and takes less
- * than two thirds of the time of two CTAs there. */
-static bool worth_it(const struct pairs_card *c, int64_t tiles, int64_t n_kv)
+/* What decides of a launch. */
+struct crowd {
+    int64_t groups, single; /* of all groups those that run in other tiles in any case */
+    int64_t tiles;          /* that are not high and may be pairs */
+    /* Does its launch hold up groups in other tiles? A CTA of a pair begins on an empty SM only, and what comes behind when all
+     * of them have begun: it waits for such groups that run before, and others behind for those that run beside it. */
+    bool in_chain;
+};
+
+static void count_crowd(struct crowd *crowd, const struct alike *alike, int64_t n_alike, const int64_t *group,
+                        const struct plan *plan)
 {
-    int64_t ctas = tiles * c->h_kv;
-    return c->everywhere || ctas > c->sms || (4 * ctas > 3 * c->sms && n_kv < FEW_TOKENS);
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        crowd[plan->group[i].launch].groups++;
+        crowd[plan->group[i].launch].single++;
+    }
+    for (const struct alike *x = alike; x < alike + n_alike; x++) {
+        const struct group *g = &plan->group[group[x->first]];
+        crowd[g->launch].single -= x->end - x->first;
+        crowd[g->launch].tiles += is_high(g) ? 0 : x->tiles;
+    }
+    int64_t before = 0, single_before = 0;
+    for (int32_t l = 0, end; l < plan->n_launches; l = end) { /* launches l .. end run side by side */
+        int64_t groups = 0, single = 0;
+        for (end = l; end < plan->n_launches && (end == l || plan->launch[end].order == LAUNCH_CONCURRENT);
+             end++) {
+            groups += crowd[end].groups;
+            single += crowd[end].single;
+        }
+        before += groups;
+        for (int32_t i = l; i < end; i++)
+            crowd[i].in_chain = single_before > 0 || (single > 0 && before < plan->n_groups);
+        single_before += single;
+    }
+}
+
+/* Should tiles that are not high be pairs? A CTA of a pair has an SM to itself, and takes less than two thirds of the time of
+ * two CTAs there. */
+static bool worth_it(const struct pairs_card *c, const struct crowd *crowd, int64_t n_kv)
+{
+    int64_t ctas = crowd->tiles * c->h_kv;
+    return ctas > c->sms || (4 * ctas > 3 * c->sms && n_kv < FEW_TOKENS && !crowd->in_chain);
 }
 
 void pairs_none(struct pairs *p, const struct plan *plan)
@@ -83,11 +130,10 @@ void pairs_none(struct pairs *p, const struct plan *plan)
         p->ctas[i] = -1;
 }
 
-/* Groups first .. end of the list, with so many tiles. */
-static void add_groups(struct pairs *p, const int64_t *group, int64_t first, int64_t end, int64_t tiles)
+static void add_alike(struct pairs *p, const int64_t *group, const struct alike *x)
 {
-    for (int64_t i = first; i < end; i++) {
-        p->ctas[group[i]] = i == first ? ceil_div(tiles, 2) : 0;
+    for (int64_t i = x->first; i < x->end; i++) {
+        p->ctas[group[i]] = i == x->first ? ceil_div(x->tiles, 2) : 0;
         p->group[p->n_groups++] = group[i];
     }
 }
@@ -100,20 +146,18 @@ void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_c
         if (may_pair(&plan->group[i], c->everywhere))
             group[n++] = i;
     qsort_r(group, (size_t)n, sizeof *group, by_tokens_and_place, (void *)plan);
-    int64_t *tiles =
-        xcalloc((size_t)plan->n_launches, sizeof *tiles); /* that are not high and have another */
-    for (int64_t i = 0, end; i < n; i = end) {
-        int64_t some = tiles_from(group, n, plan, c->gqa, i, &end);
-        tiles[plan->group[group[i]].launch] += some > 1 && !is_high(&plan->group[group[i]]) ? some : 0;
-    }
+    struct alike *alike = xcalloc((size_t)n, sizeof *alike);
+    int64_t n_alike = find_alike(alike, group, n, plan, c->gqa);
+    struct crowd *crowd = xcalloc((size_t)plan->n_launches, sizeof *crowd);
+    count_crowd(crowd, alike, n_alike, group, plan);
     p->group = xcalloc((size_t)n, sizeof *p->group);
-    for (int64_t i = 0, end; i < n; i = end) {
-        const struct group *g = &plan->group[group[i]];
-        int64_t some = tiles_from(group, n, plan, c->gqa, i, &end);
-        if (some > 1 && (is_high(g) || worth_it(c, tiles[g->launch], g->n_kv)))
-            add_groups(p, group, i, end, some);
+    for (const struct alike *x = alike; x < alike + n_alike; x++) {
+        const struct group *g = &plan->group[group[x->first]];
+        if (c->everywhere || is_high(g) || worth_it(c, &crowd[g->launch], g->n_kv))
+            add_alike(p, group, x);
     }
-    free(tiles);
+    free(crowd);
+    free(alike);
     free(group);
 }
 
