@@ -5,19 +5,20 @@
 
 using namespace treeattn;
 
-extern "C" int cuda_wide_smem(const struct cuda_shape *s)
-{
-    return s->d == 64 ? wide_layout<64>::bytes : wide_layout<128>::bytes;
-}
-
 /* launch(kernel, its bytes of shared memory) */
 template <typename F> static int for_kernel(const struct cuda_shape *s, F launch)
 {
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         constexpr int D = decltype(d)::value;
-        return s->wide == CUDA_WIDE_SHARED ? launch(wide_kernel<decltype(t), D, true>, wide_layout<D>::bytes)
-                                           : launch(wide_kernel<decltype(t), D, false>, wide_layout<D>::bytes);
+        return s->wide == CUDA_WIDE_SHARED
+                   ? launch(wide_kernel<decltype(t), D, true>, wide_layout<D, true>::bytes)
+                   : launch(wide_kernel<decltype(t), D, false>, wide_layout<D, false>::bytes);
     });
+}
+
+extern "C" int cuda_wide_smem(const struct cuda_shape *s)
+{
+    return for_kernel(s, [](auto, int smem) { return smem; });
 }
 
 extern "C" int cuda_prepare_wide(const struct cuda_shape *s)

@@ -30,30 +30,36 @@
 namespace treeattn {
 
 enum {
-    WIDE_STAGES = 4,      /* a multiple of teams */
     WIDE_TEAMS = 2,       /* warpgroups that multiply */
     WIDE_WARPGROUP = 128, /* threads */
     WIDE_THREADS = (WIDE_TEAMS + 1) * WIDE_WARPGROUP,
     WIDE_COPY_REGISTERS = 112, /* of a thread that copies, and of one that multiplies: all that an SM has */
     WIDE_REGISTERS = 192,
-    WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32 /* of a team: a query has a row at least */
+    WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32, /* of a tile: a query has a row at least */
+    WIDE_SMEM = 227 * 1024                 /* bytes, all that a CTA of sm_90 can have */
 };
 
-/* Shared memory, in bytes:
- *   ring   [STAGES] { K, V }, each [D / 64][64][64], as in group.cuh
- *   q      [8 warps][16][D]
- *   mask   [STAGES][64][2 teams][MASK_WORDS]
- *   full, empty  [STAGES] of 8 bytes each */
-template <int D> struct wide_layout {
+/* Shared memory, in bytes; a tile for each team, or one for both; as many stages as there is room for:
+ *   ring   [stages] { K, V }, each [D / 64][64][64], as in group.cuh
+ *   q      [tiles][4 warps][16][D]
+ *   mask   [stages][64][tiles][MASK_WORDS]
+ *   full, empty  [stages] of 8 bytes each
+ *   q_full       8 bytes */
+template <int D, bool SHARED> struct wide_layout {
+    static constexpr int tiles = SHARED ? 1 : WIDE_TEAMS;
     static constexpr int row = D * 2;
     static constexpr int chunk = CUDA_WIDE_STEP * row; /* K or V */
     static constexpr int panel = CUDA_WIDE_STEP * 128;
-    static constexpr int q_at = WIDE_STAGES * 2 * chunk;
-    static constexpr int mask_at = q_at + WIDE_TEAMS * CUDA_WIDE_ROWS * row;
-    static constexpr int mask_row = WIDE_TEAMS * WIDE_MASK_WORDS; /* words */
-    static constexpr int full_at = mask_at + WIDE_STAGES * CUDA_WIDE_STEP * mask_row * 4;
-    static constexpr int empty_at = full_at + WIDE_STAGES * 8;
-    static constexpr int bytes = empty_at + WIDE_STAGES * 8;
+    static constexpr int mask_row = tiles * WIDE_MASK_WORDS; /* words */
+    static constexpr int q_bytes = tiles * CUDA_WIDE_ROWS * row;
+    static constexpr int stage_bytes = 2 * chunk + CUDA_WIDE_STEP * mask_row * 4 + 2 * 8;
+    static constexpr int stages = (WIDE_SMEM - q_bytes - 8) / stage_bytes;
+    static constexpr int q_at = stages * 2 * chunk;
+    static constexpr int mask_at = q_at + q_bytes;
+    static constexpr int full_at = mask_at + stages * CUDA_WIDE_STEP * mask_row * 4;
+    static constexpr int empty_at = full_at + stages * 8;
+    static constexpr int q_full_at = empty_at + stages * 8;
+    static constexpr int bytes = q_full_at + 8;
     static_assert((D / 8 + 1) * WIDE_WARPGROUP * 16 <= q_at, "what a team hands over fits over the ring");
 };
 
@@ -96,12 +102,18 @@ template <int n> __device__ inline void have_more_registers()
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(n));
 }
 
+/* What all lanes have, so that the compiler knows it, too: it keeps it in uniform registers, which wgmma wants. */
+__device__ inline int same_in_warp(int x)
+{
+    return __shfl_sync(~0u, x, 0);
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
 template <typename T, int D, bool SHARED>
 __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a)
 {
-    using L = wide_layout<D>;
+    using L = wide_layout<D, SHARED>;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
@@ -109,22 +121,25 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     let_next_start();
     prefetch_plan<WIDE_THREADS>(a);
 
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = threadIdx.x / WIDE_WARPGROUP;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = same_in_warp(threadIdx.x / WIDE_WARPGROUP);
     const cta_work work = find_work(a);
     const int head_first = work.head_group, head_step = work.g.head_groups;
-    const int my_heads = work.g.team_heads + (head_first < work.g.teams_more);
+    const int my_heads = same_in_warp(work.g.team_heads + (head_first < work.g.teams_more));
     const cuda_item *items = a.item + (work.g.item0 + work.item) * (SHARED ? 1 : WIDE_TEAMS);
     const cuda_item it = load_item(items + (!SHARED && team == 1)); /* a team's own; the first for copies */
-    const int n_chunks = (it.n_kv + CUDA_WIDE_STEP - 1) / CUDA_WIDE_STEP;
-    const uint32_t ring = smem_address(smem), full = ring + L::full_at, empty = ring + L::empty_at;
+    const int n_kv = same_in_warp(it.n_kv), n_chunks = (n_kv + CUDA_WIDE_STEP - 1) / CUDA_WIDE_STEP;
+    const uint32_t ring = smem_address(smem), full = ring + L::full_at, empty = ring + L::empty_at,
+                   q_full = ring + L::q_full_at;
     const int copy_row = lane / ROW_COPIES, copy_piece = lane % ROW_COPIES;
     const bool waits = !a.beside || blockIdx.x == gridDim.x - 1;
 
-    if (threadIdx.x == 0)
-        for (int s = 0; s < WIDE_STAGES; s++) {
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < L::stages; s++) {
             barrier_init(full + s * 8, WIDE_WARPGROUP);
             barrier_init(empty + s * 8, !SHARED && items[1].n_rows > 0 ? 8 : 4); /* warps that multiply */
         }
+        barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
+    }
 
     if (team == WIDE_TEAMS) {
         /* ---- copies: of each chunk 16 rows a warp, each looked up by a lane, a chunk before its copies begin */
@@ -156,7 +171,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             copy_rows<WARP_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row, left,
                                                              keep_kv);
             if (a.masked && lane < WARP_ROWS)
-                for (int t = 0; t < (SHARED ? 1 : WIDE_TEAMS); t++) {
+                for (int t = 0; t < L::tiles; t++) {
                     const cuda_item &of = items[t];
                     const uint32_t *words = a.mask + of.mask0 + (int64_t)x.run * of.mask_words;
                     const uint32_t at =
@@ -168,7 +183,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             barrier_arrive_copied(full + stage * 8);
             chunk = last ? 0 : chunk + 1;
             head += last ? head_step : 0;
-            stage = (stage + 1) % WIDE_STAGES;
+            stage = stage == L::stages - 1 ? 0 : stage + 1;
             phase ^= stage == 0;
         }
         copy_commit();
@@ -189,10 +204,12 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     int64_t out_row = 0;
     if (lane < my_rows)
         place_own_row(a, it, first_row + lane, q_row, row_k, out_row);
-    const uint32_t q_mine = ring + L::q_at + warp * 16 * L::row;
+    const uint32_t q_mine = ring + L::q_at + warp % (L::tiles * 4) * 16 * L::row;
     auto issue_q = [&](int head) {
+        const int first = SHARED ? team * 8 : 0; /* of one tile for both teams, each copies half */
 #pragma unroll
-        for (int i = 0; i < 16; i += ROWS_AT_ONCE) {
+        for (int r = 0; r < (SHARED ? 8 : 16); r += ROWS_AT_ONCE) {
+            const int i = first + r;
             const int row = __shfl_sync(~0u, q_row, i + copy_row) + head * a.gqa;
             copy_async(q_mine + (i + copy_row) * L::row + ((copy_piece ^ ((i + copy_row) & 7)) << 4),
                        (const char *)a.q + copy_piece * 16 + (int64_t)row * L::row, i + copy_row, my_rows);
@@ -201,15 +218,17 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     };
     issue_q(head_first);
     __syncthreads(); /* the barriers are there */
+    if (SHARED)
+        barrier_arrive_copied(q_full);
     have_more_registers<WIDE_REGISTERS>();
-    if (it.n_rows == 0) {
+    if (same_in_warp(it.n_rows) == 0) {
         copy_wait<0>();
         if (waits)
             wait_for_previous();
         return;
     }
     const uint32_t q_lane = q_mine + (lane & 15) * L::row + ((lane / 16 ^ (lane & 7)) << 4);
-    const bool has_rows = my_rows > 0;
+    const bool has_rows = same_in_warp(my_rows) > 0, masked = same_in_warp(it.mask0 >= 0);
     float s[NB][4], o[OB][4], max[2], sum[2], rescale[2] = {1, 1};
     uint32_t q[KS][4], p[NB / 2][4];
     auto begin_qk = [&](int stage) {
@@ -231,8 +250,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         if (!has_rows)
             return;
         float minus[2];
-        hide_end<NB>(s, it.n_kv - chunk * CUDA_WIDE_STEP, lane);
-        if (it.mask0 >= 0)
+        hide_end<NB>(s, n_kv - chunk * CUDA_WIDE_STEP, lane);
+        if (masked)
             hide_masked<NB>(s,
                             (const uint32_t *)(smem + L::mask_at) + stage * CUDA_WIDE_STEP * L::mask_row +
                                 (SHARED ? 0 : team * WIDE_MASK_WORDS),
@@ -288,15 +307,19 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
     int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
     auto next_stage = [&] {
-        const int stage = ahead;
+        const int stage = same_in_warp(ahead);
         barrier_wait(full + stage * 8, phase);
         publish_to_async(); /* what others copied: it was there before they arrived */
-        ahead = (stage + STEP) % WIDE_STAGES;
-        phase ^= ahead < STEP;
+        const bool wraps = stage + STEP >= L::stages;
+        ahead = stage + STEP - (wraps ? L::stages : 0);
+        phase ^= wraps;
         return stage;
     };
     for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
-        copy_wait<0>();
+        if (SHARED)
+            barrier_wait(q_full, 0);
+        else
+            copy_wait<0>();
         __syncwarp();
 #pragma unroll
         for (int kk = 0; kk < KS; kk++)

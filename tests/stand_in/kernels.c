@@ -353,12 +353,15 @@ GROUP(wgmma_f16_128, CUDA_F16, 128, true)
 GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
 GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
 
-/* As wide.cuh lays out shared memory: four stages of 64 tokens, Q of 128 rows, mask words, barriers. */
+/* As wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, mask words and two
+ * barriers. */
 int cuda_wide_smem(const struct cuda_shape *s);
 int cuda_wide_smem(const struct cuda_shape *s)
 {
-    int32_t row = 2 * s->d;
-    return 4 * CUDA_WIDE_STEP * 2 * row + 2 * CUDA_WIDE_ROWS * row + 4 * CUDA_WIDE_STEP * 4 * 4 + 2 * 4 * 8;
+    int32_t q_tiles = s->wide == CUDA_WIDE_SHARED ? 1 : 2, row = 2 * s->d;
+    int32_t q = q_tiles * CUDA_WIDE_ROWS * row + 8,
+            stage = CUDA_WIDE_STEP * (2 * row + q_tiles * 2 * 4) + 2 * 8;
+    return q + (227 * 1024 - q) / stage * stage;
 }
 
 int cuda_prepare_wide(const struct cuda_shape *s);
