@@ -4,9 +4,10 @@
  * Grid     one CTA for two items over the same tokens, a tile for each team, and a KV head, or some one after the other; the
  *          second item may have no rows. Or (SHARED) for one item and head, of which the teams take chunks in turn, and meet
  *          at the end. Heads are neighbours.
- * CTA      12 warps. Those of the third warpgroup look up tokens and copy chunks of 64 of them into a ring of STAGES chunks.
- *          Teams wait for nobody but the copies: a barrier for every stage says that a chunk has arrived, another that those
- *          have read it that do.
+ * CTA      12 warps. Those of the third warpgroup look up tokens and bring chunks of 64 of them into a ring of as many chunks
+ *          as there is room for: 16 tokens a warp, by the copy engine (TMA) if they lie side by side in the pool, else by
+ *          cp.async. Teams wait for nobody but the copies: a barrier for every stage says that a chunk has arrived, another
+ *          that those have read it that do.
  * Math     as in group.cuh, with products by wgmma, but Q K^T of the next chunk is under way beside P V of this one, and
  *          softmax of the next begins while P V goes on.
  *
@@ -20,6 +21,7 @@
 #ifndef TREEATTN_KERNELS_CUDA_WIDE_CUH
 #define TREEATTN_KERNELS_CUDA_WIDE_CUH
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/dependent.cuh"
@@ -36,6 +38,7 @@ enum {
     WIDE_COPY_REGISTERS = 112, /* of a thread that copies, and of one that multiplies: all that an SM has */
     WIDE_REGISTERS = 192,
     WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32, /* of a tile: a query has a row at least */
+    WIDE_BOX_ROWS = CUDA_WIDE_STEP / 4,    /* tokens that a warp copies */
     WIDE_SMEM = 227 * 1024                 /* bytes, all that a CTA of sm_90 can have */
 };
 
@@ -81,6 +84,24 @@ __device__ inline void barrier_arrive_copied(uint32_t barrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" : : "r"(barrier) : "memory");
 }
 
+/* Before this phase is over, so many bytes more are to come by the copy engine. */
+__device__ inline void barrier_expect(uint32_t barrier, int bytes)
+{
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(bytes) : "memory");
+}
+
+/* WIDE_BOX_ROWS rows of the map from `row` on, 64 columns from col on, to a panel in shared memory by the copy engine: for all
+ * lanes by one. The barrier counts their bytes. */
+__device__ inline void copy_box(uint32_t to, const CUtensorMap *map, int col, int row, uint32_t barrier, uint32_t keep)
+{
+    asm volatile("{ .reg .b64 policy; mov.b64 policy, {0, %5}; "
+                 "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%2, %3}], [%4], policy; }"
+                 :
+                 : "r"(to), "l"(map), "r"(col), "r"(row), "r"(barrier), "r"(keep)
+                 : "memory");
+}
+
 /* Until the phase is over: of the first of them, 1 returns at once. */
 __device__ inline void barrier_wait(uint32_t barrier, int phase)
 {
@@ -110,8 +131,11 @@ __device__ inline int same_in_warp(int x)
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
+/* k_map, v_map: K and V as a matrix of slots and heads. */
 template <typename T, int D, bool SHARED>
-__global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a)
+__global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a,
+                                                               const __grid_constant__ CUtensorMap k_map,
+                                                               const __grid_constant__ CUtensorMap v_map)
 {
     using L = wide_layout<D, SHARED>;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
@@ -142,17 +166,16 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     }
 
     if (team == WIDE_TEAMS) {
-        /* ---- copies: of each chunk 16 rows a warp, each looked up by a lane, a chunk before its copies begin */
+        /* ---- copies: of each chunk a box a warp, each row looked up by a lane, a chunk before its copies begin */
 
-        constexpr int WARP_ROWS = CUDA_WIDE_STEP / 4;
-        const int copy_first = warp % 4 * WARP_ROWS, my_row = copy_first + lane, ring_row = copy_first + copy_row;
+        const int copy_first = warp % 4 * WIDE_BOX_ROWS, my_row = copy_first + lane, ring_row = copy_first + copy_row;
         const uint32_t ring_at =
             ring + copy_piece / 8 * L::panel + ring_row * 128 + ((copy_piece ^ ring_row) % 8 << 4);
         const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
         const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
         auto look_up = [&](int chunk) {
             token x = {-1, 0, 0}; /* past the end */
-            if (lane < WARP_ROWS && chunk * CUDA_WIDE_STEP + my_row < it.n_kv)
+            if (lane < WIDE_BOX_ROWS && chunk * CUDA_WIDE_STEP + my_row < it.n_kv)
                 x = find_token(a, it, chunk * CUDA_WIDE_STEP + my_row);
             return x;
         };
@@ -164,13 +187,28 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             const token x = next;
             const bool last = chunk == n_chunks - 1;
             next = look_up(last ? 0 : chunk + 1);
-            const uint32_t to = ring_at + stage * 2 * L::chunk;
-            const int kv_row = max(slot_of(a, x), 0) * a.h_kv + head; /* of all rows of K, or V */
-            const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
+            const int slot = slot_of(a, x), first_slot = __shfl_sync(~0u, slot, 0);
+            const bool side_by_side =
+                __all_sync(~0u, lane >= WIDE_BOX_ROWS || (x.place >= 0 && slot == first_slot + lane));
+            const uint32_t arrived = full + stage * 8;
             barrier_wait(empty + stage * 8, phase);
-            copy_rows<WARP_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row, left,
-                                                             keep_kv);
-            if (a.masked && lane < WARP_ROWS)
+            if (side_by_side && lane == 0) {
+                const uint32_t to = ring + stage * 2 * L::chunk + copy_first * 128;
+                barrier_expect(arrived, 2 * WIDE_BOX_ROWS * L::row);
+#pragma unroll
+                for (int i = 0; i < L::chunk / L::panel; i++) {
+                    copy_box(to + i * L::panel, &k_map, head * D + i * 64, slot, arrived, keep_kv);
+                    copy_box(to + i * L::panel + L::chunk, &v_map, head * D + i * 64, slot, arrived, keep_kv);
+                }
+            }
+            if (!side_by_side) {
+                const uint32_t to = ring_at + stage * 2 * L::chunk;
+                const int kv_row = max(slot, 0) * a.h_kv + head; /* of all rows of K, or V */
+                const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
+                copy_rows<WIDE_BOX_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row,
+                                                                 left, keep_kv);
+            }
+            if (a.masked && lane < WIDE_BOX_ROWS)
                 for (int t = 0; t < L::tiles; t++) {
                     const cuda_item &of = items[t];
                     const uint32_t *words = a.mask + of.mask0 + (int64_t)x.run * of.mask_words;
@@ -180,7 +218,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                     for (int w = 0; w < of.mask_words && of.mask0 >= 0 && x.place >= 0; w++)
                         copy_async_word(at + w * 4, words + w, true);
                 }
-            barrier_arrive_copied(full + stage * 8);
+            barrier_arrive_copied(arrived);
             chunk = last ? 0 : chunk + 1;
             head += last ? head_step : 0;
             stage = stage == L::stages - 1 ? 0 : stage + 1;
@@ -205,8 +243,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (lane < my_rows)
         place_own_row(a, it, first_row + lane, q_row, row_k, out_row);
     const uint32_t q_mine = ring + L::q_at + warp % (L::tiles * 4) * 16 * L::row;
+    /* Of one tile for both teams, each copies half. */
     auto issue_q = [&](int head) {
-        const int first = SHARED ? team * 8 : 0; /* of one tile for both teams, each copies half */
+        const int first = SHARED ? team * 8 : 0;
 #pragma unroll
         for (int r = 0; r < (SHARED ? 8 : 16); r += ROWS_AT_ONCE) {
             const int i = first + r;
@@ -325,7 +364,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         for (int kk = 0; kk < KS; kk++)
             load_matrix(q[kk], q_lane ^ (kk * 32));
         __syncwarp();
-        if (h + 1 < my_heads)
+        if (!SHARED && h + 1 < my_heads)
             issue_q(head + head_step);
         begin_rows<OB>(o, max, sum);
         int chunk = SHARED ? team : 0;
