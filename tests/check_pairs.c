@@ -113,21 +113,27 @@ START_TEST(every_group_once_with_its_like)
 }
 END_TEST
 
-/* How many of n groups of so many queries, over the same tokens, run as pairs. */
-static int64_t paired(int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
+/* How many groups run as pairs of n of so many queries over the same tokens, beside a lone one if there is one. */
+static int64_t paired_beside(bool lone, int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
 {
-    struct group *group = xcalloc((size_t)n, sizeof *group);
-    struct run run = {.end = n_kv};
+    struct group *group = xcalloc((size_t)n + lone, sizeof *group);
+    struct run run[] = {{.end = n_kv}, {.node = 1, .end = n_kv}};
     struct launch launch = {.order = LAUNCH_SERIAL};
-    struct plan plan = {.n_groups = n, .n_launches = 1, .group = group, .run = &run, .launch = &launch};
-    for (int64_t i = 0; i < n; i++)
-        group[i] = (struct group){.run1 = 1, .nq = nq, .n_kv = n_kv, .tile_m = tile_m};
+    struct plan plan = {.n_groups = n + lone, .n_launches = 1, .group = group, .run = run, .launch = &launch};
+    for (int64_t i = 0; i < n + lone; i++)
+        group[i] = (struct group){
+            .run0 = i == n, .run1 = 1 + (i == n), .nq = i == n ? 8 : nq, .n_kv = n_kv, .tile_m = tile_m};
     struct pairs p;
     pairs_choose(&p, &plan, &(struct pairs_card){.gqa = 8, .h_kv = h_kv, .sms = SMS});
     int64_t groups = p.n_groups;
     pairs_free(&p);
     free(group);
     return groups;
+}
+
+static int64_t paired(int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
+{
+    return paired_beside(false, n, nq, tile_m, n_kv, h_kv);
 }
 
 START_TEST(where_it_was_measured_to_be_faster)
@@ -141,6 +147,10 @@ START_TEST(where_it_was_measured_to_be_faster)
     ck_assert(paired(1, 8, 64, 4000, 200) == 0); /* there is no second */
     ck_assert(paired(1, 9, 128, 64, 1) == 1);    /* high ones have an SM in any case */
     ck_assert(paired(1, 9, 128, 63, 1) == 0 && paired(1, 8, 128, 64, 1) == 0);
+    /* short ones: 132 pairs x 8 heads are eight CTAs an SM */
+    ck_assert(paired(263, 8, 64, 191, 8) == 263 && paired(262, 8, 64, 191, 8) == 0);
+    ck_assert(paired(263, 8, 64, 48, 8) == 263 && paired(263, 8, 64, 47, 8) == 0);
+    ck_assert(paired_beside(true, 263, 8, 64, 191, 8) == 0 && paired_beside(true, 263, 8, 64, 192, 8) == 263);
 }
 END_TEST
 

@@ -6,8 +6,10 @@
 
 enum {
     LOW_ROWS = 32,      /* of tiles that run as they are */
-    LEAST_TOKENS = 192, /* of a group, and */
+    LEAST_TOKENS = 48,  /* of a group, and */
     LEAST_HIGH = 64,    /* of one whose tile has more than 64 rows, which has an SM to itself in any case */
+    SHORT_TOKENS = 192, /* a group of fewer is short: its pairs begin and end more than they step */
+    MANY_WAVES = 8,     /* of CTAs of short pairs, that are faster all the same */
     FEW_TOKENS = 1536   /* so many in CTAs that are fewer than SMs: two teams a tile are faster than one */
 };
 
@@ -19,6 +21,11 @@ int32_t pairs_rows(const struct group *g)
 static bool is_high(const struct group *g)
 {
     return g->tile_m > CUDA_WIDE_ROWS;
+}
+
+static bool is_short(const struct group *g)
+{
+    return g->n_kv < SHORT_TOKENS && !is_high(g);
 }
 
 static bool may_pair(const struct group *g, bool everywhere)
@@ -81,46 +88,67 @@ static int64_t find_alike(struct alike *alike, const int64_t *group, int64_t n, 
 
 /* What decides of a launch. */
 struct crowd {
-    int64_t groups, single; /* of all groups those that run in other tiles in any case */
-    int64_t tiles;          /* that are not high and may be pairs */
-    /* Does its launch hold up groups in other tiles? A CTA of a pair begins on an empty SM only, and what comes behind when all
+    int64_t tiles;      /* that may be pairs and are neither high nor short */
+    int64_t groups;     /* all of them */
+    int64_t lone;       /* that no other tile is over the same tokens as */
+    int64_t short_ones; /* that are short, and not lone */
+    int64_t short_ctas; /* of a head, that they are as pairs */
+    /* Are short pairs so many that they are faster, and no second kernel is needed for lone ones? */
+    bool short_too;
+    /* Does the launch hold up groups in other tiles? A CTA of a pair begins on an empty SM only, and what comes behind when all
      * of them have begun: it waits for such groups that run before, and others behind for those that run beside it. */
     bool in_chain;
 };
 
-static void count_crowd(struct crowd *crowd, const struct alike *alike, int64_t n_alike, const int64_t *group,
-                        const struct plan *plan)
+static void count_launches(struct crowd *crowd, const struct alike *alike, int64_t n_alike,
+                           const int64_t *group, const struct plan *plan)
 {
     for (int64_t i = 0; i < plan->n_groups; i++) {
         crowd[plan->group[i].launch].groups++;
-        crowd[plan->group[i].launch].single++;
+        crowd[plan->group[i].launch].lone++;
     }
     for (const struct alike *x = alike; x < alike + n_alike; x++) {
         const struct group *g = &plan->group[group[x->first]];
-        crowd[g->launch].single -= x->end - x->first;
-        crowd[g->launch].tiles += is_high(g) ? 0 : x->tiles;
-    }
-    int64_t before = 0, single_before = 0;
-    for (int32_t l = 0, end; l < plan->n_launches; l = end) { /* launches l .. end run side by side */
-        int64_t groups = 0, single = 0;
-        for (end = l; end < plan->n_launches && (end == l || plan->launch[end].order == LAUNCH_CONCURRENT);
-             end++) {
-            groups += crowd[end].groups;
-            single += crowd[end].single;
+        struct crowd *c = &crowd[g->launch];
+        c->lone -= x->end - x->first;
+        if (is_short(g)) {
+            c->short_ones += x->end - x->first;
+            c->short_ctas += ceil_div(x->tiles, 2);
+        } else if (!is_high(g)) {
+            c->tiles += x->tiles;
         }
-        before += groups;
-        for (int32_t i = l; i < end; i++)
-            crowd[i].in_chain = single_before > 0 || (single > 0 && before < plan->n_groups);
-        single_before += single;
     }
 }
 
-/* Should tiles that are not high be pairs? A CTA of a pair has an SM to itself, and takes less than two thirds of the time of
- * two CTAs there. */
-static bool worth_it(const struct pairs_card *c, const struct crowd *crowd, int64_t n_kv)
+static void decide_launches(struct crowd *crowd, const struct plan *plan, const struct pairs_card *card)
 {
-    int64_t ctas = crowd->tiles * c->h_kv;
-    return ctas > c->sms || (4 * ctas > 3 * c->sms && n_kv < FEW_TOKENS && !crowd->in_chain);
+    int64_t before = 0, others_before = 0;                    /* in other tiles */
+    for (int32_t l = 0, end; l < plan->n_launches; l = end) { /* launches l .. end run side by side */
+        int64_t groups = 0, others = 0;
+        for (end = l; end < plan->n_launches && (end == l || plan->launch[end].order == LAUNCH_CONCURRENT);
+             end++) {
+            struct crowd *c = &crowd[end];
+            c->short_too = c->lone == 0 && c->short_ctas * card->h_kv >= (int64_t)MANY_WAVES * card->sms;
+            groups += c->groups;
+            others += c->lone + (c->short_too ? 0 : c->short_ones);
+        }
+        before += groups;
+        for (int32_t i = l; i < end; i++)
+            crowd[i].in_chain = others_before > 0 || (others > 0 && before < plan->n_groups);
+        others_before += others;
+    }
+}
+
+/* Should tiles be pairs? Those of more than 64 rows have an SM to themselves in any case; else a CTA of a pair has, and takes
+ * less than two thirds of the time of two CTAs there. */
+static bool worth_it(const struct pairs_card *card, const struct crowd *c, const struct group *g)
+{
+    int64_t ctas = c->tiles * card->h_kv;
+    if (card->everywhere || is_high(g))
+        return true;
+    if (is_short(g))
+        return c->short_too;
+    return ctas > card->sms || (4 * ctas > 3 * card->sms && g->n_kv < FEW_TOKENS && !c->in_chain);
 }
 
 void pairs_none(struct pairs *p, const struct plan *plan)
@@ -149,11 +177,12 @@ void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_c
     struct alike *alike = xcalloc((size_t)n, sizeof *alike);
     int64_t n_alike = find_alike(alike, group, n, plan, c->gqa);
     struct crowd *crowd = xcalloc((size_t)plan->n_launches, sizeof *crowd);
-    count_crowd(crowd, alike, n_alike, group, plan);
+    count_launches(crowd, alike, n_alike, group, plan);
+    decide_launches(crowd, plan, c);
     p->group = xcalloc((size_t)n, sizeof *p->group);
     for (const struct alike *x = alike; x < alike + n_alike; x++) {
         const struct group *g = &plan->group[group[x->first]];
-        if (c->everywhere || is_high(g) || worth_it(c, &crowd[g->launch], g->n_kv))
+        if (worth_it(c, &crowd[g->launch], g))
             add_alike(p, group, x);
     }
     free(crowd);
