@@ -338,6 +338,23 @@ START_TEST(verify_ends_with_its_totals)
 }
 END_TEST
 
+/* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
+START_TEST(cases_name_their_line)
+{
+    static const char cases[] = "# two\ntree=levels:1,3_20,7\n\ntree=levels:1,3_20\n";
+    char text[1 << 14], command[4200];
+    if (!program_built())
+        return;
+    char *path = scratch_file(cases, sizeof cases - 1);
+    snprintf(command, sizeof command, "verify -q --strategy pat --kernel cpu --cases %s", path);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "%s:4: levels: 2 node counts and 1 lengths", path);
+    ck_assert_msg(strstr(text, command), "%s", text);
+    unlink(path);
+    free(path);
+}
+END_TEST
+
 /* As --heads and --dtype do. */
 START_TEST(options_replace_what_a_case_names)
 {
@@ -908,6 +925,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_explains_its_columns);
     tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);
+    tcase_add_test(c, cases_name_their_line);
     tcase_add_test(c, options_replace_what_a_case_names);
     tcase_add_test(c, nothing_ran_is_not_good);
     tcase_add_test(c, a_fault_without_a_place_is_skipped);

@@ -188,15 +188,21 @@ void case_clear(struct vcase *c)
 }
 
 /* One line of a list of cases, zero-terminated. */
+bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e)
+{
+    err_set(e, "%s:%" PRId64 ": %.300s", path, line, why->msg);
+    if (e && why->code)
+        e->code = why->code;
+    return false;
+}
+
 static bool read_line(char *line, const char *path, int64_t number, struct vcase *out, struct err *e)
 {
     struct err own = {0};
-    if (case_parse(line, out, &own))
-        return true;
-    err_set(e, "%s:%" PRId64 ": %.300s", path, number, own.msg);
-    if (e && own.code)
-        e->code = own.code;
-    return false;
+    if (!case_parse(line, out, &own))
+        return case_at_line(path, number, &own, e);
+    out->line = number;
+    return true;
 }
 
 bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e)

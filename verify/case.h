@@ -27,6 +27,7 @@ struct vcase {
     const struct fault *plant;   /* NULL: none */
     bool
         narrow_partials; /* partial O in fp16, whatever the strategy says; where it is not normalised, a SKIP */
+    int64_t line;        /* of the file it was read from, from 1; 0: of none */
 };
 
 /* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
@@ -39,6 +40,8 @@ void case_clear(struct vcase *c);
 /* A file of cases, one a line; lines that are empty or begin with # say nothing. *out is an array of *n; free
  * each with case_clear, then the array. */
 bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e);
+/* What is wrong with the case of a line: false, with *why in *e behind file and line. */
+bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e);
 /* The caller frees. */
 char *case_print(const struct vcase *c);
 /* "name", or "name:key=value,..." if an option differs from its default; the caller frees. */

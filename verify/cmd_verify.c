@@ -183,6 +183,7 @@ struct batch {
     uint64_t seed;
     const struct cmd_problem *fixed;
     const struct vcase *list;
+    const char *path;              /* of the file that has the list, or NULL */
     const struct gpu_case *design; /* every stride-th of it */
     int64_t n_design, stride;
     const struct trace *trace;
@@ -322,6 +323,8 @@ static void report_ready(struct verify_run *run, const struct batch *b, struct j
         ready[*next] = NULL;
         if (run->err.code == 0 && d->x)
             emit(run, d->x, d->r, d->n, b->drawn, b->design ? design_at(b, *next) : NULL);
+        else if (run->err.code == 0 && b->path)
+            case_at_line(b->path, d->c.line, &d->e, &run->err);
         else if (run->err.code == 0)
             run->err = d->e;
         judged_free(d);
@@ -458,7 +461,7 @@ static void verify_one(struct verify_run *run, const struct verify_args *a, stru
 /* The cases of a file, all of which are read before any is run. */
 static void verify_list(struct verify_run *run, const struct verify_args *a)
 {
-    struct batch b = {.get = get_listed};
+    struct batch b = {.get = get_listed, .path = a->list};
     struct vcase *list;
     if (!case_read_list(a->list, &list, &b.n, &run->err))
         return;
