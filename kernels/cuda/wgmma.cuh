@@ -46,7 +46,7 @@ template <int pending> __device__ inline void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(pending) : "memory");
 }
 
-/* What this thread copied to shared memory, wgmma may read after the next barrier. */
+/* What this thread wrote or copied to shared memory, wgmma and the copy engine may read after the next barrier. */
 __device__ inline void publish_to_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

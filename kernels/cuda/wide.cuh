@@ -163,6 +163,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             barrier_init(empty + s * 8, !SHARED && items[1].n_rows > 0 ? 8 : 4); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
+        publish_to_async(); /* the copy engine counts on them, too */
     }
 
     if (team == WIDE_TEAMS) {
