@@ -633,7 +633,7 @@ START_TEST(compare_names_its_failures)
 END_TEST
 
 /* A kernel that counts nothing has moved nothing that could be printed. */
-START_TEST(compare_prints_no_counts_where_none_are)
+START_TEST(no_counts_where_none_are)
 {
     char text[1 << 14];
     if (!program_built())
@@ -646,6 +646,9 @@ START_TEST(compare_prints_no_counts_where_none_are)
         run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text),
         0);
     ck_assert_msg(!strstr(text, " 0.00") && strstr(text, "not counted"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\t4\t-\t-\t-\t3\t"), "%s", text); /* groups, counts, launches */
 }
 END_TEST
 
@@ -938,7 +941,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_prints_no_rounding);
     tcase_add_test(c, plan_counts_partials);
     tcase_add_test(c, compare_names_its_failures);
-    tcase_add_test(c, compare_prints_no_counts_where_none_are);
+    tcase_add_test(c, no_counts_where_none_are);
     tcase_add_test(c, sim_knows_the_papers_sets);
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);

@@ -147,10 +147,7 @@ static struct nform *form(struct tree *t)
 
 static void number(struct table *t, double x)
 {
-    if (isnan(x))
-        table_none(t);
-    else
-        table_f64(t, x, 4);
+    table_f64_if(t, !isnan(x), x, 4);
 }
 
 static void print(struct table *t, const char *name, const struct timing *x, int64_t reps)

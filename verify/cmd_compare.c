@@ -190,45 +190,16 @@ static const char *const text_columns[] = {"strategy",     "verdict", "worst err
                                            "random: pass", "of",      "worst error", NULL};
 static const int32_t widths[] = {18, 8, 11, 8, 8, 6, 11, 12, 12, 4, 11};
 
-static void ratio_or_none(struct table *t, double x, double of)
-{
-    if (of > 0)
-        table_f64(t, x / of, 3);
-    else
-        table_none(t);
-}
-
-/* Not of a kernel that counts nothing, nor of a plan that did not run. */
-static bool is_counted(const struct result *r)
-{
-    return memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
-}
-
 /* The numbers of a strategy that did not run, and what nobody counted, are not zeros. */
 static void print_numbers(struct table *t, const struct result *r, double query_centric)
 {
-    if (!r->ran) {
-        for (int i = 0; i < 6; i++)
-            table_none(t);
-        return;
-    }
-    if (r->compared)
-        table_f64(t, r->cmp.worst, 3);
-    else
-        table_none(t);
-    if (is_counted(r)) {
-        table_bytes(t, r->ledger.kv);
-        ratio_or_none(t, (double)r->ledger.kv, query_centric);
-        table_i64(t, r->n_groups);
-        table_i64(t, r->ledger.pad_rows);
-        table_bytes(t, ledger_partials(&r->ledger));
-    } else {
-        table_none(t);
-        table_none(t);
-        table_i64(t, r->n_groups);
-        table_none(t);
-        table_none(t);
-    }
+    bool counted = result_is_counted(r);
+    table_f64_if(t, r->compared, r->cmp.worst, 3);
+    table_bytes_if(t, counted, r->ledger.kv);
+    table_f64_if(t, counted && query_centric > 0, (double)r->ledger.kv / query_centric, 3);
+    table_i64_if(t, r->ran, r->n_groups);
+    table_i64_if(t, counted, r->ledger.pad_rows);
+    table_bytes_if(t, counted, ledger_partials(&r->ledger));
 }
 
 static void print_rows(struct table *t, const struct compare_run *run, bool random)
@@ -271,7 +242,7 @@ static void print_notes(FILE *f, const struct compare_run *run)
           f);
     bool uncounted = false;
     for (int32_t s = 0; s < run->n_use; s++)
-        uncounted |= run->row[s].on_tree.verdict != V_SKIP && !is_counted(&run->row[s].on_tree);
+        uncounted |= run->row[s].on_tree.verdict != V_SKIP && !result_is_counted(&run->row[s].on_tree);
     if (uncounted)
         fputs("-:           not counted: the kernel counts nothing, or did not run\n", f);
     for (int32_t s = 0; s < run->n_use; s++) {

@@ -401,10 +401,7 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
 
 static void number_or_none(struct table *t, double x, int digits)
 {
-    if (isnan(x))
-        table_none(t);
-    else
-        table_f64(t, x, digits);
+    table_f64_if(t, !isnan(x), x, digits);
 }
 
 static void coefficient_row(struct table *t, const char *part, const struct trait *c, double value,

@@ -125,16 +125,6 @@ static void list_tiles(struct table *t, const struct list_args *a)
             list_tile(t, &a->machine, (struct tile){m, n}, (int32_t)a->d, dtype_size[a->dtype]);
 }
 
-/* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
- * token's K and V; GFLOP of a query's matrix products, attention left out. */
-static void none_if_0(struct table *t, int64_t x)
-{
-    if (x)
-        table_i64(t, x);
-    else
-        table_none(t);
-}
-
 static void list_workloads(struct table *t, const struct list_args *a)
 {
     (void)a;
@@ -143,13 +133,15 @@ static void list_workloads(struct table *t, const struct list_args *a)
         table_text(t, w->name);
         table_text(t, w->group);
         table_text(t, w->trace);
-        none_if_0(t, w->opts.prompt);
-        none_if_0(t, w->opts.max_seq);
-        none_if_0(t, w->opts.batch);
+        table_i64_if(t, w->opts.prompt > 0, w->opts.prompt);
+        table_i64_if(t, w->opts.max_seq > 0, w->opts.max_seq);
+        table_i64_if(t, w->opts.batch > 0, w->opts.batch);
         table_text(t, w->about);
     }
 }
 
+/* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
+ * token's K and V; GFLOP of a query's matrix products, attention left out. */
 static void list_models(struct table *t, const struct list_args *a)
 {
     (void)a;

@@ -267,3 +267,8 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     plan_free(plan);
     return r;
 }
+
+bool result_is_counted(const struct result *r)
+{
+    return r->ran && memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
+}

@@ -46,6 +46,9 @@ struct result {
     char guess[128]; /* wrong numbers: what they look like (verify/diagnose.h), or "" */
 };
 
+/* Did it run, on a kernel that counts? Else the ledger's zeros are none. */
+bool result_is_counted(const struct result *r);
+
 /* Plan, check, run, compare. Where the case plants a fault: all of that soundly, then again on what the fault
  * broke, as if the code under test had made it so; where the case has no place for the fault, it is a SKIP. */
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);

@@ -108,18 +108,7 @@ static const char *const columns[] = {"workload",
 
 static void number(struct table *t, bool there, double x)
 {
-    if (there && !isnan(x))
-        table_f64(t, x, 5);
-    else
-        table_none(t);
-}
-
-static void count(struct table *t, bool there, int64_t x)
-{
-    if (there)
-        table_i64(t, x);
-    else
-        table_none(t);
+    table_f64_if(t, there && !isnan(x), x, 5);
 }
 
 static void print_item(struct table *t, const struct replay_run *run, const struct replay_job *job, int32_t k,
@@ -137,10 +126,10 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
     table_text(t, strategy);
     table_text(t, r->exec->name);
     table_text(t, r->model->name);
-    count(t, ran, x->steps);
-    count(t, ran, x->looked_at);
-    count(t, ran, x->queries);
-    count(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
+    table_i64_if(t, ran, x->steps);
+    table_i64_if(t, ran, x->looked_at);
+    table_i64_if(t, ran, x->queries);
+    table_i64_if(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
     const double bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
         number(t, ran, bytes[i]);
@@ -148,12 +137,12 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
                               x->host_s,   x->cache_s, x->extend_s, x->plan_s, x->exposed_s};
     for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
         number(t, ran, seconds[i]);
-    count(t, ran, x->planned);
-    count(t, ran, x->prefill);
-    count(t, ran, x->moves);
-    count(t, ran, x->copied);
-    count(t, ran, item->pool.peak);
-    count(t, ran, item->pool.leaked);
+    table_i64_if(t, ran, x->planned);
+    table_i64_if(t, ran, x->prefill);
+    table_i64_if(t, ran, x->moves);
+    table_i64_if(t, ran, x->copied);
+    table_i64_if(t, ran, item->pool.peak);
+    table_i64_if(t, ran, item->pool.leaked);
     number(t, ran, x->error);
     table_text(t, x->why);
     free(strategy);
@@ -298,7 +287,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
         table_text(&t, "");
         for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
             number(&t, true, cell[k]);
-        count(&t, !isnan(x.whole), x.plans);
+        table_i64_if(&t, !isnan(x.whole), x.plans);
         number(&t, true, 1e3 * x.plan);
         number(&t, true, 1e3 * x.exposed);
         number(&t, true, 1e3 * x.cache);

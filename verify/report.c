@@ -251,6 +251,30 @@ void table_none(struct table *t)
     put(t, t->style == STYLE_TEXT ? "-" : t->style == STYLE_JSON ? "null" : "", true);
 }
 
+void table_i64_if(struct table *t, bool there, int64_t x)
+{
+    if (there)
+        table_i64(t, x);
+    else
+        table_none(t);
+}
+
+void table_f64_if(struct table *t, bool there, double x, int digits)
+{
+    if (there)
+        table_f64(t, x, digits);
+    else
+        table_none(t);
+}
+
+void table_bytes_if(struct table *t, bool there, int64_t bytes)
+{
+    if (there)
+        table_bytes(t, bytes);
+    else
+        table_none(t);
+}
+
 void table_end(struct table *t)
 {
     CK(t->at == 0);
@@ -279,23 +303,6 @@ const char *const result_columns[] = {
     "case",     "verdict",       "worst",    "worst_o",  "worst_lse", "rel_o",  "rel_lse", "logit",  "groups",
     "kv_bytes", "partial_bytes", "pad_rows", "launches", "plan_ms",   "run_ms", "why",     "string", NULL};
 
-/* Or none. */
-static void number_if(struct table *t, bool there, double x)
-{
-    if (there)
-        table_f64(t, x, 3);
-    else
-        table_none(t);
-}
-
-static void count_if(struct table *t, bool there, int64_t x)
-{
-    if (there)
-        table_i64(t, x);
-    else
-        table_none(t);
-}
-
 void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text)
 {
     char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, dtype_name[dtype], r->tile);
@@ -305,14 +312,15 @@ void result_row(struct table *t, const struct result *r, enum dtype dtype, const
     const double errors[] = {r->cmp.worst, r->cmp.worst_o, r->cmp.worst_lse,
                              r->cmp.rel_o, r->cmp.rel_lse, r->cmp.max_logit};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        number_if(t, r->compared, errors[i]);
-    count_if(t, r->planned, r->n_groups);
-    count_if(t, r->ran, r->ledger.kv);
-    count_if(t, r->ran, ledger_partials(&r->ledger));
-    count_if(t, r->ran, r->ledger.pad_rows);
-    count_if(t, r->planned, r->n_launches);
-    number_if(t, r->planned, 1e3 * r->plan_s);
-    number_if(t, r->ran, 1e3 * r->run_s);
+        table_f64_if(t, r->compared, errors[i], 3);
+    bool counted = result_is_counted(r);
+    table_i64_if(t, r->planned, r->n_groups);
+    table_i64_if(t, counted, r->ledger.kv);
+    table_i64_if(t, counted, ledger_partials(&r->ledger));
+    table_i64_if(t, counted, r->ledger.pad_rows);
+    table_i64_if(t, r->planned, r->n_launches);
+    table_f64_if(t, r->planned, 1e3 * r->plan_s, 3);
+    table_f64_if(t, r->ran, 1e3 * r->run_s, 3);
     table_text(t, r->why);
     table_text(t, case_text);
 }

@@ -52,6 +52,10 @@ void table_measured(struct table *t, double x, int digits);
 void table_bytes(struct table *t, int64_t bytes);
 /* A number that there is not: "-" in text, empty in CSV, null in JSON. */
 void table_none(struct table *t);
+/* The number, or that. */
+void table_i64_if(struct table *t, bool there, int64_t x);
+void table_f64_if(struct table *t, bool there, double x, int digits);
+void table_bytes_if(struct table *t, bool there, int64_t bytes);
 void table_end(struct table *t);
 
 /* Totals of a verify run. */

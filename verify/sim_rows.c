@@ -57,22 +57,6 @@ static const char *const columns[] = {"source",
                                       "fitted_ms",
                                       NULL};
 
-static void i64_or_none(struct table *t, bool there, int64_t x)
-{
-    if (there)
-        table_i64(t, x);
-    else
-        table_none(t);
-}
-
-static void f64_or_none(struct table *t, bool there, double x)
-{
-    if (there)
-        table_f64(t, x, 6);
-    else
-        table_none(t);
-}
-
 static void print_source(struct table *t, const struct sim_run *run, const struct sim_source *s)
 {
     int64_t prompt = s->trace ? trace_prompt(s->trace) : 0;
@@ -80,10 +64,10 @@ static void print_source(struct table *t, const struct sim_run *run, const struc
     table_text(t, text);
     table_text(t, s->at ? s->at : "");
     free(text);
-    i64_or_none(t, s->trace, s->index);
-    i64_or_none(t, run->src->step > 0, run->src->step);
-    i64_or_none(t, prompt > 0, prompt);
-    i64_or_none(t, run->src->trace.max_seq > 0, run->src->trace.max_seq);
+    table_i64_if(t, s->trace, s->index);
+    table_i64_if(t, run->src->step > 0, run->src->step);
+    table_i64_if(t, prompt > 0, prompt);
+    table_i64_if(t, run->src->trace.max_seq > 0, run->src->trace.max_seq);
 }
 
 static void print_problem(struct table *t, const struct sim_run *run, const struct sim_source *s)
@@ -97,7 +81,7 @@ static void print_problem(struct table *t, const struct sim_run *run, const stru
     table_i64(t, p->d);
     table_text(t, dtype_name[p->dtype]);
     table_i64(t, sim_steps(s));
-    i64_or_none(t, whole, whole ? trace_generated(s->trace) : 0);
+    table_i64_if(t, whole, whole ? trace_generated(s->trace) : 0);
 }
 
 /* What the way of counting leaves out is not 0. */
@@ -124,9 +108,9 @@ static void print_counts(struct table *t, const struct sim_run *run, const struc
         {all, l->pad_tokens},
     };
     for (size_t i = 0; i < sizeof cell / sizeof cell[0]; i++)
-        i64_or_none(t, cell[i].counted, cell[i].x * run->layers);
-    i64_or_none(t, ran, r->groups);
-    i64_or_none(t, all, l->launches);
+        table_i64_if(t, cell[i].counted, cell[i].x * run->layers);
+    table_i64_if(t, ran, r->groups);
+    table_i64_if(t, all, l->launches);
     table_text(t, r->why);
 }
 
@@ -140,12 +124,12 @@ static void print_times(struct table *t, const struct sim_run *run, int32_t m, c
     const double share[] = {x->bandwidth_use, x->l2_use, x->tensor_use, x->sm_use, x->slot_use};
     table_text(t, run->machine[m].text);
     for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++)
-        f64_or_none(t, ran, sum[i]);
+        table_f64_if(t, ran, sum[i], 6);
     for (size_t i = 0; i < sizeof share / sizeof share[0]; i++)
-        f64_or_none(t, ran && x->kernel_s > 0, share[i] / x->kernel_s);
-    f64_or_none(t, ran && x->attention_s > 0, x->low_share / x->attention_s);
-    f64_or_none(t, ran, x->ctas * (double)run->layers);
-    f64_or_none(t, ran && run->model, x->fitted_s * ms);
+        table_f64_if(t, ran && x->kernel_s > 0, share[i] / x->kernel_s, 6);
+    table_f64_if(t, ran && x->attention_s > 0, x->low_share / x->attention_s, 6);
+    table_f64_if(t, ran, x->ctas * (double)run->layers, 6);
+    table_f64_if(t, ran && run->model, x->fitted_s * ms, 6);
 }
 
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)

@@ -40,10 +40,7 @@ struct cell {
 static void print_cells(struct table *t, const struct cell *cell, int n)
 {
     for (int i = 0; i < n; i++)
-        if (cell[i].there)
-            table_f64(t, cell[i].x, 5);
-        else
-            table_none(t);
+        table_f64_if(t, cell[i].there, cell[i].x, 5);
 }
 
 /* Bytes of `over` trees together, as their mean. */
