@@ -181,7 +181,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example cuda-static check-verify check-stand-in
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
@@ -266,6 +266,19 @@ FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undef
 fuzz: fuzz-build ## fuzz every parser for FUZZ_SECONDS (60) each; NAME=target for one
 	$(Q)tests/fuzz/run.sh $(FUZZ) $(FUZZ_SECONDS) $(or $(NAME),$(FUZZ_TARGETS))
 
+# Each target on its seeds alone, without clang: that they link, and hold there, is part of `make check`.
+FUZZ_SEEDS := $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/fuzz_%)
+$(BUILD)/libparsers.a: $(call obj,$(FUZZ_LIB))
+	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+
+$(FUZZ_SEEDS): %: %.o $(BUILD)/tests/fuzz/seeds.o $(BUILD)/libparsers.a
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -ljansson -lm -o $@
+
+.PHONY: check-fuzz
+check-fuzz: $(FUZZ_SEEDS) ## every fuzz target on its seeds
+	$(Q)n=0; for name in $(FUZZ_TARGETS); do $(BUILD)/tests/fuzz/fuzz_$$name tests/fuzz/corpus/$$name/* || exit 1; \
+	  n=$$((n + $$(ls tests/fuzz/corpus/$$name | wc -l))); done; echo "fuzz: $(words $(FUZZ_TARGETS)) targets keep their promises on $$n seeds"
+
 .PHONY: fuzz-build
 fuzz-build: fuzz-deps
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(FUZZ_TARGETS:%=$(FUZZ)/fuzz_%)
@@ -285,6 +298,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -ljansson -lm -o $@
 
 .SECONDARY: $(FUZZ_TARGETS:%=$(FUZZ)/tests/fuzz/fuzz_%.o)
+-include $(FUZZ_SEEDS:%=%.d) $(BUILD)/tests/fuzz/seeds.d
 -include $(patsubst %.c,$(FUZZ)/%.d,$(FUZZ_LIB) $(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: format

@@ -2,8 +2,8 @@
 
 #include "sim/machine.h"
 #include "traces/formats.h"
-#include "verify/report.h"
 #include "verify/sheet.h"
+#include "verify/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +24,9 @@ void coefs_write(FILE *f, const char *machine, const char *model, const char *pa
 {
     const char *const text[] = {machine, model, part, coefficient};
     for (int i = 0; i < VALUE; i++) {
-        print_csv_text(f, text[i]);
-        fputc(',', f);
+        char *cell = text_csv(text[i]);
+        fprintf(f, "%s,", cell);
+        free(cell);
     }
     fprintf(f, "%.9g,%.3g\n", value, error);
 }

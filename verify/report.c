@@ -1,4 +1,5 @@
 #include "verify/report.h"
+#include "verify/text.h"
 #include "ref/json_text.h"
 
 #include <inttypes.h>
@@ -123,19 +124,11 @@ bool outfile_close(struct outfile *o, bool keep, struct err *e)
 
 /* ---- tables ------------------------------------------------------------------------------------------- */
 
-void print_csv_text(FILE *f, const char *s)
+static void print_csv_text(FILE *f, const char *s)
 {
-    if (!strpbrk(s, ",\"\n")) {
-        fputs(s, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            fputc('"', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
+    char *cell = text_csv(s);
+    fputs(cell, f);
+    free(cell);
 }
 
 static void pad(struct table *t, const char *s, bool right)

@@ -25,9 +25,6 @@ bool outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
 bool outfile_close(struct outfile *o, bool keep, struct err *e);
 
-/* A cell of CSV, quoted where needed. */
-void print_csv_text(FILE *f, const char *s);
-
 /*
  * A table whose rows are printed as they come. Text: tab-separated, a header line first; CSV: quoted where
  * needed; JSON: an array of objects, numbers as numbers.

@@ -103,3 +103,18 @@ char *text_quote(const char *s)
     strcpy(to, "'");
     return out;
 }
+
+char *text_csv(const char *s)
+{
+    if (!strpbrk(s, ",\"\n"))
+        return xstrdup(s);
+    char *cell = xcalloc(2 * strlen(s) + 3, 1), *to = cell;
+    *to++ = '"';
+    for (; *s; s++) {
+        if (*s == '"')
+            *to++ = '"';
+        *to++ = *s;
+    }
+    *to = '"';
+    return cell;
+}

@@ -23,5 +23,7 @@ char *text_escape(const char *s);
 char *text_unescape(const char *s);
 /* For a shell, in single quotes; a single quote inside ends them, stands alone, and begins them again. Caller frees. */
 char *text_quote(const char *s);
+/* A cell of CSV, in double quotes where it has to be. Caller frees. */
+char *text_csv(const char *s);
 
 #endif
