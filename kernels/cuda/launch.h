@@ -28,6 +28,7 @@ struct cuda_kv_run {
 /* In a group of several runs there is a copy of the run that each PIECE-th token lies in: most tokens need no other. */
 #define CUDA_PIECE 16
 
+/* 56 bytes, read as 7 x 8. */
 struct cuda_item {
     int64_t base; /* of the group's first run */
     int32_t n_kv; /* tokens */
@@ -42,7 +43,7 @@ struct cuda_item {
     int32_t mask0;      /* into the mask words, or -1: all visible */
     int32_t mask_words; /* 32-bit words per run: bit i of word w is query 32 w + i of the tile */
     int32_t kv_once;    /* its K and V may leave the L2 when they were read: no other item reads them */
-}; /* 56 bytes, read as 7 x 8 */
+};
 
 /* Items of a kernel whose CTAs take as many KV heads, one after the other. */
 struct cuda_segment {
@@ -83,7 +84,7 @@ struct cuda_group_args {
     const void *block;
     uint32_t table_lines, block_lines;
     int32_t kv_once;  /* items may say so of their K and V; else none does */
-    int32_t q_shared; /* the teams of a CTA, which share a head, share Q; else each has its own, as with by_head */
+    int32_t q_shared; /* the teams of a CTA share Q, as they do a head; else each has its own */
 };
 
 struct cuda_merge_step {
@@ -178,7 +179,7 @@ struct unfused_args {
     void *q;           /* [n_rows][d] gathered */
     void *k, *v;       /* [tokens][h_kv][d] gathered */
     float *score;      /* QK^T, then scaled, then masked */
-    void *probability; /* of the storage type, times 2^bias of it, not normalised; zeros behind a row's tokens, up to ld */
+    void *probability; /* storage type, times its 2^bias, not normalised; zeros behind a row's, up to ld */
     float *max, *sum;  /* [n_rows] natural log; of the probabilities before rounding */
     float *o;          /* [rows of O][d] */
 };

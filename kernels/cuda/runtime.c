@@ -22,7 +22,7 @@
 
 enum {
     HOPPER = 90,      /* compute capability from which kernels may start early */
-    MOST_LINES = 4096 /* of the page table, and of what the plan has on the device, to be asked for first of all */
+    MOST_LINES = 4096 /* of the page table, and of the plan's arrays, to be asked for first of all */
 };
 
 /* ---- what is supported ------------------------------------------------------------------------------ */
@@ -136,8 +136,9 @@ static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
         struct cuda_shape s = shape_of_call(cp, c);
         int32_t smem = cuda_group_smem(&s, c->masked, c->q_shared, c->q_rows);
         if (smem > smem_per_cta)
-            return err_missing(e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld",
-                               c->m, c->n, smem, (long long)smem_per_cta);
+            return err_missing(
+                e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld", c->m,
+                c->n, smem, (long long)smem_per_cta);
         if (!cuda_ok(cuda_group_prepare(&s), "shared memory of a kernel", e))
             return false;
     }
@@ -161,9 +162,12 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return err_missing(e, "%s", why);
     if (!cuda_card(&caps, e))
         return false;
-    if (p->n_pages * p->page_size > INT32_MAX / p->h_kv || p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
-        (int64_t)p->tree->n_queries * p->h_q > INT32_MAX || plan->n_slots > INT32_MAX || plan->n_merge_in > INT32_MAX)
-        return err_missing(e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
+    if (p->n_pages * p->page_size > INT32_MAX / p->h_kv ||
+        p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
+        (int64_t)p->tree->n_queries * p->h_q > INT32_MAX || plan->n_slots > INT32_MAX ||
+        plan->n_merge_in > INT32_MAX)
+        return err_missing(
+            e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
     cp->wgmma = cp->rung == CUDA_MMA && caps.arch == HOPPER && cp->early;
