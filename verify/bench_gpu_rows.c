@@ -468,34 +468,20 @@ void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *devic
     table_text(t, label);
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 6; i++)
-        if (timed || i == 2)
-            table_measured(t, figure[i], 5);
-        else
-            table_none(t);
+        table_measured_if(t, timed || i == 2, figure[i], 5);
     table_i64(t, r->time.reps);
     table_bytes(t, r->bytes);
     const double rate[] = {1e-9 * (double)r->bytes / s, percent_read(r, b), 1e-12 * r->need.operations / s,
                            100 * r->need.operations / s / b->limits.tensor_flops};
     for (int i = 0; i < 4; i++)
-        if (timed)
-            table_measured(t, rate[i], 5);
-        else
-            table_none(t);
+        table_measured_if(t, timed, rate[i], 5);
     table_measured(t, r->plan_ms, 3);
     table_measured(t, r->upload_ms, 3);
-    if (planned) {
-        table_i64(t, r->grid.ctas);
-        table_measured(t, r->grid.longest, 3);
-    } else {
-        table_none(t);
-        table_none(t);
-    }
+    table_i64_if(t, planned, r->grid.ctas);
+    table_measured_if(t, planned, r->grid.longest, 3);
     table_bytes(t, r->ledger.kv);
     table_bytes(t, r->unique_kv);
-    if (timed)
-        table_measured(t, r->worst, 3);
-    else
-        table_none(t);
+    table_measured_if(t, timed, r->worst, 3);
     table_text(t, heads);
     table_i64(t, c->spec.d);
     table_text(t, dtype_name[c->spec.dtype]);

@@ -75,11 +75,7 @@ static void print_row(struct table *t, const struct replay_row *row, const char 
 #define X(field, about) table_i64(t, row->field);
     REPLAY_COUNTS(X)
 #undef X
-#define X(field, about)                                                                                      \
-    if (isnan(row->field))                                                                                   \
-        table_none(t);                                                                                       \
-    else                                                                                                     \
-        table_f64(t, row->field, 6);
+#define X(field, about) table_f64_if(t, !isnan(row->field), row->field, 6);
     REPLAY_TIMES(X)
 #undef X
 }

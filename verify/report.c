@@ -260,6 +260,14 @@ void table_f64_if(struct table *t, bool there, double x, int digits)
         table_none(t);
 }
 
+void table_measured_if(struct table *t, bool there, double x, int digits)
+{
+    if (there)
+        table_measured(t, x, digits);
+    else
+        table_none(t);
+}
+
 void table_bytes_if(struct table *t, bool there, int64_t bytes)
 {
     if (there)

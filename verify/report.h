@@ -52,6 +52,7 @@ void table_none(struct table *t);
 /* The number, or that. */
 void table_i64_if(struct table *t, bool there, int64_t x);
 void table_f64_if(struct table *t, bool there, double x, int digits);
+void table_measured_if(struct table *t, bool there, double x, int digits);
 void table_bytes_if(struct table *t, bool there, int64_t bytes);
 void table_end(struct table *t);
 

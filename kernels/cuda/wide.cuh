@@ -207,7 +207,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 const int kv_row = max(slot, 0) * a.h_kv + head; /* of all rows of K, or V */
                 const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
                 copy_rows<WIDE_BOX_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row,
-                                                                 left, keep_kv);
+                                                                     left, keep_kv);
             }
             if (a.masked && lane < WIDE_BOX_ROWS)
                 for (int t = 0; t < L::tiles; t++) {
