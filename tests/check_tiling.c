@@ -75,10 +75,11 @@ struct chosen {
     int64_t first;
 };
 
-/* What else the plan has: tokens beside these items, in the same set of launches, and behind, in later ones; the longest
- * item of as many rows; n of a kernel before them, of full tiles of as many rows. */
+/* What else the plan has: as many more items, of one token each, in the same kernel; tokens beside these items, in the same
+ * set of launches, and behind, in later ones; the longest item of as many rows; n of a kernel before them, of full tiles of
+ * as many rows. */
 struct around {
-    int64_t beside, behind;
+    int64_t ones, beside, behind;
     int32_t longest, n_before;
     bool ampere;
 };
@@ -86,14 +87,15 @@ struct around {
 static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_items, int32_t n_kv,
                                int32_t n_rows, struct around x)
 {
-    struct cuda_item *item = xcalloc((size_t)n_items, sizeof *item);
-    for (int64_t i = 0; i < n_items; i++)
-        item[i] = (struct cuda_item){.n_kv = n_kv, .n_runs = 1, .n_rows = n_rows};
+    int64_t n_all = n_items + x.ones, tokens = n_items * n_kv + x.ones;
+    struct cuda_item *item = xcalloc((size_t)n_all, sizeof *item);
+    for (int64_t i = 0; i < n_all; i++)
+        item[i] = (struct cuda_item){.n_kv = i < n_items ? n_kv : 1, .n_runs = 1, .n_rows = n_rows};
     struct tiling t = {.item = item,
-                       .n_items = n_items,
-                       .tokens_beside = n_items * n_kv + x.beside,
-                       .tokens_behind = n_items * n_kv + x.beside + x.behind,
-                       .tokens_of_plan = n_items * n_kv + x.beside + x.behind,
+                       .n_items = n_all,
+                       .tokens_beside = tokens + x.beside,
+                       .tokens_behind = tokens + x.beside + x.behind,
+                       .tokens_of_plan = tokens + x.beside + x.behind,
                        .h_kv = h_kv,
                        .d = 128,
                        .sms = SMS,
@@ -128,6 +130,10 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose(64, 128, 32, 256, 32, 1, 0).n, 32);
     ck_assert_int_eq(choose(64, 128, 32, 256, 64, 1, 0).n, 64);
     ck_assert_int_eq(choose(64, 64, 8, 32, 32, 64, 0).n, 64); /* 256 CTAs fit */
+    /* 63 chunks of 254 tokens and 64 leaves of one: a tenth less. Of chunks of 300 it is not; without leaves it is not enough. */
+    ck_assert_int_eq(choose_of(64, 64, 32, 63, 254, 64, (struct around){.ones = 64}).n, 32);
+    ck_assert_int_eq(choose_of(64, 64, 32, 63, 300, 64, (struct around){.ones = 64}).n, 64);
+    ck_assert_int_eq(choose(64, 64, 32, 63, 150, 64, 0).n, 64);
     /* Few long tiles of many rows: twice the warps, unless they would wait for what runs beside. */
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 1000000).n, 64);
