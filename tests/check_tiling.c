@@ -130,10 +130,13 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose(64, 128, 32, 256, 32, 1, 0).n, 32);
     ck_assert_int_eq(choose(64, 128, 32, 256, 64, 1, 0).n, 64);
     ck_assert_int_eq(choose(64, 64, 8, 32, 32, 64, 0).n, 64); /* 256 CTAs fit */
-    /* 63 chunks of 254 tokens and 64 leaves of one: a tenth less. Of chunks of 300 it is not; without leaves it is not enough. */
-    ck_assert_int_eq(choose_of(64, 64, 32, 63, 254, 64, (struct around){.ones = 64}).n, 32);
-    ck_assert_int_eq(choose_of(64, 64, 32, 63, 300, 64, (struct around){.ones = 64}).n, 64);
-    ck_assert_int_eq(choose(64, 64, 32, 63, 150, 64, 0).n, 64);
+    /* 65 chunks of 247 tokens and 64 leaves of one: a twelfth less. Of chunks of 320 it is not; without leaves, or with fewer
+     * than half as many as chunks, it is not enough. */
+    ck_assert_int_eq(choose_of(64, 64, 32, 65, 247, 64, (struct around){.ones = 64}).n, 32);
+    ck_assert_int_eq(choose_of(64, 64, 32, 65, 320, 64, (struct around){.ones = 64}).n, 64);
+    ck_assert_int_eq(choose_of(64, 64, 32, 65, 150, 64, (struct around){.ones = 33}).n, 32);
+    ck_assert_int_eq(choose_of(64, 64, 32, 65, 150, 64, (struct around){.ones = 32}).n, 64);
+    ck_assert_int_eq(choose(64, 64, 32, 65, 150, 64, 0).n, 64);
     /* Few long tiles of many rows: twice the warps, unless they would wait for what runs beside. */
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 128, 8, 4, 1000, 64, 1000000).n, 64);
