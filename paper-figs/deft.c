@@ -579,9 +579,8 @@ void fig_deft_fig15(struct figure *f)
         add_panel(f, run[r].name, LINES, LOG_X, "tokens of a block", "attention (s)");
         for (int s = 0; s < 2; s++)
             for (int b = 0; b < 5; b++) {
-                const char *rule = s ? "rule=paper," : "";
                 const char *strategy =
-                    block[b] == 128 ? series[s] : figure_text(f, "%s:%sblock=%d", series[s], rule, block[b]);
+                    block[b] == 128 ? series[s] : figure_text(f, "%s:block=%d", series[s], block[b]);
                 double t = pick(f, sim, "latency_ms", "source", run[r].source, "prompt_len", run[r].prompt,
                                 "strategy", strategy, NULL);
                 add_point(f, series[s], figure_text(f, "%d", block[b]), block[b], t / 1e3, NAN);

@@ -107,13 +107,17 @@ void fig_pat_fig5(struct figure *f)
 
 /* ---- Figure 7: tiles ------------------------------------------------------------------------------------ */
 
+/* An option as the name of a strategy has it: not, at its default. */
+static const char *option(struct figure *f, const char *key, int value, int by_default)
+{
+    return value == by_default ? "" : figure_text(f, "%s=%d,", key, value);
+}
+
 /* As `treeattn sim` prints FastTree's plan with one tile and nothing split. */
 static const char *tile_strategy(struct figure *f, int m, int n)
 {
-    return figure_text(f,
-                       "fasttree-no-greedy:rule=paper,alpha=0.66,beta=0.33,gamma=0.1,large=%d,small=%d,kv=%d,"
-                       "split=1e+12,split_short=1e+12,fill_large=0,fill_small=0",
-                       m, m, n);
+    return figure_text(f, "fasttree-no-greedy:%s%s%ssplit=1e+12,split_short=1e+12", option(f, "large", m, 64),
+                       option(f, "small", m, 16), option(f, "kv", n, 32));
 }
 
 void fig_pat_fig7(struct figure *f)

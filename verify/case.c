@@ -25,19 +25,6 @@ struct problem_spec case_default_spec(void)
 
 /* ---- strategies and kernels by name ------------------------------------------------------------------- */
 
-char *case_print_strategy(const struct strategy_use *u)
-{
-    struct strategy_use def = strategy_default(u->s);
-    bool same = true;
-    for (int i = 0; u->s->opts && u->s->opts[i].key; i++)
-        same = same && u->opt[i] == def.opt[i];
-    if (same)
-        return xstrdup(u->s->name);
-    char *params = strategy_params(u), *text = xasprintf("%s:%s", u->s->name, params);
-    free(params);
-    return text;
-}
-
 bool case_kernel(const char *name, const struct kernel **out, struct err *e)
 {
     *out = kernel_find(name);
@@ -241,7 +228,7 @@ char *case_print(const struct vcase *c)
 {
     const struct problem_spec *s = &c->spec;
     char *raw = treesrc_print(&c->src), *tree = text_escape(raw);
-    char *strategy = c->use.s ? case_print_strategy(&c->use) : NULL;
+    char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
     char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
                            ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s",
                            tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered,

@@ -44,8 +44,6 @@ bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err
 bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e);
 /* The caller frees. */
 char *case_print(const struct vcase *c);
-/* "name", or "name:key=value,..." if an option differs from its default; the caller frees. */
-char *case_print_strategy(const struct strategy_use *u);
 
 /* By name, or false with *e set. */
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);

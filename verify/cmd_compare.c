@@ -206,7 +206,7 @@ static void print_rows(struct table *t, const struct compare_run *run, bool rand
 {
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct compare_row *row = &run->row[s];
-        char *name = case_print_strategy(&run->use[s]);
+        char *name = strategy_label(&run->use[s]);
         table_text(t, name);
         free(name);
         table_text(t, verdict_name[row->on_tree.verdict]);

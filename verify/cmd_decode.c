@@ -211,7 +211,7 @@ static const char *const check_columns[] = {"model",     "trace",  "strategy", "
 static void check_row(struct job *j, const struct strategy_use *u, const struct decode_run *r, int64_t steps,
                       const char *verdict, const char *why)
 {
-    char *text = case_print_strategy(u);
+    char *text = strategy_label(u);
     table_text(j->t, j->model->name);
     table_text(j->t, j->name);
     table_text(j->t, text);
@@ -418,7 +418,7 @@ static bool time_use(struct job *j, struct decode_run *r, const struct strategy_
     char why[WHY_MAX] = "";
     bool good = time_steps(j, r, u, &sum, NULL, why, e) &&
                 (!j->a->gaps || time_steps(j, r, u, &traced, &busy, why, e));
-    char *text = u ? case_print_strategy(u) : xstrdup("none");
+    char *text = u ? strategy_label(u) : xstrdup("none");
     if (good)
         time_row(j, text, &sum, j->a->gaps ? &busy : NULL, why);
     free(text);

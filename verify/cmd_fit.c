@@ -290,7 +290,7 @@ static int64_t part_rows(struct measured *m, int64_t least)
     int32_t *of = xcalloc((size_t)m->n, sizeof *of);
     int64_t *rows = xcalloc((size_t)m->n, sizeof *rows), kept = 0;
     for (int64_t i = 0; i < m->n; i++) {
-        char *name = case_print_strategy(&m->row[i].use[0]);
+        char *name = strategy_label(&m->row[i].use[0]);
         of[i] = names_add(&seen, name);
         rows[of[i]]++;
         free(name);
@@ -323,7 +323,7 @@ static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
         m.n = part_rows(&m, 2 * (int64_t)r->p);
     for (int64_t i = 0; i < m.n && good; i++) {
         const struct measured_row *row = &m.row[i];
-        char *strategy = case_print_strategy(&row->use[0]);
+        char *strategy = strategy_label(&row->use[0]);
         rows_add(r, row->seconds, m.configs.name[row->config],
                  a->together ? "all"
                  : a->apart  ? strategy

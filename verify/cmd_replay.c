@@ -555,7 +555,7 @@ static char *describe(const struct args *a, const struct replay_run *run)
                   a->machine ? a->machine : r->exec->name, a->coefficients ? " with fitted coefficients" : "",
                   r->page_size, replan_name[r->replan], a->graph ? ", graphs" : "", r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
-        char *name = case_print_strategy(&r->use[i]), *longer = xasprintf("%s %s", text, name);
+        char *name = strategy_label(&r->use[i]), *longer = xasprintf("%s %s", text, name);
         free(name);
         free(text);
         text = longer;

@@ -119,7 +119,7 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
     const struct replay_total *x = &item->total[use];
     struct figures f = figures_of(run, job, k, 1, use);
     bool ran = x->fate == FATE_RAN;
-    char *strategy = case_print_strategy(&r->use[use]);
+    char *strategy = strategy_label(&r->use[use]);
     table_text(t, job->name);
     table_text(t, job->spec);
     table_i64(t, item->index);
@@ -269,7 +269,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
     double other = NAN, moves = 0;
     for (int32_t i = 0; i < run->replay.n_use; i++) {
         struct figures x = figures_of(run, job, 0, job->n_items, i);
-        char *name = case_print_strategy(&run->replay.use[i]);
+        char *name = strategy_label(&run->replay.use[i]);
         const double cell[] = {x.attention,
                                x.other,
                                x.moves,

@@ -448,7 +448,7 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     log->part = xasprintf("%s.part", log->path);
     log->name = xcalloc((size_t)spec->n_use, sizeof *log->name);
     for (int32_t i = 0; i < spec->n_use; i++)
-        log->name[i] = case_print_strategy(&spec->use[i]);
+        log->name[i] = strategy_label(&spec->use[i]);
     log->done = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->done);
     log->seen = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->seen);
     for (int32_t i = 0; i < spec->n_sources; i++)

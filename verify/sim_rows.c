@@ -143,7 +143,7 @@ void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)
         for (int32_t m = 0; m < run->n_machines; m++)
             for (int32_t i = 0; i < run->n_use; i++) {
                 const struct sweep_row *r = &sim_rows(run, k, m)[i];
-                char *name = case_print_strategy(&run->use[i]);
+                char *name = strategy_label(&run->use[i]);
                 print_source(&t, run, &run->source[k]);
                 table_text(&t, name);
                 print_problem(&t, run, &run->source[k]);

@@ -165,7 +165,7 @@ static void print_table(const struct sim_run *run, struct table *t, int32_t m, b
             bool last = k == run->n_sources;
             struct sweep_row r = last ? sum_rows(run, m, i) : sim_rows(run, k, m)[i];
             char *tree = last ? xstrdup("mean") : label_of(&run->source[k]);
-            char *name = case_print_strategy(&run->use[i]);
+            char *name = strategy_label(&run->use[i]);
             table_text(t, tree);
             table_text(t, name);
             if (times)
@@ -183,7 +183,7 @@ static int32_t name_width(const struct sim_run *run)
 {
     size_t most = 8;
     for (int32_t i = 0; i < run->n_use; i++) {
-        char *name = case_print_strategy(&run->use[i]);
+        char *name = strategy_label(&run->use[i]);
         most = strlen(name) > most ? strlen(name) : most;
         free(name);
     }
