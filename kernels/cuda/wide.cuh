@@ -35,12 +35,16 @@ enum {
     WIDE_TEAMS = 2,       /* warpgroups that multiply */
     WIDE_WARPGROUP = 128, /* threads */
     WIDE_THREADS = (WIDE_TEAMS + 1) * WIDE_WARPGROUP,
-    WIDE_COPY_REGISTERS = 112, /* of a thread that copies, and of one that multiplies: all that an SM has */
+    WIDE_ALL_REGISTERS = 65536 / WIDE_THREADS / 8 * 8, /* of any thread of the one CTA that an SM has, at first */
+    WIDE_COPY_REGISTERS = 112,                         /* of one that copies, and of one that multiplies, then */
     WIDE_REGISTERS = 192,
     WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32, /* of a tile: a query has a row at least */
     WIDE_BOX_ROWS = CUDA_WIDE_STEP / 4,    /* tokens that a warp copies */
     WIDE_SMEM = 227 * 1024                 /* bytes, all that a CTA of sm_90 can have */
 };
+
+static_assert(WIDE_COPY_REGISTERS + WIDE_TEAMS * WIDE_REGISTERS <= (WIDE_TEAMS + 1) * WIDE_ALL_REGISTERS,
+              "a warpgroup would wait for registers for ever");
 
 /* Shared memory, in bytes; a tile for each team, or one for both; as many stages as there is room for:
  *   ring   [stages] { K, V }, each [D / 64][64][64], as in group.cuh
