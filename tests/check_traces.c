@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- helpers ------------------------------------------------------------------------------------------- */
 
@@ -797,6 +799,31 @@ START_TEST(damaged_files_do_no_harm)
 }
 END_TEST
 
+/* A name without a folder is here, or where published traces are; with one it is nowhere else. */
+START_TEST(names_are_looked_for)
+{
+    static const char request[] =
+        "{\"timestamp\": 0, \"input_length\": 7, \"output_length\": 2, \"hash_ids\": [0]}\n";
+    char *shared = scratch_folder(), *folder = xasprintf("%s/traces", shared),
+         *there = xasprintf("%s/some", folder);
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    FILE *f = fopen(there, "w");
+    ck_assert(f && fputs(request, f) >= 0 && fclose(f) == 0);
+    setenv("TREEATTN_SHARED", shared, 1);
+    struct err e = {0};
+    struct trace *tr = trace_open("mooncake:some", &(struct trace_opts){0}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    trace_close(tr);
+    ck_assert_ptr_null(trace_open("mooncake:./some", &(struct trace_opts){0}, &e));
+    ck_assert_int_eq(unlink(there), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_int_eq(rmdir(shared), 0);
+    free(there);
+    free(folder);
+    free(shared);
+}
+END_TEST
+
 START_TEST(bad_specs_get_a_sentence)
 {
     static const struct {
@@ -808,6 +835,7 @@ START_TEST(bad_specs_get_a_sentence)
         {"sorting", {0}, "unknown kind"},
         {"deft:", {0}, "cannot be opened"},
         {"deft:no/such/file", {0}, "cannot be opened"},
+        {"deft:no-such-file", {0}, "no-such-file: cannot be opened: neither here nor in /nonexistent/traces"},
         {"deft:traces", {0}, "is a directory"},
         {"deft:Makefile", {0}, "Makefile:1: "},
         {"deft:/dev/zero", {0}, "larger than"},
@@ -859,6 +887,7 @@ START_TEST(bad_specs_get_a_sentence)
         {"embedded:speculative", {.tree_index = 9}, "no record 9"},
         {"embedded:reasoning", {.tree_index = 9}, "no tree 9"},
     };
+    setenv("TREEATTN_SHARED", "/nonexistent", 1);
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct err e = {0};
         ck_assert_ptr_null(trace_open(c[i].spec, &c[i].o, &e));
@@ -896,6 +925,7 @@ Suite *suite_traces(void)
     tcase_add_test(tc, topologies_round_trip);
     tcase_add_test(tc, deep_nesting_is_an_error);
     tcase_add_test(tc, damaged_files_do_no_harm);
+    tcase_add_test(tc, names_are_looked_for);
     tcase_add_test(tc, bad_specs_get_a_sentence);
     suite_add_tcase(s, tc);
     return s;

@@ -14,13 +14,37 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+char *trace_folder(void)
+{
+    const char *shared = getenv("TREEATTN_SHARED");
+    return xasprintf("%s/traces", shared && *shared ? shared : "../shared");
+}
+
+static char *slurp(const char *file, size_t max_bytes, size_t *size, struct err *e)
+{
+    char *text, *folder = trace_folder(), *path = xasprintf("%s/%s", folder, file);
+    bool named = *file && !strchr(file, '/') && access(file, F_OK) != 0;
+    if (named && access(path, F_OK) != 0) {
+        err_set(e, "%s: cannot be opened: neither here nor in %s", file, folder);
+        text = NULL;
+    } else {
+        text = file_slurp(named ? path : file, max_bytes, size, e);
+    }
+    free(folder);
+    free(path);
+    return text;
+}
 
 /* ---- one opener per kind; `arg` is what follows the colon ---------------------------------------------- */
 
 static struct trace *open_deft(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
 {
     size_t size;
-    char *text = file_slurp(arg, DEFT_MAX_BYTES, &size, e);
+    char *text = slurp(arg, DEFT_MAX_BYTES, &size, e);
     if (!text)
         return NULL;
     struct trace *tr = deft_open(text, size, arg, spec, o, e);
@@ -32,7 +56,7 @@ static struct trace *open_mooncake(const char *arg, const char *spec, const stru
                                    struct err *e)
 {
     size_t size;
-    char *text = file_slurp(arg, MOONCAKE_MAX_BYTES, &size, e);
+    char *text = slurp(arg, MOONCAKE_MAX_BYTES, &size, e);
     if (!text)
         return NULL;
     struct requests *r = mooncake_read(text, size, arg, e);
@@ -55,7 +79,7 @@ static struct trace *open_medusa(const char *arg, const char *spec, const struct
     const char *pick;
     char *file = split_name(arg, &pick);
     size_t size;
-    char *text = file_slurp(file, MEDUSA_MAX_BYTES, &size, e);
+    char *text = slurp(file, MEDUSA_MAX_BYTES, &size, e);
     struct trace *tr = text ? medusa_open(text, size, file, pick, spec, o, e) : NULL;
     free(text);
     free(file);

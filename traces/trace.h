@@ -50,10 +50,13 @@ struct trace; /* opaque */
  *   requests:N,SEED   N seeded requests of the project's own: conversations on a few system prompts
  *   fasttree:WHICH,SEED   128 requests of FastTree's end-to-end benchmarks: prompt, shots, chains, documents
  *   conversation:N,SEED   N requests of PAT's conversation workload
+ * FILE without a folder that is not in the current one is looked for in trace_folder().
  * NULL with *e set: "FILE:LINE: what is wrong (what was expected)". Free with trace_close.
  */
 struct trace *trace_open(const char *spec, const struct trace_opts *opts, struct err *e);
 void trace_close(struct trace *tr);
+/* Where published traces are: $TREEATTN_SHARED/traces, else ../shared/traces. The caller frees. */
+char *trace_folder(void);
 
 /* One line about it: kind, source, tree index, P, S. Owned by the trace. */
 const char *trace_title(const struct trace *tr);

@@ -298,12 +298,6 @@ static bool same_opts(const struct trace_opts *a, const struct trace_opts *b)
            a->batch == b->batch && a->step_ms == b->step_ms;
 }
 
-static char *data_folder(const struct args *a)
-{
-    const char *shared = getenv("TREEATTN_SHARED");
-    return a->data ? xstrdup(a->data) : xasprintf("%s/traces", shared ? shared : "../shared");
-}
-
 static bool list_jobs(const struct args *a, struct replay_run *run, struct err *e)
 {
     if (!a->workloads) {
@@ -317,7 +311,7 @@ static bool list_jobs(const struct args *a, struct replay_run *run, struct err *
     }
     const struct workload **pick;
     bool good = workloads_pick(a->workloads, &pick, &run->n_jobs, e);
-    char *data = data_folder(a);
+    char *data = a->data ? xstrdup(a->data) : trace_folder();
     run->job = xcalloc((size_t)run->n_jobs, sizeof *run->job);
     for (int32_t j = 0; j < run->n_jobs; j++) {
         struct trace_opts opts = merge_opts(pick[j]->opts, &a->tree.src.trace);

@@ -221,7 +221,7 @@ static bool add_tasks(struct list *l, const char *dir, bool shared, struct err *
     for (int i = 0; i < N_TASKS && good; i++) {
         struct trace_opts o = {.prompt = i % 2 ? 4000 : 1000, .max_seq = i % 2 ? 6000 : 3000};
         o.tree_index = shared ? (int32_t)rng_below(l->seed, DRAW_STEP, (uint64_t)i, 50) : 0;
-        char *text = shared ? xasprintf("deft:%s/traces/%s.json", dir, tasks[i])
+        char *text = shared ? xasprintf("deft:%s/%s.json", dir, tasks[i])
                             : xasprintf("reasoning:%" PRIu64, l->seed * N_TASKS + (uint64_t)i);
         good = add_steps(l, GPU_REASONING + (shared ? i : N_TASKS), text, o, TASK_STEPS, i * TASK_STEPS, e);
         free(text);
@@ -237,9 +237,9 @@ static bool add_token_trees(struct list *l, const char *dir, bool shared, struct
     for (int i = 0; i < N_TOKEN_TREES && good; i++)
         for (int k = 0; k < 4 && good; k++) {
             struct trace_opts o = {.prompt = 200, .max_seq = 600, .topology = k % 2 == 1};
-            char *text = shared ? xasprintf("deft:%s/traces/%stree_size%d.json", dir, k < 2 ? "" : "APPS_",
-                                            token_trees[i])
-                                : xasprintf("spec:%d,%" PRIu64, token_trees[i], l->seed + (uint64_t)k);
+            char *text =
+                shared ? xasprintf("deft:%s/%stree_size%d.json", dir, k < 2 ? "" : "APPS_", token_trees[i])
+                       : xasprintf("spec:%d,%" PRIu64, token_trees[i], l->seed + (uint64_t)k);
             good = add_steps(l, GPU_TOKENS + i, text, o, TOKEN_STEPS, (i * 4 + k) * TOKEN_STEPS, e);
             free(text);
         }
@@ -251,14 +251,13 @@ static bool add_token_trees(struct list *l, const char *dir, bool shared, struct
 
 bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *shared, struct err *e)
 {
-    const char *dir = getenv("TREEATTN_SHARED");
-    dir = dir && *dir ? dir : "../shared";
-    char *probe = xasprintf("%s/traces/%s.json", dir, tasks[0]);
+    char *dir = trace_folder(), *probe = xasprintf("%s/%s.json", dir, tasks[0]);
     *shared = readable(probe);
     free(probe);
     struct list l = {.seed = seed};
     /* what takes long comes first, side by side */
     bool good = add_tasks(&l, dir, *shared, e) && add_token_trees(&l, dir, *shared, e);
+    free(dir);
     add_sharp(&l);
     add_design(&l);
     add_edges(&l);
