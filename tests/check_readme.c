@@ -1,0 +1,124 @@
+/*
+ * check_readme.c - the commands that README.md shows: each of them ends well, and those whose output is the same on every
+ * machine print what stands there.
+ */
+#include "ref/base.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An example is indented; its command begins so. */
+static const char indent[] = "    ", prompt[] = "    $ build/treeattn ";
+enum { MOST_EXAMPLES = 32, MOST_OUTPUT = 1 << 20 };
+
+static struct example {
+    char *args;
+    char **says; /* lines, NULL at the end */
+} examples[MOST_EXAMPLES];
+static int n_examples;
+
+static void add_line(struct example *x, const char *line)
+{
+    size_t n = 0;
+    while (x->says[n])
+        n++;
+    x->says = xrealloc(x->says, n + 2, sizeof *x->says);
+    x->says[n] = xstrdup(line);
+    x->says[n + 1] = NULL;
+}
+
+static void read_examples(void)
+{
+    FILE *f = fopen("README.md", "r");
+    char *line = NULL;
+    size_t cap = 0;
+    struct example *at = NULL; /* the one that lines belong to */
+    while (f && getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, prompt, strlen(prompt)) == 0 && n_examples < MOST_EXAMPLES) {
+            at = &examples[n_examples++];
+            *at = (struct example){.args = xstrdup(line + strlen(prompt)),
+                                   .says = xcalloc(1, sizeof *at->says)};
+        } else if (strncmp(line, indent, strlen(indent)) != 0 && line[0]) {
+            at = NULL;
+        } else if (at && line[0]) {
+            add_line(at, line + strlen(indent));
+        }
+    }
+    if (f)
+        fclose(f);
+    free(line);
+}
+
+/* Is it one of its lines? Columns may be wider or narrower. */
+static bool prints(const char *out, const char *line)
+{
+    for (const char *at = out; *at;) {
+        const char *p = at, *q = line;
+        while (*p && *p != '\n' && (*p == *q || (*p == ' ' && !*q))) {
+            bool blank = *p == ' ';
+            p += blank ? strspn(p, " ") : 1;
+            q += blank ? strspn(q, " ") : 1;
+        }
+        if ((*p == '\n' || !*p) && !*q)
+            return true;
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
+    return false;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+START_TEST(commands_do_what_is_shown)
+{
+    const struct example *x = &examples[_i];
+    bool of_papers =
+        strstr(x->args, "deft:") || strstr(x->args, "../shared") || strstr(x->args, "--workload");
+    if (!program_built())
+        return;
+    if (of_papers && access("../shared/traces", R_OK) != 0) {
+        printf("skip: no ../shared for treeattn %s\n", x->args);
+        return;
+    }
+    char *out = xmalloc(MOST_OUTPUT), *many = strstr(x->args, "--trees 500");
+    if (many)
+        memcpy(many, "--trees 5  ", strlen("--trees 500"));
+    int status = run_shell(out, MOST_OUTPUT, "unset TREEATTN_SHARED; %s %s", program_path(), x->args);
+    ck_assert_msg(status == 0, "treeattn %s: exit code %d", x->args, status);
+    if (begins(x->args, "plan ") || begins(x->args, "gap ") || begins(x->args, "sim "))
+        for (int i = 0; x->says[i]; i++)
+            ck_assert_msg(strstr(x->says[i], "...") || prints(out, x->says[i]),
+                          "treeattn %s does not print '%s'", x->args, x->says[i]);
+    free(out);
+}
+END_TEST
+
+START_TEST(there_are_examples)
+{
+    int lines = 0;
+    for (int i = 0; i < n_examples; i++)
+        for (int k = 0; examples[i].says[k]; k++)
+            lines++;
+    ck_assert_msg(access("README.md", R_OK) != 0 || (n_examples >= 10 && lines >= 50),
+                  "%d examples, %d lines", n_examples, lines);
+}
+END_TEST
+
+Suite *suite_readme(void)
+{
+    Suite *s = suite_create("readme");
+    TCase *tc = tcase_create("readme");
+    read_examples();
+    tcase_add_loop_test(tc, commands_do_what_is_shown, 0, n_examples);
+    tcase_add_test(tc, there_are_examples);
+    suite_add_tcase(s, tc);
+    return s;
+}
