@@ -88,6 +88,10 @@ START_TEST(commands_do_what_is_shown)
         printf("skip: no ../shared for treeattn %s\n", x->args);
         return;
     }
+    if (getenv("TREEATTN_QUICK") && (begins(x->args, "decode ") || begins(x->args, "selftest"))) {
+        printf("skip: in a hurry, and other suites run them: treeattn %s\n", x->args);
+        return;
+    }
     char *out = xmalloc(MOST_OUTPUT), *many = strstr(x->args, "--trees 500");
     if (many)
         memcpy(many, "--trees 5  ", strlen("--trees 500"));
