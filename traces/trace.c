@@ -26,14 +26,13 @@ char *trace_folder(void)
 
 static char *slurp(const char *file, size_t max_bytes, size_t *size, struct err *e)
 {
-    char *text, *folder = trace_folder(), *path = xasprintf("%s/%s", folder, file);
-    bool named = *file && !strchr(file, '/') && access(file, F_OK) != 0;
-    if (named && access(path, F_OK) != 0) {
+    if (!*file || strchr(file, '/') || access(file, F_OK) == 0)
+        return file_slurp(file, max_bytes, size, e);
+    char *folder = trace_folder(), *path = xasprintf("%s/%s", folder, file), *text = NULL;
+    if (access(path, F_OK) == 0)
+        text = file_slurp(path, max_bytes, size, e);
+    else
         err_set(e, "%s: cannot be opened: neither here nor in %s", file, folder);
-        text = NULL;
-    } else {
-        text = file_slurp(named ? path : file, max_bytes, size, e);
-    }
     free(folder);
     free(path);
     return text;

@@ -110,16 +110,20 @@ static int64_t in_steps(const struct tiling *t, int32_t step)
     return tokens;
 }
 
-/* Of tiles of 64 x 64. Where items do not fill a step and CTAs are more than fit at once, a shorter one, of which three
- * CTAs share an SM, not two: 32 tokens where that makes a quarter fewer, or a twelfth if a third of the items have no more
- * than that; or 16 where none has more. */
-static int32_t shorter_step(const struct tiling *t)
+/* Are tokens in half steps a quarter fewer, or a twelfth where a third of the items have no more than one? */
+static bool fewer_in_half_steps(const struct tiling *t)
 {
     int64_t now = in_steps(t, STEP), then = in_steps(t, STEP / 2), small = 0;
     for (int64_t i = 0; i < t->n_items; i++)
         small += t->item[i].n_kv <= STEP / 2;
-    bool fewer = 4 * then <= 3 * now || (3 * small >= t->n_items && 12 * then <= 11 * now);
-    if (ctas_of(t) <= fit(t, STEP) || !fewer)
+    return 4 * then <= 3 * now || (3 * small >= t->n_items && 12 * then <= 11 * now);
+}
+
+/* Of tiles of 64 x 64. Where items do not fill a step and CTAs are more than fit at once, a shorter one, of which three
+ * CTAs share an SM, not two: 32 tokens, or 16 where no item has more. */
+static int32_t shorter_step(const struct tiling *t)
+{
+    if (ctas_of(t) <= fit(t, STEP) || !fewer_in_half_steps(t))
         return STEP;
     return t->item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
 }
