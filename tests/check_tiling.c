@@ -169,9 +169,19 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose_of(64, 32, 8, 40, 257, 64, (struct around){.ampere = true}).n, 32);
     ck_assert_int_eq(choose(64, 32, 8, 4, 4000, 64, 0).n, 128); /* and as for any 64, with twice the warps */
     /* And in tiles of 32 rows, where the longest takes three times as long as all side by side: 792 CTAs of 32 x 16 fit. */
-    ck_assert_int_eq(choose(32, 16, 8, 33, 256, 32, 0).n, 64);
-    ck_assert_int_eq(choose(32, 16, 8, 34, 256, 32, 0).n, 16);
-    ck_assert_int_eq(choose(32, 16, 8, 33, 255, 32, 0).n, 16);
+    ck_assert_int_eq(choose_of(32, 16, 8, 10, 256, 32, (struct around){.ones = 5888}).n, 64);
+    ck_assert_int_eq(choose_of(32, 16, 8, 10, 256, 32, (struct around){.ones = 5889}).n, 16);
+    ck_assert_int_eq(choose_of(32, 16, 8, 10, 255, 32, (struct around){.ones = 100}).n, 16);
+    /* Or where CTAs of a head, of more than 64 tokens, are no more than a wave in either step, or from four to ten in the longer. */
+    ck_assert_int_eq(choose(32, 16, 8, 33, 65, 32, 0).n, 64);
+    ck_assert_int_eq(choose(32, 16, 8, 33, 64, 32, 0).n, 16);
+    ck_assert_int_eq(choose(32, 16, 8, 34, 128, 32, 0).n, 16);
+    ck_assert_int_eq(choose(32, 16, 8, 131, 128, 32, 0).n, 16);
+    ck_assert_int_eq(choose(32, 16, 8, 132, 128, 32, 0).n, 64);
+    ck_assert_int_eq(choose(32, 16, 8, 330, 128, 32, 0).n, 64);
+    ck_assert_int_eq(choose(32, 16, 8, 331, 128, 32, 0).n, 16);
+    ck_assert_int_eq(choose(32, 32, 8, 132, 129, 32, 0).n, 32);
+    ck_assert_int_eq(choose_of(32, 16, 32, 40, 128, 32, (struct around){.ones = 1}).n, 64);
     /* One KV head, 32 rows of 128 tokens: as many CTAs at once as there are, or may be. */
     ck_assert_int_eq(choose(32, 128, 1, 264, 128, 32, 0).n, 64);
     ck_assert_int_eq(choose(32, 128, 1, 384, 128, 32, 0).n, 32);
@@ -185,7 +195,9 @@ START_TEST(as_measured)
     /* 5.8 CTAs an SM of two teams are enough for a head a team, 3.6 are not; more than four steps are not short. */
     ck_assert_int_eq(choose(32, 32, 8, 96, 85, 32, 1000).first, 0);
     ck_assert_int_eq(choose(32, 32, 8, 60, 85, 32, 1000).first, 60);
-    ck_assert_int_eq(choose(32, 16, 32, 72, 128, 10, 0).first, 72);
+    ck_assert_int_eq(choose(32, 16, 8, 360, 128, 32, 0).first, 360);
+    ck_assert_int_eq(choose(32, 16, 8, 360, 64, 32, 0).first, 0);
+    ck_assert_int_eq(choose(32, 16, 32, 72, 128, 10, 0).first, 0); /* the steps are of 64 tokens */
     /* Leaves: short ones by head, long ones not. */
     ck_assert_int_eq(choose(16, 32, 32, 256, 32, 1, 0).first, 0);
     ck_assert_int_eq(choose(16, 32, 32, 64, 1024, 1, 0).first, 64);

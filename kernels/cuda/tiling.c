@@ -19,6 +19,8 @@ enum {
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
     ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
+    WAVE_AND_MORE = 4,   /* times the CTAs that fit in steps of 64, of which three times as many fit in steps of 16, */
+    WAVES_FEW = 10,      /* and so many, from and up to which the longer steps are better */
     FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them */
     SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
     SKINNY_CTAS = 16     /* per SM, before they take as many */
@@ -164,6 +166,16 @@ static bool wants_long_steps(const struct tiling *t, int32_t n)
            t->item[0].n_kv * fit(t, n) >= LONGEST_ALONE * tokens * t->h_kv;
 }
 
+/* Of tiles of 32 rows in steps of 16 tokens, whose CTAs take one head each: should steps be of 64? Where CTAs all fit at once
+ * then, too, or where in short steps some wait as well, but few. In between one wave would become several. */
+static bool wants_fewer_steps(const struct tiling *t, int32_t n)
+{
+    int64_t ctas = ctas_of(t), wave = fit(t, STEP);
+    return t->m == 32 && n == STEP / 4 && tiling_tokens(t->item, t->n_items) > STEP * t->n_items &&
+           (ctas <= wave || (ctas >= WAVE_AND_MORE * wave && ctas <= WAVES_FEW * wave)) &&
+           tiling_first_by_head(t, n) == t->n_items;
+}
+
 /* Do rows fill their tiles, on average by half? */
 static bool is_full(const struct tiling *t)
 {
@@ -184,7 +196,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
     if (t->n_before >= STEP / 2 && t->m == 64 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && is_full(t))
         return t->n_before;
     if (n < STEP && !wants_long_steps(t, n))
-        return longer_step(t, n);
+        return wants_fewer_steps(t, n) ? STEP : longer_step(t, n);
     if ((n > STEP || t->item[0].n_kv > FEW_STEPS * STEP) && (t->m == 32 || t->m == 64) && wants_wide(t))
         return 2 * STEP;
     switch (t->m) {

@@ -66,6 +66,13 @@ template <int panel> __device__ inline uint64_t panels_of_columns(uint32_t at)
     return (panel_of_rows(at) & ~((uint64_t)0x3FFF << 16)) | (uint64_t)(panel >> 4) << 16;
 }
 
+/* The same so many bytes further on: one addition, where a matrix from its address is five instructions, one after the other. */
+__device__ inline uint64_t further(uint64_t matrix, uint32_t bytes)
+{
+    const uint32_t low = (uint32_t)matrix + (bytes >> 4); /* addresses of shared memory do not carry */
+    return matrix >> 32 << 32 | low;
+}
+
 /* B's columns along a panel's rows (`across`), or its rows. If not `add`, C is overwritten. */
 template <typename T, int N, bool across>
 __device__ __forceinline__ void wgmma(float (*c)[4], const uint32_t a[4], uint64_t b, bool add);

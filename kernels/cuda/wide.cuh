@@ -116,6 +116,18 @@ __device__ inline void barrier_wait(uint32_t barrier, int phase)
                  : "memory");
 }
 
+/* Is it over? */
+__device__ inline bool barrier_is_over(uint32_t barrier, int phase)
+{
+    int over;
+    asm volatile("{\n\t.reg .pred over;\n\tmbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n\t"
+                 "selp.b32 %0, 1, 0, over;\n\t}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(phase)
+                 : "memory");
+    return over;
+}
+
 /* Of a whole warpgroup, each thread from now on; more: as others have fewer. */
 template <int n> __device__ inline void have_fewer_registers()
 {
@@ -276,17 +288,17 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     float s[NB][4], o[OB][4], max[2], sum[2], rescale[2] = {1, 1};
     uint32_t q[KS][4], p[NB / 2][4];
     auto begin_qk = [&](int stage) {
-        const uint32_t k_at = ring + stage * 2 * L::chunk;
+        const uint64_t k = panel_of_rows(ring + stage * 2 * L::chunk);
 #pragma unroll
         for (int kk = 0; kk < KS; kk++)
-            wgmma<T, CUDA_WIDE_STEP, false>(s, q[kk], panel_of_rows(k_at + kk / 4 * L::panel + kk % 4 * 32), kk > 0);
+            wgmma<T, CUDA_WIDE_STEP, false>(s, q[kk], further(k, kk / 4 * L::panel + kk % 4 * 32), kk > 0);
         wgmma_commit();
     };
     auto begin_pv = [&](int stage) {
-        const uint32_t v_at = ring + stage * 2 * L::chunk + L::chunk;
+        const uint64_t v = panels_of_columns<L::panel>(ring + stage * 2 * L::chunk + L::chunk);
 #pragma unroll
         for (int ks = 0; ks < CUDA_WIDE_STEP / 16; ks++)
-            wgmma<T, D, true>(o, p[ks], panels_of_columns<L::panel>(v_at + ks * 16 * 128), true);
+            wgmma<T, D, true>(o, p[ks], further(v, ks * 16 * 128), true);
         wgmma_commit();
     };
     /* Scores of a chunk to probabilities; what was summed before is too large by `rescale`. */
@@ -350,10 +362,19 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     };
     constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
     int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
+    bool is_there = false;                    /* as seen before it is wanted */
+    auto look_ahead = [&] {
+        is_there = __all_sync(~0u, barrier_is_over(full + ahead * 8, phase));
+        if (is_there)
+            publish_to_async(); /* what others copied: it was there before they arrived */
+    };
     auto next_stage = [&] {
         const int stage = same_in_warp(ahead);
-        barrier_wait(full + stage * 8, phase);
-        publish_to_async(); /* what others copied: it was there before they arrived */
+        if (!is_there) {
+            barrier_wait(full + stage * 8, phase);
+            publish_to_async();
+        }
+        is_there = false;
         const bool wraps = stage + STEP >= L::stages;
         ahead = stage + STEP - (wraps ? L::stages : 0);
         phase ^= wraps;
@@ -387,6 +408,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 wgmma_fence<NB>(s);
                 begin_qk(next);
                 begin_pv(stage);
+                look_ahead(); /* barrier and fence take their time: while products are under way, if the chunk is there by then */
                 wgmma_wait<1>();
                 pin<NB>(s);
                 softmax(chunk, next);
