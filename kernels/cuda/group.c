@@ -15,7 +15,7 @@
 EACH(DECLARE)
 #undef DECLARE
 int cuda_prepare_wide(const struct cuda_shape *s);
-int cuda_wide_smem(const struct cuda_shape *s);
+int cuda_wide_smem(const struct cuda_shape *s, bool masked);
 int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 
 static int index_of(const struct cuda_shape *s)
@@ -44,7 +44,7 @@ int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, 
         EACH(NAME)
 #undef NAME
     };
-    return s->wide ? cuda_wide_smem(s) : of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
+    return s->wide ? cuda_wide_smem(s, masked) : of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
 }
 
 int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)

@@ -325,9 +325,9 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             if (has_rows) {
                 hide_end<NB>(s, left, lane);
                 if (masked)
-                    hide_masked<NB>(s,
-                                    (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS,
-                                    MASK_WORDS, row_k, lane);
+                    hide_masked<NB, MASK_WORDS>(
+                        s, (const uint32_t *)(smem + L::mask_at) + (stage * WN + wn) * NC * MASK_WORDS, MASK_WORDS,
+                        queries_of_rows(row_k, lane), lane);
                 float rescale[2], minus[2];
                 raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
                 rescale_o<OB>(o, rescale);

@@ -96,8 +96,8 @@ __device__ inline piece find_piece(const cuda_group_args &a, const cuda_item &it
     return load_piece(a.piece + it.piece0 + t / CUDA_PIECE);
 }
 
-/* A token's place in the page table unrolled to tokens. */
-__device__ inline token find_in_run(const cuda_group_args &a, const cuda_item &it, int t, piece p)
+/* A token's place in the page table unrolled to tokens; p becomes its run's. */
+__device__ inline token find_in_run(const cuda_group_args &a, const cuda_item &it, int t, piece &p)
 {
     while (t >= p.end)
         p = load_piece(a.run + it.run0 + p.run + 1);
@@ -108,7 +108,8 @@ __device__ inline token find_place(const cuda_group_args &a, const cuda_item &it
 {
     if (it.n_runs == 1)
         return {(int32_t)it.base + t, 0, 0};
-    return find_in_run(a, it, t, find_piece(a, it, t));
+    piece p = find_piece(a, it, t);
+    return find_in_run(a, it, t, p);
 }
 
 /* From there to its page. Until slot_of() nobody waits for the page table. */

@@ -35,21 +35,36 @@ template <int NB> __device__ __forceinline__ void hide_end(float (*s)[4], int le
                     s[nb][i] = -INFINITY;
 }
 
-/* -inf where the mask hides the pair: of each token so many words, bit k of which is query k of the tile. row_k: in lane i the
- * query of row i. */
-template <int NB>
-__device__ __forceinline__ void hide_masked(float (*s)[4], const uint32_t *words, int token_words, int row_k, int lane)
+/* Of the two rows of a lane, the queries of the tile; row_k: in lane i that of row i. */
+struct row_queries {
+    int k[2];
+};
+
+__device__ __forceinline__ row_queries queries_of_rows(int row_k, int lane)
 {
-    int mask_k[2];
+    row_queries q;
     for (int h = 0; h < 2; h++)
-        mask_k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
+        q.k[h] = __shfl_sync(~0u, row_k, lane / 4 + 8 * h);
+    return q;
+}
+
+/* -inf where the mask hides the pair: of each token WORDS words, every token_words, bit k of which is query k of the tile. */
+template <int NB, int WORDS>
+__device__ __forceinline__ void hide_masked(float (*s)[4], const uint32_t *words, int token_words, const row_queries &q,
+                                            int lane)
+{
 #pragma unroll
     for (int nb = 0; nb < NB; nb++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int col = nb * 8 + (lane & 3) * 2 + (i & 1), k = mask_k[i / 2];
-            if (!(words[col * token_words + k / 32] >> k % 32 & 1))
-                s[nb][i] = -INFINITY;
+        for (int i = 0; i < 2; i++) {
+            const uint32_t *of_token = words + (nb * 8 + (lane & 3) * 2 + i) * token_words;
+            const uint32_t first = of_token[0];
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const uint32_t word = WORDS == 1 ? first : of_token[q.k[h] / 32];
+                if (!(word >> q.k[h] % 32 & 1))
+                    s[nb][2 * h + i] = -INFINITY;
+            }
         }
 }
 

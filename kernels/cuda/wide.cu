@@ -38,29 +38,35 @@ static int make_map(const struct cuda_shape *s, const void *kv, int h_kv, CUtens
 }
 
 /* launch(kernel, its bytes of shared memory) */
-template <typename F> static int for_kernel(const struct cuda_shape *s, F launch)
+template <typename F> static int for_kernel(const struct cuda_shape *s, bool masked, F launch)
 {
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         constexpr int D = decltype(d)::value;
-        return s->wide == CUDA_WIDE_SHARED
-                   ? launch(wide_kernel<decltype(t), D, true>, wide_layout<D, true>::bytes)
-                   : launch(wide_kernel<decltype(t), D, false>, wide_layout<D, false>::bytes);
+        auto of = [&](auto shares, auto has_mask) {
+            constexpr bool SHARED = decltype(shares)::value, MASKED = decltype(has_mask)::value;
+            return launch(wide_kernel<decltype(t), D, SHARED, MASKED>, wide_layout<D, SHARED, MASKED>::bytes);
+        };
+        const std::true_type yes;
+        const std::false_type no;
+        return s->wide == CUDA_WIDE_SHARED ? (masked ? of(yes, yes) : of(yes, no)) : masked ? of(no, yes) : of(no, no);
     });
 }
 
-extern "C" int cuda_wide_smem(const struct cuda_shape *s)
+extern "C" int cuda_wide_smem(const struct cuda_shape *s, bool masked)
 {
-    return for_kernel(s, [](auto, int smem) { return smem; });
+    return for_kernel(s, masked, [](auto, int smem) { return smem; });
 }
 
 extern "C" int cuda_prepare_wide(const struct cuda_shape *s)
 {
-    return for_kernel(s, [](auto kernel, int smem) { return allow_smem(kernel, smem); });
+    auto prepare = [](auto kernel, int smem) { return allow_smem(kernel, smem); };
+    const int status = for_kernel(s, false, prepare);
+    return status != cudaSuccess ? status : for_kernel(s, true, prepare);
 }
 
 extern "C" int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
 {
-    return for_kernel(s, [&](auto kernel, int smem) {
+    return for_kernel(s, a->masked, [&](auto kernel, int smem) {
         CUtensorMap k, v;
         int status = make_map(s, a->k, a->h_kv, &k);
         status = status != cudaSuccess ? status : make_map(s, a->v, a->h_kv, &v);

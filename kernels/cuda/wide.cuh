@@ -5,11 +5,13 @@
  *          second item may have no rows. Or (SHARED) for one item and head, of which the teams take chunks in turn, and meet
  *          at the end. Heads are neighbours.
  * CTA      12 warps. Those of the third warpgroup look up tokens and bring chunks of 64 of them into a ring of as many chunks
- *          as there is room for: 16 tokens a warp, by the copy engine (TMA) if they lie side by side in the pool, else by
- *          cp.async. Teams wait for nobody but the copies: a barrier for every stage says that a chunk has arrived, another
- *          that those have read it that do.
+ *          as there is room for, two warps a chunk: 16 tokens at a time, by the copy engine (TMA) if they lie side by side in
+ *          the pool, else by cp.async. Teams wait for nobody but the copies: a barrier for every stage says that a chunk has
+ *          arrived, another that those have read it that do.
  * Math     as in group.cuh, with products by wgmma, but Q K^T of the next chunk is under way beside P V of this one, and
  *          softmax of the next begins while P V goes on.
+ * Masks    are the same for all tokens of a run. 16 tokens of one run are hidden from a row, or not, by one bit, asked for a
+ *          chunk before; a chunk that no row of a tile sees its team passes over.
  *
  * Floor    4 d operations a pair at the rate of the tensor cores: 512 cycles of an SM for 64 x 64 and d = 128, 1,024 for
  *          the two warpgroups.
@@ -39,7 +41,12 @@ enum {
     WIDE_COPY_REGISTERS = 112,                         /* of one that copies, and of one that multiplies, then */
     WIDE_REGISTERS = 192,
     WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32, /* of a tile: a query has a row at least */
-    WIDE_BOX_ROWS = CUDA_WIDE_STEP / 4,    /* tokens that a warp copies */
+    WIDE_AT_ONCE = 2,                      /* chunks that are looked up and copied at a time, */
+    WIDE_COPIERS = 4 / WIDE_AT_ONCE,       /* by so many warps each, */
+    WIDE_BOX_ROWS = 16,                    /* so many tokens at a time, */
+    WIDE_PARTS = CUDA_WIDE_STEP / WIDE_BOX_ROWS, /* of which a chunk has as many parts */
+    NO_RUN = -1,                           /* of a part without a token, */
+    SEVERAL_RUNS = -2,                     /* and of tokens of several; a run counts from 0 */
     WIDE_SMEM = 227 * 1024                 /* bytes, all that a CTA of sm_90 can have */
 };
 
@@ -49,21 +56,27 @@ static_assert(WIDE_COPY_REGISTERS + WIDE_TEAMS * WIDE_REGISTERS <= (WIDE_TEAMS +
 /* Shared memory, in bytes; a tile for each team, or one for both; as many stages as there is room for:
  *   ring   [stages] { K, V }, each [D / 64][64][64], as in group.cuh
  *   q      [tiles][4 warps][16][D]
- *   mask   [stages][64][tiles][MASK_WORDS]
+ *   mask   [stages][64][tiles][MASK_WORDS]  of each token, and
+ *   run    [stages][PARTS]  of a part, where there are masks
  *   full, empty  [stages] of 8 bytes each
  *   q_full       8 bytes */
-template <int D, bool SHARED> struct wide_layout {
+template <int D, bool SHARED, bool MASKED> struct wide_layout {
     static constexpr int tiles = SHARED ? 1 : WIDE_TEAMS;
     static constexpr int row = D * 2;
     static constexpr int chunk = CUDA_WIDE_STEP * row; /* K or V */
     static constexpr int panel = CUDA_WIDE_STEP * 128;
     static constexpr int mask_row = tiles * WIDE_MASK_WORDS; /* words */
     static constexpr int q_bytes = tiles * CUDA_WIDE_ROWS * row;
-    static constexpr int stage_bytes = 2 * chunk + CUDA_WIDE_STEP * mask_row * 4 + 2 * 8;
-    static constexpr int stages = (WIDE_SMEM - q_bytes - 8) / stage_bytes;
+    static constexpr int mask_bytes = MASKED ? CUDA_WIDE_STEP * mask_row * 4 : 0;
+    static constexpr int run_bytes = MASKED ? WIDE_PARTS * 4 : 0;
+    static constexpr int stage_bytes = 2 * chunk + mask_bytes + run_bytes + 2 * 8;
+    static constexpr int most_stages = (WIDE_SMEM - q_bytes - 8) / stage_bytes;
+    /* Teams that take chunks in turn have stages of their own: a phase is even or odd to those alone who see all of them end. */
+    static constexpr int stages = SHARED ? most_stages / WIDE_TEAMS * WIDE_TEAMS : most_stages;
     static constexpr int q_at = stages * 2 * chunk;
     static constexpr int mask_at = q_at + q_bytes;
-    static constexpr int full_at = mask_at + stages * CUDA_WIDE_STEP * mask_row * 4;
+    static constexpr int run_at = mask_at + stages * mask_bytes;
+    static constexpr int full_at = run_at + stages * run_bytes;
     static constexpr int empty_at = full_at + stages * 8;
     static constexpr int q_full_at = empty_at + stages * 8;
     static constexpr int bytes = q_full_at + 8;
@@ -147,13 +160,13 @@ __device__ inline int same_in_warp(int x)
 
 /* ---- the kernel ------------------------------------------------------------------------------------------ */
 
-/* k_map, v_map: K and V as a matrix of slots and heads. */
-template <typename T, int D, bool SHARED>
+/* k_map, v_map: K and V as a matrix of slots and heads. MASKED: of a launch in which items may have a mask. */
+template <typename T, int D, bool SHARED, bool MASKED>
 __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_constant__ cuda_group_args a,
                                                                const __grid_constant__ CUtensorMap k_map,
                                                                const __grid_constant__ CUtensorMap v_map)
 {
-    using L = wide_layout<D, SHARED>;
+    using L = wide_layout<D, SHARED, MASKED>;
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
@@ -175,7 +188,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < L::stages; s++) {
-            barrier_init(full + s * 8, WIDE_WARPGROUP);
+            barrier_init(full + s * 8, WIDE_COPIERS * (32 + MASKED));
             barrier_init(empty + s * 8, !SHARED && items[1].n_rows > 0 ? 8 : 4); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
@@ -183,63 +196,110 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     }
 
     if (team == WIDE_TEAMS) {
-        /* ---- copies: of each chunk a box a warp, each row looked up by a lane, a chunk before its copies begin */
+        /* ---- copies: each lane looks up a token, a chunk before its copies begin */
 
-        const int copy_first = warp % 4 * WIDE_BOX_ROWS, my_row = copy_first + lane, ring_row = copy_first + copy_row;
-        const uint32_t ring_at =
-            ring + copy_piece / 8 * L::panel + ring_row * 128 + ((copy_piece ^ ring_row) % 8 << 4);
+        static_assert(CUDA_WIDE_STEP == WIDE_COPIERS * 32, "a token a lane");
+        const int of_four = same_in_warp(warp % 4), first_chunk = of_four / WIDE_COPIERS;
+        const int copy_first = of_four % WIDE_COPIERS * 32, my_row = copy_first + lane;
+        /* Of this lane's 16 bytes: the panel, and where in its first 1,024 bytes, to which panels are aligned. */
+        const uint32_t lane_panel = copy_piece / 8 * L::panel,
+                       lane_at = copy_row * 128 + ((copy_piece ^ copy_row) % 8 << 4);
         const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
         const char *k_piece = (const char *)a.k + copy_piece * 16, *v_piece = (const char *)a.v + copy_piece * 16;
+        int64_t mask0[L::tiles];
+        int mask_words[L::tiles];
+#pragma unroll
+        for (int t = 0; t < L::tiles && MASKED; t++) {
+            mask0[t] = items[t].mask0;
+            mask_words[t] = mask0[t] >= 0 ? items[t].mask_words : 0;
+        }
+        const piece begin = {(int32_t)it.base, it.n_runs == 1 ? it.n_kv : 0, 0};
+        piece here = begin; /* of the token looked up last: those after it are often of the same run */
         auto look_up = [&](int chunk) {
             token x = {-1, 0, 0}; /* past the end */
-            if (lane < WIDE_BOX_ROWS && chunk * CUDA_WIDE_STEP + my_row < it.n_kv)
-                x = find_token(a, it, chunk * CUDA_WIDE_STEP + my_row);
+            const int t = chunk * CUDA_WIDE_STEP + my_row;
+            if (t < it.n_kv) {
+                if (t >= here.end)
+                    here = find_piece(a, it, t);
+                x = find_in_run(a, it, t, here);
+                find_page(a, x);
+            }
             return x;
         };
-        token next = look_up(0);
+        const int steps = my_heads * n_chunks;
+        int chunk = first_chunk, head = head_first, stage = first_chunk, phase = 1;
+        auto into_heads = [&] { /* a chunk past a head's last is of the next */
+            for (; chunk >= n_chunks; chunk -= n_chunks, head += head_step)
+                here = begin;
+        };
+        token next = {-1, 0, 0};
+        if (first_chunk < steps) {
+            into_heads();
+            next = look_up(chunk);
+        }
         __syncthreads(); /* the barriers are there */
         have_fewer_registers<WIDE_COPY_REGISTERS>();
-        const int steps = my_heads * n_chunks;
-        for (int step = 0, chunk = 0, head = head_first, stage = 0, phase = 1; step < steps; step++) {
+        for (int step = first_chunk; step < steps; step += WIDE_AT_ONCE) {
             const token x = next;
-            const bool last = chunk == n_chunks - 1;
-            next = look_up(last ? 0 : chunk + 1);
-            const int slot = slot_of(a, x), first_slot = __shfl_sync(~0u, slot, 0);
-            const bool side_by_side =
-                __all_sync(~0u, lane >= WIDE_BOX_ROWS || (x.place >= 0 && slot == first_slot + lane));
-            const uint32_t arrived = full + stage * 8;
+            const int this_head = head;
+            if (step + WIDE_AT_ONCE < steps) {
+                chunk += WIDE_AT_ONCE;
+                into_heads();
+                next = look_up(chunk);
+            }
+            const int slot = slot_of(a, x), half = lane & 16, first_slot = __shfl_sync(~0u, slot, half);
+            const uint32_t side_by_side = __ballot_sync(~0u, x.place >= 0 && slot == first_slot + lane % 16);
+            const uint32_t arrived = full + stage * 8, to = ring + stage * 2 * L::chunk + copy_first * 128;
+            /* Not a sum: with one of its terms in a uniform register, ptxas 13.0 encodes copies that are illegal instructions. */
+            const uint32_t to_lane = (to + lane_panel) | lane_at;
             barrier_wait(empty + stage * 8, phase);
-            if (side_by_side && lane == 0) {
-                const uint32_t to = ring + stage * 2 * L::chunk + copy_first * 128;
-                barrier_expect(arrived, 2 * WIDE_BOX_ROWS * L::row);
 #pragma unroll
-                for (int i = 0; i < L::chunk / L::panel; i++) {
-                    copy_box(to + i * L::panel, &k_map, head * D + i * 64, slot, arrived, keep_kv);
-                    copy_box(to + i * L::panel + L::chunk, &v_map, head * D + i * 64, slot, arrived, keep_kv);
+            for (int box = 0; box < 32 / WIDE_BOX_ROWS; box++) {
+                const uint32_t to_box = to + box * WIDE_BOX_ROWS * 128;
+                if ((side_by_side >> box * 16 & 0xFFFF) == 0xFFFF) {
+                    if (lane == box * 16) {
+                        barrier_expect(arrived, 2 * WIDE_BOX_ROWS * L::row);
+#pragma unroll
+                        for (int i = 0; i < L::chunk / L::panel; i++) {
+                            copy_box(to_box + i * L::panel, &k_map, this_head * D + i * 64, slot, arrived, keep_kv);
+                            copy_box(to_box + i * L::panel + L::chunk, &v_map, this_head * D + i * 64, slot, arrived,
+                                     keep_kv);
+                        }
+                    }
+                } else {
+                    const uint32_t there = __ballot_sync(~0u, x.place >= 0);
+                    const int left = __popc(there >> box * 16 & 0xFFFF) - copy_row;
+                    const int box_row = /* of all rows of K, or V */
+                        __shfl_sync(~0u, max(slot, 0), box * 16 + lane % 16) * a.h_kv + this_head;
+                    copy_rows<WIDE_BOX_ROWS, ROWS_AT_ONCE, L::row, true>(to_lane + box * WIDE_BOX_ROWS * 128, L::chunk,
+                                                                         k_piece, v_piece, box_row, copy_row, left,
+                                                                         keep_kv);
                 }
             }
-            if (!side_by_side) {
-                const uint32_t to = ring_at + stage * 2 * L::chunk;
-                const int kv_row = max(slot, 0) * a.h_kv + head; /* of all rows of K, or V */
-                const int left = __popc(__ballot_sync(~0u, x.place >= 0)) - copy_row;
-                copy_rows<WIDE_BOX_ROWS, ROWS_AT_ONCE, L::row, true>(to, L::chunk, k_piece, v_piece, kv_row, copy_row,
-                                                                     left, keep_kv);
-            }
-            if (a.masked && lane < WIDE_BOX_ROWS)
+            if (MASKED) {
+                const int run = __shfl_sync(~0u, x.run, half);
+                const uint32_t same = __ballot_sync(~0u, x.place < 0 || x.run == run);
+                const bool one_run = (same >> half & 0xFFFF) == 0xFFFF;
+                if (lane == half)
+                    *(int *)(smem + L::run_at + (stage * WIDE_PARTS + my_row / WIDE_BOX_ROWS) * 4) =
+                        x.place < 0 ? NO_RUN : one_run ? run : SEVERAL_RUNS;
+                __syncwarp();
+                if (lane == 0)
+                    barrier_arrive(arrived); /* for what is stored, not copied */
+#pragma unroll
                 for (int t = 0; t < L::tiles; t++) {
-                    const cuda_item &of = items[t];
-                    const uint32_t *words = a.mask + of.mask0 + (int64_t)x.run * of.mask_words;
+                    const uint32_t *words = a.mask + mask0[t] + (int64_t)x.run * mask_words[t];
                     const uint32_t at =
                         ring + L::mask_at +
                         ((stage * CUDA_WIDE_STEP + my_row) * L::mask_row + t * WIDE_MASK_WORDS) * 4;
-                    for (int w = 0; w < of.mask_words && of.mask0 >= 0 && x.place >= 0; w++)
+                    for (int w = 0; w < mask_words[t] && x.place >= 0; w++)
                         copy_async_word(at + w * 4, words + w, true);
                 }
+            }
             barrier_arrive_copied(arrived);
-            chunk = last ? 0 : chunk + 1;
-            head += last ? head_step : 0;
-            stage = stage == L::stages - 1 ? 0 : stage + 1;
-            phase ^= stage == 0;
+            const bool wraps = stage + WIDE_AT_ONCE >= L::stages;
+            stage += WIDE_AT_ONCE - (wraps ? L::stages : 0);
+            phase ^= wraps;
         }
         copy_commit();
         copy_wait<0>();
@@ -284,7 +344,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         return;
     }
     const uint32_t q_lane = q_mine + (lane & 15) * L::row + ((lane / 16 ^ (lane & 7)) << 4);
-    const bool has_rows = same_in_warp(my_rows) > 0, masked = same_in_warp(it.mask0 >= 0);
+    const bool has_rows = same_in_warp(my_rows) > 0, masked = MASKED && same_in_warp(it.mask0 >= 0);
+    const int mask_words = same_in_warp(it.mask_words);
     float s[NB][4], o[OB][4], max[2], sum[2], rescale[2] = {1, 1};
     uint32_t q[KS][4], p[NB / 2][4];
     auto begin_qk = [&](int stage) {
@@ -301,17 +362,76 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             wgmma<T, D, true>(o, p[ks], further(v, ks * 16 * 128), true);
         wgmma_commit();
     };
+    /* Mask words of the tokens of a chunk. */
+    auto words_of = [&](int stage) {
+        return (const uint32_t *)(smem + L::mask_at) + stage * CUDA_WIDE_STEP * L::mask_row +
+               (SHARED ? 0 : team * WIDE_MASK_WORDS);
+    };
+    /* What a chunk's mask says, asked for before its scores are there, so that they do not wait for it: bit 2 part + h if row h
+     * of this lane sees the part, or if it has no token; bit 8 + part if it is of several runs. A part of one run has the words
+     * of its first token. */
+    const row_queries query = queries_of_rows(row_k, lane);
+    enum : uint32_t {
+        ALL_PARTS = 0xFF,
+        HIDDEN = 1 << 16, /* no row of the tile sees any of the chunk; */
+        VISIBLE = 1 << 17 /* the rows of this warp see all of it */
+    };
+    auto mask_of = [&](int stage) {
+        uint32_t seen = 0, any = 0;
+        if (!masked)
+            return seen;
+        const int4 runs = *(const int4 *)(smem + L::run_at + stage * WIDE_PARTS * 4);
+        const int run[WIDE_PARTS] = {runs.x, runs.y, runs.z, runs.w};
+        /* Bits of the rows in the words of a token, in bits 0 and 1; is any bit set? */
+        auto rows_see = [&](int token, bool counts) {
+            const uint2 two = *(const uint2 *)(words_of(stage) + token * L::mask_row);
+            const uint32_t first = counts ? two.x : 0, second = counts && mask_words > 1 ? two.y : 0;
+            any |= first | second;
+            return ((query.k[0] < 32 ? first : second) >> query.k[0] % 32 & 1) |
+                   ((query.k[1] < 32 ? first : second) >> query.k[1] % 32 & 1) << 1;
+        };
+        auto like_first = [&](int run) { return run == runs.x || run == NO_RUN; };
+        if (runs.x >= 0 && like_first(runs.y) && like_first(runs.z) && like_first(runs.w)) {
+            seen = rows_see(0, true) * (ALL_PARTS / 3);
+        } else {
+#pragma unroll
+            for (int part = 0; part < WIDE_PARTS; part++) {
+                const bool several = run[part] == SEVERAL_RUNS;
+                const uint32_t rows = rows_see(part * WIDE_BOX_ROWS, run[part] >= 0);
+                any |= several;
+                seen |= (run[part] == NO_RUN ? 3 : rows) << 2 * part | (uint32_t)several << (8 + part);
+            }
+        }
+        const bool visible = __all_sync(~0u, seen == ALL_PARTS);
+        return seen | (any == 0 ? HIDDEN : 0) | (visible ? VISIBLE : 0);
+    };
+    /* -inf for tokens that there are not, and for those that the mask hides. */
+    auto hide = [&](int chunk, int stage, uint32_t seen) {
+        constexpr int BLOCKS = NB / WIDE_PARTS;
+        hide_end<NB>(s, n_kv - chunk * CUDA_WIDE_STEP, lane);
+        if (seen & VISIBLE)
+            return;
+#pragma unroll
+        for (int part = 0; part < WIDE_PARTS && masked; part++)
+            if (seen >> (8 + part) & 1) {
+                hide_masked<BLOCKS, WIDE_MASK_WORDS>(s + part * BLOCKS,
+                                                     words_of(stage) + part * WIDE_BOX_ROWS * L::mask_row, L::mask_row,
+                                                     query, lane);
+            } else {
+#pragma unroll
+                for (int h = 0; h < 2; h++)
+                    if (!(seen >> (2 * part + h) & 1))
+#pragma unroll
+                        for (int nb = part * BLOCKS; nb < (part + 1) * BLOCKS; nb++)
+                            s[nb][2 * h] = s[nb][2 * h + 1] = -INFINITY;
+            }
+    };
     /* Scores of a chunk to probabilities; what was summed before is too large by `rescale`. */
-    auto softmax = [&](int chunk, int stage) {
+    auto softmax = [&](int chunk, int stage, uint32_t seen) {
         if (!has_rows)
             return;
         float minus[2];
-        hide_end<NB>(s, n_kv - chunk * CUDA_WIDE_STEP, lane);
-        if (masked)
-            hide_masked<NB>(s,
-                            (const uint32_t *)(smem + L::mask_at) + stage * CUDA_WIDE_STEP * L::mask_row +
-                                (SHARED ? 0 : team * WIDE_MASK_WORDS),
-                            L::mask_row, row_k, lane);
+        hide(chunk, stage, seen);
         raise_max<T, NB>(s, a.scale_log2, max, sum, rescale, minus);
         exponentiate<NB>(s, a.scale_log2, minus, sum);
     };
@@ -363,22 +483,40 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     constexpr int STEP = SHARED ? WIDE_TEAMS : 1;
     int ahead = SHARED ? team : 0, phase = 0; /* of the next chunk */
     bool is_there = false;                    /* as seen before it is wanted */
+    uint32_t seen_ahead = 0;                  /* of it, if it is there */
     auto look_ahead = [&] {
         is_there = __all_sync(~0u, barrier_is_over(full + ahead * 8, phase));
-        if (is_there)
-            publish_to_async(); /* what others copied: it was there before they arrived */
+        if (!is_there)
+            return;
+        publish_to_async(); /* what others copied: it was there before they arrived */
+        seen_ahead = mask_of(ahead);
     };
+    auto wait_for_next = [&] {
+        if (is_there)
+            return;
+        barrier_wait(full + ahead * 8, phase);
+        publish_to_async();
+        is_there = true;
+        seen_ahead = mask_of(ahead);
+    };
+    auto is_hidden = [&] { return MASKED && same_in_warp((seen_ahead & HIDDEN) != 0); };
     auto next_stage = [&] {
         const int stage = same_in_warp(ahead);
-        if (!is_there) {
-            barrier_wait(full + stage * 8, phase);
-            publish_to_async();
-        }
+        wait_for_next();
         is_there = false;
         const bool wraps = stage + STEP >= L::stages;
         ahead = stage + STEP - (wraps ? L::stages : 0);
         phase ^= wraps;
         return stage;
+    };
+    /* Lets go of chunks of which no row sees any, up to the next. No other stage may be held meanwhile: copies would wait for it. */
+    auto pass_hidden = [&](int &chunk) {
+        for (; chunk < n_chunks; chunk += STEP) {
+            wait_for_next();
+            if (!is_hidden())
+                return;
+            release(next_stage());
+        }
     };
     for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
         if (SHARED)
@@ -394,15 +532,25 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             issue_q(head + head_step);
         begin_rows<OB>(o, max, sum);
         int chunk = SHARED ? team : 0;
-        if (chunk < n_chunks) {
+        if (MASKED)
+            pass_hidden(chunk);
+        while (chunk < n_chunks) {
+            wait_for_next();
+            const uint32_t seen_first = seen_ahead;
             int stage = next_stage();
             wgmma_fence<NB>(s);
             begin_qk(stage);
             wgmma_wait<0>();
             pin<NB>(s);
-            softmax(chunk, stage);
+            softmax(chunk, stage, seen_first);
+            if (MASKED)
+                rescale_o<OB>(o, rescale);
             round_all();
             for (chunk += STEP; chunk < n_chunks; chunk += STEP) {
+                wait_for_next();
+                if (is_hidden())
+                    break;
+                const uint32_t seen = seen_ahead;
                 const int next = next_stage();
                 pin<OB>(o);
                 wgmma_fence<NB>(s);
@@ -411,7 +559,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 look_ahead(); /* barrier and fence take their time: while products are under way, if the chunk is there by then */
                 wgmma_wait<1>();
                 pin<NB>(s);
-                softmax(chunk, next);
+                softmax(chunk, next, seen);
                 wgmma_wait<0>();
                 pin<OB>(o);
                 release(stage);
@@ -424,6 +572,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             wgmma_wait<0>();
             pin<OB>(o);
             release(stage);
+            if (!MASKED)
+                break;
+            pass_hidden(chunk);
         }
         if (SHARED && !meet())
             break;

@@ -353,15 +353,16 @@ GROUP(wgmma_f16_128, CUDA_F16, 128, true)
 GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
 GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
 
-/* As wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, mask words and two
- * barriers. */
-int cuda_wide_smem(const struct cuda_shape *s);
-int cuda_wide_smem(const struct cuda_shape *s)
+/* As wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, two barriers and,
+ * with masks, the words of each token and four runs. Teams of one tile have as many stages each. */
+int cuda_wide_smem(const struct cuda_shape *s, bool masked);
+int cuda_wide_smem(const struct cuda_shape *s, bool masked)
 {
-    int32_t q_tiles = s->wide == CUDA_WIDE_SHARED ? 1 : 2, row = 2 * s->d;
+    int32_t teams = s->wide == CUDA_WIDE_SHARED ? 2 : 1, q_tiles = 2 / teams, row = 2 * s->d;
     int32_t q = q_tiles * CUDA_WIDE_ROWS * row + 8,
-            stage = CUDA_WIDE_STEP * (2 * row + q_tiles * 2 * 4) + 2 * 8;
-    return q + (227 * 1024 - q) / stage * stage;
+            stage =
+                CUDA_WIDE_STEP * (2 * row + (masked ? q_tiles * 2 * 4 : 0)) + (masked ? 4 * 4 : 0) + 2 * 8;
+    return q + (227 * 1024 - q) / stage / teams * teams * stage;
 }
 
 int cuda_prepare_wide(const struct cuda_shape *s);
@@ -379,7 +380,7 @@ int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a
         .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
     if (card->arch != HOPPER)
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
-    if (a->n_ctas <= 0 || cuda_wide_smem(s) > card->smem_per_cta)
+    if (a->n_ctas <= 0 || cuda_wide_smem(s, a->masked) > card->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
     static const char kernel[2][2][3];
     return stand_in_launch("kernel of wide tiles", &kernel[w.t == DT_F16][s->d == 128][s->wide], run_group,
