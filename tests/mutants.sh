@@ -4,6 +4,7 @@
 set -u
 export TREEATTN_STOP=1 # a mutant is dead when one suite fails
 every=${1:-1}
+limit=900 # seconds: what the checks take several times over; a mutant that hangs them is dead, too
 copy=build/mutants
 rm -rf "$copy" && mkdir -p "$copy"
 cp -r Makefile ref traces sim kernels verify tests paper-figs "$copy"
@@ -28,7 +29,7 @@ while IFS="|" read -r name file edit; do
     if ! make -C "$copy" -s -j"$(nproc)" NVCC= all build/tests/run >/dev/null 2>&1; then
         echo "SURVIVED  $name: does not compile, so it tests nothing"
         survived=$((survived + 1))
-    elif make -C "$copy" -s NVCC= check-built >"$copy/log" 2>&1; then
+    elif timeout "$limit" make -C "$copy" -s NVCC= check-built >"$copy/log" 2>&1; then
         echo "SURVIVED  $name"
         survived=$((survived + 1))
     else

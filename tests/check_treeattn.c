@@ -1,0 +1,172 @@
+/* check_treeattn.c - our own strategy: how many groups a query is in, how large they are, what the model of its costs chooses. */
+#include "ref/rng.h"
+#include "sim/strategy.h"
+#include "tests/suites.h"
+#include "traces/formats.h"
+#include "traces/grow.h"
+#include "verify/cover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHOLE = 1 << 30, TREES = 300 };
+
+static struct plan_env heads(int32_t h_q, int32_t h_kv, const char *machine)
+{
+    return (struct plan_env){
+        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find(machine)};
+}
+
+/* With an option of treeattn left out where it is negative (low) or 0. */
+static struct plan *plan_of(const struct nform *nf, const struct plan_env *env, int64_t low, int64_t high,
+                            int64_t piece)
+{
+    char text[128], why[WHY_MAX];
+    struct strategy_use u;
+    struct err e = {0};
+    snprintf(text, sizeof text, "treeattn:low=%lld,high=%lld,piece=%lld", (long long)low, (long long)high,
+             (long long)piece);
+    ck_assert_msg(strategy_parse(text, &u, &e), "%s", e.msg);
+    struct plan *p = strategy_plan(&u, nf, env, why);
+    ck_assert_msg(p && cover_check(p, &e), "%s: %s", text, p ? e.msg : why);
+    return p;
+}
+
+/* Groups of each query, out[nf->n_queries]; the caller frees. */
+static int32_t *groups_of_queries(const struct plan *p)
+{
+    int32_t *n = xcalloc((size_t)p->nf->n_queries + 1, sizeof *n);
+    for (int64_t i = 0; i < p->n_qr; i++)
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
+            n[q]++;
+    return n;
+}
+
+/* One group a query, or with bundles two, unless groups are cut, which bundles of many tokens always are; no more rows a group than
+ * asked for, or than one query has; no more tokens than asked for, in whole units of 64. */
+static void check_sizes(const struct plan *p, int32_t gqa, int64_t low, int64_t high, int64_t piece)
+{
+    int64_t rows = max_i64(max_i64(low, high), gqa);
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        check_each((int64_t)g->nq * gqa <= rows, "a group of %d queries x %d, asked for %lld rows", g->nq,
+                   gqa, (long long)rows);
+        check_each(g->n_kv <= ceil_div(piece, 64) * 64, "a group of %lld tokens, asked for %lld",
+                   (long long)g->n_kv, (long long)piece);
+        check_each(g->tile_m >= 16 && g->tile_m <= 128 && (g->tile_m == 16 || g->tile_m / 2 < g->nq * gqa),
+                   "a tile of %d rows for %d", g->tile_m, g->nq * gqa);
+    }
+    if (piece < WHOLE)
+        return;
+    int32_t *n = groups_of_queries(p), most = low > 0 ? 2 : 1;
+    for (int32_t q = 0; q < p->nf->n_queries && (low == 0 || tree_tokens(p->nf->tree) <= 1024); q++)
+        check_each(n[q] <= most, "query %d is in %d groups", q, n[q]);
+    free(n);
+}
+
+START_TEST(groups_are_as_asked_for)
+{
+    static const struct {
+        int32_t h_q, h_kv;
+        int64_t low, high, piece;
+    } of[] = {{32, 32, 0, 16, WHOLE}, {32, 8, 0, 128, WHOLE},  {64, 8, 0, 64, WHOLE},
+              {16, 1, 0, 128, 200},   {32, 8, 16, 128, WHOLE}, {32, 32, 32, 64, WHOLE},
+              {32, 8, 64, 128, 300},  {32, 32, 16, 16, WHOLE}, {28, 4, 14, 100, WHOLE},
+              {71, 1, 0, 128, WHOLE}, {32, 32, 128, 128, 64},  {32, 8, 12, 20, 1}};
+    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv, "h200");
+    for (int64_t i = 0; i < TREES; i++) {
+        struct nform *nf =
+            nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
+        struct plan *p = plan_of(nf, &env, of[_i].low, of[_i].high, of[_i].piece);
+        check_sizes(p, env_gqa(&env), of[_i].low, of[_i].high, of[_i].piece);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+}
+END_TEST
+
+static struct nform *levels(const char *text)
+{
+    struct err e = {0};
+    struct tree *t = levels_parse(text, &e);
+    ck_assert_msg(t, "%s", e.msg);
+    return nform_new(t);
+}
+
+/* Neighbours below a small node are one group with it; what is above them another, of as many as fit. */
+START_TEST(bundles_and_blocks)
+{
+    struct plan_env env = heads(8, 2, "h200"); /* 4 rows a query */
+    struct nform *nf = levels("1,2,4,16 100,50,20,10");
+    struct plan *p = plan_of(nf, &env, 16, 32, WHOLE);
+    ck_assert_int_eq(p->n_groups, 2 + 4); /* blocks of 8 queries; bundles of 4 below the third level */
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        ck_assert_int_eq(g->nq, i < 2 ? 8 : 4);
+        ck_assert_int_eq(g->n_kv, i < 2 ? 150 : 20 + 4 * 10);
+        ck_assert_int_eq(g->mask, i < 2 ? MASK_NONE : MASK_RUN_WORDS);
+        ck_assert_int_eq(g->tile_m, i < 2 ? 32 : 16);
+    }
+    plan_free(p);
+    p = plan_of(nf, &env, 0, 128, WHOLE); /* all in one tile: nothing to merge */
+    ck_assert_int_eq(p->n_groups, 1);
+    ck_assert_int_eq(p->group[0].n_kv, 100 + 2 * 50 + 4 * 20 + 16 * 10);
+    ck_assert_int_eq(p->group[0].slot0, PLAN_NO_SLOT);
+    ck_assert_int_eq(p->n_merges, 0);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* A part of a group has those queries alone that see any of it. */
+START_TEST(parts_have_the_queries_that_see_them)
+{
+    struct plan_env env = heads(4, 4, "h200");
+    struct nform *nf = levels("1,4 64,128");
+    struct plan *p = plan_of(nf, &env, 0, 16, 64);
+    ck_assert_int_eq(p->n_groups, 1 + 4 * 2);
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        ck_assert_int_eq(p->group[i].nq, i == 0 ? 4 : 1);
+        ck_assert_int_eq(p->group[i].mask, MASK_NONE);
+    }
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* What the model should know in any case: deep trees of many queries leave few partial results or none, queries without anything in
+ * common are apart, one long prefix is cut. */
+START_TEST(the_model_chooses)
+{
+    struct plan_env env = heads(32, 8, "h200");
+    struct nform *nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
+    struct plan *p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_msg(p->n_slots <= 2 * 1024, "%lld partial results of 1,024 queries", (long long)p->n_slots);
+    plan_free(p);
+    nform_free_with_tree(nf);
+
+    nf = levels("256 1024");
+    p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_int_eq(p->n_groups, 256);
+    plan_free(p);
+    nform_free_with_tree(nf);
+
+    nf = levels("1,16 16000,1");
+    p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_msg(p->n_groups * env.h_kv >= env.machine->sms / 2, "%lld groups of one prefix",
+                  (long long)p->n_groups);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+Suite *suite_treeattn(void)
+{
+    Suite *s = suite_create("treeattn");
+    TCase *c = tcase_create("treeattn");
+    tcase_add_loop_test(c, groups_are_as_asked_for, 0, 12);
+    tcase_add_test(c, bundles_and_blocks);
+    tcase_add_test(c, parts_have_the_queries_that_see_them);
+    tcase_add_test(c, the_model_chooses);
+    suite_add_tcase(s, c);
+    return s;
+}
