@@ -170,6 +170,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
+    constexpr int READERS = MASKED ? 32 : 1; /* of a warp, who let go of a stage: every lane reads its words of a mask */
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
     prefetch_plan<WIDE_THREADS>(a);
@@ -189,7 +190,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (threadIdx.x == 0) {
         for (int s = 0; s < L::stages; s++) {
             barrier_init(full + s * 8, WIDE_COPIERS * (32 + MASKED));
-            barrier_init(empty + s * 8, !SHARED && items[1].n_rows > 0 ? 8 : 4); /* warps that multiply */
+            barrier_init(empty + s * 8, (!SHARED && items[1].n_rows > 0 ? 8 : 4) * READERS); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
         publish_to_async(); /* the copy engine counts on them, too */
@@ -441,7 +442,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             round_p<T>(p[ks], s + 2 * ks);
     };
     auto release = [&](int stage) {
-        if (lane == 0)
+        if (lane < READERS)
             barrier_arrive(empty + stage * 8);
     };
 
