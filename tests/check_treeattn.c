@@ -11,10 +11,10 @@
 
 enum { WHOLE = 1 << 30, TREES = 300 };
 
-static struct plan_env heads(int32_t h_q, int32_t h_kv, const char *machine)
+static struct plan_env heads(int32_t h_q, int32_t h_kv)
 {
     return (struct plan_env){
-        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find(machine)};
+        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
 }
 
 /* With an option of treeattn left out where it is negative (low) or 0. */
@@ -72,7 +72,7 @@ START_TEST(groups_are_as_asked_for)
               {16, 1, 0, 128, 200},   {32, 8, 16, 128, WHOLE}, {32, 32, 32, 64, WHOLE},
               {32, 8, 64, 128, 300},  {32, 32, 16, 16, WHOLE}, {28, 4, 14, 100, WHOLE},
               {71, 1, 0, 128, WHOLE}, {32, 32, 128, 128, 64},  {32, 8, 12, 20, 1}};
-    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv, "h200");
+    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
     for (int64_t i = 0; i < TREES; i++) {
         struct nform *nf =
             nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
@@ -95,7 +95,7 @@ static struct nform *levels(const char *text)
 /* Neighbours below a small node are one group with it; what is above them another, of as many as fit. */
 START_TEST(bundles_and_blocks)
 {
-    struct plan_env env = heads(8, 2, "h200"); /* 4 rows a query */
+    struct plan_env env = heads(8, 2); /* 4 rows a query */
     struct nform *nf = levels("1,2,4,16 100,50,20,10");
     struct plan *p = plan_of(nf, &env, 16, 32, WHOLE);
     ck_assert_int_eq(p->n_groups, 2 + 4); /* blocks of 8 queries; bundles of 4 below the third level */
@@ -120,7 +120,7 @@ END_TEST
 /* A part of a group has those queries alone that see any of it. */
 START_TEST(parts_have_the_queries_that_see_them)
 {
-    struct plan_env env = heads(4, 4, "h200");
+    struct plan_env env = heads(4, 4);
     struct nform *nf = levels("1,4 64,128");
     struct plan *p = plan_of(nf, &env, 0, 16, 64);
     ck_assert_int_eq(p->n_groups, 1 + 4 * 2);
@@ -137,7 +137,7 @@ END_TEST
  * common are apart, one long prefix is cut. */
 START_TEST(the_model_chooses)
 {
-    struct plan_env env = heads(32, 8, "h200");
+    struct plan_env env = heads(32, 8);
     struct nform *nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
     struct plan *p = plan_of(nf, &env, -1, 0, 0);
     ck_assert_msg(p->n_slots <= 2 * 1024, "%lld partial results of 1,024 queries", (long long)p->n_slots);

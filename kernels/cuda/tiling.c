@@ -19,12 +19,11 @@ enum {
     RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
     MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
     ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
-    WAVE_AND_MORE =
-        4, /* times the CTAs that fit in steps of 64, of which three times as many fit in steps of 16, */
-    WAVES_FEW = 10,    /* and so many, from and up to which the longer steps are better */
-    FEW_STEPS = 8,     /* of an item, that are too few for twice the warps unless the plan wants them */
-    SKINNY_MOST = 512, /* tokens of a CTA, where scores are materialised */
-    SKINNY_CTAS = 16   /* per SM, before they take as many */
+    WAVE_AND_MORE = 4,   /* times the CTAs that fit in steps of 64 (of 16: three times as many), */
+    WAVES_FEW = 10,      /* and so many, from and up to which the longer steps are better */
+    FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them */
+    SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
+    SKINNY_CTAS = 16     /* per SM, before they take as many */
 };
 
 /* ---- the compiled tiles ------------------------------------------------------------------------------ */

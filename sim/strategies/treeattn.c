@@ -21,6 +21,7 @@
  * On other machines they follow the tensor cores, the bandwidth and the L2.
  */
 #include "sim/strategies/parts.h"
+#include "sim/strategies/planners.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,6 @@
 enum { OPT_LOW, OPT_HIGH, OPT_PIECE, N_OPTS };
 
 enum {
-    LARGEST = 128,       /* rows of a tile */
     TEAM_ROWS = 64,      /* of which a warpgroup has as many; what its rows do not see it passes over */
     BUNDLE_PIECE = 1024, /* tokens of a bundle's piece, at most */
     BLOCK_UNIT = 64,     /* tokens in which pieces of blocks, */
@@ -37,9 +37,9 @@ enum {
 };
 
 static const struct strategy_opt opts[] = {
-    [OPT_LOW] = {"low", -1, -1, LARGEST,
+    [OPT_LOW] = {"low", -1, -1, TILE_MAX,
                  "rows of a bundle at most; 0: no bundles; -1: as the cost model says", NULL},
-    [OPT_HIGH] = {"high", 0, 0, LARGEST, "rows of a block at most; 0: as the cost model says", NULL},
+    [OPT_HIGH] = {"high", 0, 0, TILE_MAX, "rows of a block at most; 0: as the cost model says", NULL},
     [OPT_PIECE] = {"piece", 0, 0, 1 << 30, "tokens of a group at most; 0: as the cost model says", NULL},
     [N_OPTS] = {0},
 };
@@ -211,8 +211,8 @@ static void find_covers(struct planner *p, struct cut cut)
 
 static int32_t tile_rows(int64_t rows)
 {
-    int32_t m = 16;
-    while (m < rows && m < LARGEST)
+    int32_t m = TILE_MIN;
+    while (m < rows && m < TILE_MAX)
         m *= 2;
     return m;
 }
@@ -241,11 +241,11 @@ static const double of_bandwidth = 0.926, of_l2 = 0.777; /* what is reached of t
 
 static enum kernel_kind kind_of(int32_t m, bool few)
 {
-    return m == 16        ? ROWS_16
-           : m == 32      ? ROWS_32
-           : m == LARGEST ? ROWS_128
-           : few          ? ROWS_64_TWO_TEAMS
-                          : ROWS_64;
+    return m == TILE_MIN   ? ROWS_16
+           : m == 32       ? ROWS_32
+           : m == TILE_MAX ? ROWS_128
+           : few           ? ROWS_64_TWO_TEAMS
+                           : ROWS_64;
 }
 
 /* CTAs that have an SM each end in waves; many come out even. */
@@ -271,7 +271,7 @@ static struct tally tally_of(const struct planner *p, const struct cover *c)
                           .nq = (double)nq,
                           .shared = (double)c->shared,
                           .own = (double)c->own,
-                          .work = (double)c->own - (m == LARGEST ? 0.5 * (double)c->few : 0),
+                          .work = (double)c->own - (m == TILE_MAX ? 0.5 * (double)c->few : 0),
                           .pairs = (double)c->pairs,
                           .times = 1};
 }
@@ -382,7 +382,7 @@ static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
 
 static struct choice choose(struct planner *p, const double *opt)
 {
-    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {16, 64, LARGEST};
+    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {16, 64, TILE_MAX};
     const int64_t asked_low = (int64_t)opt[OPT_LOW], asked_high = (int64_t)opt[OPT_HIGH];
     struct choice best = {.piece = 0};
     for (size_t i = 0; i < sizeof lows / sizeof lows[0]; i++)
@@ -391,7 +391,7 @@ static struct choice choose(struct planner *p, const double *opt)
             bool again = (asked_low >= 0 && i > 0) || (asked_high > 0 && k > 0);
             bool no_bundle = asked_low < 0 && cut.low > 0 && cut.low < p->gqa;
             bool no_block =
-                asked_high <= 0 && ((cut.high < p->gqa && cut.high < LARGEST) || cut.high <= cut.low);
+                asked_high <= 0 && ((cut.high < p->gqa && cut.high < TILE_MAX) || cut.high <= cut.low);
             if (again || no_bundle || no_block)
                 continue;
             cut.high = max_i64(cut.high, cut.low);
@@ -399,7 +399,7 @@ static struct choice choose(struct planner *p, const double *opt)
             try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
         }
     if (best.piece == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){asked_low, max_i64(asked_low, LARGEST)});
+        find_covers(p, (struct cut){asked_low, max_i64(asked_low, TILE_MAX)});
         try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
     }
     find_covers(p, best.cut);
@@ -408,7 +408,7 @@ static struct choice choose(struct planner *p, const double *opt)
 
 /* ---- the groups ------------------------------------------------------------------------------------- */
 
-/* Runs of a cover with the queries that see each. */
+/* A cover as a selection, with the queries that see each of its runs. */
 struct seen {
     struct sel sel;
     struct qrange *by; /* [sel.n_runs] */
@@ -427,6 +427,7 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
 {
     int64_t depth = 0;
     sel_clear(&s->sel);
+    sel_queries(&s->sel, c->q0, c->q1);
     for (int32_t i = c->top; i >= 0; i = p->up[i])
         depth++;
     s->by = xgrow(s->by, &s->cap_by, depth, sizeof *s->by);
@@ -443,17 +444,11 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
             see(s, v);
 }
 
-/* The part's queries: all, where a run is of all of them, else of one run after the other. Do they differ in what they see? */
+/* The part's queries become those that see any of it, of one run after the other. Do they differ in what they see? */
 static bool select_queries(struct sel *part, const struct cover *c, const struct qrange *by)
 {
     int32_t done = c->q0;
-    bool some = false;
-    for (int64_t r = 0; r < part->n_runs; r++)
-        some = some || by[r].begin > c->q0 || by[r].end < c->q1;
-    if (!some) {
-        sel_queries(part, c->q0, c->q1);
-        return false;
-    }
+    part->n_qr = part->nq = 0;
     for (int64_t r = 0; r < part->n_runs && done < c->q1; r++) {
         int32_t end = (int32_t)min_i64(by[r].end, c->q1);
         sel_queries(part, (int32_t)max_i64(by[r].begin, done), end);
@@ -466,32 +461,19 @@ static bool select_queries(struct sel *part, const struct cover *c, const struct
 }
 
 static void add_groups(struct plan *plan, const struct planner *p, const struct cover *c, int64_t piece,
-                       struct seen *s, struct sel *part)
+                       struct seen *s, struct pieces *it)
 {
     see_cover(s, p, c);
     int64_t unit = c->bundle ? BUNDLE_UNIT : BLOCK_UNIT, n = s->sel.n_kv;
     int64_t step = ceil_div(ceil_div(n, ceil_div(n, most_tokens(c, piece))), unit) * unit;
-    int64_t run = 0, off = 0;
-    for (int64_t at = 0; at < n; at += step) {
-        int64_t first = run;
-        sel_clear(part);
-        for (int64_t left = min_i64(step, n - at); left > 0;) {
-            const struct run *r = &s->sel.run[run];
-            int64_t take = min_i64(left, r->end - off);
-            sel_run(part, r->node, off, off + take);
-            left -= take;
-            off += take;
-            if (off == r->end) {
-                run++;
-                off = 0;
-            }
-        }
-        bool masked = select_queries(part, c, s->by + first);
+    pieces_reset(it, &s->sel, s->sel.nq, step, false);
+    for (int64_t first = 0; pieces_next(it); first = it->run) {
+        bool masked = select_queries(&it->piece, c, s->by + first);
         struct group_spec g = {.mask = masked ? MASK_RUN_WORDS : MASK_NONE,
-                               .tile_m = tile_rows(part->nq * p->gqa),
+                               .tile_m = tile_rows(it->piece.nq * p->gqa),
                                .tile_n = TILE_N,
                                .launch = 0};
-        plan_group(plan, part, &g);
+        plan_group(plan, &it->piece, &g);
     }
 }
 
@@ -506,18 +488,18 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     int32_t done = 0;
     for (const struct live *v = p.live; v < p.live + p.n; v++) {
         p.tokens += v->len;
-        p.n_queries += v->q1 > done ? v->q1 - (v->q0 > done ? v->q0 : done) : 0;
-        done = v->q1 > done ? v->q1 : done;
+        p.n_queries += (int32_t)max_i64(0, v->q1 - max_i64(v->q0, done));
+        done = (int32_t)max_i64(v->q1, done);
     }
     struct choice best = choose(&p, opt);
     plan_launch(plan, "attention", LAUNCH_SERIAL);
     plan_reserve(plan, p.n_covers, p.n);
     struct seen seen = {.cap_by = 0};
-    struct sel part = {0};
+    struct pieces it = {0};
     int64_t bundles = 0, longest = 0;
     for (const struct cover *c = p.cover; c < p.cover + p.n_covers; c++) {
         bundles += c->bundle;
-        add_groups(plan, &p, c, best.piece, &seen, &part);
+        add_groups(plan, &p, c, best.piece, &seen, &it);
     }
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
@@ -528,7 +510,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
               (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
               (long long)best.cut.high, (long long)plan->n_groups, (long long)longest);
     sel_free(&seen.sel);
-    sel_free(&part);
+    pieces_free(&it);
     free(seen.by);
     free(p.cover);
     free(p.tally);
