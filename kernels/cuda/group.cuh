@@ -14,7 +14,7 @@
  *          that chunk begin, and nobody waits for it until then; the warp hands the rows round by shuffle.
  * Math     S = Q K^T and O += P V by mma.sync m16n8k16, or (WG) by wgmma with K and V read from shared memory once for
  *          the four warps of a team, fp32 accumulation. The running maximum is taken in
- *          base 2 and rounded up to a whole number: rescaling is then exact, and rare. P is rounded to the
+ *          base 2 and rounded up to an even number: rescaling is then exact, and rare. P is rounded to the
  *          storage type, its sum is not.
  *
  * Floor    K and V of the group once per Q tile, at the bandwidth of memory; or 4 d operations a pair at the rate of

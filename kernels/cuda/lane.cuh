@@ -129,6 +129,14 @@ __device__ inline float exp2_fast(float x)
     return y;
 }
 
+/* An even number of at least x, at most 2 above, or x itself where fp32 has no other; -inf of -inf. Two additions: ceilf
+ * takes an instruction of another unit, whose time stands between a row's maximum and its first exponent. */
+__device__ inline float even_above(float x)
+{
+    constexpr float ulp_2 = 0x1.8p24f; /* around it floats are 2 apart, and all as large as that are whole */
+    return __fadd_ru(__fadd_ru(x, ulp_2), -ulp_2);
+}
+
 /* 2^(from - to) of two whole numbers, from <= to; 0 if from is -inf, 1 if both are. Exact. */
 __device__ inline float exp2_whole(float from, float to)
 {

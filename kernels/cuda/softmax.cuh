@@ -2,10 +2,12 @@
  * softmax.cuh - the online softmax of a warp's 16 rows over a chunk of tokens, between the products: scores as mma.sync
  * accumulates them, s[token / 8][4], of which a lane has two tokens in rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
  *
- * The running maximum is taken in base 2 and rounded up to a whole number: rescaling is then exact, and rare.
+ * The running maximum is taken in base 2 and rounded up to an even number: rescaling is then exact, and rare.
  */
 #ifndef TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
 #define TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
+
+#include <cfloat>
 
 #include "kernels/cuda/lane.cuh"
 
@@ -74,18 +76,25 @@ template <typename T, int NB>
 __device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float max[2], float sum[2], float rescale[2],
                                           float minus[2])
 {
+    static_assert((NB & (NB - 1)) == 0, "pairs of pairs");
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float top = -INFINITY;
+        float part[NB];
 #pragma unroll
         for (int nb = 0; nb < NB; nb++)
-            top = fmaxf(top, fmaxf(s[nb][2 * h], s[nb][2 * h + 1]));
-        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+            part[nb] = fmaxf(s[nb][2 * h], s[nb][2 * h + 1]);
+        /* A tree: in a chain each would wait for the one before it, and nothing goes on beside them. */
+#pragma unroll
+        for (int n = NB / 2; n > 0; n /= 2)
+#pragma unroll
+            for (int i = 0; i < n; i++)
+                part[i] = fmaxf(part[i], part[i + n]);
+        float top = fmaxf(part[0], __shfl_xor_sync(~0u, part[0], 1));
         top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-        top = fmaxf(max[h], ceilf(top * scale_log2));
+        top = fmaxf(max[h], even_above(top * scale_log2));
         rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
         max[h] = top;
-        minus[h] = narrow<T>::bias - (top == -INFINITY ? 0 : top);
+        minus[h] = narrow<T>::bias - fmaxf(top, -FLT_MAX); /* of -inf, so that -inf stays what it is */
         sum[h] *= rescale[h];
     }
 }

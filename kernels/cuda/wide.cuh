@@ -5,9 +5,9 @@
  *          second item may have no rows. Or (SHARED) for one item and head, of which the teams take chunks in turn, and meet
  *          at the end. Heads are neighbours.
  * CTA      12 warps. Those of the third warpgroup look up tokens and bring chunks of 64 of them into a ring of as many chunks
- *          as there is room for, two warps a chunk: 16 tokens at a time, by the copy engine (TMA) if they lie side by side in
- *          the pool, else by cp.async. Teams wait for nobody but the copies: a barrier for every stage says that a chunk has
- *          arrived, another that those have read it that do.
+ *          as there is room for, all four of them one, or two each of two at a time (AT_ONCE): 16 tokens at a time, by the copy
+ *          engine (TMA) if they lie side by side in the pool, else by cp.async. Teams wait for nobody but the copies: a
+ *          barrier for every stage says that a chunk has arrived, another that those have read it that do.
  * Math     as in group.cuh, with products by wgmma, but Q K^T of the next chunk is under way beside P V of this one, and
  *          softmax of the next begins while P V goes on.
  * Masks    are the same for all tokens of a run. 16 tokens of one run are hidden from a row, or not, by one bit, asked for a
@@ -41,9 +41,7 @@ enum {
     WIDE_COPY_REGISTERS = 112,                         /* of one that copies, and of one that multiplies, then */
     WIDE_REGISTERS = 192,
     WIDE_MASK_WORDS = CUDA_WIDE_ROWS / 32, /* of a tile: a query has a row at least */
-    WIDE_AT_ONCE = 2,                      /* chunks that are looked up and copied at a time, */
-    WIDE_COPIERS = 4 / WIDE_AT_ONCE,       /* by so many warps each, */
-    WIDE_BOX_ROWS = 16,                    /* so many tokens at a time, */
+    WIDE_BOX_ROWS = 16,                    /* tokens that are copied at a time, */
     WIDE_PARTS = CUDA_WIDE_STEP / WIDE_BOX_ROWS, /* of which a chunk has as many parts */
     NO_RUN = -1,                           /* of a part without a token, */
     SEVERAL_RUNS = -2,                     /* and of tokens of several; a run counts from 0 */
@@ -170,6 +168,10 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     constexpr int ROW_COPIES = D / 8;             /* 16-byte pieces of a row */
     constexpr int ROWS_AT_ONCE = 32 / ROW_COPIES; /* that a warp copies with one instruction */
     constexpr int KS = D / 16, OB = D / 8, NB = CUDA_WIDE_STEP / 8;
+    /* Chunks that are looked up and copied at a time: two hide what lookups wait for, for teams that want one each or where
+     * there are masks to look up, too; where both wait for the same one it had better come soon. */
+    constexpr int AT_ONCE = SHARED || MASKED ? 2 : 1;
+    constexpr int COPIERS = 4 / AT_ONCE, TOKENS = CUDA_WIDE_STEP / COPIERS; /* warps of each, and tokens of each, a lane's */
     constexpr int READERS = MASKED ? 32 : 1; /* of a warp, who let go of a stage: every lane reads its words of a mask */
     extern __shared__ __align__(1024) unsigned char smem[];
     let_next_start();
@@ -189,7 +191,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
 
     if (threadIdx.x == 0) {
         for (int s = 0; s < L::stages; s++) {
-            barrier_init(full + s * 8, WIDE_COPIERS * (32 + MASKED));
+            barrier_init(full + s * 8, COPIERS * (32 + MASKED));
             barrier_init(empty + s * 8, (!SHARED && items[1].n_rows > 0 ? 8 : 4) * READERS); /* warps that multiply */
         }
         barrier_init(q_full, WIDE_TEAMS * WIDE_WARPGROUP);
@@ -199,9 +201,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     if (team == WIDE_TEAMS) {
         /* ---- copies: each lane looks up a token, a chunk before its copies begin */
 
-        static_assert(CUDA_WIDE_STEP == WIDE_COPIERS * 32, "a token a lane");
-        const int of_four = same_in_warp(warp % 4), first_chunk = of_four / WIDE_COPIERS;
-        const int copy_first = of_four % WIDE_COPIERS * 32, my_row = copy_first + lane;
+        const int of_four = same_in_warp(warp % 4), first_chunk = of_four / COPIERS;
+        const int copy_first = of_four % COPIERS * TOKENS, my_row = copy_first + lane;
         /* Of this lane's 16 bytes: the panel, and where in its first 1,024 bytes, to which panels are aligned. */
         const uint32_t lane_panel = copy_piece / 8 * L::panel,
                        lane_at = copy_row * 128 + ((copy_piece ^ copy_row) % 8 << 4);
@@ -219,7 +220,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         auto look_up = [&](int chunk) {
             token x = {-1, 0, 0}; /* past the end */
             const int t = chunk * CUDA_WIDE_STEP + my_row;
-            if (t < it.n_kv) {
+            if (lane < TOKENS && t < it.n_kv) {
                 if (t >= here.end)
                     here = find_piece(a, it, t);
                 x = find_in_run(a, it, t, here);
@@ -240,11 +241,11 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         }
         __syncthreads(); /* the barriers are there */
         have_fewer_registers<WIDE_COPY_REGISTERS>();
-        for (int step = first_chunk; step < steps; step += WIDE_AT_ONCE) {
+        for (int step = first_chunk; step < steps; step += AT_ONCE) {
             const token x = next;
             const int this_head = head;
-            if (step + WIDE_AT_ONCE < steps) {
-                chunk += WIDE_AT_ONCE;
+            if (step + AT_ONCE < steps) {
+                chunk += AT_ONCE;
                 into_heads();
                 next = look_up(chunk);
             }
@@ -255,7 +256,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             const uint32_t to_lane = (to + lane_panel) | lane_at;
             barrier_wait(empty + stage * 8, phase);
 #pragma unroll
-            for (int box = 0; box < 32 / WIDE_BOX_ROWS; box++) {
+            for (int box = 0; box < TOKENS / WIDE_BOX_ROWS; box++) {
                 const uint32_t to_box = to + box * WIDE_BOX_ROWS * 128;
                 if ((side_by_side >> box * 16 & 0xFFFF) == 0xFFFF) {
                     if (lane == box * 16) {
@@ -298,8 +299,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 }
             }
             barrier_arrive_copied(arrived);
-            const bool wraps = stage + WIDE_AT_ONCE >= L::stages;
-            stage += WIDE_AT_ONCE - (wraps ? L::stages : 0);
+            const bool wraps = stage + AT_ONCE >= L::stages;
+            stage += AT_ONCE - (wraps ? L::stages : 0);
             phase ^= wraps;
         }
         copy_commit();
