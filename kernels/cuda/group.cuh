@@ -25,7 +25,7 @@
  *
  * A token past the end is loaded as zeros and its score is -inf; so is the score of a pair that the mask hides.
  * A row without a visible token ends with sum 0 and leaves as the empty partial. A NaN score never becomes the
- * maximum but makes the sum NaN.
+ * maximum but makes the sum NaN. Rows of scores beyond millions are done again by one warp each (softmax.cuh, row.cuh).
  */
 #ifndef TREEATTN_KERNELS_CUDA_GROUP_CUH
 #define TREEATTN_KERNELS_CUDA_GROUP_CUH
@@ -34,8 +34,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/dependent.cuh"
-#include "kernels/cuda/item.cuh"
-#include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/row.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace treeattn {
@@ -246,10 +245,11 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     uint32_t q[KS][4] = {};
     float o[OB][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
+    bool far_rows = false;
     auto store_head = [&](int head) {
         if (!a.beside)
             wait_for_previous(); /* what it left behind may be complete only when this is */
-        store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
+        far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     };
 
     int stage = 0, head = head_first, chunk = chunk_first;
@@ -383,6 +383,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     if (by_head || WN == 1) {
         if (waits)
             wait_for_previous(); /* a team without a head, too */
+        if (__any_sync(~0u, far_rows))
+            redo_rows<T, D>(a, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
         return;
     }
 
@@ -422,9 +424,13 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             x[2] += factor * y.z;
             x[3] += factor * y.w;
         }
+        far_rows |= is_far(top);
         store_row<T, 4, true>(a, it.slot0 >= 0, place_out(a, it, place_row(a, it, head_first, r)), D, col, x, top, all,
                               col == 0);
     }
+    constexpr int AT_ONCE = 32 * 4 / D; /* rows of a warp */
+    if (__any_sync(~0u, far_rows))
+        redo_rows<T, D>(a, {0, 1, AT_ONCE, WM * WN, 0, 1});
 }
 
 /* Shapes that there are with ONCE: those of leaves, and what a Hopper card runs. */

@@ -93,14 +93,14 @@ __device__ inline piece load_piece(const cuda_kv_run *from)
 
 __device__ inline piece find_piece(const cuda_group_args &a, const cuda_item &it, int t)
 {
-    return load_piece(a.piece + it.piece0 + t / CUDA_PIECE);
+    return load_piece(a.piece + (it.piece0 + t / CUDA_PIECE));
 }
 
 /* A token's place in the page table unrolled to tokens; p becomes its run's. */
 __device__ inline token find_in_run(const cuda_group_args &a, const cuda_item &it, int t, piece &p)
 {
     while (t >= p.end)
-        p = load_piece(a.run + it.run0 + p.run + 1);
+        p = load_piece(a.run + (it.run0 + p.run + 1));
     return {p.base + t, 0, p.run};
 }
 
@@ -208,26 +208,6 @@ __device__ __forceinline__ void copy_rows(uint32_t to, int v_behind, const char 
         const uint32_t at = (to ^ (i % 8 << 4)) + i * 128;
         copy_async<ONCE>(at, k_piece + from, i, left, keep_kv);
         copy_async<ONCE>(at + v_behind, v_piece + from, i, left, keep_kv);
-    }
-}
-
-/* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there are,
- * as mma.sync accumulates them. out_row: in lane i where row i goes for KV head 0. Each lane has summed its own tokens. */
-template <typename T, int D>
-__device__ __forceinline__ void store_rows(const cuda_group_args &a, const cuda_item &it, const float (*o)[4],
-                                           const float max[2], float sum[2], int64_t out_row, int head, int my_rows,
-                                           int lane)
-{
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
-        sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
-        const int r = lane / 4 + 8 * h;
-        const int64_t row = __shfl_sync(~0u, out_row, r) + head * a.gqa;
-        if (r >= my_rows)
-            continue;
-        store_row<T, 2, true, D / 8, 4>(a, it.slot0 >= 0, row, D, (lane & 3) * 2, &o[0][2 * h], max[h], sum[h],
-                                        (lane & 3) == 0);
     }
 }
 

@@ -129,8 +129,9 @@ __device__ inline float exp2_fast(float x)
     return y;
 }
 
-/* An even number of at least x, at most 2 above, or x itself where fp32 has no other; -inf of -inf. Two additions: ceilf
- * takes an instruction of another unit, whose time stands between a row's maximum and its first exponent. */
+/* Of |x| < 2^23 an even number of at least x, less than 2 above; of others, among them -inf, a number as far from 0, to some
+ * units in the last place. Two additions: ceilf takes an instruction of another unit, whose time stands between a row's maximum
+ * and its first exponent. */
 __device__ inline float even_above(float x)
 {
     constexpr float ulp_2 = 0x1.8p24f; /* around it floats are 2 apart, and all as large as that are whole */

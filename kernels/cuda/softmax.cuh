@@ -3,11 +3,13 @@
  * accumulates them, s[token / 8][4], of which a lane has two tokens in rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
  *
  * The running maximum is taken in base 2 and rounded up to an even number: rescaling is then exact, and rare.
+ *
+ * A fused multiply-add takes the maximum from a score that is not rounded. Of scores beyond millions that leaves more than is
+ * between them and the maximum: 2^x of it may be 0 of all, or no 16-bit number. Rows whose maximum ends so far from 0 are wrong
+ * here, and whoever stores them has them done again (row.cuh): that costs nothing before it is wanted.
  */
 #ifndef TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
 #define TREEATTN_KERNELS_CUDA_SOFTMAX_CUH
-
-#include <cfloat>
 
 #include "kernels/cuda/lane.cuh"
 
@@ -70,8 +72,16 @@ __device__ __forceinline__ void hide_masked(float (*s)[4], const uint32_t *words
         }
 }
 
+constexpr float FAR_SCORE = 0x1p22f;
+
+/* In base 2, rounded as raise_max() does; of no token, which is -inf: no. */
+__device__ __forceinline__ bool is_far(float max)
+{
+    return fabsf(max) >= FAR_SCORE && max != -INFINITY;
+}
+
 /* The maximum with these scores; what was summed before is too large by `rescale`, and `sum` no more; minus: what to add to
- * scores times scale_log2 before 2^x. */
+ * scores times scale_log2 before 2^x; where all are lower than -FAR_SCORE, that makes 0 of each. */
 template <typename T, int NB>
 __device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float max[2], float sum[2], float rescale[2],
                                           float minus[2])
@@ -94,7 +104,7 @@ __device__ __forceinline__ void raise_max(float (*s)[4], float scale_log2, float
         top = fmaxf(max[h], even_above(top * scale_log2));
         rescale[h] = max[h] == -INFINITY ? 1 : exp2_whole(max[h], top); /* of nothing: nothing to rescale */
         max[h] = top;
-        minus[h] = narrow<T>::bias - fmaxf(top, -FLT_MAX); /* of -inf, so that -inf stays what it is */
+        minus[h] = narrow<T>::bias - fmaxf(top, -FAR_SCORE); /* of -inf, so that -inf stays what it is */
         sum[h] *= rescale[h];
     }
 }

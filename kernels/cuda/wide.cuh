@@ -27,8 +27,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/dependent.cuh"
-#include "kernels/cuda/item.cuh"
-#include "kernels/cuda/softmax.cuh"
+#include "kernels/cuda/row.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
 namespace treeattn {
@@ -520,6 +519,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             release(next_stage());
         }
     };
+    bool far_rows = false;
     for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
         if (SHARED)
             barrier_wait(q_full, 0);
@@ -582,10 +582,12 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             break;
         if (waits)
             wait_for_previous(); /* what it left behind may be complete only when this is */
-        store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
+        far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */
+    if (__any_sync(~0u, far_rows))
+        redo_rows<T, D>(a, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 
 } // namespace treeattn
