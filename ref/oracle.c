@@ -8,6 +8,7 @@
 struct scratch {
     double *logit; /* [g][ctx] */
     double *row;   /* [d] */
+    double *low, *high; /* [d] of V so far */
     double *q;     /* [g][d] */
     int32_t *path; /* [depth] nodes, root first */
 };
@@ -44,9 +45,12 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     CK(at == ctx);
 
     for (int32_t i = 0; i < g; i++) { /* full softmax: logits become probabilities */
-        double *l = s->logit + i * ctx, top = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < ctx; j++)
+        double *l = s->logit + i * ctx, top = -INFINITY, second = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < ctx; j++) {
+            second = fmax(second, fmin(top, l[j]));
             top = fmax(top, l[j]);
+        }
+        orc->gap[first_row + i] = ctx > 1 ? top - second : INFINITY;
         for (int64_t j = 0; j < ctx; j++)
             sum += l[j] = exp(l[j] - top);
         for (int64_t j = 0; j < ctx; j++)
@@ -60,6 +64,10 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         int64_t end = node == x->node ? x->upto : p->tree->len[node];
         for (int64_t j = 0; j < end; j++, at++) {
             dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
+            for (int32_t c = 0; c < d; c++) {
+                s->low[c] = at > 0 ? fmin(s->low[c], s->row[c]) : s->row[c];
+                s->high[c] = at > 0 ? fmax(s->high[c], s->row[c]) : s->row[c];
+            }
             for (int32_t i = 0; i < g; i++) {
                 double pj = s->logit[i * ctx + at];
                 int64_t to = (first_row + i) * d;
@@ -76,6 +84,8 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     }
     for (int64_t c = first_row * d; c < (first_row + g) * d; c++)
         orc->rms_o[c] = sqrt(orc->rms_o[c]);
+    for (int64_t c = 0; c < (int64_t)g * d; c++)
+        orc->range_o[first_row * d + c] = ctx > 0 ? s->high[c % d] - s->low[c % d] : 0;
 }
 
 struct oracle *oracle_new(const struct problem *p)
@@ -87,6 +97,8 @@ struct oracle *oracle_new(const struct problem *p)
     orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
     orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
     orc->rms_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    orc->range_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    orc->gap = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->lse = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->logit = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->abs_dot = xcalloc((size_t)orc->n_rows, sizeof(double));
@@ -101,6 +113,8 @@ struct oracle *oracle_new(const struct problem *p)
         struct scratch s = {
             .logit = xcalloc((size_t)longest * (size_t)g, sizeof(double)),
             .row = xaligned((size_t)p->d, sizeof(double)),
+            .low = xaligned((size_t)p->d, sizeof(double)),
+            .high = xaligned((size_t)p->d, sizeof(double)),
             .q = xaligned((size_t)g * (size_t)p->d, sizeof(double)),
             .path = xcalloc((size_t)depth, sizeof(int32_t)),
         };
@@ -109,6 +123,8 @@ struct oracle *oracle_new(const struct problem *p)
             attend(p, orc, (int32_t)(i / p->h_kv), (int32_t)(i % p->h_kv), &s);
         free(s.logit);
         free(s.row);
+        free(s.low);
+        free(s.high);
         free(s.q);
         free(s.path);
     }
@@ -122,6 +138,8 @@ void oracle_free(struct oracle *orc)
     free(orc->o);
     free(orc->abs_o);
     free(orc->rms_o);
+    free(orc->range_o);
+    free(orc->gap);
     free(orc->lse);
     free(orc->logit);
     free(orc->abs_dot);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical"};
+const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical", "vast"};
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
 enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N_TENSORS };
@@ -136,6 +136,8 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
         return rng_bell(s->seed, stream(TENSOR_K, 0), (uint64_t)in_row);
     case FILL_HUGE:
         return 50 * rng_bell(s->seed, stream(TENSOR_K, node), index);
+    case FILL_VAST: /* the bell ends at 3.5: f16 can hold all of it */
+        return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     default:
         return rng_bell(s->seed, stream(TENSOR_K, node), index);
     }
@@ -174,7 +176,7 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
 }
 
 /* Rows of Q. RANDOM draws a temperature per row, so that flat and peaked softmaxes both occur; ONEHOT points
- * the query at one key of its own path. */
+ * the query at one key of its own path, and in VAST it is that key. */
 static void fill_q(struct problem *p, const struct problem_spec *s)
 {
     const struct tree *t = p->tree;
@@ -188,7 +190,7 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
                            : s->fill == FILL_HUGE
                                ? 50
                                : heat[rng_below(s->seed, stream(TENSOR_HEAT, q), (uint64_t)h, 4)];
-            bool aim = s->fill == FILL_ONEHOT && ctx[q] > 0;
+            bool aim = (s->fill == FILL_ONEHOT || s->fill == FILL_VAST) && ctx[q] > 0;
             int64_t key = 0;
             if (aim) {
                 int32_t node;
@@ -198,7 +200,7 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
             }
             for (int32_t x = 0; x < p->d; x++) {
                 int64_t to = ((int64_t)q * p->h_q + h) * p->d + x;
-                double value = aim ? 12 * dtype_load(p->dtype, p->k, key + x)
+                double value = aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->dtype, p->k, key + x)
                                    : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->d + x));
                 dtype_store(p->dtype, p->q, to, value);
             }

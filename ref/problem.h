@@ -42,6 +42,7 @@ enum fill {
     FILL_HUGE,   /* logits up to +-1e4, both signs */
     FILL_ONEHOT, /* one key per path dominates: the softmax is one-hot */
     FILL_IDENTICAL, /* all keys identical, all logits equal and not zero */
+    FILL_VAST, /* logits to 1e9, of which a float keeps no digit after the point; each query is a key of its path */
     N_FILLS
 };
 extern const char *const fill_name[N_FILLS];

@@ -331,8 +331,9 @@ START_TEST(bounds_stay_sharp)
         {FILL_RANDOM, DT_F32, 1, 6e-6, 6e-6},    {FILL_RANDOM, DT_F64, 1, 1.1e-12, 1.1e-12},
         {FILL_RANDOM, DT_F32, 512, 1e-3, 1e-4},  {FILL_COUNT, DT_F32, 1, 6e-6, 6e-6},
         {FILL_IDENTICAL, DT_F32, 1, 6e-6, 6e-6}, {FILL_ONEHOT, DT_F32, 1, 1e-3, 1e-5},
-        {FILL_ONEHOT, DT_F64, 1, 1e-11, 1e-13},  {FILL_HUGE, DT_F32, 1, 0.5, 2e-5},
-        {FILL_HUGE, DT_F64, 1, 1e-9, 1e-13},
+        {FILL_ONEHOT, DT_F64, 1, 1e-11, 1e-13},  {FILL_HUGE, DT_F32, 1, 6e-6, 2e-5},
+        {FILL_HUGE, DT_F64, 1, 1e-11, 1e-13},    {FILL_VAST, DT_F32, 512, 6e-6, 2e-5},
+        {FILL_VAST, DT_F64, 1, 1e-11, 1e-13},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct fixture f = make(900, all[i].dtype, all[i].fill);
@@ -346,6 +347,40 @@ START_TEST(bounds_stay_sharp)
                       dtype_name[all[i].dtype]);
         drop(&f);
     }
+}
+END_TEST
+
+/* Where a rounded logit may take any place among the others, O still lies between the smallest V and the largest; of a query
+ * that sees one token it is that token's, whatever the logit is. */
+START_TEST(no_weights_leave_the_range_of_v)
+{
+    struct fixture f = make(300, DT_F32, FILL_VAST);
+    int64_t d = f.orc->d;
+    ck_assert(f.orc->gap[0] > 1e8 && f.orc->logit[0] > 1e8);
+    fails_at(&f, 0, 3, f.orc->o[3] + 1e-3 * f.orc->range_o[3]);
+    f.orc->gap[0] = 1; /* less than a float's steps there */
+    for (int i = 0; i < 2; i++) {
+        dtype_store(DT_F32, f.out->o, 3, f.orc->o[3] + (i ? 0.99 : -0.99) * f.orc->range_o[3]);
+        ck_assert_int_ne(judge(&f).verdict, V_FAIL);
+    }
+    fails_at(&f, 0, 3, f.orc->o[3] + 1.01 * f.orc->range_o[3]);
+    fails_at(&f, 0, 3, f.orc->o[3] - 1.01 * f.orc->range_o[3]);
+    drop(&f);
+    f = make(1, DT_F16, FILL_VAST);
+    f.a.probability = DT_F16;
+    f.t->query[3].upto = 1; /* the one that saw nothing */
+    oracle_free(f.orc);
+    f.orc = oracle_new(f.p);
+    int64_t row = 3 * f.p->h_q;
+    for (int64_t i = row * d; i < f.orc->n_rows * d; i++)
+        dtype_store(DT_F16, f.out->o, i, f.orc->o[i]);
+    for (int64_t r = row; r < f.orc->n_rows; r++) {
+        ck_assert(f.orc->gap[r] == INFINITY);
+        output_set_lse(f.out, r, f.orc->lse[r]);
+    }
+    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    fails_at(&f, row, 1, 0);
+    drop(&f);
 }
 END_TEST
 
@@ -417,6 +452,7 @@ Suite *suite_compare(void)
     tcase_add_test(c, the_oracle_reports_what_roundings_add_up_to);
     tcase_add_test(c, narrow_probabilities_have_a_bound_of_their_own);
     tcase_add_test(c, bounds_stay_sharp);
+    tcase_add_test(c, no_weights_leave_the_range_of_v);
     tcase_add_test(c, no_constant_is_looser_than_measured);
     tcase_add_test(c, between_half_and_all_of_the_bound_is_marginal);
     suite_add_tcase(s, c);

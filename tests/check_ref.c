@@ -240,14 +240,21 @@ static struct problem_spec spec(enum dtype dtype, enum fill fill)
                                  .seed = 5};
 }
 
-/* Attention of one row by the definition, in long double, without any shared code. */
-static void by_definition(const struct problem *p, int32_t q, int32_t h, long double *o, long double *lse)
+/* Attention of one row by the definition, in long double, without any shared code; and what the bound wants to know. */
+struct definition {
+    long double o[16], low[16], high[16], lse, gap;
+};
+
+static void by_definition(const struct problem *p, int32_t q, int32_t h, struct definition *x)
 {
     const struct tree *t = p->tree;
-    long double top = -INFINITY, sum = 0;
+    long double top = -INFINITY, second = -INFINITY, sum = 0;
     for (int pass = 0; pass < 2; pass++) {
-        if (pass == 1)
-            memset(o, 0, (size_t)p->d * sizeof *o);
+        for (int32_t c = 0; c < p->d; c++) {
+            x->o[c] = 0;
+            x->low[c] = INFINITY;
+            x->high[c] = -INFINITY;
+        }
         for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
             int64_t end = node == t->query[q].node ? t->query[q].upto : t->len[node];
             for (int64_t j = 0; j < end; j++) {
@@ -258,19 +265,25 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, long do
                          dtype_load(p->dtype, p->k, at + c);
                 s *= p->scale;
                 if (pass == 0) {
+                    second = s > top ? top : s > second ? s : second;
                     top = s > top ? s : top;
                     continue;
                 }
                 long double w = expl(s - top);
                 sum += w;
-                for (int32_t c = 0; c < p->d; c++)
-                    o[c] += w * dtype_load(p->dtype, p->v, at + c);
+                for (int32_t c = 0; c < p->d; c++) {
+                    long double v = dtype_load(p->dtype, p->v, at + c);
+                    x->o[c] += w * v;
+                    x->low[c] = v < x->low[c] ? v : x->low[c];
+                    x->high[c] = v > x->high[c] ? v : x->high[c];
+                }
             }
         }
     }
     for (int32_t c = 0; c < p->d; c++)
-        o[c] = sum > 0 ? o[c] / sum : 0;
-    *lse = sum > 0 ? top + logl(sum) : -INFINITY;
+        x->o[c] = sum > 0 ? x->o[c] / sum : 0;
+    x->lse = sum > 0 ? top + logl(sum) : -INFINITY;
+    x->gap = top - second; /* of one token +inf */
 }
 
 START_TEST(oracle_is_the_definition)
@@ -283,15 +296,21 @@ START_TEST(oracle_is_the_definition)
             struct oracle *orc = oracle_new(p);
             for (int32_t q = 0; q < t->n_queries; q++)
                 for (int32_t h = 0; h < p->h_q; h++) {
-                    long double o[16], lse;
-                    by_definition(p, q, h, o, &lse);
+                    struct definition x;
+                    by_definition(p, q, h, &x);
                     int64_t row = (int64_t)q * p->h_q + h;
-                    if (isinf(lse))
+                    if (isinf(x.lse)) {
                         ck_assert(orc->lse[row] == -INFINITY);
-                    else
-                        ck_assert(fabsl(orc->lse[row] - lse) <= 1e-12L * (1 + fabsl(lse)));
-                    for (int32_t c = 0; c < p->d; c++)
-                        ck_assert(fabsl(orc->o[row * p->d + c] - o[c]) <= 1e-11L * (1 + orc->logit[row]));
+                        ck_assert(orc->gap[row] == INFINITY);
+                        continue;
+                    }
+                    ck_assert(fabsl(orc->lse[row] - x.lse) <= 1e-12L * (1 + fabsl(x.lse)));
+                    ck_assert(orc->gap[row] == x.gap ||
+                              fabsl(orc->gap[row] - x.gap) <= 1e-14L * (1 + orc->abs_dot[row]));
+                    for (int32_t c = 0; c < p->d; c++) {
+                        ck_assert(fabsl(orc->o[row * p->d + c] - x.o[c]) <= 1e-11L * (1 + orc->logit[row]));
+                        ck_assert(orc->range_o[row * p->d + c] == (double)(x.high[c] - x.low[c]));
+                    }
                 }
             oracle_free(orc);
             problem_free(p);

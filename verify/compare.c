@@ -24,7 +24,8 @@ static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-1
 
 /* What the bound of one row is made of. */
 struct row_bound {
-    double rel;            /* relative to abs_o[e] */
+    double weights, rest;  /* relative to abs_o[e]: errors of the weights, which add up to 1 whatever they are; all others */
+    double others;         /* relative to range_o[e]: what all weights but the largest may add up to */
     double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
     double underflow, lse; /* absolute */
     double vanish;         /* absolute: narrow probabilities below their type's normal numbers */
@@ -90,10 +91,12 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
     double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
-    double chain = u * TOL_MERGE * sqrt(a->merges) * (1 + lse);
+    double chain = u * TOL_MERGE * sqrt(a->merges) * (1 + lse), weights = 2 * delta + chain;
     double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;
     struct row_bound b = {
-        .rel = 2 * delta + u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + chain + oracle,
+        .weights = weights,
+        .rest = u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + oracle,
+        .others = orc->gap ? fmin(1, fmax(0, (double)ctx - 1) * exp(weights - orc->gap[r])) : INFINITY,
         .underflow = TOL_UNDERFLOW * (double)ctx * (a->accumulate == DT_F64 ? DBL_MIN : FLT_MIN),
         .cap_o = INFINITY,
         .cap_lse = INFINITY,
@@ -126,13 +129,23 @@ static inline double narrow_of(const struct row_bound *b, const struct oracle *o
     return narrow + b->prob * prob + b->vanish;
 }
 
+/* What errors of logits and merges, and additions, may do to element i of the oracle's O. However wrong the weights are, O lies
+ * between the largest and the smallest v. */
+static inline double accumulated_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
+{
+    double moved = b->weights * orc->abs_o[i], most = orc->range_o ? b->others * orc->range_o[i] : INFINITY;
+    if (most < moved)
+        moved = most * (1 + b->rest + TOL_PROB * b->prob + b->partial); /* what is moved is rounded as the rest is */
+    return moved + b->rest * orc->abs_o[i];
+}
+
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o)
 {
     struct row_bound b = bound_of(orc, row, orc->ctx[row / p->h_q], a, 0);
     struct rounding o = rounding_of(p->dtype, a->accumulate);
     for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
-        bound_o[e] = orc->abs_o[i] * b.rel + narrow_of(&b, orc, i) + b.underflow +
+        bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + b.underflow +
                      fmax(o.u * fabs(orc->o[i]), o.half_tiny);
     struct rounding lse = rounding_of(p->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
     return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
@@ -179,14 +192,14 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
                         const struct row_bound *b, struct rounding round, double *e_l2, double *w_l2)
 {
     int32_t d = orc->d;
-    const double *want = orc->o + r * d, *abs_o = orc->abs_o + r * d;
+    const double *want = orc->o + r * d;
     double max_err = 0, max_want = 0, worst = 0, sum_e = 0, sum_w = 0;
     bool good = true; /* every error and ratio compares <= DBL_MAX, which NaN does not */
     for (int32_t e = 0; e < d; e++) {
         double raw = fabs(got[e] - want[e]);
         double narrow = narrow_of(b, orc, r * d + e) + b->underflow;
         double ratio =
-            ratio_of(error_of(got[e], want[e], round), abs_o[e] * b->rel + narrow, b->cap_o + narrow);
+            ratio_of(error_of(got[e], want[e], round), accumulated_of(b, orc, r * d + e) + narrow, b->cap_o + narrow);
         good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
         if (ratio > worst)
             worst = ratio;
@@ -199,7 +212,7 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
         for (int32_t e = 0; e < d; e++) {
             if (!check_kind(c, r, e, got[e], want[e]))
                 return false;
-            double narrow = narrow_of(b, orc, r * d + e) + b->underflow, bound = abs_o[e] * b->rel + narrow,
+            double narrow = narrow_of(b, orc, r * d + e) + b->underflow, bound = accumulated_of(b, orc, r * d + e) + narrow,
                    cap = b->cap_o + narrow;
             double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
             note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));

@@ -17,7 +17,7 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
 {
     int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     int64_t rows = (int64_t)t->n_queries * s->h_q;
-    int64_t need = problem_bytes(t, s) + 3 * rows * s->d * (int64_t)sizeof(double);
+    int64_t need = problem_bytes(t, s) + 4 * rows * s->d * (int64_t)sizeof(double);
     if (need <= have / 2)
         return true;
     return err_missing(
