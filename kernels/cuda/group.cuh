@@ -383,8 +383,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     if (by_head || WN == 1) {
         if (waits)
             wait_for_previous(); /* a team without a head, too */
-        if (__any_sync(~0u, far_rows))
-            redo_rows<T, D>(a, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
+        redo_far_rows<T, D>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
         return;
     }
 
@@ -429,8 +428,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                               col == 0);
     }
     constexpr int AT_ONCE = 32 * 4 / D; /* rows of a warp */
-    if (__any_sync(~0u, far_rows))
-        redo_rows<T, D>(a, {0, 1, AT_ONCE, WM * WN, 0, 1});
+    redo_far_rows<T, D>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
 }
 
 /* Shapes that there are with ONCE: those of leaves, and what a Hopper card runs. */

@@ -64,15 +64,13 @@ struct stored_rows {
     int item, items, block, warps, head, head_step;
 };
 
-/* All that this warp has stored again, in place of it, for some of it is too far for the softmax of tensor kernels (softmax.cuh).
- * A call, which finds out anew what it needs, as it is hardly ever wanted: inlined, it takes registers and instruction cache from
- * what is. */
+/* All that this warp has stored again, in place of it. A call, which finds out anew what it needs, as it is hardly ever wanted:
+ * inlined, it takes registers and instruction cache from what is. */
 template <typename T, int D> __device__ __noinline__ void redo_rows(const cuda_group_args &a, stored_rows x)
 {
     const cta_work work = find_work(a);
     const cuda_item it = load_item(a.item + (work.g.item0 + work.item) * x.items + x.item);
     const int row_first = threadIdx.x / 32 % x.warps * x.block;
-    __syncwarp(); /* other lanes may have stored what this one is about to store */
 #pragma unroll 1
     for (int head = work.head_group * x.head_step + x.head; head < a.h_kv; head += work.g.head_groups * x.head_step)
 #pragma unroll 1
@@ -80,6 +78,16 @@ template <typename T, int D> __device__ __noinline__ void redo_rows(const cuda_g
 #pragma unroll 1
             for (int r = first; r < min(first + x.block, it.n_rows); r++)
                 attend_row<T, D>(a, it, head, r, threadIdx.x % 32);
+}
+
+/* As a warp ends: is something of what its lanes have stored too far for the softmax of tensor kernels (softmax.cuh)? */
+template <typename T, int D>
+__device__ __forceinline__ void redo_far_rows(const cuda_group_args &a, bool far, stored_rows x)
+{
+    if (!__any_sync(~0u, far))
+        return;
+    __syncwarp(); /* other lanes stored what this one is about to store. Not in the call: ptxas then compiles all else otherwise */
+    redo_rows<T, D>(a, x);
 }
 
 /* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there are,

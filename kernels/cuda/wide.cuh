@@ -586,8 +586,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */
-    if (__any_sync(~0u, far_rows))
-        redo_rows<T, D>(a, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
+    redo_far_rows<T, D>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 
 } // namespace treeattn
