@@ -1,5 +1,5 @@
 /*
- * row.cuh - one row of an item by one warp, all in fp32: what the scalar kernel is made of, and what tensor kernels fall back on.
+ * row.cuh - one row of an item by one warp, all in fp32: what the scalar kernel is made of, and tensor kernels fall back on.
  */
 #ifndef TREEATTN_KERNELS_CUDA_ROW_CUH
 #define TREEATTN_KERNELS_CUDA_ROW_CUH
@@ -58,10 +58,11 @@ __device__ __forceinline__ void attend_row(const cuda_group_args &a, const cuda_
     store_row<T, COLS, false>(a, it.slot0 >= 0, place_out(a, it, p), D, lane * COLS, o, max, sum, lane == 0);
 }
 
-/* What a warp of a CTA has stored: of its items, of which there are so many, one; of the item's rows, a block of so many, and so
- * on in turn with the other warps that have others of them; of the CTA's heads, every so many, from this one on. */
+/* What a warp of a CTA has stored. */
 struct stored_rows {
-    int item, items, block, warps, head, head_step;
+    int item, items;     /* one of so many that the CTA has */
+    int block, warps;    /* of its rows, blocks of so many, which so many warps take in turn */
+    int head, head_step; /* of the CTA's heads, from this one on every so many */
 };
 
 /* All that this warp has stored again, in place of it. A call, which finds out anew what it needs, as it is hardly ever wanted:
@@ -86,13 +87,14 @@ __device__ __forceinline__ void redo_far_rows(const cuda_group_args &a, bool far
 {
     if (!__any_sync(~0u, far))
         return;
-    __syncwarp(); /* other lanes stored what this one is about to store. Not in the call: ptxas then compiles all else otherwise */
+    /* Other lanes stored what this one is about to. Not in the call: ptxas then compiles all else another way. */
+    __syncwarp();
     redo_rows<T, D>(a, x);
 }
 
-/* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there are,
- * as mma.sync accumulates them. out_row: in lane i where row i goes for KV head 0. Each lane has summed its own tokens. Is one of
- * its rows too far? Then they want to be done again. */
+/* Rows of a head leave from the registers that they were computed in: of a warp's 16 rows, the first my_rows of which there
+ * are, as mma.sync accumulates them. out_row: in lane i where row i goes for KV head 0. Each lane has summed its own tokens.
+ * Returns whether a row of this lane is too far, and they want to be done again. */
 template <typename T, int D>
 __device__ __forceinline__ bool store_rows(const cuda_group_args &a, const cuda_item &it, const float (*o)[4],
                                            const float max[2], float sum[2], int64_t out_row, int head, int my_rows,
