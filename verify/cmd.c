@@ -183,7 +183,7 @@ static error_t parse_problem(int key, char *arg, struct argp_state *state)
     case KEY_FILL:
         c->fill = good =
             fill_parse(arg, &c->spec.fill) ||
-            err_set(c->err, "--fill '%s' (expected random, count, huge, onehot, identical or vast)", arg);
+            err_set(c->err, "--fill '%s' (expected " FILL_KINDS("") ")", arg);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -201,7 +201,7 @@ const struct argp cmd_problem_argp = {
              "elements of a head, 1 to 256 (default 128; verify: 64 up to 31 query heads)", 2},
             {"dtype", KEY_DTYPE, "TYPE", 0, "f64, f32, f16 (default) or bf16", 2},
             {"page", KEY_PAGE, "SIZE", 0, "tokens of a page of the KV pool (default 16; bench gpu: 64)", 2},
-            {"fill", KEY_FILL, "KIND", 0, "random (default), count, huge, onehot, identical or vast", 2},
+            {"fill", KEY_FILL, "KIND", 0, FILL_KINDS(" (default)"), 2},
             {0},
         },
     .parser = parse_problem,
