@@ -56,6 +56,21 @@ static void print_runs(FILE *f, const struct plan *p, const struct group *g, con
     }
 }
 
+static void print_launches(FILE *f, const struct plan *p)
+{
+    int64_t *groups = xcalloc((size_t)p->n_launches, sizeof *groups),
+            *steps = xcalloc((size_t)p->n_launches, sizeof *steps);
+    for (int64_t i = 0; i < p->n_groups; i++)
+        groups[p->group[i].launch]++;
+    for (int64_t i = 0; i < p->n_merges; i++)
+        steps[p->merge[i].launch]++;
+    for (int32_t l = 0; l < p->n_launches; l++)
+        fprintf(f, "launch %" PRId32 " %s (%s): %" PRId64 " groups, %" PRId64 " merge steps\n", l,
+                p->launch[l].name, order_name[p->launch[l].order], groups[l], steps[l]);
+    free(groups);
+    free(steps);
+}
+
 void plan_print_text(FILE *f, const struct plan *p)
 {
     int64_t onchip = 0;
@@ -71,15 +86,7 @@ void plan_print_text(FILE *f, const struct plan *p)
             slot_weight_name[p->slot_weight], p->unfused ? "; unfused, scores are materialised" : "");
     if (p->note[0])
         fprintf(f, "note: %s\n", p->note);
-    for (int32_t l = 0; l < p->n_launches; l++) {
-        int64_t groups = 0, steps = 0;
-        for (int64_t g = 0; g < p->n_groups; g++)
-            groups += p->group[g].launch == l;
-        for (int64_t m = 0; m < p->n_merges; m++)
-            steps += p->merge[m].launch == l;
-        fprintf(f, "launch %" PRId32 " %s (%s): %" PRId64 " groups, %" PRId64 " merge steps\n", l,
-                p->launch[l].name, order_name[p->launch[l].order], groups, steps);
-    }
+    print_launches(f, p);
     for (int64_t i = 0; i < p->n_groups; i++) {
         const struct group *g = &p->group[i];
         fprintf(f,
