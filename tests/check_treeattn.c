@@ -43,14 +43,15 @@ static int32_t *groups_of_queries(const struct plan *p)
 }
 
 /* One group a query, or with bundles two, unless groups are cut, which bundles of many tokens always are; no more rows a group than
- * asked for, or than one query has; no more tokens than asked for, in whole units of 64. */
+ * asked for, or than one query has; half as many tokens more than asked for at most, in whole
+ * units of 64. */
 static void check_sizes(const struct plan *p, int32_t gqa, int64_t low, int64_t high, int64_t piece)
 {
     int64_t rows = max_i64(max_i64(low, high), gqa);
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
         check_each((int64_t)g->nq * gqa <= rows, "a group of %d queries x %d, asked for %lld rows", g->nq,
                    gqa, (long long)rows);
-        check_each(g->n_kv <= ceil_div(piece, 64) * 64, "a group of %lld tokens, asked for %lld",
+        check_each(g->n_kv <= piece + ceil_div(piece, 2) + 64, "a group of %lld tokens, asked for %lld",
                    (long long)g->n_kv, (long long)piece);
         check_each(g->tile_m >= 16 && g->tile_m <= 128 && (g->tile_m == 16 || g->tile_m / 2 < g->nq * gqa),
                    "a tile of %d rows for %d", g->tile_m, g->nq * gqa);
@@ -133,6 +134,40 @@ START_TEST(parts_have_the_queries_that_see_them)
 }
 END_TEST
 
+/* A part ends where a node does, if it can: then it has no mask, and its tokens one address. */
+START_TEST(parts_end_where_nodes_end)
+{
+    static const struct {
+        const char *tree;
+        int64_t piece;
+        int32_t n_groups, n_masked, most_queries_of_a_leaf; /* leaves are the last level */
+    } of[] = {
+        {"1,10 4000,400", 512, 7 + 10, 0, 1},  /* a root in seven, of up to a quarter more; a leaf in one */
+        {"1,10 4000,400", 256, 13 + 20, 0, 1}, /* a leaf in two */
+        {"1,10 4000,400", 1024, 4 + 4, 4, 3},  /* leaves two and three at a time */
+        {"1,16 2000,32", 512, 4 + 1, 1, 16},   /* all of them */
+        {"1,16 2000,7", 512, 4, 1, 16},        /* with the last of the root: less than a quarter of a part */
+        {"1,2,16 8,256,32", 256, 2 + 2, 3,
+         8},                             /* a root with what is below it, which half of the queries see */
+        {"1,64 1000,1", 1024, 1, 1, 64}, /* no more than a quarter too many */
+        {"1,64 1000,1", 768, 2, 1, 64},
+    };
+    struct plan_env env = heads(_i % 2 ? 16 : 8, 8);
+    struct nform *nf = levels(of[_i].tree);
+    struct plan *p = plan_of(nf, &env, 0, 128, of[_i].piece);
+    int32_t masked = 0, leaf0 = nf->n_nodes - nf->n_queries;
+    ck_assert_int_eq(p->n_groups, of[_i].n_groups);
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        masked += g->mask != MASK_NONE;
+        if (p->run[g->run0].node >= leaf0)
+            check_each(g->nq <= of[_i].most_queries_of_a_leaf, "a part of leaves with %d queries", g->nq);
+    }
+    ck_assert_int_eq(masked, of[_i].n_masked);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
 /* What the model should know in any case: deep trees of many queries leave few partial results or none, queries without anything in
  * common are apart, one long prefix is cut. */
 START_TEST(the_model_chooses)
@@ -166,6 +201,7 @@ Suite *suite_treeattn(void)
     tcase_add_loop_test(c, groups_are_as_asked_for, 0, 12);
     tcase_add_test(c, bundles_and_blocks);
     tcase_add_test(c, parts_have_the_queries_that_see_them);
+    tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 8);
     tcase_add_test(c, the_model_chooses);
     suite_add_tcase(s, c);
     return s;

@@ -13,8 +13,8 @@
  *            tiles of a group by itself would do as well, and mostly from the L2.
  *
  * Both are groups with a bit mask; a query has at most one partial result of either, and none where low = 0: there are no
- * bundles then, and one block is all that a query is in. Groups of more than `piece` tokens are cut in equal parts, each with
- * those queries that see any of it.
+ * bundles then, and one block is all that a query is in. Those of more than `piece` tokens are cut, where nodes end if they can
+ * be, in parts that have those queries that see any of it: few, and without a mask, where a part is of one node.
  *
  * Where an option is not given, the plan that costs least by a model of our kernels is taken (below). Its coefficients were
  * fitted to measured times of such plans, and of others', on an H200; kernels/README.md says which, and how well they choose.
@@ -25,14 +25,17 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OPT_LOW, OPT_HIGH, OPT_PIECE, N_OPTS };
 
 enum {
     TEAM_ROWS = 64,      /* of which a warpgroup has as many; what its rows do not see it passes over */
-    BUNDLE_PIECE = 1024, /* tokens of a bundle's piece, at most */
-    BLOCK_UNIT = 64,     /* tokens in which pieces of blocks, */
-    BUNDLE_UNIT = 16,    /* and of bundles, are counted */
+    BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most */
+    BLOCK_UNIT = 64,     /* tokens in which parts of a block's node, */
+    BUNDLE_UNIT = 16,    /* and of a bundle's, are counted */
+    SLIVERS = 4,         /* so many, or more, in a piece are no parts of their own */
+    MANY_RUNS = 16,      /* a node and query: more than a cut is worth to be priced, if another was */
     TILE_N = 64
 };
 
@@ -40,7 +43,9 @@ static const struct strategy_opt opts[] = {
     [OPT_LOW] = {"low", -1, -1, TILE_MAX,
                  "rows of a bundle at most; 0: no bundles; -1: as the cost model says", NULL},
     [OPT_HIGH] = {"high", 0, 0, TILE_MAX, "rows of a block at most; 0: as the cost model says", NULL},
-    [OPT_PIECE] = {"piece", 0, 0, 1 << 30, "tokens of a group at most; 0: as the cost model says", NULL},
+    [OPT_PIECE] = {"piece", 0, 0, 1 << 30,
+                   "tokens of a group, or half as many more where nodes end so; 0: as the cost model says",
+                   NULL},
     [N_OPTS] = {0},
 };
 
@@ -53,18 +58,24 @@ struct cover {
     int64_t shared;   /* tokens that all of its queries see, */
     int64_t own, few; /* and others; of these, of nodes with at most TEAM_ROWS rows */
     int64_t pairs;    /* of a query and one of the others */
-};
-
-/* Covers side by side that cost as much as each other: rows of their tile, how many tiles, queries and tokens each, as above;
- * work: of `own`, tokens that a warpgroup does not pass over, on average. */
-struct tally {
-    int32_t m;
-    bool bundle;
-    double tiles, nq, shared, own, work, pairs, times;
+    int32_t runs;     /* nodes */
 };
 
 struct cut {
     int64_t low, high; /* rows */
+};
+
+/* A cover as a selection, with the queries that see each of its runs. */
+struct seen {
+    struct sel sel;
+    struct qrange *by; /* [sel.n_runs] */
+    int64_t cap_by;
+};
+
+/* Of a cover's tokens, one run after the other: part i is end[i - 1] .. end[i]. */
+struct parts {
+    int64_t *end;
+    int64_t n, cap;
 };
 
 struct planner {
@@ -75,11 +86,12 @@ struct planner {
     int32_t n_queries; /* that see any */
     struct cut cut;
     int32_t *up;         /* [n] of a node with more than `high` rows: the next such above it, or -1 */
-    int64_t *above;      /* [n] and tokens from the root to its end */
+    int64_t *above;      /* [n] and tokens from the root to its end, */
+    int32_t *depth;      /* [n] and such nodes */
     struct cover *cover; /* blocks, then bundles */
-    int64_t n_covers, cap_cover;
-    struct tally *tally;
-    int64_t n_tallies, cap_tally;
+    int64_t n_covers, cap_cover, n_runs; /* of all covers */
+    struct seen seen;
+    struct parts parts;
     const struct machine *h200;
 };
 
@@ -109,6 +121,7 @@ static void add_cover(struct planner *p, struct cover c)
     if (c.q0 >= c.q1)
         return;
     c.shared = c.top < 0 ? 0 : p->above[c.top];
+    c.runs = c.top < 0 ? 0 : p->depth[c.top];
     for (const struct live *v = p->live + c.first; v < p->live + c.end; v++) {
         if (!belongs(p, &c, v))
             continue;
@@ -117,11 +130,13 @@ static void add_cover(struct planner *p, struct cover c)
         c.own += all ? 0 : v->len;
         c.few += all || rows_of(p, v) > TEAM_ROWS ? 0 : v->len;
         c.pairs += all ? 0 : v->len * (v->q1 - v->q0);
+        c.runs++;
     }
     if (c.shared + c.own == 0)
         return;
     p->cover = xgrow(p->cover, &p->cap_cover, p->n_covers + 1, sizeof *p->cover);
     p->cover[p->n_covers++] = c;
+    p->n_runs += c.runs;
 }
 
 static void find_bundles(struct planner *p)
@@ -191,6 +206,7 @@ static void find_blocks(struct planner *p)
         if (is_top(p, v)) {
             p->up[i] = f.c.top;
             p->above[i] = v->len + (f.c.top < 0 ? 0 : p->above[f.c.top]);
+            p->depth[i] = 1 + (f.c.top < 0 ? 0 : p->depth[f.c.top]);
             f.c.top = i;
         } else {
             f.c.q1 = v->q1;
@@ -202,218 +218,12 @@ static void find_blocks(struct planner *p)
 static void find_covers(struct planner *p, struct cut cut)
 {
     p->cut = cut;
-    p->n_covers = 0;
+    p->n_covers = p->n_runs = 0;
     find_blocks(p);
     find_bundles(p);
 }
 
-/* ---- the price -------------------------------------------------------------------------------------- */
-
-static int32_t tile_rows(int64_t rows)
-{
-    int32_t m = TILE_MIN;
-    while (m < rows && m < TILE_MAX)
-        m *= 2;
-    return m;
-}
-
-static int64_t most_tokens(const struct cover *c, int64_t piece)
-{
-    return c->bundle ? min_i64(piece, BUNDLE_PIECE) : piece;
-}
-
-/* Kernels of ours, and microseconds of an H200's SM that a CTA of theirs takes of it, others beside it: to begin and end, and
- * for a token that all rows see, or that a mask hides from some; and a token's where few CTAs run and it is waited for, without
- * a mask and with one. */
-enum kernel_kind { ROWS_16, ROWS_32, ROWS_64, ROWS_64_TWO_TEAMS, ROWS_128, N_KERNEL_KINDS };
-static const struct {
-    double begin, token, masked, waiting, masked_waiting;
-} of_kind[N_KERNEL_KINDS] = {
-    [ROWS_16] = {0.295, 0.0010, 0.0098, 0.0197, 0.0197},
-    [ROWS_32] = {0.552, 0.0153, 0.0196, 0.0199, 0.0199},
-    [ROWS_64] = {1.843, 0.0079, 0.0323, 0.0054, 0.0579},
-    [ROWS_64_TWO_TEAMS] = {3.871, 0.0040, 0.0096, 0.0074, 0.0074},
-    [ROWS_128] = {2.382, 0.0202, 0.0220, 0.0115, 0.0115},
-};
-static const double merge_us = 0.34, kernel_us = 1.96,
-                    overlap = 3.2;                       /* overlap: of the three below, as a norm */
-static const double of_bandwidth = 0.926, of_l2 = 0.777; /* what is reached of the data sheet's */
-
-static enum kernel_kind kind_of(int32_t m, bool few)
-{
-    return m == TILE_MIN   ? ROWS_16
-           : m == 32       ? ROWS_32
-           : m == TILE_MAX ? ROWS_128
-           : few           ? ROWS_64_TWO_TEAMS
-                           : ROWS_64;
-}
-
-/* CTAs that have an SM each end in waves; many come out even. */
-static double in_waves(double waves)
-{
-    return waves <= 1 || waves >= 4 ? waves : fmin(ceil(waves), 1.15 * waves);
-}
-
-struct price {
-    double cost[N_KERNEL_KINDS], ctas[N_KERNEL_KINDS]; /* of a KV head */
-    double reads, slots, q; /* tokens; query rows of partial results, and of Q, for all heads */
-    double longest;
-};
-
-/* What follows from the number of rows of a cover, and from its tokens. */
-static struct tally tally_of(const struct planner *p, const struct cover *c)
-{
-    int64_t nq = c->q1 - c->q0;
-    int32_t m = tile_rows(nq * p->gqa);
-    return (struct tally){.m = m,
-                          .bundle = c->bundle,
-                          .tiles = (double)ceil_div(nq * p->gqa, m),
-                          .nq = (double)nq,
-                          .shared = (double)c->shared,
-                          .own = (double)c->own,
-                          .work = (double)c->own - (m == TILE_MAX ? 0.5 * (double)c->few : 0),
-                          .pairs = (double)c->pairs,
-                          .times = 1};
-}
-
-static bool alike(const struct tally *x, const struct tally *y)
-{
-    return x->m == y->m && x->bundle == y->bundle && x->nq == y->nq && x->shared == y->shared &&
-           x->own == y->own && x->work == y->work && x->pairs == y->pairs;
-}
-
-/* Covers side by side are often alike: one for all of those. */
-static void tally_covers(struct planner *p)
-{
-    p->n_tallies = 0;
-    p->tally = xgrow(p->tally, &p->cap_tally, p->n_covers, sizeof *p->tally);
-    for (const struct cover *c = p->cover; c < p->cover + p->n_covers; c++) {
-        struct tally t = tally_of(p, c);
-        if (p->n_tallies > 0 && alike(&p->tally[p->n_tallies - 1], &t))
-            p->tally[p->n_tallies - 1].times++;
-        else
-            p->tally[p->n_tallies++] = t;
-    }
-}
-
-static void add_price(struct price *x, const struct tally *t, double most, bool few, bool alone)
-{
-    double per_part = 1 / most, tokens = t->shared + t->own, parts = ceil(tokens * per_part);
-    enum kernel_kind k = kind_of(t->m, few);
-    double shared_us = parts == 1 && t->own > 0 ? of_kind[k].masked : of_kind[k].token;
-    double us = parts * of_kind[k].begin + t->shared * shared_us + t->work * of_kind[k].masked;
-    x->cost[k] += t->times * t->tiles * us;
-    x->ctas[k] += t->times * t->tiles * parts;
-    x->reads += t->times * t->tiles * tokens;
-    double touched = t->nq * parts; /* queries of parts */
-    if (parts > 1 && t->own > 0) {
-        double of_all = ceil(t->shared * per_part), others = parts - floor(t->shared * per_part);
-        touched = t->nq * of_all + fmin(t->nq * others, t->nq + t->pairs * per_part);
-    }
-    x->q += t->times * touched;
-    x->slots += parts == 1 && alone ? 0 : t->times * touched;
-    double waiting = t->own > 0 ? of_kind[k].masked_waiting : of_kind[k].waiting;
-    x->longest = fmax(x->longest, of_kind[k].begin + fmin(tokens, most) * waiting);
-}
-
-/* Microseconds of the plan, less what all plans take. */
-static double price_of(const struct planner *p, int64_t piece)
-{
-    const struct plan_env *env = p->env;
-    const struct machine *mc = env->machine;
-    const double most[] = {(double)piece,
-                           (double)min_i64(piece, BUNDLE_PIECE)}; /* of a block's group, of a bundle's */
-    struct price x = {.reads = 0};
-    double ctas_64 = 0;
-    for (const struct tally *t = p->tally; t < p->tally + p->n_tallies; t++)
-        if (t->m == TEAM_ROWS)
-            ctas_64 += t->times * ceil((t->shared + t->own) / most[t->bundle]) * env->h_kv;
-    bool alone =
-        p->n_tallies == 0 || p->tally[0].bundle == p->tally[p->n_tallies - 1].bundle; /* blocks come first */
-    for (const struct tally *t = p->tally; t < p->tally + p->n_tallies; t++)
-        add_price(&x, t, most[t->bundle], ctas_64 <= mc->sms, alone);
-    double sms = 0, kernels = 0, per_sm = p->h200->tensor_flops / p->h200->sms / (mc->tensor_flops / mc->sms);
-    for (int k = 0; k < N_KERNEL_KINDS; k++) {
-        if (x.ctas[k] == 0)
-            continue;
-        double waves = x.ctas[k] * env->h_kv / mc->sms;
-        bool whole = k == ROWS_64_TWO_TEAMS || k == ROWS_128; /* SMs */
-        sms += x.cost[k] / x.ctas[k] * (whole ? in_waves(waves) : waves);
-        kernels++;
-    }
-    double row = (double)env->h_q * env->d * env->elt_bytes,
-           token = 2.0 * env->h_kv * env->d * env->elt_bytes;
-    double rest = (p->n_queries + x.q) * row + 2 * x.slots * env->h_q * (env->d + 1) * 4.0;
-    double memory = 1e6 * ((double)p->tokens * token + rest) / (of_bandwidth * mc->bandwidth);
-    double l2 = 1e6 * (x.reads * token + rest) / (of_l2 * mc->l2_bandwidth);
-    double work = per_sm * fmax(sms, x.longest);
-    return kernels * kernel_us + (x.slots > 0 ? merge_us : 0) +
-           pow(pow(memory, overlap) + pow(l2, overlap) + pow(work, overlap), 1 / overlap);
-}
-
-/* ---- the choice ------------------------------------------------------------------------------------- */
-
-struct choice {
-    struct cut cut;
-    int64_t piece;
-    double price;
-};
-
-/* With the piece that is asked for, or the best. */
-static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
-{
-    enum { LEAST = 128, MOST = 4096 };
-    double longest = 0;
-    bool whole = false; /* everything is */
-    tally_covers(p);
-    for (const struct tally *t = p->tally; t < p->tally + p->n_tallies; t++)
-        longest = fmax(longest, t->shared + t->own);
-    for (int64_t piece = LEAST; !whole; piece *= 2) {
-        struct choice x = {.cut = p->cut,
-                           .piece = asked > 0      ? asked
-                                    : piece > MOST ? INT64_C(1) << 40
-                                                   : piece};
-        whole = asked > 0 || (double)x.piece >= longest;
-        x.price = price_of(p, x.piece);
-        if (best->piece == 0 || x.price < best->price)
-            *best = x;
-    }
-}
-
-static struct choice choose(struct planner *p, const double *opt)
-{
-    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {16, 64, TILE_MAX};
-    const int64_t asked_low = (int64_t)opt[OPT_LOW], asked_high = (int64_t)opt[OPT_HIGH];
-    struct choice best = {.piece = 0};
-    for (size_t i = 0; i < sizeof lows / sizeof lows[0]; i++)
-        for (size_t k = 0; k < sizeof highs / sizeof highs[0]; k++) {
-            struct cut cut = {asked_low >= 0 ? asked_low : lows[i], asked_high > 0 ? asked_high : highs[k]};
-            bool again = (asked_low >= 0 && i > 0) || (asked_high > 0 && k > 0);
-            bool no_bundle = asked_low < 0 && cut.low > 0 && cut.low < p->gqa;
-            bool no_block =
-                asked_high <= 0 && ((cut.high < p->gqa && cut.high < TILE_MAX) || cut.high <= cut.low);
-            if (again || no_bundle || no_block)
-                continue;
-            cut.high = max_i64(cut.high, cut.low);
-            find_covers(p, cut);
-            try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
-        }
-    if (best.piece == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){asked_low, max_i64(asked_low, TILE_MAX)});
-        try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
-    }
-    find_covers(p, best.cut);
-    return best;
-}
-
-/* ---- the groups ------------------------------------------------------------------------------------- */
-
-/* A cover as a selection, with the queries that see each of its runs. */
-struct seen {
-    struct sel sel;
-    struct qrange *by; /* [sel.n_runs] */
-    int64_t cap_by;
-};
+/* ---- cuts ------------------------------------------------------------------------------------------- */
 
 static void see(struct seen *s, const struct live *v)
 {
@@ -444,6 +254,396 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
             see(s, v);
 }
 
+static void cut_at(struct parts *p, int64_t token)
+{
+    p->end = xgrow(p->end, &p->cap, p->n + 1, sizeof *p->end);
+    p->end[p->n++] = token;
+}
+
+static int64_t last_cut(const struct parts *p)
+{
+    return p->n == 0 ? 0 : p->end[p->n - 1];
+}
+
+/* What is open since the last cut, up to the end of a node of many tokens, which begins at `begin`. */
+static void cut_long(struct parts *p, int64_t begin, int64_t end, int64_t most, int64_t unit)
+{
+    int64_t first = last_cut(p), n = end - first, parts = ceil_div(n, most + most / SLIVERS);
+    for (int64_t i = 1; i < parts; i++) {
+        int64_t at = begin + ((first + n * i / parts - begin + unit / 2) / unit) * unit;
+        if (at > last_cut(p) && at < end)
+            cut_at(p, at);
+    }
+}
+
+/* Nodes of few tokens, run r0 .. r1 of the cover, begin .. end of its tokens: where the node ends that is nearest to an even
+ * cut. */
+static void cut_short(struct parts *p, const struct run *run, int64_t r0, int64_t r1, int64_t begin,
+                      int64_t end, int64_t most)
+{
+    int64_t n = end - begin, parts = ceil_div(n, most), i = 1;
+    for (int64_t r = r0, at = begin; r < r1 && i < parts; r++) {
+        int64_t next = at + run[r].end - run[r].begin, even = begin + n * i / parts;
+        if (next >= even) {
+            int64_t nearest = next - even <= even - at ? next : at;
+            if (nearest > last_cut(p) && nearest < end)
+                cut_at(p, nearest);
+            i++;
+        }
+        at = next;
+    }
+}
+
+/*
+ * Parts of about `most` tokens. A node of more than half of that is cut by itself; neighbours of fewer tokens are cut together,
+ * where one of them ends, or go with the node beside them where all of them have less than a quarter of a part.
+ */
+static void find_parts(struct parts *p, const struct sel *sel, int64_t most, int64_t unit)
+{
+    p->n = 0;
+    int64_t at = 0, sliver = ceil_div(most, SLIVERS);
+    for (int64_t r = 0, end; r < sel->n_runs && sel->n_kv > most; r = end) {
+        int64_t begin = at;
+        for (end = r; end < sel->n_runs && 2 * (sel->run[end].end - sel->run[end].begin) <= most; end++)
+            at += sel->run[end].end - sel->run[end].begin;
+        if (end > r) { /* short ones */
+            if (at - begin < sliver)
+                continue;
+            if (begin > last_cut(p))
+                cut_at(p, begin);
+            cut_short(p, sel->run, r, end, begin, at, most);
+        } else {
+            at += sel->run[r].end - sel->run[r].begin;
+            if (begin - last_cut(p) >= sliver)
+                cut_at(p, begin);
+            cut_long(p, begin, at, most, unit);
+            end++;
+        }
+    }
+    cut_at(p, sel->n_kv);
+}
+
+static int64_t most_tokens(const struct cover *c, int64_t piece)
+{
+    return c->bundle ? min_i64(piece, BUNDLE_PIECE) : piece;
+}
+
+static void find_parts_of(struct planner *p, const struct cover *c, int64_t piece)
+{
+    find_parts(&p->parts, &p->seen.sel, most_tokens(c, piece), c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
+}
+
+/* ---- the price -------------------------------------------------------------------------------------- */
+
+static int32_t tile_rows(int64_t rows)
+{
+    int32_t m = TILE_MIN;
+    while (m < rows && m < TILE_MAX)
+        m *= 2;
+    return m;
+}
+
+/* How our kernels run tiles (kernels/cuda/tiling.c, pairs.c): two of 64 rows over the same tokens share a CTA, and one of 128 is
+ * two such; one of 64 by itself is shared out to two teams of warps where they are few, or have a mask. */
+enum tile_kind { ROWS_16, ROWS_32, ROWS_64, PAIRS, TWO_TEAMS, N_TILE_KINDS };
+enum {
+    PAIR_TOKENS = 192,      /* of tiles that are two to a CTA, at least; */
+    PAIR_FEW_TOKENS = 1536, /* and fewer than so many, if CTAs are fewer than SMs */
+    TEAMS_TOKENS = 256,     /* of the longest of few tiles that are shared out; */
+    MASKED_TOKENS = 64,     /* and of those with a mask more than so many on average */
+    OTHERS = 4              /* times the longest, that what runs beside few tiles may take */
+};
+
+/*
+ * Microseconds of an H200's SM that a CTA takes of it, others beside it: to begin and end, for a token of a group without a
+ * mask, and with one that hides it from none or from some of the rows. And those that a CTA takes by itself, waiting: at least,
+ * for a token that all see, and for others.
+ */
+static const struct {
+    double begin, token, seen, hidden, alone, waiting, waiting_hidden;
+} of_kind[N_TILE_KINDS] = {
+    [ROWS_16] = {0.022, 0.0131, 0.0146, 0.0159, 1.19, 0.0185, 0.0275},
+    [ROWS_32] = {0.961, 0.0270, 0.0174, 0.0208, 1.45, 0.0197, 0.0300},
+    [ROWS_64] = {1.841, 0.0207, 0.0200, 0.0320, 3.52, 0.0066, 0.0579},
+    [PAIRS] = {7.217, 0.0133, 0.0098, 0.0283, 3.60, 0.0137, 0.0278},
+    [TWO_TEAMS] = {7.899, 0.0091, 0.0069, 0.0120, 1.29, 0.0089, 0.0161},
+};
+static const double merge_us = 1.72, kernel_us = 1.16;
+static const double overlap = 5.6; /* of memory, L2 and SMs, as a norm */
+static const double uneven = 1.30; /* whole SMs: of waves that are not whole, at most */
+/* What is reached of the data sheet's; and how much more partial results cost of memory than their bytes. */
+static const double of_bandwidth = 1.00, of_l2 = 0.777, of_partial = 1.50;
+
+/* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
+struct load {
+    double ctas, plain, seen, hidden;
+    double longest, longest_seen, longest_hidden; /* group without a mask, and with one */
+};
+struct bill {
+    struct load of[N_TILE_KINDS];
+    struct load alike; /* of 64 rows, neighbours of the same tokens: pairs, or not */
+    double reads;      /* tokens, once a tile, for one KV head */
+    double slots, q;   /* query rows of partial results, and of Q, for all heads */
+};
+
+static void add_load(struct load *to, const struct load *x, double times)
+{
+    to->ctas += times * x->ctas;
+    to->plain += times * x->plain;
+    to->seen += times * x->seen;
+    to->hidden += times * x->hidden;
+    to->longest = fmax(to->longest, x->longest);
+    if (x->longest_seen + x->longest_hidden > to->longest_seen + to->longest_hidden) {
+        to->longest_seen = x->longest_seen;
+        to->longest_hidden = x->longest_hidden;
+    }
+}
+
+/* A part of a cover, as a bill wants it: its queries; tokens that one of them does not see, and those of nodes that no more
+ * than a team sees. */
+struct part {
+    int64_t nq, own, few;
+};
+
+/* Runs r0 .. r1 of the cover that is seen, first .. end of its tokens; run r0 begins at `at`. */
+static struct part part_of(const struct planner *p, const struct cover *c, int64_t r0, int64_t r1, int64_t at,
+                           int64_t first, int64_t end)
+{
+    const struct qrange *by = p->seen.by;
+    struct part x = {.nq = 0};
+    int64_t done = c->q0;
+    for (int64_t r = r0; r < r1 && done < c->q1; r++) {
+        int64_t q1 = min_i64(by[r].end, c->q1);
+        x.nq += max_i64(0, q1 - max_i64(by[r].begin, done));
+        done = max_i64(done, q1);
+    }
+    for (int64_t r = r0; r < r1; r++) {
+        int64_t nq = min_i64(by[r].end, c->q1) - max_i64(by[r].begin, c->q0);
+        int64_t next = at + p->seen.sel.run[r].end - p->seen.sel.run[r].begin;
+        int64_t n = min_i64(next, end) - max_i64(at, first);
+        x.own += nq < x.nq ? n : 0;
+        x.few += nq < x.nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
+        at = next;
+    }
+    return x;
+}
+
+/* paired: neighbours have the same tokens. */
+static void add_part(struct bill *b, const struct part *x, int64_t n_kv, int32_t gqa, double times,
+                     bool direct, bool paired)
+{
+    int32_t m = tile_rows(x->nq * gqa);
+    double tiles = times * (double)ceil_div(x->nq * gqa, m), tokens = (double)n_kv;
+    struct load one = {.ctas = 1};
+    if (x->own > 0) {
+        one.seen = one.longest_seen = tokens - (double)x->own;
+        one.hidden = one.longest_hidden = (double)x->own - (m == TILE_MAX ? 0.5 * (double)x->few : 0);
+    } else {
+        one.plain = one.longest = tokens;
+    }
+    bool alike = m == TEAM_ROWS && paired && n_kv >= PAIR_TOKENS;
+    add_load(alike ? &b->alike
+                   : &b->of[m == TILE_MIN    ? ROWS_16
+                            : m == 32        ? ROWS_32
+                            : m == TEAM_ROWS ? ROWS_64
+                                             : PAIRS],
+             &one, tiles);
+    b->reads += tiles * tokens;
+    b->q += times * (double)x->nq;
+    b->slots += direct ? 0 : times * (double)x->nq;
+}
+
+/* Covers of which one is seen. */
+struct covers {
+    const struct cover *c;
+    double times;
+    bool alone;  /* their queries are in no other */
+    bool paired; /* neighbours have the same nodes above */
+};
+
+/* The parts that have been found, of which there are several. */
+static void add_parts(struct bill *b, const struct planner *p, const struct covers *x)
+{
+    const struct run *run = p->seen.sel.run;
+    int64_t first = 0, r0 = 0, at = 0; /* run r0 begins at token `at` */
+    for (int64_t i = 0; i < p->parts.n; i++) {
+        int64_t end = p->parts.end[i], r1 = r0, next = at, last = at;
+        for (; next < end; r1++) {
+            last = next;
+            next += run[r1].end - run[r1].begin;
+        }
+        struct part part = part_of(p, x->c, r0, r1, at, first, end);
+        add_part(b, &part, end - first, p->gqa, x->times, false, x->paired && end <= p->above[x->c->top]);
+        first = end;
+        r0 = next == end ? r1 : r1 - 1;
+        at = next == end ? next : last;
+    }
+}
+
+/* CTAs that have an SM each end in waves; many come out even. */
+static double in_waves(double waves)
+{
+    return waves <= 1 || waves >= 4 ? waves : fmin(ceil(waves), uneven * waves);
+}
+
+static double longest_of(const struct load *x)
+{
+    return fmax(x->longest, x->longest_seen + x->longest_hidden);
+}
+
+/* Are tiles of 64 rows that are no pairs shared out? */
+static bool are_shared_out(const struct load of[N_TILE_KINDS], double h_kv, double sms)
+{
+    const struct load *x = &of[ROWS_64];
+    double tokens = x->plain + x->seen + x->hidden, ctas = x->ctas * h_kv, others = 0;
+    if (x->seen + x->hidden > 0 && tokens > MASKED_TOKENS * x->ctas)
+        return true;
+    for (int k = 0; k < N_TILE_KINDS; k++)
+        others += k == ROWS_64 ? 0 : (of[k].plain + of[k].seen + of[k].hidden) * h_kv;
+    double longest = longest_of(x) * sms;
+    return longest_of(x) >= TEAMS_TOKENS &&
+           ((4 * ctas <= 3 * sms && OTHERS * longest >= others) || (ctas < sms && longest >= others));
+}
+
+/* Each kind as it will run. */
+static void settle_kinds(const struct bill *b, double h_kv, double sms, struct load of[N_TILE_KINDS])
+{
+    double alike = b->alike.ctas * h_kv;
+    bool pairs = alike > sms || (4 * alike > 3 * sms && b->alike.plain < PAIR_FEW_TOKENS * b->alike.ctas);
+    memcpy(of, b->of, sizeof b->of);
+    add_load(&of[pairs ? PAIRS : ROWS_64], &b->alike, pairs ? 0.5 : 1);
+    if (are_shared_out(of, h_kv, sms)) {
+        of[TWO_TEAMS] = of[ROWS_64];
+        of[ROWS_64] = (struct load){.ctas = 0};
+    }
+}
+
+/* Microseconds of the plan, less what all plans take. */
+static double price_of(const struct planner *p, const struct bill *b)
+{
+    const struct plan_env *env = p->env;
+    const struct machine *mc = env->machine;
+    struct load of[N_TILE_KINDS];
+    settle_kinds(b, env->h_kv, mc->sms, of);
+    double sms = 0, alone = 0, kernels = 0;
+    for (int k = 0; k < N_TILE_KINDS; k++) {
+        const struct load *x = &of[k];
+        if (x->ctas == 0)
+            continue;
+        double waves = x->ctas * env->h_kv / mc->sms;
+        double us = x->ctas * of_kind[k].begin + x->plain * of_kind[k].token + x->seen * of_kind[k].seen +
+                    x->hidden * of_kind[k].hidden;
+        sms += us / x->ctas * (k == PAIRS || k == TWO_TEAMS ? in_waves(waves) : waves);
+        double longest =
+            fmax(x->longest * of_kind[k].waiting,
+                 x->longest_seen * of_kind[k].waiting + x->longest_hidden * of_kind[k].waiting_hidden);
+        alone = fmax(alone, of_kind[k].alone + longest);
+        kernels++;
+    }
+    double row = (double)env->h_q * env->d * env->elt_bytes,
+           token = 2.0 * env->h_kv * env->d * env->elt_bytes;
+    double rest = (p->n_queries + b->q) * row, partial = 2 * b->slots * env->h_q * (env->d + 1) * 4.0;
+    double memory =
+        1e6 * ((double)p->tokens * token + rest + of_partial * partial) / (of_bandwidth * mc->bandwidth);
+    double l2 = 1e6 * (b->reads * token + rest + partial) / (of_l2 * mc->l2_bandwidth);
+    double per_sm = p->h200->tensor_flops / p->h200->sms / (mc->tensor_flops / mc->sms);
+    double work = per_sm * fmax(sms, alone);
+    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) +
+           pow(pow(memory, overlap) + pow(l2, overlap) + pow(work, overlap), 1 / overlap);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------- */
+
+static const int64_t pieces[] = {128, 256, 384, 512, 768, 1024, 2048, 4096, INT64_C(1) << 40};
+enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
+
+struct choice {
+    struct cut cut;
+    int64_t piece;
+    double price;
+};
+
+/* Do they cost as much as each other? */
+static bool alike(const struct cover *x, const struct cover *y)
+{
+    return x->bundle == y->bundle && x->q1 - x->q0 == y->q1 - y->q0 && x->shared == y->shared &&
+           x->own == y->own && x->few == y->few && x->pairs == y->pairs;
+}
+
+/* To the bills of n pieces, which get longer. */
+static void add_covers(struct bill *bill, struct planner *p, const struct covers *x, const int64_t *piece,
+                       int n)
+{
+    int i = 0;
+    const struct sel *sel = &p->seen.sel;
+    see_cover(&p->seen, p, x->c);
+    for (; i < n; i++) {
+        find_parts_of(p, x->c, piece[i]);
+        if (p->parts.n == 1)
+            break;
+        add_parts(&bill[i], p, x);
+    }
+    struct part all = part_of(p, x->c, 0, sel->n_runs, 0, 0, sel->n_kv);
+    bool paired = x->paired && sel->n_kv <= p->above[x->c->top];
+    for (; i < n; i++)
+        add_part(&bill[i], &all, sel->n_kv, p->gqa, x->times, x->alone, paired);
+}
+
+/* With the piece that is asked for, or the best. */
+static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
+{
+    struct bill bill[N_PIECES] = {0};
+    const int64_t *piece = asked > 0 ? &asked : pieces;
+    int n = asked > 0 ? 1 : N_PIECES;
+    int64_t longest = 0;
+    const struct cover *end = p->cover + p->n_covers;
+    bool alone = p->n_covers == 0 || p->cover->bundle == end[-1].bundle; /* blocks come first */
+    for (const struct cover *c = p->cover, *next; c < end; c = next) {
+        for (next = c + 1; next < end && alike(c, next);) /* neighbours often are */
+            next++;
+        bool paired =
+            c->top >= 0 && ((c > p->cover && c[-1].top == c->top) || (c + 1 < end && c[1].top == c->top));
+        struct covers x = {.c = c, .times = (double)(next - c), .alone = alone, .paired = paired};
+        add_covers(bill, p, &x, piece, n);
+        longest = max_i64(longest, c->shared + c->own);
+    }
+    for (int i = 0; i < n && (i == 0 || piece[i - 1] < longest); i++) {
+        struct choice x = {.cut = p->cut, .piece = piece[i], .price = price_of(p, &bill[i])};
+        if (best->piece == 0 || x.price < best->price)
+            *best = x;
+    }
+}
+
+static struct choice choose(struct planner *p, const double *opt)
+{
+    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {TILE_MAX, 64, 16}; /* fewest runs first */
+    const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
+    const int64_t asked_low = (int64_t)opt[OPT_LOW], asked_high = (int64_t)opt[OPT_HIGH];
+    struct choice best = {.piece = 0};
+    for (size_t i = 0; i < sizeof lows / sizeof lows[0]; i++)
+        for (size_t k = 0; k < sizeof highs / sizeof highs[0]; k++) {
+            struct cut cut = {asked_low >= 0 ? asked_low : lows[i], asked_high > 0 ? asked_high : highs[k]};
+            bool again = (asked_low >= 0 && i > 0) || (asked_high > 0 && k > 0);
+            bool no_bundle = asked_low < 0 && cut.low > 0 && cut.low < p->gqa;
+            bool no_block =
+                asked_high <= 0 && ((cut.high < p->gqa && cut.high < TILE_MAX) || cut.high <= cut.low);
+            if (again || no_bundle || no_block)
+                continue;
+            cut.high = max_i64(cut.high, cut.low);
+            find_covers(p, cut);
+            if (best.piece == 0 || p->n_runs <= many)
+                try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
+        }
+    if (best.piece == 0) { /* low is asked for, and no smaller than any block */
+        find_covers(p, (struct cut){asked_low, max_i64(asked_low, TILE_MAX)});
+        try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
+    }
+    find_covers(p, best.cut);
+    return best;
+}
+
+/* ---- the groups ------------------------------------------------------------------------------------- */
+
 /* The part's queries become those that see any of it, of one run after the other. Do they differ in what they see? */
 static bool select_queries(struct sel *part, const struct cover *c, const struct qrange *by)
 {
@@ -460,20 +660,29 @@ static bool select_queries(struct sel *part, const struct cover *c, const struct
     return false;
 }
 
-static void add_groups(struct plan *plan, const struct planner *p, const struct cover *c, int64_t piece,
-                       struct seen *s, struct pieces *it)
+static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, int64_t piece,
+                       struct sel *part)
 {
-    see_cover(s, p, c);
-    int64_t unit = c->bundle ? BUNDLE_UNIT : BLOCK_UNIT, n = s->sel.n_kv;
-    int64_t step = ceil_div(ceil_div(n, ceil_div(n, most_tokens(c, piece))), unit) * unit;
-    pieces_reset(it, &s->sel, s->sel.nq, step, false);
-    for (int64_t first = 0; pieces_next(it); first = it->run) {
-        bool masked = select_queries(&it->piece, c, s->by + first);
+    const struct sel *sel = &p->seen.sel;
+    see_cover(&p->seen, p, c);
+    find_parts_of(p, c, piece);
+    int64_t r = 0, off = 0, at = 0; /* token `off` of run r is token `at` of all */
+    for (int64_t i = 0; i < p->parts.n; i++) {
+        int64_t first = r;
+        sel_clear(part);
+        while (at < p->parts.end[i]) {
+            int64_t left = sel->run[r].end - off, n = min_i64(left, p->parts.end[i] - at);
+            sel_run(part, sel->run[r].node, off, off + n);
+            at += n;
+            off = n == left ? 0 : off + n;
+            r += n == left;
+        }
+        bool masked = select_queries(part, c, p->seen.by + first);
         struct group_spec g = {.mask = masked ? MASK_RUN_WORDS : MASK_NONE,
-                               .tile_m = tile_rows(it->piece.nq * p->gqa),
+                               .tile_m = tile_rows(part->nq * p->gqa),
                                .tile_n = TILE_N,
                                .launch = 0};
-        plan_group(plan, &it->piece, &g);
+        plan_group(plan, part, &g);
     }
 }
 
@@ -485,6 +694,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     p.live = live_depth_first(nf, &p.n);
     p.up = xcalloc((size_t)p.n, sizeof *p.up);
     p.above = xcalloc((size_t)p.n, sizeof *p.above);
+    p.depth = xcalloc((size_t)p.n, sizeof *p.depth);
     int32_t done = 0;
     for (const struct live *v = p.live; v < p.live + p.n; v++) {
         p.tokens += v->len;
@@ -494,12 +704,11 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     struct choice best = choose(&p, opt);
     plan_launch(plan, "attention", LAUNCH_SERIAL);
     plan_reserve(plan, p.n_covers, p.n);
-    struct seen seen = {.cap_by = 0};
-    struct pieces it = {0};
+    struct sel part = {0};
     int64_t bundles = 0, longest = 0;
     for (const struct cover *c = p.cover; c < p.cover + p.n_covers; c++) {
         bundles += c->bundle;
-        add_groups(plan, &p, c, best.piece, &seen, &it);
+        add_groups(plan, &p, c, best.piece, &part);
     }
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
@@ -509,13 +718,14 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
               "%lld tokens",
               (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
               (long long)best.cut.high, (long long)plan->n_groups, (long long)longest);
-    sel_free(&seen.sel);
-    pieces_free(&it);
-    free(seen.by);
+    sel_free(&part);
+    sel_free(&p.seen.sel);
+    free(p.seen.by);
+    free(p.parts.end);
     free(p.cover);
-    free(p.tally);
     free(p.up);
     free(p.above);
+    free(p.depth);
     free((void *)p.live);
     return plan;
 }
