@@ -50,10 +50,12 @@ START_TEST(any_items_have_a_compiled_tile)
                 t.longest = item[0].n_kv + (trial % 3 ? 0 : (int32_t)rng_below(SEED, 0, at++, 1000));
                 t.n_before = m == 64 && trial % 7 < 2 ? 16 << rng_below(SEED, 0, at++, 3) : 0;
                 t.wgmma = trial % 5 > 0;
+                t.masked = trial % 3 == 1;
                 int32_t ours = tiling_n(&t, n);
                 check_each(is_compiled(m, ours), "%d x %d runs as %d x %d", m, n, m, ours);
                 check_each(ours <= n || ours == t.n_before ||
-                               (m <= 64 && (n == 64 || ours <= 64 || item[0].n_kv > 512)),
+                               (m <= 64 && (n == 64 || ours <= 64 || item[0].n_kv > 512)) ||
+                               (m == 64 && t.wgmma && (t.masked || item[0].n_kv >= 256)),
                            "%d x %d as %d x %d", m, n, m, ours);
                 struct cuda_ctas c = tiling_ctas(&t, ours);
                 check_each(c.teams >= 1 && c.chunk * c.teams == ours && c.slots >= SMS && c.h_kv == t.h_kv,
@@ -81,7 +83,7 @@ struct chosen {
 struct around {
     int64_t ones, beside, behind;
     int32_t longest, n_before;
-    bool ampere;
+    bool ampere, masked;
 };
 
 static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_items, int32_t n_kv,
@@ -102,7 +104,8 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
                        .m = m,
                        .longest = x.longest > n_kv ? x.longest : n_kv,
                        .n_before = x.n_before,
-                       .wgmma = !x.ampere};
+                       .wgmma = !x.ampere,
+                       .masked = x.masked};
     struct chosen c = {.n = tiling_n(&t, n)};
     c.first = tiling_first_by_head(&t, c.n);
     free(item);
@@ -146,9 +149,23 @@ START_TEST(as_measured)
     /* Few short ones are as the long ones that come after them, before 64 leaves of 32. */
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072}).n, 64);
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072, .longest = 256}).n, 128);
-    /* The same for a plan's n = 64 where they are longer than eight steps; of eight it took 1.1 of the time. */
+    /* The same for a plan's n = 64 where they have four steps or more, and more than eight without a warpgroup that copies; not
+     * beside 512 tokens more than the longest takes. */
     ck_assert_int_eq(choose(64, 64, 8, 1, 4096, 64, 0).n, 128);
-    ck_assert_int_eq(choose(64, 64, 8, 8, 512, 64, 0).n, 64);
+    ck_assert_int_eq(choose(64, 64, 8, 8, 256, 64, 0).n, 128);
+    ck_assert_int_eq(choose(64, 64, 8, 8, 255, 64, 0).n, 64);
+    ck_assert_int_eq(choose(64, 64, 8, 8, 256, 64, 16896).n, 128);
+    ck_assert_int_eq(choose(64, 64, 8, 8, 256, 64, 16897).n, 64);
+    ck_assert_int_eq(choose_of(64, 64, 8, 8, 512, 64, (struct around){.ampere = true}).n, 64);
+    ck_assert_int_eq(choose_of(64, 64, 8, 8, 513, 64, (struct around){.ampere = true}).n, 128);
+    /* And for any with a mask and more than a step, however many they are, none of them by head. */
+    struct around mask = {.beside = 1000000, .masked = true}, mask_ampere = {.masked = true, .ampere = true};
+    ck_assert_int_eq(choose_of(64, 64, 32, 1000, 65, 64, mask).n, 128);
+    ck_assert_int_eq(choose_of(64, 64, 32, 1000, 65, 64, mask).first, 1000);
+    ck_assert_int_eq(choose_of(64, 32, 32, 1000, 65, 1, mask).n, 128);
+    ck_assert_int_eq(choose_of(64, 64, 32, 1000, 64, 64, mask).n, 64);
+    ck_assert_int_eq(choose_of(64, 64, 32, 1000, 65, 64, mask_ampere).n, 32);
+    ck_assert_int_eq(choose_of(32, 64, 32, 1000, 65, 32, mask).n, 64);
     /* One kernel for all full tiles of 64 rows, if these all fit at once in it. */
     ck_assert_int_eq(choose(64, 32, 8, 8, 112, 64, 0).n, 32);
     ck_assert_int_eq(choose_of(64, 32, 8, 8, 112, 64, (struct around){.n_before = 64}).n, 64);

@@ -267,7 +267,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .m = call.m,
                              .longest = b->longest[call.m / 16],
                              .n_before = b->n_before,
-                             .wgmma = cp->wgmma};
+                             .wgmma = cp->wgmma,
+                             .masked = call.masked};
     call.n = tiling_n(&t, call.n);
     call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);

@@ -21,7 +21,8 @@ enum {
     ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
     WAVE_AND_MORE = 4,   /* times the CTAs that fit in steps of 64 (of 16: three times as many), */
     WAVES_FEW = 10,      /* and so many, from and up to which the longer steps are better */
-    FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them */
+    FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them, */
+    FEW_WIDE_STEPS = 4,  /* or fewer than so many, where a warpgroup more copies (wide.cuh) */
     SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
     SKINNY_CTAS = 16     /* per SM, before they take as many */
 };
@@ -83,6 +84,21 @@ static bool wants_wide(const struct tiling *t)
             others = (t->tokens_behind - tiling_tokens(t->item, t->n_items)) * t->h_kv;
     return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= others) ||
            (ctas_of(t) < t->sms && longest >= others);
+}
+
+/* Are items that long? */
+static bool worth_wide(const struct tiling *t)
+{
+    if (t->m == 64 && t->wgmma)
+        return t->item[0].n_kv >= FEW_WIDE_STEPS * STEP;
+    return t->m >= 32 && t->m <= 64 && t->item[0].n_kv > FEW_STEPS * STEP;
+}
+
+/* Tiles of 64 rows with a mask, of more than a step on average, are faster so in any case: wide.cuh asks for the mask of a
+ * chunk while that before it is multiplied. */
+static bool is_masked_wide(const struct tiling *t)
+{
+    return t->masked && t->wgmma && t->m == 64 && tiling_tokens(t->item, t->n_items) > STEP * t->n_items;
 }
 
 /* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
@@ -192,12 +208,14 @@ int32_t tiling_n_after(const struct tiling *t, int32_t n)
 
 int32_t tiling_n(const struct tiling *t, int32_t n)
 {
+    if (is_masked_wide(t))
+        return 2 * STEP;
     /* One kernel for both, if these all run at once in it. */
     if (t->n_before >= STEP / 2 && t->m == 64 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && is_full(t))
         return t->n_before;
     if (n < STEP && !wants_long_steps(t, n))
         return wants_fewer_steps(t, n) ? STEP : longer_step(t, n);
-    if ((n > STEP || t->item[0].n_kv > FEW_STEPS * STEP) && (t->m == 32 || t->m == 64) && wants_wide(t))
+    if ((worth_wide(t) || (n > STEP && (t->m == 32 || t->m == 64))) && wants_wide(t))
         return 2 * STEP;
     switch (t->m) {
     case 16:
@@ -248,6 +266,8 @@ static bool wants_heads(const struct tiling *t, int32_t n)
 int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
 {
     int64_t short_kv = SHORT_STEPS * n, first = 0;
+    if (is_masked_wide(t))
+        return t->n_items;
     if (is_plenty(t, n))
         short_kv = max_i64(short_kv, PLENTY_TOKENS);
     while (first < t->n_items && t->item[first].n_kv > short_kv)

@@ -23,7 +23,8 @@ struct tiling {
     int32_t longest; /* item of as many rows, of all launches */
     /* n of the plan's first kernel whose tiles have 64 rows and are full; 0: there is none yet. */
     int32_t n_before;
-    bool wgmma; /* shapes of wgmma_shapes.def run with it */
+    bool wgmma;  /* shapes of wgmma_shapes.def run with it */
+    bool masked; /* any item has a mask that hides something */
 };
 
 /* The n of shapes.def with which they run, for one that the plan rounds up to (16, 32, 64, 128). */
