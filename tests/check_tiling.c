@@ -150,7 +150,7 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072}).n, 64);
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072, .longest = 256}).n, 128);
     /* The same for a plan's n = 64 where they have four steps or more, and more than eight without a warpgroup that copies; not
-     * beside 512 tokens more than the longest takes. */
+     * beside more than four times what the longest takes. */
     ck_assert_int_eq(choose(64, 64, 8, 1, 4096, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 64, 8, 8, 256, 64, 0).n, 128);
     ck_assert_int_eq(choose(64, 64, 8, 8, 255, 64, 0).n, 64);

@@ -43,8 +43,8 @@ static int32_t *groups_of_queries(const struct plan *p)
 }
 
 /* One group a query, or with bundles two, unless groups are cut, which bundles of many tokens always are; no more rows a group than
- * asked for, or than one query has; half as many tokens more than asked for at most, in whole
- * units of 64. */
+ * asked for, or than one query has; half as many tokens more than asked for at
+ * most, in whole units of 64. */
 static void check_sizes(const struct plan *p, int32_t gqa, int64_t low, int64_t high, int64_t piece)
 {
     int64_t rows = max_i64(max_i64(low, high), gqa);
@@ -147,9 +147,8 @@ START_TEST(parts_end_where_nodes_end)
         {"1,10 4000,400", 1024, 4 + 4, 4, 3},  /* leaves two and three at a time */
         {"1,16 2000,32", 512, 4 + 1, 1, 16},   /* all of them */
         {"1,16 2000,7", 512, 4, 1, 16},        /* with the last of the root: less than a quarter of a part */
-        {"1,2,16 8,256,32", 256, 2 + 2, 3,
-         8},                             /* a root with what is below it, which half of the queries see */
-        {"1,64 1000,1", 1024, 1, 1, 64}, /* no more than a quarter too many */
+        {"1,2,16 8,256,32", 256, 2 + 2, 3, 8}, /* a root with a node that half of the queries see */
+        {"1,64 1000,1", 1024, 1, 1, 64},       /* no more than a quarter too many */
         {"1,64 1000,1", 768, 2, 1, 64},
     };
     struct plan_env env = heads(_i % 2 ? 16 : 8, 8);

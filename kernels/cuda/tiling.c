@@ -86,12 +86,11 @@ static bool wants_wide(const struct tiling *t)
            (ctas_of(t) < t->sms && longest >= others);
 }
 
-/* Are items that long? */
-static bool worth_wide(const struct tiling *t)
+/* Are items that long, whatever n the plan has? */
+static bool are_long(const struct tiling *t)
 {
-    if (t->m == 64 && t->wgmma)
-        return t->item[0].n_kv >= FEW_WIDE_STEPS * STEP;
-    return t->m >= 32 && t->m <= 64 && t->item[0].n_kv > FEW_STEPS * STEP;
+    int32_t longest = t->item[0].n_kv;
+    return t->m == 64 && t->wgmma ? longest >= FEW_WIDE_STEPS * STEP : longest > FEW_STEPS * STEP;
 }
 
 /* Tiles of 64 rows with a mask, of more than a step on average, are faster so in any case: wide.cuh asks for the mask of a
@@ -215,7 +214,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
         return t->n_before;
     if (n < STEP && !wants_long_steps(t, n))
         return wants_fewer_steps(t, n) ? STEP : longer_step(t, n);
-    if ((worth_wide(t) || (n > STEP && (t->m == 32 || t->m == 64))) && wants_wide(t))
+    if ((n > STEP || are_long(t)) && (t->m == 32 || t->m == 64) && wants_wide(t))
         return 2 * STEP;
     switch (t->m) {
     case 16:

@@ -31,6 +31,13 @@ void pieces_reset(struct pieces *it, const struct sel *s, int64_t q_step, int64_
     it->part = it->kv_parts; /* "the queries before the first are done" */
 }
 
+void pieces_reset_at(struct pieces *it, const struct sel *s, const int64_t *end, int64_t n)
+{
+    pieces_reset(it, s, max_i64(s->nq, 1), max_i64(s->n_kv, 1), false);
+    it->end = end;
+    it->part = it->kv_parts = n;
+}
+
 struct pieces pieces_of(const struct sel *s, int64_t q_step, int64_t kv_step, bool equal)
 {
     struct pieces it = {0};
@@ -79,6 +86,8 @@ static void take_tokens(struct pieces *it, int64_t n)
 static int64_t part_begin(const struct pieces *it, int64_t part)
 {
     int64_t n = it->whole->n_kv;
+    if (it->end)
+        return part == 0 ? 0 : it->end[part - 1];
     if (!it->equal)
         return min_i64(part * it->kv_step, n);
     int64_t base = n / it->kv_parts, longer = n % it->kv_parts;

@@ -30,12 +30,16 @@ struct pieces {
     struct sel piece;
     int64_t q_step, kv_step, kv_parts;
     bool equal;
+    const int64_t *end; /* of each KV part, in tokens of the selection; NULL: as kv_step says */
     int64_t q_at, part;                   /* first query of the piece, number of its KV part */
     int64_t q_range, q_off, run, run_off; /* where reading goes on: range or run, and offset into it */
 };
 struct pieces pieces_of(const struct sel *s, int64_t q_step, int64_t kv_step, bool equal);
 /* Start over with another selection, keeping the memory. */
 void pieces_reset(struct pieces *it, const struct sel *s, int64_t q_step, int64_t kv_step, bool equal);
+/* The same for parts of all its queries that end where the caller says: end[n], ascending, the last one at the end of the
+ * selection; kept, not copied. */
+void pieces_reset_at(struct pieces *it, const struct sel *s, const int64_t *end, int64_t n);
 bool pieces_next(struct pieces *it);
 void pieces_free(struct pieces *it);
 

@@ -17,7 +17,7 @@
  * be, in parts that have those queries that see any of it: few, and without a mask, where a part is of one node.
  *
  * Where an option is not given, the plan that costs least by a model of our kernels is taken (below). Its coefficients were
- * fitted to measured times of such plans, and of others', on an H200; kernels/README.md says which, and how well they choose.
+ * fitted to measured times of such plans on an H200; kernels/README.md says which, and how well they choose.
  * On other machines they follow the tensor cores, the bandwidth and the L2.
  */
 #include "sim/strategies/parts.h"
@@ -92,6 +92,7 @@ struct planner {
     int64_t n_covers, cap_cover, n_runs; /* of all covers */
     struct seen seen;
     struct parts parts;
+    struct pieces it; /* over them */
     const struct machine *h200;
 };
 
@@ -232,12 +233,23 @@ static void see(struct seen *s, const struct live *v)
     sel_run(&s->sel, v->node, 0, v->len);
 }
 
+/* The selection's queries become those that see any of it, of one run after the other. */
+static void select_queries(struct sel *s, const struct cover *c, const struct qrange *by)
+{
+    int32_t done = c->q0;
+    s->n_qr = s->nq = 0;
+    for (int64_t r = 0; r < s->n_runs && done < c->q1; r++) {
+        int32_t end = (int32_t)min_i64(by[r].end, c->q1);
+        sel_queries(s, (int32_t)max_i64(by[r].begin, done), end);
+        done = (int32_t)max_i64(done, end);
+    }
+}
+
 /* Nodes above, root first, then the rest. */
 static void see_cover(struct seen *s, const struct planner *p, const struct cover *c)
 {
     int64_t depth = 0;
     sel_clear(&s->sel);
-    sel_queries(&s->sel, c->q0, c->q1);
     for (int32_t i = c->top; i >= 0; i = p->up[i])
         depth++;
     s->by = xgrow(s->by, &s->cap_by, depth, sizeof *s->by);
@@ -252,6 +264,7 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
     for (const struct live *v = p->live + c->first; v < p->live + c->end; v++)
         if (belongs(p, c, v))
             see(s, v);
+    select_queries(&s->sel, c, s->by);
 }
 
 static void cut_at(struct parts *p, int64_t token)
@@ -331,6 +344,36 @@ static int64_t most_tokens(const struct cover *c, int64_t piece)
 static void find_parts_of(struct planner *p, const struct cover *c, int64_t piece)
 {
     find_parts(&p->parts, &p->seen.sel, most_tokens(c, piece), c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
+    pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
+}
+
+/* Of a part: tokens that one of its queries does not see, and those of nodes that no more than a team sees. */
+struct hidden {
+    int64_t own, few;
+};
+
+static struct hidden hidden_of(const struct planner *p, const struct cover *c, const struct sel *part,
+                               const struct qrange *by)
+{
+    struct hidden h = {.own = 0};
+    for (int64_t r = 0; r < part->n_runs; r++) {
+        int64_t nq = min_i64(by[r].end, c->q1) - max_i64(by[r].begin, c->q0);
+        int64_t n = part->run[r].end - part->run[r].begin;
+        h.own += nq < part->nq ? n : 0;
+        h.few += nq < part->nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
+    }
+    return h;
+}
+
+/* The next part of the cover that is seen, with the queries that see any of it, into p->it.piece. */
+static bool next_part(struct planner *p, const struct cover *c, struct hidden *h)
+{
+    const struct qrange *by = p->seen.by + p->it.run;
+    if (!pieces_next(&p->it))
+        return false;
+    select_queries(&p->it.piece, c, by);
+    *h = hidden_of(p, c, &p->it.piece, by);
+    return true;
 }
 
 /* ---- the price -------------------------------------------------------------------------------------- */
@@ -399,49 +442,20 @@ static void add_load(struct load *to, const struct load *x, double times)
     }
 }
 
-/* A part of a cover, as a bill wants it: its queries; tokens that one of them does not see, and those of nodes that no more
- * than a team sees. */
-struct part {
-    int64_t nq, own, few;
-};
-
-/* Runs r0 .. r1 of the cover that is seen, first .. end of its tokens; run r0 begins at `at`. */
-static struct part part_of(const struct planner *p, const struct cover *c, int64_t r0, int64_t r1, int64_t at,
-                           int64_t first, int64_t end)
-{
-    const struct qrange *by = p->seen.by;
-    struct part x = {.nq = 0};
-    int64_t done = c->q0;
-    for (int64_t r = r0; r < r1 && done < c->q1; r++) {
-        int64_t q1 = min_i64(by[r].end, c->q1);
-        x.nq += max_i64(0, q1 - max_i64(by[r].begin, done));
-        done = max_i64(done, q1);
-    }
-    for (int64_t r = r0; r < r1; r++) {
-        int64_t nq = min_i64(by[r].end, c->q1) - max_i64(by[r].begin, c->q0);
-        int64_t next = at + p->seen.sel.run[r].end - p->seen.sel.run[r].begin;
-        int64_t n = min_i64(next, end) - max_i64(at, first);
-        x.own += nq < x.nq ? n : 0;
-        x.few += nq < x.nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
-        at = next;
-    }
-    return x;
-}
-
 /* paired: neighbours have the same tokens. */
-static void add_part(struct bill *b, const struct part *x, int64_t n_kv, int32_t gqa, double times,
-                     bool direct, bool paired)
+static void add_part(struct bill *b, const struct sel *part, const struct hidden *h, int32_t gqa,
+                     double times, bool direct, bool paired)
 {
-    int32_t m = tile_rows(x->nq * gqa);
-    double tiles = times * (double)ceil_div(x->nq * gqa, m), tokens = (double)n_kv;
+    int32_t m = tile_rows(part->nq * gqa);
+    double tiles = times * (double)ceil_div(part->nq * gqa, m), tokens = (double)part->n_kv;
     struct load one = {.ctas = 1};
-    if (x->own > 0) {
-        one.seen = one.longest_seen = tokens - (double)x->own;
-        one.hidden = one.longest_hidden = (double)x->own - (m == TILE_MAX ? 0.5 * (double)x->few : 0);
+    if (h->own > 0) {
+        one.seen = one.longest_seen = tokens - (double)h->own;
+        one.hidden = one.longest_hidden = (double)h->own - (m == TILE_MAX ? 0.5 * (double)h->few : 0);
     } else {
         one.plain = one.longest = tokens;
     }
-    bool alike = m == TEAM_ROWS && paired && n_kv >= PAIR_TOKENS;
+    bool alike = m == TEAM_ROWS && paired && part->n_kv >= PAIR_TOKENS;
     add_load(alike ? &b->alike
                    : &b->of[m == TILE_MIN    ? ROWS_16
                             : m == 32        ? ROWS_32
@@ -449,8 +463,8 @@ static void add_part(struct bill *b, const struct part *x, int64_t n_kv, int32_t
                                              : PAIRS],
              &one, tiles);
     b->reads += tiles * tokens;
-    b->q += times * (double)x->nq;
-    b->slots += direct ? 0 : times * (double)x->nq;
+    b->q += times * (double)part->nq;
+    b->slots += direct ? 0 : times * (double)part->nq;
 }
 
 /* Covers of which one is seen. */
@@ -460,25 +474,6 @@ struct covers {
     bool alone;  /* their queries are in no other */
     bool paired; /* neighbours have the same nodes above */
 };
-
-/* The parts that have been found, of which there are several. */
-static void add_parts(struct bill *b, const struct planner *p, const struct covers *x)
-{
-    const struct run *run = p->seen.sel.run;
-    int64_t first = 0, r0 = 0, at = 0; /* run r0 begins at token `at` */
-    for (int64_t i = 0; i < p->parts.n; i++) {
-        int64_t end = p->parts.end[i], r1 = r0, next = at, last = at;
-        for (; next < end; r1++) {
-            last = next;
-            next += run[r1].end - run[r1].begin;
-        }
-        struct part part = part_of(p, x->c, r0, r1, at, first, end);
-        add_part(b, &part, end - first, p->gqa, x->times, false, x->paired && end <= p->above[x->c->top]);
-        first = end;
-        r0 = next == end ? r1 : r1 - 1;
-        at = next == end ? next : last;
-    }
-}
 
 /* CTAs that have an SM each end in waves; many come out even. */
 static double in_waves(double waves)
@@ -570,23 +565,25 @@ static bool alike(const struct cover *x, const struct cover *y)
            x->own == y->own && x->few == y->few && x->pairs == y->pairs;
 }
 
-/* To the bills of n pieces, which get longer. */
+/* To the bills of n pieces, which get longer: when a cover is one part, it is for all that follow. */
 static void add_covers(struct bill *bill, struct planner *p, const struct covers *x, const int64_t *piece,
                        int n)
 {
+    const struct sel *all = &p->seen.sel;
+    int64_t above = x->paired ? p->above[x->c->top] : 0;
     int i = 0;
-    const struct sel *sel = &p->seen.sel;
     see_cover(&p->seen, p, x->c);
     for (; i < n; i++) {
+        struct hidden h;
         find_parts_of(p, x->c, piece[i]);
         if (p->parts.n == 1)
             break;
-        add_parts(&bill[i], p, x);
+        for (int64_t k = 0; next_part(p, x->c, &h); k++)
+            add_part(&bill[i], &p->it.piece, &h, p->gqa, x->times, false, p->parts.end[k] <= above);
     }
-    struct part all = part_of(p, x->c, 0, sel->n_runs, 0, 0, sel->n_kv);
-    bool paired = x->paired && sel->n_kv <= p->above[x->c->top];
+    struct hidden h = hidden_of(p, x->c, all, p->seen.by);
     for (; i < n; i++)
-        add_part(&bill[i], &all, sel->n_kv, p->gqa, x->times, x->alone, paired);
+        add_part(&bill[i], all, &h, p->gqa, x->times, x->alone, all->n_kv <= above);
 }
 
 /* With the piece that is asked for, or the best. */
@@ -644,45 +641,17 @@ static struct choice choose(struct planner *p, const double *opt)
 
 /* ---- the groups ------------------------------------------------------------------------------------- */
 
-/* The part's queries become those that see any of it, of one run after the other. Do they differ in what they see? */
-static bool select_queries(struct sel *part, const struct cover *c, const struct qrange *by)
+static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, int64_t piece)
 {
-    int32_t done = c->q0;
-    part->n_qr = part->nq = 0;
-    for (int64_t r = 0; r < part->n_runs && done < c->q1; r++) {
-        int32_t end = (int32_t)min_i64(by[r].end, c->q1);
-        sel_queries(part, (int32_t)max_i64(by[r].begin, done), end);
-        done = (int32_t)max_i64(done, end);
-    }
-    for (int64_t r = 0; r < part->n_runs; r++)
-        if (min_i64(by[r].end, c->q1) - max_i64(by[r].begin, c->q0) < part->nq)
-            return true;
-    return false;
-}
-
-static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, int64_t piece,
-                       struct sel *part)
-{
-    const struct sel *sel = &p->seen.sel;
+    struct hidden h;
     see_cover(&p->seen, p, c);
     find_parts_of(p, c, piece);
-    int64_t r = 0, off = 0, at = 0; /* token `off` of run r is token `at` of all */
-    for (int64_t i = 0; i < p->parts.n; i++) {
-        int64_t first = r;
-        sel_clear(part);
-        while (at < p->parts.end[i]) {
-            int64_t left = sel->run[r].end - off, n = min_i64(left, p->parts.end[i] - at);
-            sel_run(part, sel->run[r].node, off, off + n);
-            at += n;
-            off = n == left ? 0 : off + n;
-            r += n == left;
-        }
-        bool masked = select_queries(part, c, p->seen.by + first);
-        struct group_spec g = {.mask = masked ? MASK_RUN_WORDS : MASK_NONE,
-                               .tile_m = tile_rows(part->nq * p->gqa),
+    while (next_part(p, c, &h)) {
+        struct group_spec g = {.mask = h.own > 0 ? MASK_RUN_WORDS : MASK_NONE,
+                               .tile_m = tile_rows(p->it.piece.nq * p->gqa),
                                .tile_n = TILE_N,
                                .launch = 0};
-        plan_group(plan, part, &g);
+        plan_group(plan, &p->it.piece, &g);
     }
 }
 
@@ -704,11 +673,10 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     struct choice best = choose(&p, opt);
     plan_launch(plan, "attention", LAUNCH_SERIAL);
     plan_reserve(plan, p.n_covers, p.n);
-    struct sel part = {0};
     int64_t bundles = 0, longest = 0;
     for (const struct cover *c = p.cover; c < p.cover + p.n_covers; c++) {
         bundles += c->bundle;
-        add_groups(plan, &p, c, best.piece, &part);
+        add_groups(plan, &p, c, best.piece);
     }
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
@@ -718,7 +686,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
               "%lld tokens",
               (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
               (long long)best.cut.high, (long long)plan->n_groups, (long long)longest);
-    sel_free(&part);
+    pieces_free(&p.it);
     sel_free(&p.seen.sel);
     free(p.seen.by);
     free(p.parts.end);
