@@ -303,6 +303,21 @@ START_TEST(products_of_few_rows_have_ctas_enough)
 }
 END_TEST
 
+/* As measured: 1,040 CTAs of 16 rows over 330 tokens, and one over 3,193, before eight of 32 rows over as many 160 us, behind them
+ * 121; but 176 that all fit at once 77, and behind others 95. */
+START_TEST(many_short_items_do_not_hold_up_long_ones)
+{
+    struct cuda_ctas c = {.n = 1040, .slots = 3 * SMS};
+    ck_assert(tiling_holds_up(&c, 3193, 371));
+    ck_assert(!tiling_holds_up(&c, 86, 54));
+    ck_assert(!tiling_holds_up(&c, 0, 1));
+    ck_assert(tiling_holds_up(&c, INT32_MAX, INT32_MAX / 4));
+    ck_assert(!tiling_holds_up(&c, INT32_MAX - 1, INT32_MAX / 2));
+    c.n = 176;
+    ck_assert(!tiling_holds_up(&c, 1192, 174));
+}
+END_TEST
+
 /* 144 of them: 120 SMs. */
 START_TEST(large_ctas_are_first_where_all_run_at_once)
 {
@@ -322,6 +337,7 @@ Suite *suite_tiling(void)
     tcase_add_test(t, full_tiles_are_last_where_the_l2_keeps_what_they_leave);
     tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
     tcase_add_test(t, products_of_few_rows_have_ctas_enough);
+    tcase_add_test(t, many_short_items_do_not_hold_up_long_ones);
     tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);
     suite_add_tcase(s, t);
     return s;

@@ -17,7 +17,7 @@ struct cuda_call {
     int32_t launch, m, n;
     int32_t q_rows; /* see launch.h */
     int64_t item0, n_items;
-    int32_t longest; /* item, in tokens */
+    int32_t longest, mean; /* tokens of its items */
     bool masked, q_shared, kv_once;
     enum cuda_wide wide;
     struct cuda_ctas ctas;

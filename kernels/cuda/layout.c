@@ -290,6 +290,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
             c.longest = item[i].n_kv > c.longest ? item[i].n_kv : c.longest;
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
         }
+        c.mean = (int32_t)(tiling_tokens(item + c.item0, c.n_items) / c.n_items);
         c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->h_kv * b->p->d * 4);
         for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
             item[i].kv_once = 0;
@@ -350,6 +351,7 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
         return true;
     if (!fits_grid(b, c.n_items / 2, e))
         return false;
+    c.mean = (int32_t)(tiling_tokens((struct cuda_item *)b->item.p + c.item0, c.n_items) / c.n_items);
     share_out_pairs(b, cp, &c);
     add_call(cp, &c);
     return true;

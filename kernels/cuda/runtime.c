@@ -98,12 +98,18 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
-/* Longest items first; among about equals, within a factor of two, the lowest tiles, which keep memory busiest. */
+/* Longest items first; among about equals, within a factor of two, first those that do not hold up others, then the lowest tiles,
+ * which keep memory busiest. */
 static int by_work(const void *x, const void *y)
 {
     const struct cuda_call *a = x, *b = y;
-    int longer = tiling_longer(a->longest, b->longest);
-    return longer ? longer : a->m != b->m ? a->m - b->m : (a->item0 > b->item0) - (a->item0 < b->item0);
+    int order = tiling_longer(a->longest, b->longest);
+    if (order == 0)
+        order =
+            tiling_holds_up(&a->ctas, a->longest, a->mean) - tiling_holds_up(&b->ctas, b->longest, b->mean);
+    if (order == 0)
+        order = a->m - b->m;
+    return order ? order : (a->item0 > b->item0) - (a->item0 < b->item0);
 }
 
 /* CTAs first of which fewest fit the card. */

@@ -23,6 +23,7 @@ enum {
     WAVES_FEW = 10,      /* and so many, from and up to which the longer steps are better */
     FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them, */
     FEW_WIDE_STEPS = 4,  /* or fewer than so many, where a warpgroup more copies (wide.cuh) */
+    MOSTLY_SHORT = 4,    /* times the mean, that the longest item of a kernel takes whose others are short */
     SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
     SKINNY_CTAS = 16     /* per SM, before they take as many */
 };
@@ -346,6 +347,11 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)
 bool tiling_share_sms(const struct tiling_set *s, int32_t sms)
 {
     return s->card <= 1 && s->ctas > sms;
+}
+
+bool tiling_holds_up(const struct cuda_ctas *c, int32_t longest, int32_t mean)
+{
+    return c->n > c->slots && longest >= (int64_t)MOSTLY_SHORT * mean;
 }
 
 /* The more tokens the fewer parts of O, but CTAs enough for all SMs several times. */

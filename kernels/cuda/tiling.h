@@ -61,6 +61,10 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c);
 /* Do all their CTAs run at once, some of them on one SM? */
 bool tiling_share_sms(const struct tiling_set *s, int32_t sms);
 
+/* Are most items of a kernel short, beside a few long ones, and its CTAs more than fit at once? Kernels behind it wait for all of
+ * them to begin. longest, mean: tokens. */
+bool tiling_holds_up(const struct cuda_ctas *c, int32_t longest, int32_t mean);
+
 /* Tokens of a group of few rows that a CTA multiplies for a KV head, where scores are materialised; tokens: of all such
  * groups. A power of two times SKINNY_STEP. */
 int32_t tiling_skinny_tokens(int64_t tokens, int32_t h_kv, int32_t sms);
