@@ -8,9 +8,11 @@
  * neighbours in the tree fill them for nothing: what one of them does not see a mask hides. So here queries are cut, not nodes.
  *
  *   bundle   all below, and with, a topmost node of at most `low` rows (queries x query heads of a KV head)
- *   block    of what is above: at most `high` rows that have the same innermost node of more than `high` rows, with every
- *            token between the root and the bundles that any of them sees. Tokens above are read again for every block, which
- *            tiles of a group by itself would do as well, and mostly from the L2.
+ *   block    of what is above: at most `high` rows, with every token between the root and the bundles that any of them sees.
+ *            Tokens above are read again for every block, which tiles of a group by itself would do as well, and mostly from
+ *            the L2. A block that has no place left for all of a node's rows ends before it if the node costs more than the
+ *            rows that are left are worth (goes_on): nearly always where branches are long, hardly ever in the token trees of
+ *            speculative decoding, a token a node behind thousands that all see.
  *
  * Both are groups with a bit mask; a query has at most one partial result of either, and none where low = 0: there are no
  * bundles then, and one block is all that a query is in. Those of more than `piece` tokens are cut, where nodes end if they can
@@ -52,8 +54,9 @@ static const struct strategy_opt opts[] = {
 /* A bundle or a block, before it is cut in pieces. */
 struct cover {
     int32_t q0, q1;
-    int32_t top; /* innermost of the nodes above that are part of it, as an index of live nodes; -1: none */
-    int32_t first, end; /* live nodes of which those are, too, that belong to bundles, or to blocks */
+    /* Of live nodes: a block has the innermost that its first query is below (-1: none), those above that one, and of first .. end
+     * those that belong to blocks; a bundle has of these those that belong to bundles. */
+    int32_t top, first, end;
     bool bundle;
     int64_t shared;   /* tokens that all of its queries see, */
     int64_t own, few; /* and others; of these, of nodes with at most TEAM_ROWS rows */
@@ -85,11 +88,12 @@ struct planner {
     int64_t tokens;    /* of all of them */
     int32_t n_queries; /* that see any */
     struct cut cut;
-    int32_t *up;         /* [n] of a node with more than `high` rows: the next such above it, or -1 */
-    int64_t *above;      /* [n] and tokens from the root to its end, */
-    int32_t *depth;      /* [n] and such nodes */
+    int32_t *up;         /* [n] of a node that belongs to blocks: the one above it, or -1; */
+    int64_t *above;      /* [n] tokens from the root to its end, */
+    int32_t *depth;      /* [n] and nodes */
     struct cover *cover; /* blocks, then bundles */
-    int64_t n_covers, cap_cover, n_runs; /* of all covers */
+    int64_t n_covers, cap_cover;
+    int64_t n_runs; /* of all covers */
     struct seen seen;
     struct parts parts;
     struct pieces it; /* over them */
@@ -106,33 +110,42 @@ static bool is_low(const struct planner *p, const struct live *v)
     return rows_of(p, v) <= p->cut.low;
 }
 
-static bool is_top(const struct planner *p, const struct live *v)
-{
-    return rows_of(p, v) > p->cut.high;
-}
-
 /* Does a node between first and end belong to the cover? */
 static bool belongs(const struct planner *p, const struct cover *c, const struct live *v)
 {
-    return c->bundle ? is_low(p, v) : !is_low(p, v) && !is_top(p, v);
+    return c->bundle ? is_low(p, v) : !is_low(p, v) && v->q0 < c->q1;
+}
+
+/* Queries of the cover that are below the node. */
+static int64_t queries_below(const struct cover *c, const struct live *v)
+{
+    return min_i64(v->q1, c->q1) - max_i64(v->q0, c->q0);
+}
+
+static void count_node(const struct planner *p, struct cover *c, const struct live *v)
+{
+    int64_t nq = queries_below(c, v);
+    bool all = nq == c->q1 - c->q0;
+    c->shared += all ? v->len : 0;
+    c->own += all ? 0 : v->len;
+    c->few += all || nq * p->gqa > TEAM_ROWS ? 0 : v->len;
+    c->pairs += all ? 0 : v->len * nq;
 }
 
 static void add_cover(struct planner *p, struct cover c)
 {
     if (c.q0 >= c.q1)
         return;
-    c.shared = c.top < 0 ? 0 : p->above[c.top];
+    int32_t all = c.top; /* nodes from there up are above all queries; others end in this block */
+    for (; all >= 0 && p->live[all].q1 < c.q1; all = p->up[all])
+        count_node(p, &c, &p->live[all]);
+    c.shared += all < 0 ? 0 : p->above[all];
     c.runs = c.top < 0 ? 0 : p->depth[c.top];
-    for (const struct live *v = p->live + c.first; v < p->live + c.end; v++) {
-        if (!belongs(p, &c, v))
-            continue;
-        bool all = v->q0 <= c.q0 && v->q1 >= c.q1;
-        c.shared += all ? v->len : 0;
-        c.own += all ? 0 : v->len;
-        c.few += all || rows_of(p, v) > TEAM_ROWS ? 0 : v->len;
-        c.pairs += all ? 0 : v->len * (v->q1 - v->q0);
-        c.runs++;
-    }
+    for (const struct live *v = p->live + c.first; v < p->live + c.end; v++)
+        if (belongs(p, &c, v)) {
+            count_node(p, &c, v);
+            c.runs++;
+        }
     if (c.shared + c.own == 0)
         return;
     p->cover = xgrow(p->cover, &p->cap_cover, p->n_covers + 1, sizeof *p->cover);
@@ -162,16 +175,23 @@ static void find_bundles(struct planner *p)
 struct filling {
     struct planner *p;
     struct cover c;
-    int64_t cap; /* queries that it holds */
+    int32_t open; /* innermost node that what comes next is below; -1: none */
+    int64_t cap;  /* queries that it holds */
 };
 
-/* What comes begins with node i and, if that is of another place, with query q. */
+static bool is_empty(const struct filling *f)
+{
+    return f->c.q0 == f->c.q1;
+}
+
+/* What comes begins with node i and query q. */
 static void close_block(struct filling *f, int32_t i, int32_t q)
 {
     f->c.end = i;
     add_cover(f->p, f->c);
     f->c.first = i;
     f->c.q0 = f->c.q1 = q;
+    f->c.top = f->open;
 }
 
 /* Queries up to `end` that no node but those above has. */
@@ -184,36 +204,52 @@ static void fill_up_to(struct filling *f, int32_t end, int32_t i)
     }
 }
 
+/* Does the block take the node's first queries, if it has no place for all? The next one reads the node's tokens, too, and from
+ * all other rows of this one they are hidden; but the part of a tile that is left has all that is above, which is saved. */
+static bool goes_on(const struct filling *f, const struct live *v)
+{
+    int64_t left = f->cap - (f->c.q1 - f->c.q0);
+    double above = f->open < 0 ? 0 : (double)f->p->above[f->open];
+    return v->q1 - f->c.q0 <= f->cap || (double)v->len * (double)f->cap <= above * (double)left;
+}
+
+static void open_node(struct filling *f, int32_t i)
+{
+    struct planner *p = f->p;
+    const struct live *v = &p->live[i];
+    p->up[i] = f->open;
+    p->above[i] = v->len + (f->open < 0 ? 0 : p->above[f->open]);
+    p->depth[i] = 1 + (f->open < 0 ? 0 : p->depth[f->open]);
+    if (!is_empty(f) && !goes_on(f, v))
+        close_block(f, i, v->q0);
+    f->open = i;
+    if (is_empty(f)) {
+        f->c.top = i;
+        f->c.first = i + 1;
+        f->c.q0 = f->c.q1 = v->q0;
+    }
+}
+
 static void find_blocks(struct planner *p)
 {
-    struct filling f = {.p = p, .c = {.top = -1}, .cap = max_i64(1, p->cut.high / p->gqa)};
+    struct filling f = {.p = p, .c = {.top = -1}, .open = -1, .cap = max_i64(1, p->cut.high / p->gqa)};
     for (int32_t i = 0; i <= p->n; i++) {
         const struct live *v = &p->live[i];
         int32_t q0 = i < p->n ? v->q0 : INT32_MAX;
-        if (i < p->n && (is_low(p, v) || (!is_top(p, v) && q0 < f.c.q1)))
-            continue;          /* of a bundle; or below a node that is in the block as a whole */
-        while (f.c.top >= 0) { /* queries before it, of nodes above that go on or end */
-            int32_t end = p->live[f.c.top].q1;
+        if (i < p->n && is_low(p, v))
+            continue;
+        while (f.open >= 0) { /* queries before it, of nodes above that go on or end */
+            int32_t end = p->live[f.open].q1;
             fill_up_to(&f, end < q0 ? end : q0, i);
             if (end > q0)
                 break;
-            close_block(&f, i, end);
-            f.c.top = p->up[f.c.top];
+            f.open = p->up[f.open];
+            if (f.open < 0 || is_empty(&f))
+                close_block(&f, i, end);
         }
-        if (i == p->n)
-            break;
-        if (f.c.top < 0 || is_top(p, v) || v->q1 - f.c.q0 > f.cap)
-            close_block(&f, i, q0);
-        if (is_top(p, v)) {
-            p->up[i] = f.c.top;
-            p->above[i] = v->len + (f.c.top < 0 ? 0 : p->above[f.c.top]);
-            p->depth[i] = 1 + (f.c.top < 0 ? 0 : p->depth[f.c.top]);
-            f.c.top = i;
-        } else {
-            f.c.q1 = v->q1;
-        }
+        if (i < p->n)
+            open_node(&f, i);
     }
-    close_block(&f, p->n, 0); /* of no node above */
 }
 
 static void find_covers(struct planner *p, struct cut cut)
@@ -309,15 +345,19 @@ static void cut_short(struct parts *p, const struct run *run, int64_t r0, int64_
 
 /*
  * Parts of about `most` tokens. A node of more than half of that is cut by itself; neighbours of fewer tokens are cut together,
- * where one of them ends, or go with the node beside them where all of them have less than a quarter of a part.
+ * where one of them ends, or go with the node beside them where all of them have less than a quarter of a part. But where the
+ * first `shared` runs end, which all queries see, is a cut, however few the others have, unless these first are as few: what is
+ * cut must be merged anyway, and a part more spares that of the last of the first a mask.
  */
-static void find_parts(struct parts *p, const struct sel *sel, int64_t most, int64_t unit)
+static void find_parts(struct parts *p, const struct sel *sel, int64_t shared, int64_t most, int64_t unit)
 {
     p->n = 0;
     int64_t at = 0, sliver = ceil_div(most, SLIVERS);
     for (int64_t r = 0, end; r < sel->n_runs && sel->n_kv > most; r = end) {
-        int64_t begin = at;
-        for (end = r; end < sel->n_runs && 2 * (sel->run[end].end - sel->run[end].begin) <= most; end++)
+        int64_t begin = at, last = r < shared ? shared : sel->n_runs;
+        if (r == shared && begin >= sliver && begin > last_cut(p) && sel->n_kv > most + most / SLIVERS)
+            cut_at(p, begin);
+        for (end = r; end < last && 2 * (sel->run[end].end - sel->run[end].begin) <= most; end++)
             at += sel->run[end].end - sel->run[end].begin;
         if (end > r) { /* short ones */
             if (at - begin < sliver)
@@ -343,7 +383,11 @@ static int64_t most_tokens(const struct cover *c, int64_t piece)
 
 static void find_parts_of(struct planner *p, const struct cover *c, int64_t piece)
 {
-    find_parts(&p->parts, &p->seen.sel, most_tokens(c, piece), c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
+    const struct qrange *by = p->seen.by;
+    int64_t shared = 0; /* depth first, those come first */
+    while (shared < p->seen.sel.n_runs && by[shared].begin <= c->q0 && by[shared].end >= c->q1)
+        shared++;
+    find_parts(&p->parts, &p->seen.sel, shared, most_tokens(c, piece), c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
     pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
 }
 
@@ -405,17 +449,17 @@ enum {
 static const struct {
     double begin, token, seen, hidden, alone, waiting, waiting_hidden;
 } of_kind[N_TILE_KINDS] = {
-    [ROWS_16] = {0.022, 0.0131, 0.0146, 0.0159, 1.19, 0.0185, 0.0275},
-    [ROWS_32] = {0.961, 0.0270, 0.0174, 0.0208, 1.45, 0.0197, 0.0300},
-    [ROWS_64] = {1.841, 0.0207, 0.0200, 0.0320, 3.52, 0.0066, 0.0579},
-    [PAIRS] = {7.217, 0.0133, 0.0098, 0.0283, 3.60, 0.0137, 0.0278},
-    [TWO_TEAMS] = {7.899, 0.0091, 0.0069, 0.0120, 1.29, 0.0089, 0.0161},
+    [ROWS_16] = {0.016, 0.0136, 0.0164, 0.0191, 1.209, 0.0208, 0.0313},
+    [ROWS_32] = {2.780, 0.0174, 0.0349, 0.0167, 0.981, 0.0307, 0.0367},
+    [ROWS_64] = {1.497, 0.0187, 0.0200, 0.0330, 4.079, 0.0069, 0.0579},
+    [PAIRS] = {5.633, 0.0173, 0.0153, 0.0324, 5.740, 0.0125, 0.0310},
+    [TWO_TEAMS] = {8.693, 0.0078, 0.0078, 0.0139, 1.720, 0.0095, 0.0133},
 };
-static const double merge_us = 1.72, kernel_us = 1.16;
-static const double overlap = 5.6; /* of memory, L2 and SMs, as a norm */
-static const double uneven = 1.30; /* whole SMs: of waves that are not whole, at most */
+static const double merge_us = 1.60, kernel_us = 2.04;
+static const double overlap = 12.0; /* of memory, L2, SMs and the longest CTA, as a norm */
+static const double uneven = 1.08;  /* whole SMs: of waves that are not whole, at most */
 /* What is reached of the data sheet's; and how much more partial results cost of memory than their bytes. */
-static const double of_bandwidth = 1.00, of_l2 = 0.777, of_partial = 1.50;
+static const double of_bandwidth = 0.97, of_l2 = 0.727, of_partial = 2.70;
 
 /* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
 struct load {
@@ -471,8 +515,8 @@ static void add_part(struct bill *b, const struct sel *part, const struct hidden
 struct covers {
     const struct cover *c;
     double times;
-    bool alone;  /* their queries are in no other */
-    bool paired; /* neighbours have the same nodes above */
+    bool alone;   /* their queries are in no other */
+    int64_t like; /* tokens that are also the first of a neighbour */
 };
 
 /* CTAs that have an SM each end in waves; many come out even. */
@@ -542,14 +586,14 @@ static double price_of(const struct planner *p, const struct bill *b)
         1e6 * ((double)p->tokens * token + rest + of_partial * partial) / (of_bandwidth * mc->bandwidth);
     double l2 = 1e6 * (b->reads * token + rest + partial) / (of_l2 * mc->l2_bandwidth);
     double per_sm = p->h200->tensor_flops / p->h200->sms / (mc->tensor_flops / mc->sms);
-    double work = per_sm * fmax(sms, alone);
-    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) +
-           pow(pow(memory, overlap) + pow(l2, overlap) + pow(work, overlap), 1 / overlap);
+    double sum =
+        pow(memory, overlap) + pow(l2, overlap) + pow(per_sm * sms, overlap) + pow(per_sm * alone, overlap);
+    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) + pow(sum, 1 / overlap);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
 
-static const int64_t pieces[] = {128, 256, 384, 512, 768, 1024, 2048, 4096, INT64_C(1) << 40};
+static const int64_t pieces[] = {128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
 
 struct choice {
@@ -570,7 +614,6 @@ static void add_covers(struct bill *bill, struct planner *p, const struct covers
                        int n)
 {
     const struct sel *all = &p->seen.sel;
-    int64_t above = x->paired ? p->above[x->c->top] : 0;
     int i = 0;
     see_cover(&p->seen, p, x->c);
     for (; i < n; i++) {
@@ -579,11 +622,30 @@ static void add_covers(struct bill *bill, struct planner *p, const struct covers
         if (p->parts.n == 1)
             break;
         for (int64_t k = 0; next_part(p, x->c, &h); k++)
-            add_part(&bill[i], &p->it.piece, &h, p->gqa, x->times, false, p->parts.end[k] <= above);
+            add_part(&bill[i], &p->it.piece, &h, p->gqa, x->times, false, p->parts.end[k] <= x->like);
     }
     struct hidden h = hidden_of(p, x->c, all, p->seen.by);
     for (; i < n; i++)
-        add_part(&bill[i], all, &h, p->gqa, x->times, x->alone, all->n_kv <= above);
+        add_part(&bill[i], all, &h, p->gqa, x->times, x->alone, all->n_kv <= x->like);
+}
+
+/* Tokens that two blocks begin with. */
+static int64_t tokens_of_both(const struct planner *p, const struct cover *x, const struct cover *y)
+{
+    int32_t i = x->top;
+    while (i >= 0 && (p->live[i].q0 > y->q0 || p->live[i].q1 < y->q1 || p->live[i].q1 < x->q1))
+        i = p->up[i];
+    return i < 0 ? 0 : p->above[i];
+}
+
+static int64_t tokens_alike(const struct planner *p, const struct cover *c)
+{
+    int64_t n = 0;
+    if (!c->bundle && c > p->cover)
+        n = tokens_of_both(p, c, c - 1);
+    if (!c->bundle && c + 1 < p->cover + p->n_covers && !c[1].bundle)
+        n = max_i64(n, tokens_of_both(p, c, c + 1));
+    return n;
 }
 
 /* With the piece that is asked for, or the best. */
@@ -598,9 +660,7 @@ static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
     for (const struct cover *c = p->cover, *next; c < end; c = next) {
         for (next = c + 1; next < end && alike(c, next);) /* neighbours often are */
             next++;
-        bool paired =
-            c->top >= 0 && ((c > p->cover && c[-1].top == c->top) || (c + 1 < end && c[1].top == c->top));
-        struct covers x = {.c = c, .times = (double)(next - c), .alone = alone, .paired = paired};
+        struct covers x = {.c = c, .times = (double)(next - c), .alone = alone, .like = tokens_alike(p, c)};
         add_covers(bill, p, &x, piece, n);
         longest = max_i64(longest, c->shared + c->own);
     }
@@ -613,7 +673,7 @@ static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
 
 static struct choice choose(struct planner *p, const double *opt)
 {
-    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {TILE_MAX, 64, 16}; /* fewest runs first */
+    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
     const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
     const int64_t asked_low = (int64_t)opt[OPT_LOW], asked_high = (int64_t)opt[OPT_HIGH];
     struct choice best = {.piece = 0};
