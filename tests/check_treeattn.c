@@ -236,7 +236,8 @@ START_TEST(the_model_chooses_what_was_fast)
         {"1,4,256 8,256,32", 16, 1, 1000, 0, 132},      /* four queries with their prefix and leaves */
         {"1,16,64 1024,256,32", 32, 32, 16, 128, 1000}, /* four leaves with the node above them, not 64 */
         {"1,64 1016,1", 32, 32, 1, 192, 132},           {"1,1024 2048,32", 16, 1, 1000, 0, 132},
-        {"1,50,250 3700,1,1", 32, 8, 1000, 0, 132}, /* a token tree: neighbours in a tile, whole */
+        {"1,50,250 3700,1,1", 32, 8, 1000, 0, 132},    /* a token tree: neighbours in a tile, whole */
+        {"1,8,512 32,2048,256", 32, 8, 0, 1024, 5000}, /* long leaves by themselves */
     };
     struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
     struct nform *nf = levels(of[_i].tree);
@@ -263,7 +264,7 @@ Suite *suite_treeattn(void)
     tcase_add_test(c, parts_have_the_queries_that_see_them);
     tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
     tcase_add_test(c, the_model_chooses);
-    tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 7);
+    tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
     suite_add_tcase(s, c);
     return s;
 }

@@ -73,6 +73,7 @@ struct seen {
     struct sel sel;
     struct qrange *by; /* [sel.n_runs] */
     int64_t cap_by;
+    int64_t n_shared; /* runs that all of its queries see: depth first, those come first */
 };
 
 /* Of a cover's tokens, one run after the other: part i is end[i - 1] .. end[i]. */
@@ -301,6 +302,10 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
         if (belongs(p, c, v))
             see(s, v);
     select_queries(&s->sel, c, s->by);
+    s->n_shared = 0;
+    while (s->n_shared < s->sel.n_runs && s->by[s->n_shared].begin <= c->q0 &&
+           s->by[s->n_shared].end >= c->q1)
+        s->n_shared++;
 }
 
 static void cut_at(struct parts *p, int64_t token)
@@ -383,41 +388,53 @@ static int64_t most_tokens(const struct cover *c, int64_t piece)
 
 static void find_parts_of(struct planner *p, const struct cover *c, int64_t piece)
 {
-    const struct qrange *by = p->seen.by;
-    int64_t shared = 0; /* depth first, those come first */
-    while (shared < p->seen.sel.n_runs && by[shared].begin <= c->q0 && by[shared].end >= c->q1)
-        shared++;
-    find_parts(&p->parts, &p->seen.sel, shared, most_tokens(c, piece), c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
-    pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
+    find_parts(&p->parts, &p->seen.sel, p->seen.n_shared, most_tokens(c, piece),
+               c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
 }
 
-/* Of a part: tokens that one of its queries does not see, and those of nodes that no more than a team sees. */
-struct hidden {
-    int64_t own, few;
+struct part {
+    int64_t nq, n_kv; /* queries that see any of it, tokens */
+    int64_t own,
+        few; /* tokens that one of these does not see; of these, of nodes that no more than a team sees */
 };
 
-static struct hidden hidden_of(const struct planner *p, const struct cover *c, const struct sel *part,
-                               const struct qrange *by)
+/* Where a part begins. */
+struct place {
+    int64_t run, off;
+};
+
+/* Goes on behind it. */
+static int64_t next_run(const struct planner *p, struct place *at, int64_t left)
 {
-    struct hidden h = {.own = 0};
-    for (int64_t r = 0; r < part->n_runs; r++) {
-        int64_t nq = min_i64(by[r].end, c->q1) - max_i64(by[r].begin, c->q0);
-        int64_t n = part->run[r].end - part->run[r].begin;
-        h.own += nq < part->nq ? n : 0;
-        h.few += nq < part->nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
-    }
-    return h;
+    const struct run *run = &p->seen.sel.run[at->run];
+    int64_t n = min_i64(run->end - at->off, left);
+    at->off += n;
+    if (at->off == run->end)
+        *at = (struct place){.run = at->run + 1};
+    return n;
 }
 
-/* The next part of the cover that is seen, with the queries that see any of it, into p->it.piece. */
-static bool next_part(struct planner *p, const struct cover *c, struct hidden *h)
+/* The cover's next n_kv tokens; moves on behind them. */
+static struct part next_part(const struct planner *p, const struct cover *c, struct place *at, int64_t n_kv)
 {
-    const struct qrange *by = p->seen.by + p->it.run;
-    if (!pieces_next(&p->it))
-        return false;
-    select_queries(&p->it.piece, c, by);
-    *h = hidden_of(p, c, &p->it.piece, by);
-    return true;
+    struct part x = {.n_kv = n_kv};
+    struct place end = *at;
+    int32_t done = c->q0;
+    for (int64_t left = n_kv; left > 0;) {
+        const struct qrange *by = &p->seen.by[end.run];
+        int32_t q1 = by->end < c->q1 ? by->end : c->q1;
+        x.nq += max_i64(0, q1 - max_i64(by->begin, done));
+        done = q1 > done ? q1 : done;
+        left -= next_run(p, &end, left);
+    }
+    for (int64_t left = n_kv, n; left > 0; left -= n) {
+        const struct qrange *by = &p->seen.by[at->run];
+        int64_t nq = min_i64(by->end, c->q1) - max_i64(by->begin, c->q0);
+        n = next_run(p, at, left);
+        x.own += nq < x.nq ? n : 0;
+        x.few += nq < x.nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
+    }
+    return x;
 }
 
 /* ---- the price -------------------------------------------------------------------------------------- */
@@ -456,8 +473,7 @@ static const struct {
     [TWO_TEAMS] = {8.693, 0.0078, 0.0078, 0.0139, 1.720, 0.0095, 0.0133},
 };
 static const double merge_us = 1.60, kernel_us = 2.04;
-static const double overlap = 12.0; /* of memory, L2, SMs and the longest CTA, as a norm */
-static const double uneven = 1.08;  /* whole SMs: of waves that are not whole, at most */
+static const double uneven = 1.08; /* whole SMs: of waves that are not whole, at most */
 /* What is reached of the data sheet's; and how much more partial results cost of memory than their bytes. */
 static const double of_bandwidth = 0.97, of_l2 = 0.727, of_partial = 2.70;
 
@@ -487,15 +503,15 @@ static void add_load(struct load *to, const struct load *x, double times)
 }
 
 /* paired: neighbours have the same tokens. */
-static void add_part(struct bill *b, const struct sel *part, const struct hidden *h, int32_t gqa,
-                     double times, bool direct, bool paired)
+static void add_part(struct bill *b, const struct part *part, int32_t gqa, double times, bool direct,
+                     bool paired)
 {
     int32_t m = tile_rows(part->nq * gqa);
     double tiles = times * (double)ceil_div(part->nq * gqa, m), tokens = (double)part->n_kv;
     struct load one = {.ctas = 1};
-    if (h->own > 0) {
-        one.seen = one.longest_seen = tokens - (double)h->own;
-        one.hidden = one.longest_hidden = (double)h->own - (m == TILE_MAX ? 0.5 * (double)h->few : 0);
+    if (part->own > 0) {
+        one.seen = one.longest_seen = tokens - (double)part->own;
+        one.hidden = one.longest_hidden = (double)part->own - (m == TILE_MAX ? 0.5 * (double)part->few : 0);
     } else {
         one.plain = one.longest = tokens;
     }
@@ -557,6 +573,12 @@ static void settle_kinds(const struct bill *b, double h_kv, double sms, struct l
     }
 }
 
+static double twelfth_power(double x)
+{
+    double cube = x * x * x;
+    return cube * cube * cube * cube;
+}
+
 /* Microseconds of the plan, less what all plans take. */
 static double price_of(const struct planner *p, const struct bill *b)
 {
@@ -586,9 +608,10 @@ static double price_of(const struct planner *p, const struct bill *b)
         1e6 * ((double)p->tokens * token + rest + of_partial * partial) / (of_bandwidth * mc->bandwidth);
     double l2 = 1e6 * (b->reads * token + rest + partial) / (of_l2 * mc->l2_bandwidth);
     double per_sm = p->h200->tensor_flops / p->h200->sms / (mc->tensor_flops / mc->sms);
-    double sum =
-        pow(memory, overlap) + pow(l2, overlap) + pow(per_sm * sms, overlap) + pow(per_sm * alone, overlap);
-    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) + pow(sum, 1 / overlap);
+    /* These overlap, as a norm says: little is added to the longest. */
+    double sum = twelfth_power(memory) + twelfth_power(l2) + twelfth_power(per_sm * sms) +
+                 twelfth_power(per_sm * alone);
+    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) + pow(sum, 1 / 12.0);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
@@ -613,20 +636,22 @@ static bool alike(const struct cover *x, const struct cover *y)
 static void add_covers(struct bill *bill, struct planner *p, const struct covers *x, const int64_t *piece,
                        int n)
 {
-    const struct sel *all = &p->seen.sel;
     int i = 0;
     see_cover(&p->seen, p, x->c);
     for (; i < n; i++) {
-        struct hidden h;
+        struct place at = {0};
         find_parts_of(p, x->c, piece[i]);
         if (p->parts.n == 1)
             break;
-        for (int64_t k = 0; next_part(p, x->c, &h); k++)
-            add_part(&bill[i], &p->it.piece, &h, p->gqa, x->times, false, p->parts.end[k] <= x->like);
+        for (int64_t k = 0, begin = 0; k < p->parts.n; begin = p->parts.end[k++]) {
+            struct part part = next_part(p, x->c, &at, p->parts.end[k] - begin);
+            add_part(&bill[i], &part, p->gqa, x->times, false, p->parts.end[k] <= x->like);
+        }
     }
-    struct hidden h = hidden_of(p, x->c, all, p->seen.by);
+    struct place at = {0};
+    struct part all = next_part(p, x->c, &at, p->seen.sel.n_kv);
     for (; i < n; i++)
-        add_part(&bill[i], all, &h, p->gqa, x->times, x->alone, all->n_kv <= x->like);
+        add_part(&bill[i], &all, p->gqa, x->times, x->alone, all.n_kv <= x->like);
 }
 
 /* Tokens that two blocks begin with. */
@@ -671,28 +696,47 @@ static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
     }
 }
 
+/* Rows of the largest bundle, or block; 0: there is none. */
+static int64_t most_rows(const struct planner *p, bool bundle)
+{
+    int64_t most = 0;
+    for (const struct cover *c = p->cover; c < p->cover + p->n_covers; c++)
+        most = c->bundle == bundle ? max_i64(most, (int64_t)(c->q1 - c->q0) * p->gqa) : most;
+    return most;
+}
+
+/* With one bound for bundles, and the block's that is asked for or the best. `before`: a smaller bound for bundles that was tried. */
+static void try_blocks(struct planner *p, int64_t low, int64_t before, const double *opt, struct choice *best)
+{
+    static const int64_t highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
+    const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries), asked = (int64_t)opt[OPT_HIGH];
+    int64_t largest = INT64_MAX;
+    for (size_t k = 0; k < (asked > 0 ? 1 : sizeof highs / sizeof highs[0]); k++) {
+        int64_t high = asked > 0 ? max_i64(asked, low) : highs[k];
+        bool no_block = asked <= 0 && ((high < p->gqa && high < TILE_MAX) || high <= low);
+        if (no_block || high >= largest) /* the same blocks as before */
+            continue;
+        find_covers(p, (struct cut){low, high});
+        if (most_rows(p, true) <= before) /* the same bundles as before */
+            return;
+        largest = most_rows(p, false);
+        if (best->piece == 0 || p->n_runs <= many)
+            try_pieces(p, (int64_t)opt[OPT_PIECE], best);
+    }
+}
+
 static struct choice choose(struct planner *p, const double *opt)
 {
-    static const int64_t lows[] = {0, 16, 32, 64}, highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
-    const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
-    const int64_t asked_low = (int64_t)opt[OPT_LOW], asked_high = (int64_t)opt[OPT_HIGH];
+    static const int64_t lows[] = {0, 16, 32, 64};
+    const int64_t asked = (int64_t)opt[OPT_LOW];
     struct choice best = {.piece = 0};
-    for (size_t i = 0; i < sizeof lows / sizeof lows[0]; i++)
-        for (size_t k = 0; k < sizeof highs / sizeof highs[0]; k++) {
-            struct cut cut = {asked_low >= 0 ? asked_low : lows[i], asked_high > 0 ? asked_high : highs[k]};
-            bool again = (asked_low >= 0 && i > 0) || (asked_high > 0 && k > 0);
-            bool no_bundle = asked_low < 0 && cut.low > 0 && cut.low < p->gqa;
-            bool no_block =
-                asked_high <= 0 && ((cut.high < p->gqa && cut.high < TILE_MAX) || cut.high <= cut.low);
-            if (again || no_bundle || no_block)
-                continue;
-            cut.high = max_i64(cut.high, cut.low);
-            find_covers(p, cut);
-            if (best.piece == 0 || p->n_runs <= many)
-                try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
-        }
+    if (asked >= 0)
+        try_blocks(p, asked, -1, opt, &best);
+    for (size_t i = 0; i < sizeof lows / sizeof lows[0] && asked < 0; i++)
+        if (lows[i] == 0 || lows[i] >= p->gqa)
+            try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, opt, &best);
     if (best.piece == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){asked_low, max_i64(asked_low, TILE_MAX)});
+        find_covers(p, (struct cut){asked, max_i64(asked, TILE_MAX)});
         try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
     }
     find_covers(p, best.cut);
@@ -703,12 +747,15 @@ static struct choice choose(struct planner *p, const double *opt)
 
 static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, int64_t piece)
 {
-    struct hidden h;
+    struct place at = {0};
     see_cover(&p->seen, p, c);
     find_parts_of(p, c, piece);
-    while (next_part(p, c, &h)) {
-        struct group_spec g = {.mask = h.own > 0 ? MASK_RUN_WORDS : MASK_NONE,
-                               .tile_m = tile_rows(p->it.piece.nq * p->gqa),
+    pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
+    for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
+        struct part x = next_part(p, c, &at, p->it.piece.n_kv);
+        select_queries(&p->it.piece, c, by);
+        struct group_spec g = {.mask = x.own > 0 ? MASK_RUN_WORDS : MASK_NONE,
+                               .tile_m = tile_rows(x.nq * p->gqa),
                                .tile_n = TILE_N,
                                .launch = 0};
         plan_group(plan, &p->it.piece, &g);
