@@ -187,6 +187,8 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench nope", "gpu"},
         {"bench plan --heads 8/3 --reps 1", "heads 8/3"},
         {"bench plan --heads 2000000000/1 --reps 1", "1 to 4096"},
+        {"bench plan --strategy pat,nope --reps 1", "no strategy 'nope'"},
+        {"bench cpu --strategy pat", "bench plan"},
         {"gap --heads 8/3 --trees 0 --cost bytes", "heads 8/3"},
         {"gap --heads 2000000000/1 --trees 0 --cost bytes", "1 to 4096"},
         {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
@@ -896,6 +898,25 @@ START_TEST(strategy_lists_keep_their_options)
 END_TEST
 
 /* Of two trees of a family the median is the mean. */
+/* A row for each strategy asked for, under its own name; every figure is there, or none where a tree is too large. */
+START_TEST(bench_plan_times_what_is_asked_for)
+{
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(
+        run("bench plan --reps 1 --csv --strategy pat:rule=artifact,tree-medusa", false, text, sizeof text),
+        0);
+    char *rest = text;
+    ck_assert_msg(strncmp(strsep(&rest, "\n"), "strategy,step_us,tree_1365_us,", 30) == 0, "%s", text);
+    double step, level, small;
+    ck_assert_int_eq(sscanf(strsep(&rest, "\n"), "pat:rule=artifact,%lf,%lf,%lf,", &step, &level, &small), 3);
+    ck_assert_msg(step > 0 && step < level && level < 1e3 * small, "%g us, %g us, %g ms", step, level, small);
+    ck_assert_int_eq(sscanf(strsep(&rest, "\n"), "tree-medusa,%lf,%lf,%lf,", &step, &level, &small), 2);
+    ck_assert_str_eq(rest, "");
+}
+END_TEST
+
 START_TEST(gap_prints_medians)
 {
     char text[1 << 14];
@@ -946,6 +967,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
+    tcase_add_test(c, bench_plan_times_what_is_asked_for);
     tcase_add_test(c, gap_prints_medians);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, outputs_that_are_no_files_stay);

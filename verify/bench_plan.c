@@ -3,15 +3,26 @@
 #include "ref/rng.h"
 #include "traces/formats.h"
 #include "verify/progress.h"
+#include "verify/treesrc.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
-const char *const bench_plan_columns[] = {
-    "strategy",        "tree_1365_us",   "random_10k_ms", "random_100k_ms", "random_growth", "shallow_10k_ms",
-    "shallow_100k_ms", "shallow_growth", "chain_10k_ms",  "chain_100k_ms",  "chain_growth",  NULL};
-const int32_t bench_plan_width[] = {18, 12, 13, 14, 13, 14, 15, 14, 12, 13, 0};
+const char *const bench_plan_columns[] = {"strategy",
+                                          "step_us",
+                                          "tree_1365_us",
+                                          "random_10k_ms",
+                                          "random_100k_ms",
+                                          "random_growth",
+                                          "shallow_10k_ms",
+                                          "shallow_100k_ms",
+                                          "shallow_growth",
+                                          "chain_10k_ms",
+                                          "chain_100k_ms",
+                                          "chain_growth",
+                                          NULL};
+const int32_t bench_plan_width[] = {18, 7, 12, 13, 14, 13, 14, 15, 14, 12, 13, 0};
 
 /* The tree with that parent of each node, in any order with parents first, renumbered level by level with siblings side
  * by side: a node's place is found once its parent's is known. */
@@ -96,14 +107,14 @@ static double cpu_s(void)
 }
 
 /* Seconds that n plans take, one after the other, each; NaN if the strategy does not apply. */
-static double plan_s(const struct strategy *s, const struct nform *nf, const struct plan_env *env, int n)
+static double plan_s(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
+                     int n)
 {
-    struct strategy_use use = strategy_default(s);
     char why[WHY_MAX];
     double sum = 0;
     for (int k = 0; k < n; k++) {
         double t0 = cpu_s();
-        struct plan *p = strategy_plan(&use, nf, env, why);
+        struct plan *p = strategy_plan(use, nf, env, why);
         sum += p ? cpu_s() - t0 : NAN;
         plan_free(p);
     }
@@ -114,7 +125,7 @@ enum { FAMILIES = 3, SMALL = 10000, LARGE = 100000 /* nodes */ };
 
 /* What is known of one strategy, seconds; NaN if it does not apply or is not asked. */
 struct timing {
-    double level;
+    double step, level;
     struct growth {
         double small, large; /* shortest so far */
         double *ratio;       /* [reps] of each turn */
@@ -126,11 +137,11 @@ struct timing {
  * before those that count brings its memory back into the caches, from which the large plan drove it: ratios would be
  * smaller without it. The turn before the first makes the allocator's memory resident and counts for nothing.
  */
-static void turn(struct growth *g, const struct strategy *s, struct nform *const nf[2],
+static void turn(struct growth *g, const struct strategy_use *use, struct nform *const nf[2],
                  const struct plan_env *env, int64_t r)
 {
-    plan_s(s, nf[0], env, 1);
-    double small = plan_s(s, nf[0], env, LARGE / SMALL), large = plan_s(s, nf[1], env, 1);
+    plan_s(use, nf[0], env, 1);
+    double small = plan_s(use, nf[0], env, LARGE / SMALL), large = plan_s(use, nf[1], env, 1);
     if (r < 0)
         return;
     g->small = isnan(small) ? NAN : fmin(g->small, small);
@@ -145,6 +156,30 @@ static struct nform *form(struct tree *t)
     return nform_new(t);
 }
 
+/* Steps of the embedded reasoning trace, evenly over it. */
+static struct nform *reasoning_step(int k)
+{
+    enum { LAST = 1999 };
+    char text[64];
+    struct treesrc src;
+    snprintf(text, sizeof text, "trace:0:4000:6000:%d:embedded:reasoning",
+             1 + k * (LAST - 1) / (BENCH_STEPS - 1));
+    CK(treesrc_parse(text, &src, NULL));
+    struct nform *nf = form(treesrc_load(&src, NULL));
+    treesrc_clear(&src);
+    return nf;
+}
+
+/* Each step after another one, as decoding has it. */
+static double steps_s(const struct strategy_use *use, struct nform *const step[BENCH_STEPS],
+                      const struct plan_env *env)
+{
+    double sum = 0;
+    for (int k = 0; k < BENCH_STEPS; k++)
+        sum += plan_s(use, step[k], env, 1);
+    return sum / BENCH_STEPS;
+}
+
 static void number(struct table *t, double x)
 {
     table_f64_if(t, !isnan(x), x, 4);
@@ -153,6 +188,7 @@ static void number(struct table *t, double x)
 static void print(struct table *t, const char *name, const struct timing *x, int64_t reps)
 {
     table_text(t, name);
+    number(t, 1e6 * x->step);
     number(t, 1e6 * x->level);
     for (int k = 0; k < FAMILIES; k++) {
         const struct growth *g = &x->family[k];
@@ -164,40 +200,49 @@ static void print(struct table *t, const char *name, const struct timing *x, int
 
 /* The strategies take turns, not only the sizes: a machine that is slow for some seconds is so for all of them alike,
  * and the shortest times are of its better ones. */
-void bench_plan(struct table *t, int32_t h_q, int32_t h_kv, int64_t reps)
+void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
+                int64_t reps)
 {
     struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
     struct nform *level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL));
     struct nform *family[FAMILIES][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
                                          {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
                                          {form(chain(SMALL)), form(chain(LARGE))}};
-    struct timing *x = xcalloc((size_t)n_strategies, sizeof *x);
-    for (int32_t i = 0; i < n_strategies; i++) {
-        double shortest = strategies[i]->superlinear ? NAN : INFINITY;
-        x[i].level = INFINITY;
+    struct nform *step[BENCH_STEPS];
+    for (int k = 0; k < BENCH_STEPS; k++)
+        step[k] = reasoning_step(k);
+    struct timing *x = xcalloc((size_t)n, sizeof *x);
+    for (int32_t i = 0; i < n; i++) {
+        double shortest = use[i].s->superlinear ? NAN : INFINITY;
+        x[i].step = x[i].level = INFINITY;
         for (int k = 0; k < FAMILIES; k++)
             x[i].family[k] = (struct growth){shortest, shortest, xcalloc((size_t)reps, sizeof(double))};
     }
-    struct progress progress = progress_start("bench plan", (reps + 1) * n_strategies);
+    struct progress progress = progress_start("bench plan", (reps + 1) * n);
     for (int64_t r = -1; r < reps; r++)
-        for (int32_t i = 0; i < n_strategies; i++) {
-            const struct strategy *s = strategies[i];
-            plan_s(s, level, &env, 1);
-            double seconds = plan_s(s, level, &env, 10);
+        for (int32_t i = 0; i < n; i++) {
+            double seconds = steps_s(&use[i], step, &env);
+            x[i].step = isnan(seconds) ? NAN : fmin(x[i].step, seconds);
+            plan_s(&use[i], level, &env, 1);
+            seconds = plan_s(&use[i], level, &env, 10);
             x[i].level = isnan(seconds) ? NAN : fmin(x[i].level, seconds);
-            for (int k = 0; k < FAMILIES && !s->superlinear; k++)
-                turn(&x[i].family[k], s, family[k], &env, r);
+            for (int k = 0; k < FAMILIES && !use[i].s->superlinear; k++)
+                turn(&x[i].family[k], &use[i], family[k], &env, r);
             progress_step(&progress);
         }
     progress_clear(&progress);
-    for (int32_t i = 0; i < n_strategies; i++) {
-        print(t, strategies[i]->name, &x[i], reps);
+    for (int32_t i = 0; i < n; i++) {
+        char *label = strategy_label(&use[i]);
+        print(t, label, &x[i], reps);
+        free(label);
         for (int k = 0; k < FAMILIES; k++)
             free(x[i].family[k].ratio);
     }
     free(x);
     nform_free_with_tree(level);
+    for (int k = 0; k < BENCH_STEPS; k++)
+        nform_free_with_tree(step[k]);
     for (int k = 0; k < FAMILIES; k++)
-        for (int n = 0; n < 2; n++)
-            nform_free_with_tree(family[k][n]);
+        for (int size = 0; size < 2; size++)
+            nform_free_with_tree(family[k][size]);
 }

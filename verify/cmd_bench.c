@@ -9,6 +9,7 @@
  */
 #include "kernels/kernel.h"
 #include "verify/bench.h"
+#include "verify/case.h"
 #include "verify/cmd.h"
 #include "verify/text.h"
 
@@ -29,6 +30,9 @@ static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128},
 
 struct bench_args {
     int32_t h_q, h_kv; /* bench plan */
+    const char *strategies;
+    struct strategy_use *use;
+    int32_t n_use;
     struct cmd_output out;
     const char *what;
     int64_t queries, tokens, d, threads, reps;
@@ -187,7 +191,7 @@ static bool bench_cpu(const struct bench_args *a, struct table *t, struct err *e
     return good;
 }
 
-enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS, KEY_HEADS };
+enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS, KEY_HEADS, KEY_STRATEGY };
 
 static bool parse_tile(struct bench_args *a, const char *arg)
 {
@@ -230,6 +234,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_HEADS:
         good = text_heads(arg, &a->h_q, &a->h_kv, &a->err);
         break;
+    case KEY_STRATEGY:
+        a->strategies = arg;
+        break;
     case KEY_TILE:
         good = parse_tile(a, arg);
         break;
@@ -257,29 +264,32 @@ static const struct argp argp = {
             {"threads", KEY_THREADS, "N", 0, "threads of both the kernel and the products (all cores)", 2},
             {"reps", KEY_REPS, "N", 0, "turns, of which the medians are printed (21)", 2},
             {"heads", KEY_HEADS, "Q/KV", 0, "plan: query heads / KV heads (32/8)", 2},
+            {"strategy", KEY_STRATEGY, "LIST", 0, "plan: only these: NAME[:K=V,..],.. (default: all)", 2},
             {0},
         },
     .parser = parse,
     .args_doc = "cpu|plan|gpu",
-    .doc = "How near the CPU kernel comes to the machine's matrix products: one head, fp32, every query sees "
-           "every "
-           "token, so attention is a product Q K^T, a softmax, and a product P V, tile by tile."
-           "\vkernel_gflops counts 4 x queries x tokens x d operations over the kernel's whole time; "
-           "gemm_gflops the same "
-           "over the time of the two products alone, same tiles, taking turns with the kernel. A ratio of 1 "
-           "would mean "
-           "that softmax, masks, merging and bookkeeping cost nothing.\n"
-           "bench plan: planning time of every strategy on one core (the thread's own clock): the level tree "
-           "1,4,16,64,256,1024; random trees (each node hangs on any earlier one, in order of creation), "
-           "shallow ones (the same in ten levels, numbered level by level as tree files are) and single "
-           "chains, of 10,000 and 100,000 nodes. Strategies and sizes take turns, ten plans of the small "
-           "tree and "
-           "one of the large; printed are the shortest times of --reps turns, and as growth the median of "
-           "the turns' ratios (10 is linear). Strategies with dense masks or an exact search are timed on "
-           "the first tree only.\n"
-           "  treeattn bench cpu --threads 2 --tile 64x128\n"
-           "  treeattn bench plan --reps 5\n"
-           "bench gpu has options of its own: treeattn bench gpu --help",
+    .doc =
+        "How near the CPU kernel comes to the machine's matrix products: one head, fp32, every query sees "
+        "every "
+        "token, so attention is a product Q K^T, a softmax, and a product P V, tile by tile."
+        "\vkernel_gflops counts 4 x queries x tokens x d operations over the kernel's whole time; "
+        "gemm_gflops the same "
+        "over the time of the two products alone, same tiles, taking turns with the kernel. A ratio of 1 "
+        "would mean "
+        "that softmax, masks, merging and bookkeeping cost nothing.\n"
+        "bench plan: planning time of every strategy on one core (the thread's own clock): a decode step of "
+        "the embedded reasoning trace (the mean of 20); the level tree "
+        "1,4,16,64,256,1024; random trees (each node hangs on any earlier one, in order of creation), "
+        "shallow ones (the same in ten levels, numbered level by level as tree files are) and single "
+        "chains, of 10,000 and 100,000 nodes. Strategies and sizes take turns, ten plans of the small "
+        "tree and "
+        "one of the large; printed are the shortest times of --reps turns, and as growth the median of "
+        "the turns' ratios (10 is linear). Strategies with dense masks or an exact search are timed on "
+        "the first two only.\n"
+        "  treeattn bench cpu --threads 2 --tile 64x128\n"
+        "  treeattn bench plan --reps 5 --strategy pat,treeattn\n"
+        "bench gpu has options of its own: treeattn bench gpu --help",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
@@ -308,12 +318,18 @@ int cmd_bench(int argc, char **argv)
                 a.what ? a.what : "");
         return cmd_error(e);
     }
+    if (!plans && a.strategies)
+        err_set(e, "bench cpu: --strategy is for bench plan (expected none: one group is timed)");
+    if ((!plans && a.strategies) || (plans && !case_strategies(a.strategies, &a.use, &a.n_use, e)))
+        return cmd_error(e);
     if (a.n_tiles == 0) {
         a.n_tiles = sizeof usual_tiles / sizeof usual_tiles[0];
         memcpy(a.tile, usual_tiles, sizeof usual_tiles);
     }
-    if (!outfile_open(&out, a.out.path, e))
+    if (!outfile_open(&out, a.out.path, e)) {
+        free(a.use);
         return cmd_error(e);
+    }
     static const int32_t width[] = {8, 8, 7, 4, 8, 14, 12, 6, 5, 18, 0};
     struct table t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
     if (plans) {
@@ -322,10 +338,11 @@ int cmd_bench(int argc, char **argv)
     }
     bool good = true;
     if (plans)
-        bench_plan(&t, a.h_q, a.h_kv, a.reps);
+        bench_plan(&t, a.use, a.n_use, a.h_q, a.h_kv, a.reps);
     else
         good = bench_cpu(&a, &t, e);
     table_end(&t);
+    free(a.use);
     good = outfile_close(&out, good, e) && good;
     return good ? EXIT_GOOD : cmd_error(e);
 }

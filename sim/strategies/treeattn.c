@@ -489,6 +489,15 @@ struct bill {
     double slots, q;   /* query rows of partial results, and of Q, for all heads */
 };
 
+/* Of groups with a mask. */
+static void keep_longest(struct load *x, double seen, double hidden)
+{
+    if (seen + hidden > x->longest_seen + x->longest_hidden) {
+        x->longest_seen = seen;
+        x->longest_hidden = hidden;
+    }
+}
+
 static void add_load(struct load *to, const struct load *x, double times)
 {
     to->ctas += times * x->ctas;
@@ -496,10 +505,7 @@ static void add_load(struct load *to, const struct load *x, double times)
     to->seen += times * x->seen;
     to->hidden += times * x->hidden;
     to->longest = fmax(to->longest, x->longest);
-    if (x->longest_seen + x->longest_hidden > to->longest_seen + to->longest_hidden) {
-        to->longest_seen = x->longest_seen;
-        to->longest_hidden = x->longest_hidden;
-    }
+    keep_longest(to, x->longest_seen, x->longest_hidden);
 }
 
 /* paired: neighbours have the same tokens. */
@@ -508,20 +514,23 @@ static void add_part(struct bill *b, const struct part *part, int32_t gqa, doubl
 {
     int32_t m = tile_rows(part->nq * gqa);
     double tiles = times * (double)ceil_div(part->nq * gqa, m), tokens = (double)part->n_kv;
-    struct load one = {.ctas = 1};
-    if (part->own > 0) {
-        one.seen = one.longest_seen = tokens - (double)part->own;
-        one.hidden = one.longest_hidden = (double)part->own - (m == TILE_MAX ? 0.5 * (double)part->few : 0);
-    } else {
-        one.plain = one.longest = tokens;
-    }
     bool alike = m == TEAM_ROWS && paired && part->n_kv >= PAIR_TOKENS;
-    add_load(alike ? &b->alike
-                   : &b->of[m == TILE_MIN    ? ROWS_16
-                            : m == 32        ? ROWS_32
-                            : m == TEAM_ROWS ? ROWS_64
-                                             : PAIRS],
-             &one, tiles);
+    struct load *to = alike            ? &b->alike
+                      : m == TILE_MIN  ? &b->of[ROWS_16]
+                      : m == 32        ? &b->of[ROWS_32]
+                      : m == TEAM_ROWS ? &b->of[ROWS_64]
+                                       : &b->of[PAIRS];
+    to->ctas += tiles;
+    if (part->own > 0) {
+        double seen = tokens - (double)part->own;
+        double hidden = (double)part->own - (m == TILE_MAX ? 0.5 * (double)part->few : 0);
+        to->seen += tiles * seen;
+        to->hidden += tiles * hidden;
+        keep_longest(to, seen, hidden);
+    } else {
+        to->plain += tiles * tokens;
+        to->longest = fmax(to->longest, tokens);
+    }
     b->reads += tiles * tokens;
     b->q += times * (double)part->nq;
     b->slots += direct ? 0 : times * (double)part->nq;
