@@ -223,6 +223,34 @@ START_TEST(the_model_chooses)
 }
 END_TEST
 
+/* The note of a plan says what was chosen, so that it can be asked for again. */
+START_TEST(what_was_chosen_can_be_asked_for)
+{
+    static const int32_t of[][2] = {{32, 8}, {32, 32}, {71, 1}};
+    for (int64_t i = 0; i < TREES; i++) {
+        struct plan_env env = heads(of[i % 3][0], of[i % 3][1]);
+        struct nform *nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
+        struct plan *p = plan_of(nf, &env, -1, 0, 0), *again;
+        long long low, high, piece;
+        const char *said = strchr(p->note, ':');
+        ck_assert_msg(said && sscanf(said, ": low=%lld,high=%lld,piece=%lld", &low, &high, &piece) == 3, "%s",
+                      p->note);
+        again = plan_of(nf, &env, low, high, piece);
+        ck_assert(!strchr(again->note, ':'));
+        ck_assert_int_eq(again->n_groups, p->n_groups);
+        ck_assert_int_eq(again->n_runs, p->n_runs);
+        ck_assert_int_eq(again->n_slots, p->n_slots);
+        for (int64_t k = 0; k < p->n_groups; k++)
+            check_each(p->group[k].nq == again->group[k].nq && p->group[k].n_kv == again->group[k].n_kv &&
+                           p->group[k].mask == again->group[k].mask,
+                       "group %lld", (long long)k);
+        plan_free(again);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+}
+END_TEST
+
 /* Trees on which models before chose plans that took 1.1 to 1.6 of the best other plan's time: what is faster on an H200 has few
  * masks, fewer CTAs than SMs, or nothing to merge. */
 START_TEST(the_model_chooses_what_was_fast)
@@ -264,6 +292,7 @@ Suite *suite_treeattn(void)
     tcase_add_test(c, parts_have_the_queries_that_see_them);
     tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
     tcase_add_test(c, the_model_chooses);
+    tcase_add_test(c, what_was_chosen_can_be_asked_for);
     tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
     suite_add_tcase(s, c);
     return s;

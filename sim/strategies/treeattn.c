@@ -26,6 +26,7 @@
 #include "sim/strategies/planners.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -797,11 +798,15 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
+    char chosen[96] = "";
+    if (opt[OPT_LOW] < 0 || opt[OPT_HIGH] <= 0 || opt[OPT_PIECE] <= 0)
+        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld", (long long)best.cut.low,
+                 (long long)best.cut.high, (long long)min_i64(best.piece, (int64_t)opts[OPT_PIECE].max));
     plan_note(plan,
               "%lld bundles of at most %lld rows, %lld blocks of at most %lld, in %lld groups of at most "
-              "%lld tokens",
+              "%lld tokens%s",
               (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
-              (long long)best.cut.high, (long long)plan->n_groups, (long long)longest);
+              (long long)best.cut.high, (long long)plan->n_groups, (long long)longest, chosen);
     pieces_free(&p.it);
     sel_free(&p.seen.sel);
     free(p.seen.by);
