@@ -7,10 +7,9 @@
 #include "sim/strategy.h"
 #include "verify/report.h"
 
-/* Planning time of n strategies: decode steps of a reasoning trace (the mean of BENCH_STEPS of them), the level tree
+/* Planning time of n strategies: decode steps of a reasoning trace (the mean of 20 of them), the level tree
  * 1,4,16,64,256,1024 (1,365 nodes), two families of random trees and single chains of 10,000 and 100,000 nodes; one core, reps
  * turns. Prints one row per strategy. */
-enum { BENCH_STEPS = 20 };
 extern const char *const bench_plan_columns[];
 extern const int32_t bench_plan_width[];
 void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,

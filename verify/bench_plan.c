@@ -121,7 +121,7 @@ static double plan_s(const struct strategy_use *use, const struct nform *nf, con
     return sum / n;
 }
 
-enum { FAMILIES = 3, SMALL = 10000, LARGE = 100000 /* nodes */ };
+enum { FAMILIES = 3, SMALL = 10000, LARGE = 100000 /* nodes */, STEPS = 20 };
 
 /* What is known of one strategy, seconds; NaN if it does not apply or is not asked. */
 struct timing {
@@ -157,27 +157,29 @@ static struct nform *form(struct tree *t)
 }
 
 /* Steps of the embedded reasoning trace, evenly over it. */
-static struct nform *reasoning_step(int k)
+static void reasoning_steps(struct nform *step[STEPS])
 {
-    enum { LAST = 1999 };
-    char text[64];
     struct treesrc src;
-    snprintf(text, sizeof text, "trace:0:4000:6000:%d:embedded:reasoning",
-             1 + k * (LAST - 1) / (BENCH_STEPS - 1));
-    CK(treesrc_parse(text, &src, NULL));
-    struct nform *nf = form(treesrc_load(&src, NULL));
+    CK(treesrc_parse("trace:0:4000:6000:1:embedded:reasoning", &src, NULL));
+    struct trace *tr = trace_open(src.text, &src.trace, NULL);
+    CK(tr);
+    int64_t last = trace_steps(tr);
+    trace_close(tr);
+    for (int k = 0; k < STEPS; k++) {
+        src.step = 1 + k * (last - 1) / (STEPS - 1);
+        step[k] = form(treesrc_load(&src, NULL));
+    }
     treesrc_clear(&src);
-    return nf;
 }
 
 /* Each step after another one, as decoding has it. */
-static double steps_s(const struct strategy_use *use, struct nform *const step[BENCH_STEPS],
+static double steps_s(const struct strategy_use *use, struct nform *const step[STEPS],
                       const struct plan_env *env)
 {
     double sum = 0;
-    for (int k = 0; k < BENCH_STEPS; k++)
+    for (int k = 0; k < STEPS; k++)
         sum += plan_s(use, step[k], env, 1);
-    return sum / BENCH_STEPS;
+    return sum / STEPS;
 }
 
 static void number(struct table *t, double x)
@@ -208,9 +210,8 @@ void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int3
     struct nform *family[FAMILIES][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
                                          {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
                                          {form(chain(SMALL)), form(chain(LARGE))}};
-    struct nform *step[BENCH_STEPS];
-    for (int k = 0; k < BENCH_STEPS; k++)
-        step[k] = reasoning_step(k);
+    struct nform *step[STEPS];
+    reasoning_steps(step);
     struct timing *x = xcalloc((size_t)n, sizeof *x);
     for (int32_t i = 0; i < n; i++) {
         double shortest = use[i].s->superlinear ? NAN : INFINITY;
@@ -240,7 +241,7 @@ void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int3
     }
     free(x);
     nform_free_with_tree(level);
-    for (int k = 0; k < BENCH_STEPS; k++)
+    for (int k = 0; k < STEPS; k++)
         nform_free_with_tree(step[k]);
     for (int k = 0; k < FAMILIES; k++)
         for (int size = 0; size < 2; size++)

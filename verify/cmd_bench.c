@@ -318,9 +318,11 @@ int cmd_bench(int argc, char **argv)
                 a.what ? a.what : "");
         return cmd_error(e);
     }
-    if (!plans && a.strategies)
+    if (!plans && a.strategies) {
         err_set(e, "bench cpu: --strategy is for bench plan (expected none: one group is timed)");
-    if ((!plans && a.strategies) || (plans && !case_strategies(a.strategies, &a.use, &a.n_use, e)))
+        return cmd_error(e);
+    }
+    if (plans && !case_strategies(a.strategies, &a.use, &a.n_use, e))
         return cmd_error(e);
     if (a.n_tiles == 0) {
         a.n_tiles = sizeof usual_tiles / sizeof usual_tiles[0];

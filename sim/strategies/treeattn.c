@@ -118,15 +118,15 @@ static bool belongs(const struct planner *p, const struct cover *c, const struct
     return c->bundle ? is_low(p, v) : !is_low(p, v) && v->q0 < c->q1;
 }
 
-/* Queries of the cover that are below the node. */
-static int64_t queries_below(const struct cover *c, const struct live *v)
+/* Queries q0 .. q1, of those below a node of it, that are the cover's. */
+static int64_t queries_of(const struct cover *c, int32_t q0, int32_t q1)
 {
-    return min_i64(v->q1, c->q1) - max_i64(v->q0, c->q0);
+    return min_i64(q1, c->q1) - max_i64(q0, c->q0);
 }
 
 static void count_node(const struct planner *p, struct cover *c, const struct live *v)
 {
-    int64_t nq = queries_below(c, v);
+    int64_t nq = queries_of(c, v->q0, v->q1);
     bool all = nq == c->q1 - c->q0;
     c->shared += all ? v->len : 0;
     c->own += all ? 0 : v->len;
@@ -304,8 +304,8 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
             see(s, v);
     select_queries(&s->sel, c, s->by);
     s->n_shared = 0;
-    while (s->n_shared < s->sel.n_runs && s->by[s->n_shared].begin <= c->q0 &&
-           s->by[s->n_shared].end >= c->q1)
+    for (const struct qrange *by = s->by;
+         s->n_shared < s->sel.n_runs && queries_of(c, by->begin, by->end) == c->q1 - c->q0; by++)
         s->n_shared++;
 }
 
@@ -394,9 +394,9 @@ static void find_parts_of(struct planner *p, const struct cover *c, int64_t piec
 }
 
 struct part {
-    int64_t nq, n_kv; /* queries that see any of it, tokens */
-    int64_t own,
-        few; /* tokens that one of these does not see; of these, of nodes that no more than a team sees */
+    int64_t nq, n_kv; /* queries that see any of it, tokens; */
+    int64_t own;      /* those that one of these queries does not see; */
+    int64_t few;      /* and of these, those of nodes that no more than a team sees */
 };
 
 /* Where a part begins. */
@@ -430,7 +430,7 @@ static struct part next_part(const struct planner *p, const struct cover *c, str
     }
     for (int64_t left = n_kv, n; left > 0; left -= n) {
         const struct qrange *by = &p->seen.by[at->run];
-        int64_t nq = min_i64(by->end, c->q1) - max_i64(by->begin, c->q0);
+        int64_t nq = queries_of(c, by->begin, by->end);
         n = next_run(p, at, left);
         x.own += nq < x.nq ? n : 0;
         x.few += nq < x.nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
