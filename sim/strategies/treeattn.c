@@ -18,12 +18,11 @@
  * bundles then, and one block is all that a query is in. Those of more than `piece` tokens are cut, where nodes end if they can
  * be, in parts that have those queries that see any of it: few, and without a mask, where a part is of one node.
  *
- * Where an option is not given, the plan that costs least by a model of our kernels is taken (below). Its coefficients were
- * fitted to measured times of such plans on an H200; kernels/README.md says which, and how well they choose.
- * On other machines they follow the tensor cores, the bandwidth and the L2.
+ * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h).
  */
 #include "sim/strategies/parts.h"
 #include "sim/strategies/planners.h"
+#include "sim/strategies/treeattn.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +32,6 @@
 enum { OPT_LOW, OPT_HIGH, OPT_PIECE, N_OPTS };
 
 enum {
-    TEAM_ROWS = 64,      /* of which a warpgroup has as many; what its rows do not see it passes over */
     BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most */
     BLOCK_UNIT = 64,     /* tokens in which parts of a block's node, */
     BUNDLE_UNIT = 16,    /* and of a bundle's, are counted */
@@ -60,7 +58,7 @@ struct cover {
     int32_t top, first, end;
     bool bundle;
     int64_t shared;   /* tokens that all of its queries see, */
-    int64_t own, few; /* and others; of these, of nodes with at most TEAM_ROWS rows */
+    int64_t own, few; /* and others; of these, of nodes with at most TILE_TEAM_ROWS rows */
     int64_t pairs;    /* of a query and one of the others */
     int32_t runs;     /* nodes */
 };
@@ -72,7 +70,7 @@ struct cut {
 /* A cover as a selection, with the queries that see each of its runs. */
 struct seen {
     struct sel sel;
-    struct qrange *by; /* [sel.n_runs] */
+    struct qrange *by; /* [sel.n_runs]; of the cover's */
     int64_t cap_by;
     int64_t n_shared; /* runs that all of its queries see: depth first, those come first */
 };
@@ -84,7 +82,6 @@ struct parts {
 };
 
 struct planner {
-    const struct plan_env *env;
     const struct live *live; /* depth first */
     int32_t n, gqa;
     int64_t tokens;    /* of all of them */
@@ -99,7 +96,7 @@ struct planner {
     struct seen seen;
     struct parts parts;
     struct pieces it; /* over them */
-    const struct machine *h200;
+    struct tile_env price;
 };
 
 static int64_t rows_of(const struct planner *p, const struct live *v)
@@ -130,7 +127,7 @@ static void count_node(const struct planner *p, struct cover *c, const struct li
     bool all = nq == c->q1 - c->q0;
     c->shared += all ? v->len : 0;
     c->own += all ? 0 : v->len;
-    c->few += all || nq * p->gqa > TEAM_ROWS ? 0 : v->len;
+    c->few += all || nq * p->gqa > TILE_TEAM_ROWS ? 0 : v->len;
     c->pairs += all ? 0 : v->len * nq;
 }
 
@@ -264,11 +261,9 @@ static void find_covers(struct planner *p, struct cut cut)
 
 /* ---- cuts ------------------------------------------------------------------------------------------- */
 
-static void see(struct seen *s, const struct live *v)
+static struct qrange clipped(const struct cover *c, const struct live *v)
 {
-    s->by = xgrow(s->by, &s->cap_by, s->sel.n_runs + 1, sizeof *s->by);
-    s->by[s->sel.n_runs] = (struct qrange){v->q0, v->q1};
-    sel_run(&s->sel, v->node, 0, v->len);
+    return (struct qrange){v->q0 > c->q0 ? v->q0 : c->q0, v->q1 < c->q1 ? v->q1 : c->q1};
 }
 
 /* The selection's queries become those that see any of it, of one run after the other. */
@@ -277,9 +272,8 @@ static void select_queries(struct sel *s, const struct cover *c, const struct qr
     int32_t done = c->q0;
     s->n_qr = s->nq = 0;
     for (int64_t r = 0; r < s->n_runs && done < c->q1; r++) {
-        int32_t end = (int32_t)min_i64(by[r].end, c->q1);
-        sel_queries(s, (int32_t)max_i64(by[r].begin, done), end);
-        done = (int32_t)max_i64(done, end);
+        sel_queries(s, (int32_t)max_i64(by[r].begin, done), by[r].end);
+        done = (int32_t)max_i64(done, by[r].end);
     }
 }
 
@@ -296,16 +290,19 @@ static void see_cover(struct seen *s, const struct planner *p, const struct cove
     for (int32_t i = c->top; i >= 0; i = p->up[i]) {
         const struct live *v = &p->live[i];
         s->sel.run[--depth] = (struct run){v->node, 0, v->len};
-        s->by[depth] = (struct qrange){v->q0, v->q1};
+        s->by[depth] = clipped(c, v);
         s->sel.n_kv += v->len;
     }
     for (const struct live *v = p->live + c->first; v < p->live + c->end; v++)
-        if (belongs(p, c, v))
-            see(s, v);
+        if (belongs(p, c, v)) {
+            s->by = xgrow(s->by, &s->cap_by, s->sel.n_runs + 1, sizeof *s->by);
+            s->by[s->sel.n_runs] = clipped(c, v);
+            sel_run(&s->sel, v->node, 0, v->len);
+        }
     select_queries(&s->sel, c, s->by);
     s->n_shared = 0;
-    for (const struct qrange *by = s->by;
-         s->n_shared < s->sel.n_runs && queries_of(c, by->begin, by->end) == c->q1 - c->q0; by++)
+    for (const struct qrange *by = s->by; s->n_shared < s->sel.n_runs && by->end - by->begin == c->q1 - c->q0;
+         by++)
         s->n_shared++;
 }
 
@@ -393,241 +390,45 @@ static void find_parts_of(struct planner *p, const struct cover *c, int64_t piec
                c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
 }
 
-struct part {
-    int64_t nq, n_kv; /* queries that see any of it, tokens; */
-    int64_t own;      /* those that one of these queries does not see; */
-    int64_t few;      /* and of these, those of nodes that no more than a team sees */
-};
-
 /* Where a part begins. */
 struct place {
     int64_t run, off;
 };
 
-/* Goes on behind it. */
-static int64_t next_run(const struct planner *p, struct place *at, int64_t left)
-{
-    const struct run *run = &p->seen.sel.run[at->run];
-    int64_t n = min_i64(run->end - at->off, left);
-    at->off += n;
-    if (at->off == run->end)
-        *at = (struct place){.run = at->run + 1};
-    return n;
-}
-
 /* The cover's next n_kv tokens; moves on behind them. */
-static struct part next_part(const struct planner *p, const struct cover *c, struct place *at, int64_t n_kv)
+static struct tile_part next_part(const struct planner *p, const struct cover *c, struct place *at,
+                                  int64_t n_kv)
 {
-    struct part x = {.n_kv = n_kv};
-    struct place end = *at;
-    int32_t done = c->q0;
-    for (int64_t left = n_kv; left > 0;) {
-        const struct qrange *by = &p->seen.by[end.run];
-        int32_t q1 = by->end < c->q1 ? by->end : c->q1;
-        x.nq += max_i64(0, q1 - max_i64(by->begin, done));
-        done = q1 > done ? q1 : done;
-        left -= next_run(p, &end, left);
-    }
+    struct tile_part x = {.n_kv = n_kv};
+    int32_t done = c->q0, most = 0; /* queries that see one run */
+    int64_t by_most = 0;            /* tokens that so many see */
     for (int64_t left = n_kv, n; left > 0; left -= n) {
+        const struct run *run = &p->seen.sel.run[at->run];
         const struct qrange *by = &p->seen.by[at->run];
-        int64_t nq = queries_of(c, by->begin, by->end);
-        n = next_run(p, at, left);
-        x.own += nq < x.nq ? n : 0;
-        x.few += nq < x.nq && nq * p->gqa <= TEAM_ROWS ? n : 0;
+        int32_t nq = by->end - by->begin;
+        n = min_i64(run->end - at->off, left);
+        at->off += n;
+        if (at->off == run->end)
+            *at = (struct place){.run = at->run + 1};
+        x.nq += by->end > done ? by->end - (by->begin > done ? by->begin : done) : 0;
+        done = by->end > done ? by->end : done;
+        x.few += nq * p->gqa <= TILE_TEAM_ROWS ? n : 0;
+        by_most = nq > most ? n : by_most + (nq == most ? n : 0);
+        most = nq > most ? nq : most;
     }
+    bool by_all = most == x.nq; /* those that most see, all see; or no run is seen by all */
+    x.own = n_kv - (by_all ? by_most : 0);
+    x.few -= by_all && most * p->gqa <= TILE_TEAM_ROWS ? by_most : 0;
     return x;
-}
-
-/* ---- the price -------------------------------------------------------------------------------------- */
-
-static int32_t tile_rows(int64_t rows)
-{
-    int32_t m = TILE_MIN;
-    while (m < rows && m < TILE_MAX)
-        m *= 2;
-    return m;
-}
-
-/* How our kernels run tiles (kernels/cuda/tiling.c, pairs.c): two of 64 rows over the same tokens share a CTA, and one of 128 is
- * two such; one of 64 by itself is shared out to two teams of warps where they are few, or have a mask. */
-enum tile_kind { ROWS_16, ROWS_32, ROWS_64, PAIRS, TWO_TEAMS, N_TILE_KINDS };
-enum {
-    PAIR_TOKENS = 192,      /* of tiles that are two to a CTA, at least; */
-    PAIR_FEW_TOKENS = 1536, /* and fewer than so many, if CTAs are fewer than SMs */
-    TEAMS_TOKENS = 256,     /* of the longest of few tiles that are shared out; */
-    MASKED_TOKENS = 64,     /* and of those with a mask more than so many on average */
-    OTHERS = 4              /* times the longest, that what runs beside few tiles may take */
-};
-
-/*
- * Microseconds of an H200's SM that a CTA takes of it, others beside it: to begin and end, for a token of a group without a
- * mask, and with one that hides it from none or from some of the rows. And those that a CTA takes by itself, waiting: at least,
- * for a token that all see, and for others.
- */
-static const struct {
-    double begin, token, seen, hidden, alone, waiting, waiting_hidden;
-} of_kind[N_TILE_KINDS] = {
-    [ROWS_16] = {0.016, 0.0136, 0.0164, 0.0191, 1.209, 0.0208, 0.0313},
-    [ROWS_32] = {2.780, 0.0174, 0.0349, 0.0167, 0.981, 0.0307, 0.0367},
-    [ROWS_64] = {1.497, 0.0187, 0.0200, 0.0330, 4.079, 0.0069, 0.0579},
-    [PAIRS] = {5.633, 0.0173, 0.0153, 0.0324, 5.740, 0.0125, 0.0310},
-    [TWO_TEAMS] = {8.693, 0.0078, 0.0078, 0.0139, 1.720, 0.0095, 0.0133},
-};
-static const double merge_us = 1.60, kernel_us = 2.04;
-static const double uneven = 1.08; /* whole SMs: of waves that are not whole, at most */
-/* What is reached of the data sheet's; and how much more partial results cost of memory than their bytes. */
-static const double of_bandwidth = 0.97, of_l2 = 0.727, of_partial = 2.70;
-
-/* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
-struct load {
-    double ctas, plain, seen, hidden;
-    double longest, longest_seen, longest_hidden; /* group without a mask, and with one */
-};
-struct bill {
-    struct load of[N_TILE_KINDS];
-    struct load alike; /* of 64 rows, neighbours of the same tokens: pairs, or not */
-    double reads;      /* tokens, once a tile, for one KV head */
-    double slots, q;   /* query rows of partial results, and of Q, for all heads */
-};
-
-/* Of groups with a mask. */
-static void keep_longest(struct load *x, double seen, double hidden)
-{
-    if (seen + hidden > x->longest_seen + x->longest_hidden) {
-        x->longest_seen = seen;
-        x->longest_hidden = hidden;
-    }
-}
-
-static void add_load(struct load *to, const struct load *x, double times)
-{
-    to->ctas += times * x->ctas;
-    to->plain += times * x->plain;
-    to->seen += times * x->seen;
-    to->hidden += times * x->hidden;
-    to->longest = fmax(to->longest, x->longest);
-    keep_longest(to, x->longest_seen, x->longest_hidden);
-}
-
-/* paired: neighbours have the same tokens. */
-static void add_part(struct bill *b, const struct part *part, int32_t gqa, double times, bool direct,
-                     bool paired)
-{
-    int32_t m = tile_rows(part->nq * gqa);
-    double tiles = times * (double)ceil_div(part->nq * gqa, m), tokens = (double)part->n_kv;
-    bool alike = m == TEAM_ROWS && paired && part->n_kv >= PAIR_TOKENS;
-    struct load *to = alike            ? &b->alike
-                      : m == TILE_MIN  ? &b->of[ROWS_16]
-                      : m == 32        ? &b->of[ROWS_32]
-                      : m == TEAM_ROWS ? &b->of[ROWS_64]
-                                       : &b->of[PAIRS];
-    to->ctas += tiles;
-    if (part->own > 0) {
-        double seen = tokens - (double)part->own;
-        double hidden = (double)part->own - (m == TILE_MAX ? 0.5 * (double)part->few : 0);
-        to->seen += tiles * seen;
-        to->hidden += tiles * hidden;
-        keep_longest(to, seen, hidden);
-    } else {
-        to->plain += tiles * tokens;
-        to->longest = fmax(to->longest, tokens);
-    }
-    b->reads += tiles * tokens;
-    b->q += times * (double)part->nq;
-    b->slots += direct ? 0 : times * (double)part->nq;
-}
-
-/* Covers of which one is seen. */
-struct covers {
-    const struct cover *c;
-    double times;
-    bool alone;   /* their queries are in no other */
-    int64_t like; /* tokens that are also the first of a neighbour */
-};
-
-/* CTAs that have an SM each end in waves; many come out even. */
-static double in_waves(double waves)
-{
-    return waves <= 1 || waves >= 4 ? waves : fmin(ceil(waves), uneven * waves);
-}
-
-static double longest_of(const struct load *x)
-{
-    return fmax(x->longest, x->longest_seen + x->longest_hidden);
-}
-
-/* Are tiles of 64 rows that are no pairs shared out? */
-static bool are_shared_out(const struct load of[N_TILE_KINDS], double h_kv, double sms)
-{
-    const struct load *x = &of[ROWS_64];
-    double tokens = x->plain + x->seen + x->hidden, ctas = x->ctas * h_kv, others = 0;
-    if (x->seen + x->hidden > 0 && tokens > MASKED_TOKENS * x->ctas)
-        return true;
-    for (int k = 0; k < N_TILE_KINDS; k++)
-        others += k == ROWS_64 ? 0 : (of[k].plain + of[k].seen + of[k].hidden) * h_kv;
-    double longest = longest_of(x) * sms;
-    return longest_of(x) >= TEAMS_TOKENS &&
-           ((4 * ctas <= 3 * sms && OTHERS * longest >= others) || (ctas < sms && longest >= others));
-}
-
-/* Each kind as it will run. */
-static void settle_kinds(const struct bill *b, double h_kv, double sms, struct load of[N_TILE_KINDS])
-{
-    double alike = b->alike.ctas * h_kv;
-    bool pairs = alike > sms || (4 * alike > 3 * sms && b->alike.plain < PAIR_FEW_TOKENS * b->alike.ctas);
-    memcpy(of, b->of, sizeof b->of);
-    add_load(&of[pairs ? PAIRS : ROWS_64], &b->alike, pairs ? 0.5 : 1);
-    if (are_shared_out(of, h_kv, sms)) {
-        of[TWO_TEAMS] = of[ROWS_64];
-        of[ROWS_64] = (struct load){.ctas = 0};
-    }
-}
-
-static double twelfth_power(double x)
-{
-    double cube = x * x * x;
-    return cube * cube * cube * cube;
-}
-
-/* Microseconds of the plan, less what all plans take. */
-static double price_of(const struct planner *p, const struct bill *b)
-{
-    const struct plan_env *env = p->env;
-    const struct machine *mc = env->machine;
-    struct load of[N_TILE_KINDS];
-    settle_kinds(b, env->h_kv, mc->sms, of);
-    double sms = 0, alone = 0, kernels = 0;
-    for (int k = 0; k < N_TILE_KINDS; k++) {
-        const struct load *x = &of[k];
-        if (x->ctas == 0)
-            continue;
-        double waves = x->ctas * env->h_kv / mc->sms;
-        double us = x->ctas * of_kind[k].begin + x->plain * of_kind[k].token + x->seen * of_kind[k].seen +
-                    x->hidden * of_kind[k].hidden;
-        sms += us / x->ctas * (k == PAIRS || k == TWO_TEAMS ? in_waves(waves) : waves);
-        double longest =
-            fmax(x->longest * of_kind[k].waiting,
-                 x->longest_seen * of_kind[k].waiting + x->longest_hidden * of_kind[k].waiting_hidden);
-        alone = fmax(alone, of_kind[k].alone + longest);
-        kernels++;
-    }
-    double row = (double)env->h_q * env->d * env->elt_bytes,
-           token = 2.0 * env->h_kv * env->d * env->elt_bytes;
-    double rest = (p->n_queries + b->q) * row, partial = 2 * b->slots * env->h_q * (env->d + 1) * 4.0;
-    double memory =
-        1e6 * ((double)p->tokens * token + rest + of_partial * partial) / (of_bandwidth * mc->bandwidth);
-    double l2 = 1e6 * (b->reads * token + rest + partial) / (of_l2 * mc->l2_bandwidth);
-    double per_sm = p->h200->tensor_flops / p->h200->sms / (mc->tensor_flops / mc->sms);
-    /* These overlap, as a norm says: little is added to the longest. */
-    double sum = twelfth_power(memory) + twelfth_power(l2) + twelfth_power(per_sm * sms) +
-                 twelfth_power(per_sm * alone);
-    return kernels * kernel_us + (b->slots > 0 ? merge_us : 0) + pow(sum, 1 / 12.0);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
 
-static const int64_t pieces[] = {128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, INT64_C(1) << 40};
+/* Pieces that are tried with every cut; and those between them, next to the best of them, unless that is not nearly the best yet. */
+static const int64_t pieces[] = {128, 256, 512, 1024, 2048, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
+static const int64_t pieces_between[N_PIECES - 1] = {192, 384, 768, 1536, 4096};
+static const double nearly = 1.1;
 
 struct choice {
     struct cut cut;
@@ -642,9 +443,17 @@ static bool alike(const struct cover *x, const struct cover *y)
            x->own == y->own && x->few == y->few && x->pairs == y->pairs;
 }
 
+/* Covers of which one is seen. */
+struct covers {
+    const struct cover *c;
+    double times;
+    bool alone;   /* their queries are in no other */
+    int64_t like; /* tokens that are also the first of a neighbour */
+};
+
 /* To the bills of n pieces, which get longer: when a cover is one part, it is for all that follow. */
-static void add_covers(struct bill *bill, struct planner *p, const struct covers *x, const int64_t *piece,
-                       int n)
+static void add_covers(struct tile_bill *bill, struct planner *p, const struct covers *x,
+                       const int64_t *piece, int n)
 {
     int i = 0;
     see_cover(&p->seen, p, x->c);
@@ -654,14 +463,14 @@ static void add_covers(struct bill *bill, struct planner *p, const struct covers
         if (p->parts.n == 1)
             break;
         for (int64_t k = 0, begin = 0; k < p->parts.n; begin = p->parts.end[k++]) {
-            struct part part = next_part(p, x->c, &at, p->parts.end[k] - begin);
-            add_part(&bill[i], &part, p->gqa, x->times, false, p->parts.end[k] <= x->like);
+            struct tile_part part = next_part(p, x->c, &at, p->parts.end[k] - begin);
+            tile_bill_add(&bill[i], &part, p->gqa, x->times, false, p->parts.end[k] <= x->like);
         }
     }
     struct place at = {0};
-    struct part all = next_part(p, x->c, &at, p->seen.sel.n_kv);
+    struct tile_part all = next_part(p, x->c, &at, p->seen.sel.n_kv);
     for (; i < n; i++)
-        add_part(&bill[i], &all, p->gqa, x->times, x->alone, all.n_kv <= x->like);
+        tile_bill_add(&bill[i], &all, p->gqa, x->times, x->alone, all.n_kv <= x->like);
 }
 
 /* Tokens that two blocks begin with. */
@@ -683,15 +492,14 @@ static int64_t tokens_alike(const struct planner *p, const struct cover *c)
     return n;
 }
 
-/* With the piece that is asked for, or the best. */
-static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
+/* Of the covers, in pieces of so many tokens, n of them, ascending; returns the tokens of the longest cover. */
+static int64_t find_bills(struct planner *p, const int64_t *piece, int n, struct tile_bill *bill)
 {
-    struct bill bill[N_PIECES] = {0};
-    const int64_t *piece = asked > 0 ? &asked : pieces;
-    int n = asked > 0 ? 1 : N_PIECES;
     int64_t longest = 0;
     const struct cover *end = p->cover + p->n_covers;
     bool alone = p->n_covers == 0 || p->cover->bundle == end[-1].bundle; /* blocks come first */
+    for (int i = 0; i < n; i++)
+        bill[i] = (struct tile_bill){.tokens = (double)p->tokens, .queries = p->n_queries};
     for (const struct cover *c = p->cover, *next; c < end; c = next) {
         for (next = c + 1; next < end && alike(c, next);) /* neighbours often are */
             next++;
@@ -699,11 +507,36 @@ static void try_pieces(struct planner *p, int64_t asked, struct choice *best)
         add_covers(bill, p, &x, piece, n);
         longest = max_i64(longest, c->shared + c->own);
     }
+    return longest;
+}
+
+/* The best of n pieces, ascending, and of what there is. */
+static void try_pieces(struct planner *p, const int64_t *piece, int n, struct choice *best)
+{
+    struct tile_bill bill[N_PIECES];
+    int64_t longest = find_bills(p, piece, n, bill);
     for (int i = 0; i < n && (i == 0 || piece[i - 1] < longest); i++) {
-        struct choice x = {.cut = p->cut, .piece = piece[i], .price = price_of(p, &bill[i])};
+        struct choice x = {
+            .cut = p->cut, .piece = piece[i], .price = tile_price(&bill[i], &p->price, &tile_coefs)};
         if (best->piece == 0 || x.price < best->price)
             *best = x;
     }
+}
+
+/* With the piece that is asked for, or the best. */
+static void try_cut(struct planner *p, int64_t asked, struct choice *best)
+{
+    struct choice here = {.piece = 0};
+    try_pieces(p, asked > 0 ? &asked : pieces, asked > 0 ? 1 : N_PIECES, &here);
+    if (asked <= 0 && (best->piece == 0 || here.price < nearly * best->price)) {
+        int at = 0;
+        while (pieces[at] != here.piece)
+            at++;
+        int first = at > 0 ? at - 1 : 0, end = at < N_PIECES - 1 ? at + 1 : N_PIECES - 1;
+        try_pieces(p, pieces_between + first, end - first, &here);
+    }
+    if (best->piece == 0 || here.price < best->price)
+        *best = here;
 }
 
 /* Rows of the largest bundle, or block; 0: there is none. */
@@ -731,7 +564,7 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const dou
             return;
         largest = most_rows(p, false);
         if (best->piece == 0 || p->n_runs <= many)
-            try_pieces(p, (int64_t)opt[OPT_PIECE], best);
+            try_cut(p, (int64_t)opt[OPT_PIECE], best);
     }
 }
 
@@ -747,7 +580,7 @@ static struct choice choose(struct planner *p, const double *opt)
             try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, opt, &best);
     if (best.piece == 0) { /* low is asked for, and no smaller than any block */
         find_covers(p, (struct cut){asked, max_i64(asked, TILE_MAX)});
-        try_pieces(p, (int64_t)opt[OPT_PIECE], &best);
+        try_cut(p, (int64_t)opt[OPT_PIECE], &best);
     }
     find_covers(p, best.cut);
     return best;
@@ -762,7 +595,7 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
     find_parts_of(p, c, piece);
     pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
     for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
-        struct part x = next_part(p, c, &at, p->it.piece.n_kv);
+        struct tile_part x = next_part(p, c, &at, p->it.piece.n_kv);
         select_queries(&p->it.piece, c, by);
         struct group_spec g = {.mask = x.own > 0 ? MASK_RUN_WORDS : MASK_NONE,
                                .tile_m = tile_rows(x.nq * p->gqa),
@@ -772,11 +605,10 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
     }
 }
 
-static struct plan *plan(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
-                         const double *opt)
+/* Free with planner_clear. */
+static struct planner planner_of(const struct nform *nf, const struct plan_env *env)
 {
-    struct planner p = {.env = env, .gqa = env_gqa(env), .h200 = machine_find("h200")};
-    struct plan *plan = plan_new(nf, s->name);
+    struct planner p = {.gqa = env_gqa(env), .price = tile_env_of(env)};
     p.live = live_depth_first(nf, &p.n);
     p.up = xcalloc((size_t)p.n, sizeof *p.up);
     p.above = xcalloc((size_t)p.n, sizeof *p.above);
@@ -787,6 +619,37 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
         p.n_queries += (int32_t)max_i64(0, v->q1 - max_i64(v->q0, done));
         done = (int32_t)max_i64(v->q1, done);
     }
+    return p;
+}
+
+static void planner_clear(struct planner *p)
+{
+    pieces_free(&p->it);
+    sel_free(&p->seen.sel);
+    free(p->seen.by);
+    free(p->parts.end);
+    free(p->cover);
+    free(p->up);
+    free(p->above);
+    free(p->depth);
+    free((void *)p->live);
+}
+
+struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt)
+{
+    struct tile_bill bill;
+    struct planner p = planner_of(nf, env);
+    struct choice best = choose(&p, opt);
+    find_bills(&p, &best.piece, 1, &bill);
+    planner_clear(&p);
+    return bill;
+}
+
+static struct plan *plan(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                         const double *opt)
+{
+    struct planner p = planner_of(nf, env);
+    struct plan *plan = plan_new(nf, s->name);
     struct choice best = choose(&p, opt);
     plan_launch(plan, "attention", LAUNCH_SERIAL);
     plan_reserve(plan, p.n_covers, p.n);
@@ -807,15 +670,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
               "%lld tokens%s",
               (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
               (long long)best.cut.high, (long long)plan->n_groups, (long long)longest, chosen);
-    pieces_free(&p.it);
-    sel_free(&p.seen.sel);
-    free(p.seen.by);
-    free(p.parts.end);
-    free(p.cover);
-    free(p.up);
-    free(p.above);
-    free(p.depth);
-    free((void *)p.live);
+    planner_clear(&p);
     return plan;
 }
 

@@ -1,0 +1,14 @@
+/*
+ * treeattn.h - what treeattn's model of its cost sees of a plan, for those who fit it.
+ */
+#ifndef TREEATTN_SIM_STRATEGIES_TREEATTN_H
+#define TREEATTN_SIM_STRATEGIES_TREEATTN_H
+
+#include "sim/tile_price.h"
+
+extern const struct strategy strategy_treeattn;
+
+/* The bill of the plan that strategy_treeattn makes with these options (strategy_use.opt). */
+struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * tile_price.h - what our CUDA kernels take for groups of neighbouring queries, in microseconds: the model by which the
+ * strategy treeattn chooses among its plans.
+ *
+ * A plan is seen as a bill: for each kind of tile, CTAs and tokens of all of them and of the longest. Memory, the L2, the SMs
+ * and the longest CTA each take a time, and together little more than the longest of these. The coefficients are found by
+ * `treeattn fit --model treeattn` from measured times of such plans on an H200, whose data sheet they refer to; on other machines
+ * times follow the tensor cores, the bandwidth and the L2.
+ */
+#ifndef TREEATTN_SIM_TILE_PRICE_H
+#define TREEATTN_SIM_TILE_PRICE_H
+
+#include "sim/strategy.h"
+
+/* How our kernels run tiles (kernels/cuda/tiling.c, pairs.c): two of 64 rows over the same tokens share a CTA, and one of 128 is
+ * two such; one of 64 by itself is shared out to two teams of warps where they are few, or have a mask. */
+#define TILE_KINDS(X)                                                                                        \
+    X(ROWS_16, rows_16)                                                                                      \
+    X(ROWS_32, rows_32)                                                                                      \
+    X(ROWS_64, rows_64)                                                                                      \
+    X(PAIRS, pairs)                                                                                          \
+    X(TWO_TEAMS, two_teams)
+
+enum tile_kind {
+#define X(id, name) id,
+    TILE_KINDS(X)
+#undef X
+        N_TILE_KINDS
+};
+
+/*
+ * Coefficients of a kind, in microseconds of an H200's SM: what a CTA takes of it, others beside it, to begin and end, for a
+ * token of a group without a mask, and with one that hides it from none or from some of the rows; and what it takes by itself,
+ * waiting: at least, for a token that all see, and for others. X(kind, name, where a fit begins, least, most, meaning).
+ */
+#define TILE_KIND_COEFS(X, kind)                                                                             \
+    X(kind, begin, 2, 0.01, 12, "a CTA begins and ends")                                                     \
+    X(kind, token, 0.015, 0.003, 0.08, "a token, no mask")                                                   \
+    X(kind, seen, 0.018, 0.003, 0.08, "a token that the mask hides from none")                               \
+    X(kind, hidden, 0.025, 0.003, 0.12, "a token that it hides from some")                                   \
+    X(kind, alone, 2, 0.2, 12, "the longest CTA, at least")                                                  \
+    X(kind, waiting, 0.015, 0.002, 0.08, "its token that all see")                                           \
+    X(kind, waiting_hidden, 0.03, 0.002, 0.12, "its token that some do not see")
+
+/* The others: X(name, unit, where a fit begins, least, most, meaning). */
+#define TILE_COEFS(X)                                                                                        \
+    X(kernel, "us", 2, 0.2, 4, "a kernel")                                                                   \
+    X(merge, "us", 1.5, 0.3, 6, "a merge")                                                                   \
+    X(base, "us", 4, 1, 9, "what all plans take; no choice depends on it")                                   \
+    X(uneven, "", 1.1, 1, 2, "SMs are as good as whole: of waves that are not, at most")                     \
+    X(of_bandwidth, "", 0.95, 0.8, 1, "reached of the data sheet's bandwidth")                               \
+    X(of_l2, "", 0.75, 0.3, 1, "reached of the data sheet's L2 bandwidth")                                   \
+    X(of_partial, "", 2, 0.5, 3, "memory's time for partial results, over that for their bytes")
+
+struct tile_kind_coefs {
+#define X(kind, name, from, least, most, about) double name;
+    TILE_KIND_COEFS(X, )
+#undef X
+};
+
+struct tile_coefs {
+    struct tile_kind_coefs of[N_TILE_KINDS];
+#define X(name, unit, from, least, most, about) double name;
+    TILE_COEFS(X)
+#undef X
+};
+
+/* A coefficient by its number, in the order of the struct: "rows_16.begin", .., "kernel", .. */
+enum { N_TILE_COEFS = sizeof(struct tile_coefs) / sizeof(double) };
+struct tile_coef {
+    const char *name, *unit, *about;
+    double from, least, most;
+};
+extern const struct tile_coef tile_coef[N_TILE_COEFS];
+/* value[N_TILE_COEFS], by these numbers. */
+struct tile_coefs tile_coefs_of(const double *value);
+
+/* Those that treeattn chooses by (tile_price.def). */
+extern const struct tile_coefs tile_coefs;
+
+/* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
+struct tile_load {
+    double ctas, plain, seen, hidden;
+    double longest, longest_seen, longest_hidden; /* group without a mask, and with one */
+};
+
+struct tile_bill {
+    struct tile_load of[N_TILE_KINDS]; /* PAIRS, TWO_TEAMS: before it is known which run so */
+    struct tile_load alike;            /* of 64 rows, neighbours of the same tokens: pairs, or not */
+    double reads;                      /* tokens, once a tile, for one KV head */
+    double slots, q;                   /* query rows of partial results, and of Q, for all heads */
+    double tokens, queries;            /* of the tree, that any query sees, or that see any */
+};
+
+/* Of a group. */
+struct tile_part {
+    int64_t nq, n_kv; /* queries that see any of it, tokens; */
+    int64_t own;      /* those that one of these queries does not see; */
+    int64_t few;      /* and of these, those of nodes that no more than a team sees */
+};
+
+enum { TILE_TEAM_ROWS = 64 }; /* of which a warpgroup has as many; what its rows do not see it passes over */
+
+/* Rows of the tile for so many: a power of two, TILE_MIN to TILE_MAX. */
+int32_t tile_rows(int64_t rows);
+
+/* As many such groups; direct: what they write is no partial result. paired: neighbours have the same tokens. */
+void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
+                   bool paired);
+
+/* What does not depend on the plan. */
+struct tile_env {
+    double h_kv, sms;
+    double row, token, partial; /* bytes, of all heads: of a query in Q or O, a token, a partial result */
+    double bandwidth, l2_bandwidth;
+    double per_sm; /* times as long as on an H200 an SM takes */
+};
+struct tile_env tile_env_of(const struct plan_env *env);
+
+/* Microseconds of the plan, less `base`, which all plans take. */
+double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c);
+
+#endif
