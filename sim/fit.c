@@ -2,9 +2,11 @@
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_multifit.h>
+#include <gsl/gsl_multimin.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Singular values below this share of the largest, columns scaled to length 1, count as zero: a coefficient
  * would rest on the last six digits of a double. */
@@ -248,4 +250,74 @@ void fit_predict(const struct fit *f, int64_t n, const double *x, double *out)
         for (int32_t j = 0; j < f->p; j++)
             out[i] += f->coef[j] * x[i * f->p + j];
     }
+}
+
+/* ---- minima ------------------------------------------------------------------------------------------- */
+
+/* Of a logarithm, for a difference; what is minimised is exact to 1e-12 or so. */
+#define SEARCH_DELTA 1e-6
+/* A first step, of all logarithms together; and how much flatter than where it begins the end of a step may be: more exact steps end
+ * at the first kink, and the functions of tile_fit.c have many. */
+#define SEARCH_STEP 1
+#define SEARCH_TOLERANCE 0.5
+
+static void unlog(const struct fit_search *s, const gsl_vector *z, double *x)
+{
+    for (int32_t j = 0; j < s->p; j++)
+        x[j] = fmin(fmax(exp(gsl_vector_get(z, (size_t)j)), s->least[j]), s->most[j]);
+}
+
+static double search_f(const gsl_vector *z, void *data)
+{
+    const struct fit_search *s = data;
+    double x[FIT_MAX_COEF];
+    unlog(s, z, x);
+    return s->of(x, s->data);
+}
+
+static void search_fdf(const gsl_vector *z, void *data, double *f, gsl_vector *g)
+{
+    const struct fit_search *s = data;
+    double x[FIT_MAX_COEF], of[FIT_MAX_COEF + 1];
+    unlog(s, z, x);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int32_t j = 0; j <= s->p; j++) {
+        double y[FIT_MAX_COEF];
+        memcpy(y, x, sizeof y);
+        if (j < s->p)
+            y[j] = fmin(fmax(x[j] * exp(SEARCH_DELTA), s->least[j]), s->most[j]);
+        of[j] = s->of(y, s->data);
+    }
+    for (int32_t j = 0; j < s->p; j++)
+        gsl_vector_set(g, (size_t)j, (of[j] - of[s->p]) / SEARCH_DELTA);
+    if (f)
+        *f = of[s->p];
+}
+
+static void search_df(const gsl_vector *z, void *data, gsl_vector *g)
+{
+    search_fdf(z, data, NULL, g);
+}
+
+double fit_search(const struct fit_search *s, double *x)
+{
+    gsl_error_handler_t *handler = gsl_set_error_handler(on_gsl_error);
+    struct fit_search copy = *s;
+    gsl_multimin_function_fdf f = {
+        .f = search_f, .df = search_df, .fdf = search_fdf, .n = (size_t)s->p, .params = &copy};
+    gsl_vector *z = gsl_vector_alloc((size_t)s->p);
+    gsl_multimin_fdfminimizer *m =
+        gsl_multimin_fdfminimizer_alloc(gsl_multimin_fdfminimizer_vector_bfgs2, (size_t)s->p);
+    CK(z && m);
+    for (int32_t j = 0; j < s->p; j++)
+        gsl_vector_set(z, (size_t)j, log(x[j]));
+    CK(gsl_multimin_fdfminimizer_set(m, &f, z, SEARCH_STEP, SEARCH_TOLERANCE) == GSL_SUCCESS);
+    for (int32_t i = 0; i < s->steps && gsl_multimin_fdfminimizer_iterate(m) == GSL_SUCCESS; i++)
+        ;
+    unlog(s, m->x, x);
+    double least = m->f;
+    gsl_multimin_fdfminimizer_free(m);
+    gsl_vector_free(z);
+    gsl_set_error_handler(handler);
+    return least;
 }

@@ -1,5 +1,5 @@
 /*
- * fit.h - least squares by GSL, what is wrong with a fit, and how well it does on rows it has not seen.
+ * fit.h - least squares and minima by GSL, and what is wrong with a fit.
  *
  * GSL is under the GPL. fit.c is the one file that uses it, is linked into the program and its tests, and is
  * no part of libtreeattn.a, so a kernel that links the library stays free of it. Ranks, folds and quality are
@@ -38,6 +38,21 @@ struct fit {
  * columns that depend on each other, by name.
  */
 bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct err *e);
+
+/* A function of positive values that is to become small. */
+struct fit_search {
+    int32_t p;                                       /* at most FIT_MAX_COEF */
+    const double *least, *most;                      /* [p] bounds, > 0 */
+    double (*of)(const double *x, const void *data); /* finite; called by several threads at once */
+    const void *data;
+    int32_t steps; /* at most */
+};
+
+/*
+ * x[p] from where it is to a local minimum: BFGS (gsl_multimin) in the logarithms, with gradients by differences; ends early where
+ * no step makes the function smaller, as at a kink. Returns its value. The same for any number of threads.
+ */
+double fit_search(const struct fit_search *s, double *x);
 
 /* out[n] = the fitted values of n rows x[n][p]. */
 void fit_predict(const struct fit *f, int64_t n, const double *x, double *out);

@@ -19,17 +19,6 @@ const struct tile_coefs tile_coefs = {
 #undef COEF
 };
 
-const struct tile_coef tile_coef[N_TILE_COEFS] = {
-#define X(kind, name, from, least, most, about) {#kind "." #name, "us", about, from, least, most},
-#define KIND(id, name) TILE_KIND_COEFS(X, name)
-    TILE_KINDS(KIND)
-#undef KIND
-#undef X
-#define X(name, unit, from, least, most, about) {#name, unit, about, from, least, most},
-        TILE_COEFS(X)
-#undef X
-};
-
 struct tile_coefs tile_coefs_of(const double *value)
 {
     struct tile_coefs c;

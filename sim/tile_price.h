@@ -65,15 +65,9 @@ struct tile_coefs {
 #undef X
 };
 
-/* A coefficient by its number, in the order of the struct: "rows_16.begin", .., "kernel", .. */
+/* By number, in the order of the struct. */
 enum { N_TILE_COEFS = sizeof(struct tile_coefs) / sizeof(double) };
-struct tile_coef {
-    const char *name, *unit, *about;
-    double from, least, most;
-};
-extern const struct tile_coef tile_coef[N_TILE_COEFS];
-/* value[N_TILE_COEFS], by these numbers. */
-struct tile_coefs tile_coefs_of(const double *value);
+struct tile_coefs tile_coefs_of(const double *value); /* [N_TILE_COEFS] */
 
 /* Those that treeattn chooses by (tile_price.def). */
 extern const struct tile_coefs tile_coefs;

@@ -1,6 +1,7 @@
 #include "sim/traits.h"
 
 #include "sim/clockfit.h"
+#include "sim/tile_fit.h"
 
 #include <string.h>
 
@@ -151,6 +152,11 @@ const struct trait_model trait_models[] = {
      .inner = clock_inner,
      .n_inner = N_CLOCKFIT_INNER,
      .point = clockfit_point},
+    {.name = "treeattn",
+     .about = "what treeattn chooses its plans by: CTAs and tokens by kind of tile, bytes, launches",
+     .trait = tile_traits,
+     .n = N_TILE_COEFS,
+     .tiles = true},
 };
 const int32_t n_trait_models = (int32_t)(sizeof trait_models / sizeof trait_models[0]);
 

@@ -1,5 +1,5 @@
 /*
- * traits.h - what of a plan a linear model of its time is made of: models that `treeattn fit` can fit.
+ * traits.h - what of a plan a model of its time is made of: models that `treeattn fit` can fit.
  *
  * Times that a data sheet predicts (bytes / bandwidth, operations / tensor peak) have plain numbers as
  * coefficients, 1 for a kernel that reaches the sheet; counts have seconds each. Nothing is simulated here:
@@ -11,7 +11,7 @@
 #include "sim/machine.h"
 #include "sim/price.h"
 
-enum { MAX_TRAITS = 16, MAX_VARIANTS = 1024 };
+enum { MAX_TRAITS = 48, MAX_VARIANTS = 1024 };
 
 struct trait {
     const char *name, *unit, *about; /* the unit is the coefficient's */
@@ -22,6 +22,8 @@ struct trait_model {
     const char *name, *about;
     const struct trait *trait; /* [n] */
     int32_t n;                 /* at most MAX_TRAITS */
+    /* Times are not linear in the coefficients, and plans are treeattn's: sim/tile_fit.h. `of` is NULL then. */
+    bool tiles;
     /* out[n] of a plan, given the inner coefficients (NULL where there are none) */
     void (*of)(const struct plan *p, const struct price_env *env, const struct machine *mc,
                const double *inner, double *out);

@@ -720,9 +720,9 @@ START_TEST(measured_rows_of_both_kinds)
     ck_assert(m.row[0].d == 64 && m.row[0].dtype == DT_BF16 && m.row[0].h_q == 32 && m.row[0].h_kv == 8);
     ck_assert(m.row[2].d == 128 && m.row[2].dtype == DT_F16 && m.row[2].line == 3);
     struct tree *t;
-    struct nform *nf;
-    struct plan *p =
-        measured_plan(&m.row[2], machine_default(), &t, &nf, &e); /* a forest: the paper's rule */
+    struct nform *nf = measured_nform(&m.row[2], &t, &e);
+    ck_assert_msg(nf, "%s", e.msg);
+    struct plan *p = measured_plan(&m.row[2], nf, machine_default(), &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
     plan_free(p);
@@ -887,9 +887,10 @@ START_TEST(saved_coefficients_are_read_back)
             struct measured_row r = {.h_q = 32, .h_kv = 8 << k % 3, .d = 128, .dtype = DT_F16};
             struct err e = {0};
             struct tree *t;
-            struct nform *nf;
             ck_assert(treesrc_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct plan *p = measured_plan(&r, machine_default(), &t, &nf, &e);
+            struct nform *nf = measured_nform(&r, &t, &e);
+            ck_assert_msg(nf, "%s", e.msg);
+            struct plan *p = measured_plan(&r, nf, machine_default(), &e);
             ck_assert_msg(p, "%s", e.msg);
             struct price_env env = {.h_q = r.h_q, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
             double trait[MAX_TRAITS], us = 0;
@@ -997,9 +998,10 @@ START_TEST(the_clock_is_found_again)
             struct measured_row r = {.h_q = 32, .h_kv = 4 << k % 4, .d = 128, .dtype = DT_F16};
             struct err e = {0};
             struct tree *t;
-            struct nform *nf;
             ck_assert(treesrc_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct plan *p = measured_plan(&r, machine_default(), &t, &nf, &e);
+            struct nform *nf = measured_nform(&r, &t, &e);
+            ck_assert_msg(nf, "%s", e.msg);
+            struct plan *p = measured_plan(&r, nf, machine_default(), &e);
             ck_assert_msg(p, "%s", e.msg);
             struct price_env env = {.h_q = 32, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
             double column[N_CLOCKFIT], us = 0;

@@ -3,6 +3,8 @@
  * not seen.
  */
 #include "sim/regress.h"
+#include "sim/strategies/treeattn.h"
+#include "sim/tile_fit.h"
 #include "sim/traits.h"
 #include "verify/cmd.h"
 #include "verify/coefs.h"
@@ -67,18 +69,22 @@ struct rows {
     int32_t p;
     const char *name[FIT_MAX_COEF], *unit[FIT_MAX_COEF], *about[FIT_MAX_COEF];
     int32_t n_variants;
-    double *x; /* [n_variants][n][p] */
+    double *x;              /* [n_variants][n][p] */
+    struct tile_bill *bill; /* [n], and no x: of models with tiles */
+    struct tile_env *env;
     double *y;
     int32_t *config, *part, *strategy, *file, *line;
     struct names configs, parts, strategies, files;
     bool positive; /* all of y */
     double *given; /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
-    int64_t left_out;
+    int64_t left_out, merged;
 };
 
 static void rows_clear(struct rows *r)
 {
     free(r->x);
+    free(r->bill);
+    free(r->env);
     free(r->y);
     free(r->given);
     free(r->config);
@@ -233,17 +239,19 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
     bool good = true;
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
     for (int32_t k = 0; k < r->parts.n && good; k++)
-        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, e);
+        if (a->model->tiles && strcmp(a->coefficients, "built-in") == 0)
+            memcpy(r->given + k * n, &tile_coefs, sizeof tile_coefs);
+        else
+            good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n,
+                                    e);
     return good;
 }
 
 /* x of row i, for all variants. */
 static bool plan_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
-                     int64_t i, struct err *e)
+                     const struct nform *nf, int64_t i, struct err *e)
 {
-    struct tree *t;
-    struct nform *nf;
-    struct plan *p = measured_plan(row, &a->mc, &t, &nf, e);
+    struct plan *p = measured_plan(row, nf, &a->mc, e);
     struct price_env env = {.h_q = row->h_q,
                             .h_kv = row->h_kv,
                             .d = row->d,
@@ -254,32 +262,68 @@ static bool plan_row(const struct fit_args *a, const struct rows *r, const struc
         inner_of(a, r, r->part[i], v, inner);
         a->model->of(p, &env, &a->mc, inner, r->x + (v * r->n + i) * r->p);
     }
-    bool good = p != NULL;
     plan_free(p);
+    return p != NULL;
+}
+
+/* Bill of row i. */
+static void bill_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
+                     const struct nform *nf, int64_t i)
+{
+    struct plan_env env = {.h_q = row->h_q,
+                           .h_kv = row->h_kv,
+                           .d = row->d,
+                           .elt_bytes = dtype_size[row->dtype],
+                           .machine = &a->mc};
+    r->bill[i] = treeattn_bill(nf, &env, row->use[0].opt);
+    r->env[i] = tile_env_of(&env);
+}
+
+/* Rows of one configuration: `row`, and next[row] .., -1 behind the last. Returns the first that cannot be planned, or -1. */
+static int64_t plan_config(const struct fit_args *a, const struct rows *r, const struct measured *m,
+                           int64_t row, const int64_t *next, struct err *e)
+{
+    struct tree *t;
+    struct nform *nf = measured_nform(&m->row[row], &t, e);
+    bool good = nf != NULL;
+    int64_t bad = good ? -1 : row;
+    for (int64_t i = row; i >= 0 && good; i = next[i]) {
+        if (a->model->tiles)
+            bill_row(a, r, &m->row[i], nf, i);
+        else if (!(good = plan_row(a, r, &m->row[i], nf, i, e)))
+            bad = i;
+    }
     nform_free(nf);
     tree_free(t);
-    return good;
+    return bad;
 }
 
 /* All rows; of several that cannot be planned, the first is reported. */
 static bool plan_rows(const struct fit_args *a, const struct rows *r, const struct measured *m, struct err *e)
 {
-    int64_t first_bad = m->n;
-    struct progress progress = progress_start("plan", m->n);
+    int64_t first_bad = m->n, *next = xcalloc((size_t)m->n, sizeof *next);
+    int64_t *first = xcalloc((size_t)r->configs.n, sizeof *first); /* of a configuration, + 1 */
+    struct progress progress = progress_start("plan", r->configs.n);
+    for (int64_t i = m->n - 1; i >= 0; i--) {
+        next[i] = first[r->config[i]] - 1;
+        first[r->config[i]] = i + 1;
+    }
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < m->n; i++) {
+    for (int32_t k = 0; k < r->configs.n; k++) {
         struct err why = {0};
-        bool good = plan_row(a, r, &m->row[i], i, &why);
+        int64_t bad = plan_config(a, r, m, first[k] - 1, next, &why);
 #pragma omp critical
         {
             progress_step(&progress);
-            if (!good && i < first_bad) {
-                first_bad = i;
+            if (bad >= 0 && bad < first_bad) {
+                first_bad = bad;
                 *e = why;
             }
         }
     }
     progress_clear(&progress);
+    free(first);
+    free(next);
     return first_bad == m->n;
 }
 
@@ -307,6 +351,49 @@ static int64_t part_rows(struct measured *m, int64_t least)
     return kept;
 }
 
+/* Rows of plans that treeattn was told go before the others; returns how many there are. */
+static int64_t tell_rows(struct measured *m)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        const struct strategy_use *u = &m->row[i].use[0];
+        if (u->s == &strategy_treeattn && !treeattn_chooses(u->opt)) {
+            struct measured_row row = m->row[kept];
+            m->row[kept++] = m->row[i];
+            m->row[i] = row;
+        }
+    }
+    return kept;
+}
+
+/* Rows with the bill of another of their configuration become one with that, which gets the mean of their times. */
+static void merge_rows(struct rows *r)
+{
+    struct tile_rows tiles = {r->n, r->bill, r->env, r->y, r->config, r->configs.n};
+    int64_t *same = xcalloc((size_t)r->n, sizeof *same), *times = xcalloc((size_t)r->n, sizeof *times);
+    int64_t kept = 0;
+    tile_rows_same(&tiles, same);
+    for (int64_t i = 0; i < r->n; i++) {
+        times[same[i]]++;
+        r->y[same[i]] += (r->y[i] - r->y[same[i]]) / (double)times[same[i]];
+    }
+    for (int64_t i = 0; i < r->n; i++)
+        if (same[i] == i) {
+            r->bill[kept] = r->bill[i];
+            r->env[kept] = r->env[i];
+            r->y[kept] = r->y[i];
+            r->config[kept] = r->config[i];
+            r->part[kept] = r->part[i];
+            r->strategy[kept] = r->strategy[i];
+            r->file[kept] = r->file[i];
+            r->line[kept++] = r->line[i];
+        }
+    r->merged = r->n - kept;
+    r->n = kept;
+    free(same);
+    free(times);
+}
+
 static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
 {
     struct measured m = {0};
@@ -319,22 +406,30 @@ static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
         r->about[r->p] = a->model->trait[r->p].about;
     }
     int64_t all = m.n;
-    if (a->apart && good)
+    if (good && a->model->tiles)
+        m.n = tell_rows(&m);
+    else if (a->apart && good)
         m.n = part_rows(&m, 2 * (int64_t)r->p);
     for (int64_t i = 0; i < m.n && good; i++) {
         const struct measured_row *row = &m.row[i];
         char *strategy = strategy_label(&row->use[0]);
         rows_add(r, row->seconds, m.configs.name[row->config],
-                 a->together ? "all"
-                 : a->apart  ? strategy
-                             : m.kernels.name[row->kernel],
+                 a->together || a->model->tiles ? "all"
+                 : a->apart                     ? strategy
+                                                : m.kernels.name[row->kernel],
                  strategy, row->file, row->line);
         free(strategy);
     }
     good = good && (!a->coefficients || read_coefficients(a, r, e));
     r->n_variants = a->model->point && !r->given ? (int32_t)a->points : 1;
-    r->x = xcalloc((size_t)(r->n_variants * m.n * r->p), sizeof *r->x);
+    if (a->model->tiles) {
+        r->bill = xcalloc((size_t)m.n, sizeof *r->bill);
+        r->env = xcalloc((size_t)m.n, sizeof *r->env);
+    } else
+        r->x = xcalloc((size_t)(r->n_variants * m.n * r->p), sizeof *r->x);
     good = good && plan_rows(a, r, &m, e);
+    if (good && a->model->tiles)
+        merge_rows(r);
     r->left_out = m.left_out + all - m.n;
     m.n = all;
     measured_clear(&m);
@@ -365,6 +460,42 @@ static void take_given(const struct rows *r, int32_t stride, struct part_fit *fi
     }
 }
 
+static int32_t folds_of(const struct fit_args *a, const struct rows *r)
+{
+    if (a->coefficients || (a->folds < 0 && r->configs.n < 2))
+        return 0;
+    return (int32_t)(a->folds >= 0 ? a->folds : min_i64(5, r->configs.n));
+}
+
+static void one_more(void *progress)
+{
+    progress_step(progress);
+}
+
+/* A model with tiles. */
+static bool fit_tiles(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
+{
+    struct tile_rows tiles = {r->n, r->bill, r->env, r->y, r->config, r->configs.n};
+    int32_t folds = folds_of(a, r);
+    struct progress progress = progress_start("fit", 1 + folds);
+    bool good = true;
+    if (r->given)
+        take_given(r, a->model->n, f->fit);
+    else {
+        tile_price_fit(&tiles, NULL, f->fit[0].fit.coef);
+        f->fit[0].fit.p = r->p;
+    }
+    one_more(&progress);
+    f->fit[0].fit.r2 = NAN;
+    tile_price_predict(&tiles, f->fit[0].fit.coef, f->predicted);
+    if (folds > 0) {
+        f->held_out = xcalloc((size_t)r->n, sizeof *f->held_out);
+        good = tile_price_held_out(&tiles, folds, a->seed, f->held_out, one_more, &progress, e);
+    }
+    progress_clear(&progress);
+    return good;
+}
+
 static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitted *f, struct err *e)
 {
     struct regression reg = {
@@ -385,16 +516,18 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
     };
     *f = (struct fitted){.fit = xcalloc((size_t)r->parts.n, sizeof *f->fit),
                          .predicted = xcalloc((size_t)r->n, sizeof *f->predicted)};
+    if (r->bill)
+        return fit_tiles(a, r, f, e);
     if (r->given)
         take_given(r, a->model->n + a->model->n_inner, f->fit);
     else if (!regress(&reg, NULL, f->fit, e))
         return false;
     regress_predict(&reg, f->fit, f->predicted);
-    if (a->coefficients || a->folds == 0 || (a->folds < 0 && r->configs.n < 2))
+    int32_t folds = folds_of(a, r);
+    if (folds == 0)
         return true;
     f->held_out = xcalloc((size_t)r->n, sizeof *f->held_out);
-    int64_t folds = a->folds > 0 ? a->folds : min_i64(5, r->configs.n);
-    return regress_held_out(&reg, (int32_t)folds, a->seed, f->held_out, e);
+    return regress_held_out(&reg, folds, a->seed, f->held_out, e);
 }
 
 /* ---- what is printed ---------------------------------------------------------------------------------- */
@@ -430,7 +563,7 @@ static void show_coefficients(const struct fit_args *a, const struct rows *r, co
             bool dropped = f_k->dropped[j], held = f_k->fit.held[j];
             struct trait c = {.name = r->name[j], .unit = r->unit[j], .about = r->about[j]};
             coefficient_row(&t, r->parts.name[k], &c, dropped ? NAN : f_k->fit.coef[j],
-                            dropped || held || r->given ? NAN : f_k->fit.error[j],
+                            dropped || held || r->given || r->bill ? NAN : f_k->fit.error[j],
                             dropped ? " (left out: depends on those above)"
                             : held  ? " (held at 0)"
                                     : "");
@@ -531,9 +664,13 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
         fprintf(out, "held out:    predicted by fits that did not see the configuration\n");
     if (r->left_out > 0)
         fprintf(out, "%lld rows left out: %s\n", (long long)r->left_out,
-                a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
-                           "few of a strategy"
-                         : a->where);
+                r->bill    ? "not of treeattn, or not with all of its options said"
+                : a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
+                             "few of a strategy"
+                           : a->where);
+    if (r->merged > 0)
+        fprintf(out, "%lld rows are plans of which there is a row: its time is the mean\n",
+                (long long)r->merged);
 }
 
 static void show(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
@@ -680,6 +817,9 @@ static bool settle(struct fit_args *a, struct err *e)
         return err_set(
             e, "fit: --model, --together, --apart, --coefficients and --save belong to models of plans "
                "(expected no --target)");
+    if (a->model && a->model->tiles && (a->together || a->apart))
+        return err_set(
+            e, "fit: --model treeattn has one set of coefficients (expected no --together or --apart)");
     if (a->together && a->apart)
         return err_set(e, "fit: --together and --apart exclude each other (expected one of them)");
     if (!columns && (a->group || a->strategy || a->by || a->where || a->intercept))
@@ -708,12 +848,14 @@ static const struct argp argp = {
     .options =
         (const struct argp_option[]){
             {.doc = "A model of plans (rows name a tree, heads, a strategy and a time):", .group = 1},
-            {"model", KEY_MODEL, "NAME", 0, "linear (default), fasttree or clock", 1},
+            {"model", KEY_MODEL, "NAME", 0,
+             "linear (default), fasttree, clock, or treeattn: what that chooses plans by", 1},
             {"machine", KEY_MACHINE, "NAME", 0,
              "whose data sheet (default h200); h200:bandwidth=4.5e12 changes a figure", 1},
             {"apart", KEY_APART, NULL, 0, "one set of coefficients for each strategy", 1},
             {"together", KEY_TOGETHER, NULL, 0, "one set of coefficients for all kernels, not one each", 1},
-            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "take them from FILE and only judge them", 1},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
+             "take them from FILE and only judge them; built-in: those that treeattn was compiled with", 1},
             {"save", KEY_SAVE, "FILE", 0, "write the coefficients to FILE", 1},
             {.doc = "Or any columns:", .group = 2},
             {"target", KEY_TARGET, "COL", 0, "what is to be predicted", 2},
@@ -749,6 +891,7 @@ static const struct argp argp = {
         "  treeattn fit FILE.csv --save h200.csv             and keep them\n"
         "  treeattn fit OTHER.csv --coefficients h200.csv    how good are they elsewhere?\n"
         "  treeattn fit FILE.csv --model clock --save c.csv  for treeattn sim --coefficients\n"
+        "  treeattn fit SWEEP.csv --model treeattn           plans of treeattn, timed with options told\n"
         "  treeattn fit FILE.csv --target us --features bytes,flops --intercept",
     .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
 };
@@ -758,6 +901,8 @@ static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *
 {
     if (a->where)
         return err_set(e, "%s: no row has %s (expected some)", a->file[0], a->where);
+    if (r->bill)
+        return err_set(e, "%s: no row of treeattn with low, high and piece (expected some)", a->file[0]);
     if (a->apart && r->left_out > 0)
         return err_set(e, "%s: no strategy has %d rows (expected so many, for coefficients of its own)",
                        a->file[0], 2 * (int)r->p);

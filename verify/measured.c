@@ -286,24 +286,27 @@ void measured_clear(struct measured *m)
 
 /* ---- plans -------------------------------------------------------------------------------------------- */
 
-struct plan *measured_plan(const struct measured_row *r, const struct machine *mc, struct tree **tree,
-                           struct nform **nf, struct err *e)
+struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e)
+{
+    struct err why = {0};
+    *tree = treesrc_load(&r->tree, &why);
+    if (*tree)
+        return nform_new(*tree);
+    sheet_error(e, r->file, r->line, "%s", why.msg);
+    return NULL;
+}
+
+struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
+                           struct err *e)
 {
     struct plan_env env = {
         .h_q = r->h_q, .h_kv = r->h_kv, .d = r->d, .elt_bytes = dtype_size[r->dtype], .machine = mc};
-    struct err why = {0};
     char not [WHY_MAX] = "";
     struct plan *p = NULL;
-    *nf = NULL;
-    *tree = treesrc_load(&r->tree, &why);
-    if (*tree) {
-        *nf = nform_new(*tree);
-        for (int i = 0; i < 2 && !p && r->use[i].s; i++)
-            p = strategy_plan(&r->use[i], *nf, &env, not );
-        if (!p)
-            err_set(&why, "%s does not apply: %s (expected a strategy that does)", r->use[0].s->name, not );
-    }
+    for (int i = 0; i < 2 && !p && r->use[i].s; i++)
+        p = strategy_plan(&r->use[i], nf, &env, not );
     if (!p)
-        sheet_error(e, r->file, r->line, "%s", why.msg);
+        sheet_error(e, r->file, r->line, "%s does not apply: %s (expected a strategy that does)",
+                    r->use[0].s->name, not );
     return p;
 }

@@ -49,9 +49,11 @@ bool measured_parse(const char *text, size_t size, const char *name, struct meas
 bool measured_read(const char *path, struct measured *m, struct err *e);
 void measured_clear(struct measured *m);
 
-/* The plan of a row on a machine; NULL with *e set ("file:line: ..."). *tree and *nf are kept by the caller,
- * who frees all three. */
-struct plan *measured_plan(const struct measured_row *r, const struct machine *mc, struct tree **tree,
-                           struct nform **nf, struct err *e);
+/* The tree of a row, and of all rows of its configuration: *tree is its owner's, as what comes back is. NULL with *e set
+ * ("file:line: ..."). */
+struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
+/* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
+struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
+                           struct err *e);
 
 #endif

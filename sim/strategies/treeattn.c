@@ -635,6 +635,11 @@ static void planner_clear(struct planner *p)
     free((void *)p->live);
 }
 
+bool treeattn_chooses(const double *opt)
+{
+    return opt[OPT_LOW] < 0 || opt[OPT_HIGH] <= 0 || opt[OPT_PIECE] <= 0;
+}
+
 struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt)
 {
     struct tile_bill bill;
@@ -662,7 +667,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
     char chosen[96] = "";
-    if (opt[OPT_LOW] < 0 || opt[OPT_HIGH] <= 0 || opt[OPT_PIECE] <= 0)
+    if (treeattn_chooses(opt))
         snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld", (long long)best.cut.low,
                  (long long)best.cut.high, (long long)min_i64(best.piece, (int64_t)opts[OPT_PIECE].max));
     plan_note(plan,

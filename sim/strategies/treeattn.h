@@ -8,7 +8,10 @@
 
 extern const struct strategy strategy_treeattn;
 
-/* The bill of the plan that strategy_treeattn makes with these options (strategy_use.opt). */
+/* Is any of it left to the model, with these options (strategy_use.opt)? */
+bool treeattn_chooses(const double *opt);
+
+/* The bill of the plan that strategy_treeattn makes with these. */
 struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt);
 
 #endif

@@ -1,0 +1,205 @@
+#include "sim/tile_fit.h"
+
+#include "sim/fit.h"
+#include "sim/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of times over the fastest of their configuration: */
+static const double near_best = 0.25; /* rows count by exp(-(this - 1) / near_best), */
+static const double blurred = 0.02;   /* errors as small do not matter, */
+static const double capped = 1;       /* and what a choice costs more than this does not, either */
+/* What choices cost, how right times are and how far coefficients went, against each other. */
+static const double of_choices = 3, of_times = 0.3, of_distance = 0.0005;
+/* Plans count by exp(-(price - the least) / fastest / this). */
+static const double sharpness[] = {0.06, 0.03, 0.02, 0.012};
+enum { N_SHARP = sizeof sharpness / sizeof sharpness[0], FIRST_STEPS = 150, SHARP_STEPS = 80 };
+
+const struct trait tile_traits[N_TILE_COEFS] = {
+#define X(kind, name, from, least, most, about) {#kind "." #name, "us", about, least, most},
+#define KIND(id, name) TILE_KIND_COEFS(X, name)
+    TILE_KINDS(KIND)
+#undef KIND
+#undef X
+#define X(name, unit, from, least, most, about) {#name, unit, about, least, most},
+        TILE_COEFS(X)
+#undef X
+};
+
+/* Where a fit begins. */
+static const double from[N_TILE_COEFS] = {
+#define X(kind, name, from, least, most, about) from,
+#define KIND(id, name) TILE_KIND_COEFS(X, name)
+    TILE_KINDS(KIND)
+#undef KIND
+#undef X
+#define X(name, unit, from, least, most, about) from,
+        TILE_COEFS(X)
+#undef X
+};
+
+/* Rows by configuration. */
+struct ordered {
+    const struct tile_rows *r;
+    int64_t *row;    /* of those used, configuration by configuration; */
+    int64_t *begin;  /* [n_groups + 1] */
+    double *fastest; /* [n_groups], microseconds */
+    double *weight;  /* [rows], 1 a group */
+    int32_t n_groups;
+    double sharp; /* 0: only times count */
+};
+
+static struct ordered order(const struct tile_rows *r, const bool *use)
+{
+    struct ordered o = {.r = r,
+                        .row = xcalloc((size_t)r->n, sizeof *o.row),
+                        .begin = xcalloc((size_t)r->n_configs + 1, sizeof *o.begin),
+                        .fastest = xcalloc((size_t)r->n_configs, sizeof *o.fastest),
+                        .weight = xcalloc((size_t)r->n, sizeof *o.weight)};
+    int64_t *at = xcalloc((size_t)r->n_configs + 1, sizeof *at);
+    for (int64_t i = 0; i < r->n; i++)
+        at[r->config[i] + 1] += !use || use[i];
+    for (int32_t k = 0; k < r->n_configs; k++) {
+        at[k + 1] += at[k];
+        if (at[k + 1] > at[k])
+            o.begin[++o.n_groups] = at[k + 1];
+    }
+    for (int64_t i = 0; i < r->n; i++)
+        if (!use || use[i])
+            o.row[at[r->config[i]]++] = i;
+    for (int32_t g = 0; g < o.n_groups; g++) {
+        double best = INFINITY, sum = 0;
+        for (int64_t k = o.begin[g]; k < o.begin[g + 1]; k++)
+            best = fmin(best, r->seconds[o.row[k]]);
+        for (int64_t k = o.begin[g]; k < o.begin[g + 1]; k++)
+            sum += o.weight[k] = exp(-(r->seconds[o.row[k]] / best - 1) / near_best);
+        for (int64_t k = o.begin[g]; k < o.begin[g + 1]; k++)
+            o.weight[k] /= sum;
+        o.fastest[g] = 1e6 * best;
+    }
+    free(at);
+    return o;
+}
+
+static void ordered_clear(struct ordered *o)
+{
+    free(o->row);
+    free(o->begin);
+    free(o->fastest);
+    free(o->weight);
+}
+
+/* What choosing costs, of one group. price: of its rows. */
+static double cost_of_choice(const struct ordered *o, int32_t g, const double *price)
+{
+    int64_t n = o->begin[g + 1] - o->begin[g];
+    double least = INFINITY, sum = 0, cost = 0;
+    for (int64_t k = 0; k < n; k++)
+        least = fmin(least, price[k]);
+    for (int64_t k = 0; k < n; k++) {
+        double share = exp(-(price[k] - least) / (o->fastest[g] * o->sharp));
+        double over = 1e6 * o->r->seconds[o->row[o->begin[g] + k]] / o->fastest[g] - 1;
+        sum += share;
+        cost += share * fmin(over, capped);
+    }
+    return cost / sum;
+}
+
+/* What is minimised. */
+static double objective(const double *x, const void *data)
+{
+    const struct ordered *o = data;
+    struct tile_coefs c = tile_coefs_of(x);
+    double *price = xcalloc((size_t)o->begin[o->n_groups], sizeof *price);
+    double times = 0, choices = 0, distance = 0;
+    for (int32_t g = 0; g < o->n_groups; g++) {
+        for (int64_t k = o->begin[g]; k < o->begin[g + 1]; k++) {
+            int64_t i = o->row[k];
+            price[k] = tile_price(&o->r->bill[i], &o->r->env[i], &c);
+            double error = log((price[k] + c.base) / (1e6 * o->r->seconds[i]));
+            times += o->weight[k] * sqrt(error * error + blurred * blurred);
+        }
+        choices += o->sharp > 0 ? cost_of_choice(o, g, price + o->begin[g]) : 0;
+    }
+    for (int j = 0; j < N_TILE_COEFS; j++)
+        distance += pow(log(x[j] / from[j]), 2);
+    free(price);
+    double n = o->n_groups;
+    return (o->sharp > 0 ? of_choices * choices / n + of_times * times / n : times / n) +
+           of_distance * distance;
+}
+
+void tile_rows_same(const struct tile_rows *r, int64_t *same)
+{
+    int64_t *last =
+        xcalloc((size_t)r->n_configs, sizeof *last);         /* first rows of a configuration, numbers + 1, */
+    int64_t *before = xcalloc((size_t)r->n, sizeof *before); /* each with the one before it */
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t k = last[r->config[i]];
+        while (k > 0 && memcmp(&r->bill[k - 1], &r->bill[i], sizeof *r->bill) != 0)
+            k = before[k - 1];
+        same[i] = k > 0 ? k - 1 : i;
+        if (k == 0) {
+            before[i] = last[r->config[i]];
+            last[r->config[i]] = i + 1;
+        }
+    }
+    free(last);
+    free(before);
+}
+
+void tile_price_fit(const struct tile_rows *r, const bool *use, double *coef)
+{
+    double least[N_TILE_COEFS], most[N_TILE_COEFS];
+    for (int j = 0; j < N_TILE_COEFS; j++) {
+        least[j] = tile_traits[j].least;
+        most[j] = tile_traits[j].most;
+        coef[j] = from[j];
+    }
+    struct ordered o = order(r, use);
+    struct fit_search s = {
+        .p = N_TILE_COEFS, .least = least, .most = most, .of = objective, .data = &o, .steps = FIRST_STEPS};
+    fit_search(&s, coef);
+    s.steps = SHARP_STEPS;
+    for (int k = 0; k < N_SHARP; k++) {
+        o.sharp = sharpness[k];
+        fit_search(&s, coef);
+    }
+    ordered_clear(&o);
+}
+
+void tile_price_predict(const struct tile_rows *r, const double *coef, double *seconds)
+{
+    struct tile_coefs c = tile_coefs_of(coef);
+    for (int64_t i = 0; i < r->n; i++)
+        seconds[i] = 1e-6 * (tile_price(&r->bill[i], &r->env[i], &c) + c.base);
+}
+
+bool tile_price_held_out(const struct tile_rows *r, int32_t folds, uint64_t seed, double *seconds,
+                         void (*done)(void *), void *arg, struct err *e)
+{
+    if (folds < 2 || folds > r->n_configs)
+        return err_set(e, "%d folds of %d configurations (expected 2 folds or more, a configuration in each)",
+                       (int)folds, (int)r->n_configs);
+    int32_t *fold = xcalloc((size_t)r->n_configs, sizeof *fold);
+    bool *use = xcalloc((size_t)r->n, sizeof *use);
+    double *all = xcalloc((size_t)r->n, sizeof *all), coef[N_TILE_COEFS];
+    fold_assign(r->n_configs, folds, seed, fold);
+    for (int32_t k = 0; k < folds; k++) {
+        for (int64_t i = 0; i < r->n; i++)
+            use[i] = fold[r->config[i]] != k;
+        tile_price_fit(r, use, coef);
+        tile_price_predict(r, coef, all);
+        for (int64_t i = 0; i < r->n; i++)
+            if (!use[i])
+                seconds[i] = all[i];
+        if (done)
+            done(arg);
+    }
+    free(fold);
+    free(use);
+    free(all);
+    return true;
+}
