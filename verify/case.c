@@ -37,14 +37,46 @@ bool case_plant(const char *name, const struct fault **out, struct err *e)
     return *out || err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", name);
 }
 
+struct uses {
+    struct strategy_use *use;
+    int32_t n;
+    int64_t cap;
+};
+
+/* "name:key=a/b,..": once with each of the values of the first key that has several, and so on. */
+static bool add_uses(struct uses *u, const char *item, struct err *e)
+{
+    const char *slash = strchr(item, '/'), *value = slash;
+    if (!slash) {
+        struct strategy_use use;
+        if (!strategy_parse(item, &use, e))
+            return false;
+        if (u->n == CASE_MAX_STRATEGIES)
+            return err_set(e, "more than %d strategies (expected fewer)", CASE_MAX_STRATEGIES);
+        u->use = xgrow(u->use, &u->cap, u->n + 1, sizeof *u->use);
+        u->use[u->n++] = use;
+        return true;
+    }
+    while (value > item && value[-1] != '=' && value[-1] != ',')
+        value--;
+    size_t end = (size_t)(value - item) + strcspn(value, ",");
+    bool good = true;
+    for (const char *from = value; from <= item + end && good;) {
+        size_t n = strcspn(from, "/,");
+        char *one = xasprintf("%.*s%.*s%s", (int)(value - item), item, (int)n, from, item + end);
+        good = add_uses(u, one, e);
+        free(one);
+        from += n + 1;
+    }
+    return good;
+}
+
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e)
 {
-    int64_t cap = 0;
-    *out = NULL;
-    *n = 0;
+    struct uses u = {0};
     if (!list) {
         *out = xcalloc((size_t)n_strategies, sizeof **out);
-        for (; *n < n_strategies; (*n)++)
+        for (*n = 0; *n < n_strategies; (*n)++)
             (*out)[*n] = strategy_default(strategies[*n]);
         return true;
     }
@@ -57,18 +89,15 @@ bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, st
             char *ignored = text_next(&rest, ',');
             (void)ignored;
         }
-        struct strategy_use use;
-        if ((good = strategy_parse(item, &use, e))) {
-            *out = xgrow(*out, &cap, *n + 1, sizeof **out);
-            (*out)[(*n)++] = use;
-        }
+        good = add_uses(&u, item, e);
     }
     free(copy);
     if (!good) {
-        free(*out);
-        *out = NULL;
-        *n = 0;
+        free(u.use);
+        u = (struct uses){0};
     }
+    *out = u.use;
+    *n = u.n;
     return good;
 }
 
@@ -116,8 +145,7 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
     if (strcmp(key, "poison") == 0)
         return get_flag(value, "poison", &s->poison, e);
     if (strcmp(key, "fill") == 0)
-        return fill_parse(value, &s->fill) ||
-               err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
+        return fill_parse(value, &s->fill) || err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
     if (strcmp(key, "seed") == 0)
         return text_u64(value, "seed", &s->seed, e);
     if (strcmp(key, "strategy") == 0)

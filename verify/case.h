@@ -49,8 +49,10 @@ char *case_print(const struct vcase *c);
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);
 bool case_plant(const char *name, const struct fault **out, struct err *e);
 
-/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"),
- * or NULL for all; *out is an array of *n that the caller frees. */
+/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"), and these with
+ * several values ("chunk=64/128", each of them with each of other keys'), or NULL for all; *out is an array of *n that the caller
+ * frees. */
+enum { CASE_MAX_STRATEGIES = 4096 };
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
 
 #ifdef __cplusplus

@@ -21,14 +21,15 @@ enum {
     KEY_REPS,
     KEY_PEERS,
     KEY_STEPS,
-    KEY_FLUSH
+    KEY_FLUSH,
+    KEY_COLUMNS
 };
 
 struct args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
-    const char *sets, *strategies, *kernel, *peers;
+    const char *sets, *strategies, *kernel, *peers, *columns;
     int64_t config, reps, steps;
     int32_t arch;
     bool flush_reads;
@@ -70,6 +71,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STEPS:
         good = text_i64(arg, "--steps", 1, 1000, &a->steps, &a->err);
         break;
+    case KEY_COLUMNS:
+        a->columns = arg;
+        good = table_knows(gpu_columns, arg, &a->err);
+        break;
     case KEY_FLUSH:
         a->flush_reads = strcmp(arg, "read") == 0;
         good = a->flush_reads || strcmp(arg, "write") == 0 ||
@@ -93,7 +98,9 @@ static const struct argp argp = {
             {"config", KEY_CONFIG, "N", 0, "only tree N of the sets", 3},
             {"steps", KEY_STEPS, "N", 0, "with --trace: N steps spread over it (default: --step alone)", 3},
             {"strategy", KEY_STRATEGY, "LIST", 0,
-             "only these: NAME[:K=V,..],.. (default: all, and the rule=artifact of fasttree and pat)", 3},
+             "only these: NAME[:K=V,..],.., K=V/W/..: with each of these values (default: all, and the "
+             "rule=artifact of fasttree and pat)",
+             3},
             {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
@@ -101,6 +108,7 @@ static const struct argp argp = {
              "write (default, as the recorded peers were timed), or read: the 256 MB are read once more, so "
              "that what the L2 has of them is written back before the timed span and not in it",
              3},
+            {"columns", KEY_COLUMNS, "LIST", 0, "print only these columns", 3},
             {"peers", KEY_PEERS, "DIR", 0, "compare with timings recorded in DIR/*.csv, by time over floor",
              3},
             {0},
@@ -229,8 +237,12 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
     struct cuda_caps c;
     if (!cuda_caps(&c, e) || !gpu_bench_open(b, e))
         return false;
-    struct table t = {
-        .f = f, .style = a->out.style, .column = gpu_columns, .aligned = true, .width = gpu_width};
+    struct table t = {.f = f,
+                      .style = a->out.style,
+                      .column = gpu_columns,
+                      .only = a->columns,
+                      .aligned = true,
+                      .width = gpu_width};
     const char *lead = a->out.style == STYLE_CSV ? "# " : "";
     FILE *human = a->out.style == STYLE_JSON ? stderr : f;
     struct gpu_row *row = xcalloc((size_t)w->n * (size_t)w->n_use, sizeof *row);

@@ -131,10 +131,46 @@ static void print_csv_text(FILE *f, const char *s)
     free(cell);
 }
 
+/* Is a name of a list "A,B,..", of n characters, among columns? */
+static bool has_column(const char *const *column, const char *name, size_t n)
+{
+    while (*column && (strlen(*column) != n || strncmp(*column, name, n) != 0))
+        column++;
+    return *column != NULL;
+}
+
+bool table_knows(const char *const *column, const char *list, struct err *e)
+{
+    for (const char *name = list; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+        size_t n = strcspn(name, ",");
+        if (has_column(column, name, n))
+            continue;
+        char *all = xstrdup("");
+        for (const char *const *c = column; *c; c++) {
+            char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", *c);
+            free(all);
+            all = longer;
+        }
+        err_set(e, "no column '%.*s' (expected some of %s)", (int)(n < 40 ? n : 40), name, all);
+        free(all);
+        return false;
+    }
+    return true;
+}
+
+static bool is_printed(const struct table *t)
+{
+    const char *const one[] = {t->column[t->at], NULL};
+    for (const char *name = t->only; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL)
+        if (has_column(one, name, strcspn(name, ",")))
+            return true;
+    return !t->only;
+}
+
 static void pad(struct table *t, const char *s, bool right)
 {
     int32_t w = t->width[t->at];
-    fprintf(t->f, right ? "%s%*s" : "%s%-*s", t->at ? "  " : "", (int)w, s);
+    fprintf(t->f, right ? "%s%*s" : "%s%-*s", t->behind ? "  " : "", (int)w, s);
 }
 
 /* What comes before a cell; the key of a JSON member among it. */
@@ -142,10 +178,10 @@ static void lead(struct table *t)
 {
     CK(t->column[t->at]);
     if (t->style == STYLE_JSON) {
-        fputs(t->at ? ", " : t->rows ? ",\n  {" : "\n  {", t->f);
+        fputs(t->behind ? ", " : t->rows ? ",\n  {" : "\n  {", t->f);
         print_json_text(t->f, t->column[t->at]);
         fputs(": ", t->f);
-    } else if (t->at && !(t->style == STYLE_TEXT && t->aligned)) {
+    } else if (t->behind && !(t->style == STYLE_TEXT && t->aligned)) {
         fputc(t->style == STYLE_CSV ? ',' : '\t', t->f);
     }
 }
@@ -159,14 +195,18 @@ static void open_table(struct table *t)
         return;
     }
     for (t->at = 0; t->column[t->at]; t->at++) {
+        if (!is_printed(t))
+            continue;
         lead(t);
         if (t->style == STYLE_TEXT && t->aligned)
             pad(t, t->column[t->at], t->at > 1);
         else
             fputs(t->column[t->at], t->f);
+        t->behind = true;
     }
     fputc('\n', t->f);
     t->at = 0;
+    t->behind = false;
 }
 
 /* After the last cell of a row. */
@@ -177,13 +217,12 @@ static void next_cell(struct table *t)
         return;
     fputs(t->style == STYLE_JSON ? "}" : "\n", t->f);
     t->at = 0;
+    t->behind = false;
     t->rows++;
 }
 
-static void put(struct table *t, const char *s, bool number)
+static void print_cell(struct table *t, const char *s, bool number)
 {
-    if (!t->open)
-        open_table(t);
     lead(t);
     if (t->style == STYLE_JSON && !number)
         print_json_text(t->f, s);
@@ -193,6 +232,15 @@ static void put(struct table *t, const char *s, bool number)
         pad(t, s, number);
     else
         fputs(s, t->f);
+    t->behind = true;
+}
+
+static void put(struct table *t, const char *s, bool number)
+{
+    if (!t->open)
+        open_table(t);
+    if (is_printed(t))
+        print_cell(t, s, number);
     next_cell(t);
 }
 

@@ -33,12 +33,16 @@ struct table {
     FILE *f;
     enum style style;
     const char *const *column; /* NULL-terminated */
+    const char *only;          /* "A,B,..": columns that are printed, in their own order; NULL: all */
     int64_t rows;
-    int32_t at;   /* next column of the current row */
+    int32_t at;   /* next column of the current row, */
+    bool behind;  /* and one was printed before it */
     bool aligned; /* text only: columns padded to `width`, for people */
     const int32_t *width;
     bool open; /* the header is out */
 };
+/* Are all names of a list columns? */
+bool table_knows(const char *const *column, const char *list, struct err *e);
 void table_text(struct table *t, const char *s);
 void table_i64(struct table *t, int64_t x);
 /* %.*g in text, all digits elsewhere; NaN and infinities are null in JSON, whose numbers have none. */
