@@ -238,6 +238,21 @@ gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer ov
 gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
 	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
 
+# What treeattn chooses its plans by: measured, fitted, and compiled in.
+GPU_SWEEP ?= $(BUILD)
+SWEEPS ?= $(wildcard paper-figs/measured/h200_sweep_*.csv)
+.PHONY: gpu-sweep
+gpu-sweep: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time the plans that treeattn chooses from, into GPU_SWEEP (build); 7 minutes
+	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) paper-figs/measured/sweep.sh $(GPU_SWEEP)
+
+.PHONY: tile-price
+tile-price: $(PROGRAM) ## fit the prices by which treeattn chooses to SWEEPS (paper-figs/measured/h200_sweep_*.csv): sim/tile_price.def
+	$(Q)$(PROGRAM) fit --model treeattn --save $(BUILD)/tile_price.csv -q $(SWEEPS)
+	$(Q)awk -F, 'BEGIN { print "/*\n * tile_price.def - the coefficients of sim/tile_price.h, COEF(where, value): made by `make tile-price`.\n */" } \
+	  /^[^#]/ && $$2 == "treeattn" { name = $$4; if (split(name, part, ".") == 2) name = "of[" toupper(part[1]) "]." part[2]; \
+	  printf "COEF(%s, %.4g)\n", name, $$5 }' $(BUILD)/tile_price.csv >$(BUILD)/tile_price.def
+	$(Q)mv $(BUILD)/tile_price.def sim/tile_price.def
+
 .PHONY: mutants
 mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (a minute or two each)
 	$(Q)tests/mutants.sh
