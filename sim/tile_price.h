@@ -44,13 +44,13 @@ enum tile_kind {
 
 /* The others: X(name, unit, where a fit begins, least, most, meaning). */
 #define TILE_COEFS(X)                                                                                        \
-    X(kernel, "us", 2, 0.2, 4, "a kernel")                                                                   \
+    X(kernel, "us", 2, 0.2, 8, "a kernel")                                                                   \
     X(merge, "us", 1.5, 0.3, 6, "a merge")                                                                   \
     X(base, "us", 4, 1, 9, "what all plans take; no choice depends on it")                                   \
     X(uneven, "", 1.1, 1, 2, "SMs are as good as whole: of waves that are not, at most")                     \
     X(of_bandwidth, "", 0.95, 0.8, 1, "reached of the data sheet's bandwidth")                               \
     X(of_l2, "", 0.75, 0.3, 1, "reached of the data sheet's L2 bandwidth")                                   \
-    X(of_partial, "", 2, 0.5, 3, "memory's time for partial results, over that for their bytes")
+    X(of_partial, "", 2, 0.5, 6, "memory's time for partial results, over that for their bytes")
 
 struct tile_kind_coefs {
 #define X(kind, name, from, least, most, about) double name;
