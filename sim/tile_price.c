@@ -26,12 +26,21 @@ struct tile_coefs tile_coefs_of(const double *value)
     return c;
 }
 
+/* log2 of the rows of the tile. */
+static int tile_shift(int64_t rows)
+{
+    _Static_assert(TILE_MIN == 1 << 4 && TILE_MAX == 1 << 7, "16 to 128 rows");
+    return rows <= 16 ? 4 : rows <= 32 ? 5 : rows <= 64 ? 6 : 7;
+}
+
 int32_t tile_rows(int64_t rows)
 {
-    int32_t m = TILE_MIN;
-    while (m < rows && m < TILE_MAX)
-        m *= 2;
-    return m;
+    return 1 << tile_shift(rows);
+}
+
+static double larger(double x, double y) /* of numbers: fmax looks for NaN */
+{
+    return x > y ? x : y;
 }
 
 /* Of groups with a mask. */
@@ -49,31 +58,29 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
     to->plain += times * x->plain;
     to->seen += times * x->seen;
     to->hidden += times * x->hidden;
-    to->longest = fmax(to->longest, x->longest);
+    to->longest = larger(to->longest, x->longest);
     keep_longest(to, x->longest_seen, x->longest_hidden);
 }
 
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
                    bool paired)
 {
-    int32_t m = tile_rows(part->nq * gqa);
-    double tiles = times * (double)ceil_div(part->nq * gqa, m), tokens = (double)part->n_kv;
-    bool alike = m == TILE_TEAM_ROWS && paired && part->n_kv >= PAIR_TOKENS;
-    struct tile_load *to = alike                 ? &b->alike
-                           : m == TILE_MIN       ? &b->of[ROWS_16]
-                           : m == 32             ? &b->of[ROWS_32]
-                           : m == TILE_TEAM_ROWS ? &b->of[ROWS_64]
-                                                 : &b->of[PAIRS];
+    static const enum tile_kind kind_of[] = {[4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS};
+    int64_t rows = part->nq * gqa;
+    int shift = tile_shift(rows);
+    double tiles = times * (double)((rows + (1 << shift) - 1) >> shift), tokens = (double)part->n_kv;
+    bool alike = kind_of[shift] == ROWS_64 && paired && part->n_kv >= PAIR_TOKENS;
+    struct tile_load *to = alike ? &b->alike : &b->of[kind_of[shift]];
     to->ctas += tiles;
     if (part->own > 0) {
         double seen = tokens - (double)part->own;
-        double hidden = (double)part->own - (m == TILE_MAX ? 0.5 * (double)part->few : 0);
+        double hidden = (double)part->own - (kind_of[shift] == PAIRS ? 0.5 * (double)part->few : 0);
         to->seen += tiles * seen;
         to->hidden += tiles * hidden;
         keep_longest(to, seen, hidden);
     } else {
         to->plain += tiles * tokens;
-        to->longest = fmax(to->longest, tokens);
+        to->longest = larger(to->longest, tokens);
     }
     b->reads += tiles * tokens;
     b->q += times * (double)part->nq;
@@ -88,7 +95,7 @@ static double in_waves(double waves, double uneven)
 
 static double longest_of(const struct tile_load *x)
 {
-    return fmax(x->longest, x->longest_seen + x->longest_hidden);
+    return larger(x->longest, x->longest_seen + x->longest_hidden);
 }
 
 /* Are tiles of 64 rows that are no pairs shared out? */
@@ -154,9 +161,9 @@ double tile_price(const struct tile_bill *b, const struct tile_env *env, const s
         double us =
             x->ctas * kind->begin + x->plain * kind->token + x->seen * kind->seen + x->hidden * kind->hidden;
         sms += us / x->ctas * (k == PAIRS || k == TWO_TEAMS ? in_waves(waves, c->uneven) : waves);
-        double longest = fmax(x->longest * kind->waiting,
-                              x->longest_seen * kind->waiting + x->longest_hidden * kind->waiting_hidden);
-        alone = fmax(alone, kind->alone + longest);
+        double longest = larger(x->longest * kind->waiting,
+                                x->longest_seen * kind->waiting + x->longest_hidden * kind->waiting_hidden);
+        alone = larger(alone, kind->alone + longest);
         kernels++;
     }
     double rest = (b->queries + b->q) * env->row, partial = 2 * b->slots * env->partial;

@@ -894,6 +894,38 @@ START_TEST(strategy_lists_keep_their_options)
     free(text);
     free(use);
     ck_assert(!case_strategies("naive,,pat", &use, &n, &e) && use == NULL);
+
+    /* several values: each with each, the first key's the slowest */
+    static const char *const want[] = {"naive",
+                                       "treeattn:low=16,high=64",
+                                       "treeattn:low=16,high=128",
+                                       "treeattn:low=32,high=64",
+                                       "treeattn:low=32,high=128",
+                                       "fasttree:rule=artifact",
+                                       "fasttree"};
+    ck_assert(
+        case_strategies("naive,treeattn:low=16/32,high=64/128,fasttree:rule=artifact/paper", &use, &n, &e));
+    ck_assert_int_eq(n, 7);
+    for (int32_t i = 0; i < n; i++) {
+        text = strategy_label(&use[i]);
+        ck_assert_str_eq(text, want[i]);
+        free(text);
+    }
+    free(use);
+    static const char *const bad[] = {"pat:max_rows=32/", "pat:max_rows=/32", "pat/naive",
+                                      "treeattn:low=0/999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!case_strategies(bad[i], &use, &n, &e) && use == NULL, "%s", bad[i]);
+    char *many = xstrdup("treeattn:piece=1");
+    for (int k = 0; k < 3 * 16; k++) { /* 16 or 17 values of each of three keys */
+        char *longer = xasprintf("%s%s/16", many, k == 16 ? ",low=16" : k == 32 ? ",high=16" : "");
+        free(many);
+        many = longer;
+    }
+    e = (struct err){0};
+    ck_assert(!case_strategies(many, &use, &n, &e) && use == NULL);
+    ck_assert_msg(strstr(e.msg, "more than 4096 strategies"), "%s", e.msg);
+    free(many);
 }
 END_TEST
 

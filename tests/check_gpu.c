@@ -462,6 +462,50 @@ START_TEST(rows_are_whole)
 }
 END_TEST
 
+/* Of three columns, in the table's order, nothing but these. */
+START_TEST(rows_have_the_columns_asked_for)
+{
+    static const char *const want[] = {
+        "strategy  verdict  device", "strategy,verdict,device\npat,PASS,A\n",
+        "[\n  {\"strategy\": \"pat\", \"verdict\": \"PASS\", \"device\": \"A\"}"};
+    struct bench_fixture x = bench_fixture();
+    struct err e = {0};
+    ck_assert(strategy_parse("pat", &x.use[0], NULL));
+    x.row[0].use = &x.use[0];
+    for (int style = STYLE_TEXT; style <= STYLE_JSON; style++) {
+        char *text = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        struct table t = {.f = f,
+                          .style = (enum style)style,
+                          .column = gpu_columns,
+                          .only = "device,strategy,verdict",
+                          .aligned = true,
+                          .width = gpu_width};
+        gpu_row_print(&t, &x.b, "A", &x.row[0]);
+        table_end(&t);
+        fclose(f);
+        char *squeezed = text; /* columns are as wide as they are */
+        if (style == STYLE_TEXT) {
+            char *to = text;
+            int blanks = 0;
+            for (const char *c = text; *c; c++) {
+                blanks = *c == ' ' ? blanks + 1 : 0;
+                if (blanks <= 2)
+                    *to++ = *c;
+            }
+            *to = 0;
+        }
+        ck_assert_msg(strncmp(squeezed, want[style], strlen(want[style])) == 0, "%s", squeezed);
+        free(text);
+    }
+    ck_assert(table_knows(gpu_columns, "device,strategy,verdict", &e));
+    ck_assert(!table_knows(gpu_columns, "device,strateg", &e) && strstr(e.msg, "no column 'strateg'"));
+    ck_assert(!table_knows(gpu_columns, "", &e) && strstr(e.msg, "expected some of strategy, verdict"));
+    bench_fixture_free(&x);
+}
+END_TEST
+
 /* Only what differs from the defaults is in the name of a row; a rule's rows match apart. */
 START_TEST(rows_are_named_with_their_options)
 {
@@ -756,6 +800,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, peers_that_are_none_are_refused);
     tcase_add_test(c, bars_are_in_the_summary);
     tcase_add_test(c, rows_are_whole);
+    tcase_add_test(c, rows_have_the_columns_asked_for);
     tcase_add_test(c, rows_are_named_with_their_options);
     tcase_add_test(c, grids_count_tiles_and_heads);
     tcase_add_test(c, measured_files_say_where_they_come_from);

@@ -46,8 +46,10 @@ struct uses {
 /* "name:key=a/b,..": once with each of the values of the first key that has several, and so on. */
 static bool add_uses(struct uses *u, const char *item, struct err *e)
 {
-    const char *slash = strchr(item, '/'), *value = slash;
-    if (!slash) {
+    const char *value = strchr(item, '/');
+    while (value && value > item && value[-1] != '=' && value[-1] != ',')
+        value--;
+    if (!value || value == item || value[-1] != '=') {
         struct strategy_use use;
         if (!strategy_parse(item, &use, e))
             return false;
@@ -57,8 +59,6 @@ static bool add_uses(struct uses *u, const char *item, struct err *e)
         u->use[u->n++] = use;
         return true;
     }
-    while (value > item && value[-1] != '=' && value[-1] != ',')
-        value--;
     size_t end = (size_t)(value - item) + strcspn(value, ",");
     bool good = true;
     for (const char *from = value; from <= item + end && good;) {

@@ -1,0 +1,370 @@
+/* check_price.c - what treeattn chooses by: bills of plans against the plans, prices, and the fit that finds them. */
+#include "ref/rng.h"
+#include "sim/fit.h"
+#include "sim/score.h"
+#include "sim/strategies/treeattn.h"
+#include "sim/tile_fit.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+#include "traces/formats.h"
+#include "traces/grow.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct strategy_use use_of(int64_t low, int64_t high, int64_t piece)
+{
+    char text[128];
+    struct strategy_use u;
+    snprintf(text, sizeof text, "treeattn:low=%lld,high=%lld,piece=%lld", (long long)low, (long long)high,
+             (long long)piece);
+    ck_assert(strategy_parse(text, &u, NULL));
+    return u;
+}
+
+static struct plan_env heads(int32_t h_q, int32_t h_kv)
+{
+    return (struct plan_env){
+        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+}
+
+/* ---- bills -------------------------------------------------------------------------------------------- */
+
+static bool is_near(double x, double y)
+{
+    return fabs(x - y) <= 0.02 * y;
+}
+
+/* Every figure of a bill, added up over the groups of the plan that it is of. Neighbours with as many queries and tokens of every
+ * sort are taken to be alike: that may be a little off where they are not, which is rare. */
+START_TEST(a_bill_is_that_of_its_plan)
+{
+    static const int32_t of[][2] = {{32, 8}, {32, 32}, {16, 1}, {71, 1}};
+    int exact = 0;
+    for (int64_t i = 0; i < 240; i++) {
+        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        int32_t gqa = env_gqa(&env);
+        struct nform *nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
+        struct strategy_use u = use_of((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5);
+        char why[WHY_MAX];
+        struct plan *p = strategy_plan(&u, nf, &env, why);
+        struct tile_bill b = treeattn_bill(nf, &env, u.opt);
+        double ctas = 0, reads = 0, masked = 0, q = 0, slots = 0, said = b.alike.ctas, plain = b.alike.plain,
+               hidden = b.alike.seen + b.alike.hidden;
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+            double tiles = (double)ceil_div((int64_t)g->nq * gqa, g->tile_m);
+            ctas += tiles;
+            reads += tiles * (double)g->n_kv;
+            masked += g->mask == MASK_NONE ? 0 : tiles * (double)g->n_kv;
+            q += g->nq;
+            slots += g->slot0 == PLAN_NO_SLOT ? 0 : g->nq;
+        }
+        for (int k = 0; k < N_TILE_KINDS; k++) {
+            said += b.of[k].ctas;
+            plain += b.of[k].plain;
+            hidden += b.of[k].seen + b.of[k].hidden;
+        }
+        exact += said == ctas && b.reads == reads && b.q == q && plain == reads - masked;
+        check_each(is_near(said, ctas) && is_near(b.reads, reads) && is_near(b.q, q) &&
+                       is_near(plain, reads - masked),
+                   "tree %d: %g CTAs, %g tokens, %g plain, %g queries, not %g, %g, %g, %g", (int)i, said,
+                   b.reads, plain, b.q, ctas, reads, reads - masked, q);
+        /* half of what only one of two teams sees is passed over */
+        check_each(hidden <= 1.02 * masked && 2 * hidden >= 0.98 * masked, "%g of %g tokens", hidden, masked);
+        check_each(b.slots >= 0.98 * slots && b.slots <= b.q, "%g partial results, not %g", b.slots, slots);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(exact >= 230, "%d of 240 bills exact", exact);
+}
+END_TEST
+
+/* By hand: two blocks of two queries each over 100 tokens of a root and leaves of 10, whole, 32 query heads on one. */
+START_TEST(a_bill_by_hand)
+{
+    struct tree *t = levels_parse("1,4 100,10", NULL);
+    struct nform *nf = nform_new(t);
+    struct plan_env env = heads(32, 1);
+    struct strategy_use u = use_of(0, 64, 1 << 30);
+    struct tile_bill b = treeattn_bill(nf, &env, u.opt);
+    const struct tile_load *x = &b.of[ROWS_64];
+    ck_assert_double_eq(x->ctas, 2);
+    ck_assert_double_eq(x->plain, 0);
+    ck_assert_double_eq(x->seen, 2 * 100);
+    ck_assert_double_eq(x->hidden, 2 * 20);
+    ck_assert_double_eq(x->longest_seen, 100);
+    ck_assert_double_eq(x->longest_hidden, 20);
+    ck_assert_double_eq(b.reads, 240);
+    ck_assert_double_eq(b.slots, 0);
+    ck_assert_double_eq(b.tokens, 140);
+    ck_assert_double_eq(b.queries, 4);
+    /* and what it costs, where one coefficient counts at a time: a kernel, the memory, the longest CTA */
+    struct tile_env at = tile_env_of(&env);
+    struct tile_coefs c = {.kernel = 7, .of_bandwidth = 0.5, .of_l2 = 1, .uneven = 1};
+    double bytes = 140 * 2 * 128 * 2 + 8 * 32 * 128 * 2;
+    double l2 = (240 * 512 + 8 * 32 * 256) / env.machine->l2_bandwidth, memory = bytes / (0.5 * 4.8e12);
+    ck_assert_double_eq_tol(tile_price(&b, &at, &c), 7 + 1e6 * pow(pow(l2, 12) + pow(memory, 12), 1 / 12.0),
+                            1e-9);
+    c.of[TWO_TEAMS] =
+        (struct tile_kind_coefs){.alone = 100, .waiting = 1, .waiting_hidden = 10}; /* as they run */
+    ck_assert_double_eq_tol(tile_price(&b, &at, &c), 7 + 100 + 100 + 200, 1e-6);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* ---- minima ------------------------------------------------------------------------------------------- */
+
+/* Rosenbrock's valley in the logarithms of x[0], x[1]; x[2] wants to be 9, x[3] does not matter. */
+static double valley(const double *x, const void *data)
+{
+    (void)data;
+    double a = log(x[0]), b = log(x[1]), c = log(x[2] / 9);
+    return pow(1 - a, 2) + 100 * pow(b - a * a, 2) + c * c + 3;
+}
+
+START_TEST(minima_within_bounds)
+{
+    static const double least[] = {1e-3, 1e-3, 1e-3, 1e-3}, most[] = {1e3, 1e3, 4, 1e3};
+    double first[4];
+    int threads = omp_get_max_threads();
+    for (int i = 0; i < 2; i++) {
+        double x[] = {0.5, 2, 1, 5};
+        struct fit_search s = {.p = 4, .least = least, .most = most, .of = valley, .steps = 500};
+        omp_set_num_threads(i == 0 ? 1 : 3);
+        double f = fit_search(&s, x);
+        ck_assert_double_eq(f, valley(x, NULL));
+        ck_assert_msg(fabs(x[0] - exp(1)) < 1e-2 && fabs(x[1] - exp(1)) < 2e-2 && x[2] == 4 &&
+                          fabs(x[3] - 5) < 1e-9,
+                      "%g %g %g %g", x[0], x[1], x[2], x[3]);
+        if (i == 0)
+            memcpy(first, x, sizeof x);
+        else
+            ck_assert_msg(memcmp(first, x, sizeof x) == 0, "another minimum with three threads");
+    }
+    omp_set_num_threads(threads);
+}
+END_TEST
+
+/* ---- fits --------------------------------------------------------------------------------------------- */
+
+enum { CONFIGS = 40, PLANS = 12, N_ROWS = CONFIGS * PLANS };
+
+struct sweep {
+    struct tile_bill bill[N_ROWS];
+    struct tile_env env[N_ROWS];
+    double seconds[N_ROWS];
+    int32_t config[N_ROWS];
+    struct tile_rows rows;
+};
+
+/* Prices that are not those of the program. */
+static struct tile_coefs other_prices(void)
+{
+    struct tile_coefs c = tile_coefs;
+    double *x = (double *)&c;
+    for (int j = 0; j < N_TILE_COEFS; j++)
+        x[j] = fmin(fmax(x[j] * exp(0.4 * (rng_unit(3, 0, (uint64_t)j) - 0.5)), tile_traits[j].least),
+                    tile_traits[j].most);
+    return c;
+}
+
+/* PLANS plans of CONFIGS trees and heads, with times by these prices, off by a hundredth or so. */
+static void make_sweep(struct sweep *s, const struct tile_coefs *c, double off)
+{
+    static const int32_t of[][2] = {{32, 8}, {32, 32}, {64, 8}, {16, 1}};
+    static const int32_t cut[][2] = {{0, 16}, {0, 64}, {0, 128}, {16, 64}, {16, 128}, {64, 128}};
+    for (int32_t k = 0, i = 0; k < CONFIGS; k++) {
+        char *tree = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k * 5 % 37),
+                               64 + k * 137 % 5000, 16 << k % 6, 1 + 50 * (k % 11));
+        struct nform *nf = nform_new(levels_parse(tree, NULL));
+        struct plan_env env = heads(of[k % 4][0], of[k % 4][1]);
+        for (int32_t j = 0; j < PLANS; j++, i++) {
+            struct strategy_use u = use_of(cut[j % 6][0], cut[j % 6][1], INT64_C(128) << 4 * (j / 6));
+            s->bill[i] = treeattn_bill(nf, &env, u.opt);
+            s->env[i] = tile_env_of(&env);
+            s->config[i] = k;
+            s->seconds[i] = 1e-6 * (tile_price(&s->bill[i], &s->env[i], c) + c->base) *
+                            (1 + off * rng_bell(8, 0, (uint64_t)i));
+        }
+        nform_free_with_tree(nf);
+        free(tree);
+    }
+    s->rows = (struct tile_rows){N_ROWS, s->bill, s->env, s->seconds, s->config, CONFIGS};
+}
+
+static struct score score_of_sweep(const struct sweep *s, const double *predicted)
+{
+    return score_of(N_ROWS, s->seconds, predicted, s->config, CONFIGS);
+}
+
+/* Prices that made the times are found again, as far as choices and times depend on them. */
+START_TEST(prices_are_found_again)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    struct tile_coefs truth = other_prices();
+    double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
+    make_sweep(s, &truth, 0.01);
+    tile_price_fit(&s->rows, NULL, coef);
+    for (int j = 0; j < N_TILE_COEFS; j++)
+        ck_assert_msg(coef[j] >= tile_traits[j].least && coef[j] <= tile_traits[j].most, "%s is %g",
+                      tile_traits[j].name, coef[j]);
+    tile_price_predict(&s->rows, coef, predicted);
+    struct score found = score_of_sweep(s, predicted);
+    tile_price_predict(&s->rows, (const double *)&tile_coefs, predicted);
+    struct score before = score_of_sweep(s, predicted);
+    ck_assert_msg(found.regret < 0.01 && found.median < 0.05,
+                  "choices cost %.2f %%, times are off by %.2f %%", 100 * found.regret, 100 * found.median);
+    ck_assert_msg(found.regret < before.regret && found.median < before.median,
+                  "the program's prices do as well: %.2f, %.2f %%", 100 * before.regret, 100 * before.median);
+    free(predicted);
+    free(s);
+}
+END_TEST
+
+/* Rows of a fold that is left out do not matter for what is predicted for it; others do. */
+START_TEST(held_out_plans_are_not_seen)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    struct tile_coefs truth = other_prices();
+    struct err e = {0};
+    double *first = xcalloc(N_ROWS, sizeof *first), *again = xcalloc(N_ROWS, sizeof *again);
+    int32_t fold[CONFIGS], same = 0, others = 0;
+    make_sweep(s, &truth, 0.01);
+    ck_assert(!tile_price_held_out(&s->rows, CONFIGS + 1, 1, first, NULL, NULL, &e));
+    ck_assert(tile_price_held_out(&s->rows, 2, 1, first, NULL, NULL, &e));
+    ck_assert_msg(score_of_sweep(s, first).regret < 0.03, "choices cost %.2f %%",
+                  100 * score_of_sweep(s, first).regret);
+    fold_assign(CONFIGS, 2, 1, fold);
+    for (int i = 0; i < N_ROWS; i++)
+        s->seconds[i] *= fold[s->config[i]] == 0 ? 1 + 0.5 * (i % 3) : 1;
+    ck_assert(tile_price_held_out(&s->rows, 2, 1, again, NULL, NULL, &e));
+    for (int i = 0; i < N_ROWS; i++) {
+        same += fold[s->config[i]] == 0 && first[i] == again[i];
+        others += fold[s->config[i]] == 1 && first[i] == again[i];
+    }
+    ck_assert_msg(same == N_ROWS / 2 && others < N_ROWS / 4, "%d of the fold as before, %d of the others",
+                  same, others);
+    free(first);
+    free(again);
+    free(s);
+}
+END_TEST
+
+START_TEST(rows_of_one_bill_are_found)
+{
+    struct tile_bill b[] = {{.q = 1}, {.q = 2}, {.q = 1}, {.q = 1}, {.q = 2}, {.q = 2}};
+    struct tile_env env[6] = {{0}};
+    double seconds[6] = {0};
+    int32_t config[] = {0, 0, 0, 1, 0, 1};
+    int64_t same[6];
+    struct tile_rows r = {6, b, env, seconds, config, 2};
+    tile_rows_same(&r, same);
+    static const int64_t want[] = {0, 1, 0, 3, 1, 5};
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(same[i], want[i]);
+}
+END_TEST
+
+/* ---- the program -------------------------------------------------------------------------------------- */
+
+static double number_behind(const char *text, const char *what, int commas)
+{
+    const char *at = strstr(text, what);
+    ck_assert_msg(at, "no '%s' in %s", what, text);
+    for (at += strlen(what); commas > 0; commas--)
+        ck_assert((at = strchr(at, ',')) && at++);
+    return atof(at);
+}
+
+/* The prices of the program choose well among the plans that were timed on the papers' trees. */
+START_TEST(the_compiled_prices_choose_well)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    int code = run_shell(text, sizeof text,
+                         "%s fit --model treeattn --coefficients built-in --show quality --csv "
+                         "paper-figs/measured/h200_sweep_sets.csv 2>&1",
+                         program_path());
+    ck_assert_msg(code == 0, "%s", text);
+    /* part,rows,n,R^2,median %,p90 %,tau,contested,fastest %,regret % */
+    ck_assert_double_ge(number_behind(text, "\nall,given,", 0), 6000);
+    ck_assert_double_lt(number_behind(text, "\nall,given,", 2), 15);
+    ck_assert_double_ge(number_behind(text, "\nall,given,", 5), 130);
+    ck_assert_double_lt(number_behind(text, "\nall,given,", 7), 1);
+}
+END_TEST
+
+/* Rows of treeattn whose options are all told, each plan once; what is saved is read back. */
+START_TEST(the_program_fits_plans_of_treeattn)
+{
+    char text[8192];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    int code = run_shell(
+        text, sizeof text,
+        "cd %s && { echo tree,heads,d,dtype,strategy,time_us; for n in 4 8 16; do for s in "
+        "'\"treeattn:low=0,high=64,piece=128\",20' '\"treeattn:low=0,high=128,piece=128\",22' "
+        "'\"treeattn:low=0,high=16,piece=256\",25' 'treeattn,1' '\"treeattn:low=0,high=16\",1' pat,1; do "
+        "echo '\"levels:1,'$n'_4000,32\",32/8,128,f16,'$s; done; done; } >m.csv; %s fit --model treeattn "
+        "--folds 0 "
+        "--save c.csv m.csv 2>&1",
+        dir, program_path());
+    ck_assert_msg(code == 0, "%s", text);
+    /* up to 16 queries x 4 are no more than 64 rows: high = 128 asks for the same plans as 64 */
+    ck_assert_msg(strstr(text, "\nall         fitted         6 "), "%s", text);
+    ck_assert_msg(strstr(text, "\n9 rows left out: not of treeattn, or not with all of its options said\n"),
+                  "%s", text);
+    ck_assert_msg(strstr(text, "\n3 rows are plans of which there is a row: its time is the mean\n"), "%s",
+                  text);
+    for (int j = 0; j < N_TILE_COEFS; j++)
+        ck_assert_msg(strstr(text, tile_traits[j].name), "no %s in %s", tile_traits[j].name, text);
+    static const char *const command[] = {
+        "fit --model treeattn --folds 0 --show rows --csv m.csv | cut -d, -f1-7 >a",
+        "fit --model treeattn --coefficients c.csv --show rows --csv m.csv >b"};
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(run_shell(text, sizeof text, "cd %s && %s %s 2>&1", dir, program_path(), command[i]),
+                         0);
+    static const struct {
+        const char *args, *says;
+    } bad[] = {
+        {"fit --model treeattn --together m.csv", "has one set of coefficients"},
+        {"fit --model treeattn --apart m.csv", "has one set of coefficients"},
+        {"fit --model treeattn p.csv", "p.csv: no row of treeattn with low, high and piece"},
+        {"fit --model treeattn --folds 4 m.csv", "4 folds of 3 configurations"},
+        {"fit --model treeattn --coefficients x.csv m.csv", "kernel is 99 (expected 0.2 to 8)"},
+    };
+    ck_assert_int_eq(run_shell(text, sizeof text,
+                               "cd %s && grep -v treeattn: m.csv >p.csv; { head -2 c.csv; echo "
+                               "h200,treeattn,all,kernel,99,0; } >x.csv",
+                               dir),
+                     0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        code = run_shell(text, sizeof text, "cd %s && %s %s 2>&1", dir, program_path(), bad[i].args);
+        const char *lf = strchr(text, '\n');
+        ck_assert_msg(code == 2 && strncmp(text, "treeattn: ", 10) == 0 && lf && !lf[1] &&
+                          strstr(text, bad[i].says),
+                      "'%s' exits with %d: %s", bad[i].args, code, text);
+    }
+    free(dir);
+}
+END_TEST
+
+Suite *suite_price(void)
+{
+    Suite *s = suite_create("price");
+    TCase *c = tcase_create("price");
+    tcase_add_test(c, a_bill_is_that_of_its_plan);
+    tcase_add_test(c, a_bill_by_hand);
+    tcase_add_test(c, minima_within_bounds);
+    tcase_add_test(c, prices_are_found_again);
+    tcase_add_test(c, held_out_plans_are_not_seen);
+    tcase_add_test(c, rows_of_one_bill_are_found);
+    tcase_add_test(c, the_compiled_prices_choose_well);
+    tcase_add_test(c, the_program_fits_plans_of_treeattn);
+    suite_add_tcase(s, c);
+    return s;
+}
