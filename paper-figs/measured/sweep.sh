@@ -3,6 +3,7 @@
 # sweep_sets.csv and sweep_traces.csv, for `treeattn fit --model treeattn`. $TREEATTN: the program (build/treeattn).
 set -eu
 out=$1 program=${TREEATTN:-build/treeattn}
+trap 'rm -f "$out"/sweep_*.part "$out/sweep_one.csv"' EXIT # of a run that failed nothing stays
 pieces=128/192/256/384/512/768/1024/1536/2048/4096/1073741824
 plans=
 for cut in low=0,high=16/32/64/128 low=16,high=32/64/128 low=32,high=64/128 low=64,high=128; do
@@ -13,7 +14,6 @@ sweep() {
 }
 sweep --sets fasttree-fig9,pat-fig9,speculative > "$out/sweep_sets.csv.part"
 mv "$out/sweep_sets.csv.part" "$out/sweep_sets.csv"
-rm -f "$out/sweep_traces.csv.part"
 while read -r heads steps options; do
     # shellcheck disable=SC2086
     if ! sweep --heads "$heads" --steps "$steps" $options > "$out/sweep_one.csv"; then
@@ -63,5 +63,4 @@ done <<'END'
 32/8 3 --trace requests:200,1 --batch 64
 28/4 2 --trace requests:200,2 --batch 24
 END
-rm -f "$out/sweep_one.csv"
 mv "$out/sweep_traces.csv.part" "$out/sweep_traces.csv"
