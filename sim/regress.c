@@ -133,32 +133,20 @@ void regress_predict(const struct regression *r, const struct part_fit *f, doubl
     }
 }
 
+static bool fit_and_predict(const void *rows, const bool *use, double *predicted, struct err *e)
+{
+    const struct regression *r = rows;
+    struct part_fit *fit = xcalloc((size_t)r->n_parts, sizeof *fit);
+    bool good = regress(r, use, fit, e);
+    if (good)
+        regress_predict(r, fit, predicted);
+    free(fit);
+    return good;
+}
+
 bool regress_held_out(const struct regression *r, int32_t folds, uint64_t seed, double *predicted,
                       struct err *e)
 {
-    if (folds < 2 || folds > r->n_configs)
-        return err_set(e, "%d folds of %d configurations (expected 2 folds or more, a configuration in each)",
-                       (int)folds, (int)r->n_configs);
-    int32_t *fold = xcalloc((size_t)r->n_configs, sizeof *fold);
-    bool *use = xcalloc((size_t)r->n, sizeof *use), good = true;
-    struct part_fit *fit = xcalloc((size_t)r->n_parts, sizeof *fit);
-    double *all = xcalloc((size_t)r->n, sizeof *all);
-    struct err why = {0};
-    fold_assign(r->n_configs, folds, seed, fold);
-    for (int32_t k = 0; k < folds && good; k++) {
-        for (int64_t i = 0; i < r->n; i++)
-            use[i] = fold[r->config[i]] != k;
-        good = regress(r, use, fit, &why) || err_set(e, "without fold %d: %s", (int)k + 1, why.msg);
-        if (!good)
-            break;
-        regress_predict(r, fit, all);
-        for (int64_t i = 0; i < r->n; i++)
-            if (!use[i])
-                predicted[i] = all[i];
-    }
-    free(fold);
-    free(use);
-    free(fit);
-    free(all);
-    return good;
+    return fold_held_out(r, fit_and_predict, r->n, r->config, r->n_configs, folds, seed, predicted, NULL,
+                         NULL, e);
 }

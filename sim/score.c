@@ -75,6 +75,20 @@ double kendall_tau(int64_t n, const double *x, const double *y)
     return (double)(concordant - discordant) / sqrt((double)(all - tied_x) * (double)(all - tied_y));
 }
 
+/* ---- configurations ----------------------------------------------------------------------------------- */
+
+int64_t *rows_by_config(int64_t n, const int32_t *config, int32_t n_configs, int64_t *row)
+{
+    int64_t *start = xcalloc((size_t)n_configs + 2, sizeof *start); /* by counting places */
+    for (int64_t i = 0; i < n; i++)
+        start[config[i] + 2]++;
+    for (int32_t k = 1; k <= n_configs; k++)
+        start[k + 1] += start[k];
+    for (int64_t i = 0; i < n; i++)
+        row[start[config[i] + 1]++] = i;
+    return start;
+}
+
 /* ---- folds -------------------------------------------------------------------------------------------- */
 
 void fold_assign(int32_t n_configs, int32_t folds, uint64_t seed, int32_t *fold)
@@ -87,6 +101,34 @@ void fold_assign(int32_t n_configs, int32_t folds, uint64_t seed, int32_t *fold)
         fold[i] = fold[j];
         fold[j] = kept;
     }
+}
+
+bool fold_held_out(const void *rows, fold_fit *fit, int64_t n, const int32_t *config, int32_t n_configs,
+                   int32_t folds, uint64_t seed, double *predicted, void (*done)(void *), void *arg,
+                   struct err *e)
+{
+    if (folds < 2 || folds > n_configs)
+        return err_set(e, "%d folds of %d configurations (expected 2 folds or more, a configuration in each)",
+                       (int)folds, (int)n_configs);
+    int32_t *fold = xcalloc((size_t)n_configs, sizeof *fold);
+    bool *use = xcalloc((size_t)n, sizeof *use), good = true;
+    double *all = xcalloc((size_t)n, sizeof *all);
+    struct err why = {0};
+    fold_assign(n_configs, folds, seed, fold);
+    for (int32_t k = 0; k < folds && good; k++) {
+        for (int64_t i = 0; i < n; i++)
+            use[i] = fold[config[i]] != k;
+        good = fit(rows, use, all, &why) || err_set(e, "without fold %d: %s", (int)k + 1, why.msg);
+        for (int64_t i = 0; i < n && good; i++)
+            if (!use[i])
+                predicted[i] = all[i];
+        if (good && done)
+            done(arg);
+    }
+    free(fold);
+    free(use);
+    free(all);
+    return good;
 }
 
 /* ---- scores ------------------------------------------------------------------------------------------- */
@@ -121,19 +163,6 @@ static void score_fastest(int64_t n, const double *measured, const double *predi
     }
     s->regret /= (double)s->contested;
     free(b);
-}
-
-/* Rows sorted by configuration, counting places. */
-static int64_t *rows_by_config(int64_t n, const int32_t *config, int32_t n_configs, int64_t *row)
-{
-    int64_t *start = xcalloc((size_t)n_configs + 2, sizeof *start);
-    for (int64_t i = 0; i < n; i++)
-        start[config[i] + 2]++;
-    for (int32_t k = 1; k <= n_configs; k++)
-        start[k + 1] += start[k];
-    for (int64_t i = 0; i < n; i++)
-        row[start[config[i] + 1]++] = i;
-    return start;
 }
 
 struct score score_of(int64_t n, const double *measured, const double *predicted, const int32_t *config,

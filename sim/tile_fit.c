@@ -20,24 +20,12 @@ static const double sharpness[] = {0.06,  0.03, 0.02,  0.012, 0.008, 0.005,
 enum { N_SHARP = sizeof sharpness / sizeof sharpness[0], FIRST_STEPS = 150, SHARP_STEPS = 80 };
 
 const struct trait tile_traits[N_TILE_COEFS] = {
-#define X(kind, name, from, least, most, about) {#kind "." #name, "us", about, least, most},
+#define X(kind, name, from, least, most, about) {#kind "." #name, "us", about, least, most, from},
 #define KIND(id, name) TILE_KIND_COEFS(X, name)
     TILE_KINDS(KIND)
 #undef KIND
 #undef X
-#define X(name, unit, from, least, most, about) {#name, unit, about, least, most},
-        TILE_COEFS(X)
-#undef X
-};
-
-/* Where a fit begins. */
-static const double from[N_TILE_COEFS] = {
-#define X(kind, name, from, least, most, about) from,
-#define KIND(id, name) TILE_KIND_COEFS(X, name)
-    TILE_KINDS(KIND)
-#undef KIND
-#undef X
-#define X(name, unit, from, least, most, about) from,
+#define X(name, unit, from, least, most, about) {#name, unit, about, least, most, from},
         TILE_COEFS(X)
 #undef X
 };
@@ -60,17 +48,14 @@ static struct ordered order(const struct tile_rows *r, const bool *use)
                         .begin = xcalloc((size_t)r->n_configs + 1, sizeof *o.begin),
                         .fastest = xcalloc((size_t)r->n_configs, sizeof *o.fastest),
                         .weight = xcalloc((size_t)r->n, sizeof *o.weight)};
-    int64_t *at = xcalloc((size_t)r->n_configs + 1, sizeof *at);
-    for (int64_t i = 0; i < r->n; i++)
-        at[r->config[i] + 1] += !use || use[i];
+    int64_t *start = rows_by_config(r->n, r->config, r->n_configs, o.row), n = 0;
     for (int32_t k = 0; k < r->n_configs; k++) {
-        at[k + 1] += at[k];
-        if (at[k + 1] > at[k])
-            o.begin[++o.n_groups] = at[k + 1];
+        for (int64_t i = start[k]; i < start[k + 1]; i++) /* those used move to the front */
+            if (!use || use[o.row[i]])
+                o.row[n++] = o.row[i];
+        if (n > o.begin[o.n_groups])
+            o.begin[++o.n_groups] = n;
     }
-    for (int64_t i = 0; i < r->n; i++)
-        if (!use || use[i])
-            o.row[at[r->config[i]]++] = i;
     for (int32_t g = 0; g < o.n_groups; g++) {
         double best = INFINITY, sum = 0;
         for (int64_t k = o.begin[g]; k < o.begin[g + 1]; k++)
@@ -81,7 +66,7 @@ static struct ordered order(const struct tile_rows *r, const bool *use)
             o.weight[k] /= sum;
         o.fastest[g] = 1e6 * best;
     }
-    free(at);
+    free(start);
     return o;
 }
 
@@ -126,7 +111,7 @@ static double objective(const double *x, const void *data)
         choices += o->sharp > 0 ? cost_of_choice(o, g, price + o->begin[g]) : 0;
     }
     for (int j = 0; j < N_TILE_COEFS; j++)
-        distance += pow(log(x[j] / from[j]), 2);
+        distance += pow(log(x[j] / tile_traits[j].from), 2);
     free(price);
     double n = o->n_groups;
     return (o->sharp > 0 ? of_choices * choices / n + of_times * times / n : times / n) +
@@ -135,21 +120,17 @@ static double objective(const double *x, const void *data)
 
 void tile_rows_same(const struct tile_rows *r, int64_t *same)
 {
-    int64_t *last =
-        xcalloc((size_t)r->n_configs, sizeof *last);         /* first rows of a configuration, numbers + 1, */
-    int64_t *before = xcalloc((size_t)r->n, sizeof *before); /* each with the one before it */
-    for (int64_t i = 0; i < r->n; i++) {
-        int64_t k = last[r->config[i]];
-        while (k > 0 && memcmp(&r->bill[k - 1], &r->bill[i], sizeof *r->bill) != 0)
-            k = before[k - 1];
-        same[i] = k > 0 ? k - 1 : i;
-        if (k == 0) {
-            before[i] = last[r->config[i]];
-            last[r->config[i]] = i + 1;
+    int64_t *row = xcalloc((size_t)r->n, sizeof *row);
+    int64_t *start = rows_by_config(r->n, r->config, r->n_configs, row);
+    for (int32_t k = 0; k < r->n_configs; k++)
+        for (int64_t i = start[k]; i < start[k + 1]; i++) {
+            int64_t j = start[k];
+            while (memcmp(&r->bill[row[j]], &r->bill[row[i]], sizeof *r->bill) != 0)
+                j++;
+            same[row[i]] = row[j];
         }
-    }
-    free(last);
-    free(before);
+    free(row);
+    free(start);
 }
 
 void tile_price_fit(const struct tile_rows *r, const bool *use, double *coef)
@@ -158,7 +139,7 @@ void tile_price_fit(const struct tile_rows *r, const bool *use, double *coef)
     for (int j = 0; j < N_TILE_COEFS; j++) {
         least[j] = tile_traits[j].least;
         most[j] = tile_traits[j].most;
-        coef[j] = from[j];
+        coef[j] = tile_traits[j].from;
     }
     struct ordered o = order(r, use);
     struct fit_search s = {
@@ -179,29 +160,18 @@ void tile_price_predict(const struct tile_rows *r, const double *coef, double *s
         seconds[i] = 1e-6 * (tile_price(&r->bill[i], &r->env[i], &c) + c.base);
 }
 
+static bool fit_and_predict(const void *rows, const bool *use, double *seconds, struct err *e)
+{
+    double coef[N_TILE_COEFS];
+    (void)e;
+    tile_price_fit(rows, use, coef);
+    tile_price_predict(rows, coef, seconds);
+    return true;
+}
+
 bool tile_price_held_out(const struct tile_rows *r, int32_t folds, uint64_t seed, double *seconds,
                          void (*done)(void *), void *arg, struct err *e)
 {
-    if (folds < 2 || folds > r->n_configs)
-        return err_set(e, "%d folds of %d configurations (expected 2 folds or more, a configuration in each)",
-                       (int)folds, (int)r->n_configs);
-    int32_t *fold = xcalloc((size_t)r->n_configs, sizeof *fold);
-    bool *use = xcalloc((size_t)r->n, sizeof *use);
-    double *all = xcalloc((size_t)r->n, sizeof *all), coef[N_TILE_COEFS];
-    fold_assign(r->n_configs, folds, seed, fold);
-    for (int32_t k = 0; k < folds; k++) {
-        for (int64_t i = 0; i < r->n; i++)
-            use[i] = fold[r->config[i]] != k;
-        tile_price_fit(r, use, coef);
-        tile_price_predict(r, coef, all);
-        for (int64_t i = 0; i < r->n; i++)
-            if (!use[i])
-                seconds[i] = all[i];
-        if (done)
-            done(arg);
-    }
-    free(fold);
-    free(use);
-    free(all);
-    return true;
+    return fold_held_out(r, fit_and_predict, r->n, r->config, r->n_configs, folds, seed, seconds, done, arg,
+                         e);
 }

@@ -31,18 +31,18 @@ static struct shape shape_of(const struct group *g, const struct price_env *env)
 enum { BASE, SERIAL, DRAM, KV, PARTIAL, OPS, USEFUL, CTAS, TILES, LONGEST, CHAIN, MERGES, N_LINEAR };
 
 static const struct trait linear_traits[N_LINEAR] = {
-    [BASE] = {"base", "s", "every call", 0, 0},
-    [SERIAL] = {"serial", "s", "serial launches", 0, 0},
-    [DRAM] = {"dram", "", "visible KV once, Q and output / bandwidth", 0, 0},
-    [KV] = {"kv", "", "KV that all Q tiles read / bandwidth", 0, 0},
-    [PARTIAL] = {"partial", "", "partial results, masks and scores / bandwidth", 0, 0},
-    [OPS] = {"ops", "", "operations of whole tiles / tensor peak", 0, 0},
-    [USEFUL] = {"useful", "", "operations of visible pairs / tensor peak", 0, 0},
-    [CTAS] = {"ctas", "s", "CTAs / SMs", 0, 0},
-    [TILES] = {"tiles", "s", "KV tiles of all CTAs / SMs", 0, 0},
-    [LONGEST] = {"longest", "s", "KV tiles of the longest CTA", 0, 0},
-    [CHAIN] = {"chain", "s", "KV tiles of the largest group, its Q tiles in turn", 0, 0},
-    [MERGES] = {"merges", "s", "merge steps / SMs", 0, 0},
+    [BASE] = {"base", "s", "every call", 0, 0, 0},
+    [SERIAL] = {"serial", "s", "serial launches", 0, 0, 0},
+    [DRAM] = {"dram", "", "visible KV once, Q and output / bandwidth", 0, 0, 0},
+    [KV] = {"kv", "", "KV that all Q tiles read / bandwidth", 0, 0, 0},
+    [PARTIAL] = {"partial", "", "partial results, masks and scores / bandwidth", 0, 0, 0},
+    [OPS] = {"ops", "", "operations of whole tiles / tensor peak", 0, 0, 0},
+    [USEFUL] = {"useful", "", "operations of visible pairs / tensor peak", 0, 0, 0},
+    [CTAS] = {"ctas", "s", "CTAs / SMs", 0, 0, 0},
+    [TILES] = {"tiles", "s", "KV tiles of all CTAs / SMs", 0, 0, 0},
+    [LONGEST] = {"longest", "s", "KV tiles of the longest CTA", 0, 0, 0},
+    [CHAIN] = {"chain", "s", "KV tiles of the largest group, its Q tiles in turn", 0, 0, 0},
+    [MERGES] = {"merges", "s", "merge steps / SMs", 0, 0, 0},
 };
 
 /* Bytes of the tokens that some query sees, each once. */
@@ -90,11 +90,11 @@ static void linear_of(const struct plan *p, const struct price_env *env, const s
 enum { FT_BASE, FT_USEFUL, FT_ALPHA, FT_BETA, FT_GAMMA, N_FASTTREE };
 
 static const struct trait fasttree_traits[N_FASTTREE] = {
-    [FT_BASE] = {"base", "s", "every call", 0, 0},
-    [FT_USEFUL] = {"useful", "s", "rows x tokens of all groups", 0, 0},
-    [FT_ALPHA] = {"alpha", "s", "padded rows x tokens (equation 5)", 0, 0},
-    [FT_BETA] = {"beta", "s", "rows x padded tokens (equation 6)", 0, 0},
-    [FT_GAMMA] = {"gamma", "s", "rows of partial results (equation 10)", 0, 0},
+    [FT_BASE] = {"base", "s", "every call", 0, 0, 0},
+    [FT_USEFUL] = {"useful", "s", "rows x tokens of all groups", 0, 0, 0},
+    [FT_ALPHA] = {"alpha", "s", "padded rows x tokens (equation 5)", 0, 0, 0},
+    [FT_BETA] = {"beta", "s", "rows x padded tokens (equation 6)", 0, 0, 0},
+    [FT_GAMMA] = {"gamma", "s", "rows of partial results (equation 10)", 0, 0, 0},
 };
 
 static void fasttree_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
@@ -118,17 +118,17 @@ static void fasttree_of(const struct plan *p, const struct price_env *env, const
 
 /* Bounds as in clock.h. */
 static const struct trait clock_traits[N_CLOCKFIT] = {
-    [CLOCKFIT_KERNEL] = {"kernel", "", "simulated seconds of all CTAs", 1e-6, 1e6},
-    [CLOCKFIT_LAUNCH] = {"launch", "", "serial launches, in the machine's launch_ns", 0, 1e6},
-    [CLOCKFIT_BASE] = {"base", "s", "every call", 0, 1},
-    [CLOCKFIT_CONCURRENT] = {"concurrent", "", "concurrent launches, in the machine's launch_ns", 0, 1e6},
+    [CLOCKFIT_KERNEL] = {"kernel", "", "simulated seconds of all CTAs", 1e-6, 1e6, 0},
+    [CLOCKFIT_LAUNCH] = {"launch", "", "serial launches, in the machine's launch_ns", 0, 1e6, 0},
+    [CLOCKFIT_BASE] = {"base", "s", "every call", 0, 1, 0},
+    [CLOCKFIT_CONCURRENT] = {"concurrent", "", "concurrent launches, in the machine's launch_ns", 0, 1e6, 0},
 };
 
 static const struct trait clock_inner[N_CLOCKFIT_INNER] = {
-    [CLOCKFIT_latency] = {"latency", "", "round trip of a KV tile, in the machine's latency_ns", 1e-3, 1e6},
-    [CLOCKFIT_l2_latency] = {"l2_latency", "", "the same when it hits the L2, as a share of that", 1e-3, 1},
-    [CLOCKFIT_start] = {"start", "", "a CTA's time around its tiles, in round trips", 0, 1e6},
-    [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached", 1e-3, 1},
+    [CLOCKFIT_latency] = {"latency", "", "round trip of a KV tile, in the machine's latency_ns", 1e-3, 1e6, 0},
+    [CLOCKFIT_l2_latency] = {"l2_latency", "", "the same when it hits the L2, as a share of that", 1e-3, 1, 0},
+    [CLOCKFIT_start] = {"start", "", "a CTA's time around its tiles, in round trips", 0, 1e6, 0},
+    [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached", 1e-3, 1, 0},
 };
 
 /* ---- registry ----------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ enum { MAX_TRAITS = 48, MAX_VARIANTS = 1024 };
 struct trait {
     const char *name, *unit, *about; /* the unit is the coefficient's */
     double least, most;              /* bounds of the coefficient; most 0: none above */
+    double from;                     /* where a search for it begins; 0: none is needed */
 };
 
 struct trait_model {

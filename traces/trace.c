@@ -319,6 +319,11 @@ int64_t trace_steps(const struct trace *tr)
     return tr->n_steps;
 }
 
+int64_t trace_spread(int64_t k, int64_t n, int64_t last)
+{
+    return n > 1 ? 1 + k * (last - 1) / (n - 1) : last;
+}
+
 int64_t trace_generated(const struct trace *tr)
 {
     return tr->generated;

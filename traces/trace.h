@@ -68,6 +68,8 @@ int64_t trace_prompt(const struct trace *tr);
 int64_t trace_items(const struct trace *tr);
 /* Decode iterations N; steps are numbered 1 .. N. */
 int64_t trace_steps(const struct trace *tr);
+/* The k-th, from 0, of n steps spread evenly over 1 .. last; of one, the last. */
+int64_t trace_spread(int64_t k, int64_t n, int64_t last);
 /* generated_len as DeFT counts it; requests: the sum of output_length. */
 int64_t trace_generated(const struct trace *tr);
 /* Tokens by which a sequence that lives through steps 1 .. t gets longer: t; speculative: what was accepted, and the

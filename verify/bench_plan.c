@@ -166,7 +166,7 @@ static void reasoning_steps(struct nform *step[STEPS])
     int64_t last = trace_steps(tr);
     trace_close(tr);
     for (int k = 0; k < STEPS; k++) {
-        src.step = 1 + k * (last - 1) / (STEPS - 1);
+        src.step = trace_spread(k, STEPS, last);
         step[k] = form(treesrc_load(&src, NULL));
     }
     treesrc_clear(&src);

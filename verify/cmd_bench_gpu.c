@@ -167,7 +167,7 @@ static bool one_tree(const struct args *a, const struct problem_spec *spec, stru
     for (w->n = 0; w->n < n; w->n++) {
         w->config[w->n] = (struct gpu_config){.set = "-", .src = treesrc_copy(src), .spec = *spec};
         if (last > 0)
-            w->config[w->n].src.step = n > 1 ? 1 + w->n * (last - 1) / (n - 1) : last;
+            w->config[w->n].src.step = trace_spread(w->n, n, last);
     }
     return true;
 }

@@ -270,28 +270,24 @@ static bool plan_row(const struct fit_args *a, const struct rows *r, const struc
 static void bill_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
                      const struct nform *nf, int64_t i)
 {
-    struct plan_env env = {.h_q = row->h_q,
-                           .h_kv = row->h_kv,
-                           .d = row->d,
-                           .elt_bytes = dtype_size[row->dtype],
-                           .machine = &a->mc};
+    struct plan_env env = measured_env(row, &a->mc);
     r->bill[i] = treeattn_bill(nf, &env, row->use[0].opt);
     r->env[i] = tile_env_of(&env);
 }
 
-/* Rows of one configuration: `row`, and next[row] .., -1 behind the last. Returns the first that cannot be planned, or -1. */
+/* Rows row[0 .. n) of one configuration, ascending. Returns the first that cannot be planned, or -1. */
 static int64_t plan_config(const struct fit_args *a, const struct rows *r, const struct measured *m,
-                           int64_t row, const int64_t *next, struct err *e)
+                           const int64_t *row, int64_t n, struct err *e)
 {
     struct tree *t;
-    struct nform *nf = measured_nform(&m->row[row], &t, e);
-    bool good = nf != NULL;
-    int64_t bad = good ? -1 : row;
-    for (int64_t i = row; i >= 0 && good; i = next[i]) {
+    struct nform *nf = measured_nform(&m->row[row[0]], &t, e);
+    int64_t bad = nf ? -1 : row[0];
+    for (int64_t k = 0; k < n && bad < 0; k++) {
+        const struct measured_row *x = &m->row[row[k]];
         if (a->model->tiles)
-            bill_row(a, r, &m->row[i], nf, i);
-        else if (!(good = plan_row(a, r, &m->row[i], nf, i, e)))
-            bad = i;
+            bill_row(a, r, x, nf, row[k]);
+        else if (!plan_row(a, r, x, nf, row[k], e))
+            bad = row[k];
     }
     nform_free(nf);
     tree_free(t);
@@ -301,17 +297,13 @@ static int64_t plan_config(const struct fit_args *a, const struct rows *r, const
 /* All rows; of several that cannot be planned, the first is reported. */
 static bool plan_rows(const struct fit_args *a, const struct rows *r, const struct measured *m, struct err *e)
 {
-    int64_t first_bad = m->n, *next = xcalloc((size_t)m->n, sizeof *next);
-    int64_t *first = xcalloc((size_t)r->configs.n, sizeof *first); /* of a configuration, + 1 */
+    int64_t first_bad = m->n, *row = xcalloc((size_t)m->n, sizeof *row);
+    int64_t *start = rows_by_config(m->n, r->config, r->configs.n, row);
     struct progress progress = progress_start("plan", r->configs.n);
-    for (int64_t i = m->n - 1; i >= 0; i--) {
-        next[i] = first[r->config[i]] - 1;
-        first[r->config[i]] = i + 1;
-    }
 #pragma omp parallel for schedule(dynamic, 1)
     for (int32_t k = 0; k < r->configs.n; k++) {
         struct err why = {0};
-        int64_t bad = plan_config(a, r, m, first[k] - 1, next, &why);
+        int64_t bad = plan_config(a, r, m, row + start[k], start[k + 1] - start[k], &why);
 #pragma omp critical
         {
             progress_step(&progress);
@@ -322,9 +314,18 @@ static bool plan_rows(const struct fit_args *a, const struct rows *r, const stru
         }
     }
     progress_clear(&progress);
-    free(first);
-    free(next);
+    free(start);
+    free(row);
     return first_bad == m->n;
+}
+
+/* Row i to those that stay, `kept` so far; that which was in its place goes behind. */
+static int64_t keep_row(struct measured *m, int64_t i, int64_t kept)
+{
+    struct measured_row row = m->row[kept];
+    m->row[kept] = m->row[i];
+    m->row[i] = row;
+    return kept + 1;
 }
 
 /* Rows of strategies with too few of them for coefficients of their own go behind the others; returns how many stay. */
@@ -340,11 +341,8 @@ static int64_t part_rows(struct measured *m, int64_t least)
         free(name);
     }
     for (int64_t i = 0; i < m->n; i++)
-        if (rows[of[i]] >= least) {
-            struct measured_row row = m->row[kept];
-            m->row[kept++] = m->row[i];
-            m->row[i] = row;
-        }
+        if (rows[of[i]] >= least)
+            kept = keep_row(m, i, kept);
     names_clear(&seen);
     free(of);
     free(rows);
@@ -357,11 +355,8 @@ static int64_t tell_rows(struct measured *m)
     int64_t kept = 0;
     for (int64_t i = 0; i < m->n; i++) {
         const struct strategy_use *u = &m->row[i].use[0];
-        if (u->s == &strategy_treeattn && !treeattn_chooses(u->opt)) {
-            struct measured_row row = m->row[kept];
-            m->row[kept++] = m->row[i];
-            m->row[i] = row;
-        }
+        if (u->s == &strategy_treeattn && !treeattn_chooses(u->opt))
+            kept = keep_row(m, i, kept);
     }
     return kept;
 }

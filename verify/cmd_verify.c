@@ -388,7 +388,7 @@ static void get_step(const struct batch *b, int64_t i, struct vcase *c, struct t
 {
     int64_t last = trace_steps(b->trace);
     *c = (struct vcase){.src = treesrc_copy(b->src), .spec = b->spec};
-    c->src.step = b->n > 1 ? 1 + i * (last - 1) / (b->n - 1) : last;
+    c->src.step = trace_spread(i, b->n, last);
     *t = trace_tree(b->trace, c->src.step);
 }
 

@@ -296,11 +296,16 @@ struct nform *measured_nform(const struct measured_row *r, struct tree **tree, s
     return NULL;
 }
 
+struct plan_env measured_env(const struct measured_row *r, const struct machine *mc)
+{
+    return (struct plan_env){
+        .h_q = r->h_q, .h_kv = r->h_kv, .d = r->d, .elt_bytes = dtype_size[r->dtype], .machine = mc};
+}
+
 struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
                            struct err *e)
 {
-    struct plan_env env = {
-        .h_q = r->h_q, .h_kv = r->h_kv, .d = r->d, .elt_bytes = dtype_size[r->dtype], .machine = mc};
+    struct plan_env env = measured_env(r, mc);
     char not [WHY_MAX] = "";
     struct plan *p = NULL;
     for (int i = 0; i < 2 && !p && r->use[i].s; i++)

@@ -52,6 +52,8 @@ void measured_clear(struct measured *m);
 /* The tree of a row, and of all rows of its configuration: *tree is its owner's, as what comes back is. NULL with *e set
  * ("file:line: ..."). */
 struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
+/* What a planner knows of a row besides its tree; keeps mc. */
+struct plan_env measured_env(const struct measured_row *r, const struct machine *mc);
 /* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
 struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
                            struct err *e);

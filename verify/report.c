@@ -131,27 +131,36 @@ static void print_csv_text(FILE *f, const char *s)
     free(cell);
 }
 
-/* Is a name of a list "A,B,..", of n characters, among columns? */
-static bool has_column(const char *const *column, const char *name, size_t n)
+/* What is behind the first name of a list "A,B,..": NULL if nothing is. */
+static const char *next_name(const char *list)
 {
-    while (*column && (strlen(*column) != n || strncmp(*column, name, n) != 0))
-        column++;
-    return *column != NULL;
+    const char *comma = strchr(list, ',');
+    return comma ? comma + 1 : NULL;
+}
+
+/* Is that the first name of a list? */
+static bool is_first_name(const char *list, const char *column)
+{
+    size_t n = strlen(column);
+    return strncmp(list, column, n) == 0 && (!list[n] || list[n] == ',');
 }
 
 bool table_knows(const char *const *column, const char *list, struct err *e)
 {
-    for (const char *name = list; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
-        size_t n = strcspn(name, ",");
-        if (has_column(column, name, n))
+    for (const char *name = list; name; name = next_name(name)) {
+        const char *const *c = column;
+        while (*c && !is_first_name(name, *c))
+            c++;
+        if (*c)
             continue;
         char *all = xstrdup("");
-        for (const char *const *c = column; *c; c++) {
+        for (c = column; *c; c++) {
             char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", *c);
             free(all);
             all = longer;
         }
-        err_set(e, "no column '%.*s' (expected some of %s)", (int)(n < 40 ? n : 40), name, all);
+        err_set(e, "no column '%.*s' (expected some of %s)", (int)min_i64(40, (int64_t)strcspn(name, ",")),
+                name, all);
         free(all);
         return false;
     }
@@ -160,9 +169,8 @@ bool table_knows(const char *const *column, const char *list, struct err *e)
 
 static bool is_printed(const struct table *t)
 {
-    const char *const one[] = {t->column[t->at], NULL};
-    for (const char *name = t->only; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL)
-        if (has_column(one, name, strcspn(name, ",")))
+    for (const char *name = t->only; name; name = next_name(name))
+        if (is_first_name(name, t->column[t->at]))
             return true;
     return !t->only;
 }

@@ -24,10 +24,8 @@
 #include "sim/strategies/planners.h"
 #include "sim/strategies/treeattn.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { OPT_LOW, OPT_HIGH, OPT_PIECE, N_OPTS };
 
@@ -115,15 +113,16 @@ static bool belongs(const struct planner *p, const struct cover *c, const struct
     return c->bundle ? is_low(p, v) : !is_low(p, v) && v->q0 < c->q1;
 }
 
-/* Queries q0 .. q1, of those below a node of it, that are the cover's. */
-static int64_t queries_of(const struct cover *c, int32_t q0, int32_t q1)
+/* Queries of the cover that are below a node of it. */
+static struct qrange clipped(const struct cover *c, const struct live *v)
 {
-    return min_i64(q1, c->q1) - max_i64(q0, c->q0);
+    return (struct qrange){v->q0 > c->q0 ? v->q0 : c->q0, v->q1 < c->q1 ? v->q1 : c->q1};
 }
 
 static void count_node(const struct planner *p, struct cover *c, const struct live *v)
 {
-    int64_t nq = queries_of(c, v->q0, v->q1);
+    struct qrange by = clipped(c, v);
+    int64_t nq = by.end - by.begin;
     bool all = nq == c->q1 - c->q0;
     c->shared += all ? v->len : 0;
     c->own += all ? 0 : v->len;
@@ -260,11 +259,6 @@ static void find_covers(struct planner *p, struct cut cut)
 }
 
 /* ---- cuts ------------------------------------------------------------------------------------------- */
-
-static struct qrange clipped(const struct cover *c, const struct live *v)
-{
-    return (struct qrange){v->q0 > c->q0 ? v->q0 : c->q0, v->q1 < c->q1 ? v->q1 : c->q1};
-}
 
 /* The selection's queries become those that see any of it, of one run after the other. */
 static void select_queries(struct sel *s, const struct cover *c, const struct qrange *by)
