@@ -1,7 +1,7 @@
 #!/bin/bash
 # sweep.sh FOLDER [NAME..] - on a GPU: time the plans that treeattn chooses from; FOLDER gets sweep_NAME.csv, for `treeattn fit --model
-# treeattn`: the papers' trees (sets), steps of traces (traces), other trees and traces (more) and heads of 64 (narrow); without
-# NAMEs all. $TREEATTN: the program (build/treeattn).
+# treeattn`: the papers' trees (sets), steps of traces (traces), trees and traces unlike these (more, ragged) and heads of 64
+# (narrow); without NAMEs all. $TREEATTN: the program (build/treeattn).
 set -eu
 out=$1 program=${TREEATTN:-build/treeattn}
 shift
@@ -137,6 +137,50 @@ if is_wanted more; then
 40/8 --steps 2 --trace fewshot:90 --prompt 1500 --max-seq 1900
 28/4 --steps 2 --trace deft:APPS_tree_size64.json --tree 2 --prompt 3000 --max-seq 6000 --topology
 40/8 --steps 2 --trace deft:APPS_tree_size128.json --tree 1 --prompt 500 --max-seq 6000
+END
+fi
+if is_wanted ragged; then
+    sweep ragged <<'END'
+32/8 --steps 3 --trace mooncake:mooncake_conversation_trace.jsonl --batch 32
+28/4 --steps 2 --trace mooncake:mooncake_conversation_trace.jsonl --batch 8
+64/8 --steps 2 --trace mooncake:mooncake_synthetic_trace.jsonl --batch 64
+32/32 --steps 2 --trace mooncake:mooncake_synthetic_trace.jsonl --batch 6
+16/8 --steps 2 --trace mooncake:mooncake_conversation_trace.jsonl --batch 100
+40/8 --steps 2 --trace reasoning:1 --prompt 3000 --max-seq 5000
+32/8 --steps 2 --trace reasoning:2 --prompt 500 --max-seq 5000
+64/4 --steps 2 --trace reasoning:3 --prompt 10000 --max-seq 12000
+32/32 --steps 2 --trace reasoning:4 --prompt 1500 --max-seq 5000
+32/8 --steps 2 --trace spec:48,1 --prompt 2000 --max-seq 4000
+16/8 --steps 2 --trace spec:100,2 --prompt 800 --max-seq 3000 --topology
+64/8 --steps 2 --trace spec:24,3 --prompt 6000 --max-seq 8000 --topology
+32/32 --steps 2 --trace spec:200,4 --prompt 1500 --max-seq 3000 --topology
+40/8 --steps 2 --trace conversation:400,6 --batch 48
+64/8 --steps 2 --trace conversation:400,7 --batch 96
+28/4 --steps 2 --trace conversation:100,8 --batch 20
+32/32 --steps 2 --trace conversation:200,9 --batch 24
+32/8 --steps 2 --trace requests:300,6 --batch 32
+40/8 --steps 2 --trace requests:300,7 --batch 128
+16/1 --steps 2 --trace requests:300,8 --batch 64
+32/4 --steps 2 --trace requests:100,9 --batch 6
+64/8 --steps 2 --trace fasttree:prompt,5 --batch 100
+32/32 --steps 2 --trace fasttree:prompt,6 --batch 40
+16/8 --steps 2 --trace fasttree:shots,5 --batch 90
+28/4 --steps 2 --trace fasttree:shots,6 --batch 30
+40/8 --steps 2 --trace fasttree:chains,5 --batch 60
+32/8 --steps 2 --trace fasttree:chains,6 --batch 16
+64/8 --steps 2 --trace fasttree:documents,5 --batch 24
+28/4 --steps 2 --trace fasttree:documents,6 --batch 100
+16/8 --steps 2 --trace fasttree:documents,7 --batch 56
+64/8 --steps 2 --trace fewshot:64 --prompt 1000 --max-seq 2000
+28/4 --steps 2 --trace fewshot:5 --prompt 20000 --max-seq 20300
+32/32 --steps 2 --trace fewshot:12 --prompt 3000 --max-seq 4500
+16/1 --steps 2 --trace fewshot:40 --prompt 6000 --max-seq 7000
+28/4 --steps 2 --trace deft:sorting128ToT.json --tree 9 --prompt 6000 --max-seq 9000
+64/8 --steps 2 --trace deft:set128ToT.json --tree 8 --prompt 1000 --max-seq 6000
+32/32 --steps 2 --trace deft:docmergeToT.json --tree 6 --prompt 1000 --max-seq 9000
+16/8 --steps 2 --trace deft:keywordToT.json --tree 7 --prompt 500 --max-seq 6000
+28/4 --steps 2 --trace deft:APPS_tree_size256.json --tree 3 --prompt 2000 --max-seq 6000 --topology
+64/8 --steps 2 --trace deft:APPS_tree_size32.json --tree 2 --prompt 4000 --max-seq 6000 --topology
 END
 fi
 if is_wanted narrow; then
