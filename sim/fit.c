@@ -254,49 +254,48 @@ void fit_predict(const struct fit *f, int64_t n, const double *x, double *out)
 
 /* ---- minima ------------------------------------------------------------------------------------------- */
 
-/* Of a logarithm, for a difference; what is minimised is exact to 1e-12 or so. */
-#define SEARCH_DELTA 1e-6
-/* A first step, of all logarithms together; and how much flatter than where it begins the end of a step may be: more exact steps end
+/* A first step, of all logits together; and how much flatter than where it begins the end of a step may be: more exact steps end
  * at the first kink, and the functions of tile_fit.c have many. */
 #define SEARCH_STEP 1
 #define SEARCH_TOLERANCE 0.5
+/* A search begins no nearer to a bound, of the way between them: beyond, nothing moves. */
+#define SEARCH_MARGIN 1e-3
 
-static void unlog(const struct fit_search *s, const gsl_vector *z, double *x)
+static double way_between(const struct fit_search *s, int32_t j)
 {
-    for (int32_t j = 0; j < s->p; j++)
-        x[j] = fmin(fmax(exp(gsl_vector_get(z, (size_t)j)), s->least[j]), s->most[j]);
+    return log(s->most[j] / s->least[j]);
 }
 
-static double search_f(const gsl_vector *z, void *data)
+static void unlogit(const struct fit_search *s, const gsl_vector *z, double *x)
 {
-    const struct fit_search *s = data;
-    double x[FIT_MAX_COEF];
-    unlog(s, z, x);
-    return s->of(x, s->data);
+    for (int32_t j = 0; j < s->p; j++)
+        x[j] = s->least[j] * exp(way_between(s, j) / (1 + exp(-gsl_vector_get(z, (size_t)j))));
 }
 
 static void search_fdf(const gsl_vector *z, void *data, double *f, gsl_vector *g)
 {
     const struct fit_search *s = data;
-    double x[FIT_MAX_COEF], of[FIT_MAX_COEF + 1];
-    unlog(s, z, x);
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int32_t j = 0; j <= s->p; j++) {
-        double y[FIT_MAX_COEF];
-        memcpy(y, x, sizeof y);
-        if (j < s->p)
-            y[j] = fmin(fmax(x[j] * exp(SEARCH_DELTA), s->least[j]), s->most[j]);
-        of[j] = s->of(y, s->data);
+    double x[FIT_MAX_COEF], slope[FIT_MAX_COEF];
+    unlogit(s, z, x);
+    *f = s->of(x, slope, s->data);
+    for (int32_t j = 0; j < s->p; j++) {
+        double at = 1 / (1 + exp(-gsl_vector_get(z, (size_t)j)));
+        gsl_vector_set(g, (size_t)j, slope[j] * way_between(s, j) * at * (1 - at));
     }
-    for (int32_t j = 0; j < s->p; j++)
-        gsl_vector_set(g, (size_t)j, (of[j] - of[s->p]) / SEARCH_DELTA);
-    if (f)
-        *f = of[s->p];
+}
+
+static double search_f(const gsl_vector *z, void *data)
+{
+    const struct fit_search *s = data;
+    double x[FIT_MAX_COEF], slope[FIT_MAX_COEF];
+    unlogit(s, z, x);
+    return s->of(x, slope, s->data);
 }
 
 static void search_df(const gsl_vector *z, void *data, gsl_vector *g)
 {
-    search_fdf(z, data, NULL, g);
+    double f;
+    search_fdf(z, data, &f, g);
 }
 
 double fit_search(const struct fit_search *s, double *x)
@@ -309,12 +308,15 @@ double fit_search(const struct fit_search *s, double *x)
     gsl_multimin_fdfminimizer *m =
         gsl_multimin_fdfminimizer_alloc(gsl_multimin_fdfminimizer_vector_bfgs2, (size_t)s->p);
     CK(z && m);
-    for (int32_t j = 0; j < s->p; j++)
-        gsl_vector_set(z, (size_t)j, log(x[j]));
+    for (int32_t j = 0; j < s->p; j++) {
+        double at = log(x[j] / s->least[j]) / way_between(s, j);
+        at = fmin(fmax(at, SEARCH_MARGIN), 1 - SEARCH_MARGIN);
+        gsl_vector_set(z, (size_t)j, log(at / (1 - at)));
+    }
     CK(gsl_multimin_fdfminimizer_set(m, &f, z, SEARCH_STEP, SEARCH_TOLERANCE) == GSL_SUCCESS);
     for (int32_t i = 0; i < s->steps && gsl_multimin_fdfminimizer_iterate(m) == GSL_SUCCESS; i++)
         ;
-    unlog(s, m->x, x);
+    unlogit(s, m->x, x);
     double least = m->f;
     gsl_multimin_fdfminimizer_free(m);
     gsl_vector_free(z);

@@ -41,16 +41,17 @@ bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct e
 
 /* A function of positive values that is to become small. */
 struct fit_search {
-    int32_t p;                                       /* at most FIT_MAX_COEF */
-    const double *least, *most;                      /* [p] bounds, > 0 */
-    double (*of)(const double *x, const void *data); /* finite; called by several threads at once */
+    int32_t p;                  /* at most FIT_MAX_COEF */
+    const double *least, *most; /* [p] bounds, > 0 */
+    /* Finite; slope[p]: how it grows with the logarithm of each. */
+    double (*of)(const double *x, double *slope, const void *data);
     const void *data;
     int32_t steps; /* at most */
 };
 
 /*
- * x[p] from where it is to a local minimum: BFGS (gsl_multimin) in the logarithms, with gradients by differences; ends early where
- * no step makes the function smaller, as at a kink. Returns its value. The same for any number of threads.
+ * x[p] from where it is, which is moved inside of the bounds, to a local minimum: BFGS (gsl_multimin) in where the logarithms are
+ * between their bounds, as logits; ends early where no step makes the function smaller, as at a kink. Returns its value.
  */
 double fit_search(const struct fit_search *s, double *x);
 

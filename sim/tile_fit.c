@@ -25,8 +25,11 @@ const struct trait tile_traits[N_TILE_COEFS] = {
     TILE_KINDS(KIND)
 #undef KIND
 #undef X
+#define X(narrow, name, from, least, most, about) {#narrow "." #name, "", about, least, most, from},
+        TILE_NARROW_COEFS(X)
+#undef X
 #define X(name, unit, from, least, most, about) {#name, unit, about, least, most, from},
-        TILE_COEFS(X)
+            TILE_COEFS(X)
 #undef X
 };
 
@@ -70,6 +73,12 @@ static struct ordered order(const struct tile_rows *r, const bool *use)
     return o;
 }
 
+/* What a plan of a group takes over the fastest, as far as it matters. */
+static double over_fastest(const struct ordered *o, int32_t g, int64_t k)
+{
+    return fmin(1e6 * o->r->seconds[o->row[o->begin[g] + k]] / o->fastest[g] - 1, capped);
+}
+
 static void ordered_clear(struct ordered *o)
 {
     free(o->row);
@@ -78,44 +87,76 @@ static void ordered_clear(struct ordered *o)
     free(o->weight);
 }
 
-/* What choosing costs, of one group. price: of its rows. */
-static double cost_of_choice(const struct ordered *o, int32_t g, const double *price)
+/* A part of what is minimised, and how it grows with the logarithm of each coefficient. */
+struct part {
+    double value, slope[N_TILE_COEFS];
+};
+
+static void add_slopes(struct part *to, double times, const struct tile_coefs *slope, const double *x)
 {
-    int64_t n = o->begin[g + 1] - o->begin[g];
-    double least = INFINITY, sum = 0, cost = 0;
-    for (int64_t k = 0; k < n; k++)
-        least = fmin(least, price[k]);
-    for (int64_t k = 0; k < n; k++) {
-        double share = exp(-(price[k] - least) / (o->fastest[g] * o->sharp));
-        double over = 1e6 * o->r->seconds[o->row[o->begin[g] + k]] / o->fastest[g] - 1;
-        sum += share;
-        cost += share * fmin(over, capped);
-    }
-    return cost / sum;
+    const double *by = (const double *)slope;
+    for (int j = 0; j < N_TILE_COEFS; j++)
+        to->slope[j] += times * by[j] * x[j];
 }
 
-/* What is minimised. */
-static double objective(const double *x, const void *data)
+/* How far off times are, and what choosing costs, of one group. */
+static struct part part_of(const struct ordered *o, int32_t g, const double *x)
+{
+    int64_t first = o->begin[g], n = o->begin[g + 1] - first;
+    struct tile_coefs c = tile_coefs_of(x), *slope = xcalloc((size_t)n, sizeof *slope);
+    double *price = xcalloc((size_t)n, sizeof *price), least = INFINITY, sum = 0, cost = 0;
+    struct part part = {0};
+    for (int64_t k = 0; k < n; k++) {
+        int64_t i = o->row[first + k];
+        price[k] = tile_price_slopes(&o->r->bill[i], &o->r->env[i], &c, &slope[k]);
+        least = fmin(least, price[k]);
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double us = price[k] + c.base, error = log(us / (1e6 * o->r->seconds[o->row[first + k]]));
+        double off = sqrt(error * error + blurred * blurred);
+        double weight = (o->sharp > 0 ? of_times : 1) * o->weight[first + k];
+        struct tile_coefs all = slope[k];
+        all.base = 1;
+        part.value += weight * off;
+        add_slopes(&part, weight * error / off / us, &all, x);
+    }
+    double unit = o->fastest[g] * o->sharp;
+    for (int64_t k = 0; k < n && o->sharp > 0; k++) {
+        double share = exp(-(price[k] - least) / unit);
+        sum += share;
+        cost += share * over_fastest(o, g, k);
+    }
+    for (int64_t k = 0; k < n && o->sharp > 0; k++) {
+        double share = exp(-(price[k] - least) / unit) / sum;
+        add_slopes(&part, of_choices * share * (cost / sum - over_fastest(o, g, k)) / unit, &slope[k], x);
+    }
+    part.value += o->sharp > 0 ? of_choices * cost / sum : 0;
+    free(price);
+    free(slope);
+    return part;
+}
+
+/* What is minimised: the mean of all groups. Summed up in their order, however many threads there are. */
+static double objective(const double *x, double *slope, const void *data)
 {
     const struct ordered *o = data;
-    struct tile_coefs c = tile_coefs_of(x);
-    double *price = xcalloc((size_t)o->begin[o->n_groups], sizeof *price);
-    double times = 0, choices = 0, distance = 0;
-    for (int32_t g = 0; g < o->n_groups; g++) {
-        for (int64_t k = o->begin[g]; k < o->begin[g + 1]; k++) {
-            int64_t i = o->row[k];
-            price[k] = tile_price(&o->r->bill[i], &o->r->env[i], &c);
-            double error = log((price[k] + c.base) / (1e6 * o->r->seconds[i]));
-            times += o->weight[k] * sqrt(error * error + blurred * blurred);
-        }
-        choices += o->sharp > 0 ? cost_of_choice(o, g, price + o->begin[g]) : 0;
+    struct part *part = xcalloc((size_t)o->n_groups, sizeof *part);
+    double value = 0;
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int32_t g = 0; g < o->n_groups; g++)
+        part[g] = part_of(o, g, x);
+    for (int j = 0; j < N_TILE_COEFS; j++) {
+        double far = log(x[j] / tile_traits[j].from);
+        value += of_distance * far * far;
+        slope[j] = of_distance * 2 * far;
     }
-    for (int j = 0; j < N_TILE_COEFS; j++)
-        distance += pow(log(x[j] / tile_traits[j].from), 2);
-    free(price);
-    double n = o->n_groups;
-    return (o->sharp > 0 ? of_choices * choices / n + of_times * times / n : times / n) +
-           of_distance * distance;
+    for (int32_t g = 0; g < o->n_groups; g++) {
+        value += part[g].value / o->n_groups;
+        for (int j = 0; j < N_TILE_COEFS; j++)
+            slope[j] += part[g].slope[j] / o->n_groups;
+    }
+    free(part);
+    return value;
 }
 
 void tile_rows_same(const struct tile_rows *r, int64_t *same)

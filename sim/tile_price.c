@@ -6,6 +6,8 @@
 #include <string.h>
 
 enum {
+    NARROW_HEAD = 64,
+    WIDE_HEAD = 128,
     PAIR_TOKENS = 192,      /* of tiles that are two to a CTA, at least; */
     PAIR_FEW_TOKENS = 1536, /* and fewer than so many, if CTAs are fewer than SMs */
     TEAMS_TOKENS = 256,     /* of the longest of few tiles that are shared out; */
@@ -126,12 +128,6 @@ static void settle_kinds(const struct tile_bill *b, double h_kv, double sms,
     }
 }
 
-static double twelfth_power(double x)
-{
-    double cube = x * x * x;
-    return cube * cube * cube * cube;
-}
-
 struct tile_env tile_env_of(const struct plan_env *env)
 {
     const struct machine *mc = env->machine, *h200 = machine_find("h200");
@@ -143,35 +139,134 @@ struct tile_env tile_env_of(const struct plan_env *env)
         .partial = env->h_q * (env->d + 1) * 4.0,
         .bandwidth = mc->bandwidth,
         .l2_bandwidth = mc->l2_bandwidth,
+        .narrow = (WIDE_HEAD - env->d) / (double)NARROW_HEAD,
         .per_sm = h200->tensor_flops / h200->sms / (mc->tensor_flops / mc->sms),
     };
 }
 
-double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c)
+/* Coefficients with heads of this size, as shares of those with 128. */
+static struct tile_kind_coefs of_head(const struct tile_env *env, const struct tile_kind_coefs *narrow)
 {
+#define X(kind, name, from, least, most, about) .name = 1 + (narrow->name - 1) * env->narrow,
+    return (struct tile_kind_coefs){TILE_NARROW_COEFS(X)};
+#undef X
+}
+
+/* What takes how long, in microseconds. */
+struct terms {
     struct tile_load of[N_TILE_KINDS];
-    settle_kinds(b, env->h_kv, env->sms, of);
-    double sms = 0, alone = 0, kernels = 0;
+    double waves[N_TILE_KINDS], by_uneven[N_TILE_KINDS]; /* and how they grow with `uneven` */
+    double alone[N_TILE_KINDS];                          /* the longest of the kind */
+    bool is_masked[N_TILE_KINDS];                        /* is that one? */
+    int longest, kernels;
+    double memory, l2, sms; /* and the longest of all kinds: */
+    double together;        /* as a norm says: little is added to the longest, as they overlap */
+    double partial, beside; /* bytes; of the other kinds */
+};
+
+static double eleventh_power(double x)
+{
+    double cube = x * x * x;
+    return cube * cube * cube * x * x;
+}
+
+static double twelfth_power(double x)
+{
+    return eleventh_power(x) * x;
+}
+
+static void find_terms(struct terms *t, const struct tile_bill *b, const struct tile_env *env,
+                       const struct tile_coefs *c, const struct tile_kind_coefs *head)
+{
+    *t = (struct terms){.longest = 0};
+    settle_kinds(b, env->h_kv, env->sms, t->of);
     for (int k = 0; k < N_TILE_KINDS; k++) {
-        const struct tile_load *x = &of[k];
+        const struct tile_load *x = &t->of[k];
         const struct tile_kind_coefs *kind = &c->of[k];
         if (x->ctas == 0)
             continue;
         double waves = x->ctas * env->h_kv / env->sms;
-        double us =
-            x->ctas * kind->begin + x->plain * kind->token + x->seen * kind->seen + x->hidden * kind->hidden;
-        sms += us / x->ctas * (k == PAIRS || k == TWO_TEAMS ? in_waves(waves, c->uneven) : waves);
-        double longest = larger(x->longest * kind->waiting,
-                                x->longest_seen * kind->waiting + x->longest_hidden * kind->waiting_hidden);
-        alone = larger(alone, kind->alone + longest);
-        kernels++;
+        t->waves[k] = k == PAIRS || k == TWO_TEAMS ? in_waves(waves, c->uneven) : waves;
+        t->by_uneven[k] = t->waves[k] == c->uneven * waves ? waves : 0;
+        t->sms += env->per_sm * t->waves[k] / x->ctas *
+                  (x->ctas * kind->begin * head->begin + x->plain * kind->token * head->token +
+                   x->seen * kind->seen * head->seen + x->hidden * kind->hidden * head->hidden);
+        double waiting = kind->waiting * head->waiting, hidden = kind->waiting_hidden * head->waiting_hidden;
+        double plain = x->longest * waiting, masked = x->longest_seen * waiting + x->longest_hidden * hidden;
+        t->is_masked[k] = masked > plain;
+        t->alone[k] = env->per_sm * (kind->alone * head->alone + larger(plain, masked));
+        t->longest = t->alone[k] > t->alone[t->longest] ? k : t->longest;
+        t->beside += t->alone[k];
+        t->kernels++;
     }
-    double rest = (b->queries + b->q) * env->row, partial = 2 * b->slots * env->partial;
-    double memory =
-        1e6 * (b->tokens * env->token + rest + c->of_partial * partial) / (c->of_bandwidth * env->bandwidth);
-    double l2 = 1e6 * (b->reads * env->token + rest + partial) / (c->of_l2 * env->l2_bandwidth);
-    /* These overlap, as a norm says: little is added to the longest. */
-    double sum = twelfth_power(memory) + twelfth_power(l2) + twelfth_power(env->per_sm * sms) +
-                 twelfth_power(env->per_sm * alone);
-    return kernels * c->kernel + (b->slots > 0 ? c->merge : 0) + pow(sum, 1 / 12.0);
+    double rest = (b->queries + b->q) * env->row;
+    t->partial = b->slots * env->partial;
+    t->beside -= t->alone[t->longest];
+    t->memory = 1e6 * (b->tokens * env->token + rest + c->of_partial * 2 * t->partial) /
+                (c->of_bandwidth * env->bandwidth);
+    t->l2 = 1e6 * (b->reads * env->token + rest + 2 * t->partial) / (c->of_l2 * env->l2_bandwidth);
+    t->together = pow(twelfth_power(t->memory) + twelfth_power(t->l2) + twelfth_power(t->sms) +
+                          twelfth_power(t->alone[t->longest]),
+                      1 / 12.0);
+}
+
+static double price_of(const struct terms *t, const struct tile_env *env, const struct tile_coefs *c)
+{
+    double merge = t->partial > 0 ? c->merge + c->of_merge * 1e6 * t->partial / env->bandwidth : 0;
+    return t->kernels * c->kernel + t->together + c->beside * t->beside + merge;
+}
+
+double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c)
+{
+    struct tile_kind_coefs head = of_head(env, &c->narrow);
+    struct terms t;
+    find_terms(&t, b, env, c, &head);
+    return price_of(&t, env, c);
+}
+
+/* How `together` grows with one of its terms. */
+static double of_together(const struct terms *t, double term)
+{
+    return t->together > 0 ? eleventh_power(term / t->together) : 0;
+}
+
+double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c,
+                         struct tile_coefs *slope)
+{
+    struct tile_kind_coefs head = of_head(env, &c->narrow);
+    struct terms t;
+    find_terms(&t, b, env, c, &head);
+    *slope = (struct tile_coefs){.kernel = t.kernels, .beside = t.beside};
+    if (t.partial > 0) {
+        slope->merge = 1;
+        slope->of_merge = 1e6 * t.partial / env->bandwidth;
+    }
+    double memory = of_together(&t, t.memory);
+    slope->of_bandwidth = -memory * t.memory / c->of_bandwidth;
+    slope->of_partial = memory * 1e6 * 2 * t.partial / (c->of_bandwidth * env->bandwidth);
+    slope->of_l2 = -of_together(&t, t.l2) * t.l2 / c->of_l2;
+    for (int k = 0; k < N_TILE_KINDS; k++) {
+        const struct tile_load *x = &t.of[k];
+        const struct tile_kind_coefs *kind = &c->of[k];
+        struct tile_kind_coefs by = {0}; /* how the price grows with this kind's, with heads of this size */
+        if (x->ctas == 0)
+            continue;
+        double sms = of_together(&t, t.sms) * env->per_sm / x->ctas;
+        by.begin = sms * t.waves[k] * x->ctas;
+        by.token = sms * t.waves[k] * x->plain;
+        by.seen = sms * t.waves[k] * x->seen;
+        by.hidden = sms * t.waves[k] * x->hidden;
+        by.alone = env->per_sm * (k == t.longest ? of_together(&t, t.alone[k]) : c->beside);
+        by.waiting = by.alone * (t.is_masked[k] ? x->longest_seen : x->longest);
+        by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
+        slope->uneven += sms * t.by_uneven[k] *
+                         (x->ctas * kind->begin * head.begin + x->plain * kind->token * head.token +
+                          x->seen * kind->seen * head.seen + x->hidden * kind->hidden * head.hidden);
+#define X(_, name, from, least, most, about)                                                                 \
+    slope->of[k].name = by.name * head.name;                                                                 \
+    slope->narrow.name += by.name * kind->name * env->narrow;
+        TILE_NARROW_COEFS(X)
+#undef X
+    }
+    return price_of(&t, env, c);
 }

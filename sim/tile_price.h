@@ -3,9 +3,9 @@
  * strategy treeattn chooses among its plans.
  *
  * A plan is seen as a bill: for each kind of tile, CTAs and tokens of all of them and of the longest. Memory, the L2, the SMs
- * and the longest CTA each take a time, and together little more than the longest of these. The coefficients are found by
- * `treeattn fit --model treeattn` from measured times of such plans on an H200, whose data sheet they refer to; on other machines
- * times follow the tensor cores, the bandwidth and the L2.
+ * and the longest CTA each take a time, and together little more than the longest of these; kinds of tiles side by side, and the
+ * merge behind them, take more. The coefficients are found by `treeattn fit --model treeattn` from measured times of such plans on
+ * an H200, whose data sheet they refer to; on other machines times follow the tensor cores, the bandwidth and the L2.
  */
 #ifndef TREEATTN_SIM_TILE_PRICE_H
 #define TREEATTN_SIM_TILE_PRICE_H
@@ -42,15 +42,27 @@ enum tile_kind {
     X(kind, waiting, 0.015, 0.002, 0.08, "its token that all see")                                           \
     X(kind, waiting_hidden, 0.03, 0.002, 0.12, "its token that some do not see")
 
+/* Of each of these, with heads of 64 elements, not 128, the share; in between, and beyond, on a straight line. */
+#define TILE_NARROW_COEFS(X)                                                                                 \
+    X(narrow, begin, 0.9, 0.5, 1.2, "of begin, with heads of 64")                                            \
+    X(narrow, token, 0.7, 0.5, 1.2, "of token")                                                              \
+    X(narrow, seen, 0.7, 0.5, 1.2, "of seen")                                                                \
+    X(narrow, hidden, 0.7, 0.5, 1.2, "of hidden")                                                            \
+    X(narrow, alone, 0.9, 0.5, 1.2, "of alone")                                                              \
+    X(narrow, waiting, 0.8, 0.5, 1.2, "of waiting")                                                          \
+    X(narrow, waiting_hidden, 0.8, 0.5, 1.2, "of waiting_hidden")
+
 /* The others: X(name, unit, where a fit begins, least, most, meaning). */
 #define TILE_COEFS(X)                                                                                        \
     X(kernel, "us", 2, 0.2, 8, "a kernel")                                                                   \
+    X(beside, "", 0.1, 0.005, 1.5, "of what the longest CTA of each kind but one takes by itself")           \
     X(merge, "us", 1.5, 0.3, 6, "a merge")                                                                   \
+    X(of_merge, "", 0.5, 0.02, 6, "its time for partial results, over memory's for their bytes")             \
     X(base, "us", 4, 1, 9, "what all plans take; no choice depends on it")                                   \
     X(uneven, "", 1.1, 1, 2, "SMs are as good as whole: of waves that are not, at most")                     \
     X(of_bandwidth, "", 0.95, 0.8, 1, "reached of the data sheet's bandwidth")                               \
     X(of_l2, "", 0.75, 0.3, 1, "reached of the data sheet's L2 bandwidth")                                   \
-    X(of_partial, "", 2, 0.5, 6, "memory's time for partial results, over that for their bytes")
+    X(of_partial, "", 2, 0.5, 6, "memory's time for partial results before that, over that for their bytes")
 
 struct tile_kind_coefs {
 #define X(kind, name, from, least, most, about) double name;
@@ -59,7 +71,7 @@ struct tile_kind_coefs {
 };
 
 struct tile_coefs {
-    struct tile_kind_coefs of[N_TILE_KINDS];
+    struct tile_kind_coefs of[N_TILE_KINDS], narrow;
 #define X(name, unit, from, least, most, about) double name;
     TILE_COEFS(X)
 #undef X
@@ -107,11 +119,16 @@ struct tile_env {
     double h_kv, sms;
     double row, token, partial; /* bytes, of all heads: of a query in Q or O, a token, a partial result */
     double bandwidth, l2_bandwidth;
+    double narrow; /* heads: 1 of 64 elements, 0 of 128 */
     double per_sm; /* times as long as on an H200 an SM takes */
 };
 struct tile_env tile_env_of(const struct plan_env *env);
 
 /* Microseconds of the plan, less `base`, which all plans take. */
 double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c);
+
+/* The same, and how it grows with each coefficient; at kinks to one side of them. */
+double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c,
+                         struct tile_coefs *slope);
 
 #endif

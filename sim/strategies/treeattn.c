@@ -422,7 +422,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 static const int64_t pieces[] = {128, 256, 512, 1024, 2048, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
 static const int64_t pieces_between[N_PIECES - 1] = {192, 384, 768, 1536, 4096};
-static const double nearly = 1.1;
+static const double nearly = 1.15;
 
 struct choice {
     struct cut cut;
