@@ -10,7 +10,7 @@
 
 #include "sim/score.h"
 
-enum { FIT_MAX_COEF = 64 };
+enum { FIT_MAX_COEF = 96 };
 
 /* y[i] ~ sum over j of coef[j] x[i][j]; an intercept is a column of ones. Everything finite. */
 struct fit_data {

@@ -46,11 +46,12 @@ static double larger(double x, double y) /* of numbers: fmax looks for NaN */
 }
 
 /* Of groups with a mask. */
-static void keep_longest(struct tile_load *x, double seen, double hidden)
+static void keep_longest(struct tile_load *x, double seen, double hidden, double runs)
 {
     if (seen + hidden > x->longest_seen + x->longest_hidden) {
         x->longest_seen = seen;
         x->longest_hidden = hidden;
+        x->longest_runs = runs;
     }
 }
 
@@ -60,8 +61,9 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
     to->plain += times * x->plain;
     to->seen += times * x->seen;
     to->hidden += times * x->hidden;
+    to->runs += times * x->runs;
     to->longest = larger(to->longest, x->longest);
-    keep_longest(to, x->longest_seen, x->longest_hidden);
+    keep_longest(to, x->longest_seen, x->longest_hidden, x->longest_runs);
 }
 
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
@@ -79,7 +81,8 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
         double hidden = (double)part->own - (kind_of[shift] == PAIRS ? 0.5 * (double)part->few : 0);
         to->seen += tiles * seen;
         to->hidden += tiles * hidden;
-        keep_longest(to, seen, hidden);
+        to->runs += tiles * (double)part->runs;
+        keep_longest(to, seen, hidden, (double)part->runs);
     } else {
         to->plain += tiles * tokens;
         to->longest = larger(to->longest, tokens);
@@ -190,9 +193,11 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
         t->by_uneven[k] = t->waves[k] == c->uneven * waves ? waves : 0;
         t->sms += env->per_sm * t->waves[k] / x->ctas *
                   (x->ctas * kind->begin * head->begin + x->plain * kind->token * head->token +
-                   x->seen * kind->seen * head->seen + x->hidden * kind->hidden * head->hidden);
+                   x->seen * kind->seen * head->seen + x->hidden * kind->hidden * head->hidden +
+                   x->runs * kind->run * head->run);
         double waiting = kind->waiting * head->waiting, hidden = kind->waiting_hidden * head->waiting_hidden;
-        double plain = x->longest * waiting, masked = x->longest_seen * waiting + x->longest_hidden * hidden;
+        double plain = x->longest * waiting, masked = x->longest_seen * waiting + x->longest_hidden * hidden +
+                                                      x->longest_runs * kind->waiting_run * head->waiting_run;
         t->is_masked[k] = masked > plain;
         t->alone[k] = env->per_sm * (kind->alone * head->alone + larger(plain, masked));
         t->longest = t->alone[k] > t->alone[t->longest] ? k : t->longest;
@@ -256,12 +261,15 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         by.token = sms * t.waves[k] * x->plain;
         by.seen = sms * t.waves[k] * x->seen;
         by.hidden = sms * t.waves[k] * x->hidden;
+        by.run = sms * t.waves[k] * x->runs;
         by.alone = env->per_sm * (k == t.longest ? of_together(&t, t.alone[k]) : c->beside);
         by.waiting = by.alone * (t.is_masked[k] ? x->longest_seen : x->longest);
         by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
+        by.waiting_run = by.alone * (t.is_masked[k] ? x->longest_runs : 0);
         slope->uneven += sms * t.by_uneven[k] *
                          (x->ctas * kind->begin * head.begin + x->plain * kind->token * head.token +
-                          x->seen * kind->seen * head.seen + x->hidden * kind->hidden * head.hidden);
+                          x->seen * kind->seen * head.seen + x->hidden * kind->hidden * head.hidden +
+                          x->runs * kind->run * head.run);
 #define X(_, name, from, least, most, about)                                                                 \
     slope->of[k].name = by.name * head.name;                                                                 \
     slope->narrow.name += by.name * kind->name * env->narrow;

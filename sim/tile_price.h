@@ -38,9 +38,11 @@ enum tile_kind {
     X(kind, token, 0.015, 0.003, 0.08, "a token, no mask")                                                   \
     X(kind, seen, 0.018, 0.003, 0.08, "a token that the mask hides from none")                               \
     X(kind, hidden, 0.025, 0.003, 0.12, "a token that it hides from some")                                   \
+    X(kind, run, 0.05, 0.002, 2, "a run of such tokens")                                                     \
     X(kind, alone, 2, 0.2, 12, "the longest CTA, at least")                                                  \
     X(kind, waiting, 0.015, 0.002, 0.08, "its token that all see")                                           \
-    X(kind, waiting_hidden, 0.03, 0.002, 0.12, "its token that some do not see")
+    X(kind, waiting_hidden, 0.03, 0.002, 0.12, "its token that some do not see")                             \
+    X(kind, waiting_run, 0.05, 0.002, 2, "a run of such tokens")
 
 /* Of each of these, with heads of 64 elements, not 128, the share; in between, and beyond, on a straight line. */
 #define TILE_NARROW_COEFS(X)                                                                                 \
@@ -48,9 +50,11 @@ enum tile_kind {
     X(narrow, token, 0.7, 0.5, 1.2, "of token")                                                              \
     X(narrow, seen, 0.7, 0.5, 1.2, "of seen")                                                                \
     X(narrow, hidden, 0.7, 0.5, 1.2, "of hidden")                                                            \
+    X(narrow, run, 0.9, 0.5, 1.2, "of run")                                                                  \
     X(narrow, alone, 0.9, 0.5, 1.2, "of alone")                                                              \
     X(narrow, waiting, 0.8, 0.5, 1.2, "of waiting")                                                          \
-    X(narrow, waiting_hidden, 0.8, 0.5, 1.2, "of waiting_hidden")
+    X(narrow, waiting_hidden, 0.8, 0.5, 1.2, "of waiting_hidden")                                            \
+    X(narrow, waiting_run, 0.9, 0.5, 1.2, "of waiting_run")
 
 /* The others: X(name, unit, where a fit begins, least, most, meaning). */
 #define TILE_COEFS(X)                                                                                        \
@@ -86,8 +90,8 @@ extern const struct tile_coefs tile_coefs;
 
 /* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
 struct tile_load {
-    double ctas, plain, seen, hidden;
-    double longest, longest_seen, longest_hidden; /* group without a mask, and with one */
+    double ctas, plain, seen, hidden, runs;
+    double longest, longest_seen, longest_hidden, longest_runs; /* group without a mask, and with one */
 };
 
 struct tile_bill {
@@ -103,6 +107,7 @@ struct tile_part {
     int64_t nq, n_kv; /* queries that see any of it, tokens; */
     int64_t own;      /* those that one of these queries does not see; */
     int64_t few;      /* and of these, those of nodes that no more than a team sees */
+    int64_t runs;     /* of own */
 };
 
 enum { TILE_TEAM_ROWS = 64 }; /* of which a warpgroup has as many; what its rows do not see it passes over */

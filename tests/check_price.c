@@ -97,6 +97,8 @@ START_TEST(a_bill_by_hand)
     ck_assert_double_eq(x->hidden, 2 * 20);
     ck_assert_double_eq(x->longest_seen, 100);
     ck_assert_double_eq(x->longest_hidden, 20);
+    ck_assert_double_eq(x->runs, 2 * 2); /* leaves, which one query of two sees */
+    ck_assert_double_eq(x->longest_runs, 2);
     ck_assert_double_eq(b.reads, 240);
     ck_assert_double_eq(b.slots, 0);
     ck_assert_double_eq(b.tokens, 140);
@@ -132,14 +134,26 @@ START_TEST(a_price_by_hand)
     b.of[ROWS_16] = (struct tile_load){.ctas = 2, .plain = 60, .longest = 40};
     b.of[PAIRS] =
         (struct tile_load){.ctas = 1, .seen = 10, .hidden = 20, .longest_seen = 10, .longest_hidden = 20};
+    b.of[PAIRS].runs = b.of[PAIRS].longest_runs = 3;
     c.of[ROWS_16] = (struct tile_kind_coefs){.begin = 1, .token = 2, .alone = 3, .waiting = 4};
     c.of[PAIRS] = (struct tile_kind_coefs){.begin = 5, .seen = 6, .hidden = 7, .alone = 8, .waiting = 9};
     c.of[PAIRS].waiting_hidden = 10;
-    c.narrow = (struct tile_kind_coefs){0.5, 0.25, 0.75, 0.5, 0.5, 0.25, 0.75};
+    c.of[PAIRS].run = 11;
+    c.of[PAIRS].waiting_run = 12;
+    c.narrow = (struct tile_kind_coefs){.begin = 0.5,
+                                        .token = 0.25,
+                                        .seen = 0.75,
+                                        .hidden = 0.5,
+                                        .run = 0.25,
+                                        .alone = 0.5,
+                                        .waiting = 0.25,
+                                        .waiting_hidden = 0.75,
+                                        .waiting_run = 0.5};
     double memory = 8 * 1000 + 2 * 2 * 10 * 16, sms, alone_16, alone_pairs;
-    sms = 2 * (1.0 / 2) * ((2 * 0.5 + 60 * 2 * 0.25) + (5 * 0.5 + 10 * 6 * 0.75 + 20 * 7 * 0.5));
+    sms = 2 * (1.0 / 2) *
+          ((2 * 0.5 + 60 * 2 * 0.25) + (5 * 0.5 + 10 * 6 * 0.75 + 20 * 7 * 0.5 + 3 * 11 * 0.25));
     alone_16 = 2 * (3 * 0.5 + 40 * 4 * 0.25);
-    alone_pairs = 2 * (8 * 0.5 + 10 * 9 * 0.25 + 20 * 10 * 0.75);
+    alone_pairs = 2 * (8 * 0.5 + 10 * 9 * 0.25 + 20 * 10 * 0.75 + 3 * 12 * 0.5);
     double together = pow(pow(memory, 12) + pow(sms, 12) + pow(alone_pairs, 12), 1 / 12.0);
     ck_assert_double_eq_tol(tile_price(&b, &env, &c), 2 * 3 + together + 0.25 * alone_16 + 5 + 0.5 * 10 * 16,
                             1e-6);

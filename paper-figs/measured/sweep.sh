@@ -1,7 +1,7 @@
 #!/bin/bash
 # sweep.sh FOLDER [NAME..] - on a GPU: time the plans that treeattn chooses from; FOLDER gets sweep_NAME.csv, for `treeattn fit --model
-# treeattn`: the papers' trees (sets), steps of traces (traces), trees and traces unlike these (more, ragged) and heads of 64
-# (narrow); without NAMEs all. $TREEATTN: the program (build/treeattn).
+# treeattn`: the papers' trees (sets), steps of traces (traces), trees and traces unlike these (more, ragged, random) and heads of
+# 64 (narrow); without NAMEs all. $TREEATTN: the program (build/treeattn).
 set -eu
 out=$1 program=${TREEATTN:-build/treeattn}
 shift
@@ -181,6 +181,61 @@ if is_wanted ragged; then
 16/8 --steps 2 --trace deft:keywordToT.json --tree 7 --prompt 500 --max-seq 6000
 28/4 --steps 2 --trace deft:APPS_tree_size256.json --tree 3 --prompt 2000 --max-seq 6000 --topology
 64/8 --steps 2 --trace deft:APPS_tree_size32.json --tree 2 --prompt 4000 --max-seq 6000 --topology
+END
+fi
+if is_wanted random; then
+    sweep random <<'END'
+32/4 --levels "1,8,96 120,10,600"
+24/8 --levels "1,2,10 1500,250,10"
+64/8 --levels "1,12 333,600"
+12/4 --levels "4,12 333,250"
+56/8 --levels "1,5 333,90"
+32/4 --levels "4,8,40 3500,600,250"
+28/4 --levels "2,60 700,30"
+48/8 --levels "2,6,72 700,10,600"
+32/32 --levels "9,45 700,10"
+24/8 --levels "4,48 8000,90"
+48/8 --levels "9,27,216 1500,90,10"
+56/8 --levels "1,2 333,10"
+40/8 --levels "1,5,25,200 700,10,30,30"
+56/8 --levels "2,16,480 1500,10,10"
+56/8 --levels "4,48 3500,30"
+40/8 --levels "9,72 333,600"
+28/4 --levels "1,8 3500,600"
+32/8 --levels "1,2 333,600"
+16/1 --levels "4,8 50,600"
+16/8 --levels "2,4,8,240 8000,10,90,30"
+48/8 --levels "4,48,240 333,10,10"
+24/8 --levels "1,8,240 120,30,600"
+28/4 --steps 2 --trace conversation:200,838 --batch 80
+40/8 --steps 2 --trace conversation:400,937 --batch 80
+32/8 --steps 2 --trace conversation:400,531 --batch 80
+40/8 --steps 2 --trace conversation:200,525 --batch 80
+16/1 --steps 2 --trace conversation:200,688 --batch 6
+32/8 --steps 2 --trace requests:300,911 --batch 128
+32/32 --steps 2 --trace requests:300,225 --batch 40
+64/4 --steps 2 --trace requests:300,902 --batch 6
+48/8 --steps 2 --trace requests:300,127 --batch 40
+64/8 --steps 2 --trace requests:300,683 --batch 6
+24/8 --steps 2 --trace fasttree:prompt,503 --batch 128
+16/8 --steps 2 --trace fasttree:shots,664 --batch 30
+16/1 --steps 2 --trace fasttree:chains,531 --batch 30
+48/8 --steps 2 --trace fasttree:documents,665 --batch 128
+12/4 --steps 2 --trace fasttree:prompt,627 --batch 70
+16/8 --steps 2 --trace fasttree:shots,458 --batch 30
+32/32 --steps 2 --trace fasttree:chains,352 --batch 30
+32/4 --steps 2 --trace fasttree:documents,604 --batch 70
+64/4 --steps 2 --trace reasoning:426 --prompt 700 --max-seq 8000
+32/8 --steps 2 --trace reasoning:856 --prompt 6000 --max-seq 8000
+64/8 --steps 2 --trace reasoning:743 --prompt 2500 --max-seq 8000
+32/8 --steps 2 --trace reasoning:695 --prompt 700 --max-seq 8000
+24/8 --steps 2 --trace spec:60,945 --prompt 2500 --max-seq 9000 --topology
+16/8 --steps 2 --trace spec:140,906 --prompt 2500 --max-seq 9000 --topology
+16/1 --steps 2 --trace spec:60,548 --prompt 6000 --max-seq 9000 --topology
+48/8 --steps 2 --trace spec:140,914 --prompt 6000 --max-seq 9000 --topology
+40/8 --steps 2 --trace fewshot:15 --prompt 2500 --max-seq 2900
+40/8 --steps 2 --trace fewshot:33 --prompt 700 --max-seq 1100
+12/4 --steps 2 --trace fewshot:80 --prompt 5000 --max-seq 5400
 END
 fi
 if is_wanted narrow; then

@@ -395,7 +395,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 {
     struct tile_part x = {.n_kv = n_kv};
     int32_t done = c->q0, most = 0; /* queries that see one run */
-    int64_t by_most = 0;            /* tokens that so many see */
+    int64_t by_most = 0, runs = 0;  /* tokens that so many see, and their runs */
     for (int64_t left = n_kv, n; left > 0; left -= n) {
         const struct run *run = &p->seen.sel.run[at->run];
         const struct qrange *by = &p->seen.by[at->run];
@@ -408,10 +408,13 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
         done = by->end > done ? by->end : done;
         x.few += nq * p->gqa <= TILE_TEAM_ROWS ? n : 0;
         by_most = nq > most ? n : by_most + (nq == most ? n : 0);
+        runs = nq > most ? 1 : runs + (nq == most ? 1 : 0);
+        x.runs++;
         most = nq > most ? nq : most;
     }
     bool by_all = most == x.nq; /* those that most see, all see; or no run is seen by all */
     x.own = n_kv - (by_all ? by_most : 0);
+    x.runs -= by_all ? runs : 0;
     x.few -= by_all && most * p->gqa <= TILE_TEAM_ROWS ? by_most : 0;
     return x;
 }
