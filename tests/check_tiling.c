@@ -51,7 +51,6 @@ START_TEST(any_items_have_a_compiled_tile)
                 t.n_before = m == 64 && trial % 7 < 2 ? 16 << rng_below(SEED, 0, at++, 3) : 0;
                 t.wgmma = trial % 5 > 0;
                 t.masked = trial % 3 == 1;
-                t.ctas_beside = trial % 11 == 0 ? SMS : 0;
                 int32_t ours = tiling_n(&t, n);
                 check_each(is_compiled(m, ours), "%d x %d runs as %d x %d", m, n, m, ours);
                 check_each(ours <= n || ours == t.n_before ||
@@ -79,10 +78,10 @@ struct chosen {
 };
 
 /* What else the plan has: as many more items, of one token each, in the same kernel; tokens beside these items, in the same
- * set of launches, and behind, in later ones; CTAs there that have an SM each; the longest item of as many rows; n of a kernel
- * before them, of full tiles of as many rows. */
+ * set of launches, and behind, in later ones; the longest item of as many rows; n of a kernel before them, of full tiles of
+ * as many rows. */
 struct around {
-    int64_t ones, beside, behind, alone;
+    int64_t ones, beside, behind;
     int32_t longest, n_before;
     bool ampere, masked;
 };
@@ -99,7 +98,6 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
                        .tokens_beside = tokens + x.beside,
                        .tokens_behind = tokens + x.beside + x.behind,
                        .tokens_of_plan = tokens + x.beside + x.behind,
-                       .ctas_beside = x.alone,
                        .h_kv = h_kv,
                        .d = 128,
                        .sms = SMS,
@@ -148,11 +146,6 @@ START_TEST(as_measured)
     /* Nor where leaves are behind that would begin beside them: 128 CTAs of 256 tokens before 256 leaves of 32. */
     ck_assert_int_eq(choose(64, 128, 8, 16, 256, 64, 0).n, 128);
     ck_assert_int_eq(choose_of(64, 128, 8, 16, 256, 64, (struct around){.behind = 256 * 32}).n, 64);
-    /* Nor beside 72 CTAs that have an SM each, if 72 are more than there are SMs left. */
-    ck_assert_int_eq(choose_of(32, 64, 8, 9, 1620, 18, (struct around){.beside = 9 * 1980, .alone = 60}).n,
-                     128);
-    ck_assert_int_eq(choose_of(32, 64, 8, 9, 1620, 18, (struct around){.beside = 9 * 1980, .alone = 61}).n,
-                     64);
     /* Few short ones are as the long ones that come after them, before 64 leaves of 32. */
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072}).n, 64);
     ck_assert_int_eq(choose_of(64, 128, 8, 4, 8, 64, (struct around){.behind = 3072, .longest = 256}).n, 128);

@@ -47,7 +47,6 @@ struct builder {
     int64_t *beside; /* [launches] tokens of all items that run side by side */
     int64_t *behind; /* [launches] and of all launches after them */
     int64_t tokens;  /* of all items */
-    int64_t alone;   /* CTAs that have an SM each, of the kernels so far that run side by side */
     int32_t longest[CUDA_TILE_MAX / 16 + 1]; /* [side / 16] item of so many rows, in tokens */
     int32_t n_before;                        /* see tiling.h */
     struct pairs pairs;
@@ -262,7 +261,6 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .tokens_beside = b->beside[call.launch],
                              .tokens_behind = b->behind[call.launch],
                              .tokens_of_plan = b->tokens,
-                             .ctas_beside = b->alone,
                              .h_kv = b->p->h_kv,
                              .d = b->p->d,
                              .sms = b->card->sms,
@@ -301,7 +299,6 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         c.q_shared = !c.ctas.by_head &&
                      (c.m > WARP_ROWS || ctas_at_once(b, cp, &c, true) > ctas_at_once(b, cp, &c, false));
         c.ctas.slots = ctas_at_once(b, cp, &c, c.q_shared);
-        b->alone += call.ctas.slots <= b->card->sms ? c.n_items * b->p->h_kv : 0;
         to_segments(&c.ctas, item + c.item0, c.n_items);
         add_call(cp, &c);
     }
@@ -356,7 +353,6 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
         return false;
     c.mean = (int32_t)(tiling_tokens((struct cuda_item *)b->item.p + c.item0, c.n_items) / c.n_items);
     share_out_pairs(b, cp, &c);
-    b->alone += c.ctas.n;
     add_call(cp, &c);
     return true;
 }
@@ -471,7 +467,6 @@ static bool build(struct builder *b, struct cuda_plan *cp, struct err *e)
         pairs_none(&b->pairs, plan);
     count_tokens(b, cp);
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
-        b->alone = cp->concurrent[l] ? b->alone : 0;
         for (int64_t i = group_at[l]; i < group_at[l + 1] && good && plan->unfused; i++)
             good = add_group(b, &plan->group[group[i]], e);
         if (good && !plan->unfused)

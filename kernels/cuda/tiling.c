@@ -78,14 +78,11 @@ static int64_t fit(const struct tiling *t, int32_t n)
 /* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, but waits
  * for an SM until what runs beside leaves one, and lets what is behind begin on none: where there are few and that is no
  * more than some times the longest, or where the longest takes longer than that. The longest of all with as many rows:
- * half of them wide would be two kernels for one. Not where others beside have an SM each, too, and there are not as many:
- * what comes behind would wait for whole CTAs to end. */
+ * half of them wide would be two kernels for one. */
 static bool wants_wide(const struct tiling *t)
 {
     int64_t longest = (int64_t)t->longest * t->sms,
             others = (t->tokens_behind - tiling_tokens(t->item, t->n_items)) * t->h_kv;
-    if (t->ctas_beside > 0 && t->ctas_beside + ctas_of(t) > t->sms)
-        return false;
     return (4 * ctas_of(t) <= 3 * t->sms && LONGER_BESIDE * longest >= others) ||
            (ctas_of(t) < t->sms && longest >= others);
 }

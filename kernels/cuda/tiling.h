@@ -18,7 +18,6 @@ struct tiling {
     int64_t tokens_beside; /* of all items of the launches that run side by side, with these */
     int64_t tokens_behind; /* and of the launches after them, which begin before they end */
     int64_t tokens_of_plan;
-    int64_t ctas_beside; /* of kernels that run beside these and were chosen before, those that have an SM each */
     int32_t h_kv, d, sms;
     int32_t m;       /* of shapes.def */
     int32_t longest; /* item of as many rows, of all launches */
