@@ -242,7 +242,7 @@ gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on 
 GPU_SWEEP ?= $(BUILD)
 SWEEPS ?= $(wildcard paper-figs/measured/h200_sweep_*.csv)
 .PHONY: gpu-sweep
-gpu-sweep: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time the plans that treeattn chooses from, into GPU_SWEEP (build); ten minutes
+gpu-sweep: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time the plans that treeattn chooses from, into GPU_SWEEP (build); fifteen minutes
 	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) paper-figs/measured/sweep.sh $(GPU_SWEEP)
 
 .PHONY: tile-price
