@@ -155,6 +155,21 @@ static struct tile_kind_coefs of_head(const struct tile_env *env, const struct t
 #undef X
 }
 
+static struct tile_kind_coefs with_head(const struct tile_kind_coefs *kind,
+                                        const struct tile_kind_coefs *head)
+{
+#define X(_, name, from, least, most, about) .name = kind->name * head->name,
+    return (struct tile_kind_coefs){TILE_NARROW_COEFS(X)};
+#undef X
+}
+
+/* Of an SM, for all CTAs of one KV head. */
+static double work_of(const struct tile_load *x, const struct tile_kind_coefs *c)
+{
+    return x->ctas * c->begin + x->plain * c->token + x->seen * c->seen + x->hidden * c->hidden +
+           x->runs * c->run;
+}
+
 /* What takes how long, in microseconds. */
 struct terms {
     struct tile_load of[N_TILE_KINDS];
@@ -185,21 +200,18 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
     settle_kinds(b, env->h_kv, env->sms, t->of);
     for (int k = 0; k < N_TILE_KINDS; k++) {
         const struct tile_load *x = &t->of[k];
-        const struct tile_kind_coefs *kind = &c->of[k];
         if (x->ctas == 0)
             continue;
+        struct tile_kind_coefs kind = with_head(&c->of[k], head);
         double waves = x->ctas * env->h_kv / env->sms;
         t->waves[k] = k == PAIRS || k == TWO_TEAMS ? in_waves(waves, c->uneven) : waves;
         t->by_uneven[k] = t->waves[k] == c->uneven * waves ? waves : 0;
-        t->sms += env->per_sm * t->waves[k] / x->ctas *
-                  (x->ctas * kind->begin * head->begin + x->plain * kind->token * head->token +
-                   x->seen * kind->seen * head->seen + x->hidden * kind->hidden * head->hidden +
-                   x->runs * kind->run * head->run);
-        double waiting = kind->waiting * head->waiting, hidden = kind->waiting_hidden * head->waiting_hidden;
-        double plain = x->longest * waiting, masked = x->longest_seen * waiting + x->longest_hidden * hidden +
-                                                      x->longest_runs * kind->waiting_run * head->waiting_run;
+        t->sms += env->per_sm * t->waves[k] / x->ctas * work_of(x, &kind);
+        double plain = x->longest * kind.waiting;
+        double masked = x->longest_seen * kind.waiting + x->longest_hidden * kind.waiting_hidden +
+                        x->longest_runs * kind.waiting_run;
         t->is_masked[k] = masked > plain;
-        t->alone[k] = env->per_sm * (kind->alone * head->alone + larger(plain, masked));
+        t->alone[k] = env->per_sm * (kind.alone + larger(plain, masked));
         t->longest = t->alone[k] > t->alone[t->longest] ? k : t->longest;
         t->beside += t->alone[k];
         t->kernels++;
@@ -252,10 +264,10 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
     slope->of_l2 = -of_together(&t, t.l2) * t.l2 / c->of_l2;
     for (int k = 0; k < N_TILE_KINDS; k++) {
         const struct tile_load *x = &t.of[k];
-        const struct tile_kind_coefs *kind = &c->of[k];
-        struct tile_kind_coefs by = {0}; /* how the price grows with this kind's, with heads of this size */
         if (x->ctas == 0)
             continue;
+        struct tile_kind_coefs kind = with_head(&c->of[k], &head),
+                               by = {0}; /* and how the price grows with it */
         double sms = of_together(&t, t.sms) * env->per_sm / x->ctas;
         by.begin = sms * t.waves[k] * x->ctas;
         by.token = sms * t.waves[k] * x->plain;
@@ -266,13 +278,10 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         by.waiting = by.alone * (t.is_masked[k] ? x->longest_seen : x->longest);
         by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
         by.waiting_run = by.alone * (t.is_masked[k] ? x->longest_runs : 0);
-        slope->uneven += sms * t.by_uneven[k] *
-                         (x->ctas * kind->begin * head.begin + x->plain * kind->token * head.token +
-                          x->seen * kind->seen * head.seen + x->hidden * kind->hidden * head.hidden +
-                          x->runs * kind->run * head.run);
+        slope->uneven += sms * t.by_uneven[k] * work_of(x, &kind);
 #define X(_, name, from, least, most, about)                                                                 \
     slope->of[k].name = by.name * head.name;                                                                 \
-    slope->narrow.name += by.name * kind->name * env->narrow;
+    slope->narrow.name += by.name * c->of[k].name * env->narrow;
         TILE_NARROW_COEFS(X)
 #undef X
     }
