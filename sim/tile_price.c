@@ -204,8 +204,13 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
             continue;
         struct tile_kind_coefs kind = with_head(&c->of[k], head);
         double waves = x->ctas * env->h_kv / env->sms;
-        t->waves[k] = k == PAIRS || k == TWO_TEAMS ? in_waves(waves, c->uneven) : waves;
-        t->by_uneven[k] = t->waves[k] == c->uneven * waves ? waves : 0;
+        t->waves[k] = waves;
+        if (k == PAIRS || k == TWO_TEAMS) { /* of CTAs as long as the longest */
+            double full = (x->plain + x->seen + x->hidden) / longest_of(x) * env->h_kv / env->sms;
+            double times = in_waves(full, c->uneven) / full;
+            t->waves[k] *= times;
+            t->by_uneven[k] = times == c->uneven ? waves : 0;
+        }
         t->sms += env->per_sm * t->waves[k] / x->ctas * work_of(x, &kind);
         double plain = x->longest * kind.waiting;
         double masked = x->longest_seen * kind.waiting + x->longest_hidden * kind.waiting_hidden +
