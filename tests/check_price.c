@@ -164,6 +164,18 @@ START_TEST(a_price_by_hand)
     b.tokens = b.slots = 0;
     c.of[ROWS_16] = (struct tile_kind_coefs){.begin = 1};
     ck_assert_double_eq_tol(tile_price(&b, &env, &c), 3 + 2 * (1.0 / 2) * 2 * (1 + 2 * 0.2), 1e-9);
+    /* six CTAs that have an SM each, on four: less than a wave, as some are short, and more, as they are not */
+    env.narrow = 0;
+    c.uneven = 1.25;
+    c.of[PAIRS] = (struct tile_kind_coefs){.token = 1};
+    b.of[ROWS_16] = (struct tile_load){.ctas = 0};
+    b.of[PAIRS] = (struct tile_load){.ctas = 3, .plain = 100 + 90 + 1, .longest = 100};
+    ck_assert_double_eq_tol(tile_price(&b, &env, &c), 3 + 2 * (2.0 / 4) * 191, 1e-9);
+    b.of[PAIRS].plain = 100 + 100 + 80;
+    ck_assert_double_eq_tol(tile_price(&b, &env, &c), 3 + 2 * (2.0 / 4) * 280 * 1.25, 1e-9);
+    b.of[PAIRS].plain = 3 * 100; /* two waves, not a wave and a half; at most `uneven` of it */
+    c.uneven = 2;
+    ck_assert_double_eq_tol(tile_price(&b, &env, &c), 3 + 2 * (2.0 / 4) * 300 * (2 / 1.5), 1e-9);
 }
 END_TEST
 
