@@ -266,30 +266,36 @@ static double way_between(const struct fit_search *s, int32_t j)
     return log(s->most[j] / s->least[j]);
 }
 
+/* The whole way between its bounds over what is done of it. */
+static double whole_over_done(const gsl_vector *z, int32_t j)
+{
+    return 1 + exp(-gsl_vector_get(z, (size_t)j));
+}
+
 static void unlogit(const struct fit_search *s, const gsl_vector *z, double *x)
 {
     for (int32_t j = 0; j < s->p; j++)
-        x[j] = s->least[j] * exp(way_between(s, j) / (1 + exp(-gsl_vector_get(z, (size_t)j))));
+        x[j] = s->least[j] * exp(way_between(s, j) / whole_over_done(z, j));
 }
 
+/* g may be NULL. */
 static void search_fdf(const gsl_vector *z, void *data, double *f, gsl_vector *g)
 {
     const struct fit_search *s = data;
     double x[FIT_MAX_COEF], slope[FIT_MAX_COEF];
     unlogit(s, z, x);
     *f = s->of(x, slope, s->data);
-    for (int32_t j = 0; j < s->p; j++) {
-        double at = 1 / (1 + exp(-gsl_vector_get(z, (size_t)j)));
+    for (int32_t j = 0; j < s->p && g; j++) {
+        double at = 1 / whole_over_done(z, j);
         gsl_vector_set(g, (size_t)j, slope[j] * way_between(s, j) * at * (1 - at));
     }
 }
 
 static double search_f(const gsl_vector *z, void *data)
 {
-    const struct fit_search *s = data;
-    double x[FIT_MAX_COEF], slope[FIT_MAX_COEF];
-    unlogit(s, z, x);
-    return s->of(x, slope, s->data);
+    double f;
+    search_fdf(z, data, &f, NULL);
+    return f;
 }
 
 static void search_df(const gsl_vector *z, void *data, gsl_vector *g)

@@ -20,13 +20,14 @@ static const double sharpness[] = {0.06,  0.03, 0.02,  0.012, 0.008, 0.005,
 enum { N_SHARP = sizeof sharpness / sizeof sharpness[0], FIRST_STEPS = 150, SHARP_STEPS = 80 };
 
 const struct trait tile_traits[N_TILE_COEFS] = {
-#define X(kind, name, from, least, most, about) {#kind "." #name, "us", about, least, most, from},
+#define X(kind, name, from, least, most, share, about) {#kind "." #name, "us", about, least, most, from},
 #define KIND(id, name) TILE_KIND_COEFS(X, name)
     TILE_KINDS(KIND)
 #undef KIND
 #undef X
-#define X(narrow, name, from, least, most, about) {#narrow "." #name, "", about, least, most, from},
-        TILE_NARROW_COEFS(X)
+#define X(kind, name, from, least, most, share, about)                                                       \
+    {#kind "." #name, "", "of " #name ", with heads of 64", TILE_LEAST_SHARE, TILE_MOST_SHARE, share},
+        TILE_KIND_COEFS(X, narrow)
 #undef X
 #define X(name, unit, from, least, most, about) {#name, unit, about, least, most, from},
             TILE_COEFS(X)
@@ -99,40 +100,62 @@ static void add_slopes(struct part *to, double times, const struct tile_coefs *s
         to->slope[j] += times * by[j] * x[j];
 }
 
-/* How far off times are, and what choosing costs, of one group. */
+/* Of one group: its plans' prices, and how they grow. */
+struct priced {
+    const double *x; /* the coefficients */
+    double *price;
+    struct tile_coefs *slope;
+    int64_t first, n;
+};
+
+/* How far off times are. */
+static void add_times(struct part *part, const struct ordered *o, const struct priced *p)
+{
+    double base = tile_coefs_of(p->x).base;
+    for (int64_t k = 0; k < p->n; k++) {
+        double us = p->price[k] + base, error = log(us / (1e6 * o->r->seconds[o->row[p->first + k]]));
+        double off = sqrt(error * error + blurred * blurred);
+        double weight = (o->sharp > 0 ? of_times : 1) * o->weight[p->first + k];
+        struct tile_coefs slope = p->slope[k];
+        slope.base = 1;
+        part->value += weight * off;
+        add_slopes(part, weight * error / off / us, &slope, p->x);
+    }
+}
+
+/* What choosing costs; prices become the shares by which plans count. */
+static void add_choices(struct part *part, const struct ordered *o, int32_t g, struct priced *p)
+{
+    double least = INFINITY, sum = 0, cost = 0, unit = o->fastest[g] * o->sharp, *share = p->price;
+    for (int64_t k = 0; k < p->n; k++)
+        least = fmin(least, p->price[k]);
+    for (int64_t k = 0; k < p->n; k++) {
+        share[k] = exp(-(p->price[k] - least) / unit);
+        sum += share[k];
+        cost += share[k] * over_fastest(o, g, k);
+    }
+    part->value += of_choices * cost / sum;
+    for (int64_t k = 0; k < p->n; k++)
+        add_slopes(part, of_choices * (share[k] / sum) * (cost / sum - over_fastest(o, g, k)) / unit,
+                   &p->slope[k], p->x);
+}
+
 static struct part part_of(const struct ordered *o, int32_t g, const double *x)
 {
-    int64_t first = o->begin[g], n = o->begin[g + 1] - first;
-    struct tile_coefs c = tile_coefs_of(x), *slope = xcalloc((size_t)n, sizeof *slope);
-    double *price = xcalloc((size_t)n, sizeof *price), least = INFINITY, sum = 0, cost = 0;
+    struct priced p = {.x = x, .first = o->begin[g], .n = o->begin[g + 1] - o->begin[g]};
+    struct tile_coefs c = tile_coefs_of(x);
     struct part part = {0};
-    for (int64_t k = 0; k < n; k++) {
-        int64_t i = o->row[first + k];
-        price[k] = tile_price_slopes(&o->r->bill[i], &o->r->env[i], &c, &slope[k]);
-        least = fmin(least, price[k]);
+    p.price = xcalloc((size_t)p.n, sizeof *p.price);
+    p.slope = xcalloc((size_t)p.n, sizeof *p.slope);
+    for (int64_t k = 0; k < p.n; k++) {
+        int64_t i = o->row[p.first + k];
+        p.price[k] = tile_price_slopes(&o->r->bill[i], &o->r->env[i], &c, &p.slope[k]);
     }
-    for (int64_t k = 0; k < n; k++) {
-        double us = price[k] + c.base, error = log(us / (1e6 * o->r->seconds[o->row[first + k]]));
-        double off = sqrt(error * error + blurred * blurred);
-        double weight = (o->sharp > 0 ? of_times : 1) * o->weight[first + k];
-        struct tile_coefs all = slope[k];
-        all.base = 1;
-        part.value += weight * off;
-        add_slopes(&part, weight * error / off / us, &all, x);
-    }
-    double unit = o->fastest[g] * o->sharp;
-    for (int64_t k = 0; k < n && o->sharp > 0; k++) {
-        double share = exp(-(price[k] - least) / unit);
-        sum += share;
-        cost += share * over_fastest(o, g, k);
-    }
-    for (int64_t k = 0; k < n && o->sharp > 0; k++) {
-        double share = exp(-(price[k] - least) / unit) / sum;
-        add_slopes(&part, of_choices * share * (cost / sum - over_fastest(o, g, k)) / unit, &slope[k], x);
-    }
-    part.value += o->sharp > 0 ? of_choices * cost / sum : 0;
-    free(price);
-    free(slope);
+    add_times(&part, o, &p);
+    if (o->sharp > 0)
+        add_choices(&part, o, g, &p);
+    free(p.price);
+    free(p.slope);
     return part;
 }
 

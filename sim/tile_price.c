@@ -150,16 +150,16 @@ struct tile_env tile_env_of(const struct plan_env *env)
 /* Coefficients with heads of this size, as shares of those with 128. */
 static struct tile_kind_coefs of_head(const struct tile_env *env, const struct tile_kind_coefs *narrow)
 {
-#define X(kind, name, from, least, most, about) .name = 1 + (narrow->name - 1) * env->narrow,
-    return (struct tile_kind_coefs){TILE_NARROW_COEFS(X)};
+#define X(_, name, from, least, most, share, about) .name = 1 + (narrow->name - 1) * env->narrow,
+    return (struct tile_kind_coefs){TILE_KIND_COEFS(X, )};
 #undef X
 }
 
 static struct tile_kind_coefs with_head(const struct tile_kind_coefs *kind,
                                         const struct tile_kind_coefs *head)
 {
-#define X(_, name, from, least, most, about) .name = kind->name * head->name,
-    return (struct tile_kind_coefs){TILE_NARROW_COEFS(X)};
+#define X(_, name, from, least, most, share, about) .name = kind->name * head->name,
+    return (struct tile_kind_coefs){TILE_KIND_COEFS(X, )};
 #undef X
 }
 
@@ -284,10 +284,10 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
         by.waiting_run = by.alone * (t.is_masked[k] ? x->longest_runs : 0);
         slope->uneven += sms * t.by_uneven[k] * work_of(x, &kind);
-#define X(_, name, from, least, most, about)                                                                 \
+#define X(_, name, from, least, most, share, about)                                                          \
     slope->of[k].name = by.name * head.name;                                                                 \
     slope->narrow.name += by.name * c->of[k].name * env->narrow;
-        TILE_NARROW_COEFS(X)
+        TILE_KIND_COEFS(X, )
 #undef X
     }
     return price_of(&t, env, c);

@@ -31,30 +31,24 @@ enum tile_kind {
 /*
  * Coefficients of a kind, in microseconds of an H200's SM: what a CTA takes of it, others beside it, to begin and end, for a
  * token of a group without a mask, and with one that hides it from none or from some of the rows; and what it takes by itself,
- * waiting: at least, for a token that all see, and for others. X(kind, name, where a fit begins, least, most, meaning).
+ * waiting: at least, for a token that all see, and for others. With heads of 64 elements, not 128, a share of each, the same for
+ * all kinds; in between, and beyond, on a straight line. X(kind, name, where a fit begins, least, most, where its share begins,
+ * meaning).
  */
 #define TILE_KIND_COEFS(X, kind)                                                                             \
-    X(kind, begin, 2, 0.01, 12, "a CTA begins and ends")                                                     \
-    X(kind, token, 0.015, 0.003, 0.08, "a token, no mask")                                                   \
-    X(kind, seen, 0.018, 0.003, 0.08, "a token that the mask hides from none")                               \
-    X(kind, hidden, 0.025, 0.003, 0.12, "a token that it hides from some")                                   \
-    X(kind, run, 0.05, 0.002, 2, "a run of such tokens")                                                     \
-    X(kind, alone, 2, 0.2, 12, "the longest CTA, at least")                                                  \
-    X(kind, waiting, 0.015, 0.002, 0.08, "its token that all see")                                           \
-    X(kind, waiting_hidden, 0.03, 0.002, 0.12, "its token that some do not see")                             \
-    X(kind, waiting_run, 0.05, 0.002, 2, "a run of such tokens")
+    X(kind, begin, 2, 0.01, 12, 0.9, "a CTA begins and ends")                                                \
+    X(kind, token, 0.015, 0.003, 0.08, 0.7, "a token, no mask")                                              \
+    X(kind, seen, 0.018, 0.003, 0.08, 0.7, "a token that the mask hides from none")                          \
+    X(kind, hidden, 0.025, 0.003, 0.12, 0.7, "a token that it hides from some")                              \
+    X(kind, run, 0.05, 0.002, 2, 0.9, "a run of such tokens")                                                \
+    X(kind, alone, 2, 0.2, 12, 0.9, "the longest CTA, at least")                                             \
+    X(kind, waiting, 0.015, 0.002, 0.08, 0.8, "its token that all see")                                      \
+    X(kind, waiting_hidden, 0.03, 0.002, 0.12, 0.8, "its token that some do not see")                        \
+    X(kind, waiting_run, 0.05, 0.002, 2, 0.9, "a run of such tokens")
 
-/* Of each of these, with heads of 64 elements, not 128, the share; in between, and beyond, on a straight line. */
-#define TILE_NARROW_COEFS(X)                                                                                 \
-    X(narrow, begin, 0.9, 0.5, 1.2, "of begin, with heads of 64")                                            \
-    X(narrow, token, 0.7, 0.5, 1.2, "of token")                                                              \
-    X(narrow, seen, 0.7, 0.5, 1.2, "of seen")                                                                \
-    X(narrow, hidden, 0.7, 0.5, 1.2, "of hidden")                                                            \
-    X(narrow, run, 0.9, 0.5, 1.2, "of run")                                                                  \
-    X(narrow, alone, 0.9, 0.5, 1.2, "of alone")                                                              \
-    X(narrow, waiting, 0.8, 0.5, 1.2, "of waiting")                                                          \
-    X(narrow, waiting_hidden, 0.8, 0.5, 1.2, "of waiting_hidden")                                            \
-    X(narrow, waiting_run, 0.9, 0.5, 1.2, "of waiting_run")
+/* Of such shares. */
+#define TILE_LEAST_SHARE 0.5
+#define TILE_MOST_SHARE 1.2
 
 /* The others: X(name, unit, where a fit begins, least, most, meaning). */
 #define TILE_COEFS(X)                                                                                        \
@@ -69,7 +63,7 @@ enum tile_kind {
     X(of_partial, "", 2, 0.5, 6, "memory's time for partial results before that, over that for their bytes")
 
 struct tile_kind_coefs {
-#define X(kind, name, from, least, most, about) double name;
+#define X(kind, name, from, least, most, share, about) double name;
     TILE_KIND_COEFS(X, )
 #undef X
 };
