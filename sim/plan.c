@@ -65,6 +65,53 @@ struct plan *plan_copy(const struct plan *p)
     return c;
 }
 
+static bool same_array(const void *x, const void *y, int64_t n, size_t size)
+{
+    return n == 0 || memcmp(x, y, (size_t)n * size) == 0;
+}
+
+static bool same_groups(const struct group *x, const struct group *y, int64_t n)
+{
+    bool same = true;
+    for (int64_t i = 0; i < n && same; i++)
+        same = x[i].qr0 == y[i].qr0 && x[i].qr1 == y[i].qr1 && x[i].run0 == y[i].run0 &&
+               x[i].run1 == y[i].run1 && x[i].mask == y[i].mask && x[i].mask0 == y[i].mask0 &&
+               x[i].tile_m == y[i].tile_m && x[i].tile_n == y[i].tile_n && x[i].launch == y[i].launch &&
+               x[i].slot0 == y[i].slot0;
+    return same;
+}
+
+static bool same_runs(const struct run *x, const struct run *y, int64_t n)
+{
+    bool same = true;
+    for (int64_t i = 0; i < n && same; i++)
+        same = x[i].node == y[i].node && x[i].begin == y[i].begin && x[i].end == y[i].end;
+    return same;
+}
+
+static bool same_launches(const struct launch *x, const struct launch *y, int32_t n)
+{
+    bool same = true;
+    for (int32_t i = 0; i < n && same; i++)
+        same = x[i].order == y[i].order;
+    return same;
+}
+
+bool plan_same(const struct plan *x, const struct plan *y)
+{
+    bool same_counts = x->n_groups == y->n_groups && x->n_qr == y->n_qr && x->n_runs == y->n_runs &&
+                       x->n_mask == y->n_mask && x->n_slots == y->n_slots && x->n_merges == y->n_merges &&
+                       x->n_merge_in == y->n_merge_in && x->n_launches == y->n_launches;
+    return same_counts && x->slot_o == y->slot_o && x->slot_weight == y->slot_weight &&
+           x->storage == y->storage && x->unfused == y->unfused &&
+           same_launches(x->launch, y->launch, x->n_launches) &&
+           same_groups(x->group, y->group, x->n_groups) && same_runs(x->run, y->run, x->n_runs) &&
+           same_array(x->qr, y->qr, x->n_qr, sizeof *x->qr) &&
+           same_array(x->mask, y->mask, x->n_mask, sizeof *x->mask) &&
+           same_array(x->merge, y->merge, x->n_merges, sizeof *x->merge) &&
+           same_array(x->merge_in, y->merge_in, x->n_merge_in, sizeof *x->merge_in);
+}
+
 void plan_reserve(struct plan *p, int64_t groups, int64_t runs)
 {
     p->group = xgrow(p->group, &p->cap_group, groups, sizeof *p->group);

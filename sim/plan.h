@@ -120,6 +120,8 @@ struct plan {
 struct plan *plan_new(const struct nform *nf, const char *strategy);
 void plan_free(struct plan *p);
 struct plan *plan_copy(const struct plan *p);
+/* Do both have the same done, whatever they call it and note? Of one normal form. */
+bool plan_same(const struct plan *x, const struct plan *y);
 /* Room for that many groups of one query range each, and runs: growing copies, room that stays unused costs nothing. */
 void plan_reserve(struct plan *p, int64_t groups, int64_t runs);
 void plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -627,6 +627,7 @@ END_TEST
 struct bench_run {
     struct gpu_bench b;
     struct gpu_row row[3];
+    int32_t n_rows;
     bool done;
     struct err e;
 };
@@ -655,7 +656,7 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
     fake_gpu.memory = fake_gpu.allocated + room;
     fake_gpu.reads = 0;
     fake_gpu.slow_reads = slow_reads;
-    x.done = gpu_bench_config(&x.b, &c, use, 3, x.row, &x.e);
+    x.done = gpu_bench_config(&x.b, &c, use, 3, x.row, &x.n_rows, &x.e);
     gpu_bench_close(&x.b);
     treesrc_clear(&c.src);
     return x;

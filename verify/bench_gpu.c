@@ -276,6 +276,22 @@ static bool make_plan(struct bed *x, const struct strategy_use *use, struct job 
     return good;
 }
 
+/* Is that job's plan one of those before? */
+static bool is_planned(const struct job *job, int32_t n)
+{
+    for (int32_t i = 0; i < n && job[n].plan; i++)
+        if (job[i].plan && plan_same(job[i].plan, job[n].plan))
+            return true;
+    return false;
+}
+
+static void drop_plan(struct job *j)
+{
+    cuda_plan_free(j->cp);
+    plan_free(j->plan);
+    *j = (struct job){.row = NULL};
+}
+
 /* ---- data ------------------------------------------------------------------------------------------------ */
 
 static void draw_pages(struct problem *p, uint64_t seed)
@@ -649,7 +665,7 @@ static bool run_jobs(struct bed *x, struct job *job, int32_t n, struct err *e)
 }
 
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
-                      int32_t n_use, struct gpu_row *rows, struct err *e)
+                      int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e)
 {
     struct tree *t = treesrc_load(&c->src, e);
     if (!t)
@@ -659,20 +675,24 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     struct gpu_need need = gpu_need(x.nf, &c->spec);
     x.pool = x.p.n_pages * x.p.page_size * x.p.h_kv * x.p.d;
     bool good = true;
+    int32_t n = 0;
     for (int32_t i = 0; i < n_use && good; i++) {
-        rows[i] = (struct gpu_row){.config = c,
+        rows[n] = (struct gpu_row){.config = c,
                                    .use = &use[i],
                                    .need = need,
                                    .unique_kv = gpu_unique_kv(x.nf, &c->spec),
                                    .floor_us = gpu_floor_us(&need, &b->limits)};
-        job[i].row = &rows[i];
-        good = make_plan(&x, &use[i], &job[i], e);
+        job[n].row = &rows[n];
+        good = make_plan(&x, &use[i], &job[n], e);
+        if (b->distinct && is_planned(job, n))
+            drop_plan(&job[n]);
+        else
+            n++;
     }
-    good = good && run_jobs(&x, job, n_use, e);
-    for (int32_t i = 0; i < n_use; i++) {
-        cuda_plan_free(job[i].cp);
-        plan_free(job[i].plan);
-    }
+    *n_rows = n;
+    good = good && run_jobs(&x, job, n, e);
+    for (int32_t i = 0; i < n; i++)
+        drop_plan(&job[i]);
     void *all[] = {x.q, x.k, x.v, x.pages, x.o, x.lse, x.work};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])

@@ -22,6 +22,7 @@ enum {
     KEY_PEERS,
     KEY_STEPS,
     KEY_FLUSH,
+    KEY_DISTINCT,
     KEY_COLUMNS
 };
 
@@ -32,7 +33,7 @@ struct args {
     const char *sets, *strategies, *kernel, *peers, *columns;
     int64_t config, reps, steps;
     int32_t arch;
-    bool flush_reads;
+    bool flush_reads, distinct;
     struct err err;
 };
 
@@ -75,6 +76,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->columns = arg;
         good = table_knows(gpu_columns, arg, &a->err);
         break;
+    case KEY_DISTINCT:
+        a->distinct = true;
+        break;
     case KEY_FLUSH:
         a->flush_reads = strcmp(arg, "read") == 0;
         good = a->flush_reads || strcmp(arg, "write") == 0 ||
@@ -101,6 +105,8 @@ static const struct argp argp = {
              "only these: NAME[:K=V,..],.., K=V/W/..: with each of these values (default: all, and the "
              "rule=artifact of fasttree and pat)",
              3},
+            {"distinct", KEY_DISTINCT, NULL, 0,
+             "leave out a strategy whose plan of a tree is that of one before it in the list", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
@@ -251,9 +257,10 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
     int64_t n_rows = 0;
     print_head(human, lead, argc, argv, b, &c);
     for (int32_t i = 0; i < w->n && good; i++) {
-        good = gpu_bench_config(b, &w->config[i], w->use, w->n_use, &row[n_rows], e);
+        int32_t n = 0;
+        good = gpu_bench_config(b, &w->config[i], w->use, w->n_use, &row[n_rows], &n, e);
         progress_clear(&bar);
-        for (int32_t k = 0; k < w->n_use && good; k++, n_rows++) {
+        for (int32_t k = 0; k < n && good; k++, n_rows++) {
             *failed = *failed || row[n_rows].verdict == GPU_FAIL || row[n_rows].verdict == GPU_INVALID;
             if (!a->out.quiet || row[n_rows].verdict != GPU_PASS)
                 gpu_row_print(&t, b, c.name, &row[n_rows]);
@@ -302,6 +309,7 @@ int cmd_bench_gpu(int argc, char **argv)
         b.opt.arch = a.arch;
         b.reps = a.reps;
         b.flush_reads = a.flush_reads;
+        b.distinct = a.distinct;
         b.seed = a.tree.seed;
         good = bench_all(&a, &b, &w, out.f, argc, argv, &failed, e);
         good = outfile_close(&out, good, e) && good;
