@@ -71,7 +71,7 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
 {
     static const enum tile_kind kind_of[] = {[4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS};
     int64_t rows = part->nq * gqa;
-    int shift = tile_shift(rows);
+    int shift = tile_shift(part->m);
     double tiles = times * (double)((rows + (1 << shift) - 1) >> shift), tokens = (double)part->n_kv;
     bool alike = kind_of[shift] == ROWS_64 && paired && part->n_kv >= PAIR_TOKENS;
     struct tile_load *to = alike ? &b->alike : &b->of[kind_of[shift]];

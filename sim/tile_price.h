@@ -98,6 +98,7 @@ struct tile_bill {
 
 /* Of a group. */
 struct tile_part {
+    int32_t m;        /* rows of its tiles: 16, 32, 64, 128 */
     int64_t nq, n_kv; /* queries that see any of it, tokens; */
     int64_t own;      /* those that one of these queries does not see; */
     int64_t few;      /* and of these, those of nodes that no more than a team sees */

@@ -7,12 +7,22 @@ out=$1 program=${TREEATTN:-build/treeattn}
 shift
 trap 'rm -f "$out"/sweep_*.part "$out/sweep_one.csv"' EXIT # of a run that failed nothing stays
 pieces=128/192/256/384/512/768/1024/1536/2048/4096/1073741824
+cuts="low=0,high=16/32/64/128 low=16,high=32/64/128 low=32,high=64/128 low=64,high=128"
 plans=
-for cut in low=0,high=16/32/64/128 low=16,high=32/64/128 low=32,high=64/128 low=64,high=128; do
-    plans+=${plans:+,}treeattn:$cut,piece=$pieces
-done
+plan() { # PIECES,OPTION.. LOW,HIGH..
+    local cut rest=$1
+    shift
+    for cut; do
+        plans+=${plans:+,}treeattn:$cut,piece=$rest
+    done
+}
+plan $pieces $cuts
+plan ${pieces#128/192/},trunk=256/1024 $cuts
+cuts="low=16,high=64/128 low=32,high=64/128 low=64,high=128"
+plan 512/1024/2048/4096/1073741824,bundle=128/256/512 $cuts
+plan 1024/2048/1073741824,bundle=128/256/512,trunk=256 $cuts
 one() {
-    "$program" bench gpu "$@" --reps 11 --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
+    "$program" bench gpu "$@" --reps 11 --distinct --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
 }
 sweep() { # NAME OPTION..; lines of heads and more options, a run each
     local name=$1 part=$out/sweep_$1.csv.part heads line options

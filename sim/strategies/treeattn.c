@@ -14,9 +14,14 @@
  *            rows that are left are worth (goes_on): nearly always where branches are long, hardly ever in the token trees of
  *            speculative decoding, a token a node behind thousands that all see.
  *
- * Both are groups with a bit mask; a query has at most one partial result of either, and none where low = 0: there are no
- * bundles then, and one block is all that a query is in. Those of more than `piece` tokens are cut, where nodes end if they can
- * be, in parts that have those queries that see any of it: few, and without a mask, where a part is of one node.
+ *   trunk    a node of more than `high` rows and at least `trunk` tokens, which blocks then do without: a group of all queries
+ *            below it, so that rows fill tiles where heads per KV head are no power of two, and the prefix of a token tree has
+ *            tiles of 128 rows whatever blocks have.
+ *
+ * Blocks and bundles are groups with a bit mask; a query has at most one partial result of either, and none where low = 0 and
+ * there is no trunk: one block is all that a query is in then. Those of more than `piece` tokens (bundles: `bundle`) are cut,
+ * where nodes end if they can be, in parts that have those queries that see any of it: few, and without a mask, where a part is
+ * of one node.
  *
  * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h).
  */
@@ -27,10 +32,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OPT_LOW, OPT_HIGH, OPT_PIECE, N_OPTS };
+enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, N_OPTS };
 
 enum {
-    BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most */
+    BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most, where nothing else is said */
+    TRUNK_TOKENS = 256,  /* of a trunk's node, where the model says that there should be any */
     BLOCK_UNIT = 64,     /* tokens in which parts of a block's node, */
     BUNDLE_UNIT = 16,    /* and of a bundle's, are counted */
     SLIVERS = 4,         /* so many, or more, in a piece are no parts of their own */
@@ -45,16 +51,23 @@ static const struct strategy_opt opts[] = {
     [OPT_PIECE] = {"piece", 0, 0, 1 << 30,
                    "tokens of a group, or half as many more where nodes end so; 0: as the cost model says",
                    NULL},
+    [OPT_BUNDLE] = {"bundle", 0, 0, 1 << 30,
+                    "tokens of a bundle's group; 0: as many as piece says, 1024 at most", NULL},
+    [OPT_TRUNK] = {"trunk", -1, -1, 1 << 30, "tokens of a trunk's node at least; 0 or -1: no trunks", NULL},
     [N_OPTS] = {0},
 };
 
-/* A bundle or a block, before it is cut in pieces. */
+/* In this order they stand. */
+enum sort { BLOCK, TRUNK, BUNDLE };
+
+/* Before it is cut in pieces. */
 struct cover {
+    enum sort sort;
     int32_t q0, q1;
-    /* Of live nodes: a block has the innermost that its first query is below (-1: none), those above that one, and of first .. end
-     * those that belong to blocks; a bundle has of these those that belong to bundles. */
+    /* Of live nodes: a block has the innermost of its own that its first query is below (-1: none), those above that one (up), and
+     * of first .. end those that belong to blocks; a bundle has of these those that belong to bundles; a trunk has its innermost
+     * and those above that one. */
     int32_t top, first, end;
-    bool bundle;
     int64_t shared;   /* tokens that all of its queries see, */
     int64_t own, few; /* and others; of these, of nodes with at most TILE_TEAM_ROWS rows */
     int64_t pairs;    /* of a query and one of the others */
@@ -63,6 +76,12 @@ struct cover {
 
 struct cut {
     int64_t low, high; /* rows */
+    int64_t trunk;     /* tokens; 0: none */
+};
+
+/* Tokens of a part, of a block (or trunk) and of a bundle. */
+struct piece {
+    int64_t block, bundle;
 };
 
 /* A cover as a selection, with the queries that see each of its runs. */
@@ -85,8 +104,10 @@ struct planner {
     int64_t tokens;    /* of all of them */
     int32_t n_queries; /* that see any */
     struct cut cut;
-    int32_t *up;         /* [n] of a node that belongs to blocks: the one above it, or -1; */
-    int64_t *above;      /* [n] tokens from the root to its end, */
+    /* [n] Of a node that is not low, -1 for none: the one above it; the innermost that blocks have, itself or above; of one
+     * that blocks have the next above that they have, of a trunk's the next above in the same trunk; */
+    int32_t *over, *base, *up;
+    int64_t *above;      /* [n] tokens from the last `up` to its end, */
     int32_t *depth;      /* [n] and nodes */
     struct cover *cover; /* blocks, then bundles */
     int64_t n_covers, cap_cover;
@@ -107,10 +128,20 @@ static bool is_low(const struct planner *p, const struct live *v)
     return rows_of(p, v) <= p->cut.low;
 }
 
+static bool is_trunk(const struct planner *p, const struct live *v)
+{
+    return p->cut.trunk > 0 && v->len >= p->cut.trunk && rows_of(p, v) > p->cut.high;
+}
+
+static bool have_same_queries(const struct live *v, const struct live *w)
+{
+    return v->q0 == w->q0 && v->q1 == w->q1;
+}
+
 /* Does a node between first and end belong to the cover? */
 static bool belongs(const struct planner *p, const struct cover *c, const struct live *v)
 {
-    return c->bundle ? is_low(p, v) : !is_low(p, v) && v->q0 < c->q1;
+    return c->sort == BUNDLE ? is_low(p, v) : !is_low(p, v) && !is_trunk(p, v) && v->q0 < c->q1;
 }
 
 /* Queries of the cover that are below a node of it. */
@@ -153,7 +184,7 @@ static void add_cover(struct planner *p, struct cover c)
 
 static void find_bundles(struct planner *p)
 {
-    struct cover c = {.top = -1, .bundle = true};
+    struct cover c = {.sort = BUNDLE, .top = -1};
     for (int32_t i = 0; i < p->n; i++) {
         const struct live *v = &p->live[i];
         if (!is_low(p, v))
@@ -189,7 +220,7 @@ static void close_block(struct filling *f, int32_t i, int32_t q)
     add_cover(f->p, f->c);
     f->c.first = i;
     f->c.q0 = f->c.q1 = q;
-    f->c.top = f->open;
+    f->c.top = f->open < 0 ? -1 : f->p->base[f->open];
 }
 
 /* Queries up to `end` that no node but those above has. */
@@ -207,7 +238,8 @@ static void fill_up_to(struct filling *f, int32_t end, int32_t i)
 static bool goes_on(const struct filling *f, const struct live *v)
 {
     int64_t left = f->cap - (f->c.q1 - f->c.q0);
-    double above = f->open < 0 ? 0 : (double)f->p->above[f->open];
+    int32_t base = f->open < 0 ? -1 : f->p->base[f->open];
+    double above = base < 0 ? 0 : (double)f->p->above[base];
     return v->q1 - f->c.q0 <= f->cap || (double)v->len * (double)f->cap <= above * (double)left;
 }
 
@@ -215,14 +247,21 @@ static void open_node(struct filling *f, int32_t i)
 {
     struct planner *p = f->p;
     const struct live *v = &p->live[i];
-    p->up[i] = f->open;
-    p->above[i] = v->len + (f->open < 0 ? 0 : p->above[f->open]);
-    p->depth[i] = 1 + (f->open < 0 ? 0 : p->depth[f->open]);
+    int32_t over = f->open, base = over < 0 ? -1 : p->base[over];
+    bool trunk = is_trunk(p, v);
+    p->over[i] = over;
+    p->base[i] = trunk ? base : i;
+    if (trunk)
+        p->up[i] = over >= 0 && base != over && have_same_queries(&p->live[over], v) ? over : -1;
+    else
+        p->up[i] = base;
+    p->above[i] = v->len + (p->up[i] < 0 ? 0 : p->above[p->up[i]]);
+    p->depth[i] = 1 + (p->up[i] < 0 ? 0 : p->depth[p->up[i]]);
     if (!is_empty(f) && !goes_on(f, v))
         close_block(f, i, v->q0);
     f->open = i;
     if (is_empty(f)) {
-        f->c.top = i;
+        f->c.top = p->base[i];
         f->c.first = i + 1;
         f->c.q0 = f->c.q1 = v->q0;
     }
@@ -241,7 +280,7 @@ static void find_blocks(struct planner *p)
             fill_up_to(&f, end < q0 ? end : q0, i);
             if (end > q0)
                 break;
-            f.open = p->up[f.open];
+            f.open = p->over[f.open];
             if (f.open < 0 || is_empty(&f))
                 close_block(&f, i, end);
         }
@@ -250,11 +289,22 @@ static void find_blocks(struct planner *p)
     }
 }
 
+static void find_trunks(struct planner *p)
+{
+    for (int32_t i = 0; i < p->n && p->cut.trunk > 0; i++) {
+        const struct live *v = &p->live[i];
+        bool goes_on = i + 1 < p->n && is_trunk(p, v + 1) && have_same_queries(v, v + 1);
+        if (is_trunk(p, v) && !goes_on)
+            add_cover(p, (struct cover){.sort = TRUNK, .q0 = v->q0, .q1 = v->q1, .top = i});
+    }
+}
+
 static void find_covers(struct planner *p, struct cut cut)
 {
     p->cut = cut;
     p->n_covers = p->n_runs = 0;
     find_blocks(p);
+    find_trunks(p);
     find_bundles(p);
 }
 
@@ -373,15 +423,10 @@ static void find_parts(struct parts *p, const struct sel *sel, int64_t shared, i
     cut_at(p, sel->n_kv);
 }
 
-static int64_t most_tokens(const struct cover *c, int64_t piece)
+static void find_parts_of(struct planner *p, const struct cover *c, const struct piece *piece)
 {
-    return c->bundle ? min_i64(piece, BUNDLE_PIECE) : piece;
-}
-
-static void find_parts_of(struct planner *p, const struct cover *c, int64_t piece)
-{
-    find_parts(&p->parts, &p->seen.sel, p->seen.n_shared, most_tokens(c, piece),
-               c->bundle ? BUNDLE_UNIT : BLOCK_UNIT);
+    find_parts(&p->parts, &p->seen.sel, p->seen.n_shared, c->sort == BUNDLE ? piece->bundle : piece->block,
+               c->sort == BUNDLE ? BUNDLE_UNIT : BLOCK_UNIT);
 }
 
 /* Where a part begins. */
@@ -416,6 +461,9 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
     x.own = n_kv - (by_all ? by_most : 0);
     x.runs -= by_all ? runs : 0;
     x.few -= by_all && most * p->gqa <= TILE_TEAM_ROWS ? by_most : 0;
+    x.m = tile_rows(x.nq * p->gqa);
+    if (c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS)
+        x.m = TILE_TEAM_ROWS;
     return x;
 }
 
@@ -427,16 +475,43 @@ enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
 static const int64_t pieces_between[N_PIECES - 1] = {192, 384, 768, 1536, 4096};
 static const double nearly = 1.15;
 
+/* What options say; ANY: nothing. */
+struct asked {
+    int64_t low, high, piece, bundle, trunk;
+};
+enum { ANY = -1 };
+
 struct choice {
     struct cut cut;
-    int64_t piece;
+    struct piece piece; /* block 0: none yet */
     double price;
 };
+
+static int64_t told(double value, double nothing)
+{
+    return value <= nothing ? ANY : (int64_t)value;
+}
+
+static struct asked asked_of(const double *opt)
+{
+    struct asked a = {.low = told(opt[OPT_LOW], -1),
+                      .high = told(opt[OPT_HIGH], 0),
+                      .piece = told(opt[OPT_PIECE], 0),
+                      .bundle = told(opt[OPT_BUNDLE], 0),
+                      .trunk = told(opt[OPT_TRUNK], -1)};
+    a.trunk = a.trunk == ANY ? 0 : a.trunk; /* no price has been fitted to plans with trunks */
+    return a;
+}
+
+static bool is_better(const struct choice *x, const struct choice *best)
+{
+    return best->piece.block == 0 || x->price < best->price;
+}
 
 /* Do they cost as much as each other? */
 static bool alike(const struct cover *x, const struct cover *y)
 {
-    return x->bundle == y->bundle && x->q1 - x->q0 == y->q1 - y->q0 && x->shared == y->shared &&
+    return x->sort == y->sort && x->q1 - x->q0 == y->q1 - y->q0 && x->shared == y->shared &&
            x->own == y->own && x->few == y->few && x->pairs == y->pairs;
 }
 
@@ -450,13 +525,13 @@ struct covers {
 
 /* To the bills of n pieces, which get longer: when a cover is one part, it is for all that follow. */
 static void add_covers(struct tile_bill *bill, struct planner *p, const struct covers *x,
-                       const int64_t *piece, int n)
+                       const struct piece *piece, int n)
 {
     int i = 0;
     see_cover(&p->seen, p, x->c);
     for (; i < n; i++) {
         struct place at = {0};
-        find_parts_of(p, x->c, piece[i]);
+        find_parts_of(p, x->c, &piece[i]);
         if (p->parts.n == 1)
             break;
         for (int64_t k = 0, begin = 0; k < p->parts.n; begin = p->parts.end[k++]) {
@@ -482,19 +557,19 @@ static int64_t tokens_of_both(const struct planner *p, const struct cover *x, co
 static int64_t tokens_alike(const struct planner *p, const struct cover *c)
 {
     int64_t n = 0;
-    if (!c->bundle && c > p->cover)
+    if (c->sort == BLOCK && c > p->cover)
         n = tokens_of_both(p, c, c - 1);
-    if (!c->bundle && c + 1 < p->cover + p->n_covers && !c[1].bundle)
+    if (c->sort == BLOCK && c + 1 < p->cover + p->n_covers && c[1].sort == BLOCK)
         n = max_i64(n, tokens_of_both(p, c, c + 1));
     return n;
 }
 
-/* Of the covers, in pieces of so many tokens, n of them, ascending; returns the tokens of the longest cover. */
-static int64_t find_bills(struct planner *p, const int64_t *piece, int n, struct tile_bill *bill)
+/* Of the covers, in pieces of so many tokens, n of them, ascending; returns the tokens of the longest block or trunk, and bundle. */
+static struct piece find_bills(struct planner *p, const struct piece *piece, int n, struct tile_bill *bill)
 {
-    int64_t longest = 0;
+    struct piece longest = {0};
     const struct cover *end = p->cover + p->n_covers;
-    bool alone = p->n_covers == 0 || p->cover->bundle == end[-1].bundle; /* blocks come first */
+    bool alone = p->n_covers <= 1 || (p->cover->sort == end[-1].sort && p->cover->sort != TRUNK);
     for (int i = 0; i < n; i++)
         bill[i] = (struct tile_bill){.tokens = (double)p->tokens, .queries = p->n_queries};
     for (const struct cover *c = p->cover, *next; c < end; c = next) {
@@ -502,37 +577,60 @@ static int64_t find_bills(struct planner *p, const int64_t *piece, int n, struct
             next++;
         struct covers x = {.c = c, .times = (double)(next - c), .alone = alone, .like = tokens_alike(p, c)};
         add_covers(bill, p, &x, piece, n);
-        longest = max_i64(longest, c->shared + c->own);
+        int64_t *most = c->sort == BUNDLE ? &longest.bundle : &longest.block;
+        *most = max_i64(*most, c->shared + c->own);
     }
     return longest;
 }
 
 /* The best of n pieces, ascending, and of what there is. */
-static void try_pieces(struct planner *p, const int64_t *piece, int n, struct choice *best)
+static void try_pieces(struct planner *p, const struct piece *piece, int n, struct choice *best)
 {
     struct tile_bill bill[N_PIECES];
-    int64_t longest = find_bills(p, piece, n, bill);
-    for (int i = 0; i < n && (i == 0 || piece[i - 1] < longest); i++) {
+    struct piece longest = find_bills(p, piece, n, bill);
+    bool is_whole = false; /* are all covers, so that longer pieces are the same? */
+    for (int i = 0; i < n && !is_whole; i++) {
         struct choice x = {
             .cut = p->cut, .piece = piece[i], .price = tile_price(&bill[i], &p->price, &tile_coefs)};
-        if (best->piece == 0 || x.price < best->price)
+        if (is_better(&x, best))
             *best = x;
+        is_whole = piece[i].block >= longest.block && piece[i].bundle >= longest.bundle;
     }
 }
 
-/* With the piece that is asked for, or the best. */
-static void try_cut(struct planner *p, int64_t asked, struct choice *best)
+/* Bundles in pieces as asked for, or as long as blocks have them. */
+static void try_block_pieces(struct planner *p, const int64_t *block, int n, int64_t bundle,
+                             struct choice *best)
 {
-    struct choice here = {.piece = 0};
-    try_pieces(p, asked > 0 ? &asked : pieces, asked > 0 ? 1 : N_PIECES, &here);
-    if (asked <= 0 && (best->piece == 0 || here.price < nearly * best->price)) {
+    struct piece piece[N_PIECES];
+    for (int i = 0; i < n; i++)
+        piece[i] = (struct piece){block[i], bundle == ANY ? min_i64(block[i], BUNDLE_PIECE) : bundle};
+    try_pieces(p, piece, n, best);
+}
+
+static bool has(const struct planner *p, enum sort sort)
+{
+    for (const struct cover *c = p->cover; c < p->cover + p->n_covers; c++)
+        if (c->sort == sort)
+            return true;
+    return false;
+}
+
+/* With the pieces that are asked for, or the best. */
+static void try_cut(struct planner *p, const struct asked *a, struct choice *best)
+{
+    struct choice here = {.piece = {0}};
+    bool any = a->piece == ANY;
+    try_block_pieces(p, any ? pieces : &a->piece, any ? N_PIECES : 1, a->bundle, &here);
+    bool is_near = best->piece.block == 0 || here.price < nearly * best->price;
+    if (any && is_near) {
         int at = 0;
-        while (pieces[at] != here.piece)
+        while (pieces[at] != here.piece.block)
             at++;
         int first = at > 0 ? at - 1 : 0, end = at < N_PIECES - 1 ? at + 1 : N_PIECES - 1;
-        try_pieces(p, pieces_between + first, end - first, &here);
+        try_block_pieces(p, pieces_between + first, end - first, a->bundle, &here);
     }
-    if (best->piece == 0 || here.price < best->price)
+    if (is_better(&here, best))
         *best = here;
 }
 
@@ -541,43 +639,49 @@ static int64_t most_rows(const struct planner *p, bool bundle)
 {
     int64_t most = 0;
     for (const struct cover *c = p->cover; c < p->cover + p->n_covers; c++)
-        most = c->bundle == bundle ? max_i64(most, (int64_t)(c->q1 - c->q0) * p->gqa) : most;
+        most = (c->sort == BUNDLE) == bundle ? max_i64(most, (int64_t)(c->q1 - c->q0) * p->gqa) : most;
     return most;
 }
 
 /* With one bound for bundles, and the block's that is asked for or the best. `before`: a smaller bound for bundles that was tried. */
-static void try_blocks(struct planner *p, int64_t low, int64_t before, const double *opt, struct choice *best)
+static void try_blocks(struct planner *p, int64_t low, int64_t before, const struct asked *a,
+                       struct choice *best)
 {
     static const int64_t highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
-    const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries), asked = (int64_t)opt[OPT_HIGH];
+    const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
     int64_t largest = INT64_MAX;
-    for (size_t k = 0; k < (asked > 0 ? 1 : sizeof highs / sizeof highs[0]); k++) {
-        int64_t high = asked > 0 ? max_i64(asked, low) : highs[k];
-        bool no_block = asked <= 0 && ((high < p->gqa && high < TILE_MAX) || high <= low);
+    for (size_t k = 0; k < (a->high != ANY ? 1 : sizeof highs / sizeof highs[0]); k++) {
+        int64_t high = a->high != ANY ? max_i64(a->high, low) : highs[k];
+        bool no_block = a->high == ANY && ((high < p->gqa && high < TILE_MAX) || high <= low);
         if (no_block || high >= largest) /* the same blocks as before */
             continue;
-        find_covers(p, (struct cut){low, high});
+        find_covers(p, (struct cut){low, high, a->trunk == ANY ? 0 : a->trunk});
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
-        if (best->piece == 0 || p->n_runs <= many)
-            try_cut(p, (int64_t)opt[OPT_PIECE], best);
+        if (best->piece.block == 0 || p->n_runs <= many)
+            try_cut(p, a, best);
+        if (a->trunk != ANY)
+            continue;
+        find_covers(p, (struct cut){low, high, TRUNK_TOKENS});
+        if (has(p, TRUNK) && p->n_runs <= many)
+            try_cut(p, a, best);
     }
 }
 
 static struct choice choose(struct planner *p, const double *opt)
 {
     static const int64_t lows[] = {0, 16, 32, 64};
-    const int64_t asked = (int64_t)opt[OPT_LOW];
-    struct choice best = {.piece = 0};
-    if (asked >= 0)
-        try_blocks(p, asked, -1, opt, &best);
-    for (size_t i = 0; i < sizeof lows / sizeof lows[0] && asked < 0; i++)
+    struct asked a = asked_of(opt);
+    struct choice best = {.piece = {0}};
+    if (a.low != ANY)
+        try_blocks(p, a.low, -1, &a, &best);
+    for (size_t i = 0; i < sizeof lows / sizeof lows[0] && a.low == ANY; i++)
         if (lows[i] == 0 || lows[i] >= p->gqa)
-            try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, opt, &best);
-    if (best.piece == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){asked, max_i64(asked, TILE_MAX)});
-        try_cut(p, (int64_t)opt[OPT_PIECE], &best);
+            try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
+    if (best.piece.block == 0) { /* low is asked for, and no smaller than any block */
+        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), 0});
+        try_cut(p, &a, &best);
     }
     find_covers(p, best.cut);
     return best;
@@ -585,7 +689,7 @@ static struct choice choose(struct planner *p, const double *opt)
 
 /* ---- the groups ------------------------------------------------------------------------------------- */
 
-static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, int64_t piece)
+static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, const struct piece *piece)
 {
     struct place at = {0};
     see_cover(&p->seen, p, c);
@@ -594,10 +698,8 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
     for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
         struct tile_part x = next_part(p, c, &at, p->it.piece.n_kv);
         select_queries(&p->it.piece, c, by);
-        struct group_spec g = {.mask = x.own > 0 ? MASK_RUN_WORDS : MASK_NONE,
-                               .tile_m = tile_rows(x.nq * p->gqa),
-                               .tile_n = TILE_N,
-                               .launch = 0};
+        struct group_spec g = {
+            .mask = x.own > 0 ? MASK_RUN_WORDS : MASK_NONE, .tile_m = x.m, .tile_n = TILE_N, .launch = 0};
         plan_group(plan, &p->it.piece, &g);
     }
 }
@@ -607,6 +709,8 @@ static struct planner planner_of(const struct nform *nf, const struct plan_env *
 {
     struct planner p = {.gqa = env_gqa(env), .price = tile_env_of(env)};
     p.live = live_depth_first(nf, &p.n);
+    p.over = xcalloc((size_t)p.n, sizeof *p.over);
+    p.base = xcalloc((size_t)p.n, sizeof *p.base);
     p.up = xcalloc((size_t)p.n, sizeof *p.up);
     p.above = xcalloc((size_t)p.n, sizeof *p.above);
     p.depth = xcalloc((size_t)p.n, sizeof *p.depth);
@@ -626,6 +730,8 @@ static void planner_clear(struct planner *p)
     free(p->seen.by);
     free(p->parts.end);
     free(p->cover);
+    free(p->over);
+    free(p->base);
     free(p->up);
     free(p->above);
     free(p->depth);
@@ -655,23 +761,27 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     struct choice best = choose(&p, opt);
     plan_launch(plan, "attention", LAUNCH_SERIAL);
     plan_reserve(plan, p.n_covers, p.n);
-    int64_t bundles = 0, longest = 0;
+    int64_t covers[BUNDLE + 1] = {0}, longest = 0;
     for (const struct cover *c = p.cover; c < p.cover + p.n_covers; c++) {
-        bundles += c->bundle;
-        add_groups(plan, &p, c, best.piece);
+        covers[c->sort]++;
+        add_groups(plan, &p, c, &best.piece);
     }
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
-    char chosen[96] = "";
+    char chosen[128] = "";
     if (treeattn_chooses(opt))
-        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld", (long long)best.cut.low,
-                 (long long)best.cut.high, (long long)min_i64(best.piece, (int64_t)opts[OPT_PIECE].max));
-    plan_note(plan,
-              "%lld bundles of at most %lld rows, %lld blocks of at most %lld, in %lld groups of at most "
-              "%lld tokens%s",
-              (long long)bundles, (long long)best.cut.low, (long long)(p.n_covers - bundles),
-              (long long)best.cut.high, (long long)plan->n_groups, (long long)longest, chosen);
+        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld,bundle=%lld,trunk=%lld",
+                 (long long)best.cut.low, (long long)best.cut.high,
+                 (long long)min_i64(best.piece.block, (int64_t)opts[OPT_PIECE].max),
+                 (long long)best.piece.bundle, (long long)best.cut.trunk);
+    plan_note(
+        plan,
+        "%lld bundles of at most %lld rows, %lld blocks of at most %lld, %lld trunks, in %lld groups of "
+        "at most %lld tokens%s",
+        (long long)covers[BUNDLE], (long long)best.cut.low, (long long)covers[BLOCK],
+        (long long)best.cut.high, (long long)covers[TRUNK], (long long)plan->n_groups, (long long)longest,
+        chosen);
     planner_clear(&p);
     return plan;
 }
