@@ -19,6 +19,7 @@ struct cuda_call {
     int64_t item0, n_items;
     int32_t longest, mean; /* tokens of its items */
     bool masked, q_shared, kv_once;
+    bool first; /* of those that run side by side and are about as long */
     enum cuda_wide wide;
     struct cuda_ctas ctas;
 };

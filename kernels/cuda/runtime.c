@@ -98,8 +98,8 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
-/* Longest items first; among about equals, within a factor of two, first those that do not hold up others, then the lowest tiles,
- * which keep memory busiest. */
+/* Longest items first; among about equals, within a factor of two, first those that do not hold up others, then those that would
+ * find no room later, then the lowest tiles, which keep memory busiest. */
 static int by_work(const void *x, const void *y)
 {
     const struct cuda_call *a = x, *b = y;
@@ -107,6 +107,8 @@ static int by_work(const void *x, const void *y)
     if (order == 0)
         order =
             tiling_holds_up(&a->ctas, a->longest, a->mean) - tiling_holds_up(&b->ctas, b->longest, b->mean);
+    if (order == 0)
+        order = b->first - a->first;
     if (order == 0)
         order = a->m - b->m;
     return order ? order : (a->item0 > b->item0) - (a->item0 < b->item0);
@@ -125,13 +127,15 @@ static void order_calls(struct cuda_plan *cp, int32_t sms)
 {
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
         int32_t call0 = call;
-        struct tiling_set set = {0};
+        struct tiling_set set = {.sms = sms};
         end = end_of_set(cp, l);
         for (; call < cp->n_calls && cp->call[call].launch < end; call++)
             tiling_add(&set, &cp->call[call].ctas);
+        for (struct cuda_call *c = cp->call + call0; c < cp->call + call; c++)
+            c->first = tiling_goes_first(&set, &c->ctas, c->longest);
         if (call > call0)
             qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
-                  tiling_share_sms(&set, sms) ? by_size : by_work);
+                  tiling_share_sms(&set) ? by_size : by_work);
     }
 }
 

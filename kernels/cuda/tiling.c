@@ -342,11 +342,17 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)
 {
     s->ctas += c->n;
     s->card += (double)c->n / (double)c->slots;
+    s->shared += c->slots > s->sms ? (double)c->n / (double)c->slots : 0;
 }
 
-bool tiling_share_sms(const struct tiling_set *s, int32_t sms)
+bool tiling_share_sms(const struct tiling_set *s)
 {
-    return s->card <= 1 && s->ctas > sms;
+    return s->card <= 1 && s->ctas > s->sms;
+}
+
+bool tiling_goes_first(const struct tiling_set *s, const struct cuda_ctas *c, int32_t longest)
+{
+    return c->slots <= s->sms && longest >= STEP && 2 * s->shared >= 1;
 }
 
 bool tiling_holds_up(const struct cuda_ctas *c, int32_t longest, int32_t mean)

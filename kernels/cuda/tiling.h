@@ -54,12 +54,18 @@ bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes
 
 /* Kernels that run side by side, added to zeroes one by one. */
 struct tiling_set {
+    int32_t sms;
     int64_t ctas;
-    double card; /* that they want at once: 1 is all of it */
+    double card;   /* that they want at once: 1 is all of it */
+    double shared; /* of it, for those of which an SM holds several */
 };
 void tiling_add(struct tiling_set *s, const struct cuda_ctas *c);
 /* Do all their CTAs run at once, some of them on one SM? */
-bool tiling_share_sms(const struct tiling_set *s, int32_t sms);
+bool tiling_share_sms(const struct tiling_set *s);
+
+/* Does a kernel of the set begin before others with items of about the same length? If each of its CTAs wants an SM, and others
+ * take half of the card: those find room between them, but an SM is not empty before what is on it has ended. longest: tokens. */
+bool tiling_goes_first(const struct tiling_set *s, const struct cuda_ctas *c, int32_t longest);
 
 /* Are most items of a kernel short, beside a few long ones, and its CTAs more than fit at once? Kernels behind it wait for all of
  * them to begin. longest, mean: tokens. */
