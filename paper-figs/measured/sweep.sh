@@ -8,6 +8,7 @@ shift
 trap 'rm -f "$out"/sweep_*.part "$out/sweep_one.csv"' EXIT # of a run that failed nothing stays
 pieces=128/192/256/384/512/768/1024/1536/2048/4096/1073741824
 cuts="low=0,high=16/32/64/128 low=16,high=32/64/128 low=32,high=64/128 low=64,high=128"
+bundles="low=16,high=64/128 low=32,high=64/128 low=64,high=128" # where their pieces may differ from blocks'
 plans=
 plan() { # PIECES,OPTION.. LOW,HIGH..
     local cut rest=$1
@@ -17,10 +18,12 @@ plan() { # PIECES,OPTION.. LOW,HIGH..
     done
 }
 plan $pieces $cuts
-plan ${pieces#128/192/},trunk=256/1024 $cuts
-cuts="low=16,high=64/128 low=32,high=64/128 low=64,high=128"
-plan 512/1024/2048/4096/1073741824,bundle=128/256/512 $cuts
-plan 1024/2048/1073741824,bundle=128/256/512,trunk=256 $cuts
+plan 256/512/1024/1536/2048/4096/1073741824,trunk=256 $cuts
+plan 512/1024/2048/1073741824,bundle=128/256/512 $bundles
+plan 1024/2048/1073741824,bundle=128/256/512,trunk=256 $bundles
+plan 64/96 low=0,high=16/32/64/128 low=16,high=64/128
+plan 128/256/512/1024/2048/1073741824,tall=1 $cuts
+plan 1024/2048/1073741824,trunk=256,tall=1 $cuts
 one() {
     "$program" bench gpu "$@" --reps 11 --distinct --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
 }

@@ -21,7 +21,7 @@
  * Blocks and bundles are groups with a bit mask; a query has at most one partial result of either, and none where low = 0 and
  * there is no trunk: one block is all that a query is in then. Those of more than `piece` tokens (bundles: `bundle`) are cut,
  * where nodes end if they can be, in parts that have those queries that see any of it: few, and without a mask, where a part is
- * of one node.
+ * of one node. Groups of 17 to 32 rows have tiles of 32, or of 64 (`tall`), whose products wgmma does.
  *
  * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h).
  */
@@ -32,7 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, N_OPTS };
+enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, N_OPTS };
 
 enum {
     BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most, where nothing else is said */
@@ -52,8 +52,19 @@ static const struct strategy_opt opts[] = {
                    "tokens of a group, or half as many more where nodes end so; 0: as the cost model says",
                    NULL},
     [OPT_BUNDLE] = {"bundle", 0, 0, 1 << 30,
-                    "tokens of a bundle's group; 0: as many as piece says, 1024 at most", NULL},
-    [OPT_TRUNK] = {"trunk", -1, -1, 1 << 30, "tokens of a trunk's node at least; 0 or -1: no trunks", NULL},
+                    "tokens of a bundle's group; 0: as the cost model says, or, where it says nothing else, "
+                    "as `piece`, and 1024 at most",
+                    NULL},
+    [OPT_TRUNK] =
+        {"trunk", -1, -1, 1 << 30,
+         "tokens of a trunk's node at least; 0: no trunks; -1: as the cost model says, or, where it "
+         "says nothing else, none",
+         NULL},
+    [OPT_TALL] =
+        {"tall", -1, -1, 1,
+         "1: tiles of 64 rows where 32 would do; 0: of 32; -1: as the cost model says, or, where it says "
+         "nothing else, of 32",
+         NULL},
     [N_OPTS] = {0},
 };
 
@@ -77,6 +88,7 @@ struct cover {
 struct cut {
     int64_t low, high; /* rows */
     int64_t trunk;     /* tokens; 0: none */
+    bool tall;         /* tiles of 64 rows for 17 to 32 */
 };
 
 /* Tokens of a part, of a block (or trunk) and of a bundle. */
@@ -462,6 +474,8 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
     x.runs -= by_all ? runs : 0;
     x.few -= by_all && most * p->gqa <= TILE_TEAM_ROWS ? by_most : 0;
     x.m = tile_rows(x.nq * p->gqa);
+    if (p->cut.tall && 2 * x.m == TILE_TEAM_ROWS)
+        x.m = TILE_TEAM_ROWS;
     if (c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS)
         x.m = TILE_TEAM_ROWS;
     return x;
@@ -469,15 +483,17 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
 
-/* Pieces that are tried with every cut; and those between them, next to the best of them, unless that is not nearly the best yet. */
+/* Pieces that are tried with every cut; and those next to the best of them, unless that is
+ * not nearly the best yet. */
 static const int64_t pieces[] = {128, 256, 512, 1024, 2048, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
-static const int64_t pieces_between[N_PIECES - 1] = {192, 384, 768, 1536, 4096};
+static const int64_t pieces_between[] = {192, 384, 768, 1536, 4096};
+enum { N_BETWEEN = sizeof pieces_between / sizeof pieces_between[0] };
 static const double nearly = 1.15;
 
 /* What options say; ANY: nothing. */
 struct asked {
-    int64_t low, high, piece, bundle, trunk;
+    int64_t low, high, piece, bundle, trunk, tall;
 };
 enum { ANY = -1 };
 
@@ -498,8 +514,11 @@ static struct asked asked_of(const double *opt)
                       .high = told(opt[OPT_HIGH], 0),
                       .piece = told(opt[OPT_PIECE], 0),
                       .bundle = told(opt[OPT_BUNDLE], 0),
-                      .trunk = told(opt[OPT_TRUNK], -1)};
-    a.trunk = a.trunk == ANY ? 0 : a.trunk; /* no price has been fitted to plans with trunks */
+                      .trunk = told(opt[OPT_TRUNK], -1),
+                      .tall = told(opt[OPT_TALL], -1)};
+    a.trunk =
+        a.trunk == ANY ? 0 : a.trunk; /* no price has been fitted to plans with trunks, or taller tiles */
+    a.tall = a.tall == ANY ? 0 : a.tall;
     return a;
 }
 
@@ -627,7 +646,7 @@ static void try_cut(struct planner *p, const struct asked *a, struct choice *bes
         int at = 0;
         while (pieces[at] != here.piece.block)
             at++;
-        int first = at > 0 ? at - 1 : 0, end = at < N_PIECES - 1 ? at + 1 : N_PIECES - 1;
+        int first = at > 0 ? at - 1 : 0, end = at < N_BETWEEN ? at + 1 : N_BETWEEN;
         try_block_pieces(p, pieces_between + first, end - first, a->bundle, &here);
     }
     if (is_better(&here, best))
@@ -655,7 +674,7 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
         bool no_block = a->high == ANY && ((high < p->gqa && high < TILE_MAX) || high <= low);
         if (no_block || high >= largest) /* the same blocks as before */
             continue;
-        find_covers(p, (struct cut){low, high, a->trunk == ANY ? 0 : a->trunk});
+        find_covers(p, (struct cut){low, high, a->trunk == ANY ? 0 : a->trunk, a->tall == 1});
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
@@ -663,7 +682,7 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
             try_cut(p, a, best);
         if (a->trunk != ANY)
             continue;
-        find_covers(p, (struct cut){low, high, TRUNK_TOKENS});
+        find_covers(p, (struct cut){low, high, TRUNK_TOKENS, a->tall == 1});
         if (has(p, TRUNK) && p->n_runs <= many)
             try_cut(p, a, best);
     }
@@ -680,7 +699,7 @@ static struct choice choose(struct planner *p, const double *opt)
         if (lows[i] == 0 || lows[i] >= p->gqa)
             try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
     if (best.piece.block == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), 0});
+        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), 0, a.tall == 1});
         try_cut(p, &a, &best);
     }
     find_covers(p, best.cut);
@@ -771,10 +790,10 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     plan_merge_flat(plan, "merge", true);
     char chosen[128] = "";
     if (treeattn_chooses(opt))
-        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld,bundle=%lld,trunk=%lld",
+        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld,bundle=%lld,trunk=%lld,tall=%d",
                  (long long)best.cut.low, (long long)best.cut.high,
                  (long long)min_i64(best.piece.block, (int64_t)opts[OPT_PIECE].max),
-                 (long long)best.piece.bundle, (long long)best.cut.trunk);
+                 (long long)best.piece.bundle, (long long)best.cut.trunk, best.cut.tall);
     plan_note(
         plan,
         "%lld bundles of at most %lld rows, %lld blocks of at most %lld, %lld trunks, in %lld groups of "
