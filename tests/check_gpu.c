@@ -633,8 +633,8 @@ struct bench_run {
 };
 
 /* `room`: bytes that are free once the bench is open. */
-static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads,
-                                      int64_t slow_reads)
+static struct bench_run bench_of(const char *const names[3], bool distinct, enum fake_fault fault,
+                                 int64_t room, bool flush_reads, int64_t slow_reads)
 {
     static struct strategy_use use[3];
     static struct gpu_config c;
@@ -642,8 +642,8 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
                                 .reps = 5,
                                 .seed = 3,
                                 .flush_reads = flush_reads,
+                                .distinct = distinct,
                                 .probe_us = 100}};
-    const char *names[] = {"pat", "tree-specinfer", "flash-decoding"};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
     c = (struct gpu_config){.set = "-",
@@ -661,6 +661,27 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
     treesrc_clear(&c.src);
     return x;
 }
+
+static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads,
+                                      int64_t slow_reads)
+{
+    static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
+    return bench_of(names, false, fault, room, flush_reads, slow_reads);
+}
+
+/* pat makes the plan of its default rule twice; what does not apply is a row every time. */
+START_TEST(plans_that_were_there_are_left_out)
+{
+    static const char *const names[] = {"pat", "tree-specinfer", "pat:rule=paper"};
+    struct bench_run x = bench_of(names, true, FAKE_SOUND, 1 << 28, false, 0);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert_int_eq(x.n_rows, 2);
+    ck_assert(x.row[0].verdict == GPU_PASS && x.row[1].verdict == GPU_SKIP);
+    ck_assert_int_eq(fake_gpu.live, 0);
+    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, 0);
+    ck_assert(x.done && x.n_rows == 3 && x.row[2].verdict == GPU_PASS);
+}
+END_TEST
 
 /* Reads of 256 MB before a row, to see how fast memory is. */
 enum { PROBES = 10 };
@@ -811,6 +832,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, what_a_device_lacks_is_a_skip);
     tcase_add_test(c, the_protocol_is_kept);
     tcase_add_test(c, slow_memory_is_waited_for);
+    tcase_add_test(c, plans_that_were_there_are_left_out);
     tcase_add_test(c, limits_want_their_memory);
     tcase_add_test(c, what_is_wrong_does_not_pass);
     tcase_add_test(c, memory_that_is_not_there_is_a_skip);

@@ -284,6 +284,69 @@ START_TEST(stored_tokens_count_replicas)
 }
 END_TEST
 
+/* A copy is the same, under another name, too; not when anything else differs. */
+START_TEST(copies_are_the_same)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    struct plan *p = by_node(nf, 2);
+    plan_merge_levels(p, "merge");
+    for (int i = 0; i < 13; i++) {
+        struct plan *c = plan_copy(p);
+        plan_note(c, "another");
+        c->strategy = "other";
+        ck_assert(plan_same(p, c) && plan_same(c, p));
+        switch (i) {
+        case 0:
+            c->n_groups--;
+            break;
+        case 1:
+            c->group[1].tile_m += 16;
+            break;
+        case 2:
+            c->group[1].mask = MASK_DENSE;
+            break;
+        case 3:
+            c->group[0].slot0++;
+            break;
+        case 4:
+            c->run[c->n_runs - 1].end--;
+            break;
+        case 5:
+            c->qr[0].end++;
+            break;
+        case 6:
+            c->merge[0].out++;
+            break;
+        case 7:
+            c->merge_in[0]++;
+            break;
+        case 8:
+            c->launch[0].order = LAUNCH_CONCURRENT;
+            break;
+        case 9:
+            c->slot_weight = SLOT_MAX_SUM;
+            break;
+        case 10:
+            c->unfused = true;
+            break;
+        case 11:
+            c->group[0].launch++;
+            break;
+        case 12:
+            c->storage = STORAGE_REPLICATED;
+            break;
+        }
+        check_each(!plan_same(p, c) && !plan_same(c, p), "change %d", i);
+        c->n_groups = p->n_groups;
+        plan_free(c);
+    }
+    plan_free(p);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
 START_TEST(copies_print_the_same)
 {
     struct tree *t = sample();
@@ -626,6 +689,7 @@ Suite *suite_plan(void)
     tcase_add_test(c, virtual_tree_moves_queries_and_tokens);
     tcase_add_test(c, stored_tokens_count_replicas);
     tcase_add_test(c, copies_print_the_same);
+    tcase_add_test(c, copies_are_the_same);
     tcase_add_test(c, prints_number_as_the_tree_does);
     tcase_add_test(c, dot_says_what_masks_hide_and_colours_mean);
     tcase_add_test(c, json_is_all_of_the_plan);

@@ -15,14 +15,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct strategy_use use_of(int64_t low, int64_t high, int64_t piece)
+static struct strategy_use use_with(int64_t low, int64_t high, int64_t piece, const char *others)
 {
     char text[128];
     struct strategy_use u;
-    snprintf(text, sizeof text, "treeattn:low=%lld,high=%lld,piece=%lld", (long long)low, (long long)high,
-             (long long)piece);
+    snprintf(text, sizeof text, "treeattn:low=%lld,high=%lld,piece=%lld%s", (long long)low, (long long)high,
+             (long long)piece, others);
     ck_assert(strategy_parse(text, &u, NULL));
     return u;
+}
+
+static struct strategy_use use_of(int64_t low, int64_t high, int64_t piece)
+{
+    return use_with(low, high, piece, "");
 }
 
 static struct plan_env heads(int32_t h_q, int32_t h_kv)
@@ -48,7 +53,10 @@ START_TEST(a_bill_is_that_of_its_plan)
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
         int32_t gqa = env_gqa(&env);
         struct nform *nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
-        struct strategy_use u = use_of((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5);
+        static const char *const others[] = {"", ",trunk=16", ",bundle=48", ",tall=1",
+                                             ",trunk=100,tall=1,bundle=2000"};
+        struct strategy_use u =
+            use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 5]);
         char why[WHY_MAX];
         struct plan *p = strategy_plan(&u, nf, &env, why);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);
@@ -409,7 +417,7 @@ START_TEST(the_compiled_prices_choose_well)
         const char *sweep;
         int plans, configs;
         double regret; /* per cent */
-    } of[] = {{"sets", 6000, 130, 1}, {"more", 3400, 70, 2.5}, {"narrow", 4600, 90, 2.5}};
+    } of[] = {{"sets", 6000, 130, 1.5}, {"more", 3400, 70, 3.5}, {"narrow", 4600, 90, 2.5}};
     char text[4096];
     if (!program_built())
         return;

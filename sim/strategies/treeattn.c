@@ -483,12 +483,14 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
 
-/* Pieces that are tried with every cut; and those next to the best of them, unless that is
+/* Pieces that are tried with every cut; and those next to the best of them, other pieces of bundles and taller tiles, unless that is
  * not nearly the best yet. */
 static const int64_t pieces[] = {128, 256, 512, 1024, 2048, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
-static const int64_t pieces_between[] = {192, 384, 768, 1536, 4096};
+static const int64_t pieces_between[] = {64, 96, 192, 384, 768, 1536, 4096}; /* two before the first */
 enum { N_BETWEEN = sizeof pieces_between / sizeof pieces_between[0] };
+static const int64_t bundle_pieces[] = {128, 256, 512, BUNDLE_PIECE};
+enum { N_BUNDLE_PIECES = sizeof bundle_pieces / sizeof bundle_pieces[0] };
 static const double nearly = 1.15;
 
 /* What options say; ANY: nothing. */
@@ -516,9 +518,11 @@ static struct asked asked_of(const double *opt)
                       .bundle = told(opt[OPT_BUNDLE], 0),
                       .trunk = told(opt[OPT_TRUNK], -1),
                       .tall = told(opt[OPT_TALL], -1)};
-    a.trunk =
-        a.trunk == ANY ? 0 : a.trunk; /* no price has been fitted to plans with trunks, or taller tiles */
-    a.tall = a.tall == ANY ? 0 : a.tall;
+    if (!treeattn_chooses(opt)) { /* plans as they were before there were these */
+        a.bundle = a.bundle == ANY ? min_i64(a.piece, BUNDLE_PIECE) : a.bundle;
+        a.trunk = a.trunk == ANY ? 0 : a.trunk;
+        a.tall = a.tall == ANY ? 0 : a.tall;
+    }
     return a;
 }
 
@@ -627,6 +631,22 @@ static void try_block_pieces(struct planner *p, const int64_t *block, int n, int
     try_pieces(p, piece, n, best);
 }
 
+static void try_bundle_pieces(struct planner *p, struct choice *best)
+{
+    struct piece piece[N_BUNDLE_PIECES];
+    for (int i = 0; i < N_BUNDLE_PIECES; i++)
+        piece[i] = (struct piece){best->piece.block, bundle_pieces[i]};
+    try_pieces(p, piece, N_BUNDLE_PIECES, best);
+}
+
+static void try_tall(struct planner *p, struct choice *best)
+{
+    struct piece piece = best->piece;
+    p->cut.tall = true;
+    try_pieces(p, &piece, 1, best);
+    p->cut.tall = false;
+}
+
 static bool has(const struct planner *p, enum sort sort)
 {
     for (const struct cover *c = p->cover; c < p->cover + p->n_covers; c++)
@@ -646,9 +666,13 @@ static void try_cut(struct planner *p, const struct asked *a, struct choice *bes
         int at = 0;
         while (pieces[at] != here.piece.block)
             at++;
-        int first = at > 0 ? at - 1 : 0, end = at < N_BETWEEN ? at + 1 : N_BETWEEN;
+        int first = at > 0 ? at + 1 : 0, end = at + 3 < N_BETWEEN ? at + 3 : N_BETWEEN;
         try_block_pieces(p, pieces_between + first, end - first, a->bundle, &here);
     }
+    if (a->bundle == ANY && is_near && has(p, BUNDLE))
+        try_bundle_pieces(p, &here);
+    if (a->tall == ANY && is_near)
+        try_tall(p, &here);
     if (is_better(&here, best))
         *best = here;
 }
