@@ -92,12 +92,6 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
     b->slots += direct ? 0 : times * (double)part->nq;
 }
 
-/* CTAs that have an SM each end in waves; many come out even. */
-static double in_waves(double waves, double uneven)
-{
-    return waves <= 1 || waves >= 4 ? waves : fmin(ceil(waves), uneven * waves);
-}
-
 static double longest_of(const struct tile_load *x)
 {
     return larger(x->longest, x->longest_seen + x->longest_hidden);
@@ -170,16 +164,32 @@ static double work_of(const struct tile_load *x, const struct tile_kind_coefs *c
            x->runs * c->run;
 }
 
+/* By itself, for all of them one after the other. */
+static double wait_of(const struct tile_load *x, const struct tile_kind_coefs *c)
+{
+    return x->ctas * c->alone + (x->plain + x->seen) * c->waiting + x->hidden * c->waiting_hidden +
+           x->runs * c->waiting_run;
+}
+
+/* CTAs of these kinds have an SM each. */
+static bool has_sm(int kind)
+{
+    return kind == PAIRS || kind == TWO_TEAMS;
+}
+
 /* What takes how long, in microseconds. */
 struct terms {
     struct tile_load of[N_TILE_KINDS];
-    double waves[N_TILE_KINDS], by_uneven[N_TILE_KINDS]; /* and how they grow with `uneven` */
-    double alone[N_TILE_KINDS];                          /* the longest of the kind */
-    bool is_masked[N_TILE_KINDS];                        /* is that one? */
+    double alone[N_TILE_KINDS];   /* the longest of the kind */
+    bool is_masked[N_TILE_KINDS]; /* is that one? */
     int longest, kernels;
-    double memory, l2, sms; /* and the longest of all kinds: */
-    double together;        /* as a norm says: little is added to the longest, as they overlap */
-    double partial, beside; /* bytes; of the other kinds */
+    /* CTAs that have an SM each, where they are more than SMs: what all of them take, and the longest. */
+    bool in_turns;
+    double idle; /* share of the SMs in their last wave */
+    int longest_turn;
+    double memory, l2, sms, turns; /* and the longest of all kinds: */
+    double together;               /* as a norm says: little is added to the longest, as they overlap */
+    double partial, beside;        /* bytes; of the other kinds */
 };
 
 static double eleventh_power(double x)
@@ -193,25 +203,29 @@ static double twelfth_power(double x)
     return eleventh_power(x) * x;
 }
 
+/* ctas: that have an SM each; all: what they take on all SMs together. */
+static void find_turns(struct terms *t, double ctas, double all, double sms, double uneven)
+{
+    double waves = ctas / sms;
+    t->in_turns = waves > 1;
+    if (!t->in_turns)
+        return;
+    t->idle = ceil(waves) - waves;
+    t->turns = all + uneven * t->idle * t->alone[t->longest_turn];
+}
+
 static void find_terms(struct terms *t, const struct tile_bill *b, const struct tile_env *env,
                        const struct tile_coefs *c, const struct tile_kind_coefs *head)
 {
-    *t = (struct terms){.longest = 0};
+    double ctas = 0, all = 0; /* that have an SM each, and what these take */
+    *t = (struct terms){.longest = 0, .longest_turn = PAIRS};
     settle_kinds(b, env->h_kv, env->sms, t->of);
     for (int k = 0; k < N_TILE_KINDS; k++) {
         const struct tile_load *x = &t->of[k];
         if (x->ctas == 0)
             continue;
         struct tile_kind_coefs kind = with_head(&c->of[k], head);
-        double waves = x->ctas * env->h_kv / env->sms;
-        t->waves[k] = waves;
-        if (k == PAIRS || k == TWO_TEAMS) { /* of CTAs as long as the longest */
-            double full = (x->plain + x->seen + x->hidden) / longest_of(x) * env->h_kv / env->sms;
-            double times = in_waves(full, c->uneven) / full;
-            t->waves[k] *= times;
-            t->by_uneven[k] = times == c->uneven ? waves : 0;
-        }
-        t->sms += env->per_sm * t->waves[k] / x->ctas * work_of(x, &kind);
+        t->sms += env->per_sm * env->h_kv / env->sms * work_of(x, &kind);
         double plain = x->longest * kind.waiting;
         double masked = x->longest_seen * kind.waiting + x->longest_hidden * kind.waiting_hidden +
                         x->longest_runs * kind.waiting_run;
@@ -220,7 +234,13 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
         t->longest = t->alone[k] > t->alone[t->longest] ? k : t->longest;
         t->beside += t->alone[k];
         t->kernels++;
+        if (has_sm(k)) {
+            ctas += env->h_kv * x->ctas;
+            all += env->per_sm * env->h_kv / env->sms * wait_of(x, &kind);
+            t->longest_turn = t->alone[k] > t->alone[t->longest_turn] ? k : t->longest_turn;
+        }
     }
+    find_turns(t, ctas, all, env->sms, c->uneven);
     double rest = (b->queries + b->q) * env->row;
     t->partial = b->slots * env->partial;
     t->beside -= t->alone[t->longest];
@@ -228,7 +248,7 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
                 (c->of_bandwidth * env->bandwidth);
     t->l2 = 1e6 * (b->reads * env->token + rest + 2 * t->partial) / (c->of_l2 * env->l2_bandwidth);
     t->together = pow(twelfth_power(t->memory) + twelfth_power(t->l2) + twelfth_power(t->sms) +
-                          twelfth_power(t->alone[t->longest]),
+                          twelfth_power(t->turns) + twelfth_power(t->alone[t->longest]),
                       1 / 12.0);
 }
 
@@ -263,7 +283,8 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         slope->merge = 1;
         slope->of_merge = 1e6 * t.partial / env->bandwidth;
     }
-    double memory = of_together(&t, t.memory);
+    double memory = of_together(&t, t.memory), turns = of_together(&t, t.turns);
+    slope->uneven = turns * t.idle * t.alone[t.longest_turn];
     slope->of_bandwidth = -memory * t.memory / c->of_bandwidth;
     slope->of_partial = memory * 1e6 * 2 * t.partial / (c->of_bandwidth * env->bandwidth);
     slope->of_l2 = -of_together(&t, t.l2) * t.l2 / c->of_l2;
@@ -271,19 +292,25 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         const struct tile_load *x = &t.of[k];
         if (x->ctas == 0)
             continue;
-        struct tile_kind_coefs kind = with_head(&c->of[k], &head),
-                               by = {0}; /* and how the price grows with it */
-        double sms = of_together(&t, t.sms) * env->per_sm / x->ctas;
-        by.begin = sms * t.waves[k] * x->ctas;
-        by.token = sms * t.waves[k] * x->plain;
-        by.seen = sms * t.waves[k] * x->seen;
-        by.hidden = sms * t.waves[k] * x->hidden;
-        by.run = sms * t.waves[k] * x->runs;
+        struct tile_kind_coefs by = {0}; /* how the price grows with those of this head size */
+        double on_all = env->per_sm * env->h_kv / env->sms, sms = of_together(&t, t.sms) * on_all;
+        by.begin = sms * x->ctas;
+        by.token = sms * x->plain;
+        by.seen = sms * x->seen;
+        by.hidden = sms * x->hidden;
+        by.run = sms * x->runs;
         by.alone = env->per_sm * (k == t.longest ? of_together(&t, t.alone[k]) : c->beside);
+        by.alone += env->per_sm * (k == t.longest_turn ? turns * c->uneven * t.idle : 0);
         by.waiting = by.alone * (t.is_masked[k] ? x->longest_seen : x->longest);
         by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
         by.waiting_run = by.alone * (t.is_masked[k] ? x->longest_runs : 0);
-        slope->uneven += sms * t.by_uneven[k] * work_of(x, &kind);
+        if (has_sm(k)) {
+            double each = t.in_turns ? turns * on_all : 0;
+            by.alone += each * x->ctas;
+            by.waiting += each * (x->plain + x->seen);
+            by.waiting_hidden += each * x->hidden;
+            by.waiting_run += each * x->runs;
+        }
 #define X(_, name, from, least, most, share, about)                                                          \
     slope->of[k].name = by.name * head.name;                                                                 \
     slope->narrow.name += by.name * c->of[k].name * env->narrow;

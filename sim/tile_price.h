@@ -57,7 +57,7 @@ enum tile_kind {
     X(merge, "us", 1.5, 0.3, 6, "a merge")                                                                   \
     X(of_merge, "", 0.5, 0.02, 6, "its time for partial results, over memory's for their bytes")             \
     X(base, "us", 4, 1, 9, "what all plans take; no choice depends on it")                                   \
-    X(uneven, "", 1.1, 1, 2, "SMs are as good as whole: of waves that are not, at most")                     \
+    X(uneven, "", 0.5, 0.02, 1.5, "of the longest CTA: what is left of a wave of CTAs with an SM each")      \
     X(of_bandwidth, "", 0.95, 0.8, 1, "reached of the data sheet's bandwidth")                               \
     X(of_l2, "", 0.75, 0.3, 1, "reached of the data sheet's L2 bandwidth")                                   \
     X(of_partial, "", 2, 0.5, 6, "memory's time for partial results before that, over that for their bytes")
