@@ -2,9 +2,9 @@
  * tile_price.h - what our CUDA kernels take for groups of neighbouring queries, in microseconds: the model by which the
  * strategy treeattn chooses among its plans.
  *
- * A plan is seen as a bill: for each kind of tile, CTAs and tokens of all of them and of the longest. Memory, the L2, the SMs
- * and the longest CTA each take a time, and together little more than the longest of these; kinds of tiles side by side, and the
- * merge behind them, take more. The coefficients are found by `treeattn fit --model treeattn` from measured times of such plans on
+ * A plan is seen as a bill: for each kind of tile, CTAs and tokens of all of them and of the longest. Memory, the L2, the SMs,
+ * CTAs that take turns as each has an SM and they are more, and the longest CTA each take a time, and together little more than the
+ * longest of these; kinds of tiles side by side, and the merge behind them, take more. The coefficients are found by `treeattn fit --model treeattn` from measured times of such plans on
  * an H200, whose data sheet they refer to; on other machines times follow the tensor cores, the bandwidth and the L2.
  */
 #ifndef TREEATTN_SIM_TILE_PRICE_H

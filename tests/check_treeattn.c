@@ -262,7 +262,10 @@ START_TEST(trunks_are_groups_of_their_own)
     struct plan *whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
                 *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
                 *longer = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=301"),
-                *low = plan_as(nf, &env, "low=0,high=64,piece=1000000,trunk=256");
+                *low = plan_as(nf, &env, "low=0,high=64,piece=1000000,trunk=256"),
+                *bundles = plan_as(nf, &env, "low=128,trunk=256"); /* as large as a block may be */
+    for (const struct group *g = bundles->group; g < bundles->group + bundles->n_groups; g++)
+        ck_assert(g->nq == 40 || g->n_kv == 30);
     ck_assert_int_eq(whole->n_groups, 3);
     ck_assert_int_eq(whole->n_slots, 0);
     ck_assert_int_eq(trunk->n_groups, 4);
@@ -281,8 +284,8 @@ START_TEST(trunks_are_groups_of_their_own)
             ck_assert_int_eq(g->n_kv, 300 + 30 * g->nq);
     for (const struct group *g = low->group; g < low->group + low->n_groups; g++)
         ck_assert(g->nq < 40 || g->tile_m == 64);
-    struct plan *all[] = {whole, trunk, longer, low};
-    for (int i = 0; i < 4; i++)
+    struct plan *all[] = {whole, trunk, longer, low, bundles};
+    for (int i = 0; i < 5; i++)
         plan_free(all[i]);
     nform_free_with_tree(nf);
 }

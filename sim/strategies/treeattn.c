@@ -698,7 +698,7 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
         bool no_block = a->high == ANY && ((high < p->gqa && high < TILE_MAX) || high <= low);
         if (no_block || high >= largest) /* the same blocks as before */
             continue;
-        find_covers(p, (struct cut){low, high, a->trunk == ANY ? 0 : a->trunk, a->tall == 1});
+        find_covers(p, (struct cut){low, high, max_i64(a->trunk, 0), a->tall == 1});
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
@@ -723,7 +723,7 @@ static struct choice choose(struct planner *p, const double *opt)
         if (lows[i] == 0 || lows[i] >= p->gqa)
             try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
     if (best.piece.block == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), 0, a.tall == 1});
+        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), max_i64(a.trunk, 0), a.tall == 1});
         try_cut(p, &a, &best);
     }
     find_covers(p, best.cut);
