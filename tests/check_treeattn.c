@@ -291,6 +291,20 @@ START_TEST(trunks_are_groups_of_their_own)
 }
 END_TEST
 
+/* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */
+START_TEST(blocks_go_on_across_trunks)
+{
+    struct plan_env env = heads(28, 4);
+    struct nform *nf = levels("1,1,3,60 1500,1500,1600,30");
+    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=1600");
+    ck_assert_int_eq(p->n_groups, 3 + 4); /* 60 queries, 18 a block */
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        ck_assert(g->mask == MASK_NONE ? g->n_kv == 1600 && g->nq == 20 : g->n_kv == 3000 + 30 * g->nq);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
 /* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32. */
 START_TEST(bundles_and_tiles_as_asked_for)
 {
@@ -360,6 +374,7 @@ Suite *suite_treeattn(void)
     tcase_add_test(c, the_model_chooses);
     tcase_add_test(c, what_was_chosen_can_be_asked_for);
     tcase_add_test(c, trunks_are_groups_of_their_own);
+    tcase_add_test(c, blocks_go_on_across_trunks);
     tcase_add_test(c, bundles_and_tiles_as_asked_for);
     tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
     suite_add_tcase(s, c);
