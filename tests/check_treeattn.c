@@ -250,6 +250,7 @@ START_TEST(what_was_chosen_can_be_asked_for)
         plan_free(p);
         nform_free_with_tree(nf);
     }
+    ck_assert_msg(seen[0] >= 5 && seen[1] >= 5, "%d with trunks, %d of tall tiles", seen[0], seen[1]);
 }
 END_TEST
 
