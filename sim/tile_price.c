@@ -171,6 +171,12 @@ static double wait_of(const struct tile_load *x, const struct tile_kind_coefs *c
            x->runs * c->waiting_run;
 }
 
+/* What CTAs of all KV heads take together, over what those of one take of an SM. */
+static double on_all_sms(const struct tile_env *env)
+{
+    return env->per_sm * env->h_kv / env->sms;
+}
+
 /* CTAs of these kinds have an SM each. */
 static bool has_sm(int kind)
 {
@@ -184,7 +190,6 @@ struct terms {
     bool is_masked[N_TILE_KINDS]; /* is that one? */
     int longest, kernels;
     /* CTAs that have an SM each, where they are more than SMs: what all of them take, and the longest. */
-    bool in_turns;
     double idle; /* share of the SMs in their last wave */
     int longest_turn;
     double memory, l2, sms, turns; /* and the longest of all kinds: */
@@ -207,8 +212,7 @@ static double twelfth_power(double x)
 static void find_turns(struct terms *t, double ctas, double all, double sms, double uneven)
 {
     double waves = ctas / sms;
-    t->in_turns = waves > 1;
-    if (!t->in_turns)
+    if (waves <= 1)
         return;
     t->idle = ceil(waves) - waves;
     t->turns = all + uneven * t->idle * t->alone[t->longest_turn];
@@ -217,7 +221,7 @@ static void find_turns(struct terms *t, double ctas, double all, double sms, dou
 static void find_terms(struct terms *t, const struct tile_bill *b, const struct tile_env *env,
                        const struct tile_coefs *c, const struct tile_kind_coefs *head)
 {
-    double ctas = 0, all = 0; /* that have an SM each, and what these take */
+    double on_all = on_all_sms(env), ctas = 0, all = 0; /* that have an SM each, and what these take */
     *t = (struct terms){.longest = 0, .longest_turn = PAIRS};
     settle_kinds(b, env->h_kv, env->sms, t->of);
     for (int k = 0; k < N_TILE_KINDS; k++) {
@@ -225,7 +229,7 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
         if (x->ctas == 0)
             continue;
         struct tile_kind_coefs kind = with_head(&c->of[k], head);
-        t->sms += env->per_sm * env->h_kv / env->sms * work_of(x, &kind);
+        t->sms += on_all * work_of(x, &kind);
         double plain = x->longest * kind.waiting;
         double masked = x->longest_seen * kind.waiting + x->longest_hidden * kind.waiting_hidden +
                         x->longest_runs * kind.waiting_run;
@@ -236,7 +240,7 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
         t->kernels++;
         if (has_sm(k)) {
             ctas += env->h_kv * x->ctas;
-            all += env->per_sm * env->h_kv / env->sms * wait_of(x, &kind);
+            all += on_all * wait_of(x, &kind);
             t->longest_turn = t->alone[k] > t->alone[t->longest_turn] ? k : t->longest_turn;
         }
     }
@@ -284,6 +288,7 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         slope->of_merge = 1e6 * t.partial / env->bandwidth;
     }
     double memory = of_together(&t, t.memory), turns = of_together(&t, t.turns);
+    double on_all = on_all_sms(env);
     slope->uneven = turns * t.idle * t.alone[t.longest_turn];
     slope->of_bandwidth = -memory * t.memory / c->of_bandwidth;
     slope->of_partial = memory * 1e6 * 2 * t.partial / (c->of_bandwidth * env->bandwidth);
@@ -293,7 +298,7 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         if (x->ctas == 0)
             continue;
         struct tile_kind_coefs by = {0}; /* how the price grows with those of this head size */
-        double on_all = env->per_sm * env->h_kv / env->sms, sms = of_together(&t, t.sms) * on_all;
+        double sms = of_together(&t, t.sms) * on_all;
         by.begin = sms * x->ctas;
         by.token = sms * x->plain;
         by.seen = sms * x->seen;
@@ -305,7 +310,7 @@ double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, 
         by.waiting_hidden = by.alone * (t.is_masked[k] ? x->longest_hidden : 0);
         by.waiting_run = by.alone * (t.is_masked[k] ? x->longest_runs : 0);
         if (has_sm(k)) {
-            double each = t.in_turns ? turns * on_all : 0;
+            double each = turns * on_all;
             by.alone += each * x->ctas;
             by.waiting += each * (x->plain + x->seen);
             by.waiting_hidden += each * x->hidden;

@@ -225,7 +225,7 @@ static struct problem shell(const struct tree *t, const struct problem_spec *s)
     return p;
 }
 
-static bool make_plan(struct bed *x, const struct strategy_use *use, struct job *j, struct err *e)
+static void make_plan(struct bed *x, const struct strategy_use *use, struct job *j)
 {
     const struct problem *p = &x->p;
     struct gpu_row *r = j->row;
@@ -234,17 +234,23 @@ static bool make_plan(struct bed *x, const struct strategy_use *use, struct job 
                            .d = p->d,
                            .elt_bytes = dtype_size[p->dtype],
                            .machine = machine_default()};
-    struct price_env price = {
-        .h_q = p->h_q, .h_kv = p->h_kv, .d = p->d, .elt_bytes = env.elt_bytes, .float_bytes = 4};
-    struct cuda_caps c;
     char why[WHY_MAX] = "";
     double start = now_s();
     j->plan = strategy_plan(use, x->nf, &env, why);
     r->plan_ms = 1e3 * (now_s() - start);
-    if (!j->plan) {
+    if (!j->plan)
         skip(r, why);
-        return true;
-    }
+}
+
+/* Checked, counted, and on the device. */
+static bool send_plan(struct bed *x, struct job *j, struct err *e)
+{
+    const struct problem *p = &x->p;
+    struct gpu_row *r = j->row;
+    struct price_env price = {
+        .h_q = p->h_q, .h_kv = p->h_kv, .d = p->d, .elt_bytes = dtype_size[p->dtype], .float_bytes = 4};
+    struct cuda_caps c;
+    char why[WHY_MAX] = "";
     struct err own = {0};
     if (!cover_check(j->plan, &own)) {
         r->verdict = GPU_FAIL;
@@ -265,7 +271,7 @@ static bool make_plan(struct bed *x, const struct strategy_use *use, struct job 
         skip(r, why);
         return true;
     }
-    start = now_s();
+    double start = now_s();
     j->cp = cuda_plan_new(p, j->plan, &x->b->opt, &own);
     bool good = gpu_sync(e);
     r->upload_ms = 1e3 * (now_s() - start);
@@ -683,11 +689,13 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
                                    .unique_kv = gpu_unique_kv(x.nf, &c->spec),
                                    .floor_us = gpu_floor_us(&need, &b->limits)};
         job[n].row = &rows[n];
-        good = make_plan(&x, &use[i], &job[n], e);
-        if (b->distinct && is_planned(job, n))
+        make_plan(&x, &use[i], &job[n]);
+        if (b->distinct && is_planned(job, n)) {
             drop_plan(&job[n]);
-        else
-            n++;
+            continue;
+        }
+        good = !job[n].plan || send_plan(&x, &job[n], e);
+        n++;
     }
     *n_rows = n;
     good = good && run_jobs(&x, job, n, e);

@@ -338,11 +338,18 @@ bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes
     return some && tiling_tokens(item, n_items) * bytes <= (int64_t)ONCE_MIB << 20;
 }
 
+/* Each of its CTAs? */
+static bool wants_sm(const struct tiling_set *s, const struct cuda_ctas *c)
+{
+    return c->slots <= s->sms;
+}
+
 void tiling_add(struct tiling_set *s, const struct cuda_ctas *c)
 {
+    double card = (double)c->n / (double)c->slots;
     s->ctas += c->n;
-    s->card += (double)c->n / (double)c->slots;
-    s->shared += c->slots > s->sms ? (double)c->n / (double)c->slots : 0;
+    s->card += card;
+    s->shared += wants_sm(s, c) ? 0 : card;
 }
 
 bool tiling_share_sms(const struct tiling_set *s)
@@ -352,7 +359,7 @@ bool tiling_share_sms(const struct tiling_set *s)
 
 bool tiling_goes_first(const struct tiling_set *s, const struct cuda_ctas *c, int32_t longest)
 {
-    return c->slots <= s->sms && longest >= STEP && 2 * s->shared >= 1;
+    return wants_sm(s, c) && longest >= STEP && 2 * s->shared >= 1;
 }
 
 bool tiling_holds_up(const struct cuda_ctas *c, int32_t longest, int32_t mean)

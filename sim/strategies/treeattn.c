@@ -225,6 +225,12 @@ static bool is_empty(const struct filling *f)
     return f->c.q0 == f->c.q1;
 }
 
+/* Of nodes that blocks have the innermost that what comes next is below; -1: none. */
+static int32_t base_of(const struct filling *f)
+{
+    return f->open < 0 ? -1 : f->p->base[f->open];
+}
+
 /* What comes begins with node i and query q. */
 static void close_block(struct filling *f, int32_t i, int32_t q)
 {
@@ -232,7 +238,7 @@ static void close_block(struct filling *f, int32_t i, int32_t q)
     add_cover(f->p, f->c);
     f->c.first = i;
     f->c.q0 = f->c.q1 = q;
-    f->c.top = f->open < 0 ? -1 : f->p->base[f->open];
+    f->c.top = base_of(f);
 }
 
 /* Queries up to `end` that no node but those above has. */
@@ -250,7 +256,7 @@ static void fill_up_to(struct filling *f, int32_t end, int32_t i)
 static bool goes_on(const struct filling *f, const struct live *v)
 {
     int64_t left = f->cap - (f->c.q1 - f->c.q0);
-    int32_t base = f->open < 0 ? -1 : f->p->base[f->open];
+    int32_t base = base_of(f);
     double above = base < 0 ? 0 : (double)f->p->above[base];
     return v->q1 - f->c.q0 <= f->cap || (double)v->len * (double)f->cap <= above * (double)left;
 }
@@ -259,7 +265,7 @@ static void open_node(struct filling *f, int32_t i)
 {
     struct planner *p = f->p;
     const struct live *v = &p->live[i];
-    int32_t over = f->open, base = over < 0 ? -1 : p->base[over];
+    int32_t over = f->open, base = base_of(f);
     bool trunk = is_trunk(p, v);
     p->over[i] = over;
     p->base[i] = trunk ? base : i;
@@ -510,6 +516,12 @@ static int64_t told(double value, double nothing)
     return value <= nothing ? ANY : (int64_t)value;
 }
 
+/* Tokens of a bundle's part, if as many as a block's. */
+static int64_t as_blocks(int64_t piece)
+{
+    return min_i64(piece, BUNDLE_PIECE);
+}
+
 static struct asked asked_of(const double *opt)
 {
     struct asked a = {.low = told(opt[OPT_LOW], -1),
@@ -519,11 +531,17 @@ static struct asked asked_of(const double *opt)
                       .trunk = told(opt[OPT_TRUNK], -1),
                       .tall = told(opt[OPT_TALL], -1)};
     if (!treeattn_chooses(opt)) { /* plans as they were before there were these */
-        a.bundle = a.bundle == ANY ? min_i64(a.piece, BUNDLE_PIECE) : a.bundle;
+        a.bundle = a.bundle == ANY ? as_blocks(a.piece) : a.bundle;
         a.trunk = a.trunk == ANY ? 0 : a.trunk;
         a.tall = a.tall == ANY ? 0 : a.tall;
     }
     return a;
+}
+
+/* Without trunks and tall tiles where they are not asked for. */
+static struct cut cut_of(const struct asked *a, int64_t low, int64_t high)
+{
+    return (struct cut){.low = low, .high = high, .trunk = max_i64(a->trunk, 0), .tall = a->tall == 1};
 }
 
 static bool is_better(const struct choice *x, const struct choice *best)
@@ -627,7 +645,7 @@ static void try_block_pieces(struct planner *p, const int64_t *block, int n, int
 {
     struct piece piece[N_PIECES];
     for (int i = 0; i < n; i++)
-        piece[i] = (struct piece){block[i], bundle == ANY ? min_i64(block[i], BUNDLE_PIECE) : bundle};
+        piece[i] = (struct piece){block[i], bundle == ANY ? as_blocks(block[i]) : bundle};
     try_pieces(p, piece, n, best);
 }
 
@@ -698,7 +716,8 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
         bool no_block = a->high == ANY && ((high < p->gqa && high < TILE_MAX) || high <= low);
         if (no_block || high >= largest) /* the same blocks as before */
             continue;
-        find_covers(p, (struct cut){low, high, max_i64(a->trunk, 0), a->tall == 1});
+        struct cut cut = cut_of(a, low, high);
+        find_covers(p, cut);
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
@@ -706,7 +725,8 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
             try_cut(p, a, best);
         if (a->trunk != ANY)
             continue;
-        find_covers(p, (struct cut){low, high, TRUNK_TOKENS, a->tall == 1});
+        cut.trunk = TRUNK_TOKENS;
+        find_covers(p, cut);
         if (has(p, TRUNK) && p->n_runs <= many)
             try_cut(p, a, best);
     }
@@ -723,7 +743,7 @@ static struct choice choose(struct planner *p, const double *opt)
         if (lows[i] == 0 || lows[i] >= p->gqa)
             try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
     if (best.piece.block == 0) { /* low is asked for, and no smaller than any block */
-        find_covers(p, (struct cut){a.low, max_i64(a.low, TILE_MAX), max_i64(a.trunk, 0), a.tall == 1});
+        find_covers(p, cut_of(&a, a.low, max_i64(a.low, TILE_MAX)));
         try_cut(p, &a, &best);
     }
     find_covers(p, best.cut);
