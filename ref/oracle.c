@@ -6,11 +6,11 @@
 
 /* Scratch of one thread: logits of the g heads that share a KV head, a row of K or V, the queries. */
 struct scratch {
-    double *logit; /* [g][ctx] */
-    double *row;   /* [d] */
+    double *logit;      /* [g][ctx] */
+    double *row;        /* [d] */
     double *low, *high; /* [d] of V so far */
-    double *q;     /* [g][d] */
-    int32_t *path; /* [depth] nodes, root first */
+    double *q;          /* [g][d] */
+    int32_t *path;      /* [depth] nodes, root first */
 };
 
 /* The g rows of one query that share KV head h. */

@@ -23,9 +23,9 @@ struct oracle {
     double *abs_o; /* [n_rows][d] sum of p_j |v_j|: what cancellation hides in o */
     double *rms_o; /* [n_rows][d] sqrt(sum of p_j^2 v_j^2): what errors of random sign in each p_j do to o */
     double *range_o; /* [n_rows][d] largest less smallest v_j: O lies between them, whatever the p_j */
-    double *gap;   /* [n_rows] by how much the largest logit exceeds the second largest, which may be as large; +inf if there
-                    * is none */
-    double *logit; /* [n_rows] largest |logit| */
+    /* [n_rows] by how much the largest logit exceeds the second largest, which may be as large; +inf if there is none. */
+    double *gap;
+    double *logit;   /* [n_rows] largest |logit| */
     double *abs_dot; /* [n_rows] largest scale * sum_i |q_i k_ji| over the keys: >= logit */
     int64_t *ctx;    /* [n_rows / h_q] tokens seen by each query */
 };

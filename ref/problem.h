@@ -45,7 +45,8 @@ enum fill {
     FILL_VAST, /* logits to 1e9, of which a float keeps no digit after the point; each query is a key of its path */
     N_FILLS
 };
-#define FILL_KINDS(remark) "random" remark ", count, huge, onehot, identical or vast" /* fill_name, for help and errors */
+#define FILL_KINDS(remark)                                                                                   \
+    "random" remark ", count, huge, onehot, identical or vast" /* fill_name, for help and errors */
 extern const char *const fill_name[N_FILLS];
 bool fill_parse(const char *s, enum fill *out);
 

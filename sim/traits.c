@@ -125,8 +125,10 @@ static const struct trait clock_traits[N_CLOCKFIT] = {
 };
 
 static const struct trait clock_inner[N_CLOCKFIT_INNER] = {
-    [CLOCKFIT_latency] = {"latency", "", "round trip of a KV tile, in the machine's latency_ns", 1e-3, 1e6, 0},
-    [CLOCKFIT_l2_latency] = {"l2_latency", "", "the same when it hits the L2, as a share of that", 1e-3, 1, 0},
+    [CLOCKFIT_latency] = {"latency", "", "round trip of a KV tile, in the machine's latency_ns", 1e-3, 1e6,
+                          0},
+    [CLOCKFIT_l2_latency] = {"l2_latency", "", "the same when it hits the L2, as a share of that", 1e-3, 1,
+                             0},
     [CLOCKFIT_start] = {"start", "", "a CTA's time around its tiles, in round trips", 0, 1e6, 0},
     [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached", 1e-3, 1, 0},
 };

@@ -29,7 +29,7 @@ struct exact {
     int32_t d;
     mpfr_t o[PROBLEM_MAX_D], abs_o[PROBLEM_MAX_D], q[PROBLEM_MAX_D]; /* the first d are initialised */
     mpfr_t sum, lse;
-    mpfr_t logit, mag; /* largest |logit|, largest scale * sum |q_i k_i| */
+    mpfr_t logit, mag;  /* largest |logit|, largest scale * sum |q_i k_i| */
     mpfr_t top, second; /* the two largest logits */
     mpfr_t x, y, z, weight;
     double low[PROBLEM_MAX_D], high[PROBLEM_MAX_D]; /* of V */
@@ -44,7 +44,8 @@ static struct exact *exact_new(int32_t d, mpfr_prec_t bits)
     mpfr_set_emax(mpfr_get_emax_max());
     for (int32_t e = 0; e < d; e++)
         mpfr_inits2(bits, a->o[e], a->abs_o[e], a->q[e], (mpfr_ptr)0);
-    mpfr_inits2(bits, a->sum, a->lse, a->logit, a->mag, a->top, a->second, a->x, a->y, a->z, a->weight, (mpfr_ptr)0);
+    mpfr_inits2(bits, a->sum, a->lse, a->logit, a->mag, a->top, a->second, a->x, a->y, a->z, a->weight,
+                (mpfr_ptr)0);
     return a;
 }
 
@@ -52,7 +53,8 @@ static void exact_free(struct exact *a)
 {
     for (int32_t e = 0; e < a->d; e++)
         mpfr_clears(a->o[e], a->abs_o[e], a->q[e], (mpfr_ptr)0);
-    mpfr_clears(a->sum, a->lse, a->logit, a->mag, a->top, a->second, a->x, a->y, a->z, a->weight, (mpfr_ptr)0);
+    mpfr_clears(a->sum, a->lse, a->logit, a->mag, a->top, a->second, a->x, a->y, a->z, a->weight,
+                (mpfr_ptr)0);
     free(a);
 }
 
@@ -125,8 +127,9 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
 struct error {
     double o, lse;   /* largest |oracle - exact| / bound; +inf for a wrong NaN or infinity */
     double compared; /* what the comparator says of this row, absolute figures and all */
-    double report; /* of abs_o, logit, abs_dot, gap: relative to O's bound, and to d u abs_dot; +inf for another range_o */
-    double bound_o;  /* of element 0, and of the LSE: for tests that move the oracle by so much */
+    /* Of abs_o, logit, abs_dot, gap: relative to O's bound, and to d u abs_dot; +inf for another range_o. */
+    double report;
+    double bound_o; /* of element 0, and of the LSE: for tests that move the oracle by so much */
     double bound_lse;
 };
 
@@ -383,8 +386,8 @@ START_TEST(a_wrong_oracle_is_found)
             exact_row(a, c.p, row, 1);
             struct error lost = judge_row(a, c.p, c.orc, row);
             ck_assert(lost.report == INFINITY);
-            ck_assert_msg(c.spec.fill == FILL_HUGE || c.spec.fill == FILL_ONEHOT || c.spec.fill == FILL_VAST ||
-                              lost.lse > half,
+            ck_assert_msg(c.spec.fill == FILL_HUGE || c.spec.fill == FILL_ONEHOT ||
+                              c.spec.fill == FILL_VAST || lost.lse > half,
                           "case %d: a lost token goes unseen", i);
         }
         exact_free(a);

@@ -307,7 +307,8 @@ START_TEST(oracle_is_the_definition)
                               fabsl(orc->gap[row] - x.gap) <= 1e-14L * (1 + orc->abs_dot[row]));
                     for (int32_t c = 0; c < p->d; c++) {
                         ck_assert(fabsl(orc->o[row * p->d + c] - x.o[c]) <= 1e-11L * (1 + orc->logit[row]));
-                        ck_assert(orc->range_o[row * p->d + c] == (isinf(x.lse) ? 0 : (double)(x.high[c] - x.low[c])));
+                        ck_assert(orc->range_o[row * p->d + c] ==
+                                  (isinf(x.lse) ? 0 : (double)(x.high[c] - x.low[c])));
                     }
                 }
             oracle_free(orc);

@@ -145,8 +145,7 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
     if (strcmp(key, "poison") == 0)
         return get_flag(value, "poison", &s->poison, e);
     if (strcmp(key, "fill") == 0)
-        return fill_parse(value, &s->fill) ||
-               err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
+        return fill_parse(value, &s->fill) || err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
     if (strcmp(key, "seed") == 0)
         return text_u64(value, "seed", &s->seed, e);
     if (strcmp(key, "strategy") == 0)

@@ -181,9 +181,8 @@ static error_t parse_problem(int key, char *arg, struct argp_state *state)
         c->spec.page_size = (int32_t)x;
         break;
     case KEY_FILL:
-        c->fill = good =
-            fill_parse(arg, &c->spec.fill) ||
-            err_set(c->err, "--fill '%s' (expected " FILL_KINDS("") ")", arg);
+        c->fill = good = fill_parse(arg, &c->spec.fill) ||
+                         err_set(c->err, "--fill '%s' (expected " FILL_KINDS("") ")", arg);
         break;
     default:
         return ARGP_ERR_UNKNOWN;

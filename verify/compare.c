@@ -24,7 +24,8 @@ static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-1
 
 /* What the bound of one row is made of. */
 struct row_bound {
-    double weights, rest;  /* relative to abs_o[e]: errors of the weights, which add up to 1 whatever they are; all others */
+    /* Relative to abs_o[e]: errors of the weights, which add up to 1 whatever they are; all others. */
+    double weights, rest;
     double others;         /* relative to range_o[e]: what all weights but the largest may add up to */
     double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
     double underflow, lse; /* absolute */
@@ -134,8 +135,8 @@ static inline double narrow_of(const struct row_bound *b, const struct oracle *o
 static inline double accumulated_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
 {
     double moved = b->weights * orc->abs_o[i], most = orc->range_o ? b->others * orc->range_o[i] : INFINITY;
-    if (most < moved)
-        moved = most * (1 + b->rest + TOL_PROB * b->prob + b->partial); /* what is moved is rounded as the rest is */
+    if (most < moved) /* what is moved is rounded as the rest is */
+        moved = most * (1 + b->rest + TOL_PROB * b->prob + b->partial);
     return moved + b->rest * orc->abs_o[i];
 }
 
@@ -198,8 +199,8 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
     for (int32_t e = 0; e < d; e++) {
         double raw = fabs(got[e] - want[e]);
         double narrow = narrow_of(b, orc, r * d + e) + b->underflow;
-        double ratio =
-            ratio_of(error_of(got[e], want[e], round), accumulated_of(b, orc, r * d + e) + narrow, b->cap_o + narrow);
+        double ratio = ratio_of(error_of(got[e], want[e], round), accumulated_of(b, orc, r * d + e) + narrow,
+                                b->cap_o + narrow);
         good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
         if (ratio > worst)
             worst = ratio;
@@ -212,8 +213,8 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
         for (int32_t e = 0; e < d; e++) {
             if (!check_kind(c, r, e, got[e], want[e]))
                 return false;
-            double narrow = narrow_of(b, orc, r * d + e) + b->underflow, bound = accumulated_of(b, orc, r * d + e) + narrow,
-                   cap = b->cap_o + narrow;
+            double narrow = narrow_of(b, orc, r * d + e) + b->underflow,
+                   bound = accumulated_of(b, orc, r * d + e) + narrow, cap = b->cap_o + narrow;
             double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
             note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));
         }

@@ -15,8 +15,8 @@ struct share {
 static const struct share share_d[] = {{64, 40}, {128, 40}, {16, 5}, {32, 5}, {80, 4}, {96, 3}, {256, 3}};
 static const struct share share_dtype[] = {{DT_F64, 15}, {DT_F32, 30}, {DT_F16, 30}, {DT_BF16, 25}};
 static const struct share share_page[] = {{1, 20}, {16, 30}, {32, 20}, {64, 20}, {256, 10}};
-static const struct share share_fill[] = {
-    {FILL_RANDOM, 60}, {FILL_COUNT, 8}, {FILL_HUGE, 8}, {FILL_ONEHOT, 8}, {FILL_IDENTICAL, 8}, {FILL_VAST, 8}};
+static const struct share share_fill[] = {{FILL_RANDOM, 60}, {FILL_COUNT, 8},     {FILL_HUGE, 8},
+                                          {FILL_ONEHOT, 8},  {FILL_IDENTICAL, 8}, {FILL_VAST, 8}};
 
 static const struct {
     int32_t q, kv;
