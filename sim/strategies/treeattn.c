@@ -452,11 +452,28 @@ struct place {
     int64_t run, off;
 };
 
+/* Of a group of so many of the cover's queries. */
+static int32_t rows_of_tile(const struct planner *p, const struct cover *c, int64_t nq)
+{
+    int32_t m = tile_rows(nq * p->gqa);
+    bool is_tall = p->cut.tall && 2 * m == TILE_TEAM_ROWS;
+    bool is_trunk = c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS;
+    return is_tall || is_trunk ? TILE_TEAM_ROWS : m;
+}
+
 /* The cover's next n_kv tokens; moves on behind them. */
 static struct tile_part next_part(const struct planner *p, const struct cover *c, struct place *at,
                                   int64_t n_kv)
 {
     struct tile_part x = {.n_kv = n_kv};
+    const struct run *first = &p->seen.sel.run[at->run];
+    if (first->end - at->off >
+        n_kv) { /* nearly all parts of a long prefix: no need to look for what some do not see */
+        at->off += n_kv;
+        x.nq = p->seen.by[at->run].end - p->seen.by[at->run].begin;
+        x.m = rows_of_tile(p, c, x.nq);
+        return x;
+    }
     int32_t done = c->q0, most = 0; /* queries that see one run */
     int64_t by_most = 0, runs = 0;  /* tokens that so many see, and their runs */
     for (int64_t left = n_kv, n; left > 0; left -= n) {
@@ -479,11 +496,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
     x.own = n_kv - (by_all ? by_most : 0);
     x.runs -= by_all ? runs : 0;
     x.few -= by_all && most * p->gqa <= TILE_TEAM_ROWS ? by_most : 0;
-    x.m = tile_rows(x.nq * p->gqa);
-    if (p->cut.tall && 2 * x.m == TILE_TEAM_ROWS)
-        x.m = TILE_TEAM_ROWS;
-    if (c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS)
-        x.m = TILE_TEAM_ROWS;
+    x.m = rows_of_tile(p, c, x.nq);
     return x;
 }
 
