@@ -1,11 +1,13 @@
 /* check_treeattn.c - our own strategy: how many groups a query is in, how large they are, what the model of its costs chooses. */
 #include "ref/rng.h"
+#include "sim/strategies/interleave.h"
 #include "sim/strategy.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
 #include "traces/grow.h"
 #include "verify/cover.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -332,6 +334,137 @@ START_TEST(bundles_and_tiles_as_asked_for)
 }
 END_TEST
 
+/* Tokens of sort `which` that are among the first n. */
+static int64_t tokens_among(const struct sel *s, const uint8_t *sort, int which, int64_t n)
+{
+    int64_t found = 0, at = 0;
+    for (int64_t r = 0; r < s->n_runs && at < n; at += s->run[r].end - s->run[r].begin, r++)
+        found += sort[s->run[r].node] == which ? min_i64(s->run[r].end - s->run[r].begin, n - at) : 0;
+    return found;
+}
+
+/* Runs of nodes 0, 1, .. in turns of `unit`: in units of one sort each, of which any stretch from the first on has as many of each
+ * as its share says, but for one; nodes of a sort in their order, each token once; what fills no unit comes last. */
+static void check_turns(const struct sel *s, const uint8_t *sort, const int64_t *len, int32_t n, int64_t unit)
+{
+    int64_t *seen = xcalloc((size_t)n, sizeof *seen), all[INTERLEAVE_SORTS] = {0}, units = 0;
+    int32_t last[INTERLEAVE_SORTS] = {0};
+    for (int32_t v = 0; v < n; v++)
+        all[sort[v]] += len[v];
+    for (int64_t r = 0; r < s->n_runs; r++) {
+        const struct run *run = &s->run[r];
+        ck_assert_int_eq(run->begin, seen[run->node]);
+        ck_assert_int_le(last[sort[run->node]], run->node);
+        last[sort[run->node]] = run->node;
+        seen[run->node] = run->end;
+    }
+    for (int32_t v = 0; v < n; v++)
+        ck_assert_int_eq(seen[v], len[v]);
+    for (int i = 0; i < INTERLEAVE_SORTS; i++)
+        units += all[i] / unit;
+    for (int64_t k = 0; k <= units; k++)
+        for (int i = 0; i < INTERLEAVE_SORTS; i++) {
+            int64_t tokens = tokens_among(s, sort, i, k * unit);
+            double share = (double)(all[i] / unit) * (double)k / (double)units;
+            ck_assert_int_eq(tokens % unit, 0);
+            ck_assert_msg(fabs((double)(tokens / unit) - share) <= 1.5,
+                          "%lld units of sort %d among %lld, share %g", (long long)(tokens / unit), i,
+                          (long long)k, share);
+        }
+    free(seen);
+}
+
+START_TEST(sorts_take_turns)
+{
+    enum { MOST = 40 };
+    struct sel s = {.n_kv = 0}, spare = {.n_kv = 0};
+    for (uint64_t round = 0; round < 400; round++) {
+        uint8_t sort[MOST];
+        int64_t len[MOST], filled[INTERLEAVE_SORTS] = {0}, unit = 1 + rng_below(77, round, 0, 70);
+        int32_t n = 1 + (int32_t)rng_below(77, round, 1, MOST);
+        sel_clear(&s);
+        for (int32_t v = 0; v < n; v++) {
+            uint64_t at = 2 + 3 * (uint64_t)v;
+            sort[v] = (uint8_t)rng_below(77, round, at, INTERLEAVE_SORTS);
+            len[v] = 1 + rng_below(77, round, at + 1, rng_below(77, round, at + 2, 4) ? 60 : 900);
+            filled[sort[v]] += len[v];
+            sel_run(&s, v, 0, len[v]);
+        }
+        interleave(&s, sort, unit, &spare);
+        if ((filled[0] >= unit) + (filled[1] >= unit) + (filled[2] >= unit) >= 2)
+            check_turns(&s, sort, len, n, unit);
+        else /* as it was */
+            for (int32_t v = 0; v < n; v++)
+                ck_assert(s.n_runs == n && s.run[v].node == v && s.run[v].end == len[v]);
+    }
+    sel_free(&s);
+    sel_free(&spare);
+}
+END_TEST
+
+/* 1,024 tokens that 16 queries see, 128 rows, and 64 of each: 128 of the first, then 128 of either half of the rows. */
+START_TEST(shared_tokens_take_turns_with_others)
+{
+    struct plan_env env = heads(64, 8);
+    struct nform *nf = levels("1,16 1024,64");
+    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
+                *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
+    ck_assert_int_eq(was->n_runs, 17);
+    ck_assert_int_eq(was->run[0].end, 1024);
+    ck_assert_int_eq(p->n_groups, 1);
+    int64_t at = 0, of_half[2] = {0}, shared = 0;
+    for (int64_t r = 0; r < p->n_runs; r++) {
+        const struct run *run = &p->run[r];
+        bool is_shared = run->node == 0;
+        int half = is_shared ? 0 : nf->q0[run->node] >= 8;
+        at += run->end - run->begin;
+        shared += is_shared ? run->end - run->begin : 0;
+        of_half[half] += is_shared ? 0 : run->end - run->begin;
+        if (at % 128 == 0) { /* a half of the turns, a quarter, a quarter */
+            ck_assert_int_le(llabs(2 * shared - at), 256);
+            ck_assert_int_le(llabs(of_half[0] - of_half[1]), 128);
+        }
+    }
+    plan_free(p);
+    plan_free(was);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* Tiles of 64 rows and more, and of 16 with 640 tokens or more; masked ones alone. */
+START_TEST(which_tiles_take_turns)
+{
+    static const struct {
+        const char *tree, *options;
+        bool turns;
+    } of[] = {
+        {"1,4 512,32", "low=0,high=16,piece=100000", true},
+        {"1,4 511,32", "low=0,high=16,piece=100000", false},
+        {"1,8 1024,64", "low=0,high=32,piece=100000", false},
+        {"1,8 1024,64", "low=0,high=32,piece=100000,tall=1", true},
+        {"1,16 256,64", "low=0,high=64,piece=100000", true},
+        {"1,32 256,64", "low=0,high=128,piece=100000", true},
+        {"1,32 256,64", "low=4,high=128,piece=100000", false},
+        {"1,16 256,3", "low=0,high=64,piece=100000", false},
+        {"1,32 256,64", "low=0,high=128,piece=100000,turns=0", false},
+    };
+    struct plan_env env = heads(32, 8);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct nform *nf = levels(of[i].tree);
+        struct plan *p = plan_as(nf, &env, of[i].options);
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+            for (int64_t r = g->run0 + 1; r < g->run1; r++)
+                if (p->run[r].node < p->run[r - 1].node || p->run[r].begin > 0)
+                    ck_assert_msg(of[i].turns, "%s of %s: tokens take turns", of[i].options, of[i].tree);
+        bool any = p->n_runs > 0 && p->run[0].end < nf->len[0];
+        ck_assert_msg(any == of[i].turns, "%s of %s: the root has %lld tokens in its first run",
+                      of[i].options, of[i].tree, (long long)p->run[0].end);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+}
+END_TEST
+
 /* Trees on which models before chose plans that took 1.1 to 1.6 of the best other plan's time: what is faster on an H200 has few
  * masks, fewer CTAs than SMs, or nothing to merge. */
 START_TEST(the_model_chooses_what_was_fast)
@@ -377,6 +510,9 @@ Suite *suite_treeattn(void)
     tcase_add_test(c, trunks_are_groups_of_their_own);
     tcase_add_test(c, blocks_go_on_across_trunks);
     tcase_add_test(c, bundles_and_tiles_as_asked_for);
+    tcase_add_test(c, sorts_take_turns);
+    tcase_add_test(c, shared_tokens_take_turns_with_others);
+    tcase_add_test(c, which_tiles_take_turns);
     tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
     suite_add_tcase(s, c);
     return s;

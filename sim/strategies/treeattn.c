@@ -23,8 +23,11 @@
  * where nodes end if they can be, in parts that have those queries that see any of it: few, and without a mask, where a part is
  * of one node. Groups of 17 to 32 rows have tiles of 32, or of 64 (`tall`), whose products wgmma does.
  *
+ * In a group with a mask tokens that all see and those that some do not take turns (`turns`, interleave.h).
+ *
  * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h).
  */
+#include "sim/strategies/interleave.h"
 #include "sim/strategies/parts.h"
 #include "sim/strategies/planners.h"
 #include "sim/strategies/treeattn.h"
@@ -32,7 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, N_OPTS };
+enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_TURNS, N_OPTS };
 
 enum {
     BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most, where nothing else is said */
@@ -40,6 +43,9 @@ enum {
     BLOCK_UNIT = 64,     /* tokens in which parts of a block's node, */
     BUNDLE_UNIT = 16,    /* and of a bundle's, are counted */
     SLIVERS = 4,         /* so many, or more, in a piece are no parts of their own */
+    PAIR_TURN = 128,     /* tokens of a turn, in a tile of more than 64 rows, */
+    TURN = 64,           /* and in others, */
+    TURNS_ROWS_16 = 640, /* of 16 where a group has so many */
     MANY_RUNS = 16,      /* a node and query: more than a cut is worth to be priced, if another was */
     TILE_N = 64
 };
@@ -65,6 +71,11 @@ static const struct strategy_opt opts[] = {
          "1: tiles of 64 rows where 32 would do; 0: of 32; -1: as the cost model says, or, where it says "
          "nothing else, of 32",
          NULL},
+    [OPT_TURNS] = {"turns", 1, 0, 1,
+                   "1: in tiles of 64 rows and more, and of 16 where tokens are many, those that all see and "
+                   "others take "
+                   "turns; 0: tokens as the tree has them",
+                   NULL},
     [N_OPTS] = {0},
 };
 
@@ -127,6 +138,9 @@ struct planner {
     struct seen seen;
     struct parts parts;
     struct pieces it; /* over them */
+    struct sel spare;
+    uint8_t *sort; /* of a group's runs */
+    int64_t cap_sort;
     struct tile_env price;
 };
 
@@ -765,7 +779,33 @@ static struct choice choose(struct planner *p, const double *opt)
 
 /* ---- the groups ------------------------------------------------------------------------------------- */
 
-static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, const struct piece *piece)
+/* Tokens that take turns in a tile of so many rows; 0: none do. */
+static int64_t tokens_of_turn(int32_t m, int64_t n_kv)
+{
+    if (m > TILE_TEAM_ROWS)
+        return PAIR_TURN;
+    return m == TILE_TEAM_ROWS || (m < TILE_TEAM_ROWS / 2 && n_kv >= TURNS_ROWS_16) ? TURN : 0;
+}
+
+/* The order of the group's tokens. What some do not see is of one sort, or of two in tiles of more than 64 rows, in each half of
+ * which a warpgroup passes over what only the other half sees. by: the queries that see each of its runs. */
+static void take_turns(struct planner *p, struct sel *group, const struct tile_part *x,
+                       const struct qrange *by)
+{
+    int64_t turn = tokens_of_turn(x->m, x->n_kv);
+    if (turn == 0 || x->own == 0)
+        return;
+    p->sort = xgrow(p->sort, &p->cap_sort, group->n_runs, sizeof *p->sort);
+    for (int64_t r = 0; r < group->n_runs; r++) {
+        bool all = by[r].end - by[r].begin == x->nq;
+        int64_t first_row = (int64_t)(by[r].begin - group->qr->begin) * p->gqa;
+        p->sort[r] = all ? 0 : x->m > TILE_TEAM_ROWS && first_row >= TILE_TEAM_ROWS ? 2 : 1;
+    }
+    interleave(group, p->sort, turn, &p->spare);
+}
+
+static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, const struct piece *piece,
+                       bool turns)
 {
     struct place at = {0};
     see_cover(&p->seen, p, c);
@@ -774,6 +814,8 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
     for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
         struct tile_part x = next_part(p, c, &at, p->it.piece.n_kv);
         select_queries(&p->it.piece, c, by);
+        if (turns)
+            take_turns(p, &p->it.piece, &x, by);
         struct group_spec g = {
             .mask = x.own > 0 ? MASK_RUN_WORDS : MASK_NONE, .tile_m = x.m, .tile_n = TILE_N, .launch = 0};
         plan_group(plan, &p->it.piece, &g);
@@ -802,6 +844,8 @@ static struct planner planner_of(const struct nform *nf, const struct plan_env *
 static void planner_clear(struct planner *p)
 {
     pieces_free(&p->it);
+    sel_free(&p->spare);
+    free(p->sort);
     sel_free(&p->seen.sel);
     free(p->seen.by);
     free(p->parts.end);
@@ -840,7 +884,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     int64_t covers[BUNDLE + 1] = {0}, longest = 0;
     for (const struct cover *c = p.cover; c < p.cover + p.n_covers; c++) {
         covers[c->sort]++;
-        add_groups(plan, &p, c, &best.piece);
+        add_groups(plan, &p, c, &best.piece, opt[OPT_TURNS] == 1);
     }
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
