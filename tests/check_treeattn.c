@@ -477,7 +477,7 @@ START_TEST(the_model_chooses_what_was_fast)
         {"1,10 4000,400", 32, 8, 0, 100, 216}, /* short leaves, as many again as SMs: 20.2 us, 20.0 at best */
         {"1,4,256 8,256,32", 16, 1, 1000, 0, 132},      /* four queries with their prefix and leaves */
         {"1,16,64 1024,256,32", 32, 32, 16, 192, 1100}, /* four leaves with the node above them, not 64 */
-        {"1,64 1016,1", 32, 32, 1, 192, 132},           {"1,1024 2048,32", 16, 1, 1000, 0, 132},
+        {"1,64 1016,1", 32, 32, 2, 192, 132},           {"1,1024 2048,32", 16, 1, 1000, 0, 132},
         {"1,50,250 3700,1,1", 32, 8, 1000, 0, 132}, /* a token tree: neighbours in a tile, whole */
         {"1,8,512 32,2048,256", 32, 8, 16, 1024, 5000}, /* long leaves by themselves, or whole: 170.8 us, 167.9 at best */
     };
