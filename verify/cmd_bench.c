@@ -31,6 +31,7 @@ static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128},
 struct bench_args {
     int32_t h_q, h_kv; /* bench plan */
     const char *strategies;
+    const char *of_cpu, *of_plan; /* an option of either that was given */
     struct strategy_use *use;
     int32_t n_use;
     struct cmd_output out;
@@ -191,7 +192,10 @@ static bool bench_cpu(const struct bench_args *a, struct table *t, struct err *e
     return good;
 }
 
+/* Those before KEY_REPS are of bench cpu, those behind of bench plan. */
 enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS, KEY_HEADS, KEY_STRATEGY };
+static const char *const option_name[] = {"--queries", "--tokens", "--head-dim", "--threads",
+                                          "--tile",    "--reps",   "--heads",    "--strategy"};
 
 static bool parse_tile(struct bench_args *a, const char *arg)
 {
@@ -212,6 +216,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct bench_args *a = state->input;
     bool good = true;
+    if (key >= KEY_QUERIES && key < KEY_REPS)
+        a->of_cpu = option_name[key - KEY_QUERIES];
+    else if (key > KEY_REPS && key <= KEY_STRATEGY)
+        a->of_plan = option_name[key - KEY_QUERIES];
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->out;
@@ -255,13 +263,14 @@ static const struct argp argp = {
     .options =
         (const struct argp_option[]){
             {.doc = "What is computed:", .group = 1},
-            {"queries", KEY_QUERIES, "N", 0, "queries, all of which see all tokens (1024)", 1},
-            {"tokens", KEY_TOKENS, "N", 0, "tokens, in consecutive slots (2048)", 1},
-            {"head-dim", KEY_DIM, "D", 0, "elements of a head (128)", 1},
+            {"queries", KEY_QUERIES, "N", 0, "cpu: queries, all of which see all tokens (1024)", 1},
+            {"tokens", KEY_TOKENS, "N", 0, "cpu: tokens, in consecutive slots (2048)", 1},
+            {"head-dim", KEY_DIM, "D", 0, "cpu: elements of a head (128)", 1},
             {"d", KEY_DIM, NULL, OPTION_ALIAS, NULL, 1},
-            {"tile", KEY_TILE, "MxN", 0, "rows x tokens of a tile; may be given several times", 1},
+            {"tile", KEY_TILE, "MxN", 0, "cpu: rows x tokens of a tile; may be given several times", 1},
             {.doc = "How it is timed:", .group = 2},
-            {"threads", KEY_THREADS, "N", 0, "threads of both the kernel and the products (all cores)", 2},
+            {"threads", KEY_THREADS, "N", 0, "cpu: threads of both the kernel and the products (all cores)",
+             2},
             {"reps", KEY_REPS, "N", 0, "turns, of which the medians are printed (21)", 2},
             {"heads", KEY_HEADS, "Q/KV", 0, "plan: query heads / KV heads (32/8)", 2},
             {"strategy", KEY_STRATEGY, "LIST", 0, "plan: only these: NAME[:K=V,..],.. (default: all)", 2},
@@ -318,8 +327,13 @@ int cmd_bench(int argc, char **argv)
                 a.what ? a.what : "");
         return cmd_error(e);
     }
-    if (!plans && a.strategies) {
-        err_set(e, "bench cpu: --strategy is for bench plan (expected none: one group is timed)");
+    if (!plans && a.of_plan) {
+        err_set(e, "bench cpu: %s is for bench plan (expected none: one group of one head is timed)",
+                a.of_plan);
+        return cmd_error(e);
+    }
+    if (plans && a.of_cpu) {
+        err_set(e, "bench plan: %s is for bench cpu (expected --heads, --strategy or --reps)", a.of_cpu);
         return cmd_error(e);
     }
     if (plans && !case_strategies(a.strategies, &a.use, &a.n_use, e))
