@@ -38,15 +38,15 @@
 enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_TURNS, N_OPTS };
 
 enum {
-    BUNDLE_PIECE = 1024, /* tokens of a bundle's part, at most, where nothing else is said */
-    TRUNK_TOKENS = 256,  /* of a trunk's node, where the model says that there should be any */
-    BLOCK_UNIT = 64,     /* tokens in which parts of a block's node, */
-    BUNDLE_UNIT = 16,    /* and of a bundle's, are counted */
-    SLIVERS = 4,         /* so many, or more, in a piece are no parts of their own */
-    PAIR_TURN = 128,     /* tokens of a turn, in a tile of more than 64 rows, */
-    TURN = 64,           /* and in others, */
-    TURNS_ROWS_16 = 640, /* of 16 where a group has so many */
-    MANY_RUNS = 16,      /* a node and query: more than a cut is worth to be priced, if another was */
+    BUNDLE_PIECE = 1024,  /* tokens of a bundle's part, at most, where nothing else is said */
+    TRUNK_TOKENS = 256,   /* of a trunk's node, where the model says that there should be any */
+    BLOCK_UNIT = 64,      /* tokens in which parts of a block's node, */
+    BUNDLE_UNIT = 16,     /* and of a bundle's, are counted */
+    SLIVERS = 4,          /* so many, or more, in a piece are no parts of their own */
+    PAIR_TURN = 128,      /* tokens of a turn in tiles of more than 64 rows, */
+    TURN = 64,            /* and in others */
+    LEAST_TURNS_16 = 640, /* tokens of a group in tiles of 16 rows, if they take turns */
+    MANY_RUNS = 16,       /* a node and query: more than a cut is worth to be priced, if another was */
     TILE_N = 64
 };
 
@@ -72,9 +72,8 @@ static const struct strategy_opt opts[] = {
          "nothing else, of 32",
          NULL},
     [OPT_TURNS] = {"turns", 1, 0, 1,
-                   "1: in tiles of 64 rows and more, and of 16 where tokens are many, those that all see and "
-                   "others take "
-                   "turns; 0: tokens as the tree has them",
+                   "1: in tiles of 64 rows and more, and of 16 where tokens are many, those that all see "
+                   "and others take turns; 0: tokens as the tree has them",
                    NULL},
     [N_OPTS] = {0},
 };
@@ -481,8 +480,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 {
     struct tile_part x = {.n_kv = n_kv};
     const struct run *first = &p->seen.sel.run[at->run];
-    if (first->end - at->off >
-        n_kv) { /* nearly all parts of a long prefix: no need to look for what some do not see */
+    if (first->end - at->off > n_kv) { /* within one run, as most parts of a long prefix: all see all of it */
         at->off += n_kv;
         x.nq = p->seen.by[at->run].end - p->seen.by[at->run].begin;
         x.m = rows_of_tile(p, c, x.nq);
@@ -784,7 +782,7 @@ static int64_t tokens_of_turn(int32_t m, int64_t n_kv)
 {
     if (m > TILE_TEAM_ROWS)
         return PAIR_TURN;
-    return m == TILE_TEAM_ROWS || (m < TILE_TEAM_ROWS / 2 && n_kv >= TURNS_ROWS_16) ? TURN : 0;
+    return m == TILE_TEAM_ROWS || (m < TILE_TEAM_ROWS / 2 && n_kv >= LEAST_TURNS_16) ? TURN : 0;
 }
 
 /* The order of the group's tokens. What some do not see is of one sort, or of two in tiles of more than 64 rows, in each half of
