@@ -121,6 +121,17 @@ char *xasprintf(const char *fmt, ...)
     return s;
 }
 
+void listing_add(char *list, size_t size, const char *name)
+{
+    static const char between[] = ", ", rest[] = "...";
+    size_t n = strlen(list), room = size - sizeof rest - strlen(between);
+    if (n >= strlen(rest) && strcmp(list + n - strlen(rest), rest) == 0)
+        return;
+    strcpy(list + n, n > 0 ? between : "");
+    n += strlen(list + n);
+    strcpy(list + n, n + strlen(name) <= room ? name : rest);
+}
+
 /* Elements that an array may have. */
 static int64_t most_elements(size_t size)
 {

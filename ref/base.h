@@ -32,6 +32,10 @@ bool err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 
 /* The same with EXIT_MISSING: the input is fine, the machine lacks something. */
 bool err_missing(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds a name to a list for such a sentence: "a, b, c", a string in `size` bytes, 8 at least. If there is no room for it the list
+ * ends with "..." and stays as it is from then on. */
+void listing_add(char *list, size_t size, const char *name);
+
 void ck_fail(const char *file, int line, const char *expr) __attribute__((noreturn));
 #define CK(expr) ((expr) ? (void)0 : ck_fail(__FILE__, __LINE__, #expr))
 

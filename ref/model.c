@@ -36,8 +36,7 @@ const struct model *model_find(const char *name, struct err *e)
     for (int32_t i = 0; i < n_models; i++) {
         if (strcmp(models[i].name, name) == 0)
             return &models[i];
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", models[i].name);
+        listing_add(list, sizeof list, models[i].name);
     }
     err_set(e, "unknown model '%.60s' (there are %s)", name, list);
     return NULL;

@@ -80,7 +80,7 @@ static bool unknown_machine(const char *name, struct err *e)
 {
     char list[200] = "";
     for (int32_t i = 0; i < n_machines; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", machines[i].name);
+        listing_add(list, sizeof list, machines[i].name);
     return err_set(e, "no machine '%.60s' (expected one of %s)", name, list);
 }
 
@@ -89,8 +89,7 @@ static bool no_such_figure(const char *machine, const char *name, int32_t figure
 {
     char list[400] = "";
     for (int32_t i = 0; i < N_MACHINE_GIVEN; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                 machine_figures[i].name);
+        listing_add(list, sizeof list, machine_figures[i].name);
     if (figure < N_MACHINE_FIGURES)
         return err_set(e, "machine %s: %s is for reference, no model rests on it (expected one of %s)",
                        machine, name, list);

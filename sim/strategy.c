@@ -37,17 +37,14 @@ struct strategy_use strategy_default(const struct strategy *s)
     return u;
 }
 
-/* "a, b, c" of what a user may write; truncated if long. */
+/* "a, b, c" of what a user may write. */
 static void list_names(char *out, size_t size, const struct strategy *s)
 {
-    size_t n = 0;
     out[0] = 0;
-    if (s)
-        for (int i = 0; s->opts && s->opts[i].key && n < size; i++)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", s->opts[i].key);
-    else
-        for (int32_t i = 0; i < n_strategies && n < size; i++)
-            n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", strategies[i]->name);
+    for (int i = 0; s && s->opts && s->opts[i].key; i++)
+        listing_add(out, size, s->opts[i].key);
+    for (int32_t i = 0; !s && i < n_strategies; i++)
+        listing_add(out, size, strategies[i]->name);
 }
 
 const char *const rule_names[] = {"paper", "artifact", NULL}, *const any_number[] = {NULL};
@@ -63,16 +60,19 @@ static bool parse_value(const struct strategy_opt *o, const char *text, double *
            (o->names == any_number || *out == floor(*out));
 }
 
-/* What a value may be: "paper, artifact" or "a whole number from 0 to 1". */
+/* What a value may be: "one of paper, artifact" or "a whole number from 0 to 1". */
 static void list_values(char *out, size_t size, const struct strategy_opt *o)
 {
-    size_t n = 0;
-    char min[DECIMAL_SIZE], max[DECIMAL_SIZE];
-    if (!opt_has_names(o))
+    static const char one_of[] = "one of ";
+    char min[DECIMAL_SIZE], max[DECIMAL_SIZE], *names = out + strlen(one_of);
+    if (!opt_has_names(o)) {
         snprintf(out, size, "a %snumber from %s to %s", o->names ? "" : "whole ", decimal_print(min, o->min),
                  decimal_print(max, o->max));
-    for (int i = 0; o->names && o->names[i] && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "one of ", o->names[i]);
+        return;
+    }
+    strcpy(out, one_of);
+    for (int i = 0; o->names[i]; i++)
+        listing_add(names, size - strlen(one_of), o->names[i]);
 }
 
 static bool parse_option(struct strategy_use *u, char *pair, bool *given, struct err *e)

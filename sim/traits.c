@@ -168,8 +168,7 @@ const struct trait_model *trait_model_find(const char *name, struct err *e)
     for (int32_t i = 0; i < n_trait_models; i++) {
         if (strcmp(trait_models[i].name, name) == 0)
             return &trait_models[i];
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", trait_models[i].name);
+        listing_add(list, sizeof list, trait_models[i].name);
     }
     err_set(e, "no model '%.40s' (expected one of %s)", name, list);
     return NULL;

@@ -47,6 +47,36 @@ START_TEST(errors_are_one_printable_line)
 }
 END_TEST
 
+/* In any room: all names, or as many as leave it for what says that there are more; nothing behind that, and no byte too many. */
+START_TEST(listings_end_where_there_is_no_room)
+{
+    static const char *const name[] = {"a", "long-name", "bc", "...", "d"};
+    char whole[64] = "";
+    for (size_t i = 0; i < 5; i++) {
+        strcat(whole, i ? ", " : "");
+        strcat(whole, name[i]);
+    }
+    for (size_t size = 8; size < 40; size++) {
+        char list[48];
+        memset(list, '#', sizeof list);
+        list[0] = '\0';
+        for (size_t i = 0; i < 5; i++)
+            listing_add(list, size, name[i]);
+        size_t n = strlen(list), end = n - 3;
+        ck_assert(n < size && list[size] == '#');
+        ck_assert_msg(strncmp(list, whole, end) == 0, "'%s'", list);
+        ck_assert(strcmp(list, whole) == 0 || strcmp(list + end, "...") == 0);
+    }
+    char list[32] = "";
+    listing_add(list, sizeof list, "first");
+    listing_add(list, sizeof list, "second");
+    ck_assert_str_eq(list, "first, second");
+    listing_add(list, sizeof list, "a third that does not fit");
+    listing_add(list, sizeof list, "4");
+    ck_assert_str_eq(list, "first, second, ...");
+}
+END_TEST
+
 START_TEST(tree_check_names_the_fault)
 {
     struct tree *t = sample();
@@ -451,6 +481,7 @@ Suite *suite_ref(void)
     Suite *s = suite_create("ref");
     TCase *c = tcase_create("ref");
     tcase_add_test(c, errors_are_one_printable_line);
+    tcase_add_test(c, listings_end_where_there_is_no_room);
     tcase_add_test(c, tree_check_names_the_fault);
     tcase_add_test(c, contexts_follow_the_path);
     tcase_add_test(c, normal_form_cuts_and_numbers);

@@ -43,16 +43,8 @@ static bool no_such(const struct json_doc *doc, const char *pick, int32_t index,
     if (!pick[0])
         return json_err(&at, e, "no topology %d (expected an index below %zu)", index,
                         json_object_size(doc->root));
-    size_t n = 0;
     json_object_foreach(doc->root, name, list)
-    {
-        word_quote(quote, (struct word){name, strlen(name)});
-        if (n + strlen(quote) + 8 > sizeof names) {
-            strcpy(names + n, ", ...");
-            break;
-        }
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", quote);
-    }
+        listing_add(names, sizeof names, word_quote(quote, (struct word){name, strlen(name)}));
     return json_err(&at, e, "no topology \"%s\" (expected one of: %s)",
                     word_quote(quote, (struct word){pick, strlen(pick)}), names);
 }

@@ -87,14 +87,10 @@ static struct trace *open_medusa(const char *arg, const char *spec, const struct
 
 static void no_such_embedded(const char *spec, struct err *e)
 {
-    char *names = xstrdup("");
-    for (int32_t i = 0; trace_embedded[i]; i++) {
-        char *longer = xasprintf("%s%s%s", names, i > 0 ? ", " : "", trace_embedded[i]);
-        free(names);
-        names = longer;
-    }
+    char names[sizeof e->msg] = "";
+    for (int32_t i = 0; trace_embedded[i]; i++)
+        listing_add(names, sizeof names, trace_embedded[i]);
     err_set(e, "%s: no such trace in the program (expected one of: %s)", spec, names);
-    free(names);
 }
 
 static struct trace *open_embedded(const char *arg, const char *spec, const struct trace_opts *o,

@@ -32,24 +32,13 @@ void coefs_write(FILE *f, const char *machine, const char *model, const char *pa
     fprintf(f, "%.9g,%.3g\n", value, error);
 }
 
-/* "a, b, c" of the machines or of the coefficients; the caller frees. */
-static char *list_of(const struct coef_want *w)
-{
-    char *list = xstrdup("");
-    for (int32_t i = 0; i < (w ? w->n : n_machines); i++) {
-        char *longer = xasprintf("%s%s%s", list, i ? ", " : "", w ? w->coef[i].name : machines[i].name);
-        free(list);
-        list = longer;
-    }
-    return list;
-}
-
 static bool complain(const struct sheet *c, int64_t i, const char *what, const char *is,
                      const struct coef_want *w, struct err *e)
 {
-    char *list = list_of(w);
+    char list[sizeof e->msg] = ""; /* of the machines or of the coefficients */
+    for (int32_t k = 0; k < (w ? w->n : n_machines); k++)
+        listing_add(list, sizeof list, w ? w->coef[k].name : machines[k].name);
     sheet_error(e, c->name, c->line[i], "no %s '%.40s' (expected one of %s)", what, is, list);
-    free(list);
     return false;
 }
 

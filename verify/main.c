@@ -83,10 +83,8 @@ static void suggest(const char *word, char *out, size_t size)
 {
     for (int pass = 0; pass < 2 && !out[0]; pass++)
         for (int32_t i = 0; i < n_commands; i++)
-            if (pass == 1 || strncmp(commands[i].name, word, 2) == 0) {
-                size_t n = strlen(out);
-                snprintf(out + n, size - n, "%s%s", n ? ", " : "", commands[i].name);
-            }
+            if (pass == 1 || strncmp(commands[i].name, word, 2) == 0)
+                listing_add(out, size, commands[i].name);
 }
 
 int main(int argc, char **argv)

@@ -153,16 +153,11 @@ bool table_knows(const char *const *column, const char *list, struct err *e)
             c++;
         if (*c)
             continue;
-        char *all = xstrdup("");
-        for (c = column; *c; c++) {
-            char *longer = xasprintf("%s%s%s", all, *all ? ", " : "", *c);
-            free(all);
-            all = longer;
-        }
-        err_set(e, "no column '%.*s' (expected some of %s)", (int)min_i64(40, (int64_t)strcspn(name, ",")),
-                name, all);
-        free(all);
-        return false;
+        char all[sizeof e->msg] = "";
+        for (c = column; *c; c++)
+            listing_add(all, sizeof all, *c);
+        return err_set(e, "no column '%.*s' (expected some of %s)",
+                       (int)min_i64(40, (int64_t)strcspn(name, ",")), name, all);
     }
     return true;
 }

@@ -150,10 +150,8 @@ int32_t sheet_column(const struct sheet *c, const char *column, struct err *e)
     if (at >= 0)
         return at;
     char list[300] = "";
-    for (int32_t i = 0; i < c->n_columns; i++) {
-        size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", c->column[i]);
-    }
+    for (int32_t i = 0; i < c->n_columns; i++)
+        listing_add(list, sizeof list, c->column[i]);
     sheet_error(e, c->name, 1, "no column '%.60s' (expected one of %s)", column, list);
     return -1;
 }

@@ -46,10 +46,8 @@ static bool parse_gen(char *rest, struct treesrc *out, struct err *e)
     char *name = text_next(&rest, ':');
     if (!family_parse(name, &out->family)) {
         char list[256] = "";
-        for (int i = 0; i < N_FAMILIES; i++) {
-            strcat(list, i ? ", " : "");
-            strcat(list, family_name[i]);
-        }
+        for (int i = 0; i < N_FAMILIES; i++)
+            listing_add(list, sizeof list, family_name[i]);
         return err_set(e, "tree family '%.60s' (expected one of %s)", name, list);
     }
     if (!rest)
