@@ -181,6 +181,19 @@ void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end)
     s->run[s->n_runs++] = (struct run){node, begin, end};
 }
 
+void sel_take(struct sel *to, const struct sel *from, struct sel_place *at, int64_t n)
+{
+    while (n > 0) {
+        struct run r = from->run[at->run];
+        int64_t begin = r.begin + at->off, take = min_i64(n, r.end - begin);
+        sel_run(to, r.node, begin, begin + take);
+        n -= take;
+        at->off += take;
+        if (begin + take == r.end)
+            *at = (struct sel_place){.run = at->run + 1};
+    }
+}
+
 /* ---- groups ----------------------------------------------------------------------------------------- */
 
 static void add_query_piece(struct plan *p, const struct sel *s, int64_t begin, int64_t end)

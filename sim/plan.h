@@ -142,6 +142,13 @@ void sel_free(struct sel *s);
 void sel_queries(struct sel *s, int32_t begin, int32_t end);
 void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end);
 
+/* Where the reading of a selection's tokens goes on: run, and offset into it. */
+struct sel_place {
+    int64_t run, off;
+};
+/* Adds the next n tokens of `from`, which has as many, and moves on behind them. */
+void sel_take(struct sel *to, const struct sel *from, struct sel_place *at, int64_t n);
+
 struct group_spec {
     enum mask_kind mask; /* not MASK_NONE: bits are computed from the tree */
     int32_t tile_m, tile_n;

@@ -377,7 +377,7 @@ static void check_turns(const struct sel *s, const uint8_t *sort, const int64_t 
 START_TEST(sorts_take_turns)
 {
     enum { MOST = 40 };
-    struct sel s = {.n_kv = 0}, spare = {.n_kv = 0};
+    struct sel s = {.n_kv = 0}, spare[INTERLEAVE_SORTS] = {{.n_kv = 0}};
     for (uint64_t round = 0; round < 400; round++) {
         uint8_t sort[MOST];
         int64_t len[MOST], filled[INTERLEAVE_SORTS] = {0}, unit = 1 + rng_below(77, round, 0, 70);
@@ -390,7 +390,7 @@ START_TEST(sorts_take_turns)
             filled[sort[v]] += len[v];
             sel_run(&s, v, 0, len[v]);
         }
-        interleave(&s, sort, unit, &spare);
+        interleave(&s, sort, unit, spare);
         if ((filled[0] >= unit) + (filled[1] >= unit) + (filled[2] >= unit) >= 2)
             check_turns(&s, sort, len, n, unit);
         else /* as it was */
@@ -398,7 +398,8 @@ START_TEST(sorts_take_turns)
                 ck_assert(s.n_runs == n && s.run[v].node == v && s.run[v].end == len[v]);
     }
     sel_free(&s);
-    sel_free(&spare);
+    for (int i = 0; i < INTERLEAVE_SORTS; i++)
+        sel_free(&spare[i]);
 }
 END_TEST
 

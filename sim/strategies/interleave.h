@@ -16,9 +16,9 @@ enum { INTERLEAVE_SORTS = 3 };
  * Orders the selection's runs so that tokens of different sorts take turns, `unit` of them at a time; sort[s->n_runs]: of each
  * run, less than INTERLEAVE_SORTS. Next is always a unit of the sort of which the largest share is left, so that any stretch has
  * about as many of each as the whole; what fills no unit comes last. Within a sort the order stays; runs are cut where a unit
- * ends within them. As it was where fewer than two sorts fill a unit. `spare` is used, and may be for the next call; free it
+ * ends within them. As it was where fewer than two sorts fill a unit. `spare` is used, and may be for the next call; free each
  * with sel_free. O(runs + tokens / unit).
  */
-void interleave(struct sel *s, const uint8_t *sort, int64_t unit, struct sel *spare);
+void interleave(struct sel *s, const uint8_t *sort, int64_t unit, struct sel spare[INTERLEAVE_SORTS]);
 
 #endif

@@ -69,17 +69,7 @@ static void take_queries(struct pieces *it, int64_t n)
 static void take_tokens(struct pieces *it, int64_t n)
 {
     it->piece.n_runs = it->piece.n_kv = 0;
-    while (n > 0) {
-        struct run r = it->whole->run[it->run];
-        int64_t begin = r.begin + it->run_off, take = min_i64(n, r.end - begin);
-        sel_run(&it->piece, r.node, begin, begin + take);
-        n -= take;
-        it->run_off += take;
-        if (begin + take == r.end) {
-            it->run++;
-            it->run_off = 0;
-        }
-    }
+    sel_take(&it->piece, it->whole, &it->token, n);
 }
 
 /* First token of a part; part kv_parts is the end. */
@@ -104,7 +94,8 @@ bool pieces_next(struct pieces *it)
         int64_t n = min_i64(it->q_step, it->whole->nq - it->q_at);
         take_queries(it, n);
         it->q_at += n;
-        it->part = it->run = it->run_off = 0;
+        it->part = 0;
+        it->token = (struct sel_place){0};
     }
     take_tokens(it, part_begin(it, it->part + 1) - part_begin(it, it->part));
     it->part++;

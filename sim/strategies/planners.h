@@ -30,9 +30,10 @@ struct pieces {
     struct sel piece;
     int64_t q_step, kv_step, kv_parts;
     bool equal;
-    const int64_t *end; /* of each KV part, in tokens of the selection; NULL: as kv_step says */
-    int64_t q_at, part; /* first query of the piece, number of its KV part */
-    int64_t q_range, q_off, run, run_off; /* where reading goes on: range or run, and offset into it */
+    const int64_t *end;     /* of each KV part, in tokens of the selection; NULL: as kv_step says */
+    int64_t q_at, part;     /* first query of the piece, number of its KV part */
+    int64_t q_range, q_off; /* where reading goes on: range and offset into it, */
+    struct sel_place token; /* and tokens */
 };
 struct pieces pieces_of(const struct sel *s, int64_t q_step, int64_t kv_step, bool equal);
 /* Start over with another selection, keeping the memory. */

@@ -137,7 +137,7 @@ struct planner {
     struct seen seen;
     struct parts parts;
     struct pieces it; /* over them */
-    struct sel spare;
+    struct sel spare[INTERLEAVE_SORTS];
     uint8_t *sort; /* of a group's runs */
     int64_t cap_sort;
     struct tile_env price;
@@ -460,11 +460,6 @@ static void find_parts_of(struct planner *p, const struct cover *c, const struct
                c->sort == BUNDLE ? BUNDLE_UNIT : BLOCK_UNIT);
 }
 
-/* Where a part begins. */
-struct place {
-    int64_t run, off;
-};
-
 /* Of a group of so many of the cover's queries. */
 static int32_t rows_of_tile(const struct planner *p, const struct cover *c, int64_t nq)
 {
@@ -475,7 +470,7 @@ static int32_t rows_of_tile(const struct planner *p, const struct cover *c, int6
 }
 
 /* The cover's next n_kv tokens; moves on behind them. */
-static struct tile_part next_part(const struct planner *p, const struct cover *c, struct place *at,
+static struct tile_part next_part(const struct planner *p, const struct cover *c, struct sel_place *at,
                                   int64_t n_kv)
 {
     struct tile_part x = {.n_kv = n_kv};
@@ -495,7 +490,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
         n = min_i64(run->end - at->off, left);
         at->off += n;
         if (at->off == run->end)
-            *at = (struct place){.run = at->run + 1};
+            *at = (struct sel_place){.run = at->run + 1};
         x.nq += by->end > done ? by->end - (by->begin > done ? by->begin : done) : 0;
         done = by->end > done ? by->end : done;
         x.few += nq * p->gqa <= TILE_TEAM_ROWS ? n : 0;
@@ -596,7 +591,7 @@ static void add_covers(struct tile_bill *bill, struct planner *p, const struct c
     int i = 0;
     see_cover(&p->seen, p, x->c);
     for (; i < n; i++) {
-        struct place at = {0};
+        struct sel_place at = {0};
         find_parts_of(p, x->c, &piece[i]);
         if (p->parts.n == 1)
             break;
@@ -605,7 +600,7 @@ static void add_covers(struct tile_bill *bill, struct planner *p, const struct c
             tile_bill_add(&bill[i], &part, p->gqa, x->times, false, p->parts.end[k] <= x->like);
         }
     }
-    struct place at = {0};
+    struct sel_place at = {0};
     struct tile_part all = next_part(p, x->c, &at, p->seen.sel.n_kv);
     for (; i < n; i++)
         tile_bill_add(&bill[i], &all, p->gqa, x->times, x->alone, all.n_kv <= x->like);
@@ -799,13 +794,13 @@ static void take_turns(struct planner *p, struct sel *group, const struct tile_p
         int64_t first_row = (int64_t)(by[r].begin - group->qr->begin) * p->gqa;
         p->sort[r] = all ? 0 : x->m > TILE_TEAM_ROWS && first_row >= TILE_TEAM_ROWS ? 2 : 1;
     }
-    interleave(group, p->sort, turn, &p->spare);
+    interleave(group, p->sort, turn, p->spare);
 }
 
 static void add_groups(struct plan *plan, struct planner *p, const struct cover *c, const struct piece *piece,
                        bool turns)
 {
-    struct place at = {0};
+    struct sel_place at = {0};
     see_cover(&p->seen, p, c);
     find_parts_of(p, c, piece);
     pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
@@ -842,7 +837,8 @@ static struct planner planner_of(const struct nform *nf, const struct plan_env *
 static void planner_clear(struct planner *p)
 {
     pieces_free(&p->it);
-    sel_free(&p->spare);
+    for (int i = 0; i < INTERLEAVE_SORTS; i++)
+        sel_free(&p->spare[i]);
     free(p->sort);
     sel_free(&p->seen.sel);
     free(p->seen.by);
