@@ -37,13 +37,13 @@ static const struct argp_option *find_long(const struct argp *a, const char *nam
     return found;
 }
 
-static const struct argp_option *find_short(const struct argp *a, int key)
+const struct argp_option *cmd_option(const struct argp *a, int key)
 {
     for (const struct argp_option *o = a->options; o && (o->name || o->key || o->doc); o++)
         if (o->key == key)
             return o;
     for (const struct argp_child *c = a->children; c && c->argp; c++) {
-        const struct argp_option *o = find_short(c->argp, key);
+        const struct argp_option *o = cmd_option(c->argp, key);
         if (o)
             return o;
     }
@@ -54,7 +54,7 @@ static const struct argp_option *find_option(const struct argp *a, const char *a
 {
     if (arg[1] != '-') {
         *value = arg[2] ? arg + 2 : NULL;
-        return find_short(a, (unsigned char)arg[1]);
+        return cmd_option(a, (unsigned char)arg[1]);
     }
     size_t n = strcspn(arg + 2, "=");
     *value = arg[2 + n] ? arg + 3 + n : NULL;

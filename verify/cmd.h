@@ -26,6 +26,9 @@ extern const int32_t n_commands;
  */
 bool cmd_parse(const struct argp *argp, int argc, char **argv, void *input, struct err *e);
 
+/* The option of a key, in children, too; NULL: there is none. */
+const struct argp_option *cmd_option(const struct argp *argp, int key);
+
 /* Where the first argument stands that is no option and no option's value; 0: there is none. */
 int cmd_word(const struct argp *argp, int argc, char **argv);
 

@@ -31,7 +31,7 @@ static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128},
 struct bench_args {
     int32_t h_q, h_kv; /* bench plan */
     const char *strategies;
-    const char *of_cpu, *of_plan; /* an option of either that was given */
+    int of_cpu, of_plan; /* an option of either that was given; 0: none */
     struct strategy_use *use;
     int32_t n_use;
     struct cmd_output out;
@@ -194,8 +194,6 @@ static bool bench_cpu(const struct bench_args *a, struct table *t, struct err *e
 
 /* Those before KEY_REPS are of bench cpu, those behind of bench plan. */
 enum { KEY_QUERIES = 0x100, KEY_TOKENS, KEY_DIM, KEY_THREADS, KEY_TILE, KEY_REPS, KEY_HEADS, KEY_STRATEGY };
-static const char *const option_name[] = {"--queries", "--tokens", "--head-dim", "--threads",
-                                          "--tile",    "--reps",   "--heads",    "--strategy"};
 
 static bool parse_tile(struct bench_args *a, const char *arg)
 {
@@ -217,9 +215,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct bench_args *a = state->input;
     bool good = true;
     if (key >= KEY_QUERIES && key < KEY_REPS)
-        a->of_cpu = option_name[key - KEY_QUERIES];
+        a->of_cpu = key;
     else if (key > KEY_REPS && key <= KEY_STRATEGY)
-        a->of_plan = option_name[key - KEY_QUERIES];
+        a->of_plan = key;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->out;
@@ -328,12 +326,13 @@ int cmd_bench(int argc, char **argv)
         return cmd_error(e);
     }
     if (!plans && a.of_plan) {
-        err_set(e, "bench cpu: %s is for bench plan (expected none: one group of one head is timed)",
-                a.of_plan);
+        err_set(e, "bench cpu: --%s is for bench plan (expected none: one group of one head is timed)",
+                cmd_option(&argp, a.of_plan)->name);
         return cmd_error(e);
     }
     if (plans && a.of_cpu) {
-        err_set(e, "bench plan: %s is for bench cpu (expected --heads, --strategy or --reps)", a.of_cpu);
+        err_set(e, "bench plan: --%s is for bench cpu (expected --heads, --strategy or --reps)",
+                cmd_option(&argp, a.of_cpu)->name);
         return cmd_error(e);
     }
     if (plans && !case_strategies(a.strategies, &a.use, &a.n_use, e))
