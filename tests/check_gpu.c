@@ -633,8 +633,9 @@ struct bench_run {
 };
 
 /* `room`: bytes that are free once the bench is open. */
+/* before: what the bench knows of memory as it begins. */
 static struct bench_run bench_of(const char *const names[3], bool distinct, enum fake_fault fault,
-                                 int64_t room, bool flush_reads, int64_t slow_reads)
+                                 int64_t room, bool flush_reads, int64_t slow_reads, struct gpu_bench before)
 {
     static struct strategy_use use[3];
     static struct gpu_config c;
@@ -643,7 +644,8 @@ static struct bench_run bench_of(const char *const names[3], bool distinct, enum
                                 .seed = 3,
                                 .flush_reads = flush_reads,
                                 .distinct = distinct,
-                                .probe_us = 100}};
+                                .probe_us = before.probe_us,
+                                .disturbed = before.disturbed}};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
     c = (struct gpu_config){.set = "-",
@@ -662,23 +664,25 @@ static struct bench_run bench_of(const char *const names[3], bool distinct, enum
     return x;
 }
 
+static const struct gpu_bench settled = {.probe_us = 100};
+
 static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool flush_reads,
                                       int64_t slow_reads)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
-    return bench_of(names, false, fault, room, flush_reads, slow_reads);
+    return bench_of(names, false, fault, room, flush_reads, slow_reads, settled);
 }
 
 /* pat makes the plan of its default rule twice; what does not apply is a row every time. */
 START_TEST(plans_that_were_there_are_left_out)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "pat:rule=paper"};
-    struct bench_run x = bench_of(names, true, FAKE_SOUND, 1 << 28, false, 0);
+    struct bench_run x = bench_of(names, true, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_int_eq(x.n_rows, 2);
     ck_assert(x.row[0].verdict == GPU_PASS && x.row[1].verdict == GPU_SKIP);
     ck_assert_int_eq(fake_gpu.live, 0);
-    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, 0);
+    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert(x.done && x.n_rows == 3 && x.row[2].verdict == GPU_PASS);
 }
 END_TEST
@@ -696,6 +700,23 @@ START_TEST(slow_memory_is_waited_for)
     ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 1, "%s", x.e.msg);
     ck_assert_double_eq_tol(x.b.probe_us, 200, 20);
     ck_assert(x.row[0].verdict == GPU_PASS && x.row[2].verdict == GPU_PASS);
+}
+END_TEST
+
+/* A run's first row reads on until it knows how fast memory is, and waits for nothing then; nine waits in vain make the tenth a
+ * tenth as long. */
+START_TEST(first_rows_read_and_vain_waits_end_sooner)
+{
+    static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
+    struct bench_run x =
+        bench_of(names, false, FAKE_SOUND, 1 << 28, false, 3 * PROBES, (struct gpu_bench){.probe_us = 0});
+    ck_assert_msg(x.done && x.b.waits == 0 && x.b.disturbed == 0, "%s", x.e.msg);
+    ck_assert_double_eq_tol(x.b.probe_us, 100, 10);
+    ck_assert_int_gt(fake_gpu.reads, 3 * PROBES);
+    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, INT64_MAX,
+                 (struct gpu_bench){.probe_us = 100, .disturbed = 9});
+    ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 10, "%s", x.e.msg);
+    ck_assert_msg(x.b.waited_s >= 0.3 && x.b.waited_s < 1.5, "%g", x.b.waited_s);
 }
 END_TEST
 
@@ -832,6 +853,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, what_a_device_lacks_is_a_skip);
     tcase_add_test(c, the_protocol_is_kept);
     tcase_add_test(c, slow_memory_is_waited_for);
+    tcase_add_test(c, first_rows_read_and_vain_waits_end_sooner);
     tcase_add_test(c, plans_that_were_there_are_left_out);
     tcase_add_test(c, limits_want_their_memory);
     tcase_add_test(c, what_is_wrong_does_not_pass);

@@ -542,9 +542,9 @@ static bool probe(struct gpu_bench *b, double *us, struct err *e)
 }
 
 /* Waits until memory is as fast as ever. If it does not become so, what it is now is what is waited for from here on, and less
- * long: there are machines on which reading is now and then faster than it can be for long. How fast
- * that is the first row finds out: what data and exact answer no longer need is being cleared by then, so that reads take an
- * eighth longer for some hundredths of a second. */
+ * long: there are machines on which reading is now and then faster than it can be for long. How fast it can be the first row finds
+ * out: what data and exact answer no longer need is being cleared by then, so that reads take an eighth longer for some hundredths
+ * of a second. */
 static bool settle(struct gpu_bench *b, struct err *e)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
