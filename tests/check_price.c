@@ -425,7 +425,7 @@ START_TEST(the_compiled_prices_choose_well)
         const char *sweep;
         int plans, configs;
         double regret; /* per cent */
-    } of[] = {{"sets", 6000, 130, 1.3}, {"more", 3400, 70, 2.5}, {"narrow", 4600, 90, 2.5}};
+    } of[] = {{"sets", 6000, 130, 1}, {"more", 3400, 70, 2.5}, {"narrow", 4600, 90, 2.5}};
     char text[4096];
     if (!program_built())
         return;
