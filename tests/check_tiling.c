@@ -235,6 +235,29 @@ START_TEST(later_kernels_know_the_first_of_full_tiles)
 }
 END_TEST
 
+/* Pairs of a masked group have as many tokens as their rows see; the last of 40 is alone. */
+START_TEST(pairs_begin_longest_first)
+{
+    enum { N = 8 };
+    static const struct cuda_item plan[N] = {
+        {.n_kv = 40, .n_rows = 64},
+        {.n_kv = 40, .n_rows = 64, .query0 = 16},
+        {.n_kv = 80, .n_rows = 64, .query0 = 32},
+        {.n_kv = 80, .n_rows = 64, .query0 = 48},
+        {.n_kv = 40, .n_rows = 64, .query0 = 64},
+        {.n_rows = 0},
+        {.n_kv = 80, .n_rows = 64, .query0 = 32, .row0 = 128},
+        {.n_kv = 80, .n_rows = 1, .query0 = 32, .row0 = 192},
+    };
+    static const int order[N] = {2, 3, 6, 7, 0, 1, 4, 5};
+    struct cuda_item item[N];
+    memcpy(item, plan, sizeof plan);
+    tiling_sort_pairs(item, N);
+    for (int i = 0; i < N; i++)
+        check_each(memcmp(&item[i], &plan[order[i]], sizeof item[i]) == 0, "place %d", i);
+}
+END_TEST
+
 /* A prefix of 33 tokens in two tiles of 64 rows, before leaves of 32 tokens and a root of 20; 64 tokens are a step. */
 START_TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
 {
@@ -356,6 +379,7 @@ Suite *suite_tiling(void)
     tcase_add_test(t, any_items_have_a_compiled_tile);
     tcase_add_test(t, as_measured);
     tcase_add_test(t, later_kernels_know_the_first_of_full_tiles);
+    tcase_add_test(t, pairs_begin_longest_first);
     tcase_add_test(t, full_tiles_are_last_where_the_l2_keeps_what_they_leave);
     tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
     tcase_add_test(t, products_of_few_rows_have_ctas_enough);

@@ -75,10 +75,10 @@ __device__ inline cuda_item load_item(const cuda_item *from)
 struct token {
     int32_t place; /* in the page table unrolled to tokens, or, with its page known, in the page; < 0: no token */
     int32_t page;
-    int32_t run; /* counted from the group's first */
+    int32_t run; /* counted from the item's first */
 };
 
-/* What a group of several runs has at a piece: the run, or the last before it, in which token t lies. Nobody waits for it
+/* What an item of several runs has at a piece: the run, or the last before it, in which token t lies. Nobody waits for it
  * until find_in_run(). */
 struct piece {
     int32_t base, end, run; /* of base the low bits: what it is added to stays below 2^31 */

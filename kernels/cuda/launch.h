@@ -17,20 +17,21 @@
 extern "C" {
 #endif
 
-/* Tokens of a group, in order: run r holds tokens end[r - 1] .. end[r). Token t of it is entry base + t of the
- * page table unrolled to tokens: page_table[(base + t) / page_size], slot (base + t) % page_size of the page. */
+/* Tokens of an item, in order: those of its group, in runs that no row of its CTA sees left out. Run r holds tokens
+ * end[r - 1] .. end[r). Token t of it is entry base + t of the page table unrolled to tokens: page_table[(base + t) / page_size],
+ * slot (base + t) % page_size of the page. */
 struct cuda_kv_run {
     int64_t base;
     int32_t end;
-    int32_t run; /* counted from the group's first */
+    int32_t run; /* counted from the item's first */
 };
 
-/* In a group of several runs there is a copy of the run that each PIECE-th token lies in: most tokens need no other. */
+/* In an item of several runs there is a copy of the run that each PIECE-th token lies in: most tokens need no other. */
 #define CUDA_PIECE 16
 
 /* 56 bytes, read as 7 x 8. */
 struct cuda_item {
-    int64_t base; /* of the group's first run */
+    int64_t base; /* of the first run */
     int32_t n_kv; /* tokens */
     int32_t n_runs;
     int32_t run0;   /* into the runs */

@@ -51,6 +51,10 @@ struct builder {
     int32_t n_before;                        /* see tiling.h */
     struct pairs pairs;
     int64_t n_wide; /* of the groups in wide tiles, those that are in the list of items */
+    int64_t wide0;  /* the first item of the launch in wide tiles, which are two a CTA */
+    int64_t *kept;  /* of a group's runs those that a CTA reads, n_kept of them */
+    bool *seen;     /* does it, of each run */
+    int64_t n_kept, cap_kept, cap_seen;
     struct list item, run, piece, query, mask, step, merge_in;
 };
 
@@ -65,21 +69,23 @@ static int32_t side_of(int32_t asked, int32_t largest)
     return side;
 }
 
+/* The group's runs that are kept, as tokens of an item. */
 static void add_runs(struct builder *b, const struct group *g, struct cuda_item *it)
 {
     const struct nform *nf = b->plan->nf;
-    int64_t n = g->run1 - g->run0, at = 0, size = b->p->page_size;
+    int64_t n = b->n_kept, at = 0, size = b->p->page_size;
     it->n_runs = (int32_t)n;
     it->run0 = (int32_t)b->run.n;
     it->piece0 = (int32_t)b->piece.n;
     int64_t piece = 0;
     for (int64_t r = 0; r < n; r++) {
-        const struct run *x = &b->plan->run[g->run0 + r];
+        const struct run *x = &b->plan->run[g->run0 + b->kept[r]];
         struct cuda_kv_run to = {.base = b->p->page_off[nf->src[x->node]] * size + nf->off[x->node] +
                                          x->begin - at,
                                  .run = (int32_t)r};
         at += x->end - x->begin;
         to.end = (int32_t)at;
+        it->n_kv = to.end;
         if (r == 0)
             it->base = to.base;
         if (n == 1)
@@ -155,23 +161,58 @@ static bool reads_alone(const struct builder *b, const struct group *g)
     return alone;
 }
 
-/* Mask words of the queries k0 .. k1 of a group, or none if all of them see everything. */
+/* Of the group's runs those that any of the queries k0 .. k1 sees, the first if none does: tokens that no row of a CTA sees are
+ * not its own. No queries: all of them. */
+static void keep_runs(struct builder *b, const struct group *g, int32_t k0, int32_t k1)
+{
+    int64_t runs = g->run1 - g->run0;
+    b->kept = xgrow(b->kept, &b->cap_kept, runs, sizeof *b->kept);
+    b->seen = xgrow(b->seen, &b->cap_seen, runs, sizeof *b->seen);
+    memset(b->seen, g->mask == MASK_NONE || k0 == k1, (size_t)runs);
+    for (int32_t k = k0; k < k1 && g->mask != MASK_NONE; k++)
+        for (int64_t r = 0; r < runs; r++)
+            b->seen[r] |= b->plan->mask[g->mask0 + k * runs + r];
+    b->n_kept = 0;
+    for (int64_t r = 0; r < runs; r++)
+        if (b->seen[r])
+            b->kept[b->n_kept++] = r;
+    if (b->n_kept == 0 && runs > 0)
+        b->kept[b->n_kept++] = 0;
+}
+
+/* The queries k0 .. k1 of a CTA whose first item of the group has row0; none, for all,
+ * where it is a pair with a tile of another group. */
+static void queries_of_cta(const struct builder *b, const struct group *g, int64_t row0, int32_t *k0,
+                           int32_t *k1)
+{
+    const struct pairs *p = &b->pairs;
+    int64_t rows = rows_of(b, g), end = row0 + rows_per_item(b, g);
+    bool wide = is_wide(b, g), second = wide && (b->item.n - b->wide0) % 2 == 1;
+    bool before_other = wide && end >= rows && b->n_wide + 1 < p->n_groups && !pairs_first(p, b->n_wide + 1);
+    if (wide && !second)
+        end += rows_per_item(b, g);
+    *k0 = (int32_t)(row0 / b->gqa);
+    *k1 = second || before_other ? *k0 : (int32_t)((min_i64(end, rows) - 1) / b->gqa + 1);
+}
+
+/* Mask words of the queries k0 .. k1 of a group, or none if all of them see all runs that are kept. */
 static void add_mask(struct builder *b, const struct group *g, int32_t k0, int32_t k1, struct cuda_item *it)
 {
     int64_t runs = g->run1 - g->run0, words = ceil_div(k1 - k0, 32);
     bool all = true;
-    for (int32_t k = k0; k < k1 && all && g->mask != MASK_NONE; k++)
-        all = memchr(b->plan->mask + g->mask0 + k * runs, 0, (size_t)runs) == NULL;
+    for (int32_t k = k0; k < k1 && g->mask != MASK_NONE; k++)
+        for (int64_t r = 0; r < b->n_kept && all; r++)
+            all = b->plan->mask[g->mask0 + k * runs + b->kept[r]];
     it->mask0 = -1;
     it->mask_words = (int32_t)words;
-    if (g->mask == MASK_NONE || all)
+    if (all)
         return;
     it->mask0 = (int32_t)b->mask.n;
-    uint32_t *to = list_add(&b->mask, runs * words, sizeof *to);
-    memset(to, 0, (size_t)(runs * words) * sizeof *to);
+    uint32_t *to = list_add(&b->mask, b->n_kept * words, sizeof *to);
+    memset(to, 0, (size_t)(b->n_kept * words) * sizeof *to);
     for (int32_t k = k0; k < k1; k++)
-        for (int64_t r = 0; r < runs; r++)
-            if (b->plan->mask[g->mask0 + k * runs + r])
+        for (int64_t r = 0; r < b->n_kept; r++)
+            if (b->plan->mask[g->mask0 + k * runs + b->kept[r]])
                 to[r * words + (k - k0) / 32] |= UINT32_C(1) << (k - k0) % 32;
 }
 
@@ -183,25 +224,44 @@ static int64_t mask_words(const struct builder *b, const struct group *g)
     return g->mask == MASK_NONE ? 0 : (g->run1 - g->run0) * ceil_div(rows, per_tile) * ceil_div(queries, 32);
 }
 
+/* What the CTA with row0 reads; whole: what those have that read all of the group. */
+static void add_tokens(struct builder *b, const struct group *g, int64_t row0, struct cuda_item *whole,
+                       struct cuda_item *it)
+{
+    int32_t k0, k1;
+    queries_of_cta(b, g, row0, &k0, &k1);
+    keep_runs(b, g, k0, k1);
+    bool all = b->n_kept == g->run1 - g->run0;
+    if (!all || whole->n_runs == 0)
+        add_runs(b, g, all ? whole : it);
+    if (all)
+        *it = *whole;
+}
+
 static bool add_group(struct builder *b, const struct group *g, struct err *e)
 {
     const struct nform *nf = b->plan->nf;
     int64_t rows = rows_of(b, g);
     int64_t per_tile = rows_per_item(b, g);
-    if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX || b->run.n + g->run1 - g->run0 > INT32_MAX ||
-        b->query.n + g->nq > INT32_MAX || b->piece.n + g->n_kv / CUDA_PIECE + 1 > INT32_MAX ||
+    int64_t ctas =
+        g->mask == MASK_NONE ? 1 : ceil_div(rows, per_tile); /* at most, that have runs of their own */
+    if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX ||
+        b->run.n + ctas * (g->run1 - g->run0) > INT32_MAX || b->query.n + g->nq > INT32_MAX ||
+        b->piece.n + ctas * (g->n_kv / CUDA_PIECE + 1) > INT32_MAX ||
         b->mask.n + mask_words(b, g) > INT32_MAX)
         return err_missing(
             e,
             "the plan is too large for the CUDA kernels (2^31 rows, runs, mask words, or tokens of a group)");
-    struct cuda_item common = {.n_kv = (int32_t)g->n_kv, .kv_once = reads_alone(b, g)};
-    add_runs(b, g, &common);
+    struct cuda_item common = {.kv_once = reads_alone(b, g)},
+                     whole = common; /* of this CTA; of those that read all */
     int32_t *query = list_add(&b->query, g->nq, sizeof *query);
     int64_t query0 = b->query.n - g->nq;
     plan_queries(b->plan, g, query);
     for (int32_t k = 0; k < g->nq; k++)
         query[k] = nf->orig[query[k]];
     for (int64_t row0 = 0; row0 < rows; row0 += per_tile) {
+        if (row0 == 0 || !is_wide(b, g) || (b->item.n - b->wide0) % 2 == 0)
+            add_tokens(b, g, row0, &whole, &common);
         struct cuda_item it = common;
         it.row0 = (int32_t)row0;
         it.n_rows = (int32_t)min_i64(per_tile, rows - row0);
@@ -309,12 +369,14 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
  * head; for verification as if there were one SM. */
 static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp, struct cuda_call *c)
 {
-    const struct cuda_item *item = (struct cuda_item *)b->item.p + c->item0;
+    struct cuda_item *item = (struct cuda_item *)b->item.p + c->item0;
     int64_t n = c->n_items / 2;
+    tiling_sort_pairs(item, c->n_items);
     struct cuda_item *pair = xcalloc((size_t)n, sizeof *pair); /* as one item of all its rows */
     for (int64_t i = 0; i < n; i++) {
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
+        c->longest = pair[i].n_kv > c->longest ? pair[i].n_kv : c->longest;
     }
     c->ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
                                  .d = b->p->d,
@@ -333,14 +395,13 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
         .launch = launch, .m = 2 * CUDA_WIDE_ROWS, .n = CUDA_WIDE_STEP, .wide = CUDA_WIDE_PAIRS};
     const struct pairs *pairs = &b->pairs;
     int64_t masks = b->mask.n;
-    c.item0 = b->item.n;
+    c.item0 = b->wide0 = b->item.n;
     for (; b->n_wide < pairs->n_groups; b->n_wide++) {
         const struct group *g = &b->plan->group[pairs->group[b->n_wide]];
         if (g->launch != launch)
             break;
         if (!add_group(b, g, e))
             return false;
-        c.longest = (int32_t)max_i64(c.longest, g->n_kv);
         if ((b->item.n - c.item0) % 2 == 1 &&
             (b->n_wide + 1 == pairs->n_groups || pairs_first(pairs, b->n_wide + 1)))
             memset(list_add(&b->item, 1, sizeof(struct cuda_item)), 0, sizeof(struct cuda_item));
@@ -533,6 +594,8 @@ bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *p
     free(b.reads);
     free(b.beside);
     free(b.behind);
+    free(b.kept);
+    free(b.seen);
     pairs_free(&b.pairs);
     return good;
 }

@@ -290,11 +290,24 @@ static int by_place(const struct cuda_item *a, const struct cuda_item *b)
     return (a->base > b->base) - (a->base < b->base);
 }
 
+static int by_tokens(const struct cuda_item *a, const struct cuda_item *b)
+{
+    return (b->n_kv > a->n_kv) - (b->n_kv < a->n_kv);
+}
+
+/* x, y: the first items of two pairs. */
+static int by_length_of_pair(const void *x, const void *y)
+{
+    int c = by_tokens(x, y);
+    return c ? c : by_place(x, y);
+}
+
 static int by_length(const void *x, const void *y)
 {
     const struct cuda_item *a = x, *b = y;
-    if (a->n_kv != b->n_kv)
-        return a->n_kv > b->n_kv ? -1 : 1;
+    int c = by_tokens(a, b);
+    if (c != 0)
+        return c;
     return a->n_rows != b->n_rows ? b->n_rows - a->n_rows : by_place(a, b);
 }
 
@@ -315,6 +328,11 @@ static int by_rows(const void *x, const void *y)
 void tiling_sort(struct cuda_item *item, int64_t n_items)
 {
     qsort(item, (size_t)n_items, sizeof *item, by_length);
+}
+
+void tiling_sort_pairs(struct cuda_item *item, int64_t n_items)
+{
+    qsort(item, (size_t)n_items / 2, 2 * sizeof *item, by_length_of_pair);
 }
 
 void tiling_full_last(struct cuda_item *item, int64_t n_items, int32_t m, int64_t partial_bytes,

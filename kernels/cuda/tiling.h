@@ -40,6 +40,8 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n);
 int tiling_longer(int32_t a, int32_t b);
 /* The order in which items begin: longest first, then most rows first, then as in the plan. */
 void tiling_sort(struct cuda_item *item, int64_t n_items);
+/* The same of items that share a CTA two by two, and have as many tokens. */
+void tiling_sort_pairs(struct cuda_item *item, int64_t n_items);
 /*
  * Then, once their tile is chosen, those of less than 64 tokens anew: of about equals, within a factor of two, those with
  * fewest rows first. Full tiles leave most of what a merge will read, and the later they do the more of it is in the L2

@@ -219,6 +219,21 @@ static struct cta_place place_cta(const struct cuda_group_args *a, int32_t cta)
         .g = g, .item = g->item0 + item, .head_group = of_segment - item * g->head_groups};
 }
 
+/* Does a CTA read no run, but for the only one, that none of its rows sees? */
+static bool reads_what_it_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t n_items)
+{
+    int32_t n_runs = it->n_runs > 1 ? it->n_runs : 0;
+    for (int32_t r = 0; r < n_runs; r++) {
+        uint32_t any = 0;
+        for (int32_t i = 0; i < n_items; i++)
+            for (int32_t w = 0; w < it[i].mask_words && it[i].n_rows > 0; w++)
+                any |= it[i].mask0 < 0 ? 1 : a->mask[it[i].mask0 + (int64_t)r * it[i].mask_words + w];
+        if (any == 0)
+            return false;
+    }
+    return true;
+}
+
 /* Of the group kernel: the item, and the heads of each of its teams. */
 static void run_cta(const struct group_work *w, int32_t cta)
 {
@@ -227,6 +242,7 @@ static void run_cta(const struct group_work *w, int32_t cta)
     const struct cuda_item *it = a->item + at.item;
     CK(it->n_rows <= w->m && it->mask_words <= ceil_div(w->m, 32) && (it->mask0 < 0 || a->masked));
     CK(min_i64(it->n_rows, WARP_ROWS) <= a->q_rows);
+    CK(reads_what_it_sees(a, it, 1));
     if (!a->by_head) {
         run_item(w, at.item, at.head_group);
         return;
@@ -245,6 +261,8 @@ static void run_wide(const struct group_work *w, int32_t cta)
     struct cta_place at = place_cta(a, cta);
     int32_t each = w->wide == CUDA_WIDE_PAIRS ? 2 : 1, first = at.item * each, head = at.head_group;
     CK(first + each <= a->n_items && a->item[first].n_rows > 0);
+    bool of_two_groups = each == 2 && a->item[first + 1].n_rows > 0 && a->item[first + 1].row0 == 0;
+    CK(of_two_groups || reads_what_it_sees(a, &a->item[first], each));
     for (int32_t k = 0; k < at.g->team_heads + (at.head_group < at.g->teams_more); k++) {
         CK(head < a->h_kv && (k == 0 || w->wide == CUDA_WIDE_PAIRS));
         struct tokens x = load_tokens(w, &a->item[first], head);
