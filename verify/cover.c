@@ -446,3 +446,14 @@ bool cover_check(const struct plan *p, struct err *e)
     free(f.stage);
     return good;
 }
+
+bool cover_check_step(const struct plan *p, const char *strategy, int64_t step, struct err *e)
+{
+    struct err x = {0};
+    if (cover_check(p, &x))
+        return true;
+    err_set(e, "the plan of %s for step %" PRId64 " is wrong: %s", strategy, step, x.msg);
+    if (e)
+        e->code = EXIT_FAILED;
+    return false;
+}

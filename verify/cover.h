@@ -18,6 +18,8 @@ extern "C" {
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
+/* The same of what a strategy planned for a step: the sentence says so, and the code is EXIT_FAILED. */
+bool cover_check_step(const struct plan *p, const char *strategy, int64_t step, struct err *e);
 
 #ifdef __cplusplus
 }

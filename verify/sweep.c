@@ -1,4 +1,5 @@
 #include "verify/sweep.h"
+#include "verify/cover.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,9 +72,17 @@ static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
     return x;
 }
 
-/* One strategy on one tree, added to its row. False if a field is above `most`. */
-static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, double most,
-                     struct sweep_row *row)
+static bool too_many_bytes(struct err *e)
+{
+    return err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
+}
+
+/* Plans that are only counted are checked one in so many, the first among them: to check all takes half as long again. */
+enum { CHECKED_EVERY = 64 };
+
+/* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
+static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, bool checked,
+                     double most, struct sweep_row *row, struct err *e)
 {
     char why[WHY_MAX];
     struct plan *p = strategy_plan(&s->use[i], nf, &s->env, why);
@@ -82,9 +91,11 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         memcpy(row->why, why, sizeof why);
         return true;
     }
+    bool good = !checked || cover_check_step(p, s->use[i].s->name, step, e);
     struct ledger moved = count_plan(p, &s->price, s->mode);
-    bool fits = ledger_within(&moved, most);
-    if (fits)
+    if (good && !ledger_within(&moved, most))
+        good = too_many_bytes(e);
+    if (good)
         ledger_add(&row->moved, &moved);
     row->steps++;
     row->groups += p->n_groups;
@@ -93,22 +104,22 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         add_times(&row->time, &time);
     }
     plan_free(p);
-    return fits;
+    return good;
 }
 
 static bool run_step(const struct sweep *s, const struct sweep_source *src, int64_t step, double most,
-                     struct sweep_row *row)
+                     struct sweep_row *row, struct err *e)
 {
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
     const struct tree *t = own ? own : src->tree;
-    bool fits = most_of(t, &s->price) < 0x1p63;
+    bool good = most_of(t, &s->price) < 0x1p63 || too_many_bytes(e);
     struct nform *nf = nform_new(t);
-    for (int32_t i = 0; i < s->n_use && fits; i++)
+    for (int32_t i = 0; i < s->n_use && good; i++)
         if (row[i].skipped_at == 0)
-            fits = add_plan(s, i, nf, step, most, &row[i]);
+            good = add_plan(s, i, nf, step, (step - src->first) % CHECKED_EVERY == 0, most, &row[i], e);
     nform_free(nf);
     tree_free(own);
-    return fits;
+    return good;
 }
 
 void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
@@ -128,12 +139,18 @@ bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t ti
 {
     int64_t n = src->last - src->first + 1, portions = min_i64(n, PORTIONS);
     double most = 0x1p62 / (double)times / (double)n; /* of a field, of a layer in a step */
-    bool fits = true;
+    bool good = true;
     struct sweep_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
-#pragma omp parallel for schedule(dynamic, 1) reduction(&& : fits)
+#pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
     for (int64_t k = 0; k < portions; k++)
         for (int64_t i = k * n / portions; i < (k + 1) * n / portions; i++) {
-            fits = run_step(s, src, src->first + i, most, part + k * s->n_use) && fits;
+            struct err x = {0};
+            if (!run_step(s, src, src->first + i, most, part + k * s->n_use, &x)) {
+                good = false;
+#pragma omp critical
+                if (e && e->code == 0)
+                    *e = x;
+            }
             if (progress)
 #pragma omp critical
                 progress_step(progress);
@@ -143,6 +160,5 @@ bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t ti
         for (int32_t i = 0; i < s->n_use; i++)
             sweep_add(&row[i], &part[k * s->n_use + i]);
     free(part);
-    return fits ||
-           err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
+    return good;
 }

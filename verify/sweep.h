@@ -55,7 +55,8 @@ struct sweep_row {
 /* What later steps, or another trace, came to. */
 void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
 
-/* Into row[s->n_use]. False with *e set if 64 bits would not hold `times` such sums. */
+/* Into row[s->n_use]. False with *e set if 64 bits would not hold `times` such sums, or if a plan that was looked at, the first
+ * and one in 64 after it, is wrong (EXIT_FAILED). */
 bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
                struct progress *progress, struct err *e);
 
