@@ -266,8 +266,10 @@ static void judge(struct comparison *c, int32_t h_q)
     char where[32] = "LSE";
     if (c->col >= 0)
         snprintf(where, sizeof where, "O[%d]", c->col);
-    snprintf(c->why, sizeof c->why, "query %lld head %lld %s is %.9g, oracle has %.9g (error allowed: %.3g)",
-             (long long)(c->row / h_q), (long long)(c->row % h_q), where, c->got, c->want, c->bound);
+    int digits = fabs(c->got - c->want) < 1e-7 * fabs(c->want) ? 17 : 9; /* so that they differ */
+    snprintf(c->why, sizeof c->why, "query %lld head %lld %s is %.*g, oracle has %.*g (error allowed: %.3g)",
+             (long long)(c->row / h_q), (long long)(c->row % h_q), where, digits, c->got, digits, c->want,
+             c->bound);
 }
 
 struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,

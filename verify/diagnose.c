@@ -98,6 +98,17 @@ static bool guess_count(const struct row *x)
     return true;
 }
 
+/* Of one token O is V, and where all scores are 0 LSE counts tokens: right whatever else is wrong, which says nothing. */
+static bool sees_one_token(const struct row *x)
+{
+    return x->orc->ctx[x->r / x->p->h_q] == 1;
+}
+
+static bool has_no_scores(const struct row *x)
+{
+    return x->orc->abs_dot[x->r] == 0;
+}
+
 static bool guess_lse(const struct row *x)
 {
     double want = x->orc->lse[x->r], off = x->lse - want;
@@ -112,7 +123,7 @@ static bool guess_lse(const struct row *x)
         snprintf(x->guess, x->size, "every token counted twice (LSE too large by ln 2)");
     else if (close_to(off, -M_LN2))
         snprintf(x->guess, x->size, "half the weight is missing (LSE too small by ln 2)");
-    else if (right_o)
+    else if (right_o && !sees_one_token(x))
         snprintf(x->guess, x->size, "O is right, LSE alone is wrong");
     else
         return false;
@@ -131,10 +142,10 @@ static bool guess_o(const struct row *x)
         square += want[e] * want[e];
     }
     double factor = dot / square;
-    if (square > 0 && fabs(factor - 1) > 1e-4 && holds(x, x->r, factor))
+    if (square > 0 && fabs(factor - 1) > CLOSE_O && holds(x, x->r, factor))
         snprintf(x->guess, x->size, "O is %.4g times what it should be: a division or a weight is missing",
                  factor);
-    else if (!holds(x, x->r, 1))
+    else if (!has_no_scores(x) && !holds(x, x->r, 1))
         snprintf(x->guess, x->size, "LSE is right, O alone is wrong: V, or how partials are weighted");
     else
         return false;

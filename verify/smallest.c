@@ -78,8 +78,11 @@ void shrink_print(FILE *f, const char *program, const struct vcase *failed, cons
                 program, quoted, report.nodes, report.queries, report.tokens, report.trials,
                 report.fixed ? "" : " (out of time)", r.why);
         free(quoted);
-        if (r.guess[0])
-            fprintf(f, "  perhaps %s\n", r.guess);
+        /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
+        if (result->guess[0])
+            fprintf(f, "  perhaps %s\n", result->guess);
+        if (r.guess[0] && strcmp(r.guess, result->guess) != 0)
+            fprintf(f, "  of the smallest alone: perhaps %s\n", r.guess);
     }
     free(text);
     case_clear(&c);
