@@ -1,11 +1,13 @@
 /* check_watched.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
 #include "verify/faults.h"
 #include "verify/crash.h"
+#include "verify/draw.h"
 #include "verify/judge.h"
 #include "verify/shrink.h"
 
 #include "tests/suites.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +185,60 @@ START_TEST(faults_are_planted_with_any_kernel)
 }
 END_TEST
 
+/* ---- empty partial results ------------------------------------------------------------------------------ */
+
+/* Does the query of the partial result in that slot see nothing of its group? */
+static bool is_empty(const struct plan *plan, int64_t slot)
+{
+    bool seen = false;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *g = &plan->group[i];
+        if (g->slot0 == PLAN_NO_SLOT || slot < g->slot0 || slot >= g->slot0 + g->nq)
+            continue;
+        for (int64_t r = 0; r < g->run1 - g->run0; r++)
+            seen = seen || plan_visible(plan, g, (int32_t)(slot - g->slot0), r);
+        return !seen;
+    }
+    return false; /* of another merge step */
+}
+
+/* A merge that begins with exp(-inf - -inf) where the first partial result is empty. */
+static bool run_without_identity(const struct problem *p, const struct plan *plan, struct output *out,
+                                 struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    for (int64_t i = 0; i < plan->n_merges; i++) {
+        const struct merge_step *m = &plan->merge[i];
+        int64_t row = (int64_t)plan->nf->orig[m->query] * p->h_q;
+        if (m->in0 < m->in1 && m->out == PLAN_NO_SLOT && is_empty(plan, plan->merge_in[m->in0]))
+            ((float *)out->lse)[row] = NAN;
+    }
+    return good;
+}
+
+/* Only options lead to such plans: the defaults of no strategy do on small trees. */
+START_TEST(sharp_cases_have_empty_partials)
+{
+    struct kernel mine = {.name = "mine", .run = run_without_identity};
+    int64_t n, failed = 0;
+    struct vcase *list = sharp_cases(&n);
+    for (int64_t i = 0; i < n; i++) {
+        if (list[i].use.s && list[i].spec.dtype != DT_F64) {
+            struct err e = {0};
+            struct bench_case *b = bench_case_new(&list[i], NULL, &e);
+            ck_assert_msg(b, "%s", e.msg);
+            struct result r = judge(b, &list[i].use, kernels[0]);
+            ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
+            failed += judge(b, &list[i].use, &mine).verdict == V_FAIL;
+            bench_case_free(b);
+        }
+        case_clear(&list[i]);
+    }
+    ck_assert_int_ge(failed, 3);
+    free(list);
+}
+END_TEST
+
 /* ---- state ---------------------------------------------------------------------------------------------- */
 
 static int failures_left;
@@ -290,6 +346,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, sums_are_of_what_somebody_may_read);
     tcase_add_test(c, silence_is_told);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
+    tcase_add_test(c, sharp_cases_have_empty_partials);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
     suite_add_tcase(s, c);

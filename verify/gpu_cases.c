@@ -38,12 +38,13 @@ struct list {
     uint64_t seed;
 };
 
-/* The source is owned by the list from now on. Data differ from case to case. */
-static void add(struct list *l, int kind, struct treesrc src, struct problem_spec spec)
+/* The source is owned by the list from now on, as the case is. Data differ from case to case. */
+static struct vcase *add(struct list *l, int kind, struct treesrc src, struct problem_spec spec)
 {
     l->at = xgrow(l->at, &l->cap, l->n + 1, sizeof *l->at);
     spec.seed = rng_u64(l->seed, DRAW_DATA, (uint64_t)l->n) >> 40;
     l->at[l->n++] = (struct gpu_case){.c = {.src = src, .spec = spec}, .kind = kind};
+    return &l->at[l->n - 1].c;
 }
 
 static void add_levels(struct list *l, int kind, char *levels, struct problem_spec spec)
@@ -160,8 +161,9 @@ static void add_data(struct list *l)
         }
 }
 
-/* The list of sharp cases, in the types and head sizes that matter here. */
-static void add_sharp(struct list *l)
+/* The list of sharp cases, in the types and head sizes that matter here: those for all strategies, or those that name
+ * one. */
+static void add_sharp(struct list *l, bool named)
 {
     static const char *const text[] = {
 #define SHARP(text, why) text,
@@ -172,10 +174,14 @@ static void add_sharp(struct list *l)
         struct gpu_case x = {.kind = GPU_SHARP};
         struct err e = {0};
         CK(case_parse(text[i], &x.c, &e));
+        if ((x.c.use.s != NULL) != named) {
+            case_clear(&x.c);
+            continue;
+        }
         struct problem_spec s = x.c.spec;
         s.dtype = dtypes[i % N_TYPE];
         s.d = s.d <= 64 ? 64 : 128;
-        add(l, GPU_SHARP, x.c.src, s);
+        add(l, GPU_SHARP, x.c.src, s)->use = x.c.use;
     }
 }
 
@@ -258,10 +264,11 @@ bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *share
     /* what takes long comes first, side by side */
     bool good = add_tasks(&l, dir, *shared, e) && add_token_trees(&l, dir, *shared, e);
     free(dir);
-    add_sharp(&l);
+    add_sharp(&l, false);
     add_design(&l);
     add_edges(&l);
     add_data(&l);
+    add_sharp(&l, true);
     *out = l.at;
     *n = l.n;
     if (good)
