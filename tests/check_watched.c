@@ -284,7 +284,8 @@ END_TEST
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
 enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
-static int crash; /* an index into deadly; N_DEADLY: where no memory is */
+enum { BY_MEMORY = N_DEADLY, BY_EXIT, BY_SIGNAL }; /* beside an index into deadly */
+static int crash;
 
 static bool run_and_crash(const struct problem *p, const struct plan *plan, struct output *out,
                           struct ledger *counted, struct err *e)
@@ -292,6 +293,10 @@ static bool run_and_crash(const struct problem *p, const struct plan *plan, stru
     (void)p, (void)plan, (void)out, (void)counted, (void)e;
     if (crash < N_DEADLY)
         return raise(deadly[crash]) == 0;
+    if (crash == BY_EXIT)
+        exit(0);
+    if (crash == BY_SIGNAL)
+        return raise(SIGTERM) == 0;
     volatile char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     nowhere[0] = 1;
     return true;
@@ -338,6 +343,81 @@ START_TEST(a_crash_says_what_ran)
 }
 END_TEST
 
+static void ends_saying(int how, const char *want, int *status)
+{
+    char said[1 << 15];
+    crash = how;
+    crash_and_listen(said, sizeof said, status);
+    ck_assert_msg(strncmp(said, want, strlen(want)) == 0, "%s", said);
+    ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
+}
+
+START_TEST(an_exit_is_no_success)
+{
+    int status;
+    ends_saying(BY_EXIT, "treeattn: kernel mine ended the program (exit code 0) on: ", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+END_TEST
+
+START_TEST(who_hangs_is_named)
+{
+    int status;
+    ends_saying(BY_SIGNAL, "treeattn: kernel mine was running when signal 15 came, on: ", &status);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+END_TEST
+
+static struct plan *plan_and_crash(const struct nform *nf, const struct plan_env *env,
+                                   const struct strategy *s, const double *opt)
+{
+    (void)nf, (void)env, (void)s, (void)opt;
+    abort();
+}
+
+START_TEST(a_planner_that_crashes_is_named)
+{
+    struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
+    struct strategy_use use = {.s = &clumsy};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    char said[1 << 12] = "";
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        crash_tell();
+        judge(b, &use, kernels[0]);
+        _exit(0);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(read(ends[0], said, sizeof said - 1) > 0);
+    ck_assert_msg(strncmp(said, "treeattn: strategy clumsy crashed (signal 6) on: ", 49) == 0, "%s", said);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+START_TEST(unfinished_files_do_not_stay)
+{
+    char path[] = "/tmp/treeattn-XXXXXX";
+    int fd = mkstemp(path), status;
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    pid_t child = fork();
+    if (child == 0) {
+        crash_removes(path);
+        raise(SIGINT);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
 Suite *suite_watched(void)
 {
     Suite *s = suite_create("watched");
@@ -349,6 +429,10 @@ Suite *suite_watched(void)
     tcase_add_test(c, sharp_cases_have_empty_partials);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
+    tcase_add_test(c, an_exit_is_no_success);
+    tcase_add_test(c, who_hangs_is_named);
+    tcase_add_test(c, a_planner_that_crashes_is_named);
+    tcase_add_test(c, unfinished_files_do_not_stay);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,48 +1,132 @@
 #include "verify/crash.h"
+#include "ref/base.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* What a thread runs. Never freed: a signal handler may look at any of them. */
 struct running {
-    const char *kernel, *command; /* NULL: nothing */
+    const char *what, *name;       /* "kernel", "cpu" */
+    const char *planted;           /* NULL: nothing */
+    _Atomic(const char *) command; /* NULL: runs nothing */
+    unsigned turn;                 /* in which runs began */
+    struct running *next;
 };
 
-static _Thread_local struct running running;
-static struct running
-    *volatile last; /* of the thread that began last: threads of the kernel's own ask here */
+static _Atomic(struct running *) threads;
+static atomic_uint turns;
+static _Thread_local struct running *mine;
 
-static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
+static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* of what is run */
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};         /* of whoever waits for it */
+enum { N_DEADLY = sizeof deadly / sizeof deadly[0], N_ENDING = sizeof ending / sizeof ending[0] };
 static struct sigaction before[N_DEADLY];
 
 /* What was said to a thread that overflowed its stack has to stand elsewhere. */
 enum { STACK_BYTES = 1 << 15 };
 static _Thread_local char stack[STACK_BYTES];
 
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+enum { MAX_UNFINISHED = 16 };
+static _Atomic(const char *) unfinished[MAX_UNFINISHED];
+
+/* Puts `to` where the first `from` is. */
+static void replace(const char *from, const char *to)
+{
+    for (int i = 0; i < MAX_UNFINISHED; i++)
+        if (atomic_load(&unfinished[i]) == from) {
+            atomic_store(&unfinished[i], to);
+            return;
+        }
+}
+
+void crash_removes(const char *path)
+{
+    crash_tell();
+    replace(NULL, path);
+}
+
+void crash_spares(const char *path)
+{
+    replace(path, NULL);
+}
+
+static void remove_unfinished(void)
+{
+    for (int i = 0; i < MAX_UNFINISHED; i++) {
+        const char *path = atomic_load(&unfinished[i]);
+        if (path)
+            unlink(path);
+    }
+}
+
+/* ---- what is said --------------------------------------------------------------------------------------- */
+
+/* Nothing here but what is safe in a signal handler. */
 static void say(const char *s)
 {
     ssize_t ignored = write(STDERR_FILENO, s, strlen(s));
     (void)ignored;
 }
 
-/* Nothing here but what is safe in a signal handler. */
-static void tell(int number, siginfo_t *info, void *context)
+static void say_number(int number)
+{
+    const char digits[] = {(char)('0' + number / 10 % 10), (char)('0' + number % 10), 0};
+    say(number < 10 ? digits + 1 : digits);
+}
+
+/* Of all threads that run something, the one that began last or first; NULL: none does. */
+static const struct running *find_running(bool last)
+{
+    const struct running *found = NULL;
+    for (const struct running *r = atomic_load(&threads); r; r = r->next)
+        if (atomic_load(&r->command) && (!found || (r->turn > found->turn) == last))
+            found = r;
+    return found;
+}
+
+/* This thread's; of threads of the kernel's own, which ask here as well, what began last. */
+static const struct running *find_here(void)
+{
+    return mine && atomic_load(&mine->command) ? mine : find_running(true);
+}
+
+static void say_who(const struct running *r)
+{
+    say("treeattn: ");
+    say(r->what);
+    say(" ");
+    say(r->name);
+}
+
+static void say_where(const struct running *r, const char *on)
+{
+    if (r->planted) {
+        say(", given the planted fault ");
+        say(r->planted);
+        say(",");
+    }
+    say(on);
+    say(atomic_load(&r->command));
+    say("\n");
+}
+
+static void tell_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    const struct running *here = running.kernel || !last ? &running : last;
-    const char digits[] = {(char)('0' + number / 10), (char)('0' + number % 10), 0};
-    if (here->kernel) {
-        say("treeattn: kernel ");
-        say(here->kernel);
+    const struct running *here = find_here();
+    if (here) {
+        say_who(here);
         say(" crashed (signal ");
-        say(number < 10 ? digits + 1 : digits);
-        say(here == &running ? ") on: " : ", in a thread of its own) on, perhaps: ");
-        say(here->command);
-        say("\n");
+        say_number(number);
+        say(")");
+        say_where(here, here == mine ? " on: " : " in a thread of its own, on, perhaps: ");
     }
+    remove_unfinished();
     for (int i = 0; i < N_DEADLY; i++)
         if (deadly[i] == number)
             sigaction(number, &before[i], NULL);
@@ -50,12 +134,56 @@ static void tell(int number, siginfo_t *info, void *context)
         raise(number);
 }
 
+/* Of several threads the one that hangs is the one that began first. */
+static void tell_end(int number)
+{
+    const struct running *longest = find_running(false);
+    if (longest) {
+        say_who(longest);
+        say(" was running when signal ");
+        say_number(number);
+        say(" came");
+        say_where(longest, ", on: ");
+    }
+    remove_unfinished();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Our own exits within a run, for lack of memory, have a status of their own. */
+static void tell_exit(int status, void *unused)
+{
+    (void)unused;
+    const struct running *here = find_here();
+    remove_unfinished();
+    if (!here)
+        return;
+    say_who(here);
+    say(" ended the program (exit code ");
+    say_number(status);
+    say(")");
+    say_where(here, " on: ");
+    if (status == 0)
+        _exit(EXIT_FAILED);
+}
+
 void crash_tell(void)
 {
-    struct sigaction action = {.sa_sigaction = tell, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    static bool told;
+    if (told)
+        return;
+    told = true;
+    struct sigaction crash = {.sa_sigaction = tell_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK},
+                     end = {.sa_handler = tell_end, .sa_flags = SA_ONSTACK}, now;
     for (int i = 0; i < N_DEADLY; i++)
-        sigaction(deadly[i], &action, &before[i]);
+        sigaction(deadly[i], &crash, &before[i]);
+    for (int i = 0; i < N_ENDING; i++) /* under nohup a SIGHUP stays ignored */
+        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaction(ending[i], &end, NULL);
+    on_exit(tell_exit, NULL);
 }
+
+/* ---- what runs ------------------------------------------------------------------------------------------ */
 
 /* Sanitizers bring a stack for signals; theirs stays. */
 static void bring_stack(void)
@@ -65,10 +193,41 @@ static void bring_stack(void)
         sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
 }
 
-void crash_running(const char *kernel, const char *command)
+static struct running *this_thread(void)
 {
-    if (kernel)
-        bring_stack();
-    running = (struct running){kernel, command};
-    last = kernel ? &running : NULL;
+    if (mine)
+        return mine;
+    mine = xcalloc(1, sizeof *mine);
+    mine->next = atomic_load(&threads);
+    while (!atomic_compare_exchange_weak(&threads, &mine->next, mine))
+        continue;
+    return mine;
+}
+
+void crash_planning(const char *strategy, const char *command)
+{
+    struct running *r = this_thread();
+    bring_stack();
+    r->what = "strategy";
+    r->name = strategy;
+    r->planted = NULL;
+    r->turn = atomic_fetch_add(&turns, 1);
+    atomic_store(&r->command, command);
+}
+
+void crash_running(const char *kernel)
+{
+    struct running *r = this_thread();
+    r->what = "kernel";
+    r->name = kernel;
+}
+
+void crash_planted(const char *fault)
+{
+    this_thread()->planted = fault;
+}
+
+void crash_done(void)
+{
+    atomic_store(&this_thread()->command, NULL);
 }

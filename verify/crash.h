@@ -1,13 +1,25 @@
 /*
- * crash.h - a kernel that crashes takes the program with it, but not the knowledge of what it was given.
+ * crash.h - a kernel or planner that crashes, hangs or ends the program takes it along, but not the knowledge of what it
+ * was given; and no unfinished file stays behind.
  */
 #ifndef TREEATTN_VERIFY_CRASH_H
 #define TREEATTN_VERIFY_CRASH_H
 
-/* From now on a signal that ends the program first says, in one line on stderr, what was being run. */
+/* From now on a signal that ends the program, and a call of exit, first says in one line on stderr what was being run; a
+ * kernel's exit(0) becomes 1. */
 void crash_tell(void);
 
-/* This thread now runs that kernel, on what the command line runs again; NULL: no longer. Both stay the caller's. */
-void crash_running(const char *kernel, const char *command);
+/* This thread now plans with that strategy, on what the command line runs again. Both stay the caller's. */
+void crash_planning(const char *strategy, const char *command);
+/* It now runs that kernel, on the same. */
+void crash_running(const char *kernel);
+/* What it runs was given that fault on purpose; NULL: is sound again. */
+void crash_planted(const char *fault);
+/* It runs nothing any more. */
+void crash_done(void);
+
+/* That file is removed if the program ends early; the path stays the caller's until it is spared. */
+void crash_removes(const char *path);
+void crash_spares(const char *path);
 
 #endif

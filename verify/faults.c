@@ -155,6 +155,7 @@ struct fault_result fault_try(const struct fault *f, const struct fault_case *fc
 {
     struct broken b = {.seed = seed};
     struct fault_result res = {0};
+    crash_planted(f->name);
     res.planted = f->plant(fc, &b);
     if (res.planted) {
         struct err e = {0};
@@ -165,6 +166,7 @@ struct fault_result fault_try(const struct fault *f, const struct fault_case *fc
             snprintf(res.why, sizeof res.why, "%.200s", e.msg);
         memcpy(res.place, b.place, sizeof res.place);
     }
+    crash_planted(NULL);
     plan_free(b.plan);
     problem_free(b.problem);
     output_free(b.output);
@@ -229,17 +231,17 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
             bool alarm;
             char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
                                       program_invocation_name, kernel->name, uses[u].s->name, seed);
-            crash_running(kernel->name, command);
+            crash_planning(uses[u].s->name, command);
             if (fault_case_new(g, &uses[u], kernel, &fc, &alarm, why)) {
                 r->cases++;
                 plant_all(r, &fc, u, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
                 fault_case_free(&fc);
             } else if (alarm) {
                 r->alarms++;
-                remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s", uses[u].s->name, g->name,
-                                    why));
+                remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s; again: %s", uses[u].s->name,
+                                    g->name, why, command));
             }
-            crash_running(NULL, NULL);
+            crash_done();
             free(command);
             if (tick)
                 tick(++done, all);

@@ -3,6 +3,7 @@
  */
 #include "ref/rng.h"
 #include "verify/cover.h"
+#include "verify/crash.h"
 #include "verify/faults.h"
 #include "verify/judge.h"
 
@@ -149,6 +150,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     struct plan *plan = strategy_plan(use, g->nf, &env, why);
     if (!plan)
         return false;
+    crash_running(kernel->name);
     struct watched inputs = watched_inputs(p);
     struct output *good = output_new(p);
     struct ledger counted = {0};

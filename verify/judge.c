@@ -236,11 +236,15 @@ static char *command_of(const struct bench_case *b, const struct strategy_use *u
 struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
 {
     struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
+    char *command = command_of(b, use, k);
+    crash_planning(use->s->name, command);
     double start = now_s();
     struct plan *plan = strategy_plan(use, b->nf, &b->env, r.why);
     r.plan_s = now_s() - start;
     if (!plan) {
         r.verdict = V_SKIP;
+        crash_done();
+        free(command);
         return r;
     }
     r.planned = true;
@@ -249,11 +253,12 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     name_tile(plan, r.tile, sizeof r.tile);
     if (b->c->narrow_partials && !narrow_partials(plan, b->p->dtype, r.why)) {
         r.verdict = V_SKIP;
+        crash_done();
+        free(command);
         plan_free(plan);
         return r;
     }
-    char *command = command_of(b, use, k);
-    crash_running(k->name, command);
+    crash_running(k->name);
     struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
     if (out)
         judge_output(b, plan, k, b->orc, out, &r);
@@ -261,7 +266,7 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
         judge_planted(b, plan, k, out, &r);
     if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
-    crash_running(NULL, NULL);
+    crash_done();
     free(command);
     output_free(out);
     plan_free(plan);

@@ -1,4 +1,5 @@
 #include "verify/report.h"
+#include "verify/crash.h"
 #include "verify/text.h"
 #include "ref/json_text.h"
 
@@ -93,6 +94,8 @@ bool outfile_open(struct outfile *o, const char *path, struct err *e)
     } else if (o->path) {
         o->tmp = xasprintf("%s.tmp.%ld", o->path, (long)getpid());
         o->f = fopen(o->tmp, "wx");
+        if (o->f)
+            crash_removes(o->tmp);
     }
     if (o->f)
         return true;
@@ -114,6 +117,8 @@ bool outfile_close(struct outfile *o, bool keep, struct err *e)
         good = rename(o->tmp, o->path) == 0;
     if (o->tmp && (!good || !keep))
         unlink(o->tmp);
+    if (o->tmp)
+        crash_spares(o->tmp);
     if (!good)
         err_set(e, "%s: not all of it could be written: %m", o->path ? o->path : "standard output");
     free(o->path);
