@@ -35,6 +35,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"verify --tres 3", "unknown option '--tres'"},
         {"verify --trees", "lacks its value"},
         {"verify --trees many", "whole number"},
+        {"verify --csv --json", "exclude each other"},
         {"verify --trees -1", "whole number"},
         {"verify extra", "one too many"},
         {"verify --strategy nope", "no strategy 'nope'"},

@@ -77,6 +77,7 @@ int cmd_word(const struct argp *a, int argc, char **argv)
  * one gets a single sentence. */
 static bool check_options(const struct argp *a, int argc, char **argv, struct err *e)
 {
+    bool csv = false, json = false;
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (argv[i][0] != '-' || argv[i][1] == 0)
             continue;
@@ -90,6 +91,10 @@ static bool check_options(const struct argp *a, int argc, char **argv, struct er
         const struct argp_option *o = find_option(a, argv[i], &value);
         if (!o)
             return err_set(e, "%s: unknown option '%s' (see treeattn %s --help)", argv[0], argv[i], argv[0]);
+        csv = csv || (o->name && strcmp(o->name, "csv") == 0);
+        json = json || (o->name && strcmp(o->name, "json") == 0);
+        if (csv && json)
+            return err_set(e, "%s: --csv and --json exclude each other (expected one)", argv[0]);
         if (o->arg && !value && ++i >= argc)
             return err_set(e, "%s: option '%s' lacks its value %s", argv[0], argv[i - 1], o->arg);
     }
@@ -153,7 +158,8 @@ const struct argp cmd_output_argp = {
             {"csv", KEY_CSV, NULL, 0, "comma-separated values", 8},
             {"json", KEY_JSON, NULL, 0, "a JSON array", 8},
             {"quiet", 'q', NULL, 0, "only what did not pass, and the totals", 8},
-            {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 8},
+            {"output", 'o', "FILE", 0,
+             "into FILE, under a temporary name until it is complete; -: standard output", 8},
             {0},
         },
     .parser = parse_output,

@@ -59,7 +59,7 @@ bool outfiles_check(const char *const *path, int32_t n, struct err *e)
     for (int32_t i = 0; i < n && good; i++) {
         bool direct = false;
         char *folder = NULL;
-        if (path[i])
+        if (path[i] && strcmp(path[i], "-") != 0)
             good = (target[i] = find_target(path[i], &direct, e)) &&
                    (direct || find_folder(target[i], &folder, e));
         free(folder);
@@ -85,7 +85,7 @@ bool outfile_spares(const char *path, const char *read, struct err *e)
 bool outfile_open(struct outfile *o, const char *path, struct err *e)
 {
     *o = (struct outfile){.f = stdout};
-    if (!path)
+    if (!path || strcmp(path, "-") == 0)
         return true;
     bool direct;
     *o = (struct outfile){.path = find_target(path, &direct, e)};
