@@ -261,8 +261,10 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
         char *text = case_print(&c);
         result_row(&run->table, &r[i], c.spec.dtype, text);
         free(text);
-        if (r[i].verdict == V_FAIL)
+        if (r[i].verdict == V_FAIL) {
+            fflush(run->table.f); /* smaller cases may end the program, too */
             reduce(run, &c, &r[i]);
+        }
     }
     fflush(run->table.f); /* the next case may end the program */
     progress_step(&run->progress);
