@@ -197,7 +197,12 @@ static void print_report(FILE *f, const struct fault_report *r, const struct opt
             "%" PRId64 " sound cases, %" PRId64 " false alarms; numbers alone caught %" PRId64 " of %" PRId64
             " run\n",
             r->cases + r->alarms, r->alarms, all.numbers, all.run);
-    fprintf(human, "selftest: %" PRId64 " planted, %" PRId64 " caught\n", all.planted, all.caught);
+    fprintf(human, "selftest: %" PRId64 " planted, %" PRId64 " caught", all.planted, all.caught);
+    if (all.caught < all.planted)
+        fprintf(human, ", %" PRId64 " missed", all.planted - all.caught);
+    if (r->alarms > 0)
+        fprintf(human, ", %" PRId64 " false alarm%s", r->alarms, r->alarms == 1 ? "" : "s");
+    fputc('\n', human);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------- */
