@@ -344,6 +344,19 @@ START_TEST(verify_ends_with_its_totals)
 }
 END_TEST
 
+/* On standard error, so that rows stay what they are. */
+START_TEST(absent_kernels_are_named)
+{
+    char text[1 << 14];
+    if (!program_built() || cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --csv", true, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "not here: cuda: ", 16) == 0, "%s", text);
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --kernel cpu", true, text, sizeof text), 0);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 /* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
 START_TEST(cases_name_their_line)
 {
@@ -985,6 +998,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_explains_its_columns);
     tcase_add_test(c, version_says_what_was_built);
     tcase_add_test(c, verify_ends_with_its_totals);
+    tcase_add_test(c, absent_kernels_are_named);
     tcase_add_test(c, cases_name_their_line);
     tcase_add_test(c, options_replace_what_a_case_names);
     tcase_add_test(c, nothing_ran_is_not_good);

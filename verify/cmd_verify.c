@@ -163,6 +163,7 @@ struct verify_run {
     int32_t n_shrunk;
     struct table table;
     struct totals totals;
+    bool all_kernels;  /* a case named none */
     bool compared;     /* a result was, so that there is a worst error */
     char skipped[600]; /* the first reason for a SKIP */
     struct progress progress;
@@ -235,6 +236,7 @@ static void reduce(struct verify_run *run, const struct vcase *c, const struct r
 static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
                  bool drawn, const struct gpu_case *design)
 {
+    run->all_kernels = run->all_kernels || !b->c->kernel;
     struct vcase c = *b->c;
     progress_clear(&run->progress);
     if (drawn) {
@@ -519,6 +521,16 @@ static bool any_ran(const struct verify_run *run)
     return totals_cases(&run->totals) > run->totals.n[V_SKIP];
 }
 
+/* Kernels that verify would have run were they ready; without a word a machine that lost its GPU would look the same. */
+static void print_absent(void)
+{
+    for (int32_t k = 0; k < n_kernels; k++) {
+        struct err e = {0};
+        if (!kernel_ready(kernels[k], &e))
+            fprintf(stderr, "not here: %s: %s\n", kernels[k]->name, e.msg);
+    }
+}
+
 /* Everything after the rows. With CSV or JSON on standard output it goes to stderr. */
 static void print_report(FILE *f, const struct verify_run *run)
 {
@@ -562,6 +574,8 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
         table_end(&run->table);
     if (run->err.code)
         return false;
+    if (run->all_kernels)
+        print_absent();
     print_report(a->out.style == STYLE_TEXT ? f : stderr, run);
     return true;
 }
