@@ -216,7 +216,7 @@ static bool run_without_identity(const struct problem *p, const struct plan *pla
     return good;
 }
 
-/* Only options lead to such plans: the defaults of no strategy do on small trees. */
+/* Other cases, in which each strategy has its defaults, have few such plans or none. */
 START_TEST(sharp_cases_have_empty_partials)
 {
     struct kernel mine = {.name = "mine", .run = run_without_identity};

@@ -3,9 +3,12 @@
  *
  * 0 all good; 1 a verification failed; 2 bad input or usage; 3 something the run needs is missing.
  */
+#include "kernels/kernel.h"
+#include "sim/strategy.h"
 #include "verify/cmd.h"
 #include "verify/origin.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <omp.h>
@@ -87,6 +90,30 @@ static void suggest(const char *word, char *out, size_t size)
                 listing_add(out, size, commands[i].name);
 }
 
+/* Whoever copies a file to begin with copies its name, too: then one of the two would answer for both. */
+static bool check_names(const char *what, const char *(*name)(int32_t), int32_t n, struct err *e)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (!name(i))
+            return err_set(e, "a %s has no name (entry %" PRId32 " of its list)", what, i + 1);
+        for (int32_t j = 0; j < i; j++)
+            if (strcmp(name(i), name(j)) == 0)
+                return err_set(e, "two entries of the %s list are named '%s' (expected names that differ)",
+                               what, name(i));
+    }
+    return true;
+}
+
+static const char *name_of_kernel(int32_t i)
+{
+    return kernels[i]->name;
+}
+
+static const char *name_of_strategy(int32_t i)
+{
+    return strategies[i]->name;
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_BAD_INPUT;
@@ -99,6 +126,9 @@ int main(int argc, char **argv)
     if (omp_get_max_threads() > MAX_THREADS)
         omp_set_num_threads(MAX_THREADS);
     struct err e = {0};
+    if (!check_names("kernel", name_of_kernel, n_kernels, &e) ||
+        !check_names("strategy", name_of_strategy, n_strategies, &e))
+        return cmd_error(&e);
     if (argc < 2) {
         err_set(&e, "no command given (see treeattn --help)");
         return cmd_error(&e);
