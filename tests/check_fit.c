@@ -928,6 +928,7 @@ START_TEST(saved_coefficients_are_read_back)
         ck_assert_msg(strstr(first, part[i]), "%s is not in %s", part[i], first);
     code = run_in(dir, "fit m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
     ck_assert_msg(code == 0, "%s", first);
+    ck_assert_ptr_nonnull(strstr(first, "strategy,measured_s,predicted_s,held_out_s\n"));
     code = run_in(dir, "fit m.csv --model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
     ck_assert_msg(code == 0, "%s", again);
     ck_assert_int_eq(same_predictions(first, again), 1500);

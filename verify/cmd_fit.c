@@ -631,9 +631,11 @@ static void show_quality(const struct fit_args *a, const struct rows *r, const s
 
 static void show_rows(const struct fit_args *a, const struct rows *r, const struct fitted *f, FILE *out)
 {
-    static const char *const columns[] = {"file",     "line",      "configuration", "part", "strategy",
-                                          "measured", "predicted", "held_out",      NULL};
-    struct table t = {.f = out, .style = a->out.style, .column = columns};
+    static const char *const of_times[] = {"file",       "line",        "configuration", "part", "strategy",
+                                           "measured_s", "predicted_s", "held_out_s",    NULL};
+    static const char *const of_columns[] = {"file",     "line",      "configuration", "part", "strategy",
+                                             "measured", "predicted", "held_out",      NULL};
+    struct table t = {.f = out, .style = a->out.style, .column = a->target ? of_columns : of_times};
     for (int64_t i = 0; i < r->n; i++) {
         table_text(&t, r->files.name[r->file[i]]);
         table_i64(&t, r->line[i]);
