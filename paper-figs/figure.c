@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const source_names[] = {"analytic", "simulated", "measured"};
+const char *const source_names[] = {"analytic", "simulated", "measured", "recorded"};
 const char *const verdict_names[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE", "NO DATA"};
 
 const struct figure_def figure_defs[] = {
@@ -41,7 +41,9 @@ void figure_make(const struct figure_def *def, const struct places *places, stru
     *f = (struct figure){.def = def, .places = places};
     if (def->make) {
         def->make(f);
-        CK(f->err.code || (f->n_points && f->n_checks));
+        if (!f->err.code && !(f->n_points && f->n_checks))
+            err_set(&f->err, "figure %s has %d points and %d checks (expected one of each at least)", def->id,
+                    (int)f->n_points, (int)f->n_checks);
     }
 }
 
@@ -410,11 +412,12 @@ void check_match(struct figure *f)
     }
     if (of == 0)
         err_set(&f->err, "%s: the paper has no number to compare with", panel_name(f));
-    const char *panel = panel_name(f);
-    struct check *c = add_check(
-        f, held * 10 >= of * 9 ? REPRODUCED : TREND,
-        figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d (furthest: %s, %.3g %%)", panel,
-                    *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, worst_at, 100 * worst));
+    const char *panel = panel_name(f),
+               *furthest = worst > 0 ? figure_text(f, " (furthest: %s, %.3g %%)", worst_at, 100 * worst) : "";
+    struct check *c =
+        add_check(f, held * 10 >= of * 9 ? REPRODUCED : TREND,
+                  figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d%s", panel,
+                              *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, furthest));
     c->number = true;
 }
 
@@ -433,32 +436,47 @@ static enum verdict grade_of(const struct figure *f, const char *how, const char
     return (ours > neutral) == (paper > neutral) && ours != neutral ? TREND : DIFFERS;
 }
 
-static void add_number(struct figure *f, const char *how, const char *what, const char *unit,
-                       const char *headline, double ours, double paper)
+static struct check *add_number(struct figure *f, const char *how, const char *what, const char *unit,
+                                double ours, double paper)
 {
     if (!f->err.code && isnan(ours))
         err_set(&f->err, "no number for: %s", what);
     struct check *c = add_check(f, grade_of(f, how, unit, ours, paper), what);
     c->number = true;
     c->unit = keep(f, xstrdup(unit));
-    c->headline = headline ? keep(f, xstrdup(headline)) : NULL;
     c->ours = ours;
     c->paper = paper;
+    return c;
 }
 
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper)
 {
-    add_number(f, "is", what, unit, NULL, ours, paper);
+    add_number(f, "is", what, unit, ours, paper);
 }
 
-void check_headline(struct figure *f, const char *id, double ours)
+/* NULL after an error. */
+static struct check *add_headline(struct figure *f, const char *id, double ours)
 {
     const struct table *t = figure_table(f, "paper/headlines");
     int64_t row = pick_row(f, t, -1, "id", id, NULL);
     if (row < 0) {
         err_set(&f->err, "%s: no headline '%s'", t->name, id);
-        return;
+        return NULL;
     }
-    add_number(f, cell_text(f, t, row, "how"), cell_text(f, t, row, "claim"), cell_text(f, t, row, "unit"),
-               id, ours, cell_number(f, t, row, "value"));
+    struct check *c = add_number(f, cell_text(f, t, row, "how"), cell_text(f, t, row, "claim"),
+                                 cell_text(f, t, row, "unit"), ours, cell_number(f, t, row, "value"));
+    c->headline = keep(f, xstrdup(id));
+    return c;
+}
+
+void check_headline(struct figure *f, const char *id, double ours)
+{
+    struct check *c = add_headline(f, id, ours);
+    if (c)
+        c->decides = true;
+}
+
+void check_again(struct figure *f, const char *id, double ours)
+{
+    add_headline(f, id, ours);
 }

@@ -11,8 +11,9 @@
 
 #include "paper-figs/table.h"
 
-/* How a number came about. In the figures of one entry all of ours come about in one way. */
-enum source { ANALYTIC, SIMULATED, MEASURED };
+/* How a number came about: counted from plans, simulated, measured by us, or recorded: the released kernels, measured
+ * by others. In the figures of one entry all of ours come about in one way. */
+enum source { ANALYTIC, SIMULATED, MEASURED, RECORDED };
 enum verdict { REPRODUCED, TREND, DIFFERS, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
 extern const char *const source_names[], *const verdict_names[];
 
@@ -46,6 +47,7 @@ struct point {
 struct check {
     enum verdict grade;
     bool number;                  /* a number beside the paper's; else a trend */
+    bool decides;                 /* on its headline: the one of several that the pages show first */
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     double ours, paper;
 };
@@ -132,6 +134,8 @@ void check_number(struct figure *f, const char *what, const char *unit, double o
 /* A headline of headlines.csv, compared as its `how` says. A bound (above, below) that is missed by no more than the
  * tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
+/* Beside a headline once more, in a figure that is not the one which decides on it: the pages show that, too. */
+void check_again(struct figure *f, const char *id, double ours);
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);
 

@@ -142,15 +142,6 @@ bool named(const char *const *list, const char *name)
     return *list != NULL;
 }
 
-void check_again(struct figure *f, const char *headline, double ours)
-{
-    const struct table *t = figure_table(f, "paper/headlines");
-    int64_t row = pick_row(f, t, -1, "id", headline, NULL);
-    if (row >= 0)
-        check_number(f, cell_text(f, t, row, "claim"), cell_text(f, t, row, "unit"), ours,
-                     cell_number(f, t, row, "value"));
-}
-
 void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,
                 const char *x_label)
 {

@@ -41,8 +41,6 @@ struct ratio times_ratio(const struct times *x, const char *series, const char *
 
 /* Is `name` in a list that ends with NULL? */
 bool named(const char *const *list, const char *name);
-/* Beside a headline once more, in a figure that is not the one which decides on it. */
-void check_again(struct figure *f, const char *headline, double ours);
 
 /* A panel per head count: time over that of `base`, a line per series over the trees. */
 void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,

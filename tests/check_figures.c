@@ -255,7 +255,7 @@ START_TEST(all_figures_and_headlines_have_verdicts)
         int in = 0;
         for (int32_t i = 0; i < n_figure_defs; i++)
             for (int32_t k = 0; k < f[i].n_checks; k++)
-                in += f[i].check[k].headline && strcmp(f[i].check[k].headline, id) == 0;
+                in += f[i].check[k].decides && strcmp(f[i].check[k].headline, id) == 0;
         ck_assert_msg(in == (headline_not_possible(id) == NULL), "headline %s: in %d figures, %s", id, in,
                       headline_not_possible(id) ? "and not possible" : "and possible");
     }
@@ -475,6 +475,24 @@ START_TEST(what_is_broken_is_named)
     ck_assert_int_eq(small_verdict(good_text, ""), REPRODUCED);
     ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,5\n", ""), TREND);
     ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,1\n", ""), DIFFERS);
+}
+END_TEST
+
+static void fig_unchecked(struct figure *f)
+{
+    add_panel(f, "", BARS, 0, "", "s");
+    add_point(f, "pat", "a", NAN, 1, 2);
+}
+
+START_TEST(a_figure_without_checks_is_named)
+{
+    struct figure_def def = small;
+    struct figure f;
+    def.make = fig_unchecked;
+    figure_make(&def, &places, &f);
+    ck_assert_int_eq(figure_verdict(&f), NO_DATA);
+    ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
+    figure_clear(&f);
 }
 END_TEST
 
@@ -801,6 +819,7 @@ Suite *suite_figures(void)
     tcase_add_checked_fixture(broken, setup_files, teardown);
     tcase_add_test(broken, checks_say_what_they_mean);
     tcase_add_test(broken, what_is_broken_is_named);
+    tcase_add_test(broken, a_figure_without_checks_is_named);
     tcase_add_test(broken, a_broken_file_stops_only_its_figure);
     suite_add_tcase(s, broken);
     return s;
