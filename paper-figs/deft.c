@@ -94,7 +94,6 @@ void fig_deft_table5(struct figure *f)
     check_trend(f, oom_too == oom, "out of memory where the paper is: %d of %d", oom_too, oom);
     check_match(f);
     add_panel(f, "over Radix Attention", BARS, 0, "", "speedup");
-    double most = 0;
     for (int w = 0; w < N_WORKLOADS; w++) {
         double radix = decoding(f, w, "radix-attention"), speedup = radix / decoding(f, w, "deft-flatten");
         double rest = pick_mean(f, replays(f, w), "other_s", "trace", workloads[w].source, "strategy",
@@ -105,12 +104,9 @@ void fig_deft_table5(struct figure *f)
         add_point(f, "no-attention", workloads[w].label, NAN, radix / rest,
                   paper_number(f, paper, "speedup-upper-bound", "no-attention", "radix-attention",
                                workloads[w].at));
-        most = fmax(most, speedup);
     }
     check_match(f);
-    check_number(f, "largest speedup over Radix Attention", "x", most,
-                 paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "radix-attention",
-                              "speculative t=256"));
+    check_again(f, "deft-decoding-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
 }
 
 /* Two models by three columns: speedup, and attention over all else. */
@@ -196,12 +192,45 @@ static double measured(struct figure *f, int r, const char *strategy, const char
     return row < 0 || !*cell_text(f, t, row, column) ? NAN : cell_number(f, t, row, column);
 }
 
-/* Times of `column`, and speedups over Radix Attention; the largest of each kind of tree into most[3]. */
+/* A panel of speedups, over Radix Attention or over the best baseline of each column, of which the paper's is as good as
+ * the latencies that it prints. The largest has to lie where the paper's does. */
+static void measured_speedups(struct figure *f, const struct table *paper, const char *column,
+                              const char *metric, bool best)
+{
+    static const char *const baseline[] = {"radix-attention", "flash-decoding", "tree-medusa"};
+    const char *over = best ? "the best baseline" : "Radix Attention";
+    double most = -INFINITY, most_there = -INFINITY;
+    const char *where = "", *where_there = "";
+    add_panel(f, figure_text(f, "DeFT-Flatten over %s", over), BARS, 0, "", "speedup");
+    for (int r = 0; r < N_REPLAYED; r++) {
+        int w = replayed[r].workload;
+        double ours = INFINITY, theirs = INFINITY;
+        for (int i = 0; i < (best ? 3 : 1); i++) {
+            ours = fmin(ours, measured(f, r, baseline[i], column)); /* no NAN, unless all are */
+            theirs = fmin(theirs, paper_number(f, paper, metric, baseline[i], "", workloads[w].at));
+        }
+        ours /= measured(f, r, "deft-flatten", column);
+        theirs = best ? theirs / paper_number(f, paper, metric, "deft-flatten", "", workloads[w].at)
+                      : paper_number(f, paper, figure_text(f, "%s-speedup", metric), "deft-flatten",
+                                     "radix-attention", workloads[w].at);
+        add_point(f, "deft-flatten", workloads[w].label, NAN, ours, theirs);
+        where = ours > most ? workloads[w].label : where;
+        where_there = theirs > most_there ? workloads[w].label : where_there;
+        most = fmax(most, ours);
+        most_there = fmax(most_there, theirs);
+    }
+    check_match(f);
+    check_trend(
+        f, where == where_there,
+        "the speedup over %s is largest where the paper's is: at %s, %.3gx; in the paper at %s, %.3gx", over,
+        where, most, where_there, most_there);
+}
+
+/* Times of `column`, and speedups; the last panel is that over Radix Attention, which the headlines are about. */
 static void measured_table(struct figure *f, const struct table *paper, const char *column,
-                           const char *metric, double most[3])
+                           const char *metric)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
-    static const char *const kind[] = {"few-shot", "speculative", "reasoning"};
     add_panel(f, "", BARS, LOG_Y, "", "time (s)");
     for (int r = 0; r < N_REPLAYED; r++)
         for (int s = 0; s < 4; s++)
@@ -210,35 +239,24 @@ static void measured_table(struct figure *f, const struct table *paper, const ch
                       paper_number(f, paper, metric, series[s], "", workloads[replayed[r].workload].at));
     check_least(f, "deft-flatten", 0);
     check_match(f);
-    add_panel(f, "DeFT-Flatten over Radix Attention", BARS, 0, "", "speedup");
-    for (int r = 0; r < N_REPLAYED; r++) {
-        double speedup = measured(f, r, "radix-attention", column) / measured(f, r, "deft-flatten", column);
-        const char *at = workloads[replayed[r].workload].at;
-        add_point(f, "deft-flatten", workloads[replayed[r].workload].label, NAN, speedup,
-                  paper_number(f, paper, figure_text(f, "%s-speedup", metric), "deft-flatten",
-                               "radix-attention", at));
-        for (int k = 0; k < 3; k++)
-            if (strncmp(at, kind[k], strlen(kind[k])) == 0)
-                most[k] = fmax(most[k], speedup);
-    }
-    check_match(f);
+    measured_speedups(f, paper, column, metric, true);
+    measured_speedups(f, paper, column, metric, false);
 }
 
+/* The paper's headlines are largest speedups over Radix Attention; ours are those of the same columns. */
 void fig_deft_table16_measured(struct figure *f)
 {
-    double most[3] = {0};
-    measured_table(f, figure_table(f, "paper/deft-table16"), "attention_s", "attention-latency", most);
-    check_headline(f, "deft-attention-speedup", fmax(most[0], fmax(most[1], most[2])));
+    measured_table(f, figure_table(f, "paper/deft-table16"), "attention_s", "attention-latency");
+    check_headline(f, "deft-attention-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
 }
 
 void fig_deft_table5_measured(struct figure *f)
 {
-    double most[3] = {0};
-    measured_table(f, figure_table(f, "paper/deft-table5"), "whole_s", "decoding-latency", most);
-    check_headline(f, "deft-decoding-speedup", fmax(most[0], fmax(most[1], most[2])));
-    check_headline(f, "deft-decoding-speedup-few-shot", most[0]);
-    check_headline(f, "deft-decoding-speedup-speculative", most[1]);
-    check_headline(f, "deft-decoding-speedup-reasoning", most[2]);
+    measured_table(f, figure_table(f, "paper/deft-table5"), "whole_s", "decoding-latency");
+    check_headline(f, "deft-decoding-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
+    check_headline(f, "deft-decoding-speedup-few-shot", point_ours(f, "deft-flatten", "few-shot b=50"));
+    check_headline(f, "deft-decoding-speedup-speculative", point_ours(f, "deft-flatten", "spec. t=256"));
+    check_headline(f, "deft-decoding-speedup-reasoning", point_ours(f, "deft-flatten", "sorting"));
 }
 
 /* ---- Table 12: terms of the traffic, and their coefficients ------------------------------------------------ */
@@ -323,18 +341,14 @@ void fig_deft_table16(struct figure *f)
     check_least(f, "deft-flatten", 0);
     check_match(f);
     add_panel(f, "DeFT-Flatten over Radix Attention", BARS, 0, "", "speedup");
-    double most = 0;
     for (int w = 0; w < N_WORKLOADS; w++) {
         double speedup = attention(f, w, "radix-attention") / attention(f, w, "deft-flatten");
         add_point(f, "deft-flatten", workloads[w].label, NAN, speedup,
                   paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
                                workloads[w].at));
-        most = fmax(most, speedup);
     }
     check_match(f);
-    check_number(f, "largest speedup over Radix Attention", "x", most,
-                 paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
-                              "speculative t=256"));
+    check_again(f, "deft-attention-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
 }
 
 /* Another GPU or model: `machine` and `heads` pick the rows. */
@@ -464,11 +478,11 @@ void fig_deft_table14(struct figure *f)
     static const struct {
         const char *metric, *column, *label, *panel;
         double scale;
-    } part[] = {
-        {"attention-latency", "latency_ms", "time of one layer (us)", "latency", 1e3},
-        {"compute-throughput-ratio", "tensor_use", "share of the peak (%)", "compute", 100},
-        {"memory-throughput-ratio", "bandwidth_use", "share of the peak (%)", "memory", 100},
-        {"low-utilization-time-ratio", "low_share", "share of the time (%)", "tensor cores under 5 %", 100}};
+    } part[] = {{"attention-latency", "latency_ms", "time of one layer (us)", "latency", 1e3},
+                {"compute-throughput-ratio", "tensor_use", "share of the peak (%)", "compute", 100},
+                {"memory-throughput-ratio", "bandwidth_use", "share of the peak (%)", "memory", 100},
+                {"low-utilization-time-ratio", "low_share", "share of the time (%)",
+                 "compute under 5 % of its peak", 100}};
     static const char *const series[] = {"deft-node", "deft-flatten"};
     static const char *const at = "speculative 64 queries prompt 4k";
     const struct table *sim = figure_table(f, "data/deft_table14"),
