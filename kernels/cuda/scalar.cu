@@ -5,11 +5,14 @@
  *          dot product by shuffles, online softmax, O in registers (row.cuh).
  * Grid     one CTA per item and KV head, as the other rungs; its warps share the rows of the item.
  * CTA      warp w takes rows w, w + 4, ...: K and V of the group are read from memory once per row.
- * Floor    rows x n_kv x 2 d x 2 bytes through L1 and L2, and ten shuffles a token: a chain of about 100 cycles
- *          for every 512 bytes (d = 128). With 64 warps an SM that is 0.33 KB a cycle, over 132 SMs 2.4 TB/s
- *          at best, whatever the GQA ratio saves the other rungs.
- * Predicted  64 1024 at 32/32, 1.07 GB: 450 us, latency allowing.
- * Measured   1,944 us on an H200 (553 GB/s): each token also waits for its page-table entry and its softmax.
+ * Floor    bytes: rows x n_kv x 2 d x 2 through L1 and L2; for 64 1024 at 32/32, where no rows share them, 1.07 GB,
+ *          238 us of memory. Latency: five shuffles a token and two exponentials, each of which waits for the one before,
+ *          about 200 cycles for 512 bytes (d = 128) if K and V are there already. With 48 working warps an SM (12 CTAs)
+ *          that is 0.12 KB a cycle, over 132 SMs at 1.75 GHz 28 TB/s; with 12, as at 32/32 (one row an item), 7 TB/s.
+ * Predicted  64 1024 at 32/32: 450 us, by a slip: 0.33 KB a cycle and SM were multiplied to 2.4 TB/s, not to 75, and
+ *          shuffles and warps were counted wrong as well.
+ * Measured   1,944 us on an H200 (553 GB/s): in two waves of 12 CTAs an SM, 0.95 us a token, some 1,700 cycles. Likely
+ *          a chain of latencies: page-table entry, K, shuffles, softmax and V of a token wait for each other.
  */
 #include "kernels/cuda/row.cuh"
 #include "kernels/cuda/typed.cuh"
