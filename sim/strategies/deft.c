@@ -1,18 +1,19 @@
 /*
- * deft.c - DeFT: groups made from the KV side, so that shared tokens are read once (DeFT 3.3, algorithms
- * 1-4).
+ * deft.c - DeFT: groups made from the KV side, so that shared tokens are read once (DeFT 3.3,
+ * algorithms 1-4).
  *
- *   deft-node        a group per node, with all queries below it (algorithms 1 and 2), tile 32x16
- *   deft-node-chunk  the same, nodes cut every 128 tokens
- *   deft-flatten     the tree's tokens depth first, children by id, cut every 128 tokens wherever that falls;
- * a block's queries are all that see any of it, and a mask of bits tells who sees which node (algorithms 3
- * and 4), tile 32x128
+ * - deft-node        a group per node, with all queries below it (algorithms 1 and 2), tile 32x16
+ * - deft-node-chunk  the same, nodes cut every 128 tokens
+ * - deft-flatten     the tree's tokens depth first, children by id, cut every 128 tokens wherever that falls; a
+ *                    block's queries are all that see any of it, and a mask of bits tells who sees which node
+ *                    (algorithms 3 and 4), tile 32x128
  *
  * All of them write partials and reduce in a second kernel, also where a query has only one (figure 9).
  *
- * rule=paper     mask: one 64-bit integer per node of the block (algorithm 3), hence at most 64 queries a
- * group rule=artifact  mask: one 64-bit integer per token, and at most 32 queries a group, one thread block
- * each. The release counts a block's KV once however many groups read it; a ledger counts it once per group.
+ * - rule=paper     mask: one 64-bit integer per node of the block (algorithm 3), hence at most 64 queries a group
+ * - rule=artifact  mask: one 64-bit integer per token, and at most 32 queries a group, one thread block each
+ *
+ * The release counts a block's KV once however many groups read it; a ledger counts it once per group.
  * DEVIATION: the paper does not say what becomes of more than 64 queries on a block; they make further
  * groups, each of which reads the whole block, as the release does at 32. DEVIATION: the kernels run a thread
  * block per query head; a group here runs once per KV head with the query heads that share it as rows, so

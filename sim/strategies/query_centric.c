@@ -1,13 +1,15 @@
 /*
  * query_centric.c - every query reads its own path; nothing that queries share is read once for all.
  *
- *   naive            attention as a framework writes it: four kernels, scores in memory, a copy of the path
- * per query (DeFT Table 12, first row) flash-attention  one fused kernel, one CTA row per query, whole path
- * (DeFT Table 2; tile 64x128 from PAT 8.2) flash-decoding   paths cut into equal chunks so that few long
- * queries fill the machine, then a merge (DeFT 3.1); a copy of the path per query flashinfer       paths cut
- * into chunks of one length, the shortest with which all CTAs are resident at once (PAT 8.2: balanced by
- * dynamic partitioning, tile 16x128) radix-attention  flash-decoding on shared, paged storage: the same reads
- * (DeFT remark A.4)
+ * - naive            attention as a framework writes it: four kernels, scores in memory, a copy of the path
+ *                    per query (DeFT Table 12, first row)
+ * - flash-attention  one fused kernel, one CTA row per query, whole path (DeFT Table 2; tile 64x128 from
+ *                    PAT 8.2)
+ * - flash-decoding   paths cut into equal chunks so that few long queries fill the machine, then a merge
+ *                    (DeFT 3.1); a copy of the path per query
+ * - flashinfer       paths cut into chunks of one length, the shortest with which all CTAs are resident at
+ *                    once (PAT 8.2: balanced by dynamic partitioning, tile 16x128)
+ * - radix-attention  flash-decoding on shared, paged storage: the same reads (DeFT remark A.4)
  *
  * Chunk lengths are the released systems' rules told anew, because the papers only say that one is chosen:
  * split_parts() for flash-decoding, grid_chunk() below for flashinfer.

@@ -2,10 +2,11 @@
  * tree_attention.c - the tree attention of speculative decoding: every query meets the whole tree, and a
  * causal mask takes away what it must not see.
  *
- *   tree-vanilla    one fused kernel, all queries x the whole tree, no split, dense mask (DeFT 3.3, Table 2)
- *   tree-medusa     the same by library GEMMs: QK, scale, mask, softmax and PV are kernels, scores and a
- * dense mask go through memory (DeFT 3.3, A.4, Table 12) tree-specinfer  grouped by query: each query reads
- * the whole tree in equal chunks, with one mask bit per token (DeFT remark 3.2, A.2, remark A.3)
+ * - tree-vanilla    one fused kernel, all queries x the whole tree, no split, dense mask (DeFT 3.3, Table 2)
+ * - tree-medusa     the same by library GEMMs: QK, scale, mask, softmax and PV are kernels, scores and a
+ *                   dense mask go through memory (DeFT 3.3, A.4, Table 12)
+ * - tree-specinfer  grouped by query: each query reads the whole tree in equal chunks, with one mask bit per
+ *                   token (DeFT remark 3.2, A.2, remark A.3)
  *
  * "The whole tree" is its live part: a dead node is not in memory any more. Queries that see nothing take no
  * part.
