@@ -214,7 +214,7 @@ static const struct strategy_opt opts[] = {
     [OPT_COST] = {"cost", OBJECTIVE_BYTES, 0, N_OBJECTIVES - 1, "what is minimised, see optimal.h",
                   objective_name},
     [OPT_MAX_ROWS] = {"max_rows", 64, 1, 4096, "rows of the largest pack", NULL},
-    [OPT_SPLIT] = {"split", 1, 0, 1, "1: split long packs as PAT does", NULL},
+    [OPT_SPLIT] = {"split", 1, 0, 1, "1: split long packs as PAT does, when the optimum is found", NULL},
     [N_OPTS] = {0},
 };
 
@@ -245,7 +245,7 @@ const struct strategy strategy_optimal = {
     .superlinear = true,
     .source = "ours; the space of FastTree section 4.1",
     .about = "The exact minimum of a stated cost over all edge assignments, carried out as PAT carries out "
-             "its own.",
+             "its own; long packs are then split (split=1), which that cost leaves out.",
     .opts = opts,
     .applicable = applicable,
     .plan = plan,
