@@ -451,6 +451,7 @@ START_TEST(json_and_csv_parse)
     static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
                                       "compare --levels '1,3 20,7' --heads 2/1 --json",
                                       "list strategies --json",
+                                      "list options --json",
                                       "list models --json",
                                       "list machines --json",
                                       "list figures --machine l40s:sms=10 --json",

@@ -1,4 +1,4 @@
-/* cmd_list.c - `treeattn list strategies|kernels|formats|machines|figures|tiles|models|workloads`. */
+/* cmd_list.c - `treeattn list strategies|options|kernels|formats|machines|figures|tiles|models|workloads`. */
 #include "ref/model.h"
 #include "sim/tiles.h"
 #include "verify/cmd.h"
@@ -35,6 +35,29 @@ static void list_strategies(struct table *t, const struct list_args *a)
         table_text(t, s->source);
         free(options);
     }
+}
+
+/* A value of an option as it is written after `key=`; the caller frees. */
+static char *opt_value(const struct strategy_opt *o, double value)
+{
+    return opt_has_names(o) ? xstrdup(o->names[(int)value]) : xasprintf("%.12g", value);
+}
+
+static void list_options(struct table *t, const struct list_args *a)
+{
+    (void)a;
+    for (int32_t i = 0; i < n_strategies; i++)
+        for (const struct strategy_opt *o = strategies[i]->opts; o && o->key; o++) {
+            const double values[] = {o->def, o->min, o->max};
+            table_text(t, strategies[i]->name);
+            table_text(t, o->key);
+            for (int k = 0; k < 3; k++) {
+                char *value = opt_value(o, values[k]);
+                table_text(t, value);
+                free(value);
+            }
+            table_text(t, o->about);
+        }
 }
 
 static void list_kernels(struct table *t, const struct list_args *a)
@@ -166,6 +189,10 @@ static const struct list_kind {
     int32_t width[13];
 } kinds[] = {
     {"strategies", list_strategies, {"strategy", "about", "options", "source"}, {18, 0, 0, 0}},
+    {"options",
+     list_options,
+     {"strategy", "option", "default", "least", "greatest", "about"},
+     {18, 9, 10, 10, 10, 0}},
     {"kernels", list_kernels, {"kernel", "about"}, {18, 0}},
     {"formats", list_formats, {"format", "written", "about"}, {14, 40, 0}},
     {"machines",
@@ -231,12 +258,13 @@ static const struct argp argp = {
             {0},
         },
     .parser = parse,
-    .args_doc = "strategies|kernels|formats|machines|figures|tiles|models|workloads",
+    .args_doc = "strategies|options|kernels|formats|machines|figures|tiles|models|workloads",
     .doc =
         "What there is to choose from, one a line, with what it is and where it comes from. figures: all of "
         "a machine; the models rest on all but those that end in _measured, which are for reference. Rates "
         "(bandwidth, l2_bandwidth, tensor_flops) are of the whole device: more sms alone make each of them "
-        "slower. tiles: which tiles of m query rows x n tokens a machine runs well by "
+        "slower. options: what each strategy can be told, as in --strategy pat:rule=artifact. tiles: which "
+        "tiles of m query rows x n tokens a machine runs well by "
         "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step. "
         "workloads: "
         "what `treeattn replay` calls by a name.",
@@ -256,7 +284,8 @@ int cmd_list(int argc, char **argv)
             kind = &kinds[i];
     if (!kind) {
         err_set(&e,
-                "list '%.40s' (expected strategies, kernels, formats, machines, figures, tiles, models or "
+                "list '%.40s' (expected strategies, options, kernels, formats, machines, figures, tiles, "
+                "models or "
                 "workloads)",
                 a.what ? a.what : "");
         return cmd_error(&e);
