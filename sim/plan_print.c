@@ -48,12 +48,44 @@ static void print_queries(FILE *f, const struct plan *p, const struct group *g, 
     free(q);
 }
 
+static void print_run(FILE *f, const struct plan *p, int64_t i, const char *before)
+{
+    struct run r = plan_tree_run(p, &p->run[i]);
+    fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", before, r.node, r.begin, r.end);
+}
+
 static void print_runs(FILE *f, const struct plan *p, const struct group *g, const char *sep)
 {
-    for (int64_t i = g->run0; i < g->run1; i++) {
-        struct run r = plan_tree_run(p, &p->run[i]);
-        fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", i > g->run0 ? sep : "", r.node, r.begin, r.end);
+    for (int64_t i = g->run0; i < g->run1; i++)
+        print_run(f, p, i, i > g->run0 ? sep : "");
+}
+
+/* The group's queries that see its run r, ascending; returns how many. out: [nq] */
+static int32_t seeing_queries(const struct plan *p, const struct group *g, int64_t r, int32_t *out)
+{
+    int32_t *q = tree_queries(p, g), n = 0;
+    for (int32_t k = 0; k < g->nq; k++)
+        if (plan_visible(p, g, k, r))
+            out[n++] = q[k];
+    free(q);
+    qsort(out, (size_t)n, sizeof *out, ascending);
+    return n;
+}
+
+/* Runs in text: behind those that a mask hides from some queries of the group stand those that see them, "n3[0,10){0,2}". */
+static void print_seen_runs(FILE *f, const struct plan *p, const struct group *g)
+{
+    int32_t *q = xcalloc((size_t)g->nq, sizeof *q);
+    for (int64_t r = 0; r < g->run1 - g->run0; r++) {
+        print_run(f, p, g->run0 + r, r > 0 ? " " : "");
+        int32_t n = g->mask == MASK_NONE ? g->nq : seeing_queries(p, g, r, q);
+        if (n == g->nq)
+            continue;
+        fprintf(f, "{");
+        print_ranges(f, q, n);
+        fprintf(f, "}");
     }
+    free(q);
 }
 
 static void print_launches(FILE *f, const struct plan *p)
@@ -95,7 +127,7 @@ void plan_print_text(FILE *f, const struct plan *p)
                 i, g->launch, g->tile_m, g->tile_n, mask_name[g->mask], g->nq);
         print_queries(f, p, g, true);
         fprintf(f, "} x %" PRId64 " tokens ", g->n_kv);
-        print_runs(f, p, g, " ");
+        print_seen_runs(f, p, g);
         if (g->slot0 == PLAN_NO_SLOT)
             fprintf(f, " -> output\n");
         else
@@ -281,21 +313,26 @@ static void print_legend(FILE *f, const struct plan *p)
     free(used);
 }
 
-/* A dashed line from the group to the node of one of its runs: which tokens, and how many of the group's queries see
- * them where a mask hides them from others. */
+enum { FEW_QUERIES = 8 }; /* are named on an edge; more are counted */
+
+/* A dashed line from the group to the node of one of its runs: which tokens, and which of the group's queries see them
+ * where a mask hides them from others. */
 static void print_reads(FILE *f, const struct plan *p, int64_t gi, int64_t r)
 {
     const struct group *g = &p->group[gi];
     struct run x = plan_tree_run(p, &p->run[g->run0 + r]);
-    int32_t seeing = 0;
-    for (int32_t k = 0; k < g->nq; k++)
-        seeing += plan_visible(p, g, k, r);
+    int32_t *q = xcalloc((size_t)g->nq, sizeof *q), seeing = seeing_queries(p, g, r, q);
     fprintf(f, "  g%" PRId64 " -> n%" PRId32 " [style=dashed, dir=none, color=\"%s\", constraint=false, ", gi,
             x.node, launch_colour(g->launch));
     fprintf(f, "label=\"[%" PRId64 ",%" PRId64 ")", x.begin, x.end);
     if (seeing < g->nq)
         fprintf(f, "\\nmask: seen by %" PRId32 " of %" PRId32, seeing, g->nq);
+    if (seeing < g->nq && seeing <= FEW_QUERIES) {
+        fprintf(f, ": ");
+        print_ranges(f, q, seeing);
+    }
     fprintf(f, "\"];\n");
+    free(q);
 }
 
 /* The tree in black, each group a box tied to its runs' nodes, coloured by launch. */

@@ -86,7 +86,9 @@ static const struct argp argp = {
     .doc =
         "Plan one tree with one strategy and print the groups: which queries read which runs of tokens in "
         "which tiles, and how the partial results are merged. The plan is checked for coverage first."
-        "\vNodes, tokens and queries have the numbers of the tree, as in its file. In JSON, queries[k] of a "
+        "\vNodes, tokens and queries have the numbers of the tree, as in its file. In text, {..} behind a "
+        "run names the queries of the group that see it, where a mask hides it from the others. In JSON, "
+        "queries[k] of a "
         "group sees runs[r] where visible[k][r] is 1 (visible null: everywhere) and leaves its partial "
         "result in slots[k] (slots null: in the output); a merge step leaves its inputs, merged, in its slot "
         "(null: in the output of its query; no inputs: it sees nothing); a tile side of 0 is whole, "
