@@ -59,6 +59,31 @@ const struct machine *machine_find(const char *name)
     return NULL;
 }
 
+/* Is the model in a title, "H100" of "NVIDIA H100 SXM5 80GB", a word of the device's name? */
+static bool same_model(const char *title, const char *device)
+{
+    const char *model = strchr(title, ' ');
+    model = model ? model + 1 : title;
+    size_t n = strcspn(model, " -");
+    if (strcspn(model, "0123456789") >= n) /* a brand */
+        return false;
+    for (const char *at = strstr(device, " "); at; at = strstr(at + 1, " "))
+        if (strncmp(at + 1, model, n) == 0 && strchr(" -", at[1 + n]) != NULL)
+            return true;
+    return false;
+}
+
+const struct machine *machine_of_device(const char *device)
+{
+    const struct machine *found = NULL;
+    for (int32_t i = n_machines - 1; i >= 0; i--)
+        if (strcmp(machines[i].title, device) == 0)
+            return &machines[i];
+        else if (same_model(machines[i].title, device))
+            found = &machines[i];
+    return found;
+}
+
 const struct machine *machine_default(void)
 {
     const struct machine *m = machine_find("h200");

@@ -152,6 +152,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"compare", "no tree"},
         {"compare --levels '1 4' --plant nope", "no fault 'nope'"},
         {"fit", "no file"},
+        {"fit paper-figs/measured/h100_bench_gpu.csv --machine h200", "expected h100"},
         {"fit x --target y", "belong together"},
         {"fit x --target y --features a,b,a", "twice"},
         {"fit x --target y --features a --save z", "belong to models"},
@@ -230,6 +231,10 @@ START_TEST(what_the_machine_lacks_exits_with_3)
                                       "verify --case 'tree=levels:1_4;kernel=cuda'",
                                       "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
                                       "compare --kernel cuda --levels '1 4'"};
+    ck_assert_int_eq(
+        run("replay --machine h100 --workload sorting --data /nonexistent --json", true, text, sizeof text),
+        3);
+    ck_assert_msg(strstr(text, "nothing was replayed: no /nonexistent/"), "%s", text);
     if (cuda_caps(&(struct cuda_caps){0}, NULL))
         return;
     for (size_t i = 0; i < sizeof gpu / sizeof gpu[0]; i++) {

@@ -682,6 +682,29 @@ START_TEST(latency_is_linear_where_it_says_so)
 }
 END_TEST
 
+/* As drivers name cards. */
+START_TEST(machines_are_found_by_a_devices_name)
+{
+    static const struct {
+        const char *device, *name;
+    } all[] = {{"NVIDIA H100 80GB HBM3", "h100"},
+               {"NVIDIA H200", "h200"},
+               {"NVIDIA A100-SXM4-80GB", "a100-80"},
+               {"NVIDIA A100-PCIE-40GB", "a100-40"},
+               {"NVIDIA L40S", "l40s"},
+               {"NVIDIA GeForce RTX 4090", "rtx4090"},
+               {"NVIDIA GeForce RTX 3090", NULL},
+               {"NVIDIA L40", NULL},
+               {"NVIDIA H1000", NULL},
+               {"", NULL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct machine *m = machine_of_device(all[i].device);
+        ck_assert_msg(all[i].name ? m && strcmp(m->name, all[i].name) == 0 : !m, "'%s' is %s", all[i].device,
+                      m ? m->name : "none");
+    }
+}
+END_TEST
+
 START_TEST(machines_are_parsed)
 {
     struct machine m;
@@ -748,6 +771,7 @@ Suite *suite_clock(void)
     tcase_add_loop_test(c, same_in_every_thread, 0, n_strategies);
     tcase_add_test(c, coefficients_are_checked);
     tcase_add_loop_test(c, latency_is_linear_where_it_says_so, 0, n_strategies);
+    tcase_add_test(c, machines_are_found_by_a_devices_name);
     tcase_add_test(c, machines_are_parsed);
     suite_add_tcase(s, c);
     return s;

@@ -430,7 +430,8 @@ START_TEST(a_full_pool_says_so)
     ck_assert_int_eq(t, 50);
     ck_assert_int_eq(e.code, EXIT_MISSING);
     ck_assert_str_eq(e.msg, "step 49: the KV pool is full: all of its 20 pages of 16 tokens are in use, and "
-                            "the step's tree has 296 tokens in 5 nodes");
+                            "the step's tree has 296 tokens in 5 nodes (expected a model with less KV a "
+                            "token, fewer requests at a time, or a shorter run)");
     pool_free(pool);
     trace_close(tr);
 }

@@ -296,10 +296,12 @@ static bool place_node(struct pool *p, const struct trace_parts *parts, int32_t 
 
 static bool full(const struct pool *p, const struct tree *tree, int64_t t, struct err *e)
 {
-    return err_missing(e,
-                       "step %" PRId64 ": the KV pool is full: all of its %" PRId64 " pages of %" PRId32
-                       " tokens are in use, and the step's tree has %" PRId64 " tokens in %" PRId32 " nodes",
-                       t, p->n_pages, p->page_size, tree_tokens(tree), tree->n_nodes);
+    return err_missing(
+        e,
+        "step %" PRId64 ": the KV pool is full: all of its %" PRId64 " pages of %" PRId32
+        " tokens are in use, and the step's tree has %" PRId64 " tokens in %" PRId32
+        " nodes (expected a model with less KV a token, fewer requests at a time, or a shorter run)",
+        t, p->n_pages, p->page_size, tree_tokens(tree), tree->n_nodes);
 }
 
 bool pool_advance(struct pool *p, const struct tree *tree, const struct trace_parts *parts, int64_t t,

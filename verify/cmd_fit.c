@@ -50,6 +50,7 @@ struct fit_args {
     int32_t n_files;
     const struct trait_model *model;
     struct machine mc;
+    bool machine_given; /* else it is that of the rows' card */
     bool together, apart;
     const char *coefficients, *save;
     const char *target, *features, *group, *strategy, *by, *where;
@@ -389,12 +390,25 @@ static void merge_rows(struct rows *r)
     free(times);
 }
 
-static bool load_plans(const struct fit_args *a, struct rows *r, struct err *e)
+/* The machine of the card that rows were measured on, where there is one of it. */
+static bool take_machine(struct fit_args *a, const struct names *devices, struct err *e)
+{
+    const struct machine *mc = devices->n > 0 ? machine_of_device(devices->name[0]) : NULL;
+    if (mc && a->machine_given && strcmp(mc->name, a->mc.name) != 0)
+        return err_set(e, "%s: rows of %.60s, but --machine %s (expected %s, or none)", a->file[0],
+                       devices->name[0], a->mc.name, mc->name);
+    if (mc && !a->machine_given)
+        a->mc = *mc;
+    return true;
+}
+
+static bool load_plans(struct fit_args *a, struct rows *r, struct err *e)
 {
     struct measured m = {0};
     bool good = true;
     for (int32_t k = 0; k < a->n_files && good; k++)
         good = measured_read(a->file[k], &m, e);
+    good = good && take_machine(a, &m.devices, e);
     for (r->p = 0; r->p < a->model->n; r->p++) {
         r->name[r->p] = a->model->trait[r->p].name;
         r->unit[r->p] = a->model->trait[r->p].unit;
@@ -742,6 +756,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_MACHINE:
         good = machine_parse(arg, &a->mc, a->err);
+        a->machine_given = true;
         break;
     case KEY_TOGETHER:
         a->together = true;
@@ -848,7 +863,9 @@ static const struct argp argp = {
             {"model", KEY_MODEL, "NAME", 0,
              "linear (default), fasttree, clock, or treeattn: what that chooses plans by", 1},
             {"machine", KEY_MACHINE, "NAME", 0,
-             "whose data sheet (default h200); h200:bandwidth=4.5e12 changes a figure", 1},
+             "whose data sheet (default: of the card that rows name, or h200); h200:bandwidth=4.5e12 changes "
+             "a figure",
+             1},
             {"apart", KEY_APART, NULL, 0, "one set of coefficients for each strategy", 1},
             {"together", KEY_TOGETHER, NULL, 0, "one set of coefficients for all kernels, not one each", 1},
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0,

@@ -697,6 +697,15 @@ static bool check_leaks(const struct replay_run *run, struct err *e)
     return true;
 }
 
+/* A run of which nothing could be had is no success. */
+static bool check_any(const struct replay_run *run, struct err *e)
+{
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        if (!run->job[j].lacks)
+            return true;
+    return err_missing(e, "nothing was replayed: no %s (expected in --data DIR)", run->job[0].lacks);
+}
+
 int cmd_replay(int argc, char **argv)
 {
     struct err e = {0};
@@ -713,7 +722,7 @@ int cmd_replay(int argc, char **argv)
     bool stopped = false;
     bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &e) && open_jobs(&a, &run, &e) &&
                 set_up(&a, &run, &ground, &e) && replay_logged(&a, &run, &stopped, &e) &&
-                print_result(&a, &run, &e) && check_leaks(&run, &e);
+                print_result(&a, &run, &e) && check_leaks(&run, &e) && check_any(&run, &e);
     if (stopped)
         fprintf(stderr, "treeattn: stopped after %" PRId64 " s; go on with --resume\n", a.seconds);
     close_jobs(&run);
