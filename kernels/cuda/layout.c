@@ -224,7 +224,7 @@ static int64_t mask_words(const struct builder *b, const struct group *g)
     return g->mask == MASK_NONE ? 0 : (g->run1 - g->run0) * ceil_div(rows, per_tile) * ceil_div(queries, 32);
 }
 
-/* What the CTA with row0 reads; whole: what those have that read all of the group. */
+/* What the CTA with row0 reads, for its items; whole: what those have that read all of the group. */
 static void add_tokens(struct builder *b, const struct group *g, int64_t row0, struct cuda_item *whole,
                        struct cuda_item *it)
 {
@@ -252,15 +252,15 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
         return err_missing(
             e,
             "the plan is too large for the CUDA kernels (2^31 rows, runs, mask words, or tokens of a group)");
-    struct cuda_item common = {.kv_once = reads_alone(b, g)},
-                     whole = common; /* of this CTA; of those that read all */
+    struct cuda_item common = {.kv_once = reads_alone(b, g)}, whole = common;
     int32_t *query = list_add(&b->query, g->nq, sizeof *query);
     int64_t query0 = b->query.n - g->nq;
     plan_queries(b->plan, g, query);
     for (int32_t k = 0; k < g->nq; k++)
         query[k] = nf->orig[query[k]];
     for (int64_t row0 = 0; row0 < rows; row0 += per_tile) {
-        if (row0 == 0 || !is_wide(b, g) || (b->item.n - b->wide0) % 2 == 0)
+        bool begins_cta = !is_wide(b, g) || (b->item.n - b->wide0) % 2 == 0;
+        if (row0 == 0 || (g->mask != MASK_NONE && begins_cta))
             add_tokens(b, g, row0, &whole, &common);
         struct cuda_item it = common;
         it.row0 = (int32_t)row0;
