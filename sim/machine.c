@@ -67,7 +67,7 @@ static bool same_model(const char *title, const char *device)
     size_t n = strcspn(model, " -");
     if (strcspn(model, "0123456789") >= n) /* a brand */
         return false;
-    for (const char *at = strstr(device, " "); at; at = strstr(at + 1, " "))
+    for (const char *at = strchr(device, ' '); at; at = strchr(at + 1, ' '))
         if (strncmp(at + 1, model, n) == 0 && strchr(" -", at[1 + n]) != NULL)
             return true;
     return false;

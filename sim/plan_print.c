@@ -60,9 +60,11 @@ static void print_runs(FILE *f, const struct plan *p, const struct group *g, con
         print_run(f, p, i, i > g->run0 ? sep : "");
 }
 
-/* The group's queries that see its run r, ascending; returns how many. out: [nq] */
+/* The group's queries that see its run r, ascending, where it has a mask; returns how many. out: [nq] */
 static int32_t seeing_queries(const struct plan *p, const struct group *g, int64_t r, int32_t *out)
 {
+    if (g->mask == MASK_NONE)
+        return g->nq;
     int32_t *q = tree_queries(p, g), n = 0;
     for (int32_t k = 0; k < g->nq; k++)
         if (plan_visible(p, g, k, r))
@@ -78,7 +80,7 @@ static void print_seen_runs(FILE *f, const struct plan *p, const struct group *g
     int32_t *q = xcalloc((size_t)g->nq, sizeof *q);
     for (int64_t r = 0; r < g->run1 - g->run0; r++) {
         print_run(f, p, g->run0 + r, r > 0 ? " " : "");
-        int32_t n = g->mask == MASK_NONE ? g->nq : seeing_queries(p, g, r, q);
+        int32_t n = seeing_queries(p, g, r, q);
         if (n == g->nq)
             continue;
         fprintf(f, "{");

@@ -122,6 +122,12 @@ bool strategy_parse(const char *text, struct strategy_use *out, struct err *e)
     return ok;
 }
 
+char *strategy_opt_text(const struct strategy_opt *o, double value)
+{
+    char number[DECIMAL_SIZE];
+    return xstrdup(opt_has_names(o) ? o->names[(int)value] : decimal_print(number, value));
+}
+
 /* "k=v,..": all options, or those that differ from the defaults. */
 static char *print_options(const struct strategy_use *u, bool all)
 {
@@ -129,11 +135,11 @@ static char *print_options(const struct strategy_use *u, bool all)
     char *s = xstrdup("");
     for (int i = 0; u->s->opts && u->s->opts[i].key; i++) {
         const struct strategy_opt *o = &u->s->opts[i];
-        char number[DECIMAL_SIZE];
         if (!all && u->opt[i] == def.opt[i])
             continue;
-        const char *value = opt_has_names(o) ? o->names[(int)u->opt[i]] : decimal_print(number, u->opt[i]);
-        char *longer = xasprintf("%s%s%s=%s", s, s[0] ? "," : "", o->key, value);
+        char *value = strategy_opt_text(o, u->opt[i]),
+             *longer = xasprintf("%s%s%s=%s", s, s[0] ? "," : "", o->key, value);
+        free(value);
         free(s);
         s = longer;
     }

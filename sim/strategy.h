@@ -47,6 +47,9 @@ static inline bool opt_has_names(const struct strategy_opt *o)
     return o->names && o->names != any_number;
 }
 
+/* A value of an option as it is written after "key="; the caller frees. */
+char *strategy_opt_text(const struct strategy_opt *o, double value);
+
 #define WHY_MAX 256
 
 struct strategy {

@@ -37,12 +37,6 @@ static void list_strategies(struct table *t, const struct list_args *a)
     }
 }
 
-/* A value of an option as it is written after `key=`; the caller frees. */
-static char *opt_value(const struct strategy_opt *o, double value)
-{
-    return opt_has_names(o) ? xstrdup(o->names[(int)value]) : xasprintf("%.12g", value);
-}
-
 static void list_options(struct table *t, const struct list_args *a)
 {
     (void)a;
@@ -52,7 +46,7 @@ static void list_options(struct table *t, const struct list_args *a)
             table_text(t, strategies[i]->name);
             table_text(t, o->key);
             for (int k = 0; k < 3; k++) {
-                char *value = opt_value(o, values[k]);
+                char *value = strategy_opt_text(o, values[k]);
                 table_text(t, value);
                 free(value);
             }
@@ -283,11 +277,10 @@ int cmd_list(int argc, char **argv)
         if (a.what && strcmp(kinds[i].name, a.what) == 0)
             kind = &kinds[i];
     if (!kind) {
-        err_set(&e,
-                "list '%.40s' (expected strategies, options, kernels, formats, machines, figures, tiles, "
-                "models or "
-                "workloads)",
-                a.what ? a.what : "");
+        char names[200] = "";
+        for (int i = 0; i < N_KINDS; i++)
+            listing_add(names, sizeof names, kinds[i].name);
+        err_set(&e, "list '%.40s' (expected one of %s)", a.what ? a.what : "", names);
         return cmd_error(&e);
     }
     if (!outfile_open(&out, a.out.path, &e))

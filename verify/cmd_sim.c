@@ -292,12 +292,6 @@ static bool simulate(struct sim_run *run, struct err *e)
 
 /* ---- one plan in time --------------------------------------------------------------------------------- */
 
-/* Printed instead of the table. */
-static bool is_stdout(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
-}
-
 /* What --timeline and --spans need besides a plan that exists. */
 static bool check_timeline(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
@@ -307,7 +301,7 @@ static bool check_timeline(const struct sim_args *a, const struct sim_run *run, 
         return err_set(e, "--timeline and --spans are of one machine (expected one --machine)");
     if (run->n_use != 1)
         return err_set(e, "--timeline and --spans are of one plan (expected one --strategy)");
-    if (is_stdout(a->timeline) && is_stdout(a->spans))
+    if (outfile_is_stdout(a->timeline) && outfile_is_stdout(a->spans))
         return err_set(e, "--timeline - and --spans - (expected one of them)");
     if (run->n_sources != 1 || sim_steps(&run->source[0]) != 1)
         return err_set(e, "--timeline and --spans are of one plan (expected a tree, or --step)");
@@ -318,7 +312,7 @@ static bool write_file(const char *path, void (*print)(FILE *f, const struct clo
                        struct err *e)
 {
     struct outfile out;
-    if (!outfile_open(&out, is_stdout(path) ? NULL : path, e))
+    if (!outfile_open(&out, path, e))
         return false;
     print(out.f, c);
     return outfile_close(&out, true, e);
@@ -395,8 +389,7 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     if (a->sets && (a->tree.src.kind != SRC_NONE || a->n_swept > 0))
         return err_set(e, "--sets and another tree (expected one of them)");
-    const char *const out[] = {a->out.path, is_stdout(a->timeline) ? NULL : a->timeline,
-                               is_stdout(a->spans) ? NULL : a->spans};
+    const char *const out[] = {a->out.path, a->timeline, a->spans};
     return outfiles_check(out, 3, e) && problem_spec_check(&run->spec, e) &&
            treesrc_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e);
 }
@@ -404,7 +397,7 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
     struct outfile out;
-    if (is_stdout(a->timeline) || is_stdout(a->spans))
+    if (outfile_is_stdout(a->timeline) || outfile_is_stdout(a->spans))
         return write_timeline(a, run, e);
     if (!outfile_open(&out, a->out.path, e))
         return false;

@@ -233,18 +233,15 @@ static char *command_of(const struct bench_case *b, const struct strategy_use *u
     return command;
 }
 
-struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+static struct result plan_and_judge(const struct bench_case *b, const struct strategy_use *use,
+                                    const struct kernel *k)
 {
     struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
-    char *command = command_of(b, use, k);
-    crash_planning(use->s->name, command);
     double start = now_s();
     struct plan *plan = strategy_plan(use, b->nf, &b->env, r.why);
     r.plan_s = now_s() - start;
     if (!plan) {
         r.verdict = V_SKIP;
-        crash_done();
-        free(command);
         return r;
     }
     r.planned = true;
@@ -253,8 +250,6 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
     name_tile(plan, r.tile, sizeof r.tile);
     if (b->c->narrow_partials && !narrow_partials(plan, b->p->dtype, r.why)) {
         r.verdict = V_SKIP;
-        crash_done();
-        free(command);
         plan_free(plan);
         return r;
     }
@@ -266,10 +261,18 @@ struct result judge(const struct bench_case *b, const struct strategy_use *use, 
         judge_planted(b, plan, k, out, &r);
     if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
-    crash_done();
-    free(command);
     output_free(out);
     plan_free(plan);
+    return r;
+}
+
+struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    char *command = command_of(b, use, k);
+    crash_planning(use->s->name, command);
+    struct result r = plan_and_judge(b, use, k);
+    crash_done();
+    free(command);
     return r;
 }
 

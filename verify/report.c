@@ -52,6 +52,11 @@ static char *find_target(const char *path, bool *direct, struct err *e)
     return target;
 }
 
+bool outfile_is_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
 bool outfiles_check(const char *const *path, int32_t n, struct err *e)
 {
     char **target = xcalloc((size_t)n, sizeof *target);
@@ -59,7 +64,7 @@ bool outfiles_check(const char *const *path, int32_t n, struct err *e)
     for (int32_t i = 0; i < n && good; i++) {
         bool direct = false;
         char *folder = NULL;
-        if (path[i] && strcmp(path[i], "-") != 0)
+        if (path[i] && !outfile_is_stdout(path[i]))
             good = (target[i] = find_target(path[i], &direct, e)) &&
                    (direct || find_folder(target[i], &folder, e));
         free(folder);
@@ -85,7 +90,7 @@ bool outfile_spares(const char *path, const char *read, struct err *e)
 bool outfile_open(struct outfile *o, const char *path, struct err *e)
 {
     *o = (struct outfile){.f = stdout};
-    if (!path || strcmp(path, "-") == 0)
+    if (!path || outfile_is_stdout(path))
         return true;
     bool direct;
     *o = (struct outfile){.path = find_target(path, &direct, e)};

@@ -17,6 +17,8 @@ struct outfile {
     char *path; /* NULL for standard output */
     char *tmp;  /* NULL for what is written to as it is */
 };
+/* Is it "-"? NULL: no. */
+bool outfile_is_stdout(const char *path);
 /* Before any work: can all of these be written (NULL: not asked for), and is none of them another? */
 bool outfiles_check(const char *const *path, int32_t n, struct err *e);
 /* Nor one that is only read (either may be NULL)? */

@@ -91,10 +91,12 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         memcpy(row->why, why, sizeof why);
         return true;
     }
-    bool good = !checked || cover_check_step(p, s->use[i].s->name, step, e);
+    if (checked && !cover_check_step(p, s->use[i].s->name, step, e)) {
+        plan_free(p); /* who counts trusts its indices */
+        return false;
+    }
     struct ledger moved = count_plan(p, &s->price, s->mode);
-    if (good && !ledger_within(&moved, most))
-        good = too_many_bytes(e);
+    bool good = ledger_within(&moved, most) || too_many_bytes(e);
     if (good)
         ledger_add(&row->moved, &moved);
     row->steps++;

@@ -180,15 +180,26 @@ static void keep_runs(struct builder *b, const struct group *g, int32_t k0, int3
         b->kept[b->n_kept++] = 0;
 }
 
+/* Is the next item in wide tiles the second of its CTA? */
+static bool is_second(const struct builder *b)
+{
+    return (b->item.n - b->wide0) % 2 == 1;
+}
+
+/* Is the group that is being added the last over its tokens, so that no tile of another one shares a CTA with its last? */
+static bool is_last_alike(const struct builder *b)
+{
+    return b->n_wide + 1 == b->pairs.n_groups || pairs_first(&b->pairs, b->n_wide + 1);
+}
+
 /* The queries k0 .. k1 of a CTA whose first item of the group has row0; none, for all,
  * where it is a pair with a tile of another group. */
 static void queries_of_cta(const struct builder *b, const struct group *g, int64_t row0, int32_t *k0,
                            int32_t *k1)
 {
-    const struct pairs *p = &b->pairs;
     int64_t rows = rows_of(b, g), end = row0 + rows_per_item(b, g);
-    bool wide = is_wide(b, g), second = wide && (b->item.n - b->wide0) % 2 == 1;
-    bool before_other = wide && end >= rows && b->n_wide + 1 < p->n_groups && !pairs_first(p, b->n_wide + 1);
+    bool wide = is_wide(b, g), second = wide && is_second(b),
+         before_other = wide && end >= rows && !is_last_alike(b);
     if (wide && !second)
         end += rows_per_item(b, g);
     *k0 = (int32_t)(row0 / b->gqa);
@@ -200,7 +211,7 @@ static void add_mask(struct builder *b, const struct group *g, int32_t k0, int32
 {
     int64_t runs = g->run1 - g->run0, words = ceil_div(k1 - k0, 32);
     bool all = true;
-    for (int32_t k = k0; k < k1 && g->mask != MASK_NONE; k++)
+    for (int32_t k = k0; k < k1 && all && g->mask != MASK_NONE; k++)
         for (int64_t r = 0; r < b->n_kept && all; r++)
             all = b->plan->mask[g->mask0 + k * runs + b->kept[r]];
     it->mask0 = -1;
@@ -259,7 +270,7 @@ static bool add_group(struct builder *b, const struct group *g, struct err *e)
     for (int32_t k = 0; k < g->nq; k++)
         query[k] = nf->orig[query[k]];
     for (int64_t row0 = 0; row0 < rows; row0 += per_tile) {
-        bool begins_cta = !is_wide(b, g) || (b->item.n - b->wide0) % 2 == 0;
+        bool begins_cta = !is_wide(b, g) || !is_second(b);
         if (row0 == 0 || (g->mask != MASK_NONE && begins_cta))
             add_tokens(b, g, row0, &whole, &common);
         struct cuda_item it = common;
@@ -369,14 +380,12 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
  * head; for verification as if there were one SM. */
 static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp, struct cuda_call *c)
 {
-    struct cuda_item *item = (struct cuda_item *)b->item.p + c->item0;
+    const struct cuda_item *item = (struct cuda_item *)b->item.p + c->item0;
     int64_t n = c->n_items / 2;
-    tiling_sort_pairs(item, c->n_items);
     struct cuda_item *pair = xcalloc((size_t)n, sizeof *pair); /* as one item of all its rows */
     for (int64_t i = 0; i < n; i++) {
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
-        c->longest = pair[i].n_kv > c->longest ? pair[i].n_kv : c->longest;
     }
     c->ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
                                  .d = b->p->d,
@@ -402,8 +411,7 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
             break;
         if (!add_group(b, g, e))
             return false;
-        if ((b->item.n - c.item0) % 2 == 1 &&
-            (b->n_wide + 1 == pairs->n_groups || pairs_first(pairs, b->n_wide + 1)))
+        if (is_second(b) && is_last_alike(b))
             memset(list_add(&b->item, 1, sizeof(struct cuda_item)), 0, sizeof(struct cuda_item));
     }
     c.n_items = b->item.n - c.item0;
@@ -412,7 +420,10 @@ static bool add_wide(struct builder *b, struct cuda_plan *cp, int32_t launch, st
         return true;
     if (!fits_grid(b, c.n_items / 2, e))
         return false;
-    c.mean = (int32_t)(tiling_tokens((struct cuda_item *)b->item.p + c.item0, c.n_items) / c.n_items);
+    struct cuda_item *item = (struct cuda_item *)b->item.p + c.item0;
+    tiling_sort_pairs(item, c.n_items);
+    c.longest = item->n_kv;
+    c.mean = (int32_t)(tiling_tokens(item, c.n_items) / c.n_items);
     share_out_pairs(b, cp, &c);
     add_call(cp, &c);
     return true;
