@@ -280,7 +280,7 @@ int cmd_list(int argc, char **argv)
         char names[200] = "";
         for (int i = 0; i < N_KINDS; i++)
             listing_add(names, sizeof names, kinds[i].name);
-        err_set(&e, "list '%.40s' (expected one of %s)", a.what ? a.what : "", names);
+        err_set(&e, "list '%.40s' (expected %s)", a.what ? a.what : "", names);
         return cmd_error(&e);
     }
     if (!outfile_open(&out, a.out.path, &e))
