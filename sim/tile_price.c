@@ -73,8 +73,8 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
     int64_t rows = part->nq * gqa;
     int shift = tile_shift(part->m);
     double tiles = times * (double)((rows + (1 << shift) - 1) >> shift), tokens = (double)part->n_kv;
-    bool alike = kind_of[shift] == ROWS_64 && paired && part->n_kv >= PAIR_TOKENS;
-    struct tile_load *to = alike ? &b->alike : &b->of[kind_of[shift]];
+    bool alike = kind_of[shift] <= ROWS_64 && paired && part->n_kv >= PAIR_TOKENS;
+    struct tile_load *to = alike ? &b->alike[kind_of[shift]] : &b->of[kind_of[shift]];
     to->ctas += tiles;
     if (part->own > 0) {
         double seen = tokens - (double)part->own;
@@ -90,6 +90,38 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
     b->reads += tiles * tokens;
     b->q += times * (double)part->nq;
     b->slots += direct ? 0 : times * (double)part->nq;
+}
+
+int32_t tile_tall_rows(int32_t m, int tall)
+{
+    return m < TILE_TEAM_ROWS && m << tall >= TILE_TEAM_ROWS ? TILE_TEAM_ROWS : m;
+}
+
+/* Of the kind that is taller with this, and not with one less. */
+static enum tile_kind tall_kind(int tall)
+{
+    return tall == 1 ? ROWS_32 : ROWS_16;
+}
+
+bool tile_bill_grows(const struct tile_bill *b, int tall)
+{
+    return tall == 0 || b->of[tall_kind(tall)].ctas + b->alike[tall_kind(tall)].ctas > 0;
+}
+
+static void move_load(struct tile_load *to, struct tile_load *from)
+{
+    add_load(to, from, 1);
+    *from = (struct tile_load){.ctas = 0};
+}
+
+struct tile_bill tile_bill_tall(const struct tile_bill *b, int tall)
+{
+    struct tile_bill t = *b;
+    for (int i = 1; i <= tall; i++) {
+        move_load(&t.of[ROWS_64], &t.of[tall_kind(i)]);
+        move_load(&t.alike[ROWS_64], &t.alike[tall_kind(i)]);
+    }
+    return t;
 }
 
 static double longest_of(const struct tile_load *x)
@@ -115,10 +147,13 @@ static bool are_shared_out(const struct tile_load of[N_TILE_KINDS], double h_kv,
 static void settle_kinds(const struct tile_bill *b, double h_kv, double sms,
                          struct tile_load of[N_TILE_KINDS])
 {
-    double alike = b->alike.ctas * h_kv;
-    bool pairs = alike > sms || (4 * alike > 3 * sms && b->alike.plain < PAIR_FEW_TOKENS * b->alike.ctas);
+    const struct tile_load *x = &b->alike[ROWS_64];
+    double alike = x->ctas * h_kv;
+    bool pairs = alike > sms || (4 * alike > 3 * sms && x->plain < PAIR_FEW_TOKENS * x->ctas);
     memcpy(of, b->of, sizeof b->of);
-    add_load(&of[pairs ? PAIRS : ROWS_64], &b->alike, pairs ? 0.5 : 1);
+    for (int k = 0; k < ROWS_64; k++)
+        add_load(&of[k], &b->alike[k], 1);
+    add_load(&of[pairs ? PAIRS : ROWS_64], x, pairs ? 0.5 : 1);
     if (are_shared_out(of, h_kv, sms)) {
         of[TWO_TEAMS] = of[ROWS_64];
         of[ROWS_64] = (struct tile_load){.ctas = 0};

@@ -89,11 +89,11 @@ struct tile_load {
 };
 
 struct tile_bill {
-    struct tile_load of[N_TILE_KINDS]; /* PAIRS, TWO_TEAMS: before it is known which run so */
-    struct tile_load alike;            /* of 64 rows, neighbours of the same tokens: pairs, or not */
-    double reads;                      /* tokens, once a tile, for one KV head */
-    double slots, q;                   /* query rows of partial results, and of Q, for all heads */
-    double tokens, queries;            /* of the tree, that any query sees, or that see any */
+    struct tile_load of[N_TILE_KINDS];   /* PAIRS, TWO_TEAMS: before it is known which run so */
+    struct tile_load alike[ROWS_64 + 1]; /* neighbours of the same tokens; of 64 rows: pairs, or not */
+    double reads;                        /* tokens, once a tile, for one KV head */
+    double slots, q;                     /* query rows of partial results, and of Q, for all heads */
+    double tokens, queries;              /* of the tree, that any query sees, or that see any */
 };
 
 /* Of a group. */
@@ -109,6 +109,13 @@ enum { TILE_TEAM_ROWS = 64 }; /* of which a warpgroup has as many; what its rows
 
 /* Rows of the tile for so many: a power of two, TILE_MIN to TILE_MAX. */
 int32_t tile_rows(int64_t rows);
+
+/* Tiles of fewer rows than a team has of so many instead: 0: none, 1: those of 32 rows, TILE_TALLEST: those of 16, too. */
+enum { TILE_TALLEST = 2 };
+int32_t tile_tall_rows(int32_t m, int tall);
+struct tile_bill tile_bill_tall(const struct tile_bill *b, int tall);
+/* Is the bill so another than with one less? */
+bool tile_bill_grows(const struct tile_bill *b, int tall);
 
 /* As many such groups; direct: what they write is no partial result. paired: neighbours have the same tokens. */
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,

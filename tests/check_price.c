@@ -53,15 +53,14 @@ START_TEST(a_bill_is_that_of_its_plan)
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
         int32_t gqa = env_gqa(&env);
         struct nform *nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
-        static const char *const others[] = {"", ",trunk=16", ",bundle=48", ",tall=1",
-                                             ",trunk=100,tall=1,bundle=2000"};
+        static const char *const others[] = {"",        ",trunk=16", ",bundle=48",
+                                             ",tall=1", ",tall=2",   ",trunk=100,tall=1,bundle=2000"};
         struct strategy_use u =
-            use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 5]);
+            use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 6]);
         char why[WHY_MAX];
         struct plan *p = strategy_plan(&u, nf, &env, why);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);
-        double ctas = 0, reads = 0, masked = 0, q = 0, slots = 0, said = b.alike.ctas, plain = b.alike.plain,
-               hidden = b.alike.seen + b.alike.hidden;
+        double ctas = 0, reads = 0, masked = 0, q = 0, slots = 0, said = 0, plain = 0, hidden = 0;
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
             double tiles = (double)ceil_div((int64_t)g->nq * gqa, g->tile_m);
             ctas += tiles;
@@ -70,11 +69,13 @@ START_TEST(a_bill_is_that_of_its_plan)
             q += g->nq;
             slots += g->slot0 == PLAN_NO_SLOT ? 0 : g->nq;
         }
-        for (int k = 0; k < N_TILE_KINDS; k++) {
-            said += b.of[k].ctas;
-            plain += b.of[k].plain;
-            hidden += b.of[k].seen + b.of[k].hidden;
-        }
+        for (int k = 0; k < N_TILE_KINDS; k++)
+            for (int alike = 0; alike <= (k <= ROWS_64); alike++) {
+                const struct tile_load *x = alike ? &b.alike[k] : &b.of[k];
+                said += x->ctas;
+                plain += x->plain;
+                hidden += x->seen + x->hidden;
+            }
         exact += said == ctas && b.reads == reads && b.q == q && plain == reads - masked;
         check_each(is_near(said, ctas) && is_near(b.reads, reads) && is_near(b.q, q) &&
                        is_near(plain, reads - masked),
@@ -87,6 +88,45 @@ START_TEST(a_bill_is_that_of_its_plan)
         nform_free_with_tree(nf);
     }
     ck_assert_msg(exact >= 230, "%d of 240 bills exact", exact);
+}
+END_TEST
+
+/* The bill of taller tiles is that of a plan that has them; and it grows where that has other tiles. */
+START_TEST(a_bill_of_taller_tiles)
+{
+    int grows[TILE_TALLEST + 1] = {0};
+    for (int64_t i = 0; i < 60; i++) {
+        struct plan_env env = heads(32, i % 2 ? 8 : 32);
+        struct nform *nf = nform_new(gen_tree(gen_family(8, i), gen_seed(8, i)));
+        struct strategy_use u = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, "");
+        struct tile_bill b = treeattn_bill(nf, &env, u.opt), before = b;
+        char why[WHY_MAX];
+        struct plan *as = strategy_plan(&u, nf, &env, why);
+        for (int tall = 0; tall <= TILE_TALLEST; tall++) {
+            char text[16];
+            snprintf(text, sizeof text, ",tall=%d", tall);
+            struct strategy_use v = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, text);
+            struct tile_bill said = tile_bill_tall(&b, tall), is = treeattn_bill(nf, &env, v.opt);
+            struct plan *p = strategy_plan(&v, nf, &env, why);
+            check_each(memcmp(&said, &is, sizeof is) == 0, "tree %d, tall %d", (int)i, tall);
+            check_each(tall == 0 || tile_bill_grows(&b, tall) == (memcmp(&said, &before, sizeof said) != 0),
+                       "tree %d, tall %d: does the bill change?", (int)i, tall);
+            for (int64_t g = 0; g < p->n_groups; g++)
+                check_each(p->group[g].tile_m == tile_tall_rows(as->group[g].tile_m, tall),
+                           "tree %d, tall %d, group %d: a tile of %d rows", (int)i, tall, (int)g,
+                           p->group[g].tile_m);
+            grows[tall] += tall > 0 && tile_bill_grows(&b, tall);
+            before = said;
+            plan_free(p);
+        }
+        plan_free(as);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(grows[1] >= 5 && grows[2] >= 5, "%d and %d bills grow", grows[1], grows[2]);
+    ck_assert_int_eq(tile_tall_rows(16, 1), 16);
+    ck_assert_int_eq(tile_tall_rows(32, 1), 64);
+    ck_assert_int_eq(tile_tall_rows(16, 2), 64);
+    ck_assert_int_eq(tile_tall_rows(128, 2), 128);
 }
 END_TEST
 
@@ -509,6 +549,7 @@ Suite *suite_price(void)
     Suite *s = suite_create("price");
     TCase *c = tcase_create("price");
     tcase_add_test(c, a_bill_is_that_of_its_plan);
+    tcase_add_test(c, a_bill_of_taller_tiles);
     tcase_add_test(c, a_bill_by_hand);
     tcase_add_test(c, a_price_by_hand);
     tcase_add_test(c, slopes_are_those_of_the_price);

@@ -308,7 +308,7 @@ START_TEST(blocks_go_on_across_trunks)
 }
 END_TEST
 
-/* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32. */
+/* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32, or fewer. */
 START_TEST(bundles_and_tiles_as_asked_for)
 {
     struct plan_env env = heads(32, 8);
@@ -324,10 +324,12 @@ START_TEST(bundles_and_tiles_as_asked_for)
     nform_free_with_tree(nf);
 
     nf = levels("1,6 1000,90");
-    for (int i = 0; i < 2; i++) {
-        p = plan_as(nf, &env, i ? "low=0,high=64,piece=512,tall=1" : "low=0,high=64,piece=512,tall=0");
+    static const char *const asked[] = {"low=0,high=64,piece=512,tall=0", "low=0,high=64,piece=512,tall=1",
+                                        "low=0,high=64,piece=512,tall=2"};
+    for (int i = 0; i < 3; i++) {
+        p = plan_as(nf, &env, asked[i]);
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
-            ck_assert_int_eq(g->tile_m, g->nq <= 4 ? 16 : i ? 64 : 32);
+            ck_assert_int_eq(g->tile_m, g->nq <= 4 ? (i == 2 ? 64 : 16) : i ? 64 : 32);
         plan_free(p);
     }
     nform_free_with_tree(nf);

@@ -21,7 +21,8 @@
  * Blocks and bundles are groups with a bit mask; a query has at most one partial result of either, and none where low = 0 and
  * there is no trunk: one block is all that a query is in then. Those of more than `piece` tokens (bundles: `bundle`) are cut,
  * where nodes end if they can be, in parts that have those queries that see any of it: few, and without a mask, where a part is
- * of one node. Groups of 17 to 32 rows have tiles of 32, or of 64 (`tall`), whose products wgmma does.
+ * of one node. Groups of at most 32 rows have tiles of 16 and 32, or of 64 (`tall`), whose products wgmma does and whose tokens two
+ * teams of warps share.
  *
  * In a group with a mask tokens that all see and those that some do not take turns (`turns`, interleave.h).
  *
@@ -67,9 +68,9 @@ static const struct strategy_opt opts[] = {
          "says nothing else, none",
          NULL},
     [OPT_TALL] =
-        {"tall", -1, -1, 1,
-         "1: tiles of 64 rows where 32 would do; 0: of 32; -1: as the cost model says, or, where it says "
-         "nothing else, of 32",
+        {"tall", -1, -1, TILE_TALLEST,
+         "1: tiles of 64 rows where 32 would do; 2: where 16 would, too; 0: of 16 and 32; -1: as the cost "
+         "model says, or, where it says nothing else, of 16 and 32",
          NULL},
     [OPT_TURNS] = {"turns", 1, 0, 1,
                    "1: in tiles of 64 rows and more, and of 16 where tokens are many, those that all see "
@@ -98,7 +99,7 @@ struct cover {
 struct cut {
     int64_t low, high; /* rows */
     int64_t trunk;     /* tokens; 0: none */
-    bool tall;         /* tiles of 64 rows for 17 to 32 */
+    int tall;          /* tile_bill_tall */
 };
 
 /* Tokens of a part, of a block (or trunk) and of a bundle. */
@@ -460,13 +461,11 @@ static void find_parts_of(struct planner *p, const struct cover *c, const struct
                c->sort == BUNDLE ? BUNDLE_UNIT : BLOCK_UNIT);
 }
 
-/* Of a group of so many of the cover's queries. */
+/* Of a group of so many of the cover's queries, if it is not tall. */
 static int32_t rows_of_tile(const struct planner *p, const struct cover *c, int64_t nq)
 {
     int32_t m = tile_rows(nq * p->gqa);
-    bool is_tall = p->cut.tall && 2 * m == TILE_TEAM_ROWS;
-    bool is_trunk = c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS;
-    return is_tall || is_trunk ? TILE_TEAM_ROWS : m;
+    return c->sort == TRUNK && tile_rows(p->cut.high) == TILE_TEAM_ROWS ? TILE_TEAM_ROWS : m;
 }
 
 /* The cover's next n_kv tokens; moves on behind them. */
@@ -509,12 +508,12 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
 
 /* ---- the choice ------------------------------------------------------------------------------------- */
 
-/* Pieces that are tried with every cut; and those next to the best of them, other pieces of bundles and taller tiles, unless that is
- * not nearly the best yet. */
-static const int64_t pieces[] = {128, 256, 512, 1024, 2048, INT64_C(1) << 40};
+/* Pieces that are tried with every cut: all, as waves of CTAs make a price go up and down with them. Unless the best of them is not
+ * nearly the best yet, short ones where it is short, and other pieces of bundles. */
+static const int64_t pieces[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
-static const int64_t pieces_between[] = {64, 96, 192, 384, 768, 1536, 4096}; /* two before the first */
-enum { N_BETWEEN = sizeof pieces_between / sizeof pieces_between[0] };
+static const int64_t short_pieces[] = {64, 96, 192}; /* two before the first */
+enum { N_SHORT = sizeof short_pieces / sizeof short_pieces[0] };
 static const int64_t bundle_pieces[] = {128, 256, 512, BUNDLE_PIECE};
 enum { N_BUNDLE_PIECES = sizeof bundle_pieces / sizeof bundle_pieces[0] };
 static const double nearly = 1.15;
@@ -561,7 +560,8 @@ static struct asked asked_of(const double *opt)
 /* Without trunks and tall tiles where they are not asked for. */
 static struct cut cut_of(const struct asked *a, int64_t low, int64_t high)
 {
-    return (struct cut){.low = low, .high = high, .trunk = max_i64(a->trunk, 0), .tall = a->tall == 1};
+    return (struct cut){
+        .low = low, .high = high, .trunk = max_i64(a->trunk, 0), .tall = (int)max_i64(a->tall, 0)};
 }
 
 static bool is_better(const struct choice *x, const struct choice *best)
@@ -644,45 +644,51 @@ static struct piece find_bills(struct planner *p, const struct piece *piece, int
     return longest;
 }
 
+/* With tiles as tall as asked for, or any. */
+static void try_talls(const struct planner *p, const struct asked *a, const struct tile_bill *bill,
+                      struct piece piece, struct choice *best)
+{
+    bool any = a->tall == ANY;
+    for (int tall = any ? 0 : p->cut.tall; tall <= (any ? TILE_TALLEST : p->cut.tall); tall++) {
+        if (any && !tile_bill_grows(bill, tall)) /* the same tiles as before */
+            continue;
+        struct tile_bill b = tile_bill_tall(bill, tall);
+        struct choice x = {.cut = p->cut, .piece = piece, .price = tile_price(&b, &p->price, &tile_coefs)};
+        x.cut.tall = tall;
+        if (is_better(&x, best))
+            *best = x;
+    }
+}
+
 /* The best of n pieces, ascending, and of what there is. */
-static void try_pieces(struct planner *p, const struct piece *piece, int n, struct choice *best)
+static void try_pieces(struct planner *p, const struct asked *a, const struct piece *piece, int n,
+                       struct choice *best)
 {
     struct tile_bill bill[N_PIECES];
     struct piece longest = find_bills(p, piece, n, bill);
     bool is_whole = false; /* are all covers, so that longer pieces are the same? */
     for (int i = 0; i < n && !is_whole; i++) {
-        struct choice x = {
-            .cut = p->cut, .piece = piece[i], .price = tile_price(&bill[i], &p->price, &tile_coefs)};
-        if (is_better(&x, best))
-            *best = x;
+        try_talls(p, a, &bill[i], piece[i], best);
         is_whole = piece[i].block >= longest.block && piece[i].bundle >= longest.bundle;
     }
 }
 
 /* Bundles in pieces as asked for, or as long as blocks have them. */
-static void try_block_pieces(struct planner *p, const int64_t *block, int n, int64_t bundle,
+static void try_block_pieces(struct planner *p, const struct asked *a, const int64_t *block, int n,
                              struct choice *best)
 {
     struct piece piece[N_PIECES];
     for (int i = 0; i < n; i++)
-        piece[i] = (struct piece){block[i], bundle == ANY ? as_blocks(block[i]) : bundle};
-    try_pieces(p, piece, n, best);
+        piece[i] = (struct piece){block[i], a->bundle == ANY ? as_blocks(block[i]) : a->bundle};
+    try_pieces(p, a, piece, n, best);
 }
 
-static void try_bundle_pieces(struct planner *p, struct choice *best)
+static void try_bundle_pieces(struct planner *p, const struct asked *a, struct choice *best)
 {
     struct piece piece[N_BUNDLE_PIECES];
     for (int i = 0; i < N_BUNDLE_PIECES; i++)
         piece[i] = (struct piece){best->piece.block, bundle_pieces[i]};
-    try_pieces(p, piece, N_BUNDLE_PIECES, best);
-}
-
-static void try_tall(struct planner *p, struct choice *best)
-{
-    struct piece piece = best->piece;
-    p->cut.tall = true;
-    try_pieces(p, &piece, 1, best);
-    p->cut.tall = false;
+    try_pieces(p, a, piece, N_BUNDLE_PIECES, best);
 }
 
 static bool has(const struct planner *p, enum sort sort)
@@ -698,19 +704,14 @@ static void try_cut(struct planner *p, const struct asked *a, struct choice *bes
 {
     struct choice here = {.piece = {0}};
     bool any = a->piece == ANY;
-    try_block_pieces(p, any ? pieces : &a->piece, any ? N_PIECES : 1, a->bundle, &here);
+    try_block_pieces(p, a, any ? pieces : &a->piece, any ? N_PIECES : 1, &here);
     bool is_near = best->piece.block == 0 || here.price < nearly * best->price;
-    if (any && is_near) {
-        int at = 0;
-        while (pieces[at] != here.piece.block)
-            at++;
-        int first = at > 0 ? at + 1 : 0, end = at + 3 < N_BETWEEN ? at + 3 : N_BETWEEN;
-        try_block_pieces(p, pieces_between + first, end - first, a->bundle, &here);
+    if (any && is_near && here.piece.block <= pieces[1]) {
+        int first = here.piece.block == pieces[0] ? 0 : 2;
+        try_block_pieces(p, a, short_pieces + first, N_SHORT - first, &here);
     }
     if (a->bundle == ANY && is_near && has(p, BUNDLE))
-        try_bundle_pieces(p, &here);
-    if (a->tall == ANY && is_near)
-        try_tall(p, &here);
+        try_bundle_pieces(p, a, &here);
     if (is_better(&here, best))
         *best = here;
 }
@@ -806,6 +807,7 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
     pieces_reset_at(&p->it, &p->seen.sel, p->parts.end, p->parts.n);
     for (const struct qrange *by = p->seen.by; pieces_next(&p->it); by = p->seen.by + at.run) {
         struct tile_part x = next_part(p, c, &at, p->it.piece.n_kv);
+        x.m = tile_tall_rows(x.m, p->cut.tall);
         select_queries(&p->it.piece, c, by);
         if (turns)
             take_turns(p, &p->it.piece, &x, by);
@@ -864,7 +866,7 @@ struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *en
     struct choice best = choose(&p, opt);
     find_bills(&p, &best.piece, 1, &bill);
     planner_clear(&p);
-    return bill;
+    return tile_bill_tall(&bill, best.cut.tall);
 }
 
 static struct plan *plan(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
