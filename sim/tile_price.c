@@ -160,6 +160,13 @@ static void settle_kinds(const struct tile_bill *b, double h_kv, double sms,
     }
 }
 
+bool tile_bill_is_wave(const struct tile_bill *b, const struct tile_env *env)
+{
+    struct tile_load of[N_TILE_KINDS];
+    settle_kinds(b, env->h_kv, env->sms, of);
+    return (of[ROWS_64].ctas + of[PAIRS].ctas + of[TWO_TEAMS].ctas) * env->h_kv <= env->sms;
+}
+
 struct tile_env tile_env_of(const struct plan_env *env)
 {
     const struct machine *mc = env->machine, *h200 = machine_find("h200");

@@ -131,6 +131,9 @@ struct tile_env {
 };
 struct tile_env tile_env_of(const struct plan_env *env);
 
+/* Have SMs no more than one CTA each that has 64 rows or more? */
+bool tile_bill_is_wave(const struct tile_bill *b, const struct tile_env *env);
+
 /* Microseconds of the plan, less `base`, which all plans take. */
 double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c);
 

@@ -256,6 +256,30 @@ START_TEST(what_was_chosen_can_be_asked_for)
 }
 END_TEST
 
+/* Groups of at most 16 rows have tiles of 64 only where all CTAs of 64 rows and more run at once. */
+START_TEST(tallest_tiles_are_one_wave)
+{
+    static const int32_t of[][2] = {{16, 1}, {32, 8}, {32, 32}, {14, 2}};
+    int seen = 0;
+    for (int64_t i = 0; i < 2 * TREES; i++) {
+        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        struct nform *nf = nform_new(gen_tree(gen_family(78, i), gen_seed(78, i)));
+        struct plan *p = plan_of(nf, &env, -1, 0, 0);
+        int64_t ctas = 0, small = 0;
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+            int64_t rows = (int64_t)g->nq * env_gqa(&env);
+            ctas += g->tile_m < 64 ? 0 : ceil_div(rows, g->tile_m) * env.h_kv;
+            small += g->tile_m == 64 && rows <= 16;
+        }
+        check_each(small == 0 || ctas <= env.machine->sms, "tree %d: %lld CTAs", (int)i, (long long)ctas);
+        seen += small > 0;
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_int_ge(seen, 3);
+}
+END_TEST
+
 /* A prefix of 512 tokens that 40 queries see, 280 rows at seven heads a KV head: in blocks of 18 queries three times, as a trunk
  * once, in tiles of 128 rows; branches of 30 tokens stay in blocks, a second long node with all its queries in the same trunk. */
 START_TEST(trunks_are_groups_of_their_own)
@@ -510,6 +534,7 @@ Suite *suite_treeattn(void)
     tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
     tcase_add_test(c, the_model_chooses);
     tcase_add_test(c, what_was_chosen_can_be_asked_for);
+    tcase_add_test(c, tallest_tiles_are_one_wave);
     tcase_add_test(c, trunks_are_groups_of_their_own);
     tcase_add_test(c, blocks_go_on_across_trunks);
     tcase_add_test(c, bundles_and_tiles_as_asked_for);
