@@ -22,8 +22,8 @@ plan 256/512/1024/1536/2048/4096/1073741824,trunk=256 $cuts
 plan 512/1024/2048/1073741824,bundle=128/256/512 $bundles
 plan 1024/2048/1073741824,bundle=128/256/512,trunk=256 $bundles
 plan 64/96 low=0,high=16/32/64/128 low=16,high=64/128
-plan 128/256/512/1024/2048/1073741824,tall=1/2 $cuts
-plan 1024/2048/1073741824,trunk=256,tall=1/2 $cuts
+plan 128/256/512/1024/2048/1073741824,tall=1 $cuts
+plan 1024/2048/1073741824,trunk=256,tall=1 $cuts
 one() {
     "$program" bench gpu "$@" --reps 11 --distinct --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
 }
