@@ -103,7 +103,7 @@ START_TEST(a_bill_of_taller_tiles)
         char why[WHY_MAX];
         struct plan *as = strategy_plan(&u, nf, &env, why);
         for (int tall = 0; tall <= TILE_TALLEST; tall++) {
-            char text[16];
+            char text[32];
             snprintf(text, sizeof text, ",tall=%d", tall);
             struct strategy_use v = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, text);
             struct tile_bill said = tile_bill_tall(&b, tall), is = treeattn_bill(nf, &env, v.opt);
@@ -127,6 +127,52 @@ START_TEST(a_bill_of_taller_tiles)
     ck_assert_int_eq(tile_tall_rows(32, 1), 64);
     ck_assert_int_eq(tile_tall_rows(16, 2), 64);
     ck_assert_int_eq(tile_tall_rows(128, 2), 128);
+}
+END_TEST
+
+/* Of what can be asked for with bundles in pieces of blocks, nothing is priced lower than what is chosen. */
+START_TEST(nothing_cheaper_can_be_asked_for)
+{
+    static const struct {
+        const char *levels;
+        int32_t h_q, h_kv;
+    } of[] = {{"8,16,32,256 512,512,256,32", 16, 8},
+              {"1,128 4000,1", 32, 8},
+              {"1,64 4000,1", 64, 8},
+              {"1,2,64 8,256,32", 16, 1},
+              {"1,2,64 8,256,32", 32, 32},
+              {"1,10 4096,416", 16, 8},
+              {"1,16,64 1024,256,32", 32, 8},
+              {"1,32 4000,1", 32, 32},
+              {"1,4,8,256 8,256,256,32", 16, 1},
+              {"2,6,24 900,300,77", 28, 4}};
+    static const int64_t low[] = {0, 16, 32, 64}, high[] = {16, 32, 64, 128},
+                         piece[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 1 << 30};
+    static const char *const others[] = {",tall=0", ",tall=1", ",trunk=256,tall=0", ",trunk=256,tall=1"};
+    struct strategy_use any;
+    double worst = 0, sum = 0;
+    int n = 0;
+    ck_assert(strategy_parse("treeattn", &any, NULL));
+    for (; n < (int)(sizeof of / sizeof of[0]); n++) {
+        struct plan_env env = heads(of[n].h_q, of[n].h_kv);
+        struct tile_env at = tile_env_of(&env);
+        struct nform *nf = nform_new(levels_parse(of[n].levels, NULL));
+        struct tile_bill b = treeattn_bill(nf, &env, any.opt);
+        double chosen = tile_price(&b, &at, &tile_coefs), least = INFINITY;
+        for (size_t l = 0; l < 4; l++)
+            for (size_t h = l; h < 4; h++)
+                for (size_t k = 0; k < sizeof piece / sizeof piece[0]; k++)
+                    for (size_t o = 0; o < 4; o++) {
+                        struct strategy_use u = use_with(low[l], high[h], piece[k], others[o]);
+                        b = treeattn_bill(nf, &env, u.opt);
+                        least = fmin(least, tile_price(&b, &at, &tile_coefs));
+                    }
+        worst = fmax(worst, chosen / least);
+        sum += chosen / least;
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(worst <= 1.05 && sum / n <= 1.003, "%.3f of the least price at worst, %.4f on average",
+                  worst, sum / n);
 }
 END_TEST
 
@@ -550,6 +596,7 @@ Suite *suite_price(void)
     TCase *c = tcase_create("price");
     tcase_add_test(c, a_bill_is_that_of_its_plan);
     tcase_add_test(c, a_bill_of_taller_tiles);
+    tcase_add_test(c, nothing_cheaper_can_be_asked_for);
     tcase_add_test(c, a_bill_by_hand);
     tcase_add_test(c, a_price_by_hand);
     tcase_add_test(c, slopes_are_those_of_the_price);

@@ -512,7 +512,7 @@ static struct tile_part next_part(const struct planner *p, const struct cover *c
  * nearly the best yet, short ones where it is short, and other pieces of bundles. */
 static const int64_t pieces[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, INT64_C(1) << 40};
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
-static const int64_t short_pieces[] = {64, 96, 192}; /* two before the first */
+static const int64_t short_pieces[] = {64, 96, 192}; /* the first two where the best is the first of those */
 enum { N_SHORT = sizeof short_pieces / sizeof short_pieces[0] };
 static const int64_t bundle_pieces[] = {128, 256, 512, BUNDLE_PIECE};
 enum { N_BUNDLE_PIECES = sizeof bundle_pieces / sizeof bundle_pieces[0] };
