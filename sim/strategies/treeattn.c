@@ -99,7 +99,7 @@ struct cover {
 struct cut {
     int64_t low, high; /* rows */
     int64_t trunk;     /* tokens; 0: none */
-    int tall;          /* tile_bill_tall */
+    int tall;          /* as tile_bill_tall has it */
 };
 
 /* Tokens of a part, of a block (or trunk) and of a bundle. */
@@ -652,17 +652,17 @@ static void try_talls(const struct planner *p, const struct asked *a, const stru
                       struct piece piece, struct choice *best)
 {
     bool any = a->tall == ANY;
-    for (int tall = any ? 0 : p->cut.tall; tall <= (any ? TILE_TALLEST : p->cut.tall); tall++) {
+    int least = any ? 0 : p->cut.tall, most = any ? TILE_TALLEST : least;
+    for (int tall = least; tall <= most; tall++) {
         if (any && !tile_bill_grows(bill, tall)) /* the same tiles as before */
             continue;
         struct tile_bill b = tile_bill_tall(bill, tall);
+        bool doubtful = any && tall == TILE_TALLEST;
+        if (doubtful && !tile_bill_is_wave(&b, &p->price))
+            continue;
         struct choice x = {.cut = p->cut, .piece = piece, .price = tile_price(&b, &p->price, &tile_coefs)};
         x.cut.tall = tall;
-        if (any && tall == TILE_TALLEST) {
-            if (!tile_bill_is_wave(&b, &p->price))
-                continue;
-            x.price *= tallest_over;
-        }
+        x.price *= doubtful ? tallest_over : 1;
         if (is_better(&x, best))
             *best = x;
     }
