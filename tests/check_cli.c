@@ -139,7 +139,21 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
          "2560000 combinations"},
         {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
         {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
+        {"plan --strategy pat --levels '1 4' --page 4", "neither --page nor --fill"},
+        {"plan --strategy pat --levels '1 4' --fill count", "neither --page nor --fill"},
+        {"sim --levels '1 4' --page 4", "neither --page nor --fill"},
+        {"sim --levels '1 4' --fill count", "neither --page nor --fill"},
         {"trace", "no trace"},
+        {"trace embedded:reasoning --step 4", "all of them are counted"},
+        {"trace embedded:reasoning --seed 4", "nothing is drawn"},
+        {"trace --levels '1 4'", "expected treeattn trace SPEC"},
+        {"trace --tree-file nope", "expected treeattn trace SPEC"},
+        {"replay --gen bushy", "expected --trace or --workload"},
+        {"replay --step 4", "--max-steps or --every"},
+        {"decode --levels '1 4'", "expected --trace SPEC"},
+        {"decode --time", "expected --trace SPEC"},
+        {"decode --time --seed 4", "expected --trace SPEC"},
+        {"decode --trace embedded:reasoning --tree 0-1", "--tree"},
         {"list", "expected strategies"},
         {"list strategies kernels", "one too many"},
         {"list colours", "colours"},
@@ -244,11 +258,35 @@ START_TEST(what_the_machine_lacks_exits_with_3)
 }
 END_TEST
 
+START_TEST(help_lists_nothing_that_is_refused)
+{
+    static const struct {
+        const char *args, *refused[6];
+    } all[] = {
+        {"trace --help", {" --levels", " --tree-file", " --gen", " --step=", " --seed"}},
+        {"replay --help", {" --levels", " --tree-file", " --gen", " --step="}},
+        {"decode --help", {" --levels", " --tree-file", " --gen"}},
+        {"plan --help", {" --page", " --fill"}},
+        {"sim --help", {" --page", " --fill"}},
+    };
+    char text[16384];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, " --trace") && strstr(text, " --prompt"));
+        for (int k = 0; all[i].refused[k]; k++)
+            ck_assert_msg(!strstr(text, all[i].refused[k]), "%s lists%s", all[i].args, all[i].refused[k]);
+    }
+}
+END_TEST
+
 START_TEST(help_teaches)
 {
     static const char *const all[] = {"--help",         "verify --help", "plan --help",      "trace --help",
                                       "compare --help", "list --help",   "bench gpu --help", "fit --help",
-                                      "verify -?",      "sim --help"};
+                                      "verify -?",      "sim --help",    "replay --help",    "decode --help",
+                                      "bench --help",   "gap --help",    "selftest --help"};
     char text[16384];
     if (!program_built())
         return;
@@ -999,6 +1037,7 @@ Suite *suite_cli(void)
     TCase *c = tcase_create("cli");
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
+    tcase_add_test(c, help_lists_nothing_that_is_refused);
     tcase_add_test(c, help_teaches);
     tcase_add_test(c, help_states_default_heads);
     tcase_add_test(c, sim_explains_its_columns);

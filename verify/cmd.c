@@ -25,13 +25,24 @@ int cmd_printed(void)
 
 /* ---- argp with one-line errors ------------------------------------------------------------------------ */
 
-/* The options of an argp and its children, one level deep: visit until `match` says yes. */
-static const struct argp_option *find_long(const struct argp *a, const char *name, size_t n, bool exact)
+static bool option_ends(const struct argp_option *o)
+{
+    return !o || (!o->name && !o->key && !o->doc);
+}
+
+static const struct argp_option *find_here(const struct argp *a, const char *name, size_t n, bool exact)
 {
     const struct argp_option *found = NULL;
-    for (const struct argp_option *o = a->options; o && (o->name || o->key || o->doc); o++)
+    for (const struct argp_option *o = a->options; !option_ends(o); o++)
         if (o->name && strncmp(o->name, name, n) == 0 && (!exact || strlen(o->name) == n))
             found = o;
+    return found;
+}
+
+/* Of an argp or else its children. */
+static const struct argp_option *find_long(const struct argp *a, const char *name, size_t n, bool exact)
+{
+    const struct argp_option *found = find_here(a, name, n, exact);
     for (const struct argp_child *c = a->children; c && c->argp && !found; c++)
         found = find_long(c->argp, name, n, exact);
     return found;
@@ -39,7 +50,7 @@ static const struct argp_option *find_long(const struct argp *a, const char *nam
 
 const struct argp_option *cmd_option(const struct argp *a, int key)
 {
-    for (const struct argp_option *o = a->options; o && (o->name || o->key || o->doc); o++)
+    for (const struct argp_option *o = a->options; !option_ends(o); o++)
         if (o->key == key)
             return o;
     for (const struct argp_child *c = a->children; c && c->argp; c++) {
@@ -73,6 +84,37 @@ int cmd_word(const struct argp *a, int argc, char **argv)
     return i < argc ? i : 0;
 }
 
+/* What a child's help says of options that `top` has taken over is left out. */
+static void print_help(const struct argp *top, const char *command)
+{
+    enum { MOST_CHILDREN = 4 };
+    struct argp a = *top, own[MOST_CHILDREN];
+    struct argp_child child[MOST_CHILDREN + 1] = {0};
+    struct argp_option *kept[MOST_CHILDREN];
+    int n = 0;
+    for (const struct argp_child *c = top->children; c && c->argp; c++, n++) {
+        CK(n < MOST_CHILDREN);
+        const struct argp_option *o = c->argp->options;
+        size_t n_options = 0, n_kept = 0;
+        while (!option_ends(&o[n_options]))
+            n_options++;
+        kept[n] = xcalloc(n_options + 1, sizeof *kept[n]);
+        for (; !option_ends(o); o++)
+            if (!o->name || !find_here(top, o->name, strlen(o->name), true))
+                kept[n][n_kept++] = *o;
+        own[n] = *c->argp;
+        own[n].options = kept[n];
+        child[n] = *c;
+        child[n].argp = &own[n];
+    }
+    a.children = child;
+    char *name = xasprintf("treeattn %s", command);
+    argp_help(&a, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, name);
+    free(name);
+    while (n > 0)
+        free(kept[--n]);
+}
+
 /* argp and getopt complain in two lines of their own wording; options are looked over first, so that a wrong
  * one gets a single sentence. */
 static bool check_options(const struct argp *a, int argc, char **argv, struct err *e)
@@ -82,9 +124,7 @@ static bool check_options(const struct argp *a, int argc, char **argv, struct er
         if (argv[i][0] != '-' || argv[i][1] == 0)
             continue;
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0) {
-            char *name = xasprintf("treeattn %s", argv[0]);
-            argp_help(a, stdout, ARGP_HELP_STD_HELP & ~(unsigned)ARGP_HELP_EXIT_OK, name);
-            free(name);
+            print_help(a, argv[0]);
             exit(cmd_printed());
         }
         const char *value;

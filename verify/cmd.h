@@ -32,6 +32,13 @@ const struct argp_option *cmd_option(const struct argp *argp, int key);
 /* Where the first argument stands that is no option and no option's value; 0: there is none. */
 int cmd_word(const struct argp *argp, int argc, char **argv);
 
+/* Among a command's own options: it takes the place of the child's of that name, is not in --help, and where given
+ * comes to the command's parser as `key`, which says why there is none. */
+#define CMD_REFUSED(name, key, value)                                                                        \
+    {                                                                                                        \
+        name, key, value, OPTION_HIDDEN, NULL, 0                                                             \
+    }
+
 /* Print "treeattn: ..." on stderr and give the exit code. */
 int cmd_error(const struct err *e);
 

@@ -24,7 +24,8 @@ enum {
     KEY_NO_PARTS,
     KEY_GRAPH,
     KEY_GAPS,
-    KEY_ARCH
+    KEY_ARCH,
+    KEY_A_TREE
 };
 enum { WARM_STEPS = 4, DEFAULT_STEPS = 12, DEFAULT_PAGE = 16, MOST_QUERIES = 64 };
 
@@ -96,6 +97,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         good = cmd_arch(arg, a->err);
         a->arch = strcmp(arg, "80") == 0 ? 80 : 0;
         break;
+    case KEY_A_TREE:
+        good = err_set(a->err, "decode: a tree alone is no trace (expected --trace SPEC)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -119,6 +123,9 @@ static const struct argp argp = {
             {"gaps", KEY_GAPS, NULL, 0,
              "with --time: the steps once more, every kernel traced by CUPTI: how long none was running", 2},
             {"arch", KEY_ARCH, "80|auto", 0, "the Ampere path of the CUDA kernels, on whatever card", 2},
+            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
+            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
+            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
             {0}},
     .parser = parse,
     .doc = "Take a trace through whole decode steps: embedding, norms, products, rotation, paged KV, tree "
@@ -474,17 +481,13 @@ int cmd_decode(int argc, char **argv)
     struct err e = {0}, no_gpu = {0};
     struct cuda_caps caps;
     struct strategy_use *use = NULL;
-    struct decode_args a = {.tree.err = &e,
-                            .tree.many = true,
-                            .err = &e,
-                            .dtype = N_DTYPES,
-                            .page = DEFAULT_PAGE,
-                            .steps = DEFAULT_STEPS};
+    struct decode_args a = {
+        .tree.err = &e, .err = &e, .dtype = N_DTYPES, .page = DEFAULT_PAGE, .steps = DEFAULT_STEPS};
     struct job j = {.a = &a};
-    bool good = cmd_parse(&argp, argc, argv, &a, &e) && treesrc_finish(&a.tree, a.time, &e) &&
+    bool good = cmd_parse(&argp, argc, argv, &a, &e) && treesrc_finish(&a.tree, false, &e) &&
                 case_strategies(a.strategies, &use, &j.n_use, &e);
-    if (good && a.tree.src.kind != SRC_NONE && a.tree.src.kind != SRC_TRACE)
-        good = err_set(&e, "decode: a tree alone (expected --trace SPEC)");
+    if (good && a.time && a.tree.src.kind != SRC_TRACE)
+        good = err_set(&e, "decode: --time: no trace given (expected --trace SPEC)");
     if (good && (a.gaps || a.no_parts) && !a.time)
         good = err_set(&e, "decode: --gaps and --no-parts are of timed steps (expected --time)");
     if (good && !a.decoder)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_CSV, KEY_JSON, KEY_MACHINE };
+enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_CSV, KEY_JSON, KEY_MACHINE, KEY_STORAGE };
 static const struct {
     const char *name;
     void (*print)(FILE *f, const struct plan *p);
@@ -64,6 +64,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'o':
         a->path = arg;
         break;
+    case KEY_STORAGE:
+        good =
+            err_set(a->err, "plan: plans depend on no pages or values (expected neither --page nor --fill)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -80,6 +84,8 @@ static const struct argp argp = {
             {"csv", KEY_CSV, NULL, 0, "--format csv", 3},
             {"json", KEY_JSON, NULL, 0, "--format json", 3},
             {"output", 'o', "FILE", 0, "into FILE, under a temporary name until it is complete", 3},
+            CMD_REFUSED("page", KEY_STORAGE, "SIZE"),
+            CMD_REFUSED("fill", KEY_STORAGE, "KIND"),
             {0},
         },
     .parser = parse,

@@ -37,7 +37,9 @@ enum {
     KEY_CHECK,
     KEY_GRAPH,
     KEY_COEFFICIENTS,
-    KEY_PART
+    KEY_PART,
+    KEY_A_TREE,
+    KEY_A_STEP
 };
 
 struct args {
@@ -157,6 +159,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PART:
         a->part = arg;
         break;
+    case KEY_A_TREE:
+        good = err_set(a->err, "replay: a tree alone is no trace (expected --trace or --workload)");
+        break;
+    case KEY_A_STEP:
+        good = err_set(a->err, "--step: a replay has them all (expected --max-steps or --every)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -214,6 +222,10 @@ static const struct argp argp = {
             {"seconds", KEY_SECONDS, "S", 0, "stop after S seconds, with what there is in FILE.part", 3},
             {"read", KEY_READ, NULL, 0, "run nothing: FILE has all rows of this run; print its tables", 3},
             {"resume", KEY_RESUME, NULL, 0, "go on with FILE.part", 3},
+            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
+            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
+            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
+            CMD_REFUSED("step", KEY_A_STEP, "T"),
             {0},
         },
     .parser = parse,
@@ -248,12 +260,8 @@ static bool check_outputs(const struct args *a, struct err *e)
 static bool check_args(struct args *a, struct err *e)
 {
     struct treesrc *src = &a->tree.src;
-    if (src->kind != SRC_NONE && src->kind != SRC_TRACE)
-        return err_set(e, "replay: a tree alone is no trace (expected --trace or --workload)");
     if (src->kind == SRC_TRACE && a->workloads)
         return err_set(e, "--trace and --workload (expected one of them)");
-    if (src->step)
-        return err_set(e, "--step: a replay has them all (expected --max-steps or --every)");
     if ((a->read || a->resume || a->seconds) && !a->rows)
         return err_set(e, "--resume, --read and --seconds need a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)

@@ -23,7 +23,8 @@ enum {
     KEY_MODEL,
     KEY_PART,
     KEY_SETS,
-    KEY_SWEEP
+    KEY_SWEEP,
+    KEY_STORAGE
 };
 enum { LLAMA3_LAYERS = 32, MAX_LAYERS = 1 << 16, MAX_MACHINES = 64 };
 
@@ -125,6 +126,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LAYERS:
         good = text_i64(arg, "--layers", 1, MAX_LAYERS, &a->layers, a->err);
         break;
+    case KEY_STORAGE:
+        good =
+            err_set(a->err, "sim: counts depend on no pages or values (expected neither --page nor --fill)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -161,6 +166,8 @@ static const struct argp argp = {
             {"timeline", KEY_TIMELINE, "FILE", 0,
              "the CTAs of one plan into FILE, as CSV; -: instead of the table", 3},
             {"spans", KEY_SPANS, "FILE", 0, "what the machine does between two events of it, as CSV", 3},
+            CMD_REFUSED("page", KEY_STORAGE, "SIZE"),
+            CMD_REFUSED("fill", KEY_STORAGE, "KIND"),
             {0},
         },
     .parser = parse,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEY_A_TREE = 0xF00, KEY_A_STEP, KEY_A_SEED };
+
 struct trace_args {
     struct treesrc_cli tree;
     struct cmd_output out;
@@ -15,6 +17,7 @@ struct trace_args {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct trace_args *a = state->input;
+    bool good = true;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &a->tree;
@@ -26,12 +29,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->tree.src.kind = SRC_TRACE;
         a->tree.src.text = xstrdup(arg);
         return 0;
+    case KEY_A_TREE:
+        good = err_set(a->tree.err, "trace: a tree alone is no trace (expected treeattn trace SPEC)");
+        break;
+    case KEY_A_STEP:
+        good = err_set(a->tree.err, "trace: --step: all of them are counted (expected none)");
+        break;
+    case KEY_A_SEED:
+        good = err_set(a->tree.err, "trace: --seed: nothing is drawn (expected none)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
+    return good ? 0 : EINVAL;
 }
 
 static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
+            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
+            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
+            CMD_REFUSED("step", KEY_A_STEP, "T"),
+            CMD_REFUSED("seed", KEY_A_SEED, "N"),
+            {0},
+        },
     .parser = parse,
     .args_doc = "SPEC",
     .doc = "Replay a trace and count, per decode iteration: queries, nodes, KV tokens with each node once "
