@@ -6,6 +6,7 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
+#include "verify/bench.h"
 #include "verify/case.h"
 #include "verify/sweep.h"
 
@@ -459,28 +460,13 @@ END_TEST
 
 /* ---- the sweep ---------------------------------------------------------------------------------------- */
 
-/* flash-decoding with one run less than queries see. */
-static struct plan *forgetful(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
-                              const double *opt)
-{
-    struct strategy_use use;
-    char why[WHY_MAX];
-    (void)s, (void)opt;
-    ck_assert(strategy_parse("flash-decoding", &use, NULL));
-    struct plan *p = strategy_plan(&use, nf, env, why);
-    p->group[0].n_kv -= p->run[p->group[0].run0].end - p->run[p->group[0].run0].begin;
-    p->group[0].run0++;
-    return p;
-}
-
 /* What reads less for being wrong is no result. */
 START_TEST(a_wrong_plan_is_not_counted)
 {
-    static const struct strategy wrong = {.name = "forgetful", .about = "", .plan = forgetful};
     struct trace *tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
     struct sweep s = sweep_of(8, 16, COUNT_TRUE);
-    struct strategy_use use = {.s = &wrong};
+    struct strategy_use use = {.s = &forgetful};
     struct sweep_row row;
     struct err e = {0};
     s.use = &use;
@@ -489,6 +475,22 @@ START_TEST(a_wrong_plan_is_not_counted)
     ck_assert_int_eq(e.code, EXIT_FAILED);
     ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 7 is wrong: "), "%s", e.msg);
     trace_close(tr);
+}
+END_TEST
+
+START_TEST(a_wrong_plan_is_not_timed)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct table t = {.f = open_memstream(&text, &size), .style = STYLE_CSV, .column = bench_plan_columns};
+    struct strategy_use use = {.s = &forgetful};
+    struct err e = {0};
+    ck_assert(!bench_plan(&t, &use, 1, 8, 8, 1, &e));
+    ck_assert_int_eq(e.code, EXIT_FAILED);
+    ck_assert_msg(strstr(e.msg, "the plan of forgetful for a tree of 1365 nodes is wrong: "), "%s", e.msg);
+    fclose(t.f);
+    ck_assert_int_eq(size, 0);
+    free(text);
 }
 END_TEST
 
@@ -563,6 +565,7 @@ Suite *suite_count(void)
     tcase_add_test(c, blocks_count_once);
     tcase_add_test(c, release_formulas);
     tcase_add_test(c, a_wrong_plan_is_not_counted);
+    tcase_add_test(c, a_wrong_plan_is_not_timed);
     tcase_add_test(c, sweep_adds_up);
     tcase_add_test(c, recorded_runs);
     tcase_add_test(c, recorded_ablations);

@@ -153,6 +153,24 @@ START_TEST(figures_are_the_simulators)
 }
 END_TEST
 
+/* Planned at every step, or kept and made longer. */
+START_TEST(a_wrong_plan_is_not_replayed)
+{
+    static const enum replan when[] = {REPLAN_EVERY, REPLAN_SHAPE, REPLAN_ASYNC};
+    for (size_t i = 0; i < sizeof when / sizeof when[0]; i++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h200", "llama-3-8b", "pat", some_traces[0].spec, some_traces[0].opts);
+        s.use[0] = (struct strategy_use){.s = &forgetful};
+        s.replay.replan = when[i];
+        ck_assert(!go(&s, NULL, &e));
+        ck_assert_int_eq(e.code, EXIT_FAILED);
+        ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 1 is wrong: "), "%s", e.msg);
+        clear(&s);
+    }
+}
+END_TEST
+
 /* The products of a tiny model by hand: 128 wide, heads 4/2 of 64, 192 in the MLP, 256 words, 2 layers. */
 START_TEST(other_kernels_by_hand)
 {
@@ -940,6 +958,7 @@ Suite *suite_replay(void)
     Suite *s = suite_create("replay");
     TCase *tc = tcase_create("replay");
     tcase_add_test(tc, figures_are_the_simulators);
+    tcase_add_test(tc, a_wrong_plan_is_not_replayed);
     tcase_add_test(tc, other_kernels_by_hand);
     tcase_add_test(tc, samples_stand_for_all);
     tcase_add_test(tc, samples_come_to_every_place);

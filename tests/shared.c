@@ -136,3 +136,20 @@ char *scratch_file(const void *bytes, size_t size)
     free(folder);
     return path;
 }
+
+/* ---- a wrong strategy ---------------------------------------------------------------------------------- */
+
+static struct plan *forget(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
+                           const double *opt)
+{
+    struct strategy_use use;
+    char why[WHY_MAX];
+    (void)s, (void)opt;
+    ck_assert(strategy_parse("flash-decoding", &use, NULL));
+    struct plan *p = strategy_plan(&use, nf, env, why);
+    p->group[0].n_kv -= p->run[p->group[0].run0].end - p->run[p->group[0].run0].begin;
+    p->group[0].run0++;
+    return p;
+}
+
+const struct strategy forgetful = {.name = "forgetful", .about = "", .plan = forget};

@@ -4,6 +4,8 @@
 #ifndef TREEATTN_TESTS_SHARED_H
 #define TREEATTN_TESTS_SHARED_H
 
+#include "sim/strategy.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +42,10 @@ bool program_built(void);
 const char *program_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- a strategy that is wrong: flash-decoding with one run less than queries see ------------------------ */
+
+extern const struct strategy forgetful;
 
 /* ---- what tests write; removed when the suite has ended, however that was --------------------------------- */
 

@@ -2,9 +2,11 @@
 #include "verify/bench.h"
 #include "ref/rng.h"
 #include "traces/formats.h"
+#include "verify/cover.h"
 #include "verify/progress.h"
 #include "verify/treesrc.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -200,18 +202,88 @@ static void print(struct table *t, const char *name, const struct timing *x, int
     }
 }
 
+/* What is planned. */
+struct trees {
+    struct nform *level, *family[FAMILIES][2], *step[STEPS];
+};
+
+static struct trees trees_new(void)
+{
+    struct trees t = {.level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL)),
+                      .family = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
+                                 {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
+                                 {form(chain(SMALL)), form(chain(LARGE))}}};
+    reasoning_steps(t.step);
+    return t;
+}
+
+static void trees_free(struct trees *t)
+{
+    nform_free_with_tree(t->level);
+    for (int k = 0; k < STEPS; k++)
+        nform_free_with_tree(t->step[k]);
+    for (int k = 0; k < FAMILIES; k++)
+        for (int size = 0; size < 2; size++)
+            nform_free_with_tree(t->family[k][size]);
+}
+
+static bool covers(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
+                   struct err *e)
+{
+    char why[WHY_MAX];
+    struct err x = {0};
+    struct plan *p = strategy_plan(use, nf, env, why);
+    bool good = !p || cover_check(p, &x);
+    plan_free(p);
+    if (good)
+        return true;
+    err_set(e, "the plan of %s for a tree of %" PRId32 " nodes is wrong: %s", use->s->name, nf->tree->n_nodes,
+            x.msg);
+    e->code = EXIT_FAILED;
+    return false;
+}
+
+/* How long a wrong plan takes is no result. */
+static bool all_cover(const struct trees *t, const struct strategy_use *use, int32_t n,
+                      const struct plan_env *env, struct err *e)
+{
+    bool good = true;
+    for (int32_t i = 0; i < n && good; i++) {
+        good = covers(&use[i], t->level, env, e);
+        for (int k = 0; k < STEPS && good; k++)
+            good = covers(&use[i], t->step[k], env, e);
+        for (int k = 0; k < FAMILIES && good && !use[i].s->superlinear; k++)
+            good = covers(&use[i], t->family[k][0], env, e) && covers(&use[i], t->family[k][1], env, e);
+    }
+    return good;
+}
+
 /* The strategies take turns, not only the sizes: a machine that is slow for some seconds is so for all of them alike,
  * and the shortest times are of its better ones. */
-void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
-                int64_t reps)
+static void take_turns(const struct trees *t, const struct strategy_use *use, int32_t n,
+                       const struct plan_env *env, int64_t reps, struct timing *x)
+{
+    struct progress progress = progress_start("bench plan", (reps + 1) * n);
+    for (int64_t r = -1; r < reps; r++)
+        for (int32_t i = 0; i < n; i++) {
+            double seconds = steps_s(&use[i], t->step, env);
+            x[i].step = isnan(seconds) ? NAN : fmin(x[i].step, seconds);
+            plan_s(&use[i], t->level, env, 1);
+            seconds = plan_s(&use[i], t->level, env, 10);
+            x[i].level = isnan(seconds) ? NAN : fmin(x[i].level, seconds);
+            for (int k = 0; k < FAMILIES && !use[i].s->superlinear; k++)
+                turn(&x[i].family[k], &use[i], t->family[k], env, r);
+            progress_step(&progress);
+        }
+    progress_clear(&progress);
+}
+
+bool bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
+                int64_t reps, struct err *e)
 {
     struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
-    struct nform *level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL));
-    struct nform *family[FAMILIES][2] = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
-                                         {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
-                                         {form(chain(SMALL)), form(chain(LARGE))}};
-    struct nform *step[STEPS];
-    reasoning_steps(step);
+    struct trees trees = trees_new();
+    bool good = all_cover(&trees, use, n, &env, e);
     struct timing *x = xcalloc((size_t)n, sizeof *x);
     for (int32_t i = 0; i < n; i++) {
         double shortest = use[i].s->superlinear ? NAN : INFINITY;
@@ -219,31 +291,17 @@ void bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int3
         for (int k = 0; k < FAMILIES; k++)
             x[i].family[k] = (struct growth){shortest, shortest, xcalloc((size_t)reps, sizeof(double))};
     }
-    struct progress progress = progress_start("bench plan", (reps + 1) * n);
-    for (int64_t r = -1; r < reps; r++)
-        for (int32_t i = 0; i < n; i++) {
-            double seconds = steps_s(&use[i], step, &env);
-            x[i].step = isnan(seconds) ? NAN : fmin(x[i].step, seconds);
-            plan_s(&use[i], level, &env, 1);
-            seconds = plan_s(&use[i], level, &env, 10);
-            x[i].level = isnan(seconds) ? NAN : fmin(x[i].level, seconds);
-            for (int k = 0; k < FAMILIES && !use[i].s->superlinear; k++)
-                turn(&x[i].family[k], &use[i], family[k], &env, r);
-            progress_step(&progress);
-        }
-    progress_clear(&progress);
+    if (good)
+        take_turns(&trees, use, n, &env, reps, x);
     for (int32_t i = 0; i < n; i++) {
         char *label = strategy_label(&use[i]);
-        print(t, label, &x[i], reps);
+        if (good)
+            print(t, label, &x[i], reps);
         free(label);
         for (int k = 0; k < FAMILIES; k++)
             free(x[i].family[k].ratio);
     }
     free(x);
-    nform_free_with_tree(level);
-    for (int k = 0; k < STEPS; k++)
-        nform_free_with_tree(step[k]);
-    for (int k = 0; k < FAMILIES; k++)
-        for (int size = 0; size < 2; size++)
-            nform_free_with_tree(family[k][size]);
+    trees_free(&trees);
+    return good;
 }

@@ -353,7 +353,7 @@ int cmd_bench(int argc, char **argv)
     }
     bool good = true;
     if (plans)
-        bench_plan(&t, a.use, a.n_use, a.h_q, a.h_kv, a.reps);
+        good = bench_plan(&t, a.use, a.n_use, a.h_q, a.h_kv, a.reps, e);
     else
         good = bench_cpu(&a, &t, e);
     table_end(&t);

@@ -1,6 +1,7 @@
 #include "verify/replay.h"
 
 #include "sim/extend.h"
+#include "verify/cover.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -135,7 +136,7 @@ struct sample {
     struct trace_parts parts;
     struct pool_step moved;
     struct trace_count count;
-    bool check;
+    bool check, covered; /* compare what is computed; see that plans cover their tree */
 };
 
 /* A plan, and the trees it is made of. */
@@ -298,6 +299,12 @@ static int run_use(struct pass *ps, const struct sample *s, const struct nform *
         row->extend_s = (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
     }
     const struct plan *p = longer ? longer : k->plan;
+    const struct strategy *strategy = r->use[use].s;
+    if (s->covered && strategy != &replay_no_attention && !cover_check_step(p, strategy->name, s->t, e)) {
+        plan_free(longer);
+        kept_clear(&own);
+        return -1; /* what counts and runs it trusts its indices */
+    }
     struct replay_step step = {.t = s->t,
                                .tree = s->apart ? s->apart : s->tree,
                                .parts = &s->parts,
@@ -439,6 +446,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
         now.weight = last - first + 1;
         now.pages = pool_stats(ps->pool).in_use;
         now.check = ps->r->check > 0 && ps->executed % ps->r->check == 0;
+        now.covered = ps->executed % COVER_EVERY == 0;
         ps->executed++;
         *s = now;
         s->cache_s = table_s;

@@ -77,9 +77,6 @@ static bool too_many_bytes(struct err *e)
     return err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
 }
 
-/* Plans that are only counted are checked one in so many, the first among them: to check all takes half as long again. */
-enum { CHECKED_EVERY = 64 };
-
 /* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
 static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, bool checked,
                      double most, struct sweep_row *row, struct err *e)
@@ -118,7 +115,7 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
     struct nform *nf = nform_new(t);
     for (int32_t i = 0; i < s->n_use && good; i++)
         if (row[i].skipped_at == 0)
-            good = add_plan(s, i, nf, step, (step - src->first) % CHECKED_EVERY == 0, most, &row[i], e);
+            good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, &row[i], e);
     nform_free(nf);
     tree_free(own);
     return good;
