@@ -116,6 +116,13 @@ $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
 $(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
+# The strategy that sim/README.md shows is compiled as it stands there.
+$(BUILD)/tests/per_node.c: sim/README.md
+	@mkdir -p $(@D)
+	$(Q)sed -n '/^    \/\* per_node\.c/,/^    };$$/s/^    //p' $< >$@
+$(BUILD)/tests/check_readme.o: CPPFLAGS += -I$(BUILD)
+$(BUILD)/tests/check_readme.o: $(BUILD)/tests/per_node.c
+
 $(call obj,$(STAND_IN)): OPT := -O3 -g # under sanitizers, too
 STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN))) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 $(STAND_IN_PROGRAM): $(BUILD)/verify/main.o $(STAND_IN_O)

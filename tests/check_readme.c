@@ -1,12 +1,18 @@
 /*
  * check_readme.c - the commands that README.md shows: each of them ends well, and those whose output is the same on every
  * machine print what stands there. Totals over all strategies are compared as long as there are as many as the README says;
- * with one more, digits of such a line may be any.
+ * with one more, digits of such a line may be any. And the strategy that sim/README.md shows.
  */
 #include "ref/base.h"
 #include "sim/strategy.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
+#include "traces/formats.h"
+#include "verify/cover.h"
+
+#define strategy_per_node shown_strategy /* whoever tries it has one of that name */
+#include "tests/per_node.c"              /* what sim/README.md shows, by the Makefile */
+#undef strategy_per_node
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +230,28 @@ START_TEST(there_are_examples)
 }
 END_TEST
 
+/* In all pieces and trees that somebody who follows the text may try. */
+START_TEST(the_strategy_that_is_shown_covers)
+{
+    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    struct strategy_use use = strategy_default(&shown_strategy);
+    char why[WHY_MAX];
+    int64_t groups = 0, nodes = 0;
+    for (int i = 0; i < N_FAMILIES * 6; i++) {
+        struct nform *nf = nform_new(gen_tree((enum family)(i % N_FAMILIES), (uint64_t)i));
+        use.opt[0] = i < N_FAMILIES ? shown_strategy.opts[0].def : 7 * i;
+        struct plan *p = strategy_plan(&use, nf, &env, why);
+        struct err e = {0};
+        ck_assert_msg(p && cover_check(p, &e), "tree %d: %s", i, p ? e.msg : why);
+        groups += p->n_groups;
+        nodes += nf->n_nodes;
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert(groups > nodes / 2);
+}
+END_TEST
+
 Suite *suite_readme(void)
 {
     Suite *s = suite_create("readme");
@@ -232,6 +260,7 @@ Suite *suite_readme(void)
     tcase_add_loop_test(tc, commands_do_what_is_shown, 0, n_examples);
     tcase_add_test(tc, demo_prints_what_is_shown);
     tcase_add_test(tc, there_are_examples);
+    tcase_add_test(tc, the_strategy_that_is_shown_covers);
     suite_add_tcase(s, tc);
     return s;
 }
