@@ -1,6 +1,6 @@
 # treeattn: one non-recursive Makefile. `make help` lists the targets.
 #   V=1        show the commands           SAN=1   AddressSanitizer + UndefinedBehaviorSanitizer
-#   COV=1      instrument for gcov         BUILD=  where everything goes (default build, build-san, build-cov)
+#   COV=1      instrument for gcov         BUILD=  where all goes but CUDA objects (default build, build-san, build-cov)
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SUFFIXES:
@@ -109,6 +109,7 @@ $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
 
 $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
+	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
@@ -148,18 +149,19 @@ deps: ## install the Debian packages that are missing (needs root or sudo)
 	$(Q)$(call install,$(PACKAGES))
 
 # Where no CUDA object is there yet, what needs none does not wait for them.
-NVCC_AT_HAND = $(if $(wildcard $(CUDA_BUILD)/kernels/cuda/*.o),$(NVCC))
+HAVE_CUDA_O := $(wildcard $(CUDA_BUILD)/kernels/cuda/*.o)
+WITH_CUDA_O := $(if $(HAVE_CUDA_O),,NVCC= $(if $(CUDA),CUDA_SKIPPED='CUDA kernels are left out: make compiles them in some minutes'))
 
 # ---- what a newcomer runs ------------------------------------------------------------------------------
 .PHONY: demo
 demo: deps ## install what is missing, build, run the main job on embedded data, show the result
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC_AT_HAND) all
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
 
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
 figures: deps ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
-	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) NVCC=$(NVCC_AT_HAND) $(PROGRAM) $(DRAWER)
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) $(PROGRAM) $(DRAWER)
 	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures
 
 .PHONY: figures-data
@@ -237,7 +239,7 @@ gpu-check: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: every strategy on the w
 
 .PHONY: gpu-sanitize
 gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer over a reduced set, every strategy, on the same three paths
-	$(Q)set -e; for tool in memcheck racecheck initcheck; do for path in "cuda --arch auto" "cuda --arch 80" cuda-wide; do echo "$$tool, $$path"; \
+	$(Q)set -e -o pipefail; for tool in memcheck racecheck initcheck; do for path in "cuda --arch auto" "cuda --arch 80" cuda-wide; do echo "$$tool, $$path"; \
 	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(GPU_PROGRAM),$(PROGRAM)) verify -q --kernel $$path \
 	    --cases tests/cases.sanitize | grep -E '^verify|SUMMARY'; done; done
 
