@@ -183,6 +183,15 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"verify --gpu-cases --levels '1 4'", "--gpu-cases"},
         {"verify --cases /dev/null", "/dev/null: no case"},
         {"verify --sample 0", "whole number"},
+        {"verify --levels '1 4' --steps 3", "--steps belongs to --trace"},
+        {"verify --trees 2 --steps 3", "--steps belongs to --trace"},
+        {"verify --case tree=gen:bushy:1 --steps 3", "--steps belongs to --trace"},
+        {"verify --trace embedded:reasoning --step 3 --steps 2", "one of them"},
+        {"verify --levels '1 4' --trees 3", "--trees draws random ones"},
+        {"verify --trace embedded:reasoning --trees 3", "--trees draws random ones"},
+        {"verify --case tree=gen:bushy:1 --trees 3", "--trees draws random ones"},
+        {"verify --cases tests/cases.regress --trees 3", "--trees draws random ones"},
+        {"plan --trace fewshot:20 --strategy pat", "--prompt and --max-seq"},
         {"verify --arch 90", "auto or 80"},
         {"decode --decoder cpu --model tiny --trace fewshot:3 --prompt 5 --max-seq 12 --step 7",
          "step 7 (expected 1 to 6)"},
@@ -197,6 +206,9 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench gpu --levels '1 4' --config 1", "belongs to --sets"},
         {"bench gpu --levels '1 4' --kernel cpu", "cuda-smem"},
         {"bench gpu --levels '1 4' --fill count", "random"},
+        {"bench gpu --levels '1 4' --steps 3", "--steps belongs to --trace"},
+        {"bench gpu --sets speculative --steps 3", "--steps belongs to --trace"},
+        {"bench gpu --trace embedded:reasoning --steps 3 --step 2", "one of them"},
         {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
         {"bench gpu --levels '1 4' --reps 1", "whole number"},
         {"bench --csv --seed 1 gpu --levels '1 4' --reps 1", "whole number from 5"},
@@ -268,6 +280,7 @@ START_TEST(help_lists_nothing_that_is_refused)
         {"decode --help", {" --levels", " --tree-file", " --gen"}},
         {"plan --help", {" --page", " --fill"}},
         {"sim --help", {" --page", " --fill"}},
+        {"bench gpu --help", {" --fill"}},
     };
     char text[16384];
     if (!program_built())

@@ -31,7 +31,8 @@ struct trace *replay_fewshot(int32_t width, const char *source, const struct tra
 {
     if (o->prompt < 1 || o->max_seq - o->prompt < 2) {
         err_set(e,
-                "%s: prompt %lld and max_seq %lld leave no step (expected both, and max_seq >= prompt + 2)",
+                "%s: prompt %lld and max-seq %lld leave no step (expected --prompt and --max-seq, at least 2 "
+                "more)",
                 source, (long long)o->prompt, (long long)o->max_seq);
         return NULL;
     }

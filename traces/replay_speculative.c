@@ -193,8 +193,9 @@ static bool plan_run(struct trace *tr, const char *source, const struct trace_op
     const struct speculative *s = tr->speculative;
     tr->prompt = o->prompt > 0 ? o->prompt : s->prompt;
     if (tr->prompt < 1)
-        return err_set(e, "%s: the records do not say how long the prompt is (expected a prompt length)",
-                       source);
+        return err_set(
+            e, "%s: the records do not say how long the prompt is (expected a prompt length: --prompt)",
+            source);
     int64_t *accept = run_accept(s, tr->prompt, source, o, &tr->n_steps, e);
     if (!accept)
         return false;

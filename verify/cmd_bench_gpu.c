@@ -23,7 +23,8 @@ enum {
     KEY_STEPS,
     KEY_FLUSH,
     KEY_DISTINCT,
-    KEY_COLUMNS
+    KEY_COLUMNS,
+    KEY_FILL
 };
 
 struct args {
@@ -84,6 +85,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         good = a->flush_reads || strcmp(arg, "write") == 0 ||
                err_set(&a->err, "--flush '%s' (expected write or read)", arg);
         break;
+    case KEY_FILL:
+        good = err_set(&a->err, "--fill: data are always random here (expected no --fill)");
+        break;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -117,6 +121,7 @@ static const struct argp argp = {
             {"columns", KEY_COLUMNS, "LIST", 0, "print only these columns", 3},
             {"peers", KEY_PEERS, "DIR", 0, "compare with timings recorded in DIR/*.csv, by time over floor",
              3},
+            CMD_REFUSED("fill", KEY_FILL, "KIND"),
             {0},
         },
     .parser = parse,
@@ -196,10 +201,8 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
     struct problem_spec spec = {
         .h_q = 32, .h_kv = 8, .d = 128, .dtype = DT_F16, .page_size = 64, .scattered = true};
     cmd_problem_apply(&a->problem, &spec);
-    if (a->problem.fill)
-        return err_set(e, "--fill: data are always random here (expected no --fill)");
-    if (!problem_spec_check(&spec, e) || !treesrc_finish(&a->tree, !a->sets, e) ||
-        !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
+    if (!problem_spec_check(&spec, e) || !treesrc_takes_steps(&a->tree, a->steps, e) ||
+        !treesrc_finish(&a->tree, !a->sets, e) || !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
         (a->peers && !gpu_peers_read(a->peers, &w->peers, e)))
         return false;
     if (a->sets && a->tree.src.kind != SRC_NONE)

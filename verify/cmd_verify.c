@@ -589,9 +589,13 @@ static bool covered(const struct verify_run *run)
 
 static bool check_args(struct verify_args *a, struct verify_run *run, struct err *e)
 {
-    bool said = a->trees || a->text || a->list || a->tree.src.kind != SRC_NONE;
+    bool given = a->text || a->list || a->tree.src.kind != SRC_NONE, said = a->trees || given;
     if ((a->gpu_cases || a->sample) && said)
         return err_set(e, "--gpu-cases and --sample bring their own trees (expected no other tree option)");
+    if (a->trees && given)
+        return err_set(e, "--trees draws random ones (expected no other tree option)");
+    if (!treesrc_takes_steps(&a->tree, a->steps, e))
+        return false;
     if (a->sample == 0)
         a->sample = 1;
     else

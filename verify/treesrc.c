@@ -404,6 +404,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 const struct argp treesrc_argp = {.options = options, .parser = parse_option};
 
+bool treesrc_takes_steps(const struct treesrc_cli *cli, int64_t steps, struct err *e)
+{
+    if (steps > 0 && cli->src.kind != SRC_TRACE)
+        return err_set(e, "--steps belongs to --trace (none was given)");
+    return steps == 0 || cli->src.step == 0 || err_set(e, "--step and --steps (expected one of them)");
+}
+
 bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e)
 {
     struct treesrc *s = &cli->src;

@@ -59,6 +59,8 @@ enum { TREES_ALL = INT32_MAX };
 extern const struct argp treesrc_argp;
 /* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
 bool treesrc_finish(struct treesrc_cli *cli, bool need, struct err *e);
+/* Before that: whether a --steps N (0: none given), which takes N steps of a trace, goes with the source. */
+bool treesrc_takes_steps(const struct treesrc_cli *cli, int64_t steps, struct err *e);
 
 #ifdef __cplusplus
 }
