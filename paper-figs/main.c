@@ -86,6 +86,57 @@ static bool wanted(const struct args *a, const char *id)
     return a->n_only == 0;
 }
 
+/* A name that nothing has is a mistake, not an empty list. */
+static bool check_only(const struct args *a)
+{
+    for (int i = 0; i < a->n_only; i++) {
+        const struct args one = {.only = {a->only[i]}, .n_only = 1};
+        bool found = false;
+        for (int32_t k = 0; k < n_figure_defs && !a->kept; k++)
+            found = found || wanted(&one, figure_defs[k].id);
+        for (int32_t k = 0; k < n_data_defs; k++)
+            found = found || ((data_defs[k].keep == KEPT) == a->kept && wanted(&one, data_defs[k].name));
+        if (!found) {
+            fprintf(stderr,
+                    "figures: --only '%s': nothing begins so (expected an id of figures.def or a name of "
+                    "data.def)\n",
+                    a->only[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_gnuplot(void)
+{
+    const char *path = getenv("PATH");
+    char *copy = xstrdup(path ? path : ""), *rest = copy, *folder;
+    bool found = false;
+    while (!found && (folder = strsep(&rest, ":"))) {
+        char *file = xasprintf("%s/gnuplot", *folder ? folder : ".");
+        found = access(file, X_OK) == 0;
+        free(file);
+    }
+    free(copy);
+    return found;
+}
+
+/* Before anything is made. Returns an exit code. */
+static int check_places(const struct args *a)
+{
+    char *paper = xasprintf("%s/paper", a->places.root);
+    bool here = access(paper, X_OK) == 0;
+    free(paper);
+    if (!here)
+        fprintf(stderr, "figures: %s/paper: %s (expected to run at the top of the sources, or --root)\n",
+                a->places.root, strerror(errno));
+    else if (!a->no_drawing && !a->kept && !has_gnuplot())
+        fprintf(stderr, "figures: no gnuplot (expected it to be installed: make deps, or --no-drawing)\n");
+    else
+        return EXIT_GOOD;
+    return EXIT_MISSING;
+}
+
 static bool make_folder(const char *a, const char *b)
 {
     char *path = xasprintf("%s%s", a, b);
@@ -163,6 +214,11 @@ int main(int argc, char **argv)
         NULL,    NULL,  NULL};
     argp_err_exit_status = EXIT_BAD_INPUT;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (!check_only(&a))
+        return EXIT_BAD_INPUT;
+    int code = check_places(&a);
+    if (code != EXIT_GOOD)
+        return code;
     if (!make_folder(a.places.out, "") || !make_folder(a.places.out, "/drawn") ||
         !make_folder(a.places.scratch, "") || !make_folder(a.places.scratch, "/data") ||
         !make_folder(a.places.root, "/data"))

@@ -673,6 +673,34 @@ START_TEST(a_broken_file_stops_only_its_figure)
 }
 END_TEST
 
+START_TEST(what_cannot_be_drawn_is_said_in_a_line)
+{
+    static const struct {
+        const char *how;
+        int code;
+        const char *says;
+    } all[] = {
+        {"%s --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
+        {"%s --no-data --only deft_fig13 --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
+        {"%s --kept --only deft_fig13", EXIT_BAD_INPUT, "'deft_fig13'"}, /* a figure, and no data */
+        {"PATH=/nonexistent %s", EXIT_MISSING, "no gnuplot"},
+        {"cd / && %s", EXIT_MISSING, "paper-figs/paper"},
+    };
+    char *path = realpath(drawer(), NULL), text[4096];
+    if (!path)
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *command = xasprintf(all[i].how, path);
+        int code = run_shell(text, sizeof text, "(%s) 2>&1", command);
+        ck_assert_msg(code == all[i].code, "'%s' exits with %d: %s", command, code, text);
+        ck_assert_msg(strncmp(text, "figures: ", 9) == 0 && strstr(text, all[i].says), "%s", text);
+        ck_assert_msg(strchr(text, '\n')[1] == 0, "more than one line: %s", text);
+        free(command);
+    }
+    free(path);
+}
+END_TEST
+
 START_TEST(two_runs_draw_the_same)
 {
     if (cannot_draw() || !fresh)
@@ -824,6 +852,7 @@ Suite *suite_figures(void)
     tcase_add_test(tc, every_line_is_whole);
     tcase_add_test(tc, all_figures_and_headlines_have_verdicts);
     tcase_add_test(tc, medians_are_of_all_points);
+    tcase_add_test(tc, what_cannot_be_drawn_is_said_in_a_line);
     tcase_add_test(tc, two_runs_draw_the_same);
     tcase_add_test(tc, kept_data_is_what_its_commands_give);
     tcase_add_test(tc, recorded_latencies_are_the_releases);
