@@ -24,8 +24,8 @@
 #include "sim/price.h"
 
 /*
- * What no data sheet says: X(name, default, least, most, meaning). The defaults are orders of magnitude,
- * reasoned in clock.c, and wait for `treeattn fit`. latency = base + launch * serial launches +
+ * What no data sheet says: X(name, default, least, most, meaning). The defaults were measured by probes or are reasoned,
+ * which clock.c says of each; those of `treeattn fit` take their place. latency = base + launch * serial launches +
  * concurrent * concurrent launches + kernel * (time of all CTAs) + planning.
  */
 #define CLOCK_COEFS(X)                                                                                       \

@@ -980,7 +980,30 @@ START_TEST(the_simulator_takes_coefficients)
     char text[4096];
     ck_assert_int_eq(run_in(dir, "sim --levels '1 4' --machine h100 --coefficients c.csv", text, sizeof text),
                      2);
-    ck_assert_str_eq(text, "treeattn: c.csv:1: nothing of model clock on h100 (expected such lines)\n");
+    ck_assert_str_eq(text,
+                     "treeattn: c.csv:1: nothing of model clock on h100; it has model clock, part a, on h200 "
+                     "(expected such lines)\n");
+    ck_assert_int_eq(
+        run_in(dir, "sim --levels '1 4' --machine h200 --coefficients c.csv --part b", text, sizeof text), 2);
+    ck_assert_str_eq(
+        text, "treeattn: c.csv:1: nothing of model clock, part b on h200; it has model clock, part a, on "
+              "h200 (expected such lines)\n");
+    free(dir);
+}
+END_TEST
+
+/* SKIP rows of a bench have no time. */
+START_TEST(rows_without_a_target_are_left_out)
+{
+    if (!program_built())
+        return;
+    char *dir = scratch_folder(), *file = xasprintf("%s/c.csv", dir), text[8192];
+    FILE *f = fopen(file, "w");
+    fputs("us,bytes\n2,1\n,5\n4,2\n6,3\n,7\n", f);
+    fclose(f);
+    free(file);
+    ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes", text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "2 rows left out: no us\n"), "%s", text);
     free(dir);
 }
 END_TEST
@@ -1073,6 +1096,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
     tcase_add_test(c, the_simulator_takes_coefficients);
+    tcase_add_test(c, rows_without_a_target_are_left_out);
     tcase_add_test(c, the_clock_is_found_again);
     suite_add_tcase(s, c);
     return s;

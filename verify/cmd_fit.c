@@ -78,7 +78,7 @@ struct rows {
     struct names configs, parts, strategies, files;
     bool positive; /* all of y */
     double *given; /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
-    int64_t left_out, merged;
+    int64_t left_out, merged, unmeasured; /* unmeasured: their target is empty */
 };
 
 static void rows_clear(struct rows *r)
@@ -162,6 +162,10 @@ static bool add_columns(const struct fit_args *a, struct rows *r, const struct s
     double y;
     if (at->where >= 0 && strcmp(sheet_peek(c, i, at->where), at->value) != 0) {
         r->left_out++;
+        return true;
+    }
+    if (!*sheet_peek(c, i, at->target)) {
+        r->unmeasured++;
         return true;
     }
     if (!sheet_f64(c, i, at->target, &y, e))
@@ -679,6 +683,8 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
                 : a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
                              "few of a strategy"
                            : a->where);
+    if (r->unmeasured > 0)
+        fprintf(out, "%lld rows left out: no %s\n", (long long)r->unmeasured, a->target);
     if (r->merged > 0)
         fprintf(out, "%lld rows are plans of which there is a row: its time is the mean\n",
                 (long long)r->merged);

@@ -44,8 +44,9 @@ static bool complain(const struct sheet *c, int64_t i, const char *what, const c
 
 /* The lines of a file, one at a time: what has been found so far. */
 struct found {
-    const char *part; /* NULL: none yet */
-    int32_t *line;    /* [n] of each coefficient; 0: not yet */
+    const char *part;             /* NULL: none yet */
+    int32_t *line;                /* [n] of each coefficient; 0: not yet */
+    const char *other[N_COLUMNS]; /* the first line of another model, part or machine */
 };
 
 static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const struct coef_want *w,
@@ -65,14 +66,17 @@ static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const
         return sheet_error(e, c->name, c->line[i], "%.40s is %.40s (expected no negative coefficient)",
                            cell[COEFFICIENT], cell[VALUE]);
     if (strcmp(mc->name, w->machine) != 0 || strcmp(cell[MODEL], w->model) != 0 ||
-        (w->part && strcmp(cell[PART], w->part) != 0))
+        (w->part && strcmp(cell[PART], w->part) != 0)) {
+        if (!f->other[MODEL])
+            memcpy(f->other, cell, sizeof cell);
         return true;
+    }
     if (!f->part)
         f->part = cell[PART];
     if (strcmp(f->part, cell[PART]) != 0)
         return sheet_error(e, c->name, c->line[i],
-                           "a second part, '%.40s' after '%.40s' (expected a choice of one)", cell[PART],
-                           f->part);
+                           "a second part, '%.40s' after '%.40s' (expected a choice of one, --part)",
+                           cell[PART], f->part);
     int32_t k = 0;
     while (k < w->n && strcmp(w->coef[k].name, cell[COEFFICIENT]) != 0)
         k++;
@@ -89,6 +93,18 @@ static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const
     return true;
 }
 
+static bool complain_of_none(const char *name, const struct coef_want *w, const struct found *f,
+                             struct err *e)
+{
+    char *other = f->other[MODEL] ? xasprintf("; it has model %.40s, part %.40s, on %.40s", f->other[MODEL],
+                                              f->other[PART], f->other[MACHINE])
+                                  : xstrdup("");
+    sheet_error(e, name, 1, "nothing of model %s%s%s on %s%s (expected such lines)", w->model,
+                w->part ? ", part " : "", w->part ? w->part : "", w->machine, other);
+    free(other);
+    return false;
+}
+
 bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *w, double *value,
                  struct err *e)
 {
@@ -103,8 +119,7 @@ bool coefs_parse(const char *text, size_t size, const char *name, const struct c
     for (int64_t i = 0; i < c.n_rows && good; i++)
         good = read_line(&c, i, at, w, &f, value, e);
     if (good && !f.part)
-        good = sheet_error(e, name, 1, "nothing of model %s%s%s on %s (expected such lines)", w->model,
-                           w->part ? ", part " : "", w->part ? w->part : "", w->machine);
+        good = complain_of_none(name, w, &f, e);
     free(f.line);
     sheet_clear(&c);
     return good;

@@ -250,7 +250,8 @@ void sim_print_text(const struct sim_run *run, FILE *f, bool quiet)
           "it out\n",
           f);
     if (run->timed)
-        fputs("us/layer:    of one step; % launches, % merge: of the time\n"
+        fputs("us/layer:    of one step; % launches, with what every call costs, and % merge: of the time\n"
+              "CTAs:        of one step; of attention, of each stage where it is not fused, and of merges\n"
               "% of GB/s:   of the bandwidth, by L2 misses, over attention and merges without launches\n"
               "% of FLOPS:  of the tensor peak, with padding, over the same time\n"
               "% idle:      SMs, or places for CTAs on them, without a CTA while the kernels run (bubbles)\n"
