@@ -244,8 +244,10 @@ const struct strategy strategy_optimal = {
     .name = "optimal",
     .superlinear = true,
     .source = "ours; the space of FastTree section 4.1",
-    .about = "The exact minimum of a stated cost over all edge assignments, carried out as PAT carries out "
-             "its own; long packs are then split (split=1), which that cost leaves out.",
+    .about =
+        "The exact minimum of a stated cost over all edge assignments, carried out as PAT's paper "
+        "carries out its own; long packs are then split (split=1), which that cost leaves out, and "
+        "every pack counts as a partial result, so that plans that write some outputs at once may move less.",
     .opts = opts,
     .applicable = applicable,
     .plan = plan,

@@ -16,7 +16,10 @@
 
 /* What is minimised. */
 enum objective {
-    OBJECTIVE_BYTES, /* KV, Q and partial bytes of the ledger, packs of `pack` queries reading the KV anew */
+    /* KV, Q and partial bytes of the ledger, packs of `pack` queries reading the KV anew. Every pack leaves a partial
+     * result of O, maximum and sum, as PAT's paper has it: to see whether a query has another pack is no sum over packs.
+     * PAT's released rules leave O and LSE, or none where there is one pack, so that their plans may move fewer bytes. */
+    OBJECTIVE_BYTES,
     OBJECTIVE_FASTTREE, /* padding and reduction, equations 5-11 */
     OBJECTIVE_PAT, /* what PAT's profit saves against: KV tokens loaded + 4 per partial result, section 5.1 */
     N_OBJECTIVES
