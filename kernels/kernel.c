@@ -24,5 +24,14 @@ const struct kernel *kernel_find(const char *name)
 
 bool kernel_ready(const struct kernel *k, struct err *e)
 {
-    return !k->ready || k->ready(e);
+    struct err own = {0};
+    if (!k->ready || k->ready(&own))
+        return true;
+    if (!own.msg[0])
+        err_missing(&own, "kernel %s is not ready, without a reason given", k->name);
+    if (!own.code)
+        own.code = EXIT_MISSING;
+    if (e)
+        *e = own;
+    return false;
 }

@@ -68,9 +68,12 @@ void ck_fail(const char *file, int line, const char *expr)
     abort();
 }
 
+bool memory_ran_out;
+
 static _Noreturn void out_of_memory(size_t n, size_t size)
 {
     fprintf(stderr, "treeattn: out of memory: %zu x %zu bytes asked for\n", n, size);
+    memory_ran_out = true;
     exit(EXIT_MISSING);
 }
 
@@ -146,6 +149,7 @@ void xlimit(int64_t n, size_t size)
     fprintf(stderr,
             "treeattn: out of memory: %" PRId64 " x %zu bytes in one array (at most an eighth of all)\n", n,
             size);
+    memory_ran_out = true;
     exit(EXIT_MISSING);
 }
 

@@ -39,6 +39,9 @@ void listing_add(char *list, size_t size, const char *name);
 void ck_fail(const char *file, int line, const char *expr) __attribute__((noreturn));
 #define CK(expr) ((expr) ? (void)0 : ck_fail(__FILE__, __LINE__, #expr))
 
+/* True when the allocators below end the program, for those who want to know why it exits. */
+extern bool memory_ran_out;
+
 /* Allocators that never return NULL. n * size is checked against overflow; the memory of xcalloc is zero.
  * A size of 0 gives a pointer that may be freed. The caller frees with free(). */
 void *xmalloc(size_t size);

@@ -7,6 +7,7 @@
 
 #include "tests/suites.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,6 +27,12 @@ enum spot {
     SPOT_V_BEHIND, /* behind a node's last token, where a tile ends */
     SPOT_PAGE,
     SPOT_PAGE_AWAY,
+    SPOT_SCALE, /* as by a kernel that works in base 2 */
+    SPOT_POINTER,
+    SPOT_LEN,
+    SPOT_QUERY,
+    SPOT_RUN,
+    SPOT_TILE,
     SPOT_BEFORE_O,
     SPOT_BEHIND_O,
     SPOT_BEFORE_LSE,
@@ -38,14 +45,21 @@ static const char *const blame[N_SPOTS] = {"wrote to Q",
                                            "wrote to V",
                                            "wrote to the page table",
                                            "wrote to the page table",
+                                           "wrote to the problem's numbers or pointers",
+                                           "wrote to the problem's numbers or pointers",
+                                           "wrote to the tree",
+                                           "wrote to the tree",
+                                           "wrote to the plan",
+                                           "wrote to the plan",
                                            "wrote before O",
                                            "wrote behind O",
                                            "wrote before LSE",
                                            "wrote behind LSE"};
 static enum spot spot;
 
-static void overwrite(const struct problem *p, struct output *out)
+static void overwrite(const struct problem *p, const struct plan *plan, struct output *out)
 {
+    struct problem *mine = (struct problem *)p;
     float *k = p->k, *v = p->v, *o = out->o, *lse = out->lse;
     switch (spot) {
     case SPOT_Q:
@@ -67,6 +81,24 @@ static void overwrite(const struct problem *p, struct output *out)
     case SPOT_PAGE_AWAY:
         p->page_table[0] = -1000000;
         break;
+    case SPOT_SCALE:
+        mine->scale *= 1.4427;
+        break;
+    case SPOT_POINTER:
+        mine->v = mine->k;
+        break;
+    case SPOT_LEN:
+        p->tree->len[1]++;
+        break;
+    case SPOT_QUERY:
+        p->tree->query[0].upto--;
+        break;
+    case SPOT_RUN:
+        plan->run[0].end--;
+        break;
+    case SPOT_TILE:
+        plan->group[0].tile_m++;
+        break;
     case SPOT_BEFORE_O:
         o[-1] += 1;
         break;
@@ -85,7 +117,25 @@ static bool run_and_overwrite(const struct problem *p, const struct plan *plan, 
                               struct ledger *counted, struct err *e)
 {
     bool good = kernels[0]->run(p, plan, out, counted, e);
-    overwrite(p, out);
+    overwrite(p, plan, out);
+    return good;
+}
+
+static bool run_and_round(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    fesetround(FE_DOWNWARD);
+    return good;
+}
+
+static int64_t more_kv, more_q; /* than there is */
+
+static bool run_and_count(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    *counted = (struct ledger){.kv = counted->kv + more_kv, .q = more_q}; /* no more than these two */
     return good;
 }
 
@@ -127,6 +177,72 @@ START_TEST(who_overwrites_is_named)
     ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
     bench_case_free(b);
     case_clear(&c);
+}
+END_TEST
+
+/* Nor does the next kernel compute with it. */
+START_TEST(who_rounds_otherwise_is_named)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_round};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_str_eq(r.why, "kernel: left another rounding mode, or numbers next to 0 as 0");
+    ck_assert_int_eq(fegetround(), FE_TONEAREST);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* Some fields or all of them, but as they are. */
+START_TEST(counts_are_those_of_the_plan)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_count};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    more_kv = more_q = 0;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
+    more_kv = 1;
+    r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_FAIL && strncmp(r.why, "kernel: counted ", 16) == 0, "%s", r.why);
+    ck_assert_msg(strstr(r.why, "for \"K and V read\", the plan has "), "%s", r.why);
+    more_kv = 0;
+    more_q = -7;
+    r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_FAIL && strstr(r.why, "counted -7 for \"Q read\""), "%s", r.why);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+static bool not_ready(struct err *e)
+{
+    e->code = EXIT_MISSING;
+    strcpy(e->msg, "no accelerator");
+    return false;
+}
+
+static bool not_ready_in_silence(struct err *e)
+{
+    (void)e;
+    return false;
+}
+
+START_TEST(what_is_not_ready_says_why)
+{
+    struct kernel mine = {.name = "mine", .ready = not_ready};
+    struct err e = {0};
+    ck_assert(!kernel_ready(&mine, NULL)); /* the kernel gets a place for it all the same */
+    ck_assert(!kernel_ready(&mine, &e) && e.code == EXIT_MISSING);
+    ck_assert_str_eq(e.msg, "no accelerator");
+    mine.ready = not_ready_in_silence;
+    e = (struct err){0};
+    ck_assert(!kernel_ready(&mine, &e) && e.code == EXIT_MISSING);
+    ck_assert_str_eq(e.msg, "kernel mine is not ready, without a reason given");
+    mine.ready = NULL;
+    ck_assert(kernel_ready(&mine, NULL));
 }
 END_TEST
 
@@ -284,7 +400,7 @@ END_TEST
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
 enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
-enum { BY_MEMORY = N_DEADLY, BY_EXIT, BY_SIGNAL }; /* beside an index into deadly */
+enum { BY_MEMORY = N_DEADLY, BY_EXIT, BY_EXIT_3, BY_NO_MEMORY, BY_SIGNAL }; /* beside an index into deadly */
 static int crash;
 
 static bool run_and_crash(const struct problem *p, const struct plan *plan, struct output *out,
@@ -295,6 +411,10 @@ static bool run_and_crash(const struct problem *p, const struct plan *plan, stru
         return raise(deadly[crash]) == 0;
     if (crash == BY_EXIT)
         exit(0);
+    if (crash == BY_EXIT_3)
+        exit(EXIT_MISSING);
+    if (crash == BY_NO_MEMORY)
+        xlimit(INT64_MAX / 8, 8);
     if (crash == BY_SIGNAL)
         return raise(SIGTERM) == 0;
     volatile char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -356,7 +476,11 @@ START_TEST(an_exit_is_no_success)
 {
     int status;
     ends_saying(BY_EXIT, "treeattn: kernel mine ended the program (exit code 0) on: ", &status);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    ends_saying(BY_EXIT_3, "treeattn: kernel mine ended the program (exit code 3) on: ", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    ends_saying(BY_NO_MEMORY, "treeattn: out of memory", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MISSING);
 }
 END_TEST
 
@@ -424,6 +548,9 @@ Suite *suite_watched(void)
     TCase *c = tcase_create("watched");
     tcase_add_loop_test(c, who_overwrites_is_named, 0, N_SPOTS);
     tcase_add_test(c, sums_are_of_what_somebody_may_read);
+    tcase_add_test(c, who_rounds_otherwise_is_named);
+    tcase_add_test(c, counts_are_those_of_the_plan);
+    tcase_add_test(c, what_is_not_ready_says_why);
     tcase_add_test(c, silence_is_told);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);

@@ -1,4 +1,5 @@
 #include "verify/judge.h"
+#include "sim/price.h"
 #include "verify/cover.h"
 #include "verify/crash.h"
 #include "verify/diagnose.h"
@@ -148,6 +149,27 @@ static void judge_output(const struct bench_case *b, const struct plan *plan, co
         diagnose(b->p, orc, out, &r->cmp, r->guess, sizeof r->guess);
 }
 
+/* Who counts a field counts it as sim/ledger.h says. */
+static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
+                         struct err *e)
+{
+    struct price_env env = {.h_q = p->h_q,
+                            .h_kv = p->h_kv,
+                            .d = p->d,
+                            .elt_bytes = dtype_size[p->dtype],
+                            .float_bytes = p->dtype == DT_F64 ? 8 : 4};
+    if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
+        return true;
+    struct ledger want = price_plan(plan, &env);
+#define X(field, meaning)                                                                                    \
+    if (counted->field != 0 && counted->field != want.field)                                                 \
+        return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
+                       (long long)want.field);
+    LEDGER_FIELDS(X)
+#undef X
+    return true;
+}
+
 /* Check the plan and run it on p, of which `inputs` is. The output, to be freed, or NULL with the result complete. */
 static struct output *run_plan(const struct problem *p, const struct watched *inputs, const struct plan *plan,
                                const struct kernel *k, struct result *r)
@@ -164,7 +186,8 @@ static struct output *run_plan(const struct problem *p, const struct watched *in
     }
     struct output *out = output_new(p);
     r->ran = true;
-    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e))
+    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+        check_counts(p, plan, &r->ledger, &e))
         return out;
     output_free(out);
     r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
@@ -194,6 +217,7 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
         snprintf(r->why, sizeof r->why, "the plan has no place for this fault");
     } else if (!x.no_run || !cover_check(x.plan, NULL)) {
         struct ledger sound = r->ledger;
+        r->ledger = (struct ledger){0};
         const struct plan *broken = x.plan ? x.plan : plan;
         r->compared = false;
         r->ran = x.output != NULL; /* soundly, before it was broken */

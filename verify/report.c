@@ -234,6 +234,13 @@ static void next_cell(struct table *t)
     t->rows++;
 }
 
+/* A row is a line, and what lies between two tabs a cell. */
+static void print_plain(FILE *f, const char *s)
+{
+    for (; *s; s++)
+        fputc(*s == '\t' || *s == '\n' || *s == '\r' ? ' ' : *s, f);
+}
+
 static void print_cell(struct table *t, const char *s, bool number)
 {
     lead(t);
@@ -244,7 +251,7 @@ static void print_cell(struct table *t, const char *s, bool number)
     else if (t->style == STYLE_TEXT && t->aligned)
         pad(t, s, number);
     else
-        fputs(s, t->f);
+        print_plain(t->f, s);
     t->behind = true;
 }
 

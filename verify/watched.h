@@ -2,7 +2,8 @@
  * watched.h - one run of a kernel that may be anybody's: it writes O and LSE and nothing else that it is given.
  *
  * O and LSE lie between canaries. Q, the pages of K and V that have tokens, and the page table have the same sums
- * before and after a run. A problem is of one thread at a time, and every run is checked when it ends: what was written
+ * before and after a run; of the problem's numbers, the tree and the plan there are copies, and how processor and C
+ * library round is asked for. A problem is of one thread at a time, and every run is checked when it ends: what was written
  * is the doing of the kernel that ran last.
  */
 #ifndef TREEATTN_VERIFY_WATCHED_H
@@ -23,8 +24,9 @@ const char *watched_change(const struct watched *before, const struct problem *p
 /* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
 bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
 
-/* Run the plan; `before` is of p. False with *e set if the kernel failed, wrote to its inputs, which then are not what
- * they were, or beside its outputs. Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
+/* Run the plan; `before` is of p. False with *e set if the kernel failed, wrote to its inputs, or beside its outputs, or
+ * left another rounding mode. Sums that changed are for the caller to make good; all else is as before, but for the plan.
+ * Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
 bool watched_run(const struct kernel *k, const struct problem *p, const struct watched *before,
                  const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
                  struct err *e);

@@ -11,7 +11,9 @@
  * The planner never sees Q, K, V or what is in the page table: a plan made once runs on new contents of the
  * same shape.
  *
- * Built without nvcc, or run without a GPU, everything here fails with one sentence and EXIT_MISSING. A
+ * Built without nvcc, or run without a GPU, everything here that wants one fails with one sentence and EXIT_MISSING. A
+ * program of one's own links it with -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++ behind
+ * libtreeattn.a. A
  * `stream` is a cudaStream_t, NULL the default stream; device pointers come from gpu_alloc or any CUDA
  * allocator.
  */
@@ -68,8 +70,8 @@ void cuda_plan_free(struct cuda_plan *cp);
 /* A plan that changes from step to step: empty, then filled as often as one likes, each time for any problem's shape. An
  * update is enqueued on the stream, behind what still reads the plan before it, and waits for nothing, unless the device's
  * memory for it must grow. The host may be as many updates ahead as it has copies of the arrays (4); then it waits. Graphs
- * captured before an update are of the plan before it and must not run again. After an update that failed a plan can only be
- * updated or freed. */
+ * captured before an update are of the plan before it and must not run again. After an update that failed a plan is empty
+ * again: cuda_run says so. */
 struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt);
 bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
                       struct err *e);

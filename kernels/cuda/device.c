@@ -10,6 +10,8 @@
 /* Compute capability from which the kernels are compiled. */
 enum { OLDEST_ARCH = 80 };
 
+static bool ask_card(struct cuda_caps *got, struct err *e);
+
 bool cuda_ok(int status, const char *what, struct err *e)
 {
     if (status == cudaSuccess)
@@ -17,6 +19,10 @@ bool cuda_ok(int status, const char *what, struct err *e)
     cudaGetLastError(); /* it is reported here and must not show up at the next launch */
     if (status == cudaErrorMemoryAllocation)
         return err_missing(e, "the GPU is out of memory (%s)", what);
+    struct cuda_caps none;
+    if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice)
+        return ask_card(&none, e) &&
+               err_missing(e, "no GPU here (%s)", cudaGetErrorString((cudaError_t)status));
     if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion ||
         status == cudaErrorJitCompilationDisabled)
         return err_missing(e, "the driver has no way to run these kernels on this GPU (%s: %s)", what,

@@ -59,6 +59,7 @@ struct cuda_plan {
     bool early;   /* kernels may start while the one before ends */
     bool wgmma;   /* of Hopper alone: later cards do not have it */
     bool wide;    /* see cuda_options */
+    bool filled;  /* all below is of a plan */
     enum cuda_half t;
     int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
     uint32_t table_lines; /* see launch.h */

@@ -168,6 +168,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     char why[256];
     struct cuda_caps caps;
     struct cuda_options opt = {.rung = cp->rung, .arch = cp->arch};
+    cp->filled = false;
     if (!cuda_supports(p, plan, &opt, why))
         return err_missing(e, "%s", why);
     if (!cuda_card(&caps, e))
@@ -203,7 +204,8 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return false;
     order_calls(cp, caps.sms);
     cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
-    return (cp->early || make_streams(cp, e)) && prepare(cp, caps.smem_per_cta, e);
+    cp->filled = (cp->early || make_streams(cp, e)) && prepare(cp, caps.smem_per_cta, e);
+    return cp->filled;
 }
 
 struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
@@ -371,6 +373,8 @@ static bool run_side_by_side(const struct cuda_plan *cp, const struct cuda_args 
 bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, struct err *e)
 {
     cudaStream_t stream = stream_;
+    if (!cp->filled)
+        return err_set(e, "cuda_run: the plan is empty (expected cuda_plan_update, and that it went well)");
     if (!cp->fused && !unfused_run(cp, x, stream, e))
         return false;
     int32_t call = 0, merge = 0;

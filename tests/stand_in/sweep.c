@@ -92,9 +92,22 @@ static bool replay(const struct scene *s, struct props *x, uint8_t *out, struct 
     return good;
 }
 
+static int64_t complaints;
+
+static void complain(const struct scene *s, const char *what, const char *detail)
+{
+    if (complaints++ < 10)
+        printf("stand-in-sweep: %s, arch %d: %s fails: %s%s\n", s->plan[0]->strategy, s->opt.arch,
+               stand_in.failed ? stand_in.failed : "nothing", what, detail);
+}
+
 static bool change(const struct scene *s, struct props *x, int to, uint8_t *out, struct err *e)
 {
-    return cuda_plan_update(x->cp, s->p, s->plan[to], x->stream, e) && make_room(x, e) && run(s, x, out, e);
+    if (cuda_plan_update(x->cp, s->p, s->plan[to], x->stream, e))
+        return make_room(x, e) && run(s, x, out, e);
+    if (cuda_run(x->cp, &x->a, x->stream, NULL))
+        complain(s, "a plan whose update failed runs", "");
+    return false;
 }
 
 static bool play(const struct scene *s, struct props *x, uint8_t *out[N_OUT], struct err *e)
@@ -129,15 +142,6 @@ static void clear(struct props *x)
     gpu_free(x->data);
     gpu_free(x->workspace);
     gpu_stream_free(x->stream);
-}
-
-static int64_t complaints;
-
-static void complain(const struct scene *s, const char *what, const char *detail)
-{
-    if (complaints++ < 10)
-        printf("stand-in-sweep: %s, arch %d: %s fails: %s%s\n", s->plan[0]->strategy, s->opt.arch,
-               stand_in.failed ? stand_in.failed : "nothing", what, detail);
 }
 
 /* Call number n fails with that error; false: there are not so many. */
