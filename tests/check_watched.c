@@ -3,6 +3,7 @@
 #include "verify/crash.h"
 #include "verify/draw.h"
 #include "verify/judge.h"
+#include "verify/report.h"
 #include "verify/shrink.h"
 
 #include "tests/suites.h"
@@ -280,6 +281,24 @@ START_TEST(silence_is_told)
 }
 END_TEST
 
+/* A kernel may say what it likes: lines and tabs are the table's. */
+START_TEST(a_reason_stays_in_its_cell)
+{
+    static const char *const columns[] = {"case", "why", "string", NULL};
+    char *text = NULL;
+    size_t size = 0;
+    struct table t = {.f = open_memstream(&text, &size), .style = STYLE_TEXT, .column = columns};
+    table_text(&t, "x");
+    table_text(&t, "a\tb\nc\rd");
+    table_text(&t, "y");
+    table_end(&t);
+    fclose(t.f);
+    const char *row = strchr(text, '\n') + 1;
+    ck_assert_str_eq(row, "x\ta b c d\ty\n");
+    free(text);
+}
+END_TEST
+
 /* Without `supports`, as verify has it; and what is overwritten there is an alarm. */
 START_TEST(faults_are_planted_with_any_kernel)
 {
@@ -552,6 +571,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, counts_are_those_of_the_plan);
     tcase_add_test(c, what_is_not_ready_says_why);
     tcase_add_test(c, silence_is_told);
+    tcase_add_test(c, a_reason_stays_in_its_cell);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
