@@ -8,8 +8,7 @@
 enum {
     NARROW_HEAD = 64,
     WIDE_HEAD = 128,
-    PAIR_TOKENS = 192,      /* of tiles that are two to a CTA, at least; */
-    PAIR_FEW_TOKENS = 1536, /* and fewer than so many, if CTAs are fewer than SMs */
+    PAIR_FEW_TOKENS = 1536, /* tiles that are two to a CTA have fewer tokens if CTAs are fewer than SMs */
     TEAMS_TOKENS = 256,     /* of the longest of few tiles that are shared out; */
     MASKED_TOKENS = 64,     /* and of those with a mask more than so many on average */
     OTHERS = 4              /* times the longest, that what runs beside few tiles may take */
@@ -66,14 +65,16 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
     keep_longest(to, x->longest_seen, x->longest_hidden, x->longest_runs);
 }
 
+static const enum tile_kind kind_of[] = {
+    [4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS}; /* by tile_shift */
+
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
                    bool paired)
 {
-    static const enum tile_kind kind_of[] = {[4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS};
     int64_t rows = part->nq * gqa;
     int shift = tile_shift(part->m);
     double tiles = times * (double)((rows + (1 << shift) - 1) >> shift), tokens = (double)part->n_kv;
-    bool alike = kind_of[shift] <= ROWS_64 && paired && part->n_kv >= PAIR_TOKENS;
+    bool alike = kind_of[shift] <= ROWS_64 && paired && part->n_kv >= TILE_PAIR_TOKENS;
     struct tile_load *to = alike ? &b->alike[kind_of[shift]] : &b->of[kind_of[shift]];
     to->ctas += tiles;
     if (part->own > 0) {
@@ -90,6 +91,28 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
     b->reads += tiles * tokens;
     b->q += times * (double)part->nq;
     b->slots += direct ? 0 : times * (double)part->nq;
+}
+
+static void add_stretch(struct tile_load *to, const struct tile_stretch *s, double tiles)
+{
+    to->ctas += tiles * (double)s->n;
+    to->plain += tiles * (double)s->tokens;
+    to->longest = larger(to->longest, (double)s->longest);
+}
+
+void tile_bill_add_stretches(struct tile_bill *b, const struct tile_stretches *s, int32_t m, int64_t nq,
+                             int32_t gqa, double times)
+{
+    int64_t rows = nq * gqa;
+    int shift = tile_shift(m);
+    enum tile_kind kind = kind_of[shift];
+    double tiles = times * (double)((rows + (1 << shift) - 1) >> shift);
+    double queries = times * (double)nq * (double)(s->alone.n + s->paired.n);
+    add_stretch(&b->of[kind], &s->alone, tiles);
+    add_stretch(kind <= ROWS_64 ? &b->alike[kind] : &b->of[kind], &s->paired, tiles);
+    b->reads += tiles * (double)(s->alone.tokens + s->paired.tokens);
+    b->q += queries;
+    b->slots += queries;
 }
 
 int32_t tile_tall_rows(int32_t m, int tall)

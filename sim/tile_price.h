@@ -121,6 +121,25 @@ bool tile_bill_grows(const struct tile_bill *b, int tall);
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
                    bool paired);
 
+/* Parts of one run of tokens, which all of their queries see; those that may share a CTA apart. */
+struct tile_stretch {
+    int64_t n, tokens, longest;
+};
+struct tile_stretches {
+    struct tile_stretch alone, paired;
+};
+enum { TILE_PAIR_TOKENS = 192 }; /* of tiles that are two to a CTA, at least */
+static inline void tile_stretch_add(struct tile_stretches *s, int64_t n_kv, bool paired)
+{
+    struct tile_stretch *to = paired && n_kv >= TILE_PAIR_TOKENS ? &s->paired : &s->alone;
+    to->n++;
+    to->tokens += n_kv;
+    to->longest = n_kv > to->longest ? n_kv : to->longest;
+}
+/* What tile_bill_add makes of them one after the other, each with nq queries in tiles of m rows; none is direct. */
+void tile_bill_add_stretches(struct tile_bill *b, const struct tile_stretches *s, int32_t m, int64_t nq,
+                             int32_t gqa, double times);
+
 /* What does not depend on the plan. */
 struct tile_env {
     double h_kv, sms;

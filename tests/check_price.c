@@ -211,6 +211,29 @@ START_TEST(a_bill_by_hand)
 }
 END_TEST
 
+/* To the last bit, in tiles of every height, of parts that may share a CTA and others. */
+START_TEST(parts_of_a_run_are_billed_at_once)
+{
+    for (int i = 0; i < 200; i++) {
+        struct tile_bill one = {.tokens = 7, .queries = 3}, all = one;
+        struct tile_stretches s = {.alone = {0}};
+        int32_t m = 16 << i % 4, gqa = 1 + i % 5;
+        int64_t nq = 1 + rng_below(9, 1, (uint64_t)i, 300);
+        double times = 1 + i % 3;
+        for (int k = 0; k < 20; k++) {
+            struct tile_part part = {
+                .m = m, .nq = nq, .n_kv = 1 + rng_below(9, 2, (uint64_t)(20 * i + k), 400)};
+            bool paired = k < i % 21;
+            tile_bill_add(&one, &part, gqa, times, false, paired);
+            tile_stretch_add(&s, part.n_kv, paired);
+        }
+        tile_bill_add_stretches(&all, &s, m, nq, gqa, times);
+        ck_assert_msg(memcmp(&one, &all, sizeof one) == 0, "tiles of %d rows, %lld queries", m,
+                      (long long)nq);
+    }
+}
+END_TEST
+
 /* Two kinds of tiles side by side, partial results and heads of 64. */
 START_TEST(a_price_by_hand)
 {
@@ -598,6 +621,7 @@ Suite *suite_price(void)
     tcase_add_test(c, a_bill_of_taller_tiles);
     tcase_add_test(c, nothing_cheaper_can_be_asked_for);
     tcase_add_test(c, a_bill_by_hand);
+    tcase_add_test(c, parts_of_a_run_are_billed_at_once);
     tcase_add_test(c, a_price_by_hand);
     tcase_add_test(c, slopes_are_those_of_the_price);
     tcase_add_test(c, minima_within_bounds);

@@ -587,6 +587,31 @@ struct covers {
     int64_t like; /* tokens that are also the first of a neighbour */
 };
 
+/* Part k, and those behind it that are in the same run, if it is in one; returns the next. */
+static int64_t add_parts(struct tile_bill *bill, const struct planner *p, const struct covers *x, int64_t k,
+                         struct sel_place *at)
+{
+    const int64_t *end = p->parts.end;
+    const struct qrange *by = &p->seen.by[at->run];
+    int64_t begin = k == 0 ? 0 : end[k - 1], left = p->seen.sel.run[at->run].end - at->off;
+    if (end[k] - begin > left) {
+        struct tile_part part = next_part(p, x->c, at, end[k] - begin);
+        tile_bill_add(bill, &part, p->gqa, x->times, false, end[k] <= x->like);
+        return k + 1;
+    }
+    struct tile_stretches s = {.alone = {0}};
+    for (; k < p->parts.n && end[k] - begin <= left; begin = end[k++]) {
+        tile_stretch_add(&s, end[k] - begin, end[k] <= x->like);
+        at->off += end[k] - begin;
+        left -= end[k] - begin;
+    }
+    if (left == 0)
+        *at = (struct sel_place){.run = at->run + 1};
+    int64_t nq = by->end - by->begin;
+    tile_bill_add_stretches(bill, &s, rows_of_tile(p, x->c, nq), nq, p->gqa, x->times);
+    return k;
+}
+
 /* To the bills of n pieces, which get longer: when a cover is one part, it is for all that follow. */
 static void add_covers(struct tile_bill *bill, struct planner *p, const struct covers *x,
                        const struct piece *piece, int n)
@@ -598,10 +623,8 @@ static void add_covers(struct tile_bill *bill, struct planner *p, const struct c
         find_parts_of(p, x->c, &piece[i]);
         if (p->parts.n == 1)
             break;
-        for (int64_t k = 0, begin = 0; k < p->parts.n; begin = p->parts.end[k++]) {
-            struct tile_part part = next_part(p, x->c, &at, p->parts.end[k] - begin);
-            tile_bill_add(&bill[i], &part, p->gqa, x->times, false, p->parts.end[k] <= x->like);
-        }
+        for (int64_t k = 0; k < p->parts.n;)
+            k = add_parts(&bill[i], p, x, k, &at);
     }
     struct sel_place at = {0};
     struct tile_part all = next_part(p, x->c, &at, p->seen.sel.n_kv);
