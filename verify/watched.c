@@ -123,35 +123,39 @@ static bool same_problem(const struct problem *x, const struct problem *y)
            x->page_table == y->page_table && x->q == y->q && x->k == y->k && x->v == y->v;
 }
 
-/* Copy a tree of as many nodes and queries over another; had it been the same? */
-static bool restore_tree(const struct tree *was, struct tree *t)
+static bool same_tree(const struct tree *x, const struct tree *y)
 {
-    bool same = t->n_nodes == was->n_nodes && t->n_queries == was->n_queries;
-    t->n_nodes = was->n_nodes;
-    t->n_queries = was->n_queries;
-    for (int32_t i = 0; i < was->n_nodes; i++) {
-        same = same && t->parent[i] == was->parent[i] && t->len[i] == was->len[i];
-        t->parent[i] = was->parent[i];
-        t->len[i] = was->len[i];
-    }
-    for (int32_t q = 0; q < was->n_queries; q++) {
-        same = same && t->query[q].node == was->query[q].node && t->query[q].upto == was->query[q].upto;
-        t->query[q] = was->query[q];
-    }
+    bool same = x->n_nodes == y->n_nodes && x->n_queries == y->n_queries;
+    for (int32_t i = 0; i < x->n_nodes && same; i++)
+        same = x->parent[i] == y->parent[i] && x->len[i] == y->len[i];
+    for (int32_t q = 0; q < x->n_queries && same; q++)
+        same = x->query[q].node == y->query[q].node && x->query[q].upto == y->query[q].upto;
     return same;
 }
 
-/* What is not as it was kept, in words; NULL: all is. Problem and tree are again, so that nobody else suffers. */
-static const char *restore(const struct kept *k, const struct problem *given, const struct plan *plan)
+static void restore_tree(const struct tree *was, struct tree *t)
 {
-    struct problem *p = (struct problem *)given; /* the kernel had it as const, too */
-    bool problem = same_problem(&k->problem, p);
-    *p = k->problem;
-    bool tree = restore_tree(k->tree, (struct tree *)p->tree);
-    return !problem                    ? "the problem's numbers or pointers"
-           : !tree                     ? "the tree"
-           : !plan_same(k->plan, plan) ? "the plan"
-                                       : NULL;
+    t->n_nodes = was->n_nodes;
+    t->n_queries = was->n_queries;
+    memcpy(t->parent, was->parent, (size_t)was->n_nodes * sizeof *t->parent);
+    memcpy(t->len, was->len, (size_t)was->n_nodes * sizeof *t->len);
+    memcpy(t->query, was->query, (size_t)was->n_queries * sizeof *t->query);
+}
+
+/* What is not as it was kept, in words; NULL: all is. Problem and tree are again, so that nobody else suffers. */
+static const char *restore(const struct kept *k, const struct problem *p, const struct plan *plan)
+{
+    if (!same_problem(&k->problem, p)) {
+        *(struct problem *)p = k->problem; /* the kernel had it as const, too */
+        if (!same_tree(k->tree, p->tree))
+            restore_tree(k->tree, (struct tree *)p->tree);
+        return "the problem's numbers or pointers";
+    }
+    if (!same_tree(k->tree, p->tree)) {
+        restore_tree(k->tree, (struct tree *)p->tree);
+        return "the tree";
+    }
+    return plan_same(k->plan, plan) ? NULL : "the plan";
 }
 
 /* How this thread computes: rounding, and whether numbers next to 0 are 0. */
