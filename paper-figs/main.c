@@ -97,10 +97,9 @@ static bool check_only(const struct args *a)
         for (int32_t k = 0; k < n_data_defs; k++)
             found = found || ((data_defs[k].keep == KEPT) == a->kept && wanted(&one, data_defs[k].name));
         if (!found) {
-            fprintf(stderr,
-                    "figures: --only '%s': nothing begins so (expected an id of figures.def or a name of "
-                    "data.def)\n",
-                    a->only[i]);
+            fprintf(stderr, "figures: --only '%s': nothing begins so (expected %s)\n", a->only[i],
+                    a->kept ? "data that data.def says is KEPT"
+                            : "an id of figures.def, or data that it says is FRESH");
             return false;
         }
     }

@@ -1004,6 +1004,15 @@ START_TEST(rows_without_a_target_are_left_out)
     free(file);
     ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes", text, sizeof text), 0);
     ck_assert_msg(strstr(text, "2 rows left out: no us\n"), "%s", text);
+    ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes --where bytes=5", text, sizeof text),
+                     2);
+    file = xasprintf("%s/e.csv", dir);
+    f = fopen(file, "w");
+    fputs("us,bytes\n,1\n,2\n", f);
+    fclose(f);
+    free(file);
+    ck_assert_int_eq(run_in(dir, "fit e.csv --target us --features bytes", text, sizeof text), 2);
+    ck_assert_str_eq(text, "treeattn: e.csv: no row has a number for us (expected some)\n");
     free(dir);
 }
 END_TEST

@@ -926,6 +926,8 @@ static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *
     if (a->apart && r->left_out > 0)
         return err_set(e, "%s: no strategy has %d rows (expected so many, for coefficients of its own)",
                        a->file[0], 2 * (int)r->p);
+    if (r->unmeasured > 0)
+        return err_set(e, "%s: no row has a number for %s (expected some)", a->file[0], a->target);
     return err_set(e, "%s: no rows (expected some)", a->file[0]);
 }
 

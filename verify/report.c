@@ -234,13 +234,6 @@ static void next_cell(struct table *t)
     t->rows++;
 }
 
-/* A row is a line, and what lies between two tabs a cell. */
-static void print_plain(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        fputc(*s == '\t' || *s == '\n' || *s == '\r' ? ' ' : *s, f);
-}
-
 static void print_cell(struct table *t, const char *s, bool number)
 {
     lead(t);
@@ -251,7 +244,7 @@ static void print_cell(struct table *t, const char *s, bool number)
     else if (t->style == STYLE_TEXT && t->aligned)
         pad(t, s, number);
     else
-        print_plain(t->f, s);
+        fputs(s, t->f);
     t->behind = true;
 }
 

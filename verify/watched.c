@@ -98,21 +98,83 @@ const char *watched_change(const struct watched *before, const struct problem *p
 
 /* ---- what is small enough for a copy ------------------------------------------------------------------ */
 
+struct span {
+    void *at;
+    size_t bytes;
+};
+enum { N_SPANS = 12 };
+
+/* All arrays of a normal form. */
+static void spans_of(const struct nform *nf, struct span span[N_SPANS])
+{
+    size_t nodes = (size_t)nf->n_nodes, roots = (size_t)nf->n_roots, queries = (size_t)nf->n_queries;
+    const struct span all[N_SPANS] = {
+        {nf->parent, nodes * sizeof *nf->parent},
+        {nf->len, nodes * sizeof *nf->len},
+        {nf->src, nodes * sizeof *nf->src},
+        {nf->off, nodes * sizeof *nf->off},
+        {nf->depth, nodes * sizeof *nf->depth},
+        {nf->q0, nodes * sizeof *nf->q0},
+        {nf->q1, nodes * sizeof *nf->q1},
+        {nf->child_ptr, (nodes + 1) * sizeof *nf->child_ptr},
+        {nf->child, (nodes - roots) * sizeof *nf->child},
+        {nf->root, roots * sizeof *nf->root},
+        {nf->at, queries * sizeof *nf->at},
+        {nf->orig, queries * sizeof *nf->orig},
+    };
+    memcpy(span, all, sizeof all);
+}
+
 struct kept {
     struct problem problem;
     struct tree *tree;
     struct plan *plan;
+    struct nform nf;  /* where its arrays were, */
+    char *nf_content; /* and what was in them, one after the other */
 };
 
 static struct kept keep(const struct problem *p, const struct plan *plan)
 {
-    return (struct kept){.problem = *p, .tree = tree_copy(p->tree), .plan = plan_copy(plan)};
+    struct kept k = {.problem = *p, .tree = tree_copy(p->tree), .plan = plan_copy(plan), .nf = *plan->nf};
+    struct span span[N_SPANS];
+    size_t bytes = 0;
+    spans_of(&k.nf, span);
+    for (int i = 0; i < N_SPANS; i++)
+        bytes += span[i].bytes;
+    char *to = k.nf_content = xmalloc(bytes);
+    for (int i = 0; i < N_SPANS; to += span[i++].bytes)
+        memcpy(to, span[i].at, span[i].bytes);
+    return k;
 }
 
 static void kept_free(struct kept *k)
 {
     tree_free(k->tree);
     plan_free(k->plan);
+    free(k->nf_content);
+}
+
+static bool same_nform(const struct kept *k, const struct nform *nf)
+{
+    struct span was[N_SPANS], is[N_SPANS];
+    spans_of(&k->nf, was);
+    spans_of(nf, is);
+    bool same = nf->tree == k->nf.tree;
+    const char *content = k->nf_content;
+    for (int i = 0; i < N_SPANS && same; content += was[i++].bytes)
+        same = is[i].at == was[i].at && is[i].bytes == was[i].bytes &&
+               memcmp(is[i].at, content, was[i].bytes) == 0;
+    return same;
+}
+
+static void restore_nform(const struct kept *k, struct nform *nf)
+{
+    struct span was[N_SPANS];
+    const char *content = k->nf_content;
+    *nf = k->nf;
+    spans_of(nf, was);
+    for (int i = 0; i < N_SPANS; content += was[i++].bytes)
+        memcpy(was[i].at, content, was[i].bytes);
 }
 
 static bool same_problem(const struct problem *x, const struct problem *y)
@@ -142,23 +204,28 @@ static void restore_tree(const struct tree *was, struct tree *t)
     memcpy(t->query, was->query, (size_t)was->n_queries * sizeof *t->query);
 }
 
-/* What is not as it was kept, in words; NULL: all is. Problem and tree are again, so that nobody else suffers. */
+/* What is not as it was kept, in words; NULL: all is. Problem, tree and normal form, which others use as well, then are again. */
 static const char *restore(const struct kept *k, const struct problem *p, const struct plan *plan)
 {
+    const char *changed = NULL;
+    if (plan->nf != k->plan->nf || !plan_same(k->plan, plan))
+        changed = "the plan";
+    if (!same_nform(k, k->plan->nf)) {
+        restore_nform(k, (struct nform *)k->plan->nf); /* the kernel had it as const, too */
+        changed = "the normal form";
+    }
     if (!same_problem(&k->problem, p)) {
-        *(struct problem *)p = k->problem; /* the kernel had it as const, too */
-        if (!same_tree(k->tree, p->tree))
-            restore_tree(k->tree, (struct tree *)p->tree);
-        return "the problem's numbers or pointers";
+        *(struct problem *)p = k->problem;
+        changed = "the problem's numbers or pointers";
     }
     if (!same_tree(k->tree, p->tree)) {
         restore_tree(k->tree, (struct tree *)p->tree);
-        return "the tree";
+        changed = "the tree";
     }
-    return plan_same(k->plan, plan) ? NULL : "the plan";
+    return changed;
 }
 
-/* How this thread computes: rounding, and whether numbers next to 0 are 0. */
+/* How the calling thread computes: rounding, and whether numbers next to 0 are 0. */
 static unsigned arithmetic_mode(void)
 {
     unsigned mode = (unsigned)fegetround() << 16;
