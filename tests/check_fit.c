@@ -992,6 +992,43 @@ START_TEST(the_simulator_takes_coefficients)
 }
 END_TEST
 
+/* Of every strategy its own part, as fit --apart saves them. */
+START_TEST(the_simulator_takes_a_part_for_each_strategy)
+{
+    if (!program_built())
+        return;
+    char *dir = scratch_folder(), *file = xasprintf("%s/c.csv", dir), text[8192];
+    FILE *f = fopen(file, "w");
+    fputs("machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
+          "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n",
+          f);
+    fclose(f);
+    free(file);
+    int code =
+        run_in(dir,
+               "sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
+               "--coefficients c.csv --model linear --part each --csv",
+               text, sizeof text);
+    struct sheet c;
+    struct err e = {0};
+    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "sim", &c, &e), "%s", text);
+    ck_assert_int_eq(c.n_rows, 3);
+    for (int i = 0; i < 3; i++) {
+        double x;
+        ck_assert_msg(sheet_f64(&c, i, sheet_column(&c, "fitted_ms", &e), &x, &e), "%s", e.msg);
+        ck_assert_double_eq_tol(x, i == 0 ? 2 : i == 1 ? 1 : 3, 1e-9);
+    }
+    sheet_clear(&c);
+    code =
+        run_in(dir,
+               "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --model linear "
+               "--part each",
+               text, sizeof text);
+    ck_assert_msg(code == 2 && strstr(text, "nothing of model linear, part cascade on h200"), "%s", text);
+    free(dir);
+}
+END_TEST
+
 /* SKIP rows of a bench have no time. */
 START_TEST(rows_without_a_target_are_left_out)
 {
@@ -1105,6 +1142,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
     tcase_add_test(c, the_simulator_takes_coefficients);
+    tcase_add_test(c, the_simulator_takes_a_part_for_each_strategy);
     tcase_add_test(c, rows_without_a_target_are_left_out);
     tcase_add_test(c, the_clock_is_found_again);
     suite_add_tcase(s, c);

@@ -26,6 +26,7 @@ enum {
     KEY_SWEEP,
     KEY_STORAGE
 };
+static const char each_part[] = "each"; /* --part */
 enum { LLAMA3_LAYERS = 32, MAX_LAYERS = 1 << 16, MAX_MACHINES = 64 };
 
 struct sim_args {
@@ -162,7 +163,10 @@ static const struct argp argp = {
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 3},
             {"model", KEY_MODEL, "NAME", 0,
              "clock (default): the time model; linear or fasttree: predict a second time, beside it", 3},
-            {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 3},
+            {"part", KEY_PART, "NAME", 0,
+             "which part's, where FILE has several; each: of every strategy its own, as fit --apart saves "
+             "them",
+             3},
             {"timeline", KEY_TIMELINE, "FILE", 0,
              "the CTAs of one plan into FILE, as CSV; -: instead of the table", 3},
             {"spans", KEY_SPANS, "FILE", 0, "what the machine does between two events of it, as CSV", 3},
@@ -277,7 +281,7 @@ static struct sweep sweep_for(const struct sim_run *run, const struct sim_source
         .timed = run->timed,
         .coefs = run->machine[m].coefs,
         .model = run->model,
-        .coef = run->machine[m].fitted,
+        .coef = (const double(*)[2 * MAX_TRAITS]) run->machine[m].fitted,
     };
 }
 
@@ -353,12 +357,20 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
 /* ---- fitted times ------------------------------------------------------------------------------------- */
 
 /* Of one machine: the time model's own, or those of a model beside it. */
-static bool read_machine(const struct sim_args *a, const struct trait_model *model, struct sim_machine *m,
+static bool read_machine(const struct sim_args *a, const struct sim_run *run, struct sim_machine *m,
                          struct err *e)
 {
+    const struct trait_model *model = run->model;
     if (!model)
         return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, e);
-    return coefs_read_model(a->coefficients, m->m.name, model, a->part, m->fitted, e);
+    bool own = a->part && strcmp(a->part, each_part) == 0, good = true;
+    m->fitted = xcalloc((size_t)run->n_use, sizeof *m->fitted);
+    for (int32_t i = 0; i < run->n_use && good; i++) {
+        char *label = strategy_label(&run->use[i]);
+        good = coefs_read_model(a->coefficients, m->m.name, model, own ? label : a->part, m->fitted[i], e);
+        free(label);
+    }
+    return good;
 }
 
 static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct err *e)
@@ -374,7 +386,7 @@ static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct er
     if (a->model && strcmp(a->model, "clock") != 0)
         good = (run->model = trait_model_find(a->model, e)) != NULL;
     for (int32_t m = 0; m < run->n_machines && good; m++)
-        good = read_machine(a, run->model, &a->machine[m], e);
+        good = read_machine(a, run, &a->machine[m], e);
     return good;
 }
 
@@ -433,6 +445,8 @@ int cmd_sim(int argc, char **argv)
         treesrc_clear(&run.source[k].src);
         free(run.source[k].at);
     }
+    for (int32_t m = 0; m < a.n_machines; m++)
+        free(a.machine[m].fitted);
     for (int32_t i = 0; i < a.n_swept; i++)
         sim_swept_clear(&a.swept[i]);
     free(run.source);

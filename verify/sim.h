@@ -30,7 +30,7 @@ struct sim_machine {
     const char *text;
     struct machine m;
     struct clock_coefs coefs;
-    double fitted[2 * MAX_TRAITS]; /* coefficients of the run's model */
+    double (*fitted)[2 * MAX_TRAITS]; /* [n_use] coefficients of the run's model; NULL: it has none */
 };
 
 struct sim_run {

@@ -44,7 +44,7 @@ static void add_times(struct sweep_times *sum, const struct sweep_times *x)
     sum->low_share += x->low_share;
 }
 
-static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
+static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
 {
     struct clock c = clock_plan(p, &s->price, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
     struct sweep_times x = {
@@ -66,9 +66,9 @@ static struct sweep_times time_plan(const struct sweep *s, const struct plan *p)
     clock_free(&c);
     double trait[MAX_TRAITS];
     if (s->model)
-        s->model->of(p, &s->price, s->env.machine, s->coef + s->model->n, trait);
+        s->model->of(p, &s->price, s->env.machine, s->coef[i] + s->model->n, trait);
     for (int32_t j = 0; s->model && j < s->model->n; j++)
-        x.fitted_s += s->coef[j] * trait[j];
+        x.fitted_s += s->coef[i][j] * trait[j];
     return x;
 }
 
@@ -99,7 +99,7 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     row->steps++;
     row->groups += p->n_groups;
     if (s->timed) {
-        struct sweep_times time = time_plan(s, p);
+        struct sweep_times time = time_plan(s, i, p);
         add_times(&row->time, &time);
     }
     plan_free(p);

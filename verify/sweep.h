@@ -22,8 +22,8 @@ struct sweep {
     enum count_mode mode;
     bool timed; /* on env.machine, with */
     struct clock_coefs coefs;
-    const struct trait_model *model; /* NULL, or what else predicts the time, from coefficients of its own */
-    const double *coef;              /* [model->n + model->n_inner] */
+    const struct trait_model *model; /* NULL, or what else predicts the time, from coefficients of its own: */
+    const double (*coef)[2 * MAX_TRAITS]; /* [n_use][model->n + model->n_inner, and room] */
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
