@@ -102,13 +102,16 @@ struct span {
     void *at;
     size_t bytes;
 };
-enum { N_SPANS = 12 };
+enum { N_TREE_SPANS = 3, N_SPANS = N_TREE_SPANS + 12 };
 
-/* All arrays of a normal form. */
-static void spans_of(const struct nform *nf, struct span span[N_SPANS])
+/* All arrays of a tree, then of its normal form. */
+static void spans_of(const struct tree *t, const struct nform *nf, struct span span[N_SPANS])
 {
     size_t nodes = (size_t)nf->n_nodes, roots = (size_t)nf->n_roots, queries = (size_t)nf->n_queries;
     const struct span all[N_SPANS] = {
+        {t->parent, (size_t)t->n_nodes * sizeof *t->parent},
+        {t->len, (size_t)t->n_nodes * sizeof *t->len},
+        {t->query, (size_t)t->n_queries * sizeof *t->query},
         {nf->parent, nodes * sizeof *nf->parent},
         {nf->len, nodes * sizeof *nf->len},
         {nf->src, nodes * sizeof *nf->src},
@@ -127,21 +130,21 @@ static void spans_of(const struct nform *nf, struct span span[N_SPANS])
 
 struct kept {
     struct problem problem;
-    struct tree *tree;
     struct plan *plan;
-    struct nform nf;  /* where its arrays were, */
-    char *nf_content; /* and what was in them, one after the other */
+    struct tree tree; /* where the arrays of these were, */
+    struct nform nf;
+    char *content; /* and what was in them, one after the other */
 };
 
 static struct kept keep(const struct problem *p, const struct plan *plan)
 {
-    struct kept k = {.problem = *p, .tree = tree_copy(p->tree), .plan = plan_copy(plan), .nf = *plan->nf};
+    struct kept k = {.problem = *p, .plan = plan_copy(plan), .tree = *p->tree, .nf = *plan->nf};
     struct span span[N_SPANS];
     size_t bytes = 0;
-    spans_of(&k.nf, span);
+    spans_of(&k.tree, &k.nf, span);
     for (int i = 0; i < N_SPANS; i++)
         bytes += span[i].bytes;
-    char *to = k.nf_content = xmalloc(bytes);
+    char *to = k.content = xmalloc(bytes);
     for (int i = 0; i < N_SPANS; to += span[i++].bytes)
         memcpy(to, span[i].at, span[i].bytes);
     return k;
@@ -149,30 +152,31 @@ static struct kept keep(const struct problem *p, const struct plan *plan)
 
 static void kept_free(struct kept *k)
 {
-    tree_free(k->tree);
     plan_free(k->plan);
-    free(k->nf_content);
+    free(k->content);
 }
 
-static bool same_nform(const struct kept *k, const struct nform *nf)
+/* The first span that is not as it was (or of a normal form that is of another tree); N_SPANS: all are. */
+static int changed_span(const struct kept *k)
 {
     struct span was[N_SPANS], is[N_SPANS];
-    spans_of(&k->nf, was);
-    spans_of(nf, is);
-    bool same = nf->tree == k->nf.tree;
-    const char *content = k->nf_content;
-    for (int i = 0; i < N_SPANS && same; content += was[i++].bytes)
-        same = is[i].at == was[i].at && is[i].bytes == was[i].bytes &&
-               memcmp(is[i].at, content, was[i].bytes) == 0;
-    return same;
+    spans_of(&k->tree, &k->nf, was);
+    spans_of(k->problem.tree, k->plan->nf, is);
+    const char *content = k->content;
+    for (int i = 0; i < N_SPANS; content += was[i++].bytes)
+        if (is[i].at != was[i].at || is[i].bytes != was[i].bytes ||
+            memcmp(is[i].at, content, was[i].bytes) != 0)
+            return i;
+    return k->plan->nf->tree == k->nf.tree ? N_SPANS : N_TREE_SPANS;
 }
 
-static void restore_nform(const struct kept *k, struct nform *nf)
+static void restore_spans(const struct kept *k)
 {
     struct span was[N_SPANS];
-    const char *content = k->nf_content;
-    *nf = k->nf;
-    spans_of(nf, was);
+    const char *content = k->content;
+    *(struct tree *)k->problem.tree = k->tree; /* the kernel had them as const, too */
+    *(struct nform *)k->plan->nf = k->nf;
+    spans_of(&k->tree, &k->nf, was);
     for (int i = 0; i < N_SPANS; content += was[i++].bytes)
         memcpy(was[i].at, content, was[i].bytes);
 }
@@ -185,42 +189,20 @@ static bool same_problem(const struct problem *x, const struct problem *y)
            x->page_table == y->page_table && x->q == y->q && x->k == y->k && x->v == y->v;
 }
 
-static bool same_tree(const struct tree *x, const struct tree *y)
-{
-    bool same = x->n_nodes == y->n_nodes && x->n_queries == y->n_queries;
-    for (int32_t i = 0; i < x->n_nodes && same; i++)
-        same = x->parent[i] == y->parent[i] && x->len[i] == y->len[i];
-    for (int32_t q = 0; q < x->n_queries && same; q++)
-        same = x->query[q].node == y->query[q].node && x->query[q].upto == y->query[q].upto;
-    return same;
-}
-
-static void restore_tree(const struct tree *was, struct tree *t)
-{
-    t->n_nodes = was->n_nodes;
-    t->n_queries = was->n_queries;
-    memcpy(t->parent, was->parent, (size_t)was->n_nodes * sizeof *t->parent);
-    memcpy(t->len, was->len, (size_t)was->n_nodes * sizeof *t->len);
-    memcpy(t->query, was->query, (size_t)was->n_queries * sizeof *t->query);
-}
-
 /* What is not as it was kept, in words; NULL: all is. Problem, tree and normal form, which others use as well, then are again. */
 static const char *restore(const struct kept *k, const struct problem *p, const struct plan *plan)
 {
     const char *changed = NULL;
+    int span = changed_span(k);
     if (plan->nf != k->plan->nf || !plan_same(k->plan, plan))
         changed = "the plan";
-    if (!same_nform(k, k->plan->nf)) {
-        restore_nform(k, (struct nform *)k->plan->nf); /* the kernel had it as const, too */
-        changed = "the normal form";
-    }
     if (!same_problem(&k->problem, p)) {
         *(struct problem *)p = k->problem;
         changed = "the problem's numbers or pointers";
     }
-    if (!same_tree(k->tree, p->tree)) {
-        restore_tree(k->tree, (struct tree *)p->tree);
-        changed = "the tree";
+    if (span < N_SPANS) {
+        restore_spans(k);
+        changed = span < N_TREE_SPANS ? "the tree" : "the normal form";
     }
     return changed;
 }

@@ -3,8 +3,8 @@
  *
  * O and LSE lie between canaries. Q, the pages of K and V that have tokens, and the page table have the same sums
  * before and after a run; of the problem's numbers, the tree, its normal form and the plan there are copies, and how
- * the calling thread rounds is asked for. A problem is of one thread at a time, and every run is checked when it ends: what was written
- * is the doing of the kernel that ran last.
+ * the calling thread rounds is asked for. A problem is of one thread at a time, and every run is checked when it ends:
+ * what was written is the doing of the kernel that ran last.
  */
 #ifndef TREEATTN_VERIFY_WATCHED_H
 #define TREEATTN_VERIFY_WATCHED_H
