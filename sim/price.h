@@ -8,6 +8,7 @@
 #ifndef TREEATTN_SIM_PRICE_H
 #define TREEATTN_SIM_PRICE_H
 
+#include "ref/problem.h"
 #include "sim/ledger.h"
 #include "sim/plan.h"
 
@@ -16,6 +17,15 @@ struct price_env {
     int32_t elt_bytes;   /* Q, K, V, O and materialised scores in storage: 8, 4 or 2 */
     int32_t float_bytes; /* LSE, maximum, sum, and partial O in "fp32" slots: 8 for f64 problems, else 4 */
 };
+
+static inline struct price_env price_env_of(int32_t h_q, int32_t h_kv, int32_t d, enum dtype dtype)
+{
+    return (struct price_env){.h_q = h_q,
+                              .h_kv = h_kv,
+                              .d = d,
+                              .elt_bytes = dtype_size[dtype],
+                              .float_bytes = dtype == DT_F64 ? 8 : 4};
+}
 
 struct ledger price_plan(const struct plan *p, const struct price_env *env);
 

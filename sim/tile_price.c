@@ -68,12 +68,22 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
 static const enum tile_kind kind_of[] = {
     [4] = ROWS_16, [5] = ROWS_32, [6] = ROWS_64, [7] = PAIRS}; /* by tile_shift */
 
+static double tiles_of(int64_t rows, int shift)
+{
+    return (double)((rows + (1 << shift) - 1) >> shift);
+}
+
+static void add_plain(struct tile_load *to, int64_t n_tokens, int64_t longest, double tiles)
+{
+    to->plain += tiles * (double)n_tokens;
+    to->longest = larger(to->longest, (double)longest);
+}
+
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
                    bool paired)
 {
-    int64_t rows = part->nq * gqa;
     int shift = tile_shift(part->m);
-    double tiles = times * (double)((rows + (1 << shift) - 1) >> shift), tokens = (double)part->n_kv;
+    double tiles = times * tiles_of(part->nq * gqa, shift), tokens = (double)part->n_kv;
     bool alike = kind_of[shift] <= ROWS_64 && paired && part->n_kv >= TILE_PAIR_TOKENS;
     struct tile_load *to = alike ? &b->alike[kind_of[shift]] : &b->of[kind_of[shift]];
     to->ctas += tiles;
@@ -85,8 +95,7 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
         to->runs += tiles * (double)part->runs;
         keep_longest(to, seen, hidden, (double)part->runs);
     } else {
-        to->plain += tiles * tokens;
-        to->longest = larger(to->longest, tokens);
+        add_plain(to, part->n_kv, part->n_kv, tiles);
     }
     b->reads += tiles * tokens;
     b->q += times * (double)part->nq;
@@ -96,17 +105,15 @@ void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gq
 static void add_stretch(struct tile_load *to, const struct tile_stretch *s, double tiles)
 {
     to->ctas += tiles * (double)s->n;
-    to->plain += tiles * (double)s->tokens;
-    to->longest = larger(to->longest, (double)s->longest);
+    add_plain(to, s->tokens, s->longest, tiles);
 }
 
 void tile_bill_add_stretches(struct tile_bill *b, const struct tile_stretches *s, int32_t m, int64_t nq,
                              int32_t gqa, double times)
 {
-    int64_t rows = nq * gqa;
     int shift = tile_shift(m);
     enum tile_kind kind = kind_of[shift];
-    double tiles = times * (double)((rows + (1 << shift) - 1) >> shift);
+    double tiles = times * tiles_of(nq * gqa, shift);
     double queries = times * (double)nq * (double)(s->alone.n + s->paired.n);
     add_stretch(&b->of[kind], &s->alone, tiles);
     add_stretch(kind <= ROWS_64 ? &b->alike[kind] : &b->of[kind], &s->paired, tiles);

@@ -26,11 +26,7 @@ enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct price_env price_of(const struct setting *h)
 {
-    return (struct price_env){.h_q = h->h_q,
-                              .h_kv = h->h_kv,
-                              .d = h->d,
-                              .elt_bytes = dtype_size[h->dtype],
-                              .float_bytes = h->dtype == DT_F64 ? 8 : 4};
+    return price_env_of(h->h_q, h->h_kv, h->d, h->dtype);
 }
 
 static struct problem *problem_of(const struct tree *t, const struct setting *h)
@@ -180,11 +176,7 @@ static int64_t plant_loads(const struct fault_case *fc)
 {
     static const char *const kinds[] = {"run_end", "run_doubled", "group_dropped", "group_doubled"};
     const struct problem *p = fc->problem;
-    struct price_env price = {.h_q = p->h_q,
-                              .h_kv = p->h_kv,
-                              .d = p->d,
-                              .elt_bytes = dtype_size[p->dtype],
-                              .float_bytes = p->dtype == DT_F64 ? 8 : 4};
+    struct price_env price = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
     struct ledger priced = price_plan(fc->plan, &price);
     struct output *out = output_new(p);
     int64_t planted = 0;

@@ -997,13 +997,10 @@ START_TEST(the_simulator_takes_a_part_for_each_strategy)
 {
     if (!program_built())
         return;
-    char *dir = scratch_folder(), *file = xasprintf("%s/c.csv", dir), text[8192];
-    FILE *f = fopen(file, "w");
-    fputs("machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
-          "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n",
-          f);
-    fclose(f);
-    free(file);
+    char *dir = scratch_folder(), text[8192];
+    write_file(dir, "c.csv",
+               "machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
+               "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n");
     int code =
         run_in(dir,
                "sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
@@ -1034,20 +1031,13 @@ START_TEST(rows_without_a_target_are_left_out)
 {
     if (!program_built())
         return;
-    char *dir = scratch_folder(), *file = xasprintf("%s/c.csv", dir), text[8192];
-    FILE *f = fopen(file, "w");
-    fputs("us,bytes\n2,1\n,5\n4,2\n6,3\n,7\n", f);
-    fclose(f);
-    free(file);
+    char *dir = scratch_folder(), text[8192];
+    write_file(dir, "c.csv", "us,bytes\n2,1\n,5\n4,2\n6,3\n,7\n");
     ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes", text, sizeof text), 0);
     ck_assert_msg(strstr(text, "2 rows left out: no us\n"), "%s", text);
     ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes --where bytes=5", text, sizeof text),
                      2);
-    file = xasprintf("%s/e.csv", dir);
-    f = fopen(file, "w");
-    fputs("us,bytes\n,1\n,2\n", f);
-    fclose(f);
-    free(file);
+    write_file(dir, "e.csv", "us,bytes\n,1\n,2\n");
     ck_assert_int_eq(run_in(dir, "fit e.csv --target us --features bytes", text, sizeof text), 2);
     ck_assert_str_eq(text, "treeattn: e.csv: no row has a number for us (expected some)\n");
     free(dir);

@@ -123,11 +123,7 @@ static void judge(const struct problem *p, const struct plan *plan, const struct
 
 static struct ledger price(const struct problem *p, const struct plan *plan)
 {
-    struct price_env env = {.h_q = p->h_q,
-                            .h_kv = p->h_kv,
-                            .d = p->d,
-                            .elt_bytes = dtype_size[p->dtype],
-                            .float_bytes = p->dtype == DT_F64 ? 8 : 4};
+    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
     return price_plan(plan, &env);
 }
 

@@ -231,16 +231,10 @@ static bool covers(const struct strategy_use *use, const struct nform *nf, const
                    struct err *e)
 {
     char why[WHY_MAX];
-    struct err x = {0};
     struct plan *p = strategy_plan(use, nf, env, why);
-    bool good = !p || cover_check(p, &x);
+    bool good = !p || cover_check_of(p, use->s->name, e, "a tree of %" PRId32 " nodes", nf->tree->n_nodes);
     plan_free(p);
-    if (good)
-        return true;
-    err_set(e, "the plan of %s for a tree of %" PRId32 " nodes is wrong: %s", use->s->name, nf->tree->n_nodes,
-            x.msg);
-    e->code = EXIT_FAILED;
-    return false;
+    return good;
 }
 
 /* How long a wrong plan takes is no result. */

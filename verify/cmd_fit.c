@@ -257,11 +257,7 @@ static bool plan_row(const struct fit_args *a, const struct rows *r, const struc
                      const struct nform *nf, int64_t i, struct err *e)
 {
     struct plan *p = measured_plan(row, nf, &a->mc, e);
-    struct price_env env = {.h_q = row->h_q,
-                            .h_kv = row->h_kv,
-                            .d = row->d,
-                            .elt_bytes = dtype_size[row->dtype],
-                            .float_bytes = row->dtype == DT_F64 ? 8 : 4};
+    struct price_env env = price_env_of(row->h_q, row->h_kv, row->d, row->dtype);
     for (int32_t v = 0; v < r->n_variants && p; v++) {
         double inner[MAX_TRAITS];
         inner_of(a, r, r->part[i], v, inner);

@@ -272,11 +272,7 @@ static struct sweep sweep_for(const struct sim_run *run, const struct sim_source
                 .d = p->d,
                 .elt_bytes = dtype_size[p->dtype],
                 .machine = &run->machine[m].m},
-        .price = {.h_q = p->h_q,
-                  .h_kv = p->h_kv,
-                  .d = p->d,
-                  .elt_bytes = dtype_size[p->dtype],
-                  .float_bytes = p->dtype == DT_F64 ? 8 : 4},
+        .price = price_env_of(p->h_q, p->h_kv, p->d, p->dtype),
         .mode = run->mode,
         .timed = run->timed,
         .coefs = run->machine[m].coefs,
@@ -366,6 +362,10 @@ static bool read_machine(const struct sim_args *a, const struct sim_run *run, st
     bool own = a->part && strcmp(a->part, each_part) == 0, good = true;
     m->fitted = xcalloc((size_t)run->n_use, sizeof *m->fitted);
     for (int32_t i = 0; i < run->n_use && good; i++) {
+        if (i > 0 && !own) { /* the file was read */
+            memcpy(m->fitted[i], m->fitted[0], sizeof m->fitted[i]);
+            continue;
+        }
         char *label = strategy_label(&run->use[i]);
         good = coefs_read_model(a->coefficients, m->m.name, model, own ? label : a->part, m->fitted[i], e);
         free(label);

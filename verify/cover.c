@@ -15,6 +15,8 @@
 #include "verify/cover.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A piece of a node that a group computes for a range of queries. */
@@ -447,12 +449,17 @@ bool cover_check(const struct plan *p, struct err *e)
     return good;
 }
 
-bool cover_check_step(const struct plan *p, const char *strategy, int64_t step, struct err *e)
+bool cover_check_of(const struct plan *p, const char *strategy, struct err *e, const char *fmt, ...)
 {
     struct err x = {0};
+    char of[64];
+    va_list ap;
     if (cover_check(p, &x))
         return true;
-    err_set(e, "the plan of %s for step %" PRId64 " is wrong: %s", strategy, step, x.msg);
+    va_start(ap, fmt);
+    vsnprintf(of, sizeof of, fmt, ap);
+    va_end(ap);
+    err_set(e, "the plan of %s for %s is wrong: %s", strategy, of, x.msg);
     if (e)
         e->code = EXIT_FAILED;
     return false;

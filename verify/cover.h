@@ -18,10 +18,11 @@ extern "C" {
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
-/* The same of what a strategy planned for a step: the sentence says so, and the code is EXIT_FAILED. Who only counts
+/* The same of what a strategy planned for what fmt says, "step 7": the sentence says so, and the code is EXIT_FAILED. Who only counts
  * or times the plans of a trace checks one in COVER_EVERY, the first among them: all would take half as long again. */
 enum { COVER_EVERY = 64 };
-bool cover_check_step(const struct plan *p, const char *strategy, int64_t step, struct err *e);
+bool cover_check_of(const struct plan *p, const char *strategy, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #ifdef __cplusplus
 }

@@ -153,11 +153,7 @@ static void judge_output(const struct bench_case *b, const struct plan *plan, co
 static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
                          struct err *e)
 {
-    struct price_env env = {.h_q = p->h_q,
-                            .h_kv = p->h_kv,
-                            .d = p->d,
-                            .elt_bytes = dtype_size[p->dtype],
-                            .float_bytes = p->dtype == DT_F64 ? 8 : 4};
+    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
     if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
         return true;
     struct ledger want = price_plan(plan, &env);

@@ -300,7 +300,8 @@ static int run_use(struct pass *ps, const struct sample *s, const struct nform *
     }
     const struct plan *p = longer ? longer : k->plan;
     const struct strategy *strategy = r->use[use].s;
-    if (s->covered && strategy != &replay_no_attention && !cover_check_step(p, strategy->name, s->t, e)) {
+    if (s->covered && strategy != &replay_no_attention &&
+        !cover_check_of(p, strategy->name, e, "step %" PRId64, s->t)) {
         plan_free(longer);
         kept_clear(&own);
         return -1; /* what counts and runs it trusts its indices */

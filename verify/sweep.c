@@ -1,6 +1,7 @@
 #include "verify/sweep.h"
 #include "verify/cover.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         memcpy(row->why, why, sizeof why);
         return true;
     }
-    if (checked && !cover_check_step(p, s->use[i].s->name, step, e)) {
+    if (checked && !cover_check_of(p, s->use[i].s->name, e, "step %" PRId64, step)) {
         plan_free(p); /* who counts trusts its indices */
         return false;
     }
