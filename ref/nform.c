@@ -183,7 +183,7 @@ void nform_free(struct nform *nf)
 
 void nform_free_with_tree(struct nform *nf)
 {
-    struct tree *t = (struct tree *)nf->tree;
+    struct tree *t = nf ? (struct tree *)nf->tree : NULL;
     nform_free(nf);
     tree_free(t);
 }

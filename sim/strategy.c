@@ -159,6 +159,16 @@ char *strategy_label(const struct strategy_use *u)
     return s;
 }
 
+struct strategy_use strategy_chosen(const struct strategy_use *u, const struct nform *nf,
+                                    const struct plan_env *env)
+{
+    struct strategy_use chosen = *u;
+    char why[WHY_MAX];
+    if (u->s->choose && (!u->s->applicable || u->s->applicable(nf, env, u->s, u->opt, why)))
+        u->s->choose(nf, env, u->opt, chosen.opt);
+    return chosen;
+}
+
 struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
                            char *why)
 {

@@ -65,6 +65,9 @@ struct strategy {
     /* The plan; called only when applicable. opt[i] belongs to opts[i]. */
     struct plan *(*plan)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                          const double *opt);
+    /* For strategies that take longer to choose options than to plan with them: into chosen[], which has opt's, what plan()
+     * chooses for this tree where opt leaves it open. NULL: none is left open, or it is no matter of time. */
+    void (*choose)(const struct nform *nf, const struct plan_env *env, const double *opt, double *chosen);
 };
 
 extern const struct strategy *const strategies[];
@@ -88,6 +91,11 @@ char *strategy_label(const struct strategy_use *u);
 /* NULL with a sentence in why[WHY_MAX] when not applicable; else a plan to be freed with plan_free. */
 struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
                            char *why);
+
+/* With what it leaves to the strategy as that chooses it for this tree, if it is applicable: strategy_plan then makes the same
+ * plan, sooner. */
+struct strategy_use strategy_chosen(const struct strategy_use *u, const struct nform *nf,
+                                    const struct plan_env *env);
 
 /* For applicable(): fill why and return false. */
 bool why_not(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,6 +1,7 @@
 /* check_treeattn.c - our own strategy: how many groups a query is in, how large they are, what the model of its costs chooses. */
 #include "ref/rng.h"
 #include "sim/strategies/interleave.h"
+#include "sim/strategies/treeattn.h"
 #include "sim/strategy.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
@@ -246,6 +247,13 @@ START_TEST(what_was_chosen_can_be_asked_for)
         again = plan_as(nf, &env, said + 2);
         ck_assert(!strchr(again->note, ':'));
         check_each(plan_same(p, again), "tree %d: %s", (int)i, said);
+        plan_free(again);
+        struct strategy_use chosen, any = strategy_default(&strategy_treeattn);
+        char why[WHY_MAX];
+        chosen = strategy_chosen(&any, nf, &env);
+        again = strategy_plan(&chosen, nf, &env, why);
+        ck_assert(!treeattn_chooses(chosen.opt));
+        check_each(plan_same(p, again), "tree %d: %s", (int)i, again->params);
         seen[0] += strstr(said, "trunk=0") == NULL;
         seen[1] += strstr(said, "tall=1") != NULL;
         plan_free(again);

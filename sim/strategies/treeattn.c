@@ -33,6 +33,7 @@
 #include "sim/strategies/planners.h"
 #include "sim/strategies/treeattn.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -784,12 +785,23 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
     }
 }
 
+/* Is nothing left to choose? */
+static bool is_told(const struct asked *a)
+{
+    return a->low != ANY && a->high != ANY && a->piece != ANY && a->bundle != ANY && a->trunk != ANY &&
+           a->tall != ANY;
+}
+
+/* The planner's covers are the choice's. */
 static struct choice choose(struct planner *p, const double *opt)
 {
     static const int64_t lows[] = {0, 16, 32, 64};
     struct asked a = asked_of(opt);
     struct choice best = {.piece = {0}};
-    if (a.low != ANY)
+    if (is_told(&a))
+        best =
+            (struct choice){.cut = cut_of(&a, a.low, max_i64(a.high, a.low)), .piece = {a.piece, a.bundle}};
+    else if (a.low != ANY)
         try_blocks(p, a.low, -1, &a, &best);
     for (size_t i = 0; i < sizeof lows / sizeof lows[0] && a.low == ANY; i++)
         if (lows[i] == 0 || lows[i] >= p->gqa)
@@ -900,6 +912,27 @@ struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *en
     return tile_bill_tall(&bill, best.cut.tall);
 }
 
+/* The choice as options. */
+static void write_options(const struct choice *x, const double *opt, double *chosen)
+{
+    chosen[OPT_LOW] = (double)x->cut.low;
+    chosen[OPT_HIGH] = (double)x->cut.high;
+    chosen[OPT_PIECE] = fmin((double)x->piece.block, opts[OPT_PIECE].max);
+    chosen[OPT_BUNDLE] = (double)x->piece.bundle;
+    chosen[OPT_TRUNK] = (double)x->cut.trunk;
+    chosen[OPT_TALL] = x->cut.tall;
+    chosen[OPT_TURNS] = opt[OPT_TURNS];
+}
+
+static void choose_options(const struct nform *nf, const struct plan_env *env, const double *opt,
+                           double *chosen)
+{
+    struct planner p = planner_of(nf, env);
+    struct choice best = choose(&p, opt);
+    write_options(&best, opt, chosen);
+    planner_clear(&p);
+}
+
 static struct plan *plan(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                          const double *opt)
 {
@@ -916,12 +949,12 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
+    double x[N_OPTS];
     char chosen[128] = "";
+    write_options(&best, opt, x);
     if (treeattn_chooses(opt))
-        snprintf(chosen, sizeof chosen, ": low=%lld,high=%lld,piece=%lld,bundle=%lld,trunk=%lld,tall=%d",
-                 (long long)best.cut.low, (long long)best.cut.high,
-                 (long long)min_i64(best.piece.block, (int64_t)opts[OPT_PIECE].max),
-                 (long long)best.piece.bundle, (long long)best.cut.trunk, best.cut.tall);
+        snprintf(chosen, sizeof chosen, ": low=%.0f,high=%.0f,piece=%.0f,bundle=%.0f,trunk=%.0f,tall=%.0f",
+                 x[OPT_LOW], x[OPT_HIGH], x[OPT_PIECE], x[OPT_BUNDLE], x[OPT_TRUNK], x[OPT_TALL]);
     plan_note(
         plan,
         "%lld bundles of at most %lld rows, %lld blocks of at most %lld, %lld trunks, in %lld groups of "
@@ -940,4 +973,5 @@ const struct strategy strategy_treeattn = {
         "Tiles of neighbouring queries with all that any of them sees, masked: few partial results, or none.",
     .opts = opts,
     .plan = plan,
+    .choose = choose_options,
 };
