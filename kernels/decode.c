@@ -64,6 +64,11 @@ bool decoder_step(struct decoder *d, const struct decode_step *s, struct err *e)
     return good;
 }
 
+bool decoder_finish(struct decoder *d, struct err *e)
+{
+    return d->under_way == 0 || !d->type->finish || d->type->finish(d, e);
+}
+
 bool decoder_wait(struct decoder *d, struct decode_time *t, struct err *e)
 {
     struct decode_time unused;

@@ -86,6 +86,7 @@ struct decoder_type {
     struct decoder *(*open)(const struct decoder_spec *s, struct err *e);
     void (*close)(struct decoder *d);
     bool (*step)(struct decoder *d, const struct decode_step *s, struct err *e);
+    bool (*finish)(struct decoder *d, struct err *e); /* NULL: a step has run when step() returns */
     bool (*wait)(struct decoder *d, struct decode_time *t, struct err *e);
     bool (*move)(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
     bool (*copy)(struct decoder *d, int64_t n, const int64_t *from, const int64_t *to, struct err *e);
@@ -107,6 +108,8 @@ void decoder_close(struct decoder *d);
  * the step points to may be changed or freed on return. At most DECODE_AHEAD steps may be under way (CK). */
 enum { DECODE_AHEAD = 3 };
 bool decoder_step(struct decoder *d, const struct decode_step *s, struct err *e);
+/* Wait until all steps under way have run. How long they took decoder_wait says later, which takes time itself. */
+bool decoder_finish(struct decoder *d, struct err *e);
 /* Wait for the oldest step under way and say how long it took; t may be NULL. CK: there is one. */
 bool decoder_wait(struct decoder *d, struct decode_time *t, struct err *e);
 

@@ -156,13 +156,12 @@ END_TEST
 /* Planned at every step, or kept and made longer. */
 START_TEST(a_wrong_plan_is_not_replayed)
 {
-    static const enum replan when[] = {REPLAN_EVERY, REPLAN_SHAPE, REPLAN_ASYNC};
-    for (size_t i = 0; i < sizeof when / sizeof when[0]; i++) {
+    for (int when = 0; when < N_REPLANS; when++) {
         struct setting s;
         struct err e = {0};
         set(&s, "h200", "llama-3-8b", "pat", some_traces[0].spec, some_traces[0].opts);
         s.use[0] = (struct strategy_use){.s = &forgetful};
-        s.replay.replan = when[i];
+        s.replay.replan = (enum replan)when;
         ck_assert(!go(&s, NULL, &e));
         ck_assert_int_eq(e.code, EXIT_FAILED);
         ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 1 is wrong: "), "%s", e.msg);
@@ -347,6 +346,197 @@ START_TEST(late_plans_are_few)
         }
     }
     clear(&s);
+}
+END_TEST
+
+/* ---- choices kept for longer nodes, and when is what ---------------------------------------------------- */
+
+/* A strategy that chooses the number of tokens. */
+static void choose_tokens(const struct nform *nf, const struct plan_env *env, const double *opt,
+                          double *chosen)
+{
+    (void)env;
+    chosen[0] = opt[0] > 0 ? opt[0] : (double)tree_tokens(nf->tree);
+}
+
+static struct plan *plan_queries_apart(const struct nform *nf, const struct plan_env *env,
+                                       const struct strategy *s, const double *opt)
+{
+    (void)opt;
+    struct err e;
+    struct strategy_use apart;
+    char why[WHY_MAX];
+    ck_assert(strategy_parse("flash-attention", &apart, &e));
+    struct plan *p = strategy_plan(&apart, nf, env, why);
+    p->strategy = s->name;
+    return p;
+}
+
+static const struct strategy_opt tokens_opt[] = {{"tokens", 0, 0, 1e9, "of the tree; 0: chosen", NULL}, {0}};
+static const struct strategy fickle = {.name = "fickle",
+                                       .source = "a test",
+                                       .about = "chooses",
+                                       .opts = tokens_opt,
+                                       .plan = plan_queries_apart,
+                                       .choose = choose_tokens};
+
+/* What a replay did, one after the other: a letter of the alphabet for each call, and what was chosen for step t. */
+enum { MOST_STEPS = 1024 };
+struct seen {
+    char did[6 * MOST_STEPS];
+    int64_t tokens[MOST_STEPS];
+    int64_t started, finished, collected;
+};
+
+static void note(struct seen *x, char what)
+{
+    size_t n = strlen(x->did);
+    ck_assert(n + 1 < sizeof x->did);
+    x->did[n] = what;
+}
+
+static int64_t tokens_of(const struct plan *p)
+{
+    return strtoll(strchr(p->params, '=') + 1, NULL, 10);
+}
+
+static bool see_run(void *self, const struct replay_step *s, const struct plan *p, struct replay_times *out,
+                    struct err *e)
+{
+    (void)e;
+    ((struct seen *)self)->tokens[s->t] = tokens_of(p);
+    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    return true;
+}
+
+static bool see_begin(void *self, struct err *e)
+{
+    (void)e;
+    note(self, 'b');
+    return true;
+}
+
+static bool see_advance(void *self, const struct replay_step *s, struct err *e)
+{
+    (void)s, (void)e;
+    note(self, 'a');
+    return true;
+}
+
+static bool see_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+{
+    (void)e;
+    struct seen *x = self;
+    ck_assert_int_eq(++x->started, s->t);
+    x->tokens[s->t] = tokens_of(p);
+    note(x, 's');
+    return true;
+}
+
+static bool see_finish(void *self, struct err *e)
+{
+    (void)e;
+    struct seen *x = self;
+    x->finished = x->started;
+    note(x, 'f');
+    return true;
+}
+
+static bool see_collect(void *self, struct replay_times *out, struct err *e)
+{
+    (void)e;
+    struct seen *x = self;
+    ck_assert_int_lt(x->collected++, x->started);
+    *out = (struct replay_times){.step_s = (double)x->collected, .error = NAN};
+    note(x, 'c');
+    return true;
+}
+
+static struct executor seeing(struct seen *x)
+{
+    return (struct executor){.name = "seen",
+                             .self = x,
+                             .begin = see_begin,
+                             .advance = see_advance,
+                             .start = see_start,
+                             .finish = see_finish,
+                             .collect = see_collect};
+}
+
+/* Is the tree of step t that of step `from` with longer nodes? */
+static bool is_longer(const struct trace *tr, int64_t from, int64_t t)
+{
+    struct nform *old = nform_new(trace_tree(tr, from)), *now = nform_new(trace_tree(tr, t));
+    bool longer = plan_extends(old, now);
+    nform_free_with_tree(old);
+    nform_free_with_tree(now);
+    return longer;
+}
+
+static int64_t tokens_of_step(const struct trace *tr, int64_t t)
+{
+    struct tree *tree = trace_tree(tr, t);
+    int64_t n = tree_tokens(tree);
+    tree_free(tree);
+    return n;
+}
+
+/* Plans are made of what was chosen when the tree got its shape, or eight steps ago, whoever runs them. */
+START_TEST(choices_are_kept)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts opts;
+        bool changes;
+    } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}, true},
+              {"fewshot:5", {.prompt = 50, .max_seq = 100}, false}};
+    for (int k = 0; k < 6; k++) {
+        struct setting s;
+        struct err e = {0};
+        bool runs = k % 3 > 0;
+        set(&s, "h100", "tiny", "pat", of[k / 3].spec, of[k / 3].opts);
+        struct seen *x = xcalloc(1, sizeof *x);
+        ck_assert_int_lt(s.src.last, MOST_STEPS);
+        s.use[0] = strategy_default(&fickle);
+        s.replay.replan = k % 3 == 2 ? REPLAN_EVERY : REPLAN_CHOICE;
+        s.exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert_int_eq(s.total[0].planned, s.src.last);
+        int64_t from = 0, changes = 0;
+        for (int64_t t = 1; t <= s.src.last; t++) {
+            bool fits = from > 0 && is_longer(s.trace, from, t);
+            changes += from > 0 && !fits;
+            if (!fits || t - from == 8)
+                from = t;
+            ck_assert_int_eq(x->tokens[t],
+                             s.replay.replan == REPLAN_EVERY ? 0 : tokens_of_step(s.trace, from));
+        }
+        ck_assert_msg(of[k / 3].changes == (changes > 2), "%d: %d changes", k, (int)changes);
+        free(x);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* A step is waited for before the next one's pages are found, and only then asked how long it took, while the next one runs; with
+ * async it runs while the next one is planned. */
+START_TEST(a_step_is_asked_when_the_next_one_runs)
+{
+    for (int async = 0; async < 2; async++) {
+        struct setting s;
+        struct err e = {0};
+        struct seen *x = xcalloc(1, sizeof *x);
+        set(&s, "h100", "tiny", "pat", "fewshot:2", (struct trace_opts){.prompt = 10, .max_seq = 14});
+        ck_assert_int_eq(s.src.last, 3);
+        s.use[0] = strategy_default(&fickle);
+        s.replay.replan = async ? REPLAN_ASYNC : REPLAN_EVERY;
+        s.exec = seeing(x);
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert_str_eq(x->did, async ? "basascascc" : "basfascfascfc");
+        ck_assert(s.total[0].step_s == 1 + 2 + 3); /* every row has its own */
+        free(x);
+        clear(&s);
+    }
 }
 END_TEST
 
@@ -910,7 +1100,8 @@ START_TEST(trouble_in_one_line)
         {"--machine h100 --model gpt-5", "unknown model 'gpt-5'", EXIT_BAD_INPUT},
         {"--machine abacus", "abacus", EXIT_BAD_INPUT},
         {"--machine h100 --workload chess", "--workload 'chess' (expected deft: few-shot-20", EXIT_BAD_INPUT},
-        {"--machine h100 --replan never", "--replan 'never'", EXIT_BAD_INPUT},
+        {"--machine h100 --replan never",
+         "--replan 'never' (expected one of every, choice, shape-change, async)", EXIT_BAD_INPUT},
         {"--machine h100 --every 0", "--every", EXIT_BAD_INPUT},
         {"--machine h100 --levels '1 4'", "no trace", EXIT_BAD_INPUT},
         {"--machine h100 --trace fewshot:2 --workload deft", "one of them", EXIT_BAD_INPUT},
@@ -964,6 +1155,8 @@ Suite *suite_replay(void)
     tcase_add_test(tc, samples_come_to_every_place);
     tcase_add_test(tc, old_plans_still_cover);
     tcase_add_test(tc, late_plans_are_few);
+    tcase_add_test(tc, choices_are_kept);
+    tcase_add_test(tc, a_step_is_asked_when_the_next_one_runs);
     tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);
     tcase_add_test(tc, a_full_pool_ends_the_run);
     tcase_add_test(tc, a_run_goes_on);

@@ -78,7 +78,10 @@ static bool set_replan(struct args *a, const char *arg)
             a->replan = (enum replan)i;
             return true;
         }
-    return err_set(a->err, "--replan '%.40s' (expected every, shape-change or async)", arg);
+    char names[80] = "";
+    for (int i = 0; i < N_REPLANS; i++)
+        listing_add(names, sizeof names, replan_name[i]);
+    return err_set(a->err, "--replan '%.40s' (expected one of %s)", arg, names);
 }
 
 static bool set_dtype(struct args *a, const char *arg)
@@ -197,9 +200,11 @@ static const struct argp argp = {
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 2},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 2},
             {"replan", KEY_REPLAN, "WHEN", 0,
-             "every: plan each step (default); shape-change: only when nodes or queries come or go, else the "
-             "old "
-             "plan with longer nodes; async: each step, while the step before runs",
+             "every: plan each step (default); choice: each step, but with what a strategy chose (treeattn) "
+             "when nodes "
+             "or queries last came or went, or 8 steps ago; shape-change: only when nodes or queries come "
+             "or go, "
+             "else the old plan with longer nodes; async: each step, while the step before runs",
              2},
             {"prefill-rate", KEY_PREFILL, "N", 0,
              "charge prompts, at N tokens a second, on top of every strategy's whole; they delay no step, so "

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-const char *const replan_name[N_REPLANS] = {"every", "shape-change", "async"};
+const char *const replan_name[N_REPLANS] = {"every", "choice", "shape-change", "async"};
 
 static struct plan *plan_nothing(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                                  const double *opt)
@@ -129,23 +129,35 @@ static void add_row(struct replay_total *sum, const struct replay_row *x)
 /* ---- a looked-at step ---------------------------------------------------------------------------------- */
 
 struct sample {
-    int64_t t, weight, shape_from; /* shape_from: the plan is made of that step's tree */
+    int64_t t, weight,
+        from; /* from: the plan is made of that step's tree, or what it leaves open was chosen for it */
     int64_t prefill, moves, copied, planned, pages;
     double cache_s;
     struct tree *tree, *apart; /* apart: as plans see it where queries have copies; else NULL */
     struct trace_parts parts;
     struct pool_step moved;
-    struct trace_count count;
     bool check, covered; /* compare what is computed; see that plans cover their tree */
 };
 
-/* A plan, and the trees it is made of. */
+/* A plan, and the tree it is made of. */
 struct kept {
-    int64_t from; /* step; 0: none */
-    struct tree *tree;
-    struct nform *nf;
+    int64_t from;     /* step; 0: none */
+    struct nform *nf; /* with its tree */
     struct plan *plan;
     double plan_s;
+};
+
+/* A strategy with what it chose. */
+struct choice {
+    int64_t from; /* step; 0: none */
+    struct strategy_use use;
+};
+
+/* A step of the trace, before it is its turn. */
+struct ahead {
+    int64_t t; /* 0: none */
+    struct tree *tree;
+    struct trace_parts parts;
 };
 
 /* Of one replay_source. */
@@ -156,9 +168,11 @@ struct pass {
     const struct replay_total *total;
     struct pool *pool;
     struct copies *copies;      /* NULL: all share the pool */
-    struct kept *kept;          /* [n_use] with an executor that does not simulate */
+    struct kept *kept;          /* [n_use] with an executor that does not simulate, */
+    struct choice *choice;      /* [n_use] and then, too */
     struct replay_row *pending; /* started and not yet collected */
-    struct kept shape;          /* tree and normal form of the last step with another shape */
+    struct kept shape;          /* the last step with another shape, without a plan */
+    struct ahead ahead;
     int64_t *page_off, table_cap, off_cap;
     int32_t *page_table;
     int64_t executed;
@@ -167,9 +181,15 @@ struct pass {
 static void kept_clear(struct kept *k)
 {
     plan_free(k->plan);
-    nform_free(k->nf);
-    tree_free(k->tree);
+    nform_free_with_tree(k->nf);
     *k = (struct kept){0};
+}
+
+static void ahead_clear(struct ahead *a)
+{
+    tree_free(a->tree);
+    trace_parts_free(&a->parts);
+    *a = (struct ahead){0};
 }
 
 static void sample_clear(struct sample *s)
@@ -180,20 +200,52 @@ static void sample_clear(struct sample *s)
     *s = (struct sample){0};
 }
 
-/* Plan the tree of step `from` into *k; false with why[] if the strategy does not apply. */
-static bool make_plan(const struct pass *ps, int32_t use, int64_t from, struct kept *k, char *why)
+/* The tree of step `from` as plans see it. */
+static struct tree *tree_of(const struct pass *ps, const struct sample *s, int64_t from)
 {
-    k->from = from;
-    k->tree = trace_tree(ps->src->trace, from);
+    if (from == s->t)
+        return tree_copy(s->apart ? s->apart : s->tree);
+    struct tree *tree = trace_tree(ps->src->trace, from);
     if (ps->copies) {
-        struct tree *apart = tree_apart(k->tree);
-        tree_free(k->tree);
-        k->tree = apart;
+        struct tree *apart = tree_apart(tree);
+        tree_free(tree);
+        tree = apart;
     }
+    return tree;
+}
+
+static bool keeps_choice(const struct replay *r, int32_t use)
+{
+    return r->replan == REPLAN_CHOICE && r->use[use].s->choose;
+}
+
+/* The strategy with what it chose for step s->from, an earlier one. */
+static struct strategy_use old_choice(const struct pass *ps, const struct sample *s, int32_t use)
+{
+    if (ps->choice && ps->choice[use].from == s->from)
+        return ps->choice[use].use;
+    struct nform *nf = nform_new(tree_of(ps, s, s->from));
+    struct strategy_use chosen = strategy_chosen(&ps->r->use[use], nf, &ps->r->env);
+    nform_free_with_tree(nf);
+    return chosen;
+}
+
+/* Plan the tree of step `from` into *k; false with why[] if the strategy does not apply. */
+static bool make_plan(const struct pass *ps, const struct sample *s, int32_t use, int64_t from,
+                      struct kept *k, char *why)
+{
+    bool keeps = keeps_choice(ps->r, use), anew = keeps && s->from == from;
+    struct strategy_use u = keeps && !anew ? old_choice(ps, s, use) : ps->r->use[use];
+    struct tree *tree = tree_of(ps, s, from);
     double start = host_s();
-    k->nf = nform_new(k->tree);
-    k->plan = strategy_plan(&ps->r->use[use], k->nf, &ps->r->env, why);
+    k->from = from;
+    k->nf = nform_new(tree);
+    if (anew)
+        u = strategy_chosen(&u, k->nf, &ps->r->env);
+    k->plan = strategy_plan(&u, k->nf, &ps->r->env, why);
     k->plan_s = host_s() - start;
+    if (keeps && ps->choice)
+        ps->choice[use] = (struct choice){s->from, u};
     return k->plan != NULL;
 }
 
@@ -201,6 +253,7 @@ static void count_row(const struct replay *r, const struct sample *s, const stru
                       struct replay_row *row)
 {
     struct ledger l = price_plan(p, &r->price);
+    struct trace_count count = trace_count_tree(s->tree);
     int64_t layers = r->model->layers;
     row->groups = p->n_groups;
     row->launches = l.launches;
@@ -210,10 +263,10 @@ static void count_row(const struct replay *r, const struct sample *s, const stru
     row->scores = ledger_scores(&l) * layers;
     row->partials = ledger_partials(&l) * layers;
     row->out = l.out * layers;
-    row->queries = s->count.queries;
-    row->nodes = s->count.nodes;
-    row->kv_tokens = s->count.kv_tree;
-    row->contexts = s->count.kv_seq;
+    row->queries = count.queries;
+    row->nodes = count.nodes;
+    row->kv_tokens = count.kv_tree;
+    row->contexts = count.kv_seq;
     row->step = s->t;
     row->weight = s->weight;
     row->pages = s->pages;
@@ -266,7 +319,7 @@ static bool collect(struct pass *ps, struct err *e)
     return good;
 }
 
-/* The step runs while the next one is planned, if planning is to be hidden. */
+/* The one before has run, or runs meanwhile. */
 static bool start(struct pass *ps, const struct replay_step *s, const struct plan *p, struct replay_row *row,
                   struct err *e)
 {
@@ -274,38 +327,26 @@ static bool start(struct pass *ps, const struct replay_step *s, const struct pla
     if (!x->start(x->self, s, p, e) || !collect(ps, e))
         return false;
     ps->pending = row;
-    return ps->r->replan == REPLAN_ASYNC || collect(ps, e);
+    return true;
 }
 
-/* One strategy on one step. 1: a row; 0: does not apply, why[] says why; -1: failed, *e says how. */
-static int run_use(struct pass *ps, const struct sample *s, const struct nform *nf, int32_t use,
-                   struct replay_row *row, char *why, struct err *e)
+/* While a step runs: the next one of the trace, which an engine would have in another way. Then that is waited for, unless the
+ * next one is to be planned meanwhile. */
+static bool wait_for(struct pass *ps, int64_t t, struct err *e)
+{
+    const struct executor *x = ps->r->exec;
+    if (t < ps->src->last) {
+        ahead_clear(&ps->ahead);
+        ps->ahead.t = t + 1;
+        ps->ahead.tree = trace_step(ps->src->trace, t + 1, &ps->ahead.parts);
+    }
+    return ps->r->replan == REPLAN_ASYNC || x->finish(x->self, e);
+}
+
+static bool run_plan(struct pass *ps, const struct sample *s, const struct plan *p, struct replay_row *row,
+                     struct err *e)
 {
     const struct replay *r = ps->r;
-    struct kept own = {0}, *k = ps->kept ? &ps->kept[use] : &own;
-    struct plan *longer = NULL;
-    int result = 1;
-    *row = (struct replay_row){.use = use, .source = ps->src->number};
-    if (k->from != s->shape_from) {
-        kept_clear(k);
-        if (!make_plan(ps, use, s->shape_from, k, why)) {
-            kept_clear(k);
-            return 0;
-        }
-    }
-    if (s->shape_from != s->t) {
-        double start = host_s();
-        longer = plan_extend(k->plan, nf);
-        row->extend_s = (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
-    }
-    const struct plan *p = longer ? longer : k->plan;
-    const struct strategy *strategy = r->use[use].s;
-    if (s->covered && strategy != &replay_no_attention &&
-        !cover_check_of(p, strategy->name, e, "step %" PRId64, s->t)) {
-        plan_free(longer);
-        kept_clear(&own);
-        return -1; /* what counts and runs it trusts its indices */
-    }
     struct replay_step step = {.t = s->t,
                                .tree = s->apart ? s->apart : s->tree,
                                .parts = &s->parts,
@@ -314,13 +355,44 @@ static int run_use(struct pass *ps, const struct sample *s, const struct nform *
                                .page_off = ps->page_off,
                                .page_table = ps->page_table,
                                .check = s->check};
+    if (!simulated(r->exec) && !start(ps, &step, p, row, e))
+        return false;
     count_row(r, s, p, row);
+    return simulated(r->exec) ? simulate(ps, &step, p, row, e) : wait_for(ps, s->t, e);
+}
+
+/* One strategy on one step. 1: a row; 0: does not apply, why[] says why; -1: failed, *e says how. */
+static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct replay_row *row, char *why,
+                   struct err *e)
+{
+    const struct strategy *strategy = ps->r->use[use].s;
+    struct kept own = {0}, *k = ps->kept ? &ps->kept[use] : &own;
+    int64_t from = ps->r->replan == REPLAN_SHAPE ? s->from : s->t;
+    struct kept longer = {0};
+    *row = (struct replay_row){.use = use, .source = ps->src->number};
+    if (k->from != from) {
+        kept_clear(k);
+        if (!make_plan(ps, s, use, from, k, why)) {
+            kept_clear(k);
+            return 0;
+        }
+    }
+    if (from != s->t) {
+        struct tree *tree = tree_of(ps, s, s->t);
+        double start = host_s();
+        longer.nf = nform_new(tree);
+        longer.plan = plan_extend(k->plan, longer.nf);
+        row->extend_s = (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
+    }
+    const struct plan *p = longer.plan ? longer.plan : k->plan;
     row->plan_s = k->plan_s;
-    if (!(simulated(r->exec) ? simulate(ps, &step, p, row, e) : start(ps, &step, p, row, e)))
-        result = -1;
-    plan_free(longer);
+    bool good = !s->covered ||
+                strategy == &replay_no_attention || /* what counts and runs it trusts its indices */
+                cover_check_of(p, strategy->name, e, "step %" PRId64, s->t);
+    good = good && run_plan(ps, s, p, row, e);
+    kept_clear(&longer);
     kept_clear(&own);
-    return result;
+    return good ? 1 : -1;
 }
 
 /* What a step came to, [n_use] each. */
@@ -333,35 +405,50 @@ struct outcome {
 
 static bool run_sample(struct pass *ps, const struct sample *s, struct outcome *o)
 {
-    struct nform *nf = s->shape_from != s->t ? nform_new(s->apart ? s->apart : s->tree) : NULL;
     bool good = true;
     for (int32_t i = ps->first; i < ps->last && good; i++) {
         if (ps->total[i].fate != FATE_RAN)
             continue;
-        o->result[i] = (int8_t)run_use(ps, s, nf, i, &o->row[i], o->why[i], &o->e);
+        o->result[i] = (int8_t)run_use(ps, s, i, &o->row[i], o->why[i], &o->e);
         good = o->result[i] >= 0;
     }
-    nform_free(nf);
     return good;
 }
 
 /* ---- the steps in order -------------------------------------------------------------------------------- */
 
-/* Since which step has the tree had its shape? */
-static int64_t shape_from(struct pass *ps, const struct tree *tree, int64_t t)
+static bool keeps_any(const struct pass *ps)
 {
-    if (ps->r->replan != REPLAN_SHAPE)
+    bool any = ps->r->replan == REPLAN_SHAPE;
+    for (int32_t i = ps->first; i < ps->last && !any; i++)
+        any = keeps_choice(ps->r, i);
+    return any;
+}
+
+/* Whose plan, or choice, is good enough for step t? Since then the tree has had its shape. */
+static int64_t kept_from(struct pass *ps, const struct tree *tree, int64_t t)
+{
+    if (!keeps_any(ps))
         return t;
-    struct tree *copy = tree_copy(tree);
-    struct nform *nf = nform_new(copy);
-    if (ps->shape.from && plan_extends(ps->shape.nf, nf)) {
-        nform_free(nf);
-        tree_free(copy);
+    struct nform *nf = nform_new(tree_copy(tree));
+    bool old = ps->r->replan == REPLAN_CHOICE && t - ps->shape.from >= CHOICE_STEPS;
+    if (ps->shape.from && !old && plan_extends(ps->shape.nf, nf)) {
+        nform_free_with_tree(nf);
         return ps->shape.from;
     }
     kept_clear(&ps->shape);
-    ps->shape = (struct kept){.from = t, .tree = copy, .nf = nf};
+    ps->shape = (struct kept){.from = t, .nf = nf};
     return t;
+}
+
+static struct tree *take_step(struct pass *ps, int64_t t, struct trace_parts *parts)
+{
+    if (ps->ahead.t != t)
+        return trace_step(ps->src->trace, t, parts);
+    struct tree *tree = ps->ahead.tree;
+    *parts = ps->ahead.parts;
+    ps->ahead = (struct ahead){0};
+    return tree;
 }
 
 static void make_table(struct pass *ps, const struct sample *s)
@@ -376,14 +463,14 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     const struct executor *x = ps->r->exec;
     struct pool_step moved;
     sample_clear(s);
-    s->tree = trace_step(ps->src->trace, t, &s->parts);
+    s->tree = take_step(ps, t, &s->parts);
     s->t = t;
     double start = host_s();
     if (!pool_advance(ps->pool, s->tree, &s->parts, t, &moved, e))
         return false;
     s->cache_s = host_s() - start;
     s->moved = moved;
-    s->shape_from = shape_from(ps, s->tree, t);
+    s->from = kept_from(ps, s->tree, t);
     struct copies_step copied = {0};
     if (ps->copies) {
         start = host_s();
@@ -430,7 +517,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
         prefill += now.moved.fresh_tokens - now.tree->n_queries;
         moves += now.moved.n_moves;
         copied += now.copied;
-        planned += now.shape_from == t;
+        planned += ps->r->replan != REPLAN_SHAPE || now.from == t;
         cache_s += now.cache_s;
         if (t != place || !run)
             continue;
@@ -443,7 +530,6 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
             make_table(ps, &now);
         }
         double table_s = host_s() - start;
-        now.count = trace_count_tree(now.tree);
         now.weight = last - first + 1;
         now.pages = pool_stats(ps->pool).in_use;
         now.check = ps->r->check > 0 && ps->executed % ps->r->check == 0;
@@ -622,7 +708,10 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     copies_free(ps->copies);
     for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
         kept_clear(&ps->kept[i]);
+    for (int32_t i = 0; ps->choice && i < ps->r->n_use; i++)
+        ps->choice[i].from = 0;
     kept_clear(&ps->shape);
+    ahead_clear(&ps->ahead);
     return good;
 }
 
@@ -720,6 +809,7 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
         good = run_pass(&ps, ALL_AT_ONCE, log, total, pool, progress, e);
     } else {
         ps.kept = xcalloc((size_t)r->n_use, sizeof *ps.kept);
+        ps.choice = xcalloc((size_t)r->n_use, sizeof *ps.choice);
         for (int32_t i = 0; i < r->n_use && good; i++) {
             ps.first = i;
             ps.last = i + 1;
@@ -729,6 +819,7 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
                 progress_drop(progress, ceil_div(src->last, r->every));
         }
         free(ps.kept);
+        free(ps.choice);
     }
     free(ps.page_off);
     free(ps.page_table);

@@ -66,8 +66,10 @@ struct replay_row {
 #undef X
 };
 
-enum replan { REPLAN_EVERY, REPLAN_SHAPE, REPLAN_ASYNC, N_REPLANS };
-extern const char *const replan_name[N_REPLANS]; /* "every" "shape-change" "async" */
+enum replan { REPLAN_EVERY, REPLAN_CHOICE, REPLAN_SHAPE, REPLAN_ASYNC, N_REPLANS };
+extern const char *const replan_name[N_REPLANS]; /* "every" "choice" "shape-change" "async" */
+/* Steps for which REPLAN_CHOICE keeps what a strategy chose (strategy_chosen), if no node or query comes or goes. */
+enum { CHOICE_STEPS = 8 };
 
 /* Steps without attention, as if it were a strategy: plans of nothing. An executor that runs steps leaves attention out. */
 extern const struct strategy replay_no_attention;
@@ -102,6 +104,8 @@ struct executor {
     bool (*advance)(void *self, const struct replay_step *s, struct err *e);
     /* Begin the step; it need not wait. */
     bool (*start)(void *self, const struct replay_step *s, const struct plan *p, struct err *e);
+    /* Wait until all steps that were started have run. */
+    bool (*finish)(void *self, struct err *e);
     /* Wait for the oldest step that was started and not yet collected; moves_s: all since the one before. */
     bool (*collect)(void *self, struct replay_times *out, struct err *e);
 };

@@ -86,6 +86,12 @@ static bool start(void *self, const struct replay_step *s, const struct plan *pl
            (!check || check_step(d, s, &step, p, e));
 }
 
+static bool finish(void *self, struct err *e)
+{
+    struct replay_device *d = self;
+    return decoder_finish(d->decoder, e);
+}
+
 static bool collect(void *self, struct replay_times *out, struct err *e)
 {
     struct replay_device *d = self;
@@ -119,6 +125,11 @@ void replay_device_close(struct replay_device *d)
 
 struct executor replay_on_device(struct replay_device *d)
 {
-    return (struct executor){
-        .name = d->name, .self = d, .begin = begin, .advance = advance, .start = start, .collect = collect};
+    return (struct executor){.name = d->name,
+                             .self = d,
+                             .begin = begin,
+                             .advance = advance,
+                             .start = start,
+                             .finish = finish,
+                             .collect = collect};
 }

@@ -504,6 +504,12 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
     return true;
 }
 
+static bool finish(struct decoder *base, struct err *e)
+{
+    struct cuda_decoder *d = self(base);
+    return cuda_ok(cudaEventSynchronize(d->event[(d->n_steps - 1) % STEPS].end), "a kernel of a step", e);
+}
+
 static bool wait(struct decoder *base, struct decode_time *t, struct err *e)
 {
     struct cuda_decoder *d = self(base);
@@ -634,6 +640,7 @@ const struct decoder_type decoder_cuda = {
     .open = open_decoder,
     .close = decoder_free,
     .step = step,
+    .finish = finish,
     .wait = wait,
     .move = move,
     .copy = copy,
