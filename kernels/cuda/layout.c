@@ -77,7 +77,7 @@ static void add_runs(struct builder *b, const struct group *g, struct cuda_item 
     it->n_runs = (int32_t)n;
     it->run0 = (int32_t)b->run.n;
     it->piece0 = (int32_t)b->piece.n;
-    int64_t piece = 0;
+    int64_t pieces = 0;
     for (int64_t r = 0; r < n; r++) {
         const struct run *x = &b->plan->run[g->run0 + b->kept[r]];
         struct cuda_kv_run to = {.base = b->p->page_off[nf->src[x->node]] * size + nf->off[x->node] +
@@ -91,8 +91,11 @@ static void add_runs(struct builder *b, const struct group *g, struct cuda_item 
         if (n == 1)
             return;
         *(struct cuda_kv_run *)list_add(&b->run, 1, sizeof to) = to;
-        for (; piece * CUDA_PIECE < at; piece++)
-            *(struct cuda_kv_run *)list_add(&b->piece, 1, sizeof to) = to;
+        int64_t begin = ceil_div(at, CUDA_PIECE) - pieces; /* that begin in this run */
+        struct cuda_kv_run *piece = list_add(&b->piece, begin, sizeof to);
+        for (int64_t k = 0; k < begin; k++)
+            piece[k] = to;
+        pieces += begin;
     }
 }
 
