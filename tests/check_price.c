@@ -361,7 +361,7 @@ START_TEST(minima_within_bounds)
 {
     static const double least[] = {1e-3, 1e-3, 1e-3, 1e-3}, most[] = {1e3, 1e3, 4, 1e3};
     double x[] = {0.5, 2, 1, 5}, slope[4];
-    struct fit_search s = {.p = 4, .least = least, .most = most, .of = valley, .steps = 500};
+    struct fit_search s = {.p = 4, .least = least, .most = most, .of = valley, .steps = 10000};
     double f = fit_search(&s, x);
     ck_assert_double_eq(f, valley(x, slope, NULL));
     ck_assert_msg(fabs(x[0] - exp(1)) < 1e-2 && fabs(x[1] - exp(1)) < 2e-2 && x[2] <= 4 && x[2] > 3.99 &&
