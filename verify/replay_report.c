@@ -180,7 +180,11 @@ static void print_head(FILE *f, const struct replay_run *run, const struct repla
             r->page_size);
     if (r->every > 1)
         fprintf(f, "; one step in %" PRId64 " looked at, sums estimated", r->every);
-    fprintf(f, "; planned %s\n\n", replan_name[r->replan]);
+    static const char *const planned[] = {[REPLAN_EVERY] = "every step",
+                                          [REPLAN_CHOICE] = "every step, choices kept",
+                                          [REPLAN_SHAPE] = "when the shape changes",
+                                          [REPLAN_ASYNC] = "every step, while the one before runs"};
+    fprintf(f, "; planned %s\n\n", planned[r->replan]);
 }
 
 static void print_copies(FILE *f, const char *name, int64_t copied)
