@@ -427,7 +427,7 @@ static bool see_start(void *self, const struct replay_step *s, const struct plan
 {
     (void)e;
     struct seen *x = self;
-    ck_assert_int_eq(++x->started, s->t);
+    x->started++;
     x->tokens[s->t] = tokens_of(p);
     note(x, 's');
     return true;
@@ -481,40 +481,54 @@ static int64_t tokens_of_step(const struct trace *tr, int64_t t)
     return n;
 }
 
-/* Plans are made of what was chosen when the tree got its shape, or eight steps ago, whoever runs them. */
+/* Plans are made of what was chosen when the tree got its shape, for eight steps at most, whoever runs them, and with no other
+ * --replan. Steps that are left out choose nothing, but age what was chosen. */
+static void check_choices(const char *spec, struct trace_opts opts, enum replan replan, bool runs,
+                          int64_t every, int64_t *changes)
+{
+    struct setting s;
+    struct err e = {0};
+    struct seen *x = xcalloc(1, sizeof *x);
+    int64_t from = 0, looked_at = 0;
+    set(&s, "h100", "tiny", "pat", spec, opts);
+    ck_assert_int_lt(s.src.last, MOST_STEPS);
+    for (int64_t t = 0; t < MOST_STEPS; t++)
+        x->tokens[t] = -1;
+    s.use[0] = strategy_default(&fickle);
+    s.replay.replan = replan;
+    s.replay.every = every;
+    s.exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
+    ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+    ck_assert(replan == REPLAN_SHAPE || s.total[0].planned == s.src.last);
+    for (int64_t t = 1; t <= s.src.last; t++) {
+        bool fits = from > 0 && is_longer(s.trace, from, t);
+        *changes += from > 0 && !fits;
+        if (!fits || t - from == 8)
+            from = t;
+        looked_at += x->tokens[t] >= 0;
+        if (x->tokens[t] >= 0)
+            ck_assert_int_eq(x->tokens[t], replan == REPLAN_CHOICE ? tokens_of_step(s.trace, from) : 0);
+    }
+    ck_assert_int_eq(looked_at, ceil_div(s.src.last, every));
+    free(x);
+    clear(&s);
+}
+
 START_TEST(choices_are_kept)
 {
     static const struct {
         const char *spec;
         struct trace_opts opts;
-        bool changes;
-    } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}, true},
-              {"fewshot:5", {.prompt = 50, .max_seq = 100}, false}};
-    for (int k = 0; k < 6; k++) {
-        struct setting s;
-        struct err e = {0};
-        bool runs = k % 3 > 0;
-        set(&s, "h100", "tiny", "pat", of[k / 3].spec, of[k / 3].opts);
-        struct seen *x = xcalloc(1, sizeof *x);
-        ck_assert_int_lt(s.src.last, MOST_STEPS);
-        s.use[0] = strategy_default(&fickle);
-        s.replay.replan = k % 3 == 2 ? REPLAN_EVERY : REPLAN_CHOICE;
-        s.exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
-        ck_assert_int_eq(s.total[0].planned, s.src.last);
-        int64_t from = 0, changes = 0;
-        for (int64_t t = 1; t <= s.src.last; t++) {
-            bool fits = from > 0 && is_longer(s.trace, from, t);
-            changes += from > 0 && !fits;
-            if (!fits || t - from == 8)
-                from = t;
-            ck_assert_int_eq(x->tokens[t],
-                             s.replay.replan == REPLAN_EVERY ? 0 : tokens_of_step(s.trace, from));
-        }
-        ck_assert_msg(of[k / 3].changes == (changes > 2), "%d: %d changes", k, (int)changes);
-        free(x);
-        clear(&s);
-    }
+    } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}},
+              {"fewshot:5", {.prompt = 50, .max_seq = 100}}};
+    for (int k = 0; k < 2; k++)
+        for (int replan = 0; replan < N_REPLANS; replan++)
+            for (int how = 0; how < 3; how++) {
+                int64_t changes = 0;
+                check_choices(of[k].spec, of[k].opts, (enum replan)replan, how > 0, how == 2 ? 3 : 1,
+                              &changes);
+                ck_assert_msg((k == 0) == (changes > 2), "%d: %d changes", k, (int)changes);
+            }
 }
 END_TEST
 
@@ -868,14 +882,14 @@ START_TEST(steps_run_on_a_decoder)
         struct setting s;
         struct replay_device device;
         struct err e = {0};
-        const char *list = "deft-flatten,pat";
+        const char *list = "deft-flatten,pat,treeattn";
         if (k == 0)
             set(&s, "h100", "tiny", list, "embedded:reasoning",
                 (struct trace_opts){.prompt = 20, .max_seq = 34});
         else
             set(&s, "h100", "tiny", list, "spec:16,3",
                 (struct trace_opts){.prompt = 20, .max_seq = 40, .topology = true});
-        struct replay_total simulated[2];
+        struct replay_total simulated[3];
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         memcpy(simulated, s.total, sizeof simulated);
         struct decoder_spec spec = {.model = s.replay.model, .dtype = DT_BF16, .page_size = 16, .seed = 1};
@@ -883,7 +897,7 @@ START_TEST(steps_run_on_a_decoder)
         ck_assert_int_eq(spec.n_pages, s.pool.peak);
         s.replay.n_pages = spec.n_pages;
         for (int mode = 0; mode < N_REPLANS; mode++)
-            for (int64_t every = 1; every <= (mode == REPLAN_EVERY ? 4 : 1); every += 3) {
+            for (int64_t every = 1; every <= (mode <= REPLAN_CHOICE ? 4 : 1); every += 3) {
                 const struct decoder_type *cpu = decoder_type_find("cpu", &e);
                 ck_assert_msg(replay_device_open(&device, cpu, &spec, every == 1, &e), "%s", e.msg);
                 s.exec = replay_on_device(&device);
@@ -891,11 +905,12 @@ START_TEST(steps_run_on_a_decoder)
                 s.replay.every = every;
                 s.replay.check = 4;
                 ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
-                for (int i = 0; i < 2; i++) {
+                for (int i = 0; i < 3; i++) {
                     const struct replay_total *x = &s.total[i];
                     ck_assert_int_eq(x->steps, simulated[i].steps);
                     ck_assert_int_eq(x->moves, simulated[i].moves);
-                    ck_assert(every > 1 || mode == REPLAN_SHAPE || x->kv == simulated[i].kv);
+                    bool kept = mode == REPLAN_SHAPE || (mode == REPLAN_CHOICE && s.use[i].s->choose);
+                    ck_assert(every > 1 || kept || x->kv == simulated[i].kv);
                     ck_assert(x->error > 0 && x->error <= 1);
                     ck_assert(x->attention_s > 0 && x->other_s > 0);
                     ck_assert(isnan(x->idle_s) == (every > 1));

@@ -200,11 +200,10 @@ static const struct argp argp = {
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 2},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 2},
             {"replan", KEY_REPLAN, "WHEN", 0,
-             "every: plan each step (default); choice: each step, but with what a strategy chose (treeattn) "
-             "when nodes "
-             "or queries last came or went, or 8 steps ago; shape-change: only when nodes or queries come "
-             "or go, "
-             "else the old plan with longer nodes; async: each step, while the step before runs",
+             "every: plan each step (default); choice: each step, but with what a strategy (treeattn) chose "
+             "for up to 8 of them, until nodes or queries come or go; shape-change: only when nodes or "
+             "queries come or go, else the old plan with longer nodes; async: each step, while the step "
+             "before runs",
              2},
             {"prefill-rate", KEY_PREFILL, "N", 0,
              "charge prompts, at N tokens a second, on top of every strategy's whole; they delay no step, so "

@@ -132,7 +132,7 @@ struct sample {
     int64_t t, weight,
         from; /* from: the plan is made of that step's tree, or what it leaves open was chosen for it */
     int64_t prefill, moves, copied, planned, pages;
-    double cache_s;
+    double cache_s, kept_s;    /* kept_s: to see what can be kept */
     struct tree *tree, *apart; /* apart: as plans see it where queries have copies; else NULL */
     struct trace_parts parts;
     struct pool_step moved;
@@ -168,10 +168,10 @@ struct pass {
     const struct replay_total *total;
     struct pool *pool;
     struct copies *copies;      /* NULL: all share the pool */
-    struct kept *kept;          /* [n_use] with an executor that does not simulate, */
-    struct choice *choice;      /* [n_use] and then, too */
+    struct kept *kept;          /* [n_use]; NULL where steps are simulated, at once and in any order */
+    struct choice *choice;      /* the same */
     struct replay_row *pending; /* started and not yet collected */
-    struct kept shape;          /* the last step with another shape, without a plan */
+    struct kept shape;          /* the step since which plans, or choices, are kept, without a plan */
     struct ahead ahead;
     int64_t *page_off, table_cap, off_cap;
     int32_t *page_table;
@@ -330,13 +330,12 @@ static bool start(struct pass *ps, const struct replay_step *s, const struct pla
     return true;
 }
 
-/* While a step runs: the next one of the trace, which an engine would have in another way. Then that is waited for, unless the
- * next one is to be planned meanwhile. */
+/* While the step runs, get the next one of the trace: no engine's steps would wait for that. Then wait for the step, unless the
+ * next one is planned meanwhile. */
 static bool wait_for(struct pass *ps, int64_t t, struct err *e)
 {
     const struct executor *x = ps->r->exec;
     if (t < ps->src->last) {
-        ahead_clear(&ps->ahead);
         ps->ahead.t = t + 1;
         ps->ahead.tree = trace_step(ps->src->trace, t + 1, &ps->ahead.parts);
     }
@@ -369,7 +368,8 @@ static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct 
     struct kept own = {0}, *k = ps->kept ? &ps->kept[use] : &own;
     int64_t from = ps->r->replan == REPLAN_SHAPE ? s->from : s->t;
     struct kept longer = {0};
-    *row = (struct replay_row){.use = use, .source = ps->src->number};
+    bool keeps = ps->r->replan == REPLAN_SHAPE || keeps_choice(ps->r, use);
+    *row = (struct replay_row){.use = use, .source = ps->src->number, .extend_s = keeps ? s->kept_s : 0};
     if (k->from != from) {
         kept_clear(k);
         if (!make_plan(ps, s, use, from, k, why)) {
@@ -382,7 +382,7 @@ static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct 
         double start = host_s();
         longer.nf = nform_new(tree);
         longer.plan = plan_extend(k->plan, longer.nf);
-        row->extend_s = (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
+        row->extend_s += (host_s() - start) * (double)(s->weight - s->planned) / (double)s->weight;
     }
     const struct plan *p = longer.plan ? longer.plan : k->plan;
     row->plan_s = k->plan_s;
@@ -470,7 +470,9 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
         return false;
     s->cache_s = host_s() - start;
     s->moved = moved;
+    start = host_s();
     s->from = kept_from(ps, s->tree, t);
+    s->kept_s = host_s() - start;
     struct copies_step copied = {0};
     if (ps->copies) {
         start = host_s();
@@ -708,8 +710,6 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     copies_free(ps->copies);
     for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
         kept_clear(&ps->kept[i]);
-    for (int32_t i = 0; ps->choice && i < ps->r->n_use; i++)
-        ps->choice[i].from = 0;
     kept_clear(&ps->shape);
     ahead_clear(&ps->ahead);
     return good;

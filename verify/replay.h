@@ -51,7 +51,7 @@
     X(step_s, "the whole step: the sum of these")                                                            \
     X(host_s, "host: the plan to the device, launches; NaN: simulated")                                      \
     X(cache_s, "host: KV pool and page table, mean of the iterations it stands for")                         \
-    X(extend_s, "host: fitting an old plan to longer nodes, mean of the iterations it stands for")           \
+    X(extend_s, "host: seeing what can be kept, fitting an old plan to longer nodes; mean, as above")        \
     X(plan_s, "host: a call of the planner")                                                                 \
     X(exposed_s, "the part of plan_s during which the device waits")                                         \
     X(error, "largest error of a checked attention output in units of its bound; NaN: not checked")
@@ -68,7 +68,8 @@ struct replay_row {
 
 enum replan { REPLAN_EVERY, REPLAN_CHOICE, REPLAN_SHAPE, REPLAN_ASYNC, N_REPLANS };
 extern const char *const replan_name[N_REPLANS]; /* "every" "choice" "shape-change" "async" */
-/* Steps for which REPLAN_CHOICE keeps what a strategy chose (strategy_chosen), if no node or query comes or goes. */
+/* Steps, at most, that REPLAN_CHOICE plans with what a strategy chose for the first of them (strategy_chosen), if no node or query
+ * comes or goes. */
 enum { CHOICE_STEPS = 8 };
 
 /* Steps without attention, as if it were a strategy: plans of nothing. An executor that runs steps leaves attention out. */
