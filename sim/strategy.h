@@ -65,8 +65,9 @@ struct strategy {
     /* The plan; called only when applicable. opt[i] belongs to opts[i]. */
     struct plan *(*plan)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                          const double *opt);
-    /* For strategies that take longer to choose options than to plan with them: into chosen[], which has opt's, what plan()
-     * chooses for this tree where opt leaves it open. NULL: none is left open, or it is no matter of time. */
+    /* For strategies that take longer to choose options than to plan with them: writes what plan() chooses for this tree where
+     * opt leaves it open to chosen[], which holds a copy of opt. NULL: nothing is left open, or choosing takes no time to
+     * speak of. */
     void (*choose)(const struct nform *nf, const struct plan_env *env, const double *opt, double *chosen);
 };
 
