@@ -159,12 +159,18 @@ char *strategy_label(const struct strategy_use *u)
     return s;
 }
 
+static bool is_applicable(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
+                          char *why)
+{
+    return !u->s->applicable || u->s->applicable(nf, env, u->s, u->opt, why);
+}
+
 struct strategy_use strategy_chosen(const struct strategy_use *u, const struct nform *nf,
                                     const struct plan_env *env)
 {
     struct strategy_use chosen = *u;
     char why[WHY_MAX];
-    if (u->s->choose && (!u->s->applicable || u->s->applicable(nf, env, u->s, u->opt, why)))
+    if (u->s->choose && is_applicable(u, nf, env, why))
         u->s->choose(nf, env, u->opt, chosen.opt);
     return chosen;
 }
@@ -174,7 +180,7 @@ struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf,
 {
     CK(env->h_kv >= 1 && env->h_q % env->h_kv == 0 && env->machine);
     why[0] = 0;
-    if (u->s->applicable && !u->s->applicable(nf, env, u->s, u->opt, why)) {
+    if (!is_applicable(u, nf, env, why)) {
         CK(why[0]); /* "not applicable" comes with a sentence */
         return NULL;
     }

@@ -385,7 +385,7 @@ enum { MOST_STEPS = 1024 };
 struct seen {
     char did[6 * MOST_STEPS];
     int64_t tokens[MOST_STEPS];
-    int64_t started, finished, collected;
+    int64_t started, collected;
 };
 
 static void note(struct seen *x, char what)
@@ -436,9 +436,7 @@ static bool see_start(void *self, const struct replay_step *s, const struct plan
 static bool see_finish(void *self, struct err *e)
 {
     (void)e;
-    struct seen *x = self;
-    x->finished = x->started;
-    note(x, 'f');
+    note(self, 'f');
     return true;
 }
 
@@ -481,37 +479,43 @@ static int64_t tokens_of_step(const struct trace *tr, int64_t t)
     return n;
 }
 
-/* Plans are made of what was chosen when the tree got its shape, for eight steps at most, whoever runs them, and with no other
- * --replan. Steps that are left out choose nothing, but age what was chosen. */
-static void check_choices(const char *spec, struct trace_opts opts, enum replan replan, bool runs,
-                          int64_t every, int64_t *changes)
+/* Tokens that plans of steps 1 .. last are made with where choices are kept: those when the tree got its shape, for eight steps at
+ * most. Returns how often it got another. */
+static int64_t kept_tokens(const struct trace *tr, int64_t last, int64_t *tokens)
 {
-    struct setting s;
-    struct err e = {0};
-    struct seen *x = xcalloc(1, sizeof *x);
-    int64_t from = 0, looked_at = 0;
-    set(&s, "h100", "tiny", "pat", spec, opts);
-    ck_assert_int_lt(s.src.last, MOST_STEPS);
-    for (int64_t t = 0; t < MOST_STEPS; t++)
-        x->tokens[t] = -1;
-    s.use[0] = strategy_default(&fickle);
-    s.replay.replan = replan;
-    s.replay.every = every;
-    s.exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
-    ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
-    ck_assert(replan == REPLAN_SHAPE || s.total[0].planned == s.src.last);
-    for (int64_t t = 1; t <= s.src.last; t++) {
-        bool fits = from > 0 && is_longer(s.trace, from, t);
-        *changes += from > 0 && !fits;
+    int64_t from = 0, changes = 0;
+    for (int64_t t = 1; t <= last; t++) {
+        bool fits = from > 0 && is_longer(tr, from, t);
+        changes += from > 0 && !fits;
         if (!fits || t - from == 8)
             from = t;
+        tokens[t] = tokens_of_step(tr, from);
+    }
+    return changes;
+}
+
+/* Plans are made of what is kept, whoever runs them, and with no other --replan. Steps that are left out choose nothing, but age
+ * what was chosen. */
+static void check_choices(struct setting *s, enum replan replan, bool runs, int64_t every,
+                          const int64_t *tokens)
+{
+    struct err e = {0};
+    struct seen *x = xcalloc(1, sizeof *x);
+    int64_t looked_at = 0;
+    for (int64_t t = 0; t < MOST_STEPS; t++)
+        x->tokens[t] = -1;
+    s->replay.replan = replan;
+    s->replay.every = every;
+    s->exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
+    ck_assert_msg(go(s, NULL, &e), "%s", e.msg);
+    ck_assert(replan == REPLAN_SHAPE || s->total[0].planned == s->src.last);
+    for (int64_t t = 1; t <= s->src.last; t++) {
         looked_at += x->tokens[t] >= 0;
         if (x->tokens[t] >= 0)
-            ck_assert_int_eq(x->tokens[t], replan == REPLAN_CHOICE ? tokens_of_step(s.trace, from) : 0);
+            ck_assert_int_eq(x->tokens[t], replan == REPLAN_CHOICE ? tokens[t] : 0);
     }
-    ck_assert_int_eq(looked_at, ceil_div(s.src.last, every));
+    ck_assert_int_eq(looked_at, ceil_div(s->src.last, every));
     free(x);
-    clear(&s);
 }
 
 START_TEST(choices_are_kept)
@@ -521,14 +525,19 @@ START_TEST(choices_are_kept)
         struct trace_opts opts;
     } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}},
               {"fewshot:5", {.prompt = 50, .max_seq = 100}}};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 2; k++) {
+        struct setting s;
+        int64_t tokens[MOST_STEPS];
+        set(&s, "h100", "tiny", "pat", of[k].spec, of[k].opts);
+        s.use[0] = strategy_default(&fickle);
+        ck_assert_int_lt(s.src.last, MOST_STEPS);
+        int64_t changes = kept_tokens(s.trace, s.src.last, tokens);
+        ck_assert_msg((k == 0) == (changes > 2), "%d: %d changes", k, (int)changes);
         for (int replan = 0; replan < N_REPLANS; replan++)
-            for (int how = 0; how < 3; how++) {
-                int64_t changes = 0;
-                check_choices(of[k].spec, of[k].opts, (enum replan)replan, how > 0, how == 2 ? 3 : 1,
-                              &changes);
-                ck_assert_msg((k == 0) == (changes > 2), "%d: %d changes", k, (int)changes);
-            }
+            for (int how = 0; how < 3; how++)
+                check_choices(&s, (enum replan)replan, how > 0, how == 2 ? 3 : 1, tokens);
+        clear(&s);
+    }
 }
 END_TEST
 

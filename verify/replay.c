@@ -129,8 +129,8 @@ static void add_row(struct replay_total *sum, const struct replay_row *x)
 /* ---- a looked-at step ---------------------------------------------------------------------------------- */
 
 struct sample {
-    int64_t t, weight,
-        from; /* from: the plan is made of that step's tree, or what it leaves open was chosen for it */
+    int64_t t, weight;
+    int64_t from; /* the plan is made of that step's tree, or what it leaves open was chosen for it */
     int64_t prefill, moves, copied, planned, pages;
     double cache_s, kept_s;    /* kept_s: to see what can be kept */
     struct tree *tree, *apart; /* apart: as plans see it where queries have copies; else NULL */

@@ -949,12 +949,13 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         longest = max_i64(longest, g->n_kv);
     plan_merge_flat(plan, "merge", true);
-    double x[N_OPTS];
     char chosen[128] = "";
-    write_options(&best, opt, x);
-    if (treeattn_chooses(opt))
+    if (treeattn_chooses(opt)) {
+        double x[N_OPTS];
+        write_options(&best, opt, x);
         snprintf(chosen, sizeof chosen, ": low=%.0f,high=%.0f,piece=%.0f,bundle=%.0f,trunk=%.0f,tall=%.0f",
                  x[OPT_LOW], x[OPT_HIGH], x[OPT_PIECE], x[OPT_BUNDLE], x[OPT_TRUNK], x[OPT_TALL]);
+    }
     plan_note(
         plan,
         "%lld bundles of at most %lld rows, %lld blocks of at most %lld, %lld trunks, in %lld groups of "
