@@ -15,7 +15,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)';)
 
 CC ?= gcc
 ARCH ?= native
-OPT := $(if $(SAN)$(COV),-O1 -g,-O3 -g)
+OPT := $(if $(COV),-O1,$(if $(SAN),-O2,-O3)) -g
 WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(COV),--coverage)
