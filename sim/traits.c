@@ -133,6 +133,23 @@ static const struct trait clock_inner[N_CLOCKFIT_INNER] = {
     [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached", 1e-3, 1, 0},
 };
 
+static void clock_built_in(double *value)
+{
+    struct clock_coefs c = clock_coefs_default();
+    value[CLOCKFIT_KERNEL] = c.kernel;
+    value[CLOCKFIT_LAUNCH] = c.launch;
+    value[CLOCKFIT_BASE] = c.base;
+    value[CLOCKFIT_CONCURRENT] = c.concurrent;
+    clockfit_point(0, value + N_CLOCKFIT);
+}
+
+/* ---- treeattn ----------------------------------------------------------------------------------------- */
+
+static void tile_built_in(double *value)
+{
+    memcpy(value, &tile_coefs, sizeof tile_coefs);
+}
+
 /* ---- registry ----------------------------------------------------------------------------------------- */
 
 const struct trait_model trait_models[] = {
@@ -153,12 +170,14 @@ const struct trait_model trait_models[] = {
      .of = clockfit_of,
      .inner = clock_inner,
      .n_inner = N_CLOCKFIT_INNER,
-     .point = clockfit_point},
+     .point = clockfit_point,
+     .built_in = clock_built_in},
     {.name = "treeattn",
      .about = "what treeattn chooses its plans by: CTAs and tokens by kind of tile, bytes, launches",
      .trait = tile_traits,
      .n = N_TILE_COEFS,
-     .tiles = true},
+     .tiles = true,
+     .built_in = tile_built_in},
 };
 const int32_t n_trait_models = (int32_t)(sizeof trait_models / sizeof trait_models[0]);
 

@@ -32,6 +32,8 @@ struct trait_model {
     const struct trait *inner; /* [n_inner] */
     int32_t n_inner;           /* at most MAX_TRAITS */
     void (*point)(int32_t variant, double *inner);
+    /* What is used where nothing was fitted: value[n + n_inner]. NULL: nothing. */
+    void (*built_in)(double *value);
 };
 extern const struct trait_model trait_models[];
 extern const int32_t n_trait_models;

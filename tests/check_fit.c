@@ -592,7 +592,7 @@ START_TEST(coefficients_of_the_clock_are_read)
     struct err e = {0};
     clockfit_point(0, inner);
     ck_assert_msg(coefs_read_model(path, "h200", m, "pat", value, &e), "%s", e.msg);
-    ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == 0);
+    ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == clock_coefs_default().launch);
     ck_assert(value[m->n + CLOCKFIT_tensor] == 0.375 &&
               value[m->n + CLOCKFIT_start] == inner[CLOCKFIT_start]);
     struct clock_coefs c = clock_coefs_default(), d = c;
@@ -780,6 +780,7 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"t.csv m.csv --save ./m.csv", "./m.csv: would be written over"},
         {"t.csv --target y --features a -o t.csv", "t.csv: would be written over"},
         {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
+        {"m.csv --coefficients built-in", "--coefficients built-in: model linear has none"},
     };
     char text[8192];
     if (!program_built())
@@ -992,6 +993,44 @@ START_TEST(the_simulator_takes_coefficients)
 }
 END_TEST
 
+/* Column `name` of the only row that the program prints. */
+static double only_figure(const char *dir, const char *args, const char *name)
+{
+    char text[8192];
+    struct sheet c;
+    struct err e = {0};
+    double x = NAN;
+    int code = run_in(dir, args, text, sizeof text);
+    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
+    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, name, &e), &x, &e), "%s", e.msg);
+    sheet_clear(&c);
+    return x;
+}
+
+/* What judges the time model by measured rows says of a plan what the simulator says. */
+START_TEST(built_in_coefficients_are_the_simulators)
+{
+    static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        char *row = xasprintf("tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n",
+                              name[i]);
+        char *sim = xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
+                              "--strategy %s --csv",
+                              name[i]);
+        write_file(dir, "m.csv", row);
+        double fit_s = only_figure(
+            dir, "fit m.csv --model clock --machine h200 --coefficients built-in --show rows --csv", "predicted_s");
+        ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
+        free(row);
+        free(sim);
+    }
+    free(dir);
+}
+END_TEST
+
 /* Of every strategy its own part, as fit --apart saves them. */
 START_TEST(the_simulator_takes_a_part_for_each_strategy)
 {
@@ -1132,6 +1171,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
     tcase_add_test(c, the_simulator_takes_coefficients);
+    tcase_add_test(c, built_in_coefficients_are_the_simulators);
     tcase_add_test(c, the_simulator_takes_a_part_for_each_strategy);
     tcase_add_test(c, rows_without_a_target_are_left_out);
     tcase_add_test(c, the_clock_is_found_again);

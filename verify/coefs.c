@@ -1,7 +1,6 @@
 #include "verify/coefs.h"
 
 #include "sim/machine.h"
-#include "sim/tile_price.h"
 #include "traces/formats.h"
 #include "verify/sheet.h"
 #include "verify/text.h"
@@ -144,11 +143,9 @@ bool coefs_read_model(const char *path, const char *machine, const struct trait_
     }
     struct coef_want want = {
         .machine = machine, .model = m->name, .part = part, .n = m->n + m->n_inner, .coef = bound};
-    memset(value, 0, (size_t)m->n * sizeof *value);
-    if (m->tiles)
-        memcpy(value, &tile_coefs, sizeof tile_coefs);
-    if (m->point)
-        m->point(0, value + m->n);
+    memset(value, 0, (size_t)(m->n + m->n_inner) * sizeof *value);
+    if (m->built_in)
+        m->built_in(value);
     return coefs_read(path, &want, value, e);
 }
 

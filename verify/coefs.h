@@ -42,8 +42,8 @@ bool coefs_parse(const char *text, size_t size, const char *name, const struct c
                  struct err *e);
 bool coefs_read(const char *path, const struct coef_want *want, double *value, struct err *e);
 
-/* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is 0, or, inside of
- * the model, as at its point 0; of treeattn's model, as it was compiled. part NULL: the only one. */
+/* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is as built in, or 0 where
+ * nothing is. part NULL: the only one. */
 bool coefs_read_model(const char *path, const char *machine, const struct trait_model *model,
                       const char *part, double *value, struct err *e);
 
