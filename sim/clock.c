@@ -393,7 +393,7 @@ struct clock clock_plan(const struct plan *p, const struct price_env *env, const
     struct sim s = {
         .mc = mc,
         .coefs = coefs,
-        .grid = grid_of(p, env, mc, coefs->stages),
+        .grid = grid_of(p, env, mc, &(struct grid_kernel){coefs->stages, coefs->unseen}),
         .sms = sms_new(mc->sms),
         .limit = {mc->bandwidth * coefs->bandwidth, mc->l2_bandwidth * coefs->l2,
                   mc->tensor_flops * coefs->tensor},

@@ -39,7 +39,8 @@
     X(tensor, 0.5, 1e-3, 1, "share of the tensor peak that a fused attention loop reaches")                  \
     X(bandwidth, 0.93, 1e-3, 1, "share of the data sheet's bandwidth that reads reach")                      \
     X(l2, 0.8, 1e-3, 1, "share of the L2's bandwidth that reads reach")                                      \
-    X(stages, 2, 2, 16, "K or V tiles that a CTA has room for; all but one are in flight")
+    X(stages, 2, 2, 16, "K or V tiles that a CTA has room for; all but one are in flight")                   \
+    X(unseen, 1, 0, 1, "share that is read of the tokens that a mask hides from all rows of a Q tile")
 
 struct clock_coefs {
 #define X(name, value, least, most, about) double name;

@@ -13,13 +13,18 @@ static double radical_inverse(int32_t i, int32_t base)
     return sum;
 }
 
+static double between(double from, double to, double share)
+{
+    return from > 0 ? from * pow(to / from, share) : share < 0.5 ? from : to;
+}
+
 void clockfit_point(int32_t point, double inner[N_CLOCKFIT_INNER])
 {
-    static const int32_t base[N_CLOCKFIT_INNER] = {2, 3, 5, 7};
+    static const int32_t base[N_CLOCKFIT_INNER] = {2, 3, 5, 7, 11, 13, 17};
     struct clock_coefs c = clock_coefs_default();
 #define X(name, from, to)                                                                                    \
     inner[CLOCKFIT_##name] =                                                                                 \
-        point == 0 ? c.name : from * pow((double)to / from, radical_inverse(point, base[CLOCKFIT_##name]));
+        point == 0 ? c.name : between(from, to, radical_inverse(point, base[CLOCKFIT_##name]));
     CLOCKFIT_INNER(X)
 #undef X
 }

@@ -14,12 +14,15 @@
 
 enum { CLOCKFIT_KERNEL, CLOCKFIT_LAUNCH, CLOCKFIT_BASE, CLOCKFIT_CONCURRENT, N_CLOCKFIT };
 
-/* X(coefficient of clock.h, from, to): spread evenly in the logarithm. */
+/* X(coefficient of clock.h, from, to): spread evenly in the logarithm; from 0, it is one or the other. */
 #define CLOCKFIT_INNER(X)                                                                                    \
     X(latency, 1, 20)                                                                                        \
     X(l2_latency, 0.15, 1)                                                                                   \
     X(start, 0.25, 8)                                                                                        \
-    X(tensor, 0.05, 1)
+    X(tensor, 0.05, 1)                                                                                       \
+    X(l2, 0.3, 1)                                                                                            \
+    X(stages, 2, 6)                                                                                          \
+    X(unseen, 0, 1)
 
 enum {
 #define X(name, from, to) CLOCKFIT_##name,
@@ -28,7 +31,7 @@ enum {
         N_CLOCKFIT_INNER
 };
 
-/* Point 0 is the default of clock.h; the others follow Halton's sequence (bases 2, 3, 5, 7). */
+/* Point 0 is the default of clock.h; the others follow Halton's sequence (bases 2, 3, 5, .., 17). */
 void clockfit_point(int32_t point, double inner[N_CLOCKFIT_INNER]);
 
 /* What the four linear coefficients multiply, with these others. */

@@ -106,21 +106,16 @@ static int64_t read_block(const struct cache *c, struct kept *k, int64_t begin, 
     return hit;
 }
 
-/* All heads of a Q tile read the group's tokens while `window` CTAs run; returns how many tokens miss. */
-static int64_t read_group(struct cache *c, const struct plan *p, int64_t group, int64_t window)
+/* All heads of a Q tile read a run while `window` CTAs run; returns how many tokens miss. */
+static int64_t read_run(struct cache *c, const struct run *run, int64_t group, int64_t window)
 {
-    const struct group *g = &p->group[group];
-    int64_t missed = g->n_kv;
-    for (int64_t r = g->run0; r < g->run1; r++) {
-        const struct run *run = &p->run[r];
-        bool private = c->private && c->private[run->node];
-        for (int64_t b = run->begin / c->block; b * c->block < run->end; b++) {
-            int64_t begin = max_i64(run->begin, b * c->block), end = min_i64(run->end, (b + 1) * c->block);
-            int64_t hit =
-                read_block(c, &c->kept[c->first[run->node] + b], begin, end, group, private, window);
-            missed -= hit;
-            c->fetched += (double)(end - begin - hit) * c->token_bytes;
-        }
+    int64_t missed = 0;
+    bool private = c->private && c->private[run->node];
+    for (int64_t b = run->begin / c->block; b * c->block < run->end; b++) {
+        int64_t begin = max_i64(run->begin, b * c->block), end = min_i64(run->end, (b + 1) * c->block);
+        int64_t hit = read_block(c, &c->kept[c->first[run->node] + b], begin, end, group, private, window);
+        missed += end - begin - hit;
+        c->fetched += (double)(end - begin - hit) * c->token_bytes;
     }
     return missed;
 }
@@ -136,7 +131,7 @@ struct build {
     const struct plan *p;
     const struct price_env *env;
     const struct machine *mc;
-    double stages;
+    const struct grid_kernel *kernel;
     struct grid *grid;
     struct cache cache;
     uint8_t *onchip;          /* [n_slots] never stored; NULL: all are */
@@ -171,6 +166,37 @@ static int64_t stored_rows(const struct build *b, const struct group *g, int64_t
     return n;
 }
 
+/* Does one of the group's queries q0 .. q1, by their place in it, see its run r? */
+static bool is_seen(const struct plan *p, const struct group *g, int64_t r, int64_t q0, int64_t q1)
+{
+    for (int64_t k = q0; k < q1; k++)
+        if (plan_visible(p, g, (int32_t)k, r))
+            return true;
+    return false;
+}
+
+/* Tokens of one KV head that a Q tile reads, and those of them that miss the L2. */
+struct reading {
+    double tokens, missed;
+};
+
+/* The group's tokens for its queries q0 .. q1, while `window` CTAs run. */
+static struct reading read_group(struct build *b, int64_t group, int64_t q0, int64_t q1, int64_t window)
+{
+    const struct plan *p = b->p;
+    const struct group *g = &p->group[group];
+    struct reading x = {0, 0};
+    for (int64_t r = g->run0; r < g->run1; r++) {
+        bool all = g->mask == MASK_NONE || b->kernel->unseen == 1;
+        double share = all || is_seen(p, g, r - g->run0, q0, q1) ? 1 : b->kernel->unseen;
+        if (share == 0)
+            continue;
+        x.tokens += share * (double)(p->run[r].end - p->run[r].begin);
+        x.missed += share * (double)read_run(&b->cache, &p->run[r], group, window);
+    }
+    return x;
+}
+
 static void add_group(struct build *b, int64_t group)
 {
     const struct group *g = &b->p->group[group];
@@ -178,27 +204,26 @@ static void add_group(struct build *b, int64_t group)
     int64_t gqa = env->h_q / env->h_kv, rows = g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
     double row = (double)env->d * env->elt_bytes, token = 2 * row;
-    double whole_tiles = (double)m * (double)(ceil_div(g->n_kv, n) * n);
     struct grid_batch x = {
-        .ops = whole_tiles * 4 * env->d,
-        .flight = (b->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * row,
+        .flight = (b->kernel->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * row,
         .n = env->h_kv,
         .group = group,
         .merge = -1,
         .launch = g->launch,
-        .resident = grid_resident(b->mc, g, env, b->stages),
+        .resident = grid_resident(b->mc, g, env, b->kernel->stages),
     };
     int64_t slots = (int64_t)b->mc->sms * x.resident;
     int64_t window = (double)slots * x.flight <= b->mc->l2_bytes ? slots : 0;
     for (int64_t r0 = 0; r0 < rows; r0 += m, x.tile++) {
-        int64_t r1 = min_i64(r0 + m, rows);
-        double missed = (double)read_group(&b->cache, b->p, group, window) * token;
+        int64_t r1 = min_i64(r0 + m, rows), q0 = r0 / gqa, q1 = (r1 - 1) / gqa + 1;
+        struct reading kv = read_group(b, group, q0, q1, window);
         double q = (double)(r1 - r0) * row;
-        double mask = (double)plan_mask_bytes(g, (r1 - 1) / gqa - r0 / gqa + 1);
+        double mask = g->n_kv > 0 ? (double)plan_mask_bytes(g, q1 - q0) * (kv.tokens / (double)g->n_kv) : 0;
         double written =
             (double)stored_rows(b, g, r0, r1) * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row);
-        x.l2 = (double)g->n_kv * token + q + mask + written;
-        x.dram = missed + q * b->q_miss + mask + written;
+        x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 4 * env->d;
+        x.l2 = kv.tokens * token + q + mask + written;
+        x.dram = kv.missed * token + q * b->q_miss + mask + written;
         add(b, x);
         b->cache.cta += x.n;
     }
@@ -222,7 +247,7 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
         .l2 = (kv + q + mask + read + written) / (double)tiles,
         .dram = (kv + q * b->q_miss + mask + read * miss_share(b, all_scores) + written) / (double)tiles,
         .ops = product ? (double)rows * (double)g->n_kv * 2 * env->d / (double)tiles : 0,
-        .flight = (b->stages - 1) * LIBRARY_TILE * row,
+        .flight = (b->kernel->stages - 1) * LIBRARY_TILE * row,
         .n = tiles * env->h_kv,
         .group = group,
         .merge = -1,
@@ -325,11 +350,11 @@ static void build_free(struct build *b)
 }
 
 struct grid grid_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                    double stages)
+                    const struct grid_kernel *kernel)
 {
     struct grid grid = {.first = xcalloc((size_t)p->n_launches + 1, sizeof *grid.first)};
     struct build b = {
-        .p = p, .env = env, .mc = mc, .stages = stages, .grid = &grid, .cache = cache_new(p, env, mc)};
+        .p = p, .env = env, .mc = mc, .kernel = kernel, .grid = &grid, .cache = cache_new(p, env, mc)};
     build_start(&b);
     CK(b.n_stages <= p->n_launches || p->n_groups == 0);
     for (int32_t l = 0; l < p->n_launches; l++) {

@@ -13,6 +13,7 @@
  *   Q         once per query if all Q fits the L2
  *   partials, scores   written through; the share that fits the L2 is found there when read
  *   masks, outputs     never
+ * A kernel that leaves out the tokens that no row of a Q tile sees (`unseen`) moves and multiplies less than the ledger.
  */
 #ifndef TREEATTN_SIM_GRID_H
 #define TREEATTN_SIM_GRID_H
@@ -37,9 +38,16 @@ struct grid {
     int64_t ctas;
 };
 
-/* `stages` K or V tiles have room in a CTA. Free with grid_free. */
+/* What a kernel does with its tiles. */
+struct grid_kernel {
+    double stages; /* K or V tiles that a CTA has room for */
+    double
+        unseen; /* share of the tokens that the mask hides from all rows of a Q tile which it reads all the same */
+};
+
+/* Free with grid_free. */
 struct grid grid_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                    double stages);
+                    const struct grid_kernel *kernel);
 void grid_free(struct grid *g);
 
 /* CTAs of the group's tile that an SM holds at a time: by shared memory, registers, threads and CTAs. A tile

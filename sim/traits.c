@@ -131,6 +131,9 @@ static const struct trait clock_inner[N_CLOCKFIT_INNER] = {
                              0},
     [CLOCKFIT_start] = {"start", "", "a CTA's time around its tiles, in round trips", 0, 1e6, 0},
     [CLOCKFIT_tensor] = {"tensor", "", "share of the tensor peak that is reached", 1e-3, 1, 0},
+    [CLOCKFIT_l2] = {"l2", "", "share of the L2's bandwidth that reads reach", 1e-3, 1, 0},
+    [CLOCKFIT_stages] = {"stages", "", "K or V tiles that a CTA has room for", 2, 16, 0},
+    [CLOCKFIT_unseen] = {"unseen", "", "share that is read of what no row of a Q tile sees", 0, 1, 0},
 };
 
 static void clock_built_in(double *value)

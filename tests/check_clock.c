@@ -319,7 +319,8 @@ START_TEST(plain_bookkeeping_agrees)
         ck_assert(machine_parse(t % 2 ? "a100-80:sms=5" : "h200:sms=7,bandwidth=1e11", &mc, NULL));
         struct job j = job_new(gen_tree(gen_family(7, t), gen_seed(7, t)), strategies[_i], &mc, 4, 2);
         struct clock_coefs coefs = clock_coefs_default();
-        struct grid g = j.p ? grid_of(j.p, &j.env, &mc, coefs.stages) : (struct grid){0};
+        struct grid g = j.p ? grid_of(j.p, &j.env, &mc, &(struct grid_kernel){coefs.stages, coefs.unseen})
+                            : (struct grid){0};
         if (g.ctas > 0 && g.ctas < 400) {
             struct clock c = job_clock(&j, &mc, CLOCK_TIMELINE);
             struct slow_cta *cta = xcalloc((size_t)g.ctas, sizeof *cta);
@@ -615,6 +616,72 @@ START_TEST(later_waves_need_the_working_set)
 }
 END_TEST
 
+/* ---- what a mask hides -------------------------------------------------------------------------------- */
+
+static struct grid grid_unseen(const struct job *j, double unseen)
+{
+    return grid_of(j->p, &j->env, j->mc, &(struct grid_kernel){clock_coefs_default().stages, unseen});
+}
+
+/* A group of 64 queries of a leaf each: a Q tile's rows see the prefix and their own leaves. */
+START_TEST(what_no_row_sees_can_be_left_out)
+{
+    struct strategy_use use;
+    ck_assert(strategy_parse("tree-vanilla", &use, NULL));
+    struct job j = job_new(levels_parse("1,64 256,100", NULL), use.s, machine_find("h200"), 8, 2);
+    ck_assert(j.p && j.p->n_groups == 1 && j.p->group[0].nq == 64);
+    const struct group *g = &j.p->group[0];
+    struct grid all = grid_unseen(&j, 1), none = grid_unseen(&j, 0), half = grid_unseen(&j, 0.5);
+    double token = 2.0 * 64 * 2, tokens = 256 + 64 * 100;
+    int64_t queries = g->tile_m / 4;
+    ck_assert(queries < 64 && all.n == ceil_div(64, queries) && none.n == all.n);
+    for (int64_t i = 0; i < all.n; i++) {
+        double seen = 256 + 100.0 * (double)min_i64(queries, 64 - i * queries);
+        double mask = (double)plan_mask_bytes(g, min_i64(queries, 64 - i * queries)) / tokens;
+        ck_assert(near(all.batch[i].l2 - none.batch[i].l2, (tokens - seen) * (token + mask)));
+        ck_assert(near(all.batch[i].l2 - half.batch[i].l2, (tokens - seen) * (token + mask) / 2));
+        ck_assert(near(none.batch[i].ops, 4.0 * 64 * g->tile_m * g->tile_n * ceil(seen / g->tile_n)));
+        ck_assert(all.batch[i].ops > half.batch[i].ops && half.batch[i].ops > none.batch[i].ops);
+    }
+    grid_free(&all);
+    grid_free(&none);
+    grid_free(&half);
+    job_free(&j);
+}
+END_TEST
+
+/* Plans without masks are the same, others no more than with it; every token is still read by somebody. */
+START_TEST(what_is_left_out_nobody_sees)
+{
+    int64_t masked = 0;
+    for (int32_t t = 0; t < TREES; t++) {
+        struct job j = job_new(gen_tree(gen_family(SEED, t), gen_seed(SEED, t)), strategies[_i],
+                               machine_find("h200"), 8, 2);
+        if (j.p && !j.p->unfused) {
+            bool mask = false;
+            for (int64_t i = 0; i < j.p->n_groups; i++)
+                mask |= j.p->group[i].mask != MASK_NONE;
+            struct grid all = grid_unseen(&j, 1), none = grid_unseen(&j, 0);
+            double dram = 0;
+            ck_assert(all.n == none.n);
+            for (int64_t i = 0; i < all.n; i++) {
+                const struct grid_batch *a = &all.batch[i], *b = &none.batch[i];
+                ck_assert(b->l2 <= a->l2 * (1 + ROUNDING) && b->ops <= a->ops * (1 + ROUNDING) &&
+                          b->n == a->n);
+                ck_assert(mask || (b->l2 == a->l2 && b->dram == a->dram && b->ops == a->ops));
+                dram += b->dram * (double)b->n;
+            }
+            ck_assert(dram * (1 + ROUNDING) >= (double)union_tokens(j.nf) * token_bytes(&j.env));
+            masked += mask;
+            grid_free(&all);
+            grid_free(&none);
+        }
+        job_free(&j);
+    }
+    ck_assert(masked > 0 || strcmp(strategies[_i]->name, "tree-vanilla") != 0);
+}
+END_TEST
+
 /* ---- edges -------------------------------------------------------------------------------------------- */
 
 START_TEST(nothing_takes_no_time)
@@ -765,6 +832,8 @@ Suite *suite_clock(void)
     tcase_add_test(c, higher_concurrency_larger_bubble);
     tcase_add_test(c, concurrent_launches_are_not_slower);
     tcase_add_test(c, unbalanced_groups_leave_the_machine_idle);
+    tcase_add_test(c, what_no_row_sees_can_be_left_out);
+    tcase_add_loop_test(c, what_is_left_out_nobody_sees, 0, n_strategies);
     tcase_add_test(c, shared_storage_hits_the_l2);
     tcase_add_test(c, later_waves_need_the_working_set);
     tcase_add_loop_test(c, nothing_takes_no_time, 0, n_strategies);

@@ -666,23 +666,25 @@ END_TEST
 /* Points spread over all of their ranges, the first as clock.h has it. */
 START_TEST(points_of_the_clock_are_spread)
 {
-    static const double from[] = {1, 0.15, 0.25, 0.05}, to[] = {20, 1, 8, 1};
+    static const double from[] = {1, 0.15, 0.25, 0.05, 0.3, 2, 0}, to[] = {20, 1, 8, 1, 1, 6, 1};
     double inner[N_CLOCKFIT_INNER];
     int32_t seen[N_CLOCKFIT_INNER][8] = {{0}};
     clockfit_point(0, inner);
     struct clock_coefs d = clock_coefs_default();
     ck_assert(inner[CLOCKFIT_latency] == d.latency && inner[CLOCKFIT_tensor] == d.tensor);
-    for (int32_t k = 1; k <= 64; k++) {
+    for (int32_t k = 1; k <= 256; k++) {
         clockfit_point(k, inner);
         for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++) {
-            double share = log(inner[j] / from[j]) / log(to[j] / from[j]);
+            double share = from[j] > 0 ? log(inner[j] / from[j]) / log(to[j] / from[j]) : inner[j] / 2;
             ck_assert(share >= 0 && share < 1);
             seen[j][(int32_t)(8 * share)]++;
         }
     }
     for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
         for (int32_t b = 0; b < 8; b++)
-            ck_assert_int_ge(seen[j][b], 6); /* 8 of 64, evenly */
+            if (from[j] > 0)
+                ck_assert_int_ge(seen[j][b], 28);                                  /* 32 of 256, evenly */
+    ck_assert(seen[CLOCKFIT_unseen][0] >= 112 && seen[CLOCKFIT_unseen][4] >= 112); /* 0 and 1: 256 in all */
 }
 END_TEST
 
@@ -781,6 +783,9 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
         {"t.csv --target y --features a -o t.csv", "t.csv: would be written over"},
         {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
         {"m.csv --coefficients built-in", "--coefficients built-in: model linear has none"},
+        {"m.csv --without cascade", "m.csv: no row is left"},
+        {"m.csv --without cascades", "no strategy 'cascades'"},
+        {"t.csv --target y --features a --without pat", "--without"},
     };
     char text[8192];
     if (!program_built())
@@ -1015,14 +1020,16 @@ START_TEST(built_in_coefficients_are_the_simulators)
         return;
     char *dir = scratch_folder();
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
-        char *row = xasprintf("tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n",
-                              name[i]);
-        char *sim = xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
-                              "--strategy %s --csv",
-                              name[i]);
+        char *row = xasprintf(
+            "tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n", name[i]);
+        char *sim =
+            xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
+                      "--strategy %s --csv",
+                      name[i]);
         write_file(dir, "m.csv", row);
         double fit_s = only_figure(
-            dir, "fit m.csv --model clock --machine h200 --coefficients built-in --show rows --csv", "predicted_s");
+            dir, "fit m.csv --model clock --machine h200 --coefficients built-in --show rows --csv",
+            "predicted_s");
         ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
         free(row);
         free(sim);

@@ -6,9 +6,11 @@
 #include "sim/strategies/treeattn.h"
 #include "sim/tile_fit.h"
 #include "sim/traits.h"
+#include "verify/case.h"
 #include "verify/cmd.h"
 #include "verify/coefs.h"
 #include "verify/measured.h"
+#include "verify/origin.h"
 #include "verify/progress.h"
 #include "verify/text.h"
 
@@ -29,6 +31,7 @@ enum {
     KEY_STRATEGY,
     KEY_BY,
     KEY_APART,
+    KEY_WITHOUT,
     KEY_WHERE,
     KEY_INTERCEPT,
     KEY_RELATIVE,
@@ -52,6 +55,8 @@ struct fit_args {
     struct machine mc;
     bool machine_given; /* else it is that of the rows' card */
     bool together, apart;
+    struct strategy_use *without; /* [n_without] */
+    int32_t n_without;
     const char *coefficients, *save;
     const char *target, *features, *group, *strategy, *by, *where;
     bool intercept, relative, nonneg;
@@ -59,6 +64,8 @@ struct fit_args {
     int64_t points;
     uint64_t seed;
     enum show show;
+    int argc; /* as called */
+    char **argv;
     struct err *err;
 };
 
@@ -243,7 +250,8 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
     int32_t n = a->model->n + a->model->n_inner;
     bool good = true, built_in = strcmp(a->coefficients, "built-in") == 0;
     if (built_in && !a->model->built_in)
-        return err_set(e, "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
+        return err_set(e,
+                       "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
                        a->model->name);
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
     for (int32_t k = 0; k < r->parts.n && good; k++)
@@ -353,6 +361,25 @@ static int64_t part_rows(struct measured *m, int64_t least)
     return kept;
 }
 
+/* Rows of strategies that are not wanted go behind the others; returns how many stay. */
+static int64_t wanted_rows(const struct fit_args *a, struct measured *m)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        char *name = strategy_label(&m->row[i].use[0]);
+        bool wanted = true;
+        for (int32_t k = 0; k < a->n_without && wanted; k++) {
+            char *other = strategy_label(&a->without[k]);
+            wanted = strcmp(name, other) != 0;
+            free(other);
+        }
+        if (wanted)
+            kept = keep_row(m, i, kept);
+        free(name);
+    }
+    return kept;
+}
+
 /* Rows of plans that treeattn was told go before the others; returns how many there are. */
 static int64_t tell_rows(struct measured *m)
 {
@@ -418,6 +445,8 @@ static bool load_plans(struct fit_args *a, struct rows *r, struct err *e)
         r->about[r->p] = a->model->trait[r->p].about;
     }
     int64_t all = m.n;
+    if (good)
+        m.n = wanted_rows(a, &m);
     if (good && a->model->tiles)
         m.n = tell_rows(&m);
     else if (a->apart && good)
@@ -678,10 +707,11 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
         fprintf(out, "held out:    predicted by fits that did not see the configuration\n");
     if (r->left_out > 0)
         fprintf(out, "%lld rows left out: %s\n", (long long)r->left_out,
-                r->bill    ? "not of treeattn, or not with all of its options said"
-                : a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
-                             "few of a strategy"
-                           : a->where);
+                r->bill ? "not of treeattn, or not with all of its options said"
+                : a->model
+                    ? "not ok, not timed in a graph, of a method that no strategy stands for, too few of "
+                      "a strategy, or not wanted"
+                    : a->where);
     if (r->unmeasured > 0)
         fprintf(out, "%lld rows left out: no %s\n", (long long)r->unmeasured, a->target);
     if (r->merged > 0)
@@ -714,8 +744,11 @@ static bool save(const struct fit_args *a, const struct rows *r, const struct fi
     if (!outfile_open(&out, a->save, e))
         return false;
     const struct trait_model *m = a->model;
-    fprintf(out.f, "# treeattn fit --model %s --machine %s: %lld rows\n", m->name, a->mc.name,
-            (long long)r->n);
+    char date[ORIGIN_DATE], *command = origin_command("fit", a->argc, a->argv);
+    origin_date(date);
+    fprintf(out.f, "# %s\n# model %s, %s, %lld rows; commit %s, %s\n", command, m->name, a->mc.name,
+            (long long)r->n, origin_commit(), date);
+    free(command);
     coefs_write_header(out.f);
     for (int32_t k = 0; k < r->parts.n; k++) {
         const struct part_fit *f_k = &f->fit[k];
@@ -794,6 +827,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         a->where = arg;
         good = strchr(arg, '=') || err_set(a->err, "--where '%.40s' (expected COLUMN=TEXT)", arg);
         break;
+    case KEY_WITHOUT:
+        free(a->without);
+        good = case_strategies(arg, &a->without, &a->n_without, a->err);
+        break;
     case KEY_INTERCEPT:
         a->intercept = true;
         break;
@@ -830,10 +867,10 @@ static bool settle(struct fit_args *a, struct err *e)
         return err_set(e, "fit: no file (expected FILE.csv, see treeattn fit --help)");
     if (columns && !(a->target && a->features))
         return err_set(e, "fit: --target and --features belong together (expected both)");
-    if (columns && (a->model || a->coefficients || a->save || a->together || a->apart))
+    if (columns && (a->model || a->coefficients || a->save || a->together || a->apart || a->without))
         return err_set(
-            e, "fit: --model, --together, --apart, --coefficients and --save belong to models of plans "
-               "(expected no --target)");
+            e, "fit: --model, --together, --apart, --without, --coefficients and --save belong to models "
+               "of plans (expected no --target)");
     if (a->model && a->model->tiles && (a->together || a->apart))
         return err_set(
             e, "fit: --model treeattn has one set of coefficients (expected no --together or --apart)");
@@ -876,6 +913,7 @@ static const struct argp argp = {
             {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
              "take them from FILE and only judge them; built-in: those that treeattn was compiled with", 1},
             {"save", KEY_SAVE, "FILE", 0, "write the coefficients to FILE", 1},
+            {"without", KEY_WITHOUT, "A,B,..", 0, "leave out rows of these strategies", 1},
             {.doc = "Or any columns:", .group = 2},
             {"target", KEY_TARGET, "COL", 0, "what is to be predicted", 2},
             {"features", KEY_FEATURES, "A,B,..", 0, "from what", 2},
@@ -892,7 +930,7 @@ static const struct argp argp = {
              "fits that each leave one K-th of the configurations out (default 5; 0: none)", 3},
             {"seed", KEY_SEED, "N", 0, "which configurations are in which fold (default 1)", 3},
             {"points", KEY_POINTS, "N", 0,
-             "model clock: try the coefficients inside of the simulation at N points (default 64)", 3},
+             "model clock: try the coefficients inside of the simulation at N points (default 256)", 3},
             {"show", KEY_SHOW, "WHAT", 0, "coefficients, quality or rows (text: the first two)", 3},
             {0},
         },
@@ -925,6 +963,9 @@ static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *
     if (a->apart && r->left_out > 0)
         return err_set(e, "%s: no strategy has %d rows (expected so many, for coefficients of its own)",
                        a->file[0], 2 * (int)r->p);
+    if (a->without)
+        return err_set(e, "%s: no row is left (expected one of a strategy that --without does not name)",
+                       a->file[0]);
     if (r->unmeasured > 0)
         return err_set(e, "%s: no row has a number for %s (expected some)", a->file[0], a->target);
     return err_set(e, "%s: no rows (expected some)", a->file[0]);
@@ -933,10 +974,18 @@ static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *
 int cmd_fit(int argc, char **argv)
 {
     struct err e = {0};
-    struct fit_args a = {.mc = *machine_default(), .folds = -1, .points = 64, .seed = 1, .err = &e};
+    struct fit_args a = {.mc = *machine_default(),
+                         .folds = -1,
+                         .points = 256,
+                         .seed = 1,
+                         .argc = argc,
+                         .argv = argv,
+                         .err = &e};
     struct outfile out = {0};
-    if (!cmd_parse(&argp, argc, argv, &a, &e) || !settle(&a, &e))
+    if (!cmd_parse(&argp, argc, argv, &a, &e) || !settle(&a, &e)) {
+        free(a.without);
         return cmd_error(&e);
+    }
     struct rows r = {0};
     struct fitted f = {0};
     char *features = a.features ? xstrdup(a.features) : NULL;
@@ -950,5 +999,6 @@ int cmd_fit(int argc, char **argv)
     fitted_clear(&f);
     rows_clear(&r);
     free(features);
+    free(a.without);
     return good ? EXIT_GOOD : cmd_error(&e);
 }
