@@ -197,7 +197,10 @@ static const struct argp argp = {
              2},
             {"decoder", KEY_DECODER, "TYPE", 0,
              "run on this: cuda (default), or cpu for tiny models, in plain C", 2},
-            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 2},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
+             "of the time model, as treeattn fit saves them (our kernels on an H200: "
+             "paper-figs/measured/h200_clock.csv)",
+             2},
             {"part", KEY_PART, "NAME", 0, "which part's, where FILE has several", 2},
             {"replan", KEY_REPLAN, "WHEN", 0,
              "every: plan each step (default); choice: each step, but with what a strategy (treeattn) chose "

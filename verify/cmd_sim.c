@@ -160,7 +160,10 @@ static const struct argp argp = {
              "times on this GPU, simulated; h200:bandwidth=4e12 changes a figure (rates are of the whole "
              "device: list figures); all; may be given several times",
              3},
-            {"coefficients", KEY_COEFFICIENTS, "FILE", 0, "of the time model, as treeattn fit saves them", 3},
+            {"coefficients", KEY_COEFFICIENTS, "FILE", 0,
+             "of the time model, as treeattn fit saves them (our kernels on an H200: "
+             "paper-figs/measured/h200_clock.csv)",
+             3},
             {"model", KEY_MODEL, "NAME", 0,
              "clock (default): the time model; linear or fasttree: predict a second time, beside it", 3},
             {"part", KEY_PART, "NAME", 0,
