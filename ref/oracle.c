@@ -13,7 +13,7 @@ struct scratch {
     int32_t *path;      /* [depth] nodes, root first */
 };
 
-/* Of x so far and a value: fmin and fmax are calls, and no loop with them is vectorized. A NaN does not count. */
+/* Of x so far and a value: fmin and fmax are calls, and no loop with them is vectorized. A value that is NaN does not count. */
 static double smaller(double x, double value)
 {
     return value < x ? value : x;
@@ -70,14 +70,18 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     }
 
     at = 0;
+    for (int32_t c = 0; c < d; c++) {
+        s->low[c] = INFINITY;
+        s->high[c] = -INFINITY;
+    }
     for (int32_t n = 0; n < n_path; n++) {
         int32_t node = s->path[n];
         int64_t end = node == x->node ? x->upto : p->tree->len[node];
         for (int64_t j = 0; j < end; j++, at++) {
             dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
             for (int32_t c = 0; c < d; c++) {
-                s->low[c] = at > 0 ? smaller(s->low[c], s->row[c]) : s->row[c];
-                s->high[c] = at > 0 ? larger(s->high[c], s->row[c]) : s->row[c];
+                s->low[c] = smaller(s->low[c], s->row[c]);
+                s->high[c] = larger(s->high[c], s->row[c]);
             }
             for (int32_t i = 0; i < g; i++) {
                 double pj = s->logit[i * ctx + at];

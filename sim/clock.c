@@ -15,7 +15,8 @@
  * data sheet's bandwidth and 74 to 86 % of what the L2 would give at A100's bytes a clock; a second kernel beside the
  * first in a graph costs half of one after it; a graph costs 2.4 us besides its kernels (base). Reasoned: a CTA reads
  * its description and Q before its first tile and writes after the last (start); softmax between the two products
- * leaves about half of the tensor peak (tensor); a tile is used while the next comes (stages).
+ * leaves about half of the tensor peak (tensor); a tile is used while the next comes (stages);
+ * the papers' kernels with masks read what the mask hides (unseen).
  */
 #include "sim/clock.h"
 #include "sim/grid.h"

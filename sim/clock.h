@@ -2,7 +2,8 @@
  * clock.h - how long a plan takes on a machine: CTAs on SM slots that share bandwidth and tensor cores.
  *
  *   CTAs      a group is ceil(nq * g / tile_m) Q tiles x h_kv heads, in this order (heads fastest); a merge step
- *             is h_kv CTAs (grid.h). They move the bytes that price.h prices, and multiply whole tiles.
+ *             is h_kv CTAs (grid.h). They move the bytes that price.h prices, unless `unseen` is
+ *             below 1, and multiply whole tiles.
  *   alone     a CTA by itself takes start + max(DRAM bytes / c_d, bytes / c_l, operations / c_o), where c_d
  *             and c_l are what it has in flight / the round trip to DRAM or L2, and c_o is an SM's tensor peak
  *   shared    what the running CTAs would draw together may exceed the machine's DRAM bandwidth, L2 bandwidth
@@ -99,9 +100,10 @@ struct clock {
     double planning_s;  /* as given */
     double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
 
-    double dram_bytes, l2_bytes, ops;         /* sums over CTAs; l2_bytes is what price_plan prices */
-    int64_t ctas, most_ctas;                  /* all; at a time */
-    double longest_s, serial_s;               /* CTAs alone: the longest, the sum of all */
+    double dram_bytes, l2_bytes,
+        ops;                    /* sums over CTAs; l2_bytes is what price_plan prices, where unseen is 1 */
+    int64_t ctas, most_ctas;    /* all; at a time */
+    double longest_s, serial_s; /* CTAs alone: the longest, the sum of all */
     double bandwidth_use, l2_use, tensor_use; /* means over kernel_s, 0 .. 1, of the data sheet's figures */
     double sm_use;   /* share of SM seconds with a CTA; the rest are PAT's bubbles (section 3.3), by SM */
     double slot_use; /* share of slot seconds with a CTA; the rest are bubbles by slot */

@@ -218,7 +218,7 @@ static void add_group(struct build *b, int64_t group)
         int64_t r1 = min_i64(r0 + m, rows), q0 = r0 / gqa, q1 = (r1 - 1) / gqa + 1;
         struct reading kv = read_group(b, group, q0, q1, window);
         double q = (double)(r1 - r0) * row;
-        double mask = g->n_kv > 0 ? (double)plan_mask_bytes(g, q1 - q0) * (kv.tokens / (double)g->n_kv) : 0;
+        double mask = (double)plan_mask_bytes(g, q1 - q0) * (kv.tokens / (double)g->n_kv);
         double written =
             (double)stored_rows(b, g, r0, r1) * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row);
         x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 4 * env->d;

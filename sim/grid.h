@@ -5,7 +5,9 @@
  * form a batch. So are the CTAs of a merge step, one for every KV head. The stages of an unfused plan
  * are cut into tiles of 128 x 128 scores, as a matrix library does, that share the stage's work evenly.
  *
- * The sum over all CTAs is what price_plan() prices, to the byte. How much of it misses the L2:
+ * The sum over all CTAs is what price_plan() prices, to the byte, if a kernel reads all that a group has; one that leaves
+ * out the tokens that no row of a Q tile sees (`unseen` below 1; stages of unfused plans never do) moves and multiplies
+ * less. How much of it misses the L2:
  *   K and V   a block of a node's tokens hits if it was read before and either the reader before may still be
  *             running (and what all running CTAs have in flight fits the L2), or no more than the L2's size
  *             was fetched since: first in, first out. A first reading never hits. A query's own copy
@@ -13,7 +15,6 @@
  *   Q         once per query if all Q fits the L2
  *   partials, scores   written through; the share that fits the L2 is found there when read
  *   masks, outputs     never
- * A kernel that leaves out the tokens that no row of a Q tile sees (`unseen`) moves and multiplies less than the ledger.
  */
 #ifndef TREEATTN_SIM_GRID_H
 #define TREEATTN_SIM_GRID_H
@@ -41,8 +42,9 @@ struct grid {
 /* What a kernel does with its tiles. */
 struct grid_kernel {
     double stages; /* K or V tiles that a CTA has room for */
-    double
-        unseen; /* share of the tokens that the mask hides from all rows of a Q tile which it reads all the same */
+    /* Share of the tokens that the mask hides from all rows of a Q tile which it reads all the same: 0 or 1. Between,
+     * tokens count by that share, but the L2 takes them in whole. */
+    double unseen;
 };
 
 /* Free with grid_free. */

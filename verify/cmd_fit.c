@@ -85,7 +85,7 @@ struct rows {
     struct names configs, parts, strategies, files;
     bool positive; /* all of y */
     double *given; /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
-    int64_t left_out, merged, unmeasured; /* unmeasured: their target is empty */
+    int64_t left_out, unwanted, merged, unmeasured; /* unmeasured: their target is empty */
 };
 
 static void rows_clear(struct rows *r)
@@ -361,23 +361,37 @@ static int64_t part_rows(struct measured *m, int64_t least)
     return kept;
 }
 
-/* Rows of strategies that are not wanted go behind the others; returns how many stay. */
-static int64_t wanted_rows(const struct fit_args *a, struct measured *m)
+/* Is it one of those that are not wanted? A name without options stands for all of that strategy. */
+static bool is_unwanted(const struct fit_args *a, const struct strategy_use *u, bool *found)
 {
-    int64_t kept = 0;
-    for (int64_t i = 0; i < m->n; i++) {
-        char *name = strategy_label(&m->row[i].use[0]);
-        bool wanted = true;
-        for (int32_t k = 0; k < a->n_without && wanted; k++) {
-            char *other = strategy_label(&a->without[k]);
-            wanted = strcmp(name, other) != 0;
-            free(other);
-        }
-        if (wanted)
-            kept = keep_row(m, i, kept);
-        free(name);
+    bool unwanted = false;
+    char *name = strategy_label(u);
+    for (int32_t k = 0; k < a->n_without; k++) {
+        char *other = strategy_label(&a->without[k]);
+        if (a->without[k].s == u->s && (strcmp(other, u->s->name) == 0 || strcmp(other, name) == 0))
+            unwanted = found[k] = true;
+        free(other);
     }
-    return kept;
+    free(name);
+    return unwanted;
+}
+
+/* Rows of strategies that are not wanted go behind the others, whose number is *kept. */
+static bool wanted_rows(const struct fit_args *a, struct measured *m, int64_t *kept, struct err *e)
+{
+    bool *found = xcalloc((size_t)a->n_without + 1, sizeof *found), good = true;
+    *kept = 0;
+    for (int64_t i = 0; i < m->n; i++)
+        if (!is_unwanted(a, &m->row[i].use[0], found))
+            *kept = keep_row(m, i, *kept);
+    for (int32_t k = 0; k < a->n_without && good; k++)
+        good = found[k] || err_set(e, "--without %s: no row is of it (expected strategies that rows name)",
+                                   a->without[k].s->name);
+    if (good && *kept == 0)
+        good = err_set(e, "%s: no row is left (expected one of a strategy that --without does not name)",
+                       a->file[0]);
+    free(found);
+    return good;
 }
 
 /* Rows of plans that treeattn was told go before the others; returns how many there are. */
@@ -444,9 +458,10 @@ static bool load_plans(struct fit_args *a, struct rows *r, struct err *e)
         r->unit[r->p] = a->model->trait[r->p].unit;
         r->about[r->p] = a->model->trait[r->p].about;
     }
-    int64_t all = m.n;
-    if (good)
-        m.n = wanted_rows(a, &m);
+    int64_t all = m.n, wanted = m.n;
+    good = good && (!a->without || wanted_rows(a, &m, &wanted, e));
+    r->unwanted = m.n - wanted;
+    m.n = wanted;
     if (good && a->model->tiles)
         m.n = tell_rows(&m);
     else if (a->apart && good)
@@ -471,7 +486,7 @@ static bool load_plans(struct fit_args *a, struct rows *r, struct err *e)
     good = good && plan_rows(a, r, &m, e);
     if (good && a->model->tiles)
         merge_rows(r);
-    r->left_out = m.left_out + all - m.n;
+    r->left_out = m.left_out + wanted - m.n;
     m.n = all;
     measured_clear(&m);
     return good;
@@ -707,11 +722,12 @@ static void show_legend(const struct fit_args *a, const struct rows *r, const st
         fprintf(out, "held out:    predicted by fits that did not see the configuration\n");
     if (r->left_out > 0)
         fprintf(out, "%lld rows left out: %s\n", (long long)r->left_out,
-                r->bill ? "not of treeattn, or not with all of its options said"
-                : a->model
-                    ? "not ok, not timed in a graph, of a method that no strategy stands for, too few of "
-                      "a strategy, or not wanted"
-                    : a->where);
+                r->bill    ? "not of treeattn, or not with all of its options said"
+                : a->model ? "not ok, not timed in a graph, of a method that no strategy stands for, or too "
+                             "few of a strategy"
+                           : a->where);
+    if (r->unwanted > 0)
+        fprintf(out, "%lld rows left out: of strategies not wanted\n", (long long)r->unwanted);
     if (r->unmeasured > 0)
         fprintf(out, "%lld rows left out: no %s\n", (long long)r->unmeasured, a->target);
     if (r->merged > 0)
@@ -828,8 +844,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         good = strchr(arg, '=') || err_set(a->err, "--where '%.40s' (expected COLUMN=TEXT)", arg);
         break;
     case KEY_WITHOUT:
-        free(a->without);
-        good = case_strategies(arg, &a->without, &a->n_without, a->err);
+        good = !a->without || err_set(a->err, "--without twice (expected one list)");
+        good = good && case_strategies(arg, &a->without, &a->n_without, a->err);
         break;
     case KEY_INTERCEPT:
         a->intercept = true;
@@ -963,9 +979,6 @@ static bool no_rows(const struct fit_args *a, const struct rows *r, struct err *
     if (a->apart && r->left_out > 0)
         return err_set(e, "%s: no strategy has %d rows (expected so many, for coefficients of its own)",
                        a->file[0], 2 * (int)r->p);
-    if (a->without)
-        return err_set(e, "%s: no row is left (expected one of a strategy that --without does not name)",
-                       a->file[0]);
     if (r->unmeasured > 0)
         return err_set(e, "%s: no row has a number for %s (expected some)", a->file[0], a->target);
     return err_set(e, "%s: no rows (expected some)", a->file[0]);
