@@ -82,15 +82,20 @@ static enum cuda_half half_of(enum dtype t)
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
 /* Tensors follow each other in the order of enum weight, a per-layer tensor's layers side by side. */
-static int64_t weight_at(const struct model *m, enum weight w, int32_t layer)
+static int64_t weights_before(const struct model *m, int w)
 {
     int64_t at = 0;
-    for (int i = 0; i < (int)w; i++) {
+    for (int i = 0; i < w; i++) {
         struct weight_spec s = model_weight(m, (enum weight)i);
         at += cuda_align(s.rows * s.cols * 2) * (s.per_layer ? m->layers : 1);
     }
+    return at;
+}
+
+static int64_t weight_at(const struct model *m, enum weight w, int32_t layer)
+{
     struct weight_spec s = model_weight(m, w);
-    return at + layer * cuda_align(s.rows * s.cols * 2);
+    return weights_before(m, w) + layer * cuda_align(s.rows * s.cols * 2);
 }
 
 static const void *weight_of(const struct cuda_decoder *d, enum weight w, int32_t layer)
@@ -101,7 +106,7 @@ static const void *weight_of(const struct cuda_decoder *d, enum weight w, int32_
 static bool make_weights(struct cuda_decoder *d, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
-    d->weights = gpu_alloc(weight_at(s->model, N_WEIGHTS - 1, 0) + model_weight_bytes(s->model, DT_F16), e);
+    d->weights = gpu_alloc(weights_before(s->model, N_WEIGHTS), e);
     bool good = d->weights;
     for (int w = 0; w < N_WEIGHTS && good; w++) {
         struct weight_spec x = model_weight(s->model, (enum weight)w);

@@ -512,6 +512,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     memory.piece = xgrow(memory.piece, &memory.cap, memory.n + 1, sizeof *memory.piece);
     memory.piece[memory.n++] = (struct piece){*p, (int64_t)bytes};
     memory.bytes += (int64_t)bytes;
+    stand_in.most_bytes = max_i64(stand_in.most_bytes, memory.bytes);
     count(LIVE_DEVICE, 1);
     return cudaSuccess;
 }

@@ -21,6 +21,7 @@ struct stand_in {
     int fail_with;      /* cudaError_t */
     const char *failed; /* the one that did, or NULL */
     int64_t live[N_LIVE];
+    int64_t most_bytes; /* of device memory in use at a time; may be set back */
 };
 extern struct stand_in stand_in;
 extern const char *const stand_in_kind_name[N_LIVE];

@@ -7,6 +7,7 @@
  * objects live as before. And where nothing fails, a plan that changes time and again, nobody waiting, gives what it should.
  */
 #include "kernels/cuda/cuda.h"
+#include "kernels/decode.h"
 #include "tests/stand_in/stand_in.h"
 #include "verify/judge.h"
 
@@ -224,6 +225,27 @@ static int64_t sweep(const struct bench_case *b, const char *first, const char *
     return n;
 }
 
+/* A decoder takes no more memory than decoder_bytes() says before, but for what aligns its tensors; it gets as far as its
+ * weights here. */
+static void decoder_takes_what_it_says(void)
+{
+    enum { TENSORS = 64 };
+    struct err e = {0};
+    struct decoder_spec s = {
+        .model = model_find("tiny", &e), .dtype = DT_F16, .page_size = 16, .n_pages = 4, .max_queries = 8};
+    struct decoder_bytes b = decoder_bytes(&s);
+    stand_in.most_bytes = 0;
+    struct decoder *d = decoder_open(&decoder_cuda, &s, &e);
+    int64_t most = b.weights + b.pool + b.rest + TENSORS * 256;
+    if (d || stand_in.most_bytes < b.weights || stand_in.most_bytes > most) {
+        complaints++;
+        printf("stand-in-sweep: a decoder took %lld bytes (expected %lld to %lld), %s\n",
+               (long long)stand_in.most_bytes, (long long)b.weights, (long long)most,
+               d ? "and opened" : e.msg);
+    }
+    decoder_close(d);
+}
+
 int main(void)
 {
     int64_t failed = 0;
@@ -238,6 +260,7 @@ int main(void)
                             (struct cuda_options){.arch = archs[k], .wide = i % 2 == 0});
     bench_case_free(b);
     case_clear(&c);
+    decoder_takes_what_it_says();
     printf("stand-in-sweep: %lld calls failed in turn, %lld complaints\n", (long long)failed,
            (long long)complaints);
     return complaints == 0 && failed > 0 ? EXIT_GOOD : EXIT_FAILED;
