@@ -218,7 +218,9 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
     if (!run->model)
         column[1 + N_TIME_CELLS] = NULL;
     struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
-    fprintf(f, "\ntime on %s, simulated\n", run->machine[m].text);
+    bool left_out = run->machine[m].coefs.unseen < 1;
+    fprintf(f, "\ntime on %s, simulated%s\n", run->machine[m].text,
+            left_out ? "; what no row of a Q tile sees is left out here" : "");
     print_table(run, &t, m, true, quiet, (struct unit){0});
 }
 
