@@ -1033,8 +1033,11 @@ START_TEST(built_in_coefficients_are_the_simulators)
             dir, "fit m.csv --model clock --machine h200 --coefficients built-in --show rows --csv",
             "predicted_s");
         ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
+        char *told = xasprintf("%s --coefficients built-in", sim);
+        ck_assert_double_eq(only_figure(dir, told, "latency_ms"), only_figure(dir, sim, "latency_ms"));
         free(row);
         free(sim);
+        free(told);
     }
     free(dir);
 }

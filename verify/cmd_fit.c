@@ -248,18 +248,10 @@ static void inner_of(const struct fit_args *a, const struct rows *r, int32_t par
 static bool read_coefficients(const struct fit_args *a, struct rows *r, struct err *e)
 {
     int32_t n = a->model->n + a->model->n_inner;
-    bool good = true, built_in = strcmp(a->coefficients, "built-in") == 0;
-    if (built_in && !a->model->built_in)
-        return err_set(e,
-                       "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
-                       a->model->name);
+    bool good = true;
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
     for (int32_t k = 0; k < r->parts.n && good; k++)
-        if (built_in)
-            a->model->built_in(r->given + k * n);
-        else
-            good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n,
-                                    e);
+        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, e);
     return good;
 }
 

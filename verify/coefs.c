@@ -146,6 +146,11 @@ bool coefs_read_model(const char *path, const char *machine, const struct trait_
     memset(value, 0, (size_t)(m->n + m->n_inner) * sizeof *value);
     if (m->built_in)
         m->built_in(value);
+    if (strcmp(path, COEFS_BUILT_IN) == 0)
+        return m->built_in ||
+               err_set(e,
+                       "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
+                       m->name);
     return coefs_read(path, &want, value, e);
 }
 
@@ -164,6 +169,8 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
         CLOCK_COEFS(X)
 #undef X
     };
+    if (strcmp(path, COEFS_BUILT_IN) == 0)
+        return true;
     if (!coefs_read(path, &want, value, e))
         return false;
     int32_t at = 0;

@@ -42,6 +42,9 @@ bool coefs_parse(const char *text, size_t size, const char *name, const struct c
                  struct err *e);
 bool coefs_read(const char *path, const struct coef_want *want, double *value, struct err *e);
 
+/* Instead of a file: what is used where nothing was fitted. */
+#define COEFS_BUILT_IN "built-in"
+
 /* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is as built in, or 0 where
  * nothing is. part NULL: the only one. */
 bool coefs_read_model(const char *path, const char *machine, const struct trait_model *model,

@@ -16,11 +16,14 @@ char *origin_command(const char *name, int argc, char **argv)
 {
     char *text = xasprintf("treeattn %s", name);
     for (int i = 1; i < argc; i++) {
-        const char *mark = strpbrk(argv[i], " ;*") ? "\"" : "";
+        const char *mark = strpbrk(argv[i], "$`\\\"") ? "'" : strpbrk(argv[i], " ;*?|&()<>#'") ? "\"" : "";
         char *longer = xasprintf("%s %s%s%s", text, mark, argv[i], mark);
         free(text);
         text = longer;
     }
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = '?'; /* it is one line of a file, whatever the arguments */
     return text;
 }
 
