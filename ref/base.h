@@ -100,6 +100,15 @@ static inline int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+/* Of numbers: fmin and fmax are calls that look for NaN, and no loop with them is vectorized. b does not count if it is NaN. */
+static inline double min_f64(double a, double b)
+{
+    return b < a ? b : a;
+}
+static inline double max_f64(double a, double b)
+{
+    return b > a ? b : a;
+}
 
 #ifdef __cplusplus
 }

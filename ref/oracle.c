@@ -13,17 +13,6 @@ struct scratch {
     int32_t *path;      /* [depth] nodes, root first */
 };
 
-/* Of x so far and a value: fmin and fmax are calls, and no loop with them is vectorized. A value that is NaN does not count. */
-static double smaller(double x, double value)
-{
-    return value < x ? value : x;
-}
-
-static double larger(double x, double value)
-{
-    return value > x ? value : x;
-}
-
 /* The g rows of one query that share KV head h. */
 static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
 {
@@ -48,8 +37,8 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
                     mag += fabs(qi[c] * k[c]);
                 }
                 s->logit[i * ctx + at] = p->scale * dot;
-                orc->logit[first_row + i] = larger(orc->logit[first_row + i], fabs(p->scale * dot));
-                orc->abs_dot[first_row + i] = larger(orc->abs_dot[first_row + i], p->scale * mag);
+                orc->logit[first_row + i] = max_f64(orc->logit[first_row + i], fabs(p->scale * dot));
+                orc->abs_dot[first_row + i] = max_f64(orc->abs_dot[first_row + i], p->scale * mag);
             }
         }
     }
@@ -58,8 +47,8 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     for (int32_t i = 0; i < g; i++) { /* full softmax: logits become probabilities */
         double *l = s->logit + i * ctx, top = -INFINITY, second = -INFINITY, sum = 0;
         for (int64_t j = 0; j < ctx; j++) {
-            second = larger(second, smaller(top, l[j]));
-            top = larger(top, l[j]);
+            second = max_f64(second, min_f64(top, l[j]));
+            top = max_f64(top, l[j]);
         }
         orc->gap[first_row + i] = ctx > 1 ? top - second : INFINITY;
         for (int64_t j = 0; j < ctx; j++)
@@ -80,8 +69,8 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         for (int64_t j = 0; j < end; j++, at++) {
             dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
             for (int32_t c = 0; c < d; c++) {
-                s->low[c] = smaller(s->low[c], s->row[c]);
-                s->high[c] = larger(s->high[c], s->row[c]);
+                s->low[c] = min_f64(s->low[c], s->row[c]);
+                s->high[c] = max_f64(s->high[c], s->row[c]);
             }
             for (int32_t i = 0; i < g; i++) {
                 double pj = s->logit[i * ctx + at];

@@ -100,10 +100,9 @@ struct clock {
     double planning_s;  /* as given */
     double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
 
-    double dram_bytes, l2_bytes,
-        ops;                    /* sums over CTAs; l2_bytes is what price_plan prices, where unseen is 1 */
-    int64_t ctas, most_ctas;    /* all; at a time */
-    double longest_s, serial_s; /* CTAs alone: the longest, the sum of all */
+    double dram_bytes, l2_bytes, ops; /* sums over CTAs; l2_bytes is what price_plan prices: unseen 1 */
+    int64_t ctas, most_ctas;          /* all; at a time */
+    double longest_s, serial_s;       /* CTAs alone: the longest, the sum of all */
     double bandwidth_use, l2_use, tensor_use; /* means over kernel_s, 0 .. 1, of the data sheet's figures */
     double sm_use;   /* share of SM seconds with a CTA; the rest are PAT's bubbles (section 3.3), by SM */
     double slot_use; /* share of slot seconds with a CTA; the rest are bubbles by slot */

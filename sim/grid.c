@@ -186,8 +186,8 @@ static struct reading read_group(struct build *b, int64_t group, int64_t q0, int
     const struct plan *p = b->p;
     const struct group *g = &p->group[group];
     struct reading x = {0, 0};
+    bool all = g->mask == MASK_NONE || b->kernel->unseen == 1;
     for (int64_t r = g->run0; r < g->run1; r++) {
-        bool all = g->mask == MASK_NONE || b->kernel->unseen == 1;
         double share = all || is_seen(p, g, r - g->run0, q0, q1) ? 1 : b->kernel->unseen;
         if (share == 0)
             continue;

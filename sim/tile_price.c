@@ -39,11 +39,6 @@ int32_t tile_rows(int64_t rows)
     return 1 << tile_shift(rows);
 }
 
-static double larger(double x, double y) /* of numbers: fmax looks for NaN */
-{
-    return x > y ? x : y;
-}
-
 /* Of groups with a mask. */
 static void keep_longest(struct tile_load *x, double seen, double hidden, double runs)
 {
@@ -61,7 +56,7 @@ static void add_load(struct tile_load *to, const struct tile_load *x, double tim
     to->seen += times * x->seen;
     to->hidden += times * x->hidden;
     to->runs += times * x->runs;
-    to->longest = larger(to->longest, x->longest);
+    to->longest = max_f64(to->longest, x->longest);
     keep_longest(to, x->longest_seen, x->longest_hidden, x->longest_runs);
 }
 
@@ -76,7 +71,7 @@ static double tiles_of(int64_t rows, int shift)
 static void add_plain(struct tile_load *to, int64_t n_tokens, int64_t longest, double tiles)
 {
     to->plain += tiles * (double)n_tokens;
-    to->longest = larger(to->longest, (double)longest);
+    to->longest = max_f64(to->longest, (double)longest);
 }
 
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
@@ -156,7 +151,7 @@ struct tile_bill tile_bill_tall(const struct tile_bill *b, int tall)
 
 static double longest_of(const struct tile_load *x)
 {
-    return larger(x->longest, x->longest_seen + x->longest_hidden);
+    return max_f64(x->longest, x->longest_seen + x->longest_hidden);
 }
 
 /* Are tiles of 64 rows that are no pairs shared out? */
@@ -306,7 +301,7 @@ static void find_terms(struct terms *t, const struct tile_bill *b, const struct 
         double masked = x->longest_seen * kind.waiting + x->longest_hidden * kind.waiting_hidden +
                         x->longest_runs * kind.waiting_run;
         t->is_masked[k] = masked > plain;
-        t->alone[k] = env->per_sm * (kind.alone + larger(plain, masked));
+        t->alone[k] = env->per_sm * (kind.alone + max_f64(plain, masked));
         t->longest = t->alone[k] > t->alone[t->longest] ? k : t->longest;
         t->beside += t->alone[k];
         t->kernels++;

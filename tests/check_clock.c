@@ -675,11 +675,7 @@ START_TEST(what_is_left_out_nobody_sees)
             struct clock_coefs fitted = clock_coefs_default(); /* as a fit may have them */
             fitted.unseen = 0, fitted.stages = 3.03, fitted.latency = 1.06, fitted.start = 0.34;
             struct clock x = clock_plan(j.p, &j.env, j.mc, &fitted, 0, CLOCK_TOTALS);
-            double s = x.kernel_s * (1 + ROUNDING);
-            ck_assert(x.ctas == 0 ||
-                      (s >= x.dram_bytes / j.mc->bandwidth && s >= x.l2_bytes / j.mc->l2_bandwidth &&
-                       s >= x.ops / j.mc->tensor_flops && s >= x.longest_s &&
-                       x.kernel_s <= x.serial_s * (1 + ROUNDING)));
+            law_bounds(&j, &x);
             clock_free(&x);
             masked += mask;
             grid_free(&all);

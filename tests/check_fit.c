@@ -956,23 +956,28 @@ START_TEST(saved_coefficients_are_read_back)
 }
 END_TEST
 
-/* `treeattn sim` with these lines of coefficients; one figure of its only row. */
-static double simulated(const char *dir, const char *lines, const char *column)
+/* Column `name` of the only row that the program prints. */
+static double only_figure(const char *dir, const char *args, const char *name)
 {
-    static char text[1 << 16];
+    char text[8192];
     struct sheet c;
     struct err e = {0};
     double x = NAN;
+    int code = run_in(dir, args, text, sizeof text);
+    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
+    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, name, &e), &x, &e), "%s", e.msg);
+    sheet_clear(&c);
+    return x;
+}
+
+/* `treeattn sim` with these lines of coefficients; one figure of its only row. */
+static double simulated(const char *dir, const char *lines, const char *column)
+{
     char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
     write_file(dir, "c.csv", file);
     free(file);
-    int code =
-        run_in(dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv",
-               text, sizeof text);
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "sim", &c, &e), "%s", text);
-    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, column, &e), &x, &e), "%s", e.msg);
-    sheet_clear(&c);
-    return x;
+    return only_figure(
+        dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv", column);
 }
 
 START_TEST(the_simulator_takes_coefficients)
@@ -999,20 +1004,6 @@ START_TEST(the_simulator_takes_coefficients)
     free(dir);
 }
 END_TEST
-
-/* Column `name` of the only row that the program prints. */
-static double only_figure(const char *dir, const char *args, const char *name)
-{
-    char text[8192];
-    struct sheet c;
-    struct err e = {0};
-    double x = NAN;
-    int code = run_in(dir, args, text, sizeof text);
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
-    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, name, &e), &x, &e), "%s", e.msg);
-    sheet_clear(&c);
-    return x;
-}
 
 /* What judges the time model by measured rows says of a plan what the simulator says. */
 START_TEST(built_in_coefficients_are_the_simulators)
@@ -1105,7 +1096,7 @@ START_TEST(strategies_can_be_left_out)
 }
 END_TEST
 
-/* Seconds of attention in the first row of that workload and strategy; NAN: there is none. */
+/* Seconds of attention of that workload and strategy, of run full where there are runs; NAN: there is no such row. */
 static double attention_s(const struct sheet *c, const char *workload, const char *strategy)
 {
     struct err e = {0};

@@ -81,7 +81,8 @@ static enum cuda_half half_of(enum dtype t)
 
 /* ---- weights ---------------------------------------------------------------------------------------- */
 
-/* Tensors follow each other in the order of enum weight, a per-layer tensor's layers side by side. */
+/* Tensors follow each other in the order of enum weight, a per-layer tensor's layers side by side. Bytes before w, which
+ * may be N_WEIGHTS: of all. */
 static int64_t weights_before(const struct model *m, int w)
 {
     int64_t at = 0;
