@@ -55,7 +55,7 @@ static void set(struct setting *s, const char *machine, const char *model, const
     };
     ck_assert_msg(case_strategies(list, &s->use, &r->n_use, &e), "%s", e.msg);
     r->use = s->use;
-    r->n_pages = replay_pages(r);
+    r->n_pages = replay_pages(r, r->memory);
     s->sim =
         (struct replay_machine){.mc = &s->mc, .model = m, .price = r->price, .coefs = clock_coefs_default()};
     s->exec = replay_on_machine(&s->sim);
@@ -735,6 +735,64 @@ START_TEST(a_run_goes_on)
 }
 END_TEST
 
+/* A device that has no memory for what deft-flatten keeps of step 100. */
+static bool lack_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+{
+    struct seen *x = self;
+    if (s->t == 100 && strcmp(p->strategy, "deft-flatten") == 0)
+        return err_missing(e, "the GPU is out of memory");
+    x->started++;
+    return true;
+}
+
+/* A strategy that a device lacks something for is left out, and said to be, also by its rows; others are what they would be. */
+START_TEST(who_lacks_memory_is_left_out)
+{
+    static const char *const list[] = {"pat,fasttree", "pat,deft-flatten,fasttree", "deft-flatten"};
+    struct setting s[3];
+    struct err e = {0};
+    for (int i = 0; i < 3; i++) {
+        struct seen x = {.started = 0};
+        struct executor lacking = seeing(&x);
+        lacking.start = lack_start;
+        set(&s[i], "h100", "tiny", list[i], "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+        s[i].exec = lacking;
+        char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+        struct replay_log *log = open_log(&s[i], path, false, "run 1", 0, &e);
+        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
+        ck_assert_int_eq(e.code, 0);
+
+        /* nothing is run again, for those that were left out as little as for others */
+        struct replay_total *ran = s[i].total;
+        int64_t started = x.started;
+        s[i].total = xcalloc((size_t)s[i].replay.n_use, sizeof *ran);
+        log = open_log(&s[i], path, true, "run 1", 0, &e);
+        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
+        ck_assert_int_eq(x.started, started);
+        for (int k = 0; k < s[i].replay.n_use; k++)
+            ck_assert(s[i].total[k].fate == ran[k].fate && s[i].total[k].kv == ran[k].kv &&
+                      strcmp(s[i].total[k].why, ran[k].why) == 0);
+        free(ran);
+        unlink(path);
+        rmdir(folder);
+        free(path);
+        free(folder);
+    }
+    ck_assert(s[0].total[0].fate == FATE_RAN && s[0].total[1].fate == FATE_RAN);
+    for (int k = 0; k < 2; k++) {
+        const struct replay_total *x = &s[1].total[2 * k], *y = &s[0].total[k];
+        ck_assert(x->fate == FATE_RAN && x->steps == y->steps && x->kv == y->kv && x->planned == y->planned);
+    }
+    for (int i = 1; i < 3; i++) {
+        const struct replay_total *x = &s[i].total[i == 1];
+        ck_assert(x->fate == FATE_SKIPPED && x->steps == 0 && x->kv == 0);
+        ck_assert_str_eq(x->why, "the GPU is out of memory");
+    }
+    for (int i = 0; i < 3; i++)
+        clear(&s[i]);
+}
+END_TEST
+
 /* What the file held when it was opened is there after a run that added nothing, however it ended. */
 START_TEST(rows_are_not_lost)
 {
@@ -1184,6 +1242,7 @@ Suite *suite_replay(void)
     tcase_add_test(tc, copies_that_do_not_fit_are_foreseen);
     tcase_add_test(tc, a_full_pool_ends_the_run);
     tcase_add_test(tc, a_run_goes_on);
+    tcase_add_test(tc, who_lacks_memory_is_left_out);
     tcase_add_test(tc, rows_are_not_lost);
     tcase_add_test(tc, one_run_writes_rows);
     tcase_add_test(tc, rows_say_what_a_run_writes);

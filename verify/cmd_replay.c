@@ -405,7 +405,7 @@ static bool set_up_machine(const struct args *a, struct replay *r, struct ground
         return false;
     g->exec = replay_on_machine(&g->sim);
     r->memory = g->mc.memory;
-    r->n_pages = replay_pages(r);
+    r->n_pages = replay_pages(r, r->memory);
     return r->n_pages > 0 ||
            err_missing(e, "%s does not fit: its weights take %.1f GiB, %s has %.1f GiB", r->model->name,
                        replay_weights(r) / 0x1p30, g->mc.name, g->mc.memory / 0x1p30);
@@ -438,7 +438,9 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
                                 .max_queries = 1,
                                 .seed = a->tree.seed,
                                 .graph = a->graph};
-    int64_t most = replay_pages(r);
+    int64_t most = replay_pages(r, r->memory);
+    /* copies are not all that there is to run: they take what others leave of the GPU */
+    int64_t room = gpu ? replay_pages(r, (double)caps.mem_free) : most;
     if (most == 0)
         return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
                            replay_weights(r) / 0x1p30, r->memory / 0x1p30);
@@ -450,7 +452,7 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
     for (int32_t j = 0; j < run->n_jobs && good; j++)
         for (int32_t k = 0; k < run->job[j].n_items; k++)
             r->copies_pages =
-                max_i64(r->copies_pages, replay_copies(r, &run->job[j].item[k].src, most - r->n_pages));
+                max_i64(r->copies_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
     spec.n_pages += r->copies_pages;
     if (!good || !replay_device_open(&g->device, type, &spec, r->every == 1, e))
         return false;
@@ -712,13 +714,21 @@ static bool check_leaks(const struct replay_run *run, struct err *e)
     return true;
 }
 
-/* A run of which nothing could be had is no success. */
+/* A run of which nothing could be had is no success: without a trace, or on a device that lacked something for all, even for
+ * steps without attention. */
 static bool check_any(const struct replay_run *run, struct err *e)
 {
+    const char *why = NULL;
     for (int32_t j = 0; j < run->n_jobs; j++)
-        if (!run->job[j].lacks)
-            return true;
-    return err_missing(e, "nothing was replayed: no %s (expected in --data DIR)", run->job[0].lacks);
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            for (int32_t i = 0; i < run->replay.n_use; i++) {
+                const struct replay_total *x = &run->job[j].item[k].total[i];
+                if (x->fate == FATE_RAN || simulated(run->replay.exec))
+                    return true;
+                why = x->why;
+            }
+    return why ? err_missing(e, "nothing was replayed: %.200s", why)
+               : err_missing(e, "nothing was replayed: no %s (expected in --data DIR)", run->job[0].lacks);
 }
 
 int cmd_replay(int argc, char **argv)

@@ -51,9 +51,9 @@ double replay_weights(const struct replay *r)
     return (double)model_weight_bytes(r->model, r->env.elt_bytes == 2 ? DT_F16 : DT_F32);
 }
 
-int64_t replay_pages(const struct replay *r)
+int64_t replay_pages(const struct replay *r, double memory)
 {
-    double room = r->memory - replay_weights(r) - RESERVE;
+    double room = memory - replay_weights(r) - RESERVE;
     double pages = room / ((double)token_bytes(r) * r->page_size);
     return pages < 1 ? 0 : (int64_t)fmin(pages, INT32_MAX);
 }
@@ -706,6 +706,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     }
     pool->peak = max_i64(pool->peak, pool_stats(ps->pool).peak);
     pool->leaked += pool_drain(ps->pool);
+    ps->pending = NULL; /* if it failed before that ended */
     pool_free(ps->pool);
     copies_free(ps->copies);
     for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
@@ -789,6 +790,26 @@ bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t mos
     return good;
 }
 
+/* What the device lacked for a strategy, mostly memory for what it keeps between its kernels, others may not need. */
+static bool leave_out(const struct replay_source *src, int32_t use, const char *why, struct replay_log *log,
+                      struct replay_total *total)
+{
+    *total = (struct replay_total){
+        .fate = FATE_SKIPPED, .copies = total->copies, .made = total->made, .error = NAN};
+    snprintf(total->why, sizeof total->why, "%.200s", why);
+    if (!log)
+        return true;
+    replay_log_skip(log, src->number, use, src->last, total->why);
+    return replay_log_mark(log, src->number, use, src->last);
+}
+
+/* Steps of a pass that will not be looked at. */
+static int64_t left_of(const struct pass *ps, int32_t name, const struct replay_log *log)
+{
+    int64_t every = ps->r->every, done = log ? replay_log_done(log, ps->src->number, name) : 0;
+    return max_i64(0, ceil_div(ps->src->last, every) - ceil_div(done, every) - ps->executed);
+}
+
 int64_t replay_work(const struct replay *r, const struct replay_source *src)
 {
     return ceil_div(src->last, r->every) * (simulated(r->exec) ? 1 : r->n_use);
@@ -813,10 +834,17 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
         for (int32_t i = 0; i < r->n_use && good; i++) {
             ps.first = i;
             ps.last = i + 1;
+            struct err own = {0};
             if (total[i].fate == FATE_RAN)
-                good = run_pass(&ps, i, log, total, pool, progress, e);
+                good = run_pass(&ps, i, log, total, pool, progress, &own);
             else if (progress)
                 progress_drop(progress, ceil_div(src->last, r->every));
+            if (!good && own.code == EXIT_MISSING) {
+                good = leave_out(src, i, own.msg, log, &total[i]);
+                if (progress)
+                    progress_drop(progress, left_of(&ps, i, log));
+            } else if (!good && own.code)
+                *e = own;
         }
         free(ps.kept);
         free(ps.choice);

@@ -160,7 +160,8 @@ struct replay_log;
 
 /*
  * Replay a source: total[n_use]. Rows go to `log` (NULL: nowhere); what it already holds is not run again. False with
- * *e set on failure, or without a message if the log's time is up. `leaked` and `peak`: of the pool.
+ * *e set on failure, or without a message if the log's time is up. For which an executor, not simulated, ends with EXIT_MISSING, as
+ * its device has no memory left, is a strategy SKIPPED, and the others go on. `leaked` and `peak`: of the pool.
  */
 struct replay_pool {
     int64_t peak, leaked; /* pages */
@@ -178,8 +179,8 @@ bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t mos
 int64_t replay_copies(const struct replay *r, const struct replay_source *src, int64_t room);
 /* Bytes that all weights take. */
 double replay_weights(const struct replay *r);
-/* Pages that fit beside the weights; 0: not even these fit. */
-int64_t replay_pages(const struct replay *r);
+/* Pages that fit beside the weights into so many bytes; 0: not even these fit. */
+int64_t replay_pages(const struct replay *r, double memory);
 
 /*
  * The rows of a run in a file: `# what` in the first line, `# about` in the second, then a row a step and strategy. After

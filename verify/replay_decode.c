@@ -13,12 +13,21 @@ static struct decode_run_step step_of(const struct replay_step *s)
     return (struct decode_run_step){.tree = s->tree, .parts = s->parts, .moved = s->moved};
 }
 
+/* Steps whose times nobody wants. */
+static void drain(struct replay_device *d)
+{
+    while (d->decoder && d->decoder->under_way > 0)
+        decoder_wait(d->decoder, NULL, NULL);
+}
+
 static bool begin(void *self, struct err *e)
 {
     struct replay_device *d = self;
+    drain(d); /* of a run that did not end well */
     if (d->begun)
         decode_run_close(&d->run);
     d->begun = d->first = true;
+    d->n_ready = 0;
     d->cold = WARM_STEPS;
     d->cold_s = 0;
     return decode_run_open(&d->run, d->decoder, machine_default(), true, false, e);
@@ -116,8 +125,7 @@ bool replay_device_open(struct replay_device *d, const struct decoder_type *type
 
 void replay_device_close(struct replay_device *d)
 {
-    while (d->decoder && d->decoder->under_way > 0)
-        decoder_wait(d->decoder, NULL, NULL);
+    drain(d);
     if (d->begun)
         decode_run_close(&d->run);
     decoder_close(d->decoder);
