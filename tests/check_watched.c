@@ -433,7 +433,16 @@ END_TEST
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
 enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
-enum { BY_MEMORY = N_DEADLY, BY_EXIT, BY_EXIT_3, BY_NO_MEMORY, BY_SIGNAL }; /* beside an index into deadly */
+enum {
+    BY_MEMORY = N_DEADLY,
+    BY_EXIT,
+    BY_EXIT_3,
+    BY_EXITS,
+    BY_QUICK_EXIT = BY_EXITS + 2,
+    BY_NO_MEMORY,
+    BY_SIGNAL,
+    BY_CHILD
+}; /* beside an index into deadly */
 static int crash;
 
 static bool run_and_crash(const struct problem *p, const struct plan *plan, struct output *out,
@@ -446,6 +455,19 @@ static bool run_and_crash(const struct problem *p, const struct plan *plan, stru
         exit(0);
     if (crash == BY_EXIT_3)
         exit(EXIT_MISSING);
+    if (crash == BY_EXITS)
+        _exit(0);
+    if (crash == BY_EXITS + 1)
+        _Exit(EXIT_MISSING);
+    if (crash == BY_QUICK_EXIT)
+        quick_exit(0);
+    if (crash == BY_CHILD) { /* of the kernel's own, which may end as it likes */
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(5);
+        exit(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5 ? 7 : 8);
+    }
     if (crash == BY_NO_MEMORY)
         xlimit(INT64_MAX / 8, 8);
     if (crash == BY_SIGNAL)
@@ -512,6 +534,14 @@ START_TEST(an_exit_is_no_success)
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
     ends_saying(BY_EXIT_3, "treeattn: kernel mine ended the program (exit code 3) on: ", &status);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    for (int how = BY_EXITS; how <= BY_QUICK_EXIT; how++) {
+        ends_saying(how,
+                    how == BY_EXITS + 1 ? "treeattn: kernel mine ended the program (exit code 3) on: "
+                                        : "treeattn: kernel mine ended the program (exit code 0) on: ",
+                    &status);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    }
+    ends_saying(BY_CHILD, "treeattn: kernel mine ended the program (exit code 7) on: ", &status);
     ends_saying(BY_NO_MEMORY, "treeattn: out of memory", &status);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MISSING);
 }

@@ -5,8 +5,8 @@
 #ifndef TREEATTN_VERIFY_CRASH_H
 #define TREEATTN_VERIFY_CRASH_H
 
-/* From now on a signal that ends the program, and a call of exit, first says in one line on stderr what was being run;
- * whatever a kernel exits with becomes 1, unless memory ran out. */
+/* From now on a signal that ends the program, and a call of exit, _exit, _Exit or quick_exit, first says in one line on stderr
+ * what was being run; whatever a kernel exits with becomes 1, unless memory ran out. */
 void crash_tell(void);
 
 /* This thread now plans with that strategy, on what the command line runs again. Both stay the caller's. */
