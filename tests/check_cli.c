@@ -270,6 +270,39 @@ START_TEST(what_the_machine_lacks_exits_with_3)
 }
 END_TEST
 
+/* A case that the machine has no memory for ends a run, but not what is known by then; and nothing but skips is no success. */
+START_TEST(a_failure_outlives_what_is_missing)
+{
+    static const char list[] = "tree=gen:bushy:3;strategy=pat\ntree=levels:1_1000000000;strategy=pat\n";
+    char text[4096];
+    if (!program_built())
+        return;
+    char *folder = scratch_folder();
+    char *cases = xasprintf("%s/cases", folder), *rows = xasprintf("%s/rows", folder);
+    FILE *f = fopen(cases, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(list, f);
+    fclose(f);
+    char *fails = xasprintf("verify -q --kernel cpu --plant group_dropped --no-shrink --cases %s --csv -o %s",
+                            cases, rows);
+    char *passes = xasprintf("verify -q --kernel cpu --cases %s --csv -o %s2", cases, rows);
+    ck_assert_int_eq(run(fails, true, text, sizeof text), EXIT_FAILED);
+    ck_assert_msg(strstr(text, "cases:2: the case needs") && strstr(text, " 1 failed"), "%s", text);
+    f = fopen(rows, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert(fgets(text, sizeof text, f) && fgets(text, sizeof text, f) && strstr(text, ",FAIL,"));
+    fclose(f);
+    ck_assert_int_eq(run(passes, true, text, sizeof text), EXIT_MISSING);
+    ck_assert_int_eq(run("compare --levels '1,70 10,3' --strategy tree-specinfer", false, text, sizeof text),
+                     EXIT_MISSING);
+    free(cases);
+    free(rows);
+    free(fails);
+    free(passes);
+    free(folder);
+}
+END_TEST
+
 START_TEST(help_lists_nothing_that_is_refused)
 {
     static const struct {
@@ -1050,6 +1083,7 @@ Suite *suite_cli(void)
     TCase *c = tcase_create("cli");
     tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
     tcase_add_test(c, what_the_machine_lacks_exits_with_3);
+    tcase_add_test(c, a_failure_outlives_what_is_missing);
     tcase_add_test(c, help_lists_nothing_that_is_refused);
     tcase_add_test(c, help_teaches);
     tcase_add_test(c, help_states_default_heads);

@@ -4,11 +4,13 @@
 #include "verify/draw.h"
 #include "verify/judge.h"
 #include "verify/shrink.h"
+#include "verify/side_by_side.h"
 
 #include "tests/suites.h"
 
 #include <fenv.h>
 #include <math.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -429,6 +431,46 @@ START_TEST(what_passes_again_is_not_printed_as_failing)
 }
 END_TEST
 
+/* ---- side by side --------------------------------------------------------------------------------------- */
+
+enum { MOST_CASES = 1000 };
+struct tally {
+    int times[MOST_CASES]; /* run, */
+    int threads[MOST_CASES];
+};
+
+static void count_threads(void *context, int64_t i)
+{
+    struct tally *x = context;
+    int n = 0;
+#pragma omp parallel reduction(+ : n)
+    n++;
+    x->times[i]++;
+    x->threads[i] = n;
+}
+
+/* Some cases have all threads for themselves, or what a kernel's own threads do to each other would never be seen. */
+START_TEST(some_cases_run_alone)
+{
+    static const int64_t many[] = {0, 1, 2, 15, 16, 17, 100, MOST_CASES};
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(3);
+    for (size_t k = 0; k < sizeof many / sizeof many[0]; k++) {
+        struct tally *x = xcalloc(1, sizeof *x);
+        int64_t alone = 0;
+        side_by_side(many[k], count_threads, x);
+        for (int64_t i = 0; i < many[k]; i++) {
+            ck_assert_int_eq(x->times[i], 1);
+            alone += x->threads[i] == 3;
+        }
+        ck_assert_int_ge(alone, many[k] == 0 ? 0 : max_i64(1, min_i64(many[k] / 16, 20)));
+        ck_assert(many[k] < 100 || alone <= 24);
+        free(x);
+    }
+    omp_set_num_threads(threads);
+}
+END_TEST
+
 /* ---- crashes -------------------------------------------------------------------------------------------- */
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
@@ -619,6 +661,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
+    tcase_add_test(c, some_cases_run_alone);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
     tcase_add_test(c, an_exit_is_no_success);
     tcase_add_test(c, who_hangs_is_named);

@@ -6,12 +6,12 @@
 #include "verify/draw.h"
 #include "verify/faults.h"
 #include "verify/progress.h"
+#include "verify/side_by_side.h"
 #include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,35 +147,46 @@ static void tally(struct compare_run *run, int32_t s, const struct vcase *c, int
         run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
 }
 
+/* Random trees on their way. */
+struct under_way {
+    struct compare_run *run;
+    uint64_t seed;
+    const struct fault *plant;
+    struct progress progress;
+    struct err *err; /* the first */
+};
+
+static void judge_drawn(void *context, int64_t i)
+{
+    struct under_way *x = context;
+    struct tree *t;
+    struct err own = {0};
+    struct vcase c = draw_case(x->seed, i, NULL, &t);
+    c.plant = x->plant;
+    struct bench_case *b = bench_case_new(&c, t, &own);
+    for (int32_t s = 0; b && s < x->run->n_use; s++) {
+        struct result r = judge(b, &x->run->use[s], x->run->kernel);
+#pragma omp critical(treeattn_compare)
+        tally(x->run, s, &c, i, &r);
+    }
+#pragma omp critical(treeattn_compare)
+    {
+        if (!b && !x->err->code)
+            *x->err = own;
+        progress_step(&x->progress);
+    }
+    bench_case_free(b);
+    case_clear(&c);
+}
+
 static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, const struct fault *plant,
                          struct err *e)
 {
-    struct progress progress = progress_start("random trees", n);
-    bool good = true;
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)min_i64(omp_get_max_threads(), 16))
-    for (int64_t i = 0; i < n; i++) {
-        struct tree *t;
-        struct err mine = {0};
-        struct vcase c = draw_case(seed, i, NULL, &t);
-        c.plant = plant;
-        struct bench_case *b = bench_case_new(&c, t, &mine);
-        for (int32_t s = 0; b && s < run->n_use; s++) {
-            struct result r = judge(b, &run->use[s], run->kernel);
-#pragma omp critical
-            tally(run, s, &c, i, &r);
-        }
-#pragma omp critical
-        {
-            if (!b && good)
-                *e = mine;
-            good = good && b;
-            progress_step(&progress);
-        }
-        bench_case_free(b);
-        case_clear(&c);
-    }
-    progress_clear(&progress);
-    return good;
+    struct under_way x = {
+        .run = run, .seed = seed, .plant = plant, .progress = progress_start("random trees", n), .err = e};
+    side_by_side(n, judge_drawn, &x);
+    progress_clear(&x.progress);
+    return !e->code;
 }
 
 /* ---- printing ----------------------------------------------------------------------------------------- */
@@ -315,7 +326,8 @@ int cmd_compare(int argc, char **argv)
         crash_tell();
         run.row = xcalloc((size_t)run.n_use, sizeof *run.row);
         bool done = compare_all(&run, &a, out.f, &e);
-        code = run.totals.n[V_FAIL] ? EXIT_FAILED : EXIT_GOOD;
+        bool any = totals_cases(&run.totals) > run.totals.n[V_SKIP];
+        code = run.totals.n[V_FAIL] ? EXIT_FAILED : any ? EXIT_GOOD : EXIT_MISSING;
         if (!outfile_close(&out, done, &e) || !done)
             code = cmd_error(&e);
     }

@@ -2,7 +2,7 @@
  * cmd_verify.c - `treeattn verify`: every strategy and kernel against exact attention.
  *
  * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are
- * made once and shared by all strategies; cases run side by side, a core each, and report in order.
+ * made once and shared by all strategies; most cases run side by side, a core each, some alone; all report in order.
  */
 #include "kernels/cuda/guarded.h"
 #include "verify/cmd.h"
@@ -12,12 +12,12 @@
 #include "verify/gpu_cases.h"
 #include "verify/progress.h"
 #include "verify/shrink.h"
+#include "verify/side_by_side.h"
 #include "verify/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -335,34 +335,48 @@ static void report_ready(struct verify_run *run, const struct batch *b, struct j
     }
 }
 
+static bool is_stopped(const struct verify_run *run)
+{
+    bool stop;
+#pragma omp atomic read
+    stop = run->stop;
+    return stop;
+}
+
+/* A batch on its way. */
+struct under_way {
+    struct verify_run *run;
+    const struct batch *batch;
+    struct judged **ready; /* [batch->n] */
+    int64_t next;          /* to be reported */
+};
+
+static void run_case(void *context, int64_t i)
+{
+    struct under_way *x = context;
+    if (is_stopped(x->run))
+        return;
+    struct judged *d = judge_case(x->run, x->batch, i);
+#pragma omp critical(treeattn_verify_report)
+    {
+        x->ready[i] = d;
+        report_ready(x->run, x->batch, x->ready, &x->next);
+#pragma omp atomic write
+        x->run->stop = x->run->err.code != 0;
+    }
+}
+
 /* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
  * depend on the number of cores. A case that cannot be had stops the run at its place. */
 static void run_batch(struct verify_run *run, const struct batch *b)
 {
     run->progress = progress_start("verify", b->n);
-    int threads = (int)min_i64(min_i64(omp_get_max_threads(), 16), b->n);
-    struct judged **ready = xcalloc((size_t)b->n, sizeof *ready);
-    int64_t next = 0;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (int64_t i = 0; i < b->n; i++) {
-        bool stop;
-#pragma omp atomic read
-        stop = run->stop;
-        if (stop)
-            continue;
-        struct judged *d = judge_case(run, b, i);
-#pragma omp critical(treeattn_verify_report)
-        {
-            ready[i] = d;
-            report_ready(run, b, ready, &next);
-#pragma omp atomic write
-            run->stop = run->err.code != 0;
-        }
-    }
+    struct under_way x = {.run = run, .batch = b, .ready = xcalloc((size_t)b->n, sizeof(struct judged *))};
+    side_by_side(b->n, run_case, &x);
     for (int64_t i = 0; i < b->n; i++)
-        if (ready[i]) /* beyond the case at which the run stopped */
-            judged_free(ready[i]);
-    free(ready);
+        if (x.ready[i]) /* beyond the case at which the run stopped */
+            judged_free(x.ready[i]);
+    free(x.ready);
     progress_clear(&run->progress);
 }
 
@@ -572,12 +586,12 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
         verify_random(run, a);
     if (!run->err.code || run->table.open)
         table_end(&run->table);
-    if (run->err.code)
+    if (run->err.code && run->totals.n[V_FAIL] == 0)
         return false;
     if (run->all_kernels)
         print_absent();
     print_report(a->out.style == STYLE_TEXT ? f : stderr, run);
-    return true;
+    return !run->err.code;
 }
 
 /* A pair of the design that nothing ran on is as bad as a failure. */
@@ -630,14 +644,13 @@ int cmd_verify(int argc, char **argv)
         run.quiet = a.out.quiet;
         run.shrink = !a.no_shrink;
         run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);
-        bool done = run_all(&run, &a, out.f);
+        bool done = run_all(&run, &a, out.f), failed = run.totals.n[V_FAIL] > 0;
         if (!done)
             e = run.err;
-        code = run.totals.n[V_FAIL] || !covered(&run) ? EXIT_FAILED
-               : any_ran(&run)                        ? EXIT_GOOD
-                                                      : EXIT_MISSING;
-        if (!outfile_close(&out, done, &e) || !done)
+        code = failed || !covered(&run) ? EXIT_FAILED : any_ran(&run) ? EXIT_GOOD : EXIT_MISSING;
+        if (!outfile_close(&out, done || failed, &e) || !done)
             code = cmd_error(&e);
+        code = failed && !done ? EXIT_FAILED : code; /* whatever ended the run: that is known */
     }
     free(run.use);
     free(run.admitted);
