@@ -260,7 +260,7 @@ START_TEST(what_is_not_ready_says_why)
 }
 END_TEST
 
-/* A pool of untouched pages stays untouched: the sum reads what has tokens. */
+/* A pool of untouched pages stays untouched: the sum reads what has tokens, and where pages without any begin. */
 START_TEST(sums_are_of_what_somebody_may_read)
 {
     struct vcase c;
@@ -274,6 +274,36 @@ START_TEST(sums_are_of_what_somebody_may_read)
     ck_assert_str_eq(watched_change(&before, b->p), "K");
     bench_case_free(b);
     case_clear(&c);
+}
+END_TEST
+
+/* Pages that no node has are somebody else's. */
+START_TEST(pages_of_others_are_watched)
+{
+    for (int poison = 0; poison < 2; poison++) {
+        struct vcase c;
+        struct bench_case *b = bench(&c, poison ? "tree=levels:1,3_40,40;d=16;page=16;poison=1;strategy=pat"
+                                                : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
+        struct problem *p = b->p;
+        struct watched before = watched_inputs(p);
+        int64_t n = p->page_off[p->tree->n_nodes], slot = p->h_kv * p->d, others = 0;
+        for (int64_t page = 0; page < p->n_pages; page++) {
+            bool held = false;
+            for (int64_t i = 0; i < n; i++)
+                held = held || p->page_table[i] == page;
+            if (held)
+                continue;
+            uint16_t *v = (uint16_t *)p->v + (page * p->page_size + 5) * slot;
+            *v ^= 1;
+            ck_assert_str_eq(watched_change(&before, p), "V");
+            *v ^= 1;
+            others++;
+        }
+        ck_assert_int_gt(others, 0);
+        ck_assert(!watched_change(&before, p));
+        bench_case_free(b);
+        case_clear(&c);
+    }
 }
 END_TEST
 
@@ -653,6 +683,7 @@ Suite *suite_watched(void)
     TCase *c = tcase_create("watched");
     tcase_add_loop_test(c, who_overwrites_is_named, 0, N_SPOTS);
     tcase_add_test(c, sums_are_of_what_somebody_may_read);
+    tcase_add_test(c, pages_of_others_are_watched);
     tcase_add_test(c, who_rounds_otherwise_is_named);
     tcase_add_test(c, counts_are_those_of_the_plan);
     tcase_add_test(c, what_is_not_ready_says_why);

@@ -12,8 +12,8 @@
 
 /* ---- inputs ------------------------------------------------------------------------------------------- */
 
-/* Slots behind a node's last token that belong to the sum: more than a tile reaches. A pool may have pages of 65,536
- * slots, few of which were ever touched. */
+/* Slots behind a node's last token, and of a page that nobody has, that belong to the sum: more than a tile reaches. A pool may
+ * have pages of 65,536 slots, few of which were ever touched. */
 enum { TAIL = 256 };
 
 /* Sums side by side: one after the other they would wait for each other's products, and not for memory. */
@@ -45,18 +45,26 @@ static void add_bytes(lanes *sum, const void *bytes, int64_t n)
     memcpy(sum, x, sizeof x);
 }
 
-/* Slots of pages that somebody may read. */
+/* Slots of pages that somebody may read, then of the others: in an engine those are of other requests. */
 static void add_pool(lanes *sum, const struct problem *p, const void *pool)
 {
     const struct tree *t = p->tree;
     int64_t slot_bytes = (int64_t)p->h_kv * p->d * dtype_size[p->dtype];
+    bool *held = xcalloc((size_t)p->n_pages, sizeof *held);
     for (int32_t node = 0; node < t->n_nodes; node++)
         for (int64_t first = 0; first < t->len[node]; first += p->page_size) {
             int64_t slot = problem_slot(p, node, first);
-            if (slot < p->n_pages * p->page_size)
-                add_bytes(sum, (const char *)pool + slot * slot_bytes,
-                          min_i64(p->page_size, t->len[node] - first + TAIL) * slot_bytes);
+            if (slot >= p->n_pages * p->page_size)
+                continue;
+            held[slot / p->page_size] = true;
+            add_bytes(sum, (const char *)pool + slot * slot_bytes,
+                      min_i64(p->page_size, t->len[node] - first + TAIL) * slot_bytes);
         }
+    for (int64_t page = 0; page < p->n_pages; page++)
+        if (!held[page])
+            add_bytes(sum, (const char *)pool + page * p->page_size * slot_bytes,
+                      min_i64(p->page_size, TAIL) * slot_bytes);
+    free(held);
 }
 
 /* A change of one word changes the sum; of several, all but once in 2^32. */
