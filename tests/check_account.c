@@ -203,8 +203,8 @@ START_TEST(skipped_and_doubled_loads_are_noticed)
         struct strategy_use use = strategy_default(strategies[s]);
         struct fault_case fc;
         char why[WHY_MAX];
-        bool alarm;
-        if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &alarm, why))
+        enum fault_lack lack;
+        if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &lack, why))
             continue;
         ck_assert_msg(plant_loads(&fc) >= 6, "%s: hardly a fault had its place", strategies[s]->name);
         fault_case_free(&fc);

@@ -100,10 +100,10 @@ static void with_case(void (*body)(const struct fault_case *fc))
     struct strategy_use use;
     struct fault_case fc;
     char why[WHY_MAX] = "";
-    bool alarm;
+    enum fault_lack lack;
     omp_set_num_threads(1);
     ck_assert(strategy_parse("deft-flatten", &use, NULL));
-    ck_assert_msg(fault_case_new(g, &use, kernel_find("cpu"), &fc, &alarm, why), "%s", why);
+    ck_assert_msg(fault_case_new(g, &use, kernel_find("cpu"), &fc, &lack, why), "%s", why);
     body(&fc);
     fault_case_free(&fc);
     fault_ground_free(g);
@@ -190,8 +190,8 @@ START_TEST(no_place_where_nothing_is_seen)
         struct strategy_use use = strategy_default(strategies[u]);
         struct fault_case fc;
         char why[WHY_MAX];
-        bool alarm;
-        if (!fault_case_new(&g, &use, kernel_find("cpu"), &fc, &alarm, why))
+        enum fault_lack lack;
+        if (!fault_case_new(&g, &use, kernel_find("cpu"), &fc, &lack, why))
             continue;
         for (int32_t i = 0; i < n_faults; i++)
             for (uint64_t seed = 0; seed < 4; seed++) {

@@ -357,10 +357,10 @@ START_TEST(faults_are_planted_with_any_kernel)
     struct fault_ground *g = fault_ground_new(0, 1, &mine);
     struct fault_case fc;
     char why[WHY_MAX];
-    bool alarm;
+    enum fault_lack lack;
     mine.run = run_and_overwrite;
     spot = SPOT_K;
-    ck_assert(!fault_case_new(g, &use, &mine, &fc, &alarm, why) && alarm);
+    ck_assert(!fault_case_new(g, &use, &mine, &fc, &lack, why) && lack == FAULT_ALARM);
     ck_assert_str_eq(why, "kernel: wrote to K");
     fault_ground_free(g);
 }
@@ -458,6 +458,83 @@ START_TEST(what_passes_again_is_not_printed_as_failing)
         bench_case_free(b);
         case_clear(&c);
     }
+}
+END_TEST
+
+/* ---- what is said of a failure -------------------------------------------------------------------------- */
+
+static double scale_is; /* times what it should be */
+static bool lse_in_base_2;
+
+static bool run_with_scale(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    struct problem mine = *p;
+    mine.scale *= scale_is;
+    bool good = kernels[0]->run(&mine, plan, out, counted, e);
+    float *lse = out->lse; /* of f32 */
+    for (int64_t r = 0; r < out->n_rows && lse_in_base_2; r++)
+        lse[r] = (float)((double)lse[r] / M_LN2);
+    return good;
+}
+
+/* What students forget first. */
+START_TEST(scales_are_guessed)
+{
+    static const struct {
+        double scale;
+        bool base_2;
+        const char *says;
+    } all[] = {{8, false, "not divided by sqrt(d)"},   {1. / 8, false, "divided by sqrt(d) twice"},
+               {M_LN2, false, "exp2 where exp"},       {M_LN2, true, "exp2 where exp"},
+               {M_LOG2E, false, "log2(e) before exp"}, {1.07, false, ""}};
+    struct kernel mine = {.name = "mine", .run = run_with_scale};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct vcase c;
+        struct bench_case *b =
+            bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat");
+        scale_is = all[i].scale;
+        lse_in_base_2 = all[i].base_2;
+        struct result r = judge(b, &c.use, &mine);
+        ck_assert_int_eq(r.verdict, V_FAIL);
+        ck_assert_msg(all[i].says[0] ? strstr(r.guess, all[i].says) != NULL : r.guess[0] == 0, "scale %g: %s",
+                      all[i].scale, r.guess);
+        bench_case_free(b);
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* LSE off by less than a look at it would tell, but by thousands of its bounds: nobody says that it is right. */
+static bool run_off(const struct problem *p, const struct plan *plan, struct output *out,
+                    struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    double *o = out->o, *lse = out->lse;
+    o[0] += p->tree->n_nodes > 2 ? 1 : 1e-9;
+    lse[0] += 3e-5;
+    return good;
+}
+
+START_TEST(what_is_wrong_is_not_called_right)
+{
+    struct kernel mine = {.name = "mine", .run = run_off};
+    struct vcase c;
+    struct bench_case *b =
+        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    c.kernel = &mine;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(!strstr(r.guess, "right"), "%s", r.guess);
+
+    /* nor does the smallest case look as if roundings were in question */
+    struct shrink_limits limits = {.trials = 300, .seconds = 1000};
+    struct shrink_report s = shrink_result(&c, &r, &limits);
+    ck_assert(s.failed && s.steady && s.kept > 0);
+    ck_assert_int_eq(s.nodes, 3);
+    ck_assert(r.cmp.rel_o > 1e-2);
+    bench_case_free(b);
+    case_clear(&c);
 }
 END_TEST
 
@@ -692,6 +769,8 @@ Suite *suite_watched(void)
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
+    tcase_add_test(c, scales_are_guessed);
+    tcase_add_test(c, what_is_wrong_is_not_called_right);
     tcase_add_test(c, some_cases_run_alone);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
     tcase_add_test(c, an_exit_is_no_success);

@@ -196,7 +196,7 @@ const struct argp cmd_output_argp = {
         (const struct argp_option[]){
             {.doc = "What is printed:", .group = 8},
             {"csv", KEY_CSV, NULL, 0, "comma-separated values", 8},
-            {"json", KEY_JSON, NULL, 0, "a JSON array", 8},
+            {"json", KEY_JSON, NULL, 0, "a JSON array; what is infinite is the largest number there is", 8},
             {"quiet", 'q', NULL, 0, "only what did not pass, and the totals", 8},
             {"output", 'o', "FILE", 0,
              "into FILE, under a temporary name until it is complete; -: standard output", 8},

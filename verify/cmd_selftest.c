@@ -171,7 +171,7 @@ static void print_rows(FILE *f, const struct fault_report *r, const struct optio
             table_i64(&t, sum.run);
             table_i64(&t, sum.numbers);
             table_i64(&t, sum.caught);
-            table_f64(&t, sum.weakest, 3);
+            table_f64_if(&t, sum.run > 0, sum.weakest, 3);
         }
     table_end(&t);
 }
@@ -197,6 +197,8 @@ static void print_report(FILE *f, const struct fault_report *r, const struct opt
             "%" PRId64 " sound cases, %" PRId64 " false alarms; numbers alone caught %" PRId64 " of %" PRId64
             " run\n",
             r->cases + r->alarms, r->alarms, all.numbers, all.run);
+    if (r->refused > 0)
+        fprintf(human, "%" PRId64 " cases skipped by the kernel, the first because %s\n", r->refused, r->why);
     fprintf(human, "selftest: %" PRId64 " planted, %" PRId64 " caught", all.planted, all.caught);
     if (all.caught < all.planted)
         fprintf(human, ", %" PRId64 " missed", all.planted - all.caught);
@@ -232,10 +234,14 @@ static bool selftest(const struct options *o, FILE *f, bool *failed, struct err 
     progress_clear(&bar);
     print_report(f, r, o);
     struct fault_tally all = fault_sum(r, -1, -1);
-    *failed = r->alarms > 0 || all.caught < all.planted || all.planted == 0;
+    *failed = r->alarms > 0 || all.caught < all.planted;
+    bool any = all.planted > 0 || *failed;
+    if (!any)
+        err_missing(e, "no fault was planted: %s",
+                    r->refused > 0 ? "the kernel skips every case" : "no strategy has a plan");
     fault_report_free(r);
     free(uses);
-    return true;
+    return any;
 }
 
 int cmd_selftest(int argc, char **argv)

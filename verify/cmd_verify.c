@@ -141,7 +141,8 @@ static const struct argp argp = {
            "the case "
            "string that `treeattn verify --case` takes. --quiet keeps FAIL and MARGINAL lines.\n\n"
            "Below the first failure of each of up to three strategies stands the command line of a smallest "
-           "case that fails likewise, found in at most ten seconds.",
+           "case that fails likewise, found in at most ten seconds; behind more than "
+           "20 cases they are printed again.",
     .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
@@ -150,7 +151,10 @@ static const struct argp argp = {
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
 
-enum { MAX_SHRUNK = 3 };
+enum {
+    MAX_SHRUNK = 3,
+    MANY = 20 /* cases, behind which smallest ones are said again */
+};
 
 struct verify_run {
     struct strategy_use *use; /* for cases that name none */
@@ -163,9 +167,12 @@ struct verify_run {
     int32_t n_shrunk;
     struct table table;
     struct totals totals;
-    bool all_kernels;  /* a case named none */
-    bool compared;     /* a result was, so that there is a worst error */
-    char skipped[600]; /* the first reason for a SKIP */
+    bool all_kernels;     /* a case named none */
+    bool compared;        /* a result was, so that there is a worst error */
+    char skipped[600];    /* the first reason for a SKIP */
+    int64_t *refused;     /* [n_kernels] plans that a kernel skipped, */
+    char (*refusal)[160]; /* the first because */
+    char *smallest;       /* what was printed below failures, NULL: nothing */
     struct progress progress;
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
@@ -230,7 +237,26 @@ static void reduce(struct verify_run *run, const struct vcase *c, const struct r
     if (!run->shrink || run->n_shrunk == MAX_SHRUNK)
         return;
     run->shrunk[run->n_shrunk++] = c->use.s;
-    shrink_print(run->table.style == STYLE_TEXT ? run->table.f : stderr, program_invocation_name, c, r);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    CK(f);
+    shrink_print(f, program_invocation_name, c, r);
+    fclose(f);
+    fputs(text, run->table.style == STYLE_TEXT ? run->table.f : stderr);
+    char *all = xasprintf("%s%s", run->smallest ? run->smallest : "", text);
+    free(run->smallest);
+    free(text);
+    run->smallest = all;
+}
+
+/* A kernel that skips most of what it is given passes the rest. */
+static void note_refusal(struct verify_run *run, const struct result *r)
+{
+    for (int32_t k = 0; k < n_kernels; k++)
+        if (r->verdict == V_SKIP && r->planned && strcmp(kernels[k]->name, r->kernel) == 0 &&
+            run->refused[k]++ == 0)
+            snprintf(run->refusal[k], sizeof run->refusal[k], "%s", r->why);
 }
 
 static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
@@ -246,6 +272,8 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
         run->compared = run->compared || r[i].compared;
+        if (!c.plant) /* a plan that has no place for a fault is nobody's refusal */
+            note_refusal(run, &r[i]);
         if (r[i].compared)
             run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
@@ -557,6 +585,12 @@ static void print_report(FILE *f, const struct verify_run *run)
     print_device(f);
     if (run->compared)
         fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    for (int32_t k = 0; k < n_kernels; k++)
+        if (run->refused[k] > 0)
+            fprintf(f, "%s skipped %" PRId64 " plans, the first because %s\n", kernels[k]->name,
+                    run->refused[k], run->refusal[k]);
+    if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
+        fputs(run->smallest, f);
     if (!any_ran(run))
         fprintf(f, "no case ran: all were skipped, the first because %s\n", run->skipped);
     totals_print(f, "verify", &run->totals);
@@ -644,6 +678,8 @@ int cmd_verify(int argc, char **argv)
         run.quiet = a.out.quiet;
         run.shrink = !a.no_shrink;
         run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);
+        run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
+        run.refusal = xcalloc((size_t)n_kernels, sizeof *run.refusal);
         bool done = run_all(&run, &a, out.f), failed = run.totals.n[V_FAIL] > 0;
         if (!done)
             e = run.err;
@@ -654,6 +690,9 @@ int cmd_verify(int argc, char **argv)
     }
     free(run.use);
     free(run.admitted);
+    free(run.refused);
+    free(run.refusal);
+    free(run.smallest);
     free(run.cover);
     free(run.census.row);
     treesrc_clear(&a.tree.src);

@@ -14,6 +14,7 @@
 struct row {
     const struct problem *p;
     const struct oracle *orc;
+    const struct comparison *c;
     int64_t r;
     double o[PROBLEM_MAX_D], lse; /* as written */
     char *guess;
@@ -123,11 +124,54 @@ static bool guess_lse(const struct row *x)
         snprintf(x->guess, x->size, "every token counted twice (LSE too large by ln 2)");
     else if (close_to(off, -M_LN2))
         snprintf(x->guess, x->size, "half the weight is missing (LSE too small by ln 2)");
-    else if (right_o && !sees_one_token(x))
+    else if (right_o && x->c->worst_o <= 1 && !sees_one_token(x))
         snprintf(x->guess, x->size, "O is right, LSE alone is wrong");
     else
         return false;
     return true;
+}
+
+/* What the row would be with another scale, which wrong exponentials come down to as well; LSE in base 2, where that is said. */
+static const struct {
+    double factor, per_sqrt_d;
+    bool base_2;
+    const char *says;
+} scales[] = {{1, 1, false, "scores are not divided by sqrt(d)"},
+              {1, -1, false, "scores are divided by sqrt(d) twice"},
+              {M_LN2, 0, false, "exp2 where exp should be, or scores lack a factor of log2(e)"},
+              {M_LN2, 0, true, "exp2 where exp should be, or scores lack a factor of log2(e)"},
+              {M_LOG2E, 0, false, "scores have a factor of log2(e) before exp, not exp2"}};
+
+/* The answer of the row's query with scores of another scale; the caller frees. */
+static struct oracle *with_scale(const struct row *x, double factor)
+{
+    int64_t q = x->r / x->p->h_q;
+    struct tree one = *x->p->tree;
+    struct problem alone = *x->p;
+    one.n_queries = 1;
+    one.query += q;
+    alone.tree = &one;
+    alone.q = (char *)x->p->q + q * x->p->h_q * x->p->d * dtype_size[x->p->dtype];
+    alone.scale *= factor;
+    return oracle_new(&alone);
+}
+
+static bool guess_scale(const struct row *x)
+{
+    const struct oracle *is = x->orc;
+    if (has_no_scores(x) || is_row(x, x->r))
+        return false;
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0] && !x->guess[0]; i++) {
+        struct oracle *would = with_scale(x, scales[i].factor * pow(sqrt(x->p->d), scales[i].per_sqrt_d));
+        struct row y = *x;
+        int64_t r = x->r % x->p->h_q;
+        double lse = would->lse[r] / (scales[i].base_2 ? M_LN2 : 1);
+        y.orc = would;
+        if (holds(&y, r, 1) && close_to(x->lse, lse) && !close_to(lse, is->lse[x->r]))
+            snprintf(x->guess, x->size, "%s", scales[i].says);
+        oracle_free(would);
+    }
+    return x->guess[0] != 0;
 }
 
 /* LSE right, O not. */
@@ -145,7 +189,7 @@ static bool guess_o(const struct row *x)
     if (square > 0 && fabs(factor - 1) > CLOSE_O && holds(x, x->r, factor))
         snprintf(x->guess, x->size, "O is %.4g times what it should be: a division or a weight is missing",
                  factor);
-    else if (!has_no_scores(x) && !holds(x, x->r, 1))
+    else if (x->c->worst_lse <= 1 && !has_no_scores(x) && !holds(x, x->r, 1))
         snprintf(x->guess, x->size, "LSE is right, O alone is wrong: V, or how partials are weighted");
     else
         return false;
@@ -158,8 +202,14 @@ void diagnose(const struct problem *p, const struct oracle *orc, const struct ou
     guess[0] = 0;
     if (c->row < 0 || c->row >= out->n_rows || out->n_rows != orc->n_rows || out->d != orc->d)
         return;
-    struct row x = {
-        .p = p, .orc = orc, .r = c->row, .lse = output_lse(out, c->row), .guess = guess, .size = size};
+    struct row x = {.p = p,
+                    .orc = orc,
+                    .c = c,
+                    .r = c->row,
+                    .lse = output_lse(out, c->row),
+                    .guess = guess,
+                    .size = size};
     dtype_to_double(out->dtype, out->o, c->row * out->d, x.o, out->d);
-    (void)(guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) || guess_o(&x));
+    (void)(guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) || guess_scale(&x) ||
+           guess_o(&x));
 }

@@ -228,15 +228,18 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
         for (int32_t u = 0; u < n_uses; u++) {
             struct fault_case fc;
             char why[WHY_MAX] = "";
-            bool alarm;
+            enum fault_lack lack;
             char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
                                       program_invocation_name, kernel->name, uses[u].s->name, seed);
             crash_planning(uses[u].s->name, command);
-            if (fault_case_new(g, &uses[u], kernel, &fc, &alarm, why)) {
+            if (fault_case_new(g, &uses[u], kernel, &fc, &lack, why)) {
                 r->cases++;
                 plant_all(r, &fc, u, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
                 fault_case_free(&fc);
-            } else if (alarm) {
+            } else if (lack == FAULT_REFUSED) {
+                if (r->refused++ == 0)
+                    snprintf(r->why, sizeof r->why, "%s", why);
+            } else if (lack == FAULT_ALARM) {
                 r->alarms++;
                 remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s; again: %s", uses[u].s->name,
                                     g->name, why, command));

@@ -78,11 +78,14 @@ extern const int32_t n_fault_grounds;
 struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel);
 void fault_ground_free(struct fault_ground *g);
 
-/* The case of one strategy on one ground. False with why[WHY_MAX] filled if the strategy or the kernel does
- * not apply (*alarm false), or if the sound case does not pass (*alarm true: a false alarm of the verifier,
- * or a bug). Free the case with fault_case_free. */
+/* Why there is no case: the strategy does not apply; the kernel skips it; or it is sound and does not pass, a false alarm of the
+ * verifier, or a bug. */
+enum fault_lack { FAULT_NO_PLAN, FAULT_REFUSED, FAULT_ALARM };
+
+/* The case of one strategy on one ground. False with *lack and why[WHY_MAX] filled if there is none. Free the case with
+ * fault_case_free. */
 bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
-                    struct fault_case *fc, bool *alarm, char *why);
+                    struct fault_case *fc, enum fault_lack *lack, char *why);
 void fault_case_free(struct fault_case *fc);
 
 /* ---- the whole self-test ---------------------------------------------------------------------------- */
@@ -99,6 +102,8 @@ struct fault_report {
     struct fault_tally *cell; /* [n_faults][n_uses] */
     int64_t cases;            /* sound cases that faults were planted in */
     int64_t alarms;           /* sound cases that did not pass */
+    int64_t refused;          /* cases that the kernel skipped, */
+    char why[WHY_MAX];        /* the first because */
     char **remark; /* one line per false alarm, missed fault, and fault that numbers alone missed */
     int64_t n_remarks, cap_remarks;
 };

@@ -136,7 +136,7 @@ void fault_ground_free(struct fault_ground *g)
 
 /* The order is that of any judged case: plan, cover, supports, run, compare. */
 bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
-                    struct fault_case *fc, bool *alarm, char *why)
+                    struct fault_case *fc, enum fault_lack *lack, char *why)
 {
     const struct problem *p = g->problem;
     struct plan_env env = {.h_q = p->h_q,
@@ -144,7 +144,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
                            .d = p->d,
                            .elt_bytes = dtype_size[p->dtype],
                            .machine = machine_default()};
-    *alarm = false;
+    *lack = FAULT_NO_PLAN;
     *fc = (struct fault_case){
         .tree = g->name, .problem = p, .oracle = g->oracle, .nf = g->nf, .kernel = kernel};
     struct plan *plan = strategy_plan(use, g->nf, &env, why);
@@ -159,19 +159,20 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     fc->good = good;
     fc->arith = judge_arithmetic(p, plan, kernel);
     if (!cover_check(plan, &e)) {
-        *alarm = true;
+        *lack = FAULT_ALARM;
         snprintf(why, WHY_MAX, "cover: %.200s", e.msg);
     } else if (!watched_supports(kernel, p, plan, why)) {
+        *lack = FAULT_REFUSED;
         why[WHY_MAX - 1] = 0;
     } else if (!watched_run(kernel, p, &inputs, plan, good, &counted, NULL, &e)) {
-        *alarm = true;
+        *lack = e.code == EXIT_MISSING ? FAULT_REFUSED : FAULT_ALARM; /* as of any judged case */
         snprintf(why, WHY_MAX, "kernel: %.200s", e.msg);
     } else {
         struct comparison c = compare_output(p, g->oracle, good, &fc->arith);
-        *alarm = c.verdict == V_FAIL;
-        snprintf(why, WHY_MAX, "%.200s", c.why);
-        if (!*alarm)
+        if (c.verdict != V_FAIL)
             return true;
+        *lack = FAULT_ALARM;
+        snprintf(why, WHY_MAX, "%.200s", c.why);
     }
     fault_case_free(fc);
     return false;

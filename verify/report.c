@@ -269,10 +269,15 @@ void table_i64(struct table *t, int64_t x)
     put(t, s, true);
 }
 
-/* x as it was printed into s. */
+/* x as it was printed into s. JSON has no infinity: the largest number, for null would pass for what nobody measured. */
 static void put_number(struct table *t, double x, const char *s)
 {
-    put(t, t->style == STYLE_JSON && !isfinite(x) ? "null" : s, true);
+    bool json = t->style == STYLE_JSON;
+    put(t,
+        json && isnan(x)   ? "null"
+        : json && isinf(x) ? x > 0 ? "1.7976931348623157e308" : "-1.7976931348623157e308"
+                           : s,
+        true);
 }
 
 void table_f64(struct table *t, double x, int digits)

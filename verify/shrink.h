@@ -40,7 +40,7 @@ struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *con
                                  const struct shrink_limits *limits);
 
 /* The same for a case (strategy and kernel set) that `judge` failed with *r: the failure must stay of its
- * kind, which is coverage, a kernel that refused, or numbers. *r becomes the result of the smallest case; its
+ * kind, which is coverage, a kernel that refused, or numbers, and numbers as wrong as before by a hundredth or not. *r becomes the result of the smallest case; its
  * pointer to the strategy is cleared. */
 struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits);
 

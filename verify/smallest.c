@@ -5,6 +5,7 @@
 #include "verify/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,28 @@ enum { LONGEST_ARGUMENT = 100000 };
 /* A kernel that is torn by other threads fails now and then. */
 enum { REPEATS = 5 };
 
-/* A case that first failed one way and then another would be about something else. */
-enum failure { FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS };
+/* A case that first failed one way and then another would be about something else: what is wrong by a hundredth and more must not
+ * end as what looks like rounding. */
+enum failure { FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS, FAILED_GROSSLY };
+#define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
+#define TINY 1e-4  /* and no less than this */
 
 static enum failure failure_of(const struct result *r)
 {
     if (strncmp(r->why, "coverage: ", 10) == 0)
         return FAILED_COVERAGE;
-    return strncmp(r->why, "kernel: ", 8) == 0 ? FAILED_KERNEL : FAILED_NUMBERS;
+    if (strncmp(r->why, "kernel: ", 8) == 0)
+        return FAILED_KERNEL;
+    const struct comparison *c = &r->cmp;
+    double off = fabs(c->got - c->want);
+    bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS,
+         gross = !isfinite(off) || (much && off > TINY);
+    return gross ? FAILED_GROSSLY : FAILED_NUMBERS;
+}
+
+static bool alike(enum failure is, enum failure was)
+{
+    return is == was || (is == FAILED_GROSSLY && was == FAILED_NUMBERS);
 }
 
 /* False if the case cannot be had, as when memory would not do. */
@@ -40,7 +55,7 @@ static bool fails_alike(const struct vcase *c, void *context)
 {
     const enum failure *want = context;
     struct result r;
-    return judge_again(c, &r) && r.verdict == V_FAIL && failure_of(&r) == *want;
+    return judge_again(c, &r) && r.verdict == V_FAIL && alike(failure_of(&r), *want);
 }
 
 struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits)
@@ -65,7 +80,8 @@ void shrink_print(FILE *f, const char *program, const struct vcase *failed, cons
         fprintf(
             f,
             "smallest: not reproducible, %s passed when it was run again (run is called from several threads "
-            "at once: does the kernel keep state? try OMP_NUM_THREADS=1)\n",
+            "at once: does the kernel keep state, or do its own threads share what they should not? try "
+            "OMP_NUM_THREADS=1; does it read behind an array? try make SAN=1)\n",
             report.failed ? "a smaller case" : "the case");
     } else if (strlen(text) > LONGEST_ARGUMENT) {
         fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", report.nodes,
