@@ -76,7 +76,7 @@ struct figure {
     struct err err;
 };
 
-/* Run the function of a definition; free with figure_clear. */
+/* Run the function of a definition; free with figure_clear. After an error there are no checks. */
 void figure_make(const struct figure_def *def, const struct places *places, struct figure *f);
 void figure_clear(struct figure *f);
 /* The worst grade of all checks; TREND at best where no number is compared; NO_DATA after an error. */

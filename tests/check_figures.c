@@ -511,6 +511,33 @@ START_TEST(a_figure_without_checks_is_named)
 }
 END_TEST
 
+/* "0 of 0" holds, and no number is near none: a figure without its data says neither. */
+START_TEST(a_figure_without_data_checks_nothing)
+{
+    int without = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
+        if (figure_verdict(&f) == NO_DATA) {
+            ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
+            without++;
+        }
+        figure_clear(&f);
+    }
+    ck_assert_int_gt(without, 0);
+    if (access(drawer(), X_OK) != 0)
+        return;
+    char text[4096];
+    int code = run_shell(text, sizeof text,
+                         "%s --root %s --scratch %s --out %s --no-data --no-drawing --only gap "
+                         "--only predicted --only fasttree_fig2 2>&1",
+                         drawer(), root, root, out);
+    ck_assert_int_eq(code, EXIT_FAILED);
+    for (int v = 0; v < NOT_POSSIBLE; v++)
+        ck_assert_msg(!strstr(text, verdict_names[v]) && !strstr(text, "nan"), "%s", text);
+}
+END_TEST
+
 /* ---- checks ---------------------------------------------------------------------------------------------------- */
 
 /* Grade of the last check of a figure with two lines over three places. */
@@ -864,6 +891,7 @@ Suite *suite_figures(void)
     tcase_add_test(broken, checks_say_what_they_mean);
     tcase_add_test(broken, what_is_broken_is_named);
     tcase_add_test(broken, a_figure_without_checks_is_named);
+    tcase_add_test(broken, a_figure_without_data_checks_nothing);
     tcase_add_test(broken, a_broken_file_stops_only_its_figure);
     suite_add_tcase(s, broken);
     return s;
