@@ -626,10 +626,10 @@ void fig_deft_fig4(struct figure *f)
         least = fmin(least, share);
         most = fmax(most, share);
     }
-    check_number(f, "attention's share of the time, least", "%", least,
-                 pick(f, paper, "value", "metric", "attention-share", "how", "from", NULL));
-    check_number(f, "attention's share of the time, most", "%", most,
-                 pick(f, paper, "value", "metric", "attention-share", "how", "up-to", NULL));
+    check_share(f, "attention's share of the time, least", least,
+                pick(f, paper, "value", "metric", "attention-share", "how", "from", NULL));
+    check_share(f, "attention's share of the time, most", most,
+                pick(f, paper, "value", "metric", "attention-share", "how", "up-to", NULL));
     check_trend(f, most > 50, "attention is the larger part for some kernel: %.3g %%", most);
 }
 

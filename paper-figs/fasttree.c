@@ -25,8 +25,8 @@ void fig_fasttree_fig2(struct figure *f)
                   printed ? paper_number(f, paper, "attention-share", "not-named", "", "b=32 L=2048") : NAN);
     }
     check_grows(f, "flash-attention", 0);
-    check_number(f, "share of attention at 2048 tokens", "%", at_2048,
-                 paper_number(f, paper, "attention-share", "not-named", "", "b=32 L=2048"));
+    check_share(f, "share of attention at 2048 tokens", at_2048,
+                paper_number(f, paper, "attention-share", "not-named", "", "b=32 L=2048"));
 }
 
 /* ---- Figures 10 to 12: end to end ------------------------------------------------------------------------- */

@@ -423,13 +423,36 @@ void check_match(struct figure *f)
     c->number = true;
 }
 
+/* What a percentage is of. 68 % and 83 % of a step are a fifth apart, what stands beside them is more than double. */
+enum part { WHOLE, SHARE, CUT };
+
+/* Is the number printed ours, rounded or cut off to as many digits? "99 %" is all that a paper says of 99.58. */
+static bool prints_as(double ours, double paper)
+{
+    double ten = 1;
+    while (ten < 1e6 && fabs(paper * ten - round(paper * ten)) > 1e-6)
+        ten *= 10;
+    double printed = round(paper * ten);
+    return round(ours * ten) == printed || trunc(ours * ten) == printed;
+}
+
+/* A share as the part over the rest; a cut by itself, which tells small ones apart, and by what it leaves. */
+static bool is_near(enum part part, double ours, double paper, double tolerance)
+{
+    if (part == WHOLE || prints_as(ours, paper))
+        return within(ours, paper, tolerance);
+    if (part == SHARE)
+        return ours < 100 && within(ours / (100 - ours), paper / (100 - paper), tolerance);
+    return within(ours, paper, tolerance) && within(100 - ours, 100 - paper, tolerance);
+}
+
 /* How a number of ours stands to the paper's. A bound missed by over the tolerance does not hold: of "below 15 %"
  * all that miss it, 99 % too, are on the same side of 0. */
-static enum verdict grade_of(const struct figure *f, const char *how, const char *unit, double ours,
-                             double paper)
+static enum verdict grade_of(const struct figure *f, const char *how, const char *unit, enum part part,
+                             double ours, double paper)
 {
     bool above = strcmp(how, "above") == 0, below = strcmp(how, "below") == 0;
-    bool near = within(ours, paper, tolerance_of(f->def->source));
+    bool near = is_near(part, ours, paper, tolerance_of(f->def->source));
     if (above ? ours > paper : below ? ours < paper : near)
         return REPRODUCED;
     if ((above || below) && !near)
@@ -439,11 +462,11 @@ static enum verdict grade_of(const struct figure *f, const char *how, const char
 }
 
 static struct check *add_number(struct figure *f, const char *how, const char *what, const char *unit,
-                                double ours, double paper)
+                                enum part part, double ours, double paper)
 {
     if (!f->err.code && isnan(ours))
         err_set(&f->err, "no number for: %s", what);
-    struct check *c = add_check(f, grade_of(f, how, unit, ours, paper), what);
+    struct check *c = add_check(f, grade_of(f, how, unit, part, ours, paper), what);
     c->number = true;
     c->unit = keep(f, xstrdup(unit));
     c->ours = ours;
@@ -453,7 +476,32 @@ static struct check *add_number(struct figure *f, const char *how, const char *w
 
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper)
 {
-    add_number(f, "is", what, unit, ours, paper);
+    add_number(f, "is", what, unit, WHOLE, ours, paper);
+}
+
+void check_share(struct figure *f, const char *what, double ours, double paper)
+{
+    add_number(f, "is", what, "%", SHARE, ours, paper);
+}
+
+void check_cut(struct figure *f, const char *what, double ours, double paper)
+{
+    add_number(f, "is", what, "%", CUT, ours, paper);
+}
+
+bool headline_is_cut(const char *id)
+{
+    static const char *const cuts[] = {
+#define NOT_POSSIBLE_HEADLINE(id, why)
+#define CUT_HEADLINE(id) id,
+#include "paper-figs/headlines.def"
+#undef NOT_POSSIBLE_HEADLINE
+#undef CUT_HEADLINE
+        NULL};
+    int i = 0;
+    while (cuts[i] && strcmp(cuts[i], id) != 0)
+        i++;
+    return cuts[i] != NULL;
 }
 
 /* NULL after an error. */
@@ -466,7 +514,8 @@ static struct check *add_headline(struct figure *f, const char *id, double ours)
         return NULL;
     }
     struct check *c = add_number(f, cell_text(f, t, row, "how"), cell_text(f, t, row, "claim"),
-                                 cell_text(f, t, row, "unit"), ours, cell_number(f, t, row, "value"));
+                                 cell_text(f, t, row, "unit"), headline_is_cut(id) ? CUT : WHOLE, ours,
+                                 cell_number(f, t, row, "value"));
     c->headline = keep(f, xstrdup(id));
     return c;
 }

@@ -57,7 +57,7 @@ struct figure_def {
     const char *id, *paper, *place, *shows;
     enum source source;
     const char *machine;            /* of our numbers */
-    const char *why;                /* why it is not REPRODUCED; printed only then */
+    const char *why;                /* what makes ours another number, and what is our choice */
     void (*make)(struct figure *f); /* NULL: not possible, why says it */
 };
 extern const struct figure_def figure_defs[];
@@ -131,7 +131,11 @@ void check_match(struct figure *f);
 /* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
  * DIFFERS. */
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper);
-/* A headline of headlines.csv, compared as its `how` says. A bound (above, below) that is missed by no more than the
+/* The same of a percentage: the share x of a whole is compared as x / (1 - x); a cut x by itself and as 1 - x, what it
+ * leaves. Ours agrees as well where it is what is printed, rounded or cut off, and is near as a percentage. */
+void check_share(struct figure *f, const char *what, double ours, double paper);
+void check_cut(struct figure *f, const char *what, double ours, double paper);
+/* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above, below) that is missed by no more than the
  * tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
 /* Beside a headline once more, in a figure that is not the one which decides on it: the pages show that, too. */
@@ -178,8 +182,9 @@ bool figure_write_plot(const struct figure *f, struct err *e);
 /* Index and Markdown table over all figures. */
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e);
 bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e);
-/* Why a headline cannot be had (headlines.def), or NULL. */
+/* Why a headline cannot be had (headlines.def), or NULL; whether its percentage is a cut. */
 const char *headline_not_possible(const char *id);
+bool headline_is_cut(const char *id);
 /* "3.59x", "99.6 %", "12.3 s", of the value as a CSV has it; `size` bytes at least 32. */
 void number_text(char *out, size_t size, double value, const char *unit);
 

@@ -306,10 +306,10 @@ void fig_hydragen_fig6(struct figure *f)
         time[i] = step / 1e3 * STEPS * PROBLEMS / run[i].problems;
         add_point(f, run[i].series, "120 problems, 128 solutions each", NAN, time[i], NAN);
     }
-    check_number(f, "cut of time by a second level, equal batch", "%", 100 * (1 - time[1] / time[0]),
-                 paper_number(f, paper, "latency-reduction", "hydragen-tree", "hydragen", "equal batch"));
-    check_number(f, "further cut by a larger batch", "%", 100 * (1 - time[2] / time[1]),
-                 paper_number(f, paper, "latency-reduction", "hydragen-tree-enlarged", "hydragen-tree",
-                              "larger batch"));
+    check_cut(f, "cut of time by a second level, equal batch", 100 * (1 - time[1] / time[0]),
+              paper_number(f, paper, "latency-reduction", "hydragen-tree", "hydragen", "equal batch"));
+    check_cut(f, "further cut by a larger batch", 100 * (1 - time[2] / time[1]),
+              paper_number(f, paper, "latency-reduction", "hydragen-tree-enlarged", "hydragen-tree",
+                           "larger batch"));
     check_headline(f, "hydragen-tree-time", 100 * (1 - time[2] / time[0]));
 }

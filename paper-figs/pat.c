@@ -61,8 +61,8 @@ void fig_pat_fig1(struct figure *f)
         }
         check_grows(f, model[m][0], 0);
     }
-    check_number(f, "largest share of attention", "%", most,
-                 paper_number(f, paper, "attention-share", "vllm", "", "b=64"));
+    check_share(f, "largest share of attention", most,
+                paper_number(f, paper, "attention-share", "vllm", "", "b=64"));
 }
 
 /* ---- Figure 5: bytes a step -------------------------------------------------------------------------------- */
@@ -161,10 +161,10 @@ void fig_pat_fig7(struct figure *f)
         "nine of ten feasible tiles of at most %d rows are within 2 %% of the fastest: %d of %d (slowest: "
         "%.3g times its time)",
         MOST_ROWS, near, of, most[1] / least[1]);
-    check_number(f, "least bandwidth in use by such a tile", "%", least[0],
-                 pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "from", NULL));
-    check_number(f, "most bandwidth in use by such a tile", "%", most[0],
-                 pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "up-to", NULL));
+    check_share(f, "least bandwidth in use by such a tile", least[0],
+                pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "from", NULL));
+    check_share(f, "most bandwidth in use by such a tile", most[0],
+                pick(f, paper, "value", "metric", "bandwidth-utilization", "how", "up-to", NULL));
 }
 
 /* ---- Figure 9: attention kernels ------------------------------------------------------------------------ */
@@ -284,12 +284,12 @@ void fig_pat_fig10(struct figure *f)
     }
     for (int s = 0; s < N_OTHERS; s++)
         for (int k = 0; k < 2; k++)
-            check_number(f,
-                         figure_text(f, "%s cut of the time per output token over %s",
-                                     k ? "largest" : "least", series_find(strategy[s])->label),
-                         "%", k ? most[s] : least[s],
-                         pick(f, paper, "value", "metric", "tpot-reduction", "over", strategy[s], "how",
-                              k ? "up-to" : "from", NULL));
+            check_cut(f,
+                      figure_text(f, "%s cut of the time per output token over %s", k ? "largest" : "least",
+                                  series_find(strategy[s])->label),
+                      k ? most[s] : least[s],
+                      pick(f, paper, "value", "metric", "tpot-reduction", "over", strategy[s], "how",
+                           k ? "up-to" : "from", NULL));
     check_headline(f, "pat-tpot-reduction-least", fmin(fmin(least[0], least[1]), least[2]));
     check_headline(f, "pat-tpot-reduction-most", fmax(fmax(most[0], most[1]), most[2]));
 }

@@ -159,11 +159,10 @@ static void numbers_of(const struct check *c, char paper[32], char ours[32])
     }
 }
 
-/* Why a figure is not REPRODUCED; "" where it is. */
+/* What to know of a figure's numbers, whatever its verdict: a number that agrees rests on free choices, too. */
 static const char *why_of(const struct figure *f)
 {
-    enum verdict v = figure_verdict(f);
-    return v == NO_DATA ? f->err.msg : v == REPRODUCED ? "" : f->def->why;
+    return figure_verdict(f) == NO_DATA ? f->err.msg : f->def->why;
 }
 
 static void put_source(FILE *out, const struct figure_def *d)
@@ -201,8 +200,10 @@ static const struct {
     const char *id, *why;
 } no_headline[] = {
 #define NOT_POSSIBLE_HEADLINE(id, why) {id, why},
+#define CUT_HEADLINE(id)
 #include "paper-figs/headlines.def"
 #undef NOT_POSSIBLE_HEADLINE
+#undef CUT_HEADLINE
     {NULL, NULL}};
 
 const char *headline_not_possible(const char *id)
@@ -331,7 +332,9 @@ static void counts_of(const struct figure *f, int32_t n, int counts[N_VERDICTS])
 
 static const char *const rules =
     "REPRODUCED: every trend holds and the numbers agree with the paper's "
-    "(counted ones within 2 %, times within 25 %). "
+    "(counted ones within 2 %, times within 25 %; a share x of the time as x / (1 - x), a cut x by itself "
+    "and "
+    "as 1 - x, what is left). "
     "TREND: every trend holds, the numbers differ, or the paper prints none. "
     "DIFFERS: a trend does not hold, or a bound (above, below) is missed by more "
     "than these shares. Each verdict "
@@ -418,7 +421,7 @@ bool write_markdown(const struct figure *f, int32_t n, const struct places *plac
             several);
     put_headlines(out, f, n, &headlines, false);
     fprintf(out, "\n## Figures and tables\n\n| | shows | ours | verdict | compared | paper | ours | why it "
-                 "differs |\n|---|---|---|---|---|---|---|---|\n");
+                 "differs, what we chose |\n|---|---|---|---|---|---|---|---|\n");
     for (int32_t i = 0; i < n; i++) {
         const struct figure_def *d = f[i].def;
         enum verdict v = figure_verdict(&f[i]);
