@@ -137,16 +137,12 @@ static const char *const baselines[][2] = {{"flash-attention", "fasttree-over-fl
                                            {"cascade", "fasttree-over-cascade"}};
 enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
 
-/* `decides`: the baselines whose headlines this figure decides on, NULL-terminated. */
-static void check_kernels(struct figure *f, const struct times *x, const char *query_centric,
-                          const char *const *decides)
+static void check_kernels(struct figure *f, const struct times *x, const char *query_centric)
 {
     for (int i = 0; i < N_BASELINES; i++) {
-        double speedup = times_ratio(x, baselines[i][0], "fasttree", NULL, 1, TREES).mean;
-        if (named(decides, baselines[i][0]))
-            check_headline(f, baselines[i][1], speedup);
-        else if (times_series(x, baselines[i][0]) >= 0)
-            check_again(f, baselines[i][1], speedup);
+        if (times_series(x, baselines[i][0]) >= 0)
+            check_headline(f, baselines[i][1],
+                           times_ratio(x, baselines[i][0], "fasttree", NULL, 1, TREES).mean);
     }
     struct ratio all = times_ratio(x, query_centric, "fasttree", NULL, 1, TREES);
     check_trend(f, all.above * 10 >= all.n * 9, "FastTree beats %s on nine of ten trees: %d of %d",
@@ -167,10 +163,9 @@ void fig_fasttree_fig9(struct figure *f)
     struct times x;
     times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
     times_draw(f, &x, "fasttree", series, "tree of Figure 9");
-    check_kernels(f, &x, "flash-attention", (const char *const[]){"flash-attention", NULL});
+    check_kernels(f, &x, "flash-attention");
 }
 
-/* Headlines over kernels that were recorded are decided on by these. */
 void fig_fasttree_fig9_released(struct figure *f)
 {
     static const char *const series[] = {
@@ -178,7 +173,7 @@ void fig_fasttree_fig9_released(struct figure *f)
     struct times x;
     times_released(f, "FT", &x);
     times_draw(f, &x, "fasttree", series, "tree of Figure 9");
-    check_kernels(f, &x, "flashinfer", (const char *const[]){"flashinfer", "deft-flatten", "cascade", NULL});
+    check_kernels(f, &x, "flashinfer");
 }
 
 void fig_fasttree_fig9_ours(struct figure *f)
@@ -188,7 +183,7 @@ void fig_fasttree_fig9_ours(struct figure *f)
     struct times x;
     times_measured(f, "fasttree-fig9", "time_us", &x);
     times_draw(f, &x, "fasttree", series, "tree of Figure 9");
-    check_kernels(f, &x, "flash-attention", (const char *const[]){NULL});
+    check_kernels(f, &x, "flash-attention");
 }
 
 /* ---- its two ablations ---------------------------------------------------------------------------------- */
@@ -196,7 +191,7 @@ void fig_fasttree_fig9_ours(struct figure *f)
 /* The trees of seven levels and more. */
 enum { DEEP_FROM = 10, DEEP_TO = 13 };
 
-static void greedy_panel(struct figure *f, const struct times *x, const char *name, bool decides)
+static void greedy_panel(struct figure *f, const struct times *x, const char *name)
 {
     struct ratio all = times_ratio(x, "fasttree-no-greedy", "fasttree", NULL, 1, TREES),
                  deep = times_ratio(x, "fasttree-no-greedy", "fasttree", NULL, DEEP_FROM, DEEP_TO),
@@ -209,7 +204,7 @@ static void greedy_panel(struct figure *f, const struct times *x, const char *na
         for (int32_t t = 0; t < TREES && a >= 0 && b >= 0; t++)
             add_point(f, series[h], figure_text(f, "%s, tree %d", at[h], (int)t + 1), t + 1,
                       x->us[a][h][t] / x->us[b][h][t], NAN);
-    (decides ? check_headline : check_again)(f, "fasttree-greedy", all.most);
+    check_headline(f, "fasttree-greedy", all.most);
     check_trend(
         f, deep.mean > flat.mean,
         "%s: the greedy assignment gains more on trees of seven levels and more (%.3gx) than on the six "
@@ -221,21 +216,21 @@ void fig_fasttree_greedy(struct figure *f)
 {
     struct times x;
     times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
-    greedy_panel(f, &x, "simulated", false);
+    greedy_panel(f, &x, "simulated");
 }
 
 void fig_fasttree_greedy_released(struct figure *f)
 {
     struct times x;
     times_released(f, "FT", &x);
-    greedy_panel(f, &x, "FastTree's released kernel", true);
+    greedy_panel(f, &x, "FastTree's released kernel");
 }
 
 void fig_fasttree_greedy_measured(struct figure *f)
 {
     struct times x;
     times_measured(f, "fasttree-fig9", "time_us", &x);
-    greedy_panel(f, &x, "our kernel, FastTree's plans", false);
+    greedy_panel(f, &x, "our kernel, FastTree's plans");
 }
 
 void fig_fasttree_splitting(struct figure *f)

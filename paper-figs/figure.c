@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const source_names[] = {"analytic", "simulated", "measured", "recorded"};
+const char *const source_names[] = {"analytic", "recorded", "measured", "simulated"};
 const char *const verdict_names[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE", "NO DATA"};
 
 const struct figure_def figure_defs[] = {
@@ -524,10 +524,10 @@ void check_headline(struct figure *f, const char *id, double ours)
 {
     struct check *c = add_headline(f, id, ours);
     if (c)
-        c->decides = true;
+        c->whole = true;
 }
 
-void check_again(struct figure *f, const char *id, double ours)
+void check_part(struct figure *f, const char *id, double ours)
 {
     add_headline(f, id, ours);
 }

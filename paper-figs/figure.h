@@ -11,9 +11,9 @@
 
 #include "paper-figs/table.h"
 
-/* How a number came about: counted from plans, simulated, measured by us, or recorded: the released kernels, measured
- * by others. In the figures of one entry all of ours come about in one way. */
-enum source { ANALYTIC, SIMULATED, MEASURED, RECORDED };
+/* How a number came about: counted from plans, recorded (the released kernels, measured by others), measured by us, or
+ * simulated. In the figures of one entry all of ours come about in one way. In this order they decide on a headline. */
+enum source { ANALYTIC, RECORDED, MEASURED, SIMULATED, N_SOURCES };
 enum verdict { REPRODUCED, TREND, DIFFERS, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
 extern const char *const source_names[], *const verdict_names[];
 
@@ -47,7 +47,7 @@ struct point {
 struct check {
     enum verdict grade;
     bool number;                  /* a number beside the paper's; else a trend */
-    bool decides;                 /* on its headline: the one of several that the pages show first */
+    bool whole;                   /* over all that its headline names, so that it may decide on that */
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     double ours, paper;
 };
@@ -138,8 +138,8 @@ void check_cut(struct figure *f, const char *what, double ours, double paper);
 /* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above, below) that is missed by no more than the
  * tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
-/* Beside a headline once more, in a figure that is not the one which decides on it: the pages show that, too. */
-void check_again(struct figure *f, const char *id, double ours);
+/* Beside a headline, over a part of what that names: never decides. */
+void check_part(struct figure *f, const char *id, double ours);
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);
 

@@ -178,32 +178,29 @@ static const char *const baselines[][2] = {{"flash-attention", "pat-over-flash-a
                                            {"relay++", "pat-over-relay++"}};
 enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
 
-/* Mean cut of the baselines' latencies by `pat`, percent. */
-static double mean_cut(const struct times *x, const char *pat)
+/* Mean cut of the baselines' latencies by `pat`, percent; *of: how many baselines there are. */
+static double mean_cut(const struct times *x, const char *pat, int *of)
 {
     double sum = 0;
     int n = 0;
+    *of = 0;
     for (int i = 0; i < N_BASELINES; i++) {
         struct ratio r = times_ratio(x, pat, baselines[i][0], NULL, 1, SHARED);
         sum += r.n ? r.n * (1 - r.mean) : 0;
         n += r.n;
+        *of += r.n > 0;
     }
     return n ? 100 * sum / n : NAN;
 }
 
-/* `decides`: the headlines' baselines that this figure decides on, "reduction" for the mean cut; NULL-terminated. */
-static void check_kernels(struct figure *f, const struct times *x, const char *pat,
-                          const char *const *decides)
+static void check_kernels(struct figure *f, const struct times *x, const char *pat)
 {
-    for (int i = 0; i < N_BASELINES; i++) {
-        double speedup = times_ratio(x, baselines[i][0], pat, NULL, 1, SHARED).mean;
-        if (named(decides, baselines[i][0]))
-            check_headline(f, baselines[i][1], speedup);
-        else if (times_series(x, baselines[i][0]) >= 0)
-            check_again(f, baselines[i][1], speedup);
-    }
-    (named(decides, "reduction") ? check_headline : check_again)(f, "pat-attention-latency-reduction",
-                                                                 mean_cut(x, pat));
+    for (int i = 0; i < N_BASELINES; i++)
+        if (times_series(x, baselines[i][0]) >= 0)
+            check_headline(f, baselines[i][1], times_ratio(x, baselines[i][0], pat, NULL, 1, SHARED).mean);
+    int of;
+    double cut = mean_cut(x, pat, &of);
+    (of == N_BASELINES ? check_headline : check_part)(f, "pat-attention-latency-reduction", cut);
     struct ratio apart = times_ratio(x, "flashinfer", pat, NULL, SHARED + 1, ALL),
                  together = times_ratio(x, "flashinfer", pat, NULL, 1, SHARED);
     check_trend(f, together.mean > apart.mean,
@@ -218,8 +215,7 @@ void fig_pat_fig9(struct figure *f)
     struct times x;
     times_simulated(f, figure_table(f, "data/pat_fig9"), "pat-fig9", "latency_ms", &x);
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
-    check_kernels(f, &x, "pat",
-                  (const char *const[]){"flash-attention", "relay", "relay++", "reduction", NULL});
+    check_kernels(f, &x, "pat");
 }
 
 void fig_pat_fig9_artifact(struct figure *f)
@@ -229,10 +225,9 @@ void fig_pat_fig9_artifact(struct figure *f)
     struct times x;
     times_simulated(f, figure_table(f, "data/pat_fig9"), "pat-fig9", "latency_ms", &x);
     times_draw(f, &x, "pat:rule=artifact", series, "configuration of Figure 9");
-    check_kernels(f, &x, "pat:rule=artifact", (const char *const[]){NULL});
+    check_kernels(f, &x, "pat:rule=artifact");
 }
 
-/* Headlines over kernels that were recorded are decided on by these. */
 void fig_pat_fig9_released(struct figure *f)
 {
     static const char *const series[] = {"sdpa", "flashinfer", "deft-flatten", "cascade", "fasttree",
@@ -240,7 +235,7 @@ void fig_pat_fig9_released(struct figure *f)
     struct times x;
     times_released(f, "PAT", &x);
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
-    check_kernels(f, &x, "pat", (const char *const[]){"flashinfer", "fasttree", NULL});
+    check_kernels(f, &x, "pat");
 }
 
 void fig_pat_fig9_ours(struct figure *f)
@@ -250,7 +245,7 @@ void fig_pat_fig9_ours(struct figure *f)
     struct times x;
     times_measured(f, "pat-fig9", "time_us", &x);
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
-    check_kernels(f, &x, "pat", (const char *const[]){NULL});
+    check_kernels(f, &x, "pat");
 }
 
 /* ---- Figure 10: serving ------------------------------------------------------------------------------------ */
@@ -298,7 +293,7 @@ void fig_pat_fig10(struct figure *f)
 
 /* Percent over the full method; `suffix`: ":rule=artifact" or "". */
 static void excess_panel(struct figure *f, const struct times *x, const char *name, const char *metric,
-                         const char *suffix, int n, bool decides)
+                         const char *suffix, int n)
 {
     static const char *const ablation[] = {"pat-compute", "pat-naive", "pat-fixed", "pat-serial"};
     static const char *const headline[2][4] = {
@@ -313,7 +308,7 @@ static void excess_panel(struct figure *f, const struct times *x, const char *na
         double ours = 100 * (times_ratio(x, s, base, "32/8", 1, ALL).mean - 1);
         add_point(f, ablation[i], "mean of 20 configurations", NAN, ours,
                   paper_number(f, paper, metric, ablation[i], "pat", "all"));
-        (decides ? check_headline : check_again)(f, headline[io][i], ours);
+        check_headline(f, headline[io][i], ours);
     }
 }
 
@@ -323,8 +318,8 @@ static void ablations(struct figure *f, const char *suffix)
     const struct table *t = figure_table(f, "data/pat_fig11");
     times_simulated(f, t, "pat-fig9", "latency_ms", &us);
     times_simulated(f, t, "pat-fig9", "dram_bytes", &bytes);
-    excess_panel(f, &us, "attention latency", "attention-latency-excess", suffix, 4, !*suffix);
-    excess_panel(f, &bytes, "global memory traffic", "memory-io-excess", suffix, 2, !*suffix);
+    excess_panel(f, &us, "attention latency", "attention-latency-excess", suffix, 4);
+    excess_panel(f, &bytes, "global memory traffic", "memory-io-excess", suffix, 2);
 }
 
 void fig_pat_fig11(struct figure *f)
@@ -341,7 +336,7 @@ void fig_pat_fig11_measured(struct figure *f)
 {
     struct times x;
     times_measured(f, "pat-fig9", "time_us", &x);
-    excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4, false);
+    excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4);
 }
 
 /* ---- Figure 12: kernels side by side or one after the other ---------------------------------------------- */

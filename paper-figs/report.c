@@ -98,7 +98,7 @@ bool figure_write_csv(const struct figure *f, struct err *e)
     }
     for (int32_t i = 0; i < f->n_checks; i++) {
         const struct check *c = &f->check[i];
-        fprintf(out, "%s,,,", c->decides ? "headline" : c->number ? "number" : "trend");
+        fprintf(out, "%s,,,", c->headline ? "headline" : c->number ? "number" : "trend");
         put_field(out, c->text, ',');
         fputc(',', out);
         put_value(out, c->ours, ',');
@@ -178,21 +178,43 @@ struct result {
     const struct figure_def *in;
 };
 
-/* All results for a headline, that which decides first; how many. */
+/* All results for a headline, that which decides first, as `several` says; how many. */
 static int32_t headlines_of(const struct figure *f, int32_t n, const char *id, struct result *found,
                             int32_t most)
 {
     int32_t count = 0;
-    for (int decides = 1; decides >= 0; decides--)
+    for (int pass = 0; pass < 2 * N_SOURCES; pass++)
         for (int32_t i = 0; i < n; i++)
             for (int32_t k = 0; k < f[i].n_checks; k++) {
                 const struct check *c = &f[i].check[k];
-                if (!c->headline || c->decides != decides || strcmp(c->headline, id) != 0)
+                if (!c->headline || strcmp(c->headline, id) != 0 || c->whole != (pass < N_SOURCES) ||
+                    f[i].def->source != (enum source)(pass % N_SOURCES))
                     continue;
                 CK(count < most);
                 found[count++] = (struct result){c, f[i].def};
             }
     return count;
+}
+
+/* The verdict of the first, and of the others where one of them says otherwise: "TREND (others: DIFFERS 2, TREND 1)". */
+static void others_text(char *out, size_t size, const struct result *x, int32_t n)
+{
+    int counts[N_VERDICTS] = {0};
+    for (int32_t i = 1; i < n; i++)
+        counts[x[i].check->grade]++;
+    *out = 0;
+    if (n < 2 || counts[x[0].check->grade] == n - 1)
+        return;
+    snprintf(out, size, " (others:");
+    const char *comma = "";
+    for (int v = 0; v < N_VERDICTS; v++)
+        if (counts[v]) {
+            size_t at = strlen(out);
+            snprintf(out + at, size - at, "%s %s %d", comma, verdict_names[v], counts[v]);
+            comma = ",";
+        }
+    size_t at = strlen(out);
+    snprintf(out + at, size - at, ")");
 }
 
 /* Headlines that cannot be had, and why. */
@@ -214,10 +236,13 @@ const char *headline_not_possible(const char *id)
     return NULL;
 }
 
-/* A row of the headlines; claim and paper are empty where the row above has them. x: NULL where there is no result. */
+/* A row of the headlines; claim and paper are empty where the row above has them. x: NULL where there is no result;
+ * n: it and those below it. */
 static void put_headline(FILE *out, const char *claim, const char *paper, const char *unit,
-                         const struct result *x, const char *why, bool html)
+                         const struct result *x, int32_t n, const char *why, bool html)
 {
+    char others[80];
+    others_text(others, sizeof others, x, n);
     char ours[32];
     number_text(ours, sizeof ours, x ? x->check->ours : NAN, unit);
     enum verdict v = x ? x->check->grade : why ? NOT_POSSIBLE : NO_DATA;
@@ -230,7 +255,7 @@ static void put_headline(FILE *out, const char *claim, const char *paper, const 
             put_source(out, x->in);
         fprintf(out, "</td><td>");
         put_badge(out, v);
-        fprintf(out, "</td><td>");
+        fprintf(out, "%s</td><td>", others);
         if (x)
             fprintf(out, "<a href=\"#%s\">%s, %s</a>", x->in->id, x->in->paper, x->in->place);
         else
@@ -240,7 +265,7 @@ static void put_headline(FILE *out, const char *claim, const char *paper, const 
         fprintf(out, "| %s | %s | %s | ", claim, paper, ours);
         if (x)
             put_source(out, x->in);
-        fprintf(out, " | %s | ", verdict_names[v]);
+        fprintf(out, " | %s%s | ", verdict_names[v], others);
         if (x)
             fprintf(out, "%s, %s |\n", x->in->paper, x->in->place);
         else
@@ -259,10 +284,10 @@ static void put_headlines(FILE *out, const struct figure *f, int32_t n, const st
         char value[32], paper[64];
         number_text(value, sizeof value, atof(table_cell(t, i, 4)), unit);
         snprintf(paper, sizeof paper, "%.20s %s", table_cell(t, i, 3), value);
-        put_headline(out, table_cell(t, i, 2), paper, unit, found ? &x[0] : NULL, headline_not_possible(id),
-                     html);
+        put_headline(out, table_cell(t, i, 2), paper, unit, found ? &x[0] : NULL, found,
+                     headline_not_possible(id), html);
         for (int32_t k = 1; k < found; k++)
-            put_headline(out, "", "", unit, &x[k], NULL, html);
+            put_headline(out, "", "", unit, &x[k], 1, NULL, html);
     }
 }
 
@@ -341,10 +366,13 @@ static const char *const rules =
     "is computed from the numbers; the rules are in paper-figs/figure.h.";
 
 static const char *const several =
-    "Where several results of ours stand beside one claim, the first decides; those below it, without a "
-    "claim, "
-    "came about in other ways. Analytic: counted from plans. Recorded: the released kernels, measured by "
-    "others. "
+    "Where several results of ours stand beside one claim, the first decides, by one rule for all: counted "
+    "from plans "
+    "(analytic), else recorded (the released kernels, measured by others), else measured (all plans on our "
+    "kernel), "
+    "else simulated; of two the one by the rules of the paper; none that is over a part of the kernels that "
+    "the claim "
+    "names. Others are below it, without a claim; where they say otherwise, that stands beside the verdict. "
     "An average of speedups is the arithmetic mean of the ratios on all trees and head counts of the figure.";
 
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e)

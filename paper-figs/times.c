@@ -135,13 +135,6 @@ struct ratio times_ratio(const struct times *x, const char *series, const char *
     return r;
 }
 
-bool named(const char *const *list, const char *name)
-{
-    while (*list && strcmp(*list, name) != 0)
-        list++;
-    return *list != NULL;
-}
-
 void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,
                 const char *x_label)
 {

@@ -39,9 +39,6 @@ struct ratio {
 struct ratio times_ratio(const struct times *x, const char *series, const char *over, const char *heads,
                          int32_t first, int32_t last);
 
-/* Is `name` in a list that ends with NULL? */
-bool named(const char *const *list, const char *name);
-
 /* A panel per head count: time over that of `base`, a line per series over the trees. */
 void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,
                 const char *x_label);
