@@ -421,6 +421,10 @@ void check_match(struct figure *f)
                   figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d%s", panel,
                               *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, furthest));
     c->number = true;
+    c->held = held;
+    c->of = of;
+    c->off = worst;
+    c->off_at = *panel ? figure_text(f, "%s, %s", panel, worst_at) : worst_at;
 }
 
 /* What a percentage is of. 68 % and 83 % of a step are a fifth apart, what stands beside them is more than double. */

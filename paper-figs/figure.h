@@ -50,6 +50,9 @@ struct check {
     bool whole;                   /* over all that its headline names, so that it may decide on that */
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     double ours, paper;
+    int held, of; /* of a panel's numbers within the tolerance; else 0 */
+    double off;   /* the furthest of them, and where */
+    const char *off_at;
 };
 
 struct figure;

@@ -149,6 +149,24 @@ static const struct check *first_number(const struct figure *f)
     return NULL;
 }
 
+/* What a line of the list says of that: of a table in panels, all of them together. The caller frees. */
+static char *compared(const struct figure *f, const struct check *first)
+{
+    int held = 0, of = 0, panels = 0;
+    const struct check *worst = first;
+    for (int32_t i = 0; first && first->of && i < f->n_checks; i++) {
+        const struct check *c = &f->check[i];
+        held += c->held;
+        of += c->of;
+        panels += c->of > 0;
+        worst = c->of && c->off > worst->off ? c : worst;
+    }
+    if (panels < 2)
+        return xstrdup(first ? first->text : "");
+    return xasprintf("numbers within %g %% of the paper's: %d of %d in %d panels (furthest: %s, %.3g %%)",
+                     100 * tolerance_of(f->def->source), held, of, panels, worst->off_at, 100 * worst->off);
+}
+
 static void numbers_of(const struct check *c, char paper[32], char ours[32])
 {
     snprintf(paper, 32, "-");
@@ -461,8 +479,9 @@ bool write_markdown(const struct figure *f, int32_t n, const struct places *plac
         else
             fprintf(out, "| %s, %s | %s | ", d->paper, d->place, d->shows);
         put_source(out, d);
-        fprintf(out, " | %s | %s | %s | %s | %s |\n", verdict_names[v], c ? c->text : "", paper, ours,
-                why_of(&f[i]));
+        char *text = compared(&f[i], c);
+        fprintf(out, " | %s | %s | %s | %s | %s |\n", verdict_names[v], text, paper, ours, why_of(&f[i]));
+        free(text);
     }
     table_clear(&headlines);
     return page_close(&page, e);

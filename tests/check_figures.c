@@ -279,6 +279,29 @@ static void nearest_results_decide(void)
     free(path);
 }
 
+/* Of a table in panels FIGURES.md counts the numbers of all of them, not of the one that agrees best. */
+static void list_counts_all_panels(const struct figure *f)
+{
+    int held = 0, of = 0, panels = 0, numbers = 0;
+    for (int32_t i = 0; i < f->n_checks; i++) {
+        held += f->check[i].held;
+        of += f->check[i].of;
+        panels += f->check[i].of > 0;
+        numbers += !isnan(f->check[i].paper);
+    }
+    if (panels < 2 || numbers)
+        return;
+    char *path = xasprintf("%s/FIGURES.md", out), *text = read_file(path),
+         *row = xasprintf("(drawn/%s.svg)", f->def->id),
+         *says = xasprintf(": %d of %d in %d panels", held, of, panels), *at = strstr(text, row),
+         *found = at ? strstr(at, says) : NULL;
+    ck_assert_msg(found && found < strchr(at, '\n'), "%s: FIGURES.md does not say '%s'", f->def->id, says);
+    free(path);
+    free(text);
+    free(row);
+    free(says);
+}
+
 START_TEST(all_figures_and_headlines_have_verdicts)
 {
     struct err e = {0};
@@ -296,8 +319,10 @@ START_TEST(all_figures_and_headlines_have_verdicts)
                   "%s", e.msg);
     char *path = xasprintf("%s/index.html", out), *page = read_file(path);
     for (int32_t i = 0; i < n_figure_defs; i++)
-        if (figure_verdict(&f[i]) < NOT_POSSIBLE)
+        if (figure_verdict(&f[i]) < NOT_POSSIBLE) {
             page_follows_from_csv(&f[i], page);
+            list_counts_all_panels(&f[i]);
+        }
     struct table headlines;
     free(path);
     path = path_of("paper/headlines");
