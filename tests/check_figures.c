@@ -751,6 +751,27 @@ START_TEST(medians_are_of_all_points)
 }
 END_TEST
 
+/* How far the map of winners hangs on coefficients is told beside it as well, in a line that is written by hand. */
+START_TEST(cells_that_change_are_counted)
+{
+    struct figure f;
+    int32_t i = 0, cells = 0, of = 0;
+    while (strcmp(figure_defs[i].id, "crossover") != 0)
+        i++;
+    figure_make(&figure_defs[i], &places, &f);
+    ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
+    for (int32_t k = 0; k < f.n_checks; k++) {
+        const char *in = strstr(f.check[k].text, "in at most one of ten cells: in ");
+        if (in)
+            ck_assert_int_eq(sscanf(in, "in at most one of ten cells: in %d of %d", &cells, &of), 2);
+    }
+    char *says = xasprintf("another in %d of %d cells", (int)cells, (int)of);
+    ck_assert_msg(f.err.code || strstr(f.def->why, says), "figures.def does not say '%s'", says);
+    free(says);
+    figure_clear(&f);
+}
+END_TEST
+
 /* ---- the program --------------------------------------------------------------------------------------------- */
 
 static bool cannot_draw(void)
@@ -971,6 +992,7 @@ Suite *suite_figures(void)
     tcase_add_test(tc, every_cut_is_compared_as_one);
     tcase_add_test(tc, all_figures_and_headlines_have_verdicts);
     tcase_add_test(tc, medians_are_of_all_points);
+    tcase_add_test(tc, cells_that_change_are_counted);
     tcase_add_test(tc, what_cannot_be_drawn_is_said_in_a_line);
     tcase_add_test(tc, two_runs_draw_the_same);
     tcase_add_test(tc, kept_data_is_what_its_commands_give);
