@@ -73,7 +73,7 @@ static double counted_tb(struct figure *f, const struct table *t, const char *so
 
 void fig_counters(struct figure *f)
 {
-    static const char *const source[][2] = {{"fewshot:50", "few-shot, 50 branches of 4000 tokens"},
+    static const char *const source[][2] = {{"fewshot:50", "few-shot, 50 branches of 400 tokens below 4000"},
                                             {"embedded:reasoning", "reasoning"},
                                             {"spec:64,1", "64 speculated tokens a step"}};
     static const char *const count[][2] = {

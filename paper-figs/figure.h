@@ -23,7 +23,8 @@ struct places {
 };
 
 enum plot {
-    BARS,    /* clusters of bars over `at`, a bar per series; the paper's numbers as diamonds on the bars */
+    BARS, /* clusters of bars over `at`, a bar per series; the paper's numbers as diamonds on the bars. With LOG_Y
+                markers instead: a bar would begin where the axis happens to, and its length mean nothing */
     LINES,   /* a line per series over x; the paper's numbers as hollow markers */
     SCATTER, /* points at (x, ours), with the diagonal: two ways to get one number */
     MAP      /* cells: `at` down, x across, coloured by series; `ours` is printed in the cell */

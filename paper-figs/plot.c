@@ -126,6 +126,12 @@ static void drawing_end(struct drawing *d)
     free(d->at.text);
 }
 
+/* Whether clusters are of markers. */
+static bool has_dots(const struct panel *p)
+{
+    return p->plot == BARS && p->flags & LOG_Y;
+}
+
 /* Where the bar, line or cell of a point stands. */
 static double x_of(const struct drawing *d, const struct point *p)
 {
@@ -172,12 +178,15 @@ static int hollow(int marker)
     return marker >= 5 && marker <= 15 && marker % 2 ? marker - 1 : marker;
 }
 
-static void put_look(FILE *out, enum plot plot, const struct series *s, bool many)
+static void put_look(FILE *out, const struct panel *p, const struct series *s, bool many)
 {
+    enum plot plot = p->plot;
     char fill[24] = "solid 0.9";
     if (s->fill)
         snprintf(fill, sizeof fill, "pattern %d", s->fill);
-    if (plot == BARS || plot == MAP)
+    if (has_dots(p))
+        fprintf(out, "with points lc rgb '%s' pt %d ps 1.5", s->colour, s->marker);
+    else if (plot == BARS || plot == MAP)
         fprintf(out, "with boxes lc rgb '%s' fs %s border rgb '#333333'", s->colour, fill);
     else if (plot == SCATTER)
         fprintf(out, "with points lc rgb '%s' pt %d ps 0.8", s->colour, s->marker);
@@ -199,7 +208,7 @@ static void put_ranges(const struct drawing *d)
     bool log_y = p->flags & LOG_Y, log_x = p->flags & LOG_X;
     double lo = d->lo, hi = d->hi;
     if (log_y) {
-        lo /= p->plot == BARS ? 2 : 1.3;
+        lo /= 1.3;
         hi *= 1.3;
     } else {
         double room = 0.07 * (hi - fmin(lo, 0));
@@ -354,7 +363,9 @@ static void put_panel(struct drawing *d, struct box b, double height)
     fprintf(out, " offset 0,-0.4\nset xlabel ");
     put_string(out, p->x_label);
     fprintf(out, " offset 0,0.2\nset ylabel ");
-    put_string(out, p->y_label);
+    char *y_label = xasprintf("%s%s", p->y_label, has_dots(p) ? ", log axis" : "");
+    put_string(out, y_label);
+    free(y_label);
     fprintf(out, "\nset boxwidth %.4f absolute\nplot ", p->plot == BARS ? 0.74 / d->series.n : 1.0);
     const char *comma = "";
     for (int32_t s = 0; s < d->series.n; s++) {
@@ -371,7 +382,7 @@ static void put_panel(struct drawing *d, struct box b, double height)
                 fprintf(out, ", %s using 1:3:(sprintf('%%.3g', $2)) with labels font small_font", data);
             } else {
                 fprintf(out, "using 1:2 ");
-                put_look(out, p->plot, look, many_points(d));
+                put_look(out, p, look, many_points(d));
             }
             comma = ", ";
         }
@@ -414,8 +425,8 @@ static void caption(const struct figure *f, char *out, size_t size)
     }
 }
 
-static void put_legend(FILE *out, const struct labels *series, const enum plot *plot, int columns, bool paper,
-                       double top, double height)
+static void put_legend(FILE *out, const struct labels *series, const struct panel *const *in, int columns,
+                       bool paper, double top, double height)
 {
     fprintf(out,
             "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen 0.99\nset bmargin "
@@ -427,7 +438,7 @@ static void put_legend(FILE *out, const struct labels *series, const enum plot *
     for (int32_t s = 0; s < series->n; s++) {
         const struct series *look = series_find(series->text[s]);
         fprintf(out, "keyentry ");
-        put_look(out, plot[s], look, false);
+        put_look(out, in[s], look, false);
         fprintf(out, " title ");
         put_string(out, look->label);
         fprintf(out, ", ");
@@ -441,7 +452,7 @@ static void put_legend(FILE *out, const struct labels *series, const enum plot *
 static void put_script(FILE *out, const struct figure *f)
 {
     struct labels series = {0};
-    enum plot plot[64];
+    const struct panel *in[64]; /* the first that has it */
     bool paper = false, wide = false;
     int longest = 12;
     for (int32_t i = 0; i < f->n_points; i++) {
@@ -449,7 +460,7 @@ static void put_script(FILE *out, const struct figure *f)
         int32_t k = series.n, s = labels_add(&series, p->series);
         CK(series.n < 64);
         if (s == k)
-            plot[s] = f->panel[p->panel].plot;
+            in[s] = &f->panel[p->panel];
         int n = (int)strlen(series_find(p->series)->label);
         longest = n > longest ? n : longest;
         paper |= !isnan(p->paper);
@@ -481,7 +492,7 @@ static void put_script(FILE *out, const struct figure *f)
             (double)EDGE / WIDTH, (caption_lines * 20 + EDGE - 14) / height);
     put_string(out, text);
     fprintf(out, "\n");
-    put_legend(out, &series, plot, columns, paper, legend_top, height);
+    put_legend(out, &series, in, columns, paper, legend_top, height);
     for (int32_t p = 0; p < f->n_panels; p++) {
         struct drawing d;
         drawing_start(&d, f, p, out);
