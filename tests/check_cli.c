@@ -4,6 +4,7 @@
  * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
  */
 #include "kernels/cuda/cuda.h"
+#include "verify/coefs.h"
 #include "verify/judge.h"
 
 #include "tests/shared.h"
@@ -795,7 +796,7 @@ START_TEST(sim_times_plans)
                            "--timeline %s/ctas --spans %s/spans",
                            dir, dir);
     ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    ck_assert(strstr(text, ",machine,latency_ms,") && strstr(text, ",h200,"));
+    ck_assert(strstr(text, ",machine,coefficients,built_in,latency_ms,") && strstr(text, ",h200,"));
     ck_assert_int_eq(run_shell(lines, sizeof lines, "wc -l < %s/ctas; head -2 %s/spans | tail -1", dir, dir),
                      0);
     const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
@@ -851,6 +852,76 @@ START_TEST(sim_predicts_from_fitted_coefficients)
     free(linear);
     free(clock);
     free(mend);
+}
+END_TEST
+
+/* Text, CSV and JSON say on which coefficients a time rests, and which of them a file does not have. */
+START_TEST(times_say_what_they_rest_on)
+{
+    static const char
+        bare[] = "machine,model,part,coefficient,value,error\nh200,clock,c,base,1e-6,0\n",
+        rest[] = "launch concurrent kernel latency l2_latency start tensor bandwidth l2 stages unseen";
+    static const char *const one[] = {"sim --levels '1,8 400,30' --strategy pat",
+                                      "replay --trace fewshot:3 --prompt 20 --max-seq 40 --strategy pat"};
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    char *path = scratch_file(bare, strlen(bare));
+    for (int i = 0; i < 2; i++) {
+        char *h200 = xasprintf("%s --machine h200", one[i]),
+             *a100 = xasprintf("%s --machine a100-80", one[i]),
+             *file = xasprintf("%s --coefficients %s", h200, path),
+             *shipped = xasprintf("%s --coefficients paper-figs/measured/h200_clock.csv", h200),
+             *csv = xasprintf("%s --csv", file), *json = xasprintf("%s --json", h200),
+             *title = xasprintf("simulated with coefficients of %s (built in: %s)", path, rest),
+             *cells = xasprintf(",%s,%s%s", path, rest, i ? "\n" : ",");
+        const struct {
+            const char *args, *says;
+        } all[] = {
+            {h200, "simulated with built-in coefficients (fitted to our kernels on this card: --coefficients "
+                   "paper-figs/measured/h200_clock.csv)"},
+            {a100,
+             i ? "simulated with built-in coefficients; KV pool" : "simulated with built-in coefficients\n"},
+            {shipped,
+             "simulated with coefficients of paper-figs/measured/h200_clock.csv (built in: bandwidth)"},
+            {file, title},
+            {csv, cells},
+            {json, "\"coefficients\": \"built-in\", \"built_in\": \"all\""},
+        };
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+            ck_assert_int_eq(run(all[k].args, false, text, sizeof text), 0);
+            ck_assert_msg(strstr(text, all[k].says), "treeattn %s: no '%s' in %s", all[k].args, all[k].says,
+                          text);
+        }
+        char *const used[] = {h200, a100, file, shipped, csv, json, title, cells};
+        for (size_t k = 0; k < sizeof used / sizeof used[0]; k++)
+            free(used[k]);
+    }
+    /* a model beside the time model has a file of its own */
+    char *linear = xasprintf("%s --machine h200 --model linear --coefficients %s", one[0], path),
+         *edit = xasprintf("sed -i s/clock/linear/ %s", path);
+    ck_assert_int_eq(system(edit), 0);
+    ck_assert_int_eq(run(linear, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "simulated with built-in coefficients (") &&
+                      strstr(text, "\nfitted us: model linear, coefficients ") &&
+                      strstr(text, " (not in it: serial "),
+                  "%s", text);
+    /* the files that headings name */
+    for (int i = 0; i < 2; i++) {
+        struct clock_coefs c = clock_coefs_default();
+        const char *machine = i ? "h100" : "h200";
+        char left[COEFS_REST], *name = xasprintf("paper-figs/measured/%s_clock.csv", machine);
+        struct err e = {0};
+        ck_assert_msg(coefs_read_clock(name, machine, NULL, &c, left, &e), "%s", e.msg);
+        ck_assert_str_eq(left, "bandwidth");
+        char *heading = coefs_title(NULL, machine, "");
+        ck_assert_msg(strstr(heading, name), "%s", heading);
+        free(heading);
+        free(name);
+    }
+    free(linear);
+    free(edit);
+    free(path);
 }
 END_TEST
 
@@ -1109,6 +1180,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_knows_the_papers_sets);
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);
+    tcase_add_test(c, times_say_what_they_rest_on);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, bench_plan_times_what_is_asked_for);
     tcase_add_test(c, gap_prints_medians);

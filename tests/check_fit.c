@@ -591,15 +591,15 @@ START_TEST(coefficients_of_the_clock_are_read)
     double value[2 * MAX_TRAITS], inner[MAX_TRAITS];
     struct err e = {0};
     clockfit_point(0, inner);
-    ck_assert_msg(coefs_read_model(path, "h200", m, "pat", value, &e), "%s", e.msg);
+    ck_assert_msg(coefs_read_model(path, "h200", m, "pat", value, NULL, &e), "%s", e.msg);
     ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == clock_coefs_default().launch);
     ck_assert(value[m->n + CLOCKFIT_tensor] == 0.375 &&
               value[m->n + CLOCKFIT_start] == inner[CLOCKFIT_start]);
     struct clock_coefs c = clock_coefs_default(), d = c;
-    ck_assert_msg(coefs_read_clock(path, "h200", "pat", &c, &e), "%s", e.msg);
+    ck_assert_msg(coefs_read_clock(path, "h200", "pat", &c, NULL, &e), "%s", e.msg);
     ck_assert(c.kernel == 1.25 && c.tensor == 0.375 && c.launch == d.launch && c.stages == d.stages);
-    ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL));
-    ck_assert(!coefs_read_model(path, "h200", m, "ft", value, &e));
+    ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL, NULL));
+    ck_assert(!coefs_read_model(path, "h200", m, "ft", value, NULL, &e));
     ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
     free(path);
 }
@@ -1220,7 +1220,7 @@ START_TEST(the_clock_is_found_again)
     double value[2 * MAX_TRAITS];
     struct err e = {0};
     char *path = xasprintf("%s/c.csv", dir);
-    ck_assert_msg(coefs_read_model(path, "h200", m, NULL, value, &e), "%s", e.msg);
+    ck_assert_msg(coefs_read_model(path, "h200", m, NULL, value, NULL, &e), "%s", e.msg);
     free(path);
     for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
         ck_assert_double_eq_tol(value[m->n + j], inner[j], 1e-6);

@@ -251,7 +251,7 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
     bool good = true;
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
     for (int32_t k = 0; k < r->parts.n && good; k++)
-        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, e);
+        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, NULL, e);
     return good;
 }
 

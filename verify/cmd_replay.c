@@ -394,15 +394,21 @@ struct ground {
     struct replay_device device;
     struct executor exec;
     struct strategy_use *use;
-    char *reader; /* name of the executor whose rows are read */
+    char *reader;                  /* name of the executor whose rows are read */
+    char rest[COEFS_REST], *title; /* of the time model's coefficients */
 };
 
-static bool set_up_machine(const struct args *a, struct replay *r, struct ground *g, struct err *e)
+static bool set_up_machine(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
+    struct replay *r = &run->replay;
+    bool fitted = a->coefficients && strcmp(a->coefficients, COEFS_BUILT_IN) != 0;
     g->sim = (struct replay_machine){
         .mc = &g->mc, .model = r->model, .price = r->price, .coefs = clock_coefs_default()};
-    if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, e))
+    if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
         return false;
+    run->coefficients = fitted ? a->coefficients : COEFS_BUILT_IN;
+    run->built_in = fitted ? g->rest : "all";
+    run->title = g->title = coefs_title(a->coefficients, g->mc.name, g->rest);
     g->exec = replay_on_machine(&g->sim);
     r->memory = g->mc.memory;
     r->n_pages = replay_pages(r, r->memory);
@@ -552,7 +558,7 @@ static bool set_up(const struct args *a, struct replay_run *run, struct ground *
     run->prefill_rate = (double)a->prefill_rate;
     if (a->read)
         return set_up_reader(a, run, g, e);
-    return a->machine ? set_up_machine(a, r, g, e) : set_up_device(a, run, g, e);
+    return a->machine ? set_up_machine(a, run, g, e) : set_up_device(a, run, g, e);
 }
 
 /* All that rows depend on, in one line. */
@@ -755,6 +761,7 @@ int cmd_replay(int argc, char **argv)
     replay_device_close(&ground.device);
     free(ground.use);
     free(ground.reader);
+    free(ground.title);
     treesrc_clear(&a.tree.src);
     return good || stopped ? EXIT_GOOD : cmd_error(&e);
 }

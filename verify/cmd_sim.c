@@ -2,7 +2,6 @@
  * cmd_sim.c - `treeattn sim`: what strategies move over a whole trace, or on one tree, by three ways of
  * counting, and how long that takes on a machine.
  */
-#include "verify/coefs.h"
 #include "verify/sim.h"
 #include "verify/text.h"
 
@@ -188,6 +187,8 @@ static const struct argp argp = {
            "hides, of tile padding\n"
            "pad_rows, pad_tokens: rows that fill up Q tiles, and tokens that fill up the KV tiles of each "
            "Q tile, in all KV heads\n"
+           "coefficients: those that the times rest on: a file, or built-in; built_in: of them, those that "
+           "it does not name\n"
            "latency_ms: overhead_ms (of every call, the coefficient base: 2.4 us unless --coefficients say "
            "otherwise) + launch_ms + attention_ms + "
            "merge_ms; fitted_ms: what --model predicts\n"
@@ -361,7 +362,7 @@ static bool read_machine(const struct sim_args *a, const struct sim_run *run, st
 {
     const struct trait_model *model = run->model;
     if (!model)
-        return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, e);
+        return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, m->rest, e);
     bool own = a->part && strcmp(a->part, each_part) == 0, good = true;
     m->fitted = xcalloc((size_t)run->n_use, sizeof *m->fitted);
     for (int32_t i = 0; i < run->n_use && good; i++) {
@@ -370,7 +371,8 @@ static bool read_machine(const struct sim_args *a, const struct sim_run *run, st
             continue;
         }
         char *label = strategy_label(&run->use[i]);
-        good = coefs_read_model(a->coefficients, m->m.name, model, own ? label : a->part, m->fitted[i], e);
+        good = coefs_read_model(a->coefficients, m->m.name, model, own ? label : a->part, m->fitted[i],
+                                i == 0 ? m->fitted_rest : NULL, e);
         free(label);
     }
     return good;
@@ -380,6 +382,7 @@ static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct er
 {
     for (int32_t m = 0; m < run->n_machines; m++)
         a->machine[m].coefs = clock_coefs_default();
+    run->coefficients = COEFS_BUILT_IN;
     if (!a->coefficients)
         return (!a->model && !a->part) ||
                err_set(e, "--model and --part belong to --coefficients (none was given)");
@@ -388,6 +391,7 @@ static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct er
     bool good = true;
     if (a->model && strcmp(a->model, "clock") != 0)
         good = (run->model = trait_model_find(a->model, e)) != NULL;
+    *(run->model ? &run->fitted_from : &run->coefficients) = a->coefficients;
     for (int32_t m = 0; m < run->n_machines && good; m++)
         good = read_machine(a, run, &a->machine[m], e);
     return good;

@@ -89,6 +89,8 @@ static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const
                            cell[VALUE], w->coef[k].least, w->coef[k].most);
     f->line[k] = c->line[i];
     value[k] = x;
+    if (w->given)
+        w->given[k] = true;
     return true;
 }
 
@@ -133,16 +135,32 @@ bool coefs_read(const char *path, const struct coef_want *w, double *value, stru
     return good;
 }
 
+/* What the file did not name; no commas, as it goes into CSV. */
+static void list_rest(const struct coef_want *w, char rest[COEFS_REST])
+{
+    size_t at = 0;
+    for (int32_t k = 0; k < w->n && rest; k++)
+        if (!w->given[k] && at + strlen(w->coef[k].name) + 2 <= COEFS_REST)
+            at += (size_t)sprintf(rest + at, "%s%s", at > 0 ? " " : "", w->coef[k].name);
+}
+
 bool coefs_read_model(const char *path, const char *machine, const struct trait_model *m, const char *part,
-                      double *value, struct err *e)
+                      double *value, char rest[COEFS_REST], struct err *e)
 {
     struct coef_bound bound[2 * MAX_TRAITS];
+    bool given[2 * MAX_TRAITS] = {false};
+    if (rest)
+        rest[0] = '\0';
     for (int32_t j = 0; j < m->n + m->n_inner; j++) {
         const struct trait *t = j < m->n ? &m->trait[j] : &m->inner[j - m->n];
         bound[j] = (struct coef_bound){t->name, t->least, t->most > 0 ? t->most : INFINITY};
     }
-    struct coef_want want = {
-        .machine = machine, .model = m->name, .part = part, .n = m->n + m->n_inner, .coef = bound};
+    struct coef_want want = {.machine = machine,
+                             .model = m->name,
+                             .part = part,
+                             .n = m->n + m->n_inner,
+                             .coef = bound,
+                             .given = given};
     memset(value, 0, (size_t)(m->n + m->n_inner) * sizeof *value);
     if (m->built_in)
         m->built_in(value);
@@ -151,11 +169,14 @@ bool coefs_read_model(const char *path, const char *machine, const struct trait_
                err_set(e,
                        "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
                        m->name);
-    return coefs_read(path, &want, value, e);
+    if (!coefs_read(path, &want, value, e))
+        return false;
+    list_rest(&want, rest);
+    return true;
 }
 
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,
-                      struct err *e)
+                      char rest[COEFS_REST], struct err *e)
 {
     static const struct coef_bound bound[] = {
 #define X(name, value, least, most, about) {#name, least, most},
@@ -163,19 +184,38 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
 #undef X
     };
     enum { N = sizeof bound / sizeof bound[0] };
-    const struct coef_want want = {.machine = machine, .model = "clock", .part = part, .n = N, .coef = bound};
+    bool given[N] = {false};
+    const struct coef_want want = {
+        .machine = machine, .model = "clock", .part = part, .n = N, .coef = bound, .given = given};
     double value[] = {
 #define X(name, value, least, most, about) out->name,
         CLOCK_COEFS(X)
 #undef X
     };
+    if (rest)
+        rest[0] = '\0';
     if (strcmp(path, COEFS_BUILT_IN) == 0)
         return true;
     if (!coefs_read(path, &want, value, e))
         return false;
+    list_rest(&want, rest);
     int32_t at = 0;
 #define X(name, value_, least, most, about) out->name = value[at++];
     CLOCK_COEFS(X)
 #undef X
     return true;
+}
+
+char *coefs_title(const char *path, const char *machine, const char *rest)
+{
+    static const char *const fitted[] = {"h100", "h200"}; /* paper-figs/measured has a file for each */
+    if (path && strcmp(path, COEFS_BUILT_IN) != 0)
+        return xasprintf("coefficients of %s%s%s%s", path, rest[0] ? " (built in: " : "", rest,
+                         rest[0] ? ")" : "");
+    for (size_t i = 0; i < sizeof fitted / sizeof fitted[0]; i++)
+        if (strcmp(machine, fitted[i]) == 0)
+            return xasprintf("built-in coefficients (fitted to our kernels on this card: --coefficients "
+                             "paper-figs/measured/%s_clock.csv)",
+                             machine);
+    return xstrdup("built-in coefficients");
 }

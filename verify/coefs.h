@@ -30,6 +30,7 @@ struct coef_want {
     const char *part; /* NULL: the file has only one */
     int32_t n;
     const struct coef_bound *coef; /* [n] */
+    bool *given;                   /* [n] set for those that the file names; NULL: nobody asks */
 };
 
 /*
@@ -44,14 +45,20 @@ bool coefs_read(const char *path, const struct coef_want *want, double *value, s
 
 /* Instead of a file: what is used where nothing was fitted. */
 #define COEFS_BUILT_IN "built-in"
+/* What a file does not name, "launch latency"; empty: it names all. */
+enum { COEFS_REST = 2048 };
 
 /* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is as built in, or 0 where
- * nothing is. part NULL: the only one. */
+ * nothing is, and stands in `rest` (NULL: nobody asks). part NULL: the only one. */
 bool coefs_read_model(const char *path, const char *machine, const struct trait_model *model,
-                      const char *part, double *value, struct err *e);
+                      const char *part, double *value, char rest[COEFS_REST], struct err *e);
 
 /* The same for the time model, all of it: what the file does not name stays as in *out. */
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct clock_coefs *out,
-                      struct err *e);
+                      char rest[COEFS_REST], struct err *e);
+
+/* What times of the time model rest on, for headings: the file (NULL: none was given) and what it does not name; or that
+ * coefficients are the built-in ones, and where fitted ones of that machine are. The caller frees. */
+char *coefs_title(const char *path, const char *machine, const char *rest);
 
 #endif

@@ -104,6 +104,8 @@ static const char *const columns[] = {"workload",
                                       "leaked_pages",
                                       "worst_error",
                                       "why",
+                                      "coefficients",
+                                      "built_in",
                                       NULL};
 
 static void number(struct table *t, bool there, double x)
@@ -145,6 +147,8 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
     table_i64_if(t, ran, item->pool.leaked);
     number(t, ran, x->error);
     table_text(t, x->why);
+    table_text(t, run->coefficients ? run->coefficients : "");
+    table_text(t, run->built_in ? run->built_in : "");
     free(strategy);
 }
 
@@ -159,6 +163,13 @@ void replay_print_rows(const struct replay_run *run, FILE *f, enum style style)
 }
 
 /* ---- a job --------------------------------------------------------------------------------------------- */
+
+/* "llama-3-8b on h100, simulated with built-in coefficients". */
+static void print_where(FILE *f, const struct replay_run *run)
+{
+    fprintf(f, "%s on %s%s%s", run->replay.model->name, run->replay.exec->name, run->title ? " with " : "",
+            run->title ? run->title : "");
+}
 
 static void print_head(FILE *f, const struct replay_run *run, const struct replay_job *job)
 {
@@ -176,8 +187,8 @@ static void print_head(FILE *f, const struct replay_run *run, const struct repla
             fprintf(f, "cut: tree %" PRId32 ": after %" PRId64 " of %" PRId64 " steps\n", item->index,
                     item->src.last, trace_steps(item->trace));
     }
-    fprintf(f, "%s on %s; %s of %" PRId32 " tokens a page", r->model->name, r->exec->name, "KV pool",
-            r->page_size);
+    print_where(f, run);
+    fprintf(f, "; KV pool of %" PRId32 " tokens a page", r->page_size);
     if (r->every > 1)
         fprintf(f, "; one step in %" PRId64 " looked at, sums estimated", r->every);
     static const char *const planned[] = {[REPLAN_EVERY] = "every step",
@@ -426,9 +437,8 @@ static void print_deft(FILE *f, const struct replay_run *run, int table, bool ov
 
 static void print_tables(FILE *f, const struct replay_run *run)
 {
-    const struct replay *r = &run->replay;
-    fprintf(f, "%s on %s; below it what the paper prints for Llama3-8B on one A100 80GB%s\n", r->model->name,
-            r->exec->name,
+    print_where(f, run);
+    fprintf(f, "; below it what the paper prints for Llama3-8B on one A100 80GB%s\n",
             run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
     for (int32_t j = 0; j < run->n_jobs; j++) {
         const struct replay_job *job = &run->job[j];

@@ -35,6 +35,8 @@ struct replay_run {
     int32_t n_jobs;
     struct sheet golden; /* what DeFT's release recorded; empty: not there */
     double prefill_rate; /* tokens a second; 0: not charged */
+    /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
+    const char *coefficients, *built_in, *title;
 };
 
 /* A row per item and strategy, for scripts. */

@@ -5,6 +5,7 @@
 #define TREEATTN_VERIFY_SIM_H
 
 #include "verify/cmd.h"
+#include "verify/coefs.h"
 #include "verify/sweep.h"
 
 /* A tree, or steps of a trace. */
@@ -30,7 +31,9 @@ struct sim_machine {
     const char *text;
     struct machine m;
     struct clock_coefs coefs;
+    char rest[COEFS_REST];            /* of these, what the file does not name */
     double (*fitted)[2 * MAX_TRAITS]; /* [n_use] coefficients of the run's model; NULL: it has none */
+    char fitted_rest[COEFS_REST];     /* of the first strategy's */
 };
 
 struct sim_run {
@@ -43,6 +46,8 @@ struct sim_run {
     struct sim_machine *machine;     /* [n_machines] */
     int32_t n_machines;              /* at least 1: */
     const struct trait_model *model; /* fitted to measured times; NULL: none */
+    const char *coefficients;        /* the time model's: a file, or "built-in" */
+    const char *fitted_from;         /* the model's: a file */
     bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
     int64_t n_sources, cap_sources;

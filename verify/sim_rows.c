@@ -41,6 +41,8 @@ static const char *const columns[] = {"source",
                                       "launches",
                                       "why",
                                       "machine",
+                                      "coefficients",
+                                      "built_in",
                                       "latency_ms",
                                       "overhead_ms",
                                       "launch_ms",
@@ -123,6 +125,8 @@ static void print_times(struct table *t, const struct sim_run *run, int32_t m, c
                           x->attention_s * ms, x->merge_s * ms,    x->dram_bytes * (double)run->layers};
     const double share[] = {x->bandwidth_use, x->l2_use, x->tensor_use, x->sm_use, x->slot_use};
     table_text(t, run->machine[m].text);
+    table_text(t, run->coefficients);
+    table_text(t, strcmp(run->coefficients, COEFS_BUILT_IN) == 0 ? "all" : run->machine[m].rest);
     for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++)
         table_f64_if(t, ran, sum[i], 6);
     for (size_t i = 0; i < sizeof share / sizeof share[0]; i++)

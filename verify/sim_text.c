@@ -209,6 +209,14 @@ static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool
     print_table(run, &t, m, false, quiet, unit);
 }
 
+/* What the last column rests on. */
+static void print_fitted(const struct sim_run *run, FILE *f, int32_t m)
+{
+    const char *rest = run->machine[m].fitted_rest;
+    fprintf(f, "fitted us: model %s, coefficients %s%s%s%s\n", run->model->name, run->fitted_from,
+            rest[0] ? " (not in it: " : "", rest, rest[0] ? ")" : "");
+}
+
 static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
 {
     const char *column[] = {"tree",        "strategy",    "ms",        "us/layer",   "% launches",
@@ -219,8 +227,12 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
         column[1 + N_TIME_CELLS] = NULL;
     struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
     bool left_out = run->machine[m].coefs.unseen < 1;
-    fprintf(f, "\ntime on %s, simulated%s\n", run->machine[m].text,
+    char *title = coefs_title(run->coefficients, run->machine[m].m.name, run->machine[m].rest);
+    fprintf(f, "\ntime on %s, simulated with %s%s\n", run->machine[m].text, title,
             left_out ? "; what no row of a Q tile sees is left out here" : "");
+    if (run->model)
+        print_fitted(run, f, m);
+    free(title);
     print_table(run, &t, m, true, quiet, (struct unit){0});
 }
 
