@@ -9,6 +9,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Largest file that is read, 15 times the largest of the release. A parsed document may take a hundred times
  * as much memory as its text, so this bounds that too. */
 enum { DEFT_MAX_BYTES = 1 << 24 };
@@ -22,5 +26,9 @@ struct trace *deft_open(const char *text, size_t size, const char *name, const c
  * which the release leaves to a tokenizer. False if writing fails. */
 bool deft_write_reasoning(FILE *f, const struct reasoning *const *item, int32_t n_items, const char *prompt);
 bool deft_write_speculative(FILE *f, const struct speculative *s, const char *prompt);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,11 +7,19 @@
 #include "traces/deft.h"
 #include "traces/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The document is an array. */
 struct trace *deft_reasoning(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                              struct err *e);
 /* The document is an object. */
 struct trace *deft_speculative(const struct json_doc *doc, const char *source, const struct trace_opts *o,
                                struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 #ifndef TREEATTN_TRACES_EMBEDDED_H
 #define TREEATTN_TRACES_EMBEDDED_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Which parser reads it. */
 enum embedded_kind { EMBEDDED_DEFT, EMBEDDED_MEDUSA, EMBEDDED_MOONCAKE };
 
@@ -15,5 +19,9 @@ struct embedded {
 
 /* NULL if there is none of that name. */
 const struct embedded *embedded_find(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "traces/replay.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A reasoning tree of the shape that Graph-of-Thoughts' sorting task has: depth ten, ten children a branch,
  * one of which branches again; 101 nodes of some hundred tokens. Free with reasoning_free. */
 struct reasoning *reasoning_gen(uint64_t seed);
@@ -25,5 +29,9 @@ const char *serving_batch_name(int32_t which);
 struct requests *serving_batch_gen(int32_t which, uint64_t seed);
 /* n requests of PAT's conversation workload. Free with requests_free. */
 struct requests *conversation_gen(int32_t n, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

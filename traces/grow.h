@@ -6,6 +6,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A tree under construction and the stream of draws that makes it. */
 struct grower {
     uint64_t seed, stream, draw;
@@ -41,5 +45,9 @@ void grow_query(struct grower *g, int32_t node, int64_t upto);
 void grow_queries(struct grower *g, int32_t inner_percent);
 /* More queries on nodes that have some, until there are more than 128. */
 void grow_more_queries(struct grower *g);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

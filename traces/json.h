@@ -9,6 +9,10 @@
 
 #include <jansson.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A parsed document with the text it came from. */
 struct json_doc {
     json_t *root;
@@ -51,5 +55,9 @@ const char *json_type_name(const json_t *value);
 
 /* A string as JSON text in ASCII, quotes included; the caller frees. */
 char *json_quote(const char *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

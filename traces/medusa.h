@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MEDUSA_MAX_BYTES = 1 << 24 };
 
 /*
@@ -21,5 +25,9 @@ struct trace *medusa_open(const char *text, size_t size, const char *name, const
 
 /* n topologies in that format; false if writing fails. Names are ASCII. */
 bool medusa_write(FILE *f, const char *const *name, const struct speculative *const *tree, int32_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

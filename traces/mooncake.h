@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Five times the larger of the released traces. It bounds all sums of tokens too: with half of it block ids
  * and MOONCAKE_MAX_OUTPUT for each of BATCH_MAX requests, a tree stays far below TREE_MAX_TOKENS. */
 enum { MOONCAKE_MAX_BYTES = 1 << 24, MOONCAKE_MAX_OUTPUT = 1 << 20 };
@@ -17,5 +21,9 @@ struct requests *mooncake_read(const char *text, size_t size, const char *name, 
 
 /* The same format out, a request a line. False if writing fails. */
 bool mooncake_write(FILE *f, const struct requests *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 
 #include "traces/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct pool; /* opaque */
 
 /* One token, in all layers: slots as in ref/problem.h. */
@@ -60,5 +64,9 @@ void pool_table(const struct pool *p, const struct tree *tree, const struct trac
 int64_t pool_drain(struct pool *p);
 
 struct pool_stats pool_stats(const struct pool *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

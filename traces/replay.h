@@ -10,6 +10,10 @@
 
 #include "traces/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A node of a reasoning tree: a leaf that is decoded at the iterations start .. end, both included. Node 0 is
  * the prompt (start = 1 - value, end = 0); a child starts when its parent has ended; parent < child. */
 struct reasoning_node {
@@ -100,5 +104,9 @@ void trace_set_title(struct trace *tr, const char *kind, const char *source, con
  * The result has *n entries and is freed with free(). NULL if the list is empty or all zero.
  */
 int64_t *accept_expand(const int64_t *list, int64_t n_list, int64_t g, int64_t *n, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Text in memory, read line by line; both LF and CR LF end a line. */
 struct text {
     const char *p, *end;
@@ -28,5 +32,9 @@ bool word_int(struct word w, int64_t lo, int64_t hi, int64_t *out);
 /* The word for a message: printable ASCII, at most TEXT_QUOTE - 1 characters, "..." where it was cut. */
 enum { TEXT_QUOTE = 64 };
 const char *word_quote(char buf[TEXT_QUOTE], struct word w);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

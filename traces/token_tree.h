@@ -12,6 +12,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { TOKEN_TREE_MAX = 1 << 20, TOKEN_TREE_MAX_DEPTH = 64 };
 
 /* The array `list`, which stands at `at` and is called `what` in messages, into parent[array size + 1]:
@@ -22,5 +26,9 @@ bool token_tree_read(const json_t *list, int32_t *parent, const struct json_at *
 /* The paths of n_tokens tokens whose parents come before them, eight a line; candidates are ranks among
  * siblings. */
 void token_tree_write(FILE *f, const int32_t *parent, int32_t n_tokens);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
