@@ -199,9 +199,10 @@ check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data fl
 	$(Q)! nm -A -u $< | grep ' gsl_' || { echo '$<: GSL belongs into $(FIT) alone'; false; }
 
 .PHONY: check-headers
-check-headers: ## what a kernel or a harness of one's own includes is C++ as well; where there is a C++ compiler
+check-headers: ## headers are C++ as well, and no function of theirs has the linkage of C++; where there is a C++ compiler
+	@mkdir -p $(BUILD)/tests
 	$(Q)if command -v $(CXX) >/dev/null; then $(CXX) -std=c++17 -fsyntax-only -Wall -Wextra -Werror -I. tests/headers.cc && \
-	  echo 'headers: C++ as well'; else echo 'headers: not tried as C++, there is no $(CXX)'; fi
+	  tests/headers.sh $(BUILD)/tests $(CXX) $(CC); else echo 'headers: not tried as C++, there is no $(CXX)'; fi
 
 # As its head comment says, but for what a build's own library wants.
 $(BUILD)/tests/example_outside: $(EXAMPLE) $(BUILD)/libtreeattn.a

@@ -20,6 +20,10 @@
 #include "kernels/kernel.h"
 #include "ref/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct decoder_spec {
     const struct model *model;
     enum dtype dtype; /* of weights, activations and KV; cuda: bf16 or f16 */
@@ -129,5 +133,9 @@ bool decoder_logits(struct decoder *d, double *out /* [n][vocab] */, struct err 
 bool decoder_kept(struct decoder *d, int32_t layer, void *q, void *o, double *lse, struct err *e);
 /* K and V of a layer as they are now, slots first .. first + n, [n][h_kv][d] of the dtype. */
 bool decoder_kv(struct decoder *d, int32_t layer, int64_t first, int64_t n, void *k, void *v, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A finite decimal number and nothing else: no blanks, no hexadecimal digits, no nan or inf. On failure *out is
  * untouched. */
 bool decimal_parse(const char *s, double *out);
@@ -14,5 +18,9 @@ bool decimal_parse(const char *s, double *out);
 /* The shortest of %g, %.15g and %.17g that reads back as x. */
 enum { DECIMAL_SIZE = 32 };
 const char *decimal_print(char buf[DECIMAL_SIZE], double x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,7 +4,15 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Quoted and escaped; "?" where it is not UTF-8: a path, say. What does not reach the file shows in ferror(). */
 void print_json_text(FILE *f, const char *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,7 +11,15 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* (o_a, *lse_a) becomes the merge of itself and (o_b, lse_b); o_a, o_b are [d]. NaN in either stays NaN. */
 void lse_merge(double *o_a, double *lse_a, const double *o_b, double lse_b, int32_t d);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 
 #include "ref/problem.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct model {
     const char *name;
     int32_t layers, hidden;
@@ -65,5 +69,9 @@ int64_t model_kv_bytes(const struct model *m, enum dtype t);
  * over all layers, a multiplication and an addition counted as two. */
 double model_flops(const struct model *m);
 double model_attention_flops(const struct model *m, int64_t ctx);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

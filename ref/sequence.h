@@ -14,6 +14,10 @@
 
 #include "ref/model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct sequence_model; /* weights as double */
 struct sequence_model *sequence_model_new(const struct model *m, enum dtype t, uint64_t seed);
 void sequence_model_free(struct sequence_model *w);
@@ -26,5 +30,9 @@ void sequence_free(struct sequence *s);
 void sequence_cut(struct sequence *s, int64_t n);
 /* One token more; its logits into out[vocab] (NULL: not wanted). */
 void sequence_append(struct sequence *s, int32_t token, double *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

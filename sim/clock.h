@@ -24,6 +24,10 @@
 #include "sim/machine.h"
 #include "sim/price.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * What no data sheet says: X(name, default, least, most, meaning). The defaults were measured by probes or are reasoned,
  * which clock.c says of each; those of `treeattn fit` take their place. latency = base + launch * serial launches +
@@ -126,5 +130,9 @@ void clock_free(struct clock *c);
 /* A CTA or a span a line, with a header; needs CLOCK_TIMELINE. */
 void clock_print_ctas(FILE *f, const struct clock *c);
 void clock_print_spans(FILE *f, const struct clock *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

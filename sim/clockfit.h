@@ -12,6 +12,10 @@
 
 #include "sim/clock.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { CLOCKFIT_KERNEL, CLOCKFIT_LAUNCH, CLOCKFIT_BASE, CLOCKFIT_CONCURRENT, N_CLOCKFIT };
 
 /* X(coefficient of clock.h, from, to): spread evenly in the logarithm; from 0, it is one or the other. */
@@ -37,5 +41,9 @@ void clockfit_point(int32_t point, double inner[N_CLOCKFIT_INNER]);
 /* What the four linear coefficients multiply, with these others. */
 void clockfit_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
                  const double *inner, double out[N_CLOCKFIT]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,11 +26,19 @@
 
 #include "sim/price.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum count_mode { COUNT_TRUE, COUNT_PAPER, COUNT_DEFT, N_COUNT_MODES };
 extern const char *const count_mode_name[N_COUNT_MODES]; /* "true" "paper" "deft" */
 bool count_mode_parse(const char *s, enum count_mode *out);
 
 /* One layer. */
 struct ledger count_plan(const struct plan *p, const struct price_env *env, enum count_mode mode);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

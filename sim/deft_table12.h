@@ -23,6 +23,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum table12_method {
     TABLE12_NAIVE,
     TABLE12_FLASH_DECODING,
@@ -45,5 +49,9 @@ struct table12 {
 /* heads query heads of d elements of elt_bytes. */
 struct table12 deft_table12(const struct tree *t, enum table12_method m, int32_t heads, int32_t d,
                             int32_t elt_bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

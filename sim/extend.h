@@ -15,10 +15,18 @@
 
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Does `now` have the nodes and queries of `old`, each node as long or longer, and none longer that was empty? */
 bool plan_extends(const struct nform *old, const struct nform *now);
 
 /* The plan, made over a tree that plan_extends to nf (kept, not owned), for nf. Free with plan_free. */
 struct plan *plan_extend(const struct plan *old, const struct nform *nf);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

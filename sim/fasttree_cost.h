@@ -10,6 +10,10 @@
 
 #include "ref/tree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct fasttree_model {
     int64_t tile_q[2]; /* TS_q: of nodes of more than tile_q[1] queries, and of the others */
     int64_t tile_kv;   /* TS_c */
@@ -32,5 +36,9 @@ double fasttree_split_q(const struct fasttree_model *m, int64_t nq_v, int64_t le
 /* A whole assignment, joined[n_nodes] (1: concatenated with the parent): equation 7 over its virtual nodes and
  * equation 10 over the edges that are kept. */
 double fasttree_plan_cost(const struct fasttree_model *m, const struct nform *nf, const uint8_t *joined);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

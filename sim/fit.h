@@ -10,6 +10,10 @@
 
 #include "sim/score.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { FIT_MAX_COEF = 96 };
 
 /* y[i] ~ sum over j of coef[j] x[i][j]; an intercept is a column of ones. Everything finite. */
@@ -57,5 +61,9 @@ double fit_search(const struct fit_search *s, double *x);
 
 /* out[n] = the fitted values of n rows x[n][p]. */
 void fit_predict(const struct fit *f, int64_t n, const double *x, double *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -23,6 +23,10 @@
 #include "sim/plan.h"
 #include "sim/price.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct grid_batch {
     double dram, l2, ops; /* of each CTA: bytes that miss the L2; all bytes; operations, padding included */
     double flight;        /* bytes that a CTA has in flight */
@@ -56,5 +60,9 @@ void grid_free(struct grid *g);
  * that does not fit counts 1. Unfused groups: what a library's kernels hold. */
 int32_t grid_resident(const struct machine *mc, const struct group *g, const struct price_env *env,
                       double stages);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,14 @@
 
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 int64_t pat_profit(const struct plan *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include "sim/ledger.h"
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct price_env {
     int32_t h_q, h_kv, d;
     int32_t elt_bytes;   /* Q, K, V, O and materialised scores in storage: 8, 4 or 2 */
@@ -28,5 +32,9 @@ static inline struct price_env price_env_of(int32_t h_q, int32_t h_kv, int32_t d
 }
 
 struct ledger price_plan(const struct plan *p, const struct price_env *env);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

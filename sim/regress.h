@@ -7,6 +7,10 @@
 
 #include "sim/fit.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct regression {
     int64_t n; /* rows */
     int32_t p; /* columns, at most FIT_MAX_COEF */
@@ -43,5 +47,9 @@ void regress_predict(const struct regression *r, const struct part_fit *f, doubl
  * n_configs. */
 bool regress_held_out(const struct regression *r, int32_t folds, uint64_t seed, double *predicted,
                       struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Kendall's tau-b of n pairs (ties in x or y counted as such), in O(n log n); NaN if all x or all y are
  * equal. */
 double kendall_tau(int64_t n, const double *x, const double *y);
@@ -47,5 +51,9 @@ struct score {
  * counts. */
 struct score score_of(int64_t n, const double *measured, const double *predicted, const int32_t *config,
                       int32_t n_configs);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 #include "sim/tile_price.h"
 #include "sim/traits.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* "rows_16.begin", .., "kernel", .. */
 extern const struct trait tile_traits[N_TILE_COEFS];
 
@@ -37,5 +41,9 @@ void tile_price_predict(const struct tile_rows *r, const double *coef, double *s
  * NULL) is called behind each. */
 bool tile_price_held_out(const struct tile_rows *r, int32_t folds, uint64_t seed, double *seconds,
                          void (*done)(void *), void *arg, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

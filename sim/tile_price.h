@@ -12,6 +12,10 @@
 
 #include "sim/strategy.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* How our kernels run tiles (kernels/cuda/tiling.c, pairs.c): two of 64 rows over the same tokens share a CTA, and one of 128 is
  * two such; one of 64 by itself is shared out to two teams of warps where they are few, or have a mask. */
 #define TILE_KINDS(X)                                                                                        \
@@ -159,5 +163,9 @@ double tile_price(const struct tile_bill *b, const struct tile_env *env, const s
 /* The same, and how it grows with each coefficient; at kinks to one side of them. */
 double tile_price_slopes(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c,
                          struct tile_coefs *slope);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

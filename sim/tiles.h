@@ -9,6 +9,10 @@
 
 #include "sim/machine.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { TILE_MIN = 16, TILE_MAX = 128, TILES_MAX = 16, TILE_THREADS = 128 };
 enum { TILE_SMEM_RESERVED = 1024 }; /* bytes that every resident CTA costs besides its own: the guide */
 
@@ -66,5 +70,9 @@ struct tile_set tiles_for(const struct machine *mc, int32_t d, int32_t elt_bytes
  * the largest m. Tokens: the largest n that a context of this length does not pad much more than the smallest
  * n. */
 struct tile tiles_select(const struct tile_set *set, int64_t rows, int64_t n_kv);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 #include "sim/machine.h"
 #include "sim/price.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { MAX_TRAITS = 48, MAX_VARIANTS = 1024 };
 
 struct trait {
@@ -39,5 +43,9 @@ extern const struct trait_model trait_models[];
 extern const int32_t n_trait_models;
 /* NULL with *e set: a sentence that lists what there is. */
 const struct trait_model *trait_model_find(const char *name, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Queries that remain at node v, and its tokens with what it inherited, root first, into *s (cleared first).
  */
 void vtree_select(const struct nform *nf, const uint8_t *joined, int32_t v, struct sel *s);
@@ -17,5 +21,9 @@ void vtree_select(const struct nform *nf, const uint8_t *joined, int32_t v, stru
 int64_t vtree_len(const struct nform *nf, const uint8_t *joined, int32_t v);
 /* Queries that remain at v. */
 int32_t vtree_nq(const struct nform *nf, const uint8_t *joined, int32_t v);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

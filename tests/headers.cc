@@ -2,7 +2,8 @@
  * headers.cc - the headers that a kernel or a harness of one's own includes, as C++ and nvcc see them.
  *
  * Nothing runs: `make check-headers` compiles it. A function of each header is declared again, which fails where the header
- * gave it the linkage of C++, under whose name the library does not have it.
+ * gave it the linkage of C++, under whose name the library does not have it. headers.sh looks at all functions of all headers;
+ * here is what it cannot see: inline ones and macros.
  */
 #include "kernels/cuda/cuda.h"
 #include "kernels/kernel.h"

@@ -24,6 +24,10 @@
 #include "verify/bench.h"
 #include "verify/treesrc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- what the card can do -------------------------------------------------------------------------------- */
 
 struct gpu_limits {
@@ -157,5 +161,9 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
 extern const char *const gpu_columns[];
 extern const int32_t gpu_width[];
 void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

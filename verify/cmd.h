@@ -8,6 +8,10 @@
 
 #include <argp.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define COMMAND(name, about) int cmd_##name(int argc, char **argv);
 #include "verify/commands.def"
 #undef COMMAND
@@ -66,5 +70,9 @@ struct cmd_problem {
 extern const struct argp cmd_problem_argp;
 /* Overwrite in *s what was given. */
 void cmd_problem_apply(const struct cmd_problem *c, struct problem_spec *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void coefs_write_header(FILE *f);
 void coefs_write(FILE *f, const char *machine, const char *model, const char *part, const char *coefficient,
                  double value, double error);
@@ -60,5 +64,9 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
 /* What times of the time model rest on, for headings: the file (NULL: none was given) and what it does not name; or that
  * coefficients are the built-in ones, and where fitted ones of that machine are. The caller frees. */
 char *coefs_title(const char *path, const char *machine, const char *rest);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,10 @@
 
 #include "traces/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct copies_spec {
     int32_t page_size;
     int64_t first_page; /* of lane 0 */
@@ -39,5 +43,9 @@ struct tree *tree_apart(const struct tree *tree);
 /* Its page table: page_off[n_queries + 1] and *page_table, which grows as needed (*cap entries). */
 void copies_table(const struct copies *c, const struct tree *apart, int64_t *page_off, int32_t **page_table,
                   int64_t *cap);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #ifndef TREEATTN_VERIFY_CRASH_H
 #define TREEATTN_VERIFY_CRASH_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* From now on a signal that ends the program, and a call of exit, _exit, _Exit or quick_exit, first says in one line on stderr
  * what was being run; whatever a kernel exits with becomes 1, unless memory ran out. */
 void crash_tell(void);
@@ -21,5 +25,9 @@ void crash_done(void);
 /* That file is removed if the program ends early; the path stays the caller's until it is spared. */
 void crash_removes(const char *path);
 void crash_spares(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -17,6 +17,10 @@
 #include "verify/compare.h"
 #include "verify/witness.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct decode_run {
     struct decoder *decoder;
     const struct machine *machine; /* that prompts are planned for */
@@ -75,5 +79,9 @@ struct plan_env decode_env(const struct decoder_spec *s, const struct machine *m
 /* The problem that a step is to kernels, without Q, K and V. */
 struct problem decode_problem(const struct decoder_spec *s, const struct tree *tree, const int64_t *page_off,
                               int32_t *page_table);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "verify/cmd.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Case i of the run with that seed: family, tree, dtype, head size, heads, page size and fill are all pure
  * functions of (seed, i); what `fixed` holds (may be NULL) is not drawn. *tree gets the tree. */
 struct vcase draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed, struct tree **tree);
@@ -27,5 +31,9 @@ struct census {
 void census_add(struct census *c, const struct vcase *x, const struct tree *t);
 /* Minimum, median, 90th percentile, maximum of the sizes; shares of everything else. */
 void census_print(FILE *f, const struct census *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

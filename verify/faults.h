@@ -13,6 +13,10 @@
 #include "sim/strategy.h"
 #include "verify/compare.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum fault_where { FAULT_PLAN, FAULT_DATA, FAULT_OUTPUT, FAULT_JUDGE, N_FAULT_WHERES };
 extern const char *const fault_where_name[N_FAULT_WHERES];
 
@@ -138,5 +142,9 @@ bool fault_any_seen(const struct fault_case *fc);
 /* The plan or problem of *b, copied from the case on first use. */
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

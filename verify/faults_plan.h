@@ -6,6 +6,10 @@
 
 #include "verify/faults.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The k-th query of group g and its r-th run: one bit of a mask. Iterated from a random start, wrapping
  * around: for (n = place_first(plan, b, &x); n > 0 && !fits(x); n--) place_next(plan, &x); ends with n = 0 if
  * no place fits. */
@@ -45,5 +49,9 @@ void edit_drop_input(struct plan *p, int64_t m, int64_t pos);
 void edit_through_slots(struct plan *p, int64_t g);
 /* A launch after all others. */
 int32_t edit_add_launch(struct plan *p, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

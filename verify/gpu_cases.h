@@ -16,6 +16,10 @@
 
 #include "verify/case.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Kinds of tree: the random families first. */
 enum gpu_kind {
     GPU_PREFIX = N_FAMILIES,        /* one prefix, few private tokens: what every strategy can plan */
@@ -78,5 +82,9 @@ void gpu_cover_add(struct gpu_cover *v, const struct gpu_case *x, const char *st
 int64_t gpu_cover_pairs(const struct gpu_cover *v, int64_t *met, FILE *f);
 /* `whole`: the whole design was run, so name the pairs that were not. */
 void gpu_cover_print(FILE *f, const struct gpu_cover *v, bool whole);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

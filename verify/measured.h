@@ -15,6 +15,10 @@
 #include "verify/case.h"
 #include "verify/sheet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Strings numbered from 0 in the order they are first seen. */
 struct names {
     char **name;
@@ -57,5 +61,9 @@ struct plan_env measured_env(const struct measured_row *r, const struct machine 
 /* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
 struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
                            struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

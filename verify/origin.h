@@ -6,6 +6,10 @@
 
 #include "kernels/cuda/cuda.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The commit that this was built from, with "-dirty" behind it if files differed, or "unknown". */
 const char *origin_commit(void);
 /* `treeattn NAME ARGUMENT...` of argv[1] .. argv[argc - 1], as a shell would take it. Free it. */
@@ -15,5 +19,9 @@ enum { ORIGIN_DATE = 32 };
 void origin_date(char out[ORIGIN_DATE]);
 /* "NVIDIA H200, driver 580.159.04 (CUDA 13.0), toolkit 13.0". Free it. */
 char *origin_device(const struct cuda_caps *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

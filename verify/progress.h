@@ -6,6 +6,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct progress {
     const char *what;
     int64_t done, total;
@@ -20,5 +24,9 @@ void progress_step(struct progress *p);
 void progress_drop(struct progress *p, int64_t n);
 /* Wipe the line, before anything else goes to the terminal. */
 void progress_clear(struct progress *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 #include "sim/strategy.h"
 #include "verify/compare.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct property_case {
     const struct problem *p;
     struct strategy_use use;
@@ -38,5 +42,9 @@ extern const int32_t n_properties;
 
 /* Check one. Every plan made on the way is checked for coverage too. */
 struct property_result property_check(const struct property *which, const struct property_case *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

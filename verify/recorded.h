@@ -6,6 +6,10 @@
 
 #include "verify/sheet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A recorded run: `file` as its column says, "synthetic:width=20" or a file's name. */
 struct recorded_run {
     const char *file;
@@ -16,5 +20,9 @@ struct recorded_run {
 /* Seconds of a strategy, attention alone or all of decoding: the mean of that run's rows; -1 if there is none. */
 double recorded_latency(const struct sheet *golden, const struct recorded_run *run, const char *strategy,
                         bool attention);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

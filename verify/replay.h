@@ -17,6 +17,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * One step under one strategy. Counts: X(field, meaning), bytes of all layers. Times: X(field, meaning), seconds.
  * `attention_s` to `step_s` are the executor's: simulated, or measured on its GPU. cache_s and plan_s are the
@@ -229,5 +233,9 @@ struct executor replay_on_machine(struct replay_machine *m);
 /* Seconds of everything but attention in a step of n queries: a product is max(its bytes / bandwidth, its operations /
  * tensor peak), what stands between products is its bytes / bandwidth; each costs a launch. */
 double replay_other_s(const struct replay_machine *m, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include "verify/decode_run.h"
 #include "verify/replay.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct replay_device {
     struct decoder *decoder;
     struct decode_run run;
@@ -29,5 +33,9 @@ bool replay_device_open(struct replay_device *d, const struct decoder_type *type
                         const struct decoder_spec *spec, bool every_step, struct err *e);
 void replay_device_close(struct replay_device *d);
 struct executor replay_on_device(struct replay_device *d);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 #include "verify/report.h"
 #include "verify/workloads.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One item of a trace. */
 struct replay_item {
     int32_t index; /* in its file */
@@ -43,5 +47,9 @@ struct replay_run {
 void replay_print_rows(const struct replay_run *run, FILE *f, enum style style);
 /* The same for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`: those alone. */
 void replay_print_text(const struct replay_run *run, FILE *f, bool quiet);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

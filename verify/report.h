@@ -8,6 +8,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum style { STYLE_TEXT, STYLE_CSV, STYLE_JSON };
 
 /* Standard output, or a file under a temporary name that is renamed when everything went well. Links are followed; what
@@ -74,5 +78,9 @@ void totals_print(FILE *f, const char *name, const struct totals *t);
 /* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
 extern const char *const result_columns[];
 void result_row(struct table *t, const struct result *r, enum dtype dtype, const char *case_text);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

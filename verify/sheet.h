@@ -10,6 +10,10 @@
 
 #include "ref/base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SHEET_MAX_BYTES = 1 << 28 };
 
 struct sheet {
@@ -46,5 +50,9 @@ const char *sheet_cell(const struct sheet *c, int64_t row, int32_t column, struc
 bool sheet_f64(const struct sheet *c, int64_t row, int32_t column, double *out, struct err *e);
 bool sheet_i64(const struct sheet *c, int64_t row, int32_t column, int64_t lo, int64_t hi, int64_t *out,
                struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

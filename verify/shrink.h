@@ -15,6 +15,10 @@
 
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Does this case fail? Must be a function of the case alone. */
 typedef bool shrink_fails(const struct vcase *c, void *context);
 
@@ -47,5 +51,9 @@ struct shrink_report shrink_result(struct vcase *c, struct result *r, const stru
 /* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
  * wrong with it; or, if it passes when run again, that and what it may come from. */
 void shrink_print(FILE *f, const char *program, const struct vcase *c, const struct result *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 #include "verify/coefs.h"
 #include "verify/sweep.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A tree, or steps of a trace. */
 struct sim_source {
     struct treesrc src;
@@ -76,5 +80,9 @@ bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t 
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);
 /* The same for people, with the mean over sources; `quiet`: that alone, if there are several. */
 void sim_print_text(const struct sim_run *run, FILE *f, bool quiet);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 #include "traces/trace.h"
 #include "verify/progress.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct sweep {
     const struct strategy_use *use;
     int32_t n_use;
@@ -59,5 +63,9 @@ void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
  * and one in 64 after it, is wrong (EXIT_FAILED). */
 bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
                struct progress *progress, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

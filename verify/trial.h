@@ -10,6 +10,10 @@
 
 #include "verify/properties.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Walk over the tokens that some query sees: zero-initialise but for nf, then while (walk_next(&w)). */
 struct walk {
     const struct nform *nf;
@@ -46,5 +50,9 @@ void trial_hold_lse(struct property_result *r, const struct property_case *c, co
 /* All heads of query q of t are those of query q_want of want. */
 void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
                       int64_t q, const struct trial *want, int64_t q_want);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 
 #include "kernels/kernel.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum watched_input { WATCHED_OFFSETS, WATCHED_PAGES, WATCHED_Q, WATCHED_K, WATCHED_V, N_WATCHED };
 
 /* Sums of what a run only reads. */
@@ -30,5 +34,9 @@ bool watched_supports(const struct kernel *k, const struct problem *p, const str
 bool watched_run(const struct kernel *k, const struct problem *p, const struct watched *before,
                  const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
                  struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -8,6 +8,10 @@
 #include "ref/sequence.h"
 #include "traces/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Which token is where. Traces have lengths only: the i-th token of a piece is a function of (seed, name, i), and
  * follows the piece when it is accepted. */
 struct tokens;
@@ -37,5 +41,9 @@ void witness_free(struct witness *w);
  * bound, or another token is the best although the best two are further apart than twice the bound. */
 bool witness_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n, const double *logits,
                    struct witness_sum *sum, char *why);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 
 #include "traces/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct workload {
     const char *name, *group, *trace, *about;
     struct trace_opts opts;
@@ -24,5 +28,9 @@ char *workload_lacks(const struct workload *w, const char *data);
 /* Seconds that DeFT's table (16: attention, 5: decoding) prints for a strategy on a workload; 0: out of memory; -1: not in
  * the table. */
 double deft_latency(int table, const char *strategy, const char *workload);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include "sim/plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { INTERLEAVE_SORTS = 3 };
 
 /*
@@ -20,5 +24,9 @@ enum { INTERLEAVE_SORTS = 3 };
  * with sel_free. O(runs + tokens / unit).
  */
 void interleave(struct sel *s, const uint8_t *sort, int64_t unit, struct sel spare[INTERLEAVE_SORTS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -14,6 +14,10 @@
 
 #include "sim/strategies/planners.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What is minimised. */
 enum objective {
     /* KV, Q and partial bytes of the ledger, packs of `pack` queries reading the KV anew. Every pack leaves a partial
@@ -42,5 +46,9 @@ double objective_cost(const struct nform *nf, const struct objective_env *o, con
 bool optimal_solvable(const struct nform *nf, char *why);
 /* joined[n_nodes] becomes an assignment of least cost; returns the cost. The tree must be solvable. */
 double optimal_edges(const struct nform *nf, const struct objective_env *o, uint8_t *joined);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include "sim/strategy.h"
 #include "sim/tiles.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline bool node_live(const struct nform *nf, int32_t v)
 {
     return nf->len[v] > 0 && nf->q1[v] > nf->q0[v];
@@ -88,5 +92,9 @@ int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
 int64_t split_parts(const struct plan_env *env, int64_t ctas, int64_t blocks, int64_t resident);
 /* Tokens per part when `tokens` are cut into at most `parts` of whole tiles. */
 int64_t split_chunk(int64_t tokens, int64_t parts, int32_t tile_n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,10 @@
 #include "sim/tiles.h"
 #include "sim/vtree.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Queries that remain at every virtual node and its tokens, what it inherited included; one pass, where
  * vtree_nq and vtree_len would walk for each node anew. nq, len: [n_nodes]. */
 void vnode_sizes(const struct nform *nf, const uint8_t *joined, int32_t *nq, int64_t *len);
@@ -93,5 +97,9 @@ struct packing {
 /* The plan of an edge assignment, whoever made it, carried out as PAT does (sections 5.2-7). */
 struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, const char *name,
                         const struct packing *how, const uint8_t *joined);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

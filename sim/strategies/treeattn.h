@@ -6,6 +6,10 @@
 
 #include "sim/tile_price.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const struct strategy strategy_treeattn;
 
 /* Is any of it left to the model, with these options (strategy_use.opt)? */
@@ -13,5 +17,9 @@ bool treeattn_chooses(const double *opt);
 
 /* The bill of the plan that strategy_treeattn makes with these. */
 struct tile_bill treeattn_bill(const struct nform *nf, const struct plan_env *env, const double *opt);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
