@@ -54,12 +54,6 @@ static void print_run(FILE *f, const struct plan *p, int64_t i, const char *befo
     fprintf(f, "%sn%" PRId32 "[%" PRId64 ",%" PRId64 ")", before, r.node, r.begin, r.end);
 }
 
-static void print_runs(FILE *f, const struct plan *p, const struct group *g, const char *sep)
-{
-    for (int64_t i = g->run0; i < g->run1; i++)
-        print_run(f, p, i, i > g->run0 ? sep : "");
-}
-
 /* The group's queries that see its run r, ascending, where it has a mask; returns how many. out: [nq] */
 static int32_t seeing_queries(const struct plan *p, const struct group *g, int64_t r, int32_t *out)
 {
@@ -74,7 +68,7 @@ static int32_t seeing_queries(const struct plan *p, const struct group *g, int64
     return n;
 }
 
-/* Runs in text: behind those that a mask hides from some queries of the group stand those that see them, "n3[0,10){0,2}". */
+/* Runs in text and CSV: behind those that a mask hides from some queries of the group stand those that see them, "n3[0,10){0,2}". */
 static void print_seen_runs(FILE *f, const struct plan *p, const struct group *g)
 {
     int32_t *q = xcalloc((size_t)g->nq, sizeof *q);
@@ -158,7 +152,7 @@ void plan_print_csv(FILE *f, const struct plan *p)
                 mask_name[g->mask], g->nq, g->n_kv);
         print_queries(f, p, g, false);
         fprintf(f, "\",\"");
-        print_runs(f, p, g, " ");
+        print_seen_runs(f, p, g);
         fprintf(f, "\",%" PRId64 "\n", g->slot0);
     }
 }
@@ -299,12 +293,14 @@ static void print_below(FILE *f, const struct nform *nf, int32_t i)
     free(q);
 }
 
-/* Launches that have groups, each in its colour. */
+/* Launches that have groups or merge steps, each in its colour. */
 static void print_legend(FILE *f, const struct plan *p)
 {
     uint8_t *used = xcalloc((size_t)p->n_launches, sizeof *used);
     for (int64_t i = 0; i < p->n_groups; i++)
         used[p->group[i].launch] = 1;
+    for (int64_t i = 0; i < p->n_merges; i++)
+        used[p->merge[i].launch] = 1;
     fprintf(f, "  subgraph cluster_launches {\n    label=\"colours: launches\"; fontname=\"Helvetica\"; "
                "fontsize=10;\n");
     for (int32_t l = 0; l < p->n_launches; l++)
@@ -313,6 +309,55 @@ static void print_legend(FILE *f, const struct plan *p)
                     launch_colour(l), l, p->launch[l].name);
     fprintf(f, "  }\n");
     free(used);
+}
+
+/* Who writes each slot: a group, or n_groups + the launch of a merge step; -1: nobody. Of a plan that may be wrong. */
+static int64_t *slot_writers(const struct plan *p)
+{
+    int64_t *writer = xcalloc((size_t)p->n_slots, sizeof *writer);
+    for (int64_t s = 0; s < p->n_slots; s++)
+        writer[s] = -1;
+    for (int64_t i = 0; i < p->n_groups; i++)
+        for (int32_t k = 0; k < p->group[i].nq && p->group[i].slot0 != PLAN_NO_SLOT; k++)
+            writer[p->group[i].slot0 + k] = i;
+    for (int64_t i = 0; i < p->n_merges; i++)
+        if (p->merge[i].out != PLAN_NO_SLOT)
+            writer[p->merge[i].out] = p->n_groups + p->merge[i].launch;
+    return writer;
+}
+
+/* The merge steps of a launch are one box, to which lines lead from all whose partial results they read. */
+static void print_merges(FILE *f, const struct plan *p)
+{
+    int64_t *writer = slot_writers(p), n = p->n_groups + p->n_launches;
+    int64_t *partials = xcalloc((size_t)n, sizeof *partials);
+    for (int32_t l = 0; l < p->n_launches; l++) {
+        int64_t steps = 0;
+        memset(partials, 0, (size_t)n * sizeof *partials);
+        for (int64_t i = 0; i < p->n_merges; i++) {
+            const struct merge_step *m = &p->merge[i];
+            steps += m->launch == l;
+            for (int64_t k = m->in0; k < m->in1 && m->launch == l; k++) {
+                int64_t s = p->merge_in[k];
+                if (s >= 0 && s < p->n_slots && writer[s] >= 0)
+                    partials[writer[s]]++;
+            }
+        }
+        if (steps == 0)
+            continue;
+        fprintf(f,
+                "  m%" PRId32 " [shape=hexagon, color=\"%s\", label=\"launch %" PRId32 ": %s\\n%" PRId64
+                " merge step%s\"];\n",
+                l, launch_colour(l), l, p->launch[l].name, steps, steps == 1 ? "" : "s");
+        for (int64_t i = 0; i < n; i++)
+            if (partials[i] > 0)
+                fprintf(f,
+                        "  %s%" PRId64 " -> m%" PRId32 " [color=\"%s\", label=\"%" PRId64 " partial%s\"];\n",
+                        i < p->n_groups ? "g" : "m", i < p->n_groups ? i : i - p->n_groups, l,
+                        launch_colour(l), partials[i], partials[i] == 1 ? "" : "s");
+    }
+    free(writer);
+    free(partials);
 }
 
 enum { FEW_QUERIES = 8 }; /* are named on an edge; more are counted */
@@ -337,7 +382,7 @@ static void print_reads(FILE *f, const struct plan *p, int64_t gi, int64_t r)
     free(q);
 }
 
-/* The tree in black, each group a box tied to its runs' nodes, coloured by launch. */
+/* The tree in black, each group a box tied to its runs' nodes, merge steps behind the groups, coloured by launch. */
 void plan_print_dot(FILE *f, const struct plan *p)
 {
     const struct nform *nf = p->nf;
@@ -365,6 +410,7 @@ void plan_print_dot(FILE *f, const struct plan *p)
         for (int64_t r = 0; r < g->run1 - g->run0; r++)
             print_reads(f, p, i, r);
     }
+    print_merges(f, p);
     print_legend(f, p);
     fprintf(f, "}\n");
 }

@@ -3,11 +3,15 @@
 #include "sim/strategy.h"
 #include "sim/vtree.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
+#include "verify/cmd.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Root of 8 tokens, children of 5, 0 and 3 tokens, a query on each leaf: a tree that every merge style meets.
  */
@@ -558,7 +562,7 @@ static void reads_what_it_sees(const json_t *j)
     tree_free(t);
 }
 
-START_TEST(text_and_dot_say_what_masks_hide)
+START_TEST(text_csv_and_dot_say_what_masks_hide)
 {
     struct tree *t = renumbered();
     struct nform *nf = nform_new(t);
@@ -577,13 +581,15 @@ START_TEST(text_and_dot_say_what_masks_hide)
                                        "color=\"#D55E00\", label=\"launch 1: attention\"];",
                                        "color=\"#D55E00\", label=\"group 0: launch 1\\n3 queries x 65 tokens",
                                        "} x 65 tokens n0[0,4) n0[4,10){0-1} ",
-                                       " n2[0,50){0}"};
+                                       " n1[0,5){1} n2[0,50){0} ->",
+                                       "\"n0[0,4) n0[4,10){0-1} n1[0,5){1} n2[0,50){0}\","};
     char *text;
     size_t n;
     FILE *f = open_memstream(&text, &n);
     plan_print_dot(f, p);
     ck_assert(fflush(f) == 0 && !strstr(text, "idle")); /* no group is in that launch */
     plan_print_text(f, p);
+    plan_print_csv(f, p);
     fclose(f);
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
         ck_assert_msg(strstr(text, says[i]), "no '%s' in:\n%s", says[i], text);
@@ -592,6 +598,124 @@ START_TEST(text_and_dot_say_what_masks_hide)
     plan_free(p);
     nform_free(nf);
     tree_free(t);
+}
+END_TEST
+
+/* A box for the merge steps of a launch, a line to it from all that it reads, other merges among them. */
+START_TEST(dot_draws_merges)
+{
+    struct tree *t = sample();
+    struct nform *nf = nform_new(t);
+    for (int levels = 0; levels < 2; levels++) {
+        struct plan *p = by_node(nf, 2);
+        levels ? plan_merge_levels(p, "join") : plan_merge_flat(p, "join", true);
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+        plan_print_dot(f, p);
+        fclose(f);
+        int64_t partials = 0, steps = 0;
+        for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+            char *box = strstr(at, "merge step"), *line = strstr(at, " -> m");
+            if (box && box < end)
+                steps += atoi(memrchr(at, '\\', (size_t)(box - at)) + 2);
+            if (line && line < end)
+                partials += atoi(strstr(line, "label=\"") + strlen("label=\""));
+        }
+        ck_assert_int_gt(p->n_merges, 0);
+        ck_assert_int_eq(steps, p->n_merges);
+        ck_assert_int_eq(partials, p->n_merge_in);
+        ck_assert_msg(strstr(text, ": join\"];"), "%s", text);
+        free(text);
+        plan_free(p);
+    }
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+/* ---- strategies that are wrong -------------------------------------------------------------------------- */
+
+static struct plan *plan_without_merges(const struct nform *nf, const struct plan_env *env,
+                                        const struct strategy *s, const double *opt)
+{
+    (void)env, (void)s, (void)opt;
+    return by_node(nf, 1);
+}
+
+static struct plan *plan_out_of_range(const struct nform *nf, const struct plan_env *env,
+                                      const struct strategy *s, const double *opt)
+{
+    struct plan *p = plan_without_merges(nf, env, s, opt);
+    p->run[0].node = 1 << 20;
+    return p;
+}
+
+static struct plan *plan_and_exit(const struct nform *nf, const struct plan_env *env,
+                                  const struct strategy *s, const double *opt)
+{
+    (void)nf, (void)env, (void)s, (void)opt;
+    exit(0);
+}
+
+/* What `treeattn plan` prints and says of a plan of that strategy for sample(). */
+static int plan_with(const struct strategy *s, enum plan_form form, char *printed, char *said, size_t size)
+{
+    struct strategy_use use = {.s = s};
+    char *path = scratch_file("", 0), *heard = scratch_file("", 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct tree *t = sample();
+        if (!freopen(heard, "w", stderr) || !freopen(path, "w", stdout))
+            _exit(99);
+        int code = cmd_plan_job(&(struct plan_job){
+            .tree = t,
+            .use = &use,
+            .env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()},
+            .form = form,
+            .command = "treeattn plan --of tests"});
+        fflush(NULL);
+        tree_free(t);
+        _exit(code);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    run_shell(printed, size, "cat %s", path);
+    run_shell(said, size, "cat %s", heard);
+    free(path);
+    free(heard);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+START_TEST(wrong_plans_can_be_looked_at)
+{
+    static const struct strategy unmerged = {.name = "unmerged", .plan = plan_without_merges},
+                                 outside = {.name = "outside", .plan = plan_out_of_range};
+    static const char *const form[] = {"plan by-node", "strategy,group,", "{\"strategy\"", "digraph plan {"};
+    char printed[1 << 14], said[1 << 14];
+    for (int i = 0; i < N_PLAN_FORMS; i++) {
+        ck_assert_int_eq(plan_with(&unmerged, (enum plan_form)i, printed, said, sizeof said), EXIT_FAILED);
+        ck_assert_msg(strncmp(printed, form[i], strlen(form[i])) == 0, "%s", printed);
+        ck_assert_str_eq(said,
+                         "treeattn: query 0: its output is written twice, and the plan has no merge steps "
+                         "(expected a last call of plan_merge_flat or its like)\n");
+        ck_assert_int_eq(plan_with(&outside, (enum plan_form)i, printed, said, sizeof said), EXIT_FAILED);
+        ck_assert_str_eq(printed, "");
+        ck_assert_msg(strstr(said, ": node 1048576 of the normal form") && strchr(said, '\n')[1] == 0, "%s",
+                      said);
+    }
+    ck_assert_int_eq(plan_with(&forgetful, PLAN_TEXT, printed, said, sizeof said), EXIT_FAILED);
+    ck_assert_msg(strstr(said, " in no group\n") && strstr(printed, "group 2 "), "%s%s", said, printed);
+}
+END_TEST
+
+START_TEST(a_planner_that_exits_is_named)
+{
+    static const struct strategy leaver = {.name = "leaver", .plan = plan_and_exit};
+    char printed[1 << 12], said[1 << 12];
+    ck_assert_int_eq(plan_with(&leaver, PLAN_TEXT, printed, said, sizeof said), EXIT_FAILED);
+    ck_assert_str_eq(said, "treeattn: strategy leaver ended the program (exit code 0) on: treeattn plan --of "
+                           "tests\n");
 }
 END_TEST
 
@@ -695,7 +819,10 @@ Suite *suite_plan(void)
     tcase_add_test(c, copies_print_the_same);
     tcase_add_test(c, copies_are_the_same);
     tcase_add_test(c, prints_number_as_the_tree_does);
-    tcase_add_test(c, text_and_dot_say_what_masks_hide);
+    tcase_add_test(c, text_csv_and_dot_say_what_masks_hide);
+    tcase_add_test(c, dot_draws_merges);
+    tcase_add_test(c, wrong_plans_can_be_looked_at);
+    tcase_add_test(c, a_planner_that_exits_is_named);
     tcase_add_test(c, json_is_all_of_the_plan);
     tcase_add_test(c, wrong_strategy_names_are_explained);
     tcase_add_test(c, machines_are_plausible);

@@ -46,6 +46,21 @@ int cmd_word(const struct argp *argp, int argc, char **argv);
 /* Print "treeattn: ..." on stderr and give the exit code. */
 int cmd_error(const struct err *e);
 
+/*
+ * What `treeattn plan` does, with any strategy: plan, check, print into path (NULL: standard output). A plan that is wrong is
+ * printed as well, unless an index of it is out of range, before the sentence that says why on stderr. The exit code.
+ */
+enum plan_form { PLAN_TEXT, PLAN_CSV, PLAN_JSON, PLAN_DOT, N_PLAN_FORMS };
+struct plan_job {
+    const struct tree *tree;
+    const struct strategy_use *use;
+    struct plan_env env;
+    enum plan_form form;
+    const char *path;
+    const char *command; /* what runs it again, for crash.h */
+};
+int cmd_plan_job(const struct plan_job *j);
+
 /* The exit code of a command that has printed to standard output and is done. */
 int cmd_printed(void);
 

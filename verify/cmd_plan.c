@@ -1,6 +1,8 @@
 /* cmd_plan.c - `treeattn plan`: one tree and one strategy to its groups. */
 #include "verify/cmd.h"
 #include "verify/cover.h"
+#include "verify/crash.h"
+#include "verify/origin.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,28 +12,27 @@ enum { KEY_STRATEGY = 0x300, KEY_FORMAT, KEY_CSV, KEY_JSON, KEY_MACHINE, KEY_STO
 static const struct {
     const char *name;
     void (*print)(FILE *f, const struct plan *p);
-} forms[] = {
-    {"text", plan_print_text},
-    {"csv", plan_print_csv},
-    {"json", plan_print_json},
-    {"dot", plan_print_dot},
+} forms[N_PLAN_FORMS] = {
+    [PLAN_TEXT] = {"text", plan_print_text},
+    [PLAN_CSV] = {"csv", plan_print_csv},
+    [PLAN_JSON] = {"json", plan_print_json},
+    [PLAN_DOT] = {"dot", plan_print_dot},
 };
-enum { N_FORMS = sizeof forms / sizeof forms[0] };
 
 struct plan_args {
     struct treesrc_cli tree;
     struct cmd_problem problem;
     const char *strategy, *path;
     struct machine machine;
-    int format; /* of forms[] */
+    enum plan_form format;
     struct err *err;
 };
 
 static bool set_format(struct plan_args *a, const char *arg)
 {
-    for (int i = 0; i < N_FORMS; i++)
+    for (int i = 0; i < N_PLAN_FORMS; i++)
         if (strcmp(arg, forms[i].name) == 0) {
-            a->format = i;
+            a->format = (enum plan_form)i;
             return true;
         }
     return err_set(a->err, "--format '%s' (expected text, csv, json or dot)", arg);
@@ -91,7 +92,9 @@ static const struct argp argp = {
     .parser = parse,
     .doc =
         "Plan one tree with one strategy and print the groups: which queries read which runs of tokens in "
-        "which tiles, and how the partial results are merged. The plan is checked for coverage first."
+        "which tiles, and how the partial results are merged. A plan that fails the coverage check is "
+        "printed, too, "
+        "with what is wrong with it on stderr and exit code 1."
         "\vNodes, tokens and queries have the numbers of the tree, as in its file. In text, {..} behind a "
         "run names the queries of the group that see it, where a mask hides it from the others. In JSON, "
         "queries[k] of a "
@@ -103,17 +106,44 @@ static const struct argp argp = {
         (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_problem_argp, 0, NULL, 0}, {0}},
 };
 
-static bool print_plan(const struct plan_args *a, const struct plan *p, struct err *e)
+static bool print_plan(const struct plan_job *j, const struct plan *p, struct err *e)
 {
     struct outfile out;
-    if (!outfile_open(&out, a->path, e))
+    if (!outfile_open(&out, j->path, e))
         return false;
-    forms[a->format].print(out.f, p);
+    forms[j->form].print(out.f, p);
     return outfile_close(&out, true, e);
 }
 
-/* Plan the tree, check the plan, print it. */
-static int plan_tree(const struct plan_args *a, const struct tree *t, const struct strategy_use *use)
+int cmd_plan_job(const struct plan_job *j)
+{
+    struct nform *nf = nform_new(j->tree);
+    char why[WHY_MAX];
+    struct err e = {0}, wrong = {0};
+    crash_tell();
+    crash_planning(j->use->s->name, j->command);
+    struct plan *p = strategy_plan(j->use, nf, &j->env, why);
+    crash_done();
+    int code = EXIT_GOOD;
+    if (!p) {
+        err_set(&e, "%s does not apply to this tree: %s", j->use->s->name, why);
+        code = cmd_error(&e);
+    } else {
+        bool good = cover_check(p, &wrong);
+        if ((good || cover_structure(p, NULL)) && !print_plan(j, p, &e))
+            code = cmd_error(&e);
+        if (!good) {
+            cmd_error(&wrong);
+            code = EXIT_FAILED;
+        }
+    }
+    plan_free(p);
+    nform_free(nf);
+    return code;
+}
+
+static int plan_tree(const struct plan_args *a, const struct tree *t, const struct strategy_use *use,
+                     const char *command)
 {
     struct problem_spec spec = case_default_spec();
     spec.h_q = 32; /* Llama-3-8B */
@@ -128,22 +158,8 @@ static int plan_tree(const struct plan_args *a, const struct tree *t, const stru
                            .d = spec.d,
                            .elt_bytes = dtype_size[spec.dtype],
                            .machine = &a->machine};
-    struct nform *nf = nform_new(t);
-    char why[WHY_MAX];
-    struct plan *p = strategy_plan(use, nf, &env, why);
-    int code = EXIT_GOOD;
-    if (!p) {
-        err_set(&e, "%s does not apply to this tree: %s", use->s->name, why);
-        code = cmd_error(&e);
-    } else if (!cover_check(p, &e)) {
-        cmd_error(&e);
-        code = EXIT_FAILED;
-    } else if (!print_plan(a, p, &e)) {
-        code = cmd_error(&e);
-    }
-    plan_free(p);
-    nform_free(nf);
-    return code;
+    return cmd_plan_job(&(struct plan_job){
+        .tree = t, .use = use, .env = env, .form = a->format, .path = a->path, .command = command});
 }
 
 int cmd_plan(int argc, char **argv)
@@ -159,7 +175,9 @@ int cmd_plan(int argc, char **argv)
            treesrc_finish(&a.tree, true, &e);
     if (good)
         t = treesrc_load(&a.tree.src, &e);
-    int code = t ? plan_tree(&a, t, &use) : cmd_error(&e);
+    char *command = origin_command(argv[0], argc, argv);
+    int code = t ? plan_tree(&a, t, &use, command) : cmd_error(&e);
+    free(command);
     tree_free(t);
     treesrc_clear(&a.tree.src);
     return code;

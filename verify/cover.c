@@ -42,9 +42,12 @@ static bool check_header(const struct plan *p, struct err *e)
     if ((unsigned)p->slot_o > SLOT_O_F16 || (unsigned)p->slot_weight > SLOT_MAX_SUM ||
         (unsigned)p->storage > STORAGE_REPLICATED_SUFFIX)
         return err_set(e, "plan: slot format or storage is not one that exists");
-    for (int32_t l = 0; l < p->n_launches; l++)
+    for (int32_t l = 0; l < p->n_launches; l++) {
+        if (!p->launch[l].name)
+            return err_set(e, "launch %" PRId32 ": has no name", l);
         if ((unsigned)p->launch[l].order > LAUNCH_CONCURRENT)
             return err_set(e, "launch %" PRId32 ": neither serial nor concurrent", l);
+    }
     return true;
 }
 
@@ -293,7 +296,10 @@ static bool write_slot(struct flow *f, int64_t s, struct slot_state w, struct er
 static bool write_output(struct flow *f, int32_t q, struct err *e)
 {
     if (f->done[q])
-        return err_set(e, "query %" PRId32 ": its output is written twice", f->p->nf->orig[q]);
+        return err_set(e, "query %" PRId32 ": its output is written twice%s", f->p->nf->orig[q],
+                       f->p->n_merges > 0 ? ""
+                                          : ", and the plan has no merge steps (expected a last call of "
+                                            "plan_merge_flat or its like)");
     f->done[q] = 1;
     return true;
 }
@@ -425,13 +431,28 @@ static bool check_slot_count(const struct plan *p, struct err *e)
     return true;
 }
 
-bool cover_check(const struct plan *p, struct err *e)
+static bool check_all_groups(const struct plan *p, struct err *e)
 {
-    if (!check_header(p, e))
-        return false;
     for (int64_t gi = 0; gi < p->n_groups; gi++)
         if (!check_group(p, gi, e))
             return false;
+    return true;
+}
+
+bool cover_structure(const struct plan *p, struct err *e)
+{
+    if (!check_header(p, e) || !check_all_groups(p, e) || !check_slot_count(p, e))
+        return false;
+    for (int64_t mi = 0; mi < p->n_merges; mi++)
+        if (!check_step(p, mi, e))
+            return false;
+    return true;
+}
+
+bool cover_check(const struct plan *p, struct err *e)
+{
+    if (!check_header(p, e) || !check_all_groups(p, e))
+        return false;
     if (!check_cover(p, e))
         return false;
     if (!check_slot_count(p, e))

@@ -18,6 +18,9 @@ extern "C" {
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
+/* Of that only what makes a plan safe to walk and to print: no index of its groups, masks and merge steps is out of range. What
+ * merge_in names may be no slot. */
+bool cover_structure(const struct plan *p, struct err *e);
 /* The same of what a strategy planned for what fmt says, "step 7": the sentence says so, and the code is EXIT_FAILED. Who only counts
  * or times the plans of a trace checks one in COVER_EVERY, the first among them: all would take half as long again. */
 enum { COVER_EVERY = 64 };
