@@ -9,8 +9,16 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* run(context, i) for i = 0 .. n - 1: those of a stretch in any order, from up to 16 threads, stretches one after the other. Of
  * fewer than 16 one is alone, of more at most 24. */
 void side_by_side(int64_t n, void (*run)(void *context, int64_t i), void *context);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
