@@ -279,6 +279,20 @@ static void nearest_results_decide(void)
     free(path);
 }
 
+/* The list as it is committed, which README.md quotes, is that of today's numbers. */
+static void list_is_the_committed_one(void)
+{
+    char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),
+         *was = read_file("paper-figs/FIGURES.md");
+    char *a = now, *b = was, *x, *y;
+    while ((x = strsep(&a, "\n")) && (y = strsep(&b, "\n")))
+        ck_assert_msg(strcmp(x, y) == 0, "paper-figs/FIGURES.md says (make figures)\n%s\nand now it is\n%s",
+                      y, x);
+    free(now);
+    free(was);
+    free(path);
+}
+
 /* Of a table in panels FIGURES.md counts the numbers of all of them, not of the one that agrees best. */
 static void list_counts_all_panels(const struct figure *f)
 {
@@ -336,8 +350,10 @@ START_TEST(all_figures_and_headlines_have_verdicts)
         ck_assert_msg((in == 0) == (headline_not_possible(id) != NULL), "headline %s: in %d figures, %s", id,
                       in, headline_not_possible(id) ? "and not possible" : "and possible");
     }
-    if (without == 0)
+    if (without == 0) {
         nearest_results_decide();
+        list_is_the_committed_one();
+    }
     printf("figures: %d reproduced, %d trend, %d differ, %d not possible; %d left out here\n",
            counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
     table_clear(&headlines);

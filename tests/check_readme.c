@@ -1,7 +1,8 @@
 /*
  * check_readme.c - the commands that README.md shows: each of them ends well, and those whose output is the same on every
  * machine print what stands there. Totals over all strategies are compared as long as there are as many as the README says;
- * with one more, digits of such a line may be any. And the strategy that sim/README.md shows.
+ * with one more, digits of such a line may be any. What it says of the papers' figures is what paper-figs/FIGURES.md says. And
+ * the strategy that sim/README.md shows.
  */
 #include "ref/base.h"
 #include "sim/strategy.h"
@@ -14,6 +15,7 @@
 #include "tests/per_node.c"              /* what sim/README.md shows, by the Makefile */
 #undef strategy_per_node
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +233,202 @@ START_TEST(there_are_examples)
 }
 END_TEST
 
+/* ---- what it says of the figures ---------------------------------------------------------------------------- */
+
+/* A file from `from` on; NULL where it, or that, is not there. The caller frees. */
+static char *text_from(const char *path, const char *from)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t cap = 0;
+    bool good = f && getdelim(&text, &cap, 0, f) > 0;
+    if (f)
+        fclose(f);
+    char *at = good ? strstr(text, from) : NULL, *copy = at ? xstrdup(at) : NULL;
+    free(text);
+    return copy;
+}
+
+/* The cells of a table's row, which is cut up; fewer than `most` are "". */
+static void split_row(char *row, char *cell[], int most)
+{
+    static char none[] = "";
+    strsep(&row, "|");
+    for (int i = 0; i < most; i++) {
+        char *c = strsep(&row, "|");
+        cell[i] = c ? c + strspn(c, " ") : none;
+        for (size_t n = strlen(cell[i]); n > 0 && cell[i][n - 1] == ' ';)
+            cell[i][--n] = 0;
+    }
+}
+
+/* The next number of a text that has a unit ("2.47x", "73 to 99 %"): behind it, or NULL. *half: of its last digit. */
+static const char *next_number(const char *text, double *value, double *half)
+{
+    for (const char *at = text, *before = NULL; *at; before = at++) {
+        bool begins_here = strchr("0123456789", *at) && !(before && strchr("0123456789.", *before));
+        if (!begins_here)
+            continue;
+        char *end;
+        *value = strtod(at, &end) * (before && *before == '-' ? -1 : 1);
+        const char *point = memchr(at, '.', (size_t)(end - at));
+        *half = 0.5 * pow(10, point ? (double)(point + 1 - end) : 0);
+        if (*end == 'x' || begins(end, " %") || begins(end, " to "))
+            return end;
+    }
+    return NULL;
+}
+
+/* A claim's results in FIGURES.md: the first decides. */
+struct result {
+    double value;
+    char verdict[16];
+    bool named; /* in the README */
+};
+enum { MOST_RESULTS = 8 };
+
+static int results_of(const char *claim, double *paper, struct result *result)
+{
+    char *text = text_from("paper-figs/FIGURES.md", "## Headlines"), *rest = text, *line, *cell[5];
+    int n = 0;
+    double half;
+    while ((line = strsep(&rest, "\n")) && !begins(line, "## Figures")) {
+        split_row(line, cell, 5);
+        bool first = n == 0 && strcmp(cell[0], claim) == 0, below = n > 0 && !*cell[0];
+        if (!first && !below && n > 0)
+            break;
+        if (!first && !below)
+            continue;
+        if (first)
+            ck_assert_ptr_nonnull(next_number(cell[1], paper, &half));
+        ck_assert_ptr_nonnull(next_number(cell[2], &result[n].value, &half));
+        snprintf(result[n].verdict, sizeof result[n].verdict, "%.*s", (int)strcspn(cell[4], "("), cell[4]);
+        result[n].verdict[strcspn(result[n].verdict, " ")] = 0;
+        result[n++].named = false;
+        ck_assert_int_lt(n, MOST_RESULTS);
+    }
+    free(text);
+    return n;
+}
+
+static bool rounds_to(double value, double told, double half)
+{
+    return fabs(value - told) <= half * (1 + 1e-9);
+}
+
+/* Rows of the README's headlines, and the claims that their numbers are of, in this order. */
+static const struct {
+    const char *row, *claim[2];
+} told_headlines[] = {
+    {"DeFT cuts KV traffic by", {"least cut of KV traffic by DeFT", "largest cut of KV traffic by DeFT"}},
+    {"DeFT-Flatten over Radix Attention, a whole decoding, t = 256",
+     {"largest decoding speedup of DeFT over Radix Attention; speculative decoding with t=256"}},
+    {"the same, attention",
+     {"largest attention speedup of DeFT over Radix Attention; speculative decoding with t=256"}},
+    {"FastTree over DeFT", {"attention of FastTree over DeFT"}},
+    {"FastTree over Cascade", {"attention of FastTree over Cascade"}},
+    {"PAT over FastTree", {"attention of PAT over FastTree with shared prefixes"}},
+    {"Hydragen over FlashAttention, attention", {"attention of Hydragen over FlashAttention"}},
+};
+enum { N_TOLD = sizeof told_headlines / sizeof told_headlines[0] };
+
+/* Other results of a claim as a row tells them: "on our kernel 0.78x, simulated 0.84x: DIFFERS; .. 1.06x: TREND". */
+static void others_are(char *told, struct result *result, int n, const char *row)
+{
+    for (char *part; (part = strsep(&told, ";"));) {
+        char *verdict = strrchr(part, ':');
+        double value, half;
+        for (const char *at = part; verdict && (at = next_number(at, &value, &half));) {
+            bool found = false;
+            for (int i = 1; i < n; i++)
+                if (rounds_to(result[i].value, value, half) && strcmp(verdict + 2, result[i].verdict) == 0)
+                    found = result[i].named = true;
+            ck_assert_msg(found, "%s: FIGURES.md has no %g that is %s", row, value, verdict + 2);
+        }
+    }
+    for (int i = 1; i < n; i++)
+        ck_assert_msg(result[i].named || strcmp(result[i].verdict, result[0].verdict) == 0,
+                      "%s: README.md leaves out %g: %s", row, result[i].value, result[i].verdict);
+}
+
+START_TEST(headlines_are_the_figures)
+{
+    char *text = text_from("README.md", "| headline | paper |"), *rest = text, *line, *cell[5];
+    int rows = 0;
+    if (!text && access("README.md", R_OK) != 0)
+        return;
+    while (text && (line = strsep(&rest, "\n")) && *line == '|') {
+        split_row(line, cell, 5);
+        int k = 0;
+        while (k < N_TOLD && strcmp(told_headlines[k].row, cell[0]) != 0)
+            k++;
+        if (k == N_TOLD) {
+            ck_assert_msg(strcmp(cell[0], "headline") == 0 || begins(cell[0], "---"), "a row of what? %s",
+                          cell[0]);
+            continue;
+        }
+        const char *paper_at = cell[1], *here_at = cell[2];
+        for (int i = 0; i < 2 && told_headlines[k].claim[i]; i++) {
+            struct result result[MOST_RESULTS];
+            double paper, told, half;
+            int n = results_of(told_headlines[k].claim[i], &paper, result);
+            ck_assert_msg(n > 0, "FIGURES.md has no '%s'", told_headlines[k].claim[i]);
+            paper_at = next_number(paper_at, &told, &half);
+            ck_assert_msg(paper_at && rounds_to(paper, told, half), "%s: the paper's is %g", cell[0], paper);
+            here_at = next_number(here_at, &told, &half);
+            ck_assert_msg(here_at && rounds_to(result[0].value, told, half), "%s: ours is %g", cell[0],
+                          result[0].value);
+            ck_assert_msg(strcmp(cell[4], result[0].verdict) == 0, "%s: is %s", cell[0], result[0].verdict);
+            others_are(cell[3], result, n, cell[0]);
+        }
+        rows++;
+    }
+    ck_assert_int_eq(rows, N_TOLD);
+    free(text);
+}
+END_TEST
+
+/* Verdicts by count, and the speedups over best baselines, which only the page has. */
+START_TEST(figures_are_as_many_as_told)
+{
+    char *told = text_from("README.md", "and says of each whether it holds: "),
+         *is = text_from("paper-figs/FIGURES.md", "\nREPRODUCED ");
+    if (!told && access("README.md", R_OK) != 0)
+        return;
+    ck_assert(told && is);
+    for (char *c = told; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    int n[4], drawn;
+    ck_assert(
+        sscanf(is, " REPRODUCED %d, TREND %d, DIFFERS %d, NOT POSSIBLE %d", &n[0], &n[1], &n[2], &n[3]) == 4);
+    static const char *const name[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE"};
+    for (int v = 0; v < 4; v++) {
+        char *says = xasprintf(" %d %s", n[v], name[v]);
+        ck_assert_msg(strstr(told, says), "README.md does not say '%s'", says);
+        free(says);
+    }
+    const char *flip = strstr(told, "sees each of the ");
+    ck_assert(flip && sscanf(flip, "sees each of the %d flip", &drawn) == 1);
+    ck_assert_int_eq(drawn, n[0] + n[1] + n[2]);
+    static const char *const table[] = {"deft_table16_measured", "deft_table5_measured"};
+    const char *at = strstr(told, "Over the best baseline of a workload");
+    for (int i = 0; i < 2; i++) {
+        char *id = xasprintf("<section id=\"%s\">", table[i]), *page = text_from("paper-figs/index.html", id);
+        const char *best = page ? strstr(page, "the speedup over the best baseline is largest") : NULL;
+        double ours, half, value;
+        ck_assert_msg(best && next_number(best, &ours, &half), "index.html has no best baseline of %s",
+                      table[i]);
+        at = at ? next_number(at, &value, &half) : NULL;
+        ck_assert_msg(at && rounds_to(ours, value, half), "over the best baseline: README.md has %g, is %g",
+                      at ? value : NAN, ours);
+        free(page);
+        free(id);
+    }
+    free(told);
+    free(is);
+}
+END_TEST
+
 /* In all pieces and trees that somebody who follows the text may try. */
 START_TEST(the_strategy_that_is_shown_covers)
 {
@@ -261,6 +459,8 @@ Suite *suite_readme(void)
     tcase_add_loop_test(tc, commands_do_what_is_shown, 0, n_examples);
     tcase_add_test(tc, demo_prints_what_is_shown);
     tcase_add_test(tc, there_are_examples);
+    tcase_add_test(tc, headlines_are_the_figures);
+    tcase_add_test(tc, figures_are_as_many_as_told);
     tcase_add_test(tc, the_strategy_that_is_shown_covers);
     suite_add_tcase(s, tc);
     return s;
