@@ -142,6 +142,7 @@ struct sim {
     const struct clock_coefs *coefs;
     struct grid grid;
     double *alone; /* [grid.n] seconds of one CTA of the batch */
+    double *trips; /* [grid.n] share of these that round trips take */
     struct sms sms;
     struct flock *heap; /* by end, then cta */
     int64_t n_heap, cap_heap;
@@ -196,11 +197,15 @@ static struct demand most_alone(const struct sim *s, const struct grid_batch *b)
     };
 }
 
-static double time_alone(const struct sim *s, const struct grid_batch *b)
+static double time_alone(const struct sim *s, const struct grid_batch *b, double *trips)
 {
     struct demand most = most_alone(s, b);
     double start = s->coefs->start * s->coefs->latency * s->mc->latency_ns * 1e-9;
-    return start + fmax(b->dram / most.dram, fmax(b->l2 / most.l2, b->ops / most.ops));
+    double dram = b->dram / most.dram, l2 = b->l2 / most.l2,
+           longest = fmax(dram, fmax(l2, b->ops / most.ops));
+    bool waits = (dram == longest && most.dram < s->limit.dram) || (l2 == longest && most.l2 < s->limit.l2);
+    *trips = start + longest > 0 ? (start + (waits ? longest : 0)) / (start + longest) : 0;
+    return start + longest;
 }
 
 /* n CTAs of the batch come (n > 0) or go. */
@@ -280,6 +285,7 @@ static void advance(struct sim *s)
     c->sm_use += s->sms.busy * dt;
     c->slot_use += slots * dt;
     c->low_share += s->attention && tensor < LOW_USE ? dt : 0;
+    c->trip_s += v < 1 ? 0 : dt * s->trips[s->heap[0].batch];
     c->most_ctas = max_i64(c->most_ctas, s->running);
     if (s->spans && dt > 0) {
         c->span = xgrow(c->span, &s->cap_span, c->n_span + 1, sizeof *c->span);
@@ -328,7 +334,7 @@ static double sum_launch(struct sim *s, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++) {
         const struct grid_batch *b = &s->grid.batch[i];
         double n = (double)b->n;
-        s->alone[i] = time_alone(s, b);
+        s->alone[i] = time_alone(s, b, &s->trips[i]);
         longest = fmax(longest, s->alone[i]);
         waves += n / ((double)b->resident * s->mc->sms);
         c->serial_s += n * s->alone[i];
@@ -402,6 +408,7 @@ struct clock clock_plan(const struct plan *p, const struct price_env *env, const
         .spans = want == CLOCK_TIMELINE,
     };
     s.alone = xcalloc((size_t)s.grid.n, sizeof *s.alone);
+    s.trips = xcalloc((size_t)s.grid.n, sizeof *s.trips);
     s.cta = xmalloc((size_t)s.grid.ctas * sizeof *s.cta);
     for (int32_t l = 0, end; l < p->n_launches; l = end) {
         for (end = l + 1; end < p->n_launches && p->launch[end].order == LAUNCH_CONCURRENT; end++)
@@ -417,6 +424,7 @@ struct clock clock_plan(const struct plan *p, const struct price_env *env, const
         free(s.cta);
     }
     free(s.alone);
+    free(s.trips);
     free(s.heap);
     sms_free(&s.sms);
     grid_free(&s.grid);

@@ -103,6 +103,9 @@ struct clock {
     double merge_s;     /* CTAs of launches with merge steps only */
     double planning_s;  /* as given */
     double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
+    /* Of kernel_s, what would be less by so much with round trips (latency_ns) of no time: no rate of the machine was overdrawn,
+     * and the CTA that ended next had waited for them. */
+    double trip_s;
 
     double dram_bytes, l2_bytes, ops; /* sums over CTAs; l2_bytes is what price_plan prices: unseen 1 */
     int64_t ctas, most_ctas;          /* all; at a time */

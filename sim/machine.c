@@ -22,6 +22,12 @@ const struct machine_figure machine_figures[N_MACHINE_FIGURES] = {
 #undef X
 };
 
+bool machine_borrows(const struct machine *m, int32_t figure)
+{
+    const char *source = m->source[figure];
+    return source && (strncmp(source, "assumed", strlen("assumed")) == 0 || strstr(source, ", of "));
+}
+
 double machine_get(const struct machine *m, int32_t figure)
 {
     switch (figure) {

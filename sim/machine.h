@@ -58,6 +58,8 @@ struct machine_figure {
 };
 extern const struct machine_figure machine_figures[N_MACHINE_FIGURES];
 double machine_get(const struct machine *m, int32_t figure);
+/* By its source, is the figure another card's, or assumed? */
+bool machine_borrows(const struct machine *m, int32_t figure);
 
 /* The order of machines.def. */
 extern const struct machine machines[];

@@ -1,5 +1,6 @@
 #include "sim/price.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Bytes of one row of a partial. */
@@ -94,4 +95,50 @@ struct ledger price_plan(const struct plan *p, const struct price_env *env)
     sum.out += outputs * env->h_q * out_row_bytes(env);
     sum.launches = p->n_launches;
     return sum;
+}
+
+/* ---- bounds and shares ---------------------------------------------------------------------------------- */
+
+/* Rows and tokens of whole tiles bound those of the group; every term below is of one KV head. */
+static double most_of_group(const struct group *g, const struct price_env *env)
+{
+    double gqa = env->h_q / env->h_kv, rows = g->nq * gqa, n_kv = (double)g->n_kv;
+    double m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : n_kv;
+    double q_tiles = ceil(rows / m), pairs = q_tiles * m * ceil(n_kv / n) * n;
+    double words = 8 * (g->nq / 64.0 + 1) * n_kv, bits = 8 * n_kv * fmin(g->nq, m / gqa + 2);
+    double mask = g->mask == MASK_NONE ? 0 : q_tiles * fmax(words, bits);
+    /* K, V, Q, O, scores and multiply-adds: 2 d a pair of no more than a float; DeFT's mask words are 64 bits a token */
+    return pairs * (2.0 * env->d * env->float_bytes + 64) + mask;
+}
+
+double price_most(const struct plan *p, const struct price_env *env)
+{
+    double most = p->n_launches;
+    for (int64_t i = 0; i < p->n_groups; i++)
+        most += env->h_kv * most_of_group(&p->group[i], env);
+    return most + ((double)p->n_slots + (double)p->n_merge_in + (double)p->n_merges) * env->h_q *
+                      (8.0 * env->d + 16);
+}
+
+/* Does one of the group's queries q0 .. q1, by their place in it, see its run r? */
+static bool is_seen(const struct plan *p, const struct group *g, int64_t r, int64_t q0, int64_t q1)
+{
+    for (int64_t k = q0; k < q1; k++)
+        if (plan_visible(p, g, (int32_t)k, r))
+            return true;
+    return false;
+}
+
+double price_unseen(const struct plan *p, const struct price_env *env)
+{
+    int64_t gqa = env->h_q / env->h_kv;
+    double tokens = 0;
+    for (const struct group *g = p->group; g < p->group + p->n_groups && !p->unfused; g++) {
+        int64_t rows = g->nq * gqa, m = g->tile_m ? g->tile_m : rows;
+        for (int64_t r0 = 0; r0 < rows && g->mask != MASK_NONE; r0 += m)
+            for (int64_t r = g->run0; r < g->run1; r++)
+                if (!is_seen(p, g, r - g->run0, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1))
+                    tokens += (double)(p->run[r].end - p->run[r].begin);
+    }
+    return tokens * env->h_kv * 2 * env->d * env->elt_bytes;
 }

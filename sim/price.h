@@ -32,6 +32,11 @@ static inline struct price_env price_env_of(int32_t h_q, int32_t h_kv, int32_t d
 }
 
 struct ledger price_plan(const struct plan *p, const struct price_env *env);
+/* No field of that is above, nor of the other counts (sim/count.h); before any of them is added up in 64 bits. */
+double price_most(const struct plan *p, const struct price_env *env);
+/* Bytes of K and V that a mask hides from all rows of the Q tile that reads them: what a kernel may leave out. Unfused plans
+ * have none, as their products read everything. */
+double price_unseen(const struct plan *p, const struct price_env *env);
 
 #ifdef __cplusplus
 }

@@ -120,6 +120,10 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1,2 4,99' --timeline x --strategy tree-specinfer --machine h200", "does not apply"},
         {"sim --levels '1 4' --timeline /nonexistent/x --strategy pat --machine h200", "/nonexistent/x"},
         {"sim --levels '1,1000000 1000000000,1' --strategy naive", "64 bits"},
+        {"sim --levels '1,20000 1000000000000,1' --heads 1/1 --head-dim 8 --layers 1 --strategy "
+         "flash-attention",
+         "64 bits"},
+        {"sim --levels '1,1000 1000000000,1' --layers 65536 --strategy naive", "64 bits"},
         {"sim --sets nope", "fasttree-fig9, pat-fig9 or speculative"},
         {"sim --sets pat-fig9 --levels '1 4'", "one of them"},
         {"sim --sets pat-fig9 --sweep b=1", "one of them"},
@@ -925,6 +929,57 @@ START_TEST(times_say_what_they_rest_on)
 }
 END_TEST
 
+/* What is behind a time that is not the card's own, or not every kernel's; and nothing where it is. */
+START_TEST(times_come_with_notes)
+{
+#define DEEP                                                                                                 \
+    "sim --levels '1,4,16,64,256,1024 256,8,256,64,32,256' --heads 16/1 --layers 1 --strategy tree-vanilla"
+#define LONG "sim --levels '1,64 4000,1' --strategy deft-node"
+    static const char unseen[] =
+        "\nnote: share of the KV bytes that no row of a Q tile sees: tree-vanilla 99 %;",
+                      trips[] = "\nnote: share of the time that round trips to memory take: deft-node 9";
+    static const struct {
+        const char *args, *says;
+        bool is;
+    } all[] = {
+        {DEEP " --machine h200", unseen, true},
+        {DEEP " --machine h200 --count paper", unseen, true},
+        {DEEP " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote: share of the KV",
+         false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine h200", "\nnote: share of the KV", false},
+        {LONG " --machine l40s", trips, true},
+        {LONG " --machine l40s", "latency_ns = 200 is not l40s's own figure (PAT table 1, of A100)", true},
+        {LONG " --machine a100-80", "\nnote:", false},
+        {LONG " --machine h200:latency_ns=350", "\nnote:", false},
+        {LONG " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote:", false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine a100-80", "\nnote:", false},
+        {"list machines", "latency ns  latency from\n", true},
+        {"list machines --csv", ",989,200,\"PAT table 1, of A100\"\n", true},
+    };
+#undef DEEP
+#undef LONG
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert_msg((strstr(text, all[i].says) != NULL) == all[i].is, "treeattn %s: '%s' in %s",
+                      all[i].args, all[i].says, text);
+    }
+}
+END_TEST
+
+/* What 64 bits hold is counted, however many queries and tokens there are. */
+START_TEST(sim_takes_large_trees)
+{
+    if (!program_built())
+        return;
+    double kv = sim_number("sim --levels '200000 1' --heads 32/8 --layers 1 --strategy deft-node --csv",
+                           "KV_IO_bytes");
+    ck_assert_double_eq(kv, 200000 * 2 * 8 * 128 * 2.0);
+}
+END_TEST
+
 START_TEST(files_appear_complete_or_not_at_all)
 {
     char text[4096], command[4096];
@@ -1181,6 +1236,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_times_plans);
     tcase_add_test(c, sim_predicts_from_fitted_coefficients);
     tcase_add_test(c, times_say_what_they_rest_on);
+    tcase_add_test(c, times_come_with_notes);
+    tcase_add_test(c, sim_takes_large_trees);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, bench_plan_times_what_is_asked_for);
     tcase_add_test(c, gap_prints_medians);

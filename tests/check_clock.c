@@ -4,6 +4,7 @@
  */
 #include "ref/rng.h"
 #include "sim/clock.h"
+#include "sim/count.h"
 #include "sim/grid.h"
 #include "sim/strategies/parts.h"
 #include "tests/suites.h"
@@ -190,6 +191,31 @@ static void law_rates(const struct job *j, const struct clock *c)
     }
 }
 
+/* Above all fields of all three counts, and not by much: it refuses what could be counted. */
+static void law_most(const struct job *j)
+{
+    double most = price_most(j->p, &j->env), largest = 0;
+    for (int mode = 0; mode < N_COUNT_MODES; mode++) {
+        struct ledger l = count_plan(j->p, &j->env, (enum count_mode)mode);
+#define X(field, meaning) largest = fmax(largest, (double)l.field);
+        LEDGER_FIELDS(X)
+#undef X
+    }
+    ck_assert_msg(largest <= most && most <= 16 * largest + 1e7, "%g, at most %g", largest, most);
+}
+
+/* Round trips are all of the time where rates are endless, and nothing where they take no time. */
+static void law_trips(const struct job *j, const struct clock *c)
+{
+    struct machine endless = faster(j->mc, 1e6), at_once = *j->mc;
+    endless.latency_ns = j->mc->latency_ns;
+    at_once.latency_ns = 1e-3;
+    struct clock a = job_clock(j, &endless, CLOCK_TOTALS), b = job_clock(j, &at_once, CLOCK_TOTALS);
+    ck_assert(c->trip_s >= 0 && c->trip_s <= c->kernel_s * (1 + ROUNDING));
+    ck_assert_msg(a.trip_s >= 0.99 * a.kernel_s, "%g of %g", a.trip_s, a.kernel_s);
+    ck_assert_msg(b.trip_s <= 0.05 * b.kernel_s, "%g of %g", b.trip_s, b.kernel_s);
+}
+
 START_TEST(laws)
 {
     const struct strategy *s = strategies[_i];
@@ -205,6 +231,8 @@ START_TEST(laws)
                 law_ledger(&j, &c);
                 law_timeline(&j, &c);
                 law_rates(&j, &c);
+                law_most(&j);
+                law_trips(&j, &c);
                 ran += c.ctas > 0;
                 clock_free(&c);
             }
@@ -616,6 +644,22 @@ START_TEST(later_waves_need_the_working_set)
 }
 END_TEST
 
+/* DeFT-Node's longest CTA reads a long prefix by itself: all that it does is wait. */
+START_TEST(a_long_cta_waits_for_round_trips)
+{
+    struct strategy_use use;
+    ck_assert(strategy_parse("deft-node", &use, NULL));
+    struct job j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
+    struct machine slower = *j.mc;
+    slower.latency_ns *= 1.01;
+    struct clock a = job_clock(&j, j.mc, CLOCK_TOTALS), b = job_clock(&j, &slower, CLOCK_TOTALS);
+    ck_assert(a.trip_s > 0.9 * a.kernel_s);
+    ck_assert_msg(fabs((b.kernel_s - a.kernel_s) / 0.01 / a.trip_s - 1) < 0.02, "%g, %g",
+                  (b.kernel_s - a.kernel_s) / 0.01, a.trip_s);
+    job_free(&j);
+}
+END_TEST
+
 /* ---- what a mask hides -------------------------------------------------------------------------------- */
 
 static struct grid grid_unseen(const struct job *j, double unseen)
@@ -662,7 +706,7 @@ START_TEST(what_is_left_out_nobody_sees)
             for (int64_t i = 0; i < j.p->n_groups; i++)
                 mask |= j.p->group[i].mask != MASK_NONE;
             struct grid all = grid_unseen(&j, 1), none = grid_unseen(&j, 0);
-            double dram = 0;
+            double dram = 0, left_out = 0;
             ck_assert(all.n == none.n);
             for (int64_t i = 0; i < all.n; i++) {
                 const struct grid_batch *a = &all.batch[i], *b = &none.batch[i];
@@ -670,7 +714,11 @@ START_TEST(what_is_left_out_nobody_sees)
                           b->n == a->n);
                 ck_assert(mask || (b->l2 == a->l2 && b->dram == a->dram && b->ops == a->ops));
                 dram += b->dram * (double)b->n;
+                left_out += (a->l2 - b->l2) * (double)b->n;
             }
+            double unseen = price_unseen(j.p, &j.env), masks = (double)price_plan(j.p, &j.env).mask;
+            ck_assert(unseen <= left_out * (1 + ROUNDING) + 1e-6 &&
+                      left_out <= (unseen + masks) * (1 + ROUNDING) && (unseen > 0) == (left_out > 0));
             ck_assert(dram * (1 + ROUNDING) >= (double)union_tokens(j.nf) * token_bytes(&j.env));
             struct clock_coefs fitted = clock_coefs_default(); /* as a fit may have them */
             fitted.unseen = 0, fitted.stages = 3.03, fitted.latency = 1.06, fitted.start = 0.34;
@@ -837,6 +885,7 @@ Suite *suite_clock(void)
     tcase_add_test(c, higher_concurrency_larger_bubble);
     tcase_add_test(c, concurrent_launches_are_not_slower);
     tcase_add_test(c, unbalanced_groups_leave_the_machine_idle);
+    tcase_add_test(c, a_long_cta_waits_for_round_trips);
     tcase_add_test(c, what_no_row_sees_can_be_left_out);
     tcase_add_loop_test(c, what_is_left_out_nobody_sees, 0, n_strategies);
     tcase_add_test(c, shared_storage_hits_the_l2);

@@ -6,6 +6,8 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "verify/cmd.h"
+#include "verify/crash.h"
+#include "verify/sweep.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -716,6 +718,31 @@ START_TEST(a_planner_that_exits_is_named)
     ck_assert_int_eq(plan_with(&leaver, PLAN_TEXT, printed, said, sizeof said), EXIT_FAILED);
     ck_assert_str_eq(said, "treeattn: strategy leaver ended the program (exit code 0) on: treeattn plan --of "
                            "tests\n");
+    /* so is one of `sim`, which plans in a sweep */
+    struct strategy_use use = {.s = &leaver};
+    struct tree *t = sample();
+    struct sweep s = {.use = &use,
+                      .n_use = 1,
+                      .env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()},
+                      .price = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .float_bytes = 4},
+                      .command = "treeattn sim --of tests"};
+    char *heard = scratch_file("", 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sweep_row row;
+        if (!freopen(heard, "w", stderr))
+            _exit(99);
+        crash_tell();
+        _exit(sweep_run(&s, &(struct sweep_source){.tree = t, .first = 1, .last = 1}, 1, &row, NULL, NULL));
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    run_shell(said, sizeof said, "cat %s", heard);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    ck_assert_str_eq(
+        said, "treeattn: strategy leaver ended the program (exit code 0) on: treeattn sim --of tests\n");
+    free(heard);
+    tree_free(t);
 }
 END_TEST
 

@@ -87,6 +87,8 @@ static void list_machines(struct table *t, const struct list_args *a)
         table_f64(t, m->l2_bytes / 1048576, 5);
         table_f64(t, m->l2_bandwidth / 1e9, 5);
         table_f64(t, m->tensor_flops / 1e12, 5);
+        table_f64(t, m->latency_ns, 5);
+        table_text(t, m->source[MACHINE_latency_ns]);
     }
 }
 
@@ -191,8 +193,9 @@ static const struct list_kind {
     {"formats", list_formats, {"format", "written", "about"}, {14, 40, 0}},
     {"machines",
      list_machines,
-     {"machine", "name", "SMs", "KiB/SM", "GB", "GB/s", "L2 MiB", "L2 GB/s", "TFLOP/s"},
-     {10, 26, 5, 8, 6, 7, 7, 9, 0}},
+     {"machine", "name", "SMs", "KiB/SM", "GB", "GB/s", "L2 MiB", "L2 GB/s", "TFLOP/s", "latency ns",
+      "latency from"},
+     {10, 26, 5, 8, 6, 7, 7, 9, 8, 10, 0}},
     {"figures",
      list_figures,
      {"machine", "figure", "value", "unit", "source", "about"},

@@ -2,6 +2,8 @@
  * cmd_sim.c - `treeattn sim`: what strategies move over a whole trace, or on one tree, by three ways of
  * counting, and how long that takes on a machine.
  */
+#include "verify/crash.h"
+#include "verify/origin.h"
 #include "verify/sim.h"
 #include "verify/text.h"
 
@@ -281,6 +283,7 @@ static struct sweep sweep_for(const struct sim_run *run, const struct sim_source
         .timed = run->timed,
         .coefs = run->machine[m].coefs,
         .model = run->model,
+        .command = run->command,
         .coef = (const double(*)[2 * MAX_TRAITS]) run->machine[m].fitted,
     };
 }
@@ -340,7 +343,7 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
     struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
     struct nform *nf = nform_new(own ? own : src->tree);
     char why[WHY_MAX];
-    struct plan *p = strategy_plan(&s.use[0], nf, &s.env, why);
+    struct plan *p = sweep_plan(&s, 0, nf, why);
     bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
     if (good) {
         struct clock c = clock_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
@@ -442,7 +445,9 @@ int cmd_sim(int argc, char **argv)
     struct err e = {0};
     struct sim_args a = {
         .tree = {.err = &e, .many = true}, .problem.err = &e, .layers = LLAMA3_LAYERS, .err = &e};
-    struct sim_run run = {.src = &a.tree.src, .machine = a.machine};
+    struct sim_run run = {
+        .src = &a.tree.src, .machine = a.machine, .command = origin_command(argv[0], argc, argv)};
+    crash_tell();
     bool good = cmd_parse(&argp, argc, argv, &a, &e) && check_args(&a, &run, &e) &&
                 read_coefficients(&a, &run, &e) && open_sources(&a, &run, &e) &&
                 check_timeline(&a, &run, &e) && simulate(&run, &e) && print_result(&a, &run, &e);
@@ -457,6 +462,7 @@ int cmd_sim(int argc, char **argv)
     for (int32_t i = 0; i < a.n_swept; i++)
         sim_swept_clear(&a.swept[i]);
     free(run.source);
+    free(run.command);
     free(run.row);
     free(run.use);
     free(a.strategies);

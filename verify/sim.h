@@ -55,6 +55,7 @@ struct sim_run {
     bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
     int64_t n_sources, cap_sources;
+    char *command;         /* what was called */
     struct sweep_row *row; /* [n_sources][n_machines][n_use] */
 };
 

@@ -236,6 +236,71 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
     print_table(run, &t, m, true, quiet, (struct unit){0});
 }
 
+/* A share of what a strategy costs that is worth a note where it is above a bound. */
+struct remark {
+    double (*share)(const struct sweep_times *x);
+    double above;
+};
+
+static double unseen_share(const struct sweep_times *x)
+{
+    return x->unseen / x->kv;
+}
+
+static double trip_share(const struct sweep_times *x)
+{
+    return x->trip_s / x->latency_s;
+}
+
+static const struct remark unseen = {unseen_share, 0.1}, trips = {trip_share, 0.5};
+
+/* "pat 12 %, cascade 40 %", of all sources; empty: none. */
+static char *list_of(const struct sim_run *run, int32_t m, const struct remark *r)
+{
+    char *list = xstrdup("");
+    for (int32_t i = 0; i < run->n_use; i++) {
+        struct sweep_row row = sum_rows(run, m, i);
+        double share = row.skipped_at == 0 ? r->share(&row.time) : 0;
+        if (!(share > r->above))
+            continue;
+        char *name = strategy_label(&run->use[i]);
+        char *longer = xasprintf("%s%s%s %.0f %%", list, list[0] ? ", " : "", name, floor(100 * share));
+        free(name);
+        free(list);
+        list = longer;
+    }
+    return list;
+}
+
+/* Does the file of coefficients name `latency`? "l2_latency" is another. */
+static bool has_own_latency(const struct sim_run *run, const struct sim_machine *m)
+{
+    char *rest = xasprintf(" %s ", m->rest);
+    bool has = strcmp(run->coefficients, COEFS_BUILT_IN) != 0 && !strstr(rest, " latency ");
+    free(rest);
+    return has;
+}
+
+/* What times rest on that is not the card's, or not every kernel's. */
+static void print_remarks(const struct sim_run *run, FILE *f, int32_t m)
+{
+    const struct sim_machine *x = &run->machine[m];
+    char *blind = list_of(run, m, &unseen), *bound = list_of(run, m, &trips);
+    if (blind[0])
+        fprintf(f,
+                "note: share of the KV bytes that no row of a Q tile sees: %s; read in these times (unseen = "
+                "%g), left out with the coefficient unseen = 0, as in our kernels\n",
+                blind, x->coefs.unseen);
+    if (bound[0] && !has_own_latency(run, x) && machine_borrows(&x->m, MACHINE_latency_ns))
+        fprintf(
+            f,
+            "note: share of the time that round trips to memory take: %s; latency_ns = %g is not %s's own "
+            "figure (%s), so such times hardly differ from another machine's\n",
+            bound, x->m.latency_ns, x->m.name, x->m.source[MACHINE_latency_ns]);
+    free(blind);
+    free(bound);
+}
+
 static void print_skipped(const struct sim_run *run, FILE *f)
 {
     for (int64_t k = 0; k < run->n_sources; k++)
@@ -257,8 +322,10 @@ void sim_print_text(const struct sim_run *run, FILE *f, bool quiet)
     print_head(run, f);
     for (int32_t m = 0; m < run->n_machines; m++) {
         print_byte_table(run, f, m, quiet);
-        if (run->timed)
+        if (run->timed) {
             print_time_table(run, f, m, quiet);
+            print_remarks(run, f, m);
+        }
     }
     fputs("\n% wasted:    multiply-adds of tile padding and of pairs that a mask hides; -: the count leaves "
           "it out\n",

@@ -1,5 +1,6 @@
 #include "verify/sweep.h"
 #include "verify/cover.h"
+#include "verify/crash.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,13 +9,14 @@
 
 enum { PORTIONS = 64 }; /* of a trace's steps */
 
-/* No ledger of the tree has a field above this: every query with every token; for multiply-adds each pair in a
- * tile of its own, for bytes K, V and all forms of the scores in 8 bytes. */
-static double most_of(const struct tree *t, const struct price_env *env)
+/* What planners may add up: every query with all that it sees; K, V and all forms of the scores in 8 bytes. A plan is priced
+ * only when it is known how much that can come to (price_most). */
+static double most_of(const struct nform *nf, const struct price_env *env)
 {
-    const double tile = 128 * 128;
-    double pairs = ((double)t->n_queries + 1) * ((double)tree_tokens(t) + t->n_nodes);
-    return pairs * env->h_q * fmax(tile * 2 * env->d, (4.0 * env->d + 8) * 8);
+    double pairs = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        pairs += ((double)nf->len[i] + 1) * ((double)nf->q1[i] - nf->q0[i]);
+    return pairs * env->h_q * (4.0 * env->d + 8) * 8;
 }
 
 static bool ledger_within(const struct ledger *l, double most)
@@ -43,6 +45,9 @@ static void add_times(struct sweep_times *sum, const struct sweep_times *x)
     sum->sm_use += x->sm_use;
     sum->slot_use += x->slot_use;
     sum->low_share += x->low_share;
+    sum->trip_s += x->trip_s;
+    sum->kv += x->kv;
+    sum->unseen += x->unseen;
 }
 
 static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
@@ -63,6 +68,8 @@ static struct sweep_times time_plan(const struct sweep *s, int32_t i, const stru
         .slot_use = c.slot_use * c.kernel_s,
         .low_share = c.low_share * c.attention_s,
         .ctas = (double)c.ctas,
+        .trip_s = c.trip_s * s->coefs.kernel,
+        .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->price) : 0,
     };
     clock_free(&c);
     double trait[MAX_TRAITS];
@@ -78,12 +85,22 @@ static bool too_many_bytes(struct err *e)
     return err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
 }
 
+struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX])
+{
+    if (s->command)
+        crash_planning(s->use[i].s->name, s->command);
+    struct plan *p = strategy_plan(&s->use[i], nf, &s->env, why);
+    if (s->command)
+        crash_done();
+    return p;
+}
+
 /* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
 static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, bool checked,
                      double most, struct sweep_row *row, struct err *e)
 {
     char why[WHY_MAX];
-    struct plan *p = strategy_plan(&s->use[i], nf, &s->env, why);
+    struct plan *p = sweep_plan(s, i, nf, why);
     if (!p) {
         row->skipped_at = step;
         memcpy(row->why, why, sizeof why);
@@ -93,6 +110,10 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         plan_free(p); /* who counts trusts its indices */
         return false;
     }
+    if (price_most(p, &s->price) >= 0x1p62) {
+        plan_free(p);
+        return too_many_bytes(e);
+    }
     struct ledger moved = count_plan(p, &s->price, s->mode);
     bool good = ledger_within(&moved, most) || too_many_bytes(e);
     if (good)
@@ -101,6 +122,7 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     row->groups += p->n_groups;
     if (s->timed) {
         struct sweep_times time = time_plan(s, i, p);
+        time.kv = (double)(s->mode == COUNT_TRUE ? moved.kv : price_plan(p, &s->price).kv);
         add_times(&row->time, &time);
     }
     plan_free(p);
@@ -112,8 +134,8 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
 {
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
     const struct tree *t = own ? own : src->tree;
-    bool good = most_of(t, &s->price) < 0x1p63 || too_many_bytes(e);
     struct nform *nf = nform_new(t);
+    bool good = most_of(nf, &s->price) < 0x1p63 || too_many_bytes(e);
     for (int32_t i = 0; i < s->n_use && good; i++)
         if (row[i].skipped_at == 0)
             good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, &row[i], e);

@@ -28,6 +28,8 @@ struct sweep {
     struct clock_coefs coefs;
     const struct trait_model *model; /* NULL, or what else predicts the time, from coefficients of its own: */
     const double (*coef)[2 * MAX_TRAITS]; /* [n_use][model->n + model->n_inner, and room] */
+    const char *
+        command; /* what plans all of it again, for verify/crash.h; NULL: nobody is told of a planner that crashes */
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
@@ -44,6 +46,8 @@ struct sweep_times {
     double latency_s, overhead_s, launch_s, attention_s, merge_s, kernel_s;
     double dram_bytes, ctas;
     double bandwidth_use, l2_use, tensor_use, sm_use, slot_use, low_share;
+    double trip_s;     /* a part of kernel_s, as it stands there */
+    double kv, unseen; /* bytes of K and V, count true; those of price_unseen */
 };
 
 /* One strategy: sums over the steps, of one layer. */
@@ -55,6 +59,9 @@ struct sweep_row {
         skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
     char why[WHY_MAX];
 };
+
+/* The plan of strategy i, NULL with the reason in `why`: strategy_plan, of which a crash says what it was given. */
+struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX]);
 
 /* What later steps, or another trace, came to. */
 void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
