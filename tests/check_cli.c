@@ -123,6 +123,8 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"sim --levels '1,20000 1000000000000,1' --heads 1/1 --head-dim 8 --layers 1 --strategy "
          "flash-attention",
          "64 bits"},
+        {"trace embedded:reasoning --prompt -1", "whole number from 0 to 2147483647; 0: the trace's own"},
+        {"trace embedded:reasoning --max-seq x", "whole number from 0 to 2147483647; 0: none"},
         {"sim --levels '1,1000 1000000000,1' --layers 65536 --strategy naive", "64 bits"},
         {"sim --sets nope", "fasttree-fig9, pat-fig9 or speculative"},
         {"sim --sets pat-fig9 --levels '1 4'", "one of them"},

@@ -189,9 +189,9 @@ static struct tree *parse_text(const char *text, struct err *e)
 
 START_TEST(tree_text_reads)
 {
-    static const char text[] =
-        "# two prompts\n\n tree 3 4\r\nnode 0 -1 12\n#node 9\n\tnode 1 0  0\nnode 2 -1 5\n"
-        "query 1 0\nquery 0 7\nquery 0 12 \nquery 0 7\n   # end\n";
+    static const char text[] = "# two prompts\n\n tree 3 4 # nodes, queries\r\nnode 0 -1 12 # c\n#node "
+                               "9\n\tnode 1 0  0\nnode 2 -1 5 #\n"
+                               "query 1 0\nquery 0 7 #x y z\nquery 0 12 \nquery 0 7\n   # end\n";
     struct err e = {0};
     struct tree *t = parse_text(text, &e);
     ck_assert_msg(t != NULL, "%s", e.msg);

@@ -34,6 +34,15 @@ static bool field(const struct reader *r, struct word w, const char *what, int64
                    what, word_quote(quote, w), (long long)lo, (long long)hi);
 }
 
+static bool parent_field(const struct reader *r, struct word w, int64_t id, int64_t *out, struct err *e)
+{
+    char quote[TEXT_QUOTE];
+    if (word_int(w, -1, id - 1, out))
+        return true;
+    return err_set(e, "%s:%d: the parent is \"%s\" (expected -1, or an id below the node's own, %lld)",
+                   r->name, r->text.line, word_quote(quote, w), (long long)id);
+}
+
 /* One node's line: its bounds are checked before anything is stored. */
 static bool read_node(struct reader *r, struct err *e)
 {
@@ -47,8 +56,7 @@ static bool read_node(struct reader *r, struct err *e)
     if (n_words != 4)
         return err_set(e, "%s:%d: %s than four numbers (expected `parent id length children`)", r->name,
                        r->text.line, n_words < 4 ? "fewer" : "more");
-    if (!field(r, w[1], "the id", 0, t->n_nodes - 1, &id, e) ||
-        !field(r, w[0], "the parent", -1, id - 1, &parent, e) ||
+    if (!field(r, w[1], "the id", 0, t->n_nodes - 1, &id, e) || !parent_field(r, w[0], id, &parent, e) ||
         !field(r, w[2], "the length", 0, TREE_MAX_TOKENS, &len, e) ||
         !field(r, w[3], "the number of children", 0, t->n_nodes - 1, &children, e))
         return false;

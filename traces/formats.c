@@ -17,7 +17,7 @@ const struct format_info formats[] = {
     {"fasttree", "--tree-file FILE", "FastTree's file: node count, then `parent id length children` a line"},
     {"text", "--tree-file FILE",
      "ours: `tree NODES QUERIES`, a line `node ID PARENT LENGTH` per node, `query NODE UPTO` per query; # "
-     "comments"},
+     "begins a comment"},
     {"family", "--gen FAMILY[:SEED]", "a seeded random tree of one of the families"},
     {"deft", "--trace deft:FILE", "DeFT's reasoning templates (array) or speculative records (object), JSON"},
     {"medusa", "--trace medusa:FILE,NAME",

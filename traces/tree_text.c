@@ -5,8 +5,8 @@
  *   node ID PARENT LENGTH     NODES lines, ids 0, 1, 2 ... in order; PARENT is -1 or an id before
  *   query NODE UPTO           QUERIES lines, in the order in which the queries are numbered
  *
- * Words stand between blanks or tabs, lines end with LF or CR LF; blank lines and lines whose first word
- * begins with # say nothing. The two counts come first so that a file that was cut short is noticed.
+ * Words stand between blanks or tabs, lines end with LF or CR LF; blank lines say nothing, nor does a word that begins
+ * with #, and what stands behind it on its line. The two counts come first so that a file that was cut short is noticed.
  */
 #include "traces/formats.h"
 #include "traces/text.h"
@@ -16,7 +16,8 @@
 #include <string.h>
 
 /* The shortest lines, without their ends: a short file cannot ask for much memory. */
-enum { NODE_LINE = sizeof "node 0 0 0" - 1, QUERY_LINE = sizeof "query 0 0" - 1, MAX_WORDS = 4 };
+enum { NODE_LINE = sizeof "node 0 0 0" - 1, QUERY_LINE = sizeof "query 0 0" - 1 };
+enum { MAX_WORDS = 4 + 1 }; /* a # behind the longest line is seen */
 
 struct reader {
     struct text text;
@@ -29,11 +30,13 @@ struct reader {
 /* The next line that says something; returns how many words it has, 0 at the end. */
 static int32_t next_words(struct reader *r)
 {
-    int32_t n;
-    do
-        n = text_line(&r->text, r->w, MAX_WORDS);
-    while (n > 0 && r->w[0].p[0] == '#');
-    return n;
+    int32_t n, all;
+    do {
+        all = text_line(&r->text, r->w, MAX_WORDS);
+        for (n = 0; n < all && n < MAX_WORDS && r->w[n].p[0] != '#'; n++)
+            continue;
+    } while (n == 0 && all > 0);
+    return n < MAX_WORDS ? n : all;
 }
 
 /* The next line must be `form`: its first word, and n - 1 fields after it. */
@@ -63,6 +66,15 @@ static bool field(const struct reader *r, int32_t i, const char *what, int64_t l
                    r->text.line, what, word_quote(quote, r->w[i]), lo, hi);
 }
 
+static bool parent_field(const struct reader *r, int32_t i, int64_t *out, struct err *e)
+{
+    char quote[TEXT_QUOTE];
+    return word_int(r->w[2], -1, i - 1, out) ||
+           err_set(e,
+                   "%s:%d: the parent is \"%s\" (expected -1, or the id of a node before node %" PRId32 ")",
+                   r->name, r->text.line, word_quote(quote, r->w[2]), i);
+}
+
 static bool read_header(struct reader *r, size_t size, struct err *e)
 {
     int64_t n_nodes, n_queries;
@@ -83,8 +95,7 @@ static bool read_node(struct reader *r, int32_t i, struct err *e)
 {
     int64_t id, parent, len;
     if (!next_line(r, "node ID PARENT LENGTH", 4, e) || !field(r, 1, "the id", i, i, &id, e) ||
-        !field(r, 2, "the parent", -1, i - 1, &parent, e) ||
-        !field(r, 3, "the length", 0, TREE_MAX_TOKENS, &len, e))
+        !parent_field(r, i, &parent, e) || !field(r, 3, "the length", 0, TREE_MAX_TOKENS, &len, e))
         return false;
     r->tokens += len;
     if (r->tokens > TREE_MAX_TOKENS)

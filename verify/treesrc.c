@@ -302,13 +302,13 @@ static const struct argp_option options[] = {
     {"trace", KEY_TRACE, "SPEC", 0,
      "a step of a trace: embedded:reasoning, deft:FILE ... (see treeattn list formats)", 1},
     {"tree", KEY_TREE, "K", 0, "which item of the trace (default 0); sim: or K-L, or all", 1},
-    {"prompt", KEY_PROMPT, "P", 0, "tokens of the prompt (default: the trace's own)", 1},
-    {"max-seq", KEY_MAX_SEQ, "S", 0, "sequence length at which the run ends (default: none)", 1},
+    {"prompt", KEY_PROMPT, "P", 0, "tokens of the prompt (0, default: the trace's own)", 1},
+    {"max-seq", KEY_MAX_SEQ, "S", 0, "sequence length at which the run ends (0, default: none)", 1},
     {"step", KEY_STEP, "T", 0, "decode step of the trace, from 1 (default 1; sim: all of them)", 1},
     {"topology", KEY_TOPOLOGY, NULL, 0, "speculative records: hang tokens as their tree says, not flat", 1},
     {"batch", KEY_BATCH, "B", 0, "requests: how many are decoded at a time", 1},
     {"step-ms", KEY_STEP_MS, "MS", 0,
-     "requests: milliseconds a step takes (default: nobody waits for an arrival)", 1},
+     "requests: milliseconds a step takes (0, default: nobody waits for an arrival)", 1},
     {0},
 };
 
@@ -320,6 +320,14 @@ static bool set_source(struct treesrc_cli *cli, enum treesrc_kind kind, const ch
     free(cli->src.text);
     cli->src.text = text ? xstrdup(text) : NULL;
     return true;
+}
+
+static bool set_length(struct treesrc_cli *cli, const char *arg, const char *option, const char *zero,
+                       int64_t *out)
+{
+    return text_i64(arg, option, 0, MAX_LEN, out, NULL) ||
+           err_set(cli->err, "%s '%.60s' (expected a whole number from 0 to %d; 0: %s)", option, arg, MAX_LEN,
+                   zero);
 }
 
 static bool set_gen(struct treesrc_cli *cli, const char *arg)
@@ -373,10 +381,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         good = set_trees(cli, arg);
         break;
     case KEY_PROMPT:
-        good = text_i64(arg, "--prompt", 0, MAX_LEN, &cli->src.trace.prompt, cli->err);
+        good = set_length(cli, arg, "--prompt", "the trace's own", &cli->src.trace.prompt);
         break;
     case KEY_MAX_SEQ:
-        good = text_i64(arg, "--max-seq", 0, MAX_LEN, &cli->src.trace.max_seq, cli->err);
+        good = set_length(cli, arg, "--max-seq", "none", &cli->src.trace.max_seq);
         break;
     case KEY_STEP:
         good = text_i64(arg, "--step", 1, MAX_STEP, &cli->src.step, cli->err);
