@@ -429,6 +429,25 @@ START_TEST(figures_are_as_many_as_told)
 }
 END_TEST
 
+/* The flags that files of one's own are compiled with stand where they are explained. */
+START_TEST(flags_are_those_of_the_makefile)
+{
+    static char text[1 << 17];
+    char flags[512];
+    if (access("Makefile", R_OK) != 0)
+        return;
+    ck_assert_int_eq(run_shell(flags, sizeof flags, "sed -n 's/^WARN := //p' Makefile"), 0);
+    flags[strcspn(flags, "\n")] = 0;
+    ck_assert(begins(flags, "-Wall "));
+    for (int i = 0; i < 2; i++) {
+        const char *readme = i ? "kernels/README.md" : "sim/README.md";
+        ck_assert_int_eq(run_shell(text, sizeof text, "cat %s", readme), 0);
+        ck_assert_msg(strstr(text, flags), "%s does not say '%s'", readme, flags);
+        ck_assert(strstr(text, "make RELAXED="));
+    }
+}
+END_TEST
+
 /* In all pieces and trees that somebody who follows the text may try. */
 START_TEST(the_strategy_that_is_shown_covers)
 {
@@ -461,6 +480,7 @@ Suite *suite_readme(void)
     tcase_add_test(tc, there_are_examples);
     tcase_add_test(tc, headlines_are_the_figures);
     tcase_add_test(tc, figures_are_as_many_as_told);
+    tcase_add_test(tc, flags_are_those_of_the_makefile);
     tcase_add_test(tc, the_strategy_that_is_shown_covers);
     suite_add_tcase(s, tc);
     return s;
