@@ -166,15 +166,6 @@ static int64_t stored_rows(const struct build *b, const struct group *g, int64_t
     return n;
 }
 
-/* Does one of the group's queries q0 .. q1, by their place in it, see its run r? */
-static bool is_seen(const struct plan *p, const struct group *g, int64_t r, int64_t q0, int64_t q1)
-{
-    for (int64_t k = q0; k < q1; k++)
-        if (plan_visible(p, g, (int32_t)k, r))
-            return true;
-    return false;
-}
-
 /* Tokens of one KV head that a Q tile reads, and those of them that miss the L2. */
 struct reading {
     double tokens, missed;
@@ -188,7 +179,7 @@ static struct reading read_group(struct build *b, int64_t group, int64_t q0, int
     struct reading x = {0, 0};
     bool all = g->mask == MASK_NONE || b->kernel->unseen == 1;
     for (int64_t r = g->run0; r < g->run1; r++) {
-        double share = all || is_seen(p, g, r - g->run0, q0, q1) ? 1 : b->kernel->unseen;
+        double share = all || plan_any_sees(p, g, q0, q1, r - g->run0) ? 1 : b->kernel->unseen;
         if (share == 0)
             continue;
         x.tokens += share * (double)(p->run[r].end - p->run[r].begin);

@@ -180,6 +180,15 @@ static inline bool plan_visible(const struct plan *p, const struct group *g, int
 {
     return g->mask == MASK_NONE || p->mask[g->mask0 + (int64_t)k * (g->run1 - g->run0) + r] != 0;
 }
+/* Does any of the group's queries q0 .. q1 - 1, by their place in it, see its run r? */
+static inline bool plan_any_sees(const struct plan *p, const struct group *g, int64_t q0, int64_t q1,
+                                 int64_t r)
+{
+    for (int64_t k = q0; k < q1; k++)
+        if (plan_visible(p, g, (int32_t)k, r))
+            return true;
+    return false;
+}
 /* The group's k-th query; O(ranges). */
 int32_t plan_query(const struct plan *p, const struct group *g, int32_t k);
 /* All of the group's queries into out[g->nq]. */

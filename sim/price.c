@@ -120,15 +120,6 @@ double price_most(const struct plan *p, const struct price_env *env)
                       (8.0 * env->d + 16);
 }
 
-/* Does one of the group's queries q0 .. q1, by their place in it, see its run r? */
-static bool is_seen(const struct plan *p, const struct group *g, int64_t r, int64_t q0, int64_t q1)
-{
-    for (int64_t k = q0; k < q1; k++)
-        if (plan_visible(p, g, (int32_t)k, r))
-            return true;
-    return false;
-}
-
 double price_unseen(const struct plan *p, const struct price_env *env)
 {
     int64_t gqa = env->h_q / env->h_kv;
@@ -137,7 +128,7 @@ double price_unseen(const struct plan *p, const struct price_env *env)
         int64_t rows = g->nq * gqa, m = g->tile_m ? g->tile_m : rows;
         for (int64_t r0 = 0; r0 < rows && g->mask != MASK_NONE; r0 += m)
             for (int64_t r = g->run0; r < g->run1; r++)
-                if (!is_seen(p, g, r - g->run0, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1))
+                if (!plan_any_sees(p, g, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1, r - g->run0))
                     tokens += (double)(p->run[r].end - p->run[r].begin);
     }
     return tokens * env->h_kv * 2 * env->d * env->elt_bytes;

@@ -131,16 +131,14 @@ static bool guess_lse(const struct row *x)
     return true;
 }
 
-/* What the row would be with another scale, which wrong exponentials come down to as well; LSE in base 2, where that is said. */
+/* What the row would be with another scale, which wrong exponentials come down to as well. */
 static const struct {
     double factor, per_sqrt_d;
-    bool base_2;
     const char *says;
-} scales[] = {{1, 1, false, "scores are not divided by sqrt(d)"},
-              {1, -1, false, "scores are divided by sqrt(d) twice"},
-              {M_LN2, 0, false, "exp2 where exp should be, or scores lack a factor of log2(e)"},
-              {M_LN2, 0, true, "exp2 where exp should be, or scores lack a factor of log2(e)"},
-              {M_LOG2E, 0, false, "scores have a factor of log2(e) before exp, not exp2"}};
+} scales[] = {{1, 1, "scores are not divided by sqrt(d)"},
+              {1, -1, "scores are divided by sqrt(d) twice"},
+              {M_LN2, 0, "exp2 where exp should be, or scores lack a factor of log2(e)"},
+              {M_LOG2E, 0, "scores have a factor of log2(e) before exp, not exp2"}};
 
 /* The answer of the row's query with scores of another scale; the caller frees. */
 static struct oracle *with_scale(const struct row *x, double factor)
@@ -158,16 +156,17 @@ static struct oracle *with_scale(const struct row *x, double factor)
 
 static bool guess_scale(const struct row *x)
 {
-    const struct oracle *is = x->orc;
     if (has_no_scores(x) || is_row(x, x->r))
         return false;
     for (size_t i = 0; i < sizeof scales / sizeof scales[0] && !x->guess[0]; i++) {
         struct oracle *would = with_scale(x, scales[i].factor * pow(sqrt(x->p->d), scales[i].per_sqrt_d));
         struct row y = *x;
         int64_t r = x->r % x->p->h_q;
-        double lse = would->lse[r] / (scales[i].base_2 ? M_LN2 : 1);
+        double lse = would->lse[r];
+        if (scales[i].factor == M_LN2 && !close_to(x->lse, lse))
+            lse /= M_LN2; /* left in base 2 */
         y.orc = would;
-        if (holds(&y, r, 1) && close_to(x->lse, lse) && !close_to(lse, is->lse[x->r]))
+        if (holds(&y, r, 1) && close_to(x->lse, lse) && !close_to(lse, x->orc->lse[x->r]))
             snprintf(x->guess, x->size, "%s", scales[i].says);
         oracle_free(would);
     }
