@@ -217,6 +217,7 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"bench gpu --sets speculative --steps 3", "--steps belongs to --trace"},
         {"bench gpu --trace embedded:reasoning --steps 3 --step 2", "one of them"},
         {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
+        {"bench gpu --levels '1 4' --peers . --fastest", "no --fastest"},
         {"bench gpu --levels '1 4' --reps 1", "whole number"},
         {"bench --csv --seed 1 gpu --levels '1 4' --reps 1", "whole number from 5"},
         {"bench nope", "gpu"},

@@ -634,7 +634,8 @@ struct bench_run {
 
 /* `room`: bytes that are free once the bench is open. */
 /* before: what the bench knows of memory as it begins. */
-static struct bench_run bench_of(const char *const names[3], bool distinct, enum fake_fault fault,
+enum bench_rows { ALL_ROWS, DISTINCT_ROWS, FASTEST_ROWS };
+static struct bench_run bench_of(const char *const names[3], enum bench_rows rows, enum fake_fault fault,
                                  int64_t room, bool flush_reads, int64_t slow_reads, struct gpu_bench before)
 {
     static struct strategy_use use[3];
@@ -643,7 +644,8 @@ static struct bench_run bench_of(const char *const names[3], bool distinct, enum
                                 .reps = 5,
                                 .seed = 3,
                                 .flush_reads = flush_reads,
-                                .distinct = distinct,
+                                .distinct = rows == DISTINCT_ROWS,
+                                .fastest = rows == FASTEST_ROWS,
                                 .probe_us = before.probe_us,
                                 .disturbed = before.disturbed}};
     for (int i = 0; i < 3; i++)
@@ -670,20 +672,48 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
                                       int64_t slow_reads)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
-    return bench_of(names, false, fault, room, flush_reads, slow_reads, settled);
+    return bench_of(names, ALL_ROWS, fault, room, flush_reads, slow_reads, settled);
 }
 
 /* pat makes the plan of its default rule twice; what does not apply is a row every time. */
 START_TEST(plans_that_were_there_are_left_out)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "pat:rule=paper"};
-    struct bench_run x = bench_of(names, true, FAKE_SOUND, 1 << 28, false, 0, settled);
+    struct bench_run x = bench_of(names, DISTINCT_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert_msg(x.done, "%s", x.e.msg);
     ck_assert_int_eq(x.n_rows, 2);
     ck_assert(x.row[0].verdict == GPU_PASS && x.row[1].verdict == GPU_SKIP);
     ck_assert_int_eq(fake_gpu.live, 0);
-    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, 0, settled);
+    x = bench_of(names, ALL_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert(x.done && x.n_rows == 3 && x.row[2].verdict == GPU_PASS);
+}
+END_TEST
+
+/* Of pat's plans one is a row, timed once more; not one of them if it is wrong. */
+START_TEST(the_fastest_of_a_strategy_is_its_row)
+{
+    static const char *const three[] = {"pat", "pat:max_rows=16", "flash-decoding"}, *const two[] = {
+                                                                                         "pat",
+                                                                                         "tree-specinfer",
+                                                                                         "pat:rule=paper"};
+    struct bench_run x = bench_of(three, FASTEST_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
+    ck_assert_msg(x.done, "%s", x.e.msg);
+    ck_assert_int_eq(x.n_rows, 2);
+    ck_assert(strcmp(x.row[0].use->s->name, "pat") == 0 &&
+              strcmp(x.row[1].use->s->name, "flash-decoding") == 0);
+    ck_assert(x.row[0].verdict == GPU_PASS && x.row[1].verdict == GPU_PASS);
+    ck_assert_str_eq(x.row[0].why, "the fastest of 2 plans");
+    ck_assert_str_eq(x.row[1].why, "");
+    ck_assert_int_eq(fake_gpu.replays, (2 + 1 + 1) * (3 + 5));
+    ck_assert_int_eq(fake_gpu.live, 0);
+    fake_gpu.replays = 0;
+    x = bench_of(two, FASTEST_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
+    ck_assert(x.done && x.n_rows == 2 && x.row[0].why[0] == 0 && x.row[1].verdict == GPU_SKIP);
+    ck_assert_int_eq(fake_gpu.replays, 3 + 5);
+    fake_gpu.replays = 0;
+    x = bench_of(three, FASTEST_ROWS, FAKE_OLD_OUTPUT, 1 << 28, false, 0, settled);
+    ck_assert(x.done && x.n_rows == 2 && x.row[0].verdict == GPU_FAIL && x.row[1].verdict == GPU_FAIL);
+    ck_assert_int_eq(fake_gpu.replays, 3 * (3 + 5));
 }
 END_TEST
 
@@ -709,11 +739,11 @@ START_TEST(first_rows_read_and_vain_waits_end_sooner)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
     struct bench_run x =
-        bench_of(names, false, FAKE_SOUND, 1 << 28, false, 3 * PROBES, (struct gpu_bench){.probe_us = 0});
+        bench_of(names, ALL_ROWS, FAKE_SOUND, 1 << 28, false, 3 * PROBES, (struct gpu_bench){.probe_us = 0});
     ck_assert_msg(x.done && x.b.waits == 0 && x.b.disturbed == 0, "%s", x.e.msg);
     ck_assert_double_eq_tol(x.b.probe_us, 100, 10);
     ck_assert_int_gt(fake_gpu.reads, 3 * PROBES);
-    x = bench_of(names, false, FAKE_SOUND, 1 << 28, false, INT64_MAX,
+    x = bench_of(names, ALL_ROWS, FAKE_SOUND, 1 << 28, false, INT64_MAX,
                  (struct gpu_bench){.probe_us = 100, .disturbed = 9});
     ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 10, "%s", x.e.msg);
     ck_assert_msg(x.b.waited_s >= 0.3 && x.b.waited_s < 1.5, "%g", x.b.waited_s);
@@ -855,6 +885,7 @@ Suite *suite_gpu(void)
     tcase_add_test(c, slow_memory_is_waited_for);
     tcase_add_test(c, first_rows_read_and_vain_waits_end_sooner);
     tcase_add_test(c, plans_that_were_there_are_left_out);
+    tcase_add_test(c, the_fastest_of_a_strategy_is_its_row);
     tcase_add_test(c, limits_want_their_memory);
     tcase_add_test(c, what_is_wrong_does_not_pass);
     tcase_add_test(c, memory_that_is_not_there_is_a_skip);

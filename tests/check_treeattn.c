@@ -264,6 +264,46 @@ START_TEST(what_was_chosen_can_be_asked_for)
 }
 END_TEST
 
+/* By rank prices ascend (tiles of 64 rows where 16 would do count for 1.07 of theirs), plans are others, the first is what is chosen
+ * without; behind the last plan there is the last again. */
+START_TEST(ranks_are_plans_by_price)
+{
+    enum { RANKS = 12 };
+    int others = 0, last = 0;
+    for (int64_t i = 0; i < TREES; i++) {
+        struct plan_env env = i % 2 ? heads(32, 8) : heads(16, 1);
+        struct tile_env tiles = tile_env_of(&env);
+        struct nform *nf = nform_new(gen_tree(gen_family(79, i), gen_seed(79, i)));
+        struct plan *before = plan_of(nf, &env, -1, 0, 0);
+        double least = 0;
+        for (int rank = 1; rank <= RANKS; rank++) {
+            char name[32];
+            struct strategy_use use;
+            snprintf(name, sizeof name, "treeattn:rank=%d", rank);
+            ck_assert(strategy_parse(name, &use, NULL));
+            struct tile_bill bill = treeattn_bill(nf, &env, use.opt);
+            double price = tile_price(&bill, &tiles, &tile_coefs);
+            struct plan *p = plan_as(nf, &env, strchr(name, ':') + 1);
+            price *= strstr(p->note, "tall=2") ? 1.07 : 1;
+            check_each(price >= least * (1 - 1e-9), "tree %d, rank %d: %g behind %g", (int)i, rank, price,
+                       least);
+            bool same = plan_same(p, before);
+            check_each(rank > 1 || same, "tree %d: %s", (int)i, p->note);
+            check_each(!same || rank == 1 || price <= least * (1 + 1e-9), "tree %d, rank %d: the same plan",
+                       (int)i, rank);
+            others += rank > 1 && !same;
+            last += rank > 1 && same;
+            least = price;
+            plan_free(before);
+            before = p;
+        }
+        plan_free(before);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(others > 5 * TREES && last > 0, "%d others, %d the last", others, last);
+}
+END_TEST
+
 /* Groups of at most 16 rows have tiles of 64 only where all CTAs of 64 rows and more run at once. */
 START_TEST(tallest_tiles_are_one_wave)
 {
@@ -542,6 +582,7 @@ Suite *suite_treeattn(void)
     tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
     tcase_add_test(c, the_model_chooses);
     tcase_add_test(c, what_was_chosen_can_be_asked_for);
+    tcase_add_test(c, ranks_are_plans_by_price);
     tcase_add_test(c, tallest_tiles_are_one_wave);
     tcase_add_test(c, trunks_are_groups_of_their_own);
     tcase_add_test(c, blocks_go_on_across_trunks);

@@ -102,6 +102,7 @@ struct gpu_bench {
     int32_t sms;
     uint64_t seed;
     bool distinct;        /* a plan that a strategy before has made already is no row */
+    bool fastest;         /* of a strategy's plans only the fastest is a row, timed once more */
     bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
     void *flush, *stream; /* made by gpu_bench_open */
     /* Microseconds that reading 256 MB takes at best; how often and for how long rows waited until it took no longer;
@@ -111,8 +112,8 @@ struct gpu_bench {
 };
 bool gpu_bench_open(struct gpu_bench *b, struct err *e);
 void gpu_bench_close(struct gpu_bench *b);
-/* Every strategy on one tree; of rows[n_use] *n_rows are filled, all but where b->distinct. False with *e set if the card
- * fails; a strategy that does not apply, or a tree too large for the card's memory, is a SKIP. */
+/* Every strategy on one tree; of rows[n_use] *n_rows are filled, all but where b->distinct or b->fastest. False with *e set
+ * if the card fails; a strategy that does not apply, or a tree too large for the card's memory, is a SKIP. */
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);
 

@@ -23,6 +23,7 @@ enum {
     KEY_STEPS,
     KEY_FLUSH,
     KEY_DISTINCT,
+    KEY_FASTEST,
     KEY_COLUMNS,
     KEY_FILL
 };
@@ -34,7 +35,7 @@ struct args {
     const char *sets, *strategies, *kernel, *peers, *columns;
     int64_t config, reps, steps;
     int32_t arch;
-    bool flush_reads, distinct;
+    bool flush_reads, distinct, fastest;
     struct err err;
 };
 
@@ -80,6 +81,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_DISTINCT:
         a->distinct = true;
         break;
+    case KEY_FASTEST:
+        a->fastest = true;
+        break;
     case KEY_FLUSH:
         a->flush_reads = strcmp(arg, "read") == 0;
         good = a->flush_reads || strcmp(arg, "write") == 0 ||
@@ -111,6 +115,12 @@ static const struct argp argp = {
              3},
             {"distinct", KEY_DISTINCT, NULL, 0,
              "leave out a strategy whose plan of a tree is that of one before it in the list", 3},
+            {"fastest", KEY_FASTEST, NULL, 0,
+             "of a strategy that the list has with several options (treeattn:rank=1/2/3/4) only the fastest "
+             "plan "
+             "of each tree is a row; that it is timed for once more, as the least of several times is too "
+             "little",
+             3},
             {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
@@ -202,6 +212,8 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
     struct problem_spec spec = {
         .h_q = 32, .h_kv = 8, .d = 128, .dtype = DT_F16, .page_size = 64, .scattered = true};
     cmd_problem_apply(&a->problem, &spec);
+    if (a->peers && a->fastest)
+        return err_set(e, "--peers compares with the plan of one rule (expected no --fastest)");
     if (!problem_spec_check(&spec, e) || !treesrc_takes_steps(&a->tree, a->steps, e) ||
         !treesrc_finish(&a->tree, !a->sets, e) || !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
         (a->peers && !gpu_peers_read(a->peers, &w->peers, e)))
@@ -314,6 +326,7 @@ int cmd_bench_gpu(int argc, char **argv)
         b.reps = a.reps;
         b.flush_reads = a.flush_reads;
         b.distinct = a.distinct;
+        b.fastest = a.fastest;
         b.seed = a.tree.seed;
         good = bench_all(&a, &b, &w, out.f, argc, argv, &failed, e);
         good = outfile_close(&out, good, e) && good;

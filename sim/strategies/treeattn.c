@@ -26,7 +26,8 @@
  *
  * In a group with a mask tokens that all see and those that some do not take turns (`turns`, interleave.h).
  *
- * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h).
+ * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h), or, as the model
+ * errs, the second or third (`rank`), which can be timed.
  */
 #include "sim/strategies/interleave.h"
 #include "sim/strategies/parts.h"
@@ -36,8 +37,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_TURNS, N_OPTS };
+enum { OPT_LOW, OPT_HIGH, OPT_PIECE, OPT_BUNDLE, OPT_TRUNK, OPT_TALL, OPT_TURNS, OPT_RANK, N_OPTS };
 
 enum {
     BUNDLE_PIECE = 1024,  /* tokens of a bundle's part, at most, where nothing else is said */
@@ -49,6 +51,7 @@ enum {
     TURN = 64,            /* and in others */
     LEAST_TURNS_16 = 640, /* tokens of a group in tiles of 16 rows, if they take turns */
     MANY_RUNS = 16,       /* a node and query: more than a cut is worth to be priced, if another was */
+    MOST_RANKS = 32,      /* plans between which measuring may decide */
     TILE_N = 64
 };
 
@@ -77,6 +80,8 @@ static const struct strategy_opt opts[] = {
                    "1: in tiles of 64 rows and more, and of 16 where tokens are many, those that all see "
                    "and others take turns; 0: tokens as the tree has them",
                    NULL},
+    [OPT_RANK] = {"rank", 1, 1, MOST_RANKS,
+                  "of the plans by the cost model, cheapest first: the so-manieth, or the last", NULL},
     [N_OPTS] = {0},
 };
 
@@ -568,9 +573,23 @@ static struct cut cut_of(const struct asked *a, int64_t low, int64_t high)
         .low = low, .high = high, .trunk = max_i64(a->trunk, 0), .tall = (int)max_i64(a->tall, 0)};
 }
 
-static bool is_better(const struct choice *x, const struct choice *best)
+/* The cheapest, best first. */
+struct shortlist {
+    int most, n;
+    struct choice at[MOST_RANKS];
+};
+
+/* Equal prices are taken for the same plan, told in other words. */
+static void enlist(struct shortlist *l, const struct choice *x)
 {
-    return best->piece.block == 0 || x->price < best->price;
+    int i = l->n;
+    while (i > 0 && x->price < l->at[i - 1].price)
+        i--;
+    if (i == l->most || (i > 0 && x->price == l->at[i - 1].price))
+        return;
+    l->n += l->n < l->most;
+    memmove(&l->at[i + 1], &l->at[i], (size_t)(l->n - 1 - i) * sizeof l->at[0]);
+    l->at[i] = *x;
 }
 
 /* Do they cost as much as each other? */
@@ -673,7 +692,7 @@ static struct piece find_bills(struct planner *p, const struct piece *piece, int
 
 /* With tiles as tall as asked for, or any. */
 static void try_talls(const struct planner *p, const struct asked *a, const struct tile_bill *bill,
-                      struct piece piece, struct choice *best)
+                      struct piece piece, struct shortlist *best)
 {
     bool any = a->tall == ANY;
     int least = any ? 0 : p->cut.tall, most = any ? TILE_TALLEST : least;
@@ -687,14 +706,13 @@ static void try_talls(const struct planner *p, const struct asked *a, const stru
         struct choice x = {.cut = p->cut, .piece = piece, .price = tile_price(&b, &p->price, &tile_coefs)};
         x.cut.tall = tall;
         x.price *= doubtful ? tallest_over : 1;
-        if (is_better(&x, best))
-            *best = x;
+        enlist(best, &x);
     }
 }
 
 /* The best of n pieces, ascending, and of what there is. */
 static void try_pieces(struct planner *p, const struct asked *a, const struct piece *piece, int n,
-                       struct choice *best)
+                       struct shortlist *best)
 {
     struct tile_bill bill[N_PIECES];
     struct piece longest = find_bills(p, piece, n, bill);
@@ -707,7 +725,7 @@ static void try_pieces(struct planner *p, const struct asked *a, const struct pi
 
 /* Bundles in pieces as asked for, or as long as blocks have them. */
 static void try_block_pieces(struct planner *p, const struct asked *a, const int64_t *block, int n,
-                             struct choice *best)
+                             struct shortlist *best)
 {
     struct piece piece[N_PIECES];
     for (int i = 0; i < n; i++)
@@ -715,11 +733,11 @@ static void try_block_pieces(struct planner *p, const struct asked *a, const int
     try_pieces(p, a, piece, n, best);
 }
 
-static void try_bundle_pieces(struct planner *p, const struct asked *a, struct choice *best)
+static void try_bundle_pieces(struct planner *p, const struct asked *a, struct shortlist *best)
 {
     struct piece piece[N_BUNDLE_PIECES];
     for (int i = 0; i < N_BUNDLE_PIECES; i++)
-        piece[i] = (struct piece){best->piece.block, bundle_pieces[i]};
+        piece[i] = (struct piece){best->at[0].piece.block, bundle_pieces[i]};
     try_pieces(p, a, piece, N_BUNDLE_PIECES, best);
 }
 
@@ -732,20 +750,22 @@ static bool has(const struct planner *p, enum sort sort)
 }
 
 /* With the pieces that are asked for, or the best. */
-static void try_cut(struct planner *p, const struct asked *a, struct choice *best)
+static void try_cut(struct planner *p, const struct asked *a, struct shortlist *best)
 {
-    struct choice here = {.piece = {0}};
+    struct shortlist here;
+    here.most = best->most;
+    here.n = 0;
     bool any = a->piece == ANY;
     try_block_pieces(p, a, any ? pieces : &a->piece, any ? N_PIECES : 1, &here);
-    bool is_near = best->piece.block == 0 || here.price < nearly * best->price;
-    if (any && is_near && here.piece.block <= pieces[1]) {
-        int first = here.piece.block == pieces[0] ? 0 : 2;
+    bool is_near = best->n == 0 || here.at[0].price < nearly * best->at[0].price;
+    if (any && is_near && here.at[0].piece.block <= pieces[1]) {
+        int first = here.at[0].piece.block == pieces[0] ? 0 : 2;
         try_block_pieces(p, a, short_pieces + first, N_SHORT - first, &here);
     }
     if (a->bundle == ANY && is_near && has(p, BUNDLE))
         try_bundle_pieces(p, a, &here);
-    if (is_better(&here, best))
-        *best = here;
+    for (int i = 0; i < here.n; i++)
+        enlist(best, &here.at[i]);
 }
 
 /* Rows of the largest bundle, or block; 0: there is none. */
@@ -759,7 +779,7 @@ static int64_t most_rows(const struct planner *p, bool bundle)
 
 /* With one bound for bundles, and the block's that is asked for or the best. `before`: a smaller bound for bundles that was tried. */
 static void try_blocks(struct planner *p, int64_t low, int64_t before, const struct asked *a,
-                       struct choice *best)
+                       struct shortlist *best)
 {
     static const int64_t highs[] = {TILE_MAX, 64, 32, 16}; /* fewest runs first */
     const int64_t many = MANY_RUNS * ((int64_t)p->n + p->n_queries);
@@ -774,7 +794,7 @@ static void try_blocks(struct planner *p, int64_t low, int64_t before, const str
         if (most_rows(p, true) <= before) /* the same bundles as before */
             return;
         largest = most_rows(p, false);
-        if (best->piece.block == 0 || p->n_runs <= many)
+        if (best->n == 0 || p->n_runs <= many)
             try_cut(p, a, best);
         if (a->trunk != ANY)
             continue;
@@ -797,21 +817,23 @@ static struct choice choose(struct planner *p, const double *opt)
 {
     static const int64_t lows[] = {0, 16, 32, 64};
     struct asked a = asked_of(opt);
-    struct choice best = {.piece = {0}};
+    struct shortlist best;
+    best.most = (int)opt[OPT_RANK];
+    best.n = 0;
     if (is_told(&a))
-        best =
-            (struct choice){.cut = cut_of(&a, a.low, max_i64(a.high, a.low)), .piece = {a.piece, a.bundle}};
+        enlist(&best, &(struct choice){.cut = cut_of(&a, a.low, max_i64(a.high, a.low)),
+                                       .piece = {a.piece, a.bundle}});
     else if (a.low != ANY)
         try_blocks(p, a.low, -1, &a, &best);
     for (size_t i = 0; i < sizeof lows / sizeof lows[0] && a.low == ANY; i++)
         if (lows[i] == 0 || lows[i] >= p->gqa)
             try_blocks(p, lows[i], i > 0 ? lows[i - 1] : -1, &a, &best);
-    if (best.piece.block == 0) { /* low is asked for, and no smaller than any block */
+    if (best.n == 0) { /* low is asked for, and no smaller than any block */
         find_covers(p, cut_of(&a, a.low, max_i64(a.low, TILE_MAX)));
         try_cut(p, &a, &best);
     }
-    find_covers(p, best.cut);
-    return best;
+    find_covers(p, best.at[best.n - 1].cut);
+    return best.at[best.n - 1];
 }
 
 /* ---- the groups ------------------------------------------------------------------------------------- */
@@ -922,6 +944,7 @@ static void write_options(const struct choice *x, const double *opt, double *cho
     chosen[OPT_TRUNK] = (double)x->cut.trunk;
     chosen[OPT_TALL] = x->cut.tall;
     chosen[OPT_TURNS] = opt[OPT_TURNS];
+    chosen[OPT_RANK] = opts[OPT_RANK].def;
 }
 
 static void choose_options(const struct nform *nf, const struct plan_env *env, const double *opt,
