@@ -956,6 +956,48 @@ START_TEST(saved_coefficients_are_read_back)
 }
 END_TEST
 
+/* A file that lacks some: fit says which, and where their values are from; replay goes on with rows of the same values alone. */
+START_TEST(what_a_file_of_coefficients_lacks_is_said)
+{
+    static const char head[] = "machine,model,part,coefficient,value,error\n",
+                      some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
+    char text[8192];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder(), *c = xasprintf("%s%s", head, some),
+         *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
+    write_file(dir, "c.csv", c);
+    write_file(dir, "m.csv",
+               "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
+               "\"levels:1,4_100,10\",32/8,128,f16,cascade,14\n");
+    ck_assert_int_eq(
+        run_in(dir, "fit m.csv --model clock --coefficients c.csv --machine h200", text, sizeof text), 0);
+    static const char *const lacks[] = {"\nall         l2_latency ", "\nall         tensor ",
+                                        "\nall         launch "},
+                             *const has[] = {"\nall         l2 ", "\nall         base "};
+    for (int i = 0; i < 5; i++) {
+        const char *line = strstr(text, i < 3 ? lacks[i] : has[i - 3]),
+                   *end = line ? strchr(line + 1, '\n') : NULL;
+        ck_assert_msg(end, "%s", text);
+        const char *said = strstr(line, "(not in the file: built in)");
+        ck_assert_msg((said && said < end) == (i < 3), "%.*s", (int)(end - line), line);
+    }
+    static const char run[] =
+        "replay --machine h200 --coefficients c.csv --trace fewshot:3 --prompt 90 --max-seq 140 "
+        "--strategy pat --rows r.csv --csv";
+    char *more = xasprintf("%s --resume", run);
+    ck_assert_msg(run_in(dir, run, text, sizeof text) == 0, "%s", text);
+    ck_assert_msg(run_in(dir, more, text, sizeof text) == 0, "%s", text);
+    write_file(dir, "c.csv", other);
+    ck_assert_int_eq(run_in(dir, more, text, sizeof text), 2);
+    ck_assert_msg(strstr(text, "r.csv:1: "), "%s", text);
+    free(more);
+    free(other);
+    free(c);
+    free(dir);
+}
+END_TEST
+
 /* Column `name` of the only row that the program prints. */
 static double only_figure(const char *dir, const char *args, const char *name)
 {
@@ -1258,6 +1300,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, what_cannot_be_fitted_gets_one_line);
     tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
+    tcase_add_test(c, what_a_file_of_coefficients_lacks_is_said);
     tcase_add_test(c, the_simulator_takes_coefficients);
     tcase_add_test(c, built_in_coefficients_are_the_simulators);
     tcase_add_test(c, strategies_can_be_left_out);

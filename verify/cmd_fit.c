@@ -83,8 +83,9 @@ struct rows {
     double *y;
     int32_t *config, *part, *strategy, *file, *line;
     struct names configs, parts, strategies, files;
-    bool positive; /* all of y */
-    double *given; /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
+    bool positive;            /* all of y */
+    double *given;            /* [parts][p + inner]: coefficients read from a file; NULL: to be fitted */
+    char (*rest)[COEFS_REST]; /* [parts] what the file does not name */
     int64_t left_out, unwanted, merged, unmeasured; /* unmeasured: their target is empty */
 };
 
@@ -95,6 +96,7 @@ static void rows_clear(struct rows *r)
     free(r->env);
     free(r->y);
     free(r->given);
+    free(r->rest);
     free(r->config);
     free(r->part);
     free(r->strategy);
@@ -250,8 +252,10 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
     int32_t n = a->model->n + a->model->n_inner;
     bool good = true;
     r->given = xcalloc((size_t)(r->parts.n * n), sizeof *r->given);
+    r->rest = xcalloc((size_t)r->parts.n, sizeof *r->rest);
     for (int32_t k = 0; k < r->parts.n && good; k++)
-        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n, NULL, e);
+        good = coefs_read_model(a->coefficients, a->mc.name, a->model, r->parts.name[k], r->given + k * n,
+                                r->rest[k], e);
     return good;
 }
 
@@ -598,6 +602,16 @@ static void coefficient_row(struct table *t, const char *part, const struct trai
     free(about);
 }
 
+/* Of a coefficient that was not fitted. */
+static const char *where_from(const struct fit_args *a, const struct rows *r, int32_t part, const char *name)
+{
+    const char *at = r->rest[part];
+    size_t n = strlen(name);
+    while ((at = strstr(at, name)) && !((at == r->rest[part] || at[-1] == ' ') && (at[n] == ' ' || !at[n])))
+        at += n;
+    return !at ? "" : a->model->built_in ? " (not in the file: built in)" : " (not in the file)";
+}
+
 static void show_coefficients(const struct fit_args *a, const struct rows *r, const struct fitted *f,
                               FILE *out)
 {
@@ -612,16 +626,17 @@ static void show_coefficients(const struct fit_args *a, const struct rows *r, co
             struct trait c = {.name = r->name[j], .unit = r->unit[j], .about = r->about[j]};
             coefficient_row(&t, r->parts.name[k], &c, dropped ? NAN : f_k->fit.coef[j],
                             dropped || held || r->given || r->bill ? NAN : f_k->fit.error[j],
-                            dropped ? " (left out: depends on those above)"
-                            : held  ? " (held at 0)"
-                                    : "");
+                            dropped    ? " (left out: depends on those above)"
+                            : r->given ? where_from(a, r, k, r->name[j])
+                            : held     ? " (held at 0)"
+                                       : "");
         }
         if (!a->model || !a->model->point)
             continue;
         inner_of(a, r, k, f_k->variant, inner);
         for (int32_t j = 0; j < a->model->n_inner; j++)
             coefficient_row(&t, r->parts.name[k], &a->model->inner[j], inner[j], NAN,
-                            r->given ? "" : " (best point)");
+                            r->given ? where_from(a, r, k, a->model->inner[j].name) : " (best point)");
     }
     table_end(&t);
 }

@@ -2,6 +2,7 @@
  * cmd_replay.c - `treeattn replay`: traces through whole decode steps, on the model of a machine or on a GPU.
  */
 #include "kernels/cuda/cuda.h"
+#include "ref/rng.h"
 #include "verify/cmd.h"
 #include "verify/coefs.h"
 #include "verify/origin.h"
@@ -398,6 +399,18 @@ struct ground {
     char rest[COEFS_REST], *title; /* of the time model's coefficients */
 };
 
+static uint32_t sum_of(const struct clock_coefs *c)
+{
+    double value[sizeof *c / sizeof(double)];
+    uint64_t sum = 0, bits;
+    memcpy(value, c, sizeof value);
+    for (size_t i = 0; i < sizeof value / sizeof value[0]; i++) {
+        memcpy(&bits, &value[i], sizeof bits);
+        sum = rng_mix(sum + bits);
+    }
+    return (uint32_t)sum;
+}
+
 static bool set_up_machine(const struct args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
     struct replay *r = &run->replay;
@@ -409,6 +422,7 @@ static bool set_up_machine(const struct args *a, struct replay_run *run, struct 
     run->coefficients = fitted ? a->coefficients : COEFS_BUILT_IN;
     run->built_in = fitted ? g->rest : "all";
     run->title = g->title = coefs_title(a->coefficients, g->mc.name, g->rest);
+    run->coefs_sum = sum_of(&g->sim.coefs);
     g->exec = replay_on_machine(&g->sim);
     r->memory = g->mc.memory;
     r->n_pages = replay_pages(r, r->memory);
@@ -565,12 +579,14 @@ static bool set_up(const struct args *a, struct replay_run *run, struct ground *
 static char *describe(const struct args *a, const struct replay_run *run)
 {
     const struct replay *r = &run->replay;
-    char *text =
-        xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
-                  ", planned %s%s, every %" PRId64 ", check %" PRId64 ";",
-                  r->model->name, r->model->layers, dtype_name[a->dtype],
-                  a->machine ? a->machine : r->exec->name, a->coefficients ? " with fitted coefficients" : "",
-                  r->page_size, replan_name[r->replan], a->graph ? ", graphs" : "", r->every, r->check);
+    char coefs[64] = "";
+    if (a->coefficients)
+        snprintf(coefs, sizeof coefs, " with fitted coefficients (sum %08" PRIx32 ")", run->coefs_sum);
+    char *text = xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
+                           ", planned %s%s, every %" PRId64 ", check %" PRId64 ";",
+                           r->model->name, r->model->layers, dtype_name[a->dtype],
+                           a->machine ? a->machine : r->exec->name, coefs, r->page_size,
+                           replan_name[r->replan], a->graph ? ", graphs" : "", r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
         char *name = strategy_label(&r->use[i]), *longer = xasprintf("%s %s", text, name);
         free(name);
