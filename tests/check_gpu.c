@@ -689,7 +689,7 @@ START_TEST(plans_that_were_there_are_left_out)
 }
 END_TEST
 
-/* Of pat's plans one is a row, timed once more; not one of them if it is wrong. */
+/* Of pat's plans the fastest is a row, timed once more; one that is wrong before all others. */
 START_TEST(the_fastest_of_a_strategy_is_its_row)
 {
     static const char *const three[] = {"pat", "pat:max_rows=16", "flash-decoding"}, *const two[] = {
@@ -706,6 +706,17 @@ START_TEST(the_fastest_of_a_strategy_is_its_row)
     ck_assert_str_eq(x.row[1].why, "");
     ck_assert_int_eq(fake_gpu.replays, (2 + 1 + 1) * (3 + 5));
     ck_assert_int_eq(fake_gpu.live, 0);
+    for (int slow = 0; slow < 2; slow++) {
+        fake_gpu.replays = 0;
+        fake_gpu.slow_from = slow * (3 + 5);
+        fake_gpu.slow_to = fake_gpu.slow_from + 3 + 5;
+        x = bench_of(three, FASTEST_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
+        char *label = strategy_label(x.row[0].use);
+        ck_assert_str_eq(label, three[1 - slow]);
+        ck_assert(x.row[0].time.median_us < 50000);
+        free(label);
+    }
+    fake_gpu.slow_to = 0;
     fake_gpu.replays = 0;
     x = bench_of(two, FASTEST_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert(x.done && x.n_rows == 2 && x.row[0].why[0] == 0 && x.row[1].verdict == GPU_SKIP);

@@ -268,6 +268,8 @@ bool gpu_graph_run(void *graph, void *stream, struct err *e)
 {
     const struct graph *g = graph;
     (void)stream;
+    if (fake_gpu.replays >= fake_gpu.slow_from && fake_gpu.replays < fake_gpu.slow_to)
+        fake_gpu.read_us += 50000;
     fake_gpu.replays++;
     return fake_gpu.fault == FAKE_OLD_OUTPUT || run_now(g->cp, &g->args, e);
 }

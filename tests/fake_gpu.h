@@ -31,7 +31,8 @@ struct fake_gpu {
     int64_t allocated, live;             /* bytes, allocations that are not freed */
     int64_t runs, replays, fills, reads; /* so far; fills and reads: of 256 MB */
     int64_t slow_reads;                  /* of those of 256 MB to come, that take twice their time */
-    double read_us;                      /* what they took: it is not waited, but events know of it */
+    int64_t slow_from, slow_to;          /* replays of these numbers take 50 ms more */
+    double read_us;                      /* what both took: it is not waited, but events know of it */
 };
 extern struct fake_gpu fake_gpu;
 
