@@ -1,7 +1,7 @@
 #!/bin/bash
 # stand_in.sh PROGRAM SWEEP: what drives a GPU, on one of host memory (tests/stand_in/stand_in.h). Every strategy on tests/cases.pairs,
-# the cases dealt out to four cards; the reduced set on each of them, and on the path of Ampere; failures, call by call; and planted
-# faults, which must be seen. With $TREEATTN_QUICK only every fourth case of a card. Run from the top of the source tree.
+# the cases dealt out to four cards; the reduced set on each of them, and on the path of Ampere; failures, call by call; planted
+# faults, which must be seen; and a kernel that breaks the device, which is one failure, not as many as cases follow. With $TREEATTN_QUICK only every fourth case of a card. Run from the top of the source tree.
 set -euo pipefail
 program=$1 sweep=$2
 folder=$(mktemp -d)
@@ -44,3 +44,15 @@ for fault in item mask merge wait beside; do
     fi
 done
 echo 'stand-in: all five planted faults seen'
+
+for n in 40 400 50 60; do
+    echo "tree=levels:1,4_$n,9;heads=4/1;d=64;page=16;dtype=f16;strategy=flash-attention"
+done >"$folder/lost"
+status=0
+said=$(STAND_IN_FAULT=lost "$program" verify -q --kernel cuda --cases "$folder/lost" 2>&1) || status=$?
+if [ $status != 1 ] || ! grep -q ' 1 failed' <<<"$said" || ! grep -q 'smallest: not looked for' <<<"$said"; then
+    echo "$said"
+    echo "stand-in that a kernel breaks: verify ended with $status (expected 1: one case fails, no smaller one)"
+    exit 1
+fi
+echo 'stand-in: a kernel that breaks the device is one failure'

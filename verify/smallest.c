@@ -76,7 +76,10 @@ void shrink_print(FILE *f, const char *program, const struct vcase *failed, cons
     c.src = treesrc_copy(&failed->src);
     struct shrink_report report = shrink_result(&c, &r, &limits);
     char *text = case_print(&c);
-    if (!report.steady) {
+    struct result again;
+    if (!report.failed && judge_again(&c, &again) && again.verdict == V_SKIP) {
+        fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n", again.why);
+    } else if (!report.steady) {
         fprintf(
             f,
             "smallest: not reproducible, %s passed when it was run again (run is called from several threads "

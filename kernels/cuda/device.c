@@ -12,11 +12,30 @@ enum { OLDEST_ARCH = 80 };
 
 static bool ask_card(struct cuda_caps *got, struct err *e);
 
+/* What a kernel did: every call fails with it from then on, until the process ends. */
+static int lost_to;
+
+/* Of those after which that is so. */
+static bool loses_device(int status)
+{
+    static const cudaError_t faults[] = {cudaErrorECCUncorrectable,   cudaErrorIllegalAddress,
+                                         cudaErrorLaunchTimeout,      cudaErrorAssert,
+                                         cudaErrorHardwareStackError, cudaErrorIllegalInstruction,
+                                         cudaErrorMisalignedAddress,  cudaErrorInvalidAddressSpace,
+                                         cudaErrorInvalidPc,          cudaErrorLaunchFailure};
+    bool loses = false;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        loses = loses || status == (int)faults[i];
+    return loses;
+}
+
 bool cuda_ok(int status, const char *what, struct err *e)
 {
     if (status == cudaSuccess)
         return true;
     cudaGetLastError(); /* it is reported here and must not show up at the next launch */
+    if (loses_device(status))
+        __atomic_store_n(&lost_to, status, __ATOMIC_RELAXED);
     if (status == cudaErrorMemoryAllocation)
         return err_missing(e, "the GPU is out of memory (%s)", what);
     struct cuda_caps none;
@@ -97,6 +116,12 @@ bool cuda_card(struct cuda_caps *c, struct err *e)
 {
     static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
     static struct cuda_caps known; /* asked at every plan; the device does not change under us */
+    int fault = __atomic_load_n(&lost_to, __ATOMIC_RELAXED);
+    if (fault != cudaSuccess) { /* whoever comes next is not to blame */
+        *c = (struct cuda_caps){0};
+        return err_missing(e, "the GPU does nothing any more in this process, since a kernel went wrong (%s)",
+                           cudaGetErrorString((cudaError_t)fault));
+    }
     pthread_mutex_lock(&asking);
     bool good = known.sms > 0 || ask_card(&known, e);
     *c = known;

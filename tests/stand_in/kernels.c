@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, HOPPER = 90 };
+enum { WARP_ROWS = 16, SMEM_ROWS = 128, SMEM_TOKENS = 32, HOPPER = 90, BREAKING_TOKENS = 300 };
 
 /* ---- an item ------------------------------------------------------------------------------------------------ */
 
@@ -118,6 +118,8 @@ static struct tokens load_tokens(const struct group_work *w, const struct cuda_i
     size_t n = (size_t)it->n_kv * (size_t)w->d;
     struct tokens x = {xcalloc(n, sizeof *x.k), xcalloc(n, sizeof *x.v),
                        xcalloc((size_t)it->n_kv, sizeof *x.run)};
+    if (stand_in_fault("lost") && it->n_kv > BREAKING_TOKENS)
+        stand_in_break();
     for (int32_t t = 0; t < it->n_kv; t++) {
         int64_t from = (item_token(a, it, t, &x.run[t]) * a->h_kv + head) * w->d;
         dtype_to_float(w->t, a->k, from, x.k + (int64_t)t * w->d, w->d);

@@ -8,7 +8,8 @@
  *            Capture: what waits or allocates meanwhile breaks it, and so does a stream that does not find back. Graphs,
  *            their nodes, updates of graphs that have the same kernels.
  *            Failures: any one call, by number; the last error stays until it is asked for.
- * Not        time, but that of this host when a recorded event comes to pass; a kernel that fails while it runs; a second
+ *            A kernel that breaks the device: nothing runs any more, and every call that waits or enqueues says so.
+ * Not        time, but that of this host when a recorded event comes to pass; a second
  *            device; clusters; streams that wait for the default stream, as none is made so.
  */
 #include "tests/stand_in/stand_in.h"
@@ -68,8 +69,18 @@ int stand_in_fail(int status)
     return status;
 }
 
+/* What a kernel did to the device: of every call from then on. */
+static cudaError_t broken;
+
+void stand_in_break(void)
+{
+    __atomic_store_n(&broken, cudaErrorIllegalAddress, __ATOMIC_SEQ_CST); /* by CTAs side by side */
+}
+
 int stand_in_call(const char *name)
 {
+    if (broken != cudaSuccess)
+        return stand_in_fail(broken);
     if (__atomic_fetch_add(&stand_in.calls, 1, __ATOMIC_SEQ_CST) != stand_in.fail_at)
         return cudaSuccess;
     stand_in.failed = name;
@@ -104,6 +115,7 @@ cudaError_t cudaGetLastError(void)
 const char *cudaGetErrorString(cudaError_t status)
 {
     return status == cudaErrorMemoryAllocation           ? "out of memory"
+           : status == cudaErrorIllegalAddress           ? "an illegal memory access was encountered"
            : status == cudaErrorStreamCaptureInvalidated ? "a capture was broken"
            : status == cudaErrorStreamCaptureUnjoined    ? "a captured stream was not joined"
            : status == cudaErrorStreamCaptureUnsupported ? "not while a stream is captured"
@@ -213,7 +225,7 @@ static bool *needed_by(const struct list *l, int64_t last)
 
 static void run_op(struct op *x)
 {
-    if (x->run)
+    if (x->run && broken == cudaSuccess)
         x->run(x->args);
     if (x->event)
         x->event->time = now_s();
@@ -349,7 +361,7 @@ cudaError_t cudaDeviceSynchronize(void)
 {
     CALL_UNSAFE();
     finish_all();
-    return cudaSuccess;
+    return broken;
 }
 
 static void finish_up_to(int64_t last)
@@ -372,7 +384,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     CALL_UNSAFE();
     finish_stream(stream);
-    return cudaSuccess;
+    return broken;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------ */
@@ -465,7 +477,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
         return fail(event ? cudaErrorCapturedEvent : cudaErrorInvalidResourceHandle);
     if (event->at >= n_done)
         finish_up_to(event->at - n_done);
-    return cudaSuccess;
+    return broken;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
@@ -586,8 +598,9 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     CALL_UNSAFE();
     check_copy(to, from, bytes, kind);
     finish_stream(NULL);
-    memcpy(to, from, bytes);
-    return cudaSuccess;
+    if (broken == cudaSuccess)
+        memcpy(to, from, bytes);
+    return broken;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)

@@ -4,7 +4,7 @@
  * the plain C of kernels/cuda runs where there is no GPU, under sanitizers, too.
  *
  * The environment says what stands in: $STAND_IN_CARD names a card (h200, a100, ada, mig), $STAND_IN_FAULT what it does wrong
- * (item, mask, merge, wait, beside), so that the checks can be seen to fail.
+ * (item, mask, merge, wait, beside; lost: an item of more than 300 tokens breaks it for good), so that the checks can be seen to fail.
  *
  * Callers take turns, as guarded.c has them do: only the counters are for threads side by side.
  */
@@ -40,6 +40,9 @@ bool stand_in_fault(const char *name);
 int stand_in_call(const char *name);
 /* The same for a call that fails of itself. */
 int stand_in_fail(int status);
+
+/* The device does nothing any more, as after a fault of a kernel. */
+void stand_in_break(void);
 
 /*
  * Work for the device, a kernel: `run` gets a copy of the size bytes at args. It runs as late as somebody waits for it, or
