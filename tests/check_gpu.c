@@ -800,8 +800,8 @@ END_TEST
 
 START_TEST(what_is_wrong_does_not_pass)
 {
-    static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT};
-    for (int i = 0; i < 2; i++) {
+    static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT, FAKE_OLD_PARTIALS};
+    for (int i = 0; i < 3; i++) {
         struct bench_run x = bench_on_fake(faults[i], 1 << 28, false, 0);
         ck_assert(x.done && x.row[0].verdict == GPU_FAIL && x.row[2].verdict == GPU_FAIL);
         ck_assert(strstr(x.row[0].why, "nan"));

@@ -17,9 +17,10 @@ enum fake_fault {
     FAKE_WRITES_BEFORE_WORKSPACE,
     FAKE_WRITES_BEHIND_WORKSPACE,
     FAKE_WRITES_K,
-    FAKE_CHANGES,    /* every second run writes another LSE */
-    FAKE_LEAVES_ROW, /* a row of LSE is not written */
-    FAKE_OLD_OUTPUT, /* a run in a graph writes nothing */
+    FAKE_CHANGES,      /* every second run writes another LSE */
+    FAKE_LEAVES_ROW,   /* a row of LSE is not written */
+    FAKE_OLD_OUTPUT,   /* a run in a graph writes nothing */
+    FAKE_OLD_PARTIALS, /* partial results are merged before they are there: those of the run before */
     FAKE_WRONG_TRUTH,
     N_FAKE_FAULTS
 };

@@ -4,8 +4,9 @@
  * Protocol of one tree and head count. All strategies plan, and their plans go to the device, before any data exist.
  * Then Q, K, V and the page table are drawn, on the device, and the exact answer computed there in double
  * (kernels/cuda/truth.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
- * run is captured in a CUDA graph; before each replay 256 MB are written to empty the L2 cache and O and LSE are
- * poisoned, outside of the timed span; the span is one replay between two events, merges inside (runs have no counters).
+ * run is captured in a CUDA graph; before each replay O, LSE and partial results are poisoned and 256 MB are written to
+ * empty the L2 cache, outside of the timed span; the span is one replay between two events, merges inside (runs have no
+ * counters).
  * What the last timed replay wrote is compared with the exact answer, every element, in units of the derived bound.
  *
  * A row begins when memory is as fast as ever, or after three seconds of waiting for that: where a plan's workspace had
