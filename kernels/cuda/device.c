@@ -38,6 +38,9 @@ bool cuda_ok(int status, const char *what, struct err *e)
         __atomic_store_n(&lost_to, status, __ATOMIC_RELAXED);
     if (status == cudaErrorMemoryAllocation)
         return err_missing(e, "the GPU is out of memory (%s)", what);
+    if (status == cudaErrorDevicesUnavailable)
+        return err_missing(e, "the GPU is not to be had (%s: %s)", what,
+                           cudaGetErrorString((cudaError_t)status));
     struct cuda_caps none;
     if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice)
         return ask_card(&none, e) &&
