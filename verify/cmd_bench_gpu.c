@@ -138,7 +138,7 @@ static const struct argp argp = {
     .doc =
         "Time plans on a GPU. Before each replay of the plan's CUDA graph 256 MB are written to empty the L2 "
         "cache; "
-        "merges and resets are inside of the timed span. Q, K, V and the page table are drawn after all "
+        "merges are inside of the timed span. Q, K, V and the page table are drawn after all "
         "planning, and "
         "what the last timed replay wrote is compared, every element, with exact attention."
         "\vtime_us is the median, mad_us the median distance from it. plan_bytes, kv_bytes and unique_kv are "
