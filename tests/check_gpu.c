@@ -589,15 +589,17 @@ static const char small_case[] = "tree=levels:1,12_100,5;heads=16/4;d=64;dtype=b
 /* Everything that a run may do wrong beside its result, and the result, are seen on the way through the registry. */
 START_TEST(runs_on_a_device_are_guarded)
 {
-    static const char *const says[] = {[FAKE_SOUND] = "",
-                                       [FAKE_WRITES_BEHIND_O] = "canary behind O was overwritten, 0 bytes",
-                                       [FAKE_WRITES_BEFORE_WORKSPACE] = "canary before workspace",
-                                       [FAKE_WRITES_BEHIND_WORKSPACE] =
-                                           "canary behind workspace was overwritten at its byte 0",
-                                       [FAKE_WRITES_K] = "K was overwritten at byte 0",
-                                       [FAKE_CHANGES] = "replay of a CUDA graph wrote other bits",
-                                       [FAKE_LEAVES_ROW] = "LSE is nan",
-                                       [FAKE_OLD_OUTPUT] = "replay of a CUDA graph wrote other bits"};
+    static const char *const says[] = {
+        [FAKE_SOUND] = "",
+        [FAKE_WRITES_BEHIND_O] = "canary behind O was overwritten, 0 bytes",
+        [FAKE_WRITES_BEFORE_WORKSPACE] = "canary before workspace",
+        [FAKE_WRITES_BEHIND_WORKSPACE] = "canary behind workspace was overwritten at its byte 0",
+        [FAKE_WRITES_K] = "K was overwritten at byte 0",
+        [FAKE_WRITES_COPY] = "the copy of Q, K, V and page table was overwritten",
+        [FAKE_GRAPH_WRITES_K] = "K was overwritten at byte 0",
+        [FAKE_CHANGES] = "replay of a CUDA graph wrote other bits",
+        [FAKE_LEAVES_ROW] = "LSE is nan",
+        [FAKE_OLD_OUTPUT] = "replay of a CUDA graph wrote other bits"};
     struct guarded_tally before = guarded_tally();
     struct result r = judge_on_fake((enum fake_fault)_i, small_case);
     struct guarded_tally after = guarded_tally();

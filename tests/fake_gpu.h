@@ -17,6 +17,8 @@ enum fake_fault {
     FAKE_WRITES_BEFORE_WORKSPACE,
     FAKE_WRITES_BEHIND_WORKSPACE,
     FAKE_WRITES_K,
+    FAKE_WRITES_COPY, /* what was last copied to */
+    FAKE_GRAPH_WRITES_K,
     FAKE_CHANGES,      /* every second run writes another LSE */
     FAKE_LEAVES_ROW,   /* a row of LSE is not written */
     FAKE_OLD_OUTPUT,   /* a run in a graph writes nothing */

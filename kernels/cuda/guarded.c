@@ -172,20 +172,27 @@ static bool check_work_end(const char *where, int64_t from, int64_t n, struct er
     return true;
 }
 
-/* After a run: all canaries, all that may only be read; what was written is in s->after. */
+/* After a run or a replay: all that may only be read, and what is around the workspace. */
+static bool check_inputs(const struct seat *s, int64_t workspace, struct err *e)
+{
+    int64_t outputs = s->l.at[PART_O];
+    bool intact;
+    if (!gpu_same(s->dev.at, s->kept.at, outputs, flag, &intact, e))
+        return false;
+    if (!intact)
+        return gpu_download(s->after, s->dev.at, outputs, e) &&
+               guarded_check(&s->l, s->image, s->after, 0, e) &&
+               err_set(e, "the copy of Q, K, V and page table was overwritten, which no run is told of");
+    return check_work_end("before", 0, GUARD, e) &&
+           check_work_end("behind", GUARD + workspace, work_bytes(workspace) - GUARD - workspace, e);
+}
+
+/* After a run: these and all other canaries; what was written is in s->after. */
 static bool check_all(const struct seat *s, int64_t workspace, struct err *e)
 {
-    const struct guarded_layout *l = &s->l;
-    int64_t outputs = l->at[PART_O];
-    bool intact;
-    if (!gpu_download(s->after + outputs, s->dev.at + outputs, l->total - outputs, e) ||
-        !gpu_same(s->dev.at, s->kept.at, outputs, flag, &intact, e))
-        return false;
-    if (!intact && gpu_download(s->after, s->dev.at, outputs, e))
-        return guarded_check(l, s->image, s->after, 0, e);
-    return intact && guarded_check(l, s->image, s->after, outputs, e) &&
-           check_work_end("before", 0, GUARD, e) &&
-           check_work_end("behind", GUARD + workspace, work_bytes(workspace) - GUARD - workspace, e);
+    int64_t outputs = s->l.at[PART_O];
+    return gpu_download(s->after + outputs, s->dev.at + outputs, s->l.total - outputs, e) &&
+           guarded_check(&s->l, s->image, s->after, outputs, e) && check_inputs(s, workspace, e);
 }
 
 static void count(const struct seat *s, int64_t workspace)
@@ -229,6 +236,7 @@ static bool run_both(struct cuda_plan *cp, struct seat *s, struct err *e)
     bool good = replay(cp, s, &a, e) && gpu_download(again, s->dev.at + from, n, e);
     if (good && memcmp(again, s->after + from, (size_t)n) != 0)
         good = err_set(e, "the replay of a CUDA graph wrote other bits than the run itself");
+    good = good && check_inputs(s, workspace, e);
     tally.replays += good;
     s->current = good;
     free(again);

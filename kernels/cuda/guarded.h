@@ -4,7 +4,7 @@
  * Q, K, V, page table, O and LSE lie in one piece of device memory with at least 256 bytes of NaN patterns before,
  * between and behind them; so does the workspace, in one of its own. O, LSE and workspace hold NaN when the run begins.
  * After it, the canaries and everything a run may only read must be as they were, bit for bit. Then the same run is
- * captured in a CUDA graph, everything it writes is poisoned again, and a replay must write the same bits.
+ * captured in a CUDA graph, everything it writes is poisoned again, and a replay must write the same bits and nothing else.
  *
  * A read outside of a buffer finds NaN, or a page number of -1; compute-sanitizer sees what lands elsewhere.
  *
