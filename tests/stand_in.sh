@@ -29,6 +29,7 @@ verify h200 --arch 80 --kernel cuda --cases tests/cases.sanitize
 verify h200 --kernel cuda-wide --cases "$folder/h200"
 verify h200 --kernel cuda-smem --cases tests/cases.sanitize
 verify h200 --kernel cuda-scalar --cases tests/cases.sanitize
+verify h200 --kernel cuda --case 'tree=levels:1,4_0,0;heads=4/2;d=64;page=16;dtype=f16' # nothing to read
 "$sweep"
 
 small='tree=levels:1,2,4,8_9,0,31,1;heads=16/1;d=128;page=16'

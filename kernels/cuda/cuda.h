@@ -41,7 +41,8 @@ struct cuda_caps {
 };
 /* Whether this was built with nvcc at all; needs no GPU. */
 bool cuda_built(void);
-/* The GPU that runs use (the first), or false: no nvcc when built, no GPU, driver too old, GPU too old. */
+/* The GPU that runs use (the first), or false: no nvcc when built, no GPU, driver too old, GPU too old; or a kernel has gone so
+ * wrong that the GPU does nothing any more in this process. */
 bool cuda_caps(struct cuda_caps *c, struct err *e);
 
 /* ---- plans ------------------------------------------------------------------------------------------ */

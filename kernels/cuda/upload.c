@@ -41,8 +41,9 @@ bool upload_end(struct cuda_upload *u, int64_t bytes, cudaStream_t stream, struc
 {
     int32_t i = u->next;
     u->next = (i + 1) % UPLOAD_STAGES;
-    return cuda_ok(cudaMemcpyAsync(u->dev, u->stage[i].host, (size_t)bytes, cudaMemcpyHostToDevice, stream),
-                   "upload", e) &&
+    return (bytes == 0 || /* there may be no device memory yet */
+            cuda_ok(cudaMemcpyAsync(u->dev, u->stage[i].host, (size_t)bytes, cudaMemcpyHostToDevice, stream),
+                    "upload", e)) &&
            cuda_ok(cudaEventRecord(u->stage[i].done, stream), "upload", e);
 }
 
