@@ -362,15 +362,16 @@ static bool upload_step(struct cuda_decoder *d, const struct decode_step *s, str
     return upload_end(&d->arrays, at->bytes, d->stream, e);
 }
 
-/* Room for what a step keeps, before its kernels are captured. */
+/* Room for what a step keeps, before its kernels are captured: what a step before found no room for, too. */
 static bool make_kept(struct cuda_decoder *d, struct err *e)
 {
     const struct decoder_spec *s = &d->base.spec;
     int64_t rows = (int64_t)s->max_queries * s->model->h_q;
     for (int32_t l = 0; l < s->model->layers; l++) {
         struct kept *k = &d->kept[l];
-        if (!k->q && !((k->q = gpu_alloc(rows * s->model->d * 2, e)) &&
-                       (k->o = gpu_alloc(rows * s->model->d * 2, e)) && (k->lse = gpu_alloc(rows * 4, e))))
+        if (!(k->q || (k->q = gpu_alloc(rows * s->model->d * 2, e))) ||
+            !(k->o || (k->o = gpu_alloc(rows * s->model->d * 2, e))) ||
+            !(k->lse || (k->lse = gpu_alloc(rows * 4, e))))
             return false;
     }
     return true;
