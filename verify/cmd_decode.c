@@ -427,7 +427,7 @@ static bool time_use(struct job *j, struct decode_run *r, const struct strategy_
                 (!j->a->gaps || time_steps(j, r, u, &traced, &busy, why, e));
     char *text = u ? strategy_label(u) : xstrdup("none");
     if (good)
-        time_row(j, text, &sum, j->a->gaps ? &busy : NULL, why);
+        time_row(j, text, &sum, j->a->gaps && !why[0] ? &busy : NULL, why);
     free(text);
     return good;
 }
