@@ -410,6 +410,7 @@ START_TEST(bars_are_in_the_summary)
     char *text = summary(&x); /* 1.25 x the floor; Q and O are a little of the floor's bytes */
     ck_assert_msg(strstr(text, "# 256 4096: 80.0 %"), "%s", text);
     ck_assert(strstr(text, "pat on 256_4096 at 32/32"));
+    ck_assert(!strstr(text, "plans are made"));
     ck_assert_msg(strstr(text, "6 rows, 1 at 75 % of the read bandwidth or more; least 20.0 %, cascade"),
                   "%s", text);
     free(text);
@@ -421,6 +422,10 @@ START_TEST(bars_are_in_the_summary)
     text = summary(&x);
     ck_assert_msg(strstr(text, "1 rows, 0 at 75 %"), "%s", text);
     ck_assert(strstr(text, "rows: 6, 5 PASS, 0 MARGINAL, 0 FAIL, 1 SKIP, 0 INVALID"));
+    free(text);
+    x.b.sms = 108;
+    text = summary(&x);
+    ck_assert(strstr(text, "# plans are made for h200, which has 132 SMs; this card has 108: those"));
     free(text);
     bench_fixture_free(&x);
 }

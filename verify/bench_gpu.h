@@ -1,7 +1,8 @@
 /*
  * bench_gpu.h - `treeattn bench gpu`: plans timed on a GPU, each beside what the card could do at best.
  *
- * Protocol of one tree and head count. All strategies plan, and their plans go to the device, before any data exist.
+ * Protocol of one tree and head count. All strategies plan, for an H200 whatever the card, and their plans go to the device,
+ * before any data exist.
  * Then Q, K, V and the page table are drawn, on the device, and the exact answer computed there in double
  * (kernels/cuda/truth.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
  * run is captured in a CUDA graph; before each replay O, LSE and partial results are poisoned and 256 MB are written to

@@ -397,6 +397,12 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
             "%srows: %" PRId64 ", %" PRId64 " PASS, %" PRId64 " MARGINAL, %" PRId64 " FAIL, %" PRId64
             " SKIP, %" PRId64 " INVALID\n",
             lead, n_rows, n[GPU_PASS], n[GPU_MARGINAL], n[GPU_FAIL], n[GPU_SKIP], n[GPU_INVALID]);
+    const struct machine *mc = machine_default();
+    if (b->sms != mc->sms)
+        fprintf(f,
+                "%splans are made for %s, which has %" PRId32 " SMs; this card has %" PRId32
+                ": those that count SMs would be others for it\n",
+                lead, mc->name, mc->sms, b->sms);
     if (b->probe_us > 0)
         fprintf(f,
                 "%s%" PRId64 " rows waited for memory to be as fast as ever, %.1f s in all; %" PRId64
