@@ -998,6 +998,50 @@ START_TEST(what_a_file_of_coefficients_lacks_is_said)
 }
 END_TEST
 
+/* Rows of an H100 are of plans made for an H200, as bench gpu makes them: on this tree treeattn has others for an H100. */
+START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
+{
+    static const char *const of[] = {"h100", "h200"};
+    char text[8192];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder(),
+         *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
+                        "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
+    struct err e = {0};
+    struct tree *t = levels_parse("1,10 4096,416", &e);
+    ck_assert_msg(t, "%s", e.msg);
+    struct nform *nf = nform_new(t);
+    for (int i = 0; i < 2; i++) {
+        struct plan_env env = {
+            .h_q = 32, .h_kv = 32, .d = 128, .elt_bytes = 2, .machine = machine_find(of[i])};
+        struct strategy_use any;
+        ck_assert(strategy_parse("treeattn", &any, NULL));
+        struct strategy_use chosen = strategy_chosen(&any, nf, &env);
+        char *label = strategy_label(&chosen),
+             *more =
+                 xasprintf("%s\"levels:1,10_4096,416\",32/32,128,f16,\"%s\",60,NVIDIA H100\n", csv, label);
+        free(label);
+        free(csv);
+        csv = more;
+    }
+    write_file(dir, "m.csv", csv);
+    int code =
+        run_in(dir, "fit m.csv --model clock --coefficients built-in --show rows --csv", text, sizeof text);
+    struct sheet c;
+    double s[3];
+    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(sheet_f64(&c, i, sheet_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
+    ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
+    sheet_clear(&c);
+    nform_free(nf);
+    tree_free(t);
+    free(csv);
+    free(dir);
+}
+END_TEST
+
 /* Column `name` of the only row that the program prints. */
 static double only_figure(const char *dir, const char *args, const char *name)
 {
@@ -1301,6 +1345,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, every_table_is_shown);
     tcase_add_test(c, saved_coefficients_are_read_back);
     tcase_add_test(c, what_a_file_of_coefficients_lacks_is_said);
+    tcase_add_test(c, plans_of_rows_are_those_that_bench_gpu_makes);
     tcase_add_test(c, the_simulator_takes_coefficients);
     tcase_add_test(c, built_in_coefficients_are_the_simulators);
     tcase_add_test(c, strategies_can_be_left_out);

@@ -263,7 +263,7 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
 static bool plan_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
                      const struct nform *nf, int64_t i, struct err *e)
 {
-    struct plan *p = measured_plan(row, nf, &a->mc, e);
+    struct plan *p = measured_plan(row, nf, machine_default(), e); /* whatever the card, as bench gpu plans */
     struct price_env env = price_env_of(row->h_q, row->h_kv, row->d, row->dtype);
     for (int32_t v = 0; v < r->n_variants && p; v++) {
         double inner[MAX_TRAITS];
