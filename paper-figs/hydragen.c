@@ -289,21 +289,22 @@ void fig_hydragen_fig6(struct figure *f)
 {
     const struct table *t = figure_table(f, "data/hydragen_fig6"),
                        *paper = figure_table(f, "paper/hydragen-fig6");
-    enum { PROBLEMS = 120, CANDIDATES = 128, STEPS = 512, BATCH = 8, ENLARGED = 16 };
+    enum { PROBLEMS = 120, CANDIDATES = 128, BATCH = 8, ENLARGED = 16 };
     static const struct {
         const char *series, *strategy;
         int problems;
     } run[] = {{"hydragen", "hydragen", BATCH},
                {"hydragen-tree", "hydragen-tree", BATCH},
                {"hydragen-tree-enlarged", "hydragen-tree", ENLARGED}};
-    double time[3];
+    double prompt = paper_number(f, paper, "prompt-length", "prompt", "", "shared by all"),
+           steps = paper_number(f, paper, "completion-length", "completion", "", "each candidate"), time[3];
     add_panel(f, "", BARS, 0, "", "time of all 120 problems (s)");
     for (int i = 0; i < 3; i++) {
         int b = run[i].problems * CANDIDATES;
+        const char *at = figure_text(f, "k=%d b=%d p=%g s=%g", run[i].problems, b, prompt, steps / 2);
         double step =
-            rest_ms(f, 1, b) + pick(f, t, "latency_ms", "at", figure_text(f, "k=%d b=%d", run[i].problems, b),
-                                    "strategy", run[i].strategy, NULL);
-        time[i] = step / 1e3 * STEPS * PROBLEMS / run[i].problems;
+            rest_ms(f, 1, b) + pick(f, t, "latency_ms", "at", at, "strategy", run[i].strategy, NULL);
+        time[i] = step / 1e3 * steps * PROBLEMS / run[i].problems;
         add_point(f, run[i].series, "120 problems, 128 solutions each", NAN, time[i], NAN);
     }
     check_cut(f, "cut of time by a second level, equal batch", 100 * (1 - time[1] / time[0]),
