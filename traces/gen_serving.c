@@ -11,7 +11,7 @@
  *   documents   (D): several documents before a question, no system prompt. Ours: an ordered choice of 3 of 4 parts of
  *               2,000 tokens
  *               all four: 128 requests at once, 256 tokens each. Ours: questions of 40 to 120 tokens
- *   conversation  PAT 8.1: a system prompt in levels of 46, 348 and 2,123 tokens (Llama-3's tokenizer), language and
+ *   conversation  PAT 8.2: a system prompt in levels of 46, 348 and 2,123 tokens (Llama-3's tokenizer), language and
  *               country drawn, and a user's prompt. Ours: 8 and 16 values; prompts and answers of exponential length with
  *               means of 250 and 200 tokens (prompts 8 to 4,000, answers 8 to 1,000); five arrivals a second, Poisson
  */

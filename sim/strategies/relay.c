@@ -1,14 +1,17 @@
 /*
  * relay.c - RelayAttention: the single system prefix once for all queries, everything after it per query,
- * both by FlashAttention's kernel; the second launch merges as it writes (PAT 8.2, 9).
+ * both by FlashAttention's kernel (PAT 8.2).
  *
  *   relay    below the prefix every query has a copy of its tokens
  *   relay++  PAT's extension: blocks that queries share below the prefix are stored once, so that reading
  * them again may hit the L2 cache; the reads are the same
  *
  * DEVIATION: the system prefix is the longest token sequence that all queries start with, whatever nodes it
- * is made of. DEVIATION: a query that ends with the prefix has nothing for the second launch; the first one
- * writes its output.
+ * is made of. DEVIATION: the second launch merges as it writes and keeps its own partial results on the chip.
+ * PAT does not say how Relay merges; Relay's released code (vllm-ra, relay_fusion) stores the results of both
+ * and has a kernel to merge them: here half of the partial results move, and a launch is saved.
+ * DEVIATION: a query that ends with the prefix has nothing for the second launch; the first one writes its
+ * output.
  */
 #include "sim/strategies/parts.h"
 
