@@ -142,7 +142,7 @@ void check_cut(struct figure *f, const char *what, double ours, double paper);
 /* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above, below) that is missed by no more than the
  * tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
-/* Beside a headline, over a part of what that names: never decides. */
+/* Beside a headline, over a part of what that names, or over another workload: never decides. */
 void check_part(struct figure *f, const char *id, double ours);
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);

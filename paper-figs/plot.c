@@ -425,8 +425,18 @@ static void caption(const struct figure *f, char *out, size_t size)
     }
 }
 
+/* Whose numbers the hollow marks are: where the paper prints none, those of its release. */
+static const char *hollow_title(const struct figure *f)
+{
+    for (int32_t i = 0; i < f->n_tables; i++)
+        if (strncmp(f->table[i]->name, "paper/", 6) == 0)
+            return "the paper's";
+    return "the release's";
+}
+
+/* hollow: NULL where there are no such marks. */
 static void put_legend(FILE *out, const struct labels *series, const struct panel *const *in, int columns,
-                       bool paper, double top, double height)
+                       const char *hollow, double top, double height)
 {
     fprintf(out,
             "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen 0.99\nset bmargin "
@@ -443,8 +453,8 @@ static void put_legend(FILE *out, const struct labels *series, const struct pane
         put_string(out, look->label);
         fprintf(out, ", ");
     }
-    if (paper)
-        fprintf(out, "keyentry with points pt 12 ps 1.5 lw 2 lc rgb '#000000' title \"the paper's\", ");
+    if (hollow)
+        fprintf(out, "keyentry with points pt 12 ps 1.5 lw 2 lc rgb '#000000' title \"%s\", ", hollow);
     fprintf(out, "-1 notitle\nunset label\nunset key\nset border 3\nset tics nomirror out\n"
                  "set grid ytics lc rgb '#CCCCCC' lw 1\n");
 }
@@ -492,7 +502,7 @@ static void put_script(FILE *out, const struct figure *f)
             (double)EDGE / WIDTH, (caption_lines * 20 + EDGE - 14) / height);
     put_string(out, text);
     fprintf(out, "\n");
-    put_legend(out, &series, in, columns, paper, legend_top, height);
+    put_legend(out, &series, in, columns, paper ? hollow_title(f) : NULL, legend_top, height);
     for (int32_t p = 0; p < f->n_panels; p++) {
         struct drawing d;
         drawing_start(&d, f, p, out);

@@ -36,6 +36,16 @@ int32_t times_heads(const struct times *x, const char *heads)
     return find(x->heads, x->n_heads, heads);
 }
 
+void times_drop(struct times *x, const char *series)
+{
+    int32_t s = times_series(x, series);
+    if (s < 0)
+        return;
+    int32_t last = --x->n_series;
+    x->series[s] = x->series[last];
+    memmove(x->us[s], x->us[last], sizeof x->us[s]);
+}
+
 /* Strings live as long as the figure. */
 static double *cell_of(struct figure *f, struct times *x, const char *series, const char *heads, double tree)
 {

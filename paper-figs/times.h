@@ -29,6 +29,8 @@ void times_released(struct figure *f, const char *set, struct times *x);
 /* Number of a series, or of heads; -1. */
 int32_t times_series(const struct times *x, const char *series);
 int32_t times_heads(const struct times *x, const char *heads);
+/* Without that series, if it is there. */
+void times_drop(struct times *x, const char *series);
 
 /* series / over on every tree first .. last (from 1) and head count (NULL: all) where both are: mean, extremes. */
 struct ratio {
