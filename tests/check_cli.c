@@ -206,6 +206,10 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
          "step 7 (expected 1 to 6)"},
         {"decode --time --decoder cpu --model tiny --trace fewshot:3 --prompt 5 --max-seq 12 --step 3",
          "4 steps from step 3 on"},
+        {"decode --decoder cpu --model tiny --trace spec:5,1 --prompt 10 --max-seq 40 --strategy pat",
+         "step 2 accepts tokens that have not seen each other"},
+        {"decode --decoder cpu --model tiny --trace spec:5,1 --prompt 10 --max-seq 40 --topology",
+         "step 6 accepts tokens that have not seen each other"}, /* more than its longest path has */
         {"bench gpu", "no tree"},
         {"bench gpu --sets nope", "fasttree-fig9"},
         {"bench gpu --sets speculative --config 7", "no such tree"},
@@ -1052,6 +1056,25 @@ START_TEST(a_full_device_is_an_error)
 }
 END_TEST
 
+/* Steps before --step are taken, but not judged. */
+START_TEST(decode_judges_the_steps_that_are_asked_for)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    static const char *const steps[] = {"--step 1 --steps 1", "--step 2 --steps 1", "--step 2 --steps 9"};
+    static const char *const says[] = {",pat,1,2,", ",pat,1,1,", ",pat,3,4,"}; /* 2, 1, 2, 1 queries */
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        char *args = xasprintf("decode --decoder cpu --model tiny --strategy pat --csv %s --trace "
+                               "deft:tests/fuzz/corpus/deft/reasoning",
+                               steps[i]);
+        ck_assert_int_eq(run(args, false, text, sizeof text), EXIT_GOOD);
+        ck_assert_msg(strstr(text, says[i]), "%s: %s", args, text);
+        free(args);
+    }
+}
+END_TEST
+
 /* Strings only, no program: what a case prints is read back as the same case. */
 START_TEST(case_strings_round_trip)
 {
@@ -1243,6 +1266,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, sim_takes_large_trees);
     tcase_add_test(c, sim_prints_the_mean_of_trees);
     tcase_add_test(c, bench_plan_times_what_is_asked_for);
+    tcase_add_test(c, decode_judges_the_steps_that_are_asked_for);
     tcase_add_test(c, gap_prints_medians);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
     tcase_add_test(c, outputs_that_are_no_files_stay);
