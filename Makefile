@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SUFFIXES:
 .DELETE_ON_ERROR:
+# where numbers have a comma, awk reads 0.19 as 0
+export LC_ALL := C
 
 comma := ,
 SUFFIX := $(if $(SAN),-san)$(if $(COV),-cov)

@@ -449,6 +449,20 @@ START_TEST(flags_are_those_of_the_makefile)
 }
 END_TEST
 
+/* Else `make tile-price` writes zeros where numbers have a comma. */
+START_TEST(recipes_know_no_locale)
+{
+    char text[256];
+    if (access("Makefile", R_OK) != 0)
+        return;
+    ck_assert_int_eq(run_shell(text, sizeof text,
+                               "env -u MAKEFLAGS -u MAKELEVEL LC_ALL=de_DE.UTF-8 make --no-print-directory "
+                               "--eval 'told: ; @echo $$LC_ALL' told 2>/dev/null"),
+                     0);
+    ck_assert_str_eq(text, "C\n");
+}
+END_TEST
+
 /* In all pieces and trees that somebody who follows the text may try. */
 START_TEST(the_strategy_that_is_shown_covers)
 {
@@ -573,6 +587,7 @@ Suite *suite_readme(void)
     tcase_add_test(tc, figures_are_as_many_as_told);
     tcase_add_test(tc, plans_that_were_timed_are_as_told);
     tcase_add_test(tc, flags_are_those_of_the_makefile);
+    tcase_add_test(tc, recipes_know_no_locale);
     tcase_add_test(tc, the_strategy_that_is_shown_covers);
     suite_add_tcase(s, tc);
     return s;
