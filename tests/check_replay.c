@@ -854,6 +854,7 @@ START_TEST(rows_say_what_a_run_writes)
         {"\n0,source,pat,1,1,", "\n#", "step 2 for 1 steps (expected 1 to 1)"},
         {"\n0,source,pat,6,1,", "\n#", "rows of pat for 5 steps (expected 6)"},
         {",\n0,source,pat,3", ",,\n0,source,pat,3", "'' behind the last column"},
+        {",\n0,source,pat,3", "\n0,source,pat,3", "the line ends before column error (expected"},
         {",\n0,source,pat,3", ",nan\n0,source,pat,3", "error 'nan'"},
         {",\n0,source,pat,3", ",1e999\n0,source,pat,3", "error '1e999'"},
         {",\n0,source,pat,3", ",-1\n0,source,pat,3", "error '-1'"},

@@ -138,7 +138,7 @@ static bool read_time(char **line, double *out, const char *what, struct err *e)
 {
     const char *cell = next_cell(line);
     if (!cell)
-        return err_set(e, "no %s", what);
+        return err_set(e, "the line ends before column %s (expected a number, 0 or more, or nothing)", what);
     *out = NAN;
     return !cell[0] || (decimal_parse(cell, out) && *out >= 0) ||
            err_set(e, "%s '%.40s' (expected a number, 0 or more)", what, cell);
