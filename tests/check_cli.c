@@ -1006,6 +1006,26 @@ START_TEST(files_appear_complete_or_not_at_all)
 }
 END_TEST
 
+/* Where there is no room, or nobody reads what it says: nothing stays of an output. */
+START_TEST(files_that_end_early_leave_nothing)
+{
+    static const char *const all[] = {
+        "(ulimit -f 1; %s trace embedded:reasoning --csv -o %s/rows)",
+        "(sleep 0.3; %s trace embedded:reasoning --csv -o %s/rows) 2>&1 | true"};
+    char text[4096];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *command = xasprintf(all[i], program_path(), dir);
+        run_shell(text, sizeof text, "(%s) >/dev/null 2>&1; ls -A %s", command, dir);
+        ck_assert_msg(!text[0], "%s leaves %s", command, text);
+        free(command);
+    }
+    free(dir);
+}
+END_TEST
+
 /* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
 START_TEST(outputs_that_are_no_files_stay)
 {
@@ -1269,6 +1289,7 @@ Suite *suite_cli(void)
     tcase_add_test(c, decode_judges_the_steps_that_are_asked_for);
     tcase_add_test(c, gap_prints_medians);
     tcase_add_test(c, files_appear_complete_or_not_at_all);
+    tcase_add_test(c, files_that_end_early_leave_nothing);
     tcase_add_test(c, outputs_that_are_no_files_stay);
     tcase_add_test(c, a_full_device_is_an_error);
     tcase_add_test(c, case_strings_round_trip);

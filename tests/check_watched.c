@@ -590,7 +590,7 @@ enum {
     BY_QUICK_EXIT = BY_EXITS + 2,
     BY_NO_MEMORY,
     BY_SIGNAL,
-    BY_CHILD
+    BY_CHILD = BY_SIGNAL + 2
 }; /* beside an index into deadly */
 static int crash;
 
@@ -619,8 +619,10 @@ static bool run_and_crash(const struct problem *p, const struct plan *plan, stru
     }
     if (crash == BY_NO_MEMORY)
         xlimit(INT64_MAX / 8, 8);
-    if (crash == BY_SIGNAL)
+    if (crash == BY_SIGNAL || crash == BY_SIGNAL + 1) {
+        crash_planted(crash == BY_SIGNAL ? NULL : "a fault");
         return raise(SIGTERM) == 0;
+    }
     volatile char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     nowhere[0] = 1;
     return true;
@@ -701,6 +703,10 @@ START_TEST(who_hangs_is_named)
     int status;
     ends_saying(BY_SIGNAL, "treeattn: kernel mine was running when signal 15 came, on: ", &status);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    ends_saying(
+        BY_SIGNAL + 1,
+        "treeattn: kernel mine was running when signal 15 came, given the planted fault a fault, on: ",
+        &status);
 }
 END_TEST
 

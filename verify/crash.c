@@ -23,8 +23,14 @@ static atomic_uint turns;
 static _Thread_local struct running *mine;
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* of what is run */
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM};         /* of whoever waits for it */
-enum { N_DEADLY = sizeof deadly / sizeof deadly[0], N_ENDING = sizeof ending / sizeof ending[0] };
+static const int ending[] = {SIGINT, SIGQUIT, SIGTERM,
+                             SIGHUP, SIGALRM, SIGXCPU}; /* of whoever waits for it */
+static const int writing[] = {SIGPIPE, SIGXFSZ};        /* of what is written to: no fault of what is run */
+enum {
+    N_DEADLY = sizeof deadly / sizeof deadly[0],
+    N_ENDING = sizeof ending / sizeof ending[0],
+    N_WRITING = sizeof writing / sizeof writing[0]
+};
 static struct sigaction before[N_DEADLY];
 
 /* What was said to a thread that overflowed its stack has to stand elsewhere. */
@@ -136,6 +142,13 @@ static void tell_crash(int number, siginfo_t *info, void *context)
         raise(number);
 }
 
+static void end_by(int number)
+{
+    remove_unfinished();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 /* Of several threads the one that hangs is the one that began first. */
 static void tell_end(int number)
 {
@@ -145,11 +158,9 @@ static void tell_end(int number)
         say(" was running when signal ");
         say_number(number);
         say(" came");
-        say_where(longest, ", on: ");
+        say_where(longest, longest->planted ? " on: " : ", on: ");
     }
-    remove_unfinished();
-    signal(number, SIG_DFL);
-    raise(number);
+    end_by(number);
 }
 
 static void end_now(int status) __attribute__((noreturn));
@@ -196,6 +207,14 @@ void _Exit(int status)
     _exit(status);
 }
 
+/* Under nohup a SIGHUP stays ignored. */
+static void unless_ignored(int number, const struct sigaction *to)
+{
+    struct sigaction now;
+    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaction(number, to, NULL);
+}
+
 void crash_tell(void)
 {
     static bool told;
@@ -204,12 +223,14 @@ void crash_tell(void)
         return;
     told = true;
     struct sigaction crash = {.sa_sigaction = tell_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK},
-                     end = {.sa_handler = tell_end, .sa_flags = SA_ONSTACK}, now;
+                     end = {.sa_handler = tell_end, .sa_flags = SA_ONSTACK},
+                     full = {.sa_handler = end_by, .sa_flags = SA_ONSTACK};
     for (int i = 0; i < N_DEADLY; i++)
         sigaction(deadly[i], &crash, &before[i]);
-    for (int i = 0; i < N_ENDING; i++) /* under nohup a SIGHUP stays ignored */
-        if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaction(ending[i], &end, NULL);
+    for (int i = 0; i < N_ENDING; i++)
+        unless_ignored(ending[i], &end);
+    for (int i = 0; i < N_WRITING; i++)
+        unless_ignored(writing[i], &full);
     on_exit(tell_exit, NULL);
     at_quick_exit(tell_quick_exit);
 }
