@@ -449,6 +449,71 @@ START_TEST(flags_are_those_of_the_makefile)
 }
 END_TEST
 
+/* TB of K and V, of masks and scores, of partial results. */
+static void count_tb(const char *trace, const char *count, const char *strategy, double tb[3])
+{
+    char text[256];
+    ck_assert_int_eq(
+        run_shell(
+            text, sizeof text,
+            "%s sim %s --count %s --strategy %s --csv | awk -F, "
+            "'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { "
+            "print $at[\"KV_IO_bytes\"] / 1e12, ($at[\"Mask_IO_bytes\"] + $at[\"QK_IO_bytes\"] + "
+            "$at[\"QK_scale_IO_bytes\"] + $at[\"QK_scale_masked_IO_bytes\"] + $at[\"SoftMax_IO_bytes\"]) / "
+            "1e12, $at[\"partial_IO_bytes\"] / 1e12 }' OFMT=%%.12g",
+            program_path(), trace, count, strategy),
+        0);
+    ck_assert_msg(sscanf(text, "%lf %lf %lf", &tb[0], &tb[1], &tb[2]) == 3, "%s", text);
+}
+
+/* "3.094 / 0.000 / 0.912"; - where a count leaves it out. */
+static void cell_tells(char *cell, const double tb[3], const char *row)
+{
+    for (int i = 0; i < 3; i++) {
+        char *part = strsep(&cell, "/"), *point;
+        ck_assert_msg(part != NULL, "%s: too few numbers", row);
+        part += strspn(part, " ");
+        part[strcspn(part, " ")] = 0;
+        point = strchr(part, '.');
+        double half = 0.5 * pow(10, point ? -(double)strlen(point + 1) : 0);
+        ck_assert_msg(*part == '-' || rounds_to(tb[i], strtod(part, NULL), half), "%s: %s, counted %.9g", row,
+                      part, tb[i]);
+    }
+}
+
+START_TEST(three_counts_are_as_told)
+{
+    static const struct {
+        const char *begins, *trace, *file;
+    } run[] = {{"few-shot, 50 ", "fewshot:50 --prompt 4000 --max-seq 4400", "README.md"},
+               {"sorting, tree 0", "deft:sorting128ToT.json --prompt 4000 --max-seq 6000",
+                "../shared/traces/sorting128ToT.json"},
+               {"speculative, 64 ", "deft:APPS_tree_size64.json --prompt 1016 --max-seq 6000",
+                "../shared/traces/APPS_tree_size64.json"}};
+    static const char *const counts[] = {"paper", "deft", "true"};
+    char *text = program_built() ? text_from("README.md", "| few-shot, 50 branches") : NULL, *rest = text;
+    char *line, *cell[4];
+    int at = -1, rows = 0;
+    while (text && (line = strsep(&rest, "\n")) && *line == '|') {
+        split_row(line, cell, 4);
+        for (int i = 0; i < 3; i++)
+            at = begins(cell[0], run[i].begins) ? i : at;
+        char *strategy = strchr(cell[0], '`') + 1;
+        strategy[strcspn(strategy, "`")] = 0;
+        char *trace = xasprintf("--trace %s", run[at].trace);
+        rows++;
+        for (int i = 0; i < 3 && access(run[at].file, R_OK) == 0; i++) {
+            double tb[3];
+            count_tb(trace, counts[i], strategy, tb);
+            cell_tells(cell[i + 1], tb, cell[0]);
+        }
+        free(trace);
+    }
+    ck_assert(!text || rows == 9);
+    free(text);
+}
+END_TEST
+
 /* Else `make tile-price` writes zeros where numbers have a comma. */
 START_TEST(recipes_know_no_locale)
 {
@@ -588,6 +653,7 @@ Suite *suite_readme(void)
     tcase_add_test(tc, plans_that_were_timed_are_as_told);
     tcase_add_test(tc, flags_are_those_of_the_makefile);
     tcase_add_test(tc, recipes_know_no_locale);
+    tcase_add_test(tc, three_counts_are_as_told);
     tcase_add_test(tc, the_strategy_that_is_shown_covers);
     suite_add_tcase(s, tc);
     return s;
