@@ -28,8 +28,8 @@ const char *watched_change(const struct watched *before, const struct problem *p
 /* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
 bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
 
-/* Run the plan; `before` is of p. False with *e set if the kernel failed, wrote to its inputs, or beside its outputs, or
- * left another rounding mode. Sums that changed are for the caller to make good; all else is as before, but for the plan.
+/* Run the plan; `before` is of p. False with *e set if the kernel failed, or said so, wrote to its inputs, or beside its
+ * outputs, or left another rounding mode. Sums that changed are for the caller to make good; all else is as before, but for the plan.
  * Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
 bool watched_run(const struct kernel *k, const struct problem *p, const struct watched *before,
                  const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
