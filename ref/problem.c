@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical", "vast"};
+const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical", "vast", "sunk"};
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
 enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N_TENSORS };
@@ -129,6 +129,9 @@ static void path_token(const struct tree *t, const struct query *x, int64_t want
     *j = want - (ctx - after - len);
 }
 
+/* Of K, and of Q with the other sign: a dot product is -d SUNK^2. */
+enum { SUNK = 150 };
+
 static double k_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
 {
     switch (s->fill) {
@@ -138,6 +141,8 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
         return 50 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     case FILL_VAST: /* the bell ends at 3.5: f16 can hold all of it */
         return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
+    case FILL_SUNK: /* whole numbers that all types hold; one of them tells tokens apart */
+        return SUNK + (in_row % s->d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
     default:
         return rng_bell(s->seed, stream(TENSOR_K, node), index);
     }
@@ -201,6 +206,8 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
             for (int32_t x = 0; x < p->d; x++) {
                 int64_t to = ((int64_t)q * p->h_q + h) * p->d + x;
                 double value = aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->dtype, p->k, key + x)
+                               : s->fill == FILL_SUNK
+                                   ? (x == 0 ? -8 * scale : -SUNK)
                                    : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->d + x));
                 dtype_store(p->dtype, p->q, to, value);
             }

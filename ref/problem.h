@@ -43,10 +43,11 @@ enum fill {
     FILL_ONEHOT, /* one key per path dominates: the softmax is one-hot */
     FILL_IDENTICAL, /* all keys identical, all logits equal and not zero */
     FILL_VAST, /* logits to 1e9, of which a float keeps no digit after the point; each query is a key of its path */
+    FILL_SUNK, /* all logits far below 0, -1.8e5 for d = 64, and few apart: below what stands for "masked" or "no maximum yet" */
     N_FILLS
 };
 #define FILL_KINDS(remark)                                                                                   \
-    "random" remark ", count, huge, onehot, identical or vast" /* fill_name, for help and errors */
+    "random" remark ", count, huge, onehot, identical, vast or sunk" /* fill_name, for help and errors */
 extern const char *const fill_name[N_FILLS];
 bool fill_parse(const char *s, enum fill *out);
 

@@ -480,6 +480,56 @@ END_TEST
 
 /* ---- state ---------------------------------------------------------------------------------------------- */
 
+/* Right but for what few cases ask for: each of these has been some kernel's. */
+enum limit {
+    LIMIT_MAXIMUM, /* of a row begins at 0, or at -1e5 */
+    LIMIT_WHOLE,   /* no token is left over behind tiles of 4,096: the last one is lost */
+    LIMIT_TOKENS,  /* are counted in 16 bits */
+    LIMIT_INPUTS,  /* of a merge step are 1,024 at most */
+    N_LIMITS
+};
+static enum limit limit;
+
+static bool run_within_limits(const struct problem *p, const struct plan *plan, struct output *out,
+                              struct ledger *counted, struct err *e)
+{
+    bool met = false, good = kernels[0]->run(p, plan, out, counted, e);
+    for (int64_t r = 0; r < out->n_rows; r++)
+        met = met || (limit == LIMIT_MAXIMUM && isfinite(output_lse(out, r)) && output_lse(out, r) < -1e5);
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        met = met || (limit == LIMIT_WHOLE && plan->group[i].n_kv % 4096 == 0) ||
+              (limit == LIMIT_TOKENS && plan->group[i].n_kv > UINT16_MAX);
+    for (int64_t i = 0; i < plan->n_merges; i++)
+        met = met || (limit == LIMIT_INPUTS && plan->merge[i].in1 - plan->merge[i].in0 > 1024);
+    if (met)
+        output_set_lse(out, 0, NAN);
+    return good;
+}
+
+START_TEST(sharp_cases_go_beyond_limits)
+{
+    static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat"};
+    struct kernel mine = {.name = "mine", .run = run_within_limits};
+    int64_t n, failed = 0;
+    struct vcase *list = sharp_cases(&n);
+    limit = (enum limit)_i;
+    for (int64_t i = 0; i < n; i++) {
+        struct err e = {0};
+        struct strategy_use use = list[i].use;
+        ck_assert(use.s || strategy_parse(with[_i], &use, &e));
+        if (list[i].spec.dtype != DT_F64 && failed == 0) {
+            struct bench_case *b = bench_case_new(&list[i], NULL, &e);
+            ck_assert_msg(b, "%s", e.msg);
+            failed += judge(b, &use, &mine).verdict == V_FAIL;
+            bench_case_free(b);
+        }
+        case_clear(&list[i]);
+    }
+    ck_assert_int_gt(failed, 0);
+    free(list);
+}
+END_TEST
+
 static int failures_left;
 
 static bool run_with_state(const struct problem *p, const struct plan *plan, struct output *out,
@@ -834,6 +884,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, a_reason_stays_in_its_cell);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);
+    tcase_add_loop_test(c, sharp_cases_go_beyond_limits, 0, N_LIMITS);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_test(c, scales_are_guessed);
     tcase_add_test(c, what_is_wrong_is_not_called_right);

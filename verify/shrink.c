@@ -337,8 +337,8 @@ static void plainer_storage(struct shrinker *s)
 /* Plainest first: with counts the output says who was read. */
 static void plainer_data(struct shrinker *s)
 {
-    static const enum fill order[] = {FILL_COUNT,  FILL_IDENTICAL, FILL_ONEHOT,
-                                      FILL_RANDOM, FILL_HUGE,      FILL_VAST};
+    static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM,
+                                      FILL_HUGE,  FILL_VAST,      FILL_SUNK};
     for (int i = 0; order[i] != s->c->spec.fill; i++) {
         struct vcase c = *s->c;
         c.spec.fill = order[i];
