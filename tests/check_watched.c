@@ -825,6 +825,48 @@ static struct plan *plan_and_crash(const struct nform *nf, const struct plan_env
     abort();
 }
 
+/* The lengths of nodes count down as groups take tokens: no cast is needed for that. */
+static struct plan *plan_and_spend(const struct nform *nf, const struct plan_env *env,
+                                   const struct strategy *s, const double *opt)
+{
+    (void)env, (void)opt;
+    struct plan *p = plan_new(nf, s->name);
+    if (s->config) {
+        *nf->tree->len += 1;
+        return p;
+    }
+    struct sel all = {0};
+    int32_t launch = plan_launch(p, "attention", LAUNCH_SERIAL);
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        sel_clear(&all);
+        sel_queries(&all, nf->q0[i], nf->q1[i]);
+        sel_run(&all, i, 0, nf->len[i]);
+        plan_group(p, &all, &(struct group_spec){.launch = launch});
+        nf->len[i] = 0;
+    }
+    plan_merge_flat(p, "merge", true);
+    sel_free(&all);
+    return p;
+}
+
+/* Else the next strategies would be blamed, which are given what is left. */
+START_TEST(a_planner_that_writes_to_the_tree_is_named)
+{
+    static const int config = 1;
+    struct strategy spender = {.name = "spender", .plan = plan_and_spend, .config = _i ? &config : NULL};
+    struct strategy_use use = {.s = &spender};
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    struct result r = judge(b, &use, kernels[0]);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_str_eq(r.why, _i ? "strategy: wrote to the tree" : "strategy: wrote to the normal form");
+    r = judge(b, &c.use, kernels[0]);
+    ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
 START_TEST(a_planner_that_crashes_is_named)
 {
     struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
@@ -893,6 +935,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, an_exit_is_no_success);
     tcase_add_test(c, who_hangs_is_named);
     tcase_add_test(c, a_planner_that_crashes_is_named);
+    tcase_add_loop_test(c, a_planner_that_writes_to_the_tree_is_named, 0, 2);
     tcase_add_test(c, unfinished_files_do_not_stay);
     suite_add_tcase(s, c);
     return s;

@@ -257,9 +257,14 @@ static struct result plan_and_judge(const struct bench_case *b, const struct str
                                     const struct kernel *k)
 {
     struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
-    double start = now_s();
-    struct plan *plan = strategy_plan(use, b->nf, &b->env, r.why);
-    r.plan_s = now_s() - start;
+    const char *wrote;
+    struct plan *plan = watched_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
+    if (wrote) {
+        r.verdict = V_FAIL;
+        snprintf(r.why, sizeof r.why, "strategy: wrote to %s", wrote);
+        plan_free(plan);
+        return r;
+    }
     if (!plan) {
         r.verdict = V_SKIP;
         return r;

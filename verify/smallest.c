@@ -17,12 +17,14 @@ enum { REPEATS = 5 };
 
 /* A case that first failed one way and then another would be about something else: what is wrong by a hundredth and more must not
  * end as what looks like rounding. */
-enum failure { FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS, FAILED_GROSSLY };
+enum failure { FAILED_STRATEGY, FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS, FAILED_GROSSLY };
 #define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
 #define TINY 1e-4  /* and no less than this */
 
 static enum failure failure_of(const struct result *r)
 {
+    if (strncmp(r->why, "strategy: ", 10) == 0)
+        return FAILED_STRATEGY;
     if (strncmp(r->why, "coverage: ", 10) == 0)
         return FAILED_COVERAGE;
     if (strncmp(r->why, "kernel: ", 8) == 0)

@@ -1,6 +1,5 @@
 #include "verify/watched.h"
 #include "ref/rng.h"
-#include "sim/strategy.h"
 
 #include <fenv.h>
 #ifdef __GLIBC__
@@ -139,20 +138,21 @@ static void spans_of(const struct tree *t, const struct nform *nf, struct span s
     memcpy(span, all, sizeof all);
 }
 
-struct kept {
-    struct problem problem;
-    struct plan *plan;
-    struct tree tree; /* where the arrays of these were, */
-    struct nform nf;
+/* A tree and its normal form. */
+struct kept_tree {
+    struct tree *tree; /* where they are; others have them as const */
+    struct nform *nf;
+    struct tree tree_was; /* where their arrays were, */
+    struct nform nf_was;
     char *content; /* and what was in them, one after the other */
 };
 
-static struct kept keep(const struct problem *p, const struct plan *plan)
+static struct kept_tree keep_tree(const struct tree *t, const struct nform *nf)
 {
-    struct kept k = {.problem = *p, .plan = plan_copy(plan), .tree = *p->tree, .nf = *plan->nf};
+    struct kept_tree k = {.tree = (struct tree *)t, .nf = (struct nform *)nf, .tree_was = *t, .nf_was = *nf};
     struct span span[N_SPANS];
     size_t bytes = 0;
-    spans_of(&k.tree, &k.nf, span);
+    spans_of(t, nf, span);
     for (int i = 0; i < N_SPANS; i++)
         bytes += span[i].bytes;
     char *to = k.content = xmalloc(bytes);
@@ -161,35 +161,57 @@ static struct kept keep(const struct problem *p, const struct plan *plan)
     return k;
 }
 
-static void kept_free(struct kept *k)
-{
-    plan_free(k->plan);
-    free(k->content);
-}
-
 /* The first span that is not as it was (or of a normal form that is of another tree); N_SPANS: all are. */
-static int changed_span(const struct kept *k)
+static int changed_span(const struct kept_tree *k)
 {
     struct span was[N_SPANS], is[N_SPANS];
-    spans_of(&k->tree, &k->nf, was);
-    spans_of(k->problem.tree, k->plan->nf, is);
+    spans_of(&k->tree_was, &k->nf_was, was);
+    spans_of(k->tree, k->nf, is);
     const char *content = k->content;
     for (int i = 0; i < N_SPANS; content += was[i++].bytes)
         if (is[i].at != was[i].at || is[i].bytes != was[i].bytes ||
             memcmp(is[i].at, content, was[i].bytes) != 0)
             return i;
-    return k->plan->nf->tree == k->nf.tree ? N_SPANS : N_TREE_SPANS;
+    return k->nf->tree == k->nf_was.tree ? N_SPANS : N_TREE_SPANS;
 }
 
-static void restore_spans(const struct kept *k)
+static void restore_spans(const struct kept_tree *k)
 {
     struct span was[N_SPANS];
     const char *content = k->content;
-    *(struct tree *)k->problem.tree = k->tree; /* the kernel had them as const, too */
-    *(struct nform *)k->plan->nf = k->nf;
-    spans_of(&k->tree, &k->nf, was);
+    *k->tree = k->tree_was;
+    *k->nf = k->nf_was;
+    spans_of(&k->tree_was, &k->nf_was, was);
     for (int i = 0; i < N_SPANS; content += was[i++].bytes)
         memcpy(was[i].at, content, was[i].bytes);
+}
+
+/* What was not as it was kept, in words; NULL: all was. Now all is. */
+static const char *restore_tree(const struct kept_tree *k)
+{
+    int span = changed_span(k);
+    if (span < N_SPANS) {
+        restore_spans(k);
+        return span < N_TREE_SPANS ? "the tree" : "the normal form";
+    }
+    return NULL;
+}
+
+struct kept {
+    struct problem problem;
+    struct plan *plan;
+    struct kept_tree tree;
+};
+
+static struct kept keep(const struct problem *p, const struct plan *plan)
+{
+    return (struct kept){.problem = *p, .plan = plan_copy(plan), .tree = keep_tree(p->tree, plan->nf)};
+}
+
+static void kept_free(struct kept *k)
+{
+    plan_free(k->plan);
+    free(k->tree.content);
 }
 
 static bool same_problem(const struct problem *x, const struct problem *y)
@@ -203,17 +225,12 @@ static bool same_problem(const struct problem *x, const struct problem *y)
 /* What is not as it was kept, in words; NULL: all is. Problem, tree and normal form, which others use as well, then are again. */
 static const char *restore(const struct kept *k, const struct problem *p, const struct plan *plan)
 {
-    const char *changed = NULL;
-    int span = changed_span(k);
+    const char *changed = restore_tree(&k->tree);
     if (plan->nf != k->plan->nf || !plan_same(k->plan, plan))
-        changed = "the plan";
+        changed = changed ? changed : "the plan";
     if (!same_problem(&k->problem, p)) {
         *(struct problem *)p = k->problem;
-        changed = "the problem's numbers or pointers";
-    }
-    if (span < N_SPANS) {
-        restore_spans(k);
-        changed = span < N_TREE_SPANS ? "the tree" : "the normal form";
+        changed = changed ? changed : "the problem's numbers or pointers";
     }
     return changed;
 }
@@ -227,6 +244,20 @@ static unsigned arithmetic_mode(void)
     mode |= _mm_getcsr() & (ROUNDING | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
 #endif
     return mode;
+}
+
+/* ---- planners ------------------------------------------------------------------------------------------- */
+
+struct plan *watched_plan(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
+                          char *why, double *plan_s, const char **wrote)
+{
+    struct kept_tree kept = keep_tree(nf->tree, nf);
+    double start = now_s();
+    struct plan *plan = strategy_plan(use, nf, env, why);
+    *plan_s = now_s() - start;
+    *wrote = restore_tree(&kept);
+    free(kept.content);
+    return plan;
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------ */

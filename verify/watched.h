@@ -10,6 +10,7 @@
 #define TREEATTN_VERIFY_WATCHED_H
 
 #include "kernels/kernel.h"
+#include "sim/strategy.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,11 @@ struct watched {
 struct watched watched_inputs(const struct problem *p);
 /* The first of them that is not as it was, in words; NULL: none. */
 const char *watched_change(const struct watched *before, const struct problem *p);
+
+/* strategy_plan, and how long it took. What it wrote to that is not its own, in words, in *wrote (NULL: nothing), and that is as
+ * before: others use it. */
+struct plan *watched_plan(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
+                          char *why, double *plan_s, const char **wrote);
 
 /* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
 bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
