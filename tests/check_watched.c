@@ -624,6 +624,39 @@ static bool run_off(const struct problem *p, const struct plan *plan, struct out
     return good;
 }
 
+static double
+    hidden_is; /* the score of a hidden token; NAN: none is hidden, the maximum of a row begins at 0 */
+
+static bool run_above_scores(const struct problem *p, const struct plan *plan, struct output *out,
+                             struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    for (int64_t r = 0; r < out->n_rows; r++) {
+        double lse = output_lse(out, r);
+        output_set_lse(out, r, isnan(hidden_is) ? log(exp(lse)) : fmax(lse, hidden_is + log(100)));
+        for (int32_t i = 0; i < out->d; i++)
+            dtype_store(out->dtype, out->o, r * out->d + i, isnan(hidden_is) ? NAN : 0.5);
+    }
+    return good;
+}
+
+START_TEST(what_stands_for_no_score_is_guessed)
+{
+    static const double hidden[] = {NAN, -1e4, -65504};
+    static const char *const guess[] = {"maximum begin at -inf", "hidden token", "hidden token"};
+    struct kernel mine = {.name = "mine", .run = run_above_scores};
+    struct vcase c;
+    struct bench_case *b = bench(
+        &c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f16;page=16;fill=sunk;strategy=tree-vanilla");
+    hidden_is = hidden[_i];
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(strstr(r.guess, guess[_i]), "%s", r.guess);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
 START_TEST(what_is_wrong_is_not_called_right)
 {
     struct kernel mine = {.name = "mine", .run = run_off};
@@ -929,6 +962,7 @@ Suite *suite_watched(void)
     tcase_add_loop_test(c, sharp_cases_go_beyond_limits, 0, N_LIMITS);
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_test(c, scales_are_guessed);
+    tcase_add_loop_test(c, what_stands_for_no_score_is_guessed, 0, 3);
     tcase_add_test(c, what_is_wrong_is_not_called_right);
     tcase_add_test(c, some_cases_run_alone);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);

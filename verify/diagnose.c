@@ -88,6 +88,31 @@ static bool guess_swap(const struct row *x)
     return false;
 }
 
+/* Scores so far below 0 that a number which stands for "none" is above them. */
+static bool is_sunk(const struct row *x)
+{
+    double want = x->orc->lse[x->r];
+    return isfinite(want) && want < -100; /* e^-104 is 0 in a float */
+}
+
+static bool guess_underflow(const struct row *x)
+{
+    if (!is_sunk(x) || x->lse != -INFINITY)
+        return false;
+    snprintf(x->guess, x->size,
+             "all scores are far below 0, and all weights were 0: does their maximum begin at -inf?");
+    return true;
+}
+
+static bool guess_hidden(const struct row *x)
+{
+    if (!is_sunk(x) || !(x->lse > x->orc->lse[x->r] + 100))
+        return false;
+    snprintf(x->guess, x->size,
+             "all scores are far below 0: is that of a hidden token, or of padding, a number and not -inf?");
+    return true;
+}
+
 /* With Q = 0 the softmax is uniform and LSE says how many tokens were read. */
 static bool guess_count(const struct row *x)
 {
@@ -209,6 +234,6 @@ void diagnose(const struct problem *p, const struct oracle *orc, const struct ou
                     .guess = guess,
                     .size = size};
     dtype_to_double(out->dtype, out->o, c->row * out->d, x.o, out->d);
-    (void)(guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) || guess_scale(&x) ||
-           guess_o(&x));
+    (void)(guess_underflow(&x) || guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) ||
+           guess_scale(&x) || guess_hidden(&x) || guess_o(&x));
 }
