@@ -486,6 +486,7 @@ enum limit {
     LIMIT_WHOLE,   /* no token is left over behind tiles of 4,096: the last one is lost */
     LIMIT_TOKENS,  /* are counted in 16 bits */
     LIMIT_INPUTS,  /* of a merge step are 1,024 at most */
+    LIMIT_PAGES,   /* have 1, or from 3 to 512 tokens */
     N_LIMITS
 };
 static enum limit limit;
@@ -493,7 +494,8 @@ static enum limit limit;
 static bool run_within_limits(const struct problem *p, const struct plan *plan, struct output *out,
                               struct ledger *counted, struct err *e)
 {
-    bool met = false, good = kernels[0]->run(p, plan, out, counted, e);
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    bool met = limit == LIMIT_PAGES && (p->page_size == 2 || p->page_size > 512);
     for (int64_t r = 0; r < out->n_rows; r++)
         met = met || (limit == LIMIT_MAXIMUM && isfinite(output_lse(out, r)) && output_lse(out, r) < -1e5);
     for (int64_t i = 0; i < plan->n_groups; i++)
@@ -508,7 +510,7 @@ static bool run_within_limits(const struct problem *p, const struct plan *plan, 
 
 START_TEST(sharp_cases_go_beyond_limits)
 {
-    static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat"};
+    static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat", "pat"};
     struct kernel mine = {.name = "mine", .run = run_within_limits};
     int64_t n, failed = 0;
     struct vcase *list = sharp_cases(&n);
@@ -652,6 +654,45 @@ START_TEST(what_stands_for_no_score_is_guessed)
     struct result r = judge(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(strstr(r.guess, guess[_i]), "%s", r.guess);
+    bench_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+enum misplaced { O_UNWRITTEN, LSE_UNWRITTEN, O_ELSEWHERE, LSE_ELSEWHERE, N_MISPLACED };
+static enum misplaced misplaced;
+
+static bool run_misplaced(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    double *o = out->o, *lse = out->lse, was = lse[1];
+    if (misplaced == O_UNWRITTEN)
+        for (int64_t i = 0; i < out->n_rows * out->d; i++)
+            o[i] = NAN;
+    else if (misplaced == LSE_UNWRITTEN)
+        for (int64_t i = 0; i < out->n_rows; i++)
+            lse[i] = NAN;
+    else if (misplaced == O_ELSEWHERE)
+        memcpy(o + out->d, o + 2 * out->d, (size_t)out->d * sizeof *o);
+    else
+        lse[1] = lse[2], lse[2] = was;
+    return good;
+}
+
+START_TEST(what_lies_elsewhere_is_guessed)
+{
+    static const char *const guess[N_MISPLACED] = {"O that nobody wrote", "an LSE that nobody wrote",
+                                                   "O of query 0 head 1 is that of query 0 head 2",
+                                                   "LSE of query 0 head "};
+    struct kernel mine = {.name = "mine", .run = run_misplaced};
+    struct vcase c;
+    struct bench_case *b =
+        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    misplaced = (enum misplaced)_i;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(strncmp(r.guess, guess[_i], strlen(guess[_i])) == 0, "%s", r.guess);
     bench_case_free(b);
     case_clear(&c);
 }
@@ -963,6 +1004,7 @@ Suite *suite_watched(void)
     tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
     tcase_add_test(c, scales_are_guessed);
     tcase_add_loop_test(c, what_stands_for_no_score_is_guessed, 0, 3);
+    tcase_add_loop_test(c, what_lies_elsewhere_is_guessed, 0, N_MISPLACED);
     tcase_add_test(c, what_is_wrong_is_not_called_right);
     tcase_add_test(c, some_cases_run_alone);
     tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);

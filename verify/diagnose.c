@@ -57,6 +57,10 @@ static bool guess_kind(const struct row *x)
         snprintf(x->guess, x->size, "a query that sees nothing is not given O = 0 and LSE = -inf");
     else if (nans == x->orc->d && isnan(x->lse))
         snprintf(x->guess, x->size, "a row that nobody wrote, or poison was read");
+    else if (nans == x->orc->d && close_to(x->lse, want))
+        snprintf(x->guess, x->size, "O that nobody wrote, or poison of V was read");
+    else if (isnan(x->lse) && holds(x, x->r, 1))
+        snprintf(x->guess, x->size, "an LSE that nobody wrote");
     else if (nans || isnan(x->lse))
         snprintf(x->guess, x->size, "poison was read, or 0 * inf, inf - inf or 0 / 0 computed");
     else if (x->lse == -INFINITY && isfinite(want))
@@ -198,6 +202,21 @@ static bool guess_scale(const struct row *x)
     return x->guess[0] != 0;
 }
 
+/* O or LSE of another row, the other of the two its own: a layout that differs. */
+static bool guess_place(const struct row *x)
+{
+    bool own_o = holds(x, x->r, 1), own_lse = close_to(x->lse, x->orc->lse[x->r]);
+    int64_t h = x->p->h_q;
+    if (own_o == own_lse)
+        return false;
+    for (int64_t r = 0; r < x->orc->n_rows && !x->guess[0]; r++)
+        if (own_lse ? holds(x, r, 1) : fabs(x->lse - x->orc->lse[r]) <= 1e-6 * fmax(1, fabs(x->lse)))
+            snprintf(x->guess, x->size,
+                     "%s of query %" PRId64 " head %" PRId64 " is that of query %" PRId64 " head %" PRId64,
+                     own_lse ? "O" : "LSE", x->r / h, x->r % h, r / h, r % h);
+    return x->guess[0] != 0;
+}
+
 /* LSE right, O not. */
 static bool guess_o(const struct row *x)
 {
@@ -234,6 +253,6 @@ void diagnose(const struct problem *p, const struct oracle *orc, const struct ou
                     .guess = guess,
                     .size = size};
     dtype_to_double(out->dtype, out->o, c->row * out->d, x.o, out->d);
-    (void)(guess_underflow(&x) || guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_lse(&x) ||
-           guess_scale(&x) || guess_hidden(&x) || guess_o(&x));
+    (void)(guess_underflow(&x) || guess_kind(&x) || guess_swap(&x) || guess_count(&x) || guess_place(&x) ||
+           guess_lse(&x) || guess_scale(&x) || guess_hidden(&x) || guess_o(&x));
 }
