@@ -69,6 +69,7 @@ struct scratch {
     void *k, *v;          /* [cols][d] gathered tokens */
     void *s;              /* [rows][cols], or [rows][n_kv] when the scores are materialised */
     void *acc;            /* [rows][d] */
+    void *part, *lost;    /* [rows][d], of materialised scores: a step's product; what rounding added */
     void *max, *sum;      /* [rows] of the online softmax */
     uint8_t *visible;     /* [queries][cols] 1 = this query of the Q tile sees this token */
     struct segment *seg;  /* [cols] */

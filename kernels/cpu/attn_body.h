@@ -44,6 +44,7 @@ struct tile {
     int32_t d;
     int64_t rows;      /* of the item */
     real *q, *s, *acc; /* [rows][d], [rows][ld_s], [rows][d] */
+    real *part, *lost; /* as in struct scratch */
     int64_t ld_s;
     real *max, *sum;  /* [rows] */
     uint8_t *visible; /* [queries][cols] of the current KV tile */
@@ -102,16 +103,17 @@ static void product_qk(const struct tile *t, struct kv_rows k, int64_t cols, rea
     }
 }
 
-/* acc[rows][d] += s v, or = s v for the first tile of a row's tokens */
-static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, const real *s, bool first)
+/* to[rows][d] += s v, or = s v for the first tile of a row's tokens */
+static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, const real *s, real *to,
+                       bool first)
 {
     int32_t d = t->d;
     if (t->rows >= GEMM_MIN_ROWS && t->rows * cols >= GEMM_MIN_SCORES) {
-        gemm(CblasNoTrans, t->rows, d, cols, 1, s, t->ld_s, v.at, v.ld, first ? 0 : 1, t->acc, d);
+        gemm(CblasNoTrans, t->rows, d, cols, 1, s, t->ld_s, v.at, v.ld, first ? 0 : 1, to, d);
         return;
     }
     if (first)
-        memset(t->acc, 0, (size_t)(t->rows * d) * sizeof *t->acc);
+        memset(to, 0, (size_t)(t->rows * d) * sizeof *to);
     for (int64_t row = 0; row < t->rows; row++) {
         const real *p = s + row * t->ld_s;
         for (int64_t j0 = 0; j0 < cols; j0 += SUM_BLOCK) {
@@ -130,10 +132,22 @@ static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, con
                 for (int32_t i = 0; i < d; i++)
                     part[i] = real_fma(p[j], vj[i], part[i]);
             }
-            real *acc = t->acc + row * d;
+            real *acc = to + row * d;
             for (int32_t i = 0; i < d; i++)
                 acc[i] += part[i];
         }
+    }
+}
+
+/* acc += part, with what the additions before lost (Kahan 1965). Weights that were divided by their sum are no whole numbers:
+ * equal ones of 150,000 tokens, added step after step, were off by more than the bound. */
+static void add_part(const struct tile *t, bool first)
+{
+    int64_t n = t->rows * t->d;
+    for (int64_t i = 0; i < n; i++) {
+        real x = t->part[i] - (first ? 0 : t->lost[i]), old = first ? 0 : t->acc[i], sum = old + x;
+        t->lost[i] = (sum - old) - x;
+        t->acc[i] = sum;
     }
 }
 
@@ -201,6 +215,8 @@ static struct tile tile_open(const struct attn *a, const struct item *it, struct
                          .q = sc->q,
                          .s = sc->s,
                          .acc = sc->acc,
+                         .part = sc->part,
+                         .lost = sc->lost,
                          .max = sc->max,
                          .sum = sc->sum,
                          .visible = sc->visible,
@@ -378,7 +394,7 @@ static bool item_fused(struct tile *t, struct err *e)
                 for (int32_t c = 0; c < t->d; c++)
                     t->acc[i * t->d + c] *= shrink;
         }
-        product_pv(t, load_kv(t, p->v, n_seg, cols, t->v_buf), cols, t->s, t0 == 0);
+        product_pv(t, load_kv(t, p->v, n_seg, cols, t->v_buf), cols, t->s, t->acc, t0 == 0);
         count_tile(t, cols, n_visible);
     }
     store_rows(t);
@@ -445,7 +461,8 @@ static bool item_unfused(struct tile *t, struct err *e)
         t1 = min_i64(t0 + step, g->n_kv);
         if (!kv_segments(p, t->a->plan->nf, &c, t1 - t0, t->seg, &n_seg, e))
             return false;
-        product_pv(t, load_kv(t, p->v, n_seg, t1 - t0, t->v_buf), t1 - t0, t->s + t0, t0 == 0);
+        product_pv(t, load_kv(t, p->v, n_seg, t1 - t0, t->v_buf), t1 - t0, t->s + t0, t->part, true);
+        add_part(t, t0 == 0);
     }
     ledger->softmax_read += score_bytes;
     store_rows(t);

@@ -35,7 +35,7 @@ static void *arena_take(struct arena *m, int64_t n, int64_t size)
 
 /* The largest work item of the plan, in elements of the scratch buffers. */
 struct extent {
-    int64_t rows, cols, scores, visible;
+    int64_t rows, kept_rows, cols, scores, visible; /* kept_rows: whose scores go through memory */
 };
 
 struct cpu_run {
@@ -75,6 +75,7 @@ static struct extent plan_extent(const struct attn *a)
         CK(g->n_kv <= INT_MAX ||
            !a->plan->unfused); /* the library's int is the distance between score rows */
         x.rows = max_i64(x.rows, rows);
+        x.kept_rows = a->plan->unfused ? x.rows : 0;
         x.cols = max_i64(x.cols, cols);
         x.scores = max_i64(x.scores, rows * (a->plan->unfused ? g->n_kv : cols));
         if (g->mask != MASK_NONE)
@@ -88,6 +89,8 @@ static void lay_out_scratch(struct arena *m, struct scratch *t, const struct ext
 {
     t->q = arena_take(m, x->rows * d, real);
     t->acc = arena_take(m, x->rows * d, real);
+    t->part = arena_take(m, x->kept_rows * d, real);
+    t->lost = arena_take(m, x->kept_rows * d, real);
     t->k = arena_take(m, x->cols * d, real);
     t->v = arena_take(m, x->cols * d, real);
     t->s = arena_take(m, x->scores, real);
