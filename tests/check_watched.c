@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,19 +164,6 @@ static bool succeed_with_an_error(const struct problem *p, const struct plan *pl
 {
     err_set(e, "page 7 is none");
     return kernels[0]->run(p, plan, out, counted, NULL);
-}
-
-/* It sums up in memory that it believes to be zeros, as it is in a program that has just begun. */
-static bool run_on_unwritten_memory(const struct problem *p, const struct plan *plan, struct output *out,
-                                    struct ledger *counted, struct err *e)
-{
-    enum { FLOATS = 1 << 20 }; /* never had before: a mapping of its own */
-    volatile float *sum = malloc(FLOATS * sizeof *sum);
-    bool good = kernels[0]->run(p, plan, out, counted, e);
-    sum[1] += (float)output_lse(out, 0);
-    output_set_lse(out, 0, sum[1]);
-    free((void *)sum);
-    return good;
 }
 
 static bool refuse_in_silence(const struct problem *p, const struct plan *plan, char *why)
@@ -355,30 +341,6 @@ START_TEST(errors_count_whatever_is_returned)
     ck_assert_str_eq(r.why, "kernel: returned true, but said: page 7 is none");
     bench_case_free(b);
     case_clear(&c);
-}
-END_TEST
-
-/* However little ran before; memory that nobody wrote stays cheap outside of kernels. */
-START_TEST(unwritten_memory_is_no_zeros)
-{
-    enum { BYTES = 1 << 26 };
-    struct kernel mine = {.name = "mine", .run = run_on_unwritten_memory};
-    struct vcase c;
-    struct bench_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, &mine);
-    ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert_msg(strstr(r.why, "head 0 LSE is "), "%s", r.why);
-    bench_case_free(b);
-    case_clear(&c);
-#ifndef __SANITIZE_ADDRESS__
-    struct rusage before, after;
-    getrusage(RUSAGE_SELF, &before);
-    char *pool = calloc(BYTES, 1);
-    *(volatile char *)pool = 1;
-    getrusage(RUSAGE_SELF, &after);
-    ck_assert_int_lt(after.ru_minflt - before.ru_minflt, 1000);
-    free(pool);
-#endif
 }
 END_TEST
 
@@ -996,7 +958,6 @@ Suite *suite_watched(void)
     tcase_add_test(c, what_is_not_ready_says_why);
     tcase_add_test(c, silence_is_told);
     tcase_add_test(c, errors_count_whatever_is_returned);
-    tcase_add_test(c, unwritten_memory_is_no_zeros);
     tcase_add_test(c, a_reason_stays_in_its_cell);
     tcase_add_test(c, faults_are_planted_with_any_kernel);
     tcase_add_test(c, sharp_cases_have_empty_partials);

@@ -2,9 +2,6 @@
 #include "ref/rng.h"
 
 #include <fenv.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,32 +284,6 @@ static bool guards_intact(const uint8_t *room, size_t size, const char *name, st
     return intact(room + GUARD + size) || err_set(e, "wrote behind %s", name);
 }
 
-/* ---- the heap ----------------------------------------------------------------------------------------- */
-
-/* What malloc hands out is mostly zeros in a program that has just begun, and anything in one that ran many cases: who reads
- * what he has not written would pass the case by which others are to see him fail. Sanitizers fill memory themselves. */
-#ifdef M_PERTURB
-/* In every byte: a huge number, in f16 NaN. */
-enum { UNWRITTEN = 0x7F };
-
-/* Only while kernels run: calloc then writes all of a pool, however little of it is ever touched. */
-static void fill_heap(bool begins)
-{
-    static int running;
-#pragma omp critical(treeattn_watched_heap)
-    {
-        running += begins ? 1 : -1;
-        if (running == begins)
-            mallopt(M_PERTURB, begins ? UNWRITTEN ^ 0xFF : 0);
-    }
-}
-#else
-static void fill_heap(bool begins)
-{
-    (void)begins;
-}
-#endif
-
 /* ---- the run ------------------------------------------------------------------------------------------ */
 
 bool watched_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why)
@@ -340,12 +311,10 @@ bool watched_run(const struct kernel *k, const struct problem *p, const struct w
     unsigned mode = arithmetic_mode();
     fenv_t env;
     fegetenv(&env);
-    fill_heap(true);
     double start = now_s();
     bool ran = k->run(p, plan, &inner, counted, &own);
     if (run_s)
         *run_s = now_s() - start;
-    fill_heap(false);
     memcpy(out->o, o + GUARD, o_size);
     memcpy(out->lse, lse + GUARD, lse_size);
     bool same_mode = arithmetic_mode() == mode;
