@@ -314,33 +314,31 @@ START_TEST(pages_of_others_are_watched)
 }
 END_TEST
 
+/* On the plain case, by this verdict for this reason. */
+static void ends_with(const struct kernel *k, enum verdict verdict, const char *why)
+{
+    struct vcase c;
+    struct bench_case *b = bench(&c, plain);
+    struct result r = judge(b, &c.use, k);
+    ck_assert_int_eq(r.verdict, verdict);
+    ck_assert_str_eq(r.why, why);
+    bench_case_free(b);
+    case_clear(&c);
+}
+
 START_TEST(silence_is_told)
 {
     struct kernel mine = {.name = "mine", .run = run_in_silence};
-    struct vcase c;
-    struct bench_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, &mine);
-    ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert_str_eq(r.why, "kernel: failed without saying why");
+    ends_with(&mine, V_FAIL, "kernel: failed without saying why");
     mine.supports = refuse_in_silence;
-    r = judge(b, &c.use, &mine);
-    ck_assert_int_eq(r.verdict, V_SKIP);
-    ck_assert_str_eq(r.why, "not supported, without a reason given");
-    bench_case_free(b);
-    case_clear(&c);
+    ends_with(&mine, V_SKIP, "not supported, without a reason given");
 }
 END_TEST
 
 START_TEST(errors_count_whatever_is_returned)
 {
     struct kernel mine = {.name = "mine", .run = succeed_with_an_error};
-    struct vcase c;
-    struct bench_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, &mine);
-    ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert_str_eq(r.why, "kernel: returned true, but said: page 7 is none");
-    bench_case_free(b);
-    case_clear(&c);
+    ends_with(&mine, V_FAIL, "kernel: returned true, but said: page 7 is none");
 }
 END_TEST
 
@@ -355,13 +353,7 @@ static bool refuse_in_lines(const struct problem *p, const struct plan *plan, ch
 START_TEST(a_reason_stays_in_its_cell)
 {
     struct kernel mine = {.name = "mine", .supports = refuse_in_lines, .run = kernels[0]->run};
-    struct vcase c;
-    struct bench_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, &mine);
-    ck_assert_int_eq(r.verdict, V_SKIP);
-    ck_assert_str_eq(r.why, "a b c d");
-    bench_case_free(b);
-    case_clear(&c);
+    ends_with(&mine, V_SKIP, "a b c d");
 }
 END_TEST
 

@@ -281,10 +281,10 @@ bool gpu_graph_run(void *graph, void *stream, struct err *e)
 {
     const struct graph *g = graph;
     (void)stream;
-    if (fake_gpu.replays >= fake_gpu.slow_from && fake_gpu.replays < fake_gpu.slow_to)
-        fake_gpu.read_us += 50000;
+    bool slow = fake_gpu.replays >= fake_gpu.slow_from && fake_gpu.replays < fake_gpu.slow_to;
+    fake_gpu.read_us += slow ? 50000 : 0;
     fake_gpu.replays++;
-    if (fake_gpu.fault == FAKE_OLD_OUTPUT)
+    if (fake_gpu.fault == FAKE_OLD_OUTPUT && (slow || fake_gpu.slow_to == 0))
         return true;
     bool good = run_now(g->cp, &g->args, e);
     if (fake_gpu.fault == FAKE_GRAPH_WRITES_K)

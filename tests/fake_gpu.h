@@ -21,7 +21,7 @@ enum fake_fault {
     FAKE_GRAPH_WRITES_K,
     FAKE_CHANGES,      /* every second run writes another LSE */
     FAKE_LEAVES_ROW,   /* a row of LSE is not written */
-    FAKE_OLD_OUTPUT,   /* a run in a graph writes nothing */
+    FAKE_OLD_OUTPUT,   /* a run in a graph writes nothing; where there are slow ones, one of those */
     FAKE_OLD_PARTIALS, /* partial results are merged before they are there: those of the run before */
     FAKE_WRONG_TRUTH,
     N_FAKE_FAULTS

@@ -697,13 +697,18 @@ static bool run_jobs(struct bed *x, struct job *job, int32_t n, struct err *e)
     return good;
 }
 
-/* Does x stand for its strategy rather than y? What is wrong first, and of what is right the fastest. */
+/* What is wrong first, then what is right, then what did not run. */
+static int place_of(const struct gpu_row *r)
+{
+    return gpu_row_counts(r) ? 1 : r->verdict == GPU_SKIP ? 2 : 0;
+}
+
+/* Does x stand for its strategy rather than y? Of what is right the fastest does. */
 static bool stands_before(const struct gpu_row *x, const struct gpu_row *y)
 {
-    static const int place[] = {
-        [GPU_FAIL] = 0, [GPU_INVALID] = 0, [GPU_MARGINAL] = 1, [GPU_PASS] = 1, [GPU_SKIP] = 2};
-    int px = place[x->verdict], py = place[y->verdict];
-    return px < py || (px == 1 && py == 1 && x->time.median_us < y->time.median_us);
+    if (gpu_row_counts(x) && gpu_row_counts(y))
+        return x->time.median_us < y->time.median_us;
+    return place_of(x) < place_of(y);
 }
 
 /* Of each strategy the fastest of its plans, timed once more: the time it was chosen by is the least of several. Rows of the others
@@ -725,7 +730,7 @@ static bool keep_fastest(struct bed *x, struct job *job, struct gpu_row *rows, i
                 best = stands_before(&rows[k], &rows[best]) ? k : best;
             }
         struct gpu_row *r = &rows[best];
-        if (tried > 1 && (r->verdict == GPU_PASS || r->verdict == GPU_MARGINAL)) {
+        if (tried > 1 && gpu_row_counts(r)) {
             r->why[0] = 0;
             good = run_job(x, &job[best], e);
         }

@@ -92,6 +92,8 @@ struct gpu_row {
 };
 /* Verdict of a row that was timed, judged and is not a SKIP. */
 enum gpu_verdict gpu_verdict_of(int compared /* enum verdict */, double median_us, double floor_us);
+/* Has it a time that may be shown beside others? */
+bool gpu_row_counts(const struct gpu_row *r);
 
 /* All bytes that a plan moves, by its ledger. */
 int64_t gpu_ledger_bytes(const struct ledger *a);

@@ -78,8 +78,7 @@ enum gpu_verdict gpu_verdict_of(int compared, double median_us, double floor_us)
     return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
 }
 
-/* A time that may be shown beside others. */
-static bool counts(const struct gpu_row *r)
+bool gpu_row_counts(const struct gpu_row *r)
 {
     return r->verdict == GPU_PASS || r->verdict == GPU_MARGINAL;
 }
@@ -293,7 +292,7 @@ static const struct gpu_row *best_row(const struct gpu_row *rows, int64_t i, int
 {
     const struct gpu_row *best = NULL;
     for (; i < end; i++)
-        if (counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
+        if (gpu_row_counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
             (!best || rows[i].time.median_us < best->time.median_us))
             best = &rows[i];
     return best;
@@ -375,7 +374,7 @@ static void print_where(FILE *f, const struct gpu_row *r)
 /* Plans that leave a kernel no excuse: enough CTAs, even ones, nothing read twice, more than launch costs. */
 static bool no_excuse(const struct gpu_row *r, const struct gpu_bench *b)
 {
-    return counts(r) && r->grid.ctas >= 4 * (int64_t)b->sms && r->grid.longest <= 2 &&
+    return gpu_row_counts(r) && r->grid.ctas >= 4 * (int64_t)b->sms && r->grid.longest <= 2 &&
            r->ledger.kv > 100000000 && (double)r->ledger.kv <= 1.1 * (double)r->unique_kv;
 }
 
