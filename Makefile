@@ -288,7 +288,7 @@ FUZZ_SECONDS ?= 60
 FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIB := $(REF) $(TRACES) $(SIM) \
-  $(wildcard verify/case.c verify/treesrc.c verify/text.c verify/cover.c verify/sheet.c verify/measured.c verify/coefs.c)
+  $(wildcard verify/judge/case.c verify/judge/treesrc.c verify/io/text.c verify/judge/cover.c verify/io/sheet.c verify/model/measured.c verify/model/coefs.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 .PHONY: fuzz

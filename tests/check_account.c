@@ -7,7 +7,7 @@
 #include "sim/strategy.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
-#include "verify/faults.h"
+#include "verify/faults/faults.h"
 
 #include <inttypes.h>
 #include <stdio.h>

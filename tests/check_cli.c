@@ -4,8 +4,8 @@
  * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
  */
 #include "kernels/cuda/cuda.h"
-#include "verify/coefs.h"
-#include "verify/judge.h"
+#include "verify/model/coefs.h"
+#include "verify/judge/judge.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"

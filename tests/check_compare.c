@@ -1,6 +1,6 @@
 /* check_compare.c - the comparator: it accepts what is right to the last bit it may ask for, and nothing
  * else. */
-#include "verify/compare.h"
+#include "verify/judge/compare.h"
 
 #include "tests/suites.h"
 
@@ -389,7 +389,7 @@ END_TEST
 START_TEST(no_constant_is_looser_than_measured)
 {
 #define TOL(name, value, reason) const double TOL_##name = value;
-#include "verify/tolerances.def"
+#include "verify/judge/tolerances.def"
 #undef TOL
     const struct {
         const char *name;

@@ -6,7 +6,7 @@
 #include "sim/price.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
-#include "verify/copies.h"
+#include "verify/replay/copies.h"
 
 #include "tests/suites.h"
 

@@ -6,9 +6,9 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
-#include "verify/bench.h"
-#include "verify/case.h"
-#include "verify/sweep.h"
+#include "verify/bench/bench.h"
+#include "verify/judge/case.h"
+#include "verify/model/sweep.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,7 +1,7 @@
 /* check_cover.c - the coverage check: every strategy's plans pass, plans broken in any place do not. */
 #include "ref/rng.h"
 #include "sim/strategy.h"
-#include "verify/cover.h"
+#include "verify/judge/cover.h"
 
 #include "tests/suites.h"
 

@@ -2,7 +2,7 @@
  * check_decode.c - whole decode steps: models, the plain-C decode step through small traces under every strategy, and
  * that the judges notice what is wrong.
  */
-#include "verify/decode_run.h"
+#include "verify/replay/decode_run.h"
 
 #include "tests/suites.h"
 

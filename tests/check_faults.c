@@ -3,7 +3,7 @@
  * caught, and nothing sound raises an alarm.
  */
 #include "tests/suites.h"
-#include "verify/faults.h"
+#include "verify/faults/faults.h"
 
 #include <omp.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "sim/strategy.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
-#include "verify/sheet.h"
+#include "verify/io/sheet.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,9 +10,9 @@
 #include "sim/strategy.h"
 #include "sim/traits.h"
 #include "traces/formats.h"
-#include "verify/coefs.h"
-#include "verify/sheet.h"
-#include "verify/measured.h"
+#include "verify/model/coefs.h"
+#include "verify/io/sheet.h"
+#include "verify/model/measured.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"

@@ -3,10 +3,10 @@
  * covers.
  */
 #include "kernels/cuda/guarded.h"
-#include "verify/bench_gpu.h"
-#include "verify/gpu_cases.h"
-#include "verify/judge.h"
-#include "verify/compare.h"
+#include "verify/bench/bench_gpu.h"
+#include "verify/judge/gpu_cases.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/compare.h"
 
 #include "tests/fake_gpu.h"
 #include "tests/shared.h"

@@ -5,8 +5,8 @@
 #include "ref/rng.h"
 #include "sim/price.h"
 #include "sim/strategy.h"
-#include "verify/judge.h"
-#include "verify/watched.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/watched.h"
 
 #include "tests/suites.h"
 

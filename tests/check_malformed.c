@@ -9,8 +9,8 @@
 #include "traces/formats.h"
 #include "traces/medusa.h"
 #include "traces/mooncake.h"
-#include "verify/coefs.h"
-#include "verify/measured.h"
+#include "verify/model/coefs.h"
+#include "verify/model/measured.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"

@@ -5,9 +5,9 @@
 
 #include "tests/shared.h"
 #include "tests/suites.h"
-#include "verify/cmd.h"
-#include "verify/crash.h"
-#include "verify/sweep.h"
+#include "verify/cli/cmd.h"
+#include "verify/io/crash.h"
+#include "verify/model/sweep.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "sim/strategies/parts.h"
 #include "sim/strategies/planners.h"
 #include "tests/suites.h"
-#include "verify/cover.h"
+#include "verify/judge/cover.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* check_properties.c - every property on every strategy; errors planted in the kernel, for each property. */
 #include "ref/rng.h"
 #include "traces/formats.h"
-#include "verify/properties.h"
+#include "verify/judge/properties.h"
 
 #include "tests/suites.h"
 

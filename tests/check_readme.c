@@ -9,8 +9,8 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats.h"
-#include "verify/cover.h"
-#include "verify/sheet.h"
+#include "verify/judge/cover.h"
+#include "verify/io/sheet.h"
 
 #define strategy_per_node shown_strategy /* whoever tries it has one of that name */
 #include "tests/per_node.c"              /* what sim/README.md shows, by the Makefile */

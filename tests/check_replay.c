@@ -3,12 +3,12 @@
  * sampled, resumed, or planned late; and what goes wrong, in one line.
  */
 #include "sim/extend.h"
-#include "verify/case.h"
-#include "verify/cmd.h"
-#include "verify/cover.h"
-#include "verify/replay_decode.h"
-#include "verify/replay_report.h"
-#include "verify/sweep.h"
+#include "verify/judge/case.h"
+#include "verify/cli/cmd.h"
+#include "verify/judge/cover.h"
+#include "verify/replay/replay_decode.h"
+#include "verify/replay/replay_report.h"
+#include "verify/model/sweep.h"
 
 #include "tests/papercsv.h"
 #include "tests/shared.h"

@@ -1,8 +1,8 @@
 /*
  * check_shrink.c - a failure becomes a small case, and the small case still fails.
  */
-#include "verify/faults.h"
-#include "verify/shrink.h"
+#include "verify/faults/faults.h"
+#include "verify/judge/shrink.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"

@@ -10,7 +10,7 @@
 #include "sim/strategy.h"
 #include "traces/formats.h"
 #include "traces/trace.h"
-#include "verify/cover.h"
+#include "verify/judge/cover.h"
 
 /* ---- trees ------------------------------------------------------------------------------------------ */
 

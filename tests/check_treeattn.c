@@ -6,7 +6,7 @@
 #include "tests/suites.h"
 #include "traces/formats.h"
 #include "traces/grow.h"
-#include "verify/cover.h"
+#include "verify/judge/cover.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* check_watched.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
-#include "verify/faults.h"
-#include "verify/crash.h"
-#include "verify/draw.h"
-#include "verify/judge.h"
-#include "verify/shrink.h"
-#include "verify/side_by_side.h"
+#include "verify/faults/faults.h"
+#include "verify/io/crash.h"
+#include "verify/judge/draw.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/shrink.h"
+#include "verify/judge/side_by_side.h"
 
 #include "tests/suites.h"
 

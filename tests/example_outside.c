@@ -9,8 +9,8 @@
  */
 #include "sim/strategy.h"
 #include "traces/formats.h"
-#include "verify/compare.h"
-#include "verify/cover.h"
+#include "verify/judge/compare.h"
+#include "verify/judge/cover.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  */
 #include "kernels/cuda/cuda.h"
 #include "kernels/kernel.h"
-#include "verify/cover.h"
-#include "verify/judge.h"
+#include "verify/judge/cover.h"
+#include "verify/judge/judge.h"
 
 extern "C" {
 [[noreturn]] void ck_fail(const char *file, int line, const char *expr);

@@ -1,7 +1,7 @@
 /*
  * papercsv.h - the CSV files of paper-figs/paper (README.md there): reading them strictly, and their rules.
  *
- * verify/sheet.h reads what somebody measured and forgives a lot; this reader forgives nothing. It fills a
+ * verify/io/sheet.h reads what somebody measured and forgives a lot; this reader forgives nothing. It fills a
  * struct err and returns false; nothing here asserts.
  */
 #ifndef TREEATTN_TESTS_PAPERCSV_H

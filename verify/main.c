@@ -5,8 +5,8 @@
  */
 #include "kernels/kernel.h"
 #include "sim/strategy.h"
-#include "verify/cmd.h"
-#include "verify/origin.h"
+#include "verify/cli/cmd.h"
+#include "verify/io/origin.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -20,7 +20,7 @@ enum { MAX_THREADS = 256 };
 
 const struct command commands[] = {
 #define COMMAND(name, about) {#name, about, cmd_##name},
-#include "verify/commands.def"
+#include "verify/cli/commands.def"
 #undef COMMAND
 };
 const int32_t n_commands = (int32_t)(sizeof commands / sizeof commands[0]);

@@ -4,9 +4,9 @@
  */
 #include "kernels/kernel.h"
 #include "tests/fuzz/fuzz.h"
-#include "verify/case.h"
-#include "verify/cover.h"
-#include "verify/faults.h"
+#include "verify/judge/case.h"
+#include "verify/judge/cover.h"
+#include "verify/faults/faults.h"
 
 /* A name is all that a case needs of a kernel; the real ones would bring OpenBLAS along. */
 const struct kernel *kernel_find(const char *name)

@@ -9,7 +9,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/decode.h"
 #include "tests/stand_in/stand_in.h"
-#include "verify/judge.h"
+#include "verify/judge/judge.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>

@@ -1,0 +1,174 @@
+/*
+ * bench_gpu.h - `treeattn bench gpu`: plans timed on a GPU, each beside what the card could do at best.
+ *
+ * Protocol of one tree and head count. All strategies plan, for an H200 whatever the card, and their plans go to the device,
+ * before any data exist.
+ * Then Q, K, V and the page table are drawn, on the device, and the exact answer computed there in double
+ * (kernels/cuda/truth.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
+ * run is captured in a CUDA graph; before each replay O, LSE and partial results are poisoned and 256 MB are written to
+ * empty the L2 cache, outside of the timed span; the span is one replay between two events, merges inside (runs have no
+ * counters).
+ * What the last timed replay wrote is compared with the exact answer, every element, in units of the derived bound.
+ *
+ * A row begins when memory is as fast as ever, or after three seconds of waiting for that: where a plan's workspace had
+ * tens of GB, the driver clears them when they are freed, behind the back of everyone, and the next second's plans would
+ * take up to 1.14 of their time.
+ *
+ * The floor is max(unique bytes / read bandwidth, operations / tensor peak): each token that some query sees read once,
+ * Q read once, O written once; 4 d operations for each (query head, visible token). Bandwidth and peak are measured in
+ * the same run. A time under the floor is INVALID.
+ */
+#ifndef TREEATTN_VERIFY_BENCH_GPU_H
+#define TREEATTN_VERIFY_BENCH_GPU_H
+
+#include "kernels/cuda/cuda.h"
+#include "sim/strategy.h"
+#include "verify/bench/bench.h"
+#include "verify/judge/treesrc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what the card can do -------------------------------------------------------------------------------- */
+
+struct gpu_limits {
+    /* Bytes per second, of the fastest of 20: reading 16 GiB less reading 2 GiB, so without the cost of a launch; copying,
+     * read and written together. */
+    double read_bps, copy_bps;
+    double tensor_flops; /* of an 8192^3 bf16 product on random data */
+};
+bool gpu_limits_measure(struct gpu_limits *x, struct err *e);
+
+/* What a tree cannot do without. */
+struct gpu_need {
+    double bytes, operations;
+};
+struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s);
+/* Bytes of K and V that some query sees, each token once. */
+int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s);
+double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x);
+
+/* ---- one timing ------------------------------------------------------------------------------------------ */
+
+struct gpu_time {
+    double median_us, mad_us, min_us, p90_us; /* mad: median distance from the median */
+    int64_t reps;
+};
+/* Sorts us. n >= 1. */
+struct gpu_time gpu_time_of(double *us, int64_t n);
+
+/* What a plan launches at once: CTAs of all groups, and how uneven they are in tokens. */
+struct gpu_grid {
+    int64_t ctas;
+    double longest; /* over the mean */
+};
+struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv);
+
+enum gpu_verdict { GPU_PASS, GPU_MARGINAL, GPU_FAIL, GPU_SKIP, GPU_INVALID };
+extern const char *const gpu_verdict_name[];
+
+struct gpu_config {
+    const char *set; /* "fasttree-fig9", or "-" */
+    int32_t number;  /* in its set; 0: none */
+    struct treesrc src;
+    struct problem_spec spec;
+};
+
+struct gpu_row {
+    const struct gpu_config *config;
+    const struct strategy_use *use;
+    enum gpu_verdict verdict;
+    struct gpu_time time;
+    struct gpu_need need;
+    struct gpu_grid grid;
+    double floor_us;
+    struct ledger ledger; /* of the plan */
+    int64_t bytes;        /* its sum */
+    int64_t unique_kv;
+    double plan_ms, upload_ms;
+    double worst; /* error in bounds */
+    char why[256];
+};
+/* Verdict of a row that was timed, judged and is not a SKIP. */
+enum gpu_verdict gpu_verdict_of(int compared /* enum verdict */, double median_us, double floor_us);
+/* Has it a time that may be shown beside others? */
+bool gpu_row_counts(const struct gpu_row *r);
+
+/* All bytes that a plan moves, by its ledger. */
+int64_t gpu_ledger_bytes(const struct ledger *a);
+
+struct gpu_bench {
+    struct cuda_options opt;
+    const struct kernel *kernel; /* what opt.rung is called; says whether probabilities are narrow */
+    int64_t reps;
+    struct gpu_limits limits;
+    int32_t sms;
+    uint64_t seed;
+    bool distinct;        /* a plan that a strategy before has made already is no row */
+    bool fastest;         /* of a strategy's plans only the fastest is a row, timed once more */
+    bool flush_reads;     /* what empties the L2 is read once more: none of it is left to be written back */
+    void *flush, *stream; /* made by gpu_bench_open */
+    /* Microseconds that reading 256 MB takes at best; how often and for how long rows waited until it took no longer;
+     * rows that began when it did. */
+    double probe_us, waited_s;
+    int64_t waits, disturbed;
+};
+bool gpu_bench_open(struct gpu_bench *b, struct err *e);
+void gpu_bench_close(struct gpu_bench *b);
+/* Every strategy on one tree; of rows[n_use] *n_rows are filled, all but where b->distinct or b->fastest. False with *e set
+ * if the card fails; a strategy that does not apply, or a tree too large for the card's memory, is a SKIP. */
+bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
+                      int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);
+
+/* ---- the papers' sets ------------------------------------------------------------------------------------ */
+
+/* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with treesrc_clear, then the array. spec
+ * gives all but the heads, which are those of the set unless `heads` (then spec's). number > 0: only that tree. */
+bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
+              struct gpu_config **out, int32_t *n, struct err *e);
+
+/* ---- recorded peers -------------------------------------------------------------------------------------- */
+
+struct gpu_peer {
+    char *tree; /* "1,10_4096,416" */
+    int32_t h_q, h_kv;
+    char method[16];
+    double us;
+    double read_bps; /* of its own card, in its own run */
+};
+struct gpu_peers {
+    int64_t n, cap;
+    struct gpu_peer *at;
+};
+/* Every *.csv of a folder in the format of ../shared/peers/README.md; rows that were not measured are left out. */
+bool gpu_peers_read(const char *dir, struct gpu_peers *out, struct err *e);
+void gpu_peers_free(struct gpu_peers *p);
+/* Of the card that the peers ran on: bytes per second, operations per second. */
+#define PEER_READ_BPS 4525e9
+#define PEER_TENSOR_FLOPS 790e12
+
+/* Time over floor, ours against a peer's, over the rows that both have; the floor of each is its own card's. */
+struct gpu_match {
+    int64_t n, better;
+    double ratio; /* geometric mean of ours / the peer's; under 1 we are nearer to our floor */
+};
+/* strategy, as strategy_label says it, or NULL: the best of ours on each tree; method NULL: the best of the peers. */
+struct gpu_match gpu_match(const struct gpu_row *rows, int64_t n_rows, const struct gpu_peers *peers,
+                           const char *strategy, const char *method);
+
+/* The bars of issue and README, in words, each line after `lead`. */
+void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
+                 int64_t n_rows, const struct gpu_peers *peers);
+
+/* ---- rows for people and programs ------------------------------------------------------------------------ */
+
+extern const char *const gpu_columns[];
+extern const int32_t gpu_width[];
+void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * cmd_selftest.c - treeattn selftest: verify the verifier. Plants every kind of fault in every strategy it
+ * applies to and prints who noticed.
+ */
+#include "verify/cli/cmd.h"
+#include "verify/io/crash.h"
+#include "verify/faults/faults.h"
+#include "verify/io/progress.h"
+#include "verify/io/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_SEED = 0x300, KEY_STRATEGY, KEY_KERNEL, KEY_MATRIX, KEY_KINDS, KEY_ARCH };
+
+struct options {
+    struct cmd_output out;
+    uint64_t seed;
+    const char *strategies; /* NULL: all */
+    const char *kernel;
+    bool matrix, kinds;
+    struct err err;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->out;
+        return 0;
+    case KEY_SEED:
+        return text_u64(arg, "--seed", &o->seed, &o->err) ? 0 : EINVAL;
+    case KEY_STRATEGY:
+        o->strategies = arg;
+        return 0;
+    case KEY_KERNEL:
+        o->kernel = arg;
+        return 0;
+    case KEY_ARCH:
+        return cmd_arch(arg, &o->err) ? 0 : EINVAL;
+    case KEY_MATRIX:
+        o->matrix = true;
+        return 0;
+    case KEY_KINDS:
+        o->kinds = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp_selftest = {
+    .options =
+        (const struct argp_option[]){
+            {.doc = "Where faults are planted:", .group = 1},
+            {"seed", KEY_SEED, "N", 0, "lengths of the trees, data and places of the faults (default 1)", 1},
+            {"strategy", KEY_STRATEGY, "LIST", 0, "only these strategies, comma-separated (default: all)", 1},
+            {"kernel", KEY_KERNEL, "NAME", 0, "the kernel that runs broken plans (default: cpu)", 1},
+            {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
+             1},
+            {"by-strategy", KEY_MATRIX, NULL, 0, "a column per strategy: caught, of those planted", 8},
+            {"kinds", KEY_KINDS, NULL, 0, "say what each kind of fault is, and plant nothing", 8},
+            {0},
+        },
+    .parser = parse_option,
+    .doc =
+        "Plant faults in plans, data, outputs and in the comparator's inputs, and show which are caught.\v"
+        "Two detectors are judged: `cover`, the float-free check of the plan, and `numbers`, the kernel run "
+        "on what is broken and compared with exact attention. Faults that could not be run safely are for "
+        "cover alone (n/a under numbers); a kind that a strategy has no place for shows as -. `weakest` is "
+        "the smallest error seen by the comparator, in units of its bound: above 1 it is caught.\n\n"
+        "The status is 1 if a fault was caught by neither, or if a sound plan raised an alarm.",
+    .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 8}, {0}},
+};
+
+/* One blind spot of the comparator shows in every strategy. */
+#define MAX_REMARKS INT64_C(40)
+
+/* ---- printing ---------------------------------------------------------------------------------------- */
+
+static void print_kinds(FILE *f, enum style style)
+{
+    static const char *const columns[] = {"fault", "where", "about", NULL};
+    static const int32_t width[] = {18, 6, 0};
+    struct table t = {.f = f, .style = style, .column = columns, .aligned = true, .width = width};
+    for (int32_t i = 0; i < n_faults; i++) {
+        table_text(&t, faults[i].name);
+        table_text(&t, fault_where_name[faults[i].where]);
+        table_text(&t, faults[i].about);
+    }
+    table_end(&t);
+}
+
+/* Error in bounds; what is not finite cannot be weak. */
+static const char *print_weakest(char *s, size_t size, const struct fault_tally *t)
+{
+    snprintf(s, size, t->run == 0 ? "n/a" : t->weakest < 1e3 ? "%.3g" : "%.1e", t->weakest);
+    return s;
+}
+
+static void print_tally(FILE *f, const char *name, const char *where, bool plan, const struct fault_tally *t)
+{
+    char weakest[32], cover[32] = "-", numbers[48] = "n/a";
+    if (plan)
+        snprintf(cover, sizeof cover, "%" PRId64, t->cover);
+    if (t->run > 0)
+        snprintf(numbers, sizeof numbers, "%" PRId64 "/%" PRId64, t->numbers, t->run);
+    if (t->planted == 0)
+        fprintf(f, "%-18s %-6s %8s\n", name, where, "-");
+    else
+        fprintf(f, "%-18s %-6s %8" PRId64 " %8s %11s %8" PRId64 " %9s%s\n", name, where, t->planted, cover,
+                numbers, t->caught, print_weakest(weakest, sizeof weakest, t),
+                t->caught < t->planted ? "  MISSED" : "");
+}
+
+static void print_text(FILE *f, const struct fault_report *r, bool quiet)
+{
+    fprintf(f, "%-18s %-6s %8s %8s %11s %8s %9s\n", "fault", "where", "planted", "cover", "numbers", "caught",
+            "weakest");
+    for (int32_t i = 0; i < n_faults; i++) {
+        struct fault_tally t = fault_sum(r, i, -1);
+        if (!quiet || t.caught < t.planted)
+            print_tally(f, faults[i].name, fault_where_name[faults[i].where], faults[i].where == FAULT_PLAN,
+                        &t);
+    }
+    struct fault_tally all = fault_sum(r, -1, -1);
+    print_tally(f, "all", "", true, &all);
+}
+
+static void print_matrix(FILE *f, const struct fault_report *r)
+{
+    fprintf(f, "\ncaught, of those planted; a star where fewer:\n");
+    for (int32_t u = 0; u < r->n_uses; u++)
+        fprintf(f, "%*s%2d %s\n", 20, "", u + 1, r->uses[u].s->name);
+    fprintf(f, "\n%-18s", "fault");
+    for (int32_t u = 0; u < r->n_uses; u++)
+        fprintf(f, "%4d", u + 1);
+    fputc('\n', f);
+    for (int32_t i = 0; i < n_faults; i++) {
+        fprintf(f, "%-18s", faults[i].name);
+        for (int32_t u = 0; u < r->n_uses; u++) {
+            const struct fault_tally *t = &r->cell[i * r->n_uses + u];
+            if (t->planted == 0)
+                fprintf(f, "%4s", "-");
+            else
+                fprintf(f, "%3" PRId64 "%c", t->caught, t->caught < t->planted ? '*' : ' ');
+        }
+        fputc('\n', f);
+    }
+}
+
+/* One row per kind, or per kind and strategy. */
+static void print_rows(FILE *f, const struct fault_report *r, const struct options *o)
+{
+    static const char *const columns[] = {"fault", "where",   "strategy", "planted", "cover",
+                                          "run",   "numbers", "caught",   "weakest", NULL};
+    struct table t = {.f = f, .style = o->out.style, .column = columns};
+    for (int32_t i = 0; i < n_faults; i++)
+        for (int32_t u = o->matrix ? 0 : -1; u < (o->matrix ? r->n_uses : 0); u++) {
+            struct fault_tally sum = fault_sum(r, i, u);
+            table_text(&t, faults[i].name);
+            table_text(&t, fault_where_name[faults[i].where]);
+            table_text(&t, u < 0 ? "all" : r->uses[u].s->name);
+            table_i64(&t, sum.planted);
+            table_i64(&t, sum.cover);
+            table_i64(&t, sum.run);
+            table_i64(&t, sum.numbers);
+            table_i64(&t, sum.caught);
+            table_f64_if(&t, sum.run > 0, sum.weakest, 3);
+        }
+    table_end(&t);
+}
+
+/* The table, then what deserves a line of its own, then the totals; the last two to stderr where the table is
+ * for programs. */
+static void print_report(FILE *f, const struct fault_report *r, const struct options *o)
+{
+    FILE *human = o->out.style == STYLE_TEXT ? f : stderr;
+    if (o->out.style == STYLE_TEXT) {
+        print_text(f, r, o->out.quiet);
+        if (o->matrix)
+            print_matrix(f, r);
+    } else {
+        print_rows(f, r, o);
+    }
+    for (int64_t i = 0; i < min_i64(r->n_remarks, MAX_REMARKS); i++)
+        fprintf(human, "%s\n", r->remark[i]);
+    if (r->n_remarks > MAX_REMARKS)
+        fprintf(human, "... and %" PRId64 " more\n", r->n_remarks - MAX_REMARKS);
+    struct fault_tally all = fault_sum(r, -1, -1);
+    fprintf(human,
+            "%" PRId64 " sound cases, %" PRId64 " false alarms; numbers alone caught %" PRId64 " of %" PRId64
+            " run\n",
+            r->cases + r->alarms, r->alarms, all.numbers, all.run);
+    if (r->refused > 0)
+        fprintf(human, "%" PRId64 " cases skipped by the kernel, the first because %s\n", r->refused, r->why);
+    fprintf(human, "selftest: %" PRId64 " planted, %" PRId64 " caught", all.planted, all.caught);
+    if (all.caught < all.planted)
+        fprintf(human, ", %" PRId64 " missed", all.planted - all.caught);
+    if (r->alarms > 0)
+        fprintf(human, ", %" PRId64 " false alarm%s", r->alarms, r->alarms == 1 ? "" : "s");
+    fputc('\n', human);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------- */
+
+static struct progress bar;
+
+static void tick(int64_t done, int64_t all)
+{
+    (void)done;
+    bar.total = all;
+    progress_step(&bar);
+}
+
+/* Everything after the options; *failed is set if the verifier failed its test. */
+static bool selftest(const struct options *o, FILE *f, bool *failed, struct err *e)
+{
+    const struct kernel *kernel;
+    if (!case_kernel(o->kernel, &kernel, e) || !kernel_ready(kernel, e))
+        return false;
+    struct strategy_use *uses;
+    int32_t n_uses;
+    if (!case_strategies(o->strategies, &uses, &n_uses, e))
+        return false;
+    crash_tell();
+    bar = progress_start("selftest", (int64_t)n_fault_grounds * n_uses);
+    struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick);
+    progress_clear(&bar);
+    print_report(f, r, o);
+    struct fault_tally all = fault_sum(r, -1, -1);
+    *failed = r->alarms > 0 || all.caught < all.planted;
+    bool any = all.planted > 0 || *failed;
+    if (!any)
+        err_missing(e, "no fault was planted: %s",
+                    r->refused > 0 ? "the kernel skips every case" : "no strategy has a plan");
+    fault_report_free(r);
+    free(uses);
+    return any;
+}
+
+int cmd_selftest(int argc, char **argv)
+{
+    struct options o = {.seed = 1, .kernel = "cpu"};
+    struct err e = {0};
+    if (!cmd_parse(&argp_selftest, argc, argv, &o, &o.err))
+        return cmd_error(&o.err);
+    struct outfile out;
+    if (!outfile_open(&out, o.out.path, &e))
+        return cmd_error(&e);
+    bool failed = false, good = true;
+    if (o.kinds)
+        print_kinds(out.f, o.out.style);
+    else
+        good = selftest(&o, out.f, &failed, &e);
+    if (!outfile_close(&out, good, &e))
+        good = false;
+    if (!good)
+        return cmd_error(&e);
+    return failed ? EXIT_FAILED : EXIT_GOOD;
+}

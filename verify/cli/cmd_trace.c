@@ -1,0 +1,165 @@
+/* cmd_trace.c - `treeattn trace SPEC`: what a trace asks of attention, step by step and in all. */
+#include "verify/cli/cmd.h"
+#include "verify/io/progress.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_A_TREE = 0xF00, KEY_A_STEP, KEY_A_SEED };
+
+struct trace_args {
+    struct treesrc_cli tree;
+    struct cmd_output out;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct trace_args *a = state->input;
+    bool good = true;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->tree;
+        state->child_inputs[1] = &a->out;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->tree.src.kind != SRC_NONE)
+            return ARGP_ERR_UNKNOWN;
+        a->tree.src.kind = SRC_TRACE;
+        a->tree.src.text = xstrdup(arg);
+        return 0;
+    case KEY_A_TREE:
+        good = err_set(a->tree.err, "trace: a tree alone is no trace (expected treeattn trace SPEC)");
+        break;
+    case KEY_A_STEP:
+        good = err_set(a->tree.err, "trace: --step: all of them are counted (expected none)");
+        break;
+    case KEY_A_SEED:
+        good = err_set(a->tree.err, "trace: --seed: nothing is drawn (expected none)");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return good ? 0 : EINVAL;
+}
+
+static const struct argp argp = {
+    .options =
+        (const struct argp_option[]){
+            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
+            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
+            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
+            CMD_REFUSED("step", KEY_A_STEP, "T"),
+            CMD_REFUSED("seed", KEY_A_SEED, "N"),
+            {0},
+        },
+    .parser = parse,
+    .args_doc = "SPEC",
+    .doc = "Replay a trace and count, per decode iteration: queries, nodes, KV tokens with each node once "
+           "(kv_tree) and "
+           "with each query's context on its own (kv_seq). With --csv or --json, a row per iteration.",
+    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
+};
+
+static const char *const columns[] = {"iteration", "queries", "nodes", "kv_tree", "kv_seq", NULL};
+
+struct trace_sum {
+    struct trace_count all, most;
+};
+
+static void add(struct trace_sum *s, const struct trace_count *c)
+{
+    s->all.queries += c->queries;
+    s->all.kv_tree += c->kv_tree;
+    s->all.kv_seq += c->kv_seq;
+    s->all.kv_node32 += c->kv_node32;
+    s->most.queries = max_i64(s->most.queries, c->queries);
+    s->most.nodes = max_i64(s->most.nodes, c->nodes);
+    s->most.kv_tree = max_i64(s->most.kv_tree, c->kv_tree);
+    s->most.kv_seq = max_i64(s->most.kv_seq, c->kv_seq);
+}
+
+/* Count every step; rows go to *t unless it is NULL. */
+static struct trace_sum replay(struct trace *tr, struct table *t)
+{
+    struct trace_sum sum = {0};
+    struct progress progress = progress_start("replay", trace_steps(tr));
+    for (int64_t step = 1; step <= trace_steps(tr); step++) {
+        struct tree *tree = trace_tree(tr, step);
+        struct trace_count c = trace_count_tree(tree);
+        tree_free(tree);
+        add(&sum, &c);
+        if (t) {
+            table_i64(t, step);
+            table_i64(t, c.queries);
+            table_i64(t, c.nodes);
+            table_i64(t, c.kv_tree);
+            table_i64(t, c.kv_seq);
+        }
+        progress_step(&progress);
+    }
+    progress_clear(&progress);
+    return sum;
+}
+
+static void print_summary(FILE *f, const struct trace *tr, const struct trace_sum *s)
+{
+    fprintf(f, "%s\n", trace_title(tr));
+    if (trace_remark(tr)[0])
+        fprintf(f, "remark: %s\n", trace_remark(tr));
+    fprintf(f, "iterations   %" PRId64 ", tokens generated %" PRId64 "\n", trace_steps(tr),
+            trace_generated(tr));
+    fprintf(f,
+            "most at once %" PRId64 " queries, %" PRId64 " nodes, %" PRId64 " tokens stored, %" PRId64
+            " tokens of context\n",
+            s->most.queries, s->most.nodes, s->most.kv_tree, s->most.kv_seq);
+    fprintf(f,
+            "KV tokens    %" PRId64 " with each node read once, %" PRId64
+            " with each query on its own: %.2f times\n",
+            s->all.kv_tree, s->all.kv_seq, (double)s->all.kv_seq / (double)max_i64(s->all.kv_tree, 1));
+}
+
+/* The last line, the columns of a per-trace table. It keeps out of the way of CSV and JSON. */
+static void print_totals(FILE *f, const struct trace *tr, const struct trace_sum *s)
+{
+    fprintf(f,
+            "trace: %" PRId64 " iterations, %" PRId64 " generated, %" PRId64 " queries, %" PRId64
+            " at most, kv_tree %" PRId64 ", kv_seq %" PRId64 ", kv_node32 %" PRId64 "\n",
+            trace_steps(tr), trace_generated(tr), s->all.queries, s->most.queries, s->all.kv_tree,
+            s->all.kv_seq, s->all.kv_node32);
+}
+
+static int show(const struct trace_args *a, struct trace *tr)
+{
+    struct err e = {0};
+    struct outfile out;
+    if (!outfile_open(&out, a->out.path, &e))
+        return cmd_error(&e);
+    bool rows = a->out.style != STYLE_TEXT;
+    struct table t = {.f = out.f, .style = a->out.style, .column = columns};
+    struct trace_sum sum = replay(tr, rows ? &t : NULL);
+    if (rows)
+        table_end(&t);
+    else if (!a->out.quiet)
+        print_summary(out.f, tr, &sum);
+    print_totals(rows ? stderr : out.f, tr, &sum);
+    return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);
+}
+
+int cmd_trace(int argc, char **argv)
+{
+    struct err e = {0};
+    struct trace_args a = {.tree.err = &e};
+    struct trace *tr = NULL;
+    bool good = cmd_parse(&argp, argc, argv, &a, &e);
+    good = good && outfiles_check(&a.out.path, 1, &e) && treesrc_finish(&a.tree, false, &e);
+    if (good && a.tree.src.kind != SRC_TRACE)
+        good = err_set(&e, "trace: no trace given (expected treeattn trace SPEC)");
+    if (good)
+        tr = trace_open(a.tree.src.text, &a.tree.src.trace, &e);
+    int code = tr ? show(&a, tr) : cmd_error(&e);
+    trace_close(tr);
+    treesrc_clear(&a.tree.src);
+    return code;
+}

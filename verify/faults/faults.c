@@ -1,0 +1,286 @@
+/*
+ * faults.c - the registry of faults, the ground they are planted in, and the kill table.
+ */
+#include "verify/faults/faults.h"
+
+#include "ref/rng.h"
+#include "verify/judge/cover.h"
+#include "verify/io/crash.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const fault_where_name[N_FAULT_WHERES] = {"plan", "data", "output", "judge"};
+
+const struct fault faults[] = {
+#define FAULT(id, in, text) {.name = #id, .where = FAULT_##in, .about = text, .plant = plant_##id},
+#include "verify/faults/faults.def"
+#undef FAULT
+};
+const int32_t n_faults = sizeof faults / sizeof faults[0];
+
+const struct fault *fault_find(const char *name)
+{
+    for (int32_t i = 0; i < n_faults; i++)
+        if (strcmp(faults[i].name, name) == 0)
+            return &faults[i];
+    return NULL;
+}
+
+/* ---- for the kinds ----------------------------------------------------------------------------------- */
+
+/* A stream per planting: the n-th draw of a kind does not depend on what other kinds drew. */
+int64_t fault_draw(struct broken *b, int64_t n)
+{
+    return rng_below(b->seed, 0, b->draws++, n);
+}
+
+void fault_place(struct broken *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(b->place, sizeof b->place, fmt, ap);
+    va_end(ap);
+}
+
+double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_t slot)
+{
+    const struct problem *p = fc->problem;
+    double qrow[PROBLEM_MAX_D], krow[PROBLEM_MAX_D], dot = 0;
+    int64_t row = (int64_t)q * p->h_q + head;
+    dtype_to_double(p->dtype, p->q, row * p->d, qrow, p->d);
+    dtype_to_double(p->dtype, p->k, (slot * p->h_kv + head / (p->h_q / p->h_kv)) * p->d, krow, p->d);
+    for (int32_t c = 0; c < p->d; c++)
+        dot += qrow[c] * krow[c];
+    return exp(p->scale * dot - fc->oracle->lse[row]);
+}
+
+/* The change of LSE that counts: 20 times what any bound of the comparator allows for |LSE| <= 10. A fault
+ * below it may pass for rounding, so it would be no fault. */
+#define SEEN_WEIGHT 1e-3
+
+bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t begin, int64_t end)
+{
+    const struct problem *p = fc->problem;
+    const struct nform *nf = fc->nf;
+    for (int32_t head = 0; head < p->h_q; head++) {
+        double sum = 0;
+        for (int64_t j = begin; j < end; j++) {
+            int64_t slot = problem_slot(p, nf->src[node], nf->off[node] + j);
+            if (slot >= p->n_pages * p->page_size)
+                return true;
+            sum += fault_weight(fc, nf->orig[q], head, slot);
+            if (!(sum < SEEN_WEIGHT))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool fault_any_seen(const struct fault_case *fc)
+{
+    for (int32_t q = 0; q < fc->nf->n_queries; q++)
+        if (nform_context(fc->nf, q) > 0)
+            return true;
+    return false;
+}
+
+struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b)
+{
+    if (!b->plan)
+        b->plan = plan_copy(fc->plan);
+    return b->plan;
+}
+
+/* n elements on the heap, n may be 0. */
+static void *copy_bytes(const void *from, int64_t n, size_t size)
+{
+    void *to = xcalloc((size_t)n, size);
+    memcpy(to, from, (size_t)n * size);
+    return to;
+}
+
+struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b)
+{
+    if (b->problem)
+        return b->problem;
+    const struct problem *p = fc->problem;
+    struct problem *c = xmalloc(sizeof *c);
+    size_t elt = (size_t)dtype_size[p->dtype];
+    int64_t pool = p->n_pages * p->page_size * p->h_kv * p->d;
+    *c = *p;
+    c->page_off = copy_bytes(p->page_off, p->tree->n_nodes + 1, sizeof *p->page_off);
+    c->page_table = copy_bytes(p->page_table, p->page_off[p->tree->n_nodes], sizeof *p->page_table);
+    c->k = copy_bytes(p->k, pool, elt);
+    c->v = copy_bytes(p->v, pool, elt);
+    c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->h_q * p->d, elt);
+    b->problem = c;
+    return c;
+}
+
+/* ---- one planting ------------------------------------------------------------------------------------ */
+
+/* What the numbers say of a broken case: true if they notice. */
+static bool ask_numbers(const struct fault_case *fc, const struct broken *b, struct fault_result *res)
+{
+    struct output *out = b->output;
+    struct err e = {0};
+    if (!out) {
+        struct ledger counted = {0};
+        out = output_new(fc->problem);
+        if (!fc->kernel->run(b->problem ? b->problem : fc->problem, b->plan ? b->plan : fc->plan, out,
+                             &counted, &e)) {
+            output_free(out);
+            res->worst = INFINITY;
+            snprintf(res->why, sizeof res->why, "%.200s", e.msg);
+            return true;
+        }
+    }
+    struct comparison c = compare_output(fc->problem, b->oracle ? b->oracle : fc->oracle, out, &fc->arith);
+    if (out != b->output)
+        output_free(out);
+    res->worst = c.worst;
+    snprintf(res->why, sizeof res->why, "%.200s", c.why);
+    return c.verdict == V_FAIL;
+}
+
+/* Whatever the kind replaced is asked about and freed here; the case itself stays sound for the next kind. */
+struct fault_result fault_try(const struct fault *f, const struct fault_case *fc, uint64_t seed)
+{
+    struct broken b = {.seed = seed};
+    struct fault_result res = {0};
+    crash_planted(f->name);
+    res.planted = f->plant(fc, &b);
+    if (res.planted) {
+        struct err e = {0};
+        res.run = !b.no_run;
+        res.numbers = res.run && ask_numbers(fc, &b, &res);
+        res.cover = b.plan && !cover_check(b.plan, &e);
+        if (!res.numbers && res.cover)
+            snprintf(res.why, sizeof res.why, "%.200s", e.msg);
+        memcpy(res.place, b.place, sizeof res.place);
+    }
+    crash_planted(NULL);
+    plan_free(b.plan);
+    problem_free(b.problem);
+    output_free(b.output);
+    oracle_free(b.oracle);
+    return res;
+}
+
+/* ---- the whole self-test ----------------------------------------------------------------------------- */
+
+static void remark(struct fault_report *r, char *line)
+{
+    r->remark = xgrow(r->remark, &r->cap_remarks, r->n_remarks + 1, sizeof *r->remark);
+    r->remark[r->n_remarks++] = line;
+}
+
+/* One planting into its cell of the kill table. */
+static void count(struct fault_tally *t, const struct fault_result *res)
+{
+    t->planted++;
+    t->run += res->run;
+    t->cover += res->cover;
+    t->numbers += res->numbers;
+    t->caught += res->cover || res->numbers;
+    if (res->run)
+        t->weakest = fmin(t->weakest, res->worst);
+}
+
+/* Every kind once in one case. Worth a line: what nobody noticed, and what ran without numbers noticing (the
+ * tolerance may be too loose, or the place was no fault). */
+static void plant_all(struct fault_report *r, const struct fault_case *fc, int32_t u, uint64_t seed)
+{
+    for (int32_t f = 0; f < n_faults; f++) {
+        struct fault_result res = fault_try(&faults[f], fc, rng_u64(seed, 4, (uint64_t)f));
+        if (!res.planted)
+            continue;
+        count(&r->cell[f * r->n_uses + u], &res);
+        if (res.numbers || (res.cover && !res.run))
+            continue;
+        remark(r, xasprintf("%s: %s in %s on %s (%s): error %.3g bounds", res.cover ? "cover only" : "MISSED",
+                            faults[f].name, r->uses[u].s->name, fc->tree, res.place, res.worst));
+    }
+}
+
+struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
+                                uint64_t seed, void (*tick)(int64_t done, int64_t all))
+{
+    struct fault_report *r = xcalloc(1, sizeof *r);
+    r->n_uses = n_uses;
+    r->uses = uses;
+    r->cell = xcalloc((size_t)n_faults * (size_t)n_uses, sizeof *r->cell);
+    for (int32_t i = 0; i < n_faults * n_uses; i++)
+        r->cell[i].weakest = INFINITY;
+    int64_t done = 0, all = (int64_t)n_fault_grounds * n_uses;
+    /* Thousands of cases of a millisecond each: waking threads for them costs far more than it gains. */
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    for (int32_t i = 0; i < n_fault_grounds; i++) {
+        struct fault_ground *g = fault_ground_new(i, seed, kernel);
+        for (int32_t u = 0; u < n_uses; u++) {
+            struct fault_case fc;
+            char why[WHY_MAX] = "";
+            enum fault_lack lack;
+            char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
+                                      program_invocation_name, kernel->name, uses[u].s->name, seed);
+            crash_planning(uses[u].s->name, command);
+            if (fault_case_new(g, &uses[u], kernel, &fc, &lack, why)) {
+                r->cases++;
+                plant_all(r, &fc, u, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
+                fault_case_free(&fc);
+            } else if (lack == FAULT_REFUSED) {
+                if (r->refused++ == 0)
+                    snprintf(r->why, sizeof r->why, "%s", why);
+            } else if (lack == FAULT_ALARM) {
+                r->alarms++;
+                remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s; again: %s", uses[u].s->name,
+                                    g->name, why, command));
+            }
+            crash_done();
+            free(command);
+            if (tick)
+                tick(++done, all);
+        }
+        fault_ground_free(g);
+    }
+    omp_set_num_threads(threads);
+    return r;
+}
+
+void fault_report_free(struct fault_report *r)
+{
+    if (!r)
+        return;
+    for (int64_t i = 0; i < r->n_remarks; i++)
+        free(r->remark[i]);
+    free(r->remark);
+    free(r->cell);
+    free(r);
+}
+
+/* Counts add; the weakest is the smallest. */
+struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u)
+{
+    struct fault_tally sum = {.weakest = INFINITY};
+    for (int32_t i = 0; i < n_faults; i++)
+        for (int32_t k = 0; k < r->n_uses; k++) {
+            const struct fault_tally *t = &r->cell[i * r->n_uses + k];
+            if ((f >= 0 && i != f) || (u >= 0 && k != u))
+                continue;
+            sum.planted += t->planted;
+            sum.run += t->run;
+            sum.cover += t->cover;
+            sum.numbers += t->numbers;
+            sum.caught += t->caught;
+            sum.weakest = fmin(sum.weakest, t->weakest);
+        }
+    return sum;
+}

@@ -1,0 +1,150 @@
+/*
+ * faults.h - the verifier, verified: break a plan, its data, its output or the comparator's inputs on purpose
+ * and see who notices.
+ *
+ * Two detectors are judged: `cover` (cover_check on the broken plan, no floats) and `numbers` (run the
+ * kernel, compare with the oracle). A fault that is safe to execute must be noticed by both where both can
+ * see it; one that would read or write out of bounds, or race, is never run.
+ */
+#ifndef TREEATTN_VERIFY_FAULTS_H
+#define TREEATTN_VERIFY_FAULTS_H
+
+#include "kernels/kernel.h"
+#include "sim/strategy.h"
+#include "verify/judge/compare.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum fault_where { FAULT_PLAN, FAULT_DATA, FAULT_OUTPUT, FAULT_JUDGE, N_FAULT_WHERES };
+extern const char *const fault_where_name[N_FAULT_WHERES];
+
+/* One sound case, all PASS, that faults are planted in. Borrowed pointers. */
+struct fault_case {
+    const char *tree;              /* its name, for messages */
+    const struct problem *problem; /* the truth */
+    const struct oracle *oracle;
+    const struct nform *nf;
+    const struct plan *plan;
+    const struct kernel *kernel;
+    const struct output *good; /* what the kernel writes for the sound plan */
+    struct arithmetic arith;
+};
+
+/* What a fault replaced; owned, NULL: as in the case. */
+struct broken {
+    struct plan *plan;
+    struct problem *problem; /* what the kernel is given; the oracle keeps the truth */
+    struct output *output;   /* judged instead of running the kernel */
+    struct oracle *oracle;
+    bool no_run;    /* not safe to execute: only cover may judge it */
+    uint64_t seed;  /* places are drawn from here, */
+    uint64_t draws; /* this many so far */
+    char place[96]; /* where the fault sits, in words */
+};
+
+struct fault {
+    const char *name;
+    enum fault_where where;
+    const char *about;
+    /* Break something in *b (empty but for seed) such that the answer changes by more than rounding; false if
+     * the case offers no place for it. */
+    bool (*plant)(const struct fault_case *fc, struct broken *b);
+};
+extern const struct fault faults[];
+extern const int32_t n_faults;
+const struct fault *fault_find(const char *name); /* NULL if there is none */
+
+/* Plant f once and ask both detectors. */
+struct fault_result {
+    bool planted, run;
+    bool cover, numbers; /* noticed */
+    double worst;        /* error / bound as the comparator saw it; +inf if the kernel refused to run */
+    char place[96];
+    char why[256]; /* what the detectors said */
+};
+struct fault_result fault_try(const struct fault *f, const struct fault_case *fc, uint64_t seed);
+
+/* ---- the bed: sound cases of a seed ----------------------------------------------------------------- */
+
+/* A fixed set of tree shapes, lengths drawn from the seed, such that every strategy has a plan with several
+ * groups, partials and merges, and some query sees nothing. */
+struct fault_ground {
+    const char *name;
+    struct tree *tree;
+    struct nform *nf;
+    struct problem *problem;
+    struct oracle *oracle;
+};
+extern const int32_t n_fault_grounds;
+/* In the types and head sizes that `kernel` has: devices (kernels with ready()) compute in f16 and bf16, d 64 or 128. */
+struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel);
+void fault_ground_free(struct fault_ground *g);
+
+/* Why there is no case: the strategy does not apply; the kernel skips it; or it is sound and does not pass, a false alarm of the
+ * verifier, or a bug. */
+enum fault_lack { FAULT_NO_PLAN, FAULT_REFUSED, FAULT_ALARM };
+
+/* The case of one strategy on one ground. False with *lack and why[WHY_MAX] filled if there is none. Free the case with
+ * fault_case_free. */
+bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
+                    struct fault_case *fc, enum fault_lack *lack, char *why);
+void fault_case_free(struct fault_case *fc);
+
+/* ---- the whole self-test ---------------------------------------------------------------------------- */
+
+struct fault_tally {
+    int64_t planted, run;           /* run: planted and judged by numbers */
+    int64_t cover, numbers, caught; /* caught: by at least one */
+    double weakest;                 /* smallest error / bound among those that numbers judged */
+};
+
+struct fault_report {
+    int32_t n_uses;
+    const struct strategy_use *uses;
+    struct fault_tally *cell; /* [n_faults][n_uses] */
+    int64_t cases;            /* sound cases that faults were planted in */
+    int64_t alarms;           /* sound cases that did not pass */
+    int64_t refused;          /* cases that the kernel skipped, */
+    char why[WHY_MAX];        /* the first because */
+    char **remark; /* one line per false alarm, missed fault, and fault that numbers alone missed */
+    int64_t n_remarks, cap_remarks;
+};
+
+/* Every kind in every use on every ground; `tick` (may be NULL) is called after each case. */
+struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
+                                uint64_t seed, void (*tick)(int64_t done, int64_t all));
+void fault_report_free(struct fault_report *r);
+/* Sum over uses of kind f (-1: all kinds) and use u (-1: all). */
+struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u);
+
+/* ---- for the kinds ---------------------------------------------------------------------------------- */
+
+#define FAULT(name, where, about) bool plant_##name(const struct fault_case *fc, struct broken *b);
+#include "verify/faults/faults.def"
+#undef FAULT
+
+/* Uniform in [0, n), n >= 1; the next number of this planting. */
+int64_t fault_draw(struct broken *b, int64_t n);
+void fault_place(struct broken *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* exp(logit - LSE): the softmax weight, in the true answer of query q (as the tree numbers it), of the token
+ * in a pool slot, or what it would get if it were let in. */
+double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_t slot);
+/* Does adding or removing these tokens of a node (both of the normal form, as q) change the LSE of q in some
+ * head by more than rounding? True as well if a token is poisoned. */
+bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t begin, int64_t end);
+
+/* Does any query see any token? Without, the answer has nothing to get wrong but that there is none. */
+bool fault_any_seen(const struct fault_case *fc);
+
+/* The plan or problem of *b, copied from the case on first use. */
+struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
+struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,271 @@
+#include "verify/judge/case.h"
+#include "kernels/kernel.h"
+#include "verify/faults/faults.h"
+#include "verify/io/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a list of cases. */
+enum { MAX_LIST_BYTES = 1 << 24 };
+
+struct problem_spec case_default_spec(void)
+{
+    return (struct problem_spec){.h_q = 4,
+                                 .h_kv = 2,
+                                 .d = 64,
+                                 .dtype = DT_F16,
+                                 .page_size = 16,
+                                 .scattered = true,
+                                 .poison = true,
+                                 .fill = FILL_RANDOM,
+                                 .seed = 1};
+}
+
+/* ---- strategies and kernels by name ------------------------------------------------------------------- */
+
+bool case_kernel(const char *name, const struct kernel **out, struct err *e)
+{
+    *out = kernel_find(name);
+    return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", name);
+}
+
+bool case_plant(const char *name, const struct fault **out, struct err *e)
+{
+    *out = fault_find(name);
+    return *out || err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", name);
+}
+
+struct uses {
+    struct strategy_use *use;
+    int32_t n;
+    int64_t cap;
+};
+
+/* "name:key=a/b,..": once with each of the values of the first key that has several, and so on. */
+static bool add_uses(struct uses *u, const char *item, struct err *e)
+{
+    const char *value = strchr(item, '/');
+    while (value && value > item && value[-1] != '=' && value[-1] != ',')
+        value--;
+    if (!value || value == item || value[-1] != '=') {
+        struct strategy_use use;
+        if (!strategy_parse(item, &use, e))
+            return false;
+        if (u->n == CASE_MAX_STRATEGIES)
+            return err_set(e, "more than %d strategies (expected fewer)", CASE_MAX_STRATEGIES);
+        u->use = xgrow(u->use, &u->cap, u->n + 1, sizeof *u->use);
+        u->use[u->n++] = use;
+        return true;
+    }
+    size_t end = (size_t)(value - item) + strcspn(value, ",");
+    bool good = true;
+    for (const char *from = value; from <= item + end && good;) {
+        size_t n = strcspn(from, "/,");
+        char *one = xasprintf("%.*s%.*s%s", (int)(value - item), item, (int)n, from, item + end);
+        good = add_uses(u, one, e);
+        free(one);
+        from += n + 1;
+    }
+    return good;
+}
+
+bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e)
+{
+    struct uses u = {0};
+    if (!list) {
+        *out = xcalloc((size_t)n_strategies, sizeof **out);
+        for (*n = 0; *n < n_strategies; (*n)++)
+            (*out)[*n] = strategy_default(strategies[*n]);
+        return true;
+    }
+    char *copy = xstrdup(list), *rest = copy;
+    bool good = true;
+    for (char *item = text_next(&rest, ','); item && good; item = text_next(&rest, ',')) {
+        /* a piece "key=value" without a name before it continues the options of the strategy before it */
+        while (rest && strcspn(rest, "=") < strcspn(rest, ":,")) {
+            rest[-1] = ',';
+            char *ignored = text_next(&rest, ',');
+            (void)ignored;
+        }
+        good = add_uses(&u, item, e);
+    }
+    free(copy);
+    if (!good) {
+        free(u.use);
+        u = (struct uses){0};
+    }
+    *out = u.use;
+    *n = u.n;
+    return good;
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------ */
+
+static bool get_i32(const char *value, const char *key, int64_t hi, int32_t *out, struct err *e)
+{
+    int64_t x;
+    if (!text_i64(value, key, 0, hi, &x, e))
+        return false;
+    *out = (int32_t)x;
+    return true;
+}
+
+static bool get_flag(const char *value, const char *key, bool *out, struct err *e)
+{
+    int32_t x = 0;
+    bool good = get_i32(value, key, 1, &x, e);
+    *out = x;
+    return good;
+}
+
+/* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
+static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
+{
+    struct problem_spec *s = &c->spec;
+    if (strcmp(key, "tree") == 0) {
+        treesrc_clear(&c->src);
+        char *text = text_unescape(value);
+        bool good = treesrc_parse(text, &c->src, e);
+        free(text);
+        return good;
+    }
+    if (strcmp(key, "heads") == 0)
+        return text_heads(value, &s->h_q, &s->h_kv, e);
+    if (strcmp(key, "d") == 0)
+        return get_i32(value, "d", PROBLEM_MAX_D, &s->d, e);
+    if (strcmp(key, "dtype") == 0)
+        return dtype_parse(value, &s->dtype) ||
+               err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
+    if (strcmp(key, "page") == 0)
+        return get_i32(value, "page", INT32_MAX, &s->page_size, e);
+    if (strcmp(key, "scatter") == 0)
+        return get_flag(value, "scatter", &s->scattered, e);
+    if (strcmp(key, "poison") == 0)
+        return get_flag(value, "poison", &s->poison, e);
+    if (strcmp(key, "fill") == 0)
+        return fill_parse(value, &s->fill) || err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
+    if (strcmp(key, "seed") == 0)
+        return text_u64(value, "seed", &s->seed, e);
+    if (strcmp(key, "strategy") == 0)
+        return strategy_parse(value, &c->use, e);
+    if (strcmp(key, "kernel") == 0)
+        return case_kernel(value, &c->kernel, e);
+    if (strcmp(key, "partials") == 0) {
+        c->narrow_partials = strcmp(value, "f16") == 0;
+        return c->narrow_partials || strcmp(value, "f32") == 0 ||
+               err_set(e, "partials '%.60s' (expected f32 or f16)", value);
+    }
+    if (strcmp(key, "plant") == 0)
+        return case_plant(value, &c->plant, e);
+    return err_set(e,
+                   "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
+                   "strategy, kernel, partials "
+                   "or plant)",
+                   key);
+}
+
+bool case_parse(const char *text, struct vcase *out, struct err *e)
+{
+    *out = (struct vcase){.spec = case_default_spec()};
+    char *copy = xstrdup(text), *rest = copy;
+    const char **given = NULL;
+    int64_t n = 0, cap = 0;
+    bool good = true;
+    for (char *item = text_next(&rest, ';'); item && good; item = text_next(&rest, ';')) {
+        char *value = strchr(item, '=');
+        if (!value) {
+            good = err_set(e, "case: '%.60s' (expected KEY=VALUE)", item);
+        } else {
+            *value++ = 0;
+            for (int64_t i = 0; i < n && good; i++)
+                good = strcmp(given[i], item) != 0 ||
+                       err_set(e, "case: %.60s is given twice (expected once)", item);
+            good = good && parse_key(out, item, value, e);
+            given = xgrow(given, &cap, n + 1, sizeof *given);
+            given[n++] = item;
+        }
+    }
+    free(given);
+    free(copy);
+    if (good && out->src.kind == SRC_NONE)
+        good = err_set(e, "case has no tree (expected tree=...)");
+    good = good && problem_spec_check(&out->spec, e);
+    if (!good)
+        case_clear(out);
+    return good;
+}
+
+void case_clear(struct vcase *c)
+{
+    treesrc_clear(&c->src);
+}
+
+/* One line of a list of cases, zero-terminated. */
+bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e)
+{
+    err_set(e, "%s:%" PRId64 ": %.300s", path, line, why->msg);
+    if (e && why->code)
+        e->code = why->code;
+    return false;
+}
+
+static bool read_line(char *line, const char *path, int64_t number, struct vcase *out, struct err *e)
+{
+    struct err own = {0};
+    if (!case_parse(line, out, &own))
+        return case_at_line(path, number, &own, e);
+    out->line = number;
+    return true;
+}
+
+bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e)
+{
+    size_t size;
+    int64_t cap = 0, number = 0;
+    char *text = file_slurp(path, MAX_LIST_BYTES, &size, e), *rest = text;
+    *out = NULL;
+    *n = 0;
+    if (!text)
+        return false;
+    bool good = strlen(text) == size || err_set(e, "%s: a zero byte (expected text)", path);
+    for (char *line; good && (line = text_next(&rest, '\n'));) {
+        number++;
+        line += strspn(line, " \t");
+        for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]);)
+            line[--end] = 0;
+        if (*line == 0 || *line == '#')
+            continue;
+        *out = xgrow(*out, &cap, *n + 1, sizeof **out);
+        good = read_line(line, path, number, &(*out)[*n], e);
+        *n += good;
+    }
+    free(text);
+    for (int64_t i = 0; i < *n && !good; i++)
+        case_clear(&(*out)[i]);
+    if (!good) {
+        free(*out);
+        *out = NULL;
+        *n = 0;
+    }
+    return good;
+}
+
+char *case_print(const struct vcase *c)
+{
+    const struct problem_spec *s = &c->spec;
+    char *raw = treesrc_print(&c->src), *tree = text_escape(raw);
+    char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
+    char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s",
+                           tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered,
+                           s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
+                           strategy ? strategy : "", c->kernel ? ";kernel=" : "",
+                           c->kernel ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "",
+                           c->plant ? ";plant=" : "", c->plant ? c->plant->name : "");
+    free(raw);
+    free(tree);
+    free(strategy);
+    return text;
+}

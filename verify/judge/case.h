@@ -1,0 +1,62 @@
+/*
+ * case.h - a case is a printable string; what fails is reported as one command line.
+ *
+ *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
+ *
+ * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
+ * One key tests the judge and not the code under test: plant=KIND breaks the case on purpose (faults.def).
+ */
+#ifndef TREEATTN_VERIFY_CASE_H
+#define TREEATTN_VERIFY_CASE_H
+
+#include "ref/problem.h"
+#include "sim/strategy.h"
+#include "verify/judge/treesrc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct fault;
+
+struct vcase {
+    struct treesrc src;
+    struct problem_spec spec;
+    struct strategy_use use;     /* use.s NULL: every strategy */
+    const struct kernel *kernel; /* NULL: every kernel */
+    const struct fault *plant;   /* NULL: none */
+    bool
+        narrow_partials; /* partial O in fp16, whatever the strategy says; where it is not normalised, a SKIP */
+    int64_t line;        /* of the file it was read from, from 1; 0: of none */
+};
+
+/* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
+ * silent. */
+struct problem_spec case_default_spec(void);
+
+/* False with one sentence in *e. Free the contents with case_clear. */
+bool case_parse(const char *text, struct vcase *out, struct err *e);
+void case_clear(struct vcase *c);
+/* A file of cases, one a line; lines that are empty or begin with # say nothing. *out is an array of *n; free
+ * each with case_clear, then the array. */
+bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e);
+/* What is wrong with the case of a line: false, with *why in *e behind file and line. */
+bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e);
+/* The caller frees. */
+char *case_print(const struct vcase *c);
+
+/* By name, or false with *e set. */
+bool case_kernel(const char *name, const struct kernel **out, struct err *e);
+bool case_plant(const char *name, const struct fault **out, struct err *e);
+
+/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"), and these with
+ * several values ("chunk=64/128", each of them with each of other keys'), or NULL for all; *out is an array of *n that the caller
+ * frees. */
+enum { CASE_MAX_STRATEGIES = 4096 };
+bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

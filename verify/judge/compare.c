@@ -1,0 +1,296 @@
+/*
+ * compare.c - the comparator; see compare.h for the order of its checks, tolerances.def for every constant.
+ *
+ * The bound of an element is derived from what the oracle reports about its row. O kept in a type narrower
+ * than the accumulation type needs no share of it: a stored number stands for all the numbers that round to
+ * it, so its error is the distance from the exact result to that interval. What half precision cannot show is
+ * forgiven exactly and nothing else is.
+ */
+#include "verify/judge/compare.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOL(name, value, reason) static const double TOL_##name = value;
+#include "verify/judge/tolerances.def"
+#undef TOL
+
+const char *const verdict_name[] = {"PASS", "MARGINAL", "FAIL", "SKIP"};
+
+/* Smallest positive number of each type: under it, spacing is no longer relative. */
+static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-133};
+
+/* What the bound of one row is made of. */
+struct row_bound {
+    /* Relative to abs_o[e]: errors of the weights, which add up to 1 whatever they are; all others. */
+    double weights, rest;
+    double others;         /* relative to range_o[e]: what all weights but the largest may add up to */
+    double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
+    double underflow, lse; /* absolute */
+    double vanish;         /* absolute: narrow probabilities below their type's normal numbers */
+    double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
+};
+
+/* How a number was rounded when it was stored: half the gap to its neighbours is u * its power of two. */
+struct rounding {
+    double u, half_tiny; /* both 0: stored as computed */
+};
+
+static struct rounding rounding_of(enum dtype stored, enum dtype computed)
+{
+    struct rounding r = {0, 0};
+    if (dtype_unit[stored] > dtype_unit[computed])
+        r = (struct rounding){dtype_unit[stored], dtype_tiny[stored] / 2};
+    return r;
+}
+
+/* Distance from `want` to the interval of numbers that are stored as `got`; both are finite. */
+static inline double error_of(double got, double want, struct rounding r)
+{
+    double err = fabs(got - want);
+    if (r.u == 0)
+        return err;
+    uint64_t bits;
+    double pow2;
+    memcpy(&bits, &got, sizeof bits);
+    bits &= UINT64_C(0x7FF0000000000000);
+    memcpy(&pow2, &bits, sizeof pow2);
+    double half = r.u * pow2 > r.half_tiny ? r.u * pow2 : r.half_tiny;
+    return err <= half ? 0 : err - half;
+}
+
+/* err in units of bound, or of the cap if it exceeds that. No error needs no bound; NaN stays NaN. */
+static inline double ratio_of(double err, double bound, double cap)
+{
+    double ratio = err == 0 ? 0 : err / bound;
+    return err > cap && err / cap > ratio ? err / cap : ratio;
+}
+
+static double row_max(const double *x, int64_t n)
+{
+    double m = 0;
+    for (int64_t e = 0; e < n; e++)
+        m = fabs(x[e]) > m ? fabs(x[e]) : m;
+    return m;
+}
+
+/* The absolute figure that every row of the case must keep; 0 if none holds. */
+static double cap_of(const struct oracle *orc, const struct arithmetic *a, double max_logit)
+{
+    if (!(max_logit <= TOL_CAP_LOGIT) || orc->d < TOL_CAP_MIN_D)
+        return 0;
+    return a->accumulate == DT_F64 ? TOL_CAP_F64 : TOL_CAP_F32;
+}
+
+/* The bound of row r, from the oracle's report alone: never from the output under test. */
+static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a,
+                                 double cap)
+{
+    double u = dtype_unit[a->accumulate], steps = log2(1 + (double)ctx);
+    double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
+    double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
+    double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
+    double chain = u * TOL_MERGE * sqrt(a->merges) * (1 + lse), weights = 2 * delta + chain;
+    double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;
+    struct row_bound b = {
+        .weights = weights,
+        .rest = u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + oracle,
+        .others = orc->gap ? fmin(1, fmax(0, (double)ctx - 1) * exp(weights - orc->gap[r])) : INFINITY,
+        .underflow = TOL_UNDERFLOW * (double)ctx * (a->accumulate == DT_F64 ? DBL_MIN : FLT_MIN),
+        .cap_o = INFINITY,
+        .cap_lse = INFINITY,
+        .lse = delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * lse) + chain + oracle,
+    };
+    if (dtype_unit[a->partial_o] > u)
+        b.partial = TOL_PARTIAL * dtype_unit[a->partial_o];
+    if (dtype_unit[a->probability] > u) {
+        /* Probabilities are relative to the largest logit; in O they count divided by their sum, at least e^(lse - logit). */
+        b.prob = dtype_unit[a->probability];
+        b.vanish = TOL_UNDERFLOW * (double)ctx * dtype_tiny[a->probability] / 2 *
+                   fmin(1, exp(orc->logit[r] - orc->lse[r]));
+    }
+    if (cap > 0) {
+        b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
+        b.cap_lse = cap * fmax(1, lse);
+    }
+    return b;
+}
+
+/* What narrower partials and probabilities may add to element i of the oracle's O: beyond any cap. */
+static inline double narrow_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
+{
+    double narrow = b->partial * orc->abs_o[i];
+    if (b->prob == 0)
+        return narrow;
+    double prob = TOL_PROB * orc->abs_o[i];
+    if (orc->rms_o)
+        prob = fmin(prob, TOL_PROB_SAME * fabs(orc->o[i]) + TOL_PROB_WALK * orc->rms_o[i]);
+    return narrow + b->prob * prob + b->vanish;
+}
+
+/* What errors of logits and merges, and additions, may do to element i of the oracle's O. However wrong the weights are, O lies
+ * between the largest and the smallest v. */
+static inline double accumulated_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
+{
+    double moved = b->weights * orc->abs_o[i], most = orc->range_o ? b->others * orc->range_o[i] : INFINITY;
+    if (most < moved) /* what is moved is rounded as the rest is */
+        moved = most * (1 + b->rest + TOL_PROB * b->prob + b->partial);
+    return moved + b->rest * orc->abs_o[i];
+}
+
+double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
+                     int64_t row, double *bound_o)
+{
+    struct row_bound b = bound_of(orc, row, orc->ctx[row / p->h_q], a, 0);
+    struct rounding o = rounding_of(p->dtype, a->accumulate);
+    for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
+        bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + b.underflow +
+                     fmax(o.u * fabs(orc->o[i]), o.half_tiny);
+    struct rounding lse = rounding_of(p->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
+}
+
+/* Remember the worst place so far; a ratio that is NaN counts as infinitely bad. */
+static void note(struct comparison *c, double ratio, int64_t row, int32_t col, double got, double want,
+                 double bound)
+{
+    if (!(ratio <= DBL_MAX))
+        ratio = INFINITY;
+    double *own = col < 0 ? &c->worst_lse : &c->worst_o;
+    if (ratio > *own)
+        *own = ratio;
+    if (ratio > c->worst || c->row < 0) {
+        c->worst = ratio;
+        c->row = row;
+        c->col = col;
+        c->got = got;
+        c->want = want;
+        c->bound = bound;
+    }
+}
+
+static bool same_kind(double got, double want)
+{
+    if (isfinite(want))
+        return isfinite(got);
+    return isnan(want) ? isnan(got) : got == want;
+}
+
+/* NaN, +inf and -inf sit where the oracle has them; else *c is filled and false returned. */
+static bool check_kind(struct comparison *c, int64_t row, int32_t col, double got, double want)
+{
+    if (same_kind(got, want))
+        return true;
+    c->row = -1;
+    note(c, INFINITY, row, col, got, want, 0);
+    return false;
+}
+
+/* One row of O. w_l2, e_l2 gather the whole array's squares. */
+static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t r, const double *got,
+                        const struct row_bound *b, struct rounding round, double *e_l2, double *w_l2)
+{
+    int32_t d = orc->d;
+    const double *want = orc->o + r * d;
+    double max_err = 0, max_want = 0, worst = 0, sum_e = 0, sum_w = 0;
+    bool good = true; /* every error and ratio compares <= DBL_MAX, which NaN does not */
+    for (int32_t e = 0; e < d; e++) {
+        double raw = fabs(got[e] - want[e]);
+        double narrow = narrow_of(b, orc, r * d + e) + b->underflow;
+        double ratio = ratio_of(error_of(got[e], want[e], round), accumulated_of(b, orc, r * d + e) + narrow,
+                                b->cap_o + narrow);
+        good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
+        if (ratio > worst)
+            worst = ratio;
+        max_err = raw > max_err ? raw : max_err;
+        max_want = fabs(want[e]) > max_want ? fabs(want[e]) : max_want;
+        sum_e += raw * raw;
+        sum_w += want[e] * want[e];
+    }
+    if (!good || worst > c->worst_o || c->row < 0) {
+        for (int32_t e = 0; e < d; e++) {
+            if (!check_kind(c, r, e, got[e], want[e]))
+                return false;
+            double narrow = narrow_of(b, orc, r * d + e) + b->underflow,
+                   bound = accumulated_of(b, orc, r * d + e) + narrow, cap = b->cap_o + narrow;
+            double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
+            note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));
+        }
+    }
+    if (max_err > 0)
+        c->rel_o = fmax(c->rel_o, max_err / max_want);
+    *e_l2 += sum_e;
+    *w_l2 += sum_w;
+    return true;
+}
+
+static bool compare_lse(struct comparison *c, const struct oracle *orc, int64_t r, double got,
+                        const struct row_bound *b, struct rounding round)
+{
+    double want = orc->lse[r];
+    if (!check_kind(c, r, -1, got, want))
+        return false;
+    if (!isfinite(want))
+        return true;
+    note(c, ratio_of(error_of(got, want, round), b->lse, b->cap_lse), r, -1, got, want,
+         fmin(b->lse, b->cap_lse));
+    c->rel_lse = fmax(c->rel_lse, fabs(got - want) / fmax(1, fabs(want)));
+    return true;
+}
+
+static bool shapes_agree(struct comparison *c, const struct problem *p, const struct oracle *orc,
+                         const struct output *out)
+{
+    int64_t rows = (int64_t)p->tree->n_queries * p->h_q;
+    if (out->n_rows == rows && orc->n_rows == rows && out->d == p->d && orc->d == p->d &&
+        out->dtype == p->dtype)
+        return true;
+    c->worst = c->worst_o = c->worst_lse = INFINITY;
+    c->verdict = V_FAIL;
+    snprintf(c->why, sizeof c->why,
+             "shape: output %lld x %d %s, oracle %lld x %d, problem %lld x %d %s (expected the problem's)",
+             (long long)out->n_rows, out->d, dtype_name[out->dtype], (long long)orc->n_rows, orc->d,
+             (long long)rows, p->d, dtype_name[p->dtype]);
+    return false;
+}
+
+static void judge(struct comparison *c, int32_t h_q)
+{
+    c->verdict = V_FAIL;
+    if (c->worst <= 1)
+        c->verdict = c->worst <= TOL_MARGINAL ? V_PASS : V_MARGINAL;
+    if (c->verdict != V_FAIL)
+        return;
+    char where[32] = "LSE";
+    if (c->col >= 0)
+        snprintf(where, sizeof where, "O[%d]", c->col);
+    int digits = fabs(c->got - c->want) < 1e-7 * fabs(c->want) ? 17 : 9; /* so that they differ */
+    snprintf(c->why, sizeof c->why, "query %lld head %lld %s is %.*g, oracle has %.*g (error allowed: %.3g)",
+             (long long)(c->row / h_q), (long long)(c->row % h_q), where, digits, c->got, digits, c->want,
+             c->bound);
+}
+
+struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,
+                                 const struct arithmetic *a)
+{
+    struct comparison c = {.row = -1, .col = -1};
+    if (!shapes_agree(&c, p, orc, out))
+        return c;
+    struct rounding round_o = rounding_of(out->dtype, a->accumulate);
+    struct rounding round_lse = rounding_of(out->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    double got[PROBLEM_MAX_D], e_l2 = 0, w_l2 = 0;
+    c.max_logit = row_max(orc->logit, orc->n_rows);
+    double cap = cap_of(orc, a, c.max_logit);
+    bool finite = true;
+    for (int64_t r = 0; r < orc->n_rows && finite; r++) {
+        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->h_q], a, cap);
+        dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
+        finite = compare_row(&c, orc, r, got, &b, round_o, &e_l2, &w_l2) &&
+                 compare_lse(&c, orc, r, output_lse(out, r), &b, round_lse);
+    }
+    c.rel_l2 = e_l2 == 0 ? 0 : sqrt(e_l2 / w_l2);
+    judge(&c, p->h_q);
+    return c;
+}

@@ -1,0 +1,309 @@
+#include "verify/judge/judge.h"
+#include "sim/price.h"
+#include "verify/judge/cover.h"
+#include "verify/io/crash.h"
+#include "verify/judge/diagnose.h"
+#include "verify/faults/faults.h"
+#include "verify/io/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Problem and oracle; a kernel needs about as much again for its partials. */
+static bool check_memory(const struct tree *t, const struct problem_spec *s, struct err *e)
+{
+    int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t rows = (int64_t)t->n_queries * s->h_q;
+    int64_t need = problem_bytes(t, s) + 4 * rows * s->d * (int64_t)sizeof(double);
+    if (need <= have / 2)
+        return true;
+    return err_missing(
+        e, "the case needs %" PRId64 " MiB for K, V and the oracle, the machine has %" PRId64 " MiB",
+        need >> 20, have >> 20);
+}
+
+struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, struct err *e)
+{
+    struct tree *t = tree ? tree : treesrc_load(&c->src, e);
+    if (!t || !problem_spec_check(&c->spec, e) || !check_memory(t, &c->spec, e)) {
+        tree_free(t);
+        return NULL;
+    }
+    struct problem *p = problem_new(t, &c->spec, e);
+    if (!p) {
+        tree_free(t);
+        return NULL;
+    }
+    struct bench_case *b = xcalloc(1, sizeof *b);
+    *b = (struct bench_case){
+        .c = c,
+        .tree = t,
+        .nf = nform_new(t),
+        .p = p,
+        .inputs = watched_inputs(p),
+        .orc = oracle_new(p),
+        .env = {.h_q = p->h_q,
+                .h_kv = p->h_kv,
+                .d = p->d,
+                .elt_bytes = dtype_size[p->dtype],
+                .machine = machine_default()},
+    };
+    return b;
+}
+
+void bench_case_free(struct bench_case *b)
+{
+    if (!b)
+        return;
+    oracle_free(b->orc);
+    problem_free(b->p);
+    nform_free(b->nf);
+    tree_free(b->tree);
+    free(b);
+}
+
+/* The longest chain of merges. Steps are taken launch by launch: a step's inputs are of earlier launches. */
+static int32_t merge_chain(const struct plan *p)
+{
+    int32_t *chain = xcalloc((size_t)p->n_slots, sizeof *chain), longest = 0;
+    int64_t *first = xcalloc((size_t)p->n_launches, sizeof *first),
+            *next = xcalloc((size_t)p->n_merges, sizeof *next);
+    for (int32_t l = 0; l < p->n_launches; l++)
+        first[l] = -1;
+    for (int64_t m = 0; m < p->n_merges; m++) {
+        next[m] = first[p->merge[m].launch];
+        first[p->merge[m].launch] = m;
+    }
+    for (int32_t l = 0; l < p->n_launches; l++)
+        for (int64_t m = first[l]; m >= 0; m = next[m]) {
+            int32_t before = 0;
+            for (int64_t i = p->merge[m].in0; i < p->merge[m].in1; i++)
+                before = chain[p->merge_in[i]] > before ? chain[p->merge_in[i]] : before;
+            if (p->merge[m].out != PLAN_NO_SLOT)
+                chain[p->merge[m].out] = before + 1;
+            longest = before + 1 > longest ? before + 1 : longest;
+        }
+    free(chain);
+    free(first);
+    free(next);
+    return longest;
+}
+
+struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k)
+{
+    struct arithmetic a = {.accumulate = p->dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .partial_o = p->dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .scores_stored = plan->unfused,
+                           .merges = merge_chain(plan)};
+    if (p->dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
+        a.partial_o = DT_F16;
+    if (k->narrow_p)
+        a.probability = p->dtype;
+    return a;
+}
+
+/* Partial O of the plan in fp16 from now on; false with the reason where that is not sound, or nothing. */
+static bool narrow_partials(struct plan *plan, enum dtype t, char *why)
+{
+    if (plan->n_slots == 0)
+        return why_not(why, "the plan has no partial results");
+    if (plan->slot_weight != SLOT_LSE)
+        return why_not(why, "a partial O that is not normalised does not fit fp16");
+    if (t == DT_F64)
+        return why_not(why, "partial results of f64 stay f64");
+    plan->slot_o = SLOT_O_F16;
+    return true;
+}
+
+/* The first tile, and whether there are others. */
+static void name_tile(const struct plan *plan, char *out, size_t size)
+{
+    snprintf(out, size, "-");
+    bool mixed = false;
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        mixed = mixed || plan->group[i].tile_m != plan->group[0].tile_m ||
+                plan->group[i].tile_n != plan->group[0].tile_n;
+    if (plan->n_groups == 0)
+        return;
+    if (plan->group[0].tile_m == 0 && plan->group[0].tile_n == 0)
+        snprintf(out, size, "whole%s", mixed ? "+" : "");
+    else
+        snprintf(out, size, "%" PRId32 "x%" PRId32 "%s", plan->group[0].tile_m, plan->group[0].tile_n,
+                 mixed ? "+" : "");
+}
+
+/* Compare what a kernel wrote for the plan with the truth, or with a broken oracle. */
+static void judge_output(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+                         const struct oracle *orc, const struct output *out, struct result *r)
+{
+    struct arithmetic a = judge_arithmetic(b->p, plan, k);
+    r->cmp = compare_output(b->p, orc, out, &a);
+    r->compared = true;
+    r->verdict = r->cmp.verdict;
+    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
+    if (r->verdict == V_FAIL)
+        diagnose(b->p, orc, out, &r->cmp, r->guess, sizeof r->guess);
+}
+
+/* Who counts, counts all of it, as sim/ledger.h says: a field that was forgotten would be printed as 0. */
+static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
+                         struct err *e)
+{
+    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
+    if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
+        return true;
+    struct ledger want = price_plan(plan, &env);
+#define X(field, meaning)                                                                                    \
+    if (counted->field != want.field)                                                                        \
+        return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
+                       (long long)want.field);
+    LEDGER_FIELDS(X)
+#undef X
+    return true;
+}
+
+/* Check the plan and run it on p, of which `inputs` is. The output, to be freed, or NULL with the result complete. */
+static struct output *run_plan(const struct problem *p, const struct watched *inputs, const struct plan *plan,
+                               const struct kernel *k, struct result *r)
+{
+    struct err e = {0};
+    if (!cover_check(plan, &e)) {
+        r->verdict = V_FAIL;
+        snprintf(r->why, sizeof r->why, "coverage: %s", e.msg);
+        return NULL;
+    }
+    if (!watched_supports(k, p, plan, r->why)) {
+        r->verdict = V_SKIP;
+        return NULL;
+    }
+    struct output *out = output_new(p);
+    r->ran = true;
+    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+        check_counts(p, plan, &r->ledger, &e))
+        return out;
+    output_free(out);
+    r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
+    r->ran = r->verdict == V_FAIL;
+    snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
+    return NULL;
+}
+
+/* The sound result *r, with `good` written by the kernel, becomes that of the broken case. A plan that is not
+ * safe to run and that coverage lets pass is selftest's to report; here it changes nothing. */
+static void judge_planted(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+                          const struct output *good, struct result *r)
+{
+    const struct fault *f = b->c->plant;
+    struct fault_case fc = {.tree = "case",
+                            .problem = b->p,
+                            .oracle = b->orc,
+                            .nf = b->nf,
+                            .plan = plan,
+                            .kernel = k,
+                            .good = good,
+                            .arith = judge_arithmetic(b->p, plan, k)};
+    struct broken x = {.seed = b->c->spec.seed};
+    if (!f->plant(&fc, &x)) {
+        r->verdict = V_SKIP;
+        r->ran = r->compared = false;
+        snprintf(r->why, sizeof r->why, "the plan has no place for this fault");
+    } else if (!x.no_run || !cover_check(x.plan, NULL)) {
+        struct ledger sound = r->ledger;
+        r->ledger = (struct ledger){0};
+        const struct plan *broken = x.plan ? x.plan : plan;
+        r->compared = false;
+        r->ran = x.output != NULL; /* soundly, before it was broken */
+        struct watched inputs = x.problem ? watched_inputs(x.problem) : b->inputs;
+        struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, &inputs, broken, k, r);
+        if (out || x.output)
+            judge_output(b, plan, k, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
+        r->ledger = sound;
+        output_free(out);
+    }
+    plan_free(x.plan);
+    problem_free(x.problem);
+    output_free(x.output);
+    oracle_free(x.oracle);
+}
+
+/* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
+static void make_anew(struct problem *p, const struct tree *t, const struct problem_spec *s)
+{
+    struct problem *sound = problem_new(t, s, NULL), spoilt = *p;
+    CK(sound); /* as it could be made before */
+    *p = *sound;
+    *sound = spoilt;
+    problem_free(sound);
+}
+
+/* What runs this again; the caller frees. */
+static char *command_of(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    struct vcase c = *b->c;
+    c.use = *use;
+    c.kernel = k;
+    char *text = case_print(&c), *quoted = text_quote(text),
+         *command = xasprintf("%s verify --case %s", program_invocation_name, quoted);
+    free(text);
+    free(quoted);
+    return command;
+}
+
+static struct result plan_and_judge(const struct bench_case *b, const struct strategy_use *use,
+                                    const struct kernel *k)
+{
+    struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
+    const char *wrote;
+    struct plan *plan = watched_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
+    if (wrote) {
+        r.verdict = V_FAIL;
+        snprintf(r.why, sizeof r.why, "strategy: wrote to %s", wrote);
+        plan_free(plan);
+        return r;
+    }
+    if (!plan) {
+        r.verdict = V_SKIP;
+        return r;
+    }
+    r.planned = true;
+    r.n_groups = plan->n_groups;
+    r.n_launches = plan->n_launches;
+    name_tile(plan, r.tile, sizeof r.tile);
+    if (b->c->narrow_partials && !narrow_partials(plan, b->p->dtype, r.why)) {
+        r.verdict = V_SKIP;
+        plan_free(plan);
+        return r;
+    }
+    crash_running(k->name);
+    struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
+    if (out)
+        judge_output(b, plan, k, b->orc, out, &r);
+    if (out && b->c->plant && r.verdict != V_FAIL)
+        judge_planted(b, plan, k, out, &r);
+    if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
+        make_anew(b->p, b->tree, &b->c->spec);
+    output_free(out);
+    plan_free(plan);
+    return r;
+}
+
+struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    char *command = command_of(b, use, k);
+    crash_planning(use->s->name, command);
+    struct result r = plan_and_judge(b, use, k);
+    for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */
+        *c = *c == '\t' || *c == '\n' || *c == '\r' ? ' ' : *c;
+    crash_done();
+    free(command);
+    return r;
+}
+
+bool result_is_counted(const struct result *r)
+{
+    return r->ran && memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * properties.h - what holds of attention whatever the right answer is: no oracle needed.
+ *
+ * A property changes a problem in a way whose effect on the output is known (the keys of a node in another
+ * order: none; V twice as large: O twice as large; ...), runs the same strategy and kernel on both, and holds
+ * one output against the other. Both may be off by their bound (verify/judge/compare.h), so that they may differ by
+ * the sum of the two. The bounds come from the norms of Q, K and V along the paths, not from an oracle
+ * either.
+ */
+#ifndef TREEATTN_VERIFY_PROPERTIES_H
+#define TREEATTN_VERIFY_PROPERTIES_H
+
+#include "kernels/kernel.h"
+#include "sim/strategy.h"
+#include "verify/judge/compare.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct property_case {
+    const struct problem *p;
+    struct strategy_use use;
+    const struct kernel *kernel;
+    uint64_t seed; /* of what a property draws: orders, cuts, values of V */
+};
+
+struct property_result {
+    enum verdict verdict; /* V_PASS, V_FAIL; V_SKIP where strategy or kernel do not apply, changed or not */
+    double worst;         /* largest difference / sum of the two bounds; +inf for NaN, or a wrong infinity */
+    char why[640];        /* one sentence for V_FAIL and V_SKIP */
+};
+
+struct property {
+    const char *name;
+    const char *about; /* what holds, one sentence */
+    void (*check)(const struct property_case *c, struct property_result *r);
+};
+
+extern const struct property properties[];
+extern const int32_t n_properties;
+
+/* Check one. Every plan made on the way is checked for coverage too. */
+struct property_result property_check(const struct property *which, const struct property_case *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

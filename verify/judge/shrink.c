@@ -1,0 +1,445 @@
+/*
+ * shrink.c - smaller and smaller cases that still fail.
+ */
+#include "verify/judge/shrink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct shrinker {
+    struct vcase *c; /* the smallest so far */
+    struct tree *t;  /* its tree */
+    shrink_fails *fails;
+    void *context;
+    struct shrink_limits limit;
+    struct shrink_report report;
+    double start, last; /* last: seconds of the latest trial */
+    bool spent;         /* of the limits */
+    uint64_t reseeds;   /* how many seeds to try where the case's own does not fail */
+    int64_t trees;      /* kept steps that changed the tree */
+};
+
+struct shrink_limits shrink_default_limits(void)
+{
+    return (struct shrink_limits){.trials = 20000, .seconds = 10};
+}
+
+/* ---- one trial ---------------------------------------------------------------------------------------- */
+
+static bool try_once(struct shrinker *s, const struct vcase *c)
+{
+    double before = now_s();
+    s->spent =
+        s->spent || s->report.trials >= s->limit.trials || before + s->last - s->start > s->limit.seconds;
+    if (s->spent)
+        return false;
+    s->report.trials++;
+    bool fails = s->fails(c, s->context);
+    s->last = now_s() - before;
+    s->report.kept += fails;
+    return fails;
+}
+
+/* With the case's own seed first: other data may be what the failure needs once the tree has changed. */
+static bool try_case(struct shrinker *s, struct vcase *c)
+{
+    uint64_t own = c->spec.seed;
+    bool fails = try_once(s, c);
+    for (uint64_t seed = 1; seed <= s->reseeds && !fails; seed++)
+        if (seed != own) {
+            c->spec.seed = seed;
+            fails = try_once(s, c);
+        }
+    return fails;
+}
+
+/* Takes t. True if the case fails with that tree and data, which are then the case's. Without any node there is no
+ * case, and a case that lost its last query tells nothing. */
+static bool try_tree_fill(struct shrinker *s, struct tree *t, enum fill fill)
+{
+    struct vcase c = *s->c;
+    bool fails = false;
+    c.src = (struct treesrc){0};
+    c.spec.fill = fill;
+    if (!s->spent && t->n_nodes > 0 && (t->n_queries > 0 || s->t->n_queries == 0)) {
+        c.src = treesrc_from_tree(t);
+        fails = try_case(s, &c);
+    }
+    if (!fails) {
+        treesrc_clear(&c.src);
+        tree_free(t);
+        return false;
+    }
+    treesrc_clear(&s->c->src);
+    *s->c = c;
+    tree_free(s->t);
+    s->t = t;
+    s->trees++;
+    return true;
+}
+
+static bool try_tree(struct shrinker *s, struct tree *t)
+{
+    return try_tree_fill(s, t, s->c->spec.fill);
+}
+
+/* A case that differs from the smallest in anything but the tree. */
+static bool try_change(struct shrinker *s, struct vcase c)
+{
+    bool fails = problem_spec_check(&c.spec, NULL) && try_case(s, &c);
+    if (fails)
+        *s->c = c;
+    return fails;
+}
+
+/* ---- fewer queries, fewer nodes ------------------------------------------------------------------------ */
+
+/* Without queries begin .. end - 1. */
+static struct tree *without_queries(const struct tree *t, int32_t begin, int32_t end)
+{
+    struct tree *x = tree_copy(t);
+    memmove(x->query + begin, x->query + end, (size_t)(t->n_queries - end) * sizeof *x->query);
+    x->n_queries -= end - begin;
+    return x;
+}
+
+/* Halves of the queries, quarters, ... single ones. */
+static void drop_queries(struct shrinker *s)
+{
+    for (int32_t chunk = (s->t->n_queries + 1) / 2; chunk > 0 && !s->spent; chunk = chunk / 2)
+        for (int32_t i = 0; i < s->t->n_queries && !s->spent;) {
+            int32_t end = (int32_t)min_i64(s->t->n_queries, (int64_t)i + chunk);
+            if (!try_tree(s, without_queries(s->t, i, end)))
+                i = end;
+        }
+}
+
+/* Without the nodes marked. Children of such a node go to the next node up that stays; so do its queries, to
+ * that node's end, if `lift`, else they are dropped, as they are where no node up stays. */
+static struct tree *without_nodes(const struct tree *t, const bool *drop, bool lift)
+{
+    struct tree *x = tree_new(t->n_nodes, t->n_queries);
+    int32_t *to = xcalloc((size_t)t->n_nodes, sizeof *to); /* new number of the node, or of the one above */
+    x->n_nodes = x->n_queries = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        int32_t up = t->parent[i] < 0 ? -1 : to[t->parent[i]];
+        to[i] = drop[i] ? up : x->n_nodes;
+        if (drop[i])
+            continue;
+        x->parent[x->n_nodes] = up;
+        x->len[x->n_nodes++] = t->len[i];
+    }
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int32_t node = t->query[q].node;
+        if (drop[node] && (!lift || to[node] < 0))
+            continue;
+        x->query[x->n_queries++] =
+            (struct query){.node = to[node], .upto = drop[node] ? x->len[to[node]] : t->query[q].upto};
+    }
+    free(to);
+    return x;
+}
+
+/* All nodes that no query is on or below. */
+static void drop_dead(struct shrinker *s)
+{
+    int32_t n = s->t->n_nodes, dead = 0;
+    bool *drop = xcalloc((size_t)n, sizeof *drop);
+    for (int32_t i = 0; i < n; i++)
+        drop[i] = true;
+    for (int32_t q = 0; q < s->t->n_queries; q++)
+        drop[s->t->query[q].node] = false;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        if (!drop[i] && s->t->parent[i] >= 0)
+            drop[s->t->parent[i]] = false;
+        dead += drop[i];
+    }
+    if (dead > 0)
+        try_tree(s, without_nodes(s->t, drop, false));
+    free(drop);
+}
+
+/* Parents first, so that the largest go first. */
+static void drop_subtrees(struct shrinker *s)
+{
+    for (int32_t i = 0; i < s->t->n_nodes && !s->spent;) {
+        bool *drop = xcalloc((size_t)s->t->n_nodes, sizeof *drop);
+        for (int32_t x = i; x < s->t->n_nodes; x++)
+            drop[x] = x == i || (s->t->parent[x] >= 0 && drop[s->t->parent[x]]);
+        i += !try_tree(s, without_nodes(s->t, drop, false));
+        free(drop);
+    }
+}
+
+/* Nodes out of the middle of paths: halves of all nodes, quarters, ... single ones. */
+static void drop_nodes(struct shrinker *s)
+{
+    for (int32_t chunk = (s->t->n_nodes + 1) / 2; chunk > 0 && !s->spent; chunk = chunk / 2)
+        for (int32_t i = 0; i < s->t->n_nodes && !s->spent;) {
+            int32_t end = (int32_t)min_i64(s->t->n_nodes, (int64_t)i + chunk);
+            bool *drop = xcalloc((size_t)s->t->n_nodes, sizeof *drop);
+            for (int32_t x = i; x < end; x++)
+                drop[x] = true;
+            if (!try_tree(s, without_nodes(s->t, drop, true)))
+                i = end;
+            free(drop);
+        }
+}
+
+/* Nodes joined with the one above: the tokens stay, the queries of both go to the end. */
+static void join_nodes(struct shrinker *s)
+{
+    bool *drop = xcalloc((size_t)s->t->n_nodes, sizeof *drop);
+    for (int32_t i = s->t->n_nodes - 1; i > 0 && !s->spent; i--) {
+        int32_t up = s->t->parent[i];
+        if (up < 0)
+            continue;
+        struct tree *x = tree_copy(s->t);
+        x->len[up] += x->len[i];
+        for (int32_t q = 0; q < x->n_queries; q++)
+            if (x->query[q].node == up)
+                x->query[q].upto = x->len[up];
+        drop[i] = true;
+        try_tree(s, without_nodes(x, drop, true));
+        drop[i] = false;
+        tree_free(x);
+    }
+    free(drop);
+}
+
+/* ---- shorter nodes, plainer queries -------------------------------------------------------------------- */
+
+/* Node i, and queries in it, not beyond `len`; queries at its end stay at its end. */
+static void shorten(struct tree *t, int32_t i, int64_t len)
+{
+    t->len[i] = min_i64(t->len[i], len);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        if (t->query[q].node == i)
+            t->query[q].upto = min_i64(t->query[q].upto, len);
+}
+
+static bool try_len(struct shrinker *s, int32_t i, int64_t len)
+{
+    struct tree *x = tree_copy(s->t);
+    shorten(x, i, len);
+    return try_tree(s, x);
+}
+
+static bool try_upto(struct shrinker *s, int32_t q, int64_t upto)
+{
+    struct tree *x = tree_copy(s->t);
+    x->query[q].upto = upto;
+    return try_tree(s, x);
+}
+
+/* A number made as small as it goes: 0, 1, else by halves, quarters, ... by one. */
+static void reduce(struct shrinker *s, bool (*set)(struct shrinker *, int32_t, int64_t), int32_t i, int64_t x)
+{
+    if (x == 0 || set(s, i, 0) || x == 1 || set(s, i, 1))
+        return;
+    for (int64_t step = x / 2; step > 0 && !s->spent;)
+        if (x - step > 1 && set(s, i, x - step))
+            x -= step;
+        else
+            step /= 2;
+}
+
+/* First all nodes at once, to the smallest power of two that will do. */
+static void shorten_nodes(struct shrinker *s)
+{
+    int64_t longest = 0;
+    bool kept = false;
+    for (int32_t i = 0; i < s->t->n_nodes; i++)
+        longest = max_i64(longest, s->t->len[i]);
+    for (int64_t len = 1; len < longest && !kept && !s->spent; len *= 2) {
+        struct tree *x = tree_copy(s->t);
+        for (int32_t i = 0; i < x->n_nodes; i++)
+            x->len[i] = min_i64(x->len[i], len);
+        for (int32_t q = 0; q < x->n_queries; q++)
+            x->query[q].upto = min_i64(x->query[q].upto, len);
+        kept = try_tree(s, x);
+    }
+    for (int32_t i = 0; i < s->t->n_nodes && !s->spent; i++)
+        reduce(s, try_len, i, s->t->len[i]);
+}
+
+/* Queries to the ends of their nodes, all or one by one; where that will not do, as near the front as it
+ * goes. */
+static void plain_queries(struct shrinker *s)
+{
+    struct tree *x = tree_copy(s->t);
+    bool partial = false;
+    for (int32_t q = 0; q < x->n_queries; q++) {
+        partial = partial || x->query[q].upto < x->len[x->query[q].node];
+        x->query[q].upto = x->len[x->query[q].node];
+    }
+    if (!partial)
+        tree_free(x);
+    else if (!try_tree(s, x))
+        for (int32_t q = 0; q < s->t->n_queries && !s->spent; q++) {
+            int64_t upto = s->t->query[q].upto, len = s->t->len[s->t->query[q].node];
+            if (upto < len && !try_upto(s, q, len))
+                reduce(s, try_upto, q, upto);
+        }
+}
+
+/* ---- everything else ----------------------------------------------------------------------------------- */
+
+static void fewer_heads(struct shrinker *s)
+{
+    static const int32_t heads[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {8, 2}, {8, 8}};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        struct vcase c = *s->c;
+        c.spec.h_q = heads[i][0];
+        c.spec.h_kv = heads[i][1];
+        bool fewer =
+            c.spec.h_q < s->c->spec.h_q || (c.spec.h_q == s->c->spec.h_q && c.spec.h_kv < s->c->spec.h_kv);
+        if (fewer && try_change(s, c))
+            return;
+    }
+}
+
+/* From least to the case's own; the first that fails. Below 16 elements a head is nobody's. */
+static void smaller_numbers(struct shrinker *s)
+{
+    bool kept = false;
+    for (int32_t d = 16; d < s->c->spec.d && !kept; d *= 2) {
+        struct vcase c = *s->c;
+        c.spec.d = d;
+        kept = try_change(s, c);
+    }
+    kept = false;
+    for (int32_t page = 1; page < s->c->spec.page_size && !kept; page *= 2) {
+        struct vcase c = *s->c;
+        c.spec.page_size = page;
+        kept = try_change(s, c);
+    }
+}
+
+static void plainer_storage(struct shrinker *s)
+{
+    struct vcase c = *s->c;
+    c.spec.scattered = false;
+    if (s->c->spec.scattered)
+        try_change(s, c);
+    c = *s->c;
+    c.spec.poison = false;
+    if (s->c->spec.poison)
+        try_change(s, c);
+    bool kept = false;
+    for (enum dtype t = DT_F64; t < s->c->spec.dtype && !kept; t++) {
+        c = *s->c;
+        c.spec.dtype = t;
+        kept = try_change(s, c);
+    }
+}
+
+/* Plainest first: with counts the output says who was read. */
+static void plainer_data(struct shrinker *s)
+{
+    static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM,
+                                      FILL_HUGE,  FILL_VAST,      FILL_SUNK};
+    for (int i = 0; order[i] != s->c->spec.fill; i++) {
+        struct vcase c = *s->c;
+        c.spec.fill = order[i];
+        if (try_change(s, c))
+            break;
+    }
+    uint64_t reseeds = s->reseeds;
+    s->reseeds = 0; /* seeds are what is searched here */
+    for (uint64_t seed = 1; seed < 10 && seed < s->c->spec.seed; seed++) {
+        struct vcase c = *s->c;
+        c.spec.seed = seed;
+        if (try_change(s, c))
+            break;
+    }
+    s->reseeds = reseeds;
+}
+
+static void default_options(struct shrinker *s)
+{
+    if (!s->c->use.s || !s->c->use.s->opts)
+        return;
+    struct strategy_use plain = strategy_default(s->c->use.s);
+    for (int i = 0; plain.s->opts[i].key; i++) {
+        struct vcase c = *s->c;
+        c.use.opt[i] = plain.opt[i];
+        if (s->c->use.opt[i] != plain.opt[i])
+            try_change(s, c);
+    }
+}
+
+/* Where single steps are stuck, a leap: the smallest trees there are, with any data, if they have fewer nodes.
+ * A node in the way may be all that keeps the data as the failure needs it. */
+static void leap(struct shrinker *s)
+{
+    static const char *const tiny[] = {"-1.1:0.1",
+                                       "-1.2:0.2",
+                                       "-1.3:0.3",
+                                       "-1.2:0.1",
+                                       "-1.2:0.2,0.2",
+                                       "-1.2:0.1,0.2",
+                                       "-1.1,0.1:1.1",
+                                       "-1.2,0.2:1.2",
+                                       "-1.1,0.1:0.1,1.1",
+                                       "-1.1,-1.1:0.1,1.1",
+                                       "-1.2,0.2,0.2:1.2,2.2"};
+    bool kept = s->reseeds == 0;
+    for (size_t i = 0; i < sizeof tiny / sizeof tiny[0] && !kept; i++)
+        for (enum fill fill = 0; fill < N_FILLS && !kept && !s->spent; fill++) {
+            struct treesrc src = {.kind = SRC_NODES, .text = (char *)tiny[i]};
+            struct tree *t = treesrc_load(&src, NULL);
+            CK(t != NULL);
+            if (t->n_nodes < s->t->n_nodes)
+                kept = try_tree_fill(s, t, fill);
+            else
+                tree_free(t);
+        }
+}
+
+/* Small heads first: all that follows is faster then. */
+static void (*const passes[])(struct shrinker *s) = {
+    fewer_heads,   smaller_numbers, drop_queries,    drop_dead,    drop_subtrees,   drop_nodes, join_nodes,
+    shorten_nodes, plain_queries,   plainer_storage, plainer_data, default_options, leap,
+};
+enum { N_PASSES = sizeof passes / sizeof passes[0], RESEEDS = 4 };
+
+/* All passes until none keeps anything; then with other seeds too, until that keeps nothing. */
+static void run_passes(struct shrinker *s)
+{
+    for (bool more = true; more && !s->spent;) {
+        int64_t kept = s->report.kept;
+        for (int i = 0; i < N_PASSES && !s->spent; i++)
+            passes[i](s);
+        more = s->report.kept > kept || s->reseeds == 0;
+        s->reseeds = s->report.kept > kept ? s->reseeds : RESEEDS;
+    }
+}
+
+struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *context,
+                                 const struct shrink_limits *limits)
+{
+    struct shrinker s = {.c = c, .fails = fails, .context = context, .limit = *limits, .start = now_s()};
+    s.t = treesrc_load(&c->src, NULL);
+    if (!s.t)
+        return s.report;
+    struct treesrc own = c->src;
+    c->src = treesrc_from_tree(s.t); /* no trial reads a file or replays a trace */
+    s.report.failed = try_once(&s, c);
+    s.report.kept = 0;
+    if (s.report.failed)
+        run_passes(&s);
+    if (s.trees == 0) {
+        treesrc_clear(&c->src);
+        c->src = own;
+    } else {
+        treesrc_clear(&own);
+    }
+    s.report.fixed = s.report.failed && !s.spent;
+    s.report.seconds = now_s() - s.start;
+    s.report.nodes = s.t->n_nodes;
+    s.report.queries = s.t->n_queries;
+    s.report.tokens = tree_tokens(s.t);
+    tree_free(s.t);
+    return s.report;
+}

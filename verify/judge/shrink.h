@@ -1,0 +1,59 @@
+/*
+ * shrink.h - reduce a failing case to a smallest one that still fails.
+ *
+ * Greedy: a simpler case is tried, kept if it still fails, else undone; over and over until no step of any
+ * kind can be kept. What is simpler, most important first: fewer nodes, fewer queries, fewer tokens, queries
+ * at the ends of their nodes, then fewer heads, a smaller d, f64 over f32 over f16, pages of one token in
+ * order, no poison, plainer data, options at their defaults, a small seed. Every kept step goes down in that
+ * order, so the search ends; the same case, predicate and limits that suffice give the same result.
+ */
+#ifndef TREEATTN_VERIFY_SHRINK_H
+#define TREEATTN_VERIFY_SHRINK_H
+
+#include "verify/judge/case.h"
+#include "verify/judge/judge.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Does this case fail? Must be a function of the case alone. */
+typedef bool shrink_fails(const struct vcase *c, void *context);
+
+struct shrink_limits {
+    int64_t trials; /* calls of the predicate */
+    double seconds; /* no trial begins that would end later, judged by how long the last one took */
+};
+struct shrink_limits shrink_default_limits(void); /* 20,000 trials, 10 seconds */
+
+struct shrink_report {
+    bool failed; /* the case given failed when tried again; if not, nothing was done */
+    bool steady; /* of shrink_result: the smallest failed each time it was run again */
+    bool fixed;  /* nothing simpler fails; false: a limit stopped the search */
+    int64_t trials, kept;
+    double seconds;
+    int32_t nodes, queries; /* of the result */
+    int64_t tokens;
+};
+
+/* *c (a tree that loads) is replaced by the smallest case found. Where its tree could be made smaller, that
+ * is listed in the case (tree=nodes:..), so that the string needs no file. */
+struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *context,
+                                 const struct shrink_limits *limits);
+
+/* The same for a case (strategy and kernel set) that `judge` failed with *r: the failure must stay of its
+ * kind, which is coverage, a kernel that refused, or numbers, and numbers as wrong as before by a hundredth or not. *r becomes the result of the smallest case; its
+ * pointer to the strategy is cleared. */
+struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits);
+
+/* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
+ * wrong with it; or, if it passes when run again, that and what it may come from. */
+void shrink_print(FILE *f, const char *program, const struct vcase *c, const struct result *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * sim.h - what `treeattn sim` has computed, for those who print it.
+ */
+#ifndef TREEATTN_VERIFY_SIM_H
+#define TREEATTN_VERIFY_SIM_H
+
+#include "verify/cli/cmd.h"
+#include "verify/model/coefs.h"
+#include "verify/model/sweep.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A tree, or steps of a trace. */
+struct sim_source {
+    struct treesrc src;
+    struct problem_spec spec;
+    char *at;      /* "b=32 p=1024", "pat-fig9 3": which of several trees; NULL if it is the only one */
+    int32_t index; /* --tree */
+    struct trace *trace;
+    struct tree *tree;
+    struct sweep_source steps;
+};
+
+/* A name and the values it takes, of --sweep; `value` points into `name`. */
+enum { SIM_MAX_SWEPT = 8, SIM_MAX_VALUES = 64 };
+struct sim_swept {
+    char *name, *value[SIM_MAX_VALUES];
+    int32_t n;
+};
+
+/* A machine as it was asked for. */
+struct sim_machine {
+    const char *text;
+    struct machine m;
+    struct clock_coefs coefs;
+    char rest[COEFS_REST];            /* of these, what the file does not name */
+    double (*fitted)[2 * MAX_TRAITS]; /* [n_use] coefficients of the run's model; NULL: it has none */
+    char fitted_rest[COEFS_REST];     /* of the first strategy's */
+};
+
+struct sim_run {
+    struct treesrc *src;
+    struct problem_spec spec; /* where the source has no heads of its own */
+    int64_t layers;
+    enum count_mode mode;
+    struct strategy_use *use;
+    int32_t n_use;
+    struct sim_machine *machine;     /* [n_machines] */
+    int32_t n_machines;              /* at least 1: */
+    const struct trait_model *model; /* fitted to measured times; NULL: none */
+    const char *coefficients;        /* the time model's: a file, or "built-in" */
+    const char *fitted_from;         /* the model's: a file */
+    bool timed;                      /* without times, plans are made for the default machine */
+    struct sim_source *source;
+    int64_t n_sources, cap_sources;
+    char *command;         /* what was called */
+    struct sweep_row *row; /* [n_sources][n_machines][n_use] */
+};
+
+/* The rows of source k on machine m, one for each strategy. */
+static inline struct sweep_row *sim_rows(const struct sim_run *run, int64_t k, int32_t m)
+{
+    return run->row + (k * run->n_machines + m) * run->n_use;
+}
+static inline int64_t sim_steps(const struct sim_source *s)
+{
+    return s->steps.last - s->steps.first + 1;
+}
+
+/* "NAME=V,V,..". False with *e set; sim_swept_clear in either case. */
+bool sim_swept_parse(const char *arg, struct sim_swept *out, struct err *e);
+void sim_swept_clear(struct sim_swept *s);
+/* Sources: all trees of the sets (verify/bench/bench_gpu.h), with run->spec's heads if `heads`; or a tree for every combination
+ * of values, {NAME} in the levels of run->src replaced; a name `heads` sets the head counts. */
+bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
+bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t n, struct err *e);
+
+/* A row per source, machine and strategy, for scripts. */
+void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);
+/* The same for people, with the mean over sources; `quiet`: that alone, if there are several. */
+void sim_print_text(const struct sim_run *run, FILE *f, bool quiet);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,323 @@
+#include "verify/replay/decode_run.h"
+#include "verify/judge/judge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What prompts are planned with: no mask, no limit, any tree. */
+#define PROMPT_STRATEGY "radix-attention"
+
+bool decode_run_open(struct decode_run *r, struct decoder *decoder, const struct machine *machine,
+                     bool filled, bool judge, struct err *e)
+{
+    const struct decoder_spec *s = &decoder->spec;
+    CK(!(filled && judge));
+    *r = (struct decode_run){.decoder = decoder,
+                             .machine = machine,
+                             .filled = filled,
+                             .tokens = tokens_new(s->model->vocab, s->seed),
+                             .witness = judge ? witness_new(s->model, s->dtype, s->seed) : NULL};
+    return !filled || decoder_fill(decoder, 0, s->n_pages * s->page_size, e);
+}
+
+void decode_run_close(struct decode_run *r)
+{
+    tokens_free(r->tokens);
+    witness_free(r->witness);
+}
+
+struct problem decode_problem(const struct decoder_spec *s, const struct tree *tree, const int64_t *page_off,
+                              int32_t *page_table)
+{
+    return (struct problem){.tree = tree,
+                            .h_q = s->model->h_q,
+                            .h_kv = s->model->h_kv,
+                            .d = s->model->d,
+                            .dtype = s->dtype,
+                            .scale = 1 / sqrt(s->model->d),
+                            .page_size = s->page_size,
+                            .n_pages = s->n_pages,
+                            .page_off = (int64_t *)page_off, /* read only, like all of it */
+                            .page_table = page_table};
+}
+
+struct plan_env decode_env(const struct decoder_spec *s, const struct machine *machine)
+{
+    return (struct plan_env){.h_q = s->model->h_q,
+                             .h_kv = s->model->h_kv,
+                             .d = s->model->d,
+                             .elt_bytes = dtype_size[s->dtype],
+                             .machine = machine};
+}
+
+bool traced_step_new(struct traced_step *s, const struct trace *trace, int64_t t, struct pool *pool,
+                     const struct strategy_use *use, const struct plan_env *env, struct err *e)
+{
+    int64_t cap = 0;
+    *s = (struct traced_step){.tree = NULL};
+    s->tree = trace_step(trace, t, &s->parts);
+    double begin = now_s();
+    s->page_off = xcalloc((size_t)s->tree->n_nodes + 1, sizeof *s->page_off);
+    if (!pool_advance(pool, s->tree, &s->parts, t, &s->moved, e))
+        return false;
+    pool_table(pool, s->tree, &s->parts, s->page_off, &s->page_table, &cap);
+    double pooled = now_s();
+    s->nf = nform_new(s->tree);
+    s->plan = use ? strategy_plan(use, s->nf, env, s->why) : NULL;
+    s->pool_s = pooled - begin;
+    s->plan_s = now_s() - pooled;
+    return true;
+}
+
+void traced_step_free(struct traced_step *s)
+{
+    plan_free(s->plan);
+    nform_free(s->nf);
+    free(s->page_off);
+    free(s->page_table);
+    trace_parts_free(&s->parts);
+    tree_free(s->tree);
+}
+
+bool decode_run_advance(struct decode_run *r, const struct decode_run_step *s, struct err *e)
+{
+    int64_t n = s->moved->n_moves;
+    int64_t *from = xcalloc((size_t)n, sizeof *from), *to = xcalloc((size_t)n, sizeof *to);
+    for (int64_t i = 0; i < n; i++) {
+        from[i] = s->moved->move[i].from;
+        to[i] = s->moved->move[i].to;
+    }
+    if (!r->filled)
+        tokens_advance(r->tokens, s->tree, s->parts);
+    bool good = decoder_move(r->decoder, n, from, to, e);
+    free(from);
+    free(to);
+    return good;
+}
+
+/* Queries of t, each of which writes the last token that it sees, through the decoder. */
+struct arrays {
+    int32_t *token, *position;
+    int64_t *slot;
+};
+
+static struct arrays arrays_of(const struct decode_run *r, const struct problem *p,
+                               const struct trace_parts *parts)
+{
+    const struct tree *t = p->tree;
+    size_t n = (size_t)t->n_queries;
+    struct arrays a = {xcalloc(n, sizeof *a.token), xcalloc(n, sizeof *a.position),
+                       xcalloc(n, sizeof *a.slot)};
+    int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        above[i] = t->parent[i] < 0 ? 0 : above[t->parent[i]] + t->len[t->parent[i]];
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        struct query x = t->query[q];
+        CK(x.upto > 0);
+        a.position[q] = (int32_t)(above[x.node] + x.upto - 1);
+        a.slot[q] = problem_slot(p, x.node, x.upto - 1);
+        a.token[q] = r->filled ? (int32_t)(a.slot[q] % r->decoder->spec.model->vocab)
+                               : tokens_at(r->tokens, parts, x.node, x.upto - 1);
+    }
+    free(above);
+    return a;
+}
+
+static void arrays_free(struct arrays *a)
+{
+    free(a->token);
+    free(a->position);
+    free(a->slot);
+}
+
+static bool enqueue(struct decode_run *r, const struct problem *p, const struct trace_parts *parts,
+                    const struct plan *plan, bool timed, bool keep, struct err *e)
+{
+    struct arrays a = arrays_of(r, p, parts);
+    bool good = decoder_step(r->decoder,
+                             &(struct decode_step){.p = p,
+                                                   .plan = plan,
+                                                   .token = a.token,
+                                                   .position = a.position,
+                                                   .slot = a.slot,
+                                                   .parts = timed,
+                                                   .keep = keep},
+                             e);
+    arrays_free(&a);
+    return good;
+}
+
+/* ---- prompts ---------------------------------------------------------------------------------------- */
+
+/* Queries on the tree's tokens `query`, planned here. */
+static bool decode_chain(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
+                         int32_t *page_table, struct query *query, int32_t n, struct err *e)
+{
+    const struct decoder_spec *spec = &r->decoder->spec;
+    struct tree chain = *s->tree;
+    chain.query = query;
+    chain.n_queries = n;
+    struct problem p = decode_problem(spec, &chain, page_off, page_table);
+    struct plan_env env = {
+        .h_q = p.h_q, .h_kv = p.h_kv, .d = p.d, .elt_bytes = dtype_size[p.dtype], .machine = r->machine};
+    struct strategy_use use;
+    CK(strategy_parse(PROMPT_STRATEGY, &use, NULL));
+    struct nform *nf = nform_new(&chain);
+    char why[WHY_MAX];
+    struct plan *plan = strategy_plan(&use, nf, &env, why);
+    struct decode_time t = {0};
+    bool good = enqueue(r, &p, s->parts, plan, false, false, e) && decoder_wait(r->decoder, &t, e);
+    r->prompt_steps++;
+    r->prompts.whole += t.whole;
+    plan_free(plan);
+    nform_free(nf);
+    return good;
+}
+
+static bool own_token(const struct tree *t, int32_t node, int64_t j)
+{
+    for (int32_t q = 0; q < t->n_queries; q++)
+        if (t->query[q].node == node && t->query[q].upto == j + 1)
+            return true;
+    return false;
+}
+
+/* Every fresh token that is not a query's own, in as few steps as the decoder takes. Nodes come after their parents, so
+ * a token's path is written before it or beside it. */
+static bool decode_prompts(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
+                           int32_t *page_table, struct err *e)
+{
+    int32_t most = r->decoder->spec.max_queries, n = 0;
+    struct query *query = xcalloc((size_t)most, sizeof *query);
+    bool good = true;
+    for (int32_t node = 0; node < s->tree->n_nodes && good; node++)
+        for (int64_t i = 0; i < s->moved->n_fresh && good; i++) {
+            const struct pool_fresh *f = &s->moved->fresh[i];
+            for (int64_t j = f->begin; j < f->end && f->node == node && good; j++) {
+                if (own_token(s->tree, node, j))
+                    continue;
+                query[n++] = (struct query){.node = node, .upto = j + 1};
+                if (n == most) {
+                    good = decode_chain(r, s, page_off, page_table, query, n, e);
+                    n = 0;
+                }
+            }
+        }
+    good = good && (n == 0 || decode_chain(r, s, page_off, page_table, query, n, e));
+    free(query);
+    return good;
+}
+
+/* ---- judging ---------------------------------------------------------------------------------------- */
+
+/* Rows of the chosen queries, one behind the other. */
+static void *gather(const void *from, int64_t row_bytes, const int32_t *query, int32_t n)
+{
+    char *to = xcalloc((size_t)n, (size_t)row_bytes);
+    for (int32_t i = 0; i < n; i++)
+        memcpy(to + i * row_bytes, (const char *)from + query[i] * row_bytes, (size_t)row_bytes);
+    return to;
+}
+
+/* Attention of a layer for the queries of p->tree, which are query[] of the step: what was kept against the oracle. */
+static bool check_layer(struct decode_run *r, struct problem *p, const struct plan *plan,
+                        const int32_t *query, int32_t n_step, int32_t layer, struct err *e)
+{
+    const struct decoder_spec *s = &r->decoder->spec;
+    /* a decoder is called like the kernel that it runs plans with, unless told otherwise */
+    const struct kernel *kernel = s->kernel ? s->kernel : kernel_find(r->decoder->type->name);
+    int64_t size = dtype_size[s->dtype], slots = s->n_pages * s->page_size,
+            row = (int64_t)p->h_q * p->d * size;
+    void *q = xcalloc((size_t)n_step, (size_t)row), *o = xcalloc((size_t)n_step, (size_t)row);
+    double *lse = xcalloc((size_t)n_step * (size_t)p->h_q, sizeof *lse);
+    p->k = xcalloc((size_t)slots * (size_t)p->h_kv * (size_t)p->d, (size_t)size);
+    p->v = xcalloc((size_t)slots * (size_t)p->h_kv * (size_t)p->d, (size_t)size);
+    bool good = decoder_kept(r->decoder, layer, q, o, lse, e) &&
+                decoder_kv(r->decoder, layer, 0, slots, p->k, p->v, e);
+    if (good) {
+        p->q = gather(q, row, query, p->tree->n_queries);
+        struct output *out = output_new(p);
+        free(out->o);
+        out->o = gather(o, row, query, p->tree->n_queries);
+        for (int64_t i = 0; i < out->n_rows; i++)
+            output_set_lse(out, i, lse[(int64_t)query[i / p->h_q] * p->h_q + i % p->h_q]);
+        struct oracle *orc = oracle_new(p);
+        struct arithmetic a = judge_arithmetic(p, plan, kernel);
+        struct comparison c = compare_output(p, orc, out, &a);
+        r->attention_worst = fmax(r->attention_worst, c.worst);
+        r->layers_checked++;
+        if (c.verdict == V_FAIL) {
+            good = err_set(e, "attention of layer %d, query %lld: %s", layer,
+                           (long long)query[c.row / p->h_q], c.why);
+            if (e)
+                e->code = EXIT_FAILED;
+        }
+        oracle_free(orc);
+        output_free(out);
+        free(p->q);
+    }
+    free(p->k);
+    free(p->v);
+    free(q);
+    free(o);
+    free(lse);
+    return good;
+}
+
+static bool check_attention(struct decode_run *r, const struct problem *step, const struct plan *plan,
+                            struct err *e)
+{
+    const struct tree *t = step->tree;
+    int32_t n = (int32_t)min_i64(t->n_queries, CHECKED_QUERIES), query[CHECKED_QUERIES];
+    struct query chosen[CHECKED_QUERIES];
+    for (int32_t i = 0; i < n; i++) { /* spread over all of them, the first and the last among them */
+        query[i] = n == 1 ? 0 : (int32_t)((int64_t)i * (t->n_queries - 1) / (n - 1));
+        chosen[i] = t->query[query[i]];
+    }
+    struct tree few = *t;
+    few.query = chosen;
+    few.n_queries = n;
+    struct problem p = *step;
+    p.tree = &few;
+    bool good = true;
+    for (int32_t l = 0; l < r->decoder->spec.model->layers && good; l++)
+        good = check_layer(r, &p, plan, query, t->n_queries, l, e);
+    return good;
+}
+
+static bool check_logits(struct decode_run *r, const struct decode_run_step *s, struct err *e)
+{
+    int32_t n = s->tree->n_queries, vocab = r->decoder->spec.model->vocab;
+    double *logits = xcalloc((size_t)n * (size_t)vocab, sizeof *logits);
+    bool good = decoder_logits(r->decoder, logits, e);
+    for (int32_t q = 0; q < n && good; q++) {
+        int32_t *token;
+        char why[256];
+        int64_t len = tokens_path(r->tokens, s->tree, s->parts, s->tree->query[q], &token);
+        good = witness_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why);
+        if (!good) {
+            err_set(e, "query %d: %s", q, why);
+            if (e)
+                e->code = EXIT_FAILED;
+        }
+        free(token);
+    }
+    free(logits);
+    return good;
+}
+
+bool decode_run_step(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
+                     int32_t *page_table, const struct plan *plan, bool parts, bool keep, struct err *e)
+{
+    struct problem p = decode_problem(&r->decoder->spec, s->tree, page_off, page_table);
+    return (r->filled || decode_prompts(r, s, page_off, page_table, e)) &&
+           enqueue(r, &p, s->parts, plan, parts, keep, e);
+}
+
+bool decode_run_check(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
+                      int32_t *page_table, const struct plan *plan, struct err *e)
+{
+    struct problem p = decode_problem(&r->decoder->spec, s->tree, page_off, page_table);
+    return check_attention(r, &p, plan, e) && (!r->witness || check_logits(r, s, e));
+}
