@@ -41,11 +41,11 @@ CUDA_BUILD := build-cuda
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := kernels/cuda/kernel_cuda.c kernels/cuda/guarded.c kernels/cuda/pairs.c kernels/cuda/scores.c \
-              kernels/cuda/segments.c kernels/cuda/tiling.c
-CUDA_STUBS := $(wildcard kernels/cuda/*stub.c kernels/*_stub.c)
-CUDA_C := $(if $(CUDA),$(filter-out $(CUDA_STUBS),$(wildcard kernels/cuda/*.c)),$(CUDA_PLAIN) $(CUDA_STUBS))
-CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/*.cu kernels/*.cu))
+CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c pairs.c score_layout.c segments.c tiling.c)
+CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c)
+CUDA_ONLY := $(filter-out $(CUDA_PLAIN),$(wildcard kernels/cuda/host/*.c kernels/cuda/device/*.c kernels/decode/*_cuda.c))
+CUDA_C := $(CUDA_PLAIN) $(if $(CUDA),$(CUDA_ONLY),$(CUDA_STUBS))
+CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/device/*.cu kernels/cuda/device/instantiations/*.cu kernels/decode/*.cu))
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -57,15 +57,15 @@ endif
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
 REF := $(wildcard ref/*.c)
-TRACES := $(wildcard traces/*.c)
-FIT := sim/fit.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
-SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/strategies/*.c))
-KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(CUDA_C)
-VERIFY := $(filter-out verify/main.c,$(wildcard verify/*.c))
+TRACES := $(wildcard traces/*.c traces/*/*.c)
+FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
+SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
+KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
+VERIFY := $(wildcard verify/*/*.c)
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
-TESTS := $(filter-out $(EXAMPLE),$(wildcard tests/*.c))
+TESTS := tests/run.c tests/shared.c $(foreach d,ref traces sim kernels verify papers,$(wildcard tests/$d/*.c))
 STAND_IN := $(wildcard tests/stand_in/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
@@ -92,11 +92,11 @@ FORCE:
 COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),unknown)
 $(BUILD)/commit: FORCE
 	$(call says,$(COMMIT))
-$(BUILD)/verify/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
-$(BUILD)/verify/origin.o: $(BUILD)/commit
+$(BUILD)/verify/io/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
+$(BUILD)/verify/io/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
-$(CUDA_BUILD)/kernels/cuda/wgmma_%.o $(CUDA_BUILD)/kernels/cuda/wide.o: CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
+$(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
 $(CUDA_BUILD)/%.o: %.cu
@@ -109,7 +109,7 @@ $(BUILD)/objects: FORCE
 	$(call says,$(call obj,$(LIB)) $(CUDA_O))
 
 $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(call say,AR,$@)rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
 $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
@@ -125,8 +125,8 @@ $(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(F
 $(BUILD)/tests/per_node.c: sim/README.md
 	@mkdir -p $(@D)
 	$(Q)sed -n '/^    \/\* per_node\.c/,/^    };$$/s/^    //p' $< >$@
-$(BUILD)/tests/check_readme.o: CPPFLAGS += -I$(BUILD)
-$(BUILD)/tests/check_readme.o: $(BUILD)/tests/per_node.c
+$(BUILD)/tests/verify/check_readme.o: CPPFLAGS += -I$(BUILD)
+$(BUILD)/tests/verify/check_readme.o: $(BUILD)/tests/per_node.c
 
 $(call obj,$(STAND_IN)): OPT := -O3 -g # under sanitizers, too
 STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN))) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
@@ -153,7 +153,7 @@ deps: ## install the Debian packages that are missing (needs root or sudo)
 	$(Q)$(call install,$(PACKAGES))
 
 # Where no CUDA object is there yet, what needs none does not wait for them.
-HAVE_CUDA_O := $(wildcard $(CUDA_BUILD)/kernels/cuda/*.o)
+HAVE_CUDA_O := $(wildcard $(CUDA_BUILD)/kernels/cuda/device/*.o)
 WITH_CUDA_O := $(if $(HAVE_CUDA_O),,NVCC= $(if $(CUDA),CUDA_SKIPPED='CUDA kernels are left out: make compiles them in some minutes'))
 
 # ---- what a newcomer runs ------------------------------------------------------------------------------
@@ -174,10 +174,10 @@ figures-data: $(PROGRAM) $(DRAWER) ## make paper-figs/data anew; needs DeFT's tr
 
 # ---- GPU -------------------------------------------------------------------------------------------------
 .PHONY: cuda-static
-cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills, stack frames and an outdated sim/tile_regs.def
+cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills, stack frames and an outdated sim/time/tile_regs.def
 	$(Q)if [ -z "$(CUDA)" ]; then echo '$(CUDA_SKIPPED)'; else $(MAKE) --no-print-directory -j$$(nproc) cuda-objects && \
 	  tests/cuda_static.sh $(CUDA_O:.o=.ptxas) && \
-	  tests/tile_regs.sh $(NVCC_VERSION) $(patsubst %.o,%.ptxas,$(filter $(CUDA_BUILD)/kernels/cuda/group_%,$(CUDA_O))); fi
+	  tests/tile_regs.sh $(NVCC_VERSION) $(patsubst %.o,%.ptxas,$(filter $(CUDA_BUILD)/kernels/cuda/device/instantiations/group_%,$(CUDA_O))); fi
 
 .PHONY: cuda-objects
 cuda-objects: $(CUDA_O)
@@ -260,12 +260,12 @@ gpu-sweep: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time the plans that tre
 	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) paper-figs/measured/sweep.sh $(GPU_SWEEP)
 
 .PHONY: tile-price
-tile-price: $(PROGRAM) ## fit the prices by which treeattn chooses to SWEEPS (paper-figs/measured/h200_sweep_*.csv) of a MACHINE (h200): sim/tile_price.def
+tile-price: $(PROGRAM) ## fit the prices by which treeattn chooses to SWEEPS (paper-figs/measured/h200_sweep_*.csv) of a MACHINE (h200): sim/time/treeattn_cost.def
 	$(Q)$(PROGRAM) fit --model treeattn --machine $(or $(MACHINE),h200) --save $(BUILD)/tile_price.csv -q $(SWEEPS)
-	$(Q)awk -F, 'BEGIN { print "/*\n * tile_price.def - the coefficients of sim/tile_price.h, COEF(where, value): made by `make tile-price`.\n */" } \
+	$(Q)awk -F, 'BEGIN { print "/*\n * treeattn_cost.def - the coefficients of sim/time/treeattn_cost.h, COEF(where, value): made by `make tile-price`.\n */" } \
 	  /^[^#]/ && $$2 == "treeattn" { name = $$4; if (split(name, part, ".") == 2 && part[1] != "narrow") name = "of[" toupper(part[1]) "]." part[2]; \
 	  printf "COEF(%s, %.4g)\n", name, $$5 }' $(BUILD)/tile_price.csv >$(BUILD)/tile_price.def
-	$(Q)mv $(BUILD)/tile_price.def sim/tile_price.def
+	$(Q)mv $(BUILD)/tile_price.def sim/time/treeattn_cost.def
 
 .PHONY: mutants
 mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (a minute or two each)
@@ -288,7 +288,7 @@ FUZZ_SECONDS ?= 60
 FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIB := $(REF) $(TRACES) $(SIM) \
-  $(wildcard verify/judge/case.c verify/judge/treesrc.c verify/io/text.c verify/judge/cover.c verify/io/sheet.c verify/model/measured.c verify/model/coefs.c)
+  $(wildcard verify/judge/case.c verify/judge/tree_source.c verify/io/text.c verify/judge/cover.c verify/io/csv_read.c verify/model/timed_rows.c verify/model/coefficient_file.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 .PHONY: fuzz
@@ -298,7 +298,7 @@ fuzz: fuzz-build ## fuzz every parser for FUZZ_SECONDS (60) each; NAME=target fo
 # Each target on its seeds alone, without clang: that they link, and hold there, is part of `make check`.
 FUZZ_SEEDS := $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/fuzz_%)
 $(BUILD)/libparsers.a: $(call obj,$(FUZZ_LIB))
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
 
 $(FUZZ_SEEDS): %: %.o $(BUILD)/tests/fuzz/seeds.o $(BUILD)/libparsers.a
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -ljansson -lm -o $@
@@ -321,7 +321,7 @@ $(FUZZ)/%.o: %.c
 	$(call say,CLANG,$<)clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -Wall -Wextra -MMD -MP -c $< -o $@
 
 $(FUZZ)/libparsers.a: $(FUZZ_LIB:%.c=$(FUZZ)/%.o)
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(call say,AR,$@)rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
 $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 	$(call say,LINK,$@)clang $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -ljansson -lm -o $@
@@ -332,7 +332,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h kernels/*/*.h sim/strategies/*.h tests/stand_in/*.h tests/fuzz/*.[ch])
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h */*/*.h kernels/cuda/*/*.h tests/fuzz/*.c)
 
 .PHONY: clean
 clean: ## remove everything that was built

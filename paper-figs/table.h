@@ -1,7 +1,7 @@
 /*
  * table.h - a result file: comma-separated, `# key: value` lines first, a heading, rows of as many fields.
  *
- * Strict, unlike verify/io/sheet.h: a file that ends inside of a line, a row with another number of fields than
+ * Strict, unlike verify/io/csv_read.h: a file that ends inside of a line, a row with another number of fields than
  * the heading, or fewer rows than its `# rows: N` says, is an error, so that nothing is drawn from half a file.
  */
 #ifndef TREEATTN_PAPER_FIGS_TABLE_H

@@ -50,7 +50,7 @@ static int64_t mask_bits(const struct group *g)
 struct ledger count_plan(const struct plan *p, const struct price_env *env, enum count_mode mode)
 {
     if (mode == COUNT_TRUE)
-        return price_plan(p, env);
+        return ledger_of_plan(p, env);
     bool deft = mode == COUNT_DEFT;
     int64_t element = (int64_t)env->h_q * env->elt_bytes; /* one for each query head */
     int64_t bits = 0;

@@ -2,7 +2,7 @@
  * count.h - three ways to count what a plan moves. Published figures differ because their authors count
  * differently; here every count walks the same plan.
  *
- *   true    what a kernel must move: price_plan (sim/price.h)
+ *   true    what a kernel must move: ledger_of_plan (sim/plan_ledger.h)
  *   paper   as DeFT's Tables 12 and 17 count
  *   deft    as the counters of DeFT's release count, which its recorded runs hold
  *
@@ -24,7 +24,7 @@
 #ifndef TREEATTN_SIM_COUNT_H
 #define TREEATTN_SIM_COUNT_H
 
-#include "sim/price.h"
+#include "sim/plan_ledger.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,7 +7,7 @@
 #ifndef TREEATTN_SIM_STRATEGY_H
 #define TREEATTN_SIM_STRATEGY_H
 
-#include "sim/machine.h"
+#include "sim/time/machine.h"
 #include "sim/plan.h"
 
 #ifdef __cplusplus

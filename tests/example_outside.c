@@ -8,7 +8,7 @@
  * nf->orig and plan_tree_run() lead from one to the other.
  */
 #include "sim/strategy.h"
-#include "traces/formats.h"
+#include "traces/formats/formats.h"
 #include "verify/judge/compare.h"
 #include "verify/judge/cover.h"
 

@@ -5,7 +5,7 @@
  * gave it the linkage of C++, under whose name the library does not have it. headers.sh looks at all functions of all headers;
  * here is what it cannot see: inline ones and macros.
  */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cuda.h"
 #include "kernels/kernel.h"
 #include "verify/judge/cover.h"
 #include "verify/judge/judge.h"
@@ -22,12 +22,12 @@ const struct kernel *kernel_find(const char *name);
 void *gpu_alloc(int64_t bytes, struct err *e);
 struct tree *levels_parse(const char *text, struct err *e);
 void trace_close(struct trace *tr);
-void treesrc_clear(struct treesrc *s);
-void case_clear(struct vcase *c);
+void tree_source_clear(struct tree_source *s);
+void case_clear(struct case_spec *c);
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
 bool cover_check(const struct plan *p, struct err *e);
-void bench_case_free(struct bench_case *b);
+void test_case_free(struct test_case *b);
 }
 
 /* What is inline in them, and the macros. */

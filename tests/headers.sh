@@ -4,7 +4,7 @@
 # another one has C++ compile the headers, and no more.
 set -u -o pipefail
 folder=$1 cxx=$2 cc=$3
-headers=$(ls ref/*.h traces/*.h sim/*.h sim/strategies/*.h kernels/*.h kernels/cuda/cuda.h verify/*.h)
+headers=$(ls ref/*.h traces/*.h traces/*/*.h sim/*.h sim/*/*.h kernels/*.h kernels/decode/decode.h kernels/cuda/host/cuda.h verify/*/*.h)
 all=$folder/headers_all.cc
 printf '#include "%s"\n' $headers >"$all"
 

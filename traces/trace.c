@@ -3,14 +3,14 @@
  */
 #include "traces/trace.h"
 
-#include "traces/deft.h"
+#include "traces/formats/deft.h"
 #include "traces/embedded.h"
-#include "traces/formats.h"
-#include "traces/gen_trace.h"
-#include "traces/medusa.h"
-#include "traces/mooncake.h"
-#include "traces/replay.h"
-#include "traces/text.h"
+#include "traces/formats/formats.h"
+#include "traces/generate/gen_trace.h"
+#include "traces/formats/medusa.h"
+#include "traces/formats/mooncake.h"
+#include "traces/steps.h"
+#include "traces/formats/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * convert.h - between storage types and float, in forms that a compiler turns into vector code.
  *
  * The same numbers as dtype_to_float and dtype_store of ref/problem.h, which go element by element through
- * double; tests/check_kernel.c compares the two over all 16-bit patterns. Exact one way, to nearest even the
+ * double; tests/kernels/check_kernel.c compares the two over all 16-bit patterns. Exact one way, to nearest even the
  * other; subnormals, infinities and NaN are kept.
  */
 #ifndef TREEATTN_KERNELS_CPU_CONVERT_H

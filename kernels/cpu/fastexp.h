@@ -4,7 +4,7 @@
  * x = n ln 2 + r with n an integer and |r| <= ln 2 / 2, exp(x) = 2^n exp(r). exp(r) = 1 + r + r^2 P(r), P the
  * polynomial that agrees with (exp(r) - 1 - r) / r^2 at the five Chebyshev nodes of that interval (relative
  * error of the whole below 2^-26, so rounding decides). Within 1.1 units in the last place over all floats,
- * subnormal results included (tests/check_kernel.c measures it and fails above 2).
+ * subnormal results included (tests/kernels/check_kernel.c measures it and fails above 2).
  *
  * exp(+-0) = 1 exactly, exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN.
  */

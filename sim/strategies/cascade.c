@@ -9,7 +9,7 @@
  * do not say how, and nodes stay whole here. DEVIATION: a level is a depth of the normal form, which cuts
  * nodes where a query ends inside them.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 enum { CASCADE_TILE_N = 64 };
 

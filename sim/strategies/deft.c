@@ -19,7 +19,7 @@
  * block per query head; a group here runs once per KV head with the query heads that share it as rows, so
  * under GQA its Q tile of 32 rows holds 32 / g queries.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 #include <stdlib.h>
 

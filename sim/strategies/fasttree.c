@@ -28,7 +28,7 @@
  * DEVIATION: tiles are rows, the cost model counts queries: rows / GQA ratio, at least one. A tile has room
  *            for one query's heads, which makes it larger than stated at ratios over 16.
  */
-#include "sim/strategies/planners.h"
+#include "sim/strategies/edge_planners.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
  * 16-bit type; here fp32, so that one error bound holds for all strategies. DEVIATION: a query that ends with
  * the prefix has no suffix; it takes no part in the second launch.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 enum { HYDRAGEN_TILE_M = 64, HYDRAGEN_TILE_N = 128 };
 

@@ -12,7 +12,7 @@
 #ifndef TREEATTN_SIM_STRATEGIES_OPTIMAL_H
 #define TREEATTN_SIM_STRATEGIES_OPTIMAL_H
 
-#include "sim/strategies/planners.h"
+#include "sim/strategies/edge_planners.h"
 
 #ifdef __cplusplus
 extern "C" {

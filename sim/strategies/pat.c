@@ -3,7 +3,7 @@
  *
  * TreeHeuristic decides for each tree of the forest which children are packed together with their parent's
  * tokens (algorithm 1); packs hold at most max_rows rows; every pack gets a tile of its own from those that
- * the machine runs well (section 5.2, sim/tiles.h); packs of one tile are a launch and launches run
+ * the machine runs well (section 5.2, sim/time/tiles.h); packs of one tile are a launch and launches run
  * concurrently (section 6); long packs are split (section 6); a last kernel merges (section 7).
  *
  * Paper (rule=paper) against released code (rule=artifact); ../shared/golden pins down the packing of both:
@@ -15,7 +15,7 @@
  *                    equal parts not longer than it        than 256 tokens, into ceil(length / mean) parts; then,
  *                                                          while there are fewer packs than a number by KV heads,
  *                                                          the longest into halves; lengths in KV blocks
- *   tile             sim/tiles.h                           16, 32 or 64 rows; 16, 32, 64 or 128 tokens by
+ *   tile             sim/time/tiles.h                           16, 32 or 64 rows; 16, 32, 64 or 128 tokens by
  *                                                          length below 32, 64, 128; 32 at least for 64 rows
  *   partials         O not normalised, maximum and sum;    O normalised and LSE; if no query is in two packs,
  *                    always merged                         they are the outputs and there is no merge
@@ -33,7 +33,7 @@
  * DEVIATION: the paper leaves the size of a pack to the largest tile; 64 rows is the largest that the
  *            released code compiles and the default here. A query with more heads is a pack by itself.
  */
-#include "sim/strategies/planners.h"
+#include "sim/strategies/edge_planners.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
  * DEVIATION: DeFT's Radix Attention is a Triton kernel of SGLang with a split of its own; it gets
  * flash-decoding's, whose traffic the paper equates with it.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 #include <stdlib.h>
 

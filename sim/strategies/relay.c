@@ -13,7 +13,7 @@
  * DEVIATION: a query that ends with the prefix has nothing for the second launch; the first one writes its
  * output.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 struct relay {
     enum storage storage;

@@ -17,7 +17,7 @@
  * SpecInfer's way of splitting and gives no tile; flash-decoding's 64x128 and its rule for the number of
  * chunks are used. A chunk that holds nothing for the query runs all the same and leaves an empty partial.
  */
-#include "sim/strategies/parts.h"
+#include "sim/strategies/tree_parts.h"
 
 #include <stdlib.h>
 

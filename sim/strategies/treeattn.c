@@ -26,12 +26,12 @@
  *
  * In a group with a mask tokens that all see and those that some do not take turns (`turns`, interleave.h).
  *
- * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/tile_price.h), or, as the model
+ * Where an option is not given, the plan that costs least by a model of our kernels is taken (sim/time/treeattn_cost.h), or, as the model
  * errs, the second or third (`rank`), which can be timed.
  */
 #include "sim/strategies/interleave.h"
-#include "sim/strategies/parts.h"
-#include "sim/strategies/planners.h"
+#include "sim/strategies/tree_parts.h"
+#include "sim/strategies/edge_planners.h"
 #include "sim/strategies/treeattn.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef TREEATTN_SIM_STRATEGIES_TREEATTN_H
 #define TREEATTN_SIM_STRATEGIES_TREEATTN_H
 
-#include "sim/tile_price.h"
+#include "sim/time/treeattn_cost.h"
 
 #ifdef __cplusplus
 extern "C" {

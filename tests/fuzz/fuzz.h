@@ -2,10 +2,10 @@
  * fuzz.h - what the fuzz targets have in common: whatever the bytes are, a parser gives either a thing that
  * keeps its promises or one printable sentence. A broken promise aborts.
  */
-#ifndef TREEATTN_TESTS_FUZZ_H
-#define TREEATTN_TESTS_FUZZ_H
+#ifndef TREEATTN_TESTS_FUZZ_FUZZ_H
+#define TREEATTN_TESTS_FUZZ_FUZZ_H
 
-#include "traces/formats.h"
+#include "traces/formats/formats.h"
 #include "traces/trace.h"
 
 #include <stdio.h>

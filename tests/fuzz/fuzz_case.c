@@ -31,7 +31,7 @@ static void check_sentence(const struct err *e)
 }
 
 /* A strategy's plan of a small tree must cover it, whatever the options. */
-static void plan_small(const struct vcase *c, const struct tree *t)
+static void plan_small(const struct case_spec *c, const struct tree *t)
 {
     enum { MAX_NODES = 64, MAX_QUERIES = 64, MAX_TOKENS = 2048, MAX_HEADS = 64 };
     if (!c->use.s || t->n_nodes > MAX_NODES || t->n_queries > MAX_QUERIES || tree_tokens(t) > MAX_TOKENS ||
@@ -55,17 +55,17 @@ static void plan_small(const struct vcase *c, const struct tree *t)
 }
 
 /* Files, traces and sixteen million nodes have targets or tests of their own. */
-static bool is_light(const struct treesrc *s)
+static bool is_light(const struct tree_source *s)
 {
     enum { MAX_CHAIN = 256 };
     return s->kind == SRC_GEN || s->kind == SRC_NODES ||
            (s->kind == SRC_CHAIN && s->chain_depth <= MAX_CHAIN);
 }
 
-static void load(const struct vcase *c)
+static void load(const struct case_spec *c)
 {
     struct err e = {0};
-    struct tree *t = treesrc_load(&c->src, &e);
+    struct tree *t = tree_source_load(&c->src, &e);
     CK((t != NULL) == (e.code == EXIT_GOOD));
     if (t) {
         fuzz_tree(t);
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     struct err e = {0};
-    struct vcase c, again;
+    struct case_spec c, again;
     if (case_parse(text, &c, &e)) {
         CK(e.code == EXIT_GOOD);
         char *printed = case_print(&c);

@@ -1,6 +1,6 @@
 /* fuzz_coefs.c - files of coefficients: what is taken is within its bounds. */
 #include "tests/fuzz/fuzz.h"
-#include "verify/model/coefs.h"
+#include "verify/model/coefficient_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

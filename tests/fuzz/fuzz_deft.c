@@ -1,6 +1,6 @@
 /* fuzz_deft.c - DeFT's JSON: reasoning templates (an array) and speculative records (an object). */
 #include "tests/fuzz/fuzz_json.h"
-#include "traces/deft.h"
+#include "traces/formats/deft.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

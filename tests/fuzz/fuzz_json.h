@@ -1,8 +1,8 @@
 /*
  * fuzz_json.h - jansson seeds its hash tables from the clock; a finding must come again.
  */
-#ifndef TREEATTN_TESTS_FUZZ_JSON_H
-#define TREEATTN_TESTS_FUZZ_JSON_H
+#ifndef TREEATTN_TESTS_FUZZ_FUZZ_JSON_H
+#define TREEATTN_TESTS_FUZZ_FUZZ_JSON_H
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 /* fuzz_machine.c - machines with figures of the user's: whatever is taken is within bounds and can be timed on. */
-#include "sim/machine.h"
+#include "sim/time/machine.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

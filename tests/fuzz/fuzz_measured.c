@@ -1,6 +1,6 @@
 /* fuzz_measured.c - tables of measured rows: what is taken can be asked for, and its trees load. */
 #include "tests/fuzz/fuzz.h"
-#include "verify/model/measured.h"
+#include "verify/model/timed_rows.h"
 
 /* Trees from files, and numbers that make sixteen million nodes, have tests of their own. */
 static bool is_heavy(const char *text, size_t size)

@@ -1,6 +1,6 @@
 /* fuzz_medusa.c - Medusa's topologies. */
 #include "tests/fuzz/fuzz_json.h"
-#include "traces/medusa.h"
+#include "traces/formats/medusa.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

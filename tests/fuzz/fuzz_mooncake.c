@@ -1,6 +1,6 @@
 /* fuzz_mooncake.c - Mooncake's requests, and their replay. */
 #include "tests/fuzz/fuzz_json.h"
-#include "traces/mooncake.h"
+#include "traces/formats/mooncake.h"
 
 /* Written and read again, nothing changes but the lines. */
 static void round_trip(const struct requests *r)

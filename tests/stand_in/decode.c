@@ -1,5 +1,5 @@
 /* decode.c - not emulated yet: the kernels of a decode step between its products. A decode step says that it cannot run. */
-#include "kernels/cuda/decode_launch.h"
+#include "kernels/decode/decode_launch.h"
 #include "tests/stand_in/stand_in.h"
 
 #include <cuda_runtime_api.h>

@@ -2,7 +2,7 @@
 #ifndef TREEATTN_TESTS_STAND_IN_ITEM_H
 #define TREEATTN_TESTS_STAND_IN_ITEM_H
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/device/launch.h"
 #include "ref/problem.h"
 
 enum { MOST_D = 128 };

@@ -8,7 +8,7 @@
  *            has, or a kernel that the card does not have, is refused.
  * Not        tiles of tokens and the order of sums, probabilities in 16 bits, the L2 and what it is asked for, speed.
  */
-#include "kernels/cuda/truth_launch.h"
+#include "kernels/cuda/device/exact_launch.h"
 #include "ref/rng.h"
 #include "tests/stand_in/item.h"
 #include "tests/stand_in/stand_in.h"
@@ -303,10 +303,10 @@ struct tile {
 static const struct tile tiles[2][16] = {
     {
 #define SHAPE(M, N, WM, WN, NC, STAGES, RESIDENT) {M, N, WM, WN, NC, STAGES},
-#include "kernels/cuda/shapes.def"
+#include "kernels/cuda/device/shapes.def"
     },
     {
-#include "kernels/cuda/wgmma_shapes.def"
+#include "kernels/cuda/device/wgmma_shapes.def"
 #undef SHAPE
     },
 };
@@ -320,7 +320,7 @@ static const struct tile *tile_of(bool wgmma, int32_t m, int32_t n)
     return t;
 }
 
-/* As group.cuh lays out shared memory: the ring of K and V, a row of zeros, mask words, Q. */
+/* As 3_group.cuh lays out shared memory: the ring of K and V, a row of zeros, mask words, Q. */
 static int32_t smem_of(const struct tile *t, int32_t d, bool masked, bool q_shared, int32_t q_rows)
 {
     int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row;
@@ -346,7 +346,7 @@ static int launch_group(enum cuda_half half, int32_t d, bool wgmma, int32_t m, i
                            sizeof w, early && a->beside, stream);
 }
 
-/* What group.c calls for a type and a head size. */
+/* What group_dispatch.c calls for a type and a head size. */
 #define GROUP(NAME, HALF, D, WGMMA)                                                                          \
     int cuda_prepare_##NAME(int32_t m, int32_t n);                                                           \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
@@ -373,7 +373,7 @@ GROUP(wgmma_f16_128, CUDA_F16, 128, true)
 GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
 GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
 
-/* As wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, two barriers and,
+/* As 4_wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, two barriers and,
  * with masks, the words of each token and four runs. Teams of one tile have as many stages each. */
 int cuda_wide_smem(const struct cuda_shape *s, bool masked);
 int cuda_wide_smem(const struct cuda_shape *s, bool masked)
@@ -420,7 +420,7 @@ int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args 
     return launch_simple("scalar kernel", s, a, stream);
 }
 
-/* K, V, O, Q, maximum and sum, as smem.cu has them. */
+/* K, V, O, Q, maximum and sum, as 2_smem.cu has them. */
 int32_t cuda_smem_bytes(int32_t d)
 {
     return 4 * (2 * SMEM_TOKENS * (d / 2 + 1) + SMEM_ROWS * d + SMEM_ROWS * d / 2 + 2 * SMEM_ROWS);

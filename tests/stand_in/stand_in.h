@@ -6,10 +6,10 @@
  * The environment says what stands in: $STAND_IN_CARD names a card (h200, a100, ada, mig), $STAND_IN_FAULT what it does wrong
  * (item, mask, merge, wait, beside; lost: an item of more than 300 tokens breaks it for good), so that the checks can be seen to fail.
  *
- * Callers take turns, as guarded.c has them do: only the counters are for threads side by side.
+ * Callers take turns, as guard_gpu.c has them do: only the counters are for threads side by side.
  */
-#ifndef TREEATTN_TESTS_STAND_IN_H
-#define TREEATTN_TESTS_STAND_IN_H
+#ifndef TREEATTN_TESTS_STAND_IN_STAND_IN_H
+#define TREEATTN_TESTS_STAND_IN_STAND_IN_H
 
 #include "ref/base.h"
 

@@ -1,13 +1,13 @@
 /*
- * sweep.c - the program $(BUILD)/tests/stand-in-sweep: every call of the runtime in turn fails once, while a plan is made, runs,
+ * simulate_steps.c - the program $(BUILD)/tests/stand-in-sweep: every call of the runtime in turn fails once, while a plan is made, runs,
  * is captured, replayed, changed and runs again.
  *
  * Each time the failure must be reported, with the code that is its due, and no error may be left behind for others to find. What is
  * still there must go on: the plan, changed back, gives the same bits as if nothing had happened. When all is freed, as many
  * objects live as before. And where nothing fails, a plan that changes time and again, nobody waiting, gives what it should.
  */
-#include "kernels/cuda/cuda.h"
-#include "kernels/decode.h"
+#include "kernels/cuda/host/cuda.h"
+#include "kernels/decode/decode.h"
 #include "tests/stand_in/stand_in.h"
 #include "verify/judge/judge.h"
 
@@ -178,7 +178,7 @@ static bool fail_once(const struct scene *s, int64_t n, cudaError_t with, uint8_
     return stand_in.failed != NULL;
 }
 
-static struct plan *plan_of(const struct bench_case *b, const char *name)
+static struct plan *plan_of(const struct test_case *b, const char *name)
 {
     char why[WHY_MAX];
     struct strategy_use use;
@@ -189,7 +189,7 @@ static struct plan *plan_of(const struct bench_case *b, const char *name)
 }
 
 /* How many calls failed. */
-static int64_t sweep(const struct bench_case *b, const char *first, const char *second,
+static int64_t sweep(const struct test_case *b, const char *first, const char *second,
                      struct cuda_options opt)
 {
     const struct problem *p = b->p;
@@ -251,16 +251,16 @@ static void decoder_takes_what_it_says(void)
 int main(void)
 {
     int64_t failed = 0;
-    struct vcase c;
+    struct case_spec c;
     struct err e = {0};
     CK(case_parse("tree=levels:1,3,6_70,17,5;heads=8/2;d=64;dtype=f16;page=16", &c, &e));
-    struct bench_case *b = bench_case_new(&c, NULL, &e);
+    struct test_case *b = test_case_new(&c, NULL, &e);
     CK(b);
     for (int i = 0; i < N_PAIRS; i++)
         for (int k = 0; k < N_ARCHS; k++)
             failed += sweep(b, pairs[i].first, pairs[i].second,
                             (struct cuda_options){.arch = archs[k], .wide = i % 2 == 0});
-    bench_case_free(b);
+    test_case_free(b);
     case_clear(&c);
     decoder_takes_what_it_says();
     printf("stand-in-sweep: %lld calls failed in turn, %lld complaints\n", (long long)failed,

@@ -1,8 +1,8 @@
 /* bench_gpu.c - the measuring half of bench_gpu.h: what runs on the card, and who judges it. */
 #include "verify/bench/bench_gpu.h"
-#include "kernels/cuda/truth.h"
+#include "kernels/cuda/host/exact.h"
 #include "ref/rng.h"
-#include "sim/price.h"
+#include "sim/plan_ledger.h"
 #include "verify/judge/cover.h"
 #include "verify/judge/judge.h"
 
@@ -265,7 +265,7 @@ static bool send_plan(struct bed *x, struct job *j, struct err *e)
         snprintf(r->why, sizeof r->why, "coverage: %.200s", own.msg);
         return true;
     }
-    r->ledger = price_plan(j->plan, &price);
+    r->ledger = ledger_of_plan(j->plan, &price);
     r->bytes = gpu_ledger_bytes(&r->ledger);
     r->grid = gpu_grid_of(j->plan, p->h_q, p->h_kv);
     double stored = bytes_stored(p, plan_stored_tokens(j->plan));
@@ -748,7 +748,7 @@ static bool keep_fastest(struct bed *x, struct job *job, struct gpu_row *rows, i
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e)
 {
-    struct tree *t = treesrc_load(&c->src, e);
+    struct tree *t = tree_source_load(&c->src, e);
     if (!t)
         return false;
     struct bed x = {.b = b, .p = shell(t, &c->spec), .nf = nform_new(t), .seed = b->seed + c->spec.seed};

@@ -4,7 +4,7 @@
  * Protocol of one tree and head count. All strategies plan, for an H200 whatever the card, and their plans go to the device,
  * before any data exist.
  * Then Q, K, V and the page table are drawn, on the device, and the exact answer computed there in double
- * (kernels/cuda/truth.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
+ * (kernels/cuda/host/exact.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
  * run is captured in a CUDA graph; before each replay O, LSE and partial results are poisoned and 256 MB are written to
  * empty the L2 cache, outside of the timed span; the span is one replay between two events, merges inside (runs have no
  * counters).
@@ -18,13 +18,13 @@
  * Q read once, O written once; 4 d operations for each (query head, visible token). Bandwidth and peak are measured in
  * the same run. A time under the floor is INVALID.
  */
-#ifndef TREEATTN_VERIFY_BENCH_GPU_H
-#define TREEATTN_VERIFY_BENCH_GPU_H
+#ifndef TREEATTN_VERIFY_BENCH_BENCH_GPU_H
+#define TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cuda.h"
 #include "sim/strategy.h"
-#include "verify/bench/bench.h"
-#include "verify/judge/treesrc.h"
+#include "verify/bench/bench_cpu.h"
+#include "verify/judge/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,7 +71,7 @@ extern const char *const gpu_verdict_name[];
 struct gpu_config {
     const char *set; /* "fasttree-fig9", or "-" */
     int32_t number;  /* in its set; 0: none */
-    struct treesrc src;
+    struct tree_source src;
     struct problem_spec spec;
 };
 
@@ -123,7 +123,7 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
 
 /* ---- the papers' sets ------------------------------------------------------------------------------------ */
 
-/* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with treesrc_clear, then the array. spec
+/* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with tree_source_clear, then the array. spec
  * gives all but the heads, which are those of the set unless `heads` (then spec's). number > 0: only that tree. */
 bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
               struct gpu_config **out, int32_t *n, struct err *e);

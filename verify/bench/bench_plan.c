@@ -1,10 +1,10 @@
 /* bench_plan.c - `treeattn bench plan`: how long planning takes, and how it grows. */
-#include "verify/bench/bench.h"
+#include "verify/bench/bench_cpu.h"
 #include "ref/rng.h"
-#include "traces/formats.h"
+#include "traces/formats/formats.h"
 #include "verify/judge/cover.h"
 #include "verify/io/progress.h"
-#include "verify/judge/treesrc.h"
+#include "verify/judge/tree_source.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -161,17 +161,17 @@ static struct nform *form(struct tree *t)
 /* Steps of the embedded reasoning trace, evenly over it. */
 static void reasoning_steps(struct nform *step[STEPS])
 {
-    struct treesrc src;
-    CK(treesrc_parse("trace:0:4000:6000:1:embedded:reasoning", &src, NULL));
+    struct tree_source src;
+    CK(tree_source_parse("trace:0:4000:6000:1:embedded:reasoning", &src, NULL));
     struct trace *tr = trace_open(src.text, &src.trace, NULL);
     CK(tr);
     int64_t last = trace_steps(tr);
     trace_close(tr);
     for (int k = 0; k < STEPS; k++) {
         src.step = trace_spread(k, STEPS, last);
-        step[k] = form(treesrc_load(&src, NULL));
+        step[k] = form(tree_source_load(&src, NULL));
     }
-    treesrc_clear(&src);
+    tree_source_clear(&src);
 }
 
 /* Each step after another one, as decoding has it. */

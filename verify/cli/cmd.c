@@ -1,5 +1,5 @@
 #include "verify/cli/cmd.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cuda.h"
 #include "verify/io/text.h"
 
 #include <ctype.h>

@@ -1,8 +1,8 @@
 /*
  * cmd.h - what the subcommands share. Only they and main.c print errors and decide exit codes.
  */
-#ifndef TREEATTN_VERIFY_CMD_H
-#define TREEATTN_VERIFY_CMD_H
+#ifndef TREEATTN_VERIFY_CLI_CMD_H
+#define TREEATTN_VERIFY_CLI_CMD_H
 
 #include "verify/io/report.h"
 

@@ -8,7 +8,7 @@
  * the ratio is the median of each turn's own ratio, which a machine that changes its speed disturbs least.
  */
 #include "kernels/kernel.h"
-#include "verify/bench/bench.h"
+#include "verify/bench/bench_cpu.h"
 #include "verify/judge/case.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"

@@ -29,7 +29,7 @@ enum {
 };
 
 struct args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
     const char *sets, *strategies, *kernel, *peers, *columns;
@@ -159,7 +159,7 @@ static const struct argp argp = {
         "  treeattn bench gpu --levels \"1,64 4000,32\" --heads 32/8\n"
         "  treeattn bench gpu --sets fasttree-fig9,pat-fig9,speculative --peers ../shared/peers --csv -o "
         "out.csv",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
                                             {0}},
@@ -177,7 +177,7 @@ struct work {
 
 static bool one_tree(const struct args *a, const struct problem_spec *spec, struct work *w, struct err *e)
 {
-    const struct treesrc *src = &a->tree.src;
+    const struct tree_source *src = &a->tree.src;
     int64_t n = 1, last = 0;
     if (src->kind == SRC_TRACE && a->steps > 0) {
         struct trace *tr = trace_open(src->text, &src->trace, e);
@@ -189,7 +189,7 @@ static bool one_tree(const struct args *a, const struct problem_spec *spec, stru
     }
     w->config = xcalloc((size_t)n, sizeof *w->config);
     for (w->n = 0; w->n < n; w->n++) {
-        w->config[w->n] = (struct gpu_config){.set = "-", .src = treesrc_copy(src), .spec = *spec};
+        w->config[w->n] = (struct gpu_config){.set = "-", .src = tree_source_copy(src), .spec = *spec};
         if (last > 0)
             w->config[w->n].src.step = trace_spread(w->n, n, last);
     }
@@ -216,8 +216,8 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
     cmd_problem_apply(&a->problem, &spec);
     if (a->peers && a->fastest)
         return err_set(e, "--peers compares with the plan of one rule (expected no --fastest)");
-    if (!problem_spec_check(&spec, e) || !treesrc_takes_steps(&a->tree, a->steps, e) ||
-        !treesrc_finish(&a->tree, !a->sets, e) || !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
+    if (!problem_spec_check(&spec, e) || !tree_source_takes_steps(&a->tree, a->steps, e) ||
+        !tree_source_finish(&a->tree, !a->sets, e) || !choose_strategies(a->strategies, &w->use, &w->n_use, e) ||
         (a->peers && !gpu_peers_read(a->peers, &w->peers, e)))
         return false;
     if (a->sets && a->tree.src.kind != SRC_NONE)
@@ -231,7 +231,7 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
 static void work_clear(struct work *w)
 {
     for (int32_t i = 0; i < w->n; i++)
-        treesrc_clear(&w->config[i].src);
+        tree_source_clear(&w->config[i].src);
     free(w->config);
     free(w->use);
     gpu_peers_free(&w->peers);
@@ -335,6 +335,6 @@ int cmd_bench_gpu(int argc, char **argv)
         gpu_bench_close(&b);
     }
     work_clear(&w);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return !good ? cmd_error(e) : failed ? EXIT_FAILED : EXIT_GOOD;
 }

@@ -3,10 +3,10 @@
  */
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
-#include "verify/judge/draw.h"
+#include "verify/judge/random_cases.h"
 #include "verify/faults/faults.h"
 #include "verify/io/progress.h"
-#include "verify/judge/side_by_side.h"
+#include "verify/judge/run_parallel.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL, KEY_PLANT };
 
 struct compare_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
     int64_t trees;
@@ -72,7 +72,7 @@ static const struct argp argp = {
            "partial results; with --trees, how many random trees it passed. The case string of a strategy's "
            "first failure, which treeattn verify --case runs again, goes to standard error and into the "
            "column failed_case of --csv and --json.",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
                                             {0}},
@@ -99,12 +99,12 @@ struct compare_run {
 /* ---- judging ------------------------------------------------------------------------------------------ */
 
 /* Random trees are judged in any order. */
-static void note_failure(struct compare_run *run, int32_t s, const struct vcase *c, int64_t at)
+static void note_failure(struct compare_run *run, int32_t s, const struct case_spec *c, int64_t at)
 {
     struct compare_row *row = &run->row[s];
     if (row->failed && row->failed_at <= at)
         return;
-    struct vcase failed = *c;
+    struct case_spec failed = *c;
     failed.use = run->use[s];
     failed.kernel = run->kernel;
     free(row->failed);
@@ -112,7 +112,7 @@ static void note_failure(struct compare_run *run, int32_t s, const struct vcase 
     row->failed_at = at;
 }
 
-static void judge_tree(struct compare_run *run, const struct bench_case *b)
+static void judge_tree(struct compare_run *run, const struct test_case *b)
 {
     struct progress progress = progress_start("compare", run->n_use);
     for (int32_t s = 0; s < run->n_use; s++) {
@@ -133,7 +133,7 @@ static void judge_tree(struct compare_run *run, const struct bench_case *b)
         run->query_centric = (double)judge(b, &base, run->kernel).ledger.kv;
 }
 
-static void tally(struct compare_run *run, int32_t s, const struct vcase *c, int64_t at,
+static void tally(struct compare_run *run, int32_t s, const struct case_spec *c, int64_t at,
                   const struct result *r)
 {
     run->totals.n[r->verdict]++;
@@ -161,9 +161,9 @@ static void judge_drawn(void *context, int64_t i)
     struct under_way *x = context;
     struct tree *t;
     struct err own = {0};
-    struct vcase c = draw_case(x->seed, i, NULL, &t);
+    struct case_spec c = draw_case(x->seed, i, NULL, &t);
     c.plant = x->plant;
-    struct bench_case *b = bench_case_new(&c, t, &own);
+    struct test_case *b = test_case_new(&c, t, &own);
     for (int32_t s = 0; b && s < x->run->n_use; s++) {
         struct result r = judge(b, &x->run->use[s], x->run->kernel);
 #pragma omp critical(treeattn_compare)
@@ -175,7 +175,7 @@ static void judge_drawn(void *context, int64_t i)
             *x->err = own;
         progress_step(&x->progress);
     }
-    bench_case_free(b);
+    test_case_free(b);
     case_clear(&c);
 }
 
@@ -232,9 +232,9 @@ static void print_rows(struct table *t, const struct compare_run *run, bool rand
     }
 }
 
-static void print_head(FILE *f, const struct vcase *c, const struct bench_case *b)
+static void print_head(FILE *f, const struct case_spec *c, const struct test_case *b)
 {
-    char *src = treesrc_print(&c->src);
+    char *src = tree_source_print(&c->src);
     fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
             b->tree->n_queries, tree_tokens(b->tree));
     fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32 "\n\n",
@@ -273,13 +273,13 @@ static void print_failures(const struct compare_run *run)
 
 static bool compare_all(struct compare_run *run, const struct compare_args *a, FILE *f, struct err *e)
 {
-    struct vcase c = {.src = a->tree.src, .spec = case_default_spec(), .plant = a->plant};
+    struct case_spec c = {.src = a->tree.src, .spec = case_default_spec(), .plant = a->plant};
     c.spec.h_q = 32; /* Llama-3-8B */
     c.spec.h_kv = 8;
     c.spec.d = 128;
     c.spec.seed = a->tree.seed;
     cmd_problem_apply(&a->problem, &c.spec);
-    struct bench_case *b = bench_case_new(&c, NULL, e);
+    struct test_case *b = test_case_new(&c, NULL, e);
     if (!b)
         return false;
     judge_tree(run, b);
@@ -300,7 +300,7 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
         totals_print(text ? f : stderr, "compare", &run->totals);
         print_failures(run);
     }
-    bench_case_free(b);
+    test_case_free(b);
     return good;
 }
 
@@ -309,7 +309,7 @@ static bool check_args(struct compare_args *a, struct compare_run *run, struct e
     run->kernel = kernels[0];
     if ((a->kernel && !case_kernel(a->kernel, &run->kernel, e)) || !kernel_ready(run->kernel, e))
         return false;
-    return treesrc_finish(&a->tree, true, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
+    return tree_source_finish(&a->tree, true, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }
 
 int cmd_compare(int argc, char **argv)
@@ -335,6 +335,6 @@ int cmd_compare(int argc, char **argv)
         free(run.row[s].failed);
     free(run.use);
     free(run.row);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return code;
 }

@@ -1,8 +1,8 @@
 /*
  * cmd_decode.c - `treeattn decode`: the decode step around tree attention, checked on small models, or timed.
  */
-#include "kernels/cuda/busy.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cupti.h"
+#include "kernels/cuda/host/cuda.h"
 #include "verify/cli/cmd.h"
 #include "verify/replay/decode_run.h"
 #include "verify/io/text.h"
@@ -41,7 +41,7 @@ static const struct checked_trace checked_traces[] = {
 static const char *const checked_models[] = {"tiny", "tiny-mha", "tiny-qwen"};
 
 struct decode_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_output out;
     const char *decoder, *model, *strategies;
     enum dtype dtype; /* N_DTYPES: the decoder's own */
@@ -149,7 +149,7 @@ static const struct argp argp = {
            "which some kernel runs, moves apart) and outside_%, the share of step that is not busy: "
            "launches, uploads, "
            "moves, waiting for the host.",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 1}, {&cmd_output_argp, 0, NULL, 3}, {0}},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 1}, {&cmd_output_argp, 0, NULL, 3}, {0}},
 };
 
 /* ---- both ------------------------------------------------------------------------------------------- */
@@ -347,7 +347,7 @@ static bool check_trace(struct job *j, struct err *e)
         r.witness = NULL;
         decode_run_close(&r);
     }
-    witness_free(witness);
+    logits_check_free(witness);
     decoder_close(d);
     return good;
 }
@@ -397,7 +397,7 @@ static void add_time(struct time_sum *s, const struct decode_time *t)
 
 /* busy: of the same steps, traced; NULL: not asked for. */
 static void time_row(struct job *j, const char *strategy, const struct time_sum *s,
-                     const struct gpu_busy *busy, const char *why)
+                     const struct cupti_busy *busy, const char *why)
 {
     double n = (double)max_i64(s->steps, 1);
     double figure[] = {s->wall, s->t.whole, s->t.attention,   s->t.idle,        s->t.move,
@@ -425,7 +425,7 @@ static void time_row(struct job *j, const char *strategy, const struct time_sum 
 /* Steps 1 .. last; those from first on are run, the first few of them not counted. u NULL: no attention; busy not NULL:
  * traced. Not applicable: why[] says why. */
 static bool time_steps(struct job *j, struct decode_run *r, const struct strategy_use *u,
-                       struct time_sum *sum, struct gpu_busy *busy, char *why, struct err *e)
+                       struct time_sum *sum, struct cupti_busy *busy, char *why, struct err *e)
 {
     struct decoder *d = r->decoder;
     struct plan_env env = decode_env(&d->spec, r->machine);
@@ -445,7 +445,7 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
             if (t - j->first == WARM_STEPS) { /* nothing under way: the clock starts */
                 for (; d->under_way > 0 && good;)
                     good = decoder_wait(d, &time, e);
-                good = good && (!busy || gpu_busy_begin(e));
+                good = good && (!busy || cupti_busy_begin(e));
                 begin = now_s();
             }
             good = good && decode_run_advance(r, &s, e) &&
@@ -468,7 +468,7 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
     }
     sum->wall = sum->steps > 0 ? (now_s() - begin) * 1e6 : 0;
     if (busy && sum->steps > 0)
-        good = gpu_busy_end(busy, e) && good;
+        good = cupti_busy_end(busy, e) && good;
     pool_free(pool);
     return good;
 }
@@ -476,7 +476,7 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
 static bool time_use(struct job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
 {
     struct time_sum sum, traced;
-    struct gpu_busy busy = {0};
+    struct cupti_busy busy = {0};
     char why[WHY_MAX] = "";
     bool good = time_steps(j, r, u, &sum, NULL, why, e) &&
                 (!j->a->gaps || time_steps(j, r, u, &traced, &busy, why, e));
@@ -490,7 +490,7 @@ static bool time_use(struct job *j, struct decode_run *r, const struct strategy_
 static bool time_model(struct job *j, struct err *e)
 {
     const struct decode_args *a = j->a;
-    const struct treesrc *src = &a->tree.src;
+    const struct tree_source *src = &a->tree.src;
     j->name = src->text;
     if (!open_trace(j, &src->trace, e))
         return false;
@@ -539,7 +539,7 @@ int cmd_decode(int argc, char **argv)
     struct decode_args a = {
         .tree.err = &e, .err = &e, .dtype = N_DTYPES, .page = DEFAULT_PAGE, .steps = DEFAULT_STEPS};
     struct job j = {.a = &a};
-    bool good = cmd_parse(&argp, argc, argv, &a, &e) && treesrc_finish(&a.tree, false, &e) &&
+    bool good = cmd_parse(&argp, argc, argv, &a, &e) && tree_source_finish(&a.tree, false, &e) &&
                 case_strategies(a.strategies, &use, &j.n_use, &e);
     if (good && a.time && a.tree.src.kind != SRC_TRACE)
         good = err_set(&e, "decode: --time: no trace given (expected --trace SPEC)");
@@ -561,7 +561,7 @@ int cmd_decode(int argc, char **argv)
         good = outfile_close(&out, good, &e) && good;
     }
     free(use);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     if (!good)
         return cmd_error(&e);
     return j.wrong > 0 ? EXIT_FAILED : EXIT_GOOD;

@@ -2,14 +2,14 @@
  * cmd_fit.c - `treeattn fit`: measured times to coefficients, and how well they do on rows that the fit has
  * not seen.
  */
-#include "sim/regress.h"
+#include "sim/fit/regress.h"
 #include "sim/strategies/treeattn.h"
-#include "sim/tile_fit.h"
-#include "sim/traits.h"
+#include "sim/fit/fit_treeattn_cost.h"
+#include "sim/fit/models.h"
 #include "verify/judge/case.h"
 #include "verify/cli/cmd.h"
-#include "verify/model/coefs.h"
-#include "verify/model/measured.h"
+#include "verify/model/coefficient_file.h"
+#include "verify/model/timed_rows.h"
 #include "verify/io/origin.h"
 #include "verify/io/progress.h"
 #include "verify/io/text.h"
@@ -51,7 +51,7 @@ struct fit_args {
     struct cmd_output out;
     const char *file[MAX_FILES];
     int32_t n_files;
-    const struct trait_model *model;
+    const struct fit_model *model;
     struct machine mc;
     bool machine_given; /* else it is that of the rows' card */
     bool together, apart;
@@ -240,7 +240,7 @@ static bool load_columns(const struct fit_args *a, struct rows *r, struct err *e
 static void inner_of(const struct fit_args *a, const struct rows *r, int32_t part, int32_t variant,
                      double *inner)
 {
-    const struct trait_model *m = a->model;
+    const struct fit_model *m = a->model;
     if (r->given)
         memcpy(inner, r->given + part * (m->n + m->n_inner) + m->n, (size_t)m->n_inner * sizeof *inner);
     else if (m->point)
@@ -534,15 +534,15 @@ static bool fit_tiles(const struct fit_args *a, const struct rows *r, struct fit
     if (r->given)
         take_given(r, a->model->n, f->fit);
     else {
-        tile_price_fit(&tiles, NULL, f->fit[0].fit.coef);
+        treeattn_cost_fit(&tiles, NULL, f->fit[0].fit.coef);
         f->fit[0].fit.p = r->p;
     }
     one_more(&progress);
     f->fit[0].fit.r2 = NAN;
-    tile_price_predict(&tiles, f->fit[0].fit.coef, f->predicted);
+    treeattn_cost_predict(&tiles, f->fit[0].fit.coef, f->predicted);
     if (folds > 0) {
         f->held_out = xcalloc((size_t)r->n, sizeof *f->held_out);
-        good = tile_price_held_out(&tiles, folds, a->seed, f->held_out, one_more, &progress, e);
+        good = treeattn_cost_held_out(&tiles, folds, a->seed, f->held_out, one_more, &progress, e);
     }
     progress_clear(&progress);
     return good;
@@ -766,7 +766,7 @@ static bool save(const struct fit_args *a, const struct rows *r, const struct fi
     struct outfile out;
     if (!outfile_open(&out, a->save, e))
         return false;
-    const struct trait_model *m = a->model;
+    const struct fit_model *m = a->model;
     char date[ORIGIN_DATE], *command = origin_command("fit", a->argc, a->argv);
     origin_date(date);
     fprintf(out.f, "# %s\n# model %s, %s, %lld rows; commit %s, %s\n", command, m->name, a->mc.name,
@@ -812,7 +812,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             a->file[a->n_files++] = arg;
         break;
     case KEY_MODEL:
-        a->model = trait_model_find(arg, a->err);
+        a->model = fit_model_find(arg, a->err);
         good = a->model != NULL;
         break;
     case KEY_MACHINE:
@@ -916,7 +916,7 @@ static bool settle(struct fit_args *a, struct err *e)
     if (columns)
         return true;
     if (!a->model)
-        a->model = &trait_models[0];
+        a->model = &fit_models[0];
     a->relative = a->nonneg = true; /* times span three decades, and nothing takes less than none */
     return true;
 }

@@ -2,7 +2,7 @@
  * cmd_gap.c - `treeattn gap`: how far the greedy planners are from the exact optimum of a stated cost.
  */
 #include "sim/strategies/optimal.h"
-#include "traces/formats.h"
+#include "traces/formats/formats.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/progress.h"
 #include "verify/io/text.h"

@@ -1,9 +1,9 @@
 /* cmd_list.c - `treeattn list strategies|options|kernels|formats|machines|figures|tiles|models|workloads`. */
 #include "ref/model.h"
-#include "sim/tiles.h"
+#include "sim/time/tiles.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
-#include "verify/replay/workloads.h"
+#include "traces/workloads.h"
 
 #include <errno.h>
 #include <inttypes.h>

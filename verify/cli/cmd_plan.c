@@ -20,7 +20,7 @@ static const struct {
 };
 
 struct plan_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_problem problem;
     const char *strategy, *path;
     struct machine machine;
@@ -103,7 +103,7 @@ static const struct argp argp = {
         "(null: in the output of its query; no inputs: it sees nothing); a tile side of 0 is whole, "
         "unpadded.",
     .children =
-        (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_problem_argp, 0, NULL, 0}, {0}},
+        (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0}, {&cmd_problem_argp, 0, NULL, 0}, {0}},
 };
 
 static bool print_plan(const struct plan_job *j, const struct plan *p, struct err *e)
@@ -172,13 +172,13 @@ int cmd_plan(int argc, char **argv)
     if (good && !a.strategy)
         good = err_set(&e, "no strategy given (expected --strategy NAME; see treeattn list strategies)");
     good = good && outfiles_check(&a.path, 1, &e) && strategy_parse(a.strategy, &use, &e) &&
-           treesrc_finish(&a.tree, true, &e);
+           tree_source_finish(&a.tree, true, &e);
     if (good)
-        t = treesrc_load(&a.tree.src, &e);
+        t = tree_source_load(&a.tree.src, &e);
     char *command = origin_command(argv[0], argc, argv);
     int code = t ? plan_tree(&a, t, &use, command) : cmd_error(&e);
     free(command);
     tree_free(t);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return code;
 }

@@ -1,13 +1,13 @@
 /*
  * cmd_replay.c - `treeattn replay`: traces through whole decode steps, on the model of a machine or on a GPU.
  */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cuda.h"
 #include "ref/rng.h"
 #include "verify/cli/cmd.h"
-#include "verify/model/coefs.h"
+#include "verify/model/coefficient_file.h"
 #include "verify/io/origin.h"
-#include "verify/replay/replay_decode.h"
-#include "verify/replay/replay_report.h"
+#include "verify/replay/on_decoder.h"
+#include "verify/replay/report.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ enum {
 };
 
 struct args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_output out;
     const char *strategies, *machine, *decoder, *workloads, *data, *rows, *coefficients, *part;
     struct model model;
@@ -249,7 +249,7 @@ static const struct argp argp = {
            "  treeattn replay --machine h100              DeFT's Tables 16 and 5\n"
            "  treeattn replay --machine h100 --workload sorting --tree 0-9\n"
            "  treeattn replay --machine h100 --trace reasoning:7 --every 10",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
 /* ---- what is asked for --------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ static bool check_outputs(const struct args *a, struct err *e)
 
 static bool check_args(struct args *a, struct err *e)
 {
-    struct treesrc *src = &a->tree.src;
+    struct tree_source *src = &a->tree.src;
     if (src->kind == SRC_TRACE && a->workloads)
         return err_set(e, "--trace and --workload (expected one of them)");
     if ((a->read || a->resume || a->seconds) && !a->rows)
@@ -289,7 +289,7 @@ static bool check_args(struct args *a, struct err *e)
         if (!a->workloads)
             a->workloads = "deft";
     }
-    return treesrc_finish(&a->tree, true, e);
+    return tree_source_finish(&a->tree, true, e);
 }
 
 /* What was given on the command line goes before what the workload says. */
@@ -399,7 +399,7 @@ struct ground {
     char rest[COEFS_REST], *title; /* of the time model's coefficients */
 };
 
-static uint32_t sum_of(const struct clock_coefs *c)
+static uint32_t sum_of(const struct time_model_coefs *c)
 {
     double value[sizeof *c / sizeof(double)];
     uint64_t sum = 0, bits;
@@ -416,7 +416,7 @@ static bool set_up_machine(const struct args *a, struct replay_run *run, struct 
     struct replay *r = &run->replay;
     bool fitted = a->coefficients && strcmp(a->coefficients, COEFS_BUILT_IN) != 0;
     g->sim = (struct replay_machine){
-        .mc = &g->mc, .model = r->model, .price = r->price, .coefs = clock_coefs_default()};
+        .mc = &g->mc, .model = r->model, .price = r->price, .coefs = time_model_coefs_default()};
     if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
         return false;
     run->coefficients = fitted ? a->coefficients : COEFS_BUILT_IN;
@@ -471,9 +471,9 @@ static bool set_up_device(const struct args *a, struct replay_run *run, struct g
     r->n_pages = spec.n_pages;
     for (int32_t j = 0; j < run->n_jobs && good; j++)
         for (int32_t k = 0; k < run->job[j].n_items; k++)
-            r->copies_pages =
-                max_i64(r->copies_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
-    spec.n_pages += r->copies_pages;
+            r->private_kv_pages =
+                max_i64(r->private_kv_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
+    spec.n_pages += r->private_kv_pages;
     if (!good || !replay_device_open(&g->device, type, &spec, r->every == 1, e))
         return false;
     g->exec = replay_on_device(&g->device);
@@ -778,6 +778,6 @@ int cmd_replay(int argc, char **argv)
     free(ground.use);
     free(ground.reader);
     free(ground.title);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return good || stopped ? EXIT_GOOD : cmd_error(&e);
 }

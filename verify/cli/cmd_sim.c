@@ -31,7 +31,7 @@ static const char each_part[] = "each"; /* --part */
 enum { LLAMA3_LAYERS = 32, MAX_LAYERS = 1 << 16, MAX_MACHINES = 64 };
 
 struct sim_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
     const char *sets;
@@ -201,7 +201,7 @@ static const struct argp argp = {
            "sm_use, slot_use: of SMs, and of places for CTAs on them, with a CTA\n"
            "low_share: of the time of attention alone, with under 5 % of the tensor peak in use\n"
            "why: why a strategy does not apply",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
                                             {0}},
@@ -209,7 +209,7 @@ static const struct argp argp = {
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
 
-static bool open_trace(const struct treesrc *src, int32_t index, struct sim_source *out, struct err *e)
+static bool open_trace(const struct tree_source *src, int32_t index, struct sim_source *out, struct err *e)
 {
     struct trace_opts opts = src->trace;
     opts.tree_index = index;
@@ -227,12 +227,12 @@ static bool open_trace(const struct treesrc *src, int32_t index, struct sim_sour
 
 static bool open_traces(const struct sim_args *a, struct sim_run *run, struct err *e)
 {
-    const struct treesrc *src = run->src;
+    const struct tree_source *src = run->src;
     int64_t first = src->trace.tree_index, last = a->tree.tree_last;
     for (int64_t k = first; k <= last; k++) {
         run->source = xgrow(run->source, &run->cap_sources, run->n_sources + 1, sizeof *run->source);
         struct sim_source *s = &run->source[run->n_sources++];
-        *s = (struct sim_source){.src = treesrc_copy(src), .spec = run->spec};
+        *s = (struct sim_source){.src = tree_source_copy(src), .spec = run->spec};
         if (!open_trace(src, (int32_t)k, s, e))
             return false;
         if (k == first && last > first && trace_items(s->trace) == 0)
@@ -253,12 +253,12 @@ static bool open_sources(const struct sim_args *a, struct sim_run *run, struct e
         return sim_open_swept(run, a->swept, a->n_swept, e);
     if (run->src->kind == SRC_TRACE)
         return open_traces(a, run, e);
-    struct tree *t = treesrc_load(run->src, e);
+    struct tree *t = tree_source_load(run->src, e);
     if (!t)
         return false;
     run->n_sources = 1;
     run->source = xcalloc(1, sizeof *run->source);
-    run->source[0] = (struct sim_source){.src = treesrc_copy(run->src),
+    run->source[0] = (struct sim_source){.src = tree_source_copy(run->src),
                                          .spec = run->spec,
                                          .tree = t,
                                          .steps = {.tree = t, .first = 1, .last = 1}};
@@ -324,7 +324,7 @@ static bool check_timeline(const struct sim_args *a, const struct sim_run *run, 
     return true;
 }
 
-static bool write_file(const char *path, void (*print)(FILE *f, const struct clock *c), const struct clock *c,
+static bool write_file(const char *path, void (*print)(FILE *f, const struct time_model *c), const struct time_model *c,
                        struct err *e)
 {
     struct outfile out;
@@ -346,10 +346,10 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
     struct plan *p = sweep_plan(&s, 0, nf, why);
     bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
     if (good) {
-        struct clock c = clock_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
-        good = (!a->timeline || write_file(a->timeline, clock_print_ctas, &c, e)) &&
-               (!a->spans || write_file(a->spans, clock_print_spans, &c, e));
-        clock_free(&c);
+        struct time_model c = time_model_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
+        good = (!a->timeline || write_file(a->timeline, time_model_print_ctas, &c, e)) &&
+               (!a->spans || write_file(a->spans, time_model_print_spans, &c, e));
+        time_model_free(&c);
     }
     plan_free(p);
     nform_free(nf);
@@ -363,7 +363,7 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
 static bool read_machine(const struct sim_args *a, const struct sim_run *run, struct sim_machine *m,
                          struct err *e)
 {
-    const struct trait_model *model = run->model;
+    const struct fit_model *model = run->model;
     if (!model)
         return coefs_read_clock(a->coefficients, m->m.name, a->part, &m->coefs, m->rest, e);
     bool own = a->part && strcmp(a->part, each_part) == 0, good = true;
@@ -384,7 +384,7 @@ static bool read_machine(const struct sim_args *a, const struct sim_run *run, st
 static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct err *e)
 {
     for (int32_t m = 0; m < run->n_machines; m++)
-        a->machine[m].coefs = clock_coefs_default();
+        a->machine[m].coefs = time_model_coefs_default();
     run->coefficients = COEFS_BUILT_IN;
     if (!a->coefficients)
         return (!a->model && !a->part) ||
@@ -393,7 +393,7 @@ static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct er
         return err_set(e, "--coefficients are of a machine (expected --machine)");
     bool good = true;
     if (a->model && strcmp(a->model, "clock") != 0)
-        good = (run->model = trait_model_find(a->model, e)) != NULL;
+        good = (run->model = fit_model_find(a->model, e)) != NULL;
     *(run->model ? &run->fitted_from : &run->coefficients) = a->coefficients;
     for (int32_t m = 0; m < run->n_machines && good; m++)
         good = read_machine(a, run, &a->machine[m], e);
@@ -422,7 +422,7 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
         return err_set(e, "--sets and another tree (expected one of them)");
     const char *const out[] = {a->out.path, a->timeline, a->spans};
     return outfiles_check(out, 3, e) && problem_spec_check(&run->spec, e) &&
-           treesrc_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e);
+           tree_source_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e);
 }
 
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)
@@ -454,7 +454,7 @@ int cmd_sim(int argc, char **argv)
     for (int64_t k = 0; k < run.n_sources; k++) {
         trace_close(run.source[k].trace);
         tree_free(run.source[k].tree);
-        treesrc_clear(&run.source[k].src);
+        tree_source_clear(&run.source[k].src);
         free(run.source[k].at);
     }
     for (int32_t m = 0; m < a.n_machines; m++)
@@ -466,6 +466,6 @@ int cmd_sim(int argc, char **argv)
     free(run.row);
     free(run.use);
     free(a.strategies);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return good ? EXIT_GOOD : cmd_error(&e);
 }

@@ -10,7 +10,7 @@
 enum { KEY_A_TREE = 0xF00, KEY_A_STEP, KEY_A_SEED };
 
 struct trace_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_output out;
 };
 
@@ -59,7 +59,7 @@ static const struct argp argp = {
     .doc = "Replay a trace and count, per decode iteration: queries, nodes, KV tokens with each node once "
            "(kv_tree) and "
            "with each query's context on its own (kv_seq). With --csv or --json, a row per iteration.",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
 static const char *const columns[] = {"iteration", "queries", "nodes", "kv_tree", "kv_seq", NULL};
@@ -153,13 +153,13 @@ int cmd_trace(int argc, char **argv)
     struct trace_args a = {.tree.err = &e};
     struct trace *tr = NULL;
     bool good = cmd_parse(&argp, argc, argv, &a, &e);
-    good = good && outfiles_check(&a.out.path, 1, &e) && treesrc_finish(&a.tree, false, &e);
+    good = good && outfiles_check(&a.out.path, 1, &e) && tree_source_finish(&a.tree, false, &e);
     if (good && a.tree.src.kind != SRC_TRACE)
         good = err_set(&e, "trace: no trace given (expected treeattn trace SPEC)");
     if (good)
         tr = trace_open(a.tree.src.text, &a.tree.src.trace, &e);
     int code = tr ? show(&a, tr) : cmd_error(&e);
     trace_close(tr);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return code;
 }

@@ -4,15 +4,15 @@
  * Random trees and the sharp list, or steps of a trace, or one case. A case's tree, problem and oracle are
  * made once and shared by all strategies; most cases run side by side, a core each, some alone; all report in order.
  */
-#include "kernels/cuda/guarded.h"
+#include "kernels/cuda/host/guard_gpu.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
-#include "verify/judge/draw.h"
+#include "verify/judge/random_cases.h"
 #include "verify/faults/faults.h"
-#include "verify/judge/gpu_cases.h"
+#include "verify/judge/gpu_matrix.h"
 #include "verify/io/progress.h"
 #include "verify/judge/shrink.h"
-#include "verify/judge/side_by_side.h"
+#include "verify/judge/run_parallel.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ enum {
 };
 
 struct verify_args {
-    struct treesrc_cli tree;
+    struct tree_source_cli tree;
     struct cmd_problem problem;
     struct cmd_output out;
     int64_t trees, steps, sample;
@@ -143,7 +143,7 @@ static const struct argp argp = {
            "Below the first failure of each of up to three strategies stands the command line of a smallest "
            "case that fails likewise, found in at most ten seconds; behind more than "
            "20 cases they are printed again.",
-    .children = (const struct argp_child[]){{&treesrc_argp, 0, NULL, 0},
+    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0},
                                             {&cmd_problem_argp, 0, NULL, 0},
                                             {&cmd_output_argp, 0, NULL, 0},
                                             {0}},
@@ -177,7 +177,7 @@ struct verify_run {
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
     int64_t drawn[N_FAMILIES];
-    struct gpu_cover *cover; /* NULL: not the design of gpu-check */
+    struct pairs_met *cover; /* NULL: not the design of gpu-check */
     bool whole;              /* all of the design, for all strategies */
     struct err err;
     bool stop; /* err is set; read without holding up the others */
@@ -186,16 +186,16 @@ struct verify_run {
 /* Where case i of a batch comes from; the caller frees it. *drawn: it belongs in the census. */
 struct batch {
     int64_t n;
-    void (*get)(const struct batch *b, int64_t i, struct vcase *c, struct tree **t);
+    void (*get)(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t);
     bool drawn;
     uint64_t seed;
     const struct cmd_problem *fixed;
-    const struct vcase *list;
+    const struct case_spec *list;
     const char *path;              /* of the file that has the list, or NULL */
     const struct gpu_case *design; /* every stride-th of it */
     int64_t n_design, stride;
     const struct trace *trace;
-    const struct treesrc *src;
+    const struct tree_source *src;
     struct problem_spec spec;
 };
 
@@ -206,9 +206,9 @@ static const struct gpu_case *design_at(const struct batch *b, int64_t i)
 }
 
 /* The strategies and kernels of one case, in registry order, into *out (the caller frees); returns how many. */
-static int32_t judge_all(const struct verify_run *run, const struct bench_case *b, struct result **out)
+static int32_t judge_all(const struct verify_run *run, const struct test_case *b, struct result **out)
 {
-    const struct vcase *c = b->c;
+    const struct case_spec *c = b->c;
     const struct strategy_use *use = c->use.s ? &c->use : run->use;
     int32_t n_use = c->use.s ? 1 : run->n_use, n = 0;
     *out = xcalloc((size_t)n_use * (size_t)n_kernels, sizeof **out);
@@ -229,7 +229,7 @@ static void count_admitted(struct verify_run *run, enum family family, const str
 }
 
 /* The first failure of each strategy, of a few; below its row, or beside the table where that is for programs. */
-static void reduce(struct verify_run *run, const struct vcase *c, const struct result *r)
+static void reduce(struct verify_run *run, const struct case_spec *c, const struct result *r)
 {
     for (int32_t i = 0; i < run->n_shrunk; i++)
         if (run->shrunk[i] == c->use.s)
@@ -259,11 +259,11 @@ static void note_refusal(struct verify_run *run, const struct result *r)
             snprintf(run->refusal[k], sizeof run->refusal[k], "%s", r->why);
 }
 
-static void emit(struct verify_run *run, const struct bench_case *b, const struct result *r, int32_t n,
+static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
                  bool drawn, const struct gpu_case *design)
 {
     run->all_kernels = run->all_kernels || !b->c->kernel;
-    struct vcase c = *b->c;
+    struct case_spec c = *b->c;
     progress_clear(&run->progress);
     if (drawn) {
         census_add(&run->census, &c, b->tree);
@@ -279,7 +279,7 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
             snprintf(run->skipped, sizeof run->skipped, "%s", r[i].why);
         if (design)
-            gpu_cover_add(run->cover, design, r[i].strategy,
+            pairs_met_add(run->cover, design, r[i].strategy,
                           &(struct gpu_outcome){.verdict = (int)r[i].verdict,
                                                 .worst_o = r[i].cmp.worst_o,
                                                 .worst_lse = r[i].cmp.worst_lse,
@@ -302,8 +302,8 @@ static void emit(struct verify_run *run, const struct bench_case *b, const struc
 
 /* A case that was judged and waits for its turn to be reported. */
 struct judged {
-    struct vcase c;
-    struct bench_case *x; /* without problem and oracle; NULL with e set */
+    struct case_spec c;
+    struct test_case *x; /* without problem and oracle; NULL with e set */
     struct result *r;
     int32_t n;
     struct err e;
@@ -311,14 +311,14 @@ struct judged {
 
 static void judged_free(struct judged *d)
 {
-    bench_case_free(d->x);
+    test_case_free(d->x);
     case_clear(&d->c);
     free(d->r);
     free(d);
 }
 
 /* What options say in the place of the case's own keys. */
-static void replace_keys(const struct verify_run *run, struct vcase *c)
+static void replace_keys(const struct verify_run *run, struct case_spec *c)
 {
     c->plant = run->plant ? run->plant : c->plant;
     c->kernel = run->kernel ? run->kernel : c->kernel;
@@ -336,7 +336,7 @@ static struct judged *judge_case(const struct verify_run *run, const struct batc
         tree_free(t);
         return d;
     }
-    d->x = bench_case_new(&d->c, t, &d->e);
+    d->x = test_case_new(&d->c, t, &d->e);
     if (!d->x)
         return d;
     d->n = judge_all(run, d->x, &d->r);
@@ -410,30 +410,30 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 
 /* ---- batches ------------------------------------------------------------------------------------------ */
 
-static void get_drawn(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+static void get_drawn(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
     *c = draw_case(b->seed, i, b->fixed, t);
 }
 
-static void get_listed(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+static void get_listed(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
     *c = b->list[i];
-    c->src = treesrc_copy(&b->list[i].src);
+    c->src = tree_source_copy(&b->list[i].src);
     *t = NULL;
 }
 
-static void get_design(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+static void get_design(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
     *c = design_at(b, i)->c;
-    c->src = treesrc_copy(&c->src);
+    c->src = tree_source_copy(&c->src);
     *t = NULL;
 }
 
 /* Steps spread evenly from the first to the last. */
-static void get_step(const struct batch *b, int64_t i, struct vcase *c, struct tree **t)
+static void get_step(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
     int64_t last = trace_steps(b->trace);
-    *c = (struct vcase){.src = treesrc_copy(b->src), .spec = b->spec};
+    *c = (struct case_spec){.src = tree_source_copy(b->src), .spec = b->spec};
     c->src.step = trace_spread(i, b->n, last);
     *t = trace_tree(b->trace, c->src.step);
 }
@@ -446,7 +446,7 @@ static void verify_random(struct verify_run *run, const struct verify_args *a)
     if (a->no_sharp || run->err.code)
         return;
     struct batch sharp = {.get = get_listed};
-    struct vcase *list = sharp_cases(&sharp.n);
+    struct case_spec *list = sharp_cases(&sharp.n);
     sharp.list = list;
     run_batch(run, &sharp);
     for (int64_t i = 0; i < sharp.n; i++)
@@ -465,7 +465,7 @@ static void verify_design(struct verify_run *run, const struct verify_args *a)
         fprintf(stderr,
                 "treeattn: no traces in $TREEATTN_SHARED or ../shared; seeded ones stand in for them\n");
     run->cover = xcalloc(1, sizeof *run->cover);
-    gpu_cover_init(run->cover, run->use, run->n_use);
+    pairs_met_init(run->cover, run->use, run->n_use);
     for (int64_t i = 0; i < n; i++)
         cmd_problem_apply(&a->problem, &list[i].c.spec);
     run_batch(run, &(struct batch){.n = ceil_div(n, a->sample),
@@ -493,9 +493,9 @@ static void verify_trace(struct verify_run *run, const struct verify_args *a, st
 /* One case: the one given as a string, or the tree given by options. */
 static void verify_one(struct verify_run *run, const struct verify_args *a, struct problem_spec spec)
 {
-    struct vcase c = {.src = treesrc_copy(&a->tree.src), .spec = spec};
+    struct case_spec c = {.src = tree_source_copy(&a->tree.src), .spec = spec};
     if (a->text) {
-        treesrc_clear(&c.src);
+        tree_source_clear(&c.src);
         if (!case_parse(a->text, &c, &run->err))
             return;
         cmd_problem_apply(&a->problem, &c.spec);
@@ -508,7 +508,7 @@ static void verify_one(struct verify_run *run, const struct verify_args *a, stru
 static void verify_list(struct verify_run *run, const struct verify_args *a)
 {
     struct batch b = {.get = get_listed, .path = a->list};
-    struct vcase *list;
+    struct case_spec *list;
     if (!case_read_list(a->list, &list, &b.n, &run->err))
         return;
     for (int64_t i = 0; i < b.n; i++)
@@ -581,7 +581,7 @@ static void print_report(FILE *f, const struct verify_run *run)
         print_admission(f, run);
     }
     if (run->cover)
-        gpu_cover_print(f, run->cover, run->whole);
+        pairs_met_print(f, run->cover, run->whole);
     print_device(f);
     if (run->compared)
         fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
@@ -632,7 +632,7 @@ static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f
 static bool covered(const struct verify_run *run)
 {
     int64_t met = 0;
-    return !run->cover || !run->whole || gpu_cover_pairs(run->cover, &met, NULL) == met;
+    return !run->cover || !run->whole || pairs_met_pairs(run->cover, &met, NULL) == met;
 }
 
 static bool check_args(struct verify_args *a, struct verify_run *run, struct err *e)
@@ -642,7 +642,7 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
         return err_set(e, "--gpu-cases and --sample bring their own trees (expected no other tree option)");
     if (a->trees && given)
         return err_set(e, "--trees draws random ones (expected no other tree option)");
-    if (!treesrc_takes_steps(&a->tree, a->steps, e))
+    if (!tree_source_takes_steps(&a->tree, a->steps, e))
         return false;
     if (a->sample == 0)
         a->sample = 1;
@@ -660,7 +660,7 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
         return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
     run->chosen = a->strategies != NULL;
-    return treesrc_finish(&a->tree, false, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
+    return tree_source_finish(&a->tree, false, e) && case_strategies(a->strategies, &run->use, &run->n_use, e);
 }
 
 int cmd_verify(int argc, char **argv)
@@ -695,6 +695,6 @@ int cmd_verify(int argc, char **argv)
     free(run.smallest);
     free(run.cover);
     free(run.census.row);
-    treesrc_clear(&a.tree.src);
+    tree_source_clear(&a.tree.src);
     return code;
 }

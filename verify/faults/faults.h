@@ -6,8 +6,8 @@
  * kernel, compare with the oracle). A fault that is safe to execute must be noticed by both where both can
  * see it; one that would read or write out of bounds, or race, is never run.
  */
-#ifndef TREEATTN_VERIFY_FAULTS_H
-#define TREEATTN_VERIFY_FAULTS_H
+#ifndef TREEATTN_VERIFY_FAULTS_FAULTS_H
+#define TREEATTN_VERIFY_FAULTS_FAULTS_H
 
 #include "kernels/kernel.h"
 #include "sim/strategy.h"

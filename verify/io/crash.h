@@ -2,8 +2,8 @@
  * crash.h - a kernel or planner that crashes, hangs or ends the program takes it along, but not the knowledge of what it
  * was given; and no unfinished file stays behind.
  */
-#ifndef TREEATTN_VERIFY_CRASH_H
-#define TREEATTN_VERIFY_CRASH_H
+#ifndef TREEATTN_VERIFY_IO_CRASH_H
+#define TREEATTN_VERIFY_IO_CRASH_H
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,10 +1,10 @@
 /*
  * origin.h - where figures come from: what is printed above measured rows, and by --version.
  */
-#ifndef TREEATTN_VERIFY_ORIGIN_H
-#define TREEATTN_VERIFY_ORIGIN_H
+#ifndef TREEATTN_VERIFY_IO_ORIGIN_H
+#define TREEATTN_VERIFY_IO_ORIGIN_H
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/host/cuda.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /*
  * progress.h - one line on stderr with rate and time left, while it is a terminal; silent otherwise.
  */
-#ifndef TREEATTN_VERIFY_PROGRESS_H
-#define TREEATTN_VERIFY_PROGRESS_H
+#ifndef TREEATTN_VERIFY_IO_PROGRESS_H
+#define TREEATTN_VERIFY_IO_PROGRESS_H
 
 #include "ref/base.h"
 

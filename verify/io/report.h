@@ -1,8 +1,8 @@
 /*
  * report.h - where results go: text for eyes, CSV, JSON; a file of the user's or standard output.
  */
-#ifndef TREEATTN_VERIFY_REPORT_H
-#define TREEATTN_VERIFY_REPORT_H
+#ifndef TREEATTN_VERIFY_IO_REPORT_H
+#define TREEATTN_VERIFY_IO_REPORT_H
 
 #include "verify/judge/judge.h"
 

@@ -1,8 +1,8 @@
 /*
  * text.h - small pieces of text from users: numbers, pairs, lists. Nothing here prints or exits.
  */
-#ifndef TREEATTN_VERIFY_TEXT_H
-#define TREEATTN_VERIFY_TEXT_H
+#ifndef TREEATTN_VERIFY_IO_TEXT_H
+#define TREEATTN_VERIFY_IO_TEXT_H
 
 #include "ref/base.h"
 

@@ -121,13 +121,13 @@ static bool get_flag(const char *value, const char *key, bool *out, struct err *
 }
 
 /* One key; unknown ones are refused, so that a typing error cannot silently test something else. */
-static bool parse_key(struct vcase *c, const char *key, const char *value, struct err *e)
+static bool parse_key(struct case_spec *c, const char *key, const char *value, struct err *e)
 {
     struct problem_spec *s = &c->spec;
     if (strcmp(key, "tree") == 0) {
-        treesrc_clear(&c->src);
+        tree_source_clear(&c->src);
         char *text = text_unescape(value);
-        bool good = treesrc_parse(text, &c->src, e);
+        bool good = tree_source_parse(text, &c->src, e);
         free(text);
         return good;
     }
@@ -166,9 +166,9 @@ static bool parse_key(struct vcase *c, const char *key, const char *value, struc
                    key);
 }
 
-bool case_parse(const char *text, struct vcase *out, struct err *e)
+bool case_parse(const char *text, struct case_spec *out, struct err *e)
 {
-    *out = (struct vcase){.spec = case_default_spec()};
+    *out = (struct case_spec){.spec = case_default_spec()};
     char *copy = xstrdup(text), *rest = copy;
     const char **given = NULL;
     int64_t n = 0, cap = 0;
@@ -197,9 +197,9 @@ bool case_parse(const char *text, struct vcase *out, struct err *e)
     return good;
 }
 
-void case_clear(struct vcase *c)
+void case_clear(struct case_spec *c)
 {
-    treesrc_clear(&c->src);
+    tree_source_clear(&c->src);
 }
 
 /* One line of a list of cases, zero-terminated. */
@@ -211,7 +211,7 @@ bool case_at_line(const char *path, int64_t line, const struct err *why, struct 
     return false;
 }
 
-static bool read_line(char *line, const char *path, int64_t number, struct vcase *out, struct err *e)
+static bool read_line(char *line, const char *path, int64_t number, struct case_spec *out, struct err *e)
 {
     struct err own = {0};
     if (!case_parse(line, out, &own))
@@ -220,7 +220,7 @@ static bool read_line(char *line, const char *path, int64_t number, struct vcase
     return true;
 }
 
-bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e)
+bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct err *e)
 {
     size_t size;
     int64_t cap = 0, number = 0;
@@ -252,10 +252,10 @@ bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err
     return good;
 }
 
-char *case_print(const struct vcase *c)
+char *case_print(const struct case_spec *c)
 {
     const struct problem_spec *s = &c->spec;
-    char *raw = treesrc_print(&c->src), *tree = text_escape(raw);
+    char *raw = tree_source_print(&c->src), *tree = text_escape(raw);
     char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
     char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
                            ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s",

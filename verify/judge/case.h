@@ -6,12 +6,12 @@
  * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
  * One key tests the judge and not the code under test: plant=KIND breaks the case on purpose (faults.def).
  */
-#ifndef TREEATTN_VERIFY_CASE_H
-#define TREEATTN_VERIFY_CASE_H
+#ifndef TREEATTN_VERIFY_JUDGE_CASE_H
+#define TREEATTN_VERIFY_JUDGE_CASE_H
 
 #include "ref/problem.h"
 #include "sim/strategy.h"
-#include "verify/judge/treesrc.h"
+#include "verify/judge/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,8 +19,8 @@ extern "C" {
 
 struct fault;
 
-struct vcase {
-    struct treesrc src;
+struct case_spec {
+    struct tree_source src;
     struct problem_spec spec;
     struct strategy_use use;     /* use.s NULL: every strategy */
     const struct kernel *kernel; /* NULL: every kernel */
@@ -35,15 +35,15 @@ struct vcase {
 struct problem_spec case_default_spec(void);
 
 /* False with one sentence in *e. Free the contents with case_clear. */
-bool case_parse(const char *text, struct vcase *out, struct err *e);
-void case_clear(struct vcase *c);
+bool case_parse(const char *text, struct case_spec *out, struct err *e);
+void case_clear(struct case_spec *c);
 /* A file of cases, one a line; lines that are empty or begin with # say nothing. *out is an array of *n; free
  * each with case_clear, then the array. */
-bool case_read_list(const char *path, struct vcase **out, int64_t *n, struct err *e);
+bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct err *e);
 /* What is wrong with the case of a line: false, with *why in *e behind file and line. */
 bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e);
 /* The caller frees. */
-char *case_print(const struct vcase *c);
+char *case_print(const struct case_spec *c);
 
 /* By name, or false with *e set. */
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);

@@ -5,8 +5,8 @@
  * slot is written once and read once, by a merge of the same query in a later launch (or handed over on
  * chip); every query's output is written exactly once. All indices are in range.
  */
-#ifndef TREEATTN_VERIFY_COVER_H
-#define TREEATTN_VERIFY_COVER_H
+#ifndef TREEATTN_VERIFY_JUDGE_COVER_H
+#define TREEATTN_VERIFY_JUDGE_COVER_H
 
 #include "sim/plan.h"
 

@@ -1,8 +1,8 @@
 /*
  * diagnose.h - what a wrong output looks like: a guess, in words, for whoever has to find the bug.
  */
-#ifndef TREEATTN_VERIFY_DIAGNOSE_H
-#define TREEATTN_VERIFY_DIAGNOSE_H
+#ifndef TREEATTN_VERIFY_JUDGE_DIAGNOSE_H
+#define TREEATTN_VERIFY_JUDGE_DIAGNOSE_H
 
 #include "verify/judge/compare.h"
 

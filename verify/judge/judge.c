@@ -1,5 +1,5 @@
 #include "verify/judge/judge.h"
-#include "sim/price.h"
+#include "sim/plan_ledger.h"
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/judge/diagnose.h"
@@ -26,9 +26,9 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
         need >> 20, have >> 20);
 }
 
-struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, struct err *e)
+struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e)
 {
-    struct tree *t = tree ? tree : treesrc_load(&c->src, e);
+    struct tree *t = tree ? tree : tree_source_load(&c->src, e);
     if (!t || !problem_spec_check(&c->spec, e) || !check_memory(t, &c->spec, e)) {
         tree_free(t);
         return NULL;
@@ -38,13 +38,13 @@ struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, stru
         tree_free(t);
         return NULL;
     }
-    struct bench_case *b = xcalloc(1, sizeof *b);
-    *b = (struct bench_case){
+    struct test_case *b = xcalloc(1, sizeof *b);
+    *b = (struct test_case){
         .c = c,
         .tree = t,
         .nf = nform_new(t),
         .p = p,
-        .inputs = watched_inputs(p),
+        .inputs = guarded_inputs(p),
         .orc = oracle_new(p),
         .env = {.h_q = p->h_q,
                 .h_kv = p->h_kv,
@@ -55,7 +55,7 @@ struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, stru
     return b;
 }
 
-void bench_case_free(struct bench_case *b)
+void test_case_free(struct test_case *b)
 {
     if (!b)
         return;
@@ -137,7 +137,7 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
 }
 
 /* Compare what a kernel wrote for the plan with the truth, or with a broken oracle. */
-static void judge_output(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+static void judge_output(const struct test_case *b, const struct plan *plan, const struct kernel *k,
                          const struct oracle *orc, const struct output *out, struct result *r)
 {
     struct arithmetic a = judge_arithmetic(b->p, plan, k);
@@ -156,7 +156,7 @@ static bool check_counts(const struct problem *p, const struct plan *plan, const
     struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
     if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
         return true;
-    struct ledger want = price_plan(plan, &env);
+    struct ledger want = ledger_of_plan(plan, &env);
 #define X(field, meaning)                                                                                    \
     if (counted->field != want.field)                                                                        \
         return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
@@ -167,7 +167,7 @@ static bool check_counts(const struct problem *p, const struct plan *plan, const
 }
 
 /* Check the plan and run it on p, of which `inputs` is. The output, to be freed, or NULL with the result complete. */
-static struct output *run_plan(const struct problem *p, const struct watched *inputs, const struct plan *plan,
+static struct output *run_plan(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
                                const struct kernel *k, struct result *r)
 {
     struct err e = {0};
@@ -176,7 +176,7 @@ static struct output *run_plan(const struct problem *p, const struct watched *in
         snprintf(r->why, sizeof r->why, "coverage: %s", e.msg);
         return NULL;
     }
-    if (!watched_supports(k, p, plan, r->why)) {
+    if (!guarded_supports(k, p, plan, r->why)) {
         r->verdict = V_SKIP;
         return NULL;
     }
@@ -194,7 +194,7 @@ static struct output *run_plan(const struct problem *p, const struct watched *in
 
 /* The sound result *r, with `good` written by the kernel, becomes that of the broken case. A plan that is not
  * safe to run and that coverage lets pass is selftest's to report; here it changes nothing. */
-static void judge_planted(const struct bench_case *b, const struct plan *plan, const struct kernel *k,
+static void judge_planted(const struct test_case *b, const struct plan *plan, const struct kernel *k,
                           const struct output *good, struct result *r)
 {
     const struct fault *f = b->c->plant;
@@ -217,7 +217,7 @@ static void judge_planted(const struct bench_case *b, const struct plan *plan, c
         const struct plan *broken = x.plan ? x.plan : plan;
         r->compared = false;
         r->ran = x.output != NULL; /* soundly, before it was broken */
-        struct watched inputs = x.problem ? watched_inputs(x.problem) : b->inputs;
+        struct guarded inputs = x.problem ? guarded_inputs(x.problem) : b->inputs;
         struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, &inputs, broken, k, r);
         if (out || x.output)
             judge_output(b, plan, k, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
@@ -241,9 +241,9 @@ static void make_anew(struct problem *p, const struct tree *t, const struct prob
 }
 
 /* What runs this again; the caller frees. */
-static char *command_of(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+static char *command_of(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
 {
-    struct vcase c = *b->c;
+    struct case_spec c = *b->c;
     c.use = *use;
     c.kernel = k;
     char *text = case_print(&c), *quoted = text_quote(text),
@@ -253,12 +253,12 @@ static char *command_of(const struct bench_case *b, const struct strategy_use *u
     return command;
 }
 
-static struct result plan_and_judge(const struct bench_case *b, const struct strategy_use *use,
+static struct result plan_and_judge(const struct test_case *b, const struct strategy_use *use,
                                     const struct kernel *k)
 {
     struct result r = {.use = use, .strategy = use->s->name, .kernel = k->name, .tile = "-"};
     const char *wrote;
-    struct plan *plan = watched_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
+    struct plan *plan = guarded_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
     if (wrote) {
         r.verdict = V_FAIL;
         snprintf(r.why, sizeof r.why, "strategy: wrote to %s", wrote);
@@ -284,14 +284,14 @@ static struct result plan_and_judge(const struct bench_case *b, const struct str
         judge_output(b, plan, k, b->orc, out, &r);
     if (out && b->c->plant && r.verdict != V_FAIL)
         judge_planted(b, plan, k, out, &r);
-    if (r.verdict == V_FAIL && watched_change(&b->inputs, b->p))
+    if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     output_free(out);
     plan_free(plan);
     return r;
 }
 
-struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k)
+struct result judge(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
 {
     char *command = command_of(b, use, k);
     crash_planning(use->s->name, command);

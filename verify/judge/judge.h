@@ -2,33 +2,33 @@
  * judge.h - one case from end to end: tree, problem and oracle made once; then any number of strategies and
  * kernels planned, checked for coverage, run and compared.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_H
-#define TREEATTN_VERIFY_JUDGE_H
+#ifndef TREEATTN_VERIFY_JUDGE_JUDGE_H
+#define TREEATTN_VERIFY_JUDGE_JUDGE_H
 
 #include "kernels/kernel.h"
 #include "verify/judge/case.h"
 #include "verify/judge/compare.h"
-#include "verify/judge/watched.h"
+#include "verify/judge/guard_cpu.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* What all strategies of a case share. */
-struct bench_case {
-    const struct vcase *c;
+struct test_case {
+    const struct case_spec *c;
     struct tree *tree;
     struct nform *nf;
     struct problem *p; /* a run that writes to it fails, and it is made anew for the next */
-    struct watched inputs;
+    struct guarded inputs;
     struct oracle *orc;
     struct plan_env env;
 };
 
 /* NULL with *e set if the tree cannot be had, the heads are not valid, or memory would not do. The tree is
  * loaded from c->src unless given, and owned either way; c must outlive the result. */
-struct bench_case *bench_case_new(const struct vcase *c, struct tree *tree, struct err *e);
-void bench_case_free(struct bench_case *b);
+struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e);
+void test_case_free(struct test_case *b);
 
 struct result {
     enum verdict verdict;
@@ -51,7 +51,7 @@ bool result_is_counted(const struct result *r);
 
 /* Plan, check, run, compare. Where the case plants a fault: all of that soundly, then again on what the fault
  * broke, as if the code under test had made it so; where the case has no place for the fault, it is a SKIP. */
-struct result judge(const struct bench_case *b, const struct strategy_use *use, const struct kernel *k);
+struct result judge(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
 /* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.
  */

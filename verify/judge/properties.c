@@ -4,7 +4,7 @@
 #include "verify/judge/properties.h"
 #include "ref/lse.h"
 #include "ref/rng.h"
-#include "verify/judge/trial.h"
+#include "verify/judge/property_run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * the sum of the two. The bounds come from the norms of Q, K and V along the paths, not from an oracle
  * either.
  */
-#ifndef TREEATTN_VERIFY_PROPERTIES_H
-#define TREEATTN_VERIFY_PROPERTIES_H
+#ifndef TREEATTN_VERIFY_JUDGE_PROPERTIES_H
+#define TREEATTN_VERIFY_JUDGE_PROPERTIES_H
 
 #include "kernels/kernel.h"
 #include "sim/strategy.h"

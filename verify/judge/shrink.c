@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct shrinker {
-    struct vcase *c; /* the smallest so far */
+    struct case_spec *c; /* the smallest so far */
     struct tree *t;  /* its tree */
     shrink_fails *fails;
     void *context;
@@ -26,7 +26,7 @@ struct shrink_limits shrink_default_limits(void)
 
 /* ---- one trial ---------------------------------------------------------------------------------------- */
 
-static bool try_once(struct shrinker *s, const struct vcase *c)
+static bool try_once(struct shrinker *s, const struct case_spec *c)
 {
     double before = now_s();
     s->spent =
@@ -41,7 +41,7 @@ static bool try_once(struct shrinker *s, const struct vcase *c)
 }
 
 /* With the case's own seed first: other data may be what the failure needs once the tree has changed. */
-static bool try_case(struct shrinker *s, struct vcase *c)
+static bool try_case(struct shrinker *s, struct case_spec *c)
 {
     uint64_t own = c->spec.seed;
     bool fails = try_once(s, c);
@@ -57,20 +57,20 @@ static bool try_case(struct shrinker *s, struct vcase *c)
  * case, and a case that lost its last query tells nothing. */
 static bool try_tree_fill(struct shrinker *s, struct tree *t, enum fill fill)
 {
-    struct vcase c = *s->c;
+    struct case_spec c = *s->c;
     bool fails = false;
-    c.src = (struct treesrc){0};
+    c.src = (struct tree_source){0};
     c.spec.fill = fill;
     if (!s->spent && t->n_nodes > 0 && (t->n_queries > 0 || s->t->n_queries == 0)) {
-        c.src = treesrc_from_tree(t);
+        c.src = tree_source_from_tree(t);
         fails = try_case(s, &c);
     }
     if (!fails) {
-        treesrc_clear(&c.src);
+        tree_source_clear(&c.src);
         tree_free(t);
         return false;
     }
-    treesrc_clear(&s->c->src);
+    tree_source_clear(&s->c->src);
     *s->c = c;
     tree_free(s->t);
     s->t = t;
@@ -84,7 +84,7 @@ static bool try_tree(struct shrinker *s, struct tree *t)
 }
 
 /* A case that differs from the smallest in anything but the tree. */
-static bool try_change(struct shrinker *s, struct vcase c)
+static bool try_change(struct shrinker *s, struct case_spec c)
 {
     bool fails = problem_spec_check(&c.spec, NULL) && try_case(s, &c);
     if (fails)
@@ -289,7 +289,7 @@ static void fewer_heads(struct shrinker *s)
 {
     static const int32_t heads[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {8, 2}, {8, 8}};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.spec.h_q = heads[i][0];
         c.spec.h_kv = heads[i][1];
         bool fewer =
@@ -304,13 +304,13 @@ static void smaller_numbers(struct shrinker *s)
 {
     bool kept = false;
     for (int32_t d = 16; d < s->c->spec.d && !kept; d *= 2) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.spec.d = d;
         kept = try_change(s, c);
     }
     kept = false;
     for (int32_t page = 1; page < s->c->spec.page_size && !kept; page *= 2) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.spec.page_size = page;
         kept = try_change(s, c);
     }
@@ -318,7 +318,7 @@ static void smaller_numbers(struct shrinker *s)
 
 static void plainer_storage(struct shrinker *s)
 {
-    struct vcase c = *s->c;
+    struct case_spec c = *s->c;
     c.spec.scattered = false;
     if (s->c->spec.scattered)
         try_change(s, c);
@@ -340,7 +340,7 @@ static void plainer_data(struct shrinker *s)
     static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM,
                                       FILL_HUGE,  FILL_VAST,      FILL_SUNK};
     for (int i = 0; order[i] != s->c->spec.fill; i++) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.spec.fill = order[i];
         if (try_change(s, c))
             break;
@@ -348,7 +348,7 @@ static void plainer_data(struct shrinker *s)
     uint64_t reseeds = s->reseeds;
     s->reseeds = 0; /* seeds are what is searched here */
     for (uint64_t seed = 1; seed < 10 && seed < s->c->spec.seed; seed++) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.spec.seed = seed;
         if (try_change(s, c))
             break;
@@ -362,7 +362,7 @@ static void default_options(struct shrinker *s)
         return;
     struct strategy_use plain = strategy_default(s->c->use.s);
     for (int i = 0; plain.s->opts[i].key; i++) {
-        struct vcase c = *s->c;
+        struct case_spec c = *s->c;
         c.use.opt[i] = plain.opt[i];
         if (s->c->use.opt[i] != plain.opt[i])
             try_change(s, c);
@@ -387,8 +387,8 @@ static void leap(struct shrinker *s)
     bool kept = s->reseeds == 0;
     for (size_t i = 0; i < sizeof tiny / sizeof tiny[0] && !kept; i++)
         for (enum fill fill = 0; fill < N_FILLS && !kept && !s->spent; fill++) {
-            struct treesrc src = {.kind = SRC_NODES, .text = (char *)tiny[i]};
-            struct tree *t = treesrc_load(&src, NULL);
+            struct tree_source src = {.kind = SRC_NODES, .text = (char *)tiny[i]};
+            struct tree *t = tree_source_load(&src, NULL);
             CK(t != NULL);
             if (t->n_nodes < s->t->n_nodes)
                 kept = try_tree_fill(s, t, fill);
@@ -416,24 +416,24 @@ static void run_passes(struct shrinker *s)
     }
 }
 
-struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *context,
+struct shrink_report shrink_case(struct case_spec *c, shrink_fails *fails, void *context,
                                  const struct shrink_limits *limits)
 {
     struct shrinker s = {.c = c, .fails = fails, .context = context, .limit = *limits, .start = now_s()};
-    s.t = treesrc_load(&c->src, NULL);
+    s.t = tree_source_load(&c->src, NULL);
     if (!s.t)
         return s.report;
-    struct treesrc own = c->src;
-    c->src = treesrc_from_tree(s.t); /* no trial reads a file or replays a trace */
+    struct tree_source own = c->src;
+    c->src = tree_source_from_tree(s.t); /* no trial reads a file or replays a trace */
     s.report.failed = try_once(&s, c);
     s.report.kept = 0;
     if (s.report.failed)
         run_passes(&s);
     if (s.trees == 0) {
-        treesrc_clear(&c->src);
+        tree_source_clear(&c->src);
         c->src = own;
     } else {
-        treesrc_clear(&own);
+        tree_source_clear(&own);
     }
     s.report.fixed = s.report.failed && !s.spent;
     s.report.seconds = now_s() - s.start;

@@ -7,8 +7,8 @@
  * order, no poison, plainer data, options at their defaults, a small seed. Every kept step goes down in that
  * order, so the search ends; the same case, predicate and limits that suffice give the same result.
  */
-#ifndef TREEATTN_VERIFY_SHRINK_H
-#define TREEATTN_VERIFY_SHRINK_H
+#ifndef TREEATTN_VERIFY_JUDGE_SHRINK_H
+#define TREEATTN_VERIFY_JUDGE_SHRINK_H
 
 #include "verify/judge/case.h"
 #include "verify/judge/judge.h"
@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Does this case fail? Must be a function of the case alone. */
-typedef bool shrink_fails(const struct vcase *c, void *context);
+typedef bool shrink_fails(const struct case_spec *c, void *context);
 
 struct shrink_limits {
     int64_t trials; /* calls of the predicate */
@@ -40,17 +40,17 @@ struct shrink_report {
 
 /* *c (a tree that loads) is replaced by the smallest case found. Where its tree could be made smaller, that
  * is listed in the case (tree=nodes:..), so that the string needs no file. */
-struct shrink_report shrink_case(struct vcase *c, shrink_fails *fails, void *context,
+struct shrink_report shrink_case(struct case_spec *c, shrink_fails *fails, void *context,
                                  const struct shrink_limits *limits);
 
 /* The same for a case (strategy and kernel set) that `judge` failed with *r: the failure must stay of its
  * kind, which is coverage, a kernel that refused, or numbers, and numbers as wrong as before by a hundredth or not. *r becomes the result of the smallest case; its
  * pointer to the strategy is cleared. */
-struct shrink_report shrink_result(struct vcase *c, struct result *r, const struct shrink_limits *limits);
+struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits);
 
 /* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
  * wrong with it; or, if it passes when run again, that and what it may come from. */
-void shrink_print(FILE *f, const char *program, const struct vcase *c, const struct result *r);
+void shrink_print(FILE *f, const char *program, const struct case_spec *c, const struct result *r);
 
 #ifdef __cplusplus
 }

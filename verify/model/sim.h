@@ -1,12 +1,12 @@
 /*
  * sim.h - what `treeattn sim` has computed, for those who print it.
  */
-#ifndef TREEATTN_VERIFY_SIM_H
-#define TREEATTN_VERIFY_SIM_H
+#ifndef TREEATTN_VERIFY_MODEL_SIM_H
+#define TREEATTN_VERIFY_MODEL_SIM_H
 
 #include "verify/cli/cmd.h"
-#include "verify/model/coefs.h"
-#include "verify/model/sweep.h"
+#include "verify/model/coefficient_file.h"
+#include "verify/model/simulate_steps.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +14,7 @@ extern "C" {
 
 /* A tree, or steps of a trace. */
 struct sim_source {
-    struct treesrc src;
+    struct tree_source src;
     struct problem_spec spec;
     char *at;      /* "b=32 p=1024", "pat-fig9 3": which of several trees; NULL if it is the only one */
     int32_t index; /* --tree */
@@ -34,14 +34,14 @@ struct sim_swept {
 struct sim_machine {
     const char *text;
     struct machine m;
-    struct clock_coefs coefs;
+    struct time_model_coefs coefs;
     char rest[COEFS_REST];            /* of these, what the file does not name */
     double (*fitted)[2 * MAX_TRAITS]; /* [n_use] coefficients of the run's model; NULL: it has none */
     char fitted_rest[COEFS_REST];     /* of the first strategy's */
 };
 
 struct sim_run {
-    struct treesrc *src;
+    struct tree_source *src;
     struct problem_spec spec; /* where the source has no heads of its own */
     int64_t layers;
     enum count_mode mode;
@@ -49,7 +49,7 @@ struct sim_run {
     int32_t n_use;
     struct sim_machine *machine;     /* [n_machines] */
     int32_t n_machines;              /* at least 1: */
-    const struct trait_model *model; /* fitted to measured times; NULL: none */
+    const struct fit_model *model; /* fitted to measured times; NULL: none */
     const char *coefficients;        /* the time model's: a file, or "built-in" */
     const char *fitted_from;         /* the model's: a file */
     bool timed;                      /* without times, plans are made for the default machine */

@@ -62,7 +62,7 @@ static const char *const columns[] = {"source",
 static void print_source(struct table *t, const struct sim_run *run, const struct sim_source *s)
 {
     int64_t prompt = s->trace ? trace_prompt(s->trace) : 0;
-    char *text = s->trace ? xstrdup(s->src.text) : treesrc_print(&s->src);
+    char *text = s->trace ? xstrdup(s->src.text) : tree_source_print(&s->src);
     table_text(t, text);
     table_text(t, s->at ? s->at : "");
     free(text);

@@ -12,13 +12,13 @@ enum { MAX_COMBINATIONS = 1000000 };
 /* ---- one more tree -------------------------------------------------------------------------------------- */
 
 /* Takes `src` and `at`. */
-static bool add_tree(struct sim_run *run, struct treesrc src, const struct problem_spec *spec, char *at,
+static bool add_tree(struct sim_run *run, struct tree_source src, const struct problem_spec *spec, char *at,
                      struct err *e)
 {
     run->source = xgrow(run->source, &run->cap_sources, run->n_sources + 1, sizeof *run->source);
     struct sim_source *s = &run->source[run->n_sources++];
     *s = (struct sim_source){.src = src, .spec = *spec, .at = at};
-    s->tree = treesrc_load(&s->src, e);
+    s->tree = tree_source_load(&s->src, e);
     s->steps = (struct sweep_source){.tree = s->tree, .first = 1, .last = 1};
     return s->tree && problem_spec_check(spec, e);
 }
@@ -32,9 +32,9 @@ bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err
     bool good = gpu_sets(list, &run->spec, heads, 0, &c, &n, e);
     for (int32_t i = 0; i < n; i++) {
         if (good)
-            good = add_tree(run, treesrc_copy(&c[i].src), &c[i].spec,
+            good = add_tree(run, tree_source_copy(&c[i].src), &c[i].spec,
                             xasprintf("%s %" PRId32, c[i].set, c[i].number), e);
-        treesrc_clear(&c[i].src);
+        tree_source_clear(&c[i].src);
     }
     free(c);
     return good;
@@ -90,7 +90,7 @@ static bool put_value(char **text, const char *name, const char *value)
 static bool open_combination(struct sim_run *run, const struct sim_swept *swept, int32_t n, int64_t number,
                              struct err *e)
 {
-    struct treesrc src = treesrc_copy(run->src);
+    struct tree_source src = tree_source_copy(run->src);
     struct problem_spec spec = run->spec;
     char *at = xstrdup("");
     bool good = true;
@@ -109,7 +109,7 @@ static bool open_combination(struct sim_run *run, const struct sim_swept *swept,
     }
     if (good)
         return add_tree(run, src, &spec, at, e);
-    treesrc_clear(&src);
+    tree_source_clear(&src);
     free(at);
     return false;
 }

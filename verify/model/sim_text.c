@@ -116,7 +116,7 @@ static void print_head(const struct sim_run *run, FILE *f)
     } else if (s->at) {
         fprintf(f, "%" PRId64 " trees\n", run->n_sources);
     } else {
-        char *text = treesrc_print(&s->src);
+        char *text = tree_source_print(&s->src);
         fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", text, s->tree->n_nodes,
                 s->tree->n_queries, tree_tokens(s->tree));
         free(text);

@@ -17,14 +17,14 @@ bool decode_run_open(struct decode_run *r, struct decoder *decoder, const struct
                              .machine = machine,
                              .filled = filled,
                              .tokens = tokens_new(s->model->vocab, s->seed),
-                             .witness = judge ? witness_new(s->model, s->dtype, s->seed) : NULL};
+                             .witness = judge ? logits_check_new(s->model, s->dtype, s->seed) : NULL};
     return !filled || decoder_fill(decoder, 0, s->n_pages * s->page_size, e);
 }
 
 void decode_run_close(struct decode_run *r)
 {
     tokens_free(r->tokens);
-    witness_free(r->witness);
+    logits_check_free(r->witness);
 }
 
 struct problem decode_problem(const struct decoder_spec *s, const struct tree *tree, const int64_t *page_off,
@@ -295,7 +295,7 @@ static bool check_logits(struct decode_run *r, const struct decode_run_step *s, 
         int32_t *token;
         char why[256];
         int64_t len = tokens_path(r->tokens, s->tree, s->parts, s->tree->query[q], &token);
-        good = witness_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why);
+        good = logits_check_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why);
         if (!good) {
             err_set(e, "query %d: %s", q, why);
             if (e)

@@ -4,18 +4,18 @@
  * Acceptance of speculative tokens is mocked: where a trace accepts tokens that are no path of its token tree (always
  * where it hangs them flat), their K and V were computed for other positions, and no sequence decoded alone has such.
  *
- * Tokens are random, a function of the seed and of where they are (verify/replay/witness.h). Prompts are decoded as causal
+ * Tokens are random, a function of the seed and of where they are (verify/replay/logits_check.h). Prompts are decoded as causal
  * chains of queries, unless `filled`: then the whole pool holds random K and V from the beginning, which is enough for
  * timing, and steps may be left out.
  */
-#ifndef TREEATTN_VERIFY_DECODE_RUN_H
-#define TREEATTN_VERIFY_DECODE_RUN_H
+#ifndef TREEATTN_VERIFY_REPLAY_DECODE_RUN_H
+#define TREEATTN_VERIFY_REPLAY_DECODE_RUN_H
 
-#include "kernels/decode.h"
+#include "kernels/decode/decode.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
 #include "verify/judge/compare.h"
-#include "verify/replay/witness.h"
+#include "verify/replay/logits_check.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +27,7 @@ struct decode_run {
     bool filled;
     struct tokens *tokens;
     struct witness *witness; /* NULL: logits are not judged */
-    struct witness_sum sum;
+    struct logits_check_sum sum;
     double attention_worst; /* of layers that were checked, in bounds */
     int64_t layers_checked;
     int64_t prompt_steps;       /* decode steps spent on prompts */

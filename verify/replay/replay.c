@@ -1,6 +1,6 @@
 #include "verify/replay/replay.h"
 
-#include "sim/extend.h"
+#include "sim/plan_extend.h"
 #include "verify/judge/cover.h"
 
 #include <inttypes.h>
@@ -167,7 +167,7 @@ struct pass {
     int32_t first, last; /* strategies first .. last - 1 */
     const struct replay_total *total;
     struct pool *pool;
-    struct copies *copies;      /* NULL: all share the pool */
+    struct private_kv *copies;      /* NULL: all share the pool */
     struct kept *kept;          /* [n_use]; NULL where steps are simulated, at once and in any order */
     struct choice *choice;      /* the same */
     struct replay_row *pending; /* started and not yet collected */
@@ -252,7 +252,7 @@ static bool make_plan(const struct pass *ps, const struct sample *s, int32_t use
 static void count_row(const struct replay *r, const struct sample *s, const struct plan *p,
                       struct replay_row *row)
 {
-    struct ledger l = price_plan(p, &r->price);
+    struct ledger l = ledger_of_plan(p, &r->price);
     struct trace_count count = trace_count_tree(s->tree);
     int64_t layers = r->model->layers;
     row->groups = p->n_groups;
@@ -473,11 +473,11 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
     start = host_s();
     s->from = kept_from(ps, s->tree, t);
     s->kept_s = host_s() - start;
-    struct copies_step copied = {0};
+    struct private_kv_step copied = {0};
     if (ps->copies) {
         start = host_s();
         make_table(ps, s);
-        copied = copies_advance(ps->copies, s->tree, &s->parts, ps->page_off, ps->page_table);
+        copied = private_kv_advance(ps->copies, s->tree, &s->parts, ps->page_off, ps->page_table);
         s->cache_s += host_s() - start;
         s->copied = copied.n;
     }
@@ -527,7 +527,7 @@ static bool take_steps(struct pass *ps, int64_t first, int64_t last, bool run, s
         if (ps->copies) {
             now.apart = tree_apart(now.tree);
             ps->page_off = xgrow(ps->page_off, &ps->off_cap, now.apart->n_nodes + 1, sizeof *ps->page_off);
-            copies_table(ps->copies, now.apart, ps->page_off, &ps->page_table, &ps->table_cap);
+            private_kv_table(ps->copies, now.apart, ps->page_off, &ps->page_table, &ps->table_cap);
         } else {
             make_table(ps, &now);
         }
@@ -644,21 +644,21 @@ static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct re
     return good;
 }
 
-static struct copies_spec lanes_of(const struct replay *r, const struct replay_source *src)
+static struct private_kv_spec lanes_of(const struct replay *r, const struct replay_source *src)
 {
-    struct copies_spec s = {.page_size = r->page_size, .first_page = r->n_pages};
+    struct private_kv_spec s = {.page_size = r->page_size, .first_page = r->n_pages};
     for (int64_t t = 1; t <= src->last; t++) {
         struct tree *tree = trace_tree(src->trace, t);
-        copies_fit(&s, tree);
+        private_kv_fit(&s, tree);
         tree_free(tree);
     }
     return s;
 }
 
-static struct copies *new_copies(const struct replay *r, const struct replay_source *src)
+static struct private_kv *new_copies(const struct replay *r, const struct replay_source *src)
 {
-    struct copies_spec s = lanes_of(r, src);
-    return copies_new(&s);
+    struct private_kv_spec s = lanes_of(r, src);
+    return private_kv_new(&s);
 }
 
 /* The storage of the strategy's plan of the first step. */
@@ -680,7 +680,7 @@ int64_t replay_copies(const struct replay *r, const struct replay_source *src, i
     bool wanted = false;
     for (int32_t i = 0; i < r->n_use && !wanted && room > 0; i++)
         wanted = storage_of(r, src, i) == STORAGE_REPLICATED;
-    struct copies_spec s = wanted ? lanes_of(r, src) : (struct copies_spec){0};
+    struct private_kv_spec s = wanted ? lanes_of(r, src) : (struct private_kv_spec){0};
     return s.lanes * s.pages <= room ? s.lanes * s.pages : 0;
 }
 
@@ -708,7 +708,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     pool->leaked += pool_drain(ps->pool);
     ps->pending = NULL; /* if it failed before that ended */
     pool_free(ps->pool);
-    copies_free(ps->copies);
+    private_kv_free(ps->copies);
     for (int32_t i = 0; ps->kept && i < ps->r->n_use; i++)
         kept_clear(&ps->kept[i]);
     kept_clear(&ps->shape);
@@ -725,7 +725,7 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
     struct tree *tree = trace_tree(src->trace, 1);
     struct nform *nf = nform_new(tree);
     int64_t most[STORAGE_REPLICATED_SUFFIX + 1] = {0};
-    bool made = replay_copies(r, src, r->copies_pages) > 0;
+    bool made = replay_copies(r, src, r->private_kv_pages) > 0;
     for (int32_t i = 0; i < r->n_use; i++) {
         const char *why = log ? replay_log_skipped(log, src->number, i) : NULL;
         total[i] = (struct replay_total){.error = NAN};

@@ -5,14 +5,14 @@
  * executor: a model of a machine, or a GPU. With `every` = K > 1 one step of each K stands for all
  * of them (its weight); sums over a run are sums of weight x figure, and bytes then are estimates.
  */
-#ifndef TREEATTN_VERIFY_REPLAY_H
-#define TREEATTN_VERIFY_REPLAY_H
+#ifndef TREEATTN_VERIFY_REPLAY_REPLAY_H
+#define TREEATTN_VERIFY_REPLAY_REPLAY_H
 
 #include "ref/model.h"
-#include "sim/clock.h"
+#include "sim/time/time_model.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
-#include "verify/replay/copies.h"
+#include "verify/replay/private_kv.h"
 #include "verify/io/progress.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ struct replay_step {
     const struct tree *tree;
     const struct trace_parts *parts;
     const struct pool_step *moved;    /* since the step before */
-    const struct copies_step *copied; /* after that; NULL in start() */
+    const struct private_kv_step *copied; /* after that; NULL in start() */
     const struct nform *nf;           /* NULL in advance() */
     const int64_t *page_off;          /* [n_nodes + 1]; NULL in advance() */
     int32_t *page_table;              /* as ref/problem.h; NULL in advance() */
@@ -130,7 +130,7 @@ struct replay {
     int64_t every, check; /* check: every so many executed steps; 0: never */
     int32_t page_size;
     int64_t n_pages;      /* of the pool */
-    int64_t copies_pages; /* more pages behind it, for storage in which every query has a copy of its path */
+    int64_t private_kv_pages; /* more pages behind it, for storage in which every query has a copy of its path */
     double memory;        /* bytes of the device; what is left of it after the weights is for K and V */
     const struct executor *exec;
 };
@@ -220,13 +220,13 @@ const char *replay_log_skipped(const struct replay_log *log, int32_t source, int
 /* Everything up to iteration t is written. False if the time is up. */
 bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t);
 
-/* ---- the model of a machine: verify/replay/replay_model.c ---- */
+/* ---- the model of a machine: verify/replay/on_machine.c ---- */
 
 struct replay_machine {
     const struct machine *mc;
     const struct model *model;
     struct price_env price;
-    struct clock_coefs coefs;
+    struct time_model_coefs coefs;
     char name[96];
 };
 struct executor replay_on_machine(struct replay_machine *m);

@@ -1,7 +1,0 @@
-/* The group kernel for bf16, d = 64. */
-#define GROUP_T __nv_bfloat16
-#define GROUP_D 64
-#define GROUP_PREPARE cuda_prepare_bf16_64
-#define GROUP_SMEM cuda_smem_bf16_64
-#define GROUP_LAUNCH cuda_group_bf16_64
-#include "kernels/cuda/group_launch.cuh"

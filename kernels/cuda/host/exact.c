@@ -1,0 +1,42 @@
+#include "kernels/cuda/host/exact.h"
+#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/device/exact_launch.h"
+
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
+                struct err *e)
+{
+    CK(t == DT_F16 || t == DT_BF16);
+    return cuda_ok(cuda_launch_random(t == DT_BF16, dev, n, seed, series, stream), "random data", e);
+}
+
+bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e)
+{
+    int32_t differ = 1;
+    CK(bytes % 16 == 0);
+    bool good = gpu_fill(flag, 0, sizeof differ, NULL, e) &&
+                cuda_ok(cuda_launch_same(a, b, bytes, flag, NULL), "comparison", e) &&
+                gpu_download(&differ, flag, sizeof differ, e);
+    *same = good && differ == 0;
+    return good;
+}
+
+bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
+{
+    CK((x->dtype == DT_F16 || x->dtype == DT_BF16) && (x->d == 64 || x->d == 128));
+    struct cuda_truth_args a = {.q = x->q,
+                                .k = x->k,
+                                .v = x->v,
+                                .first = x->first,
+                                .slot = x->slot,
+                                .o = x->o,
+                                .abs_o = x->abs_o,
+                                .rms_o = x->rms_o,
+                                .lse = x->lse,
+                                .logit = x->logit,
+                                .abs_dot = x->abs_dot,
+                                .scale = x->scale,
+                                .n_queries = x->n_queries,
+                                .h_q = x->h_q,
+                                .h_kv = x->h_kv};
+    return cuda_ok(cuda_launch_truth(x->dtype == DT_BF16, x->d, &a, stream), "exact attention", e);
+}

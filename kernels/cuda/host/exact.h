@@ -1,0 +1,33 @@
+/*
+ * exact.h - what a bench needs on the device besides kernels: data that nobody planned with, and the exact answer.
+ *
+ * Data are the numbers of ref/rng.h, so that the host can ask for any of them again. The exact answer is attention in
+ * double, one warp for each query and head, along the query's own list of slots: no plan, no tiles, no merge. It
+ * reports what the oracle reports (ref/oracle.h); who uses it certifies it against the oracle's rule on samples.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_HOST_EXACT_H
+#define TREEATTN_KERNELS_CUDA_HOST_EXACT_H
+
+#include "kernels/cuda/host/cuda.h"
+
+/* Element i of n at dev becomes rng_bell(seed, series, i), rounded to t (f16 or bf16). */
+bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
+                struct err *e);
+
+/* Whether two pieces of device memory hold the same; bytes is a multiple of 16, flag four bytes of device memory. Waits
+ * for everything. */
+bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e);
+
+struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */
+    int32_t n_queries, h_q, h_kv, d; /* d 64 or 128 */
+    enum dtype dtype;                /* f16 or bf16 */
+    double scale;
+    const void *q, *k, *v;         /* as in cuda_args */
+    const int64_t *first;          /* [n_queries + 1] into slot */
+    const int32_t *slot;           /* of each token that a query sees, along its path */
+    double *o, *abs_o, *rms_o;     /* [n_queries * h_q][d] */
+    double *lse, *logit, *abs_dot; /* [n_queries * h_q] */
+};
+bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * gemm.h - products of a few rows with a large matrix, by cuBLASLt, loaded when the first is made.
+ *
+ * cuBLASLt's own choice among its kernels is not always the fastest for so few rows: products of large matrices are timed
+ * with each of its candidates once, when they are made. Sums are in fp32; which kernel was chosen decides their order, so
+ * the last bits may differ from machine to machine and from run to run.
+ */
+#ifndef TREEATTN_KERNELS_CUDA_HOST_GEMM_H
+#define TREEATTN_KERNELS_CUDA_HOST_GEMM_H
+
+#include "kernels/cuda/host/plan.h"
+
+struct gemm_shape {
+    int64_t rows, cols; /* of W */
+    int32_t n;          /* rows of x and y */
+    enum cuda_half t;   /* of W and x */
+    bool f32;           /* y is fp32, else t */
+    bool add;           /* y += x W^T, else y = x W^T */
+};
+
+struct gemm;
+/* What a product is timed with: some matrices of its shape, so that none is still in the L2, and buffers that it may
+ * overwrite. NULL with *e set where cuBLASLt is missing or refuses. */
+struct gemm_trial {
+    const void *const *w;
+    int32_t n_w;
+    const void *x;
+    void *y;
+    cudaStream_t stream;
+};
+struct gemm *gemm_new(const struct gemm_shape *s, const struct gemm_trial *trial, struct err *e);
+void gemm_free(struct gemm *g);
+/* W [rows][cols], x [n][cols], y [n][rows]. */
+bool gemm_run(const struct gemm *g, const void *w, const void *x, void *y, cudaStream_t stream,
+              struct err *e);
+
+#endif

@@ -1,0 +1,400 @@
+/*
+ * runtime.c - what a plan may be, and the order in which its kernels are enqueued.
+ *
+ * Launches that the plan calls concurrent, and kernels of one launch that differ in shape, run side by side, the
+ * longest first: on the Ampere path on side streams between two events, from Hopper on as a chain of programmatic
+ * dependent launches: a kernel may start when all CTAs of the one before have, each of which says so first of all. Side
+ * by side it waits for nothing, as groups do not read what others wrote; else it waits for the one before, before it
+ * writes, or reads partial results.
+ *
+ * DEVIATION: a partial that a plan hands over on chip (relay's fused merge) goes through its slot in memory,
+ * and the merge is a kernel after the groups of that launch. ledger_of_plan does not count that traffic.
+ * DEVIATION: masks are one bit per (query, run) for every mask_kind.
+ */
+#include "kernels/cuda/host/cuda.h"
+#include "kernels/cuda/host/plan.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HOPPER = 90,      /* compute capability from which kernels may start early */
+    MOST_LINES = 4096 /* of the page table, and of the plan's arrays, to be asked for first of all */
+};
+
+/* ---- what is supported ------------------------------------------------------------------------------ */
+
+static bool no(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool no(char *why, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, 256, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool cuda_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
+                   char *why)
+{
+    struct cuda_caps caps;
+    struct err e = {0};
+    if (!cuda_card(&caps, &e))
+        return no(why, "%.250s", e.msg);
+    if (opt && opt->arch != 0 && opt->arch != 80 && opt->arch != caps.arch)
+        return no(why, "there is no path for compute capability %d.%d (8.0, or that of the card)",
+                  opt->arch / 10, opt->arch % 10);
+    if (p->dtype != DT_F16 && p->dtype != DT_BF16)
+        return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->dtype]);
+    if (p->d != 64 && p->d != 128)
+        return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->d);
+    if (opt && opt->rung == CUDA_SMEM && cuda_smem_bytes(p->d) > caps.smem_per_cta)
+        return no(why, "this rung of the ladder wants %d bytes of shared memory, a CTA of this GPU has %lld",
+                  cuda_smem_bytes(p->d), (long long)caps.smem_per_cta);
+    if (!(p->scale > 0))
+        return no(why, "the CUDA kernels take a positive scale, not %g", p->scale);
+    if (plan->unfused)
+        return unfused_supports(p, plan, opt, why);
+    if (plan->slot_o == SLOT_O_F16 && plan->slot_weight == SLOT_MAX_SUM)
+        return no(why, "a partial O that is not normalised does not fit fp16");
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        if (plan->group[i].tile_m > CUDA_TILE_MAX)
+            return no(why, "a tile of %d rows (the CUDA kernels have up to %d)", plan->group[i].tile_m,
+                      CUDA_TILE_MAX);
+    return true;
+}
+
+/* ---- a plan ------------------------------------------------------------------------------------------ */
+
+/* Side streams and events for the widest set of kernels that run side by side. */
+static bool make_streams(struct cuda_plan *cp, struct err *e)
+{
+    int32_t widest = 1;
+    for (int32_t l = 0, end; l < cp->n_launches; l = end) {
+        int32_t calls = 0;
+        end = end_of_set(cp, l);
+        for (int32_t i = 0; i < cp->n_calls; i++)
+            calls += cp->call[i].launch >= l && cp->call[i].launch < end;
+        widest = calls > widest ? calls : widest;
+    }
+    if (cp->n_side >= widest - 1)
+        return true;
+    cp->side = xrealloc(cp->side, (size_t)widest - 1, sizeof *cp->side);
+    cp->joined = xrealloc(cp->joined, (size_t)widest - 1, sizeof *cp->joined);
+    if (!cp->forked && !cuda_ok(cudaEventCreateWithFlags(&cp->forked, cudaEventDisableTiming), "event", e))
+        return false;
+    for (int32_t i = cp->n_side; i < widest - 1; i++) {
+        if (!cuda_ok(cudaStreamCreateWithFlags(&cp->side[i], cudaStreamNonBlocking), "stream", e))
+            return false;
+        if (!cuda_ok(cudaEventCreateWithFlags(&cp->joined[i], cudaEventDisableTiming), "event", e)) {
+            cudaStreamDestroy(cp->side[i]);
+            return false;
+        }
+        cp->n_side++;
+    }
+    return true;
+}
+
+/* Longest items first; among about equals, within a factor of two, first those that do not hold up others, then those that would
+ * find no room later, then the lowest tiles, which keep memory busiest. */
+static int by_work(const void *x, const void *y)
+{
+    const struct cuda_call *a = x, *b = y;
+    int order = tiling_longer(a->longest, b->longest);
+    if (order == 0)
+        order =
+            tiling_holds_up(&a->ctas, a->longest, a->mean) - tiling_holds_up(&b->ctas, b->longest, b->mean);
+    if (order == 0)
+        order = b->first - a->first;
+    if (order == 0)
+        order = a->m - b->m;
+    return order ? order : (a->item0 > b->item0) - (a->item0 < b->item0);
+}
+
+/* CTAs first of which fewest fit the card. */
+static int by_size(const void *x, const void *y)
+{
+    const struct cuda_call *a = x, *b = y;
+    return a->ctas.slots != b->ctas.slots ? (a->ctas.slots < b->ctas.slots ? -1 : 1) : by_work(x, y);
+}
+
+/* Kernels that run side by side, longest first. If all of them run at once, the largest CTAs first: they would find no SM
+ * with enough room for them behind the small ones, and wait for those to end. */
+static void order_calls(struct cuda_plan *cp, int32_t sms)
+{
+    for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
+        int32_t call0 = call;
+        struct tiling_set set = {.sms = sms};
+        end = end_of_set(cp, l);
+        for (; call < cp->n_calls && cp->call[call].launch < end; call++)
+            tiling_add(&set, &cp->call[call].ctas);
+        for (struct cuda_call *c = cp->call + call0; c < cp->call + call; c++)
+            c->first = tiling_goes_first(&set, &c->ctas, c->longest);
+        if (call > call0)
+            qsort(cp->call + call0, (size_t)(call - call0), sizeof *cp->call,
+                  tiling_share_sms(&set) ? by_size : by_work);
+    }
+}
+
+static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
+{
+    for (int32_t i = 0; i < cp->n_calls && cp->rung == CUDA_MMA; i++) {
+        const struct cuda_call *c = &cp->call[i];
+        struct cuda_shape s = shape_of_call(cp, c);
+        int32_t smem = cuda_group_smem(&s, c->masked, c->q_shared, c->q_rows);
+        if (smem > smem_per_cta)
+            return err_missing(
+                e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld", c->m,
+                c->n, smem, (long long)smem_per_cta);
+        if (!cuda_ok(cuda_group_prepare(&s), "shared memory of a kernel", e))
+            return false;
+    }
+    return true;
+}
+
+/* Lines of an array, as far as they are asked for first of all. Each begins within it. */
+static uint32_t lines_of(int64_t bytes)
+{
+    return (uint32_t)min_i64(ceil_div(bytes, CUDA_LINE), MOST_LINES);
+}
+
+/* All that depends on the plan; block, side streams and events stay and grow. */
+static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
+                      cudaStream_t stream, struct err *e)
+{
+    char why[256];
+    struct cuda_caps caps;
+    struct cuda_options opt = {.rung = cp->rung, .arch = cp->arch};
+    cp->filled = false;
+    if (!cuda_supports(p, plan, &opt, why))
+        return err_missing(e, "%s", why);
+    if (!cuda_card(&caps, e))
+        return false;
+    if (p->n_pages * p->page_size > INT32_MAX / p->h_kv ||
+        p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
+        (int64_t)p->tree->n_queries * p->h_q > INT32_MAX || plan->n_slots > INT32_MAX ||
+        plan->n_merge_in > INT32_MAX)
+        return err_missing(
+            e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
+    int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
+    cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
+    cp->wgmma = cp->rung == CUDA_MMA && caps.arch == HOPPER && cp->early;
+    cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
+    cp->d = p->d;
+    cp->h_q = p->h_q;
+    cp->h_kv = p->h_kv;
+    cp->page_size = p->page_size;
+    cp->page_shift = shift_of(p->page_size);
+    cp->gqa_shift = shift_of(p->h_q / p->h_kv);
+    cp->scale_log2 = (float)(p->scale * M_LOG2E);
+    cp->slot_f16 = plan->slot_o == SLOT_O_F16;
+    cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
+    cp->n_launches = plan->n_launches;
+    cp->concurrent = xrealloc(cp->concurrent, (size_t)plan->n_launches, 1);
+    cp->n_calls = cp->n_merges = 0;
+    cp->fused = !plan->unfused;
+    cp->slot_w_at = cuda_align(slot_rows * p->d * (plan->slot_o == SLOT_O_F16 ? 2 : 4));
+    cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
+    for (int32_t l = 0; l < plan->n_launches; l++)
+        cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
+    if (!lay_out(cp, p, plan, &caps, stream, e))
+        return false;
+    order_calls(cp, caps.sms);
+    cp->table_lines = lines_of(p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table);
+    cp->filled = (cp->early || make_streams(cp, e)) && prepare(cp, caps.smem_per_cta, e);
+    return cp->filled;
+}
+
+struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
+                                const struct cuda_options *opt, struct err *e)
+{
+    struct cuda_plan *cp = cuda_plan_empty(opt);
+    if (fill_plan(cp, p, plan, NULL, e) && cuda_ok(cudaStreamSynchronize(NULL), "upload of a plan", e))
+        return cp;
+    cuda_plan_free(cp);
+    return NULL;
+}
+
+struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt)
+{
+    struct cuda_plan *cp = xcalloc(1, sizeof *cp);
+    cp->rung = opt ? opt->rung : CUDA_MMA;
+    cp->arch = opt ? opt->arch : 0;
+    cp->wide = opt && opt->wide;
+    return cp;
+}
+
+bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
+                      struct err *e)
+{
+    return fill_plan(cp, p, plan, stream, e);
+}
+
+void cuda_plan_free(struct cuda_plan *cp)
+{
+    if (!cp)
+        return;
+    unfused_free(cp->unfused);
+    for (int32_t i = 0; i < cp->n_side; i++) {
+        cudaStreamDestroy(cp->side[i]);
+        cudaEventDestroy(cp->joined[i]);
+    }
+    if (cp->forked)
+        cudaEventDestroy(cp->forked);
+    upload_free(&cp->block);
+    free(cp->side);
+    free(cp->joined);
+    free(cp->call);
+    free(cp->merge);
+    free(cp->concurrent);
+    free(cp);
+}
+
+int64_t cuda_workspace(const struct cuda_plan *cp)
+{
+    return cp->workspace;
+}
+
+int64_t cuda_plan_bytes(const struct cuda_plan *cp)
+{
+    return cp->bytes;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------- */
+
+/* How a kernel follows the one before: an ordinary launch, one that may start early and waits, one that waits for
+ * nothing. */
+enum follows { FOLLOWS_NOTHING, FOLLOWS_EARLY, FOLLOWS_BESIDE };
+
+static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_call *c,
+                     enum follows follows, cudaStream_t stream, struct err *e)
+{
+    struct cuda_shape s = shape_of_call(cp, c);
+    bool is_first = c == cp->call; /* of the run */
+    struct cuda_group_args a = {
+        .q = x->q,
+        .k = x->k,
+        .v = x->v,
+        .page_table = x->page_table,
+        .o = x->o,
+        .lse = x->lse,
+        .slot_o = x->workspace,
+        .slot_w = (float *)((char *)x->workspace + cp->slot_w_at),
+        .item = cp->item + c->item0,
+        .run = cp->run,
+        .piece = cp->piece,
+        .query = cp->query,
+        .mask = cp->mask,
+        .n_items = (int32_t)c->n_items,
+        .h_q = cp->h_q,
+        .h_kv = cp->h_kv,
+        .gqa = cp->h_q / cp->h_kv,
+        .gqa_shift = cp->gqa_shift,
+        .page_size = cp->page_size,
+        .page_shift = cp->page_shift,
+        .scale_log2 = cp->scale_log2,
+        .slot_f16 = cp->slot_f16,
+        .slot_max_sum = cp->slot_max_sum,
+        .masked = c->masked,
+        .kv_once = c->kv_once,
+        .block = cp->block.dev,
+        .table_lines = is_first ? cp->table_lines : 0,
+        .block_lines = is_first ? lines_of(cp->bytes) : 0,
+        .by_head = c->ctas.by_head,
+        .n_ctas = c->ctas.n,
+        .q_rows = c->q_rows,
+        .q_shared = c->q_shared,
+        .beside = follows == FOLLOWS_BESIDE,
+    };
+    memcpy(a.segment, c->ctas.segment, sizeof a.segment);
+    int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
+                 : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)
+                                         : cuda_launch_group(&s, &a, follows != FOLLOWS_NOTHING, stream);
+    return cuda_ok(status, "launch of a group kernel", e);
+}
+
+static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_merge *m,
+                      bool early, cudaStream_t stream, struct err *e)
+{
+    struct cuda_shape s = {.d = cp->d, .t = cp->t};
+    struct cuda_merge_args a = {
+        .o = x->o,
+        .lse = x->lse,
+        .slot_o = x->workspace,
+        .slot_w = (float *)((char *)x->workspace + cp->slot_w_at),
+        .step = cp->step + m->step0,
+        .merge_in = cp->merge_in,
+        .n_steps = m->n_steps,
+        .h_q = cp->h_q,
+        .warps = m->warps,
+        .many_rows = m->many_rows,
+        .slot_f16 = cp->slot_f16,
+        .slot_max_sum = cp->slot_max_sum,
+        .whole_lines = (uintptr_t)x->workspace % CUDA_LINE == 0,
+    };
+    return cuda_ok(cuda_launch_merge(&s, &a, early, stream), "launch of the merge kernel", e);
+}
+
+/* Kernels that run side by side, as a chain of dependent launches. */
+static bool run_chain(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0, int32_t call1,
+                      enum follows first, cudaStream_t stream, struct err *e)
+{
+    for (int32_t i = call0; i < call1; i++)
+        if (!run_call(cp, x, &cp->call[i], i == call0 ? first : FOLLOWS_BESIDE, stream, e))
+            return false;
+    return true;
+}
+
+/* The same on streams: the first in the main one, the others between two events. */
+static bool run_side_by_side(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0,
+                             int32_t call1, cudaStream_t stream, struct err *e)
+{
+    if (call1 - call0 > 1 && !cuda_ok(cudaEventRecord(cp->forked, stream), "event", e))
+        return false;
+    if (!run_call(cp, x, &cp->call[call0], FOLLOWS_NOTHING, stream, e))
+        return false;
+    for (int32_t i = call0 + 1; i < call1; i++) {
+        cudaStream_t side = cp->side[i - call0 - 1];
+        cudaEvent_t joined = cp->joined[i - call0 - 1];
+        if (!cuda_ok(cudaStreamWaitEvent(side, cp->forked, 0), "event", e) ||
+            !run_call(cp, x, &cp->call[i], FOLLOWS_NOTHING, side, e) ||
+            !cuda_ok(cudaEventRecord(joined, side), "event", e))
+            return false;
+    }
+    for (int32_t i = call0 + 1; i < call1; i++)
+        if (!cuda_ok(cudaStreamWaitEvent(stream, cp->joined[i - call0 - 1], 0), "event", e))
+            return false;
+    return true;
+}
+
+bool cuda_run(struct cuda_plan *cp, const struct cuda_args *x, void *stream_, struct err *e)
+{
+    cudaStream_t stream = stream_;
+    if (!cp->filled)
+        return err_set(e, "cuda_run: the plan is empty (expected cuda_plan_update, and that it went well)");
+    if (!cp->fused && !unfused_run(cp, x, stream, e))
+        return false;
+    int32_t call = 0, merge = 0;
+    bool follows = false; /* the last thing in the stream is a kernel of this run */
+    for (int32_t l = 0, end; l < cp->n_launches; l = end) {
+        int32_t call0 = call, n;
+        end = end_of_set(cp, l);
+        while (call < cp->n_calls && cp->call[call].launch < end)
+            call++;
+        n = call - call0;
+        enum follows first = follows ? FOLLOWS_EARLY : FOLLOWS_NOTHING;
+        if (n > 0 && !(cp->early ? run_chain(cp, x, call0, call, first, stream, e)
+                                 : run_side_by_side(cp, x, call0, call, stream, e)))
+            return false;
+        follows = follows || n > 0;
+        for (; merge < cp->n_merges && cp->merge[merge].launch < end; merge++) {
+            if (!run_merge(cp, x, &cp->merge[merge], cp->early && follows, stream, e))
+                return false;
+            follows = true;
+        }
+    }
+    return true;
+}

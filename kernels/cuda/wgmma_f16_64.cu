@@ -1,8 +1,0 @@
-/* Group kernels of f16, head size 64, with wgmma. */
-#define GROUP_T __half
-#define GROUP_D 64
-#define GROUP_WGMMA
-#define GROUP_PREPARE cuda_prepare_wgmma_f16_64
-#define GROUP_SMEM cuda_smem_wgmma_f16_64
-#define GROUP_LAUNCH cuda_group_wgmma_f16_64
-#include "kernels/cuda/group_launch.cuh"

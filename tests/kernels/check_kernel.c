@@ -1,0 +1,608 @@
+/* check_kernel.c - kernels against the oracle on hand-made plans, their ledgers against the price. */
+#include "kernels/cpu/convert.h"
+#include "kernels/kernel.h"
+#include "ref/oracle.h"
+#include "ref/rng.h"
+#include "sim/plan_ledger.h"
+#include "sim/strategy.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/guard_cpu.h"
+
+#include "tests/suites.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- trees and plans ---------------------------------------------------------------------------------- */
+
+enum { N_NODES = 9, DEAD = 6 };
+
+/* Two roots, an empty inner node, a dead subtree, queries in the middle of nodes, twice at one place, and one
+ * that sees nothing. Lengths straddle the page and tile edges used below. */
+static struct tree *make_tree(void)
+{
+    static const int32_t parent[N_NODES] = {-1, 0, 0, 1, 1, 2, 2, -1, -1};
+    static const int64_t len[N_NODES] = {70, 33, 0, 5, 64, 1, 9, 17, 0};
+    static const struct query query[] = {{3, 5}, {4, 64}, {4, 31}, {5, 1}, {1, 33}, {8, 0}, {7, 17},
+                                         {0, 3}, {5, 1},  {3, 2},  {2, 0}, {4, 63}, {1, 1}};
+    struct tree *t = tree_new(N_NODES, sizeof query / sizeof query[0]);
+    memcpy(t->parent, parent, sizeof parent);
+    memcpy(t->len, len, sizeof len);
+    memcpy(t->query, query, sizeof query);
+    struct err e = {0};
+    ck_assert_msg(tree_check(t, &e), "%s", e.msg);
+    return t;
+}
+
+/* All queries, those that see nothing too, against all live tokens: every row has something to hide. */
+static struct plan *plan_whole(const struct nform *nf, enum mask_kind mask, int32_t m, int32_t n,
+                               bool unfused)
+{
+    struct plan *p = plan_new(nf, "hand-whole");
+    struct sel s = {0};
+    sel_queries(&s, 0, nf->n_queries);
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        if (nf->q1[i] > nf->q0[i])
+            sel_run(&s, i, 0, nf->len[i]);
+    struct group_spec g = {.mask = mask, .tile_m = m, .tile_n = n, .launch = plan_launch(p, "attention", 0)};
+    p->unfused = unfused;
+    plan_group(p, &s, &g);
+    plan_merge_flat(p, "merge", true);
+    sel_free(&s);
+    return p;
+}
+
+enum merge_style { MERGE_FLAT, MERGE_LEVELS, MERGE_FUSED, N_MERGE_STYLES };
+
+/* One group per node and chunk of tokens, one launch per depth; odd chunks only where the merge allows
+ * several slots of a query in one launch. */
+static struct plan *plan_nodes(const struct nform *nf, enum merge_style style, int32_t m, int32_t n,
+                               bool unfused)
+{
+    struct plan *p = plan_new(nf, "hand-nodes");
+    struct sel s = {0};
+    int32_t depth = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        depth = nf->depth[i] >= depth ? nf->depth[i] + 1 : depth;
+    for (int32_t l = 0; l < depth; l++)
+        plan_launch(p, "attention", LAUNCH_SERIAL);
+    p->unfused = unfused;
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        int64_t chunk = style == MERGE_FLAT ? 19 : nf->len[i];
+        sel_clear(&s);
+        sel_queries(&s, nf->q0[i], nf->q1[i]);
+        sel_run(&s, i, 0, nf->len[i]);
+        for (int64_t at = 0; at < nf->len[i]; at += chunk) {
+            struct group_spec g = {.tile_m = m,
+                                   .tile_n = n,
+                                   .launch = nf->depth[i],
+                                   .kv_begin = at,
+                                   .kv_end = min_i64(at + chunk, nf->len[i])};
+            plan_group(p, &s, &g);
+        }
+    }
+    if (style == MERGE_FLAT)
+        plan_merge_flat(p, "merge", true);
+    else if (style == MERGE_LEVELS)
+        plan_merge_levels(p, "merge");
+    else
+        plan_merge_fused(p);
+    sel_free(&s);
+    return p;
+}
+
+/* ---- judging ------------------------------------------------------------------------------------------ */
+
+/* Errors that these cases may show for logits up to about 1, relative to sum p |v| of the row and to |LSE|;
+ * they grow with the logits. verify/ has derived bounds, here anything wrong is far larger. */
+static double tolerance(enum dtype t, const struct plan *plan)
+{
+    static const double by_type[N_DTYPES] = {1e-14, 1e-6, 1e-3, 1e-2};
+    return plan->slot_o == SLOT_O_F16 && t == DT_F32 ? 1e-3 : by_type[t];
+}
+
+static void judge_output(const struct problem *p, const struct plan *plan, const struct oracle *orc,
+                         const struct output *out, const char *what)
+{
+    double tol = tolerance(p->dtype, plan);
+    for (int64_t row = 0; row < orc->n_rows; row++) {
+        double lse = output_lse(out, row), want = orc->lse[row], spread = 1 + orc->abs_dot[row];
+        if (want == -INFINITY)
+            check_each(lse == want, "%s: row %ld sees nothing, LSE %g", what, (long)row, lse);
+        else
+            check_each(fabs(lse - want) <= (p->dtype == DT_F64 ? 1e-14 : 1e-6) * spread,
+                       "%s: row %ld LSE %.9g, not %.9g", what, (long)row, lse, want);
+        for (int64_t i = row * p->d; i < (row + 1) * p->d; i++) {
+            double got = dtype_load(p->dtype, out->o, i);
+            check_each(fabs(got - orc->o[i]) <= tol * spread * (orc->abs_o[i] + 1e-3 * (want != -INFINITY)),
+                       "%s: row %ld element %ld is %.9g, not %.9g", what, (long)row, (long)(i - row * p->d),
+                       got, orc->o[i]);
+        }
+    }
+}
+
+static struct ledger price(const struct problem *p, const struct plan *plan)
+{
+    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
+    return ledger_of_plan(plan, &env);
+}
+
+static void same_ledger(const struct ledger *got, const struct ledger *want, const char *what)
+{
+#define X(field, meaning)                                                                                    \
+    ck_assert_msg(got->field == want->field, "%s: %s: counted %ld, expected %ld", what, meaning,             \
+                  (long)got->field, (long)want->field);
+    LEDGER_FIELDS(X)
+#undef X
+}
+
+/* Every kernel on one plan; the plan is freed. */
+static void try_plan(const struct problem *p, const struct oracle *orc, struct plan *plan, const char *what)
+{
+    struct guarded inputs = guarded_inputs(p);
+    for (int32_t i = 0; i < n_kernels; i++) {
+        if (kernels[i]->ready)
+            continue; /* devices: make gpu-check */
+        struct output *out = output_new(p);
+        struct ledger counted = {0};
+        struct err e = {0};
+        char name[256];
+        snprintf(name, sizeof name, "%s %s %s d=%d %d/%d page %d", kernels[i]->name, what,
+                 dtype_name[p->dtype], p->d, p->h_q, p->h_kv, p->page_size);
+        ck_assert_msg(guarded_supports(kernels[i], p, plan, e.msg), "%s: %s", name, e.msg);
+        ck_assert_msg(watched_run(kernels[i], p, &inputs, plan, out, &counted, NULL, &e), "%s: %s", name,
+                      e.msg);
+        judge_output(p, plan, orc, out, name);
+        if (i == 0) {
+            struct ledger want = price(p, plan);
+            same_ledger(&counted, &want, name);
+        }
+        output_free(out);
+    }
+    plan_free(plan);
+}
+
+struct fixture {
+    struct tree *t;
+    struct nform *nf;
+    struct problem *p;
+    struct oracle *orc;
+};
+
+static struct fixture fixture_new(struct tree *t, const struct problem_spec *spec)
+{
+    struct err e = {0};
+    struct fixture f = {.t = t, .nf = nform_new(t), .p = problem_new(t, spec, &e)};
+    ck_assert_msg(f.p != NULL, "%s", e.msg);
+    f.orc = oracle_new(f.p);
+    return f;
+}
+
+static void fixture_free(struct fixture *f)
+{
+    oracle_free(f->orc);
+    problem_free(f->p);
+    nform_free(f->nf);
+    tree_free(f->t);
+}
+
+static const struct problem_spec specs[] = {
+    {.h_q = 4,
+     .h_kv = 2,
+     .d = 24,
+     .dtype = DT_F32,
+     .page_size = 1,
+     .scattered = true,
+     .poison = true,
+     .seed = 1},
+    {.h_q = 1, .h_kv = 1, .d = 64, .dtype = DT_F32, .page_size = 16, .seed = 2},
+    {.h_q = 6,
+     .h_kv = 2,
+     .d = 16,
+     .dtype = DT_F64,
+     .page_size = 16,
+     .scattered = true,
+     .poison = true,
+     .seed = 3},
+    {.h_q = 3,
+     .h_kv = 3,
+     .d = 33,
+     .dtype = DT_F16,
+     .page_size = 16,
+     .scattered = true,
+     .poison = true,
+     .seed = 4},
+    {.h_q = 7,
+     .h_kv = 1,
+     .d = 40,
+     .dtype = DT_BF16,
+     .page_size = 1,
+     .scattered = true,
+     .poison = true,
+     .seed = 5},
+    {.h_q = 2, .h_kv = 1, .d = 1, .dtype = DT_F32, .page_size = 32, .fill = FILL_COUNT, .seed = 6},
+};
+enum { N_SPECS = sizeof specs / sizeof specs[0] };
+
+static const int32_t tiles[][2] = {{0, 0}, {1, 1}, {3, 7}, {16, 32}, {64, 128}, {128, 16}};
+enum { N_TILES = sizeof tiles / sizeof tiles[0] };
+
+/* ---- tests -------------------------------------------------------------------------------------------- */
+
+START_TEST(masked_groups)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    char what[128];
+    for (enum mask_kind mask = MASK_RUN_WORDS; mask < N_MASK_KINDS; mask++)
+        for (int32_t i = 0; i < N_TILES; i++)
+            for (int unfused = 0; unfused < 2; unfused++) {
+                snprintf(what, sizeof what, "whole %s %dx%d %s", mask_name[mask], tiles[i][0], tiles[i][1],
+                         unfused ? "unfused" : "fused");
+                try_plan(f.p, f.orc, plan_whole(f.nf, mask, tiles[i][0], tiles[i][1], unfused), what);
+            }
+    fixture_free(&f);
+}
+END_TEST
+
+START_TEST(merges_and_slots)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    char what[128];
+    for (int32_t i = 0; i < N_TILES; i++)
+        for (int32_t variant = 0; variant < N_MERGE_STYLES * 8; variant++) {
+            struct plan *plan = plan_nodes(f.nf, variant % N_MERGE_STYLES, tiles[i][0], tiles[i][1],
+                                           variant / N_MERGE_STYLES / 4);
+            plan->slot_o = variant / N_MERGE_STYLES & 1 ? SLOT_O_F16 : SLOT_O_F32;
+            plan->slot_weight = variant / N_MERGE_STYLES & 2 ? SLOT_MAX_SUM : SLOT_LSE;
+            snprintf(what, sizeof what, "nodes variant %d %dx%d", variant, tiles[i][0], tiles[i][1]);
+            try_plan(f.p, f.orc, plan, what);
+        }
+    fixture_free(&f);
+}
+END_TEST
+
+/* Every strategy that applies, as registered. */
+START_TEST(strategies_as_registered)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    struct plan_env env = {.h_q = f.p->h_q,
+                           .h_kv = f.p->h_kv,
+                           .d = f.p->d,
+                           .elt_bytes = dtype_size[f.p->dtype],
+                           .machine = machine_default()};
+    for (int32_t i = 0; i < n_strategies; i++) {
+        char why[WHY_MAX];
+        struct strategy_use use = strategy_default(strategies[i]);
+        struct plan *plan = strategy_plan(&use, f.nf, &env, why);
+        if (plan)
+            try_plan(f.p, f.orc, plan, strategies[i]->name);
+    }
+    fixture_free(&f);
+}
+END_TEST
+
+/* Logits of +-1e4 and one-hot softmax leave the row finite and right; the last tile may take over. */
+START_TEST(sharp_inputs)
+{
+    for (enum fill fill = 0; fill < N_FILLS; fill++) {
+        struct problem_spec spec = specs[2];
+        spec.fill = fill;
+        struct fixture f = fixture_new(make_tree(), &spec);
+        for (int32_t i = 0; i < N_TILES; i++) {
+            try_plan(f.p, f.orc, plan_whole(f.nf, MASK_RUN_WORDS, tiles[i][0], tiles[i][1], false),
+                     fill_name[fill]);
+            try_plan(f.p, f.orc, plan_nodes(f.nf, MERGE_FLAT, tiles[i][0], tiles[i][1], true),
+                     fill_name[fill]);
+        }
+        fixture_free(&f);
+    }
+}
+END_TEST
+
+/* A tile left whole that is too large for one block: over 256 rows and 128 tokens. */
+START_TEST(large_whole_tiles)
+{
+    struct tree *t = tree_new(3, 130);
+    t->parent[1] = t->parent[2] = 0;
+    t->len[0] = 150;
+    t->len[1] = 40;
+    t->len[2] = 77;
+    for (int32_t i = 0; i < t->n_queries; i++)
+        t->query[i] = (struct query){.node = 1 + i % 2, .upto = i % 40};
+    struct problem_spec spec = specs[0];
+    spec.h_q = 6;
+    struct fixture f = fixture_new(t, &spec);
+    for (enum mask_kind mask = MASK_RUN_WORDS; mask < N_MASK_KINDS; mask++) {
+        try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 0, false), "large fused");
+        try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 0, true), "large unfused");
+        try_plan(f.p, f.orc, plan_whole(f.nf, mask, 100, 0, false), "large, rows tiled");
+        try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 48, true), "large, tokens tiled");
+    }
+    fixture_free(&f);
+}
+END_TEST
+
+/* Root of 8 tokens, children of 5, 0 and 3, a query each; 4 / 2 heads of d = 8 in fp16; a group per node in
+ * tiles of 4 x 4. Rows per group and KV head: 6, 2, 2 (the empty child has no group). All sums by hand. */
+START_TEST(ledger_by_hand)
+{
+    struct tree *t = tree_new(4, 0);
+    int64_t len[] = {8, 5, 0, 3};
+    memcpy(t->len, len, sizeof len);
+    t->parent[1] = t->parent[2] = t->parent[3] = 0;
+    tree_query_leaves(t);
+    struct problem_spec spec = {.h_q = 4, .h_kv = 2, .d = 8, .dtype = DT_F16, .page_size = 4};
+    struct fixture f = fixture_new(t, &spec);
+    struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);
+    struct output *out = output_new(f.p);
+    struct ledger got = {0};
+    ck_assert(kernels[0]->run(f.p, plan, out, &got, NULL));
+    struct ledger want = {
+        .kv = 2 * (2 * 8 + 5 + 3) * 2 * 8 * 2, /* heads, tokens (the root's twice), K and V, d, bytes */
+        .q = 2 * (6 + 2 + 2) * 8 * 2,
+        .partial_o_write = 5 * 4 * 8 * 4, /* slots, heads, d, bytes */
+        .partial_o_read = 5 * 4 * 8 * 4,
+        .partial_w_write = 5 * 4 * 4,
+        .partial_w_read = 5 * 4 * 4,
+        .out = 3 * 4 * (8 * 2 + 4),
+        .mac_useful = 2 * (6 * 8 + 2 * 5 + 2 * 3) * 16,
+        .mac_padded = 2 * ((2 * 4 * 8 - 6 * 8) + (4 * 8 - 2 * 5) + (4 * 4 - 2 * 3)) * 16,
+        .pad_rows = 2 * (2 + 2 + 2),
+        .pad_tokens = 2 * (0 + 3 + 1),
+        .launches = 3, /* the root's, its children's, the merge */
+    };
+    same_ledger(&got, &want, "by hand");
+    plan_free(plan);
+
+    /* The whole tree as one unfused group with a dense mask: 3 * 2 rows, 16 tokens, of which the queries see
+     * 13, 8 and 11. */
+    plan = plan_whole(f.nf, MASK_DENSE, 0, 0, true);
+    got = (struct ledger){0};
+    ck_assert(kernels[0]->run(f.p, plan, out, &got, NULL));
+    int64_t scores = 2 * 6 * 16 * 2;
+    want = (struct ledger){
+        .kv = 2 * 16 * 2 * 8 * 2,
+        .q = 2 * 6 * 8 * 2,
+        .mask = 2 * 3 * 16 * 2,
+        .qk_write = scores,
+        .qk_read = scores,
+        .scaled_write = scores,
+        .scaled_read = scores,
+        .masked_write = scores,
+        .masked_read = scores,
+        .softmax_write = scores,
+        .softmax_read = scores,
+        .out = 3 * 4 * (8 * 2 + 4),
+        .mac_useful = 2 * 2 * (13 + 8 + 11) * 16,
+        .mac_masked = 2 * 2 * (3 + 8 + 5) * 16,
+        .launches = 1,
+    };
+    same_ledger(&got, &want, "by hand, unfused");
+    output_free(out);
+    plan_free(plan);
+    fixture_free(&f);
+}
+END_TEST
+
+/* A page that nobody may read has a poisoned entry: reading it is an error; nothing is read. */
+START_TEST(poisoned_page_is_reported)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[0]);
+    int32_t dead = -1;
+    for (int32_t i = 0; i < f.nf->n_nodes; i++)
+        if (f.nf->src[i] == DEAD)
+            dead = i;
+    for (int32_t k = 0; k < n_kernels; k++) {
+        if (kernels[k]->ready)
+            continue;
+        struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
+        struct output *out = output_new(f.p);
+        struct ledger counted = {0};
+        struct err e = {0};
+        plan->run[2].node = dead;
+        plan->run[2].begin = 0;
+        ck_assert(!kernels[k]->run(f.p, plan, out, &counted, &e));
+        ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+        ck_assert_msg(strstr(e.msg, "page table"), "%s", e.msg);
+        int32_t *entry = &f.p->page_table[f.p->page_off[0]], good = *entry;
+        for (int32_t bad = 0; bad < 2; bad++) {
+            struct plan *whole = plan_whole(f.nf, MASK_DENSE, 4, 4, bad);
+            *entry = bad ? -1 : (int32_t)f.p->n_pages;
+            ck_assert(!kernels[k]->run(f.p, whole, out, &counted, NULL));
+            plan_free(whole);
+        }
+        *entry = good;
+        output_free(out);
+        plan_free(plan);
+    }
+    fixture_free(&f);
+}
+END_TEST
+
+/* One NaN in K: exactly the rows that see the token become NaN, O and LSE, whatever runs the plan. */
+START_TEST(nan_reaches_exactly_its_rows)
+{
+    struct problem_spec spec = {.h_q = 2, .h_kv = 1, .d = 16, .dtype = _i, .page_size = 16, .seed = 9};
+    struct fixture f = fixture_new(make_tree(), &spec);
+    const int32_t node = 4, token = 40;
+    dtype_store(f.p->dtype, f.p->k, problem_slot(f.p, node, token) * f.p->d + 5, NAN);
+    for (int32_t variant = 0; variant < 4 * N_TILES; variant++)
+        for (int32_t k = 0; k < n_kernels; k++) {
+            if (kernels[k]->ready)
+                continue;
+            const int32_t *tile = tiles[variant / 4];
+            bool unfused = variant % 4 / 2;
+            struct plan *plan = variant % 2 ? plan_nodes(f.nf, MERGE_FLAT, tile[0], tile[1], unfused)
+                                            : plan_nodes(f.nf, MERGE_FUSED, tile[0], tile[1], unfused);
+            struct output *out = output_new(f.p);
+            struct ledger counted = {0};
+            ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
+            for (int64_t row = 0; row < out->n_rows; row++) {
+                const struct query *q = &f.t->query[row / f.p->h_q];
+                bool sees = q->node == node && q->upto > token;
+                check_each(isnan(output_lse(out, row)) == sees, "row %ld: LSE %g", (long)row,
+                           output_lse(out, row));
+                for (int64_t i = row * f.p->d; i < (row + 1) * f.p->d; i++)
+                    check_each(isnan(dtype_load(f.p->dtype, out->o, i)) == sees, "row %ld: O is wrong",
+                               (long)row);
+            }
+            output_free(out);
+            plan_free(plan);
+        }
+    fixture_free(&f);
+}
+END_TEST
+
+/* A slot that no group writes is not quietly taken for empty. */
+START_TEST(lost_partial_is_visible)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[1]);
+    struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
+    plan->n_groups--;
+    for (int32_t k = 0; k < n_kernels; k++) {
+        if (kernels[k]->ready)
+            continue;
+        struct output *out = output_new(f.p);
+        struct ledger counted = {0};
+        int64_t lost = 0;
+        ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
+        for (int64_t row = 0; row < out->n_rows; row++)
+            lost += isnan(output_lse(out, row)) != 0;
+        ck_assert_int_eq(lost, (int64_t)plan->group[plan->n_groups].nq * f.p->h_q);
+        output_free(out);
+    }
+    plan_free(plan);
+    fixture_free(&f);
+}
+END_TEST
+
+START_TEST(threads_do_not_change_a_bit)
+{
+    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    struct output *out[2] = {output_new(f.p), output_new(f.p)};
+    struct ledger counted[2] = {{0}, {0}};
+    for (int32_t variant = 0; variant < 6; variant++) {
+        struct plan *plan = variant < N_MERGE_STYLES ? plan_nodes(f.nf, variant, 3, 7, false)
+                                                     : plan_whole(f.nf, MASK_RUN_WORDS, 16, 16, variant == 4);
+        for (int32_t i = 0; i < 2; i++) {
+            omp_set_num_threads(1 + i);
+            ck_assert(kernels[0]->run(f.p, plan, out[i], &counted[i], NULL));
+        }
+        ck_assert(memcmp(out[0]->o, out[1]->o, (size_t)(out[0]->n_rows * f.p->d * dtype_size[f.p->dtype])) ==
+                  0);
+        ck_assert(
+            memcmp(out[0]->lse, out[1]->lse, (size_t)(out[0]->n_rows * (f.p->dtype == DT_F64 ? 8 : 4))) == 0);
+        same_ledger(&counted[0], &counted[1], "threads");
+        plan_free(plan);
+    }
+    output_free(out[0]);
+    output_free(out[1]);
+    fixture_free(&f);
+}
+END_TEST
+
+/* A million floats over the whole range against libm in double, in units in the last place of the result. */
+START_TEST(fast_exp_within_two_ulp)
+{
+    double worst = 0;
+    for (uint64_t b = 0; b < UINT64_C(1) << 32; b += 4099) {
+        float x = f32_from_bits((uint32_t)b), y = fast_expf(x);
+        double want = exp((double)x);
+        if (isnan(x))
+            check_each(isnan(y), "%a", (double)x);
+        else if (want > 0x1.ffffffp127)
+            check_each(y == INFINITY, "%a", (double)x);
+        else
+            worst = fmax(worst, fabs(y - want) / (want < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(want) - 23)));
+    }
+    ck_assert_msg(worst <= 2, "worst %.3f ulp", worst);
+    ck_assert(worst > 0.4);
+    ck_assert(fast_expf(0.0f) == 1 && fast_expf(-0.0f) == 1);
+    ck_assert(fast_expf(-INFINITY) == 0 && fast_expf(INFINITY) == INFINITY);
+    ck_assert(isnan(fast_expf(NAN)) && isnan(fast_expf(-NAN)));
+}
+END_TEST
+
+/* The vector conversions give the numbers of ref/'s. */
+START_TEST(conversions_agree_with_ref)
+{
+    for (uint32_t h = 0; h < 65536; h++) {
+        float a = f32_from_f16((uint16_t)h), b = f32_from_bf16((uint16_t)h);
+        double want_a = f16_to_double((uint16_t)h), want_b = bf16_to_double((uint16_t)h);
+        check_each(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a), "%x",
+                   h);
+        check_each(isnan(want_b) ? isnan(b) : (double)b == want_b && !signbit(b) == !signbit(want_b), "%x",
+                   h);
+    }
+    for (uint64_t i = 0; i < 1 << 20; i++) {
+        uint32_t bits = (uint32_t)rng_u64(1, 2, i);
+        bits =
+            i % 2 ? bits
+                  : (bits & UINT32_C(0x8FFFFFFF)) | UINT32_C(0x30000000); /* half of them near fp16's range */
+        bits = i % 8 ? bits : bits & UINT32_C(0xFFFFF000);                /* and ties */
+        float x = f32_from_bits(bits);
+        if (isnan(x)) {
+            check_each(isnan(f16_to_double(f16_from_f32(x))) && isnan(bf16_to_double(bf16_from_f32(x))), "%x",
+                       bits);
+            continue;
+        }
+        check_each(f16_from_f32(x) == f16_from_double((double)x), "%a", (double)x);
+        check_each(bf16_from_f32(x) == bf16_from_double((double)x), "%a", (double)x);
+    }
+}
+END_TEST
+
+/* Weights that were divided by their sum, all equal, over half a million tokens: added step after step in float they were off by
+ * 1.1 of the bound; as a row, and as four that share a product. */
+START_TEST(long_rows_of_equal_weights)
+{
+    static const char *const heads[] = {"1/1", "4/1"};
+    char *text = xasprintf("tree=levels:1_500000;heads=%s;d=16;dtype=f32;page=16;fill=count;strategy=naive",
+                           heads[_i]);
+    struct case_spec c;
+    struct err e = {0};
+    ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
+    struct test_case *b = test_case_new(&c, NULL, &e);
+    ck_assert_msg(b, "%s", e.msg);
+    struct result r = judge(b, &c.use, kernel_find("cpu"));
+    ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
+                  r.why);
+    test_case_free(b);
+    case_clear(&c);
+    free(text);
+}
+END_TEST
+
+START_TEST(registry)
+{
+    for (int32_t i = 0; i < n_kernels; i++) {
+        ck_assert_ptr_eq(kernel_find(kernels[i]->name), kernels[i]);
+        ck_assert(kernels[i]->about[0] != 0);
+    }
+    ck_assert_ptr_eq(kernel_find("cpu"), kernels[0]);
+    ck_assert_ptr_null(kernel_find("no such kernel"));
+}
+END_TEST
+
+Suite *suite_kernel(void)
+{
+    Suite *s = suite_create("kernel");
+    TCase *c = tcase_create("kernel");
+    tcase_add_test(c, registry);
+    tcase_add_test(c, fast_exp_within_two_ulp);
+    tcase_add_test(c, conversions_agree_with_ref);
+    tcase_add_test(c, ledger_by_hand);
+    tcase_add_loop_test(c, masked_groups, 0, N_SPECS);
+    tcase_add_loop_test(c, merges_and_slots, 0, N_SPECS);
+    tcase_add_loop_test(c, strategies_as_registered, 0, N_SPECS);
+    tcase_add_test(c, sharp_inputs);
+    tcase_add_test(c, large_whole_tiles);
+    tcase_add_test(c, poisoned_page_is_reported);
+    tcase_add_loop_test(c, nan_reaches_exactly_its_rows, 0, N_DTYPES);
+    tcase_add_test(c, lost_partial_is_visible);
+    tcase_add_loop_test(c, long_rows_of_equal_weights, 0, 2);
+    tcase_add_loop_test(c, threads_do_not_change_a_bit, 0, N_SPECS);
+    suite_add_tcase(s, c);
+    return s;
+}

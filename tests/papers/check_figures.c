@@ -1,0 +1,1115 @@
+/*
+ * check_figures.c - the papers' figures: verdicts follow from numbers, numbers from files, and broken files are named.
+ *
+ * Data that treeattn computes anew is made once, by $TREEATTN_BIN; the program that draws is $FIGURES_BIN. With
+ * TREEATTN_QUICK, or where they are not built, figures that need them are left out, and a line says so.
+ */
+#include "paper-figs/figure.h"
+#include "paper-figs/times.h"
+#include "sim/strategy.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+#include "verify/io/csv_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- a copy of paper-figs whose files can be broken -------------------------------------------------------- */
+
+static char *root, *out;
+static struct places places;
+static bool fresh; /* data that treeattn computes is there */
+
+static const char *drawer(void)
+{
+    const char *p = getenv("FIGURES_BIN");
+    return p && *p ? p : "build/paper-figs/figures";
+}
+
+static void make_folder(const char *path)
+{
+    ck_assert_msg(mkdir(path, 0777) == 0 || errno == EEXIST, "%s: %s", path, strerror(errno));
+}
+
+/* Symbolic links to all files of paper-figs/FOLDER. */
+static void link_folder(const char *folder)
+{
+    char *to = xasprintf("%s/%s", root, folder), *from = xasprintf("paper-figs/%s", folder);
+    make_folder(to);
+    DIR *d = opendir(from);
+    ck_assert_ptr_nonnull(d);
+    for (struct dirent *entry; (entry = readdir(d));) {
+        char *name = xasprintf("%s/%s", from, entry->d_name), *path = realpath(name, NULL);
+        char *link = xasprintf("%s/%s", to, entry->d_name);
+        if (entry->d_name[0] != '.')
+            ck_assert_int_eq(symlink(path, link), 0);
+        free(name);
+        free(path);
+        free(link);
+    }
+    closedir(d);
+    free(to);
+    free(from);
+}
+
+static void setup_files(void)
+{
+    root = scratch_folder();
+    out = xasprintf("%s/out", root);
+    places = (struct places){root, root, out};
+    static const char *const folders[] = {"paper", "measured", "recorded", "data"};
+    for (int i = 0; i < 4; i++)
+        link_folder(folders[i]);
+    char *style = realpath("paper-figs/style.gp", NULL), *link = xasprintf("%s/style.gp", root);
+    ck_assert_int_eq(symlink(style, link), 0);
+    free(style);
+    free(link);
+    char *drawn = xasprintf("%s/drawn", out);
+    make_folder(out);
+    make_folder(drawn);
+    free(drawn);
+}
+
+static void setup(void)
+{
+    setup_files();
+    bool quick = getenv("TREEATTN_QUICK") != NULL;
+    if (!quick && program_built()) {
+        const struct data_def **which = xcalloc((size_t)n_data_defs, sizeof *which);
+        int32_t n = 0;
+        for (int32_t i = 0; i < n_data_defs; i++)
+            if (data_defs[i].keep == FRESH)
+                which[n++] = &data_defs[i];
+        fresh = data_make(which, n, program_path(), &places, (int)sysconf(_SC_NPROCESSORS_ONLN));
+        ck_assert(fresh);
+        free(which);
+    } else
+        printf("figures: those that need data computed anew are left out%s\n",
+               quick ? " (TREEATTN_QUICK)" : "");
+}
+
+static void teardown(void)
+{
+    free(root);
+    free(out);
+}
+
+static char *path_of(const char *table)
+{
+    const struct data_def *d = strncmp(table, "data/", 5) == 0 ? data_find(table + 5) : NULL;
+    return d ? data_path(d, &places) : xasprintf("%s/%s.csv", root, table);
+}
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f, "%s: %s", path, strerror(errno));
+    char *text = NULL;
+    size_t cap = 0;
+    ssize_t n = getdelim(&text, &cap, 0, f);
+    fclose(f);
+    ck_assert_int_gt(n, 0);
+    return text;
+}
+
+/* Replace what stands there, and what it links to not. */
+static void write_file(const char *path, const char *text)
+{
+    remove(path);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Whether a figure lacks nothing but data that is computed anew, and none of that was. */
+static bool left_out(const struct figure *f)
+{
+    if (fresh || figure_verdict(f) != NO_DATA)
+        return false;
+    for (int32_t i = 0; i < f->n_tables; i++) {
+        const struct data_def *d =
+            strncmp(f->table[i]->name, "data/", 5) == 0 ? data_find(f->table[i]->name + 5) : NULL;
+        if (d && d->keep == FRESH && strncmp(f->err.msg, f->table[i]->name, strlen(f->table[i]->name)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the registries ----------------------------------------------------------------------------------------- */
+
+/* Whether a strategy is in what the figures of our own kernel are drawn from. */
+static bool was_measured(const char *strategy)
+{
+    char *text = read_file("paper-figs/measured/h200_bench_gpu.csv"), *row = xasprintf("\n%s,", strategy);
+    bool found = strstr(text, row) != NULL;
+    free(text);
+    free(row);
+    return found;
+}
+
+/* A strategy of one's own is a file and a line of strategies.def: it needs no look before it is drawn. */
+START_TEST(every_name_has_one_look)
+{
+    for (int32_t i = 0; i < n_strategies; i++)
+        if (!series_find(strategies[i]->name)) {
+            ck_assert_msg(!was_measured(strategies[i]->name), "series.def has no line for %s",
+                          strategies[i]->name);
+            printf("skip: series.def has no line for %s, which no figure draws yet\n", strategies[i]->name);
+        }
+    for (int32_t i = 0; i < n_series_defs; i++)
+        for (int32_t k = 0; k < i; k++) {
+            const struct series *a = &series_defs[i], *b = &series_defs[k];
+            ck_assert_str_ne(a->name, b->name);
+            ck_assert_msg(strcmp(a->colour, b->colour) != 0 || a->marker != b->marker || a->dash != b->dash,
+                          "%s and %s look alike", a->name, b->name);
+        }
+}
+END_TEST
+
+START_TEST(every_line_is_whole)
+{
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        const struct figure_def *d = &figure_defs[i];
+        ck_assert_msg(*d->why, "%s: no reason, no choice is told", d->id);
+        ck_assert_msg(!d->make || d->source == ANALYTIC || *d->machine, "%s: no machine", d->id);
+        for (int32_t k = 0; k < i; k++)
+            ck_assert_str_ne(d->id, figure_defs[k].id);
+    }
+    for (int32_t i = 0; i < n_data_defs; i++)
+        for (int32_t k = 0; k < i; k++)
+            ck_assert_str_ne(data_defs[i].name, data_defs[k].name);
+}
+END_TEST
+
+/* Of what a paper prints in percent, all is a cut but what an ablation costs more; a new headline needs a decision. */
+START_TEST(every_cut_is_compared_as_one)
+{
+    struct err e = {0};
+    struct table t;
+    char *path = path_of("paper/headlines");
+    ck_assert_msg(table_read(path, "headlines", &t, &e), "%s", e.msg);
+    for (int64_t i = 0; i < t.n; i++) {
+        const char *id = table_cell(&t, i, 0), *claim = table_cell(&t, i, 2);
+        bool cut = strcmp(table_cell(&t, i, 5), "%") == 0 && strncmp(claim, "extra ", 6) != 0 &&
+                   !headline_not_possible(id);
+        ck_assert_msg(cut == headline_is_cut(id), "%s: %s", id, claim);
+    }
+    table_clear(&t);
+    free(path);
+}
+END_TEST
+
+/* ---- figures, verdicts, pages --------------------------------------------------------------------------------- */
+
+/* In a panel of bars nobody can be told from another by the marker or the dash. */
+static void bars_differ(const struct figure *f)
+{
+    for (int32_t i = 0; i < f->n_points; i++)
+        for (int32_t k = 0; k < i; k++) {
+            const struct point *p = &f->point[i], *q = &f->point[k];
+            if (p->panel != q->panel || f->panel[p->panel].plot != BARS || strcmp(p->series, q->series) == 0)
+                continue;
+            const struct series *a = series_find(p->series), *b = series_find(q->series);
+            ck_assert_msg(strcmp(a->colour, b->colour) != 0 || a->fill != b->fill,
+                          "%s: bars of %s and %s look alike", f->def->id, a->name, b->name);
+        }
+}
+
+/* Every number of the page that stands beside a check is in the figure's CSV. */
+static void page_follows_from_csv(const struct figure *f, const char *page)
+{
+    struct err e = {0};
+    struct table t;
+    char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
+    ck_assert_msg(figure_write_csv(f, &e) && table_read(path, f->def->id, &t, &e), "%s", e.msg);
+    free(path);
+    ck_assert_int_eq(t.n, f->n_points + f->n_checks);
+    char *id = xasprintf("<section id=\"%s\">", f->def->id);
+    const char *section = strstr(page, id), *end = section ? strstr(section, "</section>") : NULL;
+    ck_assert_msg(section && end, "no section for %s", f->def->id);
+    free(id);
+    int32_t found = 0;
+    for (int64_t i = 0; i < t.n; i++) {
+        const char *kind = table_cell(&t, i, 0), *unit = table_cell(&t, i, 7);
+        if (strcmp(kind, "point") == 0 || strcmp(kind, "trend") == 0)
+            continue;
+        for (int k = 5; k < 7; k++) {
+            char text[64], cell[80];
+            const char *value = table_cell(&t, i, k);
+            if (!*value)
+                continue;
+            number_text(text, sizeof text, atof(value), unit);
+            snprintf(cell, sizeof cell, "<td>%s</td>", text);
+            const char *at = strstr(section, cell);
+            ck_assert_msg(at && at < end, "%s: the page lacks %s", f->def->id, cell);
+            found++;
+        }
+    }
+    for (const char *at = section; (at = strstr(at, "<td>")) && at < end; at += 4)
+        found -= at[-2] == 'd' &&
+                 strchr("0123456789", at[4 + (at[4] == '-')]); /* a number, not in the first cell */
+    ck_assert_msg(found == 0, "%s: %d numbers of the page are not in the CSV", f->def->id, -found);
+    table_clear(&t);
+}
+
+/* In the list of FIGURES.md a claim's results come in the order in which they decide, but for three that never do: PAT's cut,
+ * which neither the recorded kernels nor ours have over RelayAttention, and sorting, which ran with a longer prompt. */
+static void nearest_results_decide(void)
+{
+    char *path = xasprintf("%s/FIGURES.md", out), *text = read_file(path), *rest = text, *line;
+    int rank = 0, parts = 0, several = 0;
+    while ((line = strsep(&rest, "\n")) && strncmp(line, "## Figures", 10) != 0)
+        for (int s = 0; s < N_SOURCES; s++) {
+            char *how = xasprintf("| %s", source_names[s]);
+            if (strncmp(line, "| ", 2) == 0 && strstr(line, how)) {
+                bool below = strncmp(line, "|  |", 4) == 0;
+                several += below;
+                parts += below && s < rank;
+                rank = below && s < rank ? rank : s;
+            }
+            free(how);
+        }
+    ck_assert_msg(several > 20 && parts == 3, "%d results below another, %d of them nearer", several, parts);
+    free(text);
+    free(path);
+}
+
+/* The list as it is committed, which README.md quotes, is that of today's numbers. */
+static void list_is_the_committed_one(void)
+{
+    char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),
+         *was = read_file("paper-figs/FIGURES.md");
+    char *a = now, *b = was, *x, *y;
+    while ((x = strsep(&a, "\n")) && (y = strsep(&b, "\n")))
+        ck_assert_msg(strcmp(x, y) == 0, "paper-figs/FIGURES.md says (make figures)\n%s\nand now it is\n%s",
+                      y, x);
+    free(now);
+    free(was);
+    free(path);
+}
+
+/* Of a table in panels FIGURES.md counts the numbers of all of them, not of the one that agrees best. */
+static void list_counts_all_panels(const struct figure *f)
+{
+    int held = 0, of = 0, panels = 0, numbers = 0;
+    for (int32_t i = 0; i < f->n_checks; i++) {
+        held += f->check[i].held;
+        of += f->check[i].of;
+        panels += f->check[i].of > 0;
+        numbers += !isnan(f->check[i].paper);
+    }
+    if (panels < 2 || numbers)
+        return;
+    char *path = xasprintf("%s/FIGURES.md", out), *text = read_file(path),
+         *row = xasprintf("(drawn/%s.svg)", f->def->id),
+         *says = xasprintf(": %d of %d in %d panels", held, of, panels), *at = strstr(text, row),
+         *found = at ? strstr(at, says) : NULL;
+    ck_assert_msg(found && found < strchr(at, '\n'), "%s: FIGURES.md does not say '%s'", f->def->id, says);
+    free(path);
+    free(text);
+    free(row);
+    free(says);
+}
+
+START_TEST(all_figures_and_headlines_have_verdicts)
+{
+    struct err e = {0};
+    struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
+    int counts[N_VERDICTS] = {0}, without = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        figure_make(&figure_defs[i], &places, &f[i]);
+        enum verdict v = figure_verdict(&f[i]);
+        without += left_out(&f[i]);
+        ck_assert_msg(v != NO_DATA || left_out(&f[i]), "%s: %s", f[i].def->id, f[i].err.msg);
+        bars_differ(&f[i]);
+        counts[v]++;
+    }
+    ck_assert_msg(write_index(f, n_figure_defs, &places, &e) && write_markdown(f, n_figure_defs, &places, &e),
+                  "%s", e.msg);
+    char *path = xasprintf("%s/index.html", out), *page = read_file(path);
+    for (int32_t i = 0; i < n_figure_defs; i++)
+        if (figure_verdict(&f[i]) < NOT_POSSIBLE) {
+            page_follows_from_csv(&f[i], page);
+            list_counts_all_panels(&f[i]);
+        }
+    struct table headlines;
+    free(path);
+    path = path_of("paper/headlines");
+    ck_assert_msg(table_read(path, "headlines", &headlines, &e), "%s", e.msg);
+    for (int64_t h = 0; h < headlines.n && without == 0; h++) {
+        const char *id = table_cell(&headlines, h, 0);
+        int in = 0;
+        for (int32_t i = 0; i < n_figure_defs; i++)
+            for (int32_t k = 0; k < f[i].n_checks; k++)
+                in += f[i].check[k].whole && strcmp(f[i].check[k].headline, id) == 0;
+        ck_assert_msg((in == 0) == (headline_not_possible(id) != NULL), "headline %s: in %d figures, %s", id,
+                      in, headline_not_possible(id) ? "and not possible" : "and possible");
+    }
+    if (without == 0) {
+        nearest_results_decide();
+        list_is_the_committed_one();
+    }
+    printf("figures: %d reproduced, %d trend, %d differ, %d not possible; %d left out here\n",
+           counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
+    table_clear(&headlines);
+    for (int32_t i = 0; i < n_figure_defs; i++)
+        figure_clear(&f[i]);
+    free(f);
+    free(path);
+    free(page);
+}
+END_TEST
+
+/* Numbers that stand in the paper's place and are not the paper's, but its release's, say so. */
+START_TEST(what_no_paper_prints_is_not_called_so)
+{
+    int others = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f);
+        bool printed = false, compared = false;
+        for (int32_t k = 0; k < f.n_tables; k++)
+            printed |= strncmp(f.table[k]->name, "paper/", 6) == 0;
+        for (int32_t k = 0; k < f.n_points; k++)
+            compared |= !isnan(f.point[k].paper);
+        for (int32_t k = 0; k < f.n_checks && !printed; k++)
+            ck_assert_msg(isnan(f.check[k].paper) || strstr(f.check[k].text, "release"),
+                          "%s: whose number is beside '%s'?", f.def->id, f.check[k].text);
+        if (compared && !printed) {
+            others++;
+            ck_assert_msg(strstr(f.def->why, "The paper prints no number"), "%s: %s", f.def->id, f.def->why);
+            char *path = xasprintf("paper-figs/drawn/%s.svg", f.def->id), *svg = read_file(path);
+            ck_assert_msg(strstr(svg, "the release's") && !strstr(svg, "the paper's"), "%s", path);
+            free(path);
+            free(svg);
+        }
+        figure_clear(&f);
+    }
+    ck_assert_int_eq(others, 3);
+}
+END_TEST
+
+static const struct figure_def *def_of(const char *id)
+{
+    for (int32_t i = 0; i < n_figure_defs; i++)
+        if (strcmp(figure_defs[i].id, id) == 0)
+            return &figure_defs[i];
+    return NULL;
+}
+
+/* PAT's Figure 9 has no FastTree at 16/8 and 64/8; our kernel makes none of RelayAttention's copies. */
+START_TEST(pat_is_compared_with_what_ran)
+{
+    static const char *const id[] = {"pat_fig9_released", "pat_fig9_ours"};
+    for (int i = 0; i < 2; i++) {
+        struct figure f;
+        struct times x;
+        figure_make(def_of(id[i]), &places, &f);
+        if (i == 0)
+            times_released(&f, "PAT", &x);
+        else
+            times_measured(&f, "pat-fig9", "time_us", &x);
+        ck_assert_msg(!f.err.code, "%s", f.err.msg);
+        double mean = 0.5 * (times_ratio(&x, "fasttree", "pat", "32/32", 1, 18).mean +
+                             times_ratio(&x, "fasttree", "pat", "32/8", 1, 18).mean);
+        int found = 0;
+        for (int32_t k = 0; k < f.n_checks; k++) {
+            const char *headline = f.check[k].headline ? f.check[k].headline : "";
+            ck_assert_msg(strcmp(headline, "pat-over-relay") != 0, "%s has RelayAttention", id[i]);
+            ck_assert_msg(strcmp(headline, "pat-attention-latency-reduction") != 0 || !f.check[k].whole,
+                          "%s has all baselines", id[i]);
+            if (strcmp(headline, "pat-over-fasttree") == 0) {
+                ck_assert_msg(fabs(f.check[k].ours - mean) < 1e-12, "%s: %g, at the paper's heads %g", id[i],
+                              f.check[k].ours, mean);
+                found++;
+            }
+        }
+        ck_assert_int_eq(found, 1);
+        figure_clear(&f);
+    }
+}
+END_TEST
+
+/* "pat" and "pat:split=0" name PAT. */
+static bool names(const char *cell, const char *series)
+{
+    size_t n = strlen(series);
+    return strncmp(cell, series, n) == 0 && (!cell[n] || cell[n] == ':');
+}
+
+/* A table with a factor on one column, in rows that name `series` (NULL: all rows); heading: that column is called
+ * something else instead. */
+static char *changed(const struct table *t, int64_t column, const char *series, double factor, bool heading)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *m = open_memstream(&text, &size);
+    for (int64_t c = 0; c < t->n_comments; c++)
+        fprintf(m, "# %s\n", t->comment[c]);
+    for (int64_t r = -1; r < t->n; r++) {
+        bool here = !series && r >= 0;
+        for (int64_t c = 0; series && r >= 0 && c < t->n_columns; c++)
+            here |= names(table_cell(t, r, c), series);
+        for (int64_t c = 0; c < t->n_columns; c++) {
+            const char *cell = r < 0 ? t->column[c] : table_cell(t, r, c);
+            char *end;
+            double v = strtod(cell, &end);
+            if (here && !heading && c == column && end != cell && !*end)
+                fprintf(m, "%.17g", v * factor);
+            else
+                fprintf(m, cell[strcspn(cell, ",")] ? "\"%s\"" : "%s",
+                        r < 0 && heading && c == column ? "renamed" : cell);
+            fputc(c + 1 < t->n_columns ? ',' : '\n', m);
+        }
+    }
+    fclose(m);
+    return text;
+}
+
+/* The figure after that change of every file that has the column; afterwards they are what they were. */
+static void make_changed(const struct figure *before, const char *column, const char *series, double factor,
+                         bool heading, struct figure *f)
+{
+    char **kept = xcalloc((size_t)before->n_tables, sizeof *kept),
+         **link = xcalloc((size_t)before->n_tables, sizeof *link);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < before->n_tables; i++) {
+            struct err e = {0};
+            int64_t c = table_column(before->table[i], column, &e);
+            char *path = path_of(before->table[i]->name);
+            if (c >= 0 && pass == 0) {
+                char *text = changed(before->table[i], c, series, factor, heading);
+                link[i] = realpath(path, NULL);
+                kept[i] = read_file(path);
+                bool linked = strcmp(link[i], path) != 0;
+                write_file(path, text);
+                if (!linked) {
+                    free(link[i]);
+                    link[i] = NULL;
+                }
+                free(text);
+            } else if (c >= 0) {
+                if (link[i]) {
+                    remove(path);
+                    ck_assert_int_eq(symlink(link[i], path), 0);
+                } else
+                    write_file(path, kept[i]);
+                free(kept[i]);
+                free(link[i]);
+            }
+            free(path);
+        }
+        if (pass == 0)
+            figure_make(before->def, &places, f);
+    }
+    free(kept);
+    free(link);
+}
+
+/* Another verdict; where several things may differ from the paper's already, another grade of one of them. */
+static bool other_verdict(const struct figure *a, const struct figure *b)
+{
+    bool other = figure_verdict(a) != figure_verdict(b);
+    for (int32_t i = 0; figure_verdict(a) != REPRODUCED && a->n_checks == b->n_checks && i < a->n_checks; i++)
+        other |= a->check[i].grade != b->check[i].grade;
+    return other && figure_verdict(b) != NO_DATA;
+}
+
+/* A factor on a column, in all rows or in those of one series. */
+static bool flips_at(const struct figure *before, const struct table *t, int64_t column)
+{
+    static const double factors[] = {10, 0.1, -1};
+    const char **series = xcalloc((size_t)n_series_defs + 1, sizeof *series); /* the first: NULL, all rows */
+    int n = 1;
+    bool is_number = false;
+    for (int32_t s = 0; s < n_series_defs; s++)
+        for (int64_t i = 0; i < t->n * t->n_columns && series[n - 1] != series_defs[s].name; i++)
+            if (names(t->cell[i], series_defs[s].name))
+                series[n++] = series_defs[s].name;
+    for (int64_t row = 0; row < t->n && !is_number; row++) {
+        char *end;
+        strtod(table_cell(t, row, column), &end);
+        is_number = end != table_cell(t, row, column) && !*end;
+    }
+    struct figure f;
+    bool other = false;
+    if (is_number) {
+        make_changed(before, t->column[column], NULL, 1, true, &f);
+        is_number = f.err.code != 0; /* and is used */
+        figure_clear(&f);
+    }
+    for (int k = 0; is_number && !other && k < 3 * n; k++) {
+        make_changed(before, t->column[column], series[k / 3], factors[k % 3], false, &f);
+        other = other_verdict(before, &f);
+        figure_clear(&f);
+    }
+    free(series);
+    return other;
+}
+
+static bool flips(const struct figure *before)
+{
+    for (int32_t i = 0; i < before->n_tables; i++)
+        for (int64_t c = 0; c < before->table[i]->n_columns; c++)
+            if (flips_at(before, before->table[i], c))
+                return true;
+    return false;
+}
+
+START_TEST(a_planted_change_flips_the_verdict)
+{
+    int flipped = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f);
+        ck_assert_msg(figure_verdict(&f) != NO_DATA || left_out(&f), "%s: %s", f.def->id, f.err.msg);
+        if (figure_verdict(&f) < NOT_POSSIBLE) {
+            ck_assert_msg(flips(&f), "%s stays %s, whatever its files say", f.def->id,
+                          verdict_names[figure_verdict(&f)]);
+            flipped++;
+        }
+        figure_clear(&f);
+    }
+    printf("figures: %d verdicts flipped by a planted change\n", flipped);
+    ck_assert_int_gt(flipped, 0);
+}
+END_TEST
+
+/* ---- broken files --------------------------------------------------------------------------------------------- */
+
+static const char *const good_text = "# rows: 2\nseries,at,v\npat,a,2\n\"pat\",b,3\n";
+
+static void fig_small(struct figure *f)
+{
+    const struct table *t = figure_table(f, "data/deft_prompts");
+    add_panel(f, "", BARS, 0, "", "s");
+    add_point(f, "pat", "a", NAN, pick(f, t, "v", "series", "pat", "at", "a", NULL), 2);
+    add_point(f, "pat", "b", NAN, pick(f, t, "v", "series", "pat", "at", "b", NULL), 3);
+    add_point(f, "optimal", "b", NAN, pick_mean(f, t, "v", "series", "pat", NULL), NAN);
+    check_below(f, "optimal", "pat");
+    check_match(f);
+}
+
+static const struct figure_def small = {"small",   "PAT",  "Figure 0", "two numbers",
+                                        SIMULATED, "A100", "because",  fig_small};
+
+/* The verdict that a file with this text gives; the error must have `says` in it. */
+static enum verdict small_verdict(const char *text, const char *says)
+{
+    char *path = path_of("data/deft_prompts");
+    if (text)
+        write_file(path, text);
+    else
+        remove(path);
+    struct figure f;
+    figure_make(&small, &places, &f);
+    enum verdict v = figure_verdict(&f);
+    ck_assert_msg(strstr(f.err.msg, says), "'%s' lacks '%s'", f.err.msg, says);
+    ck_assert_msg(v != NO_DATA || strstr(f.err.msg, "data/deft_prompts"), "'%s' does not name the file",
+                  f.err.msg);
+    figure_clear(&f);
+    free(path);
+    return v;
+}
+
+START_TEST(what_is_broken_is_named)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {NULL, "No such file"},
+        {"", "inside of a line"},
+        {"# rows: 2\nseries,at,v\npat,a,2\npat,b,", "inside of a line"},
+        {"# rows: 2\nseries,at,v\npat,a,2\npat,b\n", "2 fields (expected 3"},
+        {"# rows: 2\nseries,at,v\npat,a,2\n", "1 rows (expected 2"},
+        {"series,at,v\npat,a,2\n\"pat,b,3\n", "cut off"},
+        {"series,at,value\npat,a,2\npat,b,3\n", "no column 'v'"},
+        {"series,at,v\npat,a,2\npat,c,3\n", "no row with series = 'pat', at = 'b'"},
+        {"series,at,v\npat,a,2\npat,b,3\npat,b,4\n", "more than one row"},
+        {"series,at,v\npat,a,2\npat,b,\n", "expected a number"},
+        {"series,at,v\npat,a,2\npat,b,inf\n", "expected a number"},
+        {"# nothing\n", "no heading"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(small_verdict(bad[i].text, bad[i].says) == NO_DATA, "%s: drawn", bad[i].says);
+    ck_assert_int_eq(small_verdict(good_text, ""), REPRODUCED);
+    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,5\n", ""), TREND);
+    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,1\n", ""), DIFFERS);
+}
+END_TEST
+
+static void fig_unchecked(struct figure *f)
+{
+    add_panel(f, "", BARS, 0, "", "s");
+    add_point(f, "pat", "a", NAN, 1, 2);
+}
+
+START_TEST(a_figure_without_checks_is_named)
+{
+    struct figure_def def = small;
+    struct figure f;
+    def.make = fig_unchecked;
+    figure_make(&def, &places, &f);
+    ck_assert_int_eq(figure_verdict(&f), NO_DATA);
+    ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
+    figure_clear(&f);
+}
+END_TEST
+
+/* "0 of 0" holds, and no number is near none: a figure without its data says neither. */
+START_TEST(a_figure_without_data_checks_nothing)
+{
+    int without = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
+        if (figure_verdict(&f) == NO_DATA) {
+            ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
+            without++;
+        }
+        figure_clear(&f);
+    }
+    ck_assert_int_gt(without, 0);
+    if (access(drawer(), X_OK) != 0)
+        return;
+    char text[4096];
+    int code = run_shell(text, sizeof text,
+                         "%s --root %s --scratch %s --out %s --no-data --no-drawing --only gap "
+                         "--only predicted --only fasttree_fig2 2>&1",
+                         drawer(), root, root, out);
+    ck_assert_int_eq(code, EXIT_FAILED);
+    for (int v = 0; v < NOT_POSSIBLE; v++)
+        ck_assert_msg(!strstr(text, verdict_names[v]) && !strstr(text, "nan"), "%s", text);
+}
+END_TEST
+
+/* ---- checks ---------------------------------------------------------------------------------------------------- */
+
+/* Grade of the last check of a figure with two lines over three places. */
+static enum verdict grade(void (*check)(struct figure *f, double x), const double a[3], const double b[3],
+                          double x)
+{
+    static const char *const at[] = {"1", "2", "3"};
+    struct figure_def def = small;
+    def.make = NULL;
+    struct figure f;
+    figure_make(&def, &places, &f);
+    add_panel(&f, "panel", LINES, 0, "x", "y");
+    for (int i = 0; i < 3; i++) {
+        add_point(&f, "pat", at[i], i, a[i], b[i]);
+        add_point(&f, "optimal", at[i], i, b[i], a[i]);
+    }
+    check(&f, x);
+    ck_assert_int_eq(f.err.code, 0);
+    enum verdict v = f.check[f.n_checks - 1].grade;
+    figure_clear(&f);
+    return v;
+}
+
+static void do_least(struct figure *f, double x)
+{
+    check_least(f, "pat", x);
+}
+static void do_below(struct figure *f, double x)
+{
+    (void)x;
+    check_below(f, "pat", "optimal");
+}
+static void do_grows(struct figure *f, double x)
+{
+    check_grows(f, "pat", x);
+}
+static void do_match(struct figure *f, double x)
+{
+    (void)x;
+    check_match(f);
+}
+static void do_times(struct figure *f, double x)
+{
+    check_number(f, "times", "x", x, 2);
+}
+static void do_percent(struct figure *f, double x)
+{
+    check_number(f, "share", "%", x, 20);
+}
+static void do_seconds(struct figure *f, double x)
+{
+    check_number(f, "time", "s", x, 20);
+}
+static void do_share(struct figure *f, double x)
+{
+    check_share(f, "share", x, 68);
+}
+static void do_cut(struct figure *f, double x)
+{
+    check_cut(f, "cut", x, 67.4);
+}
+static void do_small_cut(struct figure *f, double x)
+{
+    check_cut(f, "cut", x, 13.6);
+}
+static void do_counted_cut(struct figure *f, double x)
+{
+    check_headline(f, "deft-kv-io-reduction-most", x); /* 99 % */
+}
+static void do_above(struct figure *f, double x)
+{
+    check_headline(f, "hydragen-attention-speedup", x); /* above 16 x */
+}
+static void do_less(struct figure *f, double x)
+{
+    check_headline(f, "hydragen-long-prefix-loss", x); /* below 15 % */
+}
+
+START_TEST(checks_say_what_they_mean)
+{
+    static const double up[] = {1, 2, 3}, more[] = {2, 3, 4}, mixed[] = {2, 1, 4}, close[] = {1.1, 2.2, 3.3};
+    ck_assert_int_eq(grade(do_least, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_least, up, mixed, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_least, close, up, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_least, close, up, 0.1), REPRODUCED);
+    ck_assert_int_eq(grade(do_below, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_below, up, up, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_grows, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_grows, mixed, more, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_grows, mixed, more, 0.6), REPRODUCED);
+    ck_assert_int_eq(grade(do_match, close, up, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_match, up, more, 0), TREND);
+    ck_assert_int_eq(grade(do_times, up, up, 2.4), REPRODUCED);
+    ck_assert_int_eq(grade(do_times, up, up, 4), TREND);
+    ck_assert_int_eq(grade(do_times, up, up, 0.9), DIFFERS);
+    ck_assert_int_eq(grade(do_percent, up, up, 16), REPRODUCED);
+    ck_assert_int_eq(grade(do_percent, up, up, 1), TREND);
+    ck_assert_int_eq(grade(do_percent, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_share, up, up, 72.6), REPRODUCED); /* 2.65 times the rest; the paper 2.125 */
+    ck_assert_int_eq(grade(do_share, up, up, 72.8), TREND);
+    ck_assert_int_eq(grade(do_share, up, up, 100), TREND);
+    ck_assert_int_eq(grade(do_share, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_cut, up, up, 59.3), REPRODUCED); /* 40.7 % are left; the paper leaves 32.6 % */
+    ck_assert_int_eq(grade(do_cut, up, up, 59.2), TREND);
+    ck_assert_int_eq(grade(do_small_cut, up, up, 10.3), REPRODUCED);
+    ck_assert_int_eq(grade(do_small_cut, up, up, 10.1), TREND); /* though as much is left */
+    ck_assert_int_eq(grade(do_small_cut, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_counted_cut, up, up, 99.58), REPRODUCED); /* printed as 99 */
+    ck_assert_int_eq(grade(do_counted_cut, up, up, 98.4), TREND);
+    ck_assert_int_eq(grade(do_seconds, up, up, 1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 17), REPRODUCED);
+    ck_assert_int_eq(grade(do_above, up, up, 12.1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 11.9), DIFFERS);
+    ck_assert_int_eq(grade(do_above, up, up, 0.5), DIFFERS);
+    ck_assert_int_eq(grade(do_less, up, up, 3), REPRODUCED);
+    ck_assert_int_eq(grade(do_less, up, up, 18.7), TREND);
+    ck_assert_int_eq(grade(do_less, up, up, 18.8), DIFFERS);
+    ck_assert_int_eq(grade(do_less, up, up, 99), DIFFERS);
+}
+END_TEST
+
+/* The median of an even number of errors, as the check says it, is half way between the middle two. */
+START_TEST(medians_are_of_all_points)
+{
+    struct figure f;
+    double error[100];
+    int32_t i = 0;
+    while (strcmp(figure_defs[i].id, "replayed") != 0)
+        i++;
+    figure_make(&figure_defs[i], &places, &f);
+    ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
+    for (int32_t p = 0; p < f.n_panels && !f.err.code; p++) {
+        int n = 0, said = 0;
+        for (int32_t k = 0; k < f.n_points; k++)
+            if (f.point[k].panel == p && n < 100)
+                error[n++] = 100 * fabs(f.point[k].ours / f.point[k].x - 1);
+        ck_assert(n > 0 && n % 2 == 0);
+        sort_f64(error, n);
+        char *says = xasprintf("%s: median error at most 25 %%: %.3g %%", f.panel[p].name,
+                               (error[n / 2 - 1] + error[n / 2]) / 2);
+        for (int32_t k = 0; k < f.n_checks; k++)
+            said += strcmp(f.check[k].text, says) == 0;
+        ck_assert_msg(said == 1, "no check says '%s'", says);
+        free(says);
+    }
+    figure_clear(&f);
+}
+END_TEST
+
+/* How far the map of winners hangs on coefficients is told beside it as well, in a line that is written by hand. */
+START_TEST(cells_that_change_are_counted)
+{
+    struct figure f;
+    int32_t i = 0, cells = 0, of = 0;
+    while (strcmp(figure_defs[i].id, "crossover") != 0)
+        i++;
+    figure_make(&figure_defs[i], &places, &f);
+    ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
+    for (int32_t k = 0; k < f.n_checks; k++) {
+        const char *in = strstr(f.check[k].text, "in at most one of ten cells: in ");
+        if (in)
+            ck_assert_int_eq(sscanf(in, "in at most one of ten cells: in %d of %d", &cells, &of), 2);
+    }
+    char *says = xasprintf("another in %d of %d cells", (int)cells, (int)of);
+    ck_assert_msg(f.err.code || strstr(f.def->why, says), "figures.def does not say '%s'", says);
+    free(says);
+    figure_clear(&f);
+}
+END_TEST
+
+/* ---- the program --------------------------------------------------------------------------------------------- */
+
+static bool cannot_draw(void)
+{
+    if (access(drawer(), X_OK) == 0 && system("gnuplot --version >/dev/null 2>&1") == 0)
+        return false;
+    printf("figures: nothing is drawn here: no gnuplot, or the program is not built\n");
+    return true;
+}
+
+/* The program on the copy, into `into`, where no locale is set; its exit code, what it prints in *text. */
+static int draw(const char *into, const char *args, char **text)
+{
+    enum { SIZE = 1 << 20 };
+    *text = xmalloc(SIZE);
+    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(),
+                     root, root, into, args);
+}
+
+START_TEST(a_broken_file_stops_only_its_figure)
+{
+    if (cannot_draw())
+        return;
+    char *path = path_of("data/deft_prompts"), *text;
+    write_file(path, "# rows: 3\nhalf,a\nrow,");
+    int code = draw(out, "--only deft_table7 --only deft_fig13", &text);
+    ck_assert_msg(code == EXIT_FAILED, "exit code %d: %s", code, text);
+    ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts: ends inside of a line"),
+                  "%s", text);
+    char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
+         *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);
+    ck_assert_msg(access(drawn, R_OK) == 0, "deft_fig13 is not drawn: %s", text);
+    ck_assert(access(not_drawn, R_OK) != 0);
+    free(drawn);
+    free(not_drawn);
+    free(path);
+    free(text);
+}
+END_TEST
+
+START_TEST(what_cannot_be_drawn_is_said_in_a_line)
+{
+    static const struct {
+        const char *how;
+        int code;
+        const char *says;
+    } all[] = {
+        {"%s --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
+        {"%s --no-data --only deft_fig13 --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
+        {"%s --kept --only deft_fig13", EXIT_BAD_INPUT, "'deft_fig13'"}, /* a figure, and no data */
+        {"PATH=/nonexistent %s", EXIT_MISSING, "no gnuplot"},
+        {"cd / && %s", EXIT_MISSING, "paper-figs/paper"},
+    };
+    char *path = realpath(drawer(), NULL), text[4096];
+    if (!path)
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *command = xasprintf(all[i].how, path);
+        int code = run_shell(text, sizeof text, "(%s) 2>&1", command);
+        ck_assert_msg(code == all[i].code, "'%s' exits with %d: %s", command, code, text);
+        ck_assert_msg(strncmp(text, "figures: ", 9) == 0 && strstr(text, all[i].says), "%s", text);
+        ck_assert_msg(strchr(text, '\n')[1] == 0, "more than one line: %s", text);
+        free(command);
+    }
+    free(path);
+}
+END_TEST
+
+START_TEST(two_runs_draw_the_same)
+{
+    if (cannot_draw() || !fresh)
+        return;
+    char *a = xasprintf("%s/a", root), *b = xasprintf("%s/b", root), *text;
+    for (int i = 0; i < 2; i++) {
+        int code = draw(i ? b : a, "", &text);
+        ck_assert_msg(code == EXIT_GOOD, "exit code %d: %.4000s", code, text);
+        ck_assert_msg(!strstr(text, "arning"), "%.4000s", text);
+        free(text);
+    }
+    char *command = xasprintf("diff -r -q %s %s", a, b);
+    ck_assert_int_eq(system(command), 0);
+    int drawn = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        char *svg = xasprintf("%s/drawn/%s.svg", a, figure_defs[i].id);
+        drawn += access(svg, R_OK) == 0;
+        ck_assert_msg(!figure_defs[i].make || access(svg, R_OK) == 0, "%s is not there", svg);
+        free(svg);
+    }
+    printf("figures: %d drawn twice, SVG and PNG equal to the byte\n", drawn);
+    free(command);
+    free(a);
+    free(b);
+}
+END_TEST
+
+/* ---- what is kept ---------------------------------------------------------------------------------------------- */
+
+static int32_t named_column(const struct table *t, const char *name)
+{
+    for (int32_t c = 0; c < t->n_columns; c++)
+        if (strcmp(t->column[c], name) == 0)
+            return c;
+    return -1;
+}
+
+/* The first command of every kept data set gives the first rows of the file again, perhaps with columns that are new. */
+START_TEST(kept_data_is_what_its_commands_give)
+{
+    char *again_root = xasprintf("%s/again", root), *again_data = xasprintf("%s/data", again_root);
+    const struct places elsewhere = {again_root, again_root, again_root};
+    make_folder(again_root);
+    make_folder(again_data);
+    char *traces = shared_path("traces/sorting128ToT.json");
+    bool possible = traces && !getenv("TREEATTN_QUICK") && program_built();
+    for (int32_t i = 0; possible && i < n_data_defs; i++) {
+        if (data_defs[i].keep != KEPT)
+            continue;
+        struct err e = {0};
+        struct table kept, again;
+        char *path = data_path(&data_defs[i], &places);
+        ck_assert_msg(table_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
+        const char *first[] = {data_defs[i].command[0], NULL};
+        const struct data_def one = {data_defs[i].name, KEPT, first}, *which = &one;
+        ck_assert(data_make(&which, 1, program_path(), &elsewhere, 1));
+        free(path);
+        path = data_path(&one, &elsewhere);
+        ck_assert_msg(table_read(path, data_defs[i].name, &again, &e), "%s", e.msg);
+        ck_assert_int_le(again.n, kept.n);
+        for (int64_t c = 0; data_defs[i].command[c]; c++) {
+            char *line = xasprintf("treeattn %s --csv", data_defs[i].command[c]);
+            ck_assert_msg(c < kept.n_comments && strcmp(kept.comment[c], line) == 0,
+                          "%s: made by other commands (make figures-data)", data_defs[i].name);
+            free(line);
+        }
+        for (int32_t c = 0; c < kept.n_columns; c++) {
+            const char *column = kept.column[c];
+            int32_t now = named_column(&again, column);
+            ck_assert_msg(now >= 0, "%s: no %s now (make figures-data)", data_defs[i].name, column);
+            for (int64_t k = 0; k < again.n; k++) {
+                const char *was = kept.cell[k * kept.n_columns + c],
+                           *is = again.cell[k * again.n_columns + now];
+                double a = atof(was), b = atof(is);
+                ck_assert_msg(strcmp(was, is) == 0 || fabs(a - b) < 1e-9 * fabs(a),
+                              "%s: %s is %s now, was %s (make figures-data)", data_defs[i].name, column, is,
+                              was);
+            }
+        }
+        table_clear(&kept);
+        table_clear(&again);
+        free(path);
+    }
+    free(traces);
+    free(again_root);
+    free(again_data);
+}
+END_TEST
+
+/* recorded/deft_release.csv against the file that it is an extract of. */
+START_TEST(recorded_latencies_are_the_releases)
+{
+    struct csv c;
+    if (!csv_open(&c, "traces/golden.csv"))
+        return;
+    struct err e = {0};
+    struct table t;
+    char *path = path_of("recorded/deft_release");
+    ck_assert_msg(table_read(path, "recorded/deft_release", &t, &e), "%s", e.msg);
+    int64_t row = 0;
+    while (csv_next(&c)) {
+        if (strcmp(csv_text(&c, "task"), "sorting") == 0)
+            continue;
+        ck_assert_int_lt(row, t.n);
+        static const char *const same[] = {
+            "task",       "mode",          "prompt_len",           "max_seq_len",
+            "iterations", "generated_len", "attention_latency_ms", "decode_latency_ms"};
+        for (int k = 0; k < 8; k++)
+            ck_assert_str_eq(table_cell(&t, row, table_column(&t, same[k], &e)), csv_text(&c, same[k]));
+        ck_assert_ptr_nonnull(
+            strstr(csv_text(&c, "source_file"), table_cell(&t, row, table_column(&t, "model", &e))));
+        row++;
+    }
+    ck_assert_int_eq(row, t.n);
+    csv_close(&c);
+    table_clear(&t);
+    free(path);
+}
+END_TEST
+
+/* recorded/h200_peers.csv against the files that it is made of: every row that was measured. */
+START_TEST(recorded_times_are_the_peers)
+{
+    static const char *const files[] = {"peers/h200_fasttree_fig9.csv", "peers/h200_pat_fig9_a.csv",
+                                        "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
+    static const char *const same[] = {"set", "idx", "N", "C", "hq", "hk", "method", "cold_us", "lb_us"};
+    struct err e = {0};
+    struct table t;
+    char *path = path_of("recorded/h200_peers");
+    ck_assert_msg(table_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
+    int64_t row = 0;
+    for (int i = 0; i < 4; i++) {
+        char *file = shared_path(files[i]);
+        struct sheet c;
+        if (!file)
+            break;
+        ck_assert_msg(sheet_read(file, &c, &e), "%s", e.msg);
+        for (int64_t r = 0; r < c.n_rows; r++) {
+            if (strcmp(sheet_peek(&c, r, sheet_find(&c, "status")), "ok") != 0)
+                continue;
+            ck_assert_int_lt(row, t.n);
+            for (int k = 0; k < 9; k++)
+                ck_assert_str_eq(table_cell(&t, row, table_column(&t, same[k], &e)),
+                                 sheet_peek(&c, r, sheet_find(&c, same[k])));
+            row++;
+        }
+        sheet_clear(&c);
+        free(file);
+    }
+    ck_assert_msg(row == 0 || row == t.n, "%d rows, of %d recorded", (int)t.n, (int)row);
+    table_clear(&t);
+    free(path);
+}
+END_TEST
+
+Suite *suite_figures(void)
+{
+    Suite *s = suite_create("figures");
+    TCase *tc = tcase_create("figures");
+    tcase_add_unchecked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, every_name_has_one_look);
+    tcase_add_test(tc, every_line_is_whole);
+    tcase_add_test(tc, every_cut_is_compared_as_one);
+    tcase_add_test(tc, all_figures_and_headlines_have_verdicts);
+    tcase_add_test(tc, what_no_paper_prints_is_not_called_so);
+    tcase_add_test(tc, pat_is_compared_with_what_ran);
+    tcase_add_test(tc, medians_are_of_all_points);
+    tcase_add_test(tc, cells_that_change_are_counted);
+    tcase_add_test(tc, what_cannot_be_drawn_is_said_in_a_line);
+    tcase_add_test(tc, two_runs_draw_the_same);
+    tcase_add_test(tc, kept_data_is_what_its_commands_give);
+    tcase_add_test(tc, recorded_latencies_are_the_releases);
+    tcase_add_test(tc, recorded_times_are_the_peers);
+    tcase_add_test(tc, a_planted_change_flips_the_verdict); /* last: where it crashes, files stay changed */
+    suite_add_tcase(s, tc);
+    TCase *broken = tcase_create("broken files");
+    tcase_add_checked_fixture(broken, setup_files, teardown);
+    tcase_add_test(broken, checks_say_what_they_mean);
+    tcase_add_test(broken, what_is_broken_is_named);
+    tcase_add_test(broken, a_figure_without_checks_is_named);
+    tcase_add_test(broken, a_figure_without_data_checks_nothing);
+    tcase_add_test(broken, a_broken_file_stops_only_its_figure);
+    suite_add_tcase(s, broken);
+    return s;
+}

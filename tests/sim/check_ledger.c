@@ -1,0 +1,227 @@
+/*
+ * check_ledger.c - what the CPU kernel counted at its load and store sites is what the plan was priced at.
+ */
+#include "kernels/kernel.h"
+#include "ref/rng.h"
+#include "sim/plan_ledger.h"
+#include "sim/strategy.h"
+#include "tests/suites.h"
+#include "traces/formats/formats.h"
+#include "verify/faults/faults.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Small: queries x tokens, which is what a plan without sharing computes. */
+enum { TREES = 1000, QUICK_TREES = 60, SMALL = 6000, LARGE_TREES = 24, QUICK_LARGE_TREES = 6 };
+
+struct setting {
+    int32_t h_q, h_kv, d;
+    enum dtype dtype;
+};
+static const struct setting settings[] = {{2, 2, 16, DT_F32}, {8, 2, 8, DT_F16}, {6, 1, 4, DT_F64}};
+enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
+
+static struct price_env price_of(const struct setting *h)
+{
+    return price_env_of(h->h_q, h->h_kv, h->d, h->dtype);
+}
+
+static struct problem *problem_of(const struct tree *t, const struct setting *h)
+{
+    struct problem_spec spec = {.h_q = h->h_q,
+                                .h_kv = h->h_kv,
+                                .d = h->d,
+                                .dtype = h->dtype,
+                                .page_size = 16,
+                                .scattered = true,
+                                .poison = true,
+                                .seed = 1};
+    return problem_new(t, &spec, NULL);
+}
+
+/* Names the first field that differs, into what[size]; false if there is one. */
+static bool same_ledger(const struct ledger *priced, const struct ledger *counted, char *what, size_t size)
+{
+#define X(field, meaning)                                                                                    \
+    if (priced->field != counted->field) {                                                                   \
+        snprintf(what, size, #field " priced %" PRId64 ", counted %" PRId64, priced->field, counted->field); \
+        return false;                                                                                        \
+    }
+    LEDGER_FIELDS(X)
+#undef X
+    return true;
+}
+
+/* What happened to the strategies; filled by all threads. */
+struct tally {
+    int64_t *ran;   /* [n_strategies] */
+    char what[400]; /* the first complaint, or "" */
+};
+
+static void account_plan(const struct problem *prob, const struct nform *nf, const struct setting *h,
+                         int32_t s, int64_t number, struct output *out, struct tally *tally)
+{
+    struct plan_env env = {.h_q = h->h_q,
+                           .h_kv = h->h_kv,
+                           .d = h->d,
+                           .elt_bytes = dtype_size[h->dtype],
+                           .machine = machine_default()};
+    struct price_env price = price_of(h);
+    struct strategy_use u = strategy_default(strategies[s]);
+    struct ledger counted = {0};
+    struct err e = {0};
+    char why[WHY_MAX], what[200] = "";
+    struct plan *p = strategy_plan(&u, nf, &env, why);
+    if (!p)
+        return;
+    bool good = kernel_find("cpu")->run(prob, p, out, &counted, &e);
+    struct ledger priced = ledger_of_plan(p, &price);
+    if (!good)
+        snprintf(what, sizeof what, "%.180s", e.msg);
+    good = good && same_ledger(&priced, &counted, what, sizeof what);
+#pragma omp critical
+    {
+        tally->ran[s]++;
+        if (!good && !tally->what[0])
+            snprintf(tally->what, sizeof tally->what, "%s on tree %" PRId64 ", heads %d/%d: %s", u.s->name,
+                     number, h->h_q, h->h_kv, what);
+    }
+    plan_free(p);
+}
+
+static void account_tree(const struct tree *t, const struct setting *h, int64_t number, struct tally *tally)
+{
+    struct nform *nf = nform_new(t);
+    struct problem *prob = problem_of(t, h);
+    struct output *out = output_new(prob);
+    for (int32_t s = 0; s < n_strategies; s++)
+        account_plan(prob, nf, h, s, number, out, tally);
+    output_free(out);
+    problem_free(prob);
+    nform_free(nf);
+}
+
+static void check_tally(struct tally *tally)
+{
+    ck_assert_msg(!tally->what[0], "%s", tally->what);
+    for (int32_t s = 0; s < n_strategies; s++)
+        ck_assert_msg(tally->ran[s] > 0, "%s ran on no tree", strategies[s]->name);
+    free(tally->ran);
+}
+
+/* A tree of a family with a quarter of its tokens: time goes with tokens, what can go wrong with the shape. */
+static struct tree *short_tree(int64_t number)
+{
+    struct tree *t = gen_tree(gen_family(77, number), gen_seed(77, number));
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        t->len[i] = ceil_div(t->len[i], 4);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        t->query[q].upto = ceil_div(t->query[q].upto, 4);
+    return t;
+}
+
+/* Of these, small ones are kept until there are `n`: their numbers. */
+static int64_t *small_trees(int64_t n)
+{
+    int64_t *number = xcalloc((size_t)n, sizeof *number);
+    for (int64_t i = 0, found = 0; found < n; i++) {
+        struct tree *t = short_tree(i);
+        if (t->n_queries * tree_tokens(t) <= SMALL)
+            number[found++] = i;
+        tree_free(t);
+    }
+    return number;
+}
+
+START_TEST(counted_is_priced_on_small_trees)
+{
+    bool quick = getenv("TREEATTN_QUICK");
+    int64_t n = quick ? QUICK_TREES : TREES, *number = small_trees(n);
+    struct tally tally = {.ran = xcalloc((size_t)n_strategies, sizeof *tally.ran)};
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n; i++) {
+        struct tree *t = short_tree(number[i]);
+        for (int h = 0; h < N_SETTINGS; h++)
+            account_tree(t, &settings[h], number[i], &tally);
+        tree_free(t);
+    }
+    free(number);
+    check_tally(&tally);
+    if (quick)
+        printf("account: %d of %d trees (TREEATTN_QUICK)\n", QUICK_TREES, TREES);
+}
+END_TEST
+
+/* Of any size, one setting each. */
+START_TEST(counted_is_priced_on_large_trees)
+{
+    int64_t n = getenv("TREEATTN_QUICK") ? QUICK_LARGE_TREES : LARGE_TREES;
+    struct tally tally = {.ran = xcalloc((size_t)n_strategies, sizeof *tally.ran)};
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n; i++) {
+        struct tree *t = gen_tree(gen_family(77, i), rng_u64(77, 1, (uint64_t)i));
+        account_tree(t, &settings[i % N_SETTINGS], i, &tally);
+        tree_free(t);
+    }
+    check_tally(&tally);
+}
+END_TEST
+
+/* A kernel that skips a tile's load, or loads it twice, is a kernel that carries out another plan: one that lacks a
+ * piece of a run or a group, or has it twice. What it counts then must not be the price of the plan it was given. */
+static int64_t plant_loads(const struct fault_case *fc)
+{
+    static const char *const kinds[] = {"run_end", "run_doubled", "group_dropped", "group_doubled"};
+    const struct problem *p = fc->problem;
+    struct price_env price = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
+    struct ledger priced = ledger_of_plan(fc->plan, &price);
+    struct output *out = output_new(p);
+    int64_t planted = 0;
+    for (uint64_t k = 0; k < 3 * sizeof kinds / sizeof kinds[0]; k++) {
+        struct broken b = {.seed = k};
+        const struct fault *f = fault_find(kinds[k % 4]);
+        struct ledger counted = {0};
+        if (!f->plant(fc, &b))
+            continue;
+        ck_assert(fc->kernel->run(p, b.plan, out, &counted, NULL));
+        ck_assert_msg(priced.kv != counted.kv, "%s: %s does not show in what is counted", fc->plan->strategy,
+                      f->name);
+        plan_free(b.plan);
+        planted++;
+    }
+    output_free(out);
+    return planted;
+}
+
+START_TEST(skipped_and_doubled_loads_are_noticed)
+{
+    struct fault_ground *ground = fault_ground_new(0, 5, kernel_find("cpu"));
+    for (int32_t s = 0; s < n_strategies; s++) {
+        struct strategy_use use = strategy_default(strategies[s]);
+        struct fault_case fc;
+        char why[WHY_MAX];
+        enum fault_lack lack;
+        if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &lack, why))
+            continue;
+        ck_assert_msg(plant_loads(&fc) >= 6, "%s: hardly a fault had its place", strategies[s]->name);
+        fault_case_free(&fc);
+    }
+    fault_ground_free(ground);
+}
+END_TEST
+
+Suite *suite_ledger(void)
+{
+    Suite *s = suite_create("ledger");
+    TCase *small = tcase_create("small"), *large = tcase_create("large"), *broken = tcase_create("faults");
+    tcase_add_test(small, counted_is_priced_on_small_trees);
+    tcase_add_test(large, counted_is_priced_on_large_trees);
+    tcase_add_test(broken, skipped_and_doubled_loads_are_noticed);
+    suite_add_tcase(s, small);
+    suite_add_tcase(s, large);
+    suite_add_tcase(s, broken);
+    return s;
+}

@@ -1,0 +1,596 @@
+/* check_treeattn.c - our own strategy: how many groups a query is in, how large they are, what the model of its costs chooses. */
+#include "ref/rng.h"
+#include "sim/strategies/interleave.h"
+#include "sim/strategies/treeattn.h"
+#include "sim/strategy.h"
+#include "tests/suites.h"
+#include "traces/formats/formats.h"
+#include "traces/generate/tree_builder.h"
+#include "verify/judge/cover.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHOLE = 1 << 30, TREES = 300 };
+
+static struct plan_env heads(int32_t h_q, int32_t h_kv)
+{
+    return (struct plan_env){
+        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+}
+
+static struct plan *plan_as(const struct nform *nf, const struct plan_env *env, const char *options)
+{
+    char why[WHY_MAX], *text = xasprintf("treeattn:%s", options);
+    struct strategy_use u;
+    struct err e = {0};
+    ck_assert_msg(strategy_parse(text, &u, &e), "%s", e.msg);
+    struct plan *p = strategy_plan(&u, nf, env, why);
+    ck_assert_msg(p && cover_check(p, &e), "%s: %s", text, p ? e.msg : why);
+    free(text);
+    return p;
+}
+
+/* With an option of treeattn left out where it is negative (low) or 0. */
+static struct plan *plan_of(const struct nform *nf, const struct plan_env *env, int64_t low, int64_t high,
+                            int64_t piece)
+{
+    char text[128];
+    snprintf(text, sizeof text, "low=%lld,high=%lld,piece=%lld", (long long)low, (long long)high,
+             (long long)piece);
+    return plan_as(nf, env, text);
+}
+
+/* Groups of each query, out[nf->n_queries]; the caller frees. */
+static int32_t *groups_of_queries(const struct plan *p)
+{
+    int32_t *n = xcalloc((size_t)p->nf->n_queries + 1, sizeof *n);
+    for (int64_t i = 0; i < p->n_qr; i++)
+        for (int32_t q = p->qr[i].begin; q < p->qr[i].end; q++)
+            n[q]++;
+    return n;
+}
+
+/* One group a query, or with bundles two, unless groups are cut, which bundles of many tokens always are; no more rows a group than
+ * asked for, or than one query has; half as many tokens more than asked for at
+ * most, in whole units of 64. */
+static void check_sizes(const struct plan *p, int32_t gqa, int64_t low, int64_t high, int64_t piece)
+{
+    int64_t rows = max_i64(max_i64(low, high), gqa);
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        check_each((int64_t)g->nq * gqa <= rows, "a group of %d queries x %d, asked for %lld rows", g->nq,
+                   gqa, (long long)rows);
+        check_each(g->n_kv <= piece + ceil_div(piece, 2) + 64, "a group of %lld tokens, asked for %lld",
+                   (long long)g->n_kv, (long long)piece);
+        check_each(g->tile_m >= 16 && g->tile_m <= 128 && (g->tile_m == 16 || g->tile_m / 2 < g->nq * gqa),
+                   "a tile of %d rows for %d", g->tile_m, g->nq * gqa);
+    }
+    if (piece < WHOLE)
+        return;
+    int32_t *n = groups_of_queries(p), most = low > 0 ? 2 : 1;
+    for (int32_t q = 0; q < p->nf->n_queries && (low == 0 || tree_tokens(p->nf->tree) <= 1024); q++)
+        check_each(n[q] <= most, "query %d is in %d groups", q, n[q]);
+    free(n);
+}
+
+START_TEST(groups_are_as_asked_for)
+{
+    static const struct {
+        int32_t h_q, h_kv;
+        int64_t low, high, piece;
+    } of[] = {{32, 32, 0, 16, WHOLE}, {32, 8, 0, 128, WHOLE},  {64, 8, 0, 64, WHOLE},
+              {16, 1, 0, 128, 200},   {32, 8, 16, 128, WHOLE}, {32, 32, 32, 64, WHOLE},
+              {32, 8, 64, 128, 300},  {32, 32, 16, 16, WHOLE}, {28, 4, 14, 100, WHOLE},
+              {71, 1, 0, 128, WHOLE}, {32, 32, 128, 128, 64},  {32, 8, 12, 20, 1}};
+    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
+    for (int64_t i = 0; i < TREES; i++) {
+        struct nform *nf =
+            nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
+        struct plan *p = plan_of(nf, &env, of[_i].low, of[_i].high, of[_i].piece);
+        check_sizes(p, env_gqa(&env), of[_i].low, of[_i].high, of[_i].piece);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+}
+END_TEST
+
+static struct nform *levels(const char *text)
+{
+    struct err e = {0};
+    struct tree *t = levels_parse(text, &e);
+    ck_assert_msg(t, "%s", e.msg);
+    return nform_new(t);
+}
+
+/* Neighbours below a small node are one group with it; what is above them another, of as many as fit. */
+START_TEST(bundles_and_blocks)
+{
+    struct plan_env env = heads(8, 2); /* 4 rows a query */
+    struct nform *nf = levels("1,2,4,16 100,50,20,10");
+    struct plan *p = plan_of(nf, &env, 16, 32, WHOLE);
+    ck_assert_int_eq(p->n_groups, 2 + 4); /* blocks of 8 queries; bundles of 4 below the third level */
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        const struct group *g = &p->group[i];
+        ck_assert_int_eq(g->nq, i < 2 ? 8 : 4);
+        ck_assert_int_eq(g->n_kv, i < 2 ? 150 : 20 + 4 * 10);
+        ck_assert_int_eq(g->mask, i < 2 ? MASK_NONE : MASK_RUN_WORDS);
+        ck_assert_int_eq(g->tile_m, i < 2 ? 32 : 16);
+    }
+    plan_free(p);
+    p = plan_of(nf, &env, 0, 128, WHOLE); /* all in one tile: nothing to merge */
+    ck_assert_int_eq(p->n_groups, 1);
+    ck_assert_int_eq(p->group[0].n_kv, 100 + 2 * 50 + 4 * 20 + 16 * 10);
+    ck_assert_int_eq(p->group[0].slot0, PLAN_NO_SLOT);
+    ck_assert_int_eq(p->n_merges, 0);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* A block is filled up, across nodes too, where it would have to end before a node of more tokens than the rows that are left are
+ * worth; and has all that any of its queries sees, each query of it. */
+START_TEST(blocks_go_on)
+{
+    static const struct {
+        const char *tree;
+        int32_t n_groups, most_queries;
+        int64_t most_tokens;
+    } of[] = {
+        {"1,11,22 1000,1,1", 5, 5, 1000 + 3 + 5}, /* two queries a node, five a block */
+        {"1,11,22 1000,200,1", 5, 5,
+         1000 + 600 + 5}, /* a fifth of the tokens above, for a fifth of the rows */
+        {"1,11,22 1000,201,1", 6, 4, 1000 + 402 + 4},   /* more */
+        {"11,22 5,1", 11, 2, 5 + 2},                    /* nothing above: nothing to save */
+        {"1,3,3,9 1000,1,1,1", 2, 5, 1000 + 2 + 2 + 5}, /* where a node and its child go on */
+    };
+    struct plan_env env = heads(16, 2);
+    struct nform *nf = levels(of[_i].tree);
+    struct plan *p = plan_of(nf, &env, 0, 40, WHOLE);
+    ck_assert_int_eq(p->n_groups, of[_i].n_groups);
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        check_each(g->nq <= of[_i].most_queries && g->n_kv <= of[_i].most_tokens, "%d queries, %lld tokens",
+                   g->nq, (long long)g->n_kv);
+    ck_assert_int_eq(p->n_slots, 0);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* A part of a group has those queries alone that see any of it. */
+START_TEST(parts_have_the_queries_that_see_them)
+{
+    struct plan_env env = heads(4, 4);
+    struct nform *nf = levels("1,4 64,128");
+    struct plan *p = plan_of(nf, &env, 0, 16, 64);
+    ck_assert_int_eq(p->n_groups, 1 + 4 * 2);
+    for (int64_t i = 0; i < p->n_groups; i++) {
+        ck_assert_int_eq(p->group[i].nq, i == 0 ? 4 : 1);
+        ck_assert_int_eq(p->group[i].mask, MASK_NONE);
+    }
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* A part ends where a node does, if it can: then it has no mask, and its tokens one address. */
+START_TEST(parts_end_where_nodes_end)
+{
+    static const struct {
+        const char *tree;
+        int64_t piece;
+        int32_t n_groups, n_masked, most_queries_of_a_leaf; /* leaves are the last level */
+    } of[] = {
+        {"1,10 4000,400", 512, 7 + 10, 0, 1},  /* a root in seven, of up to a quarter more; a leaf in one */
+        {"1,10 4000,400", 256, 13 + 20, 0, 1}, /* a leaf in two */
+        {"1,10 4000,400", 1024, 4 + 4, 4, 3},  /* leaves two and three at a time */
+        {"1,16 2000,32", 512, 4 + 1, 1, 16},   /* all of them */
+        {"1,16 2000,7", 512, 4 + 1, 1, 16},    /* fewer than a quarter of a part, but not all see them */
+        {"1,2,16 8,256,32", 256, 2 + 2, 3, 8}, /* a root with a node that half of the queries see */
+        {"1,64 1000,1", 1024, 1, 1, 64},       /* no more than a quarter too many */
+        {"1,64 1000,1", 768, 2 + 1, 1, 64},
+        {"1,2,64 40,1000,1", 768, 2 * 2, 3, 64}, /* of a node that not all see the last, too */
+    };
+    struct plan_env env = heads(_i % 2 ? 16 : 8, 8);
+    struct nform *nf = levels(of[_i].tree);
+    struct plan *p = plan_of(nf, &env, 0, 128, of[_i].piece);
+    int32_t masked = 0, leaf0 = nf->n_nodes - nf->n_queries;
+    ck_assert_int_eq(p->n_groups, of[_i].n_groups);
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+        masked += g->mask != MASK_NONE;
+        if (p->run[g->run0].node >= leaf0)
+            check_each(g->nq <= of[_i].most_queries_of_a_leaf, "a part of leaves with %d queries", g->nq);
+    }
+    ck_assert_int_eq(masked, of[_i].n_masked);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* What the model should know in any case: deep trees of many queries leave few partial results or none, queries without anything in
+ * common are apart, one long prefix is cut. */
+START_TEST(the_model_chooses)
+{
+    struct plan_env env = heads(32, 8);
+    struct nform *nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
+    struct plan *p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_msg(p->n_slots <= 2 * 1024, "%lld partial results of 1,024 queries", (long long)p->n_slots);
+    plan_free(p);
+    nform_free_with_tree(nf);
+
+    nf = levels("256 1024");
+    p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_int_eq(p->n_groups, 256);
+    plan_free(p);
+    nform_free_with_tree(nf);
+
+    nf = levels("1,16 16000,1");
+    p = plan_of(nf, &env, -1, 0, 0);
+    ck_assert_msg(p->n_groups * env.h_kv >= env.machine->sms / 2, "%lld groups of one prefix",
+                  (long long)p->n_groups);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* The note of a plan says what was chosen, so that it can be asked for again. */
+START_TEST(what_was_chosen_can_be_asked_for)
+{
+    static const int32_t of[][2] = {{32, 8}, {32, 32}, {71, 1}};
+    int seen[2] = {0}; /* trunks, tall tiles */
+    for (int64_t i = 0; i < TREES; i++) {
+        struct plan_env env = heads(of[i % 3][0], of[i % 3][1]);
+        struct nform *nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
+        struct plan *p = plan_of(nf, &env, -1, 0, 0), *again;
+        const char *said = strstr(p->note, ": low=");
+        ck_assert_msg(said, "%s", p->note);
+        again = plan_as(nf, &env, said + 2);
+        ck_assert(!strchr(again->note, ':'));
+        check_each(plan_same(p, again), "tree %d: %s", (int)i, said);
+        plan_free(again);
+        struct strategy_use chosen, any = strategy_default(&strategy_treeattn);
+        char why[WHY_MAX];
+        chosen = strategy_chosen(&any, nf, &env);
+        again = strategy_plan(&chosen, nf, &env, why);
+        ck_assert(!treeattn_chooses(chosen.opt));
+        check_each(plan_same(p, again), "tree %d: %s", (int)i, again->params);
+        seen[0] += strstr(said, "trunk=0") == NULL;
+        seen[1] += strstr(said, "tall=1") != NULL;
+        plan_free(again);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(seen[0] >= 5 && seen[1] >= 5, "%d with trunks, %d of tall tiles", seen[0], seen[1]);
+}
+END_TEST
+
+/* By rank prices ascend (tiles of 64 rows where 16 would do count for 1.07 of theirs), plans are others, the first is what is chosen
+ * without; behind the last plan there is the last again. */
+START_TEST(ranks_are_plans_by_price)
+{
+    enum { RANKS = 12 };
+    int others = 0, last = 0;
+    for (int64_t i = 0; i < TREES; i++) {
+        struct plan_env env = i % 2 ? heads(32, 8) : heads(16, 1);
+        struct tile_env tiles = tile_env_of(&env);
+        struct nform *nf = nform_new(gen_tree(gen_family(79, i), gen_seed(79, i)));
+        struct plan *before = plan_of(nf, &env, -1, 0, 0);
+        double least = 0;
+        for (int rank = 1; rank <= RANKS; rank++) {
+            char name[32];
+            struct strategy_use use;
+            snprintf(name, sizeof name, "treeattn:rank=%d", rank);
+            ck_assert(strategy_parse(name, &use, NULL));
+            struct tile_bill bill = treeattn_bill(nf, &env, use.opt);
+            double price = tile_price(&bill, &tiles, &tile_coefs);
+            struct plan *p = plan_as(nf, &env, strchr(name, ':') + 1);
+            price *= strstr(p->note, "tall=2") ? 1.07 : 1;
+            check_each(price >= least * (1 - 1e-9), "tree %d, rank %d: %g behind %g", (int)i, rank, price,
+                       least);
+            bool same = plan_same(p, before);
+            check_each(rank > 1 || same, "tree %d: %s", (int)i, p->note);
+            check_each(!same || rank == 1 || price <= least * (1 + 1e-9), "tree %d, rank %d: the same plan",
+                       (int)i, rank);
+            others += rank > 1 && !same;
+            last += rank > 1 && same;
+            least = price;
+            plan_free(before);
+            before = p;
+        }
+        plan_free(before);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_msg(others > 5 * TREES && last > 0, "%d others, %d the last", others, last);
+}
+END_TEST
+
+/* Groups of at most 16 rows have tiles of 64 only where all CTAs of 64 rows and more run at once. */
+START_TEST(tallest_tiles_are_one_wave)
+{
+    static const int32_t of[][2] = {{16, 1}, {32, 8}, {32, 32}, {14, 2}};
+    int seen = 0;
+    for (int64_t i = 0; i < 2 * TREES; i++) {
+        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        struct nform *nf = nform_new(gen_tree(gen_family(78, i), gen_seed(78, i)));
+        struct plan *p = plan_of(nf, &env, -1, 0, 0);
+        int64_t ctas = 0, small = 0;
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
+            int64_t rows = (int64_t)g->nq * env_gqa(&env);
+            ctas += g->tile_m < 64 ? 0 : ceil_div(rows, g->tile_m) * env.h_kv;
+            small += g->tile_m == 64 && rows <= 16;
+        }
+        check_each(small == 0 || ctas <= env.machine->sms, "tree %d: %lld CTAs", (int)i, (long long)ctas);
+        seen += small > 0;
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert_int_ge(seen, 3);
+}
+END_TEST
+
+/* A prefix of 512 tokens that 40 queries see, 280 rows at seven heads a KV head: in blocks of 18 queries three times, as a trunk
+ * once, in tiles of 128 rows; branches of 30 tokens stay in blocks, a second long node with all its queries in the same trunk. */
+START_TEST(trunks_are_groups_of_their_own)
+{
+    struct plan_env env = heads(28, 4);
+    struct nform *nf = levels("1,1,40 512,300,30");
+    struct plan *whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
+                *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
+                *longer = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=301"),
+                *low = plan_as(nf, &env, "low=0,high=64,piece=1000000,trunk=256"),
+                *bundles = plan_as(nf, &env, "low=128,trunk=256"); /* as large as a block may be */
+    for (const struct group *g = bundles->group; g < bundles->group + bundles->n_groups; g++)
+        ck_assert(g->nq == 40 || g->n_kv == 30);
+    ck_assert_int_eq(whole->n_groups, 3);
+    ck_assert_int_eq(whole->n_slots, 0);
+    ck_assert_int_eq(trunk->n_groups, 4);
+    int found = 0;
+    for (const struct group *g = trunk->group; g < trunk->group + trunk->n_groups; g++)
+        if (g->n_kv == 812) {
+            ck_assert(g->nq == 40 && g->mask == MASK_NONE && g->tile_m == 128);
+            found++;
+        } else
+            ck_assert(g->nq <= 18 && g->n_kv == 30 * g->nq && g->mask != MASK_NONE);
+    ck_assert_int_eq(found, 1);
+    for (const struct group *g = longer->group; g < longer->group + longer->n_groups; g++)
+        if (g->nq == 40) /* the second node is a block's */
+            ck_assert_int_eq(g->n_kv, 512);
+        else
+            ck_assert_int_eq(g->n_kv, 300 + 30 * g->nq);
+    for (const struct group *g = low->group; g < low->group + low->n_groups; g++)
+        ck_assert(g->nq < 40 || g->tile_m == 64);
+    struct plan *all[] = {whole, trunk, longer, low, bundles};
+    for (int i = 0; i < 5; i++)
+        plan_free(all[i]);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */
+START_TEST(blocks_go_on_across_trunks)
+{
+    struct plan_env env = heads(28, 4);
+    struct nform *nf = levels("1,1,3,60 1500,1500,1600,30");
+    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=1600");
+    ck_assert_int_eq(p->n_groups, 3 + 4); /* 60 queries, 18 a block */
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        ck_assert(g->mask == MASK_NONE ? g->n_kv == 1600 && g->nq == 20 : g->n_kv == 3000 + 30 * g->nq);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32, or fewer. */
+START_TEST(bundles_and_tiles_as_asked_for)
+{
+    struct plan_env env = heads(32, 8);
+    struct nform *nf = levels("1,12 1000,900");
+    struct plan *p = plan_as(nf, &env, "low=16,high=64,piece=512,bundle=128"),
+                *tall = plan_as(nf, &env, "low=32,high=64,piece=512,bundle=300,tall=1");
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        ck_assert(g->nq == 1 ? g->n_kv <= 160 && g->tile_m == 16 : g->n_kv >= 400 && g->n_kv <= 640);
+    for (const struct group *g = tall->group; g < tall->group + tall->n_groups; g++)
+        ck_assert_int_eq(g->tile_m, g->nq == 1 ? 16 : 64);
+    plan_free(p);
+    plan_free(tall);
+    nform_free_with_tree(nf);
+
+    nf = levels("1,6 1000,90");
+    static const char *const asked[] = {"low=0,high=64,piece=512,tall=0", "low=0,high=64,piece=512,tall=1",
+                                        "low=0,high=64,piece=512,tall=2"};
+    for (int i = 0; i < 3; i++) {
+        p = plan_as(nf, &env, asked[i]);
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+            ck_assert_int_eq(g->tile_m, g->nq <= 4 ? (i == 2 ? 64 : 16) : i ? 64 : 32);
+        plan_free(p);
+    }
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* Tokens of sort `which` that are among the first n. */
+static int64_t tokens_among(const struct sel *s, const uint8_t *sort, int which, int64_t n)
+{
+    int64_t found = 0, at = 0;
+    for (int64_t r = 0; r < s->n_runs && at < n; at += s->run[r].end - s->run[r].begin, r++)
+        found += sort[s->run[r].node] == which ? min_i64(s->run[r].end - s->run[r].begin, n - at) : 0;
+    return found;
+}
+
+/* Runs of nodes 0, 1, .. in turns of `unit`: in units of one sort each, of which any stretch from the first on has as many of each
+ * as its share says, but for one; nodes of a sort in their order, each token once; what fills no unit comes last. */
+static void check_turns(const struct sel *s, const uint8_t *sort, const int64_t *len, int32_t n, int64_t unit)
+{
+    int64_t *seen = xcalloc((size_t)n, sizeof *seen), all[INTERLEAVE_SORTS] = {0}, units = 0;
+    int32_t last[INTERLEAVE_SORTS] = {0};
+    for (int32_t v = 0; v < n; v++)
+        all[sort[v]] += len[v];
+    for (int64_t r = 0; r < s->n_runs; r++) {
+        const struct run *run = &s->run[r];
+        ck_assert_int_eq(run->begin, seen[run->node]);
+        ck_assert_int_le(last[sort[run->node]], run->node);
+        last[sort[run->node]] = run->node;
+        seen[run->node] = run->end;
+    }
+    for (int32_t v = 0; v < n; v++)
+        ck_assert_int_eq(seen[v], len[v]);
+    for (int i = 0; i < INTERLEAVE_SORTS; i++)
+        units += all[i] / unit;
+    for (int64_t k = 0; k <= units; k++)
+        for (int i = 0; i < INTERLEAVE_SORTS; i++) {
+            int64_t tokens = tokens_among(s, sort, i, k * unit);
+            double share = (double)(all[i] / unit) * (double)k / (double)units;
+            ck_assert_int_eq(tokens % unit, 0);
+            ck_assert_msg(fabs((double)(tokens / unit) - share) <= 1.5,
+                          "%lld units of sort %d among %lld, share %g", (long long)(tokens / unit), i,
+                          (long long)k, share);
+        }
+    free(seen);
+}
+
+START_TEST(sorts_take_turns)
+{
+    enum { MOST = 40 };
+    struct sel s = {.n_kv = 0}, spare[INTERLEAVE_SORTS] = {{.n_kv = 0}};
+    for (uint64_t round = 0; round < 400; round++) {
+        uint8_t sort[MOST];
+        int64_t len[MOST], filled[INTERLEAVE_SORTS] = {0}, unit = 1 + rng_below(77, round, 0, 70);
+        int32_t n = 1 + (int32_t)rng_below(77, round, 1, MOST);
+        sel_clear(&s);
+        for (int32_t v = 0; v < n; v++) {
+            uint64_t at = 2 + 3 * (uint64_t)v;
+            sort[v] = (uint8_t)rng_below(77, round, at, INTERLEAVE_SORTS);
+            len[v] = 1 + rng_below(77, round, at + 1, rng_below(77, round, at + 2, 4) ? 60 : 900);
+            filled[sort[v]] += len[v];
+            sel_run(&s, v, 0, len[v]);
+        }
+        interleave(&s, sort, unit, spare);
+        if ((filled[0] >= unit) + (filled[1] >= unit) + (filled[2] >= unit) >= 2)
+            check_turns(&s, sort, len, n, unit);
+        else /* as it was */
+            for (int32_t v = 0; v < n; v++)
+                ck_assert(s.n_runs == n && s.run[v].node == v && s.run[v].end == len[v]);
+    }
+    sel_free(&s);
+    for (int i = 0; i < INTERLEAVE_SORTS; i++)
+        sel_free(&spare[i]);
+}
+END_TEST
+
+/* 1,024 tokens that 16 queries see, 128 rows, and 64 of each: 128 of the first, then 128 of either half of the rows. */
+START_TEST(shared_tokens_take_turns_with_others)
+{
+    struct plan_env env = heads(64, 8);
+    struct nform *nf = levels("1,16 1024,64");
+    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
+                *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
+    ck_assert_int_eq(was->n_runs, 17);
+    ck_assert_int_eq(was->run[0].end, 1024);
+    ck_assert_int_eq(p->n_groups, 1);
+    int64_t at = 0, of_half[2] = {0}, shared = 0;
+    for (int64_t r = 0; r < p->n_runs; r++) {
+        const struct run *run = &p->run[r];
+        bool is_shared = run->node == 0;
+        int half = is_shared ? 0 : nf->q0[run->node] >= 8;
+        at += run->end - run->begin;
+        shared += is_shared ? run->end - run->begin : 0;
+        of_half[half] += is_shared ? 0 : run->end - run->begin;
+        if (at % 128 == 0) { /* a half of the turns, a quarter, a quarter */
+            ck_assert_int_le(llabs(2 * shared - at), 256);
+            ck_assert_int_le(llabs(of_half[0] - of_half[1]), 128);
+        }
+    }
+    plan_free(p);
+    plan_free(was);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+/* Tiles of 64 rows and more, and of 16 with 640 tokens or more; masked ones alone. */
+START_TEST(which_tiles_take_turns)
+{
+    static const struct {
+        const char *tree, *options;
+        bool turns;
+    } of[] = {
+        {"1,4 512,32", "low=0,high=16,piece=100000", true},
+        {"1,4 511,32", "low=0,high=16,piece=100000", false},
+        {"1,8 1024,64", "low=0,high=32,piece=100000", false},
+        {"1,8 1024,64", "low=0,high=32,piece=100000,tall=1", true},
+        {"1,16 256,64", "low=0,high=64,piece=100000", true},
+        {"1,32 256,64", "low=0,high=128,piece=100000", true},
+        {"1,32 256,64", "low=4,high=128,piece=100000", false},
+        {"1,16 256,3", "low=0,high=64,piece=100000", false},
+        {"1,32 256,64", "low=0,high=128,piece=100000,turns=0", false},
+    };
+    struct plan_env env = heads(32, 8);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct nform *nf = levels(of[i].tree);
+        struct plan *p = plan_as(nf, &env, of[i].options);
+        for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+            for (int64_t r = g->run0 + 1; r < g->run1; r++)
+                if (p->run[r].node < p->run[r - 1].node || p->run[r].begin > 0)
+                    ck_assert_msg(of[i].turns, "%s of %s: tokens take turns", of[i].options, of[i].tree);
+        bool any = p->n_runs > 0 && p->run[0].end < nf->len[0];
+        ck_assert_msg(any == of[i].turns, "%s of %s: the root has %lld tokens in its first run",
+                      of[i].options, of[i].tree, (long long)p->run[0].end);
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+}
+END_TEST
+
+/* Trees on which models before chose plans that took 1.1 to 1.6 of the best other plan's time: what is faster on an H200 has few
+ * masks, fewer CTAs than SMs, or nothing to merge. */
+START_TEST(the_model_chooses_what_was_fast)
+{
+    static const struct {
+        const char *tree;
+        int32_t h_q, h_kv, most_masked, most_slots, most_ctas;
+    } of[] = {
+        {"1,2,64 8,256,32", 32, 8, 16, 192, 1000}, /* leaves by themselves, or four at a time */
+        {"1,10 4000,400", 32, 8, 0, 100, 216}, /* short leaves, as many again as SMs: 20.2 us, 20.0 at best */
+        {"1,4,256 8,256,32", 16, 1, 1000, 0, 132},      /* four queries with their prefix and leaves */
+        {"1,16,64 1024,256,32", 32, 32, 16, 192, 1100}, /* four leaves with the node above them, not 64 */
+        {"1,64 1016,1", 32, 32, 2, 192, 132},           {"1,1024 2048,32", 16, 1, 1000, 0, 132},
+        {"1,50,250 3700,1,1", 32, 8, 1000, 0, 132}, /* a token tree: neighbours in a tile, whole */
+        {"1,8,512 32,2048,256", 32, 8, 16, 1024, 5000}, /* long leaves by themselves, or whole: 170.8 us, 167.9 at best */
+    };
+    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
+    struct nform *nf = levels(of[_i].tree);
+    struct plan *p = plan_of(nf, &env, -1, 0, 0);
+    int32_t masked = 0;
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        masked += g->mask != MASK_NONE;
+    ck_assert_msg(masked <= of[_i].most_masked && p->n_slots <= of[_i].most_slots &&
+                      p->n_groups * env.h_kv <= of[_i].most_ctas,
+                  "%s: %lld groups, %d masked, %lld partial results", of[_i].tree, (long long)p->n_groups,
+                  masked, (long long)p->n_slots);
+    plan_free(p);
+    nform_free_with_tree(nf);
+}
+END_TEST
+
+Suite *suite_treeattn(void)
+{
+    Suite *s = suite_create("treeattn");
+    TCase *c = tcase_create("treeattn");
+    tcase_add_loop_test(c, groups_are_as_asked_for, 0, 12);
+    tcase_add_test(c, bundles_and_blocks);
+    tcase_add_loop_test(c, blocks_go_on, 0, 5);
+    tcase_add_test(c, parts_have_the_queries_that_see_them);
+    tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
+    tcase_add_test(c, the_model_chooses);
+    tcase_add_test(c, what_was_chosen_can_be_asked_for);
+    tcase_add_test(c, ranks_are_plans_by_price);
+    tcase_add_test(c, tallest_tiles_are_one_wave);
+    tcase_add_test(c, trunks_are_groups_of_their_own);
+    tcase_add_test(c, blocks_go_on_across_trunks);
+    tcase_add_test(c, bundles_and_tiles_as_asked_for);
+    tcase_add_test(c, sorts_take_turns);
+    tcase_add_test(c, shared_tokens_take_turns_with_others);
+    tcase_add_test(c, which_tiles_take_turns);
+    tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
+    suite_add_tcase(s, c);
+    return s;
+}

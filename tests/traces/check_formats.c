@@ -1,0 +1,630 @@
+/* check_formats.c - level strings, tree files, files into memory, seeded families. */
+#include "traces/formats/formats.h"
+#include "traces/formats/text.h"
+
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- helpers ------------------------------------------------------------------------------------------- */
+
+/* "parent:length" of each node, then the node of each query. */
+static char *describe(const struct tree *t)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        fprintf(f, "%d:%lld ", t->parent[i], (long long)t->len[i]);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        ck_assert_int_eq(t->query[q].upto, t->len[t->query[q].node]);
+        fprintf(f, "q%d ", t->query[q].node);
+    }
+    fclose(f);
+    return text;
+}
+
+static void assert_tree(struct tree *t, const char *want, const struct err *e)
+{
+    ck_assert_msg(t != NULL, "%s", e->msg);
+    ck_assert(tree_check(t, NULL));
+    char *got = describe(t);
+    ck_assert_str_eq(got, want);
+    free(got);
+    tree_free(t);
+}
+
+/* Messages go to a terminal: one sentence, printable. */
+static void assert_says(const struct err *e, const char *says, const char *input)
+{
+    ck_assert_int_eq(e->code, EXIT_BAD_INPUT);
+    ck_assert_msg(strstr(e->msg, says) != NULL, "\"%s\" gives \"%s\" (expected \"%s\")", input, e->msg, says);
+    for (const char *p = e->msg; *p; p++)
+        ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, e->msg);
+}
+
+/* ---- level strings ------------------------------------------------------------------------------------- */
+
+START_TEST(levels_build_the_tree_they_say)
+{
+    static const struct {
+        const char *text, *want;
+    } c[] = {
+        {"1 10", "-1:10 q0 "},
+        {"1,2 10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {"1,2;10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {"1,2_10,3", "-1:10 0:3 0:3 q1 q2 "},
+        {" 1,2 ; 10,3\r\n", "-1:10 0:3 0:3 q1 q2 "},
+        {"2,4 5,1", "-1:5 -1:5 0:1 0:1 1:1 1:1 q2 q3 q4 q5 "},
+        {"1,2,3 5,0,1", "-1:5 0:0 0:0 1:1 1:1 2:1 q3 q4 q5 "},
+        {"3,2 1,1",
+         "-1:1 -1:1 -1:1 0:1 1:1 q2 q3 q4 "}, /* fewer below than above: the third root is a leaf */
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        assert_tree(levels_parse(c[i].text, &e), c[i].want, &e);
+    }
+    struct tree *t = levels_parse("1,4,16 1024,256,32", NULL);
+    ck_assert_int_eq(t->n_nodes, 21);
+    ck_assert_int_eq(t->n_queries, 16);
+    ck_assert_int_eq(tree_tokens(t), 1024 + 4 * 256 + 16 * 32);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(too_many_levels_are_an_error)
+{
+    /* More levels than any tree: an error, not a long run. */
+    char *many = xmalloc(20001 + 2);
+    for (int i = 0; i < 10000; i++)
+        memcpy(many + 2 * i, "1,", 2);
+    memcpy(many + 20000, "1 1", 3);
+    many[20002] = '\0';
+    struct err e = {0};
+    ck_assert_ptr_null(levels_parse(many, &e));
+    free(many);
+}
+END_TEST
+
+/* ---- tree files ---------------------------------------------------------------------------------------- */
+
+static struct tree *parse(const char *text, struct err *e)
+{
+    return fasttree_file_parse(text, strlen(text), "t.tree", e);
+}
+
+START_TEST(tree_files_read)
+{
+    static const struct {
+        const char *text, *want;
+    } c[] = {
+        {"1\n-1 0 5 0\n", "-1:5 q0 "},
+        {"1\n-1 0 5 0", "-1:5 q0 "},
+        {"3\n-1 0 5 2\n0 1 2 0\n0 2 0 0\n", "-1:5 0:2 0:0 q1 q2 "},
+        {"3\r\n-1 0 5 2\r\n0 1 2 0\r\n0 2 0 0\r\n", "-1:5 0:2 0:0 q1 q2 "},
+        {"\n 3 \n\n0 2 7 0\n\t-1 0  5 2 \n0 1 2 0\n\n", "-1:5 0:2 0:7 q1 q2 "}, /* any order, any blanks */
+        {"2\n-1 0 1 0\n-1 1 2 0\n", "-1:1 -1:2 q0 q1 "},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        assert_tree(parse(c[i].text, &e), c[i].want, &e);
+    }
+}
+END_TEST
+
+/* Cut a good file anywhere, or spoil any byte. */
+START_TEST(damaged_tree_files_do_no_harm)
+{
+    static const char good[] = "4\n-1 0 12 2\n0 1 7 1\n0 2 129 0\n1 3 1 0\n";
+    char text[sizeof good];
+    for (size_t i = 0; i < sizeof good - 1; i++)
+        for (const char *c = "90- \nx\xff\x01"; *c; c++) {
+            memcpy(text, good, sizeof good);
+            text[i] = *c;
+            struct err e = {0};
+            struct tree *t = fasttree_file_parse(text, sizeof good - 1, "t", &e);
+            ck_assert((t != NULL) == (e.code == 0));
+            ck_assert(!t || tree_check(t, NULL));
+            tree_free(t);
+            t = fasttree_file_parse(good, i, "t", NULL);
+            ck_assert(!t || i >= sizeof good - 2);
+            tree_free(t);
+        }
+}
+END_TEST
+
+START_TEST(tree_files_round_trip)
+{
+    char *path = scratch_file("", 0);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct tree *t = gen_tree((enum family)(seed % N_FAMILIES), seed);
+        tree_query_leaves(t);
+        FILE *f = fopen(path, "w");
+        ck_assert(fasttree_file_write(f, t, NULL));
+        fclose(f);
+        char *want = describe(t);
+        struct err e = {0};
+        assert_tree(seed % 2 ? fasttree_file_read(path, &e) : tree_file_read(path, &e), want, &e);
+        free(want);
+        tree_free(t);
+    }
+    free(path);
+}
+END_TEST
+
+START_TEST(only_trees_with_leaf_queries_are_written)
+{
+    struct tree *t = levels_parse("1,3 9,4", NULL);
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    struct err e = {0};
+    t->query[1].upto = 3;
+    ck_assert(!fasttree_file_write(f, t, &e));
+    assert_says(&e, "cannot be said in a tree file", "upto");
+    t->query[1] = (struct query){.node = 0, .upto = 9};
+    ck_assert(!fasttree_file_write(f, t, NULL));
+    t->query[1] = (struct query){.node = 2, .upto = 4};
+    t->n_queries = 2;
+    ck_assert(!fasttree_file_write(f, t, NULL));
+    t->n_queries = 3;
+    ck_assert(fasttree_file_write(f, t, NULL));
+    fclose(f);
+    ck_assert_str_eq(text, "4\n-1 0 9 3\n0 1 4 0\n0 2 4 0\n0 3 4 0\n");
+    free(text);
+    tree_free(t);
+}
+END_TEST
+
+/* ---- the project's own text ---------------------------------------------------------------------------- */
+
+static struct tree *parse_text(const char *text, struct err *e)
+{
+    return tree_text_parse(text, strlen(text), "t.tree", e);
+}
+
+START_TEST(tree_text_reads)
+{
+    static const char text[] = "# two prompts\n\n tree 3 4 # nodes, queries\r\nnode 0 -1 12 # c\n#node "
+                               "9\n\tnode 1 0  0\nnode 2 -1 5 #\n"
+                               "query 1 0\nquery 0 7 #x y z\nquery 0 12 \nquery 0 7\n   # end\n";
+    struct err e = {0};
+    struct tree *t = parse_text(text, &e);
+    ck_assert_msg(t != NULL, "%s", e.msg);
+    ck_assert(tree_check(t, NULL));
+    ck_assert(t->n_nodes == 3 && t->n_queries == 4);
+    ck_assert(t->parent[0] == -1 && t->parent[1] == 0 && t->parent[2] == -1);
+    ck_assert(t->len[0] == 12 && t->len[1] == 0 && t->len[2] == 5);
+    static const struct query want[] = {{1, 0}, {0, 7}, {0, 12}, {0, 7}};
+    for (int q = 0; q < 4; q++)
+        ck_assert(t->query[q].node == want[q].node && t->query[q].upto == want[q].upto);
+    tree_free(t);
+    t = parse_text("tree 0 0", &e);
+    ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
+    tree_free(t);
+}
+END_TEST
+
+static void assert_same_tree(const struct tree *a, const struct tree *b)
+{
+    ck_assert(a->n_nodes == b->n_nodes && a->n_queries == b->n_queries);
+    ck_assert_mem_eq(a->parent, b->parent, (size_t)a->n_nodes * sizeof *a->parent);
+    ck_assert_mem_eq(a->len, b->len, (size_t)a->n_nodes * sizeof *a->len);
+    for (int32_t q = 0; q < a->n_queries; q++)
+        ck_assert(a->query[q].node == b->query[q].node && a->query[q].upto == b->query[q].upto);
+}
+
+/* What a writer makes of a tree, NULL if it refuses. The caller frees. */
+static char *written(bool (*write)(FILE *, const struct tree *, struct err *), const struct tree *t,
+                     struct err *e)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    bool good = write(f, t, e);
+    fclose(f);
+    ck_assert(good || size == 0); /* who refuses has written nothing */
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+START_TEST(tree_text_says_every_tree)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct tree *t = gen_tree((enum family)_i, seed);
+        struct err e = {0};
+        char *text = written(tree_text_write, t, &e);
+        ck_assert_msg(text != NULL, "%s", e.msg);
+        struct tree *back = tree_file_parse(text, strlen(text), "t", &e);
+        ck_assert_msg(back != NULL, "%s", e.msg);
+        assert_same_tree(t, back);
+        tree_free(back);
+
+        /* The other formats say a tree exactly, or refuse it. */
+        free(text);
+        text = written(fasttree_file_write, t, NULL);
+        back = text ? tree_file_parse(text, strlen(text), "t", &e) : NULL;
+        ck_assert(!text == !tree_has_leaf_queries(t));
+        if (text)
+            assert_same_tree(t, back);
+        tree_free(back);
+        free(text);
+        text = written(levels_write, t, NULL);
+        back = text ? levels_parse(text, &e) : NULL;
+        if (text)
+            assert_same_tree(t, back);
+        tree_free(back);
+        free(text);
+        tree_free(t);
+    }
+}
+END_TEST
+
+START_TEST(level_trees_round_trip)
+{
+    static const char *const good[] = {
+        "1 0",     "1,4,16 1024,256,32", "4,16,256,512 512,32,128,32", /* several roots */
+        "3,2 1,1", "2,5,3,7 0,0,1,0",    "1,1,1,1 1,2,3,4",
+        "5 9",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct err e = {0};
+        struct tree *t = levels_parse(good[i], &e);
+        char *text = written(levels_write, t, &e), *want = xasprintf("%s\n", good[i]);
+        ck_assert_msg(text != NULL, "%s: %s", good[i], e.msg);
+        ck_assert_str_eq(text, want);
+        tree_free(t);
+        free(text);
+        free(want);
+    }
+    static const char *const bad[] = {
+        "tree 0 0",
+        "tree 1 0\nnode 0 -1 5",                                    /* a leaf without a query */
+        "tree 1 1\nnode 0 -1 5\nquery 0 4",                         /* a query before the end */
+        "tree 2 1\nnode 0 -1 5\nnode 1 0 5\nquery 0 5",             /* on an inner node */
+        "tree 2 2\nnode 0 -1 5\nnode 1 -1 6\nquery 0 5\nquery 1 6", /* unequal lengths */
+        "tree 3 2\nnode 0 -1 5\nnode 1 0 2\nnode 2 0 3\nquery 1 2\nquery 2 3",
+        /* hung unevenly: both children of the second root */
+        "tree 4 3\nnode 0 -1 5\nnode 1 -1 5\nnode 2 1 2\nnode 3 1 2\nquery 0 5\nquery 2 2\nquery 3 2",
+        /* depth first */
+        "tree 4 2\nnode 0 -1 5\nnode 1 0 2\nnode 2 -1 5\nnode 3 2 2\nquery 1 2\nquery 3 2",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e = {0};
+        struct tree *t = parse_text(bad[i], &e);
+        ck_assert_msg(t != NULL, "%s", e.msg);
+        char *text = written(levels_write, t, &e);
+        ck_assert_msg(text == NULL, "%s gives %s", bad[i], text);
+        assert_says(&e, "no level string says this tree", bad[i]);
+        tree_free(t);
+    }
+}
+END_TEST
+
+/* Several roots: the first level is a forest, and everything below hangs by the same rule. */
+START_TEST(levels_with_several_roots)
+{
+    struct tree *t = levels_parse("4,16,256,512 512,32,128,32", NULL);
+    ck_assert_int_eq(t->n_nodes, 4 + 16 + 256 + 512);
+    ck_assert_int_eq(t->n_queries, 512);
+    ck_assert_int_eq(tree_tokens(t), 4 * 512 + 16 * 32 + 256 * 128 + 512 * 32);
+    int64_t context[512];
+    tree_contexts(t, context);
+    int32_t below[4] = {0};
+    for (int32_t q = 0; q < 512; q++) {
+        int32_t i = t->query[q].node;
+        ck_assert_int_eq(context[q], 512 + 32 + 128 + 32);
+        while (t->parent[i] >= 0)
+            i = t->parent[i];
+        below[i]++;
+    }
+    for (int r = 0; r < 4; r++)
+        ck_assert_int_eq(below[r], 128);
+    struct nform *nf = nform_new(t);
+    ck_assert_int_eq(nf->n_roots, 4);
+    ck_assert_int_eq(nform_live_roots(nf), 4);
+    nform_free(nf);
+    tree_free(t);
+}
+END_TEST
+
+START_TEST(tree_files_are_told_apart)
+{
+    static const struct {
+        const char *text, *says;
+    } c[] = {
+        {"# ours\n\ntree 1 1\nnode 0 -1 5\nquery 0 5", NULL},
+        {"\n1\n-1 0 5 0", NULL},
+        {"", "t.tree:1: empty"},
+        {"#\n \n", "t.tree:2: empty"},
+        {"#\ntrees 1 1\n", "t.tree:2: begins with \"trees\""},
+        {"-1", "t.tree:1: the number of nodes is \"-1\""},
+        {"tree", "t.tree:1: fewer than 3 words"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct err e = {0};
+        struct tree *t = tree_file_parse(c[i].text, strlen(c[i].text), "t.tree", &e);
+        if (c[i].says)
+            assert_says(&e, c[i].says, c[i].text);
+        else
+            assert_tree(t, "-1:5 q0 ", &e);
+    }
+}
+END_TEST
+
+START_TEST(damaged_tree_text_does_no_harm)
+{
+    static const char good[] =
+        "#\ntree 3 3\nnode 0 -1 12\nnode 1 0 7\nnode 2 0 129\nquery 1 7\nquery 2 64\nquery 0 0\n";
+    char text[sizeof good];
+    for (size_t i = 0; i < sizeof good - 1; i++)
+        for (const char *c = "90- \n#x\xff\x01"; *c; c++) {
+            memcpy(text, good, sizeof good);
+            text[i] = *c;
+            struct err e = {0};
+            struct tree *t = tree_file_parse(text, sizeof good - 1, "t", &e);
+            ck_assert((t != NULL) == (e.code == 0));
+            ck_assert(!t || tree_check(t, NULL));
+            tree_free(t);
+            t = tree_file_parse(good, i, "t", NULL);
+            ck_assert(!t || i >= sizeof good - 2);
+            tree_free(t);
+        }
+}
+END_TEST
+
+/* ---- published files ----------------------------------------------------------------------------------- */
+
+/* FastTree's own files, out again byte for byte. */
+START_TEST(published_tree_files)
+{
+    const char *root = getenv("TREEATTN_SHARED");
+    int found = 0;
+    for (int i = 0; i <= 22; i += 2) {
+        char *path = xasprintf("%s/golden/trees/rand%02d.tree", root ? root : "../shared", i), *out;
+        if (access(path, R_OK) != 0) {
+            printf("skip: %s is not here\n", path);
+            free(path);
+            return;
+        }
+        size_t size, out_size;
+        struct err e = {0};
+        struct tree *t = fasttree_file_read(path, &e);
+        ck_assert_msg(t != NULL, "%s", e.msg);
+        char *in = file_slurp(path, 1 << 20, &size, &e);
+        FILE *f = open_memstream(&out, &out_size);
+        ck_assert(fasttree_file_write(f, t, NULL));
+        fclose(f);
+        ck_assert_msg(out_size == size && memcmp(in, out, size) == 0, "%s changes when written", path);
+        free(in);
+        free(out);
+        tree_free(t);
+        free(path);
+        found++;
+    }
+    ck_assert_int_eq(found, 12);
+}
+END_TEST
+
+/* ---- files into memory --------------------------------------------------------------------------------- */
+
+START_TEST(slurp_reads_text_and_nothing_else)
+{
+    size_t size;
+    struct err e = {0};
+    char *path = scratch_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
+    ck_assert_msg(text != NULL, "%s", e.msg);
+    ck_assert_int_eq(size, 5);
+    ck_assert_mem_eq(text, "ab\r\nc", 6); /* the terminator too */
+    free(text);
+    ck_assert_ptr_null(file_slurp(path, 4, &size, &e));
+    assert_says(&e, "larger than 4 bytes", path);
+    free(path);
+
+    path = scratch_file("a\nb\0c", 5);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp(path, 100, &size, &e));
+    assert_says(&e, ":2: zero byte at offset 3", path);
+    unlink(path);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp(path, 100, &size, &e));
+    assert_says(&e, "cannot be opened", path);
+    free(path);
+
+    path = scratch_file("", 0);
+    text = file_slurp(path, 0, &size, NULL);
+    ck_assert(text && size == 0 && text[0] == '\0');
+    free(text);
+    free(path);
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp("/tmp", 100, &size, &e));
+    assert_says(&e, "is a directory", "/tmp");
+    e = (struct err){0};
+    ck_assert_ptr_null(file_slurp("/dev/zero", 100000, &size, &e));
+    assert_says(&e, "larger than", "/dev/zero");
+}
+END_TEST
+
+START_TEST(integers_and_quotes)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        int64_t value;
+    } c[] = {
+        {"0", true, 0},
+        {"-0", true, 0},
+        {"007", true, 7},
+        {"9223372036854775807", true, INT64_MAX},
+        {"-9223372036854775808", true, INT64_MIN},
+        {"9223372036854775808", false, 0},
+        {"-9223372036854775809", false, 0},
+        {"", false, 0},
+        {"-", false, 0},
+        {"+1", false, 0},
+        {"1 ", false, 0},
+        {"--1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        int64_t x = 0;
+        bool good = word_int((struct word){c[i].text, strlen(c[i].text)}, INT64_MIN, INT64_MAX, &x);
+        ck_assert_msg(good == c[i].good && (!good || x == c[i].value), "\"%s\"", c[i].text);
+    }
+    int64_t x;
+    ck_assert(!word_int((struct word){"5", 1}, 6, 9, &x));
+    ck_assert(!word_int((struct word){"5", 1}, 0, 4, &x));
+    char quote[TEXT_QUOTE], text[100];
+    memset(text, 'a', sizeof text);
+    ck_assert_int_eq(strlen(word_quote(quote, (struct word){text, sizeof text})), TEXT_QUOTE - 1);
+    ck_assert_str_eq(quote + TEXT_QUOTE - 5, "a...");
+}
+END_TEST
+
+/* ---- seeded families ----------------------------------------------------------------------------------- */
+
+static int32_t count_roots(const struct tree *t)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        n += t->parent[i] < 0;
+    return n;
+}
+
+/* Sum of the queries' contexts: what one strategy has to compute. */
+static int64_t work(const struct tree *t)
+{
+    int64_t sum = 0, *context = xcalloc((size_t)t->n_queries, sizeof *context);
+    tree_contexts(t, context);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        sum += context[q];
+    free(context);
+    return sum;
+}
+
+START_TEST(families_are_valid_within_limits_and_repeat)
+{
+    enum family f = (enum family)_i, parsed;
+    ck_assert(family_parse(family_name[f], &parsed) && parsed == f);
+    ck_assert_ptr_nonnull(family_about[f]);
+    for (uint64_t k = 0; k < 400; k++) {
+        uint64_t seed = k < 200 ? k : gen_seed(7, (int64_t)k);
+        struct tree *t = gen_tree(f, seed), *again = gen_tree(f, seed);
+        struct err e = {0};
+        ck_assert_msg(tree_check(t, &e), "%s %llu: %s", family_name[f], (unsigned long long)seed, e.msg);
+        ck_assert_int_ge(t->n_nodes, 1);
+        ck_assert(t->n_queries >= 1 && t->n_queries <= 400);
+        ck_assert_int_le(tree_tokens(t), 3000);
+        ck_assert_int_le(work(t), 250000);
+        ck_assert_msg(seed % 8 != 0 || t->n_queries > 128, "%s %llu: %d queries", family_name[f],
+                      (unsigned long long)seed, t->n_queries);
+        if (f == FAM_FOREST)
+            ck_assert(count_roots(t) >= 2 && count_roots(t) <= 6);
+        else if (f != FAM_DEGENERATE)
+            ck_assert_int_eq(count_roots(t), 1);
+        ck_assert(t->n_nodes == again->n_nodes && t->n_queries == again->n_queries);
+        ck_assert_mem_eq(t->len, again->len, (size_t)t->n_nodes * sizeof *t->len);
+        tree_free(t);
+        tree_free(again);
+    }
+}
+END_TEST
+
+START_TEST(token_trees_have_a_query_on_every_token)
+{
+    int mostly = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct tree *t = gen_tree(FAM_TOKEN, seed);
+        int64_t hidden = 0; /* tokens that not every query sees: all but the prefix and the tree's first */
+        for (int32_t q = 0; q < t->n_queries; q++) {
+            ck_assert_int_eq(t->len[t->query[q].node], 1);
+            ck_assert_int_eq(t->query[q].upto, 1);
+            hidden += q > 0;
+        }
+        ck_assert(t->n_nodes - t->n_queries == 1 || t->n_nodes - t->n_queries == 2);
+        ck_assert_int_ge(t->n_queries, 16);
+        mostly += hidden <= 64;
+        tree_free(t);
+    }
+    ck_assert_int_ge(mostly, 140);
+}
+END_TEST
+
+static int compare_i64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The drawn trees are not toys: the bars that a verify run of 500 trees must meet, for any seed. */
+START_TEST(mix_of_families_meets_the_bars)
+{
+    enum { N = 500 };
+    static int64_t nodes[N], queries[N], tokens[N];
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        int large = 0, seen[N_FAMILIES] = {0};
+        for (int i = 0; i < N; i++) {
+            enum family f = gen_family(seed, i);
+            struct tree *t = gen_tree(f, gen_seed(seed, i));
+            nodes[i] = t->n_nodes;
+            queries[i] = t->n_queries;
+            tokens[i] = tree_tokens(t);
+            large += t->n_queries > 128;
+            seen[f]++;
+            tree_free(t);
+        }
+        qsort(nodes, N, sizeof *nodes, compare_i64);
+        qsort(queries, N, sizeof *queries, compare_i64);
+        qsort(tokens, N, sizeof *tokens, compare_i64);
+        ck_assert_int_ge(nodes[N / 2], 24);
+        ck_assert_int_ge(queries[N / 2], 16);
+        ck_assert_int_ge(tokens[N / 2], 600);
+        ck_assert(large >= N / 10 && large <= N * 14 / 100);
+        for (int f = 0; f < N_FAMILIES; f++)
+            ck_assert_int_ge(seen[f], N * 8 / 100);
+        ck_assert(seen[FAM_FOREST] == N * 12 / 100 && seen[FAM_TOKEN] == N * 20 / 100);
+    }
+}
+END_TEST
+
+START_TEST(lists_are_complete)
+{
+    enum family f;
+    ck_assert(!family_parse("", &f) && !family_parse("bush", &f));
+    ck_assert_int_ge(n_formats, 12);
+    for (int32_t i = 0; i < n_formats; i++)
+        ck_assert(formats[i].name[0] && formats[i].spec[0] && formats[i].about[0]);
+}
+END_TEST
+
+Suite *suite_formats(void)
+{
+    Suite *s = suite_create("formats");
+    TCase *tc = tcase_create("formats");
+    tcase_add_test(tc, levels_build_the_tree_they_say);
+    tcase_add_test(tc, too_many_levels_are_an_error);
+    tcase_add_test(tc, tree_files_read);
+    tcase_add_test(tc, damaged_tree_files_do_no_harm);
+    tcase_add_test(tc, tree_files_round_trip);
+    tcase_add_test(tc, only_trees_with_leaf_queries_are_written);
+    tcase_add_test(tc, tree_text_reads);
+    tcase_add_loop_test(tc, tree_text_says_every_tree, 0, N_FAMILIES);
+    tcase_add_test(tc, level_trees_round_trip);
+    tcase_add_test(tc, levels_with_several_roots);
+    tcase_add_test(tc, tree_files_are_told_apart);
+    tcase_add_test(tc, damaged_tree_text_does_no_harm);
+    tcase_add_test(tc, published_tree_files);
+    tcase_add_test(tc, slurp_reads_text_and_nothing_else);
+    tcase_add_test(tc, integers_and_quotes);
+    tcase_add_loop_test(tc, families_are_valid_within_limits_and_repeat, 0, N_FAMILIES);
+    tcase_add_test(tc, token_trees_have_a_query_on_every_token);
+    tcase_add_test(tc, mix_of_families_meets_the_bars);
+    tcase_add_test(tc, lists_are_complete);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,235 @@
+/*
+ * check_malformed.c - every entry of malformed.def, to its parser and to the program.
+ *
+ * The parser gives one printable sentence that names file, line and expectation. The program ends with 2,
+ * that sentence on one line, nothing on standard output, and no output file ($TREEATTN_BIN, default
+ * build/treeattn; skipped where that is not built).
+ */
+#include "traces/formats/deft.h"
+#include "traces/formats/formats.h"
+#include "traces/formats/medusa.h"
+#include "traces/formats/mooncake.h"
+#include "verify/model/coefficient_file.h"
+#include "verify/model/timed_rows.h"
+
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE, SHEET, MEASURED, COEFS };
+
+#define NODE(id, value, start, end, children)                                                                \
+    "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
+    ",\"children\":" children "}"
+#define ITEM(data) "[{\"incompleted\":false,\"prompt\":\"\",\"data\":{" data "}}]"
+#define ROOT(children) NODE(0, 3, -2, 0, children)
+#define SPEC(size, structure, accept)                                                                        \
+    "{\"Token_Tree_size\":" size ",\"Tree_Structure\":" structure ",\"Records\":[{\"Accept_length\":" accept \
+    "}]}"
+
+#define LINE(time, input, output, ids)                                                                       \
+    "{\"timestamp\":" time ",\"input_length\":" input ",\"output_length\":" output ",\"hash_ids\":" ids "}"  \
+    "\n"
+#define GOOD LINE("5", "600", "2", "[1,2]")
+
+#define OWN "tree,heads,d,dtype,strategy,time_us\n"
+#define PEERS "set,N,C,hq,hk,dtype,method,cold_us,timing,status\n"
+#define COEF "machine,model,part,coefficient,value,error\n"
+
+static const struct entry {
+    enum format format;
+    const char *text, *says;
+} entry[] = {
+#define MALFORMED(format, text, says) {format, text, says},
+#include "tests/traces/malformed.def"
+#undef MALFORMED
+};
+enum { N_ENTRIES = sizeof entry / sizeof entry[0] };
+
+/* Speculative records need a prompt, and so do topologies. */
+static int64_t prompt_of(const struct entry *x)
+{
+    return x->format == MEDUSA || (x->format == DEFT && x->text[0] == '{') ? 100 : 0;
+}
+
+/* Tree files are told apart by their first word; if that is no use, neither parser is asked. */
+static const char neither[] = "(expected a node count or `tree NODES QUERIES`)";
+
+/* What every complaint must be; the file is called FILE in it. What only the replay of a sound file finds (no
+ * branches, say) has no line. */
+static void check_sentence(const struct entry *x, const char *msg)
+{
+    bool says = strstr(msg, x->says) || (x->format <= TEXT && strstr(msg, neither));
+    ck_assert_msg(says, "'%s' gives \"%s\" (expected \"%s\")", x->text, msg, x->says);
+    ck_assert_msg(strstr(msg, "(expected ") && msg[strlen(msg) - 1] == ')', "'%s' gives \"%s\"", x->text,
+                  msg);
+    for (const char *p = msg; *p; p++)
+        ck_assert_msg(*p >= ' ' && *p <= '~', "byte %d in \"%s\"", *p, msg);
+    const char *file = strstr(msg, "FILE:");
+    bool line = file && file[5] >= '1' && file[5] <= '9';
+    ck_assert_msg(line || x->format == LEVELS || strstr(msg, "deft:FILE: "), "'%s' gives \"%s\"", x->text,
+                  msg);
+}
+
+/* Coefficients of fit --model linear for the rows of `measured_good`. */
+static const char measured_good[] = OWN "levels:1_64,32/8,128,f16,cascade,9\n";
+static const struct coef_bound bound[] = {{"base", 0, INFINITY}, {"serial", 0, INFINITY}};
+static const struct coef_want want = {
+    .machine = "h200", .model = "linear", .part = "all", .n = 2, .coef = bound};
+
+/* Whether the parser takes it. */
+static bool parse(const struct entry *x, struct err *e)
+{
+    const struct trace_opts o = {.prompt = prompt_of(x)};
+    size_t size = strlen(x->text);
+    struct tree *t = NULL;
+    struct trace *tr = NULL;
+    struct requests *r = NULL;
+    struct sheet sheet = {0};
+    struct measured m = {0};
+    double value[2];
+    bool taken = false;
+    switch (x->format) {
+    case LEVELS:
+        t = levels_parse(x->text, e);
+        break;
+    case FASTTREE:
+        t = fasttree_file_parse(x->text, size, "FILE", e);
+        break;
+    case TEXT:
+        t = tree_text_parse(x->text, size, "FILE", e);
+        break;
+    case DEFT:
+        tr = deft_open(x->text, size, "FILE", "deft:FILE", &o, e);
+        break;
+    case MEDUSA:
+        tr = medusa_open(x->text, size, "FILE", "a", "medusa:FILE,a", &o, e);
+        break;
+    case MOONCAKE:
+        r = mooncake_read(x->text, size, "FILE", e);
+        break;
+    case SHEET:
+        taken = sheet_parse(x->text, size, "FILE", &sheet, e);
+        break;
+    case MEASURED:
+        taken = measured_parse(x->text, size, "FILE", &m, e);
+        break;
+    case COEFS:
+        taken = coefs_parse(x->text, size, "FILE", &want, value, e);
+        break;
+    }
+    taken = taken || t || tr || r;
+    sheet_clear(&sheet);
+    measured_clear(&m);
+    tree_free(t);
+    trace_close(tr);
+    requests_free(r);
+    return taken;
+}
+
+START_TEST(parsers_give_a_sentence)
+{
+    struct err e = {0};
+    ck_assert_msg(!parse(&entry[_i], &e), "'%s' is taken", entry[_i].text);
+    ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
+    check_sentence(&entry[_i], e.msg);
+}
+END_TEST
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+/* Runs argv, without a shell; standard output and error into files. Returns the exit code, 128 on a crash. */
+static int spawn(char *const *argv, const char *out, const char *err)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, out, O_WRONLY | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&files, 2, err, O_WRONLY | O_TRUNC, 0600);
+    ck_assert_int_eq(posix_spawn(&pid, argv[0], &files, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* The message with every mention of the path made FILE. The caller frees. */
+static char *name_file(const char *msg, const char *path)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    for (const char *at; (at = strstr(msg, path)); msg = at + strlen(path))
+        fprintf(f, "%.*sFILE", (int)(at - msg), msg);
+    fprintf(f, "%s", msg);
+    fclose(f);
+    return text;
+}
+
+START_TEST(the_program_ends_with_2_and_writes_nothing)
+{
+    const struct entry *x = &entry[_i];
+    if (!program_built())
+        return;
+    char *program = (char *)program_path();
+    char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0), *err = scratch_file("", 0),
+         *result = xasprintf("%s.out", in);
+    char *good = scratch_file(measured_good, strlen(measured_good)),
+         *prompt = xasprintf("%lld", (long long)prompt_of(x));
+    char *source = x->format == LEVELS     ? xstrdup(x->text)
+                   : x->format == DEFT     ? xasprintf("deft:%s", in)
+                   : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
+                   : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
+                                           : xstrdup(in);
+    char *option = x->format == LEVELS ? "--levels" : x->format <= TEXT ? "--tree-file" : "--trace";
+    char *plan[] = {program, "plan", "--strategy", "cascade", "-o", result, option, source, NULL, NULL, NULL};
+    char *fit[] = {program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};
+    if (x->format > TEXT) {
+        plan[8] = "--prompt";
+        plan[9] = prompt;
+    }
+    if (x->format == SHEET) {
+        fit[5] = "--target=y";
+        fit[6] = "--features=x";
+    } else if (x->format == COEFS) {
+        fit[5] = "--coefficients";
+        fit[6] = in;
+    }
+    char *const *argv = x->format < SHEET ? plan : fit;
+    ck_assert_int_eq(spawn(argv, out, err), EXIT_BAD_INPUT);
+    size_t size, said;
+    char *text = file_slurp(out, 1 << 20, &size, NULL), *msg = file_slurp(err, 1 << 20, &said, NULL);
+    ck_assert_msg(size == 0, "'%s' prints %s", x->text, text);
+    ck_assert_msg(access(result, F_OK) != 0, "'%s' leaves %s", x->text, result);
+    ck_assert_msg(strncmp(msg, "treeattn: ", 10) == 0, "'%s' says %s", x->text, msg);
+    char *lf = strchr(msg, '\n');
+    ck_assert_msg(lf && lf[1] == '\0', "'%s' says more than one line: %s", x->text, msg);
+    *lf = '\0';
+    char *named = name_file(msg + strlen("treeattn: "), in);
+    check_sentence(x, named);
+
+    char *all[] = {in, out, err, good, result, prompt, source, text, msg, named};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+END_TEST
+
+Suite *suite_malformed(void)
+{
+    Suite *s = suite_create("malformed");
+    TCase *tc = tcase_create("malformed");
+    tcase_add_loop_test(tc, parsers_give_a_sentence, 0, N_ENTRIES);
+    tcase_add_loop_test(tc, the_program_ends_with_2_and_writes_nothing, 0, N_ENTRIES);
+    suite_add_tcase(s, tc);
+    return s;
+}

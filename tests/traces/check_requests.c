@@ -1,0 +1,505 @@
+/*
+ * check_requests.c - Mooncake's request traces: the format, the prefix trie, continuous batching.
+ *
+ * The replay is held against a simulation that goes step by step and looks at every block, with a bit per
+ * request in flight for who is below it.
+ */
+#include "traces/formats/formats.h"
+#include "traces/generate/gen_trace.h"
+#include "traces/formats/mooncake.h"
+
+#include "tests/suites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct requests *read_text(const char *text, struct err *e)
+{
+    return mooncake_read(text, strlen(text), "t.jsonl", e);
+}
+
+/* ---- by hand ------------------------------------------------------------------------------------------- */
+
+/* Blocks 1, 2 are shared by the first two; the third has the first's list; the last has a root of its own. */
+static const char small[] =
+    "{\"timestamp\": 0, \"input_length\": 1100, \"output_length\": 3, \"hash_ids\": [1, 2, 3]}\n"
+    "\r\n"
+    "{\"timestamp\": 10, \"input_length\": 1536, \"output_length\": 1, \"hash_ids\": [1, 2, 4]}\r\n"
+    "  {\"hash_ids\": [1, 2, 3], \"timestamp\": 10, \"input_length\": 1100, \"output_length\": 2, \"x\": "
+    "{}}\n"
+    "{\"timestamp\": 95, \"input_length\": 7, \"output_length\": 2, \"hash_ids\": [0]}";
+
+static struct trace *open_small(struct trace_opts o)
+{
+    struct err e = {0};
+    struct requests *r = read_text(small, &e);
+    ck_assert_msg(r != NULL, "%s", e.msg);
+    struct trace *tr = replay_requests(r, "text", &o, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    return tr;
+}
+
+static void assert_step(const struct trace *tr, int64_t t, const char *want)
+{
+    struct tree *tree = trace_tree(tr, t);
+    char got[256] = "";
+    size_t n = 0;
+    ck_assert(tree_check(tree, NULL));
+    for (int32_t i = 0; i < tree->n_nodes; i++)
+        n += (size_t)snprintf(got + n, sizeof got - n, "%d:%lld ", tree->parent[i], (long long)tree->len[i]);
+    for (int32_t q = 0; q < tree->n_queries; q++) {
+        ck_assert_int_eq(tree->query[q].upto, tree->len[tree->query[q].node]);
+        n += (size_t)snprintf(got + n, sizeof got - n, "q%d ", tree->query[q].node);
+    }
+    ck_assert_str_eq(got, want);
+    tree_free(tree);
+}
+
+START_TEST(batching_by_hand)
+{
+    struct trace *tr = open_small((struct trace_opts){0});
+    ck_assert_int_eq(trace_steps(tr), 3);
+    ck_assert_int_eq(trace_generated(tr), 8);
+    ck_assert_str_eq(trace_title(tr), "requests, text, from request 0, B = 32, no clock, 3 steps");
+    /* 1024 tokens for three; 76 for two of them; and what each has for itself. */
+    assert_step(tr, 1, "-1:8 -1:1024 1:76 1:513 2:1 2:1 q4 q3 q5 q0 ");
+    assert_step(tr, 2, "-1:9 -1:1100 1:2 1:2 q2 q3 q0 ");
+    assert_step(tr, 3, "-1:1103 q0 ");
+    trace_close(tr);
+
+    /* Two places: the third waits for the second, the fourth for the first or the third. */
+    tr = open_small((struct trace_opts){.batch = 2});
+    ck_assert_int_eq(trace_steps(tr), 5);
+    assert_step(tr, 1, "-1:1024 0:77 0:513 q1 q2 ");
+    assert_step(tr, 2, "-1:1100 0:2 0:1 q1 q2 ");
+    assert_step(tr, 3, "-1:1100 0:3 0:2 q1 q2 ");
+    assert_step(tr, 4, "-1:8 q0 ");
+    assert_step(tr, 5, "-1:9 q0 ");
+    trace_close(tr);
+
+    tr = open_small((struct trace_opts){.batch = 1, .tree_index = 2});
+    ck_assert_int_eq(trace_steps(tr), 4);
+    assert_step(tr, 2, "-1:1102 q0 ");
+    assert_step(tr, 3, "-1:8 q0 ");
+    trace_close(tr);
+}
+END_TEST
+
+START_TEST(the_clock_by_hand)
+{
+    /* Steps begin at 0, 4, 8, 12: the second and the third join at the fourth step, after the first has gone;
+     * the clock jumps to 10 at once, and to 95 for the last. */
+    struct trace *tr = open_small((struct trace_opts){.step_ms = 4});
+    ck_assert_int_eq(trace_steps(tr), 7);
+    assert_step(tr, 3, "-1:1103 q0 ");
+    assert_step(tr, 4, "-1:1024 0:77 0:513 q2 q1 ");
+    assert_step(tr, 5, "-1:1102 q0 ");
+    assert_step(tr, 6, "-1:8 q0 ");
+    trace_close(tr);
+
+    /* Steps begin at 0, 10, 20; the last request finds nobody and the clock jumps to 95. */
+    tr = open_small((struct trace_opts){.step_ms = 10});
+    ck_assert_int_eq(trace_steps(tr), 5);
+    assert_step(tr, 1, "-1:1101 q0 ");
+    assert_step(tr, 2, "-1:1024 0:76 0:513 1:2 1:1 q3 q2 q4 ");
+    assert_step(tr, 3, "-1:1100 0:3 0:2 q1 q2 ");
+    assert_step(tr, 5, "-1:9 q0 ");
+    trace_close(tr);
+}
+END_TEST
+
+/* ---- against a simulation ------------------------------------------------------------------------------ */
+
+/* Tokens by who shares them: bit k is the k-th request in flight. */
+struct share {
+    uint64_t who;
+    int64_t tokens;
+};
+
+static int share_compare(const void *a, const void *b)
+{
+    const struct share *x = a, *y = b;
+    return (x->who > y->who) - (x->who < y->who);
+}
+
+static int32_t merge_shares(struct share *s, int32_t n)
+{
+    int32_t m = 0;
+    qsort(s, (size_t)n, sizeof *s, share_compare);
+    for (int32_t i = 0; i < n; i++)
+        if (m > 0 && s[m - 1].who == s[i].who)
+            s[m - 1].tokens += s[i].tokens;
+        else
+            s[m++] = s[i];
+    return m;
+}
+
+/* Decoding now: which request, and its how-many-eth step this is. */
+struct active {
+    int32_t request;
+    int64_t k;
+};
+
+static int block_compare(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (x[0] > y[0]) - (x[0] < y[0]);
+}
+
+/* The step's tree must have one node for each set of requests that shares anything, of the right length. */
+static void check_step(const struct requests *r, const struct active *active, int32_t n,
+                       const struct tree *tree)
+{
+    int64_t n_blocks = 0, m = 0;
+    for (int32_t i = 0; i < n; i++)
+        n_blocks += r->request[active[i].request].n_blocks;
+    int64_t(*use)[3] = xmalloc((size_t)n_blocks * sizeof *use); /* id, tokens, who */
+    for (int32_t i = 0; i < n; i++) {
+        const struct request *q = &r->request[active[i].request];
+        for (int32_t k = 0; k < q->n_blocks; k++, m++) {
+            use[m][0] = r->block[q->first + k];
+            use[m][1] = k + 1 < q->n_blocks ? 512 : q->input - 512 * (int64_t)k;
+            use[m][2] = i;
+        }
+    }
+    qsort(use, (size_t)m, sizeof *use, block_compare);
+    struct share *want = xcalloc((size_t)(n_blocks + n), sizeof *want), *got;
+    int32_t n_want = 0;
+    for (int64_t i = 0; i < m; i++) {
+        if (i == 0 || use[i][0] != use[i - 1][0])
+            want[n_want++].tokens = use[i][1];
+        want[n_want - 1].who |= UINT64_C(1) << use[i][2];
+    }
+    for (int32_t i = 0; i < n; i++)
+        want[n_want++] = (struct share){UINT64_C(1) << i, active[i].k};
+    n_want = merge_shares(want, n_want);
+
+    struct err e = {0};
+    ck_assert_msg(tree_check(tree, &e), "%s", e.msg);
+    ck_assert_int_eq(tree->n_queries, n);
+    ck_assert_int_eq(tree->n_nodes, n_want);
+    got = xcalloc((size_t)n_want, sizeof *got);
+    int64_t *context = xcalloc((size_t)n, sizeof *context);
+    tree_contexts(tree, context);
+    for (int32_t i = 0; i < n; i++) {
+        got[tree->query[i].node].who |= UINT64_C(1) << i;
+        check_each(context[i] == r->request[active[i].request].input + active[i].k, "query %d sees %lld", i,
+                   (long long)context[i]);
+    }
+    for (int32_t i = n_want - 1; i >= 0; i--) {
+        got[i].tokens = tree->len[i];
+        if (tree->parent[i] >= 0)
+            got[tree->parent[i]].who |= got[i].who;
+    }
+    ck_assert_int_eq(merge_shares(got, n_want), n_want);
+    for (int32_t i = 0; i < n_want; i++)
+        check_each(got[i].who == want[i].who && got[i].tokens == want[i].tokens, "node %d", i);
+    free(use);
+    free(want);
+    free(got);
+    free(context);
+}
+
+/* Step by step: who is done leaves, who has arrived joins while there is a place. Every `every`-th step's
+ * tree is checked; returns the number of steps. */
+static int64_t simulate(const struct requests *r, const struct trace *tr, struct trace_opts o, int64_t every)
+{
+    struct active active[64];
+    int32_t n = 0, next = 0, places = o.batch > 0 ? o.batch : 32;
+    int64_t t = 0, now = r->request[0].arrival;
+    ck_assert_int_le(places, 64);
+    for (;; now += o.step_ms) {
+        int32_t kept = 0;
+        for (int32_t i = 0; i < n; i++)
+            if (active[i].k < r->request[active[i].request].output)
+                active[kept++] = active[i];
+        n = kept;
+        if (n == 0 && next == r->n)
+            return t;
+        if (n == 0)
+            now = max_i64(now, r->request[next].arrival);
+        while (n < places && next < r->n && (o.step_ms == 0 || r->request[next].arrival <= now))
+            active[n++] = (struct active){.request = next++};
+        for (int32_t i = 0; i < n; i++)
+            active[i].k++;
+        t++;
+        check_each(t <= trace_steps(tr), "step %lld", (long long)t);
+        if (t % every == 0 || t == trace_steps(tr)) {
+            struct tree *tree = trace_tree(tr, t);
+            check_step(r, active, n, tree);
+            tree_free(tree);
+        }
+    }
+}
+
+static void check_replay(const struct requests *r, const struct trace *tr, struct trace_opts o, int64_t every)
+{
+    int64_t outputs = 0;
+    for (int32_t i = 0; i < r->n; i++)
+        outputs += r->request[i].output;
+    ck_assert_int_eq(trace_generated(tr), outputs);
+    ck_assert_int_eq(simulate(r, tr, o, every), trace_steps(tr));
+}
+
+START_TEST(replays_agree_with_a_simulation)
+{
+    static const struct trace_opts c[] = {
+        {0},
+        {.batch = 1},
+        {.batch = 7},
+        {.batch = 64},
+        {.batch = 20, .step_ms = 1},
+        {.batch = 5, .step_ms = 40},
+        {.step_ms = 300},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            int32_t n = 20 * (int32_t)seed;
+            struct requests *r = requests_gen(n, seed);
+            struct err e = {0};
+            struct trace *tr = replay_requests(requests_gen(n, seed), "gen", &c[i], &e);
+            ck_assert_msg(tr != NULL, "%s", e.msg);
+            check_replay(r, tr, c[i], 1);
+            trace_close(tr);
+            requests_free(r);
+        }
+}
+END_TEST
+
+/* ---- the published traces ------------------------------------------------------------------------------ */
+
+static int i64_compare(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static int64_t count_distinct(int64_t *x, int64_t n)
+{
+    int64_t distinct = 0;
+    qsort(x, (size_t)n, sizeof *x, i64_compare);
+    for (int64_t i = 0; i < n; i++)
+        distinct += i == 0 || x[i] != x[i - 1];
+    return distinct;
+}
+
+/* A row of the table in ../shared/traces/README.md, section 7. */
+struct published {
+    const char *file;
+    int64_t requests, span, timestamps, input, input_min, input_max, output, output_min, output_max, blocks,
+        ids, longest, roots;
+};
+
+static void check_published(const struct requests *r, const struct published *p)
+{
+    int64_t *arrival = xmalloc((size_t)r->n * sizeof *arrival), *root = xmalloc((size_t)r->n * sizeof *root);
+    int64_t *id = xmalloc((size_t)r->n_blocks * sizeof *id);
+    struct published s = {.input_min = INT64_MAX, .output_min = INT64_MAX};
+    for (int32_t i = 0; i < r->n; i++) {
+        const struct request *q = &r->request[i];
+        arrival[i] = q->arrival;
+        root[i] = r->block[q->first];
+        s.input += q->input;
+        s.output += q->output;
+        s.input_min = min_i64(s.input_min, q->input);
+        s.input_max = max_i64(s.input_max, q->input);
+        s.output_min = min_i64(s.output_min, q->output);
+        s.output_max = max_i64(s.output_max, q->output);
+        s.longest = max_i64(s.longest, q->n_blocks);
+    }
+    memcpy(id, r->block, (size_t)r->n_blocks * sizeof *id);
+    ck_assert_int_eq(r->n, p->requests);
+    ck_assert_int_eq(arrival[r->n - 1] - arrival[0], p->span);
+    ck_assert_int_eq(count_distinct(arrival, r->n), p->timestamps);
+    ck_assert_int_eq((s.input + r->n / 2) / r->n, p->input);
+    ck_assert_int_eq((s.output + r->n / 2) / r->n, p->output);
+    ck_assert(s.input_min == p->input_min && s.input_max == p->input_max);
+    ck_assert(s.output_min == p->output_min && s.output_max == p->output_max);
+    ck_assert_int_eq(r->n_blocks, p->blocks);
+    ck_assert_int_eq(count_distinct(id, r->n_blocks), p->ids);
+    ck_assert_int_eq(s.longest, p->longest);
+    ck_assert_int_eq(count_distinct(root, r->n), p->roots);
+    free(arrival);
+    free(root);
+    free(id);
+}
+
+START_TEST(published_traces)
+{
+    static const struct published table[] = {
+        {"conversation", 12031, 3536999, 1180, 12035, 891, 126195, 343, 1, 2000, 288500, 182790, 247, 1},
+        {"synthetic", 3993, 1022025, 3982, 15325, 13, 191378, 149, 1, 893, 121877, 43924, 374, 2211},
+    };
+    static const struct trace_opts c[] = {{0}, {.batch = 64, .step_ms = 25}};
+    const char *root = getenv("TREEATTN_SHARED");
+    const struct published *p = &table[_i];
+    char *path = xasprintf("%s/traces/mooncake_%s_trace.jsonl", root ? root : "../shared", p->file), *text;
+    struct err e = {0};
+    size_t size;
+    if (access(path, R_OK) != 0) {
+        printf("skip: %s is not here\n", path);
+        free(path);
+        return;
+    }
+    text = file_slurp(path, MOONCAKE_MAX_BYTES, &size, &e);
+    ck_assert_msg(text != NULL, "%s", e.msg);
+    struct requests *r = mooncake_read(text, size, path, &e);
+    ck_assert_msg(r != NULL, "%s", e.msg);
+    check_published(r, p);
+
+    char *again, *spec = xasprintf("mooncake:%s", path);
+    size_t again_size;
+    FILE *f = open_memstream(&again, &again_size);
+    ck_assert(mooncake_write(f, r) && fclose(f) == 0);
+    ck_assert(again_size <= size); /* theirs may end without a line feed, or hold other blanks */
+    struct requests *twin = mooncake_read(again, again_size, "again", &e);
+    ck_assert_msg(twin != NULL && twin->n_blocks == r->n_blocks, "%s", e.msg);
+    ck_assert_mem_eq(twin->block, r->block, (size_t)r->n_blocks * sizeof *r->block);
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct trace *tr = trace_open(spec, &c[i], &e);
+        ck_assert_msg(tr != NULL, "%s", e.msg);
+        check_replay(r, tr, c[i], trace_steps(tr) / 150);
+        trace_close(tr);
+    }
+    requests_free(twin);
+    requests_free(r);
+    free(again);
+    free(spec);
+    free(text);
+    free(path);
+}
+END_TEST
+
+/* ---- round trip ---------------------------------------------------------------------------------------- */
+
+START_TEST(requests_round_trip)
+{
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        struct requests *r = requests_gen(1 + (int32_t)seed * 9, seed);
+        char *text, *again;
+        size_t size, again_size;
+        FILE *f = open_memstream(&text, &size);
+        ck_assert(mooncake_write(f, r) && fclose(f) == 0);
+        struct err e = {0};
+        struct requests *twin = mooncake_read(text, size, "t.jsonl", &e);
+        ck_assert_msg(twin != NULL, "%s", e.msg);
+        f = open_memstream(&again, &again_size);
+        ck_assert(mooncake_write(f, twin) && fclose(f) == 0);
+        ck_assert_str_eq(text, again);
+        ck_assert_mem_eq(r->request, twin->request, (size_t)r->n * sizeof *r->request);
+        free(text);
+        free(again);
+        requests_free(r);
+        requests_free(twin);
+    }
+}
+END_TEST
+
+/* ---- malformed input ----------------------------------------------------------------------------------- */
+
+START_TEST(damaged_requests_do_no_harm)
+{
+    char *text = xstrdup(small);
+    for (size_t i = 0; i < sizeof small - 1; i++) {
+        char kept = text[i];
+        struct err e = {0};
+        struct requests *r = mooncake_read(small, i, "t.jsonl", &e);
+        ck_assert((r != NULL) == (e.code == 0));
+        requests_free(r);
+        for (const char *c = "90-\"[}, \n\xff"; *c; c++) {
+            text[i] = *c;
+            e = (struct err){0};
+            r = mooncake_read(text, sizeof small - 1, "t.jsonl", &e);
+            ck_assert((r != NULL) == (e.code == 0));
+            struct trace *tr = r ? replay_requests(r, "t", &(struct trace_opts){.batch = 2}, &e) : NULL;
+            struct tree *tree = tr ? trace_tree(tr, trace_steps(tr)) : NULL;
+            ck_assert(!tree || tree_check(tree, NULL));
+            tree_free(tree);
+            trace_close(tr);
+        }
+        text[i] = kept;
+    }
+    free(text);
+}
+END_TEST
+
+/* ---- the papers' serving workloads --------------------------------------------------------------------- */
+
+/* Nodes of the first step by length and by how many queries are below. */
+static int32_t count_nodes(const struct tree *t, int64_t len, int32_t queries)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        int32_t below = 0;
+        for (int32_t q = 0; q < t->n_queries; q++)
+            for (int32_t m = t->query[q].node; m >= 0; m = t->parent[m])
+                below += m == i;
+        n += t->len[i] == len && (queries == 0 || below == queries);
+    }
+    return n;
+}
+
+static struct tree *first_step(const char *spec, int32_t batch, int64_t steps)
+{
+    struct err e = {0};
+    struct trace *tr = trace_open(spec, &(struct trace_opts){.batch = batch}, &e);
+    ck_assert_msg(tr != NULL, "%s", e.msg);
+    ck_assert(steps == 0 || trace_steps(tr) == steps);
+    struct tree *t = trace_tree(tr, 1);
+    ck_assert_int_eq(t->n_queries, batch);
+    trace_close(tr);
+    return t;
+}
+
+START_TEST(serving_workloads_share_what_papers_say)
+{
+    struct tree *t = first_step("fasttree:prompt,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 459, 128), 1);
+    ck_assert_int_eq(count_nodes(t, 38, 0), 4);
+    ck_assert_int_eq(count_nodes(t, 584, 0), 8);
+    ck_assert_int_eq(count_nodes(t, 2112, 0), 16);
+    tree_free(t);
+    t = first_step("fasttree:shots,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 3193, 128), 1);
+    ck_assert_int_eq(count_nodes(t, 3000, 16), 8);
+    tree_free(t);
+    t = first_step("fasttree:chains,1", 128, 256);
+    ck_assert_int_eq(count_nodes(t, 3193, 128), 1);
+    ck_assert_int_eq(t->n_nodes, 1 + 32 + 128);
+    ck_assert_int_eq(count_nodes(t, 17, 1), 128); /* what sets it apart, and the first token */
+    tree_free(t);
+    t = first_step("fasttree:documents,1", 128, 256);
+    /* a choice that one request alone drew is part of its leaf; two without another between them are one node */
+    ck_assert_int_eq(t->parent[0] + t->parent[1] + t->parent[2] + t->parent[3], -4);
+    ck_assert_int_le(t->n_nodes, 4 + 12 + 24 + 128);
+    ck_assert_int_eq(count_nodes(t, 2000, 0) + count_nodes(t, 4000, 0), t->n_nodes - 128);
+    ck_assert_int_gt(t->n_nodes, 4 + 12 + 16 + 128);
+    tree_free(t);
+    t = first_step("conversation:300,1", 200, 0);
+    ck_assert_int_eq(count_nodes(t, 46, 200), 1);
+    ck_assert_int_eq(count_nodes(t, 348, 0), 8);
+    ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
+    tree_free(t);
+    struct err e = {0};
+    ck_assert_ptr_null(trace_open("fasttree:chess,1", &(struct trace_opts){0}, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "prompt, shots, chains or documents"));
+    ck_assert_ptr_null(trace_open("conversation:0,1", &(struct trace_opts){0}, NULL));
+}
+END_TEST
+
+Suite *suite_requests(void)
+{
+    Suite *s = suite_create("requests");
+    TCase *tc = tcase_create("requests");
+    tcase_add_test(tc, batching_by_hand);
+    tcase_add_test(tc, the_clock_by_hand);
+    tcase_add_test(tc, replays_agree_with_a_simulation);
+    tcase_add_loop_test(tc, published_traces, 0, 2);
+    tcase_add_test(tc, requests_round_trip);
+    tcase_add_test(tc, damaged_requests_do_no_harm);
+    tcase_add_test(tc, serving_workloads_share_what_papers_say);
+    suite_add_tcase(s, tc);
+    return s;
+}

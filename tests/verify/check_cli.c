@@ -1,0 +1,1300 @@
+/*
+ * check_cli.c - the program as a user meets it: exit codes, one-line errors, output that scripts can read.
+ *
+ * Runs $TREEATTN_BIN (default build/treeattn) and says so and skips where it is not built.
+ */
+#include "kernels/cuda/host/cuda.h"
+#include "verify/model/coefficient_file.h"
+#include "verify/judge/judge.h"
+
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What it prints to standard output, or standard error if `err`; the exit code. */
+static int run(const char *args, bool err, char *out, size_t size)
+{
+    return run_shell(out, size, "%s %s %s", program_path(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
+}
+
+#define FORTY_VALUES "0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9"
+
+START_TEST(bad_input_gets_one_line_and_exit_2)
+{
+    static const struct {
+        const char *args, *says;
+    } bad[] = {
+        {"", "--help"},
+        {"frobnicate", "did you mean"},
+        {"ver", "verify"},
+        {"verify --tres 3", "unknown option '--tres'"},
+        {"verify --trees", "lacks its value"},
+        {"verify --trees many", "whole number"},
+        {"verify --csv --json", "exclude each other"},
+        {"verify --trees -1", "whole number"},
+        {"verify extra", "one too many"},
+        {"verify --strategy nope", "no strategy 'nope'"},
+        {"verify --strategy pat:nope=1", "option"},
+        {"verify --kernel nope", "no kernel"},
+        {"verify --heads 3/2 --levels '1 4'", "heads 3/2"},
+        {"verify --heads 8", "QUERY/KV"},
+        {"verify --dtype int8", "f64"},
+        {"verify --head-dim 512", "head-dim"},
+        {"verify --case strategy=pat", "no tree"},
+        {"verify --case 'tree=gen:bushy:1;colour=red'", "colour"},
+        {"verify --case 'tree=gen:palm:1'", "palm"},
+        {"verify --case 'tree=gen:bushy:1;seed=1;seed=1'", "seed is given twice"},
+        {"verify --case 'tree=gen:bushy:1;tree=gen:bushy:2'", "tree is given twice"},
+        {"plan --levels '1 4' --strategy pat:max_rows=8,rule=paper,max_rows=8",
+         "max_rows of strategy pat is given twice"},
+        {"plan --levels '1 4' --strategy pat:,", "no option ''"},
+        {"plan --levels '1 4' --strategy pat:", "no option ''"},
+        {"plan --levels '1 4' --strategy pat:max_rows=16.7", "a whole number from 1 to 4096"},
+        {"plan --levels '1 4' --strategy pat:max_rows=0x10", "a whole number"},
+        {"plan --levels '1 4' --strategy 'pat:max_rows= 16'", "a whole number"},
+        {"plan --levels '1 4' --strategy fasttree:alpha=nan", "a number from -1e+09 to 1e+09"},
+        {"plan --levels '1 4' --strategy pat --machine h200:sms=10,sms=20", "sms is given twice"},
+        {"plan --levels '1 4' --strategy pat --machine h200:,", "figure=value"},
+        {"plan --levels '1 4' --strategy pat --machine h200:sms=0x10", "sms=0x10"},
+        {"verify --case 'tree=nodes:-1.5:0.9'", "sees 9 tokens"},
+        {"verify --case 'tree=nodes:-1.5,3.1:0.5'", "parent"},
+        {"verify --case 'tree=nodes:x'", "tree nodes"},
+        {"verify --case 'tree=gen:bushy:1;heads=4/3'", "heads"},
+        {"verify --case 'tree=gen:bushy:1;seed=abc'", "seed"},
+        {"verify --levels '1 4' --tree-file x", "two trees"},
+        {"verify --step 4", "belong to --trace"},
+        {"verify --trace requests:9,1 --batch 2 --topology", "expected one"},
+        {"verify --case 'tree=trace:0:0:0:1'", "cut short"},
+        {"verify --case 'tree=batched:0:0:0:1:2:x:requests:9,1'", "step-ms"},
+        {"plan --levels '1,2 10,5'", "no strategy"},
+        {"plan --strategy pat", "no tree"},
+        {"plan --strategy pat --levels '1,2 10,x'", ""},
+        {"plan --strategy pat --tree-file /nonexistent", "/nonexistent"},
+        {"plan --strategy pat --levels '1 4' --format svg", "dot"},
+        {"plan --strategy pat --levels '1 4' --machine abacus", "abacus"},
+        {"plan --strategy pat --levels '1 4' --machine h200:sms=-1", "sms=-1"},
+        {"plan --strategy tree-specinfer --levels '1,4 5,500'", "does not apply"},
+        {"plan --strategy pat --trace deft:/nonexistent", "/nonexistent"},
+        {"plan --strategy pat --trace embedded:nope", "nope"},
+        {"plan --strategy pat --trace reasoning:1 --step 999999999", "step"},
+        {"sim", "no tree"},
+        {"sim --levels '1 4' --count twice", "expected true, paper or deft"},
+        {"sim --levels '1 4' --layers 0", "--layers"},
+        {"sim --levels '1 4' --layers many", "whole number"},
+        {"sim --levels '1 4' --strategy pat --strategy nope", "no strategy 'nope'"},
+        {"sim --levels '1 4' --strategy pat,,naive", "no strategy ''"},
+        {"sim --levels '1 4' --heads 3/2", "heads 3/2"},
+        {"sim --levels '1 4' --tree 3", "belong to --trace"},
+        {"sim --levels '1 4' --tree 0-1", "belong to --trace"},
+        {"sim --trace embedded:reasoning --tree 2-1", "--tree"},
+        {"sim --trace embedded:reasoning --tree 0-", "--tree"},
+        {"sim --trace embedded:reasoning --tree -1", "--tree"},
+        {"sim --trace embedded:reasoning --tree some", "--tree"},
+        {"sim --trace embedded:reasoning --tree 1-3", "no tree 3"},
+        {"sim --trace embedded:requests --tree all", "requests"},
+        {"sim --trace embedded:requests --tree 0-3", "requests"},
+        {"sim --trace embedded:reasoning --step 999999", "step 999999"},
+        {"sim --trace deft:/nonexistent --tree all", "/nonexistent"},
+        {"sim --levels '1 4' --machine abacus", "abacus"},
+        {"sim --levels '1 4' --machine h200 --machine ''", "machine"},
+        {"sim --levels '1 4' --machine h200:bandwidth=0", "bandwidth"},
+        {"sim --levels '1 4' --machine h200:colour=3", "colour"},
+        {"sim --levels '1 4' --machine h200:read_measured=1", "read_measured is for reference"},
+        {"sim --levels '1 4' --coefficients x", "expected --machine"},
+        {"sim --levels '1 4' --machine h200 --coefficients /nonexistent", "/nonexistent"},
+        {"sim --levels '1 4' --machine h200 --coefficients Makefile", "Makefile:"},
+        {"sim --levels '1 4' --machine h200 --coefficients x --model cubic", "cubic"},
+        {"sim --levels '1 4' --machine h200 --model linear", "none was given"},
+        {"sim --levels '1 4' --machine h200 --part all", "none was given"},
+        {"sim --levels '1 4' --timeline x --strategy pat", "one --machine"},
+        {"sim --levels '1 4' --timeline x --strategy pat --machine all", "one --machine"},
+        {"sim --levels '1 4' --spans x --machine h200", "one --strategy"},
+        {"sim --levels '1 4' --spans - --timeline - --machine h200 --strategy pat", "one of them"},
+        {"sim --trace fewshot:3 --prompt 5 --max-seq 9 --timeline x --strategy pat --machine h200", "--step"},
+        {"sim --levels '1,2 4,99' --timeline x --strategy tree-specinfer --machine h200", "does not apply"},
+        {"sim --levels '1 4' --timeline /nonexistent/x --strategy pat --machine h200", "/nonexistent/x"},
+        {"sim --levels '1,1000000 1000000000,1' --strategy naive", "64 bits"},
+        {"sim --levels '1,20000 1000000000000,1' --heads 1/1 --head-dim 8 --layers 1 --strategy "
+         "flash-attention",
+         "64 bits"},
+        {"trace embedded:reasoning --prompt -1", "whole number from 0 to 2147483647; 0: the trace's own"},
+        {"trace embedded:reasoning --max-seq x", "whole number from 0 to 2147483647; 0: none"},
+        {"sim --levels '1,1000 1000000000,1' --layers 65536 --strategy naive", "64 bits"},
+        {"sim --sets nope", "fasttree-fig9, pat-fig9 or speculative"},
+        {"sim --sets pat-fig9 --levels '1 4'", "one of them"},
+        {"sim --sets pat-fig9 --sweep b=1", "one of them"},
+        {"sim --sets pat-fig9 --timeline x --strategy pat --machine h200", "expected a tree"},
+        {"sim --sweep b=1", "no tree"},
+        {"sim --gen bushy:1 --sweep b=1", "expected --levels"},
+        {"sim --levels '1 4' --sweep b=1", "no {b}"},
+        {"sim --levels '1 {p}' --sweep b=1", "no {b}"},
+        {"sim --levels '1 {p}' --sweep p", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=4,,5", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep =4", "NAME=VALUE"},
+        {"sim --levels '1 {p}' --sweep p=4 --sweep heads=8/3", "heads 8/3"},
+        {"sim --levels '1,{b} {p},1' --sweep p=4", "{b}"},
+        {"sim --levels '{n} 3' --sweep 'n={n}'", "level 1 has"},
+        {"sim --levels '{a}{b}{c}{d} 3' --sweep a=" FORTY_VALUES " --sweep b=" FORTY_VALUES
+         " --sweep c=" FORTY_VALUES " --sweep d=" FORTY_VALUES,
+         "2560000 combinations"},
+        {"plan --strategy pat --trace embedded:reasoning --tree all", "--tree"},
+        {"plan --strategy pat --trace embedded:reasoning --tree 0-1", "--tree"},
+        {"plan --strategy pat --levels '1 4' --page 4", "neither --page nor --fill"},
+        {"plan --strategy pat --levels '1 4' --fill count", "neither --page nor --fill"},
+        {"sim --levels '1 4' --page 4", "neither --page nor --fill"},
+        {"sim --levels '1 4' --fill count", "neither --page nor --fill"},
+        {"trace", "no trace"},
+        {"trace embedded:reasoning --step 4", "all of them are counted"},
+        {"trace embedded:reasoning --seed 4", "nothing is drawn"},
+        {"trace --levels '1 4'", "expected treeattn trace SPEC"},
+        {"trace --tree-file nope", "expected treeattn trace SPEC"},
+        {"replay --gen bushy", "expected --trace or --workload"},
+        {"replay --step 4", "--max-steps or --every"},
+        {"decode --levels '1 4'", "expected --trace SPEC"},
+        {"decode --time", "expected --trace SPEC"},
+        {"decode --time --seed 4", "expected --trace SPEC"},
+        {"decode --trace embedded:reasoning --tree 0-1", "--tree"},
+        {"list", "expected strategies"},
+        {"list strategies kernels", "one too many"},
+        {"list colours", "colours"},
+        {"list tiles --machine h300", "no machine 'h300'"},
+        {"list tiles --machine h200:bandwidth=0", "bandwidth=0"},
+        {"list tiles --machine h200:bandwidth=nan", "bandwidth=nan"},
+        {"list figures --machine h200:speed=1", "no figure 'speed'"},
+        {"list tiles --head-dim 0", "--head-dim"},
+        {"list tiles --dtype int8", "f64"},
+        {"compare", "no tree"},
+        {"compare --levels '1 4' --plant nope", "no fault 'nope'"},
+        {"fit", "no file"},
+        {"fit paper-figs/measured/h100_bench_gpu.csv --machine h200", "expected h100"},
+        {"fit x --target y", "belong together"},
+        {"fit x --target y --features a,b,a", "twice"},
+        {"fit x --target y --features a --save z", "belong to models"},
+        {"fit x --group y", "belong to columns"},
+        {"fit x --target y --features a --where b", "COLUMN=TEXT"},
+        {"fit x --together --apart", "exclude each other"},
+        {"fit x --folds 1", "2 and more"},
+        {"fit x --seed -1", "whole number"},
+        {"fit x --model cubic", "no model 'cubic'"},
+        {"fit x --machine abacus", "abacus"},
+        {"fit x --machine h200:bandwidth=0", "bandwidth=0"},
+        {"fit x --show everything", "coefficients, quality or rows"},
+        {"fit /nonexistent.csv", "/nonexistent.csv"},
+        {"verify --gpu-cases --levels '1 4'", "--gpu-cases"},
+        {"verify --cases /dev/null", "/dev/null: no case"},
+        {"verify --sample 0", "whole number"},
+        {"verify --levels '1 4' --steps 3", "--steps belongs to --trace"},
+        {"verify --trees 2 --steps 3", "--steps belongs to --trace"},
+        {"verify --case tree=gen:bushy:1 --steps 3", "--steps belongs to --trace"},
+        {"verify --trace embedded:reasoning --step 3 --steps 2", "one of them"},
+        {"verify --levels '1 4' --trees 3", "--trees draws random ones"},
+        {"verify --trace embedded:reasoning --trees 3", "--trees draws random ones"},
+        {"verify --case tree=gen:bushy:1 --trees 3", "--trees draws random ones"},
+        {"verify --cases tests/cases.regress --trees 3", "--trees draws random ones"},
+        {"plan --trace fewshot:20 --strategy pat", "--prompt and --max-seq"},
+        {"verify --arch 90", "auto or 80"},
+        {"decode --decoder cpu --model tiny --trace fewshot:3 --prompt 5 --max-seq 12 --step 7",
+         "step 7 (expected 1 to 6)"},
+        {"decode --time --decoder cpu --model tiny --trace fewshot:3 --prompt 5 --max-seq 12 --step 7",
+         "step 7 (expected 1 to 6)"},
+        {"decode --time --decoder cpu --model tiny --trace fewshot:3 --prompt 5 --max-seq 12 --step 3",
+         "4 steps from step 3 on"},
+        {"decode --decoder cpu --model tiny --trace spec:5,1 --prompt 10 --max-seq 40 --strategy pat",
+         "step 2 accepts tokens that have not seen each other"},
+        {"decode --decoder cpu --model tiny --trace spec:5,1 --prompt 10 --max-seq 40 --topology",
+         "step 6 accepts tokens that have not seen each other"}, /* more than its longest path has */
+        {"bench gpu", "no tree"},
+        {"bench gpu --sets nope", "fasttree-fig9"},
+        {"bench gpu --sets speculative --config 7", "no such tree"},
+        {"bench gpu --sets speculative --levels '1 4'", "no other tree"},
+        {"bench gpu --levels '1 4' --config 1", "belongs to --sets"},
+        {"bench gpu --levels '1 4' --kernel cpu", "cuda-smem"},
+        {"bench gpu --levels '1 4' --fill count", "random"},
+        {"bench gpu --levels '1 4' --steps 3", "--steps belongs to --trace"},
+        {"bench gpu --sets speculative --steps 3", "--steps belongs to --trace"},
+        {"bench gpu --trace embedded:reasoning --steps 3 --step 2", "one of them"},
+        {"bench gpu --levels '1 4' --peers /nonexistent", "/nonexistent"},
+        {"bench gpu --levels '1 4' --peers . --fastest", "no --fastest"},
+        {"bench gpu --levels '1 4' --reps 1", "whole number"},
+        {"bench --csv --seed 1 gpu --levels '1 4' --reps 1", "whole number from 5"},
+        {"bench nope", "gpu"},
+        {"bench plan --heads 8/3 --reps 1", "heads 8/3"},
+        {"bench plan --heads 2000000000/1 --reps 1", "1 to 4096"},
+        {"bench plan --strategy pat,nope --reps 1", "no strategy 'nope'"},
+        {"bench cpu --strategy pat", "bench plan"},
+        {"bench cpu --heads 32/8", "--heads is for bench plan"},
+        {"bench plan --tile 64x64", "--tile is for bench cpu"},
+        {"bench plan --threads 2", "--threads is for bench cpu"},
+        {"gap --heads 8/3 --trees 0 --cost bytes", "heads 8/3"},
+        {"gap --heads 2000000000/1 --trees 0 --cost bytes", "1 to 4096"},
+        {"verify --levels '1 4' -o /nonexistent/dir/file", "/nonexistent/dir/file"},
+        {"list models -o ''", "without a name"},
+        {"plan --strategy nope --levels '1 4' -o .", "a folder"}, /* before any work */
+        {"trace nope -o /nonexistent/x", "/nonexistent/x"},
+        {"sim --trace nope -o /nonexistent/x", "/nonexistent/x"},
+        {"sim --levels '1 4' --machine h200 --strategy pat --timeline nope --spans ./nope", "two outputs"},
+        {"fit nope --save /nonexistent/x", "/nonexistent/x"},
+        {"fit nope --save nope -o nope", "two outputs"},
+        {"replay --machine h100 --trace nope --rows nope -o nope.part", "two outputs"},
+    };
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[4096];
+        int code = run(bad[i].args, true, text, sizeof text);
+        ck_assert_msg(code == 2, "'%s' exits with %d: %s", bad[i].args, code, text);
+        ck_assert_msg(strncmp(text, "treeattn: ", 10) == 0, "'%s' says %s", bad[i].args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert_msg(newline && newline[1] == 0, "'%s' says more than one line: %s", bad[i].args, text);
+        ck_assert_msg(strstr(text, bad[i].says), "'%s' says %s", bad[i].args, text);
+    }
+}
+END_TEST
+
+START_TEST(what_the_machine_lacks_exits_with_3)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
+    ck_assert(strstr(text, "needs") || strstr(text, "would take"));
+    static const char *const gpu[] = {"verify --kernel cuda --case tree=levels:1_4",
+                                      "verify --case 'tree=levels:1_4;kernel=cuda'",
+                                      "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
+                                      "compare --kernel cuda --levels '1 4'"};
+    ck_assert_int_eq(
+        run("replay --machine h100 --workload sorting --data /nonexistent --json", true, text, sizeof text),
+        3);
+    ck_assert_msg(strstr(text, "nothing was replayed: no /nonexistent/"), "%s", text);
+    if (cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    for (size_t i = 0; i < sizeof gpu / sizeof gpu[0]; i++) {
+        ck_assert_int_eq(run(gpu[i], true, text, sizeof text), 3);
+        ck_assert(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n')[1] == 0);
+    }
+}
+END_TEST
+
+/* A case that the machine has no memory for ends a run, but not what is known by then; and nothing but skips is no success. */
+START_TEST(a_failure_outlives_what_is_missing)
+{
+    static const char list[] = "tree=gen:bushy:3;strategy=pat\ntree=levels:1_1000000000;strategy=pat\n";
+    char text[4096];
+    if (!program_built())
+        return;
+    char *folder = scratch_folder();
+    char *cases = xasprintf("%s/cases", folder), *rows = xasprintf("%s/rows", folder);
+    FILE *f = fopen(cases, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(list, f);
+    fclose(f);
+    char *fails = xasprintf("verify -q --kernel cpu --plant group_dropped --no-shrink --cases %s --csv -o %s",
+                            cases, rows);
+    char *passes = xasprintf("verify -q --kernel cpu --cases %s --csv -o %s2", cases, rows);
+    ck_assert_int_eq(run(fails, true, text, sizeof text), EXIT_FAILED);
+    ck_assert_msg(strstr(text, "cases:2: the case needs") && strstr(text, " 1 failed"), "%s", text);
+    f = fopen(rows, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert(fgets(text, sizeof text, f) && fgets(text, sizeof text, f) && strstr(text, ",FAIL,"));
+    fclose(f);
+    ck_assert_int_eq(run(passes, true, text, sizeof text), EXIT_MISSING);
+    ck_assert_int_eq(run("compare --levels '1,70 10,3' --strategy tree-specinfer", false, text, sizeof text),
+                     EXIT_MISSING);
+    free(cases);
+    free(rows);
+    free(fails);
+    free(passes);
+    free(folder);
+}
+END_TEST
+
+START_TEST(help_lists_nothing_that_is_refused)
+{
+    static const struct {
+        const char *args, *refused[6];
+    } all[] = {
+        {"trace --help", {" --levels", " --tree-file", " --gen", " --step=", " --seed"}},
+        {"replay --help", {" --levels", " --tree-file", " --gen", " --step="}},
+        {"decode --help", {" --levels", " --tree-file", " --gen"}},
+        {"plan --help", {" --page", " --fill"}},
+        {"sim --help", {" --page", " --fill"}},
+        {"bench gpu --help", {" --fill"}},
+    };
+    char text[16384];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, " --trace") && strstr(text, " --prompt"));
+        for (int k = 0; all[i].refused[k]; k++)
+            ck_assert_msg(!strstr(text, all[i].refused[k]), "%s lists%s", all[i].args, all[i].refused[k]);
+    }
+}
+END_TEST
+
+START_TEST(help_teaches)
+{
+    static const char *const all[] = {"--help",         "verify --help", "plan --help",      "trace --help",
+                                      "compare --help", "list --help",   "bench gpu --help", "fit --help",
+                                      "verify -?",      "sim --help",    "replay --help",    "decode --help",
+                                      "bench --help",   "gap --help",    "selftest --help"};
+    char text[16384];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        ck_assert(strlen(text) > 300);
+    }
+}
+END_TEST
+
+/* The problems that commands begin with are not the same: their help says so, and they are what it says. */
+START_TEST(help_states_default_heads)
+{
+    static const char *const all[] = {"verify", "plan", "compare", "sim"};
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *args = xasprintf("%s --help | tr -s ' \\n' ' '", all[i]);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert_msg(strstr(text, "(default 32/8; verify: 4/2)") &&
+                          strstr(text, "(default 128; verify: 64 up to 31 query heads)"),
+                      "%s", text);
+        free(args);
+    }
+    ck_assert_int_eq(run("verify --levels '1 4' --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=4/2;d=64;dtype=f16;page=16;"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1 4' --heads 32/8 --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=32/8;d=128;"), "%s", text);
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16, pages of 16"), "%s", text);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16"), "%s", text);
+}
+END_TEST
+
+/* Of the columns that text has not, by their names. */
+START_TEST(sim_explains_its_columns)
+{
+    char text[1 << 14], help[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --help", false, help, sizeof help), 0);
+    ck_assert_int_eq(
+        run("sim --levels '1 4' --strategy pat --machine h200 --csv | head -1", false, text, sizeof text), 0);
+    int named = 0;
+    char *rest = strstr(text, "mac_useful"), *column;
+    while (rest && (column = strsep(&rest, ",\n")) && *column) {
+        ck_assert_msg(strstr(help, column), "sim --help does not name %s", column);
+        named++;
+    }
+    ck_assert_int_gt(named, 20);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat --machine h200", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\n% of GB/s:") && strstr(text, "\n% of FLOPS:"));
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\npadded rows:") && strstr(text, "every Q tile"));
+}
+END_TEST
+
+/* What was built, and on what it would run. */
+START_TEST(version_says_what_was_built)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("--version", false, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "treeattn, commit ", 17) == 0 && strchr(text, '\n'), "%s", text);
+    ck_assert_msg(strstr(text, "GPU") || strstr(text, "compute capability"), "%s", text);
+}
+END_TEST
+
+/* The last line of a text; the text is changed. */
+static const char *last_line(char *text)
+{
+    size_t n = strlen(text);
+    ck_assert(n > 0 && text[n - 1] == '\n');
+    text[n - 1] = 0;
+    char *at = strrchr(text, '\n');
+    return at ? at + 1 : text;
+}
+
+START_TEST(verify_ends_with_its_totals)
+{
+    static char text[1 << 20];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("verify --levels '1,3 20,7' --strategy flash-attention,pat --kernel cpu", false,
+                         text, sizeof text),
+                     0);
+    ck_assert(strstr(text, "flash-attention/cpu/f16/"));
+    ck_assert(strstr(text, "tree=levels:1,3_20,7;"));
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("verify --trees 3 --seed 5 --no-sharp -q --strategy pat --kernel cpu", false, text, sizeof text),
+        0);
+    ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
+}
+END_TEST
+
+/* On standard error, so that rows stay what they are. */
+START_TEST(absent_kernels_are_named)
+{
+    char text[1 << 14];
+    if (!program_built() || cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --csv", true, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "not here: cuda: ", 16) == 0, "%s", text);
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --kernel cpu", true, text, sizeof text), 0);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
+START_TEST(cases_name_their_line)
+{
+    static const char cases[] = "# two\ntree=levels:1,3_20,7\n\ntree=levels:1,3_20\n";
+    char text[1 << 14], command[4200];
+    if (!program_built())
+        return;
+    char *path = scratch_file(cases, sizeof cases - 1);
+    snprintf(command, sizeof command, "verify -q --strategy pat --kernel cpu --cases %s", path);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "%s:4: levels: 2 node counts and 1 lengths", path);
+    ck_assert_msg(strstr(text, command), "%s", text);
+    unlink(path);
+    free(path);
+}
+END_TEST
+
+/* As --heads and --dtype do. */
+START_TEST(options_replace_what_a_case_names)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify --case 'tree=levels:1,3_20,7;strategy=pat;kernel=cpu' --strategy relay,naive "
+                       "--kernel naive-c --dtype f64";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\nrelay/naive-c/f64/") && strstr(text, "\nnaive/naive-c/f64/"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(run("verify --cases tests/cases.regress --kernel naive-c -q", false, text, sizeof text),
+                     0);
+    ck_assert_str_eq(last_line(text), "verify: 4 cases, 4 passed, 0 marginal, 0 failed, 0 skipped");
+}
+END_TEST
+
+START_TEST(nothing_ran_is_not_good)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 3);
+    ck_assert_msg(strstr(text, "no case ran: all were skipped, the first because 2000 tokens"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 0 passed, 0 marginal, 0 failed, 1 skipped");
+    args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer,pat --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(!strstr(text, "no case ran"));
+}
+END_TEST
+
+START_TEST(a_fault_without_a_place_is_skipped)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade,deft-flatten --kernel cpu "
+                       "--plant mask_shown --no-shrink";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 1);
+    ck_assert_msg(strstr(text, "\tthe plan has no place for this fault\t"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 0 passed, 0 marginal, 1 failed, 1 skipped");
+}
+END_TEST
+
+/* Neither zeros nor what belongs to another run. */
+START_TEST(what_was_not_compared_has_no_numbers)
+{
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade --kernel cpu --no-shrink --plant";
+    static const struct {
+        const char *rest, *row;
+    } all[] = {{"run_end | cut -f2-8,15", "\nFAIL\t-\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
+               {"run_end --csv 2>/dev/null | cut -d, -f2-8,15", "\nFAIL,,,,,,,\n"},
+               {"run_end --json", "\"worst\": null, \"worst_o\": null, "},
+               {"nan_in_o --json", /* JSON has no infinity; null would read as not compared */
+                "\"worst\": 1.7976931348623157e308, \"worst_o\": 1.7976931348623157e308, \"worst_lse\": 0."},
+               {"nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *line = xasprintf("%s %s", args, all[i].rest);
+        run(line, false, text, sizeof text);
+        ck_assert_msg(strstr(text, all[i].row), "%s: %s", line, text);
+        free(line);
+    }
+}
+END_TEST
+
+START_TEST(json_and_csv_parse)
+{
+    static char text[1 << 20];
+    json_error_t error;
+    if (!program_built())
+        return;
+    static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
+                                      "compare --levels '1,3 20,7' --heads 2/1 --json",
+                                      "list strategies --json",
+                                      "list options --json",
+                                      "list models --json",
+                                      "list machines --json",
+                                      "list figures --machine l40s:sms=10 --json",
+                                      "list tiles --machine a100-80 --head-dim 64 --json",
+                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --levels '1,3 20,7' --count paper --json",
+                                      "sim --levels '1,3 20,700' --machine all --json"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        json_t *j = json_loads(text, 0, &error);
+        ck_assert_msg(j && json_is_array(j) && json_array_size(j) > 0, "%s: %s", all[i], error.text);
+        json_decref(j);
+    }
+    ck_assert_int_eq(run("plan --levels '1,3 20,7' --strategy pat --format json", false, text, sizeof text),
+                     0);
+    json_t *plan = json_loads(text, 0, &error);
+    ck_assert_msg(json_is_object(plan), "%s", error.text);
+    json_decref(plan);
+    ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
+    ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
+}
+END_TEST
+
+/* The number of cores must not show in what is printed; times do, so they are cut away. */
+START_TEST(output_is_the_same_on_any_number_of_cores)
+{
+    static char one[1 << 20], two[1 << 20];
+    if (!program_built())
+        return;
+    const char *args =
+        "verify --trees 6 --seed 9 --no-sharp --kernel cpu --strategy flash-attention,naive,pat "
+        "| cut -f1-2,9,17";
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+    setenv("OMP_NUM_THREADS", "3", 1);
+    ck_assert_int_eq(run(args, false, two, sizeof two), 0);
+    unsetenv("OMP_NUM_THREADS");
+    char *tail = strstr(one, "worst error"), *tail_two = strstr(two, "worst error");
+    ck_assert(tail && tail_two && tail - one == tail_two - two);
+    *tail = *tail_two = 0;
+    ck_assert_str_eq(one, two);
+}
+END_TEST
+
+/* More threads than any machine has: no crash, and the same output. */
+START_TEST(absurdly_many_threads)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    setenv("OMP_NUM_THREADS", "100000", 1);
+    ck_assert_int_eq(
+        run("verify --case 'tree=levels:1,2_30,5;strategy=pat;kernel=cpu'", false, text, sizeof text), 0);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 1 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("sim --csv --trace fewshot:3 --prompt 5 --max-seq 12 --strategy pat", false, text, sizeof text),
+        0);
+    unsetenv("OMP_NUM_THREADS");
+}
+END_TEST
+
+/* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
+ * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
+START_TEST(sim_counts_as_the_release_does)
+{
+    static const struct {
+        const char *strategy, *counters;
+    } x[] = {{"deft-flatten", ",1,3,3328,208,0,0,0,0,0,"},
+             {"radix-attention", ",1,3,8448,0,0,0,0,0,0,"},
+             {"tree-medusa", ",1,3,3328,156,1248,1248,1248,2496,768,"}};
+    char text[4096];
+    if (!program_built())
+        return;
+    for (int i = 0; i < 3; i++) {
+        char *args =
+            xasprintf("sim --trace fewshot:3 --prompt 10 --max-seq 12 --strategy %s --count deft --csv "
+                      "--layers 2 --heads 4/2 --head-dim 8",
+                      x[i].strategy);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, "iterations,generated_len,KV_IO_bytes,Mask_IO_bytes,QK_IO_bytes"));
+        ck_assert_msg(strstr(text, x[i].counters), "%s: %s", args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert(newline && strchr(newline + 1, '\n') && strchr(newline + 1, '\n')[1] == 0);
+        free(args);
+    }
+}
+END_TEST
+
+/* Several items, in text: a line each and their mean, or the mean alone. */
+START_TEST(sim_prints_the_mean_of_trees)
+{
+    static char text[1 << 16], quiet[1 << 16];
+    const char *args =
+        "sim --trace embedded:reasoning --tree all --prompt 100 --max-seq 200 --strategy pat,relay";
+    if (!program_built())
+        return;
+    char *shorter = xasprintf("%s -q", args);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_int_eq(run(shorter, false, quiet, sizeof quiet), 0);
+    const char *mean = strstr(text, "\nmean   pat"), *same = strstr(quiet, "\nmean   pat");
+    ck_assert(strstr(text, "\n2      pat") && mean && same);
+    ck_assert(!strstr(quiet, "\n2      pat"));
+    ck_assert_str_eq(mean, same);
+    free(shorter);
+}
+END_TEST
+
+/* Every combination of swept values is a row like that of a run by itself, the last name's values fastest. */
+START_TEST(sim_sweeps)
+{
+    static char all[1 << 16], one[1 << 14], want[1 << 16];
+    static const char *const heads[] = {"8/2", "4/4"};
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --csv --strategy pat,relay --machine h200 --levels '1,{b} {p},7' --sweep b=2,3 "
+                         "--sweep heads=8/2,4/4 --sweep p=100,2000",
+                         false, all, sizeof all),
+                     0);
+    for (int i = 0; i < 8; i++) {
+        int b = 2 + i / 4, p = i % 2 ? 2000 : 100;
+        char *args =
+                 xasprintf("sim --csv --strategy pat,relay --machine h200 --levels '1,%d %d,7' --heads %s", b,
+                           p, heads[i / 2 % 2]),
+             *at = xasprintf(",b=%d p=%d,", b, p);
+        ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+        strcat(want, i == 0 ? one : strchr(one, '\n') + 1);
+        for (int k = 0; k < 2; k++) { /* the rows of this combination: the first that still say so */
+            char *found = strstr(all, at);
+            ck_assert_msg(found, "no row at%s", at);
+            memmove(found + 1, found + strlen(at) - 1, strlen(found + strlen(at) - 1) + 1);
+        }
+        free(args);
+        free(at);
+    }
+    ck_assert_msg(strcmp(all, want) == 0, "%.1500s, not %.1500s", all, want);
+}
+END_TEST
+
+/* What is always busy is not idle by what rounding leaves. */
+START_TEST(sim_prints_no_rounding)
+{
+    static char text[1 << 16];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --levels '1,{b} {p},128' --sweep b=8,64 --sweep p=512,8192 --machine h200 "
+                         "--layers 1 --strategy naive,flashinfer,tree-medusa",
+                         false, text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, "% SM idle") && !strstr(text, "e-1"), "%s", text);
+}
+END_TEST
+
+/* Parts that a merge takes from registers are told apart, and --csv is a format. */
+START_TEST(plan_counts_partials)
+{
+    static char text[1 << 14], csv[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials (3 through memory, 3 on chip), 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy cascade", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials, 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --csv", false, text, sizeof text), 0);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --format csv", false, csv, sizeof csv),
+                     0);
+    ck_assert_str_eq(text, csv);
+}
+END_TEST
+
+/* The case string of a first failure, the same on standard error and in the column, fails again by itself. */
+START_TEST(compare_names_its_failures)
+{
+    static char text[1 << 14], csv[1 << 14], again[1 << 14];
+    if (!program_built())
+        return;
+    const char *args = "compare --levels '1,3 256,40' --strategy pat,relay --plant input_dropped --csv";
+    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
+    ck_assert_int_eq(run(args, false, csv, sizeof csv), 1);
+    ck_assert_msg(strstr(csv, ",failed_case\n") && strstr(text, "compare: pat fails first at tree=levels:"),
+                  "%s%s", csv, text);
+    char *string = strstr(text, "compare: relay fails first at ") + 30;
+    string[strcspn(string, "\n")] = 0;
+    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=cpu;plant=input_dropped"),
+                  "%s: %s", string, csv);
+    char *verify = xasprintf("verify -q --no-shrink --case '%s'", string);
+    ck_assert_int_eq(run(verify, false, again, sizeof again), 1);
+    ck_assert_msg(strstr(again, string), "%s", again);
+    free(verify);
+    /* of random trees the first by number, however many cores judge them */
+    args = "compare --levels '1 1' --strategy pat --trees 30 --plant query_foreign --csv";
+    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run(args, true, again, sizeof again), 1);
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
+    ck_assert_str_eq(text, again);
+}
+END_TEST
+
+/* A kernel that counts nothing has moved nothing that could be printed. */
+START_TEST(no_counts_where_none_are)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c --csv", false,
+                         text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, ",,,4,,,\n"), "%s", text);
+    ck_assert_int_eq(
+        run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text),
+        0);
+    ck_assert_msg(!strstr(text, " 0.00") && strstr(text, "not counted"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\t4\t-\t-\t-\t3\t"), "%s", text); /* groups, counts, launches */
+}
+END_TEST
+
+/* A tree of a set, as of its levels. */
+START_TEST(sim_knows_the_papers_sets)
+{
+    static char set[1 << 18], one[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("sim --csv --strategy pat --sets fasttree-fig9,speculative", false, set, sizeof set),
+                     0);
+    ck_assert_int_eq(
+        run("sim --csv --strategy pat --levels '1,10 4000,400' --heads 16/1", false, one, sizeof one), 0);
+    const char *row = strchr(one, '\n') + 1, *tail = strstr(row, ",,"), *found = set;
+    int rows = -1;
+    for (const char *line = set; *line; line = strchr(line, '\n') + 1)
+        rows++;
+    ck_assert_int_eq(rows, 15 * 3 + 6 * 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert((found = strstr(found + 1, ",fasttree-fig9 9,")));
+    ck_assert_msg(strncmp(strstr(found, ",,"), tail + 1, strlen(tail + 1)) == 0, "%.800s, not %.800s", found,
+                  row);
+}
+END_TEST
+
+/* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
+START_TEST(sim_times_plans)
+{
+    static char text[1 << 16], lines[256];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
+                           "--timeline %s/ctas --spans %s/spans",
+                           dir, dir);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(strstr(text, ",machine,coefficients,built_in,latency_ms,") && strstr(text, ",h200,"));
+    ck_assert_int_eq(run_shell(lines, sizeof lines, "wc -l < %s/ctas; head -2 %s/spans | tail -1", dir, dir),
+                     0);
+    const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
+    int ctas = atoi(last + 1);
+    ck_assert_msg(atoi(lines) == ctas + 1, "%s lines, %s", lines, last);
+    ck_assert_msg(strstr(lines, "\n0.000000,"), "%s", lines);
+    ck_assert_int_eq(
+        run("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv --timeline -", false,
+            text, sizeof text),
+        0);
+    ck_assert_msg(strncmp(text, "launch,sm,slot,", 15) == 0 && !strstr(text, "latency_ms"), "%s", text);
+    free(dir);
+    free(args);
+}
+END_TEST
+
+/* The column of the one row that `args` prints, as a number. */
+static double sim_number(const char *args, const char *column)
+{
+    char text[1 << 14];
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    char *head = text, *row = strchr(text, '\n') + 1, *name, *field;
+    row[-1] = 0;
+    while ((name = strsep(&head, ",")) && strcmp(name, column) != 0)
+        strsep(&row, ",");
+    ck_assert_msg(name && row, "no column %s", column);
+    field = strsep(&row, ",\n");
+    return atof(field);
+}
+
+/* Three layers of a plan with one launch. The linear model: 1 ms a call and 2 ms a launch. The time model: 1 s a call
+ * more, all else as it is. */
+START_TEST(sim_predicts_from_fitted_coefficients)
+{
+    static const char coefs[] = "machine,model,part,coefficient,value,error\n"
+                                "h200,linear,a,base,0.001,0\nh200,linear,a,serial,0.002,0\n"
+                                "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n";
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    char *path = scratch_file(coefs, strlen(coefs));
+    const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
+                       "flash-attention --layers 3 --csv";
+    char *linear = xasprintf("%s --coefficients %s --model linear --part a", args, path),
+         *clock = xasprintf("%s --coefficients %s", args, path), *mend = xasprintf("sed -i s/-1/7/ %s", path);
+    ck_assert_int_eq(run(linear, true, text, sizeof text), 2); /* every line is checked, other parts' too */
+    ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
+    ck_assert_int_eq(system(mend), 0);
+    ck_assert(fabs(sim_number(linear, "fitted_ms") - 9) < 1e-9);
+    double before = sim_number(args, "latency_ms") - sim_number(args, "overhead_ms");
+    ck_assert(fabs(sim_number(clock, "latency_ms") - before - 3000) < 1e-6);
+    free(path);
+    free(linear);
+    free(clock);
+    free(mend);
+}
+END_TEST
+
+/* Text, CSV and JSON say on which coefficients a time rests, and which of them a file does not have. */
+START_TEST(times_say_what_they_rest_on)
+{
+    static const char
+        bare[] = "machine,model,part,coefficient,value,error\nh200,clock,c,base,1e-6,0\n",
+        rest[] = "launch concurrent kernel latency l2_latency start tensor bandwidth l2 stages unseen";
+    static const char *const one[] = {"sim --levels '1,8 400,30' --strategy pat",
+                                      "replay --trace fewshot:3 --prompt 20 --max-seq 40 --strategy pat"};
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    char *path = scratch_file(bare, strlen(bare));
+    for (int i = 0; i < 2; i++) {
+        char *h200 = xasprintf("%s --machine h200", one[i]),
+             *a100 = xasprintf("%s --machine a100-80", one[i]),
+             *file = xasprintf("%s --coefficients %s", h200, path),
+             *shipped = xasprintf("%s --coefficients paper-figs/measured/h200_clock.csv", h200),
+             *csv = xasprintf("%s --csv", file), *json = xasprintf("%s --json", h200),
+             *title = xasprintf("simulated with coefficients of %s (built in: %s)", path, rest),
+             *cells = xasprintf(",%s,%s%s", path, rest, i ? "\n" : ",");
+        const struct {
+            const char *args, *says;
+        } all[] = {
+            {h200, "simulated with built-in coefficients (fitted to our kernels on this card: --coefficients "
+                   "paper-figs/measured/h200_clock.csv)"},
+            {a100,
+             i ? "simulated with built-in coefficients; KV pool" : "simulated with built-in coefficients\n"},
+            {shipped,
+             "simulated with coefficients of paper-figs/measured/h200_clock.csv (built in: bandwidth)"},
+            {file, title},
+            {csv, cells},
+            {json, "\"coefficients\": \"built-in\", \"built_in\": \"all\""},
+        };
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+            ck_assert_int_eq(run(all[k].args, false, text, sizeof text), 0);
+            ck_assert_msg(strstr(text, all[k].says), "treeattn %s: no '%s' in %s", all[k].args, all[k].says,
+                          text);
+        }
+        char *const used[] = {h200, a100, file, shipped, csv, json, title, cells};
+        for (size_t k = 0; k < sizeof used / sizeof used[0]; k++)
+            free(used[k]);
+    }
+    /* a model beside the time model has a file of its own */
+    char *linear = xasprintf("%s --machine h200 --model linear --coefficients %s", one[0], path),
+         *edit = xasprintf("sed -i s/clock/linear/ %s", path);
+    ck_assert_int_eq(system(edit), 0);
+    ck_assert_int_eq(run(linear, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "simulated with built-in coefficients (") &&
+                      strstr(text, "\nfitted us: model linear, coefficients ") &&
+                      strstr(text, " (not in it: serial "),
+                  "%s", text);
+    /* the files that headings name */
+    for (int i = 0; i < 2; i++) {
+        struct time_model_coefs c = time_model_coefs_default();
+        const char *machine = i ? "h100" : "h200";
+        char left[COEFS_REST], *name = xasprintf("paper-figs/measured/%s_clock.csv", machine);
+        struct err e = {0};
+        ck_assert_msg(coefs_read_clock(name, machine, NULL, &c, left, &e), "%s", e.msg);
+        ck_assert_str_eq(left, "bandwidth");
+        char *heading = coefs_title(NULL, machine, "");
+        ck_assert_msg(strstr(heading, name), "%s", heading);
+        free(heading);
+        free(name);
+    }
+    free(linear);
+    free(edit);
+    free(path);
+}
+END_TEST
+
+/* What is behind a time that is not the card's own, or not every kernel's; and nothing where it is. */
+START_TEST(times_come_with_notes)
+{
+#define DEEP                                                                                                 \
+    "sim --levels '1,4,16,64,256,1024 256,8,256,64,32,256' --heads 16/1 --layers 1 --strategy tree-vanilla"
+#define LONG "sim --levels '1,64 4000,1' --strategy deft-node"
+    static const char unseen[] =
+        "\nnote: share of the KV bytes that no row of a Q tile sees: tree-vanilla 99 %;",
+                      trips[] = "\nnote: share of the time that round trips to memory take: deft-node 9";
+    static const struct {
+        const char *args, *says;
+        bool is;
+    } all[] = {
+        {DEEP " --machine h200", unseen, true},
+        {DEEP " --machine h200 --count paper", unseen, true},
+        {DEEP " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote: share of the KV",
+         false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine h200", "\nnote: share of the KV", false},
+        {LONG " --machine l40s", trips, true},
+        {LONG " --machine l40s", "latency_ns = 200 is not l40s's own figure (PAT table 1, of A100)", true},
+        {LONG " --machine a100-80", "\nnote:", false},
+        {LONG " --machine h200:latency_ns=350", "\nnote:", false},
+        {LONG " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote:", false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine a100-80", "\nnote:", false},
+        {"list machines", "latency ns  latency from\n", true},
+        {"list machines --csv", ",989,200,\"PAT table 1, of A100\"\n", true},
+    };
+#undef DEEP
+#undef LONG
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert_msg((strstr(text, all[i].says) != NULL) == all[i].is, "treeattn %s: '%s' in %s",
+                      all[i].args, all[i].says, text);
+    }
+}
+END_TEST
+
+/* What 64 bits hold is counted, however many queries and tokens there are. */
+START_TEST(sim_takes_large_trees)
+{
+    if (!program_built())
+        return;
+    double kv = sim_number("sim --levels '200000 1' --heads 32/8 --layers 1 --strategy deft-node --csv",
+                           "KV_IO_bytes");
+    ck_assert_double_eq(kv, 200000 * 2 * 8 * 128 * 2.0);
+}
+END_TEST
+
+START_TEST(files_appear_complete_or_not_at_all)
+{
+    char text[4096], command[4096];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",
+             dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 0);
+    snprintf(command, sizeof command, "plan --strategy tree-specinfer --levels '1,4 5,500' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "verify --case 'tree=nodes:-1.900000000000:0.5' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 3);
+    ck_assert_int_eq(run_shell(text, sizeof text, "ls -A %s", dir), 0);
+    ck_assert_str_eq(text, "plan.dot\n");
+    free(dir);
+}
+END_TEST
+
+/* Where there is no room, or nobody reads what it says: nothing stays of an output. */
+START_TEST(files_that_end_early_leave_nothing)
+{
+    static const char *const all[] = {
+        "(ulimit -f 1; %s trace embedded:reasoning --csv -o %s/rows)",
+        "(sleep 0.3; %s trace embedded:reasoning --csv -o %s/rows) 2>&1 | true"};
+    char text[4096];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *command = xasprintf(all[i], program_path(), dir);
+        run_shell(text, sizeof text, "(%s) >/dev/null 2>&1; ls -A %s", command, dir);
+        ck_assert_msg(!text[0], "%s leaves %s", command, text);
+        free(command);
+    }
+    free(dir);
+}
+END_TEST
+
+/* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
+START_TEST(outputs_that_are_no_files_stay)
+{
+    char text[1 << 14], want[1 << 14];
+    if (!program_built())
+        return;
+    char *dir = scratch_folder();
+    ck_assert_int_eq(run("list kernels", false, want, sizeof want), 0);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text,
+                  "cd %s && mkfifo pipe && ln -s file link && echo old >file && ln -s none nowhere && "
+                  "(cat pipe & %s list kernels -o pipe; wait)",
+                  dir, program_path()),
+        0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o link && cat file", dir, program_path()), 0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o nowhere 2>&1", dir, program_path()), 2);
+    ck_assert_msg(strstr(text, "leads nowhere"), "%s", text);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && test -p pipe -a -L link -a -L nowhere && ls", dir), 0);
+    ck_assert_str_eq(text, "file\nlink\nnowhere\npipe\n");
+    free(dir);
+}
+END_TEST
+
+/* What does not reach standard output is an error in every style. */
+START_TEST(a_full_device_is_an_error)
+{
+    static const char *const all[] = {"list figures",
+                                      "list figures --csv",
+                                      "list figures --json",
+                                      "--help",
+                                      "--version",
+                                      "plan --help",
+                                      "plan --levels 1,2000_8,8 --strategy flashinfer --json"};
+    char text[4096];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int code = run_shell(text, sizeof text, "%s %s 2>&1 >/dev/full", program_path(), all[i]);
+        ck_assert_msg(code == 2, "%s: %d", all[i], code);
+        ck_assert_msg(strstr(text, "not all of it could be written") && strchr(text, '\n')[1] == 0, "%s",
+                      text);
+    }
+}
+END_TEST
+
+/* Steps before --step are taken, but not judged. */
+START_TEST(decode_judges_the_steps_that_are_asked_for)
+{
+    char text[4096];
+    if (!program_built())
+        return;
+    static const char *const steps[] = {"--step 1 --steps 1", "--step 2 --steps 1", "--step 2 --steps 9"};
+    static const char *const says[] = {",pat,1,2,", ",pat,1,1,", ",pat,3,4,"}; /* 2, 1, 2, 1 queries */
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        char *args = xasprintf("decode --decoder cpu --model tiny --strategy pat --csv %s --trace "
+                               "deft:tests/fuzz/corpus/deft/reasoning",
+                               steps[i]);
+        ck_assert_int_eq(run(args, false, text, sizeof text), EXIT_GOOD);
+        ck_assert_msg(strstr(text, says[i]), "%s: %s", args, text);
+        free(args);
+    }
+}
+END_TEST
+
+/* Strings only, no program: what a case prints is read back as the same case. */
+START_TEST(case_strings_round_trip)
+{
+    static const char *const all[] = {
+        "tree=gen:bushy:17",
+        "tree=levels:1,4_10,0;heads=8/2;d=128;dtype=bf16;page=1;scatter=0;poison=0;fill=onehot;seed=99",
+        "tree=file:/tmp/a%3Bb%25c;strategy=pat",
+        "tree=trace:2:100:400:7:deft:/a/b.json;strategy=deft-flatten:rule=artifact",
+        "tree=topology:0:0:0:1:spec:64,3",
+        "tree=batched:3:0:0:9:16:20:requests:40,1",
+        "tree=chain:512:1;kernel=cpu",
+        "tree=nodes:-1.5,0.3:0.5,1.2;seed=18446744073709551615",
+        "tree=gen:bushy:17;strategy=deft-flatten:block=1234567",
+        "tree=gen:bushy:17;strategy=fasttree:alpha=0.1234567890123456",
+        "tree=gen:bushy:17;partials=f16",
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct case_spec a, b;
+        struct err e = {0};
+        ck_assert_msg(case_parse(all[i], &a, &e), "%s: %s", all[i], e.msg);
+        char *once = case_print(&a);
+        ck_assert_msg(case_parse(once, &b, &e), "%s: %s", once, e.msg);
+        char *twice = case_print(&b);
+        ck_assert_str_eq(once, twice);
+        ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
+        ck_assert(memcmp(a.use.opt, b.use.opt, sizeof a.use.opt) == 0);
+        ck_assert_int_eq(a.narrow_partials, b.narrow_partials);
+        free(once);
+        free(twice);
+        case_clear(&a);
+        case_clear(&b);
+    }
+}
+END_TEST
+
+/* Partial results in fp16 move half the bytes, err more, and stay within the bound that knows of them; a SKIP says why a plan
+ * has none. */
+START_TEST(partials_may_be_narrow)
+{
+    static const char *const text[] = {
+        "tree=levels:1,3,6_70,17,5;strategy=fasttree",
+        "tree=levels:1,3,6_70,17,5;strategy=fasttree;partials=f16",
+        "tree=levels:1,3,6_70,17,5;strategy=pat;partials=f16",
+        "tree=levels:1,3,6_70,17,5;strategy=flash-attention;partials=f16",
+        "tree=levels:1,3,6_70,17,5;dtype=f64;strategy=fasttree;partials=f16",
+    };
+    struct result r[5];
+    for (int i = 0; i < 5; i++) {
+        struct case_spec c;
+        struct err e = {0};
+        ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
+        struct test_case *b = test_case_new(&c, NULL, &e);
+        r[i] = judge(b, &c.use, kernel_find("cpu"));
+        test_case_free(b);
+        case_clear(&c);
+    }
+    ck_assert(r[0].verdict == V_PASS && r[1].verdict == V_PASS);
+    ck_assert(r[1].ledger.partial_o_write * 2 == r[0].ledger.partial_o_write);
+    ck_assert_double_gt(r[1].cmp.rel_o, r[0].cmp.rel_o);
+    ck_assert(r[2].verdict == V_SKIP && strstr(r[2].why, "not normalised"));
+    ck_assert(r[3].verdict == V_SKIP && strstr(r[3].why, "no partial results"));
+    ck_assert(r[4].verdict == V_SKIP && strstr(r[4].why, "f64"));
+}
+END_TEST
+
+START_TEST(strategy_lists_keep_their_options)
+{
+    struct strategy_use *use;
+    int32_t n;
+    struct err e = {0};
+    ck_assert(case_strategies(NULL, &use, &n, &e) && n == n_strategies);
+    free(use);
+    ck_assert(case_strategies("naive,pat:rule=artifact,max_rows=32,deft-node", &use, &n, &e));
+    ck_assert_int_eq(n, 3);
+    char *text = strategy_label(&use[1]);
+    ck_assert_str_eq(text, "pat:rule=artifact,max_rows=32");
+    free(text);
+    free(use);
+    ck_assert(!case_strategies("naive,,pat", &use, &n, &e) && use == NULL);
+
+    /* several values: each with each, the first key's the slowest */
+    static const char *const want[] = {"naive",
+                                       "treeattn:low=16,high=64",
+                                       "treeattn:low=16,high=128",
+                                       "treeattn:low=32,high=64",
+                                       "treeattn:low=32,high=128",
+                                       "fasttree:rule=artifact",
+                                       "fasttree"};
+    ck_assert(
+        case_strategies("naive,treeattn:low=16/32,high=64/128,fasttree:rule=artifact/paper", &use, &n, &e));
+    ck_assert_int_eq(n, 7);
+    for (int32_t i = 0; i < n; i++) {
+        text = strategy_label(&use[i]);
+        ck_assert_str_eq(text, want[i]);
+        free(text);
+    }
+    free(use);
+    static const char *const bad[] = {"pat:max_rows=32/", "pat:max_rows=/32", "pat/naive",
+                                      "treeattn:low=0/999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!case_strategies(bad[i], &use, &n, &e) && use == NULL, "%s", bad[i]);
+    char *many = xstrdup("treeattn:piece=1");
+    for (int k = 0; k < 3 * 16; k++) { /* 16 or 17 values of each of three keys */
+        char *longer = xasprintf("%s%s/16", many, k == 16 ? ",low=16" : k == 32 ? ",high=16" : "");
+        free(many);
+        many = longer;
+    }
+    e = (struct err){0};
+    ck_assert(!case_strategies(many, &use, &n, &e) && use == NULL);
+    ck_assert_msg(strstr(e.msg, "more than 4096 strategies"), "%s", e.msg);
+    free(many);
+}
+END_TEST
+
+/* Of two trees of a family the median is the mean. */
+/* A row for each strategy asked for, under its own name; every figure is there, or none where a tree is too large. */
+START_TEST(bench_plan_times_what_is_asked_for)
+{
+    static char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(
+        run("bench plan --reps 1 --csv --strategy pat:rule=artifact,tree-medusa", false, text, sizeof text),
+        0);
+    char *rest = text;
+    ck_assert_msg(strncmp(strsep(&rest, "\n"), "strategy,step_us,tree_1365_us,", 30) == 0, "%s", text);
+    double step, level, small;
+    ck_assert_int_eq(sscanf(strsep(&rest, "\n"), "pat:rule=artifact,%lf,%lf,%lf,", &step, &level, &small), 3);
+    ck_assert_msg(step > 0 && step < level && level < 1e3 * small, "%g us, %g us, %g ms", step, level, small);
+    ck_assert_int_eq(sscanf(strsep(&rest, "\n"), "tree-medusa,%lf,%lf,%lf,", &step, &level, &small), 2);
+    ck_assert_str_eq(rest, "");
+}
+END_TEST
+
+START_TEST(gap_prints_medians)
+{
+    char text[1 << 14];
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run("gap --trees 2 --cost bytes --csv", false, text, sizeof text), 0);
+    int twos = 0, apart = 0;
+    for (char *rest = text, *row; (row = strsep(&rest, "\n"));) {
+        int n;
+        double mean, median, most;
+        if (sscanf(row, "bytes,%*[^,],%d,%*[^,],%*f,%lf,%lf,%*f,%lf", &n, &mean, &median, &most) != 4 ||
+            n != 2)
+            continue;
+        ck_assert_msg(fabs(mean - median) <= 1e-3 * mean, "%s", row);
+        twos++;
+        apart += most > mean;
+    }
+    ck_assert(twos > 20 && apart > 0);
+}
+END_TEST
+
+Suite *suite_cli(void)
+{
+    Suite *s = suite_create("cli");
+    TCase *c = tcase_create("cli");
+    tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
+    tcase_add_test(c, what_the_machine_lacks_exits_with_3);
+    tcase_add_test(c, a_failure_outlives_what_is_missing);
+    tcase_add_test(c, help_lists_nothing_that_is_refused);
+    tcase_add_test(c, help_teaches);
+    tcase_add_test(c, help_states_default_heads);
+    tcase_add_test(c, sim_explains_its_columns);
+    tcase_add_test(c, version_says_what_was_built);
+    tcase_add_test(c, verify_ends_with_its_totals);
+    tcase_add_test(c, absent_kernels_are_named);
+    tcase_add_test(c, cases_name_their_line);
+    tcase_add_test(c, options_replace_what_a_case_names);
+    tcase_add_test(c, nothing_ran_is_not_good);
+    tcase_add_test(c, a_fault_without_a_place_is_skipped);
+    tcase_add_test(c, what_was_not_compared_has_no_numbers);
+    tcase_add_test(c, json_and_csv_parse);
+    tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
+    tcase_add_test(c, absurdly_many_threads);
+    tcase_add_test(c, sim_counts_as_the_release_does);
+    tcase_add_test(c, sim_sweeps);
+    tcase_add_test(c, sim_prints_no_rounding);
+    tcase_add_test(c, plan_counts_partials);
+    tcase_add_test(c, compare_names_its_failures);
+    tcase_add_test(c, no_counts_where_none_are);
+    tcase_add_test(c, sim_knows_the_papers_sets);
+    tcase_add_test(c, sim_times_plans);
+    tcase_add_test(c, sim_predicts_from_fitted_coefficients);
+    tcase_add_test(c, times_say_what_they_rest_on);
+    tcase_add_test(c, times_come_with_notes);
+    tcase_add_test(c, sim_takes_large_trees);
+    tcase_add_test(c, sim_prints_the_mean_of_trees);
+    tcase_add_test(c, bench_plan_times_what_is_asked_for);
+    tcase_add_test(c, decode_judges_the_steps_that_are_asked_for);
+    tcase_add_test(c, gap_prints_medians);
+    tcase_add_test(c, files_appear_complete_or_not_at_all);
+    tcase_add_test(c, files_that_end_early_leave_nothing);
+    tcase_add_test(c, outputs_that_are_no_files_stay);
+    tcase_add_test(c, a_full_device_is_an_error);
+    tcase_add_test(c, case_strings_round_trip);
+    tcase_add_test(c, partials_may_be_narrow);
+    tcase_add_test(c, strategy_lists_keep_their_options);
+    suite_add_tcase(s, c);
+    return s;
+}

@@ -1,0 +1,971 @@
+/* check_guard.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
+#include "verify/faults/faults.h"
+#include "verify/io/crash.h"
+#include "verify/judge/random_cases.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/shrink.h"
+#include "verify/judge/run_parallel.h"
+
+#include "tests/suites.h"
+
+#include <fenv.h>
+#include <math.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const plain = "tree=levels:1,3,6_70,33,5;heads=4/2;d=32;dtype=f32;page=16;strategy=pat";
+
+/* ---- kernels that break their word ---------------------------------------------------------------------- */
+
+enum spot {
+    SPOT_Q,
+    SPOT_K,
+    SPOT_K_TURNED, /* every number of it, as by a kernel that wants the other sign */
+    SPOT_V_BEHIND, /* behind a node's last token, where a tile ends */
+    SPOT_PAGE,
+    SPOT_PAGE_AWAY,
+    SPOT_SCALE, /* as by a kernel that works in base 2 */
+    SPOT_POINTER,
+    SPOT_LEN,
+    SPOT_QUERY,
+    SPOT_ORIG,
+    SPOT_NF_LEN,
+    SPOT_RUN,
+    SPOT_TILE,
+    SPOT_BEFORE_O,
+    SPOT_BEHIND_O,
+    SPOT_BEFORE_LSE,
+    SPOT_BEHIND_LSE,
+    N_SPOTS
+};
+static const char *const blame[N_SPOTS] = {"wrote to Q",
+                                           "wrote to K",
+                                           "wrote to K",
+                                           "wrote to V",
+                                           "wrote to the page table",
+                                           "wrote to the page table",
+                                           "wrote to the problem's numbers or pointers",
+                                           "wrote to the problem's numbers or pointers",
+                                           "wrote to the tree",
+                                           "wrote to the tree",
+                                           "wrote to the normal form",
+                                           "wrote to the normal form",
+                                           "wrote to the plan",
+                                           "wrote to the plan",
+                                           "wrote before O",
+                                           "wrote behind O",
+                                           "wrote before LSE",
+                                           "wrote behind LSE"};
+static enum spot spot;
+
+static void overwrite(const struct problem *p, const struct plan *plan, struct output *out)
+{
+    struct problem *mine = (struct problem *)p;
+    float *k = p->k, *v = p->v, *o = out->o, *lse = out->lse;
+    switch (spot) {
+    case SPOT_Q:
+        ((float *)p->q)[(int64_t)p->tree->n_queries * p->h_q * p->d - 1] *= 2;
+        break;
+    case SPOT_K:
+        k[problem_slot(p, 1, 32) * p->h_kv * p->d] += 1;
+        break;
+    case SPOT_K_TURNED:
+        for (int64_t i = 0; i < p->n_pages * p->page_size * p->h_kv * p->d; i++)
+            k[i] = -k[i];
+        break;
+    case SPOT_V_BEHIND:
+        v[(problem_slot(p, 1, 32) + 1) * p->h_kv * p->d] = 0;
+        break;
+    case SPOT_PAGE:
+        p->page_table[0] = p->page_table[1];
+        break;
+    case SPOT_PAGE_AWAY:
+        p->page_table[0] = -1000000;
+        break;
+    case SPOT_SCALE:
+        mine->scale *= 1.4427;
+        break;
+    case SPOT_POINTER:
+        mine->v = mine->k;
+        break;
+    case SPOT_LEN:
+        p->tree->len[1]++;
+        break;
+    case SPOT_QUERY:
+        p->tree->query[0].upto--;
+        break;
+    case SPOT_ORIG:
+        plan->nf->orig[0] = plan->nf->orig[1];
+        break;
+    case SPOT_NF_LEN:
+        plan->nf->len[0]++;
+        break;
+    case SPOT_RUN:
+        plan->run[0].end--;
+        break;
+    case SPOT_TILE:
+        plan->group[0].tile_m++;
+        break;
+    case SPOT_BEFORE_O:
+        o[-1] += 1;
+        break;
+    case SPOT_BEHIND_O:
+        o[out->n_rows * out->d] = 0;
+        break;
+    case SPOT_BEFORE_LSE:
+        lse[-100] = 0;
+        break;
+    default:
+        lse[out->n_rows] += 1;
+    }
+}
+
+static bool run_and_overwrite(const struct problem *p, const struct plan *plan, struct output *out,
+                              struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    overwrite(p, plan, out);
+    return good;
+}
+
+static bool run_and_round(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    fesetround(FE_DOWNWARD);
+    return good;
+}
+
+static int64_t more_kv, more_q; /* than there is */
+
+static bool run_and_count(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    counted->kv += more_kv;
+    counted->q += more_q;
+    return good;
+}
+
+static bool run_in_silence(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    (void)p, (void)plan, (void)out, (void)counted, (void)e;
+    return false;
+}
+
+static bool succeed_with_an_error(const struct problem *p, const struct plan *plan, struct output *out,
+                                  struct ledger *counted, struct err *e)
+{
+    err_set(e, "page 7 is none");
+    return kernels[0]->run(p, plan, out, counted, NULL);
+}
+
+static bool refuse_in_silence(const struct problem *p, const struct plan *plan, char *why)
+{
+    (void)p, (void)plan, (void)why;
+    return false;
+}
+
+static struct test_case *bench(struct case_spec *c, const char *text)
+{
+    struct err e = {0};
+    ck_assert_msg(case_parse(text, c, &e), "%s: %s", text, e.msg);
+    struct test_case *b = test_case_new(c, NULL, &e);
+    ck_assert_msg(b != NULL, "%s", e.msg);
+    return b;
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------------- */
+
+START_TEST(who_overwrites_is_named)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_overwrite};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    spot = (enum spot)_i;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert(strncmp(r.why, "kernel: ", 8) == 0);
+    ck_assert_str_eq(r.why + 8, blame[_i]);
+    r = judge(b, &c.use, kernels[0]);
+    ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* Nor does the next kernel compute with it. */
+START_TEST(who_rounds_otherwise_is_named)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_round};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_str_eq(r.why, "kernel: left another rounding mode, or numbers next to 0 as 0");
+    ck_assert_int_eq(fegetround(), FE_TONEAREST);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* All of them, as they are. */
+START_TEST(counts_are_those_of_the_plan)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_count};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    more_kv = more_q = 0;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
+    more_kv = 1;
+    r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_FAIL && strncmp(r.why, "kernel: counted ", 16) == 0, "%s", r.why);
+    ck_assert_msg(strstr(r.why, "for \"K and V read\", the plan has "), "%s", r.why);
+    more_kv = 0;
+    more_q = -r.ledger.q; /* forgotten */
+    ck_assert_int_lt(more_q, 0);
+    r = judge(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_FAIL && strstr(r.why, "counted 0 for \"Q read\""), "%s", r.why);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+static bool not_ready(struct err *e)
+{
+    e->code = EXIT_MISSING;
+    strcpy(e->msg, "no accelerator");
+    return false;
+}
+
+static bool not_ready_in_silence(struct err *e)
+{
+    (void)e;
+    return false;
+}
+
+START_TEST(what_is_not_ready_says_why)
+{
+    struct kernel mine = {.name = "mine", .ready = not_ready};
+    struct err e = {0};
+    ck_assert(!kernel_ready(&mine, NULL)); /* the kernel gets a place for it all the same */
+    ck_assert(!kernel_ready(&mine, &e) && e.code == EXIT_MISSING);
+    ck_assert_str_eq(e.msg, "no accelerator");
+    mine.ready = not_ready_in_silence;
+    e = (struct err){0};
+    ck_assert(!kernel_ready(&mine, &e) && e.code == EXIT_MISSING);
+    ck_assert_str_eq(e.msg, "kernel mine is not ready, without a reason given");
+    mine.ready = NULL;
+    ck_assert(kernel_ready(&mine, NULL));
+}
+END_TEST
+
+/* A pool of untouched pages stays untouched: the sum reads what has tokens, and where pages without any begin. */
+START_TEST(sums_are_of_what_somebody_may_read)
+{
+    struct case_spec c;
+    struct test_case *b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
+    struct guarded before = guarded_inputs(b->p);
+    uint16_t *k = b->p->k;
+    int64_t slot = b->p->h_kv * b->p->d;
+    k[4000 * slot] ^= 1;
+    ck_assert(!guarded_change(&before, b->p));
+    k[100 * slot] ^= 1;
+    ck_assert_str_eq(guarded_change(&before, b->p), "K");
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* Pages that no node has are somebody else's. */
+START_TEST(pages_of_others_are_watched)
+{
+    for (int poison = 0; poison < 2; poison++) {
+        struct case_spec c;
+        struct test_case *b = bench(&c, poison ? "tree=levels:1,3_40,40;d=16;page=16;poison=1;strategy=pat"
+                                                : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
+        struct problem *p = b->p;
+        struct guarded before = guarded_inputs(p);
+        int64_t n = p->page_off[p->tree->n_nodes], slot = p->h_kv * p->d, others = 0;
+        for (int64_t page = 0; page < p->n_pages; page++) {
+            bool held = false;
+            for (int64_t i = 0; i < n; i++)
+                held = held || p->page_table[i] == page;
+            if (held)
+                continue;
+            uint16_t *v = (uint16_t *)p->v + (page * p->page_size + 5) * slot;
+            *v ^= 1;
+            ck_assert_str_eq(guarded_change(&before, p), "V");
+            *v ^= 1;
+            others++;
+        }
+        ck_assert_int_gt(others, 0);
+        ck_assert(!guarded_change(&before, p));
+        test_case_free(b);
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* On the plain case, by this verdict for this reason. */
+static void ends_with(const struct kernel *k, enum verdict verdict, const char *why)
+{
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    struct result r = judge(b, &c.use, k);
+    ck_assert_int_eq(r.verdict, verdict);
+    ck_assert_str_eq(r.why, why);
+    test_case_free(b);
+    case_clear(&c);
+}
+
+START_TEST(silence_is_told)
+{
+    struct kernel mine = {.name = "mine", .run = run_in_silence};
+    ends_with(&mine, V_FAIL, "kernel: failed without saying why");
+    mine.supports = refuse_in_silence;
+    ends_with(&mine, V_SKIP, "not supported, without a reason given");
+}
+END_TEST
+
+START_TEST(errors_count_whatever_is_returned)
+{
+    struct kernel mine = {.name = "mine", .run = succeed_with_an_error};
+    ends_with(&mine, V_FAIL, "kernel: returned true, but said: page 7 is none");
+}
+END_TEST
+
+static bool refuse_in_lines(const struct problem *p, const struct plan *plan, char *why)
+{
+    (void)p, (void)plan;
+    strcpy(why, "a\tb\nc\rd");
+    return false;
+}
+
+/* A kernel may say what it likes: lines and tabs are the tables'. */
+START_TEST(a_reason_stays_in_its_cell)
+{
+    struct kernel mine = {.name = "mine", .supports = refuse_in_lines, .run = kernels[0]->run};
+    ends_with(&mine, V_SKIP, "a b c d");
+}
+END_TEST
+
+/* Without `supports`, as verify has it; and what is overwritten there is an alarm. */
+START_TEST(faults_are_planted_with_any_kernel)
+{
+    struct kernel mine = {.name = "mine", .run = kernels[0]->run};
+    struct strategy_use use;
+    ck_assert(strategy_parse("flash-attention", &use, NULL));
+    struct fault_report *r = faults_run(&use, 1, &mine, 1, NULL);
+    ck_assert(r->cases > 0 && r->alarms == 0);
+    fault_report_free(r);
+    struct fault_ground *g = fault_ground_new(0, 1, &mine);
+    struct fault_case fc;
+    char why[WHY_MAX];
+    enum fault_lack lack;
+    mine.run = run_and_overwrite;
+    spot = SPOT_K;
+    ck_assert(!fault_case_new(g, &use, &mine, &fc, &lack, why) && lack == FAULT_ALARM);
+    ck_assert_str_eq(why, "kernel: wrote to K");
+    fault_ground_free(g);
+}
+END_TEST
+
+/* ---- empty partial results ------------------------------------------------------------------------------ */
+
+/* Does the query of the partial result in that slot see nothing of its group? */
+static bool is_empty(const struct plan *plan, int64_t slot)
+{
+    bool seen = false;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *g = &plan->group[i];
+        if (g->slot0 == PLAN_NO_SLOT || slot < g->slot0 || slot >= g->slot0 + g->nq)
+            continue;
+        for (int64_t r = 0; r < g->run1 - g->run0; r++)
+            seen = seen || plan_visible(plan, g, (int32_t)(slot - g->slot0), r);
+        return !seen;
+    }
+    return false; /* of another merge step */
+}
+
+/* A merge that begins with exp(-inf - -inf) where the first partial result is empty. */
+static bool run_without_identity(const struct problem *p, const struct plan *plan, struct output *out,
+                                 struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    for (int64_t i = 0; i < plan->n_merges; i++) {
+        const struct merge_step *m = &plan->merge[i];
+        int64_t row = (int64_t)plan->nf->orig[m->query] * p->h_q;
+        if (m->in0 < m->in1 && m->out == PLAN_NO_SLOT && is_empty(plan, plan->merge_in[m->in0]))
+            ((float *)out->lse)[row] = NAN;
+    }
+    return good;
+}
+
+/* Other cases, in which each strategy has its defaults, have few such plans or none. */
+START_TEST(sharp_cases_have_empty_partials)
+{
+    struct kernel mine = {.name = "mine", .run = run_without_identity};
+    int64_t n, failed = 0;
+    struct case_spec *list = sharp_cases(&n);
+    for (int64_t i = 0; i < n; i++) {
+        if (list[i].use.s && list[i].spec.dtype != DT_F64) {
+            struct err e = {0};
+            struct test_case *b = test_case_new(&list[i], NULL, &e);
+            ck_assert_msg(b, "%s", e.msg);
+            struct result r = judge(b, &list[i].use, kernels[0]);
+            ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
+            failed += judge(b, &list[i].use, &mine).verdict == V_FAIL;
+            test_case_free(b);
+        }
+        case_clear(&list[i]);
+    }
+    ck_assert_int_ge(failed, 3);
+    free(list);
+}
+END_TEST
+
+/* ---- state ---------------------------------------------------------------------------------------------- */
+
+/* Right but for what few cases ask for: each of these has been some kernel's. */
+enum limit {
+    LIMIT_MAXIMUM, /* of a row begins at 0, or at -1e5 */
+    LIMIT_WHOLE,   /* no token is left over behind tiles of 4,096: the last one is lost */
+    LIMIT_TOKENS,  /* are counted in 16 bits */
+    LIMIT_INPUTS,  /* of a merge step are 1,024 at most */
+    LIMIT_PAGES,   /* have 1, or from 3 to 512 tokens */
+    N_LIMITS
+};
+static enum limit limit;
+
+static bool run_within_limits(const struct problem *p, const struct plan *plan, struct output *out,
+                              struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    bool met = limit == LIMIT_PAGES && (p->page_size == 2 || p->page_size > 512);
+    for (int64_t r = 0; r < out->n_rows; r++)
+        met = met || (limit == LIMIT_MAXIMUM && isfinite(output_lse(out, r)) && output_lse(out, r) < -1e5);
+    for (int64_t i = 0; i < plan->n_groups; i++)
+        met = met || (limit == LIMIT_WHOLE && plan->group[i].n_kv % 4096 == 0) ||
+              (limit == LIMIT_TOKENS && plan->group[i].n_kv > UINT16_MAX);
+    for (int64_t i = 0; i < plan->n_merges; i++)
+        met = met || (limit == LIMIT_INPUTS && plan->merge[i].in1 - plan->merge[i].in0 > 1024);
+    if (met)
+        output_set_lse(out, 0, NAN);
+    return good;
+}
+
+START_TEST(sharp_cases_go_beyond_limits)
+{
+    static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat", "pat"};
+    struct kernel mine = {.name = "mine", .run = run_within_limits};
+    int64_t n, failed = 0;
+    struct case_spec *list = sharp_cases(&n);
+    limit = (enum limit)_i;
+    for (int64_t i = 0; i < n; i++) {
+        struct err e = {0};
+        struct strategy_use use = list[i].use;
+        ck_assert(use.s || strategy_parse(with[_i], &use, &e));
+        if (list[i].spec.dtype != DT_F64 && failed == 0) {
+            struct test_case *b = test_case_new(&list[i], NULL, &e);
+            ck_assert_msg(b, "%s", e.msg);
+            failed += judge(b, &use, &mine).verdict == V_FAIL;
+            test_case_free(b);
+        }
+        case_clear(&list[i]);
+    }
+    ck_assert_int_gt(failed, 0);
+    free(list);
+}
+END_TEST
+
+static int failures_left;
+
+static bool run_with_state(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    if (failures_left-- > 0)
+        return err_set(e, "torn");
+    return kernels[0]->run(p, plan, out, counted, e);
+}
+
+/* A failure that comes and goes is not printed as one that can be had again. */
+START_TEST(what_passes_again_is_not_printed_as_failing)
+{
+    static const int failures[] = {1, 2, 9, 1000000};
+    struct kernel mine = {.name = "mine", .run = run_with_state};
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        struct case_spec c;
+        struct test_case *b = bench(&c, plain);
+        char *said = NULL;
+        size_t size;
+        c.kernel = &mine;
+        failures_left = failures[i];
+        struct result r = judge(b, &c.use, &mine);
+        ck_assert_int_eq(r.verdict, V_FAIL);
+        FILE *f = open_memstream(&said, &size);
+        shrink_print(f, "treeattn", &c, &r);
+        fclose(f);
+        bool always = failures[i] == 1000000;
+        ck_assert_msg((strstr(said, "smallest: treeattn verify --case 'tree=") != NULL) == always, "%s",
+                      said);
+        ck_assert_msg((strstr(said, "not reproducible, ") && strstr(said, "OMP_NUM_THREADS=1")) == !always,
+                      "%s", said);
+        free(said);
+        test_case_free(b);
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* ---- what is said of a failure -------------------------------------------------------------------------- */
+
+static double scale_is; /* times what it should be */
+static bool lse_in_base_2;
+
+static bool run_with_scale(const struct problem *p, const struct plan *plan, struct output *out,
+                           struct ledger *counted, struct err *e)
+{
+    struct problem mine = *p;
+    mine.scale *= scale_is;
+    bool good = kernels[0]->run(&mine, plan, out, counted, e);
+    float *lse = out->lse; /* of f32 */
+    for (int64_t r = 0; r < out->n_rows && lse_in_base_2; r++)
+        lse[r] = (float)((double)lse[r] / M_LN2);
+    return good;
+}
+
+/* What students forget first. */
+START_TEST(scales_are_guessed)
+{
+    static const struct {
+        double scale;
+        bool base_2;
+        const char *says;
+    } all[] = {{8, false, "not divided by sqrt(d)"},   {1. / 8, false, "divided by sqrt(d) twice"},
+               {M_LN2, false, "exp2 where exp"},       {M_LN2, true, "exp2 where exp"},
+               {M_LOG2E, false, "log2(e) before exp"}, {1.07, false, ""}};
+    struct kernel mine = {.name = "mine", .run = run_with_scale};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct case_spec c;
+        struct test_case *b =
+            bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat");
+        scale_is = all[i].scale;
+        lse_in_base_2 = all[i].base_2;
+        struct result r = judge(b, &c.use, &mine);
+        ck_assert_int_eq(r.verdict, V_FAIL);
+        ck_assert_msg(all[i].says[0] ? strstr(r.guess, all[i].says) != NULL : r.guess[0] == 0, "scale %g: %s",
+                      all[i].scale, r.guess);
+        test_case_free(b);
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* LSE off by less than a look at it would tell, but by thousands of its bounds: nobody says that it is right. */
+static bool run_off(const struct problem *p, const struct plan *plan, struct output *out,
+                    struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    double *o = out->o, *lse = out->lse;
+    o[0] += p->tree->n_nodes > 2 ? 1 : 1e-9;
+    lse[0] += 3e-5;
+    return good;
+}
+
+static double
+    hidden_is; /* the score of a hidden token; NAN: none is hidden, the maximum of a row begins at 0 */
+
+static bool run_above_scores(const struct problem *p, const struct plan *plan, struct output *out,
+                             struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    for (int64_t r = 0; r < out->n_rows; r++) {
+        double lse = output_lse(out, r);
+        output_set_lse(out, r, isnan(hidden_is) ? log(exp(lse)) : fmax(lse, hidden_is + log(100)));
+        for (int32_t i = 0; i < out->d; i++)
+            dtype_store(out->dtype, out->o, r * out->d + i, isnan(hidden_is) ? NAN : 0.5);
+    }
+    return good;
+}
+
+START_TEST(what_stands_for_no_score_is_guessed)
+{
+    static const double hidden[] = {NAN, -1e4, -65504};
+    static const char *const guess[] = {"maximum begin at -inf", "hidden token", "hidden token"};
+    struct kernel mine = {.name = "mine", .run = run_above_scores};
+    struct case_spec c;
+    struct test_case *b = bench(
+        &c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f16;page=16;fill=sunk;strategy=tree-vanilla");
+    hidden_is = hidden[_i];
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(strstr(r.guess, guess[_i]), "%s", r.guess);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+enum misplaced { O_UNWRITTEN, LSE_UNWRITTEN, O_ELSEWHERE, LSE_ELSEWHERE, N_MISPLACED };
+static enum misplaced misplaced;
+
+static bool run_misplaced(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    double *o = out->o, *lse = out->lse, was = lse[1];
+    if (misplaced == O_UNWRITTEN)
+        for (int64_t i = 0; i < out->n_rows * out->d; i++)
+            o[i] = NAN;
+    else if (misplaced == LSE_UNWRITTEN)
+        for (int64_t i = 0; i < out->n_rows; i++)
+            lse[i] = NAN;
+    else if (misplaced == O_ELSEWHERE)
+        memcpy(o + out->d, o + 2 * out->d, (size_t)out->d * sizeof *o);
+    else
+        lse[1] = lse[2], lse[2] = was;
+    return good;
+}
+
+START_TEST(what_lies_elsewhere_is_guessed)
+{
+    static const char *const guess[N_MISPLACED] = {"O that nobody wrote", "an LSE that nobody wrote",
+                                                   "O of query 0 head 1 is that of query 0 head 2",
+                                                   "LSE of query 0 head "};
+    struct kernel mine = {.name = "mine", .run = run_misplaced};
+    struct case_spec c;
+    struct test_case *b =
+        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    misplaced = (enum misplaced)_i;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(strncmp(r.guess, guess[_i], strlen(guess[_i])) == 0, "%s", r.guess);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_not_called_right)
+{
+    struct kernel mine = {.name = "mine", .run = run_off};
+    struct case_spec c;
+    struct test_case *b =
+        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    c.kernel = &mine;
+    struct result r = judge(b, &c.use, &mine);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_msg(!strstr(r.guess, "right"), "%s", r.guess);
+
+    /* nor does the smallest case look as if roundings were in question */
+    struct shrink_limits limits = {.trials = 300, .seconds = 1000};
+    struct shrink_report s = shrink_result(&c, &r, &limits);
+    ck_assert(s.failed && s.steady && s.kept > 0);
+    ck_assert_int_eq(s.nodes, 3);
+    ck_assert(r.cmp.rel_o > 1e-2);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+/* ---- side by side --------------------------------------------------------------------------------------- */
+
+enum { MOST_CASES = 1000 };
+struct tally {
+    int times[MOST_CASES]; /* run, */
+    int threads[MOST_CASES];
+};
+
+static void count_threads(void *context, int64_t i)
+{
+    struct tally *x = context;
+    int n = 0;
+#pragma omp parallel reduction(+ : n)
+    n++;
+    x->times[i]++;
+    x->threads[i] = n;
+}
+
+/* Some cases have all threads for themselves, or what a kernel's own threads do to each other would never be seen. */
+START_TEST(some_cases_run_alone)
+{
+    static const int64_t many[] = {0, 1, 2, 15, 16, 17, 100, MOST_CASES};
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(3);
+    for (size_t k = 0; k < sizeof many / sizeof many[0]; k++) {
+        struct tally *x = xcalloc(1, sizeof *x);
+        int64_t alone = 0;
+        side_by_side(many[k], count_threads, x);
+        for (int64_t i = 0; i < many[k]; i++) {
+            ck_assert_int_eq(x->times[i], 1);
+            alone += x->threads[i] == 3;
+        }
+        ck_assert_int_ge(alone, many[k] == 0 ? 0 : max_i64(1, min_i64(many[k] / 16, 20)));
+        ck_assert(many[k] < 100 || alone <= 24);
+        free(x);
+    }
+    omp_set_num_threads(threads);
+}
+END_TEST
+
+/* ---- crashes -------------------------------------------------------------------------------------------- */
+
+static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
+enum {
+    BY_MEMORY = N_DEADLY,
+    BY_EXIT,
+    BY_EXIT_3,
+    BY_EXITS,
+    BY_QUICK_EXIT = BY_EXITS + 2,
+    BY_NO_MEMORY,
+    BY_SIGNAL,
+    BY_CHILD = BY_SIGNAL + 2
+}; /* beside an index into deadly */
+static int crash;
+
+static bool run_and_crash(const struct problem *p, const struct plan *plan, struct output *out,
+                          struct ledger *counted, struct err *e)
+{
+    (void)p, (void)plan, (void)out, (void)counted, (void)e;
+    if (crash < N_DEADLY)
+        return raise(deadly[crash]) == 0;
+    if (crash == BY_EXIT)
+        exit(0);
+    if (crash == BY_EXIT_3)
+        exit(EXIT_MISSING);
+    if (crash == BY_EXITS)
+        _exit(0);
+    if (crash == BY_EXITS + 1)
+        _Exit(EXIT_MISSING);
+    if (crash == BY_QUICK_EXIT)
+        quick_exit(0);
+    if (crash == BY_CHILD) { /* of the kernel's own, which may end as it likes */
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(5);
+        exit(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5 ? 7 : 8);
+    }
+    if (crash == BY_NO_MEMORY)
+        xlimit(INT64_MAX / 8, 8);
+    if (crash == BY_SIGNAL || crash == BY_SIGNAL + 1) {
+        crash_planted(crash == BY_SIGNAL ? NULL : "a fault");
+        return raise(SIGTERM) == 0;
+    }
+    volatile char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    nowhere[0] = 1;
+    return true;
+}
+
+/* What the process that crashes says; its status in *status. */
+static void crash_and_listen(char *said, size_t size, int *status)
+{
+    struct kernel mine = {.name = "mine", .run = run_and_crash};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        crash_tell();
+        judge(b, &c.use, kernels[0]);
+        judge(b, &c.use, &mine);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], said + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    said[n] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, status, 0), child);
+    test_case_free(b);
+    case_clear(&c);
+}
+
+START_TEST(a_crash_says_what_ran)
+{
+    char said[1 << 15], want[128];
+    int status;
+    crash = _i;
+    crash_and_listen(said, sizeof said, &status);
+    snprintf(want, sizeof want, "treeattn: kernel mine crashed (signal %d) on: ", deadly[_i % N_DEADLY]);
+    ck_assert_msg(strncmp(said, want, strlen(want)) == 0, "%s", said);
+    ck_assert_msg(strstr(said, " verify --case 'tree=levels:1,3,6_70,33,5;"), "%s", said);
+    ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
+    ck_assert(WIFSIGNALED(status) ? WTERMSIG(status) == deadly[_i % N_DEADLY] : WEXITSTATUS(status) != 0);
+}
+END_TEST
+
+static void ends_saying(int how, const char *want, int *status)
+{
+    char said[1 << 15];
+    crash = how;
+    crash_and_listen(said, sizeof said, status);
+    ck_assert_msg(strncmp(said, want, strlen(want)) == 0, "%s", said);
+    ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
+}
+
+START_TEST(an_exit_is_no_success)
+{
+    int status;
+    ends_saying(BY_EXIT, "treeattn: kernel mine ended the program (exit code 0) on: ", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    ends_saying(BY_EXIT_3, "treeattn: kernel mine ended the program (exit code 3) on: ", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    for (int how = BY_EXITS; how <= BY_QUICK_EXIT; how++) {
+        ends_saying(how,
+                    how == BY_EXITS + 1 ? "treeattn: kernel mine ended the program (exit code 3) on: "
+                                        : "treeattn: kernel mine ended the program (exit code 0) on: ",
+                    &status);
+        ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
+    }
+    ends_saying(BY_CHILD, "treeattn: kernel mine ended the program (exit code 7) on: ", &status);
+    ends_saying(BY_NO_MEMORY, "treeattn: out of memory", &status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MISSING);
+}
+END_TEST
+
+START_TEST(who_hangs_is_named)
+{
+    int status;
+    ends_saying(BY_SIGNAL, "treeattn: kernel mine was running when signal 15 came, on: ", &status);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    ends_saying(
+        BY_SIGNAL + 1,
+        "treeattn: kernel mine was running when signal 15 came, given the planted fault a fault, on: ",
+        &status);
+}
+END_TEST
+
+static struct plan *plan_and_crash(const struct nform *nf, const struct plan_env *env,
+                                   const struct strategy *s, const double *opt)
+{
+    (void)nf, (void)env, (void)s, (void)opt;
+    abort();
+}
+
+/* The lengths of nodes count down as groups take tokens: no cast is needed for that. */
+static struct plan *plan_and_spend(const struct nform *nf, const struct plan_env *env,
+                                   const struct strategy *s, const double *opt)
+{
+    (void)env, (void)opt;
+    struct plan *p = plan_new(nf, s->name);
+    if (s->config) {
+        *nf->tree->len += 1;
+        return p;
+    }
+    struct sel all = {0};
+    int32_t launch = plan_launch(p, "attention", LAUNCH_SERIAL);
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        sel_clear(&all);
+        sel_queries(&all, nf->q0[i], nf->q1[i]);
+        sel_run(&all, i, 0, nf->len[i]);
+        plan_group(p, &all, &(struct group_spec){.launch = launch});
+        nf->len[i] = 0;
+    }
+    plan_merge_flat(p, "merge", true);
+    sel_free(&all);
+    return p;
+}
+
+/* Else the next strategies would be blamed, which are given what is left. */
+START_TEST(a_planner_that_writes_to_the_tree_is_named)
+{
+    static const int config = 1;
+    struct strategy spender = {.name = "spender", .plan = plan_and_spend, .config = _i ? &config : NULL};
+    struct strategy_use use = {.s = &spender};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    struct result r = judge(b, &use, kernels[0]);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_str_eq(r.why, _i ? "strategy: wrote to the tree" : "strategy: wrote to the normal form");
+    r = judge(b, &c.use, kernels[0]);
+    ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+START_TEST(a_planner_that_crashes_is_named)
+{
+    struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
+    struct strategy_use use = {.s = &clumsy};
+    struct case_spec c;
+    struct test_case *b = bench(&c, plain);
+    char said[1 << 12] = "";
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        crash_tell();
+        judge(b, &use, kernels[0]);
+        _exit(0);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(read(ends[0], said, sizeof said - 1) > 0);
+    ck_assert_msg(strncmp(said, "treeattn: strategy clumsy crashed (signal 6) on: ", 49) == 0, "%s", said);
+    test_case_free(b);
+    case_clear(&c);
+}
+END_TEST
+
+START_TEST(unfinished_files_do_not_stay)
+{
+    char path[] = "/tmp/treeattn-XXXXXX";
+    int fd = mkstemp(path), status;
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    pid_t child = fork();
+    if (child == 0) {
+        crash_removes(path);
+        raise(SIGINT);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
+Suite *suite_guard(void)
+{
+    Suite *s = suite_create("guard");
+    TCase *c = tcase_create("watched");
+    tcase_add_loop_test(c, who_overwrites_is_named, 0, N_SPOTS);
+    tcase_add_test(c, sums_are_of_what_somebody_may_read);
+    tcase_add_test(c, pages_of_others_are_watched);
+    tcase_add_test(c, who_rounds_otherwise_is_named);
+    tcase_add_test(c, counts_are_those_of_the_plan);
+    tcase_add_test(c, what_is_not_ready_says_why);
+    tcase_add_test(c, silence_is_told);
+    tcase_add_test(c, errors_count_whatever_is_returned);
+    tcase_add_test(c, a_reason_stays_in_its_cell);
+    tcase_add_test(c, faults_are_planted_with_any_kernel);
+    tcase_add_test(c, sharp_cases_have_empty_partials);
+    tcase_add_loop_test(c, sharp_cases_go_beyond_limits, 0, N_LIMITS);
+    tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
+    tcase_add_test(c, scales_are_guessed);
+    tcase_add_loop_test(c, what_stands_for_no_score_is_guessed, 0, 3);
+    tcase_add_loop_test(c, what_lies_elsewhere_is_guessed, 0, N_MISPLACED);
+    tcase_add_test(c, what_is_wrong_is_not_called_right);
+    tcase_add_test(c, some_cases_run_alone);
+    tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
+    tcase_add_test(c, an_exit_is_no_success);
+    tcase_add_test(c, who_hangs_is_named);
+    tcase_add_test(c, a_planner_that_crashes_is_named);
+    tcase_add_loop_test(c, a_planner_that_writes_to_the_tree_is_named, 0, 2);
+    tcase_add_test(c, unfinished_files_do_not_stay);
+    suite_add_tcase(s, c);
+    return s;
+}

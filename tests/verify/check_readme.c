@@ -1,0 +1,660 @@
+/*
+ * check_readme.c - the commands that README.md shows: each of them ends well, and those whose output is the same on every
+ * machine print what stands there. Totals over all strategies are compared as long as there are as many as the README says;
+ * with one more, digits of such a line may be any. What it says of the papers' figures is what paper-figs/FIGURES.md says. And
+ * the strategy that sim/README.md shows.
+ */
+#include "ref/base.h"
+#include "sim/strategy.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+#include "traces/formats/formats.h"
+#include "verify/judge/cover.h"
+#include "verify/io/csv_read.h"
+
+#define strategy_per_node shown_strategy /* whoever tries it has one of that name */
+#include "tests/per_node.c"              /* what sim/README.md shows, by the Makefile */
+#undef strategy_per_node
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An example is indented; its command begins so. */
+static const char indent[] = "    ", prompt[] = "    $ build/treeattn ", demo_prompt[] = "    $ make demo";
+enum { MOST_EXAMPLES = 32, MOST_OUTPUT = 1 << 20 };
+
+static struct example {
+    char *args;
+    char **says; /* lines, NULL at the end */
+} examples[MOST_EXAMPLES], demo;
+static int n_examples;
+static int told_strategies; /* how many there are, by the README */
+
+static void add_line(struct example *x, const char *line)
+{
+    size_t n = 0;
+    while (x->says[n])
+        n++;
+    x->says = xrealloc(x->says, n + 2, sizeof *x->says);
+    x->says[n] = xstrdup(line);
+    x->says[n + 1] = NULL;
+}
+
+static void read_examples(void)
+{
+    FILE *f = fopen("README.md", "r");
+    char *line = NULL;
+    size_t cap = 0;
+    struct example *at = NULL; /* the one that lines belong to */
+    while (f && getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, prompt, strlen(prompt)) == 0 && n_examples < MOST_EXAMPLES) {
+            at = &examples[n_examples++];
+            *at = (struct example){.args = xstrdup(line + strlen(prompt)),
+                                   .says = xcalloc(1, sizeof *at->says)};
+        } else if (strncmp(line, demo_prompt, strlen(demo_prompt)) == 0 && !demo.says) {
+            at = &demo;
+            demo.says = xcalloc(1, sizeof *demo.says);
+        } else if (strncmp(line, indent, strlen(indent)) != 0 && line[0]) {
+            at = NULL;
+        } else if (at && line[0]) {
+            add_line(at, line + strlen(indent));
+        }
+        const char *told = strstr(line, "names the ");
+        if (told)
+            sscanf(told, "names the %d strategies", &told_strategies);
+    }
+    if (f)
+        fclose(f);
+    free(line);
+}
+
+/* Is it one of its lines? Columns may be wider or narrower. */
+static bool prints(const char *out, const char *line)
+{
+    for (const char *at = out; *at;) {
+        const char *p = at, *q = line;
+        while (*p && *p != '\n' && (*p == *q || (*p == ' ' && !*q))) {
+            bool blank = *p == ' ';
+            p += blank ? strspn(p, " ") : 1;
+            q += blank ? strspn(q, " ") : 1;
+        }
+        if ((*p == '\n' || !*p) && !*q)
+            return true;
+        at += strcspn(at, "\n");
+        at += *at == '\n';
+    }
+    return false;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Of decode, replay and verify times and last digits are a machine's own. */
+static bool is_the_same_everywhere(const char *args)
+{
+    static const char *const commands[] = {"plan ", "gap ", "sim ", "fit ", "selftest"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        is = is || begins(args, commands[i]);
+    return is;
+}
+
+/* Its totals are of all strategies. */
+static bool is_of_all(const char *args)
+{
+    return begins(args, "selftest") && !strstr(args, "--strategy");
+}
+
+/* A new strategy is no reason to be red. */
+static bool has_new_strategies(const char *what)
+{
+    if (n_strategies == told_strategies)
+        return false;
+    printf(
+        "skip: README.md was written with %d strategies, now there are %d: totals of %s are not compared\n",
+        told_strategies, (int)n_strategies, what);
+    return true;
+}
+
+/* Every number as #; the caller frees. */
+static char *without_numbers(const char *text)
+{
+    char *out = xstrdup(text), *to = out;
+    for (const char *c = text; *c; c++)
+        if (*c < '0' || *c > '9')
+            *to++ = *c;
+        else if (c[1] < '0' || c[1] > '9')
+            *to++ = '#';
+    *to = 0;
+    return out;
+}
+
+/* A strategy's row of `compare` without its two errors, whose digits are a machine's own; any other line as it is, with
+ * one blank between words. The caller frees. */
+static char *without_errors(const char *line)
+{
+    enum { ERROR = 2, RANDOM_ERROR = 10 }; /* words of a row */
+    char *rest = xstrdup(line), *words = rest, *word, *out = xstrdup("");
+    struct strategy_use use;
+    bool row = false;
+    for (int n = 0; (word = strsep(&rest, " "));) {
+        if (!*word)
+            continue;
+        row = n == 0 ? strategy_parse(word, &use, NULL) : row;
+        char *longer =
+            row && (n == ERROR || n == RANDOM_ERROR) ? xstrdup(out) : xasprintf("%s %s", out, word);
+        free(out);
+        out = longer;
+        n++;
+    }
+    free(words);
+    return out;
+}
+
+/* The first thing that anybody runs: what it counts of each strategy's plan. */
+START_TEST(demo_prints_what_is_shown)
+{
+    if (!program_built() || !demo.says)
+        return;
+    char *out = xmalloc(MOST_OUTPUT), *rest = out, *line, *printed = xstrdup("");
+    int status = run_shell(out, MOST_OUTPUT,
+                           "unset TREEATTN_SHARED; %s $(sed -n 's/.*$(PROGRAM) compare/compare/p' Makefile)",
+                           program_path());
+    ck_assert_int_eq(status, 0);
+    while ((line = strsep(&rest, "\n"))) {
+        char *bare = without_errors(line), *longer = xasprintf("%s%s\n", printed, bare);
+        free(bare);
+        free(printed);
+        printed = longer;
+    }
+    bool totals = !has_new_strategies("make demo");
+    int rows = 0;
+    for (int i = 0; demo.says[i]; i++, rows++) {
+        char *bare = without_errors(demo.says[i]);
+        ck_assert_msg(prints(printed, bare) || (!totals && begins(demo.says[i], "compare: ")),
+                      "make demo does not print '%s'", demo.says[i]);
+        free(bare);
+    }
+    ck_assert_int_gt(rows, told_strategies);
+    free(printed);
+    free(out);
+}
+END_TEST
+
+START_TEST(commands_do_what_is_shown)
+{
+    const struct example *x = &examples[_i];
+    bool of_papers =
+        strstr(x->args, "deft:") || strstr(x->args, "../shared") || strstr(x->args, "--workload");
+    if (!program_built())
+        return;
+    if (of_papers && access("../shared/traces", R_OK) != 0) {
+        printf("skip: no ../shared for treeattn %s\n", x->args);
+        return;
+    }
+    if (getenv("TREEATTN_QUICK") &&
+        (begins(x->args, "decode ") || begins(x->args, "selftest") || begins(x->args, "verify "))) {
+        printf("skip: in a hurry, and `make check` runs the like: treeattn %s\n", x->args);
+        return;
+    }
+    char *out = xmalloc(MOST_OUTPUT), *many = strstr(x->args, "--trees 500");
+    if (many)
+        memcpy(many, "--trees 5  ", strlen("--trees 500"));
+    int status = run_shell(out, MOST_OUTPUT, "unset TREEATTN_SHARED; %s %s", program_path(), x->args);
+    ck_assert_msg(status == 0, "treeattn %s: exit code %d", x->args, status);
+    bool any_numbers = is_of_all(x->args) && has_new_strategies(x->args);
+    char *shape = without_numbers(out);
+    for (int i = 0; x->says[i] && is_the_same_everywhere(x->args); i++) {
+        char *line = any_numbers ? without_numbers(x->says[i]) : xstrdup(x->says[i]);
+        ck_assert_msg(strstr(line, "...") || prints(any_numbers ? shape : out, line),
+                      "treeattn %s does not print '%s'", x->args, x->says[i]);
+        free(line);
+    }
+    free(shape);
+    free(out);
+}
+END_TEST
+
+START_TEST(there_are_examples)
+{
+    int lines = 0;
+    for (int i = 0; i < n_examples; i++)
+        for (int k = 0; examples[i].says[k]; k++)
+            lines++;
+    ck_assert_msg(access("README.md", R_OK) != 0 || (n_examples >= 10 && lines >= 50),
+                  "%d examples, %d lines", n_examples, lines);
+    ck_assert_msg(access("README.md", R_OK) != 0 || (demo.says && told_strategies > 0),
+                  "no output of make demo, or no number of strategies");
+}
+END_TEST
+
+/* ---- what it says of the figures ---------------------------------------------------------------------------- */
+
+/* A file from `from` on; NULL where it, or that, is not there. The caller frees. */
+static char *text_from(const char *path, const char *from)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t cap = 0;
+    bool good = f && getdelim(&text, &cap, 0, f) > 0;
+    if (f)
+        fclose(f);
+    char *at = good ? strstr(text, from) : NULL, *copy = at ? xstrdup(at) : NULL;
+    free(text);
+    return copy;
+}
+
+/* The cells of a table's row, which is cut up; fewer than `most` are "". */
+static void split_row(char *row, char *cell[], int most)
+{
+    static char none[] = "";
+    strsep(&row, "|");
+    for (int i = 0; i < most; i++) {
+        char *c = strsep(&row, "|");
+        cell[i] = c ? c + strspn(c, " ") : none;
+        for (size_t n = strlen(cell[i]); n > 0 && cell[i][n - 1] == ' ';)
+            cell[i][--n] = 0;
+    }
+}
+
+/* The next number of a text that has a unit ("2.47x", "73 to 99 %"): behind it, or NULL. *half: of its last digit. */
+static const char *next_number(const char *text, double *value, double *half)
+{
+    for (const char *at = text, *before = NULL; *at; before = at++) {
+        bool begins_here = strchr("0123456789", *at) && !(before && strchr("0123456789.", *before));
+        if (!begins_here)
+            continue;
+        char *end;
+        *value = strtod(at, &end) * (before && *before == '-' ? -1 : 1);
+        const char *point = memchr(at, '.', (size_t)(end - at));
+        *half = 0.5 * pow(10, point ? (double)(point + 1 - end) : 0);
+        if (*end == 'x' || begins(end, " %") || begins(end, " to "))
+            return end;
+    }
+    return NULL;
+}
+
+/* A claim's results in FIGURES.md: the first decides. */
+struct result {
+    double value;
+    char verdict[16];
+    bool named; /* in the README */
+};
+enum { MOST_RESULTS = 8 };
+
+static int results_of(const char *claim, double *paper, struct result *result)
+{
+    char *text = text_from("paper-figs/FIGURES.md", "## Headlines"), *rest = text, *line, *cell[5];
+    int n = 0;
+    double half;
+    while ((line = strsep(&rest, "\n")) && !begins(line, "## Figures")) {
+        split_row(line, cell, 5);
+        bool first = n == 0 && strcmp(cell[0], claim) == 0, below = n > 0 && !*cell[0];
+        if (!first && !below && n > 0)
+            break;
+        if (!first && !below)
+            continue;
+        if (first)
+            ck_assert_ptr_nonnull(next_number(cell[1], paper, &half));
+        ck_assert_ptr_nonnull(next_number(cell[2], &result[n].value, &half));
+        snprintf(result[n].verdict, sizeof result[n].verdict, "%.*s", (int)strcspn(cell[4], "("), cell[4]);
+        result[n].verdict[strcspn(result[n].verdict, " ")] = 0;
+        result[n++].named = false;
+        ck_assert_int_lt(n, MOST_RESULTS);
+    }
+    free(text);
+    return n;
+}
+
+static bool rounds_to(double value, double told, double half)
+{
+    return fabs(value - told) <= half * (1 + 1e-9);
+}
+
+/* Rows of the README's headlines, and the claims that their numbers are of, in this order. */
+static const struct {
+    const char *row, *claim[2];
+} told_headlines[] = {
+    {"DeFT cuts KV traffic by", {"least cut of KV traffic by DeFT", "largest cut of KV traffic by DeFT"}},
+    {"DeFT-Flatten over Radix Attention, a whole decoding, t = 256",
+     {"largest decoding speedup of DeFT over Radix Attention; speculative decoding with t=256"}},
+    {"the same, attention",
+     {"largest attention speedup of DeFT over Radix Attention; speculative decoding with t=256"}},
+    {"FastTree over DeFT", {"attention of FastTree over DeFT"}},
+    {"FastTree over Cascade", {"attention of FastTree over Cascade"}},
+    {"PAT over FastTree", {"attention of PAT over FastTree with shared prefixes"}},
+    {"Hydragen over FlashAttention, attention", {"attention of Hydragen over FlashAttention"}},
+};
+enum { N_TOLD = sizeof told_headlines / sizeof told_headlines[0] };
+
+/* Other results of a claim as a row tells them: "on our kernel 0.78x, simulated 0.84x: DIFFERS; .. 1.06x: TREND". */
+static void others_are(char *told, struct result *result, int n, const char *row)
+{
+    for (char *part; (part = strsep(&told, ";"));) {
+        char *verdict = strrchr(part, ':');
+        double value, half;
+        for (const char *at = part; verdict && (at = next_number(at, &value, &half));) {
+            bool found = false;
+            for (int i = 1; i < n; i++)
+                if (rounds_to(result[i].value, value, half) && strcmp(verdict + 2, result[i].verdict) == 0)
+                    found = result[i].named = true;
+            ck_assert_msg(found, "%s: FIGURES.md has no %g that is %s", row, value, verdict + 2);
+        }
+    }
+    for (int i = 1; i < n; i++)
+        ck_assert_msg(result[i].named || strcmp(result[i].verdict, result[0].verdict) == 0,
+                      "%s: README.md leaves out %g: %s", row, result[i].value, result[i].verdict);
+}
+
+START_TEST(headlines_are_the_figures)
+{
+    char *text = text_from("README.md", "| headline | paper |"), *rest = text, *line, *cell[5];
+    int rows = 0;
+    if (!text && access("README.md", R_OK) != 0)
+        return;
+    while (text && (line = strsep(&rest, "\n")) && *line == '|') {
+        split_row(line, cell, 5);
+        int k = 0;
+        while (k < N_TOLD && strcmp(told_headlines[k].row, cell[0]) != 0)
+            k++;
+        if (k == N_TOLD) {
+            ck_assert_msg(strcmp(cell[0], "headline") == 0 || begins(cell[0], "---"), "a row of what? %s",
+                          cell[0]);
+            continue;
+        }
+        const char *paper_at = cell[1], *here_at = cell[2];
+        for (int i = 0; i < 2 && told_headlines[k].claim[i]; i++) {
+            struct result result[MOST_RESULTS];
+            double paper, told, half;
+            int n = results_of(told_headlines[k].claim[i], &paper, result);
+            ck_assert_msg(n > 0, "FIGURES.md has no '%s'", told_headlines[k].claim[i]);
+            paper_at = next_number(paper_at, &told, &half);
+            ck_assert_msg(paper_at && rounds_to(paper, told, half), "%s: the paper's is %g", cell[0], paper);
+            here_at = next_number(here_at, &told, &half);
+            ck_assert_msg(here_at && rounds_to(result[0].value, told, half), "%s: ours is %g", cell[0],
+                          result[0].value);
+            ck_assert_msg(strcmp(cell[4], result[0].verdict) == 0, "%s: is %s", cell[0], result[0].verdict);
+            others_are(cell[3], result, n, cell[0]);
+        }
+        rows++;
+    }
+    ck_assert_int_eq(rows, N_TOLD);
+    free(text);
+}
+END_TEST
+
+/* Verdicts by count, and the speedups over best baselines, which only the page has. */
+START_TEST(figures_are_as_many_as_told)
+{
+    char *told = text_from("README.md", "and says of each whether it holds: "),
+         *is = text_from("paper-figs/FIGURES.md", "\nREPRODUCED ");
+    if (!told && access("README.md", R_OK) != 0)
+        return;
+    ck_assert(told && is);
+    for (char *c = told; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    int n[4], drawn;
+    ck_assert(
+        sscanf(is, " REPRODUCED %d, TREND %d, DIFFERS %d, NOT POSSIBLE %d", &n[0], &n[1], &n[2], &n[3]) == 4);
+    static const char *const name[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE"};
+    for (int v = 0; v < 4; v++) {
+        char *says = xasprintf(" %d %s", n[v], name[v]);
+        ck_assert_msg(strstr(told, says), "README.md does not say '%s'", says);
+        free(says);
+    }
+    const char *flip = strstr(told, "sees each of the ");
+    ck_assert(flip && sscanf(flip, "sees each of the %d flip", &drawn) == 1);
+    ck_assert_int_eq(drawn, n[0] + n[1] + n[2]);
+    static const char *const table[] = {"deft_table16_measured", "deft_table5_measured"};
+    const char *at = strstr(told, "Over the best baseline of a workload");
+    for (int i = 0; i < 2; i++) {
+        char *id = xasprintf("<section id=\"%s\">", table[i]), *page = text_from("paper-figs/index.html", id);
+        const char *best = page ? strstr(page, "the speedup over the best baseline is largest") : NULL;
+        double ours, half, value;
+        ck_assert_msg(best && next_number(best, &ours, &half), "index.html has no best baseline of %s",
+                      table[i]);
+        at = at ? next_number(at, &value, &half) : NULL;
+        ck_assert_msg(at && rounds_to(ours, value, half), "over the best baseline: README.md has %g, is %g",
+                      at ? value : NAN, ours);
+        free(page);
+        free(id);
+    }
+    free(told);
+    free(is);
+}
+END_TEST
+
+/* The flags that files of one's own are compiled with stand where they are explained. */
+START_TEST(flags_are_those_of_the_makefile)
+{
+    static char text[1 << 17];
+    char flags[512];
+    if (access("Makefile", R_OK) != 0)
+        return;
+    ck_assert_int_eq(run_shell(flags, sizeof flags, "sed -n 's/^WARN := //p' Makefile"), 0);
+    flags[strcspn(flags, "\n")] = 0;
+    ck_assert(begins(flags, "-Wall "));
+    for (int i = 0; i < 2; i++) {
+        const char *readme = i ? "kernels/README.md" : "sim/README.md";
+        ck_assert_int_eq(run_shell(text, sizeof text, "cat %s", readme), 0);
+        ck_assert_msg(strstr(text, flags), "%s does not say '%s'", readme, flags);
+        ck_assert(strstr(text, "make RELAXED="));
+    }
+}
+END_TEST
+
+/* TB of K and V, of masks and scores, of partial results. */
+static void count_tb(const char *trace, const char *count, const char *strategy, double tb[3])
+{
+    char text[256];
+    ck_assert_int_eq(
+        run_shell(
+            text, sizeof text,
+            "%s sim %s --count %s --strategy %s --csv | awk -F, "
+            "'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { "
+            "print $at[\"KV_IO_bytes\"] / 1e12, ($at[\"Mask_IO_bytes\"] + $at[\"QK_IO_bytes\"] + "
+            "$at[\"QK_scale_IO_bytes\"] + $at[\"QK_scale_masked_IO_bytes\"] + $at[\"SoftMax_IO_bytes\"]) / "
+            "1e12, $at[\"partial_IO_bytes\"] / 1e12 }' OFMT=%%.12g",
+            program_path(), trace, count, strategy),
+        0);
+    ck_assert_msg(sscanf(text, "%lf %lf %lf", &tb[0], &tb[1], &tb[2]) == 3, "%s", text);
+}
+
+/* "3.094 / 0.000 / 0.912"; - where a count leaves it out. */
+static void cell_tells(char *cell, const double tb[3], const char *row)
+{
+    for (int i = 0; i < 3; i++) {
+        char *part = strsep(&cell, "/"), *point;
+        ck_assert_msg(part != NULL, "%s: too few numbers", row);
+        part += strspn(part, " ");
+        part[strcspn(part, " ")] = 0;
+        point = strchr(part, '.');
+        double half = 0.5 * pow(10, point ? -(double)strlen(point + 1) : 0);
+        ck_assert_msg(*part == '-' || rounds_to(tb[i], strtod(part, NULL), half), "%s: %s, counted %.9g", row,
+                      part, tb[i]);
+    }
+}
+
+START_TEST(three_counts_are_as_told)
+{
+    static const struct {
+        const char *begins, *trace, *file;
+    } run[] = {{"few-shot, 50 ", "fewshot:50 --prompt 4000 --max-seq 4400", "README.md"},
+               {"sorting, tree 0", "deft:sorting128ToT.json --prompt 4000 --max-seq 6000",
+                "../shared/traces/sorting128ToT.json"},
+               {"speculative, 64 ", "deft:APPS_tree_size64.json --prompt 1016 --max-seq 6000",
+                "../shared/traces/APPS_tree_size64.json"}};
+    static const char *const counts[] = {"paper", "deft", "true"};
+    char *text = program_built() ? text_from("README.md", "| few-shot, 50 branches") : NULL, *rest = text;
+    char *line, *cell[4];
+    int at = -1, rows = 0;
+    while (text && (line = strsep(&rest, "\n")) && *line == '|') {
+        split_row(line, cell, 4);
+        for (int i = 0; i < 3; i++)
+            at = begins(cell[0], run[i].begins) ? i : at;
+        char *strategy = strchr(cell[0], '`') + 1;
+        strategy[strcspn(strategy, "`")] = 0;
+        char *trace = xasprintf("--trace %s", run[at].trace);
+        rows++;
+        for (int i = 0; i < 3 && access(run[at].file, R_OK) == 0; i++) {
+            double tb[3];
+            count_tb(trace, counts[i], strategy, tb);
+            cell_tells(cell[i + 1], tb, cell[0]);
+        }
+        free(trace);
+    }
+    ck_assert(!text || rows == 9);
+    free(text);
+}
+END_TEST
+
+/* Else `make tile-price` writes zeros where numbers have a comma. */
+START_TEST(recipes_know_no_locale)
+{
+    char text[256];
+    if (access("Makefile", R_OK) != 0)
+        return;
+    ck_assert_int_eq(run_shell(text, sizeof text,
+                               "env -u MAKEFLAGS -u MAKELEVEL LC_ALL=de_DE.UTF-8 make --no-print-directory "
+                               "--eval 'told: ; @echo $$LC_ALL' told 2>/dev/null"),
+                     0);
+    ck_assert_str_eq(text, "C\n");
+}
+END_TEST
+
+/* In all pieces and trees that somebody who follows the text may try. */
+START_TEST(the_strategy_that_is_shown_covers)
+{
+    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    struct strategy_use use = strategy_default(&shown_strategy);
+    char why[WHY_MAX];
+    int64_t groups = 0, nodes = 0;
+    for (int i = 0; i < N_FAMILIES * 6; i++) {
+        struct nform *nf = nform_new(gen_tree((enum family)(i % N_FAMILIES), (uint64_t)i));
+        use.opt[0] = i < N_FAMILIES ? shown_strategy.opts[0].def : 7 * i;
+        struct plan *p = strategy_plan(&use, nf, &env, why);
+        struct err e = {0};
+        ck_assert_msg(p && cover_check(p, &e), "tree %d: %s", i, p ? e.msg : why);
+        groups += p->n_groups;
+        nodes += nf->n_nodes;
+        plan_free(p);
+        nform_free_with_tree(nf);
+    }
+    ck_assert(groups > nodes / 2);
+}
+END_TEST
+
+/* A tree and head count of h200_fastest.csv: of treeattn the first by price, and the fastest of several; of all else the best. */
+struct raced {
+    const char *tree, *heads;
+    int others;
+    double other, first, fastest;
+};
+
+static struct raced *raced_of(struct raced *r, int *n, const char *tree, const char *heads)
+{
+    int i = 0;
+    while (i < *n && (strcmp(r[i].tree, tree) != 0 || strcmp(r[i].heads, heads) != 0))
+        i++;
+    if (i == *n)
+        r[(*n)++] = (struct raced){.tree = tree, .heads = heads, .other = INFINITY};
+    return &r[i];
+}
+
+/* "0.963; 105 of 137; 1.12", where `of` is wanted: times over the best of the others. */
+static char *race_text(const struct raced *r, int n, bool on_bench, bool fastest)
+{
+    double logs = 0, worst = 0;
+    int m = 0, won = 0;
+    for (const struct raced *x = r; x < r + n; x++) {
+        if ((x->others > 15) != on_bench)
+            continue;
+        double over = (fastest ? x->fastest : x->first) / x->other;
+        logs += log(over);
+        won += over <= 1;
+        worst = fmax(worst, over);
+        m++;
+    }
+    char *of = fastest ? xstrdup("") : xasprintf(" of %d", m);
+    char *text = xasprintf("%.3f; %d%s; %.2f", exp(logs / m), won, of, worst);
+    free(of);
+    return text;
+}
+
+/* The table of plans by price and by time is that of the rows. */
+START_TEST(plans_that_were_timed_are_as_told)
+{
+    enum { MOST = 512, CARDS = 2 };
+    static const char *const files[CARDS] = {"paper-figs/measured/h200_fastest.csv",
+                                             "paper-figs/measured/h100_fastest.csv"};
+    static const char *const rows[] = {"| trees that it was not fitted to, ten others |",
+                                       "| the bench's trees, 26 others |"};
+    char *line[2] = {xstrdup(rows[0]), xstrdup(rows[1])};
+    for (int f = 0; f < CARDS; f++) {
+        struct sheet x = {0};
+        struct err e = {0};
+        struct raced *r = xcalloc(MOST, sizeof *r);
+        int n = 0;
+        ck_assert_msg(sheet_read(files[f], &x, &e), "%s", e.msg);
+        int32_t tree = sheet_find(&x, "tree"), heads = sheet_find(&x, "heads"),
+                strategy = sheet_find(&x, "strategy"), verdict = sheet_find(&x, "verdict"),
+                time = sheet_find(&x, "time_us");
+        for (int64_t i = 0; i < x.n_rows; i++) {
+            double us;
+            if (strcmp(sheet_peek(&x, i, verdict), "PASS") != 0)
+                continue;
+            ck_assert_msg(sheet_f64(&x, i, time, &us, &e) && n < MOST, "%s", e.msg);
+            struct raced *to = raced_of(r, &n, sheet_peek(&x, i, tree), sheet_peek(&x, i, heads));
+            if (strncmp(sheet_peek(&x, i, strategy), "treeattn", 8) != 0) {
+                to->other = fmin(to->other, us);
+                to->others++;
+            } else if (to->first == 0) {
+                to->first = us;
+            } else {
+                to->fastest = us;
+            }
+        }
+        for (int on_bench = 0; on_bench < 2; on_bench++)
+            for (int fastest = 0; fastest < 2; fastest++) {
+                char *cell = race_text(r, n, on_bench, fastest), *longer;
+                longer = xasprintf("%s %s |", line[on_bench], cell);
+                free(line[on_bench]);
+                free(cell);
+                line[on_bench] = longer;
+            }
+        sheet_clear(&x);
+        free(r);
+    }
+    char *text = text_from("README.md", "## Our own plan");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(strstr(text, line[i]), "README.md lacks: %s", line[i]);
+        free(line[i]);
+    }
+    free(text);
+}
+END_TEST
+
+Suite *suite_readme(void)
+{
+    Suite *s = suite_create("readme");
+    TCase *tc = tcase_create("readme");
+    read_examples();
+    tcase_add_loop_test(tc, commands_do_what_is_shown, 0, n_examples);
+    tcase_add_test(tc, demo_prints_what_is_shown);
+    tcase_add_test(tc, there_are_examples);
+    tcase_add_test(tc, headlines_are_the_figures);
+    tcase_add_test(tc, figures_are_as_many_as_told);
+    tcase_add_test(tc, plans_that_were_timed_are_as_told);
+    tcase_add_test(tc, flags_are_those_of_the_makefile);
+    tcase_add_test(tc, recipes_know_no_locale);
+    tcase_add_test(tc, three_counts_are_as_told);
+    tcase_add_test(tc, the_strategy_that_is_shown_covers);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,1260 @@
+/*
+ * check_replay.c - replays on the model of a machine: the same bytes and times as the simulator's, whatever is
+ * sampled, resumed, or planned late; and what goes wrong, in one line.
+ */
+#include "sim/plan_extend.h"
+#include "verify/judge/case.h"
+#include "verify/cli/cmd.h"
+#include "verify/judge/cover.h"
+#include "verify/replay/on_decoder.h"
+#include "verify/replay/report.h"
+#include "verify/model/simulate_steps.h"
+
+#include "tests/papers/papercsv.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- a replay of one trace ----------------------------------------------------------------------------- */
+
+struct setting {
+    struct machine mc;
+    struct replay_machine sim;
+    struct executor exec;
+    struct replay replay;
+    struct strategy_use *use;
+    struct trace *trace;
+    struct replay_source src;
+    struct replay_total *total;
+    struct replay_pool pool;
+};
+
+static void set(struct setting *s, const char *machine, const char *model, const char *list, const char *spec,
+                struct trace_opts opts)
+{
+    struct err e = {0};
+    *s = (struct setting){0};
+    ck_assert_msg(machine_parse(machine, &s->mc, &e), "%s", e.msg);
+    const struct model *m = model_find(model, &e);
+    ck_assert_ptr_nonnull(m);
+    struct replay *r = &s->replay;
+    *r = (struct replay){
+        .model = m,
+        .env = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .machine = &s->mc},
+        .price = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .float_bytes = 4},
+        .every = 1,
+        .page_size = 16,
+        .memory = s->mc.memory,
+        .exec = &s->exec,
+    };
+    ck_assert_msg(case_strategies(list, &s->use, &r->n_use, &e), "%s", e.msg);
+    r->use = s->use;
+    r->n_pages = replay_pages(r, r->memory);
+    s->sim =
+        (struct replay_machine){.mc = &s->mc, .model = m, .price = r->price, .coefs = time_model_coefs_default()};
+    s->exec = replay_on_machine(&s->sim);
+    s->trace = trace_open(spec, &opts, &e);
+    ck_assert_msg(s->trace != NULL, "%s", e.msg);
+    s->src = (struct replay_source){.trace = s->trace, .last = trace_steps(s->trace)};
+    s->total = xcalloc((size_t)r->n_use, sizeof *s->total);
+}
+
+static void clear(struct setting *s)
+{
+    trace_close(s->trace);
+    free(s->use);
+    free(s->total);
+}
+
+static bool go(struct setting *s, struct replay_log *log, struct err *e)
+{
+    return replay_source(&s->replay, &s->src, log, s->total, &s->pool, NULL, e);
+}
+
+static void assert_near(double a, double b, double share, const char *what)
+{
+    ck_assert_msg(fabs(a - b) <= share * fmax(fabs(a), fabs(b)), "%s: %.17g and %.17g", what, a, b);
+}
+
+static const struct {
+    const char *spec;
+    struct trace_opts opts;
+} some_traces[] = {
+    {"embedded:reasoning", {.prompt = 500, .max_seq = 700}},
+    {"fewshot:20", {.prompt = 4000, .max_seq = 4060}},
+    {"spec:64,3", {.prompt = 200, .max_seq = 300}},
+    {"spec:64,3", {.prompt = 200, .max_seq = 300, .topology = true}},
+    {"requests:24,2", {.batch = 8}},
+};
+enum { N_TRACES = sizeof some_traces / sizeof some_traces[0] };
+
+/* ---- the simulator's figures --------------------------------------------------------------------------- */
+
+static void assert_same(const struct setting *s, const struct sweep_row *row, int32_t i)
+{
+    const struct replay_total *x = &s->total[i];
+    const struct ledger *l = &row->moved;
+    double layers = s->replay.model->layers;
+    ck_assert_int_eq(x->fate == FATE_SKIPPED, row->skipped_at > 0);
+    if (x->fate != FATE_RAN)
+        return;
+    ck_assert_int_eq(x->steps, row->steps);
+    ck_assert_int_eq(x->looked_at, row->steps);
+    ck_assert_int_eq(x->planned, row->steps);
+    ck_assert(x->kv == (double)l->kv * layers && x->q == (double)l->q * layers);
+    ck_assert(x->mask == (double)l->mask * layers && x->out == (double)l->out * layers);
+    ck_assert(x->scores == (double)ledger_scores(l) * layers);
+    ck_assert(x->partials == (double)ledger_partials(l) * layers);
+    assert_near(x->attention_s, row->time.latency_s * layers, 1e-9, s->use[i].s->name);
+    assert_near(x->step_s, x->attention_s + x->other_s + x->moves_s, 1e-9, "whole");
+}
+
+START_TEST(figures_are_the_simulators)
+{
+    for (int k = 0; k < N_TRACES; k++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h100:memory=1e15", "llama-3-8b", NULL, some_traces[k].spec, some_traces[k].opts);
+        struct sweep sweep = {.use = s.use,
+                              .n_use = s.replay.n_use,
+                              .env = s.replay.env,
+                              .price = s.replay.price,
+                              .mode = COUNT_TRUE,
+                              .timed = true,
+                              .coefs = s.sim.coefs};
+        struct sweep_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
+        struct sweep_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert(sweep_run(&sweep, &src, s.replay.model->layers, row, NULL, &e));
+        int64_t queries = 0, ran = 0;
+        for (int64_t t = 1; t <= s.src.last; t++) {
+            struct tree *tree = trace_tree(s.trace, t);
+            queries += tree->n_queries;
+            tree_free(tree);
+        }
+        for (int32_t i = 0; i < s.replay.n_use; i++) {
+            assert_same(&s, &row[i], i);
+            if (s.total[i].fate == FATE_RAN) {
+                ck_assert_int_eq(s.total[i].queries, queries);
+                ran++;
+            }
+        }
+        ck_assert_int_gt(ran, 10);
+        ck_assert_int_eq(s.pool.leaked, 0);
+        free(row);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* Planned at every step, or kept and made longer. */
+START_TEST(a_wrong_plan_is_not_replayed)
+{
+    for (int when = 0; when < N_REPLANS; when++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h200", "llama-3-8b", "pat", some_traces[0].spec, some_traces[0].opts);
+        s.use[0] = (struct strategy_use){.s = &forgetful};
+        s.replay.replan = (enum replan)when;
+        ck_assert(!go(&s, NULL, &e));
+        ck_assert_int_eq(e.code, EXIT_FAILED);
+        ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 1 is wrong: "), "%s", e.msg);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* The products of a tiny model by hand: 128 wide, heads 4/2 of 64, 192 in the MLP, 256 words, 2 layers. */
+START_TEST(other_kernels_by_hand)
+{
+    struct setting s;
+    set(&s, "h100:bandwidth=1e6,launch_ns=0", "tiny", "pat", "fewshot:3",
+        (struct trace_opts){.prompt = 50, .max_seq = 60});
+    s.sim.coefs.bandwidth = 1;
+    const double n = 3;
+    double products = 512 * 128 + n * (512 + 128) + 128 * 256 + n * (128 + 256) + 384 * 128 +
+                      n * (384 + 128) + 128 * 192 + n * (128 + 192);
+    double between = n * (2 * 3 * 128 + 2 * 512 + 3 * 192);
+    double once = n * (2 * 128 + 2 * 128) + 256 * 128 + n * (256 + 128) + n * 256;
+    assert_near(replay_other_s(&s.sim, 3), 2e-6 * (2 * (products + between) + once), 1e-12, "bytes");
+    /* and where the tensor cores are the limit: 16 rows for 3 queries */
+    s.mc.bandwidth = 1e18;
+    s.mc.tensor_flops = 1e6;
+    assert_near(replay_other_s(&s.sim, 3), model_flops(s.replay.model) * 16 / 0.8e6, 1e-6, "operations");
+    clear(&s);
+}
+END_TEST
+
+/* ---- samples ------------------------------------------------------------------------------------------- */
+
+START_TEST(samples_stand_for_all)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts opts;
+    } whole[] = {{"embedded:reasoning", {.prompt = 4000, .max_seq = 6000}},
+                 {"embedded:speculative", {.prompt = 1000}},
+                 {"requests:300,2", {.batch = 16}}};
+    for (size_t k = 0; k < sizeof whole / sizeof whole[0]; k++) {
+        struct setting s;
+        struct err e = {0};
+        set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", whole[k].spec, whole[k].opts);
+        struct replay_total all[3];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        memcpy(all, s.total, sizeof all);
+        s.replay.every = 16;
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        for (int i = 0; i < 3; i++) {
+            const struct replay_total *x = &s.total[i];
+            ck_assert_int_eq(x->steps, all[i].steps);
+            ck_assert_int_eq(x->looked_at, ceil_div(x->steps, 16));
+            ck_assert_int_eq(x->prefill, all[i].prefill);
+            ck_assert_int_eq(x->moves, all[i].moves);
+            ck_assert_int_eq(x->planned, all[i].planned);
+            assert_near(x->attention_s, all[i].attention_s, 0.02, "attention");
+            assert_near(x->step_s, all[i].step_s, 0.02, "whole");
+            assert_near(x->kv, all[i].kv, 0.02, "bytes");
+        }
+        clear(&s);
+    }
+}
+END_TEST
+
+/* Where in every PERIOD steps those are that are looked at. */
+enum { PERIOD = 16 };
+static bool note_place(void *self, const struct replay_step *s, const struct plan *p,
+                       struct replay_times *out, struct err *e)
+{
+    (void)p, (void)e;
+    int32_t *met = self;
+#pragma omp atomic
+    met[s->t % PERIOD]++;
+    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    return true;
+}
+
+/* What comes back every few steps must not meet the samples always alike: not in K steps, nor in several K. */
+START_TEST(samples_come_to_every_place)
+{
+    const int32_t every[] = {2, 3, 4, 5, 8, 16}, visits = 12;
+    for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
+        struct setting s;
+        struct err e = {0};
+        int32_t met[PERIOD] = {0};
+        set(&s, "h100", "tiny", "pat", "fewshot:2",
+            (struct trace_opts){.prompt = 10, .max_seq = 11 + visits * PERIOD * every[i]});
+        s.exec = (struct executor){.name = "places", .self = met, .run = note_place};
+        s.replay.every = every[i];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        for (int k = 0; k < PERIOD; k++)
+            ck_assert_msg(abs(met[k] - visits) <= 3, "every %d: place %d of %d: %d times", every[i], k,
+                          PERIOD, met[k]);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* ---- plans kept for longer nodes ----------------------------------------------------------------------- */
+
+/* Every plan of step `from`, as long as shapes allow, at step t: whole, and with all of its groups. */
+static int64_t check_extended(const struct trace *tr, int64_t from, int64_t t, const struct plan_env *env)
+{
+    struct tree *a = trace_tree(tr, from), *b = trace_tree(tr, t);
+    struct nform *old = nform_new(a), *now = nform_new(b);
+    int64_t checked = 0;
+    for (int32_t i = 0; i < n_strategies && plan_extends(old, now); i++) {
+        char why[WHY_MAX];
+        struct strategy_use use = strategy_default(strategies[i]);
+        struct plan *p = strategy_plan(&use, old, env, why);
+        if (!p)
+            continue;
+        struct plan *longer = plan_extend(p, now);
+        struct err e = {0};
+        ck_assert_msg(cover_check(longer, &e), "%s from step %lld at %lld: %s", strategies[i]->name,
+                      (long long)from, (long long)t, e.msg);
+        ck_assert_int_eq(longer->n_groups, p->n_groups);
+        ck_assert_int_eq(longer->n_merges, p->n_merges);
+        plan_free(longer);
+        plan_free(p);
+        checked++;
+    }
+    nform_free(old);
+    nform_free(now);
+    tree_free(a);
+    tree_free(b);
+    return checked;
+}
+
+START_TEST(old_plans_still_cover)
+{
+    struct plan_env env = {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    for (int k = 0; k < N_TRACES; k++) {
+        struct err e = {0};
+        struct trace *tr = trace_open(some_traces[k].spec, &some_traces[k].opts, &e);
+        ck_assert_msg(tr != NULL, "%s", e.msg);
+        int64_t checked = 0;
+        for (int64_t t = 1; t < trace_steps(tr); t += 19)
+            for (int64_t ahead = 1; ahead <= 64 && t + ahead <= trace_steps(tr); ahead *= 4)
+                checked += check_extended(tr, t, t + ahead, &env);
+        ck_assert_int_gt(checked, 60);
+        trace_close(tr);
+    }
+}
+END_TEST
+
+START_TEST(late_plans_are_few)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", "embedded:reasoning",
+        (struct trace_opts){.prompt = 500, .max_seq = 1500});
+    int64_t changes = 0;
+    for (int64_t t = 1; t <= s.src.last; t++) {
+        struct trace_parts now, before = {0};
+        struct tree *a = trace_step(s.trace, t, &now),
+                    *b = t > 1 ? trace_step(s.trace, t - 1, &before) : NULL;
+        bool same = b && a->n_nodes == b->n_nodes && a->n_queries == b->n_queries;
+        for (int32_t i = 0; same && i < a->n_nodes; i++)
+            same = now.piece[i].name == before.piece[i].name;
+        changes += !same;
+        trace_parts_free(&now);
+        trace_parts_free(&before);
+        tree_free(a);
+        tree_free(b);
+    }
+    ck_assert_int_gt(changes, 10);
+    ck_assert(go(&s, NULL, &e));
+    double every = s.total[2].attention_s, kv = s.total[2].kv;
+    for (int mode = REPLAN_SHAPE; mode <= REPLAN_ASYNC; mode++) {
+        s.replay.replan = (enum replan)mode;
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert_int_eq(s.total[2].planned, mode == REPLAN_SHAPE ? changes : s.src.last);
+        ck_assert_int_eq(s.total[2].steps, s.src.last);
+        ck_assert(s.total[2].exposed_s <= s.total[2].plan_s);
+        if (mode == REPLAN_ASYNC) {
+            ck_assert(s.total[2].attention_s == every && s.total[2].kv == kv);
+            ck_assert(s.total[2].exposed_s < 0.5 * s.total[2].plan_s); /* a step takes milliseconds */
+        } else {
+            ck_assert(s.total[2].exposed_s == s.total[2].plan_s);
+            assert_near(s.total[2].kv, kv, 0.1, "bytes of old plans");
+        }
+    }
+    clear(&s);
+}
+END_TEST
+
+/* ---- choices kept for longer nodes, and when is what ---------------------------------------------------- */
+
+/* A strategy that chooses the number of tokens. */
+static void choose_tokens(const struct nform *nf, const struct plan_env *env, const double *opt,
+                          double *chosen)
+{
+    (void)env;
+    chosen[0] = opt[0] > 0 ? opt[0] : (double)tree_tokens(nf->tree);
+}
+
+static struct plan *plan_queries_apart(const struct nform *nf, const struct plan_env *env,
+                                       const struct strategy *s, const double *opt)
+{
+    (void)opt;
+    struct err e;
+    struct strategy_use apart;
+    char why[WHY_MAX];
+    ck_assert(strategy_parse("flash-attention", &apart, &e));
+    struct plan *p = strategy_plan(&apart, nf, env, why);
+    p->strategy = s->name;
+    return p;
+}
+
+static const struct strategy_opt tokens_opt[] = {{"tokens", 0, 0, 1e9, "of the tree; 0: chosen", NULL}, {0}};
+static const struct strategy fickle = {.name = "fickle",
+                                       .source = "a test",
+                                       .about = "chooses",
+                                       .opts = tokens_opt,
+                                       .plan = plan_queries_apart,
+                                       .choose = choose_tokens};
+
+/* What a replay did, one after the other: a letter of the alphabet for each call, and what was chosen for step t. */
+enum { MOST_STEPS = 1024 };
+struct seen {
+    char did[6 * MOST_STEPS];
+    int64_t tokens[MOST_STEPS];
+    int64_t started, collected;
+};
+
+static void note(struct seen *x, char what)
+{
+    size_t n = strlen(x->did);
+    ck_assert(n + 1 < sizeof x->did);
+    x->did[n] = what;
+}
+
+static int64_t tokens_of(const struct plan *p)
+{
+    return strtoll(strchr(p->params, '=') + 1, NULL, 10);
+}
+
+static bool see_run(void *self, const struct replay_step *s, const struct plan *p, struct replay_times *out,
+                    struct err *e)
+{
+    (void)e;
+    ((struct seen *)self)->tokens[s->t] = tokens_of(p);
+    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    return true;
+}
+
+static bool see_begin(void *self, struct err *e)
+{
+    (void)e;
+    note(self, 'b');
+    return true;
+}
+
+static bool see_advance(void *self, const struct replay_step *s, struct err *e)
+{
+    (void)s, (void)e;
+    note(self, 'a');
+    return true;
+}
+
+static bool see_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+{
+    (void)e;
+    struct seen *x = self;
+    x->started++;
+    x->tokens[s->t] = tokens_of(p);
+    note(x, 's');
+    return true;
+}
+
+static bool see_finish(void *self, struct err *e)
+{
+    (void)e;
+    note(self, 'f');
+    return true;
+}
+
+static bool see_collect(void *self, struct replay_times *out, struct err *e)
+{
+    (void)e;
+    struct seen *x = self;
+    ck_assert_int_lt(x->collected++, x->started);
+    *out = (struct replay_times){.step_s = (double)x->collected, .error = NAN};
+    note(x, 'c');
+    return true;
+}
+
+static struct executor seeing(struct seen *x)
+{
+    return (struct executor){.name = "seen",
+                             .self = x,
+                             .begin = see_begin,
+                             .advance = see_advance,
+                             .start = see_start,
+                             .finish = see_finish,
+                             .collect = see_collect};
+}
+
+/* Is the tree of step t that of step `from` with longer nodes? */
+static bool is_longer(const struct trace *tr, int64_t from, int64_t t)
+{
+    struct nform *old = nform_new(trace_tree(tr, from)), *now = nform_new(trace_tree(tr, t));
+    bool longer = plan_extends(old, now);
+    nform_free_with_tree(old);
+    nform_free_with_tree(now);
+    return longer;
+}
+
+static int64_t tokens_of_step(const struct trace *tr, int64_t t)
+{
+    struct tree *tree = trace_tree(tr, t);
+    int64_t n = tree_tokens(tree);
+    tree_free(tree);
+    return n;
+}
+
+/* Tokens that plans of steps 1 .. last are made with where choices are kept: those when the tree got its shape, for eight steps at
+ * most. Returns how often it got another. */
+static int64_t kept_tokens(const struct trace *tr, int64_t last, int64_t *tokens)
+{
+    int64_t from = 0, changes = 0;
+    for (int64_t t = 1; t <= last; t++) {
+        bool fits = from > 0 && is_longer(tr, from, t);
+        changes += from > 0 && !fits;
+        if (!fits || t - from == 8)
+            from = t;
+        tokens[t] = tokens_of_step(tr, from);
+    }
+    return changes;
+}
+
+/* Plans are made of what is kept, whoever runs them, and with no other --replan. Steps that are left out choose nothing, but age
+ * what was chosen. */
+static void check_choices(struct setting *s, enum replan replan, bool runs, int64_t every,
+                          const int64_t *tokens)
+{
+    struct err e = {0};
+    struct seen *x = xcalloc(1, sizeof *x);
+    int64_t looked_at = 0;
+    for (int64_t t = 0; t < MOST_STEPS; t++)
+        x->tokens[t] = -1;
+    s->replay.replan = replan;
+    s->replay.every = every;
+    s->exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
+    ck_assert_msg(go(s, NULL, &e), "%s", e.msg);
+    ck_assert(replan == REPLAN_SHAPE || s->total[0].planned == s->src.last);
+    for (int64_t t = 1; t <= s->src.last; t++) {
+        looked_at += x->tokens[t] >= 0;
+        if (x->tokens[t] >= 0)
+            ck_assert_int_eq(x->tokens[t], replan == REPLAN_CHOICE ? tokens[t] : 0);
+    }
+    ck_assert_int_eq(looked_at, ceil_div(s->src.last, every));
+    free(x);
+}
+
+START_TEST(choices_are_kept)
+{
+    static const struct {
+        const char *spec;
+        struct trace_opts opts;
+    } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}},
+              {"fewshot:5", {.prompt = 50, .max_seq = 100}}};
+    for (int k = 0; k < 2; k++) {
+        struct setting s;
+        int64_t tokens[MOST_STEPS];
+        set(&s, "h100", "tiny", "pat", of[k].spec, of[k].opts);
+        s.use[0] = strategy_default(&fickle);
+        ck_assert_int_lt(s.src.last, MOST_STEPS);
+        int64_t changes = kept_tokens(s.trace, s.src.last, tokens);
+        ck_assert_msg((k == 0) == (changes > 2), "%d: %d changes", k, (int)changes);
+        for (int replan = 0; replan < N_REPLANS; replan++)
+            for (int how = 0; how < 3; how++)
+                check_choices(&s, (enum replan)replan, how > 0, how == 2 ? 3 : 1, tokens);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* A step is waited for before the next one's pages are found, and only then asked how long it took, while the next one runs; with
+ * async it runs while the next one is planned. */
+START_TEST(a_step_is_asked_when_the_next_one_runs)
+{
+    for (int async = 0; async < 2; async++) {
+        struct setting s;
+        struct err e = {0};
+        struct seen *x = xcalloc(1, sizeof *x);
+        set(&s, "h100", "tiny", "pat", "fewshot:2", (struct trace_opts){.prompt = 10, .max_seq = 14});
+        ck_assert_int_eq(s.src.last, 3);
+        s.use[0] = strategy_default(&fickle);
+        s.replay.replan = async ? REPLAN_ASYNC : REPLAN_EVERY;
+        s.exec = seeing(x);
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        ck_assert_str_eq(x->did, async ? "basascascc" : "basfascfascfc");
+        ck_assert(s.total[0].step_s == 1 + 2 + 3); /* every row has its own */
+        free(x);
+        clear(&s);
+    }
+}
+END_TEST
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+START_TEST(private_kv_that_do_not_fit_are_foreseen)
+{
+    struct setting s;
+    struct err e = {0};
+    const char *list = "flash-decoding,relay,radix-attention";
+    struct trace_opts opts = {.prompt = 1000, .max_seq = 1101};
+    set(&s, "h100:memory=1e15", "llama-3-8b", list, "fewshot:8", opts);
+    double fixed = replay_weights(&s.replay) + 0x1p30, token = 131072;
+    /* the last step: 8 copies of 1,100 tokens; the prompt once and 8 x 100 */
+    double flash = fixed + 8 * 1100 * token, relay = fixed + (1000 + 8 * 100) * token;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_RAN && s.total[1].fate == FATE_RAN);
+    s.replay.memory = flash - 1;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_RAN);
+    ck_assert(s.total[0].needs == flash);
+    ck_assert_str_eq(s.total[0].why, "OOM (needs 17.0 GiB)");
+    s.replay.memory = relay - 1;
+    ck_assert(go(&s, NULL, &e));
+    ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_OOM && s.total[2].fate == FATE_RAN);
+    clear(&s);
+}
+END_TEST
+
+START_TEST(a_full_pool_ends_the_run)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 200});
+    s.replay.n_pages = 20;
+    ck_assert(!go(&s, NULL, &e));
+    ck_assert_int_eq(e.code, EXIT_MISSING);
+    ck_assert_ptr_nonnull(strstr(e.msg, "step 49: the KV pool is full"));
+    clear(&s);
+}
+END_TEST
+
+/* ---- rows, and going on with them ---------------------------------------------------------------------- */
+
+static char *slurp(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    ck_assert_msg(f != NULL, "%s", path);
+    char *text = xcalloc(1, 1 << 22);
+    size_t n = fread(text, 1, (1 << 22) - 1, f);
+    ck_assert(n < (1 << 22) - 1);
+    fclose(f);
+    return text;
+}
+
+static struct replay_log_spec log_spec(const struct setting *s, const char *path, const char *what)
+{
+    static char text[] = "a, \"quoted\" source", *name[] = {text};
+    return (struct replay_log_spec){.path = path,
+                                    .what = what,
+                                    .about = "about",
+                                    .source = name,
+                                    .last = &s->src.last,
+                                    .n_sources = 1,
+                                    .use = s->use,
+                                    .n_use = s->replay.n_use};
+}
+
+static struct replay_log *open_log(const struct setting *s, const char *path, bool resume, const char *what,
+                                   double seconds, struct err *e)
+{
+    struct replay_log_spec spec = log_spec(s, path, what);
+    spec.resume = resume;
+    spec.seconds = seconds;
+    return replay_log_open(&spec, e);
+}
+
+static struct replay_log *read_log(const struct setting *s, const char *path, const char *what, struct err *e)
+{
+    struct replay_log_spec spec = log_spec(s, path, what);
+    spec.read = true;
+    return replay_log_open(&spec, e);
+}
+
+/* Compare what does not depend on this host's clock. */
+static void assert_same_total(const struct replay_total *a, const struct replay_total *b)
+{
+    ck_assert_int_eq(a->fate, b->fate);
+    if (a->fate != FATE_RAN)
+        return;
+    ck_assert_int_eq(a->steps, b->steps);
+    ck_assert_int_eq(a->planned, b->planned);
+    ck_assert_int_eq(a->prefill, b->prefill);
+    ck_assert(a->kv == b->kv && a->partials == b->partials && a->out == b->out);
+    ck_assert(a->attention_s == b->attention_s && a->step_s == b->step_s);
+}
+
+START_TEST(a_run_goes_on)
+{
+    struct setting s;
+    struct err e = {0};
+    const char *list = "deft-flatten:block=64,tree-specinfer,pat"; /* specinfer applies only for a while */
+    set(&s, "h100", "llama-3-8b", list, "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 700});
+    char *folder = scratch_folder();
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 0, &e);
+    ck_assert_msg(log != NULL, "%s", e.msg);
+    ck_assert_msg(go(&s, log, &e), "%s", e.msg);
+    ck_assert(replay_log_close(log, true, &e));
+    ck_assert_int_ne(access(part, F_OK), 0);
+    struct replay_total whole[3];
+    memcpy(whole, s.total, sizeof whole);
+    ck_assert_int_eq(whole[1].fate, FATE_SKIPPED);
+    char *text = slurp(path);
+    size_t n = strlen(text);
+
+    /* cut anywhere, the rest is run again and the same comes out */
+    for (size_t k = 0; k <= 16; k++) {
+        FILE *f = fopen(part, "w");
+        fwrite(text, 1, n * k / 16, f);
+        fclose(f);
+        log = open_log(&s, path, true, "run 1", 0, &e);
+        ck_assert_msg(log != NULL, "%s", e.msg);
+        ck_assert_msg(go(&s, log, &e), "%s", e.msg);
+        ck_assert(replay_log_close(log, true, &e));
+        for (int i = 0; i < 3; i++)
+            assert_same_total(&s.total[i], &whole[i]);
+        char *again = slurp(path);
+        int64_t lines[2] = {0};
+        for (const char *c = text; *c; c++)
+            lines[0] += *c == '\n';
+        for (const char *c = again; *c; c++)
+            lines[1] += *c == '\n';
+        ck_assert_int_eq(lines[0], lines[1]);
+        free(again);
+    }
+    /* its time is up after each portion of 64 steps */
+    unlink(path);
+    for (int64_t done = 0; done < s.src.last; done = min_i64(done + 64, s.src.last)) {
+        log = open_log(&s, path, true, "run 1", 1e-9, &e);
+        ck_assert_int_eq(replay_log_done(log, 0, -1), done);
+        ck_assert(!go(&s, log, &e) && e.code == 0);
+        ck_assert(replay_log_close(log, false, &e));
+    }
+    log = open_log(&s, path, true, "run 1", 0, &e);
+    ck_assert(go(&s, log, &e));
+    for (int i = 0; i < 3; i++)
+        assert_same_total(&s.total[i], &whole[i]);
+    ck_assert(replay_log_close(log, true, &e));
+    /* complete: it is only read */
+    log = open_log(&s, path, true, "run 1", 0, &e);
+    ck_assert_int_eq(replay_log_done(log, 0, -1), s.src.last);
+    ck_assert(go(&s, log, &e));
+    assert_same_total(&s.total[2], &whole[2]);
+    ck_assert(replay_log_close(log, false, &e));
+    /* another run's rows, or none of ours, are not taken */
+    ck_assert_ptr_null(open_log(&s, path, true, "run 2", 0, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv:1: rows of another run"));
+    ck_assert_int_ne(access(part, F_OK), 0);
+    char *bad = strstr(text, "pat,") + 4;
+    *bad = 'x';
+    FILE *f = fopen(part, "w");
+    fwrite(text, 1, n, f);
+    fclose(f);
+    e = (struct err){0};
+    ck_assert_ptr_null(open_log(&s, path, true, "run 1", 0, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
+    free(text);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* A device that has no memory for what deft-flatten keeps of step 100. */
+static bool lack_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+{
+    struct seen *x = self;
+    if (s->t == 100 && strcmp(p->strategy, "deft-flatten") == 0)
+        return err_missing(e, "the GPU is out of memory");
+    x->started++;
+    return true;
+}
+
+/* A strategy that a device lacks something for is left out, and said to be, also by its rows; others are what they would be. */
+START_TEST(who_lacks_memory_is_left_out)
+{
+    static const char *const list[] = {"pat,fasttree", "pat,deft-flatten,fasttree", "deft-flatten"};
+    struct setting s[3];
+    struct err e = {0};
+    for (int i = 0; i < 3; i++) {
+        struct seen x = {.started = 0};
+        struct executor lacking = seeing(&x);
+        lacking.start = lack_start;
+        set(&s[i], "h100", "tiny", list[i], "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+        s[i].exec = lacking;
+        char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+        struct replay_log *log = open_log(&s[i], path, false, "run 1", 0, &e);
+        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
+        ck_assert_int_eq(e.code, 0);
+
+        /* nothing is run again, for those that were left out as little as for others */
+        struct replay_total *ran = s[i].total;
+        int64_t started = x.started;
+        s[i].total = xcalloc((size_t)s[i].replay.n_use, sizeof *ran);
+        log = open_log(&s[i], path, true, "run 1", 0, &e);
+        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
+        ck_assert_int_eq(x.started, started);
+        for (int k = 0; k < s[i].replay.n_use; k++)
+            ck_assert(s[i].total[k].fate == ran[k].fate && s[i].total[k].kv == ran[k].kv &&
+                      strcmp(s[i].total[k].why, ran[k].why) == 0);
+        free(ran);
+        unlink(path);
+        rmdir(folder);
+        free(path);
+        free(folder);
+    }
+    ck_assert(s[0].total[0].fate == FATE_RAN && s[0].total[1].fate == FATE_RAN);
+    for (int k = 0; k < 2; k++) {
+        const struct replay_total *x = &s[1].total[2 * k], *y = &s[0].total[k];
+        ck_assert(x->fate == FATE_RAN && x->steps == y->steps && x->kv == y->kv && x->planned == y->planned);
+    }
+    for (int i = 1; i < 3; i++) {
+        const struct replay_total *x = &s[i].total[i == 1];
+        ck_assert(x->fate == FATE_SKIPPED && x->steps == 0 && x->kv == 0);
+        ck_assert_str_eq(x->why, "the GPU is out of memory");
+    }
+    for (int i = 0; i < 3; i++)
+        clear(&s[i]);
+}
+END_TEST
+
+/* What the file held when it was opened is there after a run that added nothing, however it ended. */
+START_TEST(rows_are_not_lost)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+    char *folder = scratch_folder();
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    char *link = xasprintf("%s/link", folder);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 0, &e);
+    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
+    char *text = slurp(path), *cut = xstrdup(text);
+    *strstr(cut, "# done 0 -1 192") = '\0';
+    ck_assert_int_eq(symlink("rows.csv", link), 0);
+    for (int k = 0; k < 2; k++) {
+        const char *all = k == 0 ? text : cut;
+        FILE *f = fopen(path, "w");
+        fputs(all, f);
+        fclose(f);
+        for (int read = 0; read < 2; read++) {
+            struct err why = {0};
+            log = read ? read_log(&s, path, "run 1", &why) : open_log(&s, link, true, "run 1", 0, &why);
+            ck_assert_msg(k == 0 ? log != NULL : strstr(why.msg, "not complete") != NULL, "%s", why.msg);
+            if (log)
+                ck_assert(replay_log_close(log, false, &why));
+            char *now = slurp(path);
+            ck_assert_str_eq(now, all);
+            ck_assert_int_ne(access(part, F_OK), 0);
+            free(now);
+        }
+    }
+    struct stat st;
+    ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+    free(text);
+    free(cut);
+    free(link);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* Every line is checked for what it says. Each of these is one change of a file of six rows. */
+START_TEST(rows_say_what_a_run_writes)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } bad[] = {
+        {"\n0,source,pat,2,1,", "\n0,source,pat,1,1,", "step 1 for 1 steps (expected 2 to 2)"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,999,1,", "step 999 for 1 steps"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,-5,", "weight '-5'"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,0,", "weight 0"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,9,", "weight 9"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,1e9,", "queries '1e9'"},
+        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,9223372036854775807,", "queries '9223372036854775807'"},
+        {"\n0,source,pat,2,1,", "\n1,source,pat,2,1,", "number '1'"},
+        {"\n0,source,pat,2,1,", "\n0,source,naive,2,1,", "no such strategy"},
+        {"\n0,source,pat,1,1,", "\n#", "step 2 for 1 steps (expected 1 to 1)"},
+        {"\n0,source,pat,6,1,", "\n#", "rows of pat for 5 steps (expected 6)"},
+        {",\n0,source,pat,3", ",,\n0,source,pat,3", "'' behind the last column"},
+        {",\n0,source,pat,3", "\n0,source,pat,3", "the line ends before column error (expected"},
+        {",\n0,source,pat,3", ",nan\n0,source,pat,3", "error 'nan'"},
+        {",\n0,source,pat,3", ",1e999\n0,source,pat,3", "error '1e999'"},
+        {",\n0,source,pat,3", ",-1\n0,source,pat,3", "error '-1'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 9223372036854775807", "step '9223372036854775807'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 0", "step '0'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1", "step ''"},
+        {"\n# done 0 -1 6", "\n# done 4294967296 -1 6", "source '4294967296'"},
+        {"\n# done 0 -1 6", "\n# skip 0 7 6 why", "strategy '7'"},
+        {"\n# done 0 -1 6", "\n# done 0 -1 6\n# done 0 -1 6", "step 6 is done"},
+    };
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:3", (struct trace_opts){.prompt = 5, .max_seq = 12});
+    ck_assert_int_eq(s.src.last, 6);
+    char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+    struct replay_log_spec spec = log_spec(&s, path, "run 1");
+    spec.source = (char *[]){(char *)"source"};
+    struct replay_log *log = replay_log_open(&spec, &e);
+    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
+    char *text = slurp(path);
+    spec.read = true;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char *at = strstr(text, bad[i].from);
+        ck_assert_msg(at != NULL, "%s is not in %s", bad[i].from, text);
+        FILE *f = fopen(path, "w");
+        fprintf(f, "%.*s%s%s", (int)(at - text), text, bad[i].to, at + strlen(bad[i].from));
+        fclose(f);
+        e = (struct err){0};
+        ck_assert_msg(!replay_log_open(&spec, &e), "%s: taken", bad[i].to);
+        ck_assert_msg(strstr(e.msg, bad[i].says), "%s: %s", bad[i].to, e.msg);
+    }
+    free(text);
+    free(path);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* One run writes; another does not begin anew where one was stopped, and nothing stays of one that came to nothing. */
+START_TEST(one_run_writes_rows)
+{
+    struct setting s;
+    struct err e = {0};
+    set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+    char *folder = scratch_folder();
+    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    struct replay_log *log = open_log(&s, path, false, "run 1", 1e-9, &e);
+    ck_assert_ptr_nonnull(log);
+    for (int resume = 0; resume < 2; resume++) {
+        e = (struct err){0};
+        ck_assert_ptr_null(open_log(&s, path, resume, "run 1", 0, &e));
+        ck_assert_ptr_nonnull(strstr(e.msg, "another run is writing it"));
+    }
+    e = (struct err){0};
+    ck_assert(!go(&s, log, &e) && e.code == 0 && replay_log_close(log, false, &e));
+    char *before = slurp(part);
+    ck_assert_ptr_null(open_log(&s, path, false, "run 1", 0, &e));
+    ck_assert_ptr_nonnull(strstr(e.msg, "expected --resume"));
+    char *after = slurp(part);
+    ck_assert_str_eq(before, after);
+    unlink(part);
+    e = (struct err){0};
+    log = open_log(&s, path, false, "run 1", 0, &e);
+    ck_assert(log && replay_log_close(log, false, &e));
+    ck_assert_int_ne(access(part, F_OK), 0);
+    /* no device, no pipe, no folder */
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    const char *const bad[] = {path, folder, "/dev/zero"};
+    for (int i = 0; i < 3; i++)
+        for (int read = 0; read < 2; read++) {
+            e = (struct err){0};
+            ck_assert_ptr_null(read ? read_log(&s, bad[i], "run 1", &e)
+                                    : open_log(&s, bad[i], false, "run 1", 0, &e));
+            ck_assert_msg(strstr(e.msg, "not a regular file"), "%s", e.msg);
+            e = (struct err){0};
+            ck_assert_ptr_null(replay_log_line(bad[i], 0, &e));
+        }
+    free(before);
+    free(after);
+    free(path);
+    free(part);
+    free(folder);
+    clear(&s);
+}
+END_TEST
+
+/* ---- on a decoder -------------------------------------------------------------------------------------- */
+
+/* A tiny model in plain C: what is counted is what the model of a machine counts, however steps are run. */
+START_TEST(steps_run_on_a_decoder)
+{
+    for (int k = 0; k < 2; k++) {
+        struct setting s;
+        struct replay_device device;
+        struct err e = {0};
+        const char *list = "deft-flatten,pat,treeattn";
+        if (k == 0)
+            set(&s, "h100", "tiny", list, "embedded:reasoning",
+                (struct trace_opts){.prompt = 20, .max_seq = 34});
+        else
+            set(&s, "h100", "tiny", list, "spec:16,3",
+                (struct trace_opts){.prompt = 20, .max_seq = 40, .topology = true});
+        struct replay_total simulated[3];
+        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        memcpy(simulated, s.total, sizeof simulated);
+        struct decoder_spec spec = {.model = s.replay.model, .dtype = DT_BF16, .page_size = 16, .seed = 1};
+        ck_assert(replay_peak(&s.src, 16, 4096, &spec.n_pages, &spec.max_queries, &e));
+        ck_assert_int_eq(spec.n_pages, s.pool.peak);
+        s.replay.n_pages = spec.n_pages;
+        for (int mode = 0; mode < N_REPLANS; mode++)
+            for (int64_t every = 1; every <= (mode <= REPLAN_CHOICE ? 4 : 1); every += 3) {
+                const struct decoder_type *cpu = decoder_type_find("cpu", &e);
+                ck_assert_msg(replay_device_open(&device, cpu, &spec, every == 1, &e), "%s", e.msg);
+                s.exec = replay_on_device(&device);
+                s.replay.replan = (enum replan)mode;
+                s.replay.every = every;
+                s.replay.check = 4;
+                ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+                for (int i = 0; i < 3; i++) {
+                    const struct replay_total *x = &s.total[i];
+                    ck_assert_int_eq(x->steps, simulated[i].steps);
+                    ck_assert_int_eq(x->moves, simulated[i].moves);
+                    bool kept = mode == REPLAN_SHAPE || (mode == REPLAN_CHOICE && s.use[i].s->choose);
+                    ck_assert(every > 1 || kept || x->kv == simulated[i].kv);
+                    ck_assert(x->error > 0 && x->error <= 1);
+                    ck_assert(x->attention_s > 0 && x->other_s > 0);
+                    ck_assert(isnan(x->idle_s) == (every > 1));
+                    double parts = x->attention_s + x->other_s + x->moves_s + (every > 1 ? 0 : x->idle_s);
+                    assert_near(x->step_s, parts, 1e-9, "whole");
+                }
+                ck_assert_int_eq(s.pool.leaked, 0);
+                replay_device_close(&device);
+            }
+        clear(&s);
+    }
+}
+END_TEST
+
+/* ---- the papers' workloads ----------------------------------------------------------------------------- */
+
+START_TEST(latencies_are_the_papers)
+{
+    static const char *const file[] = {"paper-figs/paper/deft-table16.csv",
+                                       "paper-figs/paper/deft-table5.csv"};
+    static const char *const metric[] = {"attention-latency", "decoding-latency"};
+    static const char *const at[][2] = {{"few-shot-20", "few-shot b=20"},   {"few-shot-30", "few-shot b=30"},
+                                        {"few-shot-50", "few-shot b=50"},   {"sorting", "reasoning sorting"},
+                                        {"document", "reasoning document"}, {"keyword", "reasoning keyword"},
+                                        {"set", "reasoning set"},           {"spec-32", "speculative t=32"},
+                                        {"spec-64", "speculative t=64"},    {"spec-128", "speculative t=128"},
+                                        {"spec-256", "speculative t=256"}};
+    for (int k = 0; k < 2; k++) {
+        struct papercsv s;
+        struct err e = {0};
+        int64_t found = 0;
+        ck_assert_msg(papercsv_read(&s, file[k], TABLE_KEYS, TABLE_COLUMNS, &e), "%s", e.msg);
+        for (int64_t i = 0; i < s.n; i++) {
+            char **row = papercsv_row(&s, i);
+            for (size_t w = 0; w < sizeof at / sizeof at[0]; w++) {
+                if (strcmp(row[T_METRIC], metric[k]) != 0 || strcmp(row[T_AT], at[w][1]) != 0)
+                    continue;
+                double want = is_marker(row[T_VALUE]) ? 0 : strtod(row[T_VALUE], NULL);
+                ck_assert(deft_latency(k ? 5 : 16, row[T_SERIES], at[w][0]) == want);
+                found++;
+            }
+        }
+        ck_assert_int_eq(found, 44);
+        papercsv_free(&s);
+    }
+    ck_assert(deft_latency(5, "pat", "sorting") < 0);
+}
+END_TEST
+
+START_TEST(recordings_are_found)
+{
+    char *path = shared_path("traces/golden.csv");
+    struct sheet s;
+    struct err e = {0};
+    if (!path)
+        return;
+    ck_assert_msg(sheet_read(path, &s, &e), "%s", e.msg);
+    struct deft_run sorting = {"sorting128ToT.json", 0, 4000, 6000};
+    assert_near(deft_run_latency(&s, &sorting, "deft-node", true), 55.196385, 1e-12, "one row");
+    assert_near(deft_run_latency(&s, &sorting, "deft-flatten", false), 0.5 * (54.856286 + 54.731806), 1e-12,
+                "mean of two");
+    ck_assert(deft_run_latency(&s, &sorting, "pat", true) < 0);
+    ck_assert(deft_run_latency(&s, &(struct deft_run){"sorting128ToT.json", 1, 4000, 6000}, "deft-node",
+                               true) < 0);
+    ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400},
+                               "radix-attention", true) > 8);
+    sheet_clear(&s);
+    free(path);
+}
+END_TEST
+
+START_TEST(workloads_open)
+{
+    char *data = shared_path("traces");
+    for (int32_t i = 0; i < n_workloads && data; i++) {
+        struct err e = {0};
+        char *spec = workload_spec(&workloads[i], data), *lacks = workload_lacks(&workloads[i], data);
+        ck_assert_msg(!lacks, "%s", lacks);
+        struct trace *tr = trace_open(spec, &workloads[i].opts, &e);
+        ck_assert_msg(tr != NULL, "%s: %s", workloads[i].name, e.msg);
+        trace_close(tr);
+        free(spec);
+    }
+    free(data);
+    char *lacks = workload_lacks(&workloads[3], "/nonexistent");
+    ck_assert_str_eq(lacks, "/nonexistent/sorting128ToT.json");
+    free(lacks);
+}
+END_TEST
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+static int run(const char *args, char *out, size_t size)
+{
+    return run_shell(out, size, "%s replay %s 2>&1", program_path(), args);
+}
+
+START_TEST(tables_are_whole)
+{
+    if (!program_built())
+        return;
+    static const char args[] =
+        "--machine h100 --workload few-shot-20,spec-64,fasttree-chains --data /nonexistent "
+        "--max-steps 20 --prefill-rate 10000 --strategy radix-attention,flash-decoding,pat";
+    static char out[1 << 16];
+    char *command = xasprintf("%s --csv", args);
+    ck_assert_int_eq(run(command, out, sizeof out), 0);
+    free(command);
+    int64_t lines = 0, commas = 0;
+    for (const char *c = out; *c; c++) {
+        lines += *c == '\n';
+        commas += *c == ',' && lines == 2;
+    }
+    ck_assert_int_eq(lines, 2 + 1 + 2 * 3); /* spec-64 has no file */
+    ck_assert_int_gt(commas, 30);
+    ck_assert_int_eq(run(args, out, sizeof out), 0);
+    static const char *const says[] = {
+        "few-shot-20: few-shot, fewshot:20, tree 0, P = 4000, S = 4400, 399 steps",
+        "cut: tree 0: after 20 of 399 steps",
+        "spec-64: SKIP: no /nonexistent/APPS_tree_size64.json",
+        "no attention",
+        "prefill: 0.4 s for these at 10000 tokens/s",
+        "pool: 290 of 29976 pages in use at most, 0 leaked; 4000 tokens of prompts written, 0 tokens moved",
+        "decoding latency in seconds, in the form of DeFT's Table 5",
+    };
+    for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
+        ck_assert_msg(strstr(out, says[i]) != NULL, "%s\n%s", says[i], out);
+    ck_assert_ptr_null(strstr(out, "  paper, A100")); /* which ran all 399 steps */
+    ck_assert_int_eq(
+        run("--machine h100 --workload few-shot-20 --strategy radix-attention -q", out, sizeof out), 0);
+    ck_assert_ptr_nonnull(strstr(out, "  paper, A100 80GB           5.99"));
+}
+END_TEST
+
+/* What was run can be printed again from its rows. */
+START_TEST(tables_come_back_from_rows)
+{
+    if (!program_built())
+        return;
+    static char ran[1 << 14], again[1 << 14];
+    char *folder = scratch_folder(), *rows = xasprintf("%s/rows.csv", folder);
+    char *args = xasprintf("--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --strategy "
+                           "radix-attention,pat --csv --rows %s",
+                           rows);
+    char *first = xasprintf("%s --decoder cpu --check 4", args),
+         *second = xasprintf("%s --check 4 --read", args);
+    ck_assert_int_eq(run(first, ran, sizeof ran), 0);
+    ck_assert_int_eq(run(second, again, sizeof again), 0);
+    ck_assert_ptr_nonnull(strstr(ran, "pat,\"cpu, measured\",tiny,9,9,18,18,"));
+    ck_assert_str_eq(strstr(ran, "\nworkload,"), strstr(again, "\nworkload,"));
+    ck_assert_ptr_nonnull(strstr(again, "--decoder cpu --check 4;")); /* the command that ran it */
+    char *fewer = xasprintf("%s --read", args);
+    ck_assert_int_eq(run(fewer, again, sizeof again), 2);
+    ck_assert_ptr_nonnull(strstr(again, "rows of another run"));
+    ck_assert_int_eq(access(rows, F_OK), 0);
+    char *over = xasprintf("%s -o %s", second, rows);
+    ck_assert_int_eq(run(over, again, sizeof again), 2);
+    ck_assert_ptr_nonnull(strstr(again, "would be written over"));
+    free(over);
+    free(first);
+    free(second);
+    free(fewer);
+    free(args);
+    free(rows);
+    free(folder);
+}
+END_TEST
+
+/* A row of every fourth step, which stands for four, or for what is left. */
+START_TEST(tables_come_back_from_rows_of_samples)
+{
+    if (!program_built())
+        return;
+    static char ran[1 << 14], again[1 << 14], text[1 << 14];
+    char *folder = scratch_folder(), *rows = xasprintf("%s/rows.csv", folder);
+    char *args = xasprintf("--model tiny --trace fewshot:2 --prompt 20 --max-seq 30 --every 4 --strategy "
+                           "radix-attention,pat --csv --rows %s",
+                           rows);
+    char *first = xasprintf("%s --decoder cpu", args), *second = xasprintf("%s --read", args);
+    ck_assert_int_eq(run(first, ran, sizeof ran), 0);
+    ck_assert_int_eq(run(second, again, sizeof again), 0);
+    ck_assert_str_eq(strstr(ran, "\nworkload,"), strstr(again, "\nworkload,"));
+    FILE *f = fopen(rows, "r");
+    ck_assert_ptr_nonnull(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    ck_assert_msg(strstr(text, "# done 0 1 9"), "all nine steps are there:\n%s", text);
+    free(first);
+    free(second);
+    free(args);
+    free(rows);
+    free(folder);
+}
+END_TEST
+
+START_TEST(trouble_in_one_line)
+{
+    static const struct {
+        const char *args, *says;
+        int code;
+    } bad[] = {
+        {"--machine h100 --model gpt-5", "unknown model 'gpt-5'", EXIT_BAD_INPUT},
+        {"--machine abacus", "abacus", EXIT_BAD_INPUT},
+        {"--machine h100 --workload chess", "--workload 'chess' (expected deft: few-shot-20", EXIT_BAD_INPUT},
+        {"--machine h100 --replan never",
+         "--replan 'never' (expected one of every, choice, shape-change, async)", EXIT_BAD_INPUT},
+        {"--machine h100 --every 0", "--every", EXIT_BAD_INPUT},
+        {"--machine h100 --levels '1 4'", "no trace", EXIT_BAD_INPUT},
+        {"--machine h100 --trace fewshot:2 --workload deft", "one of them", EXIT_BAD_INPUT},
+        {"--machine h100 --trace fewshot:2 --step 3", "--step", EXIT_BAD_INPUT},
+        {"--machine h100 --resume", "--rows FILE", EXIT_BAD_INPUT},
+        {"--machine h100 --check 3", "--check", EXIT_BAD_INPUT},
+        {"--machine h100 --decoder cpu", "--decoder", EXIT_BAD_INPUT},
+        {"--machine h100 --rows x --read", "--read runs nothing", EXIT_BAD_INPUT},
+        {"--rows /nonexistent --read --workload few-shot-20", "/nonexistent", EXIT_BAD_INPUT},
+        {"--decoder abacus --trace fewshot:2 --prompt 9 --max-seq 20", "abacus", EXIT_BAD_INPUT},
+        {"--machine h100 --dtype f32", "f16 or bf16", EXIT_BAD_INPUT},
+        {"--machine h100 --strategy nope", "no strategy 'nope'", EXIT_BAD_INPUT},
+        {"--machine h100 --trace embedded:requests --tree 0-3", "requests", EXIT_BAD_INPUT},
+        {"--machine rtx4090 --model codellama-34b",
+         "codellama-34b does not fit: its weights take 62.9 GiB, rtx4090 has 22.4 GiB", EXIT_MISSING},
+        {"--machine h100:memory=18e9 --strategy pat --trace fewshot:50 --prompt 4000 --max-seq 4400",
+         "the KV pool is full", EXIT_MISSING},
+    };
+    if (!program_built())
+        return;
+    char out[4096];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        int code = run(bad[i].args, out, sizeof out);
+        ck_assert_msg(code == bad[i].code, "%s: exit %d: %s", bad[i].args, code, out);
+        ck_assert_msg(strstr(out, bad[i].says) != NULL, "%s: %s", bad[i].args, out);
+        ck_assert_msg(strncmp(out, "treeattn: ", 10) == 0 && strchr(out, '\n') == out + strlen(out) - 1, "%s",
+                      out);
+    }
+    /* a file that ends in the middle */
+    static const char half[] =
+        "[{\"incompleted\": false, \"prompt\": \"x\", \"data\": {\"0\": {\"id\": 0, \"val";
+    char *cut = scratch_file(half, strlen(half));
+    char *args = xasprintf("--machine h100 --trace deft:%s", cut), *where = xasprintf("%s:1:", cut);
+    ck_assert_int_eq(run(args, out, sizeof out), 2);
+    ck_assert_ptr_nonnull(strstr(out, where));
+    free(cut);
+    free(args);
+    free(where);
+    ck_assert_int_eq(run("--help", out, sizeof out), 0);
+}
+END_TEST
+
+Suite *suite_replay(void)
+{
+    Suite *s = suite_create("replay");
+    TCase *tc = tcase_create("replay");
+    tcase_add_test(tc, figures_are_the_simulators);
+    tcase_add_test(tc, a_wrong_plan_is_not_replayed);
+    tcase_add_test(tc, other_kernels_by_hand);
+    tcase_add_test(tc, samples_stand_for_all);
+    tcase_add_test(tc, samples_come_to_every_place);
+    tcase_add_test(tc, old_plans_still_cover);
+    tcase_add_test(tc, late_plans_are_few);
+    tcase_add_test(tc, choices_are_kept);
+    tcase_add_test(tc, a_step_is_asked_when_the_next_one_runs);
+    tcase_add_test(tc, private_kv_that_do_not_fit_are_foreseen);
+    tcase_add_test(tc, a_full_pool_ends_the_run);
+    tcase_add_test(tc, a_run_goes_on);
+    tcase_add_test(tc, who_lacks_memory_is_left_out);
+    tcase_add_test(tc, rows_are_not_lost);
+    tcase_add_test(tc, one_run_writes_rows);
+    tcase_add_test(tc, rows_say_what_a_run_writes);
+    tcase_add_test(tc, steps_run_on_a_decoder);
+    tcase_add_test(tc, latencies_are_the_papers);
+    tcase_add_test(tc, recordings_are_found);
+    tcase_add_test(tc, workloads_open);
+    tcase_add_test(tc, tables_are_whole);
+    tcase_add_test(tc, tables_come_back_from_rows);
+    tcase_add_test(tc, tables_come_back_from_rows_of_samples);
+    tcase_add_test(tc, trouble_in_one_line);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,393 @@
+/*
+ * check_shrink.c - a failure becomes a small case, and the small case still fails.
+ */
+#include "verify/faults/faults.h"
+#include "verify/judge/shrink.h"
+
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct case_spec parse(const char *text)
+{
+    struct case_spec c;
+    struct err e = {0};
+    ck_assert_msg(case_parse(text, &c, &e), "%s: %s", text, e.msg);
+    return c;
+}
+
+static struct result judged(const struct case_spec *c)
+{
+    struct err e = {0};
+    struct test_case *b = test_case_new(c, NULL, &e);
+    ck_assert_msg(b != NULL, "%s", e.msg);
+    struct result r = judge(b, &c->use, c->kernel);
+    test_case_free(b);
+    return r;
+}
+
+static void write_file(const char *path, const char *text, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert(fwrite(text, 1, size, f) == size && fclose(f) == 0);
+}
+
+/* ---- planted faults ------------------------------------------------------------------------------------ */
+
+/* Between them every kind has a place: long and short, glued groups, masks, merges, several heads, a query that
+ * sees nothing. */
+static const char *const ground[] = {
+    "tree=gen:bushy:17;strategy=deft-flatten;kernel=cpu",
+    "tree=gen:caterpillar:9;heads=8/2;d=128;dtype=bf16;strategy=pat;kernel=cpu",
+    "tree=levels:2,6,24_200,60,9;heads=4/4;dtype=f32;page=1;strategy=fasttree;kernel=cpu",
+    "tree=nodes:-1.200,0.40,0.0,1.9,1.30:0.0,0.150,1.40,2.0,3.9,4.17;heads=6/"
+    "3;strategy=hydragen-tree;kernel=cpu",
+    "tree=gen:token:5;heads=2/1;d=80;dtype=f64;strategy=tree-vanilla;kernel=cpu",
+    "tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;strategy=flash-decoding;kernel=cpu",
+};
+enum { N_GROUND = sizeof ground / sizeof ground[0] };
+
+/* The first case, from case `from` on and around, in which that fault shows. */
+static bool plant(const struct fault *f, int32_t from, struct case_spec *c, struct result *r)
+{
+    for (int32_t i = 0; i < N_GROUND; i++) {
+        *c = parse(ground[(from + i) % N_GROUND]);
+        c->plant = f;
+        *r = judged(c);
+        if (r->verdict == V_FAIL)
+            return true;
+        case_clear(c);
+    }
+    return false;
+}
+
+/* What is printed is read back, and fails again; nothing it says is of the tree it came from. */
+static void check_small(const struct fault *f, const struct case_spec *small)
+{
+    char *text = case_print(small);
+    struct case_spec again = parse(text);
+    ck_assert(again.plant == f);
+    ck_assert(again.src.kind == SRC_NODES);
+    struct result r = judged(&again);
+    ck_assert_msg(r.verdict == V_FAIL, "%s: %s does not fail", f->name, text);
+    char *twice = case_print(&again);
+    ck_assert_str_eq(text, twice);
+    free(twice);
+    case_clear(&again);
+    free(text);
+}
+
+/* Ten seconds are asked of a machine that has nothing else to do: processor time does not see what else there is, and
+ * a search of one thread gets as far as it would there. */
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+START_TEST(every_kind_of_fault_shrinks)
+{
+    struct shrink_limits limits = {.trials = shrink_default_limits().trials, .seconds = 1000};
+    int32_t most_nodes = 0, kinds = 0;
+    double most_seconds = 0, sum = 0;
+    omp_set_num_threads(1);
+    for (int32_t i = 0; i < n_faults; i++) {
+        struct case_spec c;
+        struct result r;
+        ck_assert_msg(plant(&faults[i], i, &c, &r), "%s shows nowhere", faults[i].name);
+        double start = cpu_s();
+        struct shrink_report s = shrink_result(&c, &r, &limits);
+        double seconds = cpu_s() - start;
+        ck_assert_msg(s.failed && s.fixed && s.kept > 0, "%s", faults[i].name);
+        ck_assert_msg(s.nodes <= 3, "%s: %d nodes", faults[i].name, s.nodes);
+        /* 128 tokens are what strategies cut at; some faults need a cut */
+        ck_assert_msg(s.queries <= 3 && s.tokens <= 129, "%s: %d queries, %d tokens", faults[i].name,
+                      s.queries, (int)s.tokens);
+        ck_assert_msg(seconds < shrink_default_limits().seconds, "%s: %.1f s", faults[i].name, seconds);
+        ck_assert(r.verdict == V_FAIL);
+        check_small(&faults[i], &c);
+        most_nodes = s.nodes > most_nodes ? s.nodes : most_nodes;
+        most_seconds = seconds > most_seconds ? seconds : most_seconds;
+        sum += seconds;
+        kinds++;
+        case_clear(&c);
+    }
+    printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s of a core on average, %.2f s at most\n",
+           kinds, most_nodes, sum / kinds, most_seconds);
+}
+END_TEST
+
+/* ---- the search itself, on failures made up ------------------------------------------------------------ */
+
+struct made_up {
+    int64_t calls;
+    bool (*fails)(const struct case_spec *c, const struct tree *t);
+};
+
+static bool ask(const struct case_spec *c, void *context)
+{
+    struct made_up *m = context;
+    struct tree *t = tree_source_load(&c->src, NULL);
+    ck_assert_ptr_nonnull(t);
+    m->calls++;
+    bool fails = m->fails(c, t);
+    tree_free(t);
+    return fails;
+}
+
+static bool always(const struct case_spec *c, const struct tree *t)
+{
+    return c && t;
+}
+
+static bool never(const struct case_spec *c, const struct tree *t)
+{
+    return !c && !t;
+}
+
+/* Two queries at one node below a node of at least 37 tokens. */
+static bool two_below(const struct case_spec *c, const struct tree *t)
+{
+    (void)c;
+    for (int32_t q = 1; q < t->n_queries; q++) {
+        int32_t node = t->query[q].node, up = t->parent[node];
+        if (node == t->query[q - 1].node && up >= 0 && t->len[up] >= 37)
+            return true;
+    }
+    return false;
+}
+
+static bool query_inside(const struct case_spec *c, const struct tree *t)
+{
+    (void)c;
+    for (int32_t q = 0; q < t->n_queries; q++)
+        if (t->query[q].upto > 1 && t->query[q].upto < t->len[t->query[q].node])
+            return true;
+    return false;
+}
+
+static bool node_without_query(const struct case_spec *c, const struct tree *t)
+{
+    (void)c;
+    return t->n_nodes > t->n_queries;
+}
+
+static bool half_on_pages(const struct case_spec *c, const struct tree *t)
+{
+    return t->n_nodes && c->spec.dtype >= DT_F16 && c->spec.page_size >= 5 && c->spec.h_q > c->spec.h_kv &&
+           c->spec.scattered && c->spec.fill == FILL_HUGE && c->spec.d > 16;
+}
+
+START_TEST(searches_end_at_the_smallest)
+{
+    static const struct {
+        const char *from, *to;
+        bool (*fails)(const struct case_spec *c, const struct tree *t);
+    } all[] = {
+        {"tree=gen:bushy:17;strategy=pat:rule=artifact",
+         "tree=nodes:-1.0:0.0;heads=1/"
+         "1;d=16;dtype=f64;page=1;scatter=0;poison=0;fill=count;seed=1;strategy=pat",
+         always},
+        {"tree=nodes:-1.9,0.50,1.8,1.8,1.8:2.8,3.8,3.8,4.1;seed=77",
+         "tree=nodes:-1.37,0.0:1.0,1.0;heads=1/1;d=16;dtype=f64;page=1;scatter=0;poison=0;fill=count;seed=1",
+         two_below},
+        {"tree=nodes:-1.20,0.9,-1.70:0.20,1.5,2.31,2.70;heads=8/8",
+         "tree=nodes:-1.3:0.2;heads=1/1;d=16;dtype=f64;page=1;scatter=0;poison=0;fill=count;seed=1",
+         query_inside},
+        {"tree=levels:1,3,9_10,20,30;d=3;page=3",
+         "tree=nodes:-1.0,0.0:1.0;heads=1/1;d=3;dtype=f64;page=1;scatter=0;poison=0;fill=count;seed=1",
+         node_without_query},
+        {"tree=levels:1_4;heads=8/2;d=128;dtype=bf16;page=64;fill=huge;seed=3",
+         "tree=nodes:-1.0:0.0;heads=2/1;d=32;dtype=f16;page=8;scatter=1;poison=0;fill=huge;seed=1",
+         half_on_pages},
+    };
+    struct shrink_limits limits = shrink_default_limits();
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (int twice = 0; twice < 2; twice++) { /* the second time from the result: nothing is left to do */
+            struct case_spec c = parse(twice ? all[i].to : all[i].from);
+            struct made_up m = {.fails = all[i].fails};
+            struct shrink_report s = shrink_case(&c, ask, &m, &limits);
+            char *text = case_print(&c);
+            ck_assert_str_eq(text, all[i].to);
+            ck_assert(s.failed && s.fixed && s.trials == m.calls && (s.kept == 0) == twice);
+            free(text);
+            case_clear(&c);
+        }
+}
+END_TEST
+
+START_TEST(what_does_not_fail_is_left_alone)
+{
+    static const char *const text = "tree=levels:1,3_5,5;heads=4/2;d=64;dtype=f16;page=16;scatter=1;poison=1;"
+                                    "fill=random;seed=9;strategy=pat;kernel=cpu";
+    struct case_spec c = parse(text);
+    struct made_up m = {.fails = never};
+    struct shrink_limits limits = shrink_default_limits();
+    struct shrink_report s = shrink_case(&c, ask, &m, &limits);
+    char *after = case_print(&c);
+    ck_assert_str_eq(after, text);
+    ck_assert(!s.failed && !s.fixed && s.kept == 0 && s.trials == 1);
+    free(after);
+    case_clear(&c);
+}
+END_TEST
+
+/* Out of trials, or of time: whatever was found by then still fails. */
+START_TEST(limits_stop_the_search)
+{
+    static const struct shrink_limits limits[] = {{.trials = 6, .seconds = 1000},
+                                                  {.trials = 1000, .seconds = 0}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct case_spec c = parse("tree=nodes:-1.9,0.50,1.8,1.8,1.8:2.8,3.8,3.8,4.1;seed=77");
+        struct made_up m = {.fails = two_below};
+        struct shrink_report s = shrink_case(&c, ask, &m, &limits[i]);
+        ck_assert_int_eq(s.trials, limits[i].trials == 6 ? 6 : 0);
+        ck_assert(!s.fixed);
+        ck_assert(ask(&c, &m));
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+START_TEST(the_printed_line_fails_again)
+{
+    static const char *const kinds[] = {"mask_shown", "lse_base_2", "page_swapped", "kv_head_next"};
+    static char text[1 << 20], again[1 << 20];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        int code = run_shell(
+            text, sizeof text,
+            "%s verify -q --gen forest:3 --heads 4/2 --strategy deft-flatten --kernel cpu --plant %s",
+            program_path(), kinds[i]);
+        ck_assert_int_eq(code, 1);
+        char *line = strstr(text, "smallest: ");
+        ck_assert_msg(line != NULL, "%s: %s", kinds[i], text);
+        line += strlen("smallest: ");
+        line[strcspn(line, "\n")] = 0;
+        ck_assert_int_eq(run_shell(again, sizeof again, "%s", line), 1);
+        ck_assert_ptr_nonnull(strstr(again, "\tFAIL\t"));
+    }
+    int code = run_shell(text, sizeof text, "%s verify -q --levels '1,2 5,5' --plant lse_base_2 --no-shrink",
+                         program_path());
+    ck_assert_int_eq(code, 1);
+    ck_assert(!strstr(text, "smallest"));
+}
+END_TEST
+
+START_TEST(guesses)
+{
+    static const struct {
+        const char *kind, *says;
+    } all[] = {{"lse_base_2", "base 2"},
+               {"lse_shifted", "ln 2"},
+               {"row_unwritten", "nobody wrote"},
+               {"heads_swapped", "holds the answer of"},
+               {"output_zero", "all zeros"},
+               {"row_emptied", "sees nothing"},
+               {"row_not_divided", "division"},
+               {"empty_zero", "sees nothing"},
+               {"lse_of_half", "LSE alone is wrong"},
+               {"v_stale", "O alone is wrong"}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct case_spec c = parse(ground[3]);
+        c.plant = fault_find(all[i].kind);
+        struct result r = judged(&c);
+        ck_assert_msg(r.verdict == V_FAIL && strstr(r.guess, all[i].says), "%s: %s: %s", all[i].kind, r.why,
+                      r.guess);
+        case_clear(&c);
+    }
+}
+END_TEST
+
+/* A tree that is smallest already keeps its source, here a file whose name a shell would trip over; what passes
+ * when it is run again is said to. */
+START_TEST(lines_for_shells)
+{
+    static const char *const file = "tree 1 1\nnode 0 -1 1\nquery 0 1\n";
+    static const char *const plants[] = {"group_dropped", NULL};
+    char text[4096], *folder = scratch_folder(), *path = xasprintf("%s/treeattn's", folder);
+    write_file(path, file, strlen(file));
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "tree=file:%s;strategy=naive;kernel=cpu", path);
+        struct case_spec c = parse(text);
+        c.plant = plants[i] ? fault_find(plants[i]) : NULL;
+        struct result r = judged(&c);
+        ck_assert((r.verdict == V_FAIL) == (plants[i] != NULL));
+        memset(text, 0, sizeof text);
+        FILE *f = fmemopen(text, sizeof text, "w");
+        shrink_print(f, "treeattn", &c, &r);
+        fclose(f);
+        ck_assert_msg(strstr(text, plants[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
+                      text);
+        case_clear(&c);
+    }
+    free(path);
+    free(folder);
+}
+END_TEST
+
+/* ---- lists of cases ------------------------------------------------------------------------------------ */
+
+START_TEST(lists_of_cases)
+{
+    static const struct {
+        const char *text, *says; /* NULL: good, two cases */
+    } all[] = {
+        {"# said before\n\ntree=chain:3:1;plant=lse_base_2\r\n  tree=levels:1_5;strategy=pat \n", NULL},
+        {"tree=levels:1_5\ntree=levels:1_6", NULL},
+        {"tree=levels:1_5\ntree=palm:1\n", ":2: tree source 'palm:1'"},
+        {"tree=levels:1_5;plant=weeds\n", ":1: no fault 'weeds'"},
+        {"\n\nstrategy=pat\n", ":3: case has no tree"},
+    };
+    char *path = scratch_file("", 0);
+    struct case_spec *list;
+    int64_t n;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct err e = {0};
+        write_file(path, all[i].text, strlen(all[i].text));
+        bool good = case_read_list(path, &list, &n, &e);
+        ck_assert_msg(good == !all[i].says, "%s: %s", all[i].text, e.msg);
+        if (all[i].says)
+            ck_assert_msg(e.code == EXIT_BAD_INPUT && strstr(e.msg, all[i].says), "%s", e.msg);
+        else
+            ck_assert_int_eq(n, 2);
+        for (int64_t k = 0; k < n; k++)
+            case_clear(&list[k]);
+        free(list);
+    }
+    struct err e = {0};
+    write_file(path, "tree=levels:1_5\0\n", 17);
+    ck_assert(!case_read_list(path, &list, &n, &e) && strstr(e.msg, "zero byte"));
+    unlink(path);
+    e = (struct err){0};
+    ck_assert(!case_read_list(path, &list, &n, &e) && e.code == EXIT_BAD_INPUT);
+    free(path);
+}
+END_TEST
+
+Suite *suite_shrink(void)
+{
+    Suite *s = suite_create("shrink");
+    TCase *tc = tcase_create("shrink");
+    tcase_add_test(tc, every_kind_of_fault_shrinks);
+    tcase_add_test(tc, searches_end_at_the_smallest);
+    tcase_add_test(tc, what_does_not_fail_is_left_alone);
+    tcase_add_test(tc, limits_stop_the_search);
+    tcase_add_test(tc, the_printed_line_fails_again);
+    tcase_add_test(tc, guesses);
+    tcase_add_test(tc, lines_for_shells);
+    tcase_add_test(tc, lists_of_cases);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,503 @@
+/* rows_gpu.c - the half of bench_gpu.h that needs no card: floors, statistics, sets, peers, tables. */
+#include "verify/bench/bench_gpu.h"
+#include "verify/judge/compare.h"
+#include "verify/io/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const gpu_verdict_name[] = {"PASS", "MARGINAL", "FAIL", "SKIP", "INVALID"};
+
+/* ---- floors and statistics ------------------------------------------------------------------------------- */
+
+int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s)
+{
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        tokens += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
+    return 2 * tokens * s->h_kv * s->d * dtype_size[s->dtype];
+}
+
+struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s)
+{
+    double row = (double)s->d * dtype_size[s->dtype], pairs = 0;
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        pairs += (double)nform_context(nf, q);
+    return (struct gpu_need){.bytes = (double)gpu_unique_kv(nf, s) + 2.0 * nf->n_queries * s->h_q * row,
+                             .operations = 4 * pairs * s->h_q * s->d};
+}
+
+double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x)
+{
+    return 1e6 * fmax(need->bytes / x->read_bps, need->operations / x->tensor_flops);
+}
+
+struct gpu_time gpu_time_of(double *us, int64_t n)
+{
+    sort_f64(us, n);
+    struct gpu_time t = {
+        .median_us = quantile(us, n, 0.5), .min_us = us[0], .p90_us = us[(n * 9 + 9) / 10 - 1], .reps = n};
+    double *off = xcalloc((size_t)n, sizeof *off);
+    for (int64_t i = 0; i < n; i++)
+        off[i] = fabs(us[i] - t.median_us);
+    t.mad_us = quantile(off, n, 0.5);
+    free(off);
+    return t;
+}
+
+struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv)
+{
+    struct gpu_grid g = {0};
+    double sum = 0, longest = 0;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *x = &plan->group[i];
+        int64_t rows = (int64_t)x->nq * (h_q / h_kv), tiles = x->tile_m > 0 ? ceil_div(rows, x->tile_m) : 1;
+        g.ctas += tiles * h_kv;
+        sum += (double)(tiles * h_kv) * (double)x->n_kv;
+        longest = fmax(longest, (double)x->n_kv);
+    }
+    g.longest = sum > 0 ? longest * (double)g.ctas / sum : 0;
+    return g;
+}
+
+int64_t gpu_ledger_bytes(const struct ledger *a)
+{
+    return a->kv + a->q + a->mask + ledger_scores(a) + ledger_partials(a) + a->out;
+}
+
+enum gpu_verdict gpu_verdict_of(int compared, double median_us, double floor_us)
+{
+    if (compared == V_FAIL)
+        return GPU_FAIL;
+    if (!(median_us >= floor_us))
+        return GPU_INVALID;
+    return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
+}
+
+bool gpu_row_counts(const struct gpu_row *r)
+{
+    return r->verdict == GPU_PASS || r->verdict == GPU_MARGINAL;
+}
+
+/* ---- sets ------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *paper;
+    int32_t number;
+    const char *levels;
+} paper_tree[] = {
+#define PAPER_TREE(paper, number, levels) {paper, number, levels},
+#include "traces/papers.def"
+#undef PAPER_TREE
+};
+enum { N_PAPER_TREES = sizeof paper_tree / sizeof paper_tree[0], MAX_SET_HEADS = 4 };
+
+static const struct {
+    const char *name, *paper;
+    int32_t heads[MAX_SET_HEADS][2];
+} sets[] = {
+    {"fasttree-fig9", "fasttree", {{32, 32}, {32, 8}, {16, 1}}},
+    {"pat-fig9", "pat", {{32, 32}, {16, 8}, {32, 8}, {64, 8}}},
+    {"speculative", "speculative", {{32, 32}, {32, 8}, {64, 8}}},
+};
+enum { N_SETS = sizeof sets / sizeof sets[0] };
+
+static void add_set(int s, const struct problem_spec *spec, bool heads, int64_t number,
+                    struct gpu_config **out, int32_t *n, int64_t *cap)
+{
+    for (int i = 0; i < N_PAPER_TREES; i++)
+        for (int h = 0; h < (heads ? 1 : MAX_SET_HEADS) && (heads || sets[s].heads[h][0]); h++) {
+            if (strcmp(paper_tree[i].paper, sets[s].paper) != 0 ||
+                (number > 0 && paper_tree[i].number != number))
+                continue;
+            *out = xgrow(*out, cap, *n + 1, sizeof **out);
+            struct gpu_config *c = &(*out)[(*n)++];
+            *c = (struct gpu_config){.set = sets[s].name,
+                                     .number = paper_tree[i].number,
+                                     .src = {.kind = SRC_LEVELS, .text = xstrdup(paper_tree[i].levels)},
+                                     .spec = *spec};
+            for (char *blank = c->src.text; (blank = strchr(blank, ' '));)
+                *blank = '_';
+            if (!heads) {
+                c->spec.h_q = sets[s].heads[h][0];
+                c->spec.h_kv = sets[s].heads[h][1];
+            }
+        }
+}
+
+bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
+              struct gpu_config **out, int32_t *n, struct err *e)
+{
+    char *copy = xstrdup(list), *rest = copy;
+    int64_t cap = 0;
+    bool good = true;
+    *out = NULL;
+    *n = 0;
+    for (char *item = text_next(&rest, ','); item && good; item = text_next(&rest, ',')) {
+        int s = 0;
+        while (s < N_SETS && strcmp(item, sets[s].name) != 0)
+            s++;
+        good = s < N_SETS ||
+               err_set(e, "--sets '%.40s' (expected fasttree-fig9, pat-fig9 or speculative)", item);
+        if (good)
+            add_set(s, spec, heads, number, out, n, &cap);
+    }
+    free(copy);
+    good = good && (*n > 0 || err_set(e, "--config %" PRId64 ": no such tree in %.60s", number, list));
+    for (int32_t i = 0; i < *n && !good; i++)
+        tree_source_clear(&(*out)[i].src);
+    if (!good) {
+        free(*out);
+        *out = NULL;
+        *n = 0;
+    }
+    return good;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------------------- */
+
+enum { PEER_MAX_BYTES = 1 << 24, PEER_FIELDS = 15 };
+
+/* The next field of a CSV line, which it eats; quotes are taken off. NULL at the end. */
+static char *csv_field(char **line)
+{
+    char *from = *line, *to = from, *field = from;
+    bool quoted = false;
+    if (!from)
+        return NULL;
+    for (; *from && (quoted || *from != ','); from++) {
+        if (*from == '"')
+            quoted = !quoted;
+        else
+            *to++ = *from;
+    }
+    *line = *from ? from + 1 : NULL;
+    *to = 0;
+    return field;
+}
+
+/* One line; columns as ../shared/peers/README.md names them: set,idx,N,C,hq,hk,dtype,B,T,method,cold_us,hot_us,
+ * timing,rel_l2,status. The line "bw" has the card's read bandwidth. */
+static void peer_line(char *line, struct gpu_peers *out, double *read_bps)
+{
+    char *x[PEER_FIELDS];
+    for (int i = 0; i < PEER_FIELDS; i++)
+        if (!(x[i] = csv_field(&line)))
+            return;
+    const char *read = strncmp(x[14], "read_GBps=", 10) == 0 ? x[14] + 10 : NULL;
+    if (strcmp(x[0], "bw") == 0 && read)
+        *read_bps = 1e9 * strtod(read, NULL);
+    double us = strtod(x[10], NULL);
+    if (strcmp(x[14], "ok") != 0 || !(us > 0) || strcmp(x[6], "fp16") != 0)
+        return;
+    out->at = xgrow(out->at, &out->cap, out->n + 1, sizeof *out->at);
+    struct gpu_peer *p = &out->at[out->n++];
+    *p = (struct gpu_peer){.tree = xasprintf("%s_%s", x[2], x[3]),
+                           .h_q = (int32_t)strtol(x[4], NULL, 10),
+                           .h_kv = (int32_t)strtol(x[5], NULL, 10),
+                           .us = us,
+                           .read_bps = *read_bps};
+    snprintf(p->method, sizeof p->method, "%s", x[9]);
+}
+
+static bool read_peer_file(const char *path, struct gpu_peers *out, struct err *e)
+{
+    size_t size;
+    double read_bps = PEER_READ_BPS;
+    char *text = file_slurp(path, PEER_MAX_BYTES, &size, e), *rest = text;
+    if (!text)
+        return false;
+    for (char *line; (line = text_next(&rest, '\n'));)
+        peer_line(line, out, &read_bps);
+    free(text);
+    return true;
+}
+
+bool gpu_peers_read(const char *dir, struct gpu_peers *out, struct err *e)
+{
+    *out = (struct gpu_peers){0};
+    DIR *d = opendir(dir);
+    if (!d)
+        return err_set(e, "--peers %.200s: %s", dir, strerror(errno));
+    bool good = true;
+    for (struct dirent *x; good && (x = readdir(d));) {
+        size_t n = strlen(x->d_name);
+        if (n < 4 || strcmp(x->d_name + n - 4, ".csv") != 0)
+            continue;
+        char *path = xasprintf("%s/%s", dir, x->d_name);
+        good = read_peer_file(path, out, e);
+        free(path);
+    }
+    closedir(d);
+    if (good && out->n == 0)
+        good =
+            err_set(e, "--peers %.200s: no timings in any .csv there (see ../shared/peers/README.md)", dir);
+    if (!good)
+        gpu_peers_free(out);
+    return good;
+}
+
+void gpu_peers_free(struct gpu_peers *p)
+{
+    for (int64_t i = 0; i < p->n; i++)
+        free(p->at[i].tree);
+    free(p->at);
+    *p = (struct gpu_peers){0};
+}
+
+/* ---- ours against theirs --------------------------------------------------------------------------------- */
+
+/* The smallest time / floor of a peer on a tree; +inf if it has none. */
+static double peer_ratio(const struct gpu_peers *peers, const struct gpu_row *r, const char *method)
+{
+    const struct gpu_config *c = r->config;
+    double best = INFINITY;
+    if (c->src.kind != SRC_LEVELS || c->spec.d != 128)
+        return best;
+    for (int64_t i = 0; i < peers->n; i++) {
+        const struct gpu_peer *p = &peers->at[i];
+        if (p->h_q != c->spec.h_q || p->h_kv != c->spec.h_kv || (method && strcmp(p->method, method) != 0) ||
+            strcmp(p->tree, c->src.text) != 0)
+            continue;
+        struct gpu_limits card = {.read_bps = p->read_bps, .tensor_flops = PEER_TENSOR_FLOPS};
+        best = fmin(best, p->us / gpu_floor_us(&r->need, &card));
+    }
+    return best;
+}
+
+/* Rows of one tree follow each other: the end of those that begin at i. */
+static int64_t same_config(const struct gpu_row *rows, int64_t n, int64_t i)
+{
+    int64_t end = i;
+    while (end < n && rows[end].config == rows[i].config)
+        end++;
+    return end;
+}
+
+static bool is_labelled(const struct strategy_use *u, const char *strategy)
+{
+    char *label = strategy_label(u);
+    bool same = strcmp(label, strategy) == 0;
+    free(label);
+    return same;
+}
+
+/* The best row of [i, end) that may be shown, of one strategy (NULL: of any); NULL if there is none. */
+static const struct gpu_row *best_row(const struct gpu_row *rows, int64_t i, int64_t end,
+                                      const char *strategy)
+{
+    const struct gpu_row *best = NULL;
+    for (; i < end; i++)
+        if (gpu_row_counts(&rows[i]) && (!strategy || is_labelled(rows[i].use, strategy)) &&
+            (!best || rows[i].time.median_us < best->time.median_us))
+            best = &rows[i];
+    return best;
+}
+
+struct gpu_match gpu_match(const struct gpu_row *rows, int64_t n_rows, const struct gpu_peers *peers,
+                           const char *strategy, const char *method)
+{
+    struct gpu_match m = {0};
+    double logs = 0;
+    for (int64_t i = 0, end; i < n_rows; i = end) {
+        end = same_config(rows, n_rows, i);
+        const struct gpu_row *r = best_row(rows, i, end, strategy);
+        double theirs = r ? peer_ratio(peers, r, method) : INFINITY;
+        if (!r || isinf(theirs))
+            continue;
+        double ours = r->time.median_us / r->floor_us;
+        m.n++;
+        m.better += ours <= theirs;
+        logs += log(ours / theirs);
+    }
+    m.ratio = m.n ? exp(logs / (double)m.n) : NAN;
+    return m;
+}
+
+static void print_match(FILE *f, const char *lead, const char *what, struct gpu_match m)
+{
+    if (m.n > 0)
+        fprintf(f,
+                "%s%s: %" PRId64 " trees and head counts, time/floor %.3f of theirs (geometric mean), as "
+                "good or better on %" PRId64 "\n",
+                lead, what, m.n, m.ratio, m.better);
+}
+
+static void print_peers(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
+                        int64_t n_rows, const struct gpu_peers *peers)
+{
+    double read = b->limits.read_bps / PEER_READ_BPS - 1,
+           peak = b->limits.tensor_flops / PEER_TENSOR_FLOPS - 1;
+    if (fabs(read) > 0.03 || fabs(peak) > 0.03)
+        fprintf(f,
+                "%sthe comparison with recorded peers is void: read bandwidth %+.1f %%, bf16 product %+.1f "
+                "%% against "
+                "their card (allowed: 3 %%)\n",
+                lead, 100 * read, 100 * peak);
+    if (b->flush_reads)
+        fprintf(f,
+                "%sthe comparison with recorded peers is void: they were timed with the L2 still to be "
+                "written back (expected: --flush write)\n",
+                lead);
+    static const struct {
+        const char *strategy, *method, *what;
+    } pair[] = {
+        {"fasttree", "ft", "fasttree's plan against the released FastTree kernel"},
+        {"fasttree:rule=artifact", "ft", "fasttree:rule=artifact against the released FastTree kernel"},
+        {"pat", "pat", "pat's plan against the released PAT kernel"},
+        {"pat:rule=artifact", "pat", "pat:rule=artifact against the released PAT kernel"},
+    };
+    for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
+        print_match(f, lead, pair[i].what, gpu_match(rows, n_rows, peers, pair[i].strategy, pair[i].method));
+    print_match(f, lead, "best plan against the best recorded peer",
+                gpu_match(rows, n_rows, peers, NULL, NULL));
+}
+
+static double percent_read(const struct gpu_row *r, const struct gpu_bench *b)
+{
+    return 100 * (double)r->bytes / (1e-6 * r->time.median_us) / b->limits.read_bps;
+}
+
+static void print_where(FILE *f, const struct gpu_row *r)
+{
+    char *label = strategy_label(r->use);
+    fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, label,
+            r->config->src.text ? r->config->src.text : "its tree", r->config->spec.h_q,
+            r->config->spec.h_kv);
+    free(label);
+}
+
+/* Plans that leave a kernel no excuse: enough CTAs, even ones, nothing read twice, more than launch costs. */
+static bool no_excuse(const struct gpu_row *r, const struct gpu_bench *b)
+{
+    return gpu_row_counts(r) && r->grid.ctas >= 4 * (int64_t)b->sms && r->grid.longest <= 2 &&
+           r->ledger.kv > 100000000 && (double)r->ledger.kv <= 1.1 * (double)r->unique_kv;
+}
+
+void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
+                 int64_t n_rows, const struct gpu_peers *peers)
+{
+    int64_t n[5] = {0}, trees = 0, wide = 0, reach = 0;
+    double logs = 0;
+    const struct gpu_row *least = NULL;
+    for (int64_t i = 0; i < n_rows; i++) {
+        n[rows[i].verdict]++;
+        if (!no_excuse(&rows[i], b))
+            continue;
+        wide++;
+        reach += percent_read(&rows[i], b) >= 75;
+        least = !least || percent_read(&rows[i], b) < percent_read(least, b) ? &rows[i] : least;
+    }
+    fprintf(f,
+            "%srows: %" PRId64 ", %" PRId64 " PASS, %" PRId64 " MARGINAL, %" PRId64 " FAIL, %" PRId64
+            " SKIP, %" PRId64 " INVALID\n",
+            lead, n_rows, n[GPU_PASS], n[GPU_MARGINAL], n[GPU_FAIL], n[GPU_SKIP], n[GPU_INVALID]);
+    const struct machine *mc = machine_default();
+    if (b->sms != mc->sms)
+        fprintf(f,
+                "%splans are made for %s, which has %" PRId32 " SMs; this card has %" PRId32
+                ": those that count SMs would be others for it\n",
+                lead, mc->name, mc->sms, b->sms);
+    if (b->probe_us > 0)
+        fprintf(f,
+                "%s%" PRId64 " rows waited for memory to be as fast as ever, %.1f s in all; %" PRId64
+                " began when it was not\n",
+                lead, b->waits, b->waited_s, b->disturbed);
+    for (int64_t i = 0, end; i < n_rows; i = end) {
+        end = same_config(rows, n_rows, i);
+        const struct gpu_row *r = best_row(rows, i, end, NULL);
+        if (!r)
+            continue;
+        trees++;
+        logs += log(r->time.median_us / r->floor_us);
+        if (r->config->src.kind == SRC_LEVELS && strcmp(r->config->src.text, "256_4096") == 0) {
+            fprintf(f, "%s256 4096: %.1f %% of the read bandwidth, ", lead, percent_read(r, b));
+            print_where(f, r);
+            fputc('\n', f);
+        }
+    }
+    if (trees > 0)
+        fprintf(f, "%sbest plan of each tree: time/floor %.3f (geometric mean of %" PRId64 ")\n", lead,
+                exp(logs / (double)trees), trees);
+    if (wide > 0) {
+        fprintf(f,
+                "%splans with at least 4 CTAs an SM, the longest at most twice the mean, KV at most 1.1 x "
+                "unique and over "
+                "100 MB: %" PRId64 " rows, %" PRId64
+                " at 75 %% of the read bandwidth or more; least %.1f %%, ",
+                lead, wide, reach, percent_read(least, b));
+        print_where(f, least);
+        fputc('\n', f);
+    }
+    if (peers->n > 0)
+        print_peers(f, lead, b, rows, n_rows, peers);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------ */
+
+const char *const gpu_columns[] = {"strategy",    "verdict",
+                                   "time_us",     "time_over_floor",
+                                   "floor_us",    "mad_us",
+                                   "min_us",      "p90_us",
+                                   "reps",        "plan_bytes",
+                                   "gbps",        "percent_read",
+                                   "tflops",      "percent_tensor",
+                                   "plan_ms",     "upload_ms",
+                                   "ctas",        "longest",
+                                   "kv_bytes",    "unique_kv",
+                                   "worst_error", "heads",
+                                   "d",           "dtype",
+                                   "page",        "set",
+                                   "number",      "tree",
+                                   "kernel",      "arch",
+                                   "device",      "why",
+                                   NULL};
+const int32_t gpu_width[] = {22, 8, 9, 15, 8,  7, 8, 8, 4, 10, 7, 12, 7, 14, 8,  9,
+                             6,  7, 9, 9,  11, 6, 4, 5, 5, 13, 6, 32, 6, 4,  12, 0};
+
+void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
+{
+    const struct gpu_config *c = r->config;
+    bool timed = r->time.reps > 0, planned = r->grid.ctas > 0;
+    char heads[32];
+    char *tree = tree_source_print(&c->src), *label = strategy_label(r->use);
+    double s = 1e-6 * r->time.median_us;
+    const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
+                             r->floor_us,       r->time.mad_us,
+                             r->time.min_us,    r->time.p90_us};
+    snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.h_q, c->spec.h_kv);
+    table_text(t, label);
+    table_text(t, gpu_verdict_name[r->verdict]);
+    for (int i = 0; i < 6; i++)
+        table_measured_if(t, timed || i == 2, figure[i], 5);
+    table_i64(t, r->time.reps);
+    table_bytes(t, r->bytes);
+    const double rate[] = {1e-9 * (double)r->bytes / s, percent_read(r, b), 1e-12 * r->need.operations / s,
+                           100 * r->need.operations / s / b->limits.tensor_flops};
+    for (int i = 0; i < 4; i++)
+        table_measured_if(t, timed, rate[i], 5);
+    table_measured(t, r->plan_ms, 3);
+    table_measured(t, r->upload_ms, 3);
+    table_i64_if(t, planned, r->grid.ctas);
+    table_measured_if(t, planned, r->grid.longest, 3);
+    table_bytes(t, r->ledger.kv);
+    table_bytes(t, r->unique_kv);
+    table_measured_if(t, timed, r->worst, 3);
+    table_text(t, heads);
+    table_i64(t, c->spec.d);
+    table_text(t, dtype_name[c->spec.dtype]);
+    table_i64(t, c->spec.page_size);
+    table_text(t, c->set);
+    table_i64(t, c->number);
+    table_text(t, tree);
+    table_text(t, b->kernel->name);
+    table_text(t, b->opt.arch == 80 ? "80" : "auto");
+    table_text(t, device);
+    table_text(t, r->why);
+    free(tree);
+    free(label);
+}

@@ -1,0 +1,296 @@
+/*
+ * data.c - faults in what the kernel is given: page table, K, V, Q, scale, the map from query heads to
+ * KV heads. The oracle keeps the truth; cover cannot see any of these.
+ */
+#include "verify/faults/faults.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- tokens that matter ------------------------------------------------------------------------------ */
+
+/* A token that a query sees: query and node as the tree numbers them. */
+struct token {
+    int32_t query, node;
+    int64_t j;
+};
+
+/* Draw a visible token in which adding or removing one key changes its query's answer by more than rounding;
+ * `last_page`: among those in the last page of a node. */
+static bool draw_token(const struct fault_case *fc, struct broken *b, bool last_page, struct token *out)
+{
+    const struct nform *nf = fc->nf;
+    const struct problem *p = fc->problem;
+    if (!fault_any_seen(fc))
+        return false;
+    for (int attempt = 0; attempt < 4000; attempt++) {
+        int32_t q = (int32_t)fault_draw(b, nf->n_queries);
+        int64_t ctx = nform_context(nf, q);
+        if (ctx == 0)
+            continue;
+        int64_t at = fault_draw(b, ctx); /* counted from the end of the path */
+        int32_t node = nf->at[q];
+        for (; at >= nf->len[node]; node = nf->parent[node])
+            at -= nf->len[node];
+        int64_t j = nf->off[node] + at, pages = ceil_div(p->tree->len[nf->src[node]], p->page_size);
+        if (last_page && j / p->page_size != pages - 1)
+            continue;
+        if (!fault_seen(fc, q, node, at, at + 1))
+            continue;
+        *out = (struct token){.query = nf->orig[q], .node = nf->src[node], .j = j};
+        fault_place(b, "node %" PRId32 " token %" PRId64, out->node, j);
+        return true;
+    }
+    return false;
+}
+
+/* The page-table entry through which that token is found. */
+static int32_t *page_of(const struct problem *p, const struct token *t)
+{
+    return &p->page_table[p->page_off[t->node] + t->j / p->page_size];
+}
+
+/* Does the query see any of that node? Parents come before children. */
+static bool on_path(const struct tree *t, int32_t query, int32_t node)
+{
+    int32_t i = t->query[query].node;
+    while (i > node)
+        i = t->parent[i];
+    return i == node;
+}
+
+/* ---- page table -------------------------------------------------------------------------------------- */
+
+/* With a page of a node that the query does not see: exchanging pages it sees all of would change nothing. */
+bool plant_page_swapped(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    struct token t;
+    if (!draw_token(fc, b, false, &t))
+        return false;
+    int32_t n = p->tree->n_nodes, first = (int32_t)fault_draw(b, n);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t node = (first + i) % n;
+        int64_t pages = p->page_off[node + 1] - p->page_off[node];
+        if (pages == 0 || on_path(p->tree, t.query, node))
+            continue;
+        int64_t at = p->page_off[node] + fault_draw(b, pages);
+        if (p->page_table[at] == PAGE_POISON)
+            continue;
+        struct problem *e = fault_edit_problem(fc, b);
+        int32_t *one = page_of(e, &t), page = *one;
+        *one = e->page_table[at];
+        e->page_table[at] = page;
+        return true;
+    }
+    return false;
+}
+
+/* The kernel must refuse, or give NaN; it must not crash. */
+bool plant_page_poisoned(const struct fault_case *fc, struct broken *b)
+{
+    struct token t;
+    if (!draw_token(fc, b, false, &t))
+        return false;
+    *page_of(fault_edit_problem(fc, b), &t) = PAGE_POISON;
+    return true;
+}
+
+/* The neighbour in the pool is another node's page, or a spare one full of poison. */
+bool plant_page_off_by_one(const struct fault_case *fc, struct broken *b)
+{
+    struct token t;
+    if (!draw_token(fc, b, true, &t))
+        return false;
+    int32_t *page = page_of(fault_edit_problem(fc, b), &t);
+    *page += *page + 1 < fc->problem->n_pages ? 1 : -1;
+    return true;
+}
+
+/* Not the first page of a node: the entry before it is the node's own. */
+bool plant_page_repeated(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    struct token t;
+    for (int attempt = 0; attempt < 50; attempt++)
+        if (draw_token(fc, b, false, &t) && t.j >= p->page_size) {
+            int32_t *page = page_of(fault_edit_problem(fc, b), &t);
+            page[0] = page[-1];
+            return true;
+        }
+    return false;
+}
+
+/* ---- K, V, Q ----------------------------------------------------------------------------------------- */
+
+/* Overwrite n elements of an array of the problem's type by n others of the same array. */
+static void copy_elements(const struct problem *p, void *array, int64_t to, int64_t from, int64_t n)
+{
+    size_t size = (size_t)dtype_size[p->dtype];
+    memmove((char *)array + (size_t)to * size, (char *)array + (size_t)from * size, (size_t)n * size);
+}
+
+/* The head of the token's query that gives a pool slot the largest weight. */
+static int32_t keenest_head(const struct fault_case *fc, int32_t query, int64_t slot)
+{
+    int32_t best = 0;
+    for (int32_t h = 1; h < fc->problem->h_q; h++)
+        if (fault_weight(fc, query, h, slot) > fault_weight(fc, query, best, slot))
+            best = h;
+    return best;
+}
+
+/* Two tokens, and the KV head in which the first one's row becomes the second one's. */
+static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to, int64_t *from)
+{
+    const struct problem *p = fc->problem;
+    struct token t, other;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        if (!draw_token(fc, b, false, &other) || !draw_token(fc, b, false, &t))
+            return false;
+        int64_t slot = problem_slot(p, t.node, t.j), stale = problem_slot(p, other.node, other.j);
+        int32_t head = keenest_head(fc, t.query, slot);
+        double before = fault_weight(fc, t.query, head, slot), after = fault_weight(fc, t.query, head, stale);
+        if (fabs(after - before) < 1e-3) /* the wrong key would count as much as the right one */
+            continue;
+        int32_t kv_head = head / (p->h_q / p->h_kv);
+        *to = (slot * p->h_kv + kv_head) * p->d;
+        *from = (stale * p->h_kv + kv_head) * p->d;
+        return true;
+    }
+    return false;
+}
+
+/* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */
+bool plant_k_stale(const struct fault_case *fc, struct broken *b)
+{
+    int64_t to, from;
+    if (!draw_pair(fc, b, &to, &from))
+        return false;
+    struct problem *p = fault_edit_problem(fc, b);
+    copy_elements(p, p->k, to, from, p->d);
+    return true;
+}
+
+/* LSE stays right: only O can tell. */
+bool plant_v_stale(const struct fault_case *fc, struct broken *b)
+{
+    int64_t to, from;
+    if (!draw_pair(fc, b, &to, &from))
+        return false;
+    struct problem *p = fault_edit_problem(fc, b);
+    copy_elements(p, p->v, to, from, p->d);
+    return true;
+}
+
+/* One row of one head; the other heads of the query stay right. */
+bool plant_q_stale(const struct fault_case *fc, struct broken *b)
+{
+    const struct tree *t = fc->problem->tree;
+    struct token seen;
+    if (t->n_queries < 2 || !draw_token(fc, b, false, &seen))
+        return false;
+    int32_t other = (int32_t)fault_draw(b, t->n_queries - 1);
+    other += other >= seen.query;
+    struct problem *p = fault_edit_problem(fc, b);
+    int64_t head = fault_draw(b, p->h_q);
+    copy_elements(p, p->q, ((int64_t)seen.query * p->h_q + head) * p->d,
+                  ((int64_t)other * p->h_q + head) * p->d, p->d);
+    fault_place(b, "query %" PRId32 " head %" PRId64 " from query %" PRId32, seen.query, head, other);
+    return true;
+}
+
+/* Same shapes, so nothing but the numbers can tell. */
+bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct problem *p = fault_edit_problem(fc, b);
+    void *k = p->k;
+    p->k = p->v;
+    p->v = k;
+    return true;
+}
+
+/* ---- scale and heads --------------------------------------------------------------------------------- */
+
+bool plant_scale_inverse_d(const struct fault_case *fc, struct broken *b)
+{
+    if (fc->problem->d == 1 || !fault_any_seen(fc))
+        return false;
+    struct problem *p = fault_edit_problem(fc, b);
+    p->scale = 1.0 / p->d;
+    return true;
+}
+
+bool plant_scale_off(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    fault_edit_problem(fc, b)->scale *= 1.01;
+    return true;
+}
+
+/*
+ * A kernel that reads KV head kv_of[h] for query head h, said through the sound one: hand it the query rows
+ * in an order in which head at[h] belongs to KV head kv_of[h], and put its rows back. Sets b->output.
+ */
+static bool run_with_heads(const struct fault_case *fc, struct broken *b, const int32_t *kv_of)
+{
+    const struct problem *p = fc->problem;
+    int32_t h_q = p->h_q, g = h_q / p->h_kv;
+    int32_t *at = xcalloc((size_t)h_q, sizeof *at), *used = xcalloc((size_t)p->h_kv, sizeof *used);
+    for (int32_t h = 0; h < h_q; h++)
+        at[h] = kv_of[h] * g + used[kv_of[h]]++;
+    struct problem *e = fault_edit_problem(fc, b);
+    size_t row = (size_t)p->d * (size_t)dtype_size[p->dtype];
+    for (int32_t q = 0; q < p->tree->n_queries; q++)
+        for (int32_t h = 0; h < h_q; h++)
+            memcpy((char *)e->q + (size_t)(q * h_q + at[h]) * row, (char *)p->q + (size_t)(q * h_q + h) * row,
+                   row);
+
+    struct output *moved = output_new(p);
+    struct ledger counted = {0};
+    bool good = fc->kernel->run(e, fc->plan, moved, &counted, NULL);
+    b->output = output_new(p);
+    for (int32_t q = 0; q < p->tree->n_queries; q++)
+        for (int32_t h = 0; h < h_q; h++) {
+            int64_t to = (int64_t)q * h_q + h, from = (int64_t)q * h_q + at[h];
+            memcpy((char *)b->output->o + (size_t)to * row, (char *)moved->o + (size_t)from * row, row);
+            output_set_lse(b->output, to, output_lse(moved, from));
+        }
+    output_free(moved);
+    free(at);
+    free(used);
+    return good;
+}
+
+/* The two conventions in use: blocks of g heads per KV head (ours), or round robin. */
+bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
+{
+    int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
+    if (h_kv == 1 || h_q == h_kv || !fault_any_seen(fc)) /* both maps agree */
+        return false;
+    int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
+    for (int32_t h = 0; h < h_q; h++)
+        kv_of[h] = h % h_kv;
+    bool good = run_with_heads(fc, b, kv_of);
+    free(kv_of);
+    return good;
+}
+
+/* An off-by-one in the head index. */
+bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
+{
+    int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
+    if (h_kv == 1 || !fault_any_seen(fc))
+        return false;
+    int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
+    for (int32_t h = 0; h < h_q; h++)
+        kv_of[h] = (h / (h_q / h_kv) + 1) % h_kv;
+    bool good = run_with_heads(fc, b, kv_of);
+    free(kv_of);
+    return good;
+}

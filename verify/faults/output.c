@@ -1,0 +1,501 @@
+/*
+ * output.c - faults in what the kernel wrote, and in what the comparator is given.
+ *
+ * They start from the sound output, so that nothing but the fault is wrong; the plan is untouched.
+ */
+#include "ref/rng.h"
+#include "verify/faults/faults.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows -------------------------------------------------------------------------------------------- */
+
+static size_t lse_size(const struct output *out)
+{
+    return out->dtype == DT_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* The output of *b: a copy of the sound one. */
+static struct output *edit_output(const struct fault_case *fc, struct broken *b)
+{
+    const struct output *good = fc->good;
+    b->output = output_new(fc->problem);
+    memcpy(b->output->o, good->o, (size_t)(good->n_rows * good->d) * (size_t)dtype_size[good->dtype]);
+    memcpy(b->output->lse, good->lse, (size_t)good->n_rows * lse_size(good));
+    return b->output;
+}
+
+/* A copy of the oracle, with room for a fault in O. */
+static struct oracle *edit_oracle(const struct fault_case *fc, struct broken *b)
+{
+    b->oracle = oracle_new(fc->problem);
+    return b->oracle;
+}
+
+/* A random row whose query sees at least `least` tokens (0: whose query sees none, exactly); -1 if none. */
+static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t least)
+{
+    int64_t n = fc->oracle->n_rows, row = n > 0 ? fault_draw(b, n) : 0;
+    for (int64_t i = 0; i < n; i++, row = (row + 1) % n) {
+        int64_t ctx = fc->oracle->ctx[row / fc->problem->h_q];
+        if (least == 0 ? ctx == 0 : ctx >= least) {
+            fault_place(b, "query %" PRId64 " head %" PRId64, row / fc->problem->h_q, row % fc->problem->h_q);
+            return row;
+        }
+    }
+    return -1;
+}
+
+/* Element of O, through the storage type. */
+static double get_o(const struct output *out, int64_t row, int64_t col)
+{
+    return dtype_load(out->dtype, out->o, row * out->d + col);
+}
+
+static void set_o(struct output *out, int64_t row, int64_t col, double x)
+{
+    dtype_store(out->dtype, out->o, row * out->d + col, x);
+}
+
+static void fill_row(struct output *out, int64_t row, double o, double lse)
+{
+    for (int32_t c = 0; c < out->d; c++)
+        set_o(out, row, c, o);
+    output_set_lse(out, row, lse);
+}
+
+/* O and LSE; both outputs have the type and width of the problem. */
+static void copy_row(struct output *to, int64_t row, const struct output *from, int64_t from_row)
+{
+    for (int32_t c = 0; c < to->d; c++)
+        set_o(to, row, c, get_o(from, from_row, c));
+    output_set_lse(to, row, output_lse(from, from_row));
+}
+
+/* O and LSE of two heads of one query. */
+bool plant_heads_swapped(const struct fault_case *fc, struct broken *b)
+{
+    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1);
+    if (h_q < 2 || row < 0)
+        return false;
+    int64_t other = row / h_q * h_q + (row % h_q + 1 + fault_draw(b, h_q - 1)) % h_q;
+    struct output *out = edit_output(fc, b);
+    copy_row(out, row, fc->good, other);
+    copy_row(out, other, fc->good, row);
+    return true;
+}
+
+/* All heads of two queries, of which one at least sees something. */
+static int64_t other_query(const struct fault_case *fc, struct broken *b, int64_t q)
+{
+    int64_t n = fc->problem->tree->n_queries;
+    return n < 2 ? -1 : (q + 1 + fault_draw(b, n - 1)) % n;
+}
+
+bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
+{
+    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
+    if (row < 0 || other < 0)
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int64_t h = 0; h < h_q; h++) {
+        copy_row(out, row / h_q * h_q + h, fc->good, other * h_q + h);
+        copy_row(out, other * h_q + h, fc->good, row / h_q * h_q + h);
+    }
+    return true;
+}
+
+/* What another query left in a buffer that was not overwritten. */
+bool plant_row_stale(const struct fault_case *fc, struct broken *b)
+{
+    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
+    if (row < 0 || other < 0)
+        return false;
+    copy_row(edit_output(fc, b), row, fc->good, other * h_q + row % h_q);
+    return true;
+}
+
+/* output_new fills with NaN: this is how a row looks that no kernel touched. */
+bool plant_row_unwritten(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row >= 0)
+        fill_row(edit_output(fc, b), row, NAN, NAN);
+    return row >= 0;
+}
+
+/* The empty partial where there is something to see: all inputs of a merge lost. */
+bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row >= 0)
+        fill_row(edit_output(fc, b), row, 0, -INFINITY);
+    return row >= 0;
+}
+
+/* All numbers of the row are there, none in its place. */
+bool plant_row_rotated(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row < 0 || fc->problem->d < 2)
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int32_t c = 0; c < out->d; c++)
+        set_o(out, row, (c + 1) % out->d, get_o(fc->good, row, c));
+    return true;
+}
+
+/* O times its sum of exp(logit): what is left when the last division is forgotten. */
+bool plant_row_not_divided(const struct fault_case *fc, struct broken *b)
+{
+    int64_t n = fc->oracle->n_rows, row = draw_row(fc, b, 2);
+    for (int64_t i = 0; row >= 0 && i < n && !(fabs(fc->oracle->lse[row]) > 0.1); i++)
+        row = draw_row(fc, b, 2);
+    if (row < 0 || !(fabs(fc->oracle->lse[row]) > 0.1)) /* dividing by 1 changes nothing */
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int32_t c = 0; c < out->d; c++)
+        set_o(out, row, c, get_o(fc->good, row, c) * exp(fc->oracle->lse[row]));
+    return true;
+}
+
+/* ---- halves of a context ----------------------------------------------------------------------------- */
+
+/* Exact attention of one row over the first or second half of its context: what a merge would combine. */
+struct half {
+    double o[PROBLEM_MAX_D], sum,
+        top; /* O not divided by sum; sum of exp(logit - LSE); largest logit - LSE */
+};
+
+static struct half attend_half(const struct fault_case *fc, int64_t row, bool second)
+{
+    const struct problem *p = fc->problem;
+    const struct tree *t = p->tree;
+    int32_t q = (int32_t)(row / p->h_q), head = (int32_t)(row % p->h_q), kv_head = head / (p->h_q / p->h_kv);
+    int64_t ctx = fc->oracle->ctx[q], after = 0; /* tokens between here and the end of the path */
+    struct half h = {.top = -INFINITY};
+    for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
+        int64_t len = node == t->query[q].node ? t->query[q].upto : t->len[node];
+        for (int64_t j = 0; j < len; j++) {
+            bool late = 2 * (after + len - j) <= ctx;
+            if (late != second)
+                continue;
+            int64_t slot = problem_slot(p, node, j);
+            double w = fault_weight(fc, q, head, slot);
+            h.sum += w;
+            h.top = fmax(h.top, log(w));
+            for (int32_t c = 0; c < p->d; c++)
+                h.o[c] += w * dtype_load(p->dtype, p->v, (slot * p->h_kv + kv_head) * p->d + c);
+        }
+        after += len;
+    }
+    return h;
+}
+
+/* The classical error of a split: partials averaged without their LSE. */
+bool plant_merge_unweighted(const struct fault_case *fc, struct broken *b)
+{
+    for (int attempt = 0; attempt < 50; attempt++) {
+        int64_t row = draw_row(fc, b, 3);
+        if (row < 0)
+            return false;
+        struct half one = attend_half(fc, row, false), two = attend_half(fc, row, true);
+        if (!(fabs(one.sum - two.sum) > 0.1)) /* halves of equal weight: their plain mean is right */
+            continue;
+        struct output *out = edit_output(fc, b);
+        for (int32_t c = 0; c < out->d; c++)
+            set_o(out, row, c, 0.5 * (one.o[c] / one.sum + two.o[c] / two.sum));
+        return true;
+    }
+    return false;
+}
+
+/* O right, LSE of a part: what a fused merge leaves if it forgets to add the sums. */
+bool plant_lse_of_half(const struct fault_case *fc, struct broken *b)
+{
+    for (int attempt = 0; attempt < 50; attempt++) {
+        int64_t row = draw_row(fc, b, 2);
+        if (row < 0)
+            return false;
+        struct half one = attend_half(fc, row, false);
+        if (!(one.sum < 0.99)) /* nearly all of the weight: no fault to speak of */
+            continue;
+        output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + log(one.sum));
+        return true;
+    }
+    return false;
+}
+
+/* log of the sum forgotten. */
+bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
+{
+    for (int attempt = 0; attempt < 50; attempt++) {
+        int64_t row = draw_row(fc, b, 2);
+        if (row < 0)
+            return false;
+        double top = fmax(attend_half(fc, row, false).top, attend_half(fc, row, true).top);
+        if (!(top < -0.01)) /* one key has it all: its logit is the LSE */
+            continue;
+        output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + top);
+        return true;
+    }
+    return false;
+}
+
+/* ---- the whole array --------------------------------------------------------------------------------- */
+
+/* Small, uniform, and invisible to a cosine distance. */
+bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct output *out = edit_output(fc, b);
+    double factor = 1 + fmax(1e-3, 8 * dtype_unit[out->dtype]);
+    for (int64_t i = 0; i < out->n_rows * out->d; i++)
+        dtype_store(out->dtype, out->o, i, factor * dtype_load(out->dtype, fc->good->o, i));
+    return true;
+}
+
+bool plant_output_zero(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int64_t i = 0; i < out->n_rows * out->d; i++)
+        dtype_store(out->dtype, out->o, i, 0);
+    return true;
+}
+
+/* The first element everywhere: finite and of the right size. */
+bool plant_output_constant(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct output *out = edit_output(fc, b);
+    double value = get_o(fc->good, 0, 0);
+    for (int64_t i = 0; i < out->n_rows * out->d; i++)
+        dtype_store(out->dtype, out->o, i, value);
+    return true;
+}
+
+bool plant_output_random(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int64_t row = 0; row < out->n_rows; row++)
+        for (int32_t c = 0; c < out->d; c++) {
+            uint64_t index = (uint64_t)(row * out->d + c);
+            set_o(out, row, c, fabs(get_o(fc->good, row, 0)) * rng_bell(b->seed, UINT64_MAX, index));
+        }
+    return true;
+}
+
+/* ---- LSE --------------------------------------------------------------------------------------------- */
+
+/* Kernels that use exp2 inside must convert at the border. */
+bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
+{
+    if (!fault_any_seen(fc))
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int64_t row = 0; row < out->n_rows; row++)
+        output_set_lse(out, row, output_lse(fc->good, row) / log(2));
+    return true;
+}
+
+/* The whole row counted twice, or half of it. */
+bool plant_lse_shifted(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row,
+                       output_lse(fc->good, row) + (fault_draw(b, 2) ? log(2) : -log(2)));
+    return row >= 0;
+}
+
+/* The convention of some libraries; ours is -inf, the identity of the merge. */
+bool plant_empty_plus_inf(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 0);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row, INFINITY);
+    return row >= 0;
+}
+
+bool plant_empty_zero(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 0);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row, 0);
+    return row >= 0;
+}
+
+/* 0/0, the usual result of dividing by an empty sum. */
+bool plant_empty_nan(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 0);
+    if (row >= 0)
+        fill_row(edit_output(fc, b), row, NAN, -INFINITY);
+    return row >= 0;
+}
+
+/* ---- the comparator's inputs ------------------------------------------------------------------------- */
+
+bool plant_nan_in_o(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    if (row >= 0)
+        set_o(edit_output(fc, b), row, col, NAN);
+    return row >= 0;
+}
+
+bool plant_nan_in_lse(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row, NAN);
+    return row >= 0;
+}
+
+/* A reference that is broken judges nothing: it must not pass anything either. */
+bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    if (row < 0)
+        return false;
+    edit_output(fc, b);
+    edit_oracle(fc, b)->o[row * fc->oracle->d + col] = NAN;
+    return true;
+}
+
+/* NaN - NaN compares neither greater nor smaller: the trap of comparators that ask `err > bound`. */
+bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    if (row < 0)
+        return false;
+    set_o(edit_output(fc, b), row, col, NAN);
+    edit_oracle(fc, b)->o[row * fc->oracle->d + col] = NAN;
+    return true;
+}
+
+bool plant_inf_in_o(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    if (row >= 0)
+        set_o(edit_output(fc, b), row, col, INFINITY);
+    return row >= 0;
+}
+
+/* -inf is right for queries that see nothing only. */
+bool plant_inf_in_lse(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row, -INFINITY);
+    return row >= 0;
+}
+
+/* Fewer rows, shorter rows: everything that is there is right and may be read. */
+bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
+{
+    if (fc->good->n_rows == 0)
+        return false;
+    edit_output(fc, b)->n_rows--;
+    return true;
+}
+
+bool plant_d_differs(const struct fault_case *fc, struct broken *b)
+{
+    if (fc->problem->d == 1 || fc->good->n_rows == 0)
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int64_t row = 0; row < out->n_rows; row++)
+        for (int32_t c = 0; c < out->d - 1; c++)
+            dtype_store(out->dtype, out->o, row * (out->d - 1) + c, get_o(fc->good, row, c));
+    out->d--;
+    return true;
+}
+
+/* What the comparator allows at one place (col -1: LSE): make that place absurd and ask. 0 if it finds
+ * another place worse; then the absurd value is left as the fault, and it is the comparator that fails. */
+static double bound_at(const struct fault_case *fc, struct output *out, int64_t row, int32_t col)
+{
+    double absurd = 1e3 * (1 + fabs(col < 0 ? fc->oracle->lse[row] : fc->oracle->o[row * out->d + col]));
+    if (col < 0)
+        output_set_lse(out, row, absurd);
+    else
+        set_o(out, row, col, absurd);
+    struct comparison c = compare_output(fc->problem, fc->oracle, out, &fc->arith);
+    return c.row == row && c.col == col ? c.bound : 0;
+}
+
+/* Two bounds off, and more where the storage type would round that away. */
+bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    int32_t col = (int32_t)fault_draw(b, fc->problem->d);
+    if (row < 0)
+        return false;
+    struct output *out = edit_output(fc, b);
+    double want = fc->oracle->o[row * out->d + col], bound = bound_at(fc, out, row, col);
+    bool narrow = out->dtype == DT_F16 || out->dtype == DT_BF16;
+    if (bound > 0)
+        set_o(out, row, col, want + 2 * bound + (narrow ? 2 * dtype_unit[out->dtype] * fabs(want) : 0));
+    return true;
+}
+
+bool plant_lse_off_bounds(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    if (row < 0)
+        return false;
+    struct output *out = edit_output(fc, b);
+    double bound = bound_at(fc, out, row, -1);
+    if (bound > 0)
+        output_set_lse(out, row, fc->oracle->lse[row] + (fault_draw(b, 2) ? 2 : -2) * bound);
+    return true;
+}
+
+/* What the project promises for |logit| <= 32, relative to the row's largest |O| and to max(1, |LSE|): said
+ * here once more, so that a loosened tolerance cannot loosen its own test. 0 where nothing is promised:
+ * larger logits, and O in a storage type coarser than the promise. */
+static double promised(const struct fault_case *fc, bool lse)
+{
+    for (int64_t row = 0; row < fc->oracle->n_rows; row++)
+        if (fc->oracle->logit[row] > 32)
+            return 0;
+    if (!lse && (fc->problem->dtype == DT_F16 || fc->problem->dtype == DT_BF16))
+        return 0;
+    return fc->problem->dtype == DT_F64 ? 1e-12 : 5e-6;
+}
+
+bool plant_o_off_figure(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    int32_t d = fc->problem->d, col = (int32_t)fault_draw(b, d);
+    double figure = promised(fc, false), top = 0;
+    if (row < 0 || figure == 0)
+        return false;
+    const double *want = fc->oracle->o + row * d;
+    for (int32_t c = 0; c < d; c++)
+        top = fmax(top, fabs(want[c]));
+    set_o(edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * figure * top);
+    return true;
+}
+
+bool plant_lse_off_figure(const struct fault_case *fc, struct broken *b)
+{
+    int64_t row = draw_row(fc, b, 1);
+    double figure = promised(fc, true);
+    if (row < 0 || figure == 0)
+        return false;
+    double want = fc->oracle->lse[row];
+    output_set_lse(edit_output(fc, b), row,
+                   want + (fault_draw(b, 2) ? 2 : -2) * figure * fmax(1, fabs(want)));
+    return true;
+}

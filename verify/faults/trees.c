@@ -1,0 +1,187 @@
+/*
+ * trees.c - what faults are planted in: a fixed set of tree shapes, and one sound case per strategy.
+ */
+#include "ref/rng.h"
+#include "verify/judge/cover.h"
+#include "verify/io/crash.h"
+#include "verify/faults/faults.h"
+#include "verify/judge/judge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_LEVELS 4
+
+/* Level l has fan[l] nodes under each node of the level above, lo[l] to hi[l] tokens each. */
+struct shape {
+    const char *name;
+    int32_t fan[MAX_LEVELS];
+    int64_t lo[MAX_LEVELS], hi[MAX_LEVELS];
+    bool every_node; /* a query at the end of every node, not of leaves only */
+    bool empty;      /* and one that sees nothing */
+    struct problem_spec spec;
+};
+
+static const struct shape shapes[] = {
+    /* one prefix and a suffix per query: what hydragen and relay are made for */
+    {.name = "two-level",
+     .fan = {1, 12},
+     .lo = {260, 20},
+     .hi = {420, 60},
+     .empty = true,
+     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16, .scattered = true}},
+    {.name = "multi-level",
+     .fan = {1, 3, 4, 2},
+     .lo = {150, 40, 10, 5},
+     .hi = {300, 90, 70, 30},
+     .empty = true,
+     .spec = {.h_q = 6, .h_kv = 3, .d = 32, .dtype = DT_F64, .page_size = 8, .scattered = true}},
+    /* 21 private tokens: tree-specinfer takes up to 64 */
+    {.name = "token-tree",
+     .fan = {1, 3, 2, 2},
+     .lo = {150, 1, 1, 1},
+     .hi = {260, 1, 1, 1},
+     .every_node = true,
+     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F16, .page_size = 16, .scattered = true}},
+    {.name = "forest",
+     .fan = {3, 4, 2},
+     .lo = {60, 20, 5},
+     .hi = {200, 60, 40},
+     .every_node = true,
+     .empty = true,
+     .spec = {.h_q = 4, .h_kv = 2, .d = 128, .dtype = DT_BF16, .page_size = 32, .scattered = false}},
+    /* long enough for every rule that splits long KV */
+    {.name = "long",
+     .fan = {1, 3},
+     .lo = {1400, 200},
+     .hi = {1800, 600},
+     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16, .scattered = true}},
+    /* more queries than any block limit of 32 or 64 */
+    {.name = "wide",
+     .fan = {1, 72},
+     .lo = {100, 1},
+     .hi = {180, 6},
+     .spec = {.h_q = 4, .h_kv = 2, .d = 32, .dtype = DT_F16, .page_size = 1, .scattered = true}},
+    /* all tokens together stay under 64, so a query that sees nothing keeps tree-specinfer applicable */
+    {.name = "small",
+     .fan = {1, 4, 2},
+     .lo = {8, 2, 1},
+     .hi = {12, 5, 3},
+     .empty = true,
+     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 4, .scattered = true}},
+};
+const int32_t n_fault_grounds = sizeof shapes / sizeof shapes[0];
+
+/* Nodes level by level, so parents come first; len is drawn per node. */
+static struct tree *grow(const struct shape *s, uint64_t seed)
+{
+    int32_t n_nodes = 0, level_nodes = 1, leaves_from = 0;
+    for (int l = 0; l < MAX_LEVELS && s->fan[l] > 0; l++) {
+        leaves_from = n_nodes;
+        n_nodes += level_nodes *= s->fan[l];
+    }
+    int32_t first = s->every_node ? 0 : leaves_from, n_queries = n_nodes - first;
+    struct tree *t = tree_new(n_nodes, n_queries + s->empty);
+    int32_t above = 0, begin = 0, end = s->fan[0]; /* nodes of this level, and the first of the level above */
+    for (int l = 0; l < MAX_LEVELS && s->fan[l] > 0; l++) {
+        for (int32_t i = begin; i < end; i++) {
+            t->parent[i] = l == 0 ? -1 : above + (i - begin) / s->fan[l];
+            t->len[i] = s->lo[l] + rng_below(seed, 1, (uint64_t)i, s->hi[l] - s->lo[l] + 1);
+        }
+        above = begin;
+        begin = end;
+        end += l + 1 < MAX_LEVELS ? (begin - above) * s->fan[l + 1] : 0;
+    }
+    for (int32_t i = 0; i < n_queries; i++)
+        t->query[i] = (struct query){.node = first + i, .upto = t->len[first + i]};
+    if (s->empty)
+        t->query[n_queries] = (struct query){.node = 0, .upto = 0};
+    return t;
+}
+
+/* Shapes are constants of this file, so a tree or spec that is not valid is our own error. Poison is on:
+ * reading what no query may read is NaN. */
+struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel)
+{
+    const struct shape *s = &shapes[i];
+    struct fault_ground *g = xcalloc(1, sizeof *g);
+    struct problem_spec spec = s->spec;
+    struct err e = {0};
+    g->name = s->name;
+    g->tree = grow(s, rng_u64(seed, 2, (uint64_t)i));
+    CK(tree_check(g->tree, &e));
+    g->nf = nform_new(g->tree);
+    spec.poison = true;
+    if (kernel->ready) {
+        spec.dtype = spec.dtype == DT_F32 ? DT_F16 : spec.dtype == DT_F64 ? DT_BF16 : spec.dtype;
+        spec.d = spec.d <= 64 ? 64 : 128;
+    }
+    spec.seed = rng_u64(seed, 3, (uint64_t)i);
+    g->problem = problem_new(g->tree, &spec, &e);
+    CK(g->problem);
+    g->oracle = oracle_new(g->problem);
+    return g;
+}
+
+void fault_ground_free(struct fault_ground *g)
+{
+    if (!g)
+        return;
+    oracle_free(g->oracle);
+    problem_free(g->problem);
+    nform_free(g->nf);
+    tree_free(g->tree);
+    free(g);
+}
+
+/* The order is that of any judged case: plan, cover, supports, run, compare. */
+bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
+                    struct fault_case *fc, enum fault_lack *lack, char *why)
+{
+    const struct problem *p = g->problem;
+    struct plan_env env = {.h_q = p->h_q,
+                           .h_kv = p->h_kv,
+                           .d = p->d,
+                           .elt_bytes = dtype_size[p->dtype],
+                           .machine = machine_default()};
+    *lack = FAULT_NO_PLAN;
+    *fc = (struct fault_case){
+        .tree = g->name, .problem = p, .oracle = g->oracle, .nf = g->nf, .kernel = kernel};
+    struct plan *plan = strategy_plan(use, g->nf, &env, why);
+    if (!plan)
+        return false;
+    crash_running(kernel->name);
+    struct guarded inputs = guarded_inputs(p);
+    struct output *good = output_new(p);
+    struct ledger counted = {0};
+    struct err e = {0};
+    fc->plan = plan;
+    fc->good = good;
+    fc->arith = judge_arithmetic(p, plan, kernel);
+    if (!cover_check(plan, &e)) {
+        *lack = FAULT_ALARM;
+        snprintf(why, WHY_MAX, "cover: %.200s", e.msg);
+    } else if (!guarded_supports(kernel, p, plan, why)) {
+        *lack = FAULT_REFUSED;
+        why[WHY_MAX - 1] = 0;
+    } else if (!watched_run(kernel, p, &inputs, plan, good, &counted, NULL, &e)) {
+        *lack = e.code == EXIT_MISSING ? FAULT_REFUSED : FAULT_ALARM; /* as of any judged case */
+        snprintf(why, WHY_MAX, "kernel: %.200s", e.msg);
+    } else {
+        struct comparison c = compare_output(p, g->oracle, good, &fc->arith);
+        if (c.verdict != V_FAIL)
+            return true;
+        *lack = FAULT_ALARM;
+        snprintf(why, WHY_MAX, "%.200s", c.why);
+    }
+    fault_case_free(fc);
+    return false;
+}
+
+void fault_case_free(struct fault_case *fc)
+{
+    plan_free((struct plan *)fc->plan);
+    output_free((struct output *)fc->good);
+    fc->plan = NULL;
+    fc->good = NULL;
+}

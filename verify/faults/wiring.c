@@ -1,0 +1,281 @@
+/*
+ * wiring.c - faults in where results go: slots, merge steps, launches, indices out of range.
+ *
+ * What reads unwritten memory, goes out of bounds or races is marked no_run: there the coverage check is the
+ * only judge, and must be.
+ */
+#include "verify/faults/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- merges ------------------------------------------------------------------------------------------ */
+
+/* A random stored slot whose partial matters to its query, with a reader; -1 if there is none. */
+static int64_t draw_slot(const struct fault_case *fc, struct broken *b, const struct slot_use *map)
+{
+    int64_t n = fc->plan->n_slots, first = n > 0 ? fault_draw(b, n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct slot_use *use = &map[(first + i) % n];
+        if (use->reader >= 0 && !use->onchip && slot_seen(fc, use))
+            return (first + i) % n;
+    }
+    return -1;
+}
+
+/* The slot is written and never read. */
+bool plant_input_dropped(const struct fault_case *fc, struct broken *b)
+{
+    struct slot_use *map = slots_map(fc->plan);
+    int64_t s = draw_slot(fc, b, map);
+    if (s >= 0) {
+        edit_drop_input(fault_edit_plan(fc, b), map[s].reader, map[s].pos);
+        fault_place(b, "slot %" PRId64 " of merge step %" PRId64, s, map[s].reader);
+    }
+    free(map);
+    return s >= 0;
+}
+
+/* The partial weighs twice: O moves towards it, LSE grows. */
+bool plant_input_doubled(const struct fault_case *fc, struct broken *b)
+{
+    struct slot_use *map = slots_map(fc->plan);
+    int64_t s = draw_slot(fc, b, map);
+    if (s >= 0) {
+        edit_add_input(fault_edit_plan(fc, b), map[s].reader, s);
+        fault_place(b, "slot %" PRId64 " in merge step %" PRId64, s, map[s].reader);
+    }
+    free(map);
+    return s >= 0;
+}
+
+/* The wrong slot must have been written when the step reads it: a group's, in an earlier launch. */
+bool plant_partial_lost(const struct fault_case *fc, struct broken *b)
+{
+    const struct plan *p = fc->plan;
+    struct slot_use *map = slots_map(p);
+    int64_t s = draw_slot(fc, b, map), n = p->n_slots, wrong = -1;
+    int64_t first = s >= 0 ? fault_draw(b, n) : 0;
+    for (int64_t i = 0; s >= 0 && i < n && wrong < 0; i++) {
+        const struct slot_use *use = &map[(first + i) % n];
+        if (use->group >= 0 && use->reader >= 0 && !use->onchip &&
+            p->merge[use->reader].query != p->merge[map[s].reader].query &&
+            p->group[use->group].launch < p->merge[map[s].reader].launch)
+            wrong = (first + i) % n;
+    }
+    if (wrong >= 0) {
+        fault_edit_plan(fc, b)->merge_in[map[s].pos] = wrong;
+        fault_place(b, "slot %" PRId64 " read for slot %" PRId64 " by merge step %" PRId64, wrong, s,
+                    map[s].reader);
+    }
+    free(map);
+    return wrong >= 0;
+}
+
+/* A random merge step that writes the output of a query that sees something; -1 if there is none. */
+static int64_t draw_last_step(const struct fault_case *fc, struct broken *b, int64_t not_this)
+{
+    const struct plan *p = fc->plan;
+    int64_t first = p->n_merges > 0 ? fault_draw(b, p->n_merges) : 0;
+    for (int64_t i = 0; i < p->n_merges; i++) {
+        int64_t m = (first + i) % p->n_merges;
+        if (m != not_this && p->merge[m].out == PLAN_NO_SLOT && nform_context(fc->nf, p->merge[m].query) > 0)
+            return m;
+    }
+    return -1;
+}
+
+/* Both outputs are written, each with the other's result. */
+bool plant_steps_swapped(const struct fault_case *fc, struct broken *b)
+{
+    int64_t one = draw_last_step(fc, b, -1), two = one < 0 ? -1 : draw_last_step(fc, b, one);
+    if (two < 0)
+        return false;
+    struct plan *p = fault_edit_plan(fc, b);
+    int32_t q = p->merge[one].query;
+    p->merge[one].query = p->merge[two].query;
+    p->merge[two].query = q;
+    fault_place(b, "merge steps %" PRId64 " and %" PRId64, one, two);
+    return true;
+}
+
+/* Either a merge step or a group that writes directly; the output keeps its NaN. */
+bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
+{
+    const struct plan *p = fc->plan;
+    int64_t n = p->n_merges + p->n_groups, first = n > 0 ? fault_draw(b, n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t m = (first + i) % n, g = m - p->n_merges;
+        if (g < 0 && p->merge[m].out == PLAN_NO_SLOT) {
+            struct plan *e = fault_edit_plan(fc, b);
+            e->merge[m].out = edit_add_slots(e, 1);
+            fault_place(b, "merge step %" PRId64, m);
+            return true;
+        }
+        if (g >= 0 && p->group[g].slot0 == PLAN_NO_SLOT) {
+            struct plan *e = fault_edit_plan(fc, b);
+            e->group[g].slot0 = edit_add_slots(e, e->group[g].nq);
+            fault_place(b, "group %" PRId64, g);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* After everything else, so that the order is defined and the plan may run. */
+bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
+{
+    int32_t n = fc->nf->n_queries, q = n > 0 ? (int32_t)fault_draw(b, n) : 0, i = 0;
+    for (; i < n && nform_context(fc->nf, q) == 0; i++)
+        q = (q + 1) % n;
+    if (i == n)
+        return false;
+    struct plan *p = fault_edit_plan(fc, b);
+    struct merge_step step = {
+        .out = PLAN_NO_SLOT, .query = q, .launch = edit_add_launch(p, "merge"), .onchip = PLAN_NO_SLOT};
+    edit_add_merge(p, &step);
+    fault_place(b, "query %" PRId32, fc->nf->orig[q]);
+    return true;
+}
+
+/* ---- order: races, never run ------------------------------------------------------------------------- */
+
+/* On a GPU nothing orders a step behind groups of its own launch. */
+bool plant_merge_early(const struct fault_case *fc, struct broken *b)
+{
+    struct slot_use *map = slots_map(fc->plan);
+    int64_t s = draw_slot(fc, b, map);
+    if (s >= 0) {
+        fault_edit_plan(fc, b)->merge[map[s].reader].launch = fc->plan->group[map[s].group].launch;
+        fault_place(b, "merge step %" PRId64, map[s].reader);
+        b->no_run = true;
+    }
+    free(map);
+    return s >= 0;
+}
+
+/* The launch after its producers no longer waits for them: a race that a CPU run in order would hide. */
+bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
+{
+    const struct plan *p = fc->plan;
+    struct slot_use *map = slots_map(p);
+    int64_t first = p->n_slots > 0 ? fault_draw(b, p->n_slots) : 0;
+    bool found = false;
+    for (int64_t i = 0; i < p->n_slots && !found; i++) {
+        const struct slot_use *use = &map[(first + i) % p->n_slots];
+        if (use->group < 0 || use->reader < 0 || use->onchip)
+            continue;
+        int32_t launch = p->merge[use->reader].launch;
+        if (p->launch[launch].order != LAUNCH_SERIAL || p->group[use->group].launch != launch - 1)
+            continue;
+        fault_edit_plan(fc, b)->launch[launch].order = LAUNCH_CONCURRENT;
+        fault_place(b, "launch %" PRId32, launch);
+        b->no_run = true;
+        found = true;
+    }
+    free(map);
+    return found;
+}
+
+/* The second group overwrites the first one's partials, its own slots stay unwritten. */
+bool plant_slots_shared(const struct fault_case *fc, struct broken *b)
+{
+    const struct plan *p = fc->plan;
+    int64_t n = p->n_groups, first = n > 0 ? fault_draw(b, n) : 0, one = -1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t g = (first + i) % n;
+        if (p->group[g].slot0 == PLAN_NO_SLOT)
+            continue;
+        if (one < 0) {
+            one = g;
+        } else if (p->group[one].slot0 + p->group[g].nq <= p->n_slots) {
+            fault_edit_plan(fc, b)->group[g].slot0 = p->group[one].slot0;
+            fault_place(b, "groups %" PRId64 " and %" PRId64, one, g);
+            b->no_run = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- indices out of range, never run ----------------------------------------------------------------- */
+
+/* A run of a random group, to be spoilt. */
+static struct run *spoil_run(const struct fault_case *fc, struct broken *b)
+{
+    struct place x;
+    if (place_first(fc->plan, b, &x) == 0)
+        return NULL;
+    struct plan *p = fault_edit_plan(fc, b);
+    fault_place(b, "group %" PRId64 ", run %" PRId64, x.g, x.r);
+    b->no_run = true;
+    return &p->run[p->group[x.g].run0 + x.r];
+}
+
+/* One token more than there are. */
+bool plant_run_past_end(const struct fault_case *fc, struct broken *b)
+{
+    struct run *r = spoil_run(fc, b);
+    if (r)
+        r->end = fc->nf->len[r->node] + 1;
+    return r != NULL;
+}
+
+/* Would be harmless, but the contract of struct run says never empty, and kernels rely on it. */
+bool plant_run_empty(const struct fault_case *fc, struct broken *b)
+{
+    struct run *r = spoil_run(fc, b);
+    if (r)
+        r->end = r->begin;
+    return r != NULL;
+}
+
+bool plant_node_wild(const struct fault_case *fc, struct broken *b)
+{
+    struct run *r = spoil_run(fc, b);
+    if (r)
+        r->node = fault_draw(b, 2) ? fc->nf->n_nodes : -1;
+    return r != NULL;
+}
+
+bool plant_query_wild(const struct fault_case *fc, struct broken *b)
+{
+    struct place x;
+    if (place_first(fc->plan, b, &x) == 0)
+        return false;
+    struct plan *p = fault_edit_plan(fc, b);
+    const struct group *g = &p->group[x.g];
+    struct qrange *last = &p->qr[g->qr1 - 1];
+    int32_t by = fc->nf->n_queries + 1 - last->end; /* as many queries as before, the last does not exist */
+    last->begin += by;
+    last->end += by;
+    fault_place(b, "group %" PRId64, x.g);
+    b->no_run = true;
+    return true;
+}
+
+/* One past the last, or negative without being PLAN_NO_SLOT. */
+bool plant_slot_wild(const struct fault_case *fc, struct broken *b)
+{
+    struct slot_use *map = slots_map(fc->plan);
+    int64_t s = draw_slot(fc, b, map);
+    if (s >= 0) {
+        fault_edit_plan(fc, b)->merge_in[map[s].pos] = fault_draw(b, 2) ? fc->plan->n_slots : -2;
+        fault_place(b, "merge step %" PRId64, map[s].reader);
+        b->no_run = true;
+    }
+    free(map);
+    return s >= 0;
+}
+
+bool plant_launch_wild(const struct fault_case *fc, struct broken *b)
+{
+    if (fc->plan->n_groups == 0)
+        return false;
+    struct plan *p = fault_edit_plan(fc, b);
+    int64_t g = fault_draw(b, p->n_groups);
+    p->group[g].launch = fault_draw(b, 2) ? p->n_launches : -1;
+    fault_place(b, "group %" PRId64, g);
+    b->no_run = true;
+    return true;
+}

@@ -1,0 +1,244 @@
+/*
+ * property_run.c - problems rebuilt from others, kernels run on them, bounds from the data, outputs held to others.
+ */
+#include "verify/judge/property_run.h"
+#include "ref/rng.h"
+#include "verify/judge/cover.h"
+#include "verify/judge/judge.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- changed problems ---------------------------------------------------------------------------------- */
+
+/* One token's K or V, all heads; one query's Q, all heads. */
+static int64_t token_bytes(const struct problem *p)
+{
+    return (int64_t)p->h_kv * p->d * dtype_size[p->dtype];
+}
+
+static int64_t query_bytes(const struct problem *p)
+{
+    return (int64_t)p->h_q * p->d * dtype_size[p->dtype];
+}
+
+/* Normal form cuts nodes at every query, so a piece is seen as a whole or not at all. */
+bool walk_next(struct walk *w)
+{
+    const struct nform *nf = w->nf;
+    while (w->piece < nf->n_nodes && (nf->q0[w->piece] == nf->q1[w->piece] || w->next == nf->len[w->piece])) {
+        w->piece++;
+        w->next = 0;
+    }
+    if (w->piece == nf->n_nodes)
+        return false;
+    w->node = nf->src[w->piece];
+    w->token = nf->off[w->piece] + w->next++;
+    return true;
+}
+
+struct problem *trial_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
+                              const int64_t *off, const int32_t *query)
+{
+    const struct problem *p = c->p;
+    struct problem_spec spec = {.h_q = p->h_q,
+                                .h_kv = p->h_kv,
+                                .d = p->d,
+                                .dtype = p->dtype,
+                                .page_size = p->page_size,
+                                .scattered = true,
+                                .poison = true,
+                                .seed = rng_mix(c->seed)};
+    struct problem *x = problem_new(t, &spec, NULL);
+    CK(x != NULL); /* the spec of a problem that exists, about as many tokens */
+    struct nform *nf = nform_new(t);
+    int64_t size = token_bytes(p);
+    for (struct walk w = {.nf = nf}; walk_next(&w);) {
+        int64_t to = problem_slot(x, w.node, w.token) * size;
+        int64_t from =
+            problem_slot(p, node ? node[w.node] : w.node, w.token + (off ? off[w.node] : 0)) * size;
+        memcpy((char *)x->k + to, (const char *)p->k + from, (size_t)size);
+        memcpy((char *)x->v + to, (const char *)p->v + from, (size_t)size);
+    }
+    nform_free(nf);
+    size = query_bytes(p);
+    for (int64_t q = 0; q < t->n_queries; q++)
+        memcpy((char *)x->q + q * size, (const char *)p->q + (query ? query[q] : q) * size, (size_t)size);
+    return x;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+void trial_free(struct trial *t)
+{
+    free(t->o);
+    free(t->bound_o);
+    free(t->lse);
+    free(t->bound_lse);
+}
+
+/* Along the path to each piece, per KV head: the largest norm of a key, the largest |v| of each element.
+ * norm[n_nodes][h_kv], top[n_nodes][h_kv][d]. */
+static void path_extremes(const struct problem *p, const struct nform *nf, double *norm, double *top)
+{
+    int32_t d = p->d, h_kv = p->h_kv;
+    for (struct walk w = {.nf = nf}; walk_next(&w);)
+        for (int64_t h = 0; h < h_kv; h++) {
+            int64_t at = (problem_slot(p, w.node, w.token) * h_kv + h) * d, piece = w.piece * h_kv + h;
+            double sum = 0;
+            for (int32_t e = 0; e < d; e++) {
+                double k = dtype_load(p->dtype, p->k, at + e), v = fabs(dtype_load(p->dtype, p->v, at + e));
+                sum += k * k;
+                top[piece * d + e] = fmax(top[piece * d + e], v);
+            }
+            norm[piece] = fmax(norm[piece], sqrt(sum));
+        }
+    for (int32_t i = 0; i < nf->n_nodes; i++) { /* parents come first */
+        int64_t up = nf->parent[i];
+        for (int64_t x = 0; up >= 0 && x < h_kv; x++)
+            norm[i * h_kv + x] = fmax(norm[i * h_kv + x], norm[up * h_kv + x]);
+        for (int64_t x = 0; up >= 0 && x < h_kv * d; x++)
+            top[(int64_t)i * h_kv * d + x] = fmax(top[(int64_t)i * h_kv * d + x], top[up * h_kv * d + x]);
+    }
+}
+
+/*
+ * The bounds of all rows. The comparator wants a row's largest scale * sum |q_i k_i|, which is at most
+ * scale |q| |k|; its |logit|, which is at most that; |lse| <= |logit| + log ctx; and sum_j p_j |v_j| <= the
+ * largest |v_j|. All of it is known from the data; from the output itself comes only how it was rounded when
+ * it was stored.
+ */
+static void trial_bounds(struct trial *t, const struct problem *p, const struct plan *plan,
+                         const struct kernel *k)
+{
+    const struct nform *nf = plan->nf;
+    int32_t d = p->d, g = p->h_q / p->h_kv;
+    struct arithmetic a = judge_arithmetic(p, plan, k);
+    double *norm = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv, sizeof *norm);
+    double *top = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv * (size_t)d, sizeof *top);
+    double *none = xcalloc((size_t)d, sizeof *none), *q = xaligned((size_t)d, sizeof *q);
+    path_extremes(p, nf, norm, top);
+    for (int32_t n = 0; n < nf->n_queries; n++)
+        for (int32_t h = 0; h < p->h_q; h++) {
+            int64_t row = (int64_t)nf->orig[n] * p->h_q + h, at = (int64_t)nf->at[n] * p->h_kv + h / g;
+            bool blind = nf->at[n] < 0;
+            double sum = 0, *abs_o = blind ? none : top + at * d;
+            dtype_to_double(p->dtype, p->q, row * d, q, d);
+            for (int32_t e = 0; e < d; e++)
+                sum += q[e] * q[e];
+            int64_t ctx = nform_context(nf, n);
+            double dot = blind ? 0 : p->scale * sqrt(sum) * norm[at], lse = dot + log(1 + (double)ctx);
+            struct oracle report = {.n_rows = 1,
+                                    .d = d,
+                                    .o = t->o + row * d,
+                                    .lse = &lse,
+                                    .abs_o = abs_o,
+                                    .logit = &dot,
+                                    .abs_dot = &dot,
+                                    .ctx = &ctx};
+            t->bound_lse[row] = compare_bound(p, &report, &a, 0, t->bound_o + row * d);
+        }
+    free(norm);
+    free(top);
+    free(none);
+    free(q);
+}
+
+static bool run_plan(struct trial *t, const struct property_case *c, const struct problem *p,
+                     const struct plan *plan, struct property_result *r)
+{
+    struct err e = {0};
+    struct ledger ledger = {0};
+    if (!guarded_supports(c->kernel, p, plan, r->why)) {
+        r->verdict = V_SKIP;
+        return false;
+    }
+    struct guarded inputs = guarded_inputs(p);
+    struct output *out = output_new(p);
+    bool good = cover_check(plan, &e) && watched_run(c->kernel, p, &inputs, plan, out, &ledger, NULL, &e);
+    if (good) {
+        *t = (struct trial){.d = p->d,
+                            .o = xcalloc((size_t)out->n_rows * (size_t)p->d, sizeof *t->o),
+                            .bound_o = xcalloc((size_t)out->n_rows * (size_t)p->d, sizeof *t->bound_o),
+                            .lse = xcalloc((size_t)out->n_rows, sizeof *t->lse),
+                            .bound_lse = xcalloc((size_t)out->n_rows, sizeof *t->bound_lse)};
+        dtype_to_double(out->dtype, out->o, 0, t->o, out->n_rows * p->d);
+        for (int64_t row = 0; row < out->n_rows; row++)
+            t->lse[row] = output_lse(out, row);
+        trial_bounds(t, p, plan, c->kernel);
+    } else {
+        r->verdict = V_FAIL;
+        r->worst = INFINITY;
+        snprintf(r->why, sizeof r->why, "%s", e.msg);
+    }
+    output_free(out);
+    return good;
+}
+
+bool trial_run(struct trial *t, const struct property_case *c, const struct problem *p,
+               struct property_result *r)
+{
+    struct nform *nf = nform_new(p->tree);
+    struct plan_env env = {.h_q = p->h_q,
+                           .h_kv = p->h_kv,
+                           .d = p->d,
+                           .elt_bytes = dtype_size[p->dtype],
+                           .machine = machine_default()};
+    *t = (struct trial){0};
+    struct plan *plan = strategy_plan(&c->use, nf, &env, r->why);
+    bool good = plan && run_plan(t, c, p, plan, r);
+    if (!plan)
+        r->verdict = V_SKIP;
+    plan_free(plan);
+    nform_free(nf);
+    return good;
+}
+
+/* ---- holding one output against another ---------------------------------------------------------------- */
+
+static void hold(struct property_result *r, const struct property_case *c, int64_t row, int32_t col,
+                 double got, double want, double bound)
+{
+    double ratio = got == want ? 0 : fabs(got - want) / bound;
+    if (!(ratio <= DBL_MAX) || got == INFINITY || (col >= 0 && isinf(got))) /* NaN fails too */
+        ratio = INFINITY;
+    if (!(ratio > r->worst))
+        return;
+    r->worst = ratio;
+    if (ratio <= 1)
+        return;
+    char where[32] = "LSE";
+    if (col >= 0)
+        snprintf(where, sizeof where, "O[%" PRId32 "]", col);
+    snprintf(r->why, sizeof r->why,
+             "query %" PRId64 " head %" PRId64 " %s is %.9g, expected %.9g: %.3g times the bound of %.3g",
+             row / c->p->h_q, row % c->p->h_q, where, got, want, ratio, bound);
+}
+
+void trial_hold_o(struct property_result *r, const struct property_case *c, const struct trial *t,
+                  int64_t row, const double *want_o, const double *slack_o)
+{
+    for (int32_t e = 0; e < t->d; e++)
+        hold(r, c, row, e, t->o[row * t->d + e], want_o[e],
+             t->bound_o[row * t->d + e] + (slack_o ? slack_o[e] : 0));
+}
+
+void trial_hold_lse(struct property_result *r, const struct property_case *c, const struct trial *t,
+                    int64_t row, double want, double slack)
+{
+    hold(r, c, row, -1, t->lse[row], want, t->bound_lse[row] + slack);
+}
+
+void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
+                      int64_t q, const struct trial *want, int64_t q_want)
+{
+    for (int64_t h = 0; h < c->p->h_q; h++) {
+        int64_t row = q * c->p->h_q + h, from = q_want * c->p->h_q + h;
+        trial_hold_o(r, c, t, row, want->o + from * t->d, want->bound_o + from * t->d);
+        trial_hold_lse(r, c, t, row, want->lse[from], want->bound_lse[from]);
+    }
+}

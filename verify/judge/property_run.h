@@ -1,0 +1,58 @@
+/*
+ * property_run.h - what the properties are made of: a problem rebuilt from another, one run of strategy and kernel
+ * on it, the bound of every number that came out, and one output held against another.
+ *
+ * Rebuilt problems have pages of their own: scattered, and poisoned where nobody may read. That storage does
+ * not matter is thereby part of every property.
+ */
+#ifndef TREEATTN_VERIFY_JUDGE_PROPERTY_RUN_H
+#define TREEATTN_VERIFY_JUDGE_PROPERTY_RUN_H
+
+#include "verify/judge/properties.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Walk over the tokens that some query sees: zero-initialise but for nf, then while (walk_next(&w)). */
+struct walk {
+    const struct nform *nf;
+    int32_t piece;
+    int64_t next;  /* within the piece: one past the token */
+    int32_t node;  /* of the tree */
+    int64_t token; /* of the node */
+};
+bool walk_next(struct walk *w);
+
+/* The problem on tree t (kept, not owned) whose token j of node i is token off[i] + j of node[i] of c->p, and
+ * whose query q is query[q] of c->p; NULL: the same. Free with problem_free. */
+struct problem *trial_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
+                              const int64_t *off, const int32_t *query);
+
+/* What came out of one run, and how far each number may be from the exact answer. */
+struct trial {
+    int32_t d;
+    double *o, *bound_o;     /* [n_rows][d] */
+    double *lse, *bound_lse; /* [n_rows] */
+};
+
+/* Plan and run; false with *r filled if the strategy or kernel does not apply, or fails; *t is empty then.
+ * Free the contents with trial_free. */
+bool trial_run(struct trial *t, const struct property_case *c, const struct problem *p,
+               struct property_result *r);
+void trial_free(struct trial *t);
+
+/* Row `row` of t is want_o[d] and want, which may be off by slack_o[d] (NULL: exact) and slack. */
+void trial_hold_o(struct property_result *r, const struct property_case *c, const struct trial *t,
+                  int64_t row, const double *want_o, const double *slack_o);
+void trial_hold_lse(struct property_result *r, const struct property_case *c, const struct trial *t,
+                    int64_t row, double want, double slack);
+/* All heads of query q of t are those of query q_want of want. */
+void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
+                      int64_t q, const struct trial *want, int64_t q_want);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,242 @@
+#include "verify/judge/random_cases.h"
+#include "ref/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Streams of the generator, one per property, so that a new property changes no other. */
+enum { DRAW_D = 1000, DRAW_DTYPE, DRAW_HEADS, DRAW_PAGE, DRAW_FILL, DRAW_DATA };
+
+/* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
+struct share {
+    int32_t value, percent;
+};
+/* 64 and 128 are what models have; the others keep the kernels honest. */
+static const struct share share_d[] = {{64, 40}, {128, 40}, {16, 5}, {32, 5}, {80, 4}, {96, 3}, {256, 3}};
+static const struct share share_dtype[] = {{DT_F64, 15}, {DT_F32, 30}, {DT_F16, 30}, {DT_BF16, 25}};
+static const struct share share_page[] = {{1, 20}, {16, 30}, {32, 20}, {64, 20}, {256, 10}};
+static const struct share share_fill[] = {{FILL_RANDOM, 60}, {FILL_COUNT, 8},     {FILL_HUGE, 8},
+                                          {FILL_ONEHOT, 8},  {FILL_IDENTICAL, 8}, {FILL_VAST, 8}};
+
+static const struct {
+    int32_t q, kv;
+} head_list[] = {{1, 1}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {4, 4},
+                 {6, 2}, {7, 1}, {8, 1}, {8, 2}, {8, 8}, {16, 2}};
+enum { N_HEADS = sizeof head_list / sizeof head_list[0] };
+
+/* Multiply-adds per product and strategy that a drawn case may cost. Measured: keeps 500 trees under two
+ * minutes on 2 cores; a tree too large for it even with one head runs with one head. */
+static const double WORK_MAX = 3e7;
+
+/* Draw number i of 0 .. 99, each exactly once in every hundred draws: a run of some hundred trees meets every
+ * share as it is stated, whatever the seed. */
+static int64_t shuffled(uint64_t seed, int stream, int64_t i)
+{
+    uint8_t card[100];
+    for (int k = 0; k < 100; k++)
+        card[k] = (uint8_t)k;
+    uint64_t deck = rng_u64(seed, (uint64_t)stream, (uint64_t)(i / 100));
+    for (int k = 99; k > 0; k--) {
+        int64_t j = rng_below(deck, 0, (uint64_t)k, k + 1);
+        uint8_t swap = card[k];
+        card[k] = card[j];
+        card[j] = swap;
+    }
+    return card[i % 100];
+}
+
+static int32_t draw_share(uint64_t seed, int stream, int64_t i, const struct share *list)
+{
+    int64_t x = shuffled(seed, stream, i);
+    for (; x >= list->percent; list++)
+        x -= list->percent;
+    return list->value;
+}
+
+/* (query, token) pairs of an average strategy: most compute visible pairs, a few all pairs of the tree. */
+static double pairs(const struct tree *t)
+{
+    int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx), sum = 0;
+    tree_contexts(t, ctx);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        sum += ctx[q];
+    free(ctx);
+    double all = (double)t->n_queries * (double)tree_tokens(t);
+    return 0.8 * (double)sum + 0.2 * all;
+}
+
+static void draw_heads(uint64_t seed, int64_t i, double pairs_d, struct problem_spec *s)
+{
+    int fit = 1;
+    for (int h = 0; h < N_HEADS; h++)
+        if (pairs_d * head_list[h].q <= WORK_MAX)
+            fit = h + 1; /* the list ascends in query heads */
+    int64_t pick = rng_below(seed, DRAW_HEADS, (uint64_t)i, fit);
+    s->h_q = head_list[pick].q;
+    s->h_kv = head_list[pick].kv;
+}
+
+struct case_spec draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed, struct tree **tree)
+{
+    struct case_spec c = {.spec = case_default_spec()};
+    c.src.kind = SRC_GEN;
+    c.src.family = gen_family(seed, i);
+    c.src.seed = gen_seed(seed, i);
+    *tree = gen_tree(c.src.family, c.src.seed);
+    c.spec.d = draw_share(seed, DRAW_D, i, share_d);
+    c.spec.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
+    c.spec.page_size = draw_share(seed, DRAW_PAGE, i, share_page);
+    c.spec.fill = (enum fill)draw_share(seed, DRAW_FILL, i, share_fill);
+    c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
+    draw_heads(seed, i, pairs(*tree) * c.spec.d, &c.spec);
+    if (fixed)
+        cmd_problem_apply(fixed, &c.spec);
+    return c;
+}
+
+/* ---- sharp cases -------------------------------------------------------------------------------------- */
+
+static const char *const sharp_text[] = {
+#define SHARP(text, why) text,
+#include "verify/judge/sharp.def"
+#undef SHARP
+};
+enum { N_SHARP = sizeof sharp_text / sizeof sharp_text[0] };
+
+/* Lengths on, below and above the edges of the tiles and pages that strategies and kernels use. */
+static const int32_t edge_len[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};
+static const int32_t edge_page[] = {1, 16, 32, 64, 256};
+enum { N_LEN = sizeof edge_len / sizeof edge_len[0], N_PAGE = sizeof edge_page / sizeof edge_page[0] };
+
+static struct case_spec must_parse(const char *text)
+{
+    struct case_spec c;
+    struct err e = {0};
+    CK(case_parse(text, &c, &e));
+    return c;
+}
+
+struct case_spec *sharp_cases(int64_t *n)
+{
+    static const char *const heads[] = {"1/1", "2/1", "4/4", "8/2", "7/1", "6/2"};
+    static const int32_t dim[] = {64, 128, 64, 80, 128};
+    struct case_spec *out = xcalloc(N_SHARP + N_FILLS * N_DTYPES + N_LEN * N_PAGE, sizeof *out);
+    *n = 0;
+    for (int i = 0; i < N_SHARP; i++)
+        out[(*n)++] = must_parse(sharp_text[i]);
+    for (int f = 0; f < N_FILLS; f++)
+        for (int t = 0; t < N_DTYPES; t++) {
+            char *text = xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s",
+                                   t % 2 ? 64 : 128, dtype_name[t], fill_name[f]);
+            out[(*n)++] = must_parse(text);
+            free(text);
+        }
+    for (int i = 0; i < N_LEN * N_PAGE; i++) {
+        int l = i / N_PAGE;
+        char *text = xasprintf("tree=levels:1,3,6_%d,%d,%d;heads=%s;d=%d;dtype=%s;page=%d;seed=%d",
+                               edge_len[l], edge_len[(l + 5) % N_LEN], edge_len[(l + 9) % N_LEN],
+                               heads[i % 6], dim[i % 5], dtype_name[i % N_DTYPES], edge_page[i % N_PAGE], i);
+        out[(*n)++] = must_parse(text);
+        free(text);
+    }
+    return out;
+}
+
+/* ---- census ------------------------------------------------------------------------------------------- */
+
+void census_add(struct census *c, const struct case_spec *x, const struct tree *t)
+{
+    c->row = xgrow(c->row, &c->cap, c->n + 1, sizeof *c->row);
+    c->row[c->n++] = (struct census_row){.nodes = t->n_nodes,
+                                         .queries = t->n_queries,
+                                         .tokens = tree_tokens(t),
+                                         .spec = x->spec,
+                                         .family = x->src.family};
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print_sizes(FILE *f, const char *name, int64_t *x, int64_t n)
+{
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    fprintf(f, "  %-8s %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64 "\n", name, x[0], x[n / 2],
+            x[n * 9 / 10], x[n - 1]);
+}
+
+/* One property of a row as a small number, and that number's name. */
+static int32_t property(const struct census_row *r, int which)
+{
+    switch (which) {
+    case 0:
+        return (int32_t)r->family;
+    case 1:
+        return (int32_t)r->spec.dtype;
+    case 2:
+        return r->spec.d;
+    case 3:
+        return r->spec.page_size;
+    case 4:
+        return (int32_t)r->spec.fill;
+    default:
+        return r->spec.h_q / r->spec.h_kv;
+    }
+}
+
+static void print_property(FILE *f, int which, int32_t value)
+{
+    if (which == 0)
+        fputs(family_name[value], f);
+    else if (which == 1)
+        fputs(dtype_name[value], f);
+    else if (which == 4)
+        fputs(fill_name[value], f);
+    else
+        fprintf(f, "%" PRId32, value);
+}
+
+static void print_shares(FILE *f, const struct census *c, int which, const char *name)
+{
+    int64_t *x = xcalloc((size_t)c->n, sizeof *x);
+    for (int64_t i = 0; i < c->n; i++)
+        x[i] = property(&c->row[i], which);
+    qsort(x, (size_t)c->n, sizeof *x, ascending);
+    fprintf(f, "  %-8s", name);
+    for (int64_t i = 0, end; i < c->n; i = end) {
+        for (end = i; end < c->n && x[end] == x[i];)
+            end++;
+        fputs("  ", f);
+        print_property(f, which, (int32_t)x[i]);
+        fprintf(f, " %.1f%%", 100 * (double)(end - i) / (double)c->n);
+    }
+    fputc('\n', f);
+    free(x);
+}
+
+void census_print(FILE *f, const struct census *c)
+{
+    static const char *const name[] = {"family", "dtype", "d", "page", "fill", "q/kv"};
+    if (c->n == 0)
+        return;
+    int64_t *x = xcalloc((size_t)c->n, sizeof *x), many = 0;
+    fprintf(f, "%" PRId64 " trees drawn\n  %-8s %10s %10s %10s %10s\n", c->n, "", "min", "median", "p90",
+            "max");
+    for (int64_t i = 0; i < c->n; i++)
+        x[i] = c->row[i].nodes;
+    print_sizes(f, "nodes", x, c->n);
+    for (int64_t i = 0; i < c->n; i++) {
+        x[i] = c->row[i].queries;
+        many += x[i] > 128;
+    }
+    print_sizes(f, "queries", x, c->n);
+    for (int64_t i = 0; i < c->n; i++)
+        x[i] = c->row[i].tokens;
+    print_sizes(f, "tokens", x, c->n);
+    free(x);
+    fprintf(f, "  over 128 queries: %.1f%%\n", 100 * (double)many / (double)c->n);
+    for (int which = 0; which < 6; which++)
+        print_shares(f, c, which, name[which]);
+}

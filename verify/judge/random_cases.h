@@ -1,0 +1,39 @@
+/*
+ * random_cases.h - the cases that `verify` runs: drawn at random from a seed, and a fixed list of sharp ones.
+ */
+#ifndef TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
+#define TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
+
+#include "verify/cli/cmd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Case i of the run with that seed: family, tree, dtype, head size, heads, page size and fill are all pure
+ * functions of (seed, i); what `fixed` holds (may be NULL) is not drawn. *tree gets the tree. */
+struct case_spec draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed, struct tree **tree);
+
+/* Design section 4, sharp inputs: fills, edges of tiles and pages, extremes of shape. *n of them; free each
+ * with case_clear, then the array. */
+struct case_spec *sharp_cases(int64_t *n);
+
+/* What was drawn, for the report. */
+struct census {
+    int64_t n, cap;
+    struct census_row {
+        int32_t nodes, queries;
+        int64_t tokens;
+        struct problem_spec spec;
+        enum family family;
+    } * row;
+};
+void census_add(struct census *c, const struct case_spec *x, const struct tree *t);
+/* Minimum, median, 90th percentile, maximum of the sizes; shares of everything else. */
+void census_print(FILE *f, const struct census *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

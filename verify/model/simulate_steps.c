@@ -1,0 +1,186 @@
+#include "verify/model/simulate_steps.h"
+#include "verify/judge/cover.h"
+#include "verify/io/crash.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORTIONS = 64 }; /* of a trace's steps */
+
+/* What planners may add up: every query with all that it sees; K, V and all forms of the scores in 8 bytes. A plan is priced
+ * only when it is known how much that can come to (price_most). */
+static double most_of(const struct nform *nf, const struct price_env *env)
+{
+    double pairs = 0;
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        pairs += ((double)nf->len[i] + 1) * ((double)nf->q1[i] - nf->q0[i]);
+    return pairs * env->h_q * (4.0 * env->d + 8) * 8;
+}
+
+static bool ledger_within(const struct ledger *l, double most)
+{
+    bool within = true;
+#define X(field, meaning) within = within && (double)l->field <= most;
+    LEDGER_FIELDS(X)
+#undef X
+    return within;
+}
+
+static void add_times(struct sweep_times *sum, const struct sweep_times *x)
+{
+    sum->fitted_s += x->fitted_s;
+    sum->latency_s += x->latency_s;
+    sum->overhead_s += x->overhead_s;
+    sum->launch_s += x->launch_s;
+    sum->attention_s += x->attention_s;
+    sum->merge_s += x->merge_s;
+    sum->kernel_s += x->kernel_s;
+    sum->dram_bytes += x->dram_bytes;
+    sum->ctas += x->ctas;
+    sum->bandwidth_use += x->bandwidth_use;
+    sum->l2_use += x->l2_use;
+    sum->tensor_use += x->tensor_use;
+    sum->sm_use += x->sm_use;
+    sum->slot_use += x->slot_use;
+    sum->low_share += x->low_share;
+    sum->trip_s += x->trip_s;
+    sum->kv += x->kv;
+    sum->unseen += x->unseen;
+}
+
+static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
+{
+    struct time_model c = time_model_plan(p, &s->price, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
+    struct sweep_times x = {
+        .latency_s = c.latency_s,
+        .overhead_s = c.overhead_s,
+        .launch_s = c.launch_s,
+        .attention_s = c.attention_s,
+        .merge_s = c.merge_s,
+        .kernel_s = c.kernel_s,
+        .dram_bytes = c.dram_bytes,
+        .bandwidth_use = c.bandwidth_use * c.kernel_s,
+        .l2_use = c.l2_use * c.kernel_s,
+        .tensor_use = c.tensor_use * c.kernel_s,
+        .sm_use = c.sm_use * c.kernel_s,
+        .slot_use = c.slot_use * c.kernel_s,
+        .low_share = c.low_share * c.attention_s,
+        .ctas = (double)c.ctas,
+        .trip_s = c.trip_s * s->coefs.kernel,
+        .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->price) : 0,
+    };
+    time_model_free(&c);
+    double trait[MAX_TRAITS];
+    if (s->model)
+        s->model->of(p, &s->price, s->env.machine, s->coef[i] + s->model->n, trait);
+    for (int32_t j = 0; s->model && j < s->model->n; j++)
+        x.fitted_s += s->coef[i][j] * trait[j];
+    return x;
+}
+
+static bool too_many_bytes(struct err *e)
+{
+    return err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
+}
+
+struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX])
+{
+    if (s->command)
+        crash_planning(s->use[i].s->name, s->command);
+    struct plan *p = strategy_plan(&s->use[i], nf, &s->env, why);
+    if (s->command)
+        crash_done();
+    return p;
+}
+
+/* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
+static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, bool checked,
+                     double most, struct sweep_row *row, struct err *e)
+{
+    char why[WHY_MAX];
+    struct plan *p = sweep_plan(s, i, nf, why);
+    if (!p) {
+        row->skipped_at = step;
+        memcpy(row->why, why, sizeof why);
+        return true;
+    }
+    if (checked && !cover_check_of(p, s->use[i].s->name, e, "step %" PRId64, step)) {
+        plan_free(p); /* who counts trusts its indices */
+        return false;
+    }
+    if (price_most(p, &s->price) >= 0x1p62) {
+        plan_free(p);
+        return too_many_bytes(e);
+    }
+    struct ledger moved = count_plan(p, &s->price, s->mode);
+    bool good = ledger_within(&moved, most) || too_many_bytes(e);
+    if (good)
+        ledger_add(&row->moved, &moved);
+    row->steps++;
+    row->groups += p->n_groups;
+    if (s->timed) {
+        struct sweep_times time = time_plan(s, i, p);
+        time.kv = (double)(s->mode == COUNT_TRUE ? moved.kv : ledger_of_plan(p, &s->price).kv);
+        add_times(&row->time, &time);
+    }
+    plan_free(p);
+    return good;
+}
+
+static bool run_step(const struct sweep *s, const struct sweep_source *src, int64_t step, double most,
+                     struct sweep_row *row, struct err *e)
+{
+    struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
+    const struct tree *t = own ? own : src->tree;
+    struct nform *nf = nform_new(t);
+    bool good = most_of(nf, &s->price) < 0x1p63 || too_many_bytes(e);
+    for (int32_t i = 0; i < s->n_use && good; i++)
+        if (row[i].skipped_at == 0)
+            good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, &row[i], e);
+    nform_free(nf);
+    tree_free(own);
+    return good;
+}
+
+void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
+{
+    ledger_add(&sum->moved, &r->moved);
+    add_times(&sum->time, &r->time);
+    sum->steps += r->steps;
+    sum->groups += r->groups;
+    if (sum->skipped_at == 0 && r->skipped_at > 0) {
+        sum->skipped_at = r->skipped_at;
+        memcpy(sum->why, r->why, sizeof sum->why);
+    }
+}
+
+bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
+               struct progress *progress, struct err *e)
+{
+    int64_t n = src->last - src->first + 1, portions = min_i64(n, PORTIONS);
+    double most = 0x1p62 / (double)times / (double)n; /* of a field, of a layer in a step */
+    bool good = true;
+    struct sweep_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
+#pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
+    for (int64_t k = 0; k < portions; k++)
+        for (int64_t i = k * n / portions; i < (k + 1) * n / portions; i++) {
+            struct err x = {0};
+            if (!run_step(s, src, src->first + i, most, part + k * s->n_use, &x)) {
+                good = false;
+#pragma omp critical
+                if (e && e->code == 0)
+                    *e = x;
+            }
+            if (progress)
+#pragma omp critical
+                progress_step(progress);
+        }
+    memset(row, 0, (size_t)s->n_use * sizeof *row);
+    for (int64_t k = 0; k < portions; k++)
+        for (int32_t i = 0; i < s->n_use; i++)
+            sweep_add(&row[i], &part[k * s->n_use + i]);
+    free(part);
+    return good;
+}

@@ -1,0 +1,78 @@
+/*
+ * simulate_steps.h - strategies over the steps of a trace, or one tree: planned, counted, timed, summed.
+ *
+ * Steps are dealt to threads in portions that do not depend on how many threads there are, and added up in
+ * order, so that every sum is the same on any machine.
+ */
+#ifndef TREEATTN_VERIFY_MODEL_SIMULATE_STEPS_H
+#define TREEATTN_VERIFY_MODEL_SIMULATE_STEPS_H
+
+#include "sim/time/time_model.h"
+#include "sim/count.h"
+#include "sim/strategy.h"
+#include "sim/fit/models.h"
+#include "traces/trace.h"
+#include "verify/io/progress.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct sweep {
+    const struct strategy_use *use;
+    int32_t n_use;
+    struct plan_env env;
+    struct price_env price;
+    enum count_mode mode;
+    bool timed; /* on env.machine, with */
+    struct time_model_coefs coefs;
+    const struct fit_model *model; /* NULL, or what else predicts the time, from coefficients of its own: */
+    const double (*coef)[2 * MAX_TRAITS]; /* [n_use][model->n + model->n_inner, and room] */
+    const char *
+        command; /* what plans all of it again, for verify/io/crash.h; NULL: nobody is told of a planner that crashes */
+};
+
+/* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
+struct sweep_source {
+    const struct trace *trace; /* NULL: tree */
+    const struct tree *tree;
+    int64_t first, last;
+};
+
+/* Of sim/time/time_model.h, all of them sums. Shares are weighted with the time that they are shares of: divide them by
+ * kernel_s, and low_share by attention_s. */
+struct sweep_times {
+    double fitted_s; /* of sim/fit/models.h */
+    double latency_s, overhead_s, launch_s, attention_s, merge_s, kernel_s;
+    double dram_bytes, ctas;
+    double bandwidth_use, l2_use, tensor_use, sm_use, slot_use, low_share;
+    double trip_s;     /* a part of kernel_s, as it stands there */
+    double kv, unseen; /* bytes of K and V, count true; those of price_unseen */
+};
+
+/* One strategy: sums over the steps, of one layer. */
+struct sweep_row {
+    struct ledger moved;
+    struct sweep_times time;
+    int64_t steps, groups;
+    int64_t
+        skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
+    char why[WHY_MAX];
+};
+
+/* The plan of strategy i, NULL with the reason in `why`: strategy_plan, of which a crash says what it was given. */
+struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX]);
+
+/* What later steps, or another trace, came to. */
+void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
+
+/* Into row[s->n_use]. False with *e set if 64 bits would not hold `times` such sums, or if a plan that was looked at, the first
+ * and one in 64 after it, is wrong (EXIT_FAILED). */
+bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
+               struct progress *progress, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * timed_rows.h - rows that somebody timed: a tree, heads, a strategy, a kernel, and seconds.
+ *
+ * Two kinds of file, told apart by their columns; others are ignored:
+ *   measured   tree, heads, d, dtype, strategy, time_us; perhaps verdict, kernel, device, as `treeattn bench
+ *              gpu` has them
+ *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
+ *              peers.def
+ * Rows are counted and left out where the verdict is not PASS or MARGINAL, the status not `ok`, the timing
+ * not `graph`, or where no strategy stands for the method. Rows of two devices are an error.
+ */
+#ifndef TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
+#define TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
+
+#include "verify/judge/case.h"
+#include "verify/io/csv_read.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Strings numbered from 0 in the order they are first seen. */
+struct names {
+    char **name;
+    int32_t n;
+    int64_t cap;
+    int32_t *slot; /* open addressing; number + 1 */
+    int32_t n_slots;
+};
+int32_t names_add(struct names *s, const char *name);
+void names_clear(struct names *s);
+
+struct measured_row {
+    struct tree_source tree;
+    int32_t h_q, h_kv, d;
+    enum dtype dtype;
+    struct strategy_use use[2]; /* the first that applies; use[1].s may be NULL */
+    double seconds;
+    int32_t config, kernel; /* numbers in `configs`, `kernels` */
+    const char *file;       /* owned by `files` */
+    int32_t line;
+};
+
+struct measured {
+    int64_t n, cap;
+    struct measured_row *row;
+    struct names configs, kernels, files, devices;
+    int64_t left_out;
+};
+
+/* Append the rows of a file; zero-initialise *m first, and clear it whatever comes back. */
+bool measured_parse(const char *text, size_t size, const char *name, struct measured *m, struct err *e);
+bool measured_read(const char *path, struct measured *m, struct err *e);
+void measured_clear(struct measured *m);
+
+/* The tree of a row, and of all rows of its configuration: *tree is its owner's, as what comes back is. NULL with *e set
+ * ("file:line: ..."). */
+struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
+/* What a planner knows of a row besides its tree; keeps mc. */
+struct plan_env measured_env(const struct measured_row *r, const struct machine *mc);
+/* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
+struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
+                           struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

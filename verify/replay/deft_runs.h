@@ -1,0 +1,28 @@
+/*
+ * deft_runs.h - latencies that DeFT's release recorded (shared/traces/golden.csv), for runs that are one of them.
+ */
+#ifndef TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
+#define TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
+
+#include "verify/io/csv_read.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A recorded run: `file` as its column says, "synthetic:width=20" or a file's name. */
+struct deft_run {
+    const char *file;
+    int32_t tree;
+    int64_t prompt, max_seq;
+};
+
+/* Seconds of a strategy, attention alone or all of decoding: the mean of that run's rows; -1 if there is none. */
+double deft_run_latency(const struct sheet *golden, const struct deft_run *run, const char *strategy,
+                        bool attention);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,487 @@
+/* report.c - the tables of `treeattn replay`. */
+#include "verify/replay/report.h"
+
+#include "verify/judge/case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sums over items ----------------------------------------------------------------------------------- */
+
+/* Figures that a table shows of one strategy; times in seconds, NaN where there are none. */
+struct figures {
+    double attention, other, moves, idle, whole, tpot;
+    double kv, all; /* bytes */
+    double cache, plan, exposed;
+    int64_t plans;
+};
+
+/* The steps without attention, if the run has them. */
+static bool is_bound(const struct replay_run *run, int32_t use)
+{
+    return run->replay.use[use].s == &replay_no_attention;
+}
+
+/* The mean over items first .. first + n - 1. */
+static struct figures figures_of(const struct replay_run *run, const struct replay_job *job, int32_t first,
+                                 int32_t n, int32_t use)
+{
+    struct replay_total sum = {.error = NAN};
+    double path = 0;
+    for (int32_t k = first; k < first + n; k++) {
+        replay_add(&sum, &job->item[k].total[use]);
+        path += (double)trace_path_tokens(job->item[k].trace, job->item[k].src.last);
+    }
+    double over = sum.fate == FATE_RAN ? (double)n : (double)NAN;
+    return (struct figures){
+        .attention = is_bound(run, use) ? NAN : sum.attention_s / over,
+        .other = sum.other_s / over,
+        .moves = sum.moves_s / over,
+        .idle = sum.idle_s / over,
+        .whole = sum.step_s / over,
+        .tpot = sum.step_s / path * (over / over),
+        .kv = sum.kv / over,
+        .all = (sum.kv + sum.q + sum.mask + sum.scores + sum.partials + sum.out) / over,
+        .cache = (sum.cache_s + sum.extend_s) / over,
+        .plan = sum.plan_s / over,
+        .exposed = sum.exposed_s / over,
+        .plans = sum.planned / n,
+    };
+}
+
+static int32_t find_use(const struct replay_run *run, const char *name)
+{
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        if (strcmp(run->replay.use[i].s->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* NaN where the run has no such strategy. */
+static struct figures baseline(const struct replay_run *run, const struct replay_job *job, int32_t first,
+                               int32_t n, const char *name)
+{
+    int32_t i = find_use(run, name);
+    return i >= 0 ? figures_of(run, job, first, n, i) : (struct figures){.attention = NAN, .whole = NAN};
+}
+
+/* ---- for scripts --------------------------------------------------------------------------------------- */
+
+static const char *const columns[] = {"workload",
+                                      "trace",
+                                      "tree",
+                                      "strategy",
+                                      "machine",
+                                      "model",
+                                      "iterations",
+                                      "looked_at",
+                                      "queries",
+                                      "generated_len",
+                                      "KV_IO_bytes",
+                                      "Q_IO_bytes",
+                                      "Mask_IO_bytes",
+                                      "score_IO_bytes",
+                                      "partial_IO_bytes",
+                                      "out_IO_bytes",
+                                      "attention_s",
+                                      "other_s",
+                                      "moves_s",
+                                      "idle_s",
+                                      "whole_s",
+                                      "tpot_ms",
+                                      "host_step_s",
+                                      "host_cache_s",
+                                      "host_extend_s",
+                                      "host_plan_s",
+                                      "exposed_s",
+                                      "plans",
+                                      "prefill_len",
+                                      "moved_len",
+                                      "copied_len",
+                                      "peak_pages",
+                                      "leaked_pages",
+                                      "worst_error",
+                                      "why",
+                                      "coefficients",
+                                      "built_in",
+                                      NULL};
+
+static void number(struct table *t, bool there, double x)
+{
+    table_f64_if(t, there && !isnan(x), x, 5);
+}
+
+static void print_item(struct table *t, const struct replay_run *run, const struct replay_job *job, int32_t k,
+                       int32_t use)
+{
+    const struct replay *r = &run->replay;
+    const struct replay_item *item = &job->item[k];
+    const struct replay_total *x = &item->total[use];
+    struct figures f = figures_of(run, job, k, 1, use);
+    bool ran = x->fate == FATE_RAN;
+    char *strategy = strategy_label(&r->use[use]);
+    table_text(t, job->name);
+    table_text(t, job->spec);
+    table_i64(t, item->index);
+    table_text(t, strategy);
+    table_text(t, r->exec->name);
+    table_text(t, r->model->name);
+    table_i64_if(t, ran, x->steps);
+    table_i64_if(t, ran, x->looked_at);
+    table_i64_if(t, ran, x->queries);
+    table_i64_if(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
+    const double bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
+    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
+        number(t, ran, bytes[i]);
+    const double seconds[] = {f.attention, f.other,    f.moves,     f.idle,    f.whole,     1e3 * f.tpot,
+                              x->host_s,   x->cache_s, x->extend_s, x->plan_s, x->exposed_s};
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
+        number(t, ran, seconds[i]);
+    table_i64_if(t, ran, x->planned);
+    table_i64_if(t, ran, x->prefill);
+    table_i64_if(t, ran, x->moves);
+    table_i64_if(t, ran, x->copied);
+    table_i64_if(t, ran, item->pool.peak);
+    table_i64_if(t, ran, item->pool.leaked);
+    number(t, ran, x->error);
+    table_text(t, x->why);
+    table_text(t, run->coefficients ? run->coefficients : "");
+    table_text(t, run->built_in ? run->built_in : "");
+    free(strategy);
+}
+
+void replay_print_rows(const struct replay_run *run, FILE *f, enum style style)
+{
+    struct table t = {.f = f, .style = style, .column = columns};
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            for (int32_t i = 0; i < run->replay.n_use; i++)
+                print_item(&t, run, &run->job[j], k, i);
+    table_end(&t);
+}
+
+/* ---- a job --------------------------------------------------------------------------------------------- */
+
+/* "llama-3-8b on h100, simulated with built-in coefficients". */
+static void print_where(FILE *f, const struct replay_run *run)
+{
+    fprintf(f, "%s on %s%s%s", run->replay.model->name, run->replay.exec->name, run->title ? " with " : "",
+            run->title ? run->title : "");
+}
+
+static void print_head(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    const struct replay *r = &run->replay;
+    const struct replay_item *first = &job->item[0];
+    fprintf(f, "%s: %s\n", job->name, trace_title(first->trace));
+    if (job->n_items > 1)
+        fprintf(f, "... to tree %" PRId32 ": %" PRId32 " trees, their mean\n",
+                job->item[job->n_items - 1].index, job->n_items);
+    for (int32_t k = 0; k < job->n_items; k++) {
+        const struct replay_item *item = &job->item[k];
+        if (trace_remark(item->trace)[0])
+            fprintf(f, "remark: tree %" PRId32 ": %s\n", item->index, trace_remark(item->trace));
+        if (item->src.last < trace_steps(item->trace))
+            fprintf(f, "cut: tree %" PRId32 ": after %" PRId64 " of %" PRId64 " steps\n", item->index,
+                    item->src.last, trace_steps(item->trace));
+    }
+    print_where(f, run);
+    fprintf(f, "; KV pool of %" PRId32 " tokens a page", r->page_size);
+    if (r->every > 1)
+        fprintf(f, "; one step in %" PRId64 " looked at, sums estimated", r->every);
+    static const char *const planned[] = {[REPLAN_EVERY] = "every step",
+                                          [REPLAN_CHOICE] = "every step, choices kept",
+                                          [REPLAN_SHAPE] = "when the shape changes",
+                                          [REPLAN_ASYNC] = "every step, while the one before runs"};
+    fprintf(f, "; planned %s\n\n", planned[r->replan]);
+}
+
+static void print_copies(FILE *f, const char *name, int64_t copied)
+{
+    if (copied > 0)
+        fprintf(f, "%s: every query reads a copy of its own; %" PRId64 " tokens were copied\n", name, copied);
+    else
+        fprintf(f, "%s: reads the one pool that all share: its copies are counted, not made\n", name);
+}
+
+static void print_why(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        for (int32_t k = 0; k < job->n_items; k++) {
+            const struct replay_total *x = &job->item[k].total[i];
+            if (x->fate == FATE_RAN && x->copies && !simulated(run->replay.exec) && k == 0)
+                print_copies(f, run->replay.use[i].s->name, x->copied);
+            if (x->fate == FATE_RAN)
+                continue;
+            fprintf(f, "%s: %s%s", run->replay.use[i].s->name, x->fate == FATE_SKIPPED ? "SKIP: " : "",
+                    x->why);
+            if (job->n_items > 1)
+                fprintf(f, " (tree %" PRId32 ")", job->item[k].index);
+            fputc('\n', f);
+            break;
+        }
+}
+
+static void print_pool(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    const struct replay *r = &run->replay;
+    int64_t peak = 0, leaked = 0, prefill = 0, moves = 0;
+    double worst = NAN;
+    for (int32_t k = 0; k < job->n_items; k++) {
+        peak = max_i64(peak, job->item[k].pool.peak);
+        leaked += job->item[k].pool.leaked;
+        for (int32_t i = 0; i < r->n_use; i++)
+            worst = fmax(worst, job->item[k].total[i].error);
+        for (int32_t i = 0; i < r->n_use; i++)
+            if (job->item[k].total[i].fate == FATE_RAN) {
+                prefill += job->item[k].total[i].prefill;
+                moves += job->item[k].total[i].moves;
+                break;
+            }
+    }
+    fprintf(f,
+            "pool: %" PRId64 " of %" PRId64 " pages in use at most, %" PRId64 " leaked; %" PRId64
+            " tokens of prompts written, %" PRId64 " tokens moved\n",
+            peak, r->n_pages, leaked, prefill, moves);
+    if (!isnan(worst))
+        fprintf(f,
+                "attention of all layers checked at one in %" PRId64
+                " of these steps: worst error %.3g of its bound\n",
+                r->check, worst);
+    if (run->prefill_rate > 0)
+        fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, on top of every strategy's whole\n",
+                (double)prefill / run->prefill_rate, run->prefill_rate);
+}
+
+/* What is left of a simulated step without attention. */
+static void print_bound(struct table *t, double other, double moves, double radix, double flash)
+{
+    double least = other + moves;
+    const double cell[] = {NAN, other, moves, NAN, least, NAN, NAN, NAN, radix / least};
+    table_text(t, "no attention");
+    table_text(t, "");
+    for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
+        number(t, true, cell[k]);
+    table_none(t);
+    number(t, true, flash / least);
+    while (t->at > 0)
+        table_none(t);
+}
+
+static void print_job(FILE *f, const struct replay_run *run, const struct replay_job *job)
+{
+    static const char *const head[] = {"strategy", "",           "attention s", "other s",  "moves s",
+                                       "idle s",   "whole s",    "TPOT ms",     "attn %",   "radix/attn",
+                                       "/whole",   "flash/attn", "/whole",      "KV TB",    "total TB",
+                                       "plans",    "plan ms",    "exposed ms",  "cache ms", NULL};
+    static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 8, 6, 10, 7, 10, 7, 8, 8, 7, 8, 10, 8};
+    struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
+    struct figures flash = baseline(run, job, 0, job->n_items, "flash-decoding");
+    struct table t = {.f = f, .column = head, .aligned = true, .width = width};
+    print_head(f, run, job);
+    double other = NAN, moves = 0;
+    for (int32_t i = 0; i < run->replay.n_use; i++) {
+        struct figures x = figures_of(run, job, 0, job->n_items, i);
+        char *name = strategy_label(&run->replay.use[i]);
+        const double cell[] = {x.attention,
+                               x.other,
+                               x.moves,
+                               x.idle,
+                               x.whole,
+                               1e3 * x.tpot,
+                               100 * x.attention / x.whole,
+                               radix.attention / x.attention,
+                               radix.whole / x.whole,
+                               flash.attention / x.attention,
+                               flash.whole / x.whole,
+                               1e-12 * x.kv,
+                               1e-12 * x.all};
+        table_text(&t, name);
+        table_text(&t, "");
+        for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
+            number(&t, true, cell[k]);
+        table_i64_if(&t, !isnan(x.whole), x.plans);
+        number(&t, true, 1e3 * x.plan);
+        number(&t, true, 1e3 * x.exposed);
+        number(&t, true, 1e3 * x.cache);
+        free(name);
+        if (!isnan(x.other) && !(x.other + x.moves >= other + moves)) {
+            other = x.other;
+            moves = x.moves;
+        }
+    }
+    if (run->replay.n_use > 0 && !is_bound(run, run->replay.n_use - 1))
+        print_bound(&t, other, moves, radix.whole, flash.whole);
+    table_end(&t);
+    print_why(f, run, job);
+    print_pool(f, run, job);
+    fputc('\n', f);
+}
+
+/* ---- the form of DeFT's tables ------------------------------------------------------------------------- */
+
+static bool in_tables(const struct replay_job *job)
+{
+    return deft_latency(5, "radix-attention", job->name) >= 0;
+}
+
+/* What the paper prints for the job; -1: nothing, or the job is not what the paper ran. */
+static double paper_latency(int table, const char *strategy, const struct replay_job *job)
+{
+    bool whole = !job->changed;
+    for (int32_t k = 0; k < job->n_items; k++)
+        whole = whole && job->item[k].src.last == trace_steps(job->item[k].trace);
+    return whole ? deft_latency(table, strategy, job->name) : -1;
+}
+
+static double pick(int table, const struct figures *x)
+{
+    return table == 16 ? x->attention : x->whole;
+}
+
+static void print_cell(FILE *f, double x, bool oom)
+{
+    if (oom)
+        fprintf(f, "  %11s", "OOM");
+    else if (isnan(x) || x < 0)
+        fprintf(f, "  %11s", "-");
+    else
+        fprintf(f, "  %11.4g", x);
+}
+
+static bool is_oom(const struct replay_job *job, int32_t use)
+{
+    bool oom = false;
+    for (int32_t k = 0; k < job->n_items; k++)
+        oom = oom || job->item[k].total[use].fate == FATE_OOM;
+    return oom;
+}
+
+/* What DeFT's release recorded of the job's run; -1: nothing. */
+static double release_latency(const struct replay_run *run, int table, const char *strategy,
+                              const struct replay_job *job)
+{
+    const struct replay_item *item = &job->item[0];
+    const char *file = strrchr(job->spec, '/'), *width = strstr(job->spec, "fewshot:");
+    if (job->n_items != 1 || item->src.last < trace_steps(item->trace) || (!file && width != job->spec))
+        return -1;
+    char *name = file ? xstrdup(file + 1) : xasprintf("synthetic:width=%s", width + strlen("fewshot:"));
+    double x = deft_run_latency(&run->golden,
+                                &(struct deft_run){.file = name,
+                                                       .tree = item->index,
+                                                       .prompt = trace_prompt(item->trace),
+                                                       .max_seq = job->opts.max_seq},
+                                strategy, table == 16);
+    free(name);
+    return x;
+}
+
+enum origin { OURS, PAPER, RELEASE, N_ORIGINS };
+
+/* Seconds, 0 where out of memory, negative or NaN where there are none. */
+static double latency(const struct replay_run *run, int table, enum origin from, int32_t use,
+                      const struct replay_job *job)
+{
+    if (use < 0)
+        return NAN;
+    const char *name = run->replay.use[use].s->name;
+    if (from == PAPER)
+        return paper_latency(table, name, job);
+    if (from == RELEASE)
+        return release_latency(run, table, name, job);
+    struct figures x = figures_of(run, job, 0, job->n_items, use);
+    return is_oom(job, use) ? 0 : pick(table, &x);
+}
+
+/* A line of ours, and below it those of others, if there are any; over: divided into radix-attention's. */
+static void print_lines(FILE *f, const struct replay_run *run, int table, int32_t use, bool over)
+{
+    static const char *const label[] = {NULL, "  paper, A100 80GB", "  DeFT's release"};
+    int32_t radix = find_use(run, "radix-attention");
+    for (enum origin from = OURS; from < N_ORIGINS; from++) {
+        bool any = from == OURS;
+        for (int32_t j = 0; j < run->n_jobs; j++)
+            any = any || (in_tables(&run->job[j]) && run->job[j].n_items > 0 &&
+                          latency(run, table, from, use, &run->job[j]) >= 0);
+        if (!any)
+            continue;
+        fprintf(f, "%-20s", from == OURS ? run->replay.use[use].s->name : label[from]);
+        for (int32_t j = 0; j < run->n_jobs; j++) {
+            const struct replay_job *job = &run->job[j];
+            if (!in_tables(job) || job->n_items == 0)
+                continue;
+            double x = latency(run, table, from, use, job);
+            print_cell(f, over && x > 0 ? latency(run, table, from, radix, job) / x : x, x == 0);
+        }
+        fputc('\n', f);
+    }
+}
+
+static void print_deft(FILE *f, const struct replay_run *run, int table, bool over)
+{
+    const char *what = table == 16 ? "attention" : "decoding";
+    if (over)
+        fprintf(f, "%s, times faster than radix-attention\n%-20s", what, "");
+    else
+        fprintf(f, "%s latency in seconds, in the form of DeFT's Table %d\n%-20s", what, table, "");
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        if (in_tables(&run->job[j]) && run->job[j].n_items > 0)
+            fprintf(f, "  %11s", run->job[j].name);
+    fputc('\n', f);
+    for (int32_t i = 0; i < run->replay.n_use; i++)
+        print_lines(f, run, table, i, over);
+    fputc('\n', f);
+}
+
+static void print_tables(FILE *f, const struct replay_run *run)
+{
+    print_where(f, run);
+    fprintf(f, "; below it what the paper prints for Llama3-8B on one A100 80GB%s\n",
+            run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        const struct replay_job *job = &run->job[j];
+        if (!in_tables(job) || job->n_items == 0 ||
+            strncmp(trace_title(job->item[0].trace), "reasoning", strlen("reasoning")) != 0)
+            continue;
+        fprintf(f, "%s: tree %" PRId32, job->name, job->item[0].index);
+        if (job->n_items > 1)
+            fprintf(f, " to %" PRId32 ", mean", job->item[job->n_items - 1].index);
+        fputs("; the paper's is a mean over trees\n", f);
+    }
+    fputc('\n', f);
+    bool radix = find_use(run, "radix-attention") >= 0;
+    for (int table = 16; table >= 5; table -= 11) {
+        print_deft(f, run, table, false);
+        if (radix)
+            print_deft(f, run, table, true);
+    }
+}
+
+void replay_print_text(const struct replay_run *run, FILE *f, bool quiet)
+{
+    int32_t tables = 0;
+    bool any = false;
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        const struct replay_job *job = &run->job[j];
+        tables += in_tables(job) && job->n_items > 0;
+        any = any || job->n_items > 0;
+        if (job->lacks)
+            fprintf(f, "%s: SKIP: no %s (expected in --data DIR)\n", job->name, job->lacks);
+        else if (!quiet || !in_tables(job))
+            print_job(f, run, job);
+    }
+    if (any && !quiet)
+        fprintf(
+            f,
+            "radix/attn, flash/attn: attention of radix-attention, of flash-decoding over this one's; "
+            "/whole: the whole step's\n"
+            "TPOT:                   whole / tokens by which a sequence that lives through the run grows\n"
+            "plans .. cache ms:      %s; no part of `whole`%s\n\n",
+            "processor time of this host: calls of the planner, their time, the part a device waits "
+            "for, KV pool and page tables",
+            simulated(run->replay.exec) ? ", which is simulated" : "");
+    if (tables > 0)
+        print_tables(f, run);
+}

@@ -1,0 +1,56 @@
+/*
+ * report.h - what `treeattn replay` has computed, for those who print it.
+ */
+#ifndef TREEATTN_VERIFY_REPLAY_REPORT_H
+#define TREEATTN_VERIFY_REPLAY_REPORT_H
+
+#include "verify/replay/deft_runs.h"
+#include "verify/replay/replay.h"
+#include "verify/io/report.h"
+#include "traces/workloads.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One item of a trace. */
+struct replay_item {
+    int32_t index; /* in its file */
+    struct trace *trace;
+    struct replay_source src;
+    struct replay_total *total; /* [n_use] */
+    struct replay_pool pool;
+};
+
+/* A trace, or a workload: one or several items of a file. */
+struct replay_job {
+    char *name, *spec;
+    char *lacks; /* a file that is not there: no items */
+    struct trace_opts opts;
+    bool changed; /* other lengths than the workload's */
+    int32_t tree_last;
+    struct replay_item *item;
+    int32_t n_items;
+};
+
+struct replay_run {
+    struct replay replay;
+    struct replay_job *job;
+    int32_t n_jobs;
+    struct sheet golden; /* what DeFT's release recorded; empty: not there */
+    double prefill_rate; /* tokens a second; 0: not charged */
+    /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
+    const char *coefficients, *built_in, *title;
+    uint32_t coefs_sum; /* of the values, so that rows of others are not gone on with */
+};
+
+/* A row per item and strategy, for scripts. */
+void replay_print_rows(const struct replay_run *run, FILE *f, enum style style);
+/* The same for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`: those alone. */
+void replay_print_text(const struct replay_run *run, FILE *f, bool quiet);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
