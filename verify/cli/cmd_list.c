@@ -3,7 +3,7 @@
 #include "sim/time/tiles.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
-#include "traces/workloads.h"
+#include "verify/replay/workloads.h"
 
 #include <errno.h>
 #include <inttypes.h>

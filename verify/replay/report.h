@@ -7,7 +7,7 @@
 #include "verify/replay/deft_runs.h"
 #include "verify/replay/replay.h"
 #include "verify/io/report.h"
-#include "traces/workloads.h"
+#include "verify/replay/workloads.h"
 
 #ifdef __cplusplus
 extern "C" {

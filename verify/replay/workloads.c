@@ -1,4 +1,4 @@
-#include "traces/workloads.h"
+#include "verify/replay/workloads.h"
 
 #include "verify/io/text.h"
 
@@ -13,7 +13,7 @@ const struct workload workloads[] = {
      .trace = t,                                                                                             \
      .about = a,                                                                                             \
      .opts = {.prompt = p, .max_seq = s, .batch = b, .step_ms = ms, .topology = top}},
-#include "traces/workloads.def"
+#include "verify/replay/workloads.def"
 #undef WORKLOAD
 };
 const int32_t n_workloads = sizeof workloads / sizeof workloads[0];

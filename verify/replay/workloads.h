@@ -1,8 +1,8 @@
 /*
  * workloads.h - the papers' end-to-end workloads by name.
  */
-#ifndef TREEATTN_TRACES_WORKLOADS_H
-#define TREEATTN_TRACES_WORKLOADS_H
+#ifndef TREEATTN_VERIFY_REPLAY_WORKLOADS_H
+#define TREEATTN_VERIFY_REPLAY_WORKLOADS_H
 
 #include "traces/trace.h"
 
