@@ -70,6 +70,7 @@ STAND_IN := $(wildcard tests/stand_in/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 RUNNER := $(BUILD)/tests/run
+FAULTY := $(BUILD)/tests/treeattn-faulty
 # A GPU of host memory: what it defines is not taken from the library
 STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
@@ -118,8 +119,11 @@ $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
+$(FAULTY): $(BUILD)/verify/main.o $(BUILD)/tests/verify/faulty.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(LDLIBS) $(GSL_LIBS) -o $@
+
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT)) | $(FAULTY)
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
 # The strategy that sim/README.md shows is compiled as it stands there.
 $(BUILD)/tests/per_node.c: sim/README.md

@@ -40,6 +40,8 @@ void csv_close(struct csv *c);
 bool program_built(void);
 /* Absolute, for shells that change their folder; it is there. */
 const char *program_path(void);
+/* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it. */
+const char *faulty_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -6,20 +6,12 @@
 #include "tests/fuzz/fuzz.h"
 #include "verify/judge/case.h"
 #include "verify/judge/cover.h"
-#include "verify/faults/faults.h"
 
 /* A name is all that a case needs of a kernel; the real ones would bring OpenBLAS along. */
 const struct kernel *kernel_find(const char *name)
 {
     static const struct kernel cpu = {.name = "cpu"};
     return strcmp(name, cpu.name) == 0 ? &cpu : NULL;
-}
-
-/* So with faults: their code would bring the judge. */
-const struct fault *fault_find(const char *name)
-{
-    static const struct fault dropped = {.name = "group_dropped"};
-    return strcmp(name, dropped.name) == 0 ? &dropped : NULL;
 }
 
 static void check_sentence(const struct err *e)

@@ -5,6 +5,7 @@
  */
 #include "kernels/cuda/host/cuda.h"
 #include "verify/model/coefficient_file.h"
+#include "verify/io/report.h"
 #include "verify/judge/judge.h"
 
 #include "tests/shared.h"
@@ -21,6 +22,12 @@
 static int run(const char *args, bool err, char *out, size_t size)
 {
     return run_shell(out, size, "%s %s %s", program_path(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
+}
+
+/* The same of the program whose kernels fail on purpose. */
+static int run_faulty(const char *args, bool err, char *out, size_t size)
+{
+    return run_shell(out, size, "%s %s %s", faulty_path(), args, err ? "2>&1 >/dev/null" : "2>/dev/null");
 }
 
 #define FORTY_VALUES "0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9"
@@ -171,7 +178,6 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         {"list tiles --head-dim 0", "--head-dim"},
         {"list tiles --dtype int8", "f64"},
         {"compare", "no tree"},
-        {"compare --levels '1 4' --plant nope", "no fault 'nope'"},
         {"fit", "no file"},
         {"fit paper-figs/measured/h100_bench_gpu.csv --machine h200", "expected h100"},
         {"fit x --target y", "belong together"},
@@ -295,10 +301,10 @@ START_TEST(a_failure_outlives_what_is_missing)
     ck_assert_ptr_nonnull(f);
     fputs(list, f);
     fclose(f);
-    char *fails = xasprintf("verify -q --kernel cpu --plant group_dropped --no-shrink --cases %s --csv -o %s",
-                            cases, rows);
+    char *fails =
+        xasprintf("verify -q --kernel faulty-group_dropped --no-shrink --cases %s --csv -o %s", cases, rows);
     char *passes = xasprintf("verify -q --kernel cpu --cases %s --csv -o %s2", cases, rows);
-    ck_assert_int_eq(run(fails, true, text, sizeof text), EXIT_FAILED);
+    ck_assert_int_eq(run_faulty(fails, true, text, sizeof text), EXIT_FAILED);
     ck_assert_msg(strstr(text, "cases:2: the case needs") && strstr(text, " 1 failed"), "%s", text);
     f = fopen(rows, "r");
     ck_assert_ptr_nonnull(f);
@@ -507,40 +513,47 @@ START_TEST(nothing_ran_is_not_good)
 }
 END_TEST
 
-START_TEST(a_fault_without_a_place_is_skipped)
-{
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    const char *args = "verify --levels '1,4 256,40' --strategy cascade,deft-flatten --kernel cpu "
-                       "--plant mask_shown --no-shrink";
-    ck_assert_int_eq(run(args, false, text, sizeof text), 1);
-    ck_assert_msg(strstr(text, "\tthe plan has no place for this fault\t"), "%s", text);
-    ck_assert_str_eq(last_line(text), "verify: 2 cases, 0 passed, 0 marginal, 1 failed, 1 skipped");
-}
-END_TEST
-
 /* Neither zeros nor what belongs to another run. */
 START_TEST(what_was_not_compared_has_no_numbers)
 {
-    const char *args = "verify --levels '1,4 256,40' --strategy cascade --kernel cpu --no-shrink --plant";
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade --no-shrink --kernel";
     static const struct {
         const char *rest, *row;
-    } all[] = {{"run_end | cut -f2-8,15", "\nFAIL\t-\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
-               {"run_end --csv 2>/dev/null | cut -d, -f2-8,15", "\nFAIL,,,,,,,\n"},
-               {"run_end --json", "\"worst\": null, \"worst_o\": null, "},
-               {"nan_in_o --json", /* JSON has no infinity; null would read as not compared */
+    } all[] = {{"faulty-run_end | cut -f2-8", "\nFAIL\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
+               {"faulty-run_end --csv 2>/dev/null | cut -d, -f2-8", "\nFAIL,,,,,,\n"},
+               {"faulty-run_end --json", "\"worst\": null, \"worst_o\": null, "},
+               {"faulty-nan_in_o --json", /* JSON has no infinity; null would read as not compared */
                 "\"worst\": 1.7976931348623157e308, \"worst_o\": 1.7976931348623157e308, \"worst_lse\": 0."},
-               {"nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
+               {"faulty-nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
     char text[1 << 14];
     if (!program_built())
         return;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         char *line = xasprintf("%s %s", args, all[i].rest);
-        run(line, false, text, sizeof text);
+        run_faulty(line, false, text, sizeof text);
         ck_assert_msg(strstr(text, all[i].row), "%s: %s", line, text);
         free(line);
     }
+}
+END_TEST
+
+/* Nor a time, where the plan kept the kernel from running. */
+START_TEST(what_did_not_run_has_no_time)
+{
+    char text[4096] = "";
+    struct case_spec c;
+    struct err e = {0};
+    ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
+    struct test_case *b = test_case_new(&c, NULL, &e);
+    struct strategy_use use = strategy_default(&forgetful);
+    struct result r = judge(b, &use, kernels[0]);
+    FILE *f = fmemopen(text, sizeof text, "w");
+    struct table t = {.f = f, .column = result_columns};
+    result_row(&t, &r, c.spec.dtype, "-");
+    fclose(f);
+    ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
+    test_case_free(b);
+    case_clear(&c);
 }
 END_TEST
 
@@ -730,24 +743,25 @@ START_TEST(compare_names_its_failures)
     static char text[1 << 14], csv[1 << 14], again[1 << 14];
     if (!program_built())
         return;
-    const char *args = "compare --levels '1,3 256,40' --strategy pat,relay --plant input_dropped --csv";
-    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
-    ck_assert_int_eq(run(args, false, csv, sizeof csv), 1);
+    const char *args =
+        "compare --levels '1,3 256,40' --strategy pat,relay --kernel faulty-input_dropped --csv";
+    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
+    ck_assert_int_eq(run_faulty(args, false, csv, sizeof csv), 1);
     ck_assert_msg(strstr(csv, ",failed_case\n") && strstr(text, "compare: pat fails first at tree=levels:"),
                   "%s%s", csv, text);
     char *string = strstr(text, "compare: relay fails first at ") + 30;
     string[strcspn(string, "\n")] = 0;
-    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=cpu;plant=input_dropped"),
+    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=faulty-input_dropped"),
                   "%s: %s", string, csv);
     char *verify = xasprintf("verify -q --no-shrink --case '%s'", string);
-    ck_assert_int_eq(run(verify, false, again, sizeof again), 1);
+    ck_assert_int_eq(run_faulty(verify, false, again, sizeof again), 1);
     ck_assert_msg(strstr(again, string), "%s", again);
     free(verify);
     /* of random trees the first by number, however many cores judge them */
-    args = "compare --levels '1 1' --strategy pat --trees 30 --plant query_foreign --csv";
-    ck_assert_int_eq(run(args, true, text, sizeof text), 1);
+    args = "compare --levels '1 1' --strategy pat --trees 30 --kernel faulty-query_foreign --csv";
+    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
     setenv("OMP_NUM_THREADS", "1", 1);
-    ck_assert_int_eq(run(args, true, again, sizeof again), 1);
+    ck_assert_int_eq(run_faulty(args, true, again, sizeof again), 1);
     unsetenv("OMP_NUM_THREADS");
     ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
     ck_assert_str_eq(text, again);
@@ -1267,8 +1281,8 @@ Suite *suite_cli(void)
     tcase_add_test(c, cases_name_their_line);
     tcase_add_test(c, options_replace_what_a_case_names);
     tcase_add_test(c, nothing_ran_is_not_good);
-    tcase_add_test(c, a_fault_without_a_place_is_skipped);
     tcase_add_test(c, what_was_not_compared_has_no_numbers);
+    tcase_add_test(c, what_did_not_run_has_no_time);
     tcase_add_test(c, json_and_csv_parse);
     tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
     tcase_add_test(c, absurdly_many_threads);

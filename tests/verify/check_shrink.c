@@ -1,6 +1,7 @@
 /*
  * check_shrink.c - a failure becomes a small case, and the small case still fails.
  */
+#include "tests/verify/faulty.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/shrink.h"
 
@@ -59,7 +60,7 @@ static bool plant(const struct fault *f, int32_t from, struct case_spec *c, stru
 {
     for (int32_t i = 0; i < N_GROUND; i++) {
         *c = parse(ground[(from + i) % N_GROUND]);
-        c->plant = f;
+        c->kernel = faulty_kernel(f->name);
         *r = judged(c);
         if (r->verdict == V_FAIL)
             return true;
@@ -73,7 +74,7 @@ static void check_small(const struct fault *f, const struct case_spec *small)
 {
     char *text = case_print(small);
     struct case_spec again = parse(text);
-    ck_assert(again.plant == f);
+    ck_assert(again.kernel == faulty_kernel(f->name));
     ck_assert(again.src.kind == SRC_NODES);
     struct result r = judged(&again);
     ck_assert_msg(r.verdict == V_FAIL, "%s: %s does not fail", f->name, text);
@@ -102,6 +103,8 @@ START_TEST(every_kind_of_fault_shrinks)
     for (int32_t i = 0; i < n_faults; i++) {
         struct case_spec c;
         struct result r;
+        if (!faulty_can(faults[i].name))
+            continue;
         ck_assert_msg(plant(&faults[i], i, &c, &r), "%s shows nowhere", faults[i].name);
         double start = cpu_s();
         struct shrink_report s = shrink_result(&c, &r, &limits);
@@ -122,6 +125,21 @@ START_TEST(every_kind_of_fault_shrinks)
     }
     printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s of a core on average, %.2f s at most\n",
            kinds, most_nodes, sum / kinds, most_seconds);
+}
+END_TEST
+
+/* As long as it is the plan that does not cover the tree, no kernel runs. */
+START_TEST(a_wrong_plan_shrinks)
+{
+    struct case_spec c = parse("tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;kernel=cpu");
+    struct shrink_limits limits = shrink_default_limits();
+    c.use = strategy_default(&forgetful);
+    struct result r = judged(&c);
+    ck_assert_msg(r.verdict == V_FAIL && strncmp(r.why, "coverage: ", 10) == 0, "%s", r.why);
+    struct shrink_report s = shrink_result(&c, &r, &limits);
+    ck_assert(s.failed && s.steady && s.fixed && s.nodes == 1 && s.queries == 1 && s.tokens == 1);
+    ck_assert_msg(r.verdict == V_FAIL && strncmp(r.why, "coverage: ", 10) == 0 && !r.ran, "%s", r.why);
+    case_clear(&c);
 }
 END_TEST
 
@@ -266,10 +284,10 @@ START_TEST(the_printed_line_fails_again)
     if (!program_built())
         return;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        int code = run_shell(
-            text, sizeof text,
-            "%s verify -q --gen forest:3 --heads 4/2 --strategy deft-flatten --kernel cpu --plant %s",
-            program_path(), kinds[i]);
+        int code =
+            run_shell(text, sizeof text,
+                      "%s verify -q --gen forest:3 --heads 4/2 --strategy deft-flatten --kernel faulty-%s",
+                      faulty_path(), kinds[i]);
         ck_assert_int_eq(code, 1);
         char *line = strstr(text, "smallest: ");
         ck_assert_msg(line != NULL, "%s: %s", kinds[i], text);
@@ -278,8 +296,9 @@ START_TEST(the_printed_line_fails_again)
         ck_assert_int_eq(run_shell(again, sizeof again, "%s", line), 1);
         ck_assert_ptr_nonnull(strstr(again, "\tFAIL\t"));
     }
-    int code = run_shell(text, sizeof text, "%s verify -q --levels '1,2 5,5' --plant lse_base_2 --no-shrink",
-                         program_path());
+    int code =
+        run_shell(text, sizeof text, "%s verify -q --levels '1,2 5,5' --kernel faulty-lse_base_2 --no-shrink",
+                  faulty_path());
     ck_assert_int_eq(code, 1);
     ck_assert(!strstr(text, "smallest"));
 }
@@ -301,7 +320,7 @@ START_TEST(guesses)
                {"v_stale", "O alone is wrong"}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct case_spec c = parse(ground[3]);
-        c.plant = fault_find(all[i].kind);
+        c.kernel = faulty_kernel(all[i].kind);
         struct result r = judged(&c);
         ck_assert_msg(r.verdict == V_FAIL && strstr(r.guess, all[i].says), "%s: %s: %s", all[i].kind, r.why,
                       r.guess);
@@ -315,20 +334,20 @@ END_TEST
 START_TEST(lines_for_shells)
 {
     static const char *const file = "tree 1 1\nnode 0 -1 1\nquery 0 1\n";
-    static const char *const plants[] = {"group_dropped", NULL};
+    static const char *const faulty[] = {"group_dropped", NULL};
     char text[4096], *folder = scratch_folder(), *path = xasprintf("%s/treeattn's", folder);
     write_file(path, file, strlen(file));
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text, "tree=file:%s;strategy=naive;kernel=cpu", path);
         struct case_spec c = parse(text);
-        c.plant = plants[i] ? fault_find(plants[i]) : NULL;
+        c.kernel = faulty[i] ? faulty_kernel(faulty[i]) : c.kernel;
         struct result r = judged(&c);
-        ck_assert((r.verdict == V_FAIL) == (plants[i] != NULL));
+        ck_assert((r.verdict == V_FAIL) == (faulty[i] != NULL));
         memset(text, 0, sizeof text);
         FILE *f = fmemopen(text, sizeof text, "w");
         shrink_print(f, "treeattn", &c, &r);
         fclose(f);
-        ck_assert_msg(strstr(text, plants[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
+        ck_assert_msg(strstr(text, faulty[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
                       text);
         case_clear(&c);
     }
@@ -344,10 +363,10 @@ START_TEST(lists_of_cases)
     static const struct {
         const char *text, *says; /* NULL: good, two cases */
     } all[] = {
-        {"# said before\n\ntree=chain:3:1;plant=lse_base_2\r\n  tree=levels:1_5;strategy=pat \n", NULL},
+        {"# said before\n\ntree=chain:3:1;kernel=cpu\r\n  tree=levels:1_5;strategy=pat \n", NULL},
         {"tree=levels:1_5\ntree=levels:1_6", NULL},
         {"tree=levels:1_5\ntree=palm:1\n", ":2: tree source 'palm:1'"},
-        {"tree=levels:1_5;plant=weeds\n", ":1: no fault 'weeds'"},
+        {"tree=levels:1_5;kernel=weeds\n", ":1: no kernel 'weeds'"},
         {"\n\nstrategy=pat\n", ":3: case has no tree"},
     };
     char *path = scratch_file("", 0);
@@ -381,6 +400,7 @@ Suite *suite_shrink(void)
     Suite *s = suite_create("shrink");
     TCase *tc = tcase_create("shrink");
     tcase_add_test(tc, every_kind_of_fault_shrinks);
+    tcase_add_test(tc, a_wrong_plan_shrinks);
     tcase_add_test(tc, searches_end_at_the_smallest);
     tcase_add_test(tc, what_does_not_fail_is_left_alone);
     tcase_add_test(tc, limits_stop_the_search);

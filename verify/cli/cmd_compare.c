@@ -4,7 +4,6 @@
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
 #include "verify/judge/random_cases.h"
-#include "verify/faults/faults.h"
 #include "verify/io/progress.h"
 #include "verify/judge/run_parallel.h"
 #include "verify/io/text.h"
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL, KEY_PLANT };
+enum { KEY_TREES = 0x500, KEY_STRATEGY, KEY_KERNEL };
 
 struct compare_args {
     struct tree_source_cli tree;
@@ -23,7 +22,6 @@ struct compare_args {
     struct cmd_output out;
     int64_t trees;
     const char *strategies, *kernel;
-    const struct fault *plant; /* NULL: none */
     struct err *err;
 };
 
@@ -44,8 +42,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_KERNEL:
         a->kernel = arg;
         return 0;
-    case KEY_PLANT:
-        return case_plant(arg, &a->plant, a->err) ? 0 : EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -58,10 +54,6 @@ static const struct argp argp = {
             {"strategy", KEY_STRATEGY, "LIST", 0, "only these: NAME[:K=V,..],.. (default: all)", 3},
             {"kernel", KEY_KERNEL, "NAME", 0, "what runs the plans (default: the first there is)", 3},
             {"trees", KEY_TREES, "N", 0, "also judge every strategy on N random trees (default 0)", 3},
-            {"plant", KEY_PLANT, "KIND", 0,
-             "to test this tool: break every case that has a place for such a fault (see treeattn selftest "
-             "--kinds)",
-             3},
             {0},
         },
     .parser = parse,
@@ -151,7 +143,6 @@ static void tally(struct compare_run *run, int32_t s, const struct case_spec *c,
 struct under_way {
     struct compare_run *run;
     uint64_t seed;
-    const struct fault *plant;
     struct progress progress;
     struct err *err; /* the first */
 };
@@ -162,7 +153,6 @@ static void judge_drawn(void *context, int64_t i)
     struct tree *t;
     struct err own = {0};
     struct case_spec c = draw_case(x->seed, i, NULL, &t);
-    c.plant = x->plant;
     struct test_case *b = test_case_new(&c, t, &own);
     for (int32_t s = 0; b && s < x->run->n_use; s++) {
         struct result r = judge(b, &x->run->use[s], x->run->kernel);
@@ -179,11 +169,9 @@ static void judge_drawn(void *context, int64_t i)
     case_clear(&c);
 }
 
-static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, const struct fault *plant,
-                         struct err *e)
+static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, struct err *e)
 {
-    struct under_way x = {
-        .run = run, .seed = seed, .plant = plant, .progress = progress_start("random trees", n), .err = e};
+    struct under_way x = {.run = run, .seed = seed, .progress = progress_start("random trees", n), .err = e};
     side_by_side(n, judge_drawn, &x);
     progress_clear(&x.progress);
     return !e->code;
@@ -273,7 +261,7 @@ static void print_failures(const struct compare_run *run)
 
 static bool compare_all(struct compare_run *run, const struct compare_args *a, FILE *f, struct err *e)
 {
-    struct case_spec c = {.src = a->tree.src, .spec = case_default_spec(), .plant = a->plant};
+    struct case_spec c = {.src = a->tree.src, .spec = case_default_spec()};
     c.spec.h_q = 32; /* Llama-3-8B */
     c.spec.h_kv = 8;
     c.spec.d = 128;
@@ -283,7 +271,7 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
     if (!b)
         return false;
     judge_tree(run, b);
-    bool good = judge_random(run, a->trees, a->tree.seed, a->plant, e);
+    bool good = judge_random(run, a->trees, a->tree.seed, e);
     if (good) {
         bool text = a->out.style == STYLE_TEXT;
         const char *shown[sizeof columns / sizeof columns[0]];

@@ -8,7 +8,6 @@
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
 #include "verify/judge/random_cases.h"
-#include "verify/faults/faults.h"
 #include "verify/judge/gpu_matrix.h"
 #include "verify/io/progress.h"
 #include "verify/judge/shrink.h"
@@ -29,7 +28,6 @@ enum {
     KEY_STEPS,
     KEY_NO_SHARP,
     KEY_CASES,
-    KEY_PLANT,
     KEY_NO_SHRINK,
     KEY_GPU_CASES,
     KEY_SAMPLE,
@@ -41,7 +39,7 @@ struct verify_args {
     struct cmd_problem problem;
     struct cmd_output out;
     int64_t trees, steps, sample;
-    const char *strategies, *kernel, *text, *list, *plant;
+    const char *strategies, *kernel, *text, *list;
     bool no_sharp, no_shrink, gpu_cases;
     struct err *err;
 };
@@ -75,9 +73,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_CASES:
         a->list = arg;
-        break;
-    case KEY_PLANT:
-        a->plant = arg;
         break;
     case KEY_NO_SHARP:
         a->no_sharp = true;
@@ -125,10 +120,6 @@ static const struct argp argp = {
              3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
             {"no-shrink", KEY_NO_SHRINK, NULL, 0, "print failures as they are, without reducing them", 8},
-            {"plant", KEY_PLANT, "KIND", 0,
-             "to test this tool: break every case that has a place for such a fault (see treeattn selftest "
-             "--kinds)",
-             3},
             {0},
         },
     .parser = parse,
@@ -161,7 +152,6 @@ struct verify_run {
     int32_t n_use;
     bool chosen;                 /* by --strategy: for all cases */
     const struct kernel *kernel; /* NULL: a case's, or all */
-    const struct fault *plant;   /* NULL: a case's, or none */
     bool quiet, shrink;
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
@@ -213,9 +203,12 @@ static int32_t judge_all(const struct verify_run *run, const struct test_case *b
     int32_t n_use = c->use.s ? 1 : run->n_use, n = 0;
     *out = xcalloc((size_t)n_use * (size_t)n_kernels, sizeof **out);
     for (int32_t s = 0; s < n_use; s++)
-        for (int32_t k = 0; k < n_kernels; k++)
-            if (c->kernel ? c->kernel == kernels[k] : kernel_ready(kernels[k], NULL))
-                (*out)[n++] = judge(b, &use[s], kernels[k]);
+        if (c->kernel)
+            (*out)[n++] = judge(b, &use[s], c->kernel);
+        else
+            for (int32_t k = 0; k < n_kernels; k++)
+                if (kernel_ready(kernels[k], NULL))
+                    (*out)[n++] = judge(b, &use[s], kernels[k]);
     return n;
 }
 
@@ -272,8 +265,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
         run->compared = run->compared || r[i].compared;
-        if (!c.plant) /* a plan that has no place for a fault is nobody's refusal */
-            note_refusal(run, &r[i]);
+        note_refusal(run, &r[i]);
         if (r[i].compared)
             run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
@@ -320,7 +312,6 @@ static void judged_free(struct judged *d)
 /* What options say in the place of the case's own keys. */
 static void replace_keys(const struct verify_run *run, struct case_spec *c)
 {
-    c->plant = run->plant ? run->plant : c->plant;
     c->kernel = run->kernel ? run->kernel : c->kernel;
     if (run->chosen)
         c->use.s = NULL;
@@ -655,8 +646,6 @@ static bool check_args(struct verify_args *a, struct verify_run *run, struct err
     if (run->kernel && !kernel_ready(run->kernel, e))
         return false;
     a->gpu_cases = a->gpu_cases || (run->kernel && run->kernel->ready && !said);
-    if (a->plant && !case_plant(a->plant, &run->plant, e))
-        return false;
     if ((a->text || a->list) && (a->tree.src.kind != SRC_NONE || (a->text && a->list)))
         return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
     run->chosen = a->strategies != NULL;

@@ -1,6 +1,5 @@
 #include "verify/judge/case.h"
 #include "kernels/kernel.h"
-#include "verify/faults/faults.h"
 #include "verify/io/text.h"
 
 #include <inttypes.h>
@@ -29,12 +28,6 @@ bool case_kernel(const char *name, const struct kernel **out, struct err *e)
 {
     *out = kernel_find(name);
     return *out || err_set(e, "no kernel '%.60s' (see treeattn list kernels)", name);
-}
-
-bool case_plant(const char *name, const struct fault **out, struct err *e)
-{
-    *out = fault_find(name);
-    return *out || err_set(e, "no fault '%.60s' (see treeattn selftest --kinds)", name);
 }
 
 struct uses {
@@ -157,12 +150,9 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return c->narrow_partials || strcmp(value, "f32") == 0 ||
                err_set(e, "partials '%.60s' (expected f32 or f16)", value);
     }
-    if (strcmp(key, "plant") == 0)
-        return case_plant(value, &c->plant, e);
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "strategy, kernel, partials "
-                   "or plant)",
+                   "strategy, kernel or partials)",
                    key);
 }
 
@@ -258,12 +248,11 @@ char *case_print(const struct case_spec *c)
     char *raw = tree_source_print(&c->src), *tree = text_escape(raw);
     char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
     char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s",
+                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s",
                            tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered,
                            s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
                            strategy ? strategy : "", c->kernel ? ";kernel=" : "",
-                           c->kernel ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "",
-                           c->plant ? ";plant=" : "", c->plant ? c->plant->name : "");
+                           c->kernel ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "");
     free(raw);
     free(tree);
     free(strategy);

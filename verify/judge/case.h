@@ -4,7 +4,6 @@
  *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
  * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
- * One key tests the judge and not the code under test: plant=KIND breaks the case on purpose (faults.def).
  */
 #ifndef TREEATTN_VERIFY_JUDGE_CASE_H
 #define TREEATTN_VERIFY_JUDGE_CASE_H
@@ -17,17 +16,14 @@
 extern "C" {
 #endif
 
-struct fault;
-
 struct case_spec {
     struct tree_source src;
     struct problem_spec spec;
     struct strategy_use use;     /* use.s NULL: every strategy */
     const struct kernel *kernel; /* NULL: every kernel */
-    const struct fault *plant;   /* NULL: none */
-    bool
-        narrow_partials; /* partial O in fp16, whatever the strategy says; where it is not normalised, a SKIP */
-    int64_t line;        /* of the file it was read from, from 1; 0: of none */
+    /* Partial O in fp16, whatever the strategy says. A plan whose partial O is not normalised is a SKIP. */
+    bool narrow_partials;
+    int64_t line; /* of the file it was read from, from 1; 0: of none */
 };
 
 /* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
@@ -47,7 +43,6 @@ char *case_print(const struct case_spec *c);
 
 /* By name, or false with *e set. */
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);
-bool case_plant(const char *name, const struct fault **out, struct err *e);
 
 /* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"), and these with
  * several values ("chunk=64/128", each of them with each of other keys'), or NULL for all; *out is an array of *n that the caller

@@ -3,7 +3,6 @@
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/judge/diagnose.h"
-#include "verify/faults/faults.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -136,17 +135,17 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
                  mixed ? "+" : "");
 }
 
-/* Compare what a kernel wrote for the plan with the truth, or with a broken oracle. */
+/* Compare what a kernel wrote for the plan with the truth. */
 static void judge_output(const struct test_case *b, const struct plan *plan, const struct kernel *k,
-                         const struct oracle *orc, const struct output *out, struct result *r)
+                         const struct output *out, struct result *r)
 {
     struct arithmetic a = judge_arithmetic(b->p, plan, k);
-    r->cmp = compare_output(b->p, orc, out, &a);
+    r->cmp = compare_output(b->p, b->orc, out, &a);
     r->compared = true;
     r->verdict = r->cmp.verdict;
     snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
     if (r->verdict == V_FAIL)
-        diagnose(b->p, orc, out, &r->cmp, r->guess, sizeof r->guess);
+        diagnose(b->p, b->orc, out, &r->cmp, r->guess, sizeof r->guess);
 }
 
 /* Who counts, counts all of it, as sim/ledger.h says: a field that was forgotten would be printed as 0. */
@@ -166,10 +165,11 @@ static bool check_counts(const struct problem *p, const struct plan *plan, const
     return true;
 }
 
-/* Check the plan and run it on p, of which `inputs` is. The output, to be freed, or NULL with the result complete. */
-static struct output *run_plan(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
-                               const struct kernel *k, struct result *r)
+/* Check the plan and run it. The output, to be freed, or NULL with the result complete. */
+static struct output *run_plan(const struct test_case *b, const struct plan *plan, const struct kernel *k,
+                               struct result *r)
 {
+    const struct problem *p = b->p;
     struct err e = {0};
     if (!cover_check(plan, &e)) {
         r->verdict = V_FAIL;
@@ -182,7 +182,7 @@ static struct output *run_plan(const struct problem *p, const struct guarded *in
     }
     struct output *out = output_new(p);
     r->ran = true;
-    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+    if (watched_run(k, p, &b->inputs, plan, out, &r->ledger, &r->run_s, &e) &&
         check_counts(p, plan, &r->ledger, &e))
         return out;
     output_free(out);
@@ -190,44 +190,6 @@ static struct output *run_plan(const struct problem *p, const struct guarded *in
     r->ran = r->verdict == V_FAIL;
     snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
     return NULL;
-}
-
-/* The sound result *r, with `good` written by the kernel, becomes that of the broken case. A plan that is not
- * safe to run and that coverage lets pass is selftest's to report; here it changes nothing. */
-static void judge_planted(const struct test_case *b, const struct plan *plan, const struct kernel *k,
-                          const struct output *good, struct result *r)
-{
-    const struct fault *f = b->c->plant;
-    struct fault_case fc = {.tree = "case",
-                            .problem = b->p,
-                            .oracle = b->orc,
-                            .nf = b->nf,
-                            .plan = plan,
-                            .kernel = k,
-                            .good = good,
-                            .arith = judge_arithmetic(b->p, plan, k)};
-    struct broken x = {.seed = b->c->spec.seed};
-    if (!f->plant(&fc, &x)) {
-        r->verdict = V_SKIP;
-        r->ran = r->compared = false;
-        snprintf(r->why, sizeof r->why, "the plan has no place for this fault");
-    } else if (!x.no_run || !cover_check(x.plan, NULL)) {
-        struct ledger sound = r->ledger;
-        r->ledger = (struct ledger){0};
-        const struct plan *broken = x.plan ? x.plan : plan;
-        r->compared = false;
-        r->ran = x.output != NULL; /* soundly, before it was broken */
-        struct guarded inputs = x.problem ? guarded_inputs(x.problem) : b->inputs;
-        struct output *out = x.output ? NULL : run_plan(x.problem ? x.problem : b->p, &inputs, broken, k, r);
-        if (out || x.output)
-            judge_output(b, plan, k, x.oracle ? x.oracle : b->orc, x.output ? x.output : out, r);
-        r->ledger = sound;
-        output_free(out);
-    }
-    plan_free(x.plan);
-    problem_free(x.problem);
-    output_free(x.output);
-    oracle_free(x.oracle);
 }
 
 /* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
@@ -279,11 +241,9 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
         return r;
     }
     crash_running(k->name);
-    struct output *out = run_plan(b->p, &b->inputs, plan, k, &r);
+    struct output *out = run_plan(b, plan, k, &r);
     if (out)
-        judge_output(b, plan, k, b->orc, out, &r);
-    if (out && b->c->plant && r.verdict != V_FAIL)
-        judge_planted(b, plan, k, out, &r);
+        judge_output(b, plan, k, out, &r);
     if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     output_free(out);

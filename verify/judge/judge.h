@@ -49,8 +49,7 @@ struct result {
 /* Did it run, on a kernel that counts? Else the ledger's zeros are none. */
 bool result_is_counted(const struct result *r);
 
-/* Plan, check, run, compare. Where the case plants a fault: all of that soundly, then again on what the fault
- * broke, as if the code under test had made it so; where the case has no place for the fault, it is a SKIP. */
+/* Plan, check, run, compare. */
 struct result judge(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
 /* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.

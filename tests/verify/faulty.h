@@ -1,0 +1,17 @@
+/*
+ * faulty.h - kernels that are wrong in every way that verify/faults/faults.def knows: what fails on purpose.
+ *
+ * "faulty-KIND" runs the plan as `cpu` does, with that fault planted where the case has a place for it. kernel_find
+ * knows these kernels in the test runner and in build/tests/treeattn-faulty, both linked with --wrap=kernel_find.
+ */
+#ifndef TREEATTN_TESTS_VERIFY_FAULTY_H
+#define TREEATTN_TESTS_VERIFY_FAULTY_H
+
+#include "kernels/kernel.h"
+
+/* The kernel of a kind of fault. */
+const struct kernel *faulty_kernel(const char *kind);
+/* Can a kernel do that? Not what only the comparator's caller can. */
+bool faulty_can(const char *kind);
+
+#endif
