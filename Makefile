@@ -41,7 +41,7 @@ CUDA_BUILD := build-cuda
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
-CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c pairs.c score_layout.c segments.c tiling.c)
+CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c pairs.c score_layout.c segments.c tiling.c)
 CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c)
 CUDA_ONLY := $(filter-out $(CUDA_PLAIN),$(wildcard kernels/cuda/host/*.c kernels/cuda/device/*.c kernels/decode/*_cuda.c))
 CUDA_C := $(CUDA_PLAIN) $(if $(CUDA),$(CUDA_ONLY),$(CUDA_STUBS))

@@ -13,6 +13,7 @@
 #include "kernels/decode/decode_launch.h"
 #include "kernels/cuda/host/gemm.h"
 #include "kernels/cuda/host/graph.h"
+#include "kernels/cuda/host/upload.h"
 #include "kernels/decode/decode.h"
 
 #include <math.h>

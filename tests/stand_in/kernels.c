@@ -1,6 +1,6 @@
 /*
  * kernels.c - what the kernels compute, in plain C: from the arrays of launch.h, as they are on the device, and from
- * nothing that layout.c knows besides.
+ * nothing that items.c and calls.c know besides.
  *
  * Emulated   which CTA takes which item and which of its teams which heads; rows, runs, pieces, pages, mask words; slots in
  *            fp32 and fp16, with an LSE or maximum and sum; merges; exact attention and data of the bench. Sums are in double,

@@ -2,7 +2,7 @@
 
 #if __has_include(<cupti.h>)
 
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/host/device.h"
 
 #include <cuda_runtime_api.h>
 #include <cupti.h>

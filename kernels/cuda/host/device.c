@@ -1,8 +1,7 @@
 /* The device behind gpu_*: thin over the CUDA runtime, with errors as sentences. */
-#include "kernels/cuda/host/cuda.h"
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/device/launch.h"
+#include "kernels/cuda/host/device.h"
 
-#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

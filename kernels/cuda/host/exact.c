@@ -1,5 +1,5 @@
 #include "kernels/cuda/host/exact.h"
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/host/device.h"
 #include "kernels/cuda/device/exact_launch.h"
 
 bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,

@@ -8,7 +8,8 @@
 #ifndef TREEATTN_KERNELS_CUDA_HOST_GEMM_H
 #define TREEATTN_KERNELS_CUDA_HOST_GEMM_H
 
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/device/launch.h"
+#include "kernels/cuda/host/device.h"
 
 struct gemm_shape {
     int64_t rows, cols; /* of W */

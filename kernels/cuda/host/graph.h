@@ -9,7 +9,7 @@
 #ifndef TREEATTN_KERNELS_CUDA_HOST_GRAPH_H
 #define TREEATTN_KERNELS_CUDA_HOST_GRAPH_H
 
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/host/device.h"
 
 struct graph_node {
     enum cudaGraphNodeType type;

@@ -1,5 +1,5 @@
 /*
- * plan.h - what layout.c, runtime.c, unfused.c and device.c share.
+ * plan.h - a plan on the device: struct cuda_plan, and the kernels that run it.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_PLAN_H
 #define TREEATTN_KERNELS_CUDA_HOST_PLAN_H
@@ -7,10 +7,7 @@
 #include "kernels/cuda/host/cuda.h"
 #include "kernels/cuda/device/launch.h"
 #include "kernels/cuda/host/segments.h"
-#include "kernels/cuda/host/tiling.h"
-
-#include <cuda_runtime_api.h>
-#include <stdarg.h>
+#include "kernels/cuda/host/upload.h"
 
 /* One kernel of group items: those of a launch that have one tile shape. */
 struct cuda_call {
@@ -30,28 +27,6 @@ struct cuda_merge {
     bool many_rows;
     int64_t step0, n_steps;
 };
-
-/*
- * Arrays that the host makes and the device reads, again and again: device memory that grows and never shrinks, and host
- * memory to make them in. In line with a stream: pinned host memory, several times over so that the host can go on while
- * copies are under way, each guarded by an event. Zero-initialise; upload_free.
- */
-enum { UPLOAD_STAGES = 4 };
-struct cuda_upload {
-    void *dev;
-    int64_t cap; /* of dev, bytes */
-    struct {
-        void *host;
-        int64_t cap;
-        cudaEvent_t done; /* recorded behind its last copy */
-    } stage[UPLOAD_STAGES];
-    int32_t next;
-};
-/* Room for that many bytes, zeros, or NULL with *e set. Growth waits for the device. */
-void *upload_begin(struct cuda_upload *u, int64_t bytes, struct err *e);
-/* What was made to the device: on the stream. */
-bool upload_end(struct cuda_upload *u, int64_t bytes, cudaStream_t stream, struct err *e);
-void upload_free(struct cuda_upload *u);
 
 struct cuda_plan {
     enum cuda_rung rung;
@@ -85,17 +60,6 @@ struct cuda_plan {
     struct unfused *unfused; /* or NULL */
 };
 
-enum { CUDA_TILE_MAX = 128 }; /* rows, or tokens */
-
-/* layout.c: all arrays of the plan to the device, on the stream, and the kernels that they make; adds to the workspace of
- * unfused plans. */
-bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
-             const struct cuda_caps *card, cudaStream_t stream, struct err *e);
-int64_t cuda_align(int64_t bytes); /* rounded up to what every array begins at */
-
-/* cuda_caps but for mem_free, which takes the driver its time. */
-bool cuda_card(struct cuda_caps *c, struct err *e);
-
 /* Launches launch .. the end returned run side by side. launch: the first of them. */
 static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
 {
@@ -111,22 +75,5 @@ static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const 
     return (struct cuda_shape){
         .m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma, .wide = c->wide};
 }
-
-/* A library of the toolkit, loaded when it is needed, or NULL: name.13, name.12, name as the loader finds them, then in
- * that folder. */
-void *cuda_library(const char *name, const char *folder);
-
-/* Turns a cudaError_t into *e; true for cudaSuccess. */
-bool cuda_ok(int status, const char *what, struct err *e);
-
-/* unfused.c: plans whose scores are materialised. */
-struct unfused;
-bool unfused_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
-                      char *why);
-/* Make cp->unfused, or make it anew. item: the groups, one item each, as they are on the device; adds to the workspace. */
-bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_items, int32_t sms,
-                  cudaStream_t stream, struct err *e);
-bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t stream, struct err *e);
-void unfused_free(struct unfused *u);
 
 #endif

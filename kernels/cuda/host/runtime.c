@@ -11,11 +11,13 @@
  * and the merge is a kernel after the groups of that launch. ledger_of_plan does not count that traffic.
  * DEVIATION: masks are one bit per (query, run) for every mask_kind.
  */
-#include "kernels/cuda/host/cuda.h"
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/host/calls.h"
+#include "kernels/cuda/host/device.h"
+#include "kernels/cuda/host/tiling.h"
+#include "kernels/cuda/host/unfused.h"
 
-#include <cuda_runtime_api.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +161,49 @@ static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
 static uint32_t lines_of(int64_t bytes)
 {
     return (uint32_t)min_i64(ceil_div(bytes, CUDA_LINE), MOST_LINES);
+}
+
+/* All arrays into one block of device memory: one copy. */
+static bool upload(struct cuda_plan *cp, const struct items *b, cudaStream_t stream, struct err *e)
+{
+    const struct {
+        const struct list *l;
+        size_t size;
+        const void **to;
+    } part[] = {
+        {&b->item, sizeof(struct cuda_item), (const void **)&cp->item},
+        {&b->run, sizeof(struct cuda_kv_run), (const void **)&cp->run},
+        {&b->piece, sizeof(struct cuda_kv_run), (const void **)&cp->piece},
+        {&b->query, sizeof(int32_t), (const void **)&cp->query},
+        {&b->mask, sizeof(uint32_t), (const void **)&cp->mask},
+        {&b->step, sizeof(struct cuda_merge_step), (const void **)&cp->step},
+        {&b->merge_in, sizeof(int32_t), (const void **)&cp->merge_in},
+    };
+    enum { PARTS = sizeof part / sizeof part[0] };
+    int64_t at[PARTS + 1] = {0};
+    for (int i = 0; i < PARTS; i++)
+        at[i + 1] = cuda_align(at[i] + part[i].l->n * (int64_t)part[i].size);
+    cp->bytes = at[PARTS];
+    char *host = upload_begin(&cp->block, cp->bytes, e);
+    if (!host)
+        return false;
+    for (int i = 0; i < PARTS; i++) {
+        if (part[i].l->n > 0)
+            memcpy(host + at[i], part[i].l->p, (size_t)part[i].l->n * part[i].size);
+        *part[i].to = (char *)cp->block.dev + at[i];
+    }
+    return upload_end(&cp->block, cp->bytes, stream, e);
+}
+
+/* The plan's arrays, on the device, and the kernels that run them. */
+static bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
+                    const struct cuda_caps *card, cudaStream_t stream, struct err *e)
+{
+    struct items items = items_new(p, plan, cp->wgmma, cp->wide, card->sms);
+    bool good = calls_make(cp, &items, card, e) && upload(cp, &items, stream, e) &&
+                (!plan->unfused || unfused_fill(cp, items.item.p, items.item.n, card->sms, stream, e));
+    items_free(&items);
+    return good;
 }
 
 /* All that depends on the plan; block, side streams and events stay and grow. */

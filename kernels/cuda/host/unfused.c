@@ -9,7 +9,8 @@
  *
  * cuBLAS is loaded when the first plan wants it, so that nobody else needs to have it.
  */
-#include "kernels/cuda/host/plan.h"
+#include "kernels/cuda/host/unfused.h"
+#include "kernels/cuda/host/device.h"
 #include "kernels/cuda/host/score_layout.h"
 
 #include <cublas_v2.h>

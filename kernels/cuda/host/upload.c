@@ -1,4 +1,6 @@
-#include "kernels/cuda/host/plan.h"
+/* upload.c - copies to the device that the host need not wait for. */
+#include "kernels/cuda/host/upload.h"
+#include "kernels/cuda/host/device.h"
 
 #include <string.h>
 
