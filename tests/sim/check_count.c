@@ -482,7 +482,7 @@ START_TEST(a_wrong_plan_is_not_timed)
 {
     char *text = NULL;
     size_t size = 0;
-    struct table t = {.f = open_memstream(&text, &size), .style = STYLE_CSV, .column = bench_plan_columns};
+    struct printer t = {.f = open_memstream(&text, &size), .style = STYLE_CSV, .column = bench_plan_columns};
     struct strategy_use use = {.s = &forgetful};
     struct err e = {0};
     ck_assert(!bench_plan(&t, &use, 1, 8, 8, 1, &e));

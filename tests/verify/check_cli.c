@@ -5,7 +5,6 @@
  */
 #include "kernels/cuda/host/cuda.h"
 #include "verify/model/coefficient_file.h"
-#include "verify/io/report.h"
 #include "verify/judge/judge.h"
 
 #include "tests/shared.h"
@@ -548,7 +547,7 @@ START_TEST(what_did_not_run_has_no_time)
     struct strategy_use use = strategy_default(&forgetful);
     struct result r = judge(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
-    struct table t = {.f = f, .column = result_columns};
+    struct printer t = {.f = f, .column = result_columns};
     result_row(&t, &r, c.spec.dtype, "-");
     fclose(f);
     ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);

@@ -444,7 +444,7 @@ START_TEST(rows_are_whole)
         char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
-        struct table t = {
+        struct printer t = {
             .f = f, .style = (enum style)style, .column = gpu_columns, .aligned = true, .width = gpu_width};
         gpu_row_print(&t, &x.b, "NVIDIA H200", &x.row[0]);
         gpu_row_print(&t, &x.b, "NVIDIA H200", &x.row[1]);
@@ -481,12 +481,12 @@ START_TEST(rows_have_the_columns_asked_for)
         char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
-        struct table t = {.f = f,
-                          .style = (enum style)style,
-                          .column = gpu_columns,
-                          .only = "device,strategy,verdict",
-                          .aligned = true,
-                          .width = gpu_width};
+        struct printer t = {.f = f,
+                            .style = (enum style)style,
+                            .column = gpu_columns,
+                            .only = "device,strategy,verdict",
+                            .aligned = true,
+                            .width = gpu_width};
         gpu_row_print(&t, &x.b, "A", &x.row[0]);
         table_end(&t);
         fclose(f);

@@ -5,7 +5,7 @@
 #define TREEATTN_VERIFY_BENCH_BENCH_CPU_H
 
 #include "sim/strategy.h"
-#include "verify/io/report.h"
+#include "verify/io/table.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,7 +17,7 @@ extern "C" {
  * is wrong. */
 extern const char *const bench_plan_columns[];
 extern const int32_t bench_plan_width[];
-bool bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
+bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
                 int64_t reps, struct err *e);
 
 /* `treeattn bench gpu`, options and all; argv[0] is "bench gpu". Returns the exit code. */

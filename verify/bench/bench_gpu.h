@@ -165,7 +165,7 @@ void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const str
 
 extern const char *const gpu_columns[];
 extern const int32_t gpu_width[];
-void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
+void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
 
 #ifdef __cplusplus
 }

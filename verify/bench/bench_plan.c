@@ -184,12 +184,12 @@ static double steps_s(const struct strategy_use *use, struct nform *const step[S
     return sum / STEPS;
 }
 
-static void number(struct table *t, double x)
+static void number(struct printer *t, double x)
 {
     table_f64_if(t, !isnan(x), x, 4);
 }
 
-static void print(struct table *t, const char *name, const struct timing *x, int64_t reps)
+static void print(struct printer *t, const char *name, const struct timing *x, int64_t reps)
 {
     table_text(t, name);
     number(t, 1e6 * x->step);
@@ -272,7 +272,7 @@ static void take_turns(const struct trees *t, const struct strategy_use *use, in
     progress_clear(&progress);
 }
 
-bool bench_plan(struct table *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
+bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
                 int64_t reps, struct err *e)
 {
     struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};

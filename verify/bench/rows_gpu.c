@@ -459,7 +459,7 @@ const char *const gpu_columns[] = {"strategy",    "verdict",
 const int32_t gpu_width[] = {22, 8, 9, 15, 8,  7, 8, 8, 4, 10, 7, 12, 7, 14, 8,  9,
                              6,  7, 9, 9,  11, 6, 4, 5, 5, 13, 6, 32, 6, 4,  12, 0};
 
-void gpu_row_print(struct table *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
+void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r)
 {
     const struct gpu_config *c = r->config;
     bool timed = r->time.reps > 0, planned = r->grid.ctas > 0;

@@ -208,26 +208,27 @@ const struct argp cmd_output_argp = {
 static error_t parse_problem(int key, char *arg, struct argp_state *state)
 {
     struct cmd_problem *c = state->input;
+    struct problem_given *g = &c->given;
     int64_t x = 0;
     bool good = true;
     switch (key) {
     case KEY_HEADS:
-        c->heads = good = text_heads(arg, &c->spec.h_q, &c->spec.h_kv, c->err);
+        g->heads = good = text_heads(arg, &g->spec.h_q, &g->spec.h_kv, c->err);
         break;
     case KEY_DTYPE:
-        c->dtype = good = dtype_parse(arg, &c->spec.dtype) ||
+        g->dtype = good = dtype_parse(arg, &g->spec.dtype) ||
                           err_set(c->err, "--dtype '%s' (expected f64, f32, f16 or bf16)", arg);
         break;
     case KEY_DIM:
-        c->d = good = text_i64(arg, "--head-dim", 1, PROBLEM_MAX_D, &x, c->err);
-        c->spec.d = (int32_t)x;
+        g->d = good = text_i64(arg, "--head-dim", 1, PROBLEM_MAX_D, &x, c->err);
+        g->spec.d = (int32_t)x;
         break;
     case KEY_PAGE:
-        c->page = good = text_i64(arg, "--page", 1, 65536, &x, c->err);
-        c->spec.page_size = (int32_t)x;
+        g->page = good = text_i64(arg, "--page", 1, 65536, &x, c->err);
+        g->spec.page_size = (int32_t)x;
         break;
     case KEY_FILL:
-        c->fill = good = fill_parse(arg, &c->spec.fill) ||
+        g->fill = good = fill_parse(arg, &g->spec.fill) ||
                          err_set(c->err, "--fill '%s' (expected " FILL_KINDS("") ")", arg);
         break;
     default:
@@ -251,19 +252,3 @@ const struct argp cmd_problem_argp = {
         },
     .parser = parse_problem,
 };
-
-void cmd_problem_apply(const struct cmd_problem *c, struct problem_spec *s)
-{
-    if (c->heads) {
-        s->h_q = c->spec.h_q;
-        s->h_kv = c->spec.h_kv;
-    }
-    if (c->dtype)
-        s->dtype = c->spec.dtype;
-    if (c->d)
-        s->d = c->spec.d;
-    if (c->page)
-        s->page_size = c->spec.page_size;
-    if (c->fill)
-        s->fill = c->spec.fill;
-}

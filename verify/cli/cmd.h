@@ -4,7 +4,10 @@
 #ifndef TREEATTN_VERIFY_CLI_CMD_H
 #define TREEATTN_VERIFY_CLI_CMD_H
 
-#include "verify/io/report.h"
+#include "verify/cli/tree_options.h"
+#include "verify/io/outfile.h"
+#include "verify/io/table.h"
+#include "verify/judge/random_cases.h"
 
 #include <argp.h>
 
@@ -75,16 +78,12 @@ struct cmd_output {
 };
 extern const struct argp cmd_output_argp;
 
-/* --heads, --dtype, --head-dim, --page, --fill; a child parser. Its input is a struct cmd_problem. What is
- * not given stays 0 / unset, so that a caller can draw it. */
+/* --heads, --dtype, --head-dim, --page, --fill; a child parser. Its input is a struct cmd_problem. */
 struct cmd_problem {
-    struct problem_spec spec;
-    bool heads, dtype, d, page, fill;
+    struct problem_given given;
     struct err *err; /* what a parser complains about; set by the caller */
 };
 extern const struct argp cmd_problem_argp;
-/* Overwrite in *s what was given. */
-void cmd_problem_apply(const struct cmd_problem *c, struct problem_spec *s);
 
 #ifdef __cplusplus
 }

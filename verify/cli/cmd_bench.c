@@ -149,7 +149,7 @@ static const char *const columns[] = {"tile",    "queries",           "tokens", 
                                       "threads", "kernel_gflops",     "gemm_gflops", "ratio",
                                       "reps",    "blas_compiled_for", "cpu",         NULL};
 
-static bool bench_cpu(const struct bench_args *a, struct table *t, struct err *e)
+static bool bench_cpu(const struct bench_args *a, struct printer *t, struct err *e)
 {
     struct tree *tree = tree_new(1, (int32_t)a->queries);
     tree->len[0] = a->tokens;
@@ -346,7 +346,7 @@ int cmd_bench(int argc, char **argv)
         return cmd_error(e);
     }
     static const int32_t width[] = {8, 8, 7, 4, 8, 14, 12, 6, 5, 18, 0};
-    struct table t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
+    struct printer t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
     if (plans) {
         t.column = bench_plan_columns;
         t.width = bench_plan_width;

@@ -213,7 +213,7 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
 {
     struct problem_spec spec = {
         .h_q = 32, .h_kv = 8, .d = 128, .dtype = DT_F16, .page_size = 64, .scattered = true};
-    cmd_problem_apply(&a->problem, &spec);
+    problem_given_apply(&a->problem.given, &spec);
     if (a->peers && a->fastest)
         return err_set(e, "--peers compares with the plan of one rule (expected no --fastest)");
     if (!problem_spec_check(&spec, e) || !tree_source_takes_steps(&a->tree, a->steps, e) ||
@@ -224,7 +224,7 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
         return err_set(e, "--sets brings its own trees (expected no other tree option)");
     if (a->config && !a->sets)
         return err_set(e, "--config belongs to --sets (none was given)");
-    return a->sets ? gpu_sets(a->sets, &spec, a->problem.heads, a->config, &w->config, &w->n, e)
+    return a->sets ? gpu_sets(a->sets, &spec, a->problem.given.heads, a->config, &w->config, &w->n, e)
                    : one_tree(a, &spec, w, e);
 }
 
@@ -261,12 +261,12 @@ static bool bench_all(const struct args *a, struct gpu_bench *b, const struct wo
     struct cuda_caps c;
     if (!cuda_caps(&c, e) || !gpu_bench_open(b, e))
         return false;
-    struct table t = {.f = f,
-                      .style = a->out.style,
-                      .column = gpu_columns,
-                      .only = a->columns,
-                      .aligned = true,
-                      .width = gpu_width};
+    struct printer t = {.f = f,
+                        .style = a->out.style,
+                        .column = gpu_columns,
+                        .only = a->columns,
+                        .aligned = true,
+                        .width = gpu_width};
     const char *lead = a->out.style == STYLE_CSV ? "# " : "";
     FILE *human = a->out.style == STYLE_JSON ? stderr : f;
     struct gpu_row *row = xcalloc((size_t)w->n * (size_t)w->n_use, sizeof *row);

@@ -3,6 +3,7 @@
  */
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
+#include "verify/judge/judge.h"
 #include "verify/judge/random_cases.h"
 #include "verify/io/progress.h"
 #include "verify/judge/run_parallel.h"
@@ -152,7 +153,7 @@ static void judge_drawn(void *context, int64_t i)
     struct under_way *x = context;
     struct tree *t;
     struct err own = {0};
-    struct case_spec c = draw_case(x->seed, i, NULL, &t);
+    struct case_spec c = random_case(x->seed, i, NULL, &t);
     struct test_case *b = test_case_new(&c, t, &own);
     for (int32_t s = 0; b && s < x->run->n_use; s++) {
         struct result r = judge(b, &x->run->use[s], x->run->kernel);
@@ -190,7 +191,7 @@ static const char *const text_columns[] = {"strategy",     "verdict", "worst err
 static const int32_t widths[] = {18, 8, 11, 8, 8, 6, 11, 12, 12, 4, 11};
 
 /* The numbers of a strategy that did not run, and what nobody counted, are not zeros. */
-static void print_numbers(struct table *t, const struct result *r, double query_centric)
+static void print_numbers(struct printer *t, const struct result *r, double query_centric)
 {
     bool counted = result_is_counted(r);
     table_f64_if(t, r->compared, r->cmp.worst, 3);
@@ -201,7 +202,7 @@ static void print_numbers(struct table *t, const struct result *r, double query_
     table_bytes_if(t, counted, ledger_partials(&r->ledger));
 }
 
-static void print_rows(struct table *t, const struct compare_run *run, bool random)
+static void print_rows(struct printer *t, const struct compare_run *run, bool random)
 {
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct compare_row *row = &run->row[s];
@@ -266,7 +267,7 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
     c.spec.h_kv = 8;
     c.spec.d = 128;
     c.spec.seed = a->tree.seed;
-    cmd_problem_apply(&a->problem, &c.spec);
+    problem_given_apply(&a->problem.given, &c.spec);
     struct test_case *b = test_case_new(&c, NULL, e);
     if (!b)
         return false;
@@ -278,7 +279,7 @@ static bool compare_all(struct compare_run *run, const struct compare_args *a, F
         memcpy(shown, text ? text_columns : columns, text ? sizeof text_columns : sizeof columns);
         if (a->trees == 0)
             shown[text ? N_TEXT_FIXED : N_FIXED] = NULL;
-        struct table t = {.f = f, .style = a->out.style, .column = shown, .aligned = true, .width = widths};
+        struct printer t = {.f = f, .style = a->out.style, .column = shown, .aligned = true, .width = widths};
         if (text)
             print_head(f, &c, b);
         print_rows(&t, run, a->trees > 0);

@@ -163,7 +163,7 @@ struct job {
     int64_t first, last;
     const struct strategy_use *use;
     int32_t n_use;
-    struct table *t;
+    struct printer *t;
     int64_t wrong;
 };
 
@@ -552,7 +552,8 @@ int cmd_decode(int argc, char **argv)
     struct outfile out;
     good = good && outfile_open(&out, a.out.path, &e);
     if (good) {
-        struct table t = {.f = out.f, .style = a.out.style, .column = a.time ? time_columns : check_columns};
+        struct printer t = {
+            .f = out.f, .style = a.out.style, .column = a.time ? time_columns : check_columns};
         j.t = &t;
         j.use = use;
         good = run(&j, &e);

@@ -584,12 +584,12 @@ static bool fit_rows(const struct fit_args *a, const struct rows *r, struct fitt
 
 /* ---- what is printed ---------------------------------------------------------------------------------- */
 
-static void number_or_none(struct table *t, double x, int digits)
+static void number_or_none(struct printer *t, double x, int digits)
 {
     table_f64_if(t, !isnan(x), x, digits);
 }
 
-static void coefficient_row(struct table *t, const char *part, const struct trait *c, double value,
+static void coefficient_row(struct printer *t, const char *part, const struct trait *c, double value,
                             double error, const char *note)
 {
     table_text(t, part);
@@ -617,7 +617,7 @@ static void show_coefficients(const struct fit_args *a, const struct rows *r, co
 {
     static const char *const columns[] = {"part", "coefficient", "value", "error", "unit", "of", NULL};
     static const int32_t width[] = {10, 12, 11, 9, 4, 0};
-    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
+    struct printer t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
     for (int32_t k = 0; k < r->parts.n; k++) {
         const struct part_fit *f_k = &f->fit[k];
         double inner[MAX_TRAITS];
@@ -642,7 +642,7 @@ static void show_coefficients(const struct fit_args *a, const struct rows *r, co
 }
 
 /* The rows of one part, or of all of them (part -1). */
-static void quality_row(struct table *t, const struct rows *r, const double *predicted, int32_t part,
+static void quality_row(struct printer *t, const struct rows *r, const double *predicted, int32_t part,
                         double r2, const char *kind)
 {
     int64_t first = 0;
@@ -686,7 +686,7 @@ static void show_quality(const struct fit_args *a, const struct rows *r, const s
     static const char *const columns[] = {"part", "rows",      "n",         "R^2",      "median %", "p90 %",
                                           "tau",  "contested", "fastest %", "regret %", NULL};
     static const int32_t width[] = {10, 8, 6, 8, 8, 7, 7, 9, 9, 8};
-    struct table t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
+    struct printer t = {.f = out, .style = a->out.style, .column = columns, .aligned = true, .width = width};
     for (int32_t k = r->parts.n > 1 && !a->out.quiet ? 0 : r->parts.n; k <= r->parts.n; k++) {
         bool one = k < r->parts.n;
         double r2 = one ? f->fit[k].fit.r2 : r->parts.n == 1 ? f->fit[0].fit.r2 : NAN;
@@ -703,7 +703,7 @@ static void show_rows(const struct fit_args *a, const struct rows *r, const stru
                                            "measured_s", "predicted_s", "held_out_s",    NULL};
     static const char *const of_columns[] = {"file",     "line",      "configuration", "part", "strategy",
                                              "measured", "predicted", "held_out",      NULL};
-    struct table t = {.f = out, .style = a->out.style, .column = a->target ? of_columns : of_times};
+    struct printer t = {.f = out, .style = a->out.style, .column = a->target ? of_columns : of_times};
     for (int64_t i = 0; i < r->n; i++) {
         table_text(&t, r->files.name[r->file[i]]);
         table_i64(&t, r->line[i]);

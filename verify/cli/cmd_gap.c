@@ -65,7 +65,7 @@ static void gaps_of(const struct nform *nf, const struct objective_env *o, doubl
 }
 
 /* One row per planner over n trees; gap[n][N_PLANNERS]. */
-static void print_rows(struct table *t, const char *cost, const char *trees, const double *gap, int64_t n)
+static void print_rows(struct printer *t, const char *cost, const char *trees, const double *gap, int64_t n)
 {
     double *x = xcalloc((size_t)n, sizeof *x);
     for (int p = 0; p < N_PLANNERS && n > 0; p++) {
@@ -113,7 +113,7 @@ static const char *const paper_tree[][2] = {
 };
 enum { N_PAPER_TREES = sizeof paper_tree / sizeof paper_tree[0] };
 
-static void gap_cost(const struct gap_args *a, enum objective kind, struct table *table,
+static void gap_cost(const struct gap_args *a, enum objective kind, struct printer *table,
                      struct progress *progress, int64_t *unsolved)
 {
     struct plan_env env = {
@@ -208,7 +208,7 @@ int cmd_gap(int argc, char **argv)
     static const char *const columns[] = {"cost",   "trees",    "n",     "planner", "exact %",
                                           "mean %", "median %", "p90 %", "max %",   NULL};
     static const int32_t width[] = {9, 13, 4, 23, 8, 8, 9, 8, 0};
-    struct table t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
+    struct printer t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
     int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
     struct progress progress = progress_start("gap", costs * N_FAMILIES * a.trees);
     for (int k = 0; k < N_OBJECTIVES; k++)

@@ -1,6 +1,7 @@
 /* cmd_list.c - `treeattn list strategies|options|kernels|formats|machines|figures|tiles|models|workloads`. */
 #include "ref/model.h"
 #include "sim/time/tiles.h"
+#include "kernels/kernel.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
 #include "verify/replay/workloads.h"
@@ -22,7 +23,7 @@ struct list_args {
     struct err *err;
 };
 
-static void list_strategies(struct table *t, const struct list_args *a)
+static void list_strategies(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_strategies; i++) {
@@ -37,7 +38,7 @@ static void list_strategies(struct table *t, const struct list_args *a)
     }
 }
 
-static void list_options(struct table *t, const struct list_args *a)
+static void list_options(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_strategies; i++)
@@ -54,7 +55,7 @@ static void list_options(struct table *t, const struct list_args *a)
         }
 }
 
-static void list_kernels(struct table *t, const struct list_args *a)
+static void list_kernels(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_kernels; i++) {
@@ -63,7 +64,7 @@ static void list_kernels(struct table *t, const struct list_args *a)
     }
 }
 
-static void list_formats(struct table *t, const struct list_args *a)
+static void list_formats(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_formats; i++) {
@@ -73,7 +74,7 @@ static void list_formats(struct table *t, const struct list_args *a)
     }
 }
 
-static void list_machines(struct table *t, const struct list_args *a)
+static void list_machines(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_machines; i++) {
@@ -92,7 +93,7 @@ static void list_machines(struct table *t, const struct list_args *a)
     }
 }
 
-static void list_figures_of(struct table *t, const struct machine *m)
+static void list_figures_of(struct printer *t, const struct machine *m)
 {
     for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
         if (!m->source[f])
@@ -107,7 +108,7 @@ static void list_figures_of(struct table *t, const struct machine *m)
 }
 
 /* Every figure with its own source. */
-static void list_figures(struct table *t, const struct list_args *a)
+static void list_figures(struct printer *t, const struct list_args *a)
 {
     if (a->one_machine)
         list_figures_of(t, &a->machine);
@@ -115,7 +116,7 @@ static void list_figures(struct table *t, const struct list_args *a)
         list_figures_of(t, &machines[i]);
 }
 
-static void list_tile(struct table *t, const struct machine *m, struct tile x, int32_t d, int32_t elt_bytes)
+static void list_tile(struct printer *t, const struct machine *m, struct tile x, int32_t d, int32_t elt_bytes)
 {
     enum tile_fault fault = tile_check(m, x, d, elt_bytes);
     struct tile_code code = tile_code(x, d, elt_bytes);
@@ -137,14 +138,14 @@ static void list_tile(struct table *t, const struct machine *m, struct tile x, i
 }
 
 /* Feasible or not, and what binds: the constraint that a tile breaks, or what bounds its CTAs on an SM. */
-static void list_tiles(struct table *t, const struct list_args *a)
+static void list_tiles(struct printer *t, const struct list_args *a)
 {
     for (int32_t m = TILE_MIN / 2; m <= TILE_MAX; m *= 2)
         for (int32_t n = TILE_MIN / 2; n <= TILE_MAX; n *= 2)
             list_tile(t, &a->machine, (struct tile){m, n}, (int32_t)a->d, dtype_size[a->dtype]);
 }
 
-static void list_workloads(struct table *t, const struct list_args *a)
+static void list_workloads(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_workloads; i++) {
@@ -161,7 +162,7 @@ static void list_workloads(struct table *t, const struct list_args *a)
 
 /* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
  * token's K and V; GFLOP of a query's matrix products, attention left out. */
-static void list_models(struct table *t, const struct list_args *a)
+static void list_models(struct printer *t, const struct list_args *a)
 {
     (void)a;
     for (int32_t i = 0; i < n_models; i++) {
@@ -180,7 +181,7 @@ static void list_models(struct table *t, const struct list_args *a)
 
 static const struct list_kind {
     const char *name;
-    void (*print)(struct table *t, const struct list_args *a);
+    void (*print)(struct printer *t, const struct list_args *a);
     const char *column[14];
     int32_t width[13];
 } kinds[] = {
@@ -288,7 +289,7 @@ int cmd_list(int argc, char **argv)
     }
     if (!outfile_open(&out, a.out.path, &e))
         return cmd_error(&e);
-    struct table t = {
+    struct printer t = {
         .f = out.f, .style = a.out.style, .column = kind->column, .aligned = true, .width = kind->width};
     kind->print(&t, &a);
     table_end(&t);

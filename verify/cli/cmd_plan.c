@@ -149,7 +149,7 @@ static int plan_tree(const struct plan_args *a, const struct tree *t, const stru
     spec.h_q = 32; /* Llama-3-8B */
     spec.h_kv = 8;
     spec.d = 128;
-    cmd_problem_apply(&a->problem, &spec);
+    problem_given_apply(&a->problem.given, &spec);
     struct err e = {0};
     if (!problem_spec_check(&spec, &e))
         return cmd_error(&e);

@@ -87,7 +87,7 @@ static void print_kinds(FILE *f, enum style style)
 {
     static const char *const columns[] = {"fault", "where", "about", NULL};
     static const int32_t width[] = {18, 6, 0};
-    struct table t = {.f = f, .style = style, .column = columns, .aligned = true, .width = width};
+    struct printer t = {.f = f, .style = style, .column = columns, .aligned = true, .width = width};
     for (int32_t i = 0; i < n_faults; i++) {
         table_text(&t, faults[i].name);
         table_text(&t, fault_where_name[faults[i].where]);
@@ -159,7 +159,7 @@ static void print_rows(FILE *f, const struct fault_report *r, const struct optio
 {
     static const char *const columns[] = {"fault", "where",   "strategy", "planted", "cover",
                                           "run",   "numbers", "caught",   "weakest", NULL};
-    struct table t = {.f = f, .style = o->out.style, .column = columns};
+    struct printer t = {.f = f, .style = o->out.style, .column = columns};
     for (int32_t i = 0; i < n_faults; i++)
         for (int32_t u = o->matrix ? 0 : -1; u < (o->matrix ? r->n_uses : 0); u++) {
             struct fault_tally sum = fault_sum(r, i, u);

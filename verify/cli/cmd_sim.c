@@ -2,6 +2,7 @@
  * cmd_sim.c - `treeattn sim`: what strategies move over a whole trace, or on one tree, by three ways of
  * counting, and how long that takes on a machine.
  */
+#include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
 #include "verify/model/sim.h"
@@ -248,7 +249,7 @@ static bool open_traces(const struct sim_args *a, struct sim_run *run, struct er
 static bool open_sources(const struct sim_args *a, struct sim_run *run, struct err *e)
 {
     if (a->sets)
-        return sim_open_sets(run, a->sets, a->problem.heads, e);
+        return sim_open_sets(run, a->sets, a->problem.given.heads, e);
     if (a->n_swept > 0)
         return sim_open_swept(run, a->swept, a->n_swept, e);
     if (run->src->kind == SRC_TRACE)
@@ -408,7 +409,7 @@ static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
     run->spec.h_q = 32; /* Llama-3-8B */
     run->spec.h_kv = 8;
     run->spec.d = 128;
-    cmd_problem_apply(&a->problem, &run->spec);
+    problem_given_apply(&a->problem.given, &run->spec);
     run->mode = a->mode;
     run->layers = a->layers;
     run->timed = a->n_machines > 0;

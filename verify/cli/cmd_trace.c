@@ -81,7 +81,7 @@ static void add(struct trace_sum *s, const struct trace_count *c)
 }
 
 /* Count every step; rows go to *t unless it is NULL. */
-static struct trace_sum replay(struct trace *tr, struct table *t)
+static struct trace_sum replay(struct trace *tr, struct printer *t)
 {
     struct trace_sum sum = {0};
     struct progress progress = progress_start("replay", trace_steps(tr));
@@ -137,7 +137,7 @@ static int show(const struct trace_args *a, struct trace *tr)
     if (!outfile_open(&out, a->out.path, &e))
         return cmd_error(&e);
     bool rows = a->out.style != STYLE_TEXT;
-    struct table t = {.f = out.f, .style = a->out.style, .column = columns};
+    struct printer t = {.f = out.f, .style = a->out.style, .column = columns};
     struct trace_sum sum = replay(tr, rows ? &t : NULL);
     if (rows)
         table_end(&t);

@@ -155,7 +155,7 @@ struct verify_run {
     bool quiet, shrink;
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
-    struct table table;
+    struct printer table;
     struct totals totals;
     bool all_kernels;     /* a case named none */
     bool compared;        /* a result was, so that there is a worst error */
@@ -179,7 +179,7 @@ struct batch {
     void (*get)(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t);
     bool drawn;
     uint64_t seed;
-    const struct cmd_problem *fixed;
+    const struct problem_given *fixed;
     const struct case_spec *list;
     const char *path;              /* of the file that has the list, or NULL */
     const struct gpu_case *design; /* every stride-th of it */
@@ -403,7 +403,7 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 
 static void get_drawn(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
-    *c = draw_case(b->seed, i, b->fixed, t);
+    *c = random_case(b->seed, i, b->fixed, t);
 }
 
 static void get_listed(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
@@ -431,9 +431,11 @@ static void get_step(const struct batch *b, int64_t i, struct case_spec *c, stru
 
 static void verify_random(struct verify_run *run, const struct verify_args *a)
 {
-    run_batch(
-        run, &(struct batch){
-                 .n = a->trees, .get = get_drawn, .drawn = true, .seed = a->tree.seed, .fixed = &a->problem});
+    run_batch(run, &(struct batch){.n = a->trees,
+                                   .get = get_drawn,
+                                   .drawn = true,
+                                   .seed = a->tree.seed,
+                                   .fixed = &a->problem.given});
     if (a->no_sharp || run->err.code)
         return;
     struct batch sharp = {.get = get_listed};
@@ -458,7 +460,7 @@ static void verify_design(struct verify_run *run, const struct verify_args *a)
     run->cover = xcalloc(1, sizeof *run->cover);
     pairs_met_init(run->cover, run->use, run->n_use);
     for (int64_t i = 0; i < n; i++)
-        cmd_problem_apply(&a->problem, &list[i].c.spec);
+        problem_given_apply(&a->problem.given, &list[i].c.spec);
     run_batch(run, &(struct batch){.n = ceil_div(n, a->sample),
                                    .get = get_design,
                                    .design = list,
@@ -489,7 +491,7 @@ static void verify_one(struct verify_run *run, const struct verify_args *a, stru
         tree_source_clear(&c.src);
         if (!case_parse(a->text, &c, &run->err))
             return;
-        cmd_problem_apply(&a->problem, &c.spec);
+        problem_given_apply(&a->problem.given, &c.spec);
     }
     run_batch(run, &(struct batch){.n = 1, .get = get_listed, .list = &c});
     case_clear(&c);
@@ -503,7 +505,7 @@ static void verify_list(struct verify_run *run, const struct verify_args *a)
     if (!case_read_list(a->list, &list, &b.n, &run->err))
         return;
     for (int64_t i = 0; i < b.n; i++)
-        cmd_problem_apply(&a->problem, &list[i].spec);
+        problem_given_apply(&a->problem.given, &list[i].spec);
     b.list = list;
     if (b.n > 0)
         run_batch(run, &b);
@@ -590,13 +592,13 @@ static void print_report(FILE *f, const struct verify_run *run)
 static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f)
 {
     struct problem_spec spec = case_default_spec();
-    if (a->problem.heads && a->problem.spec.h_q >= 32)
+    if (a->problem.given.heads && a->problem.given.spec.h_q >= 32)
         spec.d = 128; /* full-size heads are 128 wide */
     spec.seed = a->tree.seed;
-    cmd_problem_apply(&a->problem, &spec);
+    problem_given_apply(&a->problem.given, &spec);
     if (!problem_spec_check(&spec, &run->err))
         return false;
-    run->table = (struct table){.f = f, .style = a->out.style, .column = result_columns};
+    run->table = (struct printer){.f = f, .style = a->out.style, .column = result_columns};
     if (a->text)
         verify_one(run, a, spec);
     else if (a->list)

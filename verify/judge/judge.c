@@ -262,8 +262,3 @@ struct result judge(const struct test_case *b, const struct strategy_use *use, c
     free(command);
     return r;
 }
-
-bool result_is_counted(const struct result *r)
-{
-    return r->ran && memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
-}

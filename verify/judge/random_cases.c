@@ -76,7 +76,23 @@ static void draw_heads(uint64_t seed, int64_t i, double pairs_d, struct problem_
     s->h_kv = head_list[pick].kv;
 }
 
-struct case_spec draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed, struct tree **tree)
+void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
+{
+    if (g->heads) {
+        s->h_q = g->spec.h_q;
+        s->h_kv = g->spec.h_kv;
+    }
+    if (g->dtype)
+        s->dtype = g->spec.dtype;
+    if (g->d)
+        s->d = g->spec.d;
+    if (g->page)
+        s->page_size = g->spec.page_size;
+    if (g->fill)
+        s->fill = g->spec.fill;
+}
+
+struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree)
 {
     struct case_spec c = {.spec = case_default_spec()};
     c.src.kind = SRC_GEN;
@@ -90,7 +106,7 @@ struct case_spec draw_case(uint64_t seed, int64_t i, const struct cmd_problem *f
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
     draw_heads(seed, i, pairs(*tree) * c.spec.d, &c.spec);
     if (fixed)
-        cmd_problem_apply(fixed, &c.spec);
+        problem_given_apply(fixed, &c.spec);
     return c;
 }
 

@@ -4,15 +4,25 @@
 #ifndef TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
 #define TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
 
-#include "verify/cli/cmd.h"
+#include "verify/judge/case.h"
+
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* What somebody chose of a problem: a field of spec counts where its flag is set. */
+struct problem_given {
+    struct problem_spec spec;
+    bool heads, dtype, d, page, fill;
+};
+/* Overwrite in *s what was given. */
+void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
+
 /* Case i of the run with that seed: family, tree, dtype, head size, heads, page size and fill are all pure
  * functions of (seed, i); what `fixed` holds (may be NULL) is not drawn. *tree gets the tree. */
-struct case_spec draw_case(uint64_t seed, int64_t i, const struct cmd_problem *fixed, struct tree **tree);
+struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
 /* Design section 4, sharp inputs: fills, edges of tiles and pages, extremes of shape. *n of them; free each
  * with case_clear, then the array. */

@@ -16,13 +16,14 @@
 #include "traces/formats/formats.h"
 #include "traces/trace.h"
 
-#include <argp.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum tree_source_kind { SRC_NONE, SRC_GEN, SRC_LEVELS, SRC_FILE, SRC_TRACE, SRC_CHAIN, SRC_NODES };
+
+/* Of a trace: what a prompt and a length cap may be, and a step. */
+enum { TREE_SOURCE_MAX_LEN = INT32_MAX, TREE_SOURCE_MAX_STEP = INT32_MAX };
 
 struct tree_source {
     enum tree_source_kind kind;
@@ -43,24 +44,6 @@ struct tree_source tree_source_copy(const struct tree_source *s);
 struct tree_source tree_source_from_tree(const struct tree *t);
 /* The tree; NULL with *e set. It has passed tree_check. */
 struct tree *tree_source_load(const struct tree_source *s, struct err *e);
-
-/* The same as command-line options, a child parser for any subcommand; its input is a struct tree_source_cli. */
-struct tree_source_cli {
-    struct tree_source src;
-    bool has_seed;
-    uint64_t seed;    /* --seed; with --gen FAMILY, or alone, the seed of a generated tree */
-    bool family_only; /* --gen without its own seed */
-    bool many;        /* set by the caller: --tree may be K-L or all, and without --step a trace is meant as a
-                         whole (src.step stays 0) */
-    int32_t tree_last; /* the last of them; TREES_ALL: however many there are */
-    struct err *err;   /* what a parser complains about; set by the caller */
-};
-enum { TREES_ALL = INT32_MAX };
-extern const struct argp tree_source_argp;
-/* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
-bool tree_source_finish(struct tree_source_cli *cli, bool need, struct err *e);
-/* Before that: whether a --steps N (0: none given), which takes N steps of a trace, goes with the source. */
-bool tree_source_takes_steps(const struct tree_source_cli *cli, int64_t steps, struct err *e);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,8 @@
 #ifndef TREEATTN_VERIFY_MODEL_SIM_H
 #define TREEATTN_VERIFY_MODEL_SIM_H
 
-#include "verify/cli/cmd.h"
+#include "verify/io/table.h"
+#include "verify/judge/tree_source.h"
 #include "verify/model/coefficient_file.h"
 #include "verify/model/simulate_steps.h"
 

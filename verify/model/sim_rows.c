@@ -59,7 +59,7 @@ static const char *const columns[] = {"source",
                                       "fitted_ms",
                                       NULL};
 
-static void print_source(struct table *t, const struct sim_run *run, const struct sim_source *s)
+static void print_source(struct printer *t, const struct sim_run *run, const struct sim_source *s)
 {
     int64_t prompt = s->trace ? trace_prompt(s->trace) : 0;
     char *text = s->trace ? xstrdup(s->src.text) : tree_source_print(&s->src);
@@ -72,7 +72,7 @@ static void print_source(struct table *t, const struct sim_run *run, const struc
     table_i64_if(t, run->src->trace.max_seq > 0, run->src->trace.max_seq);
 }
 
-static void print_problem(struct table *t, const struct sim_run *run, const struct sim_source *s)
+static void print_problem(struct printer *t, const struct sim_run *run, const struct sim_source *s)
 {
     const struct problem_spec *p = &s->spec;
     bool whole = s->trace && run->src->step == 0;
@@ -87,7 +87,7 @@ static void print_problem(struct table *t, const struct sim_run *run, const stru
 }
 
 /* What the way of counting leaves out is not 0. */
-static void print_counts(struct table *t, const struct sim_run *run, const struct sweep_row *r)
+static void print_counts(struct printer *t, const struct sim_run *run, const struct sweep_row *r)
 {
     const struct ledger *l = &r->moved;
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
@@ -116,7 +116,7 @@ static void print_counts(struct table *t, const struct sim_run *run, const struc
     table_text(t, r->why);
 }
 
-static void print_times(struct table *t, const struct sim_run *run, int32_t m, const struct sweep_row *r)
+static void print_times(struct printer *t, const struct sim_run *run, int32_t m, const struct sweep_row *r)
 {
     const struct sweep_times *x = &r->time;
     bool ran = r->skipped_at == 0;
@@ -142,7 +142,7 @@ void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)
     memcpy(shown, columns, sizeof shown);
     if (!run->timed)
         shown[N_COUNTED] = NULL;
-    struct table t = {.f = f, .style = style, .column = shown};
+    struct printer t = {.f = f, .style = style, .column = shown};
     for (int64_t k = 0; k < run->n_sources; k++)
         for (int32_t m = 0; m < run->n_machines; m++)
             for (int32_t i = 0; i < run->n_use; i++) {

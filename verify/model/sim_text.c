@@ -37,14 +37,14 @@ struct cell {
     double x;
 };
 
-static void print_cells(struct table *t, const struct cell *cell, int n)
+static void print_cells(struct printer *t, const struct cell *cell, int n)
 {
     for (int i = 0; i < n; i++)
         table_f64_if(t, cell[i].there, cell[i].x, 5);
 }
 
 /* Bytes of `over` trees together, as their mean. */
-static void print_bytes(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over,
+static void print_bytes(struct printer *t, const struct sim_run *run, const struct sweep_row *r, double over,
                         struct unit unit)
 {
     const struct ledger *l = &r->moved;
@@ -75,7 +75,7 @@ static double rest_of(double share, double all)
     return fabs(rest) < 1e-9 ? 0 : 100 * rest;
 }
 
-static void print_times(struct table *t, const struct sim_run *run, const struct sweep_row *r, double over)
+static void print_times(struct printer *t, const struct sim_run *run, const struct sweep_row *r, double over)
 {
     const struct sweep_times *x = &r->time;
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
@@ -156,7 +156,7 @@ static int32_t label_width(const struct sim_run *run)
 }
 
 /* A line per source and strategy on machine m, then one per strategy for the mean. */
-static void print_table(const struct sim_run *run, struct table *t, int32_t m, bool times, bool quiet,
+static void print_table(const struct sim_run *run, struct printer *t, int32_t m, bool times, bool quiet,
                         struct unit unit)
 {
     bool mean = run->n_sources > 1;
@@ -200,7 +200,7 @@ static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool
                             head[4], head[5],    "groups/step", "% wasted", NULL};
     for (int i = 0; i < 6; i++)
         snprintf(head[i], sizeof head[i], "%s %s", what[i], unit.name);
-    struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
+    struct printer t = {.f = f, .column = column, .aligned = true, .width = widths};
     if (run->timed)
         fprintf(f, "\nbytes moved by plans for %s, count %s\n", run->machine[m].text,
                 count_mode_name[run->mode]);
@@ -225,7 +225,7 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
     const int32_t widths[] = {label_width(run), name_width(run), 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
     if (!run->model)
         column[1 + N_TIME_CELLS] = NULL;
-    struct table t = {.f = f, .column = column, .aligned = true, .width = widths};
+    struct printer t = {.f = f, .column = column, .aligned = true, .width = widths};
     bool left_out = run->machine[m].coefs.unseen < 1;
     char *title = coefs_title(run->coefficients, run->machine[m].m.name, run->machine[m].rest);
     fprintf(f, "\ntime on %s, simulated with %s%s\n", run->machine[m].text, title,

@@ -2,7 +2,7 @@
 #include "ref/decimal.h"
 #include "verify/judge/case.h"
 #include "verify/replay/replay.h"
-#include "verify/io/report.h"
+#include "verify/io/table.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct replay_log {
     off_t whole;       /* bytes of what is whole */
     double start;
     char **name; /* [n_use] strategies */
-    struct table table;
+    struct printer table;
     int64_t *done; /* [n_sources][n_use + 1], the last for all strategies at once: steps that are whole, */
     int64_t *seen; /* and that rows stand for */
     int64_t steps; /* of all sources */
@@ -67,7 +67,8 @@ const struct replay_row *replay_log_rows(const struct replay_log *log, int64_t *
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static void print_row(struct table *t, const struct replay_row *row, const char *source, const char *strategy)
+static void print_row(struct printer *t, const struct replay_row *row, const char *source,
+                      const char *strategy)
 {
     table_i64(t, row->source);
     table_text(t, source);
@@ -453,7 +454,7 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     log->seen = xcalloc((size_t)spec->n_sources * ((size_t)spec->n_use + 1), sizeof *log->seen);
     for (int32_t i = 0; i < spec->n_sources; i++)
         log->steps += spec->last[i];
-    log->table = (struct table){.style = STYLE_CSV, .column = columns};
+    log->table = (struct printer){.style = STYLE_CSV, .column = columns};
     if (spec->read ? read_only(log, e) : open_part(log, e))
         return log;
     if (log->f)

@@ -108,13 +108,13 @@ static const char *const columns[] = {"workload",
                                       "built_in",
                                       NULL};
 
-static void number(struct table *t, bool there, double x)
+static void number(struct printer *t, bool there, double x)
 {
     table_f64_if(t, there && !isnan(x), x, 5);
 }
 
-static void print_item(struct table *t, const struct replay_run *run, const struct replay_job *job, int32_t k,
-                       int32_t use)
+static void print_item(struct printer *t, const struct replay_run *run, const struct replay_job *job,
+                       int32_t k, int32_t use)
 {
     const struct replay *r = &run->replay;
     const struct replay_item *item = &job->item[k];
@@ -154,7 +154,7 @@ static void print_item(struct table *t, const struct replay_run *run, const stru
 
 void replay_print_rows(const struct replay_run *run, FILE *f, enum style style)
 {
-    struct table t = {.f = f, .style = style, .column = columns};
+    struct printer t = {.f = f, .style = style, .column = columns};
     for (int32_t j = 0; j < run->n_jobs; j++)
         for (int32_t k = 0; k < run->job[j].n_items; k++)
             for (int32_t i = 0; i < run->replay.n_use; i++)
@@ -256,7 +256,7 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
 }
 
 /* What is left of a simulated step without attention. */
-static void print_bound(struct table *t, double other, double moves, double radix, double flash)
+static void print_bound(struct printer *t, double other, double moves, double radix, double flash)
 {
     double least = other + moves;
     const double cell[] = {NAN, other, moves, NAN, least, NAN, NAN, NAN, radix / least};
@@ -279,7 +279,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
     static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 8, 6, 10, 7, 10, 7, 8, 8, 7, 8, 10, 8};
     struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
     struct figures flash = baseline(run, job, 0, job->n_items, "flash-decoding");
-    struct table t = {.f = f, .column = head, .aligned = true, .width = width};
+    struct printer t = {.f = f, .column = head, .aligned = true, .width = width};
     print_head(f, run, job);
     double other = NAN, moves = 0;
     for (int32_t i = 0; i < run->replay.n_use; i++) {

@@ -6,7 +6,7 @@
 
 #include "verify/replay/deft_runs.h"
 #include "verify/replay/replay.h"
-#include "verify/io/report.h"
+#include "verify/io/table.h"
 #include "verify/replay/workloads.h"
 
 #ifdef __cplusplus

@@ -1,0 +1,36 @@
+/*
+ * outfile.h - where results go: standard output, or a file of the user's that is whole or not there.
+ */
+#ifndef TREEATTN_VERIFY_IO_OUTFILE_H
+#define TREEATTN_VERIFY_IO_OUTFILE_H
+
+#include "ref/base.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Standard output, or a file under a temporary name that is renamed when everything went well. Links are followed; what
+ * is there and no file, a device or a pipe, is written to as it is. */
+struct outfile {
+    FILE *f;
+    char *path; /* NULL for standard output */
+    char *tmp;  /* NULL for what is written to as it is */
+};
+/* Is it "-"? NULL: no. */
+bool outfile_is_stdout(const char *path);
+/* Before any work: can all of these be written (NULL: not asked for), and is none of them another? */
+bool outfiles_check(const char *const *path, int32_t n, struct err *e);
+/* Nor one that is only read (either may be NULL)? */
+bool outfile_spares(const char *path, const char *read, struct err *e);
+bool outfile_open(struct outfile *o, const char *path, struct err *e);
+/* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
+bool outfile_close(struct outfile *o, bool keep, struct err *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,50 @@
+#include "verify/judge/result.h"
+#include "sim/plan_ledger.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool result_is_counted(const struct result *r)
+{
+    return r->ran && memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
+}
+
+int64_t totals_cases(const struct totals *t)
+{
+    return t->n[V_PASS] + t->n[V_MARGINAL] + t->n[V_FAIL] + t->n[V_SKIP];
+}
+
+void totals_print(FILE *f, const char *name, const struct totals *t)
+{
+    fprintf(f,
+            "%s: %" PRId64 " cases, %" PRId64 " passed, %" PRId64 " marginal, %" PRId64 " failed, %" PRId64
+            " skipped\n",
+            name, totals_cases(t), t->n[V_PASS], t->n[V_MARGINAL], t->n[V_FAIL], t->n[V_SKIP]);
+}
+
+const char *const result_columns[] = {
+    "case",     "verdict",       "worst",    "worst_o",  "worst_lse", "rel_o",  "rel_lse", "logit",  "groups",
+    "kv_bytes", "partial_bytes", "pad_rows", "launches", "plan_ms",   "run_ms", "why",     "string", NULL};
+
+void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text)
+{
+    char *name = xasprintf("%s/%s/%s/%s", r->strategy, r->kernel, dtype_name[dtype], r->tile);
+    table_text(t, name);
+    free(name);
+    table_text(t, verdict_name[r->verdict]);
+    const double errors[] = {r->cmp.worst, r->cmp.worst_o, r->cmp.worst_lse,
+                             r->cmp.rel_o, r->cmp.rel_lse, r->cmp.max_logit};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        table_f64_if(t, r->compared, errors[i], 3);
+    bool counted = result_is_counted(r);
+    table_i64_if(t, r->planned, r->n_groups);
+    table_i64_if(t, counted, r->ledger.kv);
+    table_i64_if(t, counted, ledger_partials(&r->ledger));
+    table_i64_if(t, counted, r->ledger.pad_rows);
+    table_i64_if(t, r->planned, r->n_launches);
+    table_f64_if(t, r->planned, 1e3 * r->plan_s, 3);
+    table_f64_if(t, r->ran, 1e3 * r->run_s, 3);
+    table_text(t, r->why);
+    table_text(t, case_text);
+}

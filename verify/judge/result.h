@@ -1,0 +1,52 @@
+/*
+ * result.h - what one case, strategy and kernel came to, and the rows and totals of many.
+ */
+#ifndef TREEATTN_VERIFY_JUDGE_RESULT_H
+#define TREEATTN_VERIFY_JUDGE_RESULT_H
+
+#include "sim/ledger.h"
+#include "sim/strategy.h"
+#include "verify/io/table.h"
+#include "verify/judge/compare.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct result {
+    enum verdict verdict;
+    const char *strategy, *kernel;
+    const struct strategy_use *use; /* the caller's, if it keeps it */
+    bool planned;                   /* the strategy applies; a plan was made */
+    char tile[32];                  /* "64x128", "+" appended where groups differ, "-" without a plan */
+    bool ran;                       /* the kernel did, on what the verdict is of; so there is run_s */
+    bool compared;                  /* what it wrote was held against the truth; so there is */
+    struct comparison cmp;
+    struct ledger ledger;
+    int64_t n_groups, n_launches;
+    double plan_s, run_s;
+    char why[600];   /* FAIL, SKIP: one sentence; what a kernel's machine lacks is a SKIP */
+    char guess[128]; /* wrong numbers: what they look like (verify/judge/diagnose.h), or "" */
+};
+
+/* Did it run, on a kernel that counts? Else the ledger's zeros are none. */
+bool result_is_counted(const struct result *r);
+
+/* Totals of a verify run. */
+struct totals {
+    int64_t n[4]; /* by verdict */
+    double worst;
+};
+int64_t totals_cases(const struct totals *t);
+/* "verify: C cases, P passed, M marginal, F failed, K skipped" */
+void totals_print(FILE *f, const char *name, const struct totals *t);
+
+/* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
+extern const char *const result_columns[];
+void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
