@@ -116,7 +116,7 @@ $(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
-$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(BUILD)/ref/base.o
+$(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
 
 $(FAULTY): $(BUILD)/verify/main.o $(BUILD)/tests/verify/faulty.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
@@ -292,7 +292,7 @@ FUZZ_SECONDS ?= 60
 FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIB := $(REF) $(TRACES) $(SIM) \
-  $(wildcard verify/judge/case.c verify/judge/tree_source.c verify/io/text.c verify/judge/cover.c verify/io/csv_read.c verify/model/timed_rows.c verify/model/coefficient_file.c)
+  $(wildcard verify/judge/case.c verify/judge/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 .PHONY: fuzz

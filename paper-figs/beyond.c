@@ -9,7 +9,7 @@
 /* ---- greedy planners and the optimum ---------------------------------------------------------------------- */
 
 /* Mean excess of a planner in percent; NAN where one tree's optimum is nothing, of which no percent can be told. */
-static double excess(struct figure *f, const struct table *t, const char *cost, const char *trees,
+static double excess(struct figure *f, const struct csv *t, const char *cost, const char *trees,
                      const char *planner)
 {
     int64_t row = pick_row(f, t, -1, "cost", cost, "trees", trees, "planner", planner, NULL);
@@ -28,7 +28,7 @@ void fig_gap(struct figure *f)
     static const char *const cost[][2] = {
         {"bytes", "bytes moved"}, {"fasttree", "FastTree's cost"}, {"pat", "PAT's cost"}};
     enum { N_PLANNERS = 5, SEARCHING = 4 };
-    const struct table *t = figure_table(f, "data/gap");
+    const struct csv *t = figure_table(f, "data/gap");
     int below = 0, means = 0, no_worse[SEARCHING] = {0}, of[SEARCHING] = {0};
     for (int c = 0; c < 3; c++) {
         add_panel(f, cost[c][1], BARS, LOG_Y, "", "mean excess (%)");
@@ -57,7 +57,7 @@ void fig_gap(struct figure *f)
 
 /* ---- what the published counters count --------------------------------------------------------------------- */
 
-static double counted_tb(struct figure *f, const struct table *t, const char *source, const char *count,
+static double counted_tb(struct figure *f, const struct csv *t, const char *source, const char *count,
                          const char *strategy)
 {
     static const char *const column[] = {
@@ -79,7 +79,7 @@ void fig_counters(struct figure *f)
     static const char *const count[][2] = {
         {"paper", "DeFT's tables"}, {"deft", "DeFT's release"}, {"true", "what must move"}};
     static const char *const strategy[] = {"radix-attention", "tree-medusa", "deft-node", "deft-flatten"};
-    const struct table *t = figure_table(f, "data/counters");
+    const struct csv *t = figure_table(f, "data/counters");
     for (int s = 0; s < 3; s++) {
         double ratio[3];
         add_panel(f, source[s][1], BARS, LOG_Y, "", "TB over the run");
@@ -111,9 +111,9 @@ void fig_counters(struct figure *f)
  * the processor and its BLAS: none of them is written. */
 static void scatter(struct figure *f, const char *data, const char *name, const char *const names[][2])
 {
-    const struct table *t = figure_table(f, data);
+    const struct csv *t = figure_table(f, data);
     add_panel(f, name, SCATTER, LOG_X | LOG_Y, "measured (us)", "predicted (us)");
-    double *error = xcalloc((size_t)t->n + 1, sizeof *error);
+    double *error = xcalloc((size_t)t->n_rows + 1, sizeof *error);
     int64_t n = 0, near = 0;
     for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
         double measured = 1e6 * cell_number(f, t, row, "measured_s"),
@@ -161,7 +161,7 @@ static void replayed_panel(struct figure *f, const char *data, const char *const
 {
     static const char *const workload[] = {"few-shot-20", "few-shot-30", "few-shot-50"};
     enum { N_WORKLOADS = 3, N = N_REPLAYED * N_WORKLOADS };
-    const struct table *sim = figure_table(f, data), *measured = figure_table(f, "measured/h200_replay");
+    const struct csv *sim = figure_table(f, data), *measured = figure_table(f, "measured/h200_replay");
     double x[N], y[N], error[N];
     int same = 0, pairs = 0;
     add_panel(f, name, SCATTER, LOG_X | LOG_Y, "measured (s)", "simulated (s)");

@@ -78,11 +78,11 @@ static bool is_host_time(const char *column)
 }
 
 /* The heading (row -1) or a row. */
-static void put_row(FILE *out, const struct table *t, int64_t row)
+static void put_row(FILE *out, const struct csv *t, int64_t row)
 {
     const char *comma = "";
-    for (int64_t c = 0; c < t->n_columns; c++) {
-        const char *cell = row < 0 ? t->column[c] : table_cell(t, row, c);
+    for (int32_t c = 0; c < t->n_columns; c++) {
+        const char *cell = row < 0 ? t->column[c] : csv_peek(t, row, c);
         if (is_host_time(t->column[c]))
             continue;
         fprintf(out, cell[strcspn(cell, ",")] ? "%s\"%s\"" : "%s%s", comma, cell);
@@ -91,7 +91,7 @@ static void put_row(FILE *out, const struct table *t, int64_t row)
     fputc('\n', out);
 }
 
-static bool same_heading(const struct table *a, const struct table *b)
+static bool same_heading(const struct csv *a, const struct csv *b)
 {
     bool same = a->n_columns == b->n_columns;
     for (int64_t c = 0; same && c < a->n_columns; c++)
@@ -103,14 +103,14 @@ static bool same_heading(const struct table *a, const struct table *b)
 static bool join(const struct data_def *d, const struct run *run, const struct places *places, struct err *e)
 {
     char *path = data_path(d, places), *temp = xasprintf("%s.%d", path, (int)getpid());
-    struct table *part = NULL;
+    struct csv *part = NULL;
     int64_t cap = 0, rows = 0;
     int32_t n = 0;
     for (; d->command[n] && !e->code; n++) {
         part = xgrow(part, &cap, n + 1, sizeof *part);
-        if (table_read(run[n].part, d->name, &part[n], e) && n > 0 && !same_heading(&part[0], &part[n]))
+        if (result_read(run[n].part, d->name, &part[n], e) && n > 0 && !same_heading(&part[0], &part[n]))
             err_set(e, "%s: treeattn %s has another heading than the first command", d->name, d->command[n]);
-        rows += part[n].n;
+        rows += part[n].n_rows;
     }
     FILE *out = e->code ? NULL : fopen(temp, "w");
     if (out) {
@@ -119,7 +119,7 @@ static bool join(const struct data_def *d, const struct run *run, const struct p
         fprintf(out, "# rows: %" PRId64 "\n", rows);
         put_row(out, &part[0], -1);
         for (int32_t i = 0; i < n; i++)
-            for (int64_t r = 0; r < part[i].n; r++)
+            for (int64_t r = 0; r < part[i].n_rows; r++)
                 put_row(out, &part[i], r);
     }
     if (!e->code && (!out || ferror(out) || fclose(out) != 0 || rename(temp, path) != 0)) {
@@ -127,7 +127,7 @@ static bool join(const struct data_def *d, const struct run *run, const struct p
         remove(temp);
     }
     for (int32_t i = 0; i < n; i++)
-        table_clear(&part[i]);
+        csv_clear(&part[i]);
     free(part);
     free(path);
     free(temp);

@@ -32,7 +32,7 @@ static const char *const table1_series[] = {"flash-decoding", "tree-medusa", "de
 
 void fig_deft_table1(struct figure *f)
 {
-    const struct table *paper = figure_table(f, "paper/deft-table1");
+    const struct csv *paper = figure_table(f, "paper/deft-table1");
     add_panel(f, "", BARS, LOG_Y, "", "traffic (TB)");
     for (int kv = 1; kv >= 0; kv--)
         for (int s = 0; s < 3; s++)
@@ -47,7 +47,7 @@ void fig_deft_table1(struct figure *f)
 
 void fig_deft_table1_latency(struct figure *f)
 {
-    const struct table *paper = figure_table(f, "paper/deft-table1");
+    const struct csv *paper = figure_table(f, "paper/deft-table1");
     add_panel(f, "", BARS, LOG_Y, "", "decoding (s)");
     for (int s = 0; s < 3; s++)
         add_point(f, table1_series[s], "sorting", NAN, decoding(f, SORTING, table1_series[s]),
@@ -61,7 +61,7 @@ void fig_deft_table1_latency(struct figure *f)
 
 /* ---- Tables 5, 8, 18: whole steps -------------------------------------------------------------------------- */
 
-static const struct table *replays(struct figure *f, int w)
+static const struct csv *replays(struct figure *f, int w)
 {
     return figure_table(f, workloads[w].few_shot ? "data/deft_replay_few_shot" : "data/deft_replay_trees");
 }
@@ -69,7 +69,7 @@ static const struct table *replays(struct figure *f, int w)
 /* Mean over the trees of one workload, in s; NAN where the KV cache does not fit into the memory. */
 static double decoding(struct figure *f, int w, const char *strategy)
 {
-    const struct table *t = replays(f, w);
+    const struct csv *t = replays(f, w);
     int64_t row = pick_row(f, t, -1, "trace", workloads[w].source, "strategy", strategy, NULL);
     if (row >= 0 && *cell_text(f, t, row, "why"))
         return NAN;
@@ -79,7 +79,7 @@ static double decoding(struct figure *f, int w, const char *strategy)
 void fig_deft_table5(struct figure *f)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
-    const struct table *paper = figure_table(f, "paper/deft-table5");
+    const struct csv *paper = figure_table(f, "paper/deft-table5");
     add_panel(f, "a whole decoding", BARS, LOG_Y, "", "time (s)");
     int oom = 0, oom_too = 0;
     for (int w = 0; w < N_WORKLOADS; w++)
@@ -118,14 +118,14 @@ static void model_table(struct figure *f, const char *number, const char *const 
 {
     static const char *const model[] = {"codellama-7b", "codellama-34b"}, *const key[] = {"7B", "34B"};
     static const char *const series[] = {"radix-attention", "deft-flatten"};
-    const struct table *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    const struct csv *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
     double whole[2][3][2], attention_s[2][3][2], rest[2][3][2];
     for (int m = 0; m < 2; m++)
         for (int c = 0; c < 3; c++)
             for (int s = 0; s < 2; s++) {
                 bool few_shot = strncmp(source[c], "fewshot", 7) == 0;
-                const struct table *t = figure_table(f, few_shot ? "data/deft_replay_few_shot_models"
-                                                                 : "data/deft_replay_trees_models");
+                const struct csv *t = figure_table(f, few_shot ? "data/deft_replay_few_shot_models"
+                                                               : "data/deft_replay_trees_models");
                 double *out[] = {&whole[m][c][s], &attention_s[m][c][s], &rest[m][c][s]};
                 static const char *const column[] = {"whole_s", "attention_s", "other_s"};
                 for (int k = 0; k < 3; k++)
@@ -190,14 +190,14 @@ enum { N_REPLAYED = sizeof replayed / sizeof replayed[0] };
 /* NAN where the strategy was left out: its copies of the KV cache did not fit. */
 static double measured(struct figure *f, int r, const char *strategy, const char *column)
 {
-    const struct table *t = figure_table(f, "measured/h200_replay");
+    const struct csv *t = figure_table(f, "measured/h200_replay");
     int64_t row = pick_row(f, t, -1, "run", "full", "workload", replayed[r].name, "strategy", strategy, NULL);
     return row < 0 || !*cell_text(f, t, row, column) ? NAN : cell_number(f, t, row, column);
 }
 
 /* A panel of speedups, over Radix Attention or over the best baseline of each column, of which the paper's is as good as
  * the latencies that it prints. The largest has to lie where the paper's does. */
-static void measured_speedups(struct figure *f, const struct table *paper, const char *column,
+static void measured_speedups(struct figure *f, const struct csv *paper, const char *column,
                               const char *metric, bool best)
 {
     static const char *const baseline[] = {"radix-attention", "flash-decoding", "tree-medusa"};
@@ -230,8 +230,7 @@ static void measured_speedups(struct figure *f, const struct table *paper, const
 }
 
 /* Times of `column`, and speedups; the last panel is that over Radix Attention, which the headlines are about. */
-static void measured_table(struct figure *f, const struct table *paper, const char *column,
-                           const char *metric)
+static void measured_table(struct figure *f, const struct csv *paper, const char *column, const char *metric)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
     add_panel(f, "", BARS, LOG_Y, "", "time (s)");
@@ -292,8 +291,8 @@ void fig_deft_table12(struct figure *f)
     static const char *const series[] = {"naive",           "flash-decoding", "radix-attention",
                                          "tree-medusa",     "tree-specinfer", "deft-node",
                                          "deft-node-chunk", "deft-flatten"};
-    const struct table *sim = figure_table(f, "data/deft_traffic"),
-                       *paper = figure_table(f, "paper/deft-table12");
+    const struct csv *sim = figure_table(f, "data/deft_traffic"),
+                     *paper = figure_table(f, "paper/deft-table12");
     add_panel(f, "", BARS, 0, "", "elements / the paper's term");
     for (int p = 0; p < 6; p++)
         for (int s = 0; s < 8; s++) {
@@ -320,7 +319,7 @@ static double attention(struct figure *f, int w, const char *strategy)
            1e3;
 }
 
-static void attention_table(struct figure *f, const struct table *paper, const char *const *series, int n)
+static void attention_table(struct figure *f, const struct csv *paper, const char *const *series, int n)
 {
     add_panel(f, "attention in a whole decoding", BARS, LOG_Y, "", "time (s)");
     for (int w = 0; w < N_WORKLOADS; w++)
@@ -340,7 +339,7 @@ void fig_deft_table6(struct figure *f)
 void fig_deft_table16(struct figure *f)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
-    const struct table *paper = figure_table(f, "paper/deft-table16");
+    const struct csv *paper = figure_table(f, "paper/deft-table16");
     attention_table(f, paper, series, 4);
     check_least(f, "deft-flatten", 0);
     check_match(f);
@@ -360,7 +359,7 @@ static void attention_elsewhere(struct figure *f, const char *number, const char
 {
     static const char *const series[] = {"radix-attention", "deft-node-chunk", "deft-flatten"};
     static const int columns[] = {1, 3, 8};
-    const struct table *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    const struct csv *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
     const char *label[2] = {"attention in a whole decoding", "DeFT-Flatten over Radix Attention"};
     double time[3][3];
     add_panel(f, label[0], BARS, 0, "", "time (s)");
@@ -410,7 +409,7 @@ static double traffic(struct figure *f, int w, const char *strategy, bool kv)
     static const char *const partial[] = {"Mask_IO_bytes",     "QK_IO_bytes",
                                           "QK_scale_IO_bytes", "QK_scale_masked_IO_bytes",
                                           "SoftMax_IO_bytes",  NULL};
-    const struct table *t =
+    const struct csv *t =
         figure_table(f, workloads[w].few_shot ? "data/deft_few_shot_io" : "data/deft_trees_io");
     double bytes = 0;
     for (const char *const *c = kv ? kv_io : partial; *c; c++)
@@ -421,7 +420,7 @@ static double traffic(struct figure *f, int w, const char *strategy, bool kv)
 void fig_deft_table17(struct figure *f)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
-    const struct table *paper = figure_table(f, "paper/deft-table17");
+    const struct csv *paper = figure_table(f, "paper/deft-table17");
     double least = INFINITY, most = -INFINITY, partial = INFINITY;
     for (int kv = 1; kv >= 0; kv--) {
         add_panel(f, kv ? "K and V" : "scores, masks, softmax", BARS, LOG_Y, "", "traffic (TB)");
@@ -460,8 +459,8 @@ void fig_deft_table7(struct figure *f)
                    {"5k", "reasoning sorting L=5k", "5000", 5000},
                    {"8k", "reasoning sorting L=8k", "8000", 8000},
                    {"10k", "reasoning sorting L=10k", "10000", 10000}};
-    const struct table *sim = figure_table(f, "data/deft_prompts"),
-                       *paper = figure_table(f, "paper/deft-table7");
+    const struct csv *sim = figure_table(f, "data/deft_prompts"),
+                     *paper = figure_table(f, "paper/deft-table7");
     add_panel(f, "", LINES, 0, "prompt (tokens)", "speedup over Radix Attention");
     for (int i = 0; i < 4; i++)
         add_point(f, "deft-flatten", prompts[i].at, prompts[i].tokens,
@@ -489,8 +488,8 @@ void fig_deft_table14(struct figure *f)
                  "compute under 5 % of its peak", 100}};
     static const char *const series[] = {"deft-node", "deft-flatten"};
     static const char *const at = "speculative 64 queries prompt 4k";
-    const struct table *sim = figure_table(f, "data/deft_table14"),
-                       *paper = figure_table(f, "paper/deft-table14");
+    const struct csv *sim = figure_table(f, "data/deft_table14"),
+                     *paper = figure_table(f, "paper/deft-table14");
     for (int p = 0; p < 4; p++) {
         add_panel(f, part[p].panel, BARS, 0, "", part[p].label);
         for (int s = 0; s < 2; s++)
@@ -516,8 +515,7 @@ void fig_deft_table14(struct figure *f)
 void fig_deft_fig13(struct figure *f)
 {
     static const char *const series[] = {"deft-node", "deft-flatten"};
-    const struct table *sim = figure_table(f, "data/deft_steps"),
-                       *paper = figure_table(f, "paper/deft-fig13");
+    const struct csv *sim = figure_table(f, "data/deft_steps"), *paper = figure_table(f, "paper/deft-fig13");
     double node = 0, flatten = 0, least = INFINITY;
     add_panel(f, "", LINES, 0, "decoding step", "attention of a step (ms)");
     for (int64_t row = -1; (row = pick_row(f, sim, row, "strategy", "deft-node", NULL)) >= 0;) {
@@ -546,8 +544,7 @@ void fig_deft_fig14(struct figure *f)
                  {"fewshot:20", "20 branches"},
                  {"fewshot:30", "30 branches"},
                  {"fewshot:50", "50 branches"}};
-    const struct table *sim = figure_table(f, "data/deft_widths"),
-                       *paper = figure_table(f, "paper/deft-fig14");
+    const struct csv *sim = figure_table(f, "data/deft_widths"), *paper = figure_table(f, "paper/deft-fig14");
     double ratio[4][2],
         medusa[4]; /* radix / flatten at the first and last step; medusa / flatten at the last */
     for (int w = 0; w < 4; w++) {
@@ -591,7 +588,7 @@ void fig_deft_fig15(struct figure *f)
                {"deft:APPS_tree_size64.json", "1000", "t=64, prompt 1k"},
                {"deft:APPS_tree_size64.json", "4000", "t=64, prompt 4k"}};
     static const int block[] = {32, 64, 128, 256, 512};
-    const struct table *sim = figure_table(f, "data/deft_chunks");
+    const struct csv *sim = figure_table(f, "data/deft_chunks");
     int best[4] = {0};
     for (int r = 0; r < 4; r++) {
         add_panel(f, run[r].name, LINES, LOG_X, "tokens of a block", "attention (s)");
@@ -619,8 +616,8 @@ void fig_deft_fig15(struct figure *f)
 void fig_deft_fig4(struct figure *f)
 {
     static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
-    const struct table *sim = figure_table(f, "data/deft_replay_paged"),
-                       *paper = figure_table(f, "paper/deft-fig4");
+    const struct csv *sim = figure_table(f, "data/deft_replay_paged"),
+                     *paper = figure_table(f, "paper/deft-fig4");
     double least = INFINITY, most = 0;
     add_panel(f, "", BARS, 0, "", "attention / whole decoding (%)");
     for (int s = 0; s < 4; s++) {
@@ -642,7 +639,7 @@ void fig_deft_fig4(struct figure *f)
 /* What DeFT's release recorded for 64 tokens, in s; NAN where it did not. */
 static double recorded(struct figure *f, const char *mode, const char *prompt, const char *column)
 {
-    const struct table *t = figure_table(f, "recorded/deft_release");
+    const struct csv *t = figure_table(f, "recorded/deft_release");
     const char *until = figure_text(f, "%d", atoi(prompt) + 1000);
     int64_t row = pick_row(f, t, -1, "task", "speculative", "tokens", "64", "mode", mode, "prompt_len",
                            prompt, "max_seq_len", until, "model", "Llama-3.1-8B", NULL);
@@ -657,7 +654,7 @@ static void longer_prompts(struct figure *f, const char *data, const char *colum
     static const char *const mode[] = {"seq", "node", "node_chunk", "flatten"};
     static const char *const prompt[] = {"1000", "2000", "4000", "6000", "8000", "16000", "20000"};
     static const char *const label[] = {"1k", "2k", "4k", "6k", "8k", "16k", "20k"};
-    const struct table *sim = figure_table(f, data);
+    const struct csv *sim = figure_table(f, data);
     bool replay = strcmp(data, "data/deft_replay_long") == 0;
     for (int t = 32; t <= 64; t += 32) {
         add_panel(f, figure_text(f, "t=%d", t), LINES, LOG_X, "prompt (tokens)", y_label);

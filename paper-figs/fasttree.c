@@ -10,8 +10,8 @@ enum { TREES = 15 };
 
 void fig_fasttree_fig2(struct figure *f)
 {
-    const struct table *t = figure_table(f, "data/fasttree_fig2"),
-                       *paper = figure_table(f, "paper/fasttree-fig2");
+    const struct csv *t = figure_table(f, "data/fasttree_fig2"),
+                     *paper = figure_table(f, "paper/fasttree-fig2");
     double rest = 1e3 * pick(f, figure_table(f, "data/rest"), "other_s", "machine", "h100, simulated", NULL),
            at_2048 = NAN;
     add_panel(f, "32 sequences that share nothing", LINES, LOG_X, "sequence length (tokens)",
@@ -46,8 +46,8 @@ struct run {
 
 static struct run run_of(struct figure *f, int w, const char *model, int s)
 {
-    const struct table *t = figure_table(f, "data/fasttree_fig10"), *models = figure_table(f, "data/models"),
-                       *h100 = figure_table(f, "data/h100");
+    const struct csv *t = figure_table(f, "data/fasttree_fig10"), *models = figure_table(f, "data/models"),
+                     *h100 = figure_table(f, "data/h100");
     double part[3];
     static const char *const column[] = {"prefill_len", "attention_s", "other_s"};
     for (int i = 0; i < 3; i++)
@@ -61,7 +61,7 @@ static struct run run_of(struct figure *f, int w, const char *model, int s)
 void fig_fasttree_fig10(struct figure *f)
 {
     static const char *const model[][2] = {{"llama-2-7b", "Llama-2-7B"}, {"mistral-7b", "Mistral-7B"}};
-    const struct table *paper = figure_table(f, "paper/fasttree-fig10");
+    const struct csv *paper = figure_table(f, "paper/fasttree-fig10");
     double most = 0;
     for (int m = 0; m < 2; m++) {
         double sum = 0;
@@ -87,7 +87,7 @@ void fig_fasttree_fig10(struct figure *f)
 
 void fig_fasttree_fig11(struct figure *f)
 {
-    const struct table *paper = figure_table(f, "paper/fasttree-fig11");
+    const struct csv *paper = figure_table(f, "paper/fasttree-fig11");
     double sum = 0;
     add_panel(f, "", BARS, 0, "", "time of the run (s)");
     for (int w = 0; w < N_WORKLOADS; w++) {

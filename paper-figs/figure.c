@@ -1,10 +1,13 @@
 #include "paper-figs/figures.h"
+#include "ref/file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const source_names[] = {"analytic", "recorded", "measured", "simulated"};
 const char *const verdict_names[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE", "NO DATA"};
@@ -52,7 +55,7 @@ void figure_make(const struct figure_def *def, const struct places *places, stru
 void figure_clear(struct figure *f)
 {
     for (int32_t i = 0; i < f->n_tables; i++) {
-        table_clear(f->table[i]);
+        csv_clear(f->table[i]);
         free(f->table[i]);
     }
     for (int32_t i = 0; i < f->n_strings; i++)
@@ -97,9 +100,23 @@ enum verdict figure_verdict(const struct figure *f)
     return worst;
 }
 
+/* ---- result files ------------------------------------------------------------------------------------ */
+
+bool result_read(const char *path, const char *name, struct csv *t, struct err *e)
+{
+    *t = (struct csv){0};
+    if (access(path, R_OK) != 0)
+        return err_missing(e, "%s: %s (expected a result file at %s)", name, strerror(errno), path);
+    size_t size;
+    char *text = file_slurp(path, CSV_MAX_BYTES, &size, e);
+    bool good = text && csv_parse(text, size, name, t, e) && csv_whole(t, e);
+    free(text);
+    return good;
+}
+
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
-const struct table *figure_table(struct figure *f, const char *name)
+const struct csv *figure_table(struct figure *f, const char *name)
 {
     for (int32_t i = 0; i < f->n_tables; i++)
         if (strcmp(f->table[i]->name, name) == 0)
@@ -107,13 +124,13 @@ const struct table *figure_table(struct figure *f, const char *name)
     const struct data_def *d = strncmp(name, "data/", 5) == 0 ? data_find(name + 5) : NULL;
     CK(d || strncmp(name, "data/", 5) != 0);
     char *path = d ? data_path(d, f->places) : xasprintf("%s/%s.csv", f->places->root, name);
-    struct table *t = xcalloc(1, sizeof *t);
-    if (!table_read(path, name, t, &f->err)) {
-        table_clear(t);
+    struct csv *t = xcalloc(1, sizeof *t);
+    if (!result_read(path, name, t, &f->err)) {
+        csv_clear(t);
         t->name = xstrdup(name);
     }
     free(path);
-    f->table = xgrow(f->table, &f->cap_tables, f->n_tables + 1, sizeof(struct table *));
+    f->table = xgrow(f->table, &f->cap_tables, f->n_tables + 1, sizeof(struct csv *));
     return f->table[f->n_tables++] = t;
 }
 
@@ -121,11 +138,11 @@ enum { MAX_KEYS = 8 };
 struct where {
     int n;
     const char *name[MAX_KEYS], *text[MAX_KEYS];
-    int64_t column[MAX_KEYS];
+    int32_t column[MAX_KEYS];
 };
 
 /* The pairs of a variadic list; no columns after an error. */
-static bool where_read(struct figure *f, const struct table *t, struct where *w, va_list args)
+static bool where_read(struct figure *f, const struct csv *t, struct where *w, va_list args)
 {
     w->n = 0;
     for (const char *name; (name = va_arg(args, const char *)); w->n++) {
@@ -133,16 +150,16 @@ static bool where_read(struct figure *f, const struct table *t, struct where *w,
         w->name[w->n] = name;
         w->text[w->n] = va_arg(args, const char *);
         if (!f->err.code)
-            w->column[w->n] = table_column(t, name, &f->err);
+            w->column[w->n] = csv_column(t, name, &f->err);
     }
     return !f->err.code;
 }
 
-static int64_t where_next(const struct table *t, const struct where *w, int64_t row)
+static int64_t where_next(const struct csv *t, const struct where *w, int64_t row)
 {
-    for (row++; row < t->n; row++) {
+    for (row++; row < t->n_rows; row++) {
         int i = 0;
-        while (i < w->n && strcmp(table_cell(t, row, w->column[i]), w->text[i]) == 0)
+        while (i < w->n && strcmp(csv_peek(t, row, w->column[i]), w->text[i]) == 0)
             i++;
         if (i == w->n)
             return row;
@@ -150,7 +167,7 @@ static int64_t where_next(const struct table *t, const struct where *w, int64_t 
     return -1;
 }
 
-static void where_error(struct figure *f, const struct table *t, const struct where *w, const char *what)
+static void where_error(struct figure *f, const struct csv *t, const struct where *w, const char *what)
 {
     char keys[400] = "";
     for (int i = 0; i < w->n; i++) {
@@ -160,7 +177,7 @@ static void where_error(struct figure *f, const struct table *t, const struct wh
     err_set(&f->err, "%s: %s with %s", t->name, what, keys);
 }
 
-int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...)
+int64_t pick_row(struct figure *f, const struct csv *t, int64_t row, ...)
 {
     struct where w;
     va_list args;
@@ -170,13 +187,13 @@ int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...)
     return good ? where_next(t, &w, row) : -1;
 }
 
-const char *cell_text(struct figure *f, const struct table *t, int64_t row, const char *column)
+const char *cell_text(struct figure *f, const struct csv *t, int64_t row, const char *column)
 {
-    int64_t c = f->err.code ? -1 : table_column(t, column, &f->err);
-    return c < 0 ? "" : table_cell(t, row, c);
+    int32_t c = f->err.code ? -1 : csv_column(t, column, &f->err);
+    return c < 0 ? "" : csv_peek(t, row, c);
 }
 
-double cell_number(struct figure *f, const struct table *t, int64_t row, const char *column)
+double cell_number(struct figure *f, const struct csv *t, int64_t row, const char *column)
 {
     const char *s = cell_text(f, t, row, column);
     if (f->err.code)
@@ -191,7 +208,7 @@ double cell_number(struct figure *f, const struct table *t, int64_t row, const c
 }
 
 /* Sum and number of the rows that fit; NAN after an error. */
-static double total(struct figure *f, const struct table *t, const char *column, const struct where *w,
+static double total(struct figure *f, const struct csv *t, const char *column, const struct where *w,
                     int64_t *n)
 {
     double sum = 0;
@@ -203,7 +220,7 @@ static double total(struct figure *f, const struct table *t, const char *column,
     return f->err.code ? NAN : sum;
 }
 
-double pick(struct figure *f, const struct table *t, const char *column, ...)
+double pick(struct figure *f, const struct csv *t, const char *column, ...)
 {
     struct where w;
     va_list args;
@@ -219,7 +236,7 @@ double pick(struct figure *f, const struct table *t, const char *column, ...)
     return n > 1 ? NAN : v;
 }
 
-double pick_mean(struct figure *f, const struct table *t, const char *column, ...)
+double pick_mean(struct figure *f, const struct csv *t, const char *column, ...)
 {
     struct where w;
     va_list args;
@@ -231,7 +248,7 @@ double pick_mean(struct figure *f, const struct table *t, const char *column, ..
     return n ? v / (double)n : NAN;
 }
 
-double paper_number(struct figure *f, const struct table *t, const char *metric, const char *series,
+double paper_number(struct figure *f, const struct csv *t, const char *metric, const char *series,
                     const char *over, const char *at)
 {
     int64_t row = pick_row(f, t, -1, "metric", metric, "series", series, "over", over, "at", at, NULL);
@@ -511,7 +528,7 @@ bool headline_is_cut(const char *id)
 /* NULL after an error. */
 static struct check *add_headline(struct figure *f, const char *id, double ours)
 {
-    const struct table *t = figure_table(f, "paper/headlines");
+    const struct csv *t = figure_table(f, "paper/headlines");
     int64_t row = pick_row(f, t, -1, "id", id, NULL);
     if (row < 0) {
         err_set(&f->err, "%s: no headline '%s'", t->name, id);

@@ -9,7 +9,7 @@
 #ifndef TREEATTN_PAPER_FIGS_FIGURE_H
 #define TREEATTN_PAPER_FIGS_FIGURE_H
 
-#include "paper-figs/table.h"
+#include "ref/csv.h"
 
 /* How a number came about: counted from plans, recorded (the released kernels, measured by others), measured by us, or
  * simulated. In the figures of one entry all of ours come about in one way. In this order they decide on a headline. */
@@ -72,7 +72,7 @@ struct figure {
     const struct places *places;
     int32_t n_tables, n_panels, n_points, n_checks, n_strings;
     int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_strings;
-    struct table **table;
+    struct csv **table;
     struct panel *panel;
     struct point *point;
     struct check *check;
@@ -86,25 +86,31 @@ void figure_clear(struct figure *f);
 /* The worst grade of all checks; TREND at best where no number is compared; NO_DATA after an error. */
 enum verdict figure_verdict(const struct figure *f);
 
+/* ---- result files ------------------------------------------------------------------------------------ */
+
+/* A result file, of which nothing is missing (csv_whole), so that nothing is drawn from half a file. It is called `name` in
+ * messages. False with *e set. Free with csv_clear in either case. */
+bool result_read(const char *path, const char *name, struct csv *t, struct err *e);
+
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
 /* A table by name: "paper/deft-table5", "measured/h200_bench_gpu", or "data/NAME" of data.def. An empty one
  * after an error. Owned by the figure. */
-const struct table *figure_table(struct figure *f, const char *name);
+const struct csv *figure_table(struct figure *f, const char *name);
 
 /* The number in `column` of the one row in which every named column has the given text:
  * pick(f, t, "latency_ms", "strategy", "pat", "tree", "0", NULL). No such row, or several: an error. */
-double pick(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
+double pick(struct figure *f, const struct csv *t, const char *column, ...) __attribute__((sentinel));
 /* Over all such rows, of which there must be one at least. */
-double pick_mean(struct figure *f, const struct table *t, const char *column, ...) __attribute__((sentinel));
+double pick_mean(struct figure *f, const struct csv *t, const char *column, ...) __attribute__((sentinel));
 /* The next such row after `row` (first: -1), or -1 behind the last; for loops. */
-int64_t pick_row(struct figure *f, const struct table *t, int64_t row, ...) __attribute__((sentinel));
+int64_t pick_row(struct figure *f, const struct csv *t, int64_t row, ...) __attribute__((sentinel));
 /* Text and number of a cell by the column's name; "" and NAN after an error. Empty cells are no numbers. */
-const char *cell_text(struct figure *f, const struct table *t, int64_t row, const char *column);
-double cell_number(struct figure *f, const struct table *t, int64_t row, const char *column);
+const char *cell_text(struct figure *f, const struct csv *t, int64_t row, const char *column);
+double cell_number(struct figure *f, const struct csv *t, int64_t row, const char *column);
 
 /* A number of the paper's by its key; NAN where the paper prints `oom` or `none`. */
-double paper_number(struct figure *f, const struct table *t, const char *metric, const char *series,
+double paper_number(struct figure *f, const struct csv *t, const char *metric, const char *series,
                     const char *over, const char *at);
 
 /* A formatted string that lives as long as the figure. */

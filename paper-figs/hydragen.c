@@ -17,7 +17,7 @@ static const int prefixes[] = {1024, 2048, 4096, 8192, 16384};
 static const int batches[] = {64, 256, 1024, 2048};
 static const int suffixes[] = {128, 512, 2048};
 
-static double attention_speedup(struct figure *f, const struct table *t, const char *machine, int s, int b,
+static double attention_speedup(struct figure *f, const struct csv *t, const char *machine, int s, int b,
                                 int p)
 {
     const char *at = figure_text(f, "s=%d b=%d p=%d", s, b, p);
@@ -26,7 +26,7 @@ static double attention_speedup(struct figure *f, const struct table *t, const c
 }
 
 /* A panel per suffix, a line per batch size. Returns the largest speedup. */
-static double speedup_panels(struct figure *f, const struct table *t, const char *machine, const char *name)
+static double speedup_panels(struct figure *f, const struct csv *t, const char *machine, const char *name)
 {
     double most = 0, short_suffix = NAN;
     for (int s = 0; s < 3; s++) {
@@ -58,7 +58,7 @@ void fig_hydragen_fig4(struct figure *f)
 
 void fig_hydragen_fig7(struct figure *f)
 {
-    const struct table *t = figure_table(f, "data/hydragen_attention");
+    const struct csv *t = figure_table(f, "data/hydragen_attention");
     double h100 = speedup_panels(f, t, "h100", "H100, "), l40s = speedup_panels(f, t, "l40s", "L40S, "),
            a100 = 0;
     for (int b = 0; b < 4; b++)
@@ -89,14 +89,14 @@ static int prefix_tokens(const struct setting *s, int p)
 /* Milliseconds of a step without attention: the paper's. */
 static double rest_ms(struct figure *f, int number, int b)
 {
-    const struct table *t = figure_table(f, figure_text(f, "paper/hydragen-table%d", number));
+    const struct csv *t = figure_table(f, figure_text(f, "paper/hydragen-table%d", number));
     return b / paper_number(f, t, "throughput", "no-attention", "", figure_text(f, "b=%d", b));
 }
 
 /* Thousands of tokens a second; attention in the middle of the run. */
 static double throughput(struct figure *f, const struct setting *s, const char *strategy, int b, int p)
 {
-    const struct table *t = figure_table(f, figure_text(f, "data/hydragen_table%d", s->number));
+    const struct csv *t = figure_table(f, figure_text(f, "data/hydragen_table%d", s->number));
     const char *at = figure_text(f, "b=%d p=%d", b, prefix_tokens(s, p));
     return b / (rest_ms(f, s->number, b) + pick(f, t, "latency_ms", "at", at, "strategy", strategy, NULL));
 }
@@ -104,7 +104,7 @@ static double throughput(struct figure *f, const struct setting *s, const char *
 /* Do weights and a copy of `tokens` for each of b sequences fit GPUs of 40 GB? */
 static bool copies_fit(struct figure *f, const char *model, int gpus, int b, int tokens)
 {
-    const struct table *t = figure_table(f, "data/models");
+    const struct csv *t = figure_table(f, "data/models");
     double weights = pick(f, t, "weights_GB", "model", model, NULL),
            token = pick(f, t, "KB/token", "model", model, NULL);
     return (weights + 1e-6 * token * b * tokens) / gpus <= 40;
@@ -115,7 +115,7 @@ static bool setting_fits(struct figure *f, const struct setting *s, int b, int p
     return copies_fit(f, s->model, GPUS, b, prefix_tokens(s, p) + s->generated);
 }
 
-static const char *printed(struct figure *f, const struct table *t, const char *series, int b, int p)
+static const char *printed(struct figure *f, const struct csv *t, const char *series, int b, int p)
 {
     int64_t row =
         pick_row(f, t, -1, "series", series, "at", figure_text(f, "b=%d p=%s", b, prefix_name[p]), NULL);
@@ -131,7 +131,7 @@ static double number_of(const char *text)
 
 static void table_of(struct figure *f, const struct setting *s)
 {
-    const struct table *paper = figure_table(f, figure_text(f, "paper/hydragen-table%d", s->number));
+    const struct csv *paper = figure_table(f, figure_text(f, "paper/hydragen-table%d", s->number));
     int oom_same = 0, oom_of = 0;
     for (int p = 0; p < N_PREFIXES; p++) {
         add_panel(f, figure_text(f, "prefix of %d tokens", prefix_tokens(s, p)), LINES, LOG_X, "batch size",
@@ -193,7 +193,7 @@ void fig_hydragen_table6(struct figure *f)
 
 static void add_methods(struct figure *f, const struct setting *s, const char *at, double x, int b, int p)
 {
-    const struct table *paper = figure_table(f, "paper/hydragen-table3");
+    const struct csv *paper = figure_table(f, "paper/hydragen-table3");
     bool fits = setting_fits(f, s, b, p);
     add_point(f, "no-attention", at, x, NAN, b / rest_ms(f, 3, b));
     add_point(f, "hydragen", at, x, throughput(f, s, "hydragen", b, p),
@@ -260,8 +260,8 @@ void fig_hydragen_fig5(struct figure *f)
         DOCUMENT = 19947,
         GPUS_HERE = 4
     }; /* tokens of an answer are not given; all methods need as many */
-    const struct table *t = figure_table(f, "data/hydragen_fig5"),
-                       *paper = figure_table(f, "paper/hydragen-fig5");
+    const struct csv *t = figure_table(f, "data/hydragen_fig5"),
+                     *paper = figure_table(f, "paper/hydragen-fig5");
     double excess = 0;
     add_panel(f, "", LINES, LOG_X | LOG_Y, "questions", figure_text(f, "time of %d steps (s)", STEPS));
     for (int b = 64; b <= 1024; b *= 2) {
@@ -287,8 +287,8 @@ void fig_hydragen_fig5(struct figure *f)
 
 void fig_hydragen_fig6(struct figure *f)
 {
-    const struct table *t = figure_table(f, "data/hydragen_fig6"),
-                       *paper = figure_table(f, "paper/hydragen-fig6");
+    const struct csv *t = figure_table(f, "data/hydragen_fig6"),
+                     *paper = figure_table(f, "paper/hydragen-fig6");
     enum { PROBLEMS = 120, CANDIDATES = 128, BATCH = 8, ENLARGED = 16 };
     static const struct {
         const char *series, *strategy;

@@ -22,8 +22,7 @@ void fig_pat_table1(struct figure *f)
         {"latency_ns", "latency", "global-memory", "ns", "latency (ns)", 1},
         {"bandwidth", "bandwidth", "global-memory", "TB/s", "memory (TB/s)", 1e-12},
     };
-    const struct table *ours = figure_table(f, "data/pat_table1"),
-                       *paper = figure_table(f, "paper/pat-table1");
+    const struct csv *ours = figure_table(f, "data/pat_table1"), *paper = figure_table(f, "paper/pat-table1");
     add_panel(f, "", BARS, LOG_Y, "", "figure, unit below");
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         double x = row[i].scale * pick(f, ours, "value", "figure", row[i].figure, NULL),
@@ -44,8 +43,8 @@ void fig_pat_table1(struct figure *f)
 void fig_pat_fig1(struct figure *f)
 {
     static const char *const model[][2] = {{"llama-3-8b", "32"}, {"qwen3-8b", "36"}};
-    const struct table *t = figure_table(f, "data/pat_fig1"), *rest = figure_table(f, "data/rest"),
-                       *paper = figure_table(f, "paper/pat-fig1");
+    const struct csv *t = figure_table(f, "data/pat_fig1"), *rest = figure_table(f, "data/rest"),
+                     *paper = figure_table(f, "paper/pat-fig1");
     double most = 0;
     add_panel(f, "64 sequences that share nothing", LINES, LOG_X, "context (tokens)",
               "attention, share of a step (%)");
@@ -75,11 +74,11 @@ void fig_pat_fig5(struct figure *f)
     /* tree-medusa's matrix products read every token of the tree once */
     static const char *const series[][2] = {
         {"flash-attention", "flash-attention"}, {"pat", "pat"}, {"floor", "tree-medusa"}};
-    const struct table *paper = figure_table(f, "paper/pat-fig5");
+    const struct csv *paper = figure_table(f, "paper/pat-fig5");
     double least[2] = {INFINITY, INFINITY}, most[2] = {0};
     add_panel(f, "", BARS, 0, "", "K and V read a step (GB)");
     for (int i = 0; i < 4; i++) {
-        const struct table *t =
+        const struct csv *t =
             figure_table(f, figure_text(f, "data/pat_fig5_%s_%s", trace[i / 2][0], batch[i % 2]));
         double gb[3];
         for (int s = 0; s < 3; s++) {
@@ -128,8 +127,8 @@ void fig_pat_fig7(struct figure *f)
         double scale;
     } part[] = {{"bandwidth_use", "bandwidth in use", "share of the data sheet's (%)", 100},
                 {"latency_ms", "time of one layer", "ms", 1}};
-    const struct table *tiles = figure_table(f, "data/pat_fig7_tiles"),
-                       *sim = figure_table(f, "data/pat_fig7"), *paper = figure_table(f, "paper/pat-fig7");
+    const struct csv *tiles = figure_table(f, "data/pat_fig7_tiles"), *sim = figure_table(f, "data/pat_fig7"),
+                     *paper = figure_table(f, "paper/pat-fig7");
     double x[2][16], least[2], most[2];
     bool counts[16];
     for (int p = 0; p < 2; p++) {
@@ -269,14 +268,14 @@ void fig_pat_fig10(struct figure *f)
     static const char *const model[][2] = {{"llama-3-8b", "Llama-3-8B"}, {"qwen3-8b", "Qwen3-8B"}},
                              *const strategy[] = {"flash-attention", "flashinfer", "relay++", "pat"};
     enum { N_OTHERS = 3 };
-    const struct table *paper = figure_table(f, "paper/pat-fig10");
+    const struct csv *paper = figure_table(f, "paper/pat-fig10");
     double least[N_OTHERS] = {INFINITY, INFINITY, INFINITY},
            most[N_OTHERS] = {-INFINITY, -INFINITY, -INFINITY};
     for (int m = 0; m < 2; m++) {
         add_panel(f, model[m][1], LINES, LOG_X, "requests decoded at a time, at most",
                   "time per output token (ms)");
         for (int b = 16; b <= 128; b *= 2) {
-            const struct table *t = figure_table(f, figure_text(f, "data/pat_fig10_%d", b));
+            const struct csv *t = figure_table(f, figure_text(f, "data/pat_fig10_%d", b));
             double ms[N_OTHERS + 1];
             for (int s = 0; s <= N_OTHERS; s++) {
                 ms[s] = pick(f, t, "tpot_ms", "model", model[m][0], "strategy", strategy[s], NULL);
@@ -314,7 +313,7 @@ static void excess_panel(struct figure *f, const struct times *x, const char *na
         {"pat-compute-latency", "pat-naive-latency", "pat-fixed-latency", "pat-serial-latency"},
         {"pat-compute-io", "pat-naive-io"}};
     bool io = strcmp(metric, "memory-io-excess") == 0;
-    const struct table *paper = figure_table(f, "paper/pat-fig11");
+    const struct csv *paper = figure_table(f, "paper/pat-fig11");
     const char *base = figure_text(f, "pat%s", suffix);
     add_panel(f, name, BARS, 0, "", "more than PAT (%)");
     for (int i = 0; i < n; i++) {
@@ -329,7 +328,7 @@ static void excess_panel(struct figure *f, const struct times *x, const char *na
 static void ablations(struct figure *f, const char *suffix)
 {
     struct times us, bytes;
-    const struct table *t = figure_table(f, "data/pat_fig11");
+    const struct csv *t = figure_table(f, "data/pat_fig11");
     times_simulated(f, t, "pat-fig9", "latency_ms", &us);
     times_simulated(f, t, "pat-fig9", "dram_bytes", &bytes);
     excess_panel(f, &us, "attention latency", "attention-latency-excess", suffix, 4);
@@ -359,10 +358,10 @@ void fig_pat_fig12(struct figure *f)
 {
     static const char *const series[] = {"pat", "pat-serial"};
     double end[2] = {0}, use[2];
-    const struct table *all = figure_table(f, "data/pat_fig11");
+    const struct csv *all = figure_table(f, "data/pat_fig11");
     add_panel(f, "configuration 6, heads 32/8", LINES, 0, "time since the first CTA (us)", "SMs with a CTA");
     for (int s = 0; s < 2; s++) {
-        const struct table *t = figure_table(f, s ? "data/pat_fig12_serial" : "data/pat_fig12");
+        const struct csv *t = figure_table(f, s ? "data/pat_fig12_serial" : "data/pat_fig12");
         for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
             double from = cell_number(f, t, row, "start_us"), sms = cell_number(f, t, row, "sms");
             end[s] = cell_number(f, t, row, "end_us");

@@ -416,8 +416,7 @@ static void caption(const struct figure *f, char *out, size_t size)
              f->def->source == ANALYTIC ? "" : " on ",
              f->def->source != ANALYTIC || *f->def->machine ? f->def->machine : ", counted from plans");
     for (int32_t i = 0; paper && i < f->n_tables; i++) {
-        const char *machine = table_comment(f->table[i], "machine"),
-                   *place = table_comment(f->table[i], "place");
+        const char *machine = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
         size_t n = strlen(out);
         if (place)
             snprintf(out + n, size - n, " Hollow: %s, %s%s%s%s.", f->def->paper, place,

@@ -292,17 +292,17 @@ static void put_headline(FILE *out, const char *claim, const char *paper, const 
 }
 
 /* All headlines of the papers as rows of a table; html or Markdown. */
-static void put_headlines(FILE *out, const struct figure *f, int32_t n, const struct table *t, bool html)
+static void put_headlines(FILE *out, const struct figure *f, int32_t n, const struct csv *t, bool html)
 {
     enum { MOST = 16 };
-    for (int64_t i = 0; i < t->n; i++) {
-        const char *id = table_cell(t, i, 0), *unit = table_cell(t, i, 5);
+    for (int64_t i = 0; i < t->n_rows; i++) {
+        const char *id = csv_peek(t, i, 0), *unit = csv_peek(t, i, 5);
         struct result x[MOST];
         int32_t found = headlines_of(f, n, id, x, MOST);
         char value[32], paper[64];
-        number_text(value, sizeof value, atof(table_cell(t, i, 4)), unit);
-        snprintf(paper, sizeof paper, "%.20s %s", table_cell(t, i, 3), value);
-        put_headline(out, table_cell(t, i, 2), paper, unit, found ? &x[0] : NULL, found,
+        number_text(value, sizeof value, atof(csv_peek(t, i, 4)), unit);
+        snprintf(paper, sizeof paper, "%.20s %s", csv_peek(t, i, 3), value);
+        put_headline(out, csv_peek(t, i, 2), paper, unit, found ? &x[0] : NULL, found,
                      headline_not_possible(id), html);
         for (int32_t k = 1; k < found; k++)
             put_headline(out, "", "", unit, &x[k], 1, NULL, html);
@@ -398,12 +398,12 @@ static const char *const several =
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e)
 {
     struct page page;
-    struct table headlines;
+    struct csv headlines;
     char *path = xasprintf("%s/paper/headlines.csv", places->root);
-    bool good = table_read(path, "paper/headlines", &headlines, e);
+    bool good = result_read(path, "paper/headlines", &headlines, e);
     free(path);
     if (!good || !page_open(&page, xasprintf("%s/index.html", places->out), e)) {
-        table_clear(&headlines);
+        csv_clear(&headlines);
         return false;
     }
     FILE *out = page.out;
@@ -441,19 +441,19 @@ bool write_index(const struct figure *f, int32_t n, const struct places *places,
     for (int32_t i = 0; i < n; i++)
         put_section(out, &f[i]);
     fprintf(out, "</body></html>\n");
-    table_clear(&headlines);
+    csv_clear(&headlines);
     return page_close(&page, e);
 }
 
 bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e)
 {
     struct page page;
-    struct table headlines;
+    struct csv headlines;
     char *path = xasprintf("%s/paper/headlines.csv", places->root);
-    bool good = table_read(path, "paper/headlines", &headlines, e);
+    bool good = result_read(path, "paper/headlines", &headlines, e);
     free(path);
     if (!good || !page_open(&page, xasprintf("%s/FIGURES.md", places->out), e)) {
-        table_clear(&headlines);
+        csv_clear(&headlines);
         return false;
     }
     FILE *out = page.out;
@@ -485,6 +485,6 @@ bool write_markdown(const struct figure *f, int32_t n, const struct places *plac
         fprintf(out, " | %s | %s | %s | %s | %s |\n", verdict_names[v], text, paper, ours, why_of(&f[i]));
         free(text);
     }
-    table_clear(&headlines);
+    csv_clear(&headlines);
     return page_close(&page, e);
 }

@@ -72,13 +72,12 @@ static double *cell_of(struct figure *f, struct times *x, const char *series, co
     return &x->us[s][h][(int32_t)tree - 1];
 }
 
-static const char *heads_of(struct figure *f, const struct table *t, int64_t row, const char *q,
-                            const char *kv)
+static const char *heads_of(struct figure *f, const struct csv *t, int64_t row, const char *q, const char *kv)
 {
     return figure_text(f, "%s/%s", cell_text(f, t, row, q), cell_text(f, t, row, kv));
 }
 
-void times_simulated(struct figure *f, const struct table *t, const char *set, const char *column,
+void times_simulated(struct figure *f, const struct csv *t, const char *set, const char *column,
                      struct times *x)
 {
     *x = (struct times){0};
@@ -96,7 +95,7 @@ void times_simulated(struct figure *f, const struct table *t, const char *set, c
 void times_measured(struct figure *f, const char *set, const char *column, struct times *x)
 {
     *x = (struct times){0};
-    const struct table *t = figure_table(f, "measured/h200_bench_gpu");
+    const struct csv *t = figure_table(f, "measured/h200_bench_gpu");
     for (int64_t row = -1; (row = pick_row(f, t, row, "set", set, "verdict", "PASS", NULL)) >= 0;)
         *cell_of(f, x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
                  cell_number(f, t, row, "number")) = cell_number(f, t, row, column);
@@ -109,7 +108,7 @@ void times_released(struct figure *f, const char *set, struct times *x)
         {"deft", "deft-flatten"}, {"pat", "pat"},           {"fi_decode", "flashinfer"},
         {"fi_tc", "flashinfer"},  {"fi_cascade", "cascade"}};
     *x = (struct times){0};
-    const struct table *t = figure_table(f, "recorded/h200_peers");
+    const struct csv *t = figure_table(f, "recorded/h200_peers");
     for (size_t m = 0; m < sizeof method / sizeof method[0]; m++)
         for (int64_t row = -1;
              (row = pick_row(f, t, row, "set", set, "method", method[m][0], "status", "ok", NULL)) >= 0;) {

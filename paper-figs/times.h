@@ -19,7 +19,7 @@ struct times {
 const char *series_of_strategy(struct figure *f, const char *strategy);
 
 /* Rows of `treeattn sim --sets SET` of table t; column: "latency_ms" (then in us), "dram_bytes", .. */
-void times_simulated(struct figure *f, const struct table *t, const char *set, const char *column,
+void times_simulated(struct figure *f, const struct csv *t, const char *set, const char *column,
                      struct times *x);
 /* Rows of measured/h200_bench_gpu that passed: our kernel, every plan. column: "time_us", or "floor_us". */
 void times_measured(struct figure *f, const char *set, const char *column, struct times *x);

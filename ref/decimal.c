@@ -1,5 +1,7 @@
 #include "ref/decimal.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,18 @@ bool decimal_parse(const char *s, double *out)
         return false;
     double x = strtod(s, &end);
     if (*end || !isfinite(x))
+        return false;
+    *out = x;
+    return true;
+}
+
+bool decimal_i64(const char *s, int64_t *out)
+{
+    char *end;
+    bool digit = isdigit((unsigned char)s[0]) || (s[0] == '-' && isdigit((unsigned char)s[1]));
+    errno = 0;
+    long long x = digit ? strtoll(s, &end, 10) : 0;
+    if (!digit || *end || errno)
         return false;
     *out = x;
     return true;

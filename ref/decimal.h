@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +15,8 @@ extern "C" {
 /* A finite decimal number and nothing else: no blanks, no hexadecimal digits, no nan or inf. On failure *out is
  * untouched. */
 bool decimal_parse(const char *s, double *out);
+/* The same for a whole number. */
+bool decimal_i64(const char *s, int64_t *out);
 
 /* The shortest of %g, %.15g and %.17g that reads back as x. */
 enum { DECIMAL_SIZE = 32 };

@@ -1,5 +1,5 @@
 #include "tests/shared.h"
-#include "ref/base.h"
+#include "ref/decimal.h"
 
 #include <check.h>
 #include <errno.h>
@@ -21,65 +21,23 @@ char *shared_path(const char *name)
     return NULL;
 }
 
-/* Cut a line in place at its commas. */
-static int split(char *line, char **field)
+bool shared_csv(struct csv *c, const char *name)
 {
-    int n = 0;
-    line[strcspn(line, "\r\n")] = 0;
-    for (char *x; (x = strsep(&line, ","));) {
-        ck_assert_int_lt(n, CSV_MAX);
-        field[n++] = x;
-    }
-    return n;
-}
-
-bool csv_open(struct csv *c, const char *name)
-{
-    *c = (struct csv){0};
     char *path = shared_path(name);
-    if (!path)
-        return false;
-    c->f = fopen(path, "r");
+    struct err e = {0};
+    if (path)
+        ck_assert_msg(csv_read(path, c, &e) && csv_whole(c, &e), "%s", e.msg);
     free(path);
-    ck_assert_ptr_nonnull(c->f);
-    ck_assert(getline(&c->head, &c->head_cap, c->f) > 0);
-    c->n_columns = split(c->head, c->column);
-    return true;
+    return path != NULL;
 }
 
-bool csv_next(struct csv *c)
+int64_t csv_number(const struct csv *c, int64_t row, const char *column, int64_t none)
 {
-    if (getline(&c->line, &c->line_cap, c->f) <= 0)
-        return false;
-    c->row++;
-    int n = split(c->line, c->field);
-    ck_assert_msg(n == c->n_columns, "row %lld has %d fields (expected %d)", (long long)c->row, n,
-                  c->n_columns);
-    return true;
-}
-
-const char *csv_text(const struct csv *c, const char *column)
-{
-    for (int i = 0; i < c->n_columns; i++)
-        if (strcmp(c->column[i], column) == 0)
-            return c->field[i];
-    return "";
-}
-
-int64_t csv_i64(const struct csv *c, const char *column, int64_t none)
-{
-    const char *s = csv_text(c, column);
-    char *end;
-    long long x = strtoll(s, &end, 10);
-    ck_assert_msg(*end == 0, "row %lld: %s is '%s' (expected a whole number)", (long long)c->row, column, s);
-    return *s ? x : none;
-}
-
-void csv_close(struct csv *c)
-{
-    fclose(c->f);
-    free(c->head);
-    free(c->line);
+    const char *s = csv_text(c, row, column);
+    int64_t x = none;
+    ck_assert_msg(!*s || decimal_i64(s, &x), "%s:%d: %s is '%s' (expected a whole number)", c->name,
+                  (int)c->line[row], column, s);
+    return x;
 }
 
 static const char *program(void)

@@ -4,6 +4,7 @@
 #ifndef TREEATTN_TESTS_SHARED_H
 #define TREEATTN_TESTS_SHARED_H
 
+#include "ref/csv.h"
 #include "sim/strategy.h"
 
 #include <stdbool.h>
@@ -15,24 +16,10 @@
 /* Path of such a file, or NULL after saying that the test skips. The caller frees. */
 char *shared_path(const char *name);
 
-/* A CSV file without quotes, whose header names its columns. */
-enum { CSV_MAX = 32 };
-struct csv {
-    FILE *f;
-    char *head, *line;
-    size_t head_cap, line_cap;
-    char *column[CSV_MAX], *field[CSV_MAX];
-    int n_columns;
-    int64_t row; /* from 1; the header is none */
-};
-/* False after saying that the test skips. */
-bool csv_open(struct csv *c, const char *name);
-bool csv_next(struct csv *c);
-/* The field of that column in the current row; "" where there is no such column. */
-const char *csv_text(const struct csv *c, const char *column);
-/* The same as a number; `none` where there is nothing. */
-int64_t csv_i64(const struct csv *c, const char *column, int64_t none);
-void csv_close(struct csv *c);
+/* Such a CSV file, of which nothing is missing. False after saying that the test skips; else free with csv_clear. */
+bool shared_csv(struct csv *c, const char *name);
+/* A whole number, by its column's name; `none` where the cell is empty or there is no such column. */
+int64_t csv_number(const struct csv *c, int64_t row, const char *column, int64_t none);
 
 /* ---- the program: $TREEATTN_BIN, by default build/treeattn --------------------------------------------- */
 

@@ -3,6 +3,7 @@
  */
 #include "traces/trace.h"
 
+#include "ref/file.h"
 #include "traces/formats/deft.h"
 #include "traces/embedded.h"
 #include "traces/formats/formats.h"

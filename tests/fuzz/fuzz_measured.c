@@ -19,8 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     struct err e = {0};
-    struct sheet s;
-    bool good = sheet_parse(text, size, FUZZ_FILE, &s, &e);
+    struct csv s;
+    bool good = csv_parse(text, size, FUZZ_FILE, &s, &e);
     fuzz_verdict(good ? &s : NULL, &e, false);
     if (!good)
         return 0;
@@ -28,11 +28,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int32_t j = 0; j < s.n_columns; j++) {
             double x;
             struct err why = {0};
-            const char *cell = sheet_cell(&s, i, j, NULL);
-            CK(sheet_peek(&s, i, j) && sheet_f64(&s, i, j, &x, &why) == (why.code == EXIT_GOOD));
-            CK(!cell || cell == sheet_peek(&s, i, j));
+            const char *cell = csv_cell(&s, i, j, NULL);
+            CK(csv_peek(&s, i, j) && csv_f64(&s, i, j, &x, &why) == (why.code == EXIT_GOOD));
+            CK(!cell || cell == csv_peek(&s, i, j));
         }
-    sheet_clear(&s);
+    csv_clear(&s);
     if (is_heavy(text, size))
         return 0;
     struct measured m = {0};

@@ -9,7 +9,7 @@
 #include "sim/strategy.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -192,16 +192,16 @@ END_TEST
 START_TEST(every_cut_is_compared_as_one)
 {
     struct err e = {0};
-    struct table t;
+    struct csv t;
     char *path = path_of("paper/headlines");
-    ck_assert_msg(table_read(path, "headlines", &t, &e), "%s", e.msg);
-    for (int64_t i = 0; i < t.n; i++) {
-        const char *id = table_cell(&t, i, 0), *claim = table_cell(&t, i, 2);
-        bool cut = strcmp(table_cell(&t, i, 5), "%") == 0 && strncmp(claim, "extra ", 6) != 0 &&
+    ck_assert_msg(result_read(path, "headlines", &t, &e), "%s", e.msg);
+    for (int64_t i = 0; i < t.n_rows; i++) {
+        const char *id = csv_peek(&t, i, 0), *claim = csv_peek(&t, i, 2);
+        bool cut = strcmp(csv_peek(&t, i, 5), "%") == 0 && strncmp(claim, "extra ", 6) != 0 &&
                    !headline_not_possible(id);
         ck_assert_msg(cut == headline_is_cut(id), "%s: %s", id, claim);
     }
-    table_clear(&t);
+    csv_clear(&t);
     free(path);
 }
 END_TEST
@@ -226,23 +226,23 @@ static void bars_differ(const struct figure *f)
 static void page_follows_from_csv(const struct figure *f, const char *page)
 {
     struct err e = {0};
-    struct table t;
+    struct csv t;
     char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
-    ck_assert_msg(figure_write_csv(f, &e) && table_read(path, f->def->id, &t, &e), "%s", e.msg);
+    ck_assert_msg(figure_write_csv(f, &e) && result_read(path, f->def->id, &t, &e), "%s", e.msg);
     free(path);
-    ck_assert_int_eq(t.n, f->n_points + f->n_checks);
+    ck_assert_int_eq(t.n_rows, f->n_points + f->n_checks);
     char *id = xasprintf("<section id=\"%s\">", f->def->id);
     const char *section = strstr(page, id), *end = section ? strstr(section, "</section>") : NULL;
     ck_assert_msg(section && end, "no section for %s", f->def->id);
     free(id);
     int32_t found = 0;
-    for (int64_t i = 0; i < t.n; i++) {
-        const char *kind = table_cell(&t, i, 0), *unit = table_cell(&t, i, 7);
+    for (int64_t i = 0; i < t.n_rows; i++) {
+        const char *kind = csv_peek(&t, i, 0), *unit = csv_peek(&t, i, 7);
         if (strcmp(kind, "point") == 0 || strcmp(kind, "trend") == 0)
             continue;
         for (int k = 5; k < 7; k++) {
             char text[64], cell[80];
-            const char *value = table_cell(&t, i, k);
+            const char *value = csv_peek(&t, i, k);
             if (!*value)
                 continue;
             number_text(text, sizeof text, atof(value), unit);
@@ -256,7 +256,7 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
         found -= at[-2] == 'd' &&
                  strchr("0123456789", at[4 + (at[4] == '-')]); /* a number, not in the first cell */
     ck_assert_msg(found == 0, "%s: %d numbers of the page are not in the CSV", f->def->id, -found);
-    table_clear(&t);
+    csv_clear(&t);
 }
 
 /* In the list of FIGURES.md a claim's results come in the order in which they decide, but for three that never do: PAT's cut,
@@ -339,12 +339,12 @@ START_TEST(all_figures_and_headlines_have_verdicts)
             page_follows_from_csv(&f[i], page);
             list_counts_all_panels(&f[i]);
         }
-    struct table headlines;
+    struct csv headlines;
     free(path);
     path = path_of("paper/headlines");
-    ck_assert_msg(table_read(path, "headlines", &headlines, &e), "%s", e.msg);
-    for (int64_t h = 0; h < headlines.n && without == 0; h++) {
-        const char *id = table_cell(&headlines, h, 0);
+    ck_assert_msg(result_read(path, "headlines", &headlines, &e), "%s", e.msg);
+    for (int64_t h = 0; h < headlines.n_rows && without == 0; h++) {
+        const char *id = csv_peek(&headlines, h, 0);
         int in = 0;
         for (int32_t i = 0; i < n_figure_defs; i++)
             for (int32_t k = 0; k < f[i].n_checks; k++)
@@ -358,7 +358,7 @@ START_TEST(all_figures_and_headlines_have_verdicts)
     }
     printf("figures: %d reproduced, %d trend, %d differ, %d not possible; %d left out here\n",
            counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
-    table_clear(&headlines);
+    csv_clear(&headlines);
     for (int32_t i = 0; i < n_figure_defs; i++)
         figure_clear(&f[i]);
     free(f);
@@ -446,19 +446,19 @@ static bool names(const char *cell, const char *series)
 
 /* A table with a factor on one column, in rows that name `series` (NULL: all rows); heading: that column is called
  * something else instead. */
-static char *changed(const struct table *t, int64_t column, const char *series, double factor, bool heading)
+static char *changed(const struct csv *t, int32_t column, const char *series, double factor, bool heading)
 {
     char *text = NULL;
     size_t size;
     FILE *m = open_memstream(&text, &size);
-    for (int64_t c = 0; c < t->n_comments; c++)
-        fprintf(m, "# %s\n", t->comment[c]);
-    for (int64_t r = -1; r < t->n; r++) {
+    for (int64_t c = 0; c < t->n_notes; c++)
+        fprintf(m, "# %s\n", t->note[c]);
+    for (int64_t r = -1; r < t->n_rows; r++) {
         bool here = !series && r >= 0;
-        for (int64_t c = 0; series && r >= 0 && c < t->n_columns; c++)
-            here |= names(table_cell(t, r, c), series);
-        for (int64_t c = 0; c < t->n_columns; c++) {
-            const char *cell = r < 0 ? t->column[c] : table_cell(t, r, c);
+        for (int32_t c = 0; series && r >= 0 && c < t->n_columns; c++)
+            here |= names(csv_peek(t, r, c), series);
+        for (int32_t c = 0; c < t->n_columns; c++) {
+            const char *cell = r < 0 ? t->column[c] : csv_peek(t, r, c);
             char *end;
             double v = strtod(cell, &end);
             if (here && !heading && c == column && end != cell && !*end)
@@ -482,7 +482,7 @@ static void make_changed(const struct figure *before, const char *column, const 
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < before->n_tables; i++) {
             struct err e = {0};
-            int64_t c = table_column(before->table[i], column, &e);
+            int32_t c = csv_column(before->table[i], column, &e);
             char *path = path_of(before->table[i]->name);
             if (c >= 0 && pass == 0) {
                 char *text = changed(before->table[i], c, series, factor, heading);
@@ -523,20 +523,20 @@ static bool other_verdict(const struct figure *a, const struct figure *b)
 }
 
 /* A factor on a column, in all rows or in those of one series. */
-static bool flips_at(const struct figure *before, const struct table *t, int64_t column)
+static bool flips_at(const struct figure *before, const struct csv *t, int32_t column)
 {
     static const double factors[] = {10, 0.1, -1};
     const char **series = xcalloc((size_t)n_series_defs + 1, sizeof *series); /* the first: NULL, all rows */
     int n = 1;
     bool is_number = false;
     for (int32_t s = 0; s < n_series_defs; s++)
-        for (int64_t i = 0; i < t->n * t->n_columns && series[n - 1] != series_defs[s].name; i++)
+        for (int64_t i = 0; i < t->n_rows * t->n_columns && series[n - 1] != series_defs[s].name; i++)
             if (names(t->cell[i], series_defs[s].name))
                 series[n++] = series_defs[s].name;
-    for (int64_t row = 0; row < t->n && !is_number; row++) {
+    for (int64_t row = 0; row < t->n_rows && !is_number; row++) {
         char *end;
-        strtod(table_cell(t, row, column), &end);
-        is_number = end != table_cell(t, row, column) && !*end;
+        strtod(csv_peek(t, row, column), &end);
+        is_number = end != csv_peek(t, row, column) && !*end;
     }
     struct figure f;
     bool other = false;
@@ -557,7 +557,7 @@ static bool flips_at(const struct figure *before, const struct table *t, int64_t
 static bool flips(const struct figure *before)
 {
     for (int32_t i = 0; i < before->n_tables; i++)
-        for (int64_t c = 0; c < before->table[i]->n_columns; c++)
+        for (int32_t c = 0; c < before->table[i]->n_columns; c++)
             if (flips_at(before, before->table[i], c))
                 return true;
     return false;
@@ -588,7 +588,7 @@ static const char *const good_text = "# rows: 2\nseries,at,v\npat,a,2\n\"pat\",b
 
 static void fig_small(struct figure *f)
 {
-    const struct table *t = figure_table(f, "data/deft_prompts");
+    const struct csv *t = figure_table(f, "data/deft_prompts");
     add_panel(f, "", BARS, 0, "", "s");
     add_point(f, "pat", "a", NAN, pick(f, t, "v", "series", "pat", "at", "a", NULL), 2);
     add_point(f, "pat", "b", NAN, pick(f, t, "v", "series", "pat", "at", "b", NULL), 3);
@@ -625,17 +625,17 @@ START_TEST(what_is_broken_is_named)
         const char *text, *says;
     } bad[] = {
         {NULL, "No such file"},
-        {"", "inside of a line"},
+        {"", "no rows"},
         {"# rows: 2\nseries,at,v\npat,a,2\npat,b,", "inside of a line"},
         {"# rows: 2\nseries,at,v\npat,a,2\npat,b\n", "2 fields (expected 3"},
         {"# rows: 2\nseries,at,v\npat,a,2\n", "1 rows (expected 2"},
-        {"series,at,v\npat,a,2\n\"pat,b,3\n", "cut off"},
+        {"series,at,v\npat,a,2\n\"pat,b,3\n", "does not end"},
         {"series,at,value\npat,a,2\npat,b,3\n", "no column 'v'"},
         {"series,at,v\npat,a,2\npat,c,3\n", "no row with series = 'pat', at = 'b'"},
         {"series,at,v\npat,a,2\npat,b,3\npat,b,4\n", "more than one row"},
         {"series,at,v\npat,a,2\npat,b,\n", "expected a number"},
         {"series,at,v\npat,a,2\npat,b,inf\n", "expected a number"},
-        {"# nothing\n", "no heading"},
+        {"# nothing\n", "expected a heading"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(small_verdict(bad[i].text, bad[i].says) == NO_DATA, "%s: drawn", bad[i].says);
@@ -957,14 +957,6 @@ END_TEST
 
 /* ---- what is kept ---------------------------------------------------------------------------------------------- */
 
-static int32_t named_column(const struct table *t, const char *name)
-{
-    for (int32_t c = 0; c < t->n_columns; c++)
-        if (strcmp(t->column[c], name) == 0)
-            return c;
-    return -1;
-}
-
 /* The first command of every kept data set gives the first rows of the file again, perhaps with columns that are new. */
 START_TEST(kept_data_is_what_its_commands_give)
 {
@@ -978,27 +970,27 @@ START_TEST(kept_data_is_what_its_commands_give)
         if (data_defs[i].keep != KEPT)
             continue;
         struct err e = {0};
-        struct table kept, again;
+        struct csv kept, again;
         char *path = data_path(&data_defs[i], &places);
-        ck_assert_msg(table_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
+        ck_assert_msg(result_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
         const char *first[] = {data_defs[i].command[0], NULL};
         const struct data_def one = {data_defs[i].name, KEPT, first}, *which = &one;
         ck_assert(data_make(&which, 1, program_path(), &elsewhere, 1));
         free(path);
         path = data_path(&one, &elsewhere);
-        ck_assert_msg(table_read(path, data_defs[i].name, &again, &e), "%s", e.msg);
-        ck_assert_int_le(again.n, kept.n);
+        ck_assert_msg(result_read(path, data_defs[i].name, &again, &e), "%s", e.msg);
+        ck_assert_int_le(again.n_rows, kept.n_rows);
         for (int64_t c = 0; data_defs[i].command[c]; c++) {
             char *line = xasprintf("treeattn %s --csv", data_defs[i].command[c]);
-            ck_assert_msg(c < kept.n_comments && strcmp(kept.comment[c], line) == 0,
+            ck_assert_msg(c < kept.n_notes && strcmp(kept.note[c], line) == 0,
                           "%s: made by other commands (make figures-data)", data_defs[i].name);
             free(line);
         }
         for (int32_t c = 0; c < kept.n_columns; c++) {
             const char *column = kept.column[c];
-            int32_t now = named_column(&again, column);
+            int32_t now = csv_find(&again, column);
             ck_assert_msg(now >= 0, "%s: no %s now (make figures-data)", data_defs[i].name, column);
-            for (int64_t k = 0; k < again.n; k++) {
+            for (int64_t k = 0; k < again.n_rows; k++) {
                 const char *was = kept.cell[k * kept.n_columns + c],
                            *is = again.cell[k * again.n_columns + now];
                 double a = atof(was), b = atof(is);
@@ -1007,8 +999,8 @@ START_TEST(kept_data_is_what_its_commands_give)
                               was);
             }
         }
-        table_clear(&kept);
-        table_clear(&again);
+        csv_clear(&kept);
+        csv_clear(&again);
         free(path);
     }
     free(traces);
@@ -1021,29 +1013,28 @@ END_TEST
 START_TEST(recorded_latencies_are_the_releases)
 {
     struct csv c;
-    if (!csv_open(&c, "traces/golden.csv"))
+    if (!shared_csv(&c, "traces/golden.csv"))
         return;
     struct err e = {0};
-    struct table t;
+    struct csv t;
     char *path = path_of("recorded/deft_release");
-    ck_assert_msg(table_read(path, "recorded/deft_release", &t, &e), "%s", e.msg);
+    ck_assert_msg(result_read(path, "recorded/deft_release", &t, &e), "%s", e.msg);
     int64_t row = 0;
-    while (csv_next(&c)) {
-        if (strcmp(csv_text(&c, "task"), "sorting") == 0)
+    for (int64_t i = 0; i < c.n_rows; i++) {
+        if (strcmp(csv_text(&c, i, "task"), "sorting") == 0)
             continue;
-        ck_assert_int_lt(row, t.n);
+        ck_assert_int_lt(row, t.n_rows);
         static const char *const same[] = {
             "task",       "mode",          "prompt_len",           "max_seq_len",
             "iterations", "generated_len", "attention_latency_ms", "decode_latency_ms"};
         for (int k = 0; k < 8; k++)
-            ck_assert_str_eq(table_cell(&t, row, table_column(&t, same[k], &e)), csv_text(&c, same[k]));
-        ck_assert_ptr_nonnull(
-            strstr(csv_text(&c, "source_file"), table_cell(&t, row, table_column(&t, "model", &e))));
+            ck_assert_str_eq(csv_text(&t, row, same[k]), csv_text(&c, i, same[k]));
+        ck_assert_ptr_nonnull(strstr(csv_text(&c, i, "source_file"), csv_text(&t, row, "model")));
         row++;
     }
-    ck_assert_int_eq(row, t.n);
-    csv_close(&c);
-    table_clear(&t);
+    ck_assert_int_eq(row, t.n_rows);
+    csv_clear(&c);
+    csv_clear(&t);
     free(path);
 }
 END_TEST
@@ -1055,30 +1046,29 @@ START_TEST(recorded_times_are_the_peers)
                                         "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
     static const char *const same[] = {"set", "idx", "N", "C", "hq", "hk", "method", "cold_us", "lb_us"};
     struct err e = {0};
-    struct table t;
+    struct csv t;
     char *path = path_of("recorded/h200_peers");
-    ck_assert_msg(table_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
+    ck_assert_msg(result_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
     int64_t row = 0;
     for (int i = 0; i < 4; i++) {
         char *file = shared_path(files[i]);
-        struct sheet c;
+        struct csv c;
         if (!file)
             break;
-        ck_assert_msg(sheet_read(file, &c, &e), "%s", e.msg);
+        ck_assert_msg(csv_read(file, &c, &e), "%s", e.msg);
         for (int64_t r = 0; r < c.n_rows; r++) {
-            if (strcmp(sheet_peek(&c, r, sheet_find(&c, "status")), "ok") != 0)
+            if (strcmp(csv_text(&c, r, "status"), "ok") != 0)
                 continue;
-            ck_assert_int_lt(row, t.n);
+            ck_assert_int_lt(row, t.n_rows);
             for (int k = 0; k < 9; k++)
-                ck_assert_str_eq(table_cell(&t, row, table_column(&t, same[k], &e)),
-                                 sheet_peek(&c, r, sheet_find(&c, same[k])));
+                ck_assert_str_eq(csv_text(&t, row, same[k]), csv_text(&c, r, same[k]));
             row++;
         }
-        sheet_clear(&c);
+        csv_clear(&c);
         free(file);
     }
-    ck_assert_msg(row == 0 || row == t.n, "%d rows, of %d recorded", (int)t.n, (int)row);
-    table_clear(&t);
+    ck_assert_msg(row == 0 || row == t.n_rows, "%d rows, of %d recorded", (int)t.n_rows, (int)row);
+    csv_clear(&t);
     free(path);
 }
 END_TEST

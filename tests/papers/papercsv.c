@@ -1,5 +1,5 @@
 #include "tests/papers/papercsv.h"
-#include "traces/formats/formats.h"
+#include "ref/file.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -38,86 +38,65 @@ static bool field_ok(const char *s)
     return true;
 }
 
-static int64_t count_fields(const char *list)
-{
-    int64_t n = 1;
-    for (; *list; list++)
-        n += *list == ',';
-    return n;
-}
-
-/* The value of "# KEY: VALUE" where KEY is the next of *keys, which moves on; NULL if it is something else. */
-static char *key_value(char *line, const char **keys)
+/* Whether note i is "KEY: VALUE" where KEY is the next of *keys, which moves on. */
+static bool next_key(struct papercsv *s, int64_t i, const char **keys)
 {
     size_t n = strcspn(*keys, ",");
-    if (strncmp(line, "# ", 2) != 0 || strncmp(line + 2, *keys, n) != 0 ||
-        strncmp(line + 2 + n, ": ", 2) != 0)
-        return NULL;
+    char *note = i < s->csv.n_notes ? s->csv.note[i] : "";
+    if (strncmp(note, *keys, n) != 0 || strncmp(note + n, ": ", 2) != 0)
+        return false;
+    s->key = xgrow(s->key, &s->cap_key, i + 1, sizeof *s->key);
+    s->key[i] = note + n + 2;
     *keys += n + ((*keys)[n] == ',');
-    return line + 4 + n;
+    return *s->key[i] && field_ok(s->key[i]);
+}
+
+/* The columns as a heading says them. */
+static bool same_columns(const struct csv *c, const char *columns)
+{
+    char *copy = xstrdup(columns), *rest = copy;
+    bool same = true;
+    for (int32_t i = 0; i < c->n_columns && same; i++)
+        same = rest && strcmp(strsep(&rest, ","), c->column[i]) == 0;
+    free(copy);
+    return same && !rest;
 }
 
 bool papercsv_read(struct papercsv *s, const char *path, const char *keys, const char *columns, struct err *e)
 {
-    *s = (struct papercsv){.n_columns = count_fields(columns),
-                           .key = xcalloc((size_t)count_fields(keys), sizeof(char *))};
+    *s = (struct papercsv){0};
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     s->stem = xstrdup(base);
     if (strrchr(s->stem, '.'))
         *strrchr(s->stem, '.') = 0;
     size_t size;
-    s->text = file_slurp(path, 1 << 20, &size, e);
-    if (!s->text)
-        return false;
-    if (size == 0 || strlen(s->text) != size || s->text[size - 1] != '\n')
-        return err_set(e, "%s: the last line has no end, or there is a zero byte", path);
-    s->text[size - 1] = 0;
-    char *rest = s->text, *line;
-    int64_t at = 0, n_keys = 0;
-    bool heading = false;
-    while ((line = strsep(&rest, "\n"))) {
-        at++;
-        if (*keys) {
-            s->key[n_keys] = key_value(line, &keys);
-            if (!s->key[n_keys] || !*s->key[n_keys] || !field_ok(s->key[n_keys]))
-                return err_set(e, "%s:%" PRId64 ": '%s' (expected '# KEY: ..' with the next key of %s)", path,
-                               at, line, keys);
-            n_keys++;
-        } else if (!heading) {
-            heading = true;
-            if (strcmp(line, columns) != 0)
-                return err_set(e, "%s:%" PRId64 ": '%s' (expected the heading %s)", path, at, line, columns);
-        } else {
-            if (count_fields(line) != s->n_columns)
-                return err_set(e, "%s:%" PRId64 ": %" PRId64 " fields (expected %" PRId64 ")", path, at,
-                               count_fields(line), s->n_columns);
-            s->cell = xgrow(s->cell, &s->cap, (s->n + 1) * s->n_columns, sizeof *s->cell);
-            for (int64_t c = 0; c < s->n_columns; c++) {
-                char **cell = &s->cell[s->n * s->n_columns + c];
-                *cell = strsep(&line, ",");
-                if (!field_ok(*cell))
-                    return err_set(
-                        e,
-                        "%s:%" PRId64
-                        ": '%s' (expected printable text without quotes and without blanks at its ends)",
-                        path, at, *cell);
-            }
-            s->n++;
-        }
-    }
-    const char *said = n_keys ? s->key[n_keys - 1] : "";
-    char *counted = xasprintf("%" PRId64, s->n);
-    bool whole = s->n > 0 && strcmp(counted, said) == 0;
-    free(counted);
-    return whole || err_set(e, "%s: %" PRId64 " rows (expected '%s', as its heading says)", path, s->n, said);
+    char *text = file_slurp(path, 1 << 20, &size, e);
+    bool good = text &&
+                (!strpbrk(text, "\"\r") ||
+                 err_set(e, "%s: quotes or carriage returns (expected printable text)", path)) &&
+                csv_parse(text, size, path, &s->csv, e) && csv_whole(&s->csv, e);
+    free(text);
+    const struct csv *c = &s->csv;
+    s->n = c->n_rows;
+    s->n_columns = c->n_columns;
+    for (int64_t i = 0; good && (*keys || i < c->n_notes); i++)
+        good = (*keys && next_key(s, i, &keys)) ||
+               err_set(e, "%s: '# %s' (expected '# KEY: ..' with the next key of %s)", path,
+                       i < c->n_notes ? c->note[i] : "", keys);
+    if (good && !(same_columns(c, columns) && c->line[0] == c->n_notes + 2))
+        good = err_set(e, "%s: another heading behind the notes (expected %s, then rows)", path, columns);
+    for (int64_t k = 0; good && k < c->n_rows * c->n_columns; k++)
+        good = field_ok(c->cell[k]) ||
+               err_set(e, "%s:%d: '%s' (expected printable text without blanks at its ends)", path,
+                       (int)c->line[k / c->n_columns], c->cell[k]);
+    return good;
 }
 
 void papercsv_free(struct papercsv *s)
 {
     free(s->stem);
-    free(s->text);
     free(s->key);
-    free(s->cell);
+    csv_clear(&s->csv);
 }
 
 static bool one_of(const char *s, const char *const *list)

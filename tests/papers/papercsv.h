@@ -1,13 +1,13 @@
 /*
  * papercsv.h - the CSV files of paper-figs/paper (README.md there): reading them strictly, and their rules.
  *
- * verify/io/csv_read.h reads what somebody measured and forgives a lot; this reader forgives nothing. It fills a
- * struct err and returns false; nothing here asserts.
+ * ref/csv.h forgives quotes, blanks and further notes; this forgives nothing. It fills a struct err and returns false;
+ * nothing here asserts.
  */
 #ifndef TREEATTN_TESTS_PAPERS_PAPERCSV_H
 #define TREEATTN_TESTS_PAPERS_PAPERCSV_H
 
-#include "ref/base.h"
+#include "ref/csv.h"
 
 /* A paper: how its files begin, its title in `# paper:`, its text, whether captions stand below tables. */
 struct paper {
@@ -44,10 +44,10 @@ enum headline_column { H_ID, H_PAPER, H_CLAIM, H_HOW, H_VALUE, H_UNIT, H_WHERE }
 enum name_column { N_PAPER, N_PRINTED, N_NAME, N_KIND };
 
 struct papercsv {
-    char *stem, *text; /* file name without .csv; what the pointers below point into */
-    char **key;        /* values of the `# key: value` lines */
-    int64_t n, cap, n_columns;
-    char **cell; /* [n][n_columns] */
+    char *stem; /* file name without .csv */
+    struct csv csv;
+    char **key; /* values of the `# key: value` lines, in csv */
+    int64_t cap_key, n, n_columns;
 };
 
 /* Read a CSV strictly: the `# key: value` lines in the order of `keys`, the heading `columns`, then rows of as
@@ -57,7 +57,7 @@ bool papercsv_read(struct papercsv *s, const char *path, const char *keys, const
 void papercsv_free(struct papercsv *s);
 static inline char **papercsv_row(const struct papercsv *s, int64_t i)
 {
-    return s->cell + i * s->n_columns;
+    return s->csv.cell + i * s->csv.n_columns;
 }
 
 /* What every table of numbers must keep: values, units and words from closed lists, no key twice. */

@@ -1,5 +1,5 @@
 #include "tests/papers/papertext.h"
-#include "traces/formats/formats.h"
+#include "ref/file.h"
 
 #include <ctype.h>
 #include <stdio.h>

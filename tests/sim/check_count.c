@@ -64,27 +64,28 @@ struct recorded {
     int64_t iterations, generated, kv, mask, qk, softmax; /* -1: not recorded */
 };
 
-static struct recorded recorded_row(const struct csv *c)
+static struct recorded recorded_row(const struct csv *c, int64_t i)
 {
     struct recorded r = {
-        .row = c->row,
-        .opts = {.tree_index = (int32_t)csv_i64(c, "tree_index", 0),
-                 .prompt = csv_i64(c, "prompt_len", 0),
-                 .max_seq = csv_i64(c, "max_seq_len", 0)},
-        .layers = csv_i64(c, "layers", 32), /* Llama-3-8B where the table does not say */
-        .heads = csv_i64(c, "q_heads", 32),
-        .dim = csv_i64(c, "head_dim", 128),
-        .iterations = csv_i64(c, "iterations", -1),
-        .generated = csv_i64(c, "generated_len", -1),
-        .kv = csv_i64(c, "KV_IO_bytes", -1),
-        .mask = csv_i64(c, "Mask_IO_bytes", -1),
-        .qk = csv_i64(c, "QK_IO_bytes", -1),
-        .softmax = csv_i64(c, "SoftMax_IO_bytes", -1),
+        .row = i + 1,
+        .opts = {.tree_index = (int32_t)csv_number(c, i, "tree_index", 0),
+                 .prompt = csv_number(c, i, "prompt_len", 0),
+                 .max_seq = csv_number(c, i, "max_seq_len", 0)},
+        .layers = csv_number(c, i, "layers", 32), /* Llama-3-8B where the table does not say */
+        .heads = csv_number(c, i, "q_heads", 32),
+        .dim = csv_number(c, i, "head_dim", 128),
+        .iterations = csv_number(c, i, "iterations", -1),
+        .generated = csv_number(c, i, "generated_len", -1),
+        .kv = csv_number(c, i, "KV_IO_bytes", -1),
+        .mask = csv_number(c, i, "Mask_IO_bytes", -1),
+        .qk = csv_number(c, i, "QK_IO_bytes", -1),
+        .softmax = csv_number(c, i, "SoftMax_IO_bytes", -1),
     };
-    snprintf(r.file, sizeof r.file, "%s", csv_text(c, "file"));
-    while (r.mode < N_RELEASE_MODES && strcmp(release_modes[r.mode].mode, csv_text(c, "mode")) != 0)
+    snprintf(r.file, sizeof r.file, "%s", csv_text(c, i, "file"));
+    while (r.mode < N_RELEASE_MODES && strcmp(release_modes[r.mode].mode, csv_text(c, i, "mode")) != 0)
         r.mode++;
-    ck_assert_msg(r.mode < N_RELEASE_MODES, "row %lld: no mode '%s'", (long long)c->row, csv_text(c, "mode"));
+    ck_assert_msg(r.mode < N_RELEASE_MODES, "row %lld: no mode '%s'", (long long)i + 1,
+                  csv_text(c, i, "mode"));
     return r;
 }
 
@@ -165,15 +166,14 @@ static void check_run(const char *table, const struct recorded *r, int64_t n)
 static void check_table(const char *table)
 {
     struct csv c;
-    if (!csv_open(&c, table))
+    if (!shared_csv(&c, table))
         return;
     struct recorded *r = NULL;
-    int64_t n = 0, cap = 0, runs = 0, quick = getenv("TREEATTN_QUICK") ? 8 : 1;
-    while (csv_next(&c)) {
-        r = xgrow(r, &cap, n + 1, sizeof *r);
-        r[n++] = recorded_row(&c);
-    }
-    csv_close(&c);
+    int64_t n = 0, runs = 0, quick = getenv("TREEATTN_QUICK") ? 8 : 1;
+    r = xcalloc((size_t)c.n_rows, sizeof *r);
+    for (; n < c.n_rows; n++)
+        r[n] = recorded_row(&c, n);
+    csv_clear(&c);
     ck_assert_int_gt(n, 0);
     qsort(r, (size_t)n, sizeof *r, by_run);
     for (int64_t i = 0, next; i < n; i = next) {

@@ -11,7 +11,7 @@
 #include "sim/fit/models.h"
 #include "traces/formats/formats.h"
 #include "verify/model/coefficient_file.h"
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
 #include "verify/model/timed_rows.h"
 
 #include "tests/shared.h"
@@ -518,31 +518,31 @@ END_TEST
 
 /* ---- tables ------------------------------------------------------------------------------------------- */
 
-START_TEST(sheet_fields)
+START_TEST(csv_fields)
 {
     static const char text[] = "# note\na,\"b,c\",d\r\n1,\"x \"\"y\"\"\",-2.5e3\n\n# note\n,,\nshort\n7,8,9";
-    struct sheet c;
+    struct csv c;
     struct err e = {0};
-    ck_assert_msg(sheet_parse(text, strlen(text), "f", &c, &e), "%s", e.msg);
+    ck_assert_msg(csv_parse(text, strlen(text), "f", &c, &e), "%s", e.msg);
     ck_assert_int_eq(c.n_columns, 3);
     ck_assert_int_eq(c.n_rows, 4);
     ck_assert_str_eq(c.column[1], "b,c");
-    ck_assert_str_eq(sheet_cell(&c, 0, 1, &e), "x \"y\"");
-    ck_assert_str_eq(sheet_cell(&c, 1, 2, &e), "");
+    ck_assert_str_eq(csv_cell(&c, 0, 1, &e), "x \"y\"");
+    ck_assert_str_eq(csv_cell(&c, 1, 2, &e), "");
     double x = 0;
-    ck_assert(sheet_f64(&c, 0, 2, &x, &e) && x == -2500);
-    ck_assert(sheet_f64(&c, 3, 0, &x, &e) && x == 7);
+    ck_assert(csv_f64(&c, 0, 2, &x, &e) && x == -2500);
+    ck_assert(csv_f64(&c, 3, 0, &x, &e) && x == 7);
     ck_assert(c.line[0] == 3 && c.line[1] == 6 && c.line[3] == 8);
-    ck_assert_str_eq(sheet_peek(&c, 2, 2), "");
-    ck_assert(!sheet_cell(&c, 2, 0, &e));
-    ck_assert_str_eq(e.msg, "f:7: 1 fields (expected 3, as in the header)");
+    ck_assert_str_eq(csv_peek(&c, 2, 2), "");
+    ck_assert(!csv_cell(&c, 2, 0, &e));
+    ck_assert_str_eq(e.msg, "f:7: 1 fields (expected 3, as in the heading)");
     e.code = 0;
-    ck_assert(!sheet_f64(&c, 1, 0, &x, &e));
+    ck_assert(!csv_f64(&c, 1, 0, &x, &e));
     ck_assert_str_eq(e.msg, "f:6: a is '' (expected a number)");
     e.code = 0;
-    ck_assert_int_eq(sheet_column(&c, "z", &e), -1);
+    ck_assert_int_eq(csv_column(&c, "z", &e), -1);
     ck_assert_str_eq(e.msg, "f:1: no column 'z' (expected one of a, b,c, d)");
-    sheet_clear(&c);
+    csv_clear(&c);
 }
 END_TEST
 
@@ -1028,13 +1028,13 @@ START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
     write_file(dir, "m.csv", csv);
     int code =
         run_in(dir, "fit m.csv --model clock --coefficients built-in --show rows --csv", text, sizeof text);
-    struct sheet c;
+    struct csv c;
     double s[3];
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
+    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
     for (int i = 0; i < 3; i++)
-        ck_assert_msg(sheet_f64(&c, i, sheet_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
+        ck_assert_msg(csv_f64(&c, i, csv_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
     ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
-    sheet_clear(&c);
+    csv_clear(&c);
     nform_free(nf);
     tree_free(t);
     free(csv);
@@ -1046,13 +1046,13 @@ END_TEST
 static double only_figure(const char *dir, const char *args, const char *name)
 {
     char text[8192];
-    struct sheet c;
+    struct csv c;
     struct err e = {0};
     double x = NAN;
     int code = run_in(dir, args, text, sizeof text);
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
-    ck_assert_msg(sheet_f64(&c, 0, sheet_column(&c, name, &e), &x, &e), "%s", e.msg);
-    sheet_clear(&c);
+    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
+    ck_assert_msg(csv_f64(&c, 0, csv_column(&c, name, &e), &x, &e), "%s", e.msg);
+    csv_clear(&c);
     return x;
 }
 
@@ -1134,16 +1134,16 @@ START_TEST(the_simulator_takes_a_part_for_each_strategy)
                "sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
                "--coefficients c.csv --model linear --part each --csv",
                text, sizeof text);
-    struct sheet c;
+    struct csv c;
     struct err e = {0};
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "sim", &c, &e), "%s", text);
+    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "sim", &c, &e), "%s", text);
     ck_assert_int_eq(c.n_rows, 3);
     for (int i = 0; i < 3; i++) {
         double x;
-        ck_assert_msg(sheet_f64(&c, i, sheet_column(&c, "fitted_ms", &e), &x, &e), "%s", e.msg);
+        ck_assert_msg(csv_f64(&c, i, csv_column(&c, "fitted_ms", &e), &x, &e), "%s", e.msg);
         ck_assert_double_eq_tol(x, i == 0 ? 2 : i == 1 ? 1 : 3, 1e-9);
     }
-    sheet_clear(&c);
+    csv_clear(&c);
     code =
         run_in(dir,
                "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --model linear "
@@ -1183,16 +1183,16 @@ START_TEST(strategies_can_be_left_out)
 END_TEST
 
 /* Seconds of attention of that workload and strategy, of run full where there are runs; NAN: there is no such row. */
-static double attention_s(const struct sheet *c, const char *workload, const char *strategy)
+static double attention_s(const struct csv *c, const char *workload, const char *strategy)
 {
     struct err e = {0};
-    int32_t w = sheet_column(c, "workload", &e), s = sheet_column(c, "strategy", &e),
-            t = sheet_column(c, "attention_s", &e), run = sheet_find(c, "run");
+    int32_t w = csv_column(c, "workload", &e), s = csv_column(c, "strategy", &e),
+            t = csv_column(c, "attention_s", &e), run = csv_find(c, "run");
     double x = NAN;
     for (int64_t i = 0; i < c->n_rows && w >= 0 && s >= 0 && t >= 0; i++)
-        if (strcmp(sheet_peek(c, i, w), workload) == 0 && strcmp(sheet_peek(c, i, s), strategy) == 0 &&
-            (run < 0 || strcmp(sheet_peek(c, i, run), "full") == 0)) {
-            ck_assert_msg(sheet_f64(c, i, t, &x, &e), "%s", e.msg);
+        if (strcmp(csv_peek(c, i, w), workload) == 0 && strcmp(csv_peek(c, i, s), strategy) == 0 &&
+            (run < 0 || strcmp(csv_peek(c, i, run), "full") == 0)) {
+            ck_assert_msg(csv_f64(c, i, t, &x, &e), "%s", e.msg);
             return x;
         }
     return NAN;
@@ -1207,7 +1207,7 @@ START_TEST(shipped_coefficients_predict_measured_replays)
     static const char *const strategy[STRATEGIES] = {
         "radix-attention", "deft-node", "deft-node-chunk", "deft-flatten", "fasttree", "pat", "treeattn"};
     static char text[1 << 17];
-    struct sheet measured, model;
+    struct csv measured, model;
     struct err e = {0};
     if (!program_built())
         return;
@@ -1217,8 +1217,8 @@ START_TEST(shipped_coefficients_predict_measured_replays)
         "paper-figs/measured/h200_clock.csv --workload few-shot-20,few-shot-30,few-shot-50 "
         "--strategy radix-attention,deft-node,deft-node-chunk,deft-flatten,fasttree,pat,treeattn --csv",
         program_path());
-    ck_assert_msg(code == 0 && sheet_parse(text, strlen(text), "replay", &model, &e), "%s %s", text, e.msg);
-    ck_assert_msg(sheet_read("paper-figs/measured/h200_replay.csv", &measured, &e), "%s", e.msg);
+    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "replay", &model, &e), "%s %s", text, e.msg);
+    ck_assert_msg(csv_read("paper-figs/measured/h200_replay.csv", &measured, &e), "%s", e.msg);
     int32_t near = 0, ordered = 0;
     for (int32_t w = 0; w < WORKLOADS; w++) {
         double said[STRATEGIES], was[STRATEGIES];
@@ -1234,8 +1234,8 @@ START_TEST(shipped_coefficients_predict_measured_replays)
     }
     ck_assert_msg(2 * near > WORKLOADS * STRATEGIES, "%d of %d within 6 %%", near, WORKLOADS * STRATEGIES);
     ck_assert_msg(ordered >= PAIRS - 5, "%d of %d pairs in order", ordered, PAIRS);
-    sheet_clear(&measured);
-    sheet_clear(&model);
+    csv_clear(&measured);
+    csv_clear(&model);
 }
 END_TEST
 
@@ -1333,7 +1333,7 @@ Suite *suite_fit(void)
     tcase_add_test(c, kendall_by_all_pairs);
     tcase_add_test(c, quantiles_by_hand);
     tcase_add_test(c, scores_by_hand);
-    tcase_add_test(c, sheet_fields);
+    tcase_add_test(c, csv_fields);
     tcase_add_test(c, coefficients_round_trip);
     tcase_add_test(c, coefficients_of_the_clock_are_read);
     tcase_add_test(c, bounds_are_those_of_the_clock);

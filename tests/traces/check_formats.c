@@ -1,4 +1,5 @@
 /* check_formats.c - level strings, tree files, files into memory, seeded families. */
+#include "ref/file.h"
 #include "traces/formats/formats.h"
 #include "traces/formats/text.h"
 

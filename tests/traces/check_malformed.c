@@ -5,6 +5,7 @@
  * that sentence on one line, nothing on standard output, and no output file ($TREEATTN_BIN, default
  * build/treeattn; skipped where that is not built).
  */
+#include "ref/file.h"
 #include "traces/formats/deft.h"
 #include "traces/formats/formats.h"
 #include "traces/formats/medusa.h"
@@ -26,7 +27,7 @@
 
 extern char **environ;
 
-enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE, SHEET, MEASURED, COEFS };
+enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE, CSV, MEASURED, COEFS };
 
 #define NODE(id, value, start, end, children)                                                                \
     "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
@@ -95,7 +96,7 @@ static bool parse(const struct entry *x, struct err *e)
     struct tree *t = NULL;
     struct trace *tr = NULL;
     struct requests *r = NULL;
-    struct sheet sheet = {0};
+    struct csv csv = {0};
     struct measured m = {0};
     double value[2];
     bool taken = false;
@@ -118,8 +119,8 @@ static bool parse(const struct entry *x, struct err *e)
     case MOONCAKE:
         r = mooncake_read(x->text, size, "FILE", e);
         break;
-    case SHEET:
-        taken = sheet_parse(x->text, size, "FILE", &sheet, e);
+    case CSV:
+        taken = csv_parse(x->text, size, "FILE", &csv, e);
         break;
     case MEASURED:
         taken = measured_parse(x->text, size, "FILE", &m, e);
@@ -129,7 +130,7 @@ static bool parse(const struct entry *x, struct err *e)
         break;
     }
     taken = taken || t || tr || r;
-    sheet_clear(&sheet);
+    csv_clear(&csv);
     measured_clear(&m);
     tree_free(t);
     trace_close(tr);
@@ -198,14 +199,14 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
         plan[8] = "--prompt";
         plan[9] = prompt;
     }
-    if (x->format == SHEET) {
+    if (x->format == CSV) {
         fit[5] = "--target=y";
         fit[6] = "--features=x";
     } else if (x->format == COEFS) {
         fit[5] = "--coefficients";
         fit[6] = in;
     }
-    char *const *argv = x->format < SHEET ? plan : fit;
+    char *const *argv = x->format < CSV ? plan : fit;
     ck_assert_int_eq(spawn(argv, out, err), EXIT_BAD_INPUT);
     size_t size, said;
     char *text = file_slurp(out, 1 << 20, &size, NULL), *msg = file_slurp(err, 1 << 20, &said, NULL);

@@ -4,7 +4,7 @@
  * The replay is held against a simulation that goes step by step and looks at every block, with a bit per
  * request in flight for who is below it.
  */
-#include "traces/formats/formats.h"
+#include "ref/file.h"
 #include "traces/generate/gen_trace.h"
 #include "traces/formats/mooncake.h"
 

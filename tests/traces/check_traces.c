@@ -131,23 +131,23 @@ START_TEST(sorting_replays_every_row)
     static const char *const column[] = {"iterations",  "generated_len", "sum_queries",  "max_queries",
                                          "sum_kv_tree", "sum_kv_seq",    "sum_kv_node32"};
     struct csv c;
-    if (!csv_open(&c, "traces/replay_sorting.csv"))
+    if (!shared_csv(&c, "traces/replay_sorting.csv"))
         return;
     char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
-    while (csv_next(&c)) {
-        struct trace_opts o = {.tree_index = (int32_t)csv_i64(&c, "tree_index", 0),
-                               .prompt = csv_i64(&c, "prompt_len", 0),
-                               .max_seq = csv_i64(&c, "max_seq_len", 0)};
+    for (int64_t i = 0; i < c.n_rows; i++) {
+        struct trace_opts o = {.tree_index = (int32_t)csv_number(&c, i, "tree_index", 0),
+                               .prompt = csv_number(&c, i, "prompt_len", 0),
+                               .max_seq = csv_number(&c, i, "max_seq_len", 0)};
         struct trace *tr = open_or_fail(spec, o);
         struct sums s = replay_sums(tr);
         int64_t got[] = {s.steps, s.generated, s.queries, s.max_queries, s.kv_tree, s.kv_seq, s.kv_node32};
-        for (int i = 0; i < 7; i++)
-            ck_assert_msg(got[i] == csv_i64(&c, column[i], -1), "%s: %s is %lld (expected %s)",
-                          trace_title(tr), column[i], (long long)got[i], csv_text(&c, column[i]));
+        for (int k = 0; k < 7; k++)
+            ck_assert_msg(got[k] == csv_number(&c, i, column[k], -1), "%s: %s is %lld (expected %s)",
+                          trace_title(tr), column[k], (long long)got[k], csv_text(&c, i, column[k]));
         trace_close(tr);
     }
-    ck_assert_int_eq(c.row, 3 * 77);
-    csv_close(&c);
+    ck_assert_int_eq(c.n_rows, 3 * 77);
+    csv_clear(&c);
     free(file);
     free(spec);
 }
@@ -156,24 +156,24 @@ END_TEST
 START_TEST(sorting_replays_every_iteration)
 {
     struct csv x;
-    if (!csv_open(&x, "traces/replay_sorting_tree0_p4000_s6000.csv"))
+    if (!shared_csv(&x, "traces/replay_sorting_tree0_p4000_s6000.csv"))
         return;
     char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
     struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
-    while (csv_next(&x)) {
-        ck_assert_int_eq(csv_i64(&x, "iteration", 0), x.row);
-        struct tree *tree = trace_tree(tr, x.row);
+    for (int64_t i = 0; i < x.n_rows; i++) {
+        ck_assert_int_eq(csv_number(&x, i, "iteration", 0), i + 1);
+        struct tree *tree = trace_tree(tr, i + 1);
         ck_assert(tree_check(tree, NULL));
         struct trace_count c = trace_count_tree(tree);
-        ck_assert_int_eq(c.queries, csv_i64(&x, "queries", -1));
-        ck_assert_int_eq(c.nodes, csv_i64(&x, "nodes", -1));
-        ck_assert_int_eq(c.kv_tree, csv_i64(&x, "kv_tree", -1));
-        ck_assert_int_eq(c.kv_seq, csv_i64(&x, "kv_seq", -1));
+        ck_assert_int_eq(c.queries, csv_number(&x, i, "queries", -1));
+        ck_assert_int_eq(c.nodes, csv_number(&x, i, "nodes", -1));
+        ck_assert_int_eq(c.kv_tree, csv_number(&x, i, "kv_tree", -1));
+        ck_assert_int_eq(c.kv_seq, csv_number(&x, i, "kv_seq", -1));
         tree_free(tree);
     }
-    ck_assert_int_eq(x.row, trace_steps(tr));
+    ck_assert_int_eq(x.n_rows, trace_steps(tr));
     trace_close(tr);
-    csv_close(&x);
+    csv_clear(&x);
     free(file);
     free(spec);
 }

@@ -3,6 +3,7 @@
  * covers.
  */
 #include "kernels/cuda/host/guard_gpu.h"
+#include "ref/file.h"
 #include "verify/bench/bench_gpu.h"
 #include "verify/judge/gpu_matrix.h"
 #include "verify/judge/judge.h"

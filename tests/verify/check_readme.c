@@ -10,7 +10,7 @@
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 #include "verify/judge/cover.h"
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
 
 #define strategy_per_node shown_strategy /* whoever tries it has one of that name */
 #include "tests/per_node.c"              /* what sim/README.md shows, by the Makefile */
@@ -597,21 +597,21 @@ START_TEST(plans_that_were_timed_are_as_told)
                                        "| the bench's trees, 26 others |"};
     char *line[2] = {xstrdup(rows[0]), xstrdup(rows[1])};
     for (int f = 0; f < CARDS; f++) {
-        struct sheet x = {0};
+        struct csv x = {0};
         struct err e = {0};
         struct raced *r = xcalloc(MOST, sizeof *r);
         int n = 0;
-        ck_assert_msg(sheet_read(files[f], &x, &e), "%s", e.msg);
-        int32_t tree = sheet_find(&x, "tree"), heads = sheet_find(&x, "heads"),
-                strategy = sheet_find(&x, "strategy"), verdict = sheet_find(&x, "verdict"),
-                time = sheet_find(&x, "time_us");
+        ck_assert_msg(csv_read(files[f], &x, &e), "%s", e.msg);
+        int32_t tree = csv_find(&x, "tree"), heads = csv_find(&x, "heads"),
+                strategy = csv_find(&x, "strategy"), verdict = csv_find(&x, "verdict"),
+                time = csv_find(&x, "time_us");
         for (int64_t i = 0; i < x.n_rows; i++) {
             double us;
-            if (strcmp(sheet_peek(&x, i, verdict), "PASS") != 0)
+            if (strcmp(csv_peek(&x, i, verdict), "PASS") != 0)
                 continue;
-            ck_assert_msg(sheet_f64(&x, i, time, &us, &e) && n < MOST, "%s", e.msg);
-            struct raced *to = raced_of(r, &n, sheet_peek(&x, i, tree), sheet_peek(&x, i, heads));
-            if (strncmp(sheet_peek(&x, i, strategy), "treeattn", 8) != 0) {
+            ck_assert_msg(csv_f64(&x, i, time, &us, &e) && n < MOST, "%s", e.msg);
+            struct raced *to = raced_of(r, &n, csv_peek(&x, i, tree), csv_peek(&x, i, heads));
+            if (strncmp(csv_peek(&x, i, strategy), "treeattn", 8) != 0) {
                 to->other = fmin(to->other, us);
                 to->others++;
             } else if (to->first == 0) {
@@ -628,7 +628,7 @@ START_TEST(plans_that_were_timed_are_as_told)
                 free(cell);
                 line[on_bench] = longer;
             }
-        sheet_clear(&x);
+        csv_clear(&x);
         free(r);
     }
     char *text = text_from("README.md", "## Our own plan");

@@ -1031,11 +1031,11 @@ END_TEST
 START_TEST(recordings_are_found)
 {
     char *path = shared_path("traces/golden.csv");
-    struct sheet s;
+    struct csv s;
     struct err e = {0};
     if (!path)
         return;
-    ck_assert_msg(sheet_read(path, &s, &e), "%s", e.msg);
+    ck_assert_msg(csv_read(path, &s, &e), "%s", e.msg);
     struct deft_run sorting = {"sorting128ToT.json", 0, 4000, 6000};
     assert_near(deft_run_latency(&s, &sorting, "deft-node", true), 55.196385, 1e-12, "one row");
     assert_near(deft_run_latency(&s, &sorting, "deft-flatten", false), 0.5 * (54.856286 + 54.731806), 1e-12,
@@ -1045,7 +1045,7 @@ START_TEST(recordings_are_found)
                                true) < 0);
     ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400},
                                "radix-attention", true) > 8);
-    sheet_clear(&s);
+    csv_clear(&s);
     free(path);
 }
 END_TEST

@@ -6,6 +6,7 @@
  * is one query. Lines may come in any order, but ids are 0 .. n - 1 and a parent's id is smaller than its
  * children's: the planners' golden results number nodes that way, and it rules out cycles.
  */
+#include "ref/file.h"
 #include "traces/formats/formats.h"
 #include "traces/formats/text.h"
 

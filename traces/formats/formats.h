@@ -40,9 +40,6 @@ bool tree_text_write(FILE *f, const struct tree *t, struct err *e);
 struct tree *tree_file_read(const char *path, struct err *e);
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 
-/* A whole file in memory, zero-terminated, at most max_bytes; NULL with *e set. The caller frees. */
-char *file_slurp(const char *path, size_t max_bytes, size_t *size, struct err *e);
-
 struct format_info {
     const char *name, *spec, *about;
 };

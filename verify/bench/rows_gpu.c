@@ -1,5 +1,6 @@
 /* rows_gpu.c - the half of bench_gpu.h that needs no card: floors, statistics, sets, peers, tables. */
 #include "verify/bench/bench_gpu.h"
+#include "ref/file.h"
 #include "verify/judge/compare.h"
 #include "verify/io/text.h"
 

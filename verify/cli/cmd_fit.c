@@ -136,26 +136,26 @@ struct columns {
     const char *value; /* of `where` */
 };
 
-static bool optional_column(const struct sheet *c, const char *name, int32_t *at, struct err *e)
+static bool optional_column(const struct csv *c, const char *name, int32_t *at, struct err *e)
 {
-    *at = name ? sheet_column(c, name, e) : -1;
+    *at = name ? csv_column(c, name, e) : -1;
     return !name || *at >= 0;
 }
 
-static bool find_columns(const struct fit_args *a, const struct rows *r, const struct sheet *c,
+static bool find_columns(const struct fit_args *a, const struct rows *r, const struct csv *c,
                          struct columns *at, struct err *e)
 {
     at->n_x = r->p - a->intercept;
-    if ((at->target = sheet_column(c, a->target, e)) < 0)
+    if ((at->target = csv_column(c, a->target, e)) < 0)
         return false;
     for (int32_t j = 0; j < at->n_x; j++)
-        if ((at->x[j] = sheet_column(c, r->name[j], e)) < 0)
+        if ((at->x[j] = csv_column(c, r->name[j], e)) < 0)
             return false;
     at->where = -1;
     if (a->where) {
         char *copy = xstrdup(a->where), *rest = copy;
         text_next(&rest, '=');
-        at->where = sheet_column(c, copy, e);
+        at->where = csv_column(c, copy, e);
         at->value = strchr(a->where, '=') + 1;
         free(copy);
         if (at->where < 0)
@@ -165,32 +165,32 @@ static bool find_columns(const struct fit_args *a, const struct rows *r, const s
            optional_column(c, a->by, &at->by, e);
 }
 
-static bool add_columns(const struct fit_args *a, struct rows *r, const struct sheet *c,
+static bool add_columns(const struct fit_args *a, struct rows *r, const struct csv *c,
                         const struct columns *at, int64_t i, struct err *e)
 {
     double y;
-    if (at->where >= 0 && strcmp(sheet_peek(c, i, at->where), at->value) != 0) {
+    if (at->where >= 0 && strcmp(csv_peek(c, i, at->where), at->value) != 0) {
         r->left_out++;
         return true;
     }
-    if (!*sheet_peek(c, i, at->target)) {
+    if (!*csv_peek(c, i, at->target)) {
         r->unmeasured++;
         return true;
     }
-    if (!sheet_f64(c, i, at->target, &y, e))
+    if (!csv_f64(c, i, at->target, &y, e))
         return false;
     if (a->relative && y <= 0)
         return err_set(e, "%s:%d: %s is %g (expected more than 0 for --relative)", c->name, (int)c->line[i],
                        a->target, y);
     char *alone = xasprintf("%s:%d", c->name, (int)c->line[i]);
-    rows_add(r, y, at->group >= 0 ? sheet_peek(c, i, at->group) : alone,
-             at->by >= 0 ? sheet_peek(c, i, at->by) : "all",
-             at->strategy >= 0 ? sheet_peek(c, i, at->strategy) : "", c->name, c->line[i]);
+    rows_add(r, y, at->group >= 0 ? csv_peek(c, i, at->group) : alone,
+             at->by >= 0 ? csv_peek(c, i, at->by) : "all",
+             at->strategy >= 0 ? csv_peek(c, i, at->strategy) : "", c->name, c->line[i]);
     free(alone);
     r->x = xgrow(r->x, &r->cap_x, r->n * r->p, sizeof *r->x);
     double *x = r->x + (r->n - 1) * r->p;
     for (int32_t j = 0; j < at->n_x; j++)
-        if (!sheet_f64(c, i, at->x[j], &x[j], e))
+        if (!csv_f64(c, i, at->x[j], &x[j], e))
             return false;
     if (a->intercept)
         x[at->n_x] = 1;
@@ -222,14 +222,14 @@ static bool load_columns(const struct fit_args *a, struct rows *r, struct err *e
     bool good = true;
     r->n_variants = 1;
     for (int32_t k = 0; k < a->n_files && good; k++) {
-        struct sheet c;
+        struct csv c;
         struct columns at;
-        if (!sheet_read(a->file[k], &c, e))
+        if (!csv_read(a->file[k], &c, e))
             return false;
         good = find_columns(a, r, &c, &at, e);
         for (int64_t i = 0; i < c.n_rows && good; i++)
             good = add_columns(a, r, &c, &at, i, e);
-        sheet_clear(&c);
+        csv_clear(&c);
     }
     return good;
 }

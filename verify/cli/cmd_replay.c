@@ -340,7 +340,7 @@ static bool list_jobs(const struct args *a, struct replay_run *run, struct err *
     }
     char *golden = xasprintf("%s/golden.csv", data);
     if (good && access(golden, R_OK) == 0)
-        good = sheet_read(golden, &run->golden, e);
+        good = csv_read(golden, &run->golden, e);
     free(golden);
     free(data);
     free(pick);
@@ -773,7 +773,7 @@ int cmd_replay(int argc, char **argv)
     if (stopped)
         fprintf(stderr, "treeattn: stopped after %" PRId64 " s; go on with --resume\n", a.seconds);
     close_jobs(&run);
-    sheet_clear(&run.golden);
+    csv_clear(&run.golden);
     replay_device_close(&ground.device);
     free(ground.use);
     free(ground.reader);

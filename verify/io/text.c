@@ -1,4 +1,5 @@
 #include "verify/io/text.h"
+#include "ref/decimal.h"
 #include "ref/problem.h"
 
 #include <ctype.h>
@@ -9,11 +10,8 @@
 
 bool text_i64(const char *s, const char *what, int64_t lo, int64_t hi, int64_t *out, struct err *e)
 {
-    char *end;
-    errno = 0;
-    bool digit = isdigit((unsigned char)s[0]) || (s[0] == '-' && isdigit((unsigned char)s[1]));
-    long long x = digit ? strtoll(s, &end, 10) : 0;
-    if (!digit || *end || errno || x < lo || x > hi)
+    int64_t x;
+    if (!decimal_i64(s, &x) || x < lo || x > hi)
         return err_set(e, "%s '%.60s' (expected a whole number from %" PRId64 " to %" PRId64 ")", what, s, lo,
                        hi);
     *out = x;

@@ -1,5 +1,6 @@
 #include "verify/judge/case.h"
 #include "kernels/kernel.h"
+#include "ref/file.h"
 #include "verify/io/text.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 #include "verify/model/coefficient_file.h"
 
 #include "sim/time/machine.h"
-#include "traces/formats/formats.h"
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
+#include "ref/file.h"
 #include "verify/io/text.h"
 
 #include <math.h>
@@ -31,13 +31,13 @@ void coefs_write(FILE *f, const char *machine, const char *model, const char *pa
     fprintf(f, "%.9g,%.3g\n", value, error);
 }
 
-static bool complain(const struct sheet *c, int64_t i, const char *what, const char *is,
+static bool complain(const struct csv *c, int64_t i, const char *what, const char *is,
                      const struct coef_want *w, struct err *e)
 {
     char list[sizeof e->msg] = ""; /* of the machines or of the coefficients */
     for (int32_t k = 0; k < (w ? w->n : n_machines); k++)
         listing_add(list, sizeof list, w ? w->coef[k].name : machines[k].name);
-    sheet_error(e, c->name, c->line[i], "no %s '%.40s' (expected one of %s)", what, is, list);
+    csv_error(e, c->name, c->line[i], "no %s '%.40s' (expected one of %s)", what, is, list);
     return false;
 }
 
@@ -48,22 +48,22 @@ struct found {
     const char *other[N_COLUMNS]; /* the first line of another model, part or machine */
 };
 
-static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const struct coef_want *w,
+static bool read_line(const struct csv *c, int64_t i, const int32_t *at, const struct coef_want *w,
                       struct found *f, double *value, struct err *e)
 {
     const char *cell[N_COLUMNS];
     for (int k = 0; k < N_COLUMNS; k++)
-        if (!(cell[k] = sheet_cell(c, i, at[k], e)))
+        if (!(cell[k] = csv_cell(c, i, at[k], e)))
             return false;
     double x;
     const struct machine *mc = machine_find(cell[MACHINE]);
     if (!mc)
         return complain(c, i, "machine", cell[MACHINE], NULL, e);
-    if (!sheet_f64(c, i, at[VALUE], &x, e))
+    if (!csv_f64(c, i, at[VALUE], &x, e))
         return false;
     if (x < 0)
-        return sheet_error(e, c->name, c->line[i], "%.40s is %.40s (expected no negative coefficient)",
-                           cell[COEFFICIENT], cell[VALUE]);
+        return csv_error(e, c->name, c->line[i], "%.40s is %.40s (expected no negative coefficient)",
+                         cell[COEFFICIENT], cell[VALUE]);
     if (strcmp(mc->name, w->machine) != 0 || strcmp(cell[MODEL], w->model) != 0 ||
         (w->part && strcmp(cell[PART], w->part) != 0)) {
         if (!f->other[MODEL])
@@ -73,20 +73,20 @@ static bool read_line(const struct sheet *c, int64_t i, const int32_t *at, const
     if (!f->part)
         f->part = cell[PART];
     if (strcmp(f->part, cell[PART]) != 0)
-        return sheet_error(e, c->name, c->line[i],
-                           "a second part, '%.40s' after '%.40s' (expected a choice of one, --part)",
-                           cell[PART], f->part);
+        return csv_error(e, c->name, c->line[i],
+                         "a second part, '%.40s' after '%.40s' (expected a choice of one, --part)",
+                         cell[PART], f->part);
     int32_t k = 0;
     while (k < w->n && strcmp(w->coef[k].name, cell[COEFFICIENT]) != 0)
         k++;
     if (k == w->n)
         return complain(c, i, "coefficient", cell[COEFFICIENT], w, e);
     if (f->line[k])
-        return sheet_error(e, c->name, c->line[i], "%s again (expected once, it was on line %d)",
-                           cell[COEFFICIENT], (int)f->line[k]);
+        return csv_error(e, c->name, c->line[i], "%s again (expected once, it was on line %d)",
+                         cell[COEFFICIENT], (int)f->line[k]);
     if (x < w->coef[k].least || x > w->coef[k].most)
-        return sheet_error(e, c->name, c->line[i], "%s is %.40s (expected %g to %g)", cell[COEFFICIENT],
-                           cell[VALUE], w->coef[k].least, w->coef[k].most);
+        return csv_error(e, c->name, c->line[i], "%s is %.40s (expected %g to %g)", cell[COEFFICIENT],
+                         cell[VALUE], w->coef[k].least, w->coef[k].most);
     f->line[k] = c->line[i];
     value[k] = x;
     if (w->given)
@@ -100,8 +100,8 @@ static bool complain_of_none(const char *name, const struct coef_want *w, const 
     char *other = f->other[MODEL] ? xasprintf("; it has model %.40s, part %.40s, on %.40s", f->other[MODEL],
                                               f->other[PART], f->other[MACHINE])
                                   : xstrdup("");
-    sheet_error(e, name, 1, "nothing of model %s%s%s on %s%s (expected such lines)", w->model,
-                w->part ? ", part " : "", w->part ? w->part : "", w->machine, other);
+    csv_error(e, name, 1, "nothing of model %s%s%s on %s%s (expected such lines)", w->model,
+              w->part ? ", part " : "", w->part ? w->part : "", w->machine, other);
     free(other);
     return false;
 }
@@ -109,27 +109,27 @@ static bool complain_of_none(const char *name, const struct coef_want *w, const 
 bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *w, double *value,
                  struct err *e)
 {
-    struct sheet c;
+    struct csv c;
     int32_t at[N_COLUMNS];
-    if (!sheet_parse(text, size, name, &c, e))
+    if (!csv_parse(text, size, name, &c, e))
         return false;
     struct found f = {.line = xcalloc((size_t)w->n, sizeof *f.line)};
     bool good = true;
     for (int k = 0; k < N_COLUMNS && good; k++)
-        good = (at[k] = sheet_column(&c, column[k], e)) >= 0;
+        good = (at[k] = csv_column(&c, column[k], e)) >= 0;
     for (int64_t i = 0; i < c.n_rows && good; i++)
         good = read_line(&c, i, at, w, &f, value, e);
     if (good && !f.part)
         good = complain_of_none(name, w, &f, e);
     free(f.line);
-    sheet_clear(&c);
+    csv_clear(&c);
     return good;
 }
 
 bool coefs_read(const char *path, const struct coef_want *w, double *value, struct err *e)
 {
     size_t size;
-    char *text = file_slurp(path, SHEET_MAX_BYTES, &size, e);
+    char *text = file_slurp(path, CSV_MAX_BYTES, &size, e);
     bool good = text && coefs_parse(text, size, path, w, value, e);
     free(text);
     return good;

@@ -1,5 +1,6 @@
 #include "verify/model/timed_rows.h"
 
+#include "ref/file.h"
 #include "verify/io/text.h"
 
 #include <stdlib.h>
@@ -53,9 +54,9 @@ void names_clear(struct names *s)
 /* ---- one row ------------------------------------------------------------------------------------------ */
 
 /* "file:line: " before a sentence that does not know where it is. */
-static bool locate(const struct sheet *c, int64_t row, const struct err *why, struct err *e)
+static bool locate(const struct csv *c, int64_t row, const struct err *why, struct err *e)
 {
-    return sheet_error(e, c->name, c->line[row], "%s", why->msg);
+    return csv_error(e, c->name, c->line[row], "%s", why->msg);
 }
 
 static bool parse_dtype(const char *s, enum dtype *out)
@@ -120,34 +121,34 @@ static const char *const peer_column[] = {"N",      "C",       "hq",     "hk",  
 /* What a reader of rows makes of one: taken, left out, or *e. */
 enum taken { TAKEN, LEFT_OUT, BAD };
 
-static enum taken peer_row(const struct sheet *c, int64_t i, const int32_t *at, struct measured_row *r,
+static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
                            const char **kernel, struct err *e)
 {
     struct err why = {0};
-    if (strcmp(sheet_peek(c, i, 0), "bw") == 0) /* what the card reached in that run */
+    if (strcmp(csv_peek(c, i, 0), "bw") == 0) /* what the card reached in that run */
         return LEFT_OUT;
-    *kernel = sheet_cell(c, i, at[METHOD], e);
+    *kernel = csv_cell(c, i, at[METHOD], e);
     if (!*kernel)
         return BAD;
     const struct peer *p = find_peer(*kernel);
-    if (!p || strcmp(sheet_peek(c, i, at[STATUS]), "ok") != 0 ||
-        strcmp(sheet_peek(c, i, at[TIMING]), "graph") != 0)
+    if (!p || strcmp(csv_peek(c, i, at[STATUS]), "ok") != 0 ||
+        strcmp(csv_peek(c, i, at[TIMING]), "graph") != 0)
         return LEFT_OUT;
     int64_t h_q, h_kv;
     double us;
-    if (!sheet_i64(c, i, at[HQ], 1, 1 << 20, &h_q, e) || !sheet_i64(c, i, at[HK], 1, 1 << 20, &h_kv, e) ||
-        !sheet_f64(c, i, at[COLD], &us, e))
+    if (!csv_i64(c, i, at[HQ], 1, 1 << 20, &h_q, e) || !csv_i64(c, i, at[HK], 1, 1 << 20, &h_kv, e) ||
+        !csv_f64(c, i, at[COLD], &us, e))
         return BAD;
     r->h_q = (int32_t)h_q;
     r->h_kv = (int32_t)h_kv;
     r->d = 128; /* shared/peers/README.md: all rows */
     r->seconds = us * 1e-6;
-    const char *dtype = sheet_peek(c, i, at[DTYPE]);
+    const char *dtype = csv_peek(c, i, at[DTYPE]);
     if (!parse_dtype(dtype, &r->dtype)) {
-        sheet_error(e, c->name, c->line[i], "dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", dtype);
+        csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", dtype);
         return BAD;
     }
-    char *source = xasprintf("levels:%s_%s", sheet_peek(c, i, at[N]), sheet_peek(c, i, at[C]));
+    char *source = xasprintf("levels:%s_%s", csv_peek(c, i, at[N]), csv_peek(c, i, at[C]));
     bool good = tree_source_parse(source, &r->tree, &why) && parse_uses(p->strategies, r->use, &why);
     free(source);
     if (!good)
@@ -158,29 +159,35 @@ static enum taken peer_row(const struct sheet *c, int64_t i, const int32_t *at, 
 enum { TREE, HEADS, D, M_DTYPE, STRATEGY, TIME, N_OWN_COLUMNS };
 static const char *const own_column[] = {"tree", "heads", "d", "dtype", "strategy", "time_us"};
 
-static enum taken own_row(const struct sheet *c, int64_t i, const int32_t *at, struct measured_row *r,
+static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
                           const char **kernel, struct err *e)
 {
     struct err why = {0};
-    int32_t verdict = sheet_find(c, "verdict"), named = sheet_find(c, "kernel");
-    const char *judged = verdict >= 0 ? sheet_peek(c, i, verdict) : "PASS";
+    int32_t verdict = csv_find(c, "verdict"), named = csv_find(c, "kernel");
+    const char *judged = verdict >= 0 ? csv_cell(c, i, verdict, e) : "PASS";
+    if (!judged)
+        return BAD;
+    if (!*judged) {
+        csv_error(e, c->name, c->line[i], "no verdict (expected PASS, or why the row does not count)");
+        return BAD;
+    }
     if (strcmp(judged, "PASS") != 0 && strcmp(judged, "MARGINAL") != 0)
         return LEFT_OUT;
-    *kernel = named >= 0 ? sheet_peek(c, i, named) : "all";
+    *kernel = named >= 0 ? csv_peek(c, i, named) : "all";
     int64_t d;
     double us;
-    if (!sheet_i64(c, i, at[D], 1, PROBLEM_MAX_D, &d, e) || !sheet_f64(c, i, at[TIME], &us, e))
+    if (!csv_i64(c, i, at[D], 1, PROBLEM_MAX_D, &d, e) || !csv_f64(c, i, at[TIME], &us, e))
         return BAD;
     r->d = (int32_t)d;
     r->seconds = us * 1e-6;
-    const char *dtype = sheet_peek(c, i, at[M_DTYPE]);
+    const char *dtype = csv_peek(c, i, at[M_DTYPE]);
     if (!parse_dtype(dtype, &r->dtype)) {
-        sheet_error(e, c->name, c->line[i], "dtype is '%.40s' (expected f16, bf16, f32 or f64)", dtype);
+        csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected f16, bf16, f32 or f64)", dtype);
         return BAD;
     }
-    bool good = tree_source_parse(sheet_peek(c, i, at[TREE]), &r->tree, &why) &&
-                text_heads(sheet_peek(c, i, at[HEADS]), &r->h_q, &r->h_kv, &why) &&
-                strategy_parse(sheet_peek(c, i, at[STRATEGY]), &r->use[0], &why);
+    bool good = tree_source_parse(csv_peek(c, i, at[TREE]), &r->tree, &why) &&
+                text_heads(csv_peek(c, i, at[HEADS]), &r->h_q, &r->h_kv, &why) &&
+                strategy_parse(csv_peek(c, i, at[STRATEGY]), &r->use[0], &why);
     r->use[1].s = NULL;
     if (!good)
         locate(c, i, &why, e);
@@ -190,21 +197,21 @@ static enum taken own_row(const struct sheet *c, int64_t i, const int32_t *at, s
 static const struct kind {
     const char *const *column;
     int32_t n;
-    enum taken (*row)(const struct sheet *c, int64_t i, const int32_t *at, struct measured_row *r,
+    enum taken (*row)(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
                       const char **kernel, struct err *e);
 } kinds[] = {{own_column, N_OWN_COLUMNS, own_row}, {peer_column, N_PEER_COLUMNS, peer_row}};
 enum { MAX_COLUMNS = 16 };
 
 /* Times of two cards are not one set of rows. */
-static bool check_device(const struct sheet *c, int64_t i, struct measured *m, struct err *e)
+static bool check_device(const struct csv *c, int64_t i, struct measured *m, struct err *e)
 {
-    int32_t at = sheet_find(c, "device");
+    int32_t at = csv_find(c, "device");
     if (at < 0)
         return true;
-    const char *device = sheet_peek(c, i, at);
+    const char *device = csv_peek(c, i, at);
     return names_add(&m->devices, device) == 0 ||
-           sheet_error(e, c->name, c->line[i], "device '%.40s' after '%.40s' (expected rows of one card)",
-                       device, m->devices.name[0]);
+           csv_error(e, c->name, c->line[i], "device '%.40s' after '%.40s' (expected rows of one card)",
+                     device, m->devices.name[0]);
 }
 
 /* Append a row that was taken; takes its tree over. */
@@ -221,14 +228,14 @@ static bool add_row(struct measured *m, struct measured_row *r, const char *kern
     struct tree *t =
         r->config == known ? tree_source_load(&r->tree, &why) : NULL; /* a wrong tree is found here */
     tree_free(t);
-    return !why.code || sheet_error(e, r->file, r->line, "%s", why.msg);
+    return !why.code || csv_error(e, r->file, r->line, "%s", why.msg);
 }
 
-static bool read_rows(const struct sheet *c, const struct kind *kind, struct measured *m, struct err *e)
+static bool read_rows(const struct csv *c, const struct kind *kind, struct measured *m, struct err *e)
 {
     int32_t at[MAX_COLUMNS];
     for (int32_t k = 0; k < kind->n; k++)
-        if ((at[k] = sheet_column(c, kind->column[k], e)) < 0)
+        if ((at[k] = csv_column(c, kind->column[k], e)) < 0)
             return false;
     int32_t number = names_add(&m->files, c->name);
     for (int64_t i = 0; i < c->n_rows; i++) {
@@ -251,22 +258,24 @@ static bool read_rows(const struct sheet *c, const struct kind *kind, struct mea
 
 bool measured_parse(const char *text, size_t size, const char *name, struct measured *m, struct err *e)
 {
-    struct sheet c;
-    if (!sheet_parse(text, size, name, &c, e))
+    struct csv c;
+    if (!csv_parse(text, size, name, &c, e))
         return false;
-    const struct kind *kind = &kinds[sheet_find(&c, "method") >= 0];
+    const struct kind *kind = &kinds[csv_find(&c, "method") >= 0];
     int64_t before = m->n;
-    bool good = read_rows(&c, kind, m, e);
+    bool good = (!c.cut || csv_error(e, name, c.line[c.n_rows - 1],
+                                     "the last row has no end (expected a whole file)")) &&
+                read_rows(&c, kind, m, e);
     if (good && m->n == before)
-        good = sheet_error(e, name, 1, "no row can be used (expected rows of measured times that passed)");
-    sheet_clear(&c);
+        good = csv_error(e, name, 1, "no row can be used (expected rows of measured times that passed)");
+    csv_clear(&c);
     return good;
 }
 
 bool measured_read(const char *path, struct measured *m, struct err *e)
 {
     size_t size;
-    char *text = file_slurp(path, SHEET_MAX_BYTES, &size, e);
+    char *text = file_slurp(path, CSV_MAX_BYTES, &size, e);
     bool good = text && measured_parse(text, size, path, m, e);
     free(text);
     return good;
@@ -292,7 +301,7 @@ struct nform *measured_nform(const struct measured_row *r, struct tree **tree, s
     *tree = tree_source_load(&r->tree, &why);
     if (*tree)
         return nform_new(*tree);
-    sheet_error(e, r->file, r->line, "%s", why.msg);
+    csv_error(e, r->file, r->line, "%s", why.msg);
     return NULL;
 }
 
@@ -311,7 +320,7 @@ struct plan *measured_plan(const struct measured_row *r, const struct nform *nf,
     for (int i = 0; i < 2 && !p && r->use[i].s; i++)
         p = strategy_plan(&r->use[i], nf, &env, not );
     if (!p)
-        sheet_error(e, r->file, r->line, "%s does not apply: %s (expected a strategy that does)",
-                    r->use[0].s->name, not );
+        csv_error(e, r->file, r->line, "%s does not apply: %s (expected a strategy that does)",
+                  r->use[0].s->name, not );
     return p;
 }

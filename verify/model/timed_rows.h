@@ -7,13 +7,14 @@
  *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
  *              peers.def
  * Rows are counted and left out where the verdict is not PASS or MARGINAL, the status not `ok`, the timing
- * not `graph`, or where no strategy stands for the method. Rows of two devices are an error.
+ * not `graph`, or where no strategy stands for the method. Rows of two devices are an error. So is a row that is cut off,
+ * whatever its verdict: a file that was not written to its end, or not merged, is not half used.
  */
 #ifndef TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
 #define TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
 
 #include "verify/judge/case.h"
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -17,23 +17,23 @@ static const char *mode_of(const char *strategy)
     return NULL;
 }
 
-static bool is(const struct sheet *s, int64_t row, const char *column, const char *text)
+static bool is(const struct csv *s, int64_t row, const char *column, const char *text)
 {
-    int32_t c = sheet_find(s, column);
-    return c >= 0 && strcmp(sheet_peek(s, row, c), text) == 0;
+    int32_t c = csv_find(s, column);
+    return c >= 0 && strcmp(csv_peek(s, row, c), text) == 0;
 }
 
-static bool is_number(const struct sheet *s, int64_t row, const char *column, int64_t x)
+static bool is_number(const struct csv *s, int64_t row, const char *column, int64_t x)
 {
-    int32_t c = sheet_find(s, column);
-    return c >= 0 && sheet_peek(s, row, c)[0] && strtoll(sheet_peek(s, row, c), NULL, 10) == x;
+    int32_t c = csv_find(s, column);
+    return c >= 0 && csv_peek(s, row, c)[0] && strtoll(csv_peek(s, row, c), NULL, 10) == x;
 }
 
-double deft_run_latency(const struct sheet *golden, const struct deft_run *run, const char *strategy,
+double deft_run_latency(const struct csv *golden, const struct deft_run *run, const char *strategy,
                         bool attention)
 {
     const char *mode = mode_of(strategy);
-    int32_t ms = sheet_find(golden, attention ? "attention_latency_ms" : "decode_latency_ms");
+    int32_t ms = csv_find(golden, attention ? "attention_latency_ms" : "decode_latency_ms");
     double sum = 0;
     int64_t n = 0;
     for (int64_t i = 0; mode && ms >= 0 && i < golden->n_rows; i++) {
@@ -41,7 +41,7 @@ double deft_run_latency(const struct sheet *golden, const struct deft_run *run, 
         if (is(golden, i, "mode", mode) && is(golden, i, "file", run->file) &&
             is_number(golden, i, "tree_index", run->tree) &&
             is_number(golden, i, "prompt_len", run->prompt) &&
-            is_number(golden, i, "max_seq_len", run->max_seq) && sheet_f64(golden, i, ms, &x, NULL)) {
+            is_number(golden, i, "max_seq_len", run->max_seq) && csv_f64(golden, i, ms, &x, NULL)) {
             sum += 1e-3 * x;
             n++;
         }

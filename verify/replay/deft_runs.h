@@ -4,7 +4,7 @@
 #ifndef TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
 #define TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
 
-#include "verify/io/csv_read.h"
+#include "ref/csv.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +18,7 @@ struct deft_run {
 };
 
 /* Seconds of a strategy, attention alone or all of decoding: the mean of that run's rows; -1 if there is none. */
-double deft_run_latency(const struct sheet *golden, const struct deft_run *run, const char *strategy,
+double deft_run_latency(const struct csv *golden, const struct deft_run *run, const char *strategy,
                         bool attention);
 
 #ifdef __cplusplus

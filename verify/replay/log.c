@@ -1,4 +1,5 @@
 /* log.c - the rows of a replay in a file that a later run can go on with. */
+#include "ref/csv.h"
 #include "ref/decimal.h"
 #include "verify/judge/case.h"
 #include "verify/replay/replay.h"
@@ -105,22 +106,6 @@ bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The next cell of a CSV line, unquoted in place; NULL when nothing is left. */
-static char *next_cell(char **line)
-{
-    char *s = *line;
-    if (!s || s[0] != '"')
-        return text_next(line, ',');
-    char *to = s++, *cell = to;
-    for (; *s && (s[0] != '"' || s[1] == '"'); s++) {
-        s += s[0] == '"';
-        *to++ = *s;
-    }
-    *line = s[0] && s[1] == ',' ? s + 2 : NULL;
-    *to = '\0';
-    return cell;
-}
-
 static int32_t find_use(const struct replay_log *log, const char *name)
 {
     for (int32_t i = 0; i < log->spec.n_use; i++)
@@ -131,13 +116,13 @@ static int32_t find_use(const struct replay_log *log, const char *name)
 
 static bool read_count(char **line, int64_t most, int64_t *out, const char *what, struct err *e)
 {
-    const char *cell = next_cell(line);
-    return text_i64(cell ? cell : "", what, 0, most, out, e);
+    const char *cell = *line ? csv_field(line, e) : "";
+    return cell && text_i64(cell, what, 0, most, out, e);
 }
 
 static bool read_time(char **line, double *out, const char *what, struct err *e)
 {
-    const char *cell = next_cell(line);
+    const char *cell = *line ? csv_field(line, e) : NULL;
     if (!cell)
         return err_set(e, "the line ends before column %s (expected a number, 0 or more, or nothing)", what);
     *out = NAN;
@@ -165,7 +150,7 @@ static bool read_row(struct replay_log *log, char *line, struct err *e)
     int64_t source = 0, most = INT64_MAX / max_i64(1, log->steps); /* the sum of all rows does not overflow */
     bool good = read_count(&line, log->spec.n_sources - 1, &source, "number", e);
     x.source = (int32_t)source;
-    const char *name = next_cell(&line), *strategy = next_cell(&line);
+    const char *name = line ? csv_field(&line, e) : NULL, *strategy = line ? csv_field(&line, e) : NULL;
     if (good && (!name || !strategy || (x.use = find_use(log, strategy)) < 0))
         return err_set(e, "no such strategy (expected one of this run's)");
 #define X(field, about) good = good && read_count(&line, most, &x.field, #field, e);

@@ -37,7 +37,7 @@ struct replay_run {
     struct replay replay;
     struct replay_job *job;
     int32_t n_jobs;
-    struct sheet golden; /* what DeFT's release recorded; empty: not there */
+    struct csv golden;   /* what DeFT's release recorded; empty: not there */
     double prefill_rate; /* tokens a second; 0: not charged */
     /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
     const char *coefficients, *built_in, *title;
