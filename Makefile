@@ -125,10 +125,10 @@ $(FAULTY): $(BUILD)/verify/main.o $(BUILD)/tests/verify/faulty.o $(BUILD)/libtre
 $(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT)) | $(FAULTY)
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
-# The strategy that sim/README.md shows is compiled as it stands there.
-$(BUILD)/tests/per_node.c: sim/README.md
+# The strategy that a README shows is compiled as it stands there.
+$(BUILD)/tests/per_node.c: $(wildcard */README.md */*/README.md)
 	@mkdir -p $(@D)
-	$(Q)sed -n '/^    \/\* per_node\.c/,/^    };$$/s/^    //p' $< >$@
+	$(Q)cat $^ | sed -n '/^    \/\* per_node\.c/,/^    };$$/s/^    //p' >$@
 $(BUILD)/tests/verify/check_readme.o: CPPFLAGS += -I$(BUILD)
 $(BUILD)/tests/verify/check_readme.o: $(BUILD)/tests/per_node.c
 

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -40,6 +41,31 @@ int64_t csv_number(const struct csv *c, int64_t row, const char *column, int64_t
     return x;
 }
 
+char *told_from(const char *phrase)
+{
+    glob_t readmes;
+    char *found = NULL;
+    glob("README.md", 0, NULL, &readmes);
+    glob("*/README.md", GLOB_APPEND, NULL, &readmes);
+    glob("*/*/README.md", GLOB_APPEND, NULL, &readmes);
+    for (size_t i = 0; i < readmes.gl_pathc && !found; i++) {
+        FILE *f = fopen(readmes.gl_pathv[i], "r");
+        char *text = NULL;
+        size_t cap = 0;
+        ck_assert_msg(f && getdelim(&text, &cap, 0, f) > 0, "%s", readmes.gl_pathv[i]);
+        fclose(f);
+        char *flat = xstrdup(text);
+        for (char *c = flat; (c = strchr(c, '\n'));)
+            *c = ' ';
+        const char *at = strstr(flat, phrase);
+        found = at ? xstrdup(text + (at - flat)) : NULL;
+        free(flat);
+        free(text);
+    }
+    globfree(&readmes);
+    return found;
+}
+
 static const char *program(void)
 {
     const char *name = getenv("TREEATTN_BIN");
@@ -54,23 +80,40 @@ bool program_built(void)
     return false;
 }
 
-const char *program_path(void)
+const char *program_file(void)
 {
     static char path[PATH_MAX];
     ck_assert_msg(realpath(program(), path), "%s is not there", program());
     return path;
 }
 
+/* For shells; the caller keeps it. */
+static const char *quote(const char *path, char quoted[4 * PATH_MAX + 3])
+{
+    char *to = quoted;
+    *to++ = '\'';
+    for (const char *c = path; *c; c++)
+        to = *c == '\'' ? stpcpy(to, "'\\''") : stpncpy(to, c, 1);
+    strcpy(to, "'");
+    return quoted;
+}
+
+const char *program_path(void)
+{
+    static char quoted[4 * PATH_MAX + 3];
+    return quote(program_file(), quoted);
+}
+
 const char *faulty_path(void)
 {
-    static char path[PATH_MAX];
-    char *name = xasprintf("%s", program_path()), *wanted;
+    static char path[PATH_MAX], quoted[4 * PATH_MAX + 3];
+    char *name = xstrdup(program_file()), *wanted;
     *strrchr(name, '/') = 0;
     wanted = xasprintf("%s/tests/treeattn-faulty", name);
     ck_assert_msg(realpath(wanted, path), "%s is not there", wanted);
     free(wanted);
     free(name);
-    return path;
+    return quote(path, quoted);
 }
 
 int run_shell(char *out, size_t size, const char *format, ...)

@@ -21,11 +21,16 @@ bool shared_csv(struct csv *c, const char *name);
 /* A whole number, by its column's name; `none` where the cell is empty or there is no such column. */
 int64_t csv_number(const struct csv *c, int64_t row, const char *column, int64_t none);
 
+/* All of a README from `phrase` on, whose blanks may be line ends there; NULL where none has it. The caller frees. */
+char *told_from(const char *phrase);
+
 /* ---- the program: $TREEATTN_BIN, by default build/treeattn --------------------------------------------- */
 
 /* False after saying that the test skips. */
 bool program_built(void);
-/* Absolute, for shells that change their folder; it is there. */
+/* Absolute; it is there. */
+const char *program_file(void);
+/* The same in quotes, for shells. */
 const char *program_path(void);
 /* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it. */
 const char *faulty_path(void);

@@ -86,7 +86,7 @@ static void setup(void)
         for (int32_t i = 0; i < n_data_defs; i++)
             if (data_defs[i].keep == FRESH)
                 which[n++] = &data_defs[i];
-        fresh = data_make(which, n, program_path(), &places, (int)sysconf(_SC_NPROCESSORS_ONLN));
+        fresh = data_make(which, n, program_file(), &places, (int)sysconf(_SC_NPROCESSORS_ONLN));
         ck_assert(fresh);
         free(which);
     } else
@@ -975,7 +975,7 @@ START_TEST(kept_data_is_what_its_commands_give)
         ck_assert_msg(result_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
         const char *first[] = {data_defs[i].command[0], NULL};
         const struct data_def one = {data_defs[i].name, KEPT, first}, *which = &one;
-        ck_assert(data_make(&which, 1, program_path(), &elsewhere, 1));
+        ck_assert(data_make(&which, 1, program_file(), &elsewhere, 1));
         free(path);
         path = data_path(&one, &elsewhere);
         ck_assert_msg(result_read(path, data_defs[i].name, &again, &e), "%s", e.msg);

@@ -182,7 +182,7 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
     const struct entry *x = &entry[_i];
     if (!program_built())
         return;
-    char *program = (char *)program_path();
+    char *program = (char *)program_file();
     char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0), *err = scratch_file("", 0),
          *result = xasprintf("%s.out", in);
     char *good = scratch_file(measured_good, strlen(measured_good)),
