@@ -92,8 +92,11 @@ static const char *quote(const char *path, char quoted[4 * PATH_MAX + 3])
 {
     char *to = quoted;
     *to++ = '\'';
-    for (const char *c = path; *c; c++)
-        to = *c == '\'' ? stpcpy(to, "'\\''") : stpncpy(to, c, 1);
+    for (const char *c = path; *c; c++) {
+        if (*c == '\'')
+            to = stpcpy(to, "'\\'");
+        *to++ = *c;
+    }
     strcpy(to, "'");
     return quoted;
 }

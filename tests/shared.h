@@ -32,7 +32,7 @@ bool program_built(void);
 const char *program_file(void);
 /* The same in quotes, for shells. */
 const char *program_path(void);
-/* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it. */
+/* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it; in quotes. */
 const char *faulty_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
