@@ -198,7 +198,7 @@ static void solve_nonneg(const struct scaled *s, int32_t p, bool *use, double *c
 }
 
 /* What is left, and its share of what the weighted mean leaves. */
-static void judge(const struct fit_data *d, struct fit *f)
+static void quality_of(const struct fit_data *d, struct fit *f)
 {
     double sum = 0, weight = 0, total = 0;
     for (int64_t i = 0; i < d->n; i++) {
@@ -237,7 +237,7 @@ bool fit_linear(const struct fit_data *d, bool nonneg, struct fit *out, struct e
             out->error[j] /= s.length[j];
             out->held[j] = !use[j];
         }
-        judge(d, out);
+        quality_of(d, out);
     }
     scaled_free(&s);
     return good;

@@ -565,7 +565,7 @@ START_TEST(long_rows_of_equal_weights)
     ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
     struct test_case *b = test_case_new(&c, NULL, &e);
     ck_assert_msg(b, "%s", e.msg);
-    struct result r = judge(b, &c.use, kernel_find("cpu"));
+    struct result r = judge_case(b, &c.use, kernel_find("cpu"));
     ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
                   r.why);
     test_case_free(b);

@@ -545,7 +545,7 @@ START_TEST(what_did_not_run_has_no_time)
     ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
     struct test_case *b = test_case_new(&c, NULL, &e);
     struct strategy_use use = strategy_default(&forgetful);
-    struct result r = judge(b, &use, kernels[0]);
+    struct result r = judge_case(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
     struct printer t = {.f = f, .column = result_columns};
     result_row(&t, &r, c.spec.dtype, "-");
@@ -1160,7 +1160,7 @@ START_TEST(partials_may_be_narrow)
         struct err e = {0};
         ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
         struct test_case *b = test_case_new(&c, NULL, &e);
-        r[i] = judge(b, &c.use, kernel_find("cpu"));
+        r[i] = judge_case(b, &c.use, kernel_find("cpu"));
         test_case_free(b);
         case_clear(&c);
     }

@@ -58,7 +58,7 @@ static void drop(struct fixture *f)
     tree_free(f->t);
 }
 
-static struct comparison judge(const struct fixture *f)
+static struct comparison compared(const struct fixture *f)
 {
     return compare_output(f->p, f->orc, f->out, &f->a);
 }
@@ -68,7 +68,7 @@ static void fails_at(struct fixture *f, int64_t row, int32_t col, double x)
 {
     double old = dtype_load(f->out->dtype, f->out->o, row * f->out->d + col);
     dtype_store(f->out->dtype, f->out->o, row * f->out->d + col, x);
-    struct comparison c = judge(f);
+    struct comparison c = compared(f);
     ck_assert_int_eq(c.verdict, V_FAIL);
     ck_assert(c.row == row && c.col == col && c.why[0]);
     dtype_store(f->out->dtype, f->out->o, row * f->out->d + col, old);
@@ -79,7 +79,7 @@ START_TEST(the_rounded_oracle_passes)
     for (int fill = 0; fill < N_FILLS; fill++)
         for (int t = 0; t < N_DTYPES; t++) {
             struct fixture f = make(500, (enum dtype)t, (enum fill)fill);
-            struct comparison c = judge(&f);
+            struct comparison c = compared(&f);
             ck_assert_int_eq(c.verdict, V_PASS);
             ck_assert_msg(c.worst < 0.2, "%s %s: %g", fill_name[fill], dtype_name[t], c.worst);
             ck_assert(c.rel_l2 <= dtype_unit[t] && c.why[0] == 0);
@@ -99,10 +99,10 @@ START_TEST(what_is_not_finite_never_passes)
             fails_at(&f, f.orc->n_rows - 1, 7, bad[i]); /* the query that sees nothing */
             double old = output_lse(f.out, 2);
             output_set_lse(f.out, 2, bad[i]);
-            ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+            ck_assert_int_eq(compared(&f).verdict, V_FAIL);
             output_set_lse(f.out, 2, old);
         }
-        ck_assert_int_eq(judge(&f).verdict, V_PASS);
+        ck_assert_int_eq(compared(&f).verdict, V_PASS);
         drop(&f);
     }
 }
@@ -117,7 +117,7 @@ START_TEST(an_empty_context_is_exact)
     static const double wrong[] = {0, INFINITY, NAN, -1e30};
     for (int i = 0; i < 4; i++) {
         output_set_lse(f.out, row, wrong[i]);
-        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        ck_assert_int_eq(compared(&f).verdict, V_FAIL);
     }
     drop(&f);
 }
@@ -127,15 +127,15 @@ START_TEST(shapes_come_first)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     f.out->n_rows--;
-    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    ck_assert_int_eq(compared(&f).verdict, V_FAIL);
     f.out->n_rows++;
     f.out->d--;
-    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    ck_assert_int_eq(compared(&f).verdict, V_FAIL);
     f.out->d++;
     f.out->dtype = DT_F16;
-    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    ck_assert_int_eq(compared(&f).verdict, V_FAIL);
     f.out->dtype = DT_F32;
-    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
 }
 END_TEST
@@ -154,7 +154,7 @@ START_TEST(absolute_figures_hold)
             top = fmax(top, fabs(f.orc->o[e]));
         fails_at(&f, 0, 9, f.orc->o[9] + cap[i].just_over * top);
         output_set_lse(f.out, 1, f.orc->lse[1] * (1 + cap[i].just_over));
-        struct comparison c = judge(&f);
+        struct comparison c = compared(&f);
         ck_assert(c.verdict == V_FAIL && c.col == -1 && c.row == 1);
         drop(&f);
     }
@@ -167,9 +167,9 @@ START_TEST(one_lost_token_fails)
     for (int t = 0; t < N_DTYPES; t++) {
         struct fixture f = make(4000, (enum dtype)t, FILL_COUNT);
         output_set_lse(f.out, 0, log((double)f.orc->ctx[0] - 1));
-        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        ck_assert_int_eq(compared(&f).verdict, V_FAIL);
         output_set_lse(f.out, 0, f.orc->lse[0] / log(2)); /* base 2 */
-        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        ck_assert_int_eq(compared(&f).verdict, V_FAIL);
         drop(&f);
     }
 }
@@ -188,7 +188,7 @@ START_TEST(half_precision_is_judged_to_the_last_bit)
         n++;
         uint16_t old = o[i];
         o[i] = (uint16_t)(old + 2);
-        failed += judge(&f).verdict == V_FAIL;
+        failed += compared(&f).verdict == V_FAIL;
         o[i] = old;
     }
     ck_assert(n > 32 && failed == n);
@@ -206,7 +206,7 @@ START_TEST(swapped_heads_fail)
         memcpy(row, o, size);
         memcpy(o, o + size, size);
         memcpy(o + size, row, size);
-        ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+        ck_assert_int_eq(compared(&f).verdict, V_FAIL);
         drop(&f);
     }
 }
@@ -218,12 +218,12 @@ START_TEST(narrow_partials_widen_the_bound)
     float *o = f.out->o;
     for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++)
         o[i] = (float)f16_to_double(f16_from_double(f.orc->o[i]));
-    ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+    ck_assert_int_eq(compared(&f).verdict, V_FAIL);
     f.a.partial_o = DT_F16;
-    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    ck_assert_int_eq(compared(&f).verdict, V_PASS);
     f.a.partial_o = DT_F32;
     f.a.probability = DT_F16;
-    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
 }
 END_TEST
@@ -300,9 +300,9 @@ START_TEST(narrow_probabilities_have_a_bound_of_their_own)
             for (int64_t r = 0; r < f.out->n_rows; r++)
                 narrow_row(&f, r, types[i]);
             if (fill == FILL_RANDOM)
-                ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+                ck_assert_int_eq(compared(&f).verdict, V_FAIL);
             f.a.probability = types[i];
-            struct comparison c = judge(&f);
+            struct comparison c = compared(&f);
             ck_assert_msg(c.worst < 0.5, "%s %s: %g at row %d col %d", fill_name[fill], dtype_name[types[i]],
                           c.worst, (int)c.row, (int)c.col);
             int32_t at = 0;
@@ -311,7 +311,7 @@ START_TEST(narrow_probabilities_have_a_bound_of_their_own)
             if (c.max_logit <= 32) { /* large logits have larger errors of their own */
                 fails_at(&f, 0, at, f.orc->o[at] * (1 + 10 * dtype_unit[types[i]]));
                 output_set_lse(f.out, 1, f.orc->lse[1] + dtype_unit[types[i]]); /* the sum was not narrowed */
-                ck_assert_int_eq(judge(&f).verdict, V_FAIL);
+                ck_assert_int_eq(compared(&f).verdict, V_FAIL);
             }
             drop(&f);
         }
@@ -343,7 +343,7 @@ START_TEST(bounds_stay_sharp)
             at = fabs(f.orc->o[e]) > fabs(f.orc->o[at]) ? e : at;
         fails_at(&f, 0, at, f.orc->o[at] * (1 + all[i].o));
         output_set_lse(f.out, 1, f.orc->lse[1] * (1 + all[i].lse));
-        ck_assert_msg(judge(&f).verdict == V_FAIL, "LSE of %s %s", fill_name[all[i].fill],
+        ck_assert_msg(compared(&f).verdict == V_FAIL, "LSE of %s %s", fill_name[all[i].fill],
                       dtype_name[all[i].dtype]);
         drop(&f);
     }
@@ -361,7 +361,7 @@ START_TEST(no_weights_leave_the_range_of_v)
     f.orc->gap[0] = 1; /* less than a float's steps there */
     for (int i = 0; i < 2; i++) {
         dtype_store(DT_F32, f.out->o, 3, f.orc->o[3] + (i ? 0.99 : -0.99) * f.orc->range_o[3]);
-        ck_assert_int_ne(judge(&f).verdict, V_FAIL);
+        ck_assert_int_ne(compared(&f).verdict, V_FAIL);
     }
     fails_at(&f, 0, 3, f.orc->o[3] + 1.01 * f.orc->range_o[3]);
     fails_at(&f, 0, 3, f.orc->o[3] - 1.01 * f.orc->range_o[3]);
@@ -378,7 +378,7 @@ START_TEST(no_weights_leave_the_range_of_v)
         ck_assert(f.orc->gap[r] == INFINITY);
         output_set_lse(f.out, r, f.orc->lse[r]);
     }
-    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    ck_assert_int_eq(compared(&f).verdict, V_PASS);
     fails_at(&f, row, 1, 0);
     drop(&f);
 }
@@ -426,12 +426,12 @@ START_TEST(between_half_and_all_of_the_bound_is_marginal)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     output_set_lse(f.out, 3, f.orc->lse[3] + 1e-3);
-    struct comparison c = judge(&f);
+    struct comparison c = compared(&f);
     ck_assert_int_eq(c.verdict, V_FAIL);
     output_set_lse(f.out, 3, f.orc->lse[3] + 0.75 * c.bound);
-    ck_assert_int_eq(judge(&f).verdict, V_MARGINAL);
+    ck_assert_int_eq(compared(&f).verdict, V_MARGINAL);
     output_set_lse(f.out, 3, f.orc->lse[3] + 0.25 * c.bound);
-    ck_assert_int_eq(judge(&f).verdict, V_PASS);
+    ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
 }
 END_TEST

@@ -43,10 +43,11 @@ static void pretend(struct pairs_met *v, const struct gpu_case *x)
                            .machine = machine_default()};
     for (int32_t i = 0; i < n_strategies; i++) {
         struct strategy_use use = strategy_default(strategies[i]);
-        char why[WHY_MAX] = "";
         const struct strategy *s = strategies[i];
-        bool fits = !s->applicable || s->applicable(nf, &env, s, use.opt, why);
-        pairs_met_add(v, x, s->name, &(struct gpu_outcome){.verdict = fits ? V_PASS : V_SKIP, .why = why});
+        struct result r = {.strategy = s->name, .verdict = V_PASS};
+        if (s->applicable && !s->applicable(nf, &env, s, use.opt, r.why))
+            r.verdict = V_SKIP;
+        pairs_met_add(v, x, &r);
     }
     nform_free(nf);
     tree_free(t);
@@ -583,7 +584,7 @@ static struct result judge_on_fake(enum fake_fault fault, const char *text)
     fake_gpu.fault = fault;
     struct test_case *b = test_case_new(&c, NULL, &e);
     ck_assert_ptr_nonnull(b);
-    struct result r = judge(b, &c.use, kernel_find("cuda"));
+    struct result r = judge_case(b, &c.use, kernel_find("cuda"));
     fake_gpu.there = false;
     test_case_free(b);
     case_clear(&c);

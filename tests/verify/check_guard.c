@@ -189,11 +189,11 @@ START_TEST(who_overwrites_is_named)
     struct case_spec c;
     struct test_case *b = bench(&c, plain);
     spot = (enum spot)_i;
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert(strncmp(r.why, "kernel: ", 8) == 0);
-    ck_assert_str_eq(r.why + 8, blame[_i]);
-    r = judge(b, &c.use, kernels[0]);
+    ck_assert_int_eq(r.stage, STAGE_KERNEL);
+    ck_assert_str_eq(r.why, blame[_i]);
+    r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
     test_case_free(b);
     case_clear(&c);
@@ -206,9 +206,10 @@ START_TEST(who_rounds_otherwise_is_named)
     struct kernel mine = {.name = "mine", .run = run_and_round};
     struct case_spec c;
     struct test_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert_str_eq(r.why, "kernel: left another rounding mode, or numbers next to 0 as 0");
+    ck_assert_int_eq(r.stage, STAGE_KERNEL);
+    ck_assert_str_eq(r.why, "left another rounding mode, or numbers next to 0 as 0");
     ck_assert_int_eq(fegetround(), FE_TONEAREST);
     test_case_free(b);
     case_clear(&c);
@@ -222,16 +223,16 @@ START_TEST(counts_are_those_of_the_plan)
     struct case_spec c;
     struct test_case *b = bench(&c, plain);
     more_kv = more_q = 0;
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
     more_kv = 1;
-    r = judge(b, &c.use, &mine);
-    ck_assert_msg(r.verdict == V_FAIL && strncmp(r.why, "kernel: counted ", 16) == 0, "%s", r.why);
+    r = judge_case(b, &c.use, &mine);
+    ck_assert_msg(r.stage == STAGE_KERNEL && strncmp(r.why, "counted ", 8) == 0, "%s", r.why);
     ck_assert_msg(strstr(r.why, "for \"K and V read\", the plan has "), "%s", r.why);
     more_kv = 0;
     more_q = -r.ledger.q; /* forgotten */
     ck_assert_int_lt(more_q, 0);
-    r = judge(b, &c.use, &mine);
+    r = judge_case(b, &c.use, &mine);
     ck_assert_msg(r.verdict == V_FAIL && strstr(r.why, "counted 0 for \"Q read\""), "%s", r.why);
     test_case_free(b);
     case_clear(&c);
@@ -319,9 +320,10 @@ static void ends_with(const struct kernel *k, enum verdict verdict, const char *
 {
     struct case_spec c;
     struct test_case *b = bench(&c, plain);
-    struct result r = judge(b, &c.use, k);
+    struct result r = judge_case(b, &c.use, k);
+    char text[RESULT_SENTENCE];
     ck_assert_int_eq(r.verdict, verdict);
-    ck_assert_str_eq(r.why, why);
+    ck_assert_str_eq(result_sentence(&r, text), why);
     test_case_free(b);
     case_clear(&c);
 }
@@ -420,9 +422,9 @@ START_TEST(sharp_cases_have_empty_partials)
             struct err e = {0};
             struct test_case *b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
-            struct result r = judge(b, &list[i].use, kernels[0]);
+            struct result r = judge_case(b, &list[i].use, kernels[0]);
             ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
-            failed += judge(b, &list[i].use, &mine).verdict == V_FAIL;
+            failed += judge_case(b, &list[i].use, &mine).verdict == V_FAIL;
             test_case_free(b);
         }
         case_clear(&list[i]);
@@ -476,7 +478,7 @@ START_TEST(sharp_cases_go_beyond_limits)
         if (list[i].spec.dtype != DT_F64 && failed == 0) {
             struct test_case *b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
-            failed += judge(b, &use, &mine).verdict == V_FAIL;
+            failed += judge_case(b, &use, &mine).verdict == V_FAIL;
             test_case_free(b);
         }
         case_clear(&list[i]);
@@ -508,7 +510,7 @@ START_TEST(what_passes_again_is_not_printed_as_failing)
         size_t size;
         c.kernel = &mine;
         failures_left = failures[i];
-        struct result r = judge(b, &c.use, &mine);
+        struct result r = judge_case(b, &c.use, &mine);
         ck_assert_int_eq(r.verdict, V_FAIL);
         FILE *f = open_memstream(&said, &size);
         shrink_print(f, "treeattn", &c, &r);
@@ -559,7 +561,7 @@ START_TEST(scales_are_guessed)
             bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat");
         scale_is = all[i].scale;
         lse_in_base_2 = all[i].base_2;
-        struct result r = judge(b, &c.use, &mine);
+        struct result r = judge_case(b, &c.use, &mine);
         ck_assert_int_eq(r.verdict, V_FAIL);
         ck_assert_msg(all[i].says[0] ? strstr(r.guess, all[i].says) != NULL : r.guess[0] == 0, "scale %g: %s",
                       all[i].scale, r.guess);
@@ -605,7 +607,7 @@ START_TEST(what_stands_for_no_score_is_guessed)
     struct test_case *b = bench(
         &c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f16;page=16;fill=sunk;strategy=tree-vanilla");
     hidden_is = hidden[_i];
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(strstr(r.guess, guess[_i]), "%s", r.guess);
     test_case_free(b);
@@ -644,7 +646,7 @@ START_TEST(what_lies_elsewhere_is_guessed)
     struct test_case *b =
         bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
     misplaced = (enum misplaced)_i;
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(strncmp(r.guess, guess[_i], strlen(guess[_i])) == 0, "%s", r.guess);
     test_case_free(b);
@@ -659,7 +661,7 @@ START_TEST(what_is_wrong_is_not_called_right)
     struct test_case *b =
         bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
     c.kernel = &mine;
-    struct result r = judge(b, &c.use, &mine);
+    struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(!strstr(r.guess, "right"), "%s", r.guess);
 
@@ -776,8 +778,8 @@ static void crash_and_listen(char *said, size_t size, int *status)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         crash_tell();
-        judge(b, &c.use, kernels[0]);
-        judge(b, &c.use, &mine);
+        judge_case(b, &c.use, kernels[0]);
+        judge_case(b, &c.use, &mine);
         _exit(0);
     }
     close(ends[1]);
@@ -885,10 +887,11 @@ START_TEST(a_planner_that_writes_to_the_tree_is_named)
     struct strategy_use use = {.s = &spender};
     struct case_spec c;
     struct test_case *b = bench(&c, plain);
-    struct result r = judge(b, &use, kernels[0]);
+    struct result r = judge_case(b, &use, kernels[0]);
     ck_assert_int_eq(r.verdict, V_FAIL);
-    ck_assert_str_eq(r.why, _i ? "strategy: wrote to the tree" : "strategy: wrote to the normal form");
-    r = judge(b, &c.use, kernels[0]);
+    ck_assert(r.verdict == V_FAIL && r.stage == STAGE_STRATEGY);
+    ck_assert_str_eq(r.why, _i ? "wrote to the tree" : "wrote to the normal form");
+    r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
     test_case_free(b);
     case_clear(&c);
@@ -908,7 +911,7 @@ START_TEST(a_planner_that_crashes_is_named)
     if (child == 0) {
         dup2(ends[1], STDERR_FILENO);
         crash_tell();
-        judge(b, &use, kernels[0]);
+        judge_case(b, &use, kernels[0]);
         _exit(0);
     }
     close(ends[1]);

@@ -1,6 +1,7 @@
 #include "tests/verify/faulty.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/cover.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static bool run_with(const char *kind, const struct problem *p, const struct pla
                             .plan = plan,
                             .kernel = kernels[0],
                             .good = good,
-                            .arith = judge_arithmetic(p, plan, kernels[0])};
+                            .arith = arithmetic_of(p, plan, kernels[0])};
     struct broken b = {.seed = 1};
     bool ran = kernels[0]->run(p, plan, good, counted, e);
     if (ran && fault_find(kind)->plant(&fc, &b))

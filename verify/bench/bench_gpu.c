@@ -4,6 +4,7 @@
 #include "ref/rng.h"
 #include "sim/plan_ledger.h"
 #include "verify/judge/cover.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <inttypes.h>
@@ -611,7 +612,7 @@ static int compare_all(const struct bed *x, const struct plan *plan, const struc
 {
     const struct problem *p = &x->p;
     const struct oracle *t = x->truth;
-    struct arithmetic a = judge_arithmetic(p, plan, x->b->kernel);
+    struct arithmetic a = arithmetic_of(p, plan, x->b->kernel);
     int32_t n_q = p->tree->n_queries, step = 1 + 512 / p->h_q;
     int verdict = V_PASS;
 #pragma omp parallel for schedule(dynamic, 1)

@@ -109,7 +109,7 @@ static void judge_tree(struct compare_run *run, const struct test_case *b)
 {
     struct progress progress = progress_start("compare", run->n_use);
     for (int32_t s = 0; s < run->n_use; s++) {
-        run->row[s].on_tree = judge(b, &run->use[s], run->kernel);
+        run->row[s].on_tree = judge_case(b, &run->use[s], run->kernel);
         run->totals.n[run->row[s].on_tree.verdict]++;
         if (run->row[s].on_tree.verdict == V_FAIL)
             note_failure(run, s, b->c, -1);
@@ -123,7 +123,7 @@ static void judge_tree(struct compare_run *run, const struct test_case *b)
         if (run->use[s].s == base.s)
             run->query_centric = (double)run->row[s].on_tree.ledger.kv;
     if (run->query_centric == 0)
-        run->query_centric = (double)judge(b, &base, run->kernel).ledger.kv;
+        run->query_centric = (double)judge_case(b, &base, run->kernel).ledger.kv;
 }
 
 static void tally(struct compare_run *run, int32_t s, const struct case_spec *c, int64_t at,
@@ -156,7 +156,7 @@ static void judge_drawn(void *context, int64_t i)
     struct case_spec c = random_case(x->seed, i, NULL, &t);
     struct test_case *b = test_case_new(&c, t, &own);
     for (int32_t s = 0; b && s < x->run->n_use; s++) {
-        struct result r = judge(b, &x->run->use[s], x->run->kernel);
+        struct result r = judge_case(b, &x->run->use[s], x->run->kernel);
 #pragma omp critical(treeattn_compare)
         tally(x->run, s, &c, i, &r);
     }
@@ -241,6 +241,7 @@ static void print_notes(FILE *f, const struct compare_run *run)
           "partials:    O and LSE of parts, written and read back by the merge\n",
           f);
     bool uncounted = false;
+    char why[RESULT_SENTENCE];
     for (int32_t s = 0; s < run->n_use; s++)
         uncounted |= run->row[s].on_tree.verdict != V_SKIP && !result_is_counted(&run->row[s].on_tree);
     if (uncounted)
@@ -248,7 +249,7 @@ static void print_notes(FILE *f, const struct compare_run *run)
     for (int32_t s = 0; s < run->n_use; s++) {
         const struct result *r = &run->row[s].on_tree;
         if (r->verdict == V_SKIP || r->verdict == V_FAIL)
-            fprintf(f, "%s: %s: %s\n", r->strategy, verdict_name[r->verdict], r->why);
+            fprintf(f, "%s: %s: %s\n", r->strategy, verdict_name[r->verdict], result_sentence(r, why));
     }
 }
 

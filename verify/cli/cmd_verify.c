@@ -159,7 +159,7 @@ struct verify_run {
     struct totals totals;
     bool all_kernels;     /* a case named none */
     bool compared;        /* a result was, so that there is a worst error */
-    char skipped[600];    /* the first reason for a SKIP */
+    char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
     int64_t *refused;     /* [n_kernels] plans that a kernel skipped, */
     char (*refusal)[160]; /* the first because */
     char *smallest;       /* what was printed below failures, NULL: nothing */
@@ -204,11 +204,11 @@ static int32_t judge_all(const struct verify_run *run, const struct test_case *b
     *out = xcalloc((size_t)n_use * (size_t)n_kernels, sizeof **out);
     for (int32_t s = 0; s < n_use; s++)
         if (c->kernel)
-            (*out)[n++] = judge(b, &use[s], c->kernel);
+            (*out)[n++] = judge_case(b, &use[s], c->kernel);
         else
             for (int32_t k = 0; k < n_kernels; k++)
                 if (kernel_ready(kernels[k], NULL))
-                    (*out)[n++] = judge(b, &use[s], kernels[k]);
+                    (*out)[n++] = judge_case(b, &use[s], kernels[k]);
     return n;
 }
 
@@ -246,10 +246,11 @@ static void reduce(struct verify_run *run, const struct case_spec *c, const stru
 /* A kernel that skips most of what it is given passes the rest. */
 static void note_refusal(struct verify_run *run, const struct result *r)
 {
+    char why[RESULT_SENTENCE];
     for (int32_t k = 0; k < n_kernels; k++)
         if (r->verdict == V_SKIP && r->planned && strcmp(kernels[k]->name, r->kernel) == 0 &&
             run->refused[k]++ == 0)
-            snprintf(run->refusal[k], sizeof run->refusal[k], "%s", r->why);
+            snprintf(run->refusal[k], sizeof run->refusal[k], "%s", result_sentence(r, why));
 }
 
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
@@ -269,13 +270,9 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         if (r[i].compared)
             run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
-            snprintf(run->skipped, sizeof run->skipped, "%s", r[i].why);
+            result_sentence(&r[i], run->skipped);
         if (design)
-            pairs_met_add(run->cover, design, r[i].strategy,
-                          &(struct gpu_outcome){.verdict = (int)r[i].verdict,
-                                                .worst_o = r[i].cmp.worst_o,
-                                                .worst_lse = r[i].cmp.worst_lse,
-                                                .why = r[i].why});
+            pairs_met_add(run->cover, design, &r[i]);
         if (run->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
             continue;
         c.use = *r[i].use;
@@ -317,7 +314,7 @@ static void replace_keys(const struct verify_run *run, struct case_spec *c)
         c->use.s = NULL;
 }
 
-static struct judged *judge_case(const struct verify_run *run, const struct batch *b, int64_t i)
+static struct judged *judge_one(const struct verify_run *run, const struct batch *b, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
@@ -375,7 +372,7 @@ static void run_case(void *context, int64_t i)
     struct under_way *x = context;
     if (is_stopped(x->run))
         return;
-    struct judged *d = judge_case(x->run, x->batch, i);
+    struct judged *d = judge_one(x->run, x->batch, i);
 #pragma omp critical(treeattn_verify_report)
     {
         x->ready[i] = d;

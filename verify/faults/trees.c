@@ -2,9 +2,9 @@
  * trees.c - what faults are planted in: a fixed set of tree shapes, and one sound case per strategy.
  */
 #include "ref/rng.h"
-#include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/faults/faults.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <stdio.h>
@@ -152,28 +152,16 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
         return false;
     crash_running(kernel->name);
     struct guarded inputs = guarded_inputs(p);
-    struct output *good = output_new(p);
-    struct ledger counted = {0};
-    struct err e = {0};
+    struct result r = {0};
+    char sentence[RESULT_SENTENCE];
     fc->plan = plan;
-    fc->good = good;
-    fc->arith = judge_arithmetic(p, plan, kernel);
-    if (!cover_check(plan, &e)) {
-        *lack = FAULT_ALARM;
-        snprintf(why, WHY_MAX, "cover: %.200s", e.msg);
-    } else if (!guarded_supports(kernel, p, plan, why)) {
-        *lack = FAULT_REFUSED;
-        why[WHY_MAX - 1] = 0;
-    } else if (!watched_run(kernel, p, &inputs, plan, good, &counted, NULL, &e)) {
-        *lack = e.code == EXIT_MISSING ? FAULT_REFUSED : FAULT_ALARM; /* as of any judged case */
-        snprintf(why, WHY_MAX, "kernel: %.200s", e.msg);
-    } else {
-        struct comparison c = compare_output(p, g->oracle, good, &fc->arith);
-        if (c.verdict != V_FAIL)
-            return true;
-        *lack = FAULT_ALARM;
-        snprintf(why, WHY_MAX, "%.200s", c.why);
+    fc->good = judge_plan(p, &inputs, g->oracle, plan, kernel, &r);
+    if (r.verdict == V_PASS || r.verdict == V_MARGINAL) {
+        fc->arith = arithmetic_of(p, plan, kernel);
+        return true;
     }
+    *lack = r.verdict == V_SKIP ? FAULT_REFUSED : FAULT_ALARM;
+    snprintf(why, WHY_MAX, "%.*s", WHY_MAX - 1, result_sentence(&r, sentence));
     fault_case_free(fc);
     return false;
 }

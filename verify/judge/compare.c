@@ -256,7 +256,7 @@ static bool shapes_agree(struct comparison *c, const struct problem *p, const st
     return false;
 }
 
-static void judge(struct comparison *c, int32_t h_q)
+static void decide(struct comparison *c, int32_t h_q)
 {
     c->verdict = V_FAIL;
     if (c->worst <= 1)
@@ -291,6 +291,6 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
                  compare_lse(&c, orc, r, output_lse(out, r), &b, round_lse);
     }
     c.rel_l2 = e_l2 == 0 ? 0 : sqrt(e_l2 / w_l2);
-    judge(&c, p->h_q);
+    decide(&c, p->h_q);
     return c;
 }

@@ -1,6 +1,5 @@
 #include "verify/judge/gpu_matrix.h"
 #include "ref/rng.h"
-#include "verify/judge/compare.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -334,11 +333,11 @@ void pairs_met_init(struct pairs_met *v, const struct strategy_use *use, int32_t
 }
 
 /* The same sentence with other numbers is the same reason. */
-static void count_skip(struct pairs_met *v, const char *strategy, const char *why)
+static void count_skip(struct pairs_met *v, const struct result *r)
 {
-    char text[160];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s: ", strategy);
-    for (const char *c = why; *c && n + 1 < sizeof text; c++)
+    char text[160], why[RESULT_SENTENCE];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s: ", r->strategy);
+    for (const char *c = result_sentence(r, why); *c && n + 1 < sizeof text; c++)
         if (!isdigit((unsigned char)*c))
             text[n++] = *c;
         else if (text[n - 1] != '#')
@@ -356,8 +355,7 @@ static void count_skip(struct pairs_met *v, const char *strategy, const char *wh
     x->n = 1;
 }
 
-void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const char *strategy,
-                   const struct gpu_outcome *r)
+void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct result *r)
 {
     const struct problem_spec *s = &x->c.spec;
     char text[32];
@@ -368,18 +366,18 @@ void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const char *st
     at[AXIS_PAGE] = value_of(v, AXIS_PAGE, number(text, sizeof text, s->page_size, 0));
     at[AXIS_TREE] = value_of(v, AXIS_TREE, gpu_kind_name(x->kind));
     at[AXIS_FILL] = value_of(v, AXIS_FILL, fill_name[s->fill]);
-    at[AXIS_STRATEGY] = value_of(v, AXIS_STRATEGY, strategy);
+    at[AXIS_STRATEGY] = value_of(v, AXIS_STRATEGY, r->strategy);
     for (int a = 0; a < N_GPU_AXES; a++) {
         struct axis_value *y = &v->value[at[a]];
         y->n[r->verdict]++;
-        y->worst_o = fmax(y->worst_o, r->worst_o);
-        y->worst_lse = fmax(y->worst_lse, r->worst_lse);
+        y->worst_o = fmax(y->worst_o, r->cmp.worst_o);
+        y->worst_lse = fmax(y->worst_lse, r->cmp.worst_lse);
         for (int b = 0; b < N_GPU_AXES && r->verdict != V_SKIP; b++)
             if (at[a] < at[b])
                 v->pair[at[a]][at[b]]++;
     }
     if (r->verdict == V_SKIP)
-        count_skip(v, strategy, r->why);
+        count_skip(v, r);
 }
 
 int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f)

@@ -15,6 +15,7 @@
 #define TREEATTN_VERIFY_JUDGE_GPU_MATRIX_H
 
 #include "verify/judge/case.h"
+#include "verify/judge/result.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,7 +62,7 @@ struct skip_reason {
     int64_t n;
 };
 
-/* Large: on the heap, zero-initialised, then cover_init. */
+/* Large: on the heap, zero-initialised, then pairs_met_init. */
 struct pairs_met {
     int32_t n, n_skips;
     struct axis_value value[MAX_AXIS_VALUES];
@@ -70,13 +71,7 @@ struct pairs_met {
 };
 void pairs_met_init(struct pairs_met *v, const struct strategy_use *use, int32_t n_use);
 
-struct gpu_outcome {
-    int verdict; /* enum verdict */
-    double worst_o, worst_lse;
-    const char *why;
-};
-void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const char *strategy,
-                   const struct gpu_outcome *r);
+void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct result *r);
 /* Required pairs, and how many of them were run. What a strategy cannot plan on a whole kind of tree is not required:
  * (strategy, tree) pairs with nothing but skips. Holes are named on f (may be NULL), a line each. */
 int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f);

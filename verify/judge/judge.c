@@ -1,5 +1,6 @@
 #include "verify/judge/judge.h"
 #include "sim/plan_ledger.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/judge/diagnose.h"
@@ -65,46 +66,6 @@ void test_case_free(struct test_case *b)
     free(b);
 }
 
-/* The longest chain of merges. Steps are taken launch by launch: a step's inputs are of earlier launches. */
-static int32_t merge_chain(const struct plan *p)
-{
-    int32_t *chain = xcalloc((size_t)p->n_slots, sizeof *chain), longest = 0;
-    int64_t *first = xcalloc((size_t)p->n_launches, sizeof *first),
-            *next = xcalloc((size_t)p->n_merges, sizeof *next);
-    for (int32_t l = 0; l < p->n_launches; l++)
-        first[l] = -1;
-    for (int64_t m = 0; m < p->n_merges; m++) {
-        next[m] = first[p->merge[m].launch];
-        first[p->merge[m].launch] = m;
-    }
-    for (int32_t l = 0; l < p->n_launches; l++)
-        for (int64_t m = first[l]; m >= 0; m = next[m]) {
-            int32_t before = 0;
-            for (int64_t i = p->merge[m].in0; i < p->merge[m].in1; i++)
-                before = chain[p->merge_in[i]] > before ? chain[p->merge_in[i]] : before;
-            if (p->merge[m].out != PLAN_NO_SLOT)
-                chain[p->merge[m].out] = before + 1;
-            longest = before + 1 > longest ? before + 1 : longest;
-        }
-    free(chain);
-    free(first);
-    free(next);
-    return longest;
-}
-
-struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k)
-{
-    struct arithmetic a = {.accumulate = p->dtype == DT_F64 ? DT_F64 : DT_F32,
-                           .partial_o = p->dtype == DT_F64 ? DT_F64 : DT_F32,
-                           .scores_stored = plan->unfused,
-                           .merges = merge_chain(plan)};
-    if (p->dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
-        a.partial_o = DT_F16;
-    if (k->narrow_p)
-        a.probability = p->dtype;
-    return a;
-}
-
 /* Partial O of the plan in fp16 from now on; false with the reason where that is not sound, or nothing. */
 static bool narrow_partials(struct plan *plan, enum dtype t, char *why)
 {
@@ -135,19 +96,6 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
                  mixed ? "+" : "");
 }
 
-/* Compare what a kernel wrote for the plan with the truth. */
-static void judge_output(const struct test_case *b, const struct plan *plan, const struct kernel *k,
-                         const struct output *out, struct result *r)
-{
-    struct arithmetic a = judge_arithmetic(b->p, plan, k);
-    r->cmp = compare_output(b->p, b->orc, out, &a);
-    r->compared = true;
-    r->verdict = r->cmp.verdict;
-    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
-    if (r->verdict == V_FAIL)
-        diagnose(b->p, b->orc, out, &r->cmp, r->guess, sizeof r->guess);
-}
-
 /* Who counts, counts all of it, as sim/ledger.h says: a field that was forgotten would be printed as 0. */
 static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
                          struct err *e)
@@ -165,15 +113,19 @@ static bool check_counts(const struct problem *p, const struct plan *plan, const
     return true;
 }
 
-/* Check the plan and run it. The output, to be freed, or NULL with the result complete. */
-static struct output *run_plan(const struct test_case *b, const struct plan *plan, const struct kernel *k,
-                               struct result *r)
+static void fail(struct result *r, enum failure_stage stage, const char *why)
 {
-    const struct problem *p = b->p;
+    r->verdict = V_FAIL;
+    r->stage = stage;
+    snprintf(r->why, sizeof r->why, "%s", why);
+}
+
+struct output *judge_run(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
+                         const struct kernel *k, struct result *r)
+{
     struct err e = {0};
     if (!cover_check(plan, &e)) {
-        r->verdict = V_FAIL;
-        snprintf(r->why, sizeof r->why, "coverage: %s", e.msg);
+        fail(r, STAGE_COVERAGE, e.msg);
         return NULL;
     }
     if (!guarded_supports(k, p, plan, r->why)) {
@@ -182,14 +134,34 @@ static struct output *run_plan(const struct test_case *b, const struct plan *pla
     }
     struct output *out = output_new(p);
     r->ran = true;
-    if (watched_run(k, p, &b->inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
         check_counts(p, plan, &r->ledger, &e))
         return out;
     output_free(out);
-    r->verdict = e.code == EXIT_MISSING ? V_SKIP : V_FAIL; /* memory, say */
-    r->ran = r->verdict == V_FAIL;
-    snprintf(r->why, sizeof r->why, "kernel: %s", e.msg);
+    fail(r, STAGE_KERNEL, e.msg);
+    if (e.code == EXIT_MISSING) { /* memory, say */
+        r->verdict = V_SKIP;
+        r->ran = false;
+    }
     return NULL;
+}
+
+struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
+                          const struct plan *plan, const struct kernel *k, struct result *r)
+{
+    struct output *out = judge_run(p, inputs, plan, k, r);
+    if (!out)
+        return NULL;
+    struct arithmetic a = arithmetic_of(p, plan, k);
+    r->cmp = compare_output(p, orc, out, &a);
+    r->compared = true;
+    r->verdict = r->cmp.verdict;
+    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
+    if (r->verdict == V_FAIL) {
+        r->stage = STAGE_NUMBERS;
+        diagnose(p, orc, out, &r->cmp, r->guess, sizeof r->guess);
+    }
+    return out;
 }
 
 /* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
@@ -202,7 +174,7 @@ static void make_anew(struct problem *p, const struct tree *t, const struct prob
     problem_free(sound);
 }
 
-/* What runs this again; the caller frees. */
+/* What runs this again; the caller frees. It is made before the run: a signal handler may not allocate. */
 static char *command_of(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
 {
     struct case_spec c = *b->c;
@@ -222,8 +194,9 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
     const char *wrote;
     struct plan *plan = guarded_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
     if (wrote) {
+        snprintf(r.why, sizeof r.why, "wrote to %s", wrote);
         r.verdict = V_FAIL;
-        snprintf(r.why, sizeof r.why, "strategy: wrote to %s", wrote);
+        r.stage = STAGE_STRATEGY;
         plan_free(plan);
         return r;
     }
@@ -241,9 +214,7 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
         return r;
     }
     crash_running(k->name);
-    struct output *out = run_plan(b, plan, k, &r);
-    if (out)
-        judge_output(b, plan, k, out, &r);
+    struct output *out = judge_plan(b->p, &b->inputs, b->orc, plan, k, &r);
     if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     output_free(out);
@@ -251,7 +222,7 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
     return r;
 }
 
-struct result judge(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
+struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
 {
     char *command = command_of(b, use, k);
     crash_planning(use->s->name, command);

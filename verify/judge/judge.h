@@ -31,11 +31,15 @@ struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, st
 void test_case_free(struct test_case *b);
 
 /* Plan, check, run, compare. */
-struct result judge(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
+struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
-/* How kernel k computed that ran this plan on this problem: accumulation in f64 for f64 problems, else f32.
- */
-struct arithmetic judge_arithmetic(const struct problem *p, const struct plan *plan, const struct kernel *k);
+/* The part of it that follows a plan: coverage, the run under guard (`inputs` is of p), its counts; then the
+ * comparison with orc. Returns what the kernel wrote, to be freed, or NULL if it did not run well; *r, which is zero
+ * at first, has verdict, stage and figures. judge_run does not compare: its verdict is V_PASS where it returns. */
+struct output *judge_run(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
+                         const struct kernel *k, struct result *r);
+struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
+                          const struct plan *plan, const struct kernel *k, struct result *r);
 
 #ifdef __cplusplus
 }

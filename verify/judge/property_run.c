@@ -4,6 +4,7 @@
 #include "verify/judge/property_run.h"
 #include "ref/rng.h"
 #include "verify/judge/cover.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <float.h>
@@ -117,7 +118,7 @@ static void trial_bounds(struct trial *t, const struct problem *p, const struct 
 {
     const struct nform *nf = plan->nf;
     int32_t d = p->d, g = p->h_q / p->h_kv;
-    struct arithmetic a = judge_arithmetic(p, plan, k);
+    struct arithmetic a = arithmetic_of(p, plan, k);
     double *norm = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv, sizeof *norm);
     double *top = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv * (size_t)d, sizeof *top);
     double *none = xcalloc((size_t)d, sizeof *none), *q = xaligned((size_t)d, sizeof *q);

@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const stage_name[] = {[STAGE_STRATEGY] = "strategy: ",
+                                         [STAGE_COVERAGE] = "coverage: ",
+                                         [STAGE_KERNEL] = "kernel: ",
+                                         [STAGE_NUMBERS] = ""};
+
+const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE])
+{
+    snprintf(text, RESULT_SENTENCE, "%s%s", r->stage ? stage_name[r->stage] : "", r->why);
+    return text;
+}
+
 bool result_is_counted(const struct result *r)
 {
     return r->ran && memcmp(&r->ledger, &(struct ledger){0}, sizeof r->ledger) != 0;
@@ -45,6 +56,7 @@ void result_row(struct printer *t, const struct result *r, enum dtype dtype, con
     table_i64_if(t, r->planned, r->n_launches);
     table_f64_if(t, r->planned, 1e3 * r->plan_s, 3);
     table_f64_if(t, r->ran, 1e3 * r->run_s, 3);
-    table_text(t, r->why);
+    char why[RESULT_SENTENCE];
+    table_text(t, result_sentence(r, why));
     table_text(t, case_text);
 }

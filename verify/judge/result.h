@@ -13,8 +13,18 @@
 extern "C" {
 #endif
 
+/* Where a run failed, or was skipped for what its machine lacks. */
+enum failure_stage {
+    STAGE_NONE,
+    STAGE_STRATEGY, /* the planner wrote to what it was given */
+    STAGE_COVERAGE, /* the plan breaks the coverage invariant */
+    STAGE_KERNEL,   /* the kernel failed, or wrote where it may not, or miscounted */
+    STAGE_NUMBERS   /* O or LSE lie beyond their bound */
+};
+
 struct result {
     enum verdict verdict;
+    enum failure_stage stage;
     const char *strategy, *kernel;
     const struct strategy_use *use; /* the caller's, if it keeps it */
     bool planned;                   /* the strategy applies; a plan was made */
@@ -25,9 +35,13 @@ struct result {
     struct ledger ledger;
     int64_t n_groups, n_launches;
     double plan_s, run_s;
-    char why[600];   /* FAIL, SKIP: one sentence; what a kernel's machine lacks is a SKIP */
+    char why[600];   /* FAIL, SKIP: one sentence, without the stage */
     char guess[128]; /* wrong numbers: what they look like (verify/judge/diagnose.h), or "" */
 };
+
+/* Why it failed or was skipped, as people are told: the stage's name, if it has one, then the sentence. */
+enum { RESULT_SENTENCE = 640 };
+const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE]);
 
 /* Did it run, on a kernel that counts? Else the ledger's zeros are none. */
 bool result_is_counted(const struct result *r);

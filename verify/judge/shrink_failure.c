@@ -17,28 +17,24 @@ enum { REPEATS = 5 };
 
 /* A case that first failed one way and then another would be about something else: what is wrong by a hundredth and more must not
  * end as what looks like rounding. */
-enum failure { FAILED_STRATEGY, FAILED_COVERAGE, FAILED_KERNEL, FAILED_NUMBERS, FAILED_GROSSLY };
+struct failure {
+    enum failure_stage stage;
+    bool gross;
+};
 #define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
 #define TINY 1e-4  /* and no less than this */
 
-static enum failure failure_of(const struct result *r)
+static struct failure failure_of(const struct result *r)
 {
-    if (strncmp(r->why, "strategy: ", 10) == 0)
-        return FAILED_STRATEGY;
-    if (strncmp(r->why, "coverage: ", 10) == 0)
-        return FAILED_COVERAGE;
-    if (strncmp(r->why, "kernel: ", 8) == 0)
-        return FAILED_KERNEL;
     const struct comparison *c = &r->cmp;
     double off = fabs(c->got - c->want);
-    bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS,
-         gross = !isfinite(off) || (much && off > TINY);
-    return gross ? FAILED_GROSSLY : FAILED_NUMBERS;
+    bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
+    return (struct failure){r->stage, r->stage == STAGE_NUMBERS && (!isfinite(off) || (much && off > TINY))};
 }
 
-static bool alike(enum failure is, enum failure was)
+static bool alike(struct failure is, struct failure was)
 {
-    return is == was || (is == FAILED_GROSSLY && was == FAILED_NUMBERS);
+    return is.stage == was.stage && is.gross >= was.gross;
 }
 
 /* False if the case cannot be had, as when memory would not do. */
@@ -47,7 +43,7 @@ static bool judge_again(const struct case_spec *c, struct result *r)
     struct test_case *b = test_case_new(c, NULL, NULL);
     if (!b)
         return false;
-    *r = judge(b, &c->use, c->kernel);
+    *r = judge_case(b, &c->use, c->kernel);
     r->use = NULL;
     test_case_free(b);
     return true;
@@ -55,14 +51,14 @@ static bool judge_again(const struct case_spec *c, struct result *r)
 
 static bool fails_alike(const struct case_spec *c, void *context)
 {
-    const enum failure *want = context;
+    const struct failure *want = context;
     struct result r;
     return judge_again(c, &r) && r.verdict == V_FAIL && alike(failure_of(&r), *want);
 }
 
 struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits)
 {
-    enum failure kind = failure_of(r);
+    struct failure kind = failure_of(r);
     struct shrink_report report = shrink_case(c, fails_alike, &kind, limits);
     report.steady = report.failed;
     for (int i = 0; i < REPEATS && report.steady; i++)
@@ -77,10 +73,11 @@ void shrink_print(FILE *f, const char *program, const struct case_spec *failed, 
     struct result r = *result;
     c.src = tree_source_copy(&failed->src);
     struct shrink_report report = shrink_result(&c, &r, &limits);
-    char *text = case_print(&c);
+    char *text = case_print(&c), why[RESULT_SENTENCE];
     struct result again;
     if (!report.failed && judge_again(&c, &again) && again.verdict == V_SKIP) {
-        fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n", again.why);
+        fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n",
+                result_sentence(&again, why));
     } else if (!report.steady) {
         fprintf(
             f,
@@ -97,7 +94,7 @@ void shrink_print(FILE *f, const char *program, const struct case_spec *failed, 
                 "smallest: %s verify --case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
                 ", after %" PRId64 " trials%s: %s\n",
                 program, quoted, report.nodes, report.queries, report.tokens, report.trials,
-                report.fixed ? "" : " (out of time)", r.why);
+                report.fixed ? "" : " (out of time)", result_sentence(&r, why));
         free(quoted);
         /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
         if (result->guess[0])

@@ -1,4 +1,5 @@
 #include "verify/replay/decode_run.h"
+#include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <math.h>
@@ -243,7 +244,7 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
         for (int64_t i = 0; i < out->n_rows; i++)
             output_set_lse(out, i, lse[(int64_t)query[i / p->h_q] * p->h_q + i % p->h_q]);
         struct oracle *orc = oracle_new(p);
-        struct arithmetic a = judge_arithmetic(p, plan, kernel);
+        struct arithmetic a = arithmetic_of(p, plan, kernel);
         struct comparison c = compare_output(p, orc, out, &a);
         r->attention_worst = fmax(r->attention_worst, c.worst);
         r->layers_checked++;
