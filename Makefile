@@ -61,8 +61,9 @@ TRACES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
-VERIFY := $(wildcard verify/*/*.c)
-LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(VERIFY)
+JUDGE := $(wildcard verify/io/*.c verify/judge/*.c verify/faults/*.c)
+WINGS := $(filter-out $(JUDGE),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
+LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
 TESTS := tests/run.c tests/shared.c $(foreach d,ref traces sim kernels verify papers,$(wildcard tests/$d/*.c))
@@ -112,17 +113,17 @@ $(BUILD)/objects: FORCE
 $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
-$(PROGRAM): $(BUILD)/verify/main.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+$(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
 
-$(FAULTY): $(BUILD)/verify/main.o $(BUILD)/tests/verify/faulty.o $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+$(FAULTY): $(call obj,verify/main.c tests/verify/faulty.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(LDLIBS) $(GSL_LIBS) -o $@
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libtreeattn.a $(call obj,$(FIT)) | $(FAULTY)
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY)
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
 
 # The strategy that a README shows is compiled as it stands there.
@@ -133,13 +134,13 @@ $(BUILD)/tests/verify/check_readme.o: CPPFLAGS += -I$(BUILD)
 $(BUILD)/tests/verify/check_readme.o: $(BUILD)/tests/per_node.c
 
 $(call obj,$(STAND_IN)): OPT := -O3 -g # under sanitizers, too
-STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN))) $(BUILD)/libtreeattn.a $(call obj,$(FIT))
+STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN)) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 $(STAND_IN_PROGRAM): $(BUILD)/verify/main.o $(STAND_IN_O)
 $(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
 $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(LDLIBS)) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
@@ -202,9 +203,9 @@ check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-exa
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
-check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow, no GSL in the library
+check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow; nothing in the library that is not its own
 	$(Q)tests/layers.sh
-	$(Q)! nm -A -u $< | grep ' gsl_' || { echo '$<: GSL belongs into $(FIT) alone'; false; }
+	$(Q)tests/library.sh $< $$($(CC) -print-file-name=libc.so.6)
 
 .PHONY: check-headers
 check-headers: ## headers are C++ as well, and no function of theirs has the linkage of C++; where there is a C++ compiler
@@ -336,7 +337,7 @@ $(FUZZ)/fuzz_%: $(FUZZ)/tests/fuzz/fuzz_%.o $(FUZZ)/libparsers.a
 
 .PHONY: format
 format: ## clang-format over all C files
-	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h */*/*.h kernels/cuda/*/*.h tests/fuzz/*.c)
+	$(Q)clang-format -i $(LIB) $(CUDA_STUBS) $(WINGS) $(FIT) verify/main.c $(TESTS) $(EXAMPLE) $(STAND_IN) $(FIGURES) paper-figs/main.c $(wildcard */*.h */*/*.h kernels/cuda/*/*.h tests/fuzz/*.c)
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -172,9 +172,8 @@ static void end_now(int status)
 
 /* Whatever a kernel exits with, it has not passed: 0 and 3 would say so. Our own exits within a run, for lack of memory, keep
  * their status. */
-static void tell_exit(int status, void *unused)
+void crash_exits(int status)
 {
-    (void)unused;
     if (getpid() != ours)
         return;
     const struct running *here = find_here();
@@ -190,21 +189,15 @@ static void tell_exit(int status, void *unused)
         end_now(EXIT_FAILED);
 }
 
+static void tell_exit(int status, void *unused)
+{
+    (void)unused;
+    crash_exits(status);
+}
+
 static void tell_quick_exit(void)
 {
-    tell_exit(0, NULL);
-}
-
-/* These two ask nobody, and so stand in front of libc's, which are no more than what end_now does. */
-void _exit(int status)
-{
-    tell_exit(status, NULL);
-    end_now(status);
-}
-
-void _Exit(int status)
-{
-    _exit(status);
+    crash_exits(0);
 }
 
 /* Under nohup a SIGHUP stays ignored. */

@@ -9,9 +9,11 @@
 extern "C" {
 #endif
 
-/* From now on a signal that ends the program, and a call of exit, _exit, _Exit or quick_exit, first says in one line on stderr
- * what was being run; whatever a kernel exits with becomes 1, unless memory ran out. */
+/* From now on a signal that ends the program, and a call of exit or quick_exit, first says in one line on stderr
+ * what was being run. Whatever a kernel exits with becomes 1, unless memory ran out. */
 void crash_tell(void);
+/* The same for a call of _exit, which asks nobody: verify/cli/exit.c puts this in front of it, in the program alone. */
+void crash_exits(int status);
 
 /* This thread now plans with that strategy, on what the command line runs again. Both stay the caller's. */
 void crash_planning(const char *strategy, const char *command);

@@ -43,9 +43,9 @@ struct shrink_report {
 struct shrink_report shrink_case(struct case_spec *c, shrink_fails *fails, void *context,
                                  const struct shrink_limits *limits);
 
-/* The same for a case (strategy and kernel set) that `judge` failed with *r: the failure must stay of its
- * kind, which is coverage, a kernel that refused, or numbers, and numbers as wrong as before by a hundredth or not. *r becomes the result of the smallest case; its
- * pointer to the strategy is cleared. */
+/* The same for a case (strategy and kernel set) that judge_case failed with *r. The failure must stay at its
+ * stage, and numbers that were wrong by a hundredth or more must stay so. *r becomes the result of the smallest case;
+ * its pointer to the strategy is cleared. */
 struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits);
 
 /* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
