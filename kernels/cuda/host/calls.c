@@ -6,18 +6,14 @@
  * self-scheduling).
  */
 #include "kernels/cuda/host/calls.h"
+#include "kernels/cuda/host/rules.h"
 #include "kernels/cuda/host/tiling.h"
 
 #include <stdlib.h>
 
 enum {
-    WARP_ROWS = 16,    /* of a tile, that a warp of the group kernel owns */
-    CTA_SMEM = 1024,   /* bytes of shared memory that a CTA costs besides its own, as in sim/time/tiles.h */
-    SOME_INPUTS = 4,   /* of a merge step, from which four warps, or two, share a row, if all fit at once */
-    ONE_ROUND = 16,    /* that four warps load at once; from more on eight share a row, if all fit at once */
-    MANY_INPUTS = 32,  /* from which four warps do even if they do not */
-    WARPS_WANTED = 32, /* of merges, per SM, that fit; from as many rows on a warp takes two */
-    PAIR_WAVES = 3     /* of CTAs of pairs, from which they take several heads */
+    WARP_ROWS = 16, /* of a tile, that a warp of the group kernel owns */
+    CTA_SMEM = 1024 /* bytes of shared memory that a CTA costs besides its own, as in sim/time/tiles.h */
 };
 
 /* What decides besides the items themselves. */

@@ -1,17 +1,9 @@
-/* pairs.c - tiles that share a CTA, by how many there are and over how many tokens. */
+/* pairs.c - tiles that share a CTA, by how many there are and over how many tokens (thresholds: tiling.def). */
 #include "kernels/cuda/host/pairs.h"
+#include "kernels/cuda/host/rules.h"
 #include "ref/base.h"
 
 #include <stdlib.h>
-
-enum {
-    LOW_ROWS = 32,      /* of tiles that run as they are */
-    LEAST_TOKENS = 48,  /* of a group, and */
-    LEAST_HIGH = 64,    /* of one whose tile has more than 64 rows, which has an SM to itself in any case */
-    SHORT_TOKENS = 192, /* a group of fewer is short: its pairs begin and end more than they step */
-    MANY_WAVES = 8,     /* of CTAs of short pairs, that are faster all the same */
-    FEW_TOKENS = 1536   /* so many in CTAs that are fewer than SMs: two teams a tile are faster than one */
-};
 
 int32_t pairs_rows(const struct group *g)
 {
@@ -39,7 +31,7 @@ static int compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* By launch, then longest first, then whatever makes groups over the same tokens neighbours, high tiles or not. */
+/* By launch, then longest first. The rest makes groups over the same tokens neighbours, those with high tiles apart. */
 static int by_tokens(const struct plan *plan, const struct group *g, const struct group *h)
 {
     int64_t n = g->run1 - g->run0;
@@ -64,12 +56,12 @@ static int by_tokens_and_place(const void *x, const void *y, void *plan)
     return c ? c : compare(a, b);
 }
 
-/* Groups over the same tokens, first .. end of the sorted list, that have so many tiles: two at least. */
+/* Groups over the same tokens, first .. end of the sorted list. They have two tiles or more. */
 struct alike {
     int64_t first, end, tiles;
 };
 
-/* All that there are, in the order of the list; returns how many. */
+/* Finds all of them, in the order of the list; returns how many. */
 static int64_t find_alike(struct alike *alike, const int64_t *group, int64_t n, const struct plan *plan,
                           int32_t gqa)
 {
@@ -86,17 +78,17 @@ static int64_t find_alike(struct alike *alike, const int64_t *group, int64_t n, 
     return found;
 }
 
-/* What decides of a launch. */
+/* What decides whether the tiles of a launch are pairs. */
 struct crowd {
     int64_t tiles;      /* that may be pairs and are neither high nor short */
     int64_t groups;     /* all of them */
-    int64_t lone;       /* that no other tile is over the same tokens as */
-    int64_t short_ones; /* that are short, and not lone */
-    int64_t short_ctas; /* of a head, that they are as pairs */
-    /* Are short pairs so many that they are faster, and no second kernel is needed for lone ones? */
+    int64_t lone;       /* groups whose one tile is alone over its tokens */
+    int64_t short_ones; /* short groups that are not lone */
+    int64_t short_ctas; /* CTAs of a head that those would be as pairs */
+    /* Are short groups pairs, too? Only if they are many, and no lone group needs a second kernel anyway. */
     bool short_too;
-    /* Does the launch hold up groups in other tiles? A CTA of a pair begins on an empty SM only, and what comes behind when all
-     * of them have begun: it waits for such groups that run before, and others behind for those that run beside it. */
+    /* Does the launch hold up groups in other tiles? A CTA of a pair begins on an empty SM only. So it waits for such groups
+     * that run before it, and groups behind it wait for those that run beside it. */
     bool in_chain;
 };
 
@@ -139,8 +131,8 @@ static void decide_launches(struct crowd *crowd, const struct plan *plan, const 
     }
 }
 
-/* Should tiles be pairs? Those of more than 64 rows have an SM to themselves in any case; else a CTA of a pair has, and takes
- * less than two thirds of the time of two CTAs there. */
+/* Should tiles be pairs? High ones have an SM to themselves in any case. A CTA of a pair has one, too, and takes less than two
+ * thirds of the time that two CTAs take there. */
 static bool worth_it(const struct pairs_card *card, const struct crowd *c, const struct group *g)
 {
     int64_t ctas = c->tiles * card->h_kv;

@@ -1,32 +1,15 @@
-/* tiling.c - tiles and heads of a CTA, and the order of items and kernels, by how many items there are and how long. */
+/*
+ * tiling.c - tiles and heads of a CTA, and the order of items and kernels, by how many items there are and how long.
+ *
+ * Every threshold is a line of tiling.def, which says what it gained. A *wave* is as many CTAs as the card holds at once.
+ */
 #include "kernels/cuda/host/tiling.h"
+#include "kernels/cuda/host/rules.h"
 #include "ref/base.h"
 
 #include <stdlib.h>
 
-enum {
-    STEP = 64,           /* shapes.def: what n = 128 runs in */
-    SHORT_STEPS = 4,     /* an item of so many steps of its kernel is short */
-    CTAS_WANTED = 12,    /* per SM, before CTAs of one team take one head more, or are made smaller */
-    CTAS_ENOUGH = 3,     /* per SM, before they take a head a team, or, mostly empty or short, one more */
-    PLENTY_WAVES = 4,    /* of CTAs of one head a team, that are more than enough */
-    PLENTY_TOKENS = 256, /* an item of so many is short then, whatever its kernel */
-    TOKENS_ENOUGH = 256, /* of two heads whose tile is mostly empty, at most */
-    LONGER_BESIDE = 4,   /* times the longest item, that what runs beside may take of all SMs */
-    LONG_TOKENS = 128,   /* of an item, on average, that is long */
-    MANY_TOKENS = 256,   /* and that is longer yet */
-    LONGEST_ALONE = 3,   /* times what all items take side by side, that the longest takes */
-    RUN_TOKENS = 32,     /* of its runs, on average, if they are not what it waits for */
-    MANY_HEADS = 16,     /* of K and V: 4 KB a token at d = 128 */
-    ONCE_MIB = 512,      /* of K and V, up to which a kernel asks the L2 to let go of them */
-    WAVE_AND_MORE = 4,   /* times the CTAs that fit in steps of 64 (of 16: three times as many), */
-    WAVES_FEW = 10,      /* and so many, from and up to which the longer steps are better */
-    FEW_STEPS = 8,       /* of an item, that are too few for twice the warps unless the plan wants them, */
-    FEW_WIDE_STEPS = 4,  /* or fewer than so many, where a warpgroup more copies (4_wide.cuh) */
-    MOSTLY_SHORT = 4,    /* times the mean, that the longest item of a kernel takes whose others are short */
-    SKINNY_MOST = 512,   /* tokens of a CTA, where scores are materialised */
-    SKINNY_CTAS = 16     /* per SM, before they take as many */
-};
+enum { STEP = 64 }; /* tokens: the step of shapes.def that n = 128 runs in */
 
 /* ---- the compiled tiles ------------------------------------------------------------------------------ */
 
@@ -38,7 +21,7 @@ static const struct {
 #undef SHAPE
 };
 
-/* tiling_n() gives none that is not there. */
+/* Index of a compiled tile. tiling_n returns compiled tiles only, so the search ends. */
 static int shape_of(int32_t m, int32_t n)
 {
     int i = 0;
@@ -47,7 +30,7 @@ static int shape_of(int32_t m, int32_t n)
     return i;
 }
 
-/* Of a CTA. */
+/* Teams of warps in a CTA of that tile. */
 static int32_t teams_of(int32_t m, int32_t n)
 {
     return shapes[shape_of(m, n)].teams;
@@ -55,7 +38,7 @@ static int32_t teams_of(int32_t m, int32_t n)
 
 /* ---- n ----------------------------------------------------------------------------------------------- */
 
-/* CTAs of one head. */
+/* CTAs, if each takes one head of one item. */
 static int64_t ctas_of(const struct tiling *t)
 {
     return t->n_items * t->h_kv;
@@ -69,16 +52,21 @@ int64_t tiling_tokens(const struct cuda_item *item, int64_t n_items)
     return tokens;
 }
 
-/* CTAs of the tile that fit at once, as registers allow. */
+/* CTAs of the tile that the card holds at once, as far as registers allow: a wave. */
 static int64_t fit(const struct tiling *t, int32_t n)
 {
     return (int64_t)shapes[shape_of(t->m, n)].resident * t->sms;
 }
 
-/* Should items have CTAs of twice the warps, each of which wants an SM? It halves the time of the longest item, but waits
- * for an SM until what runs beside leaves one, and lets what is behind begin on none: where there are few and that is no
- * more than some times the longest, or where the longest takes longer than that. The longest of all with as many rows:
- * half of them wide would be two kernels for one. */
+/*
+ * Should items have CTAs of twice the warps, each of which needs an SM to itself?
+ *
+ * That halves the time of the longest item. But such a CTA waits until an SM is empty, and what comes behind cannot begin beside
+ * it. So it is worth it in two cases:
+ *   the CTAs are at most three quarters of the SMs, and what runs beside takes at most LONGER_BESIDE times the longest item;
+ *   the CTAs are fewer than SMs, and what runs beside takes no longer than the longest item.
+ * "Longest" is over all items with as many rows: if half of them were wide, one kernel would become two.
+ */
 static bool wants_wide(const struct tiling *t)
 {
     int64_t longest = (int64_t)t->longest * t->sms,
@@ -87,24 +75,26 @@ static bool wants_wide(const struct tiling *t)
            (ctas_of(t) < t->sms && longest >= others);
 }
 
-/* Are items that long, whatever n the plan has? */
+/* Are items long enough for twice the warps, whatever n the plan has? */
 static bool are_long(const struct tiling *t)
 {
     int32_t longest = t->item[0].n_kv;
     return t->m == 64 && t->wgmma ? longest >= FEW_WIDE_STEPS * STEP : longest > FEW_STEPS * STEP;
 }
 
-/* Tiles of 64 rows with a mask, of more than a step on average, are faster so in any case: 4_wide.cuh asks for the mask of a
- * chunk while that before it is multiplied. */
+/* Do tiles run in 4_wide.cuh because of their mask? It asks for the mask of a chunk while the chunk before is multiplied, so
+ * it is faster for tiles of 64 rows with more than a step of tokens on average. */
 static bool is_masked_wide(const struct tiling *t)
 {
     return t->masked && t->wgmma && t->m == 64 && tiling_tokens(t->item, t->n_items) > STEP * t->n_items;
 }
 
-/* Should tiles of 16 x 64 be of 16 x 32, in CTAs of half the warps? Twice as many items are then under way, which long
- * ones are the better for where the heads of a token fill pages of memory and CTAs come in several waves, or where
- * nothing runs beside, items are about as long as each other, and their CTAs all fit at once so and not else; and short
- * ones that are too few for a head a team get two teams. */
+/*
+ * Should tiles of 16 x 64 be 16 x 32, in CTAs of half the warps? Then twice as many items are under way. That helps
+ *   long items that are about as long as each other, beside which nothing runs, if they are one wave so and more else;
+ *   long items of many heads with long runs, in several waves: the heads of a token then fill pages of memory;
+ *   short items that are too few for a head a team: they get two teams.
+ */
 static bool wants_narrow(const struct tiling *t)
 {
     int64_t an_sm = ctas_of(t) / t->sms, tokens = tiling_tokens(t->item, t->n_items), runs = 0;
@@ -119,7 +109,7 @@ static bool wants_narrow(const struct tiling *t)
            tokens >= STEP * t->n_items;
 }
 
-/* Tokens of items in whole steps. */
+/* Tokens of all items, each rounded up to whole steps. */
 static int64_t in_steps(const struct tiling *t, int32_t step)
 {
     int64_t tokens = 0;
@@ -128,7 +118,7 @@ static int64_t in_steps(const struct tiling *t, int32_t step)
     return tokens;
 }
 
-/* Are tokens in half steps a quarter fewer, or a twelfth where a third of the items have no more than one? */
+/* Do half steps round up to a quarter fewer tokens? A twelfth will do where a third of the items fit one half step. */
 static bool fewer_in_half_steps(const struct tiling *t)
 {
     int64_t now = in_steps(t, STEP), then = in_steps(t, STEP / 2), small = 0;
@@ -137,8 +127,8 @@ static bool fewer_in_half_steps(const struct tiling *t)
     return 4 * then <= 3 * now || (3 * small >= t->n_items && 12 * then <= 11 * now);
 }
 
-/* Of tiles of 64 x 64. Where items do not fill a step and CTAs are more than fit at once, a shorter one, of which three
- * CTAs share an SM, not two: 32 tokens, or 16 where no item has more. */
+/* The step of tiles of 64 x 64. Where items do not fill a step, and CTAs are more than a wave, it is shorter: three CTAs then
+ * share an SM, not two. It is 16 tokens where no item has more, else 32. */
 static int32_t shorter_step(const struct tiling *t)
 {
     if (ctas_of(t) <= fit(t, STEP) || !fewer_in_half_steps(t))
@@ -146,8 +136,8 @@ static int32_t shorter_step(const struct tiling *t)
     return t->item[0].n_kv <= STEP / 4 ? STEP / 4 : STEP / 2;
 }
 
-/* Of tiles of 32 rows with short items whose CTAs take one head and do not all fit at once in steps of 64: the longest
- * step in which they do, or else that of which most fit. */
+/* The step of tiles of 32 rows. If items are short, and CTAs of one head are more than a wave in steps of 64, it is the longest
+ * step in which they are one wave, or else the step of which most CTAs fit. */
 static int32_t step_that_fits(const struct tiling *t)
 {
     if (t->item[0].n_kv > PLENTY_TOKENS || ctas_of(t) <= fit(t, STEP) ||
@@ -156,8 +146,8 @@ static int32_t step_that_fits(const struct tiling *t)
     return ctas_of(t) <= fit(t, STEP / 2) ? STEP / 2 : STEP / 4;
 }
 
-/* For a step shorter than STEP. wgmma has none of 16 tokens, and is the faster. CTAs of 16 rows that have the card to
- * themselves, one head each, had better have all of its warps. */
+/* The step in place of n < STEP. wgmma is faster and has no step of 16 tokens. CTAs of 16 rows that have the card to
+ * themselves, one head each, had better use all of its warps. */
 static int32_t longer_step(const struct tiling *t, int32_t n)
 {
     int32_t longest = t->item[0].n_kv;
@@ -169,9 +159,11 @@ static int32_t longer_step(const struct tiling *t, int32_t n)
     return alone && tiling_first_by_head(t, n) == t->n_items ? STEP : n;
 }
 
-/* Should steps be of 64 tokens where the plan has shorter ones? A step is a chain of latencies however short it is. In tiles
- * of 64 rows, where items have many tokens, or some and CTAs all fit at once, two an SM as well as three; in tiles of 32,
- * where the longest item takes several times as long as all of them side by side. */
+/*
+ * Should steps have 64 tokens where the plan asks for fewer? A step is a chain of latencies, however short it is.
+ *   tiles of 64 rows: if items are long on average, or rather long and one wave: two CTAs an SM then do as well as three;
+ *   tiles of 32 rows: if the longest item takes LONGEST_ALONE times as long as all of them side by side.
+ */
 static bool wants_long_steps(const struct tiling *t, int32_t n)
 {
     int64_t tokens = tiling_tokens(t->item, t->n_items);
@@ -182,8 +174,8 @@ static bool wants_long_steps(const struct tiling *t, int32_t n)
            t->item[0].n_kv * fit(t, n) >= LONGEST_ALONE * tokens * t->h_kv;
 }
 
-/* Of tiles of 32 rows in steps of 16 tokens, whose CTAs take one head each: should steps be of 64? Where CTAs all fit at once
- * then, too, or where in short steps some wait as well, but few. In between one wave would become several. */
+/* Should tiles of 32 x 16, whose CTAs take one head each, have steps of 64 tokens? Yes where they still are one wave, and where
+ * they are WAVE_AND_MORE to WAVES_FEW waves. In between, one wave would become several. */
 static bool wants_fewer_steps(const struct tiling *t, int32_t n)
 {
     int64_t ctas = ctas_of(t), wave = fit(t, STEP);
@@ -192,7 +184,7 @@ static bool wants_fewer_steps(const struct tiling *t, int32_t n)
            tiling_first_by_head(t, n) == t->n_items;
 }
 
-/* Do rows fill their tiles, on average by half? */
+/* Do rows fill more than half of their tiles, on average? */
 static bool is_full(const struct tiling *t)
 {
     int64_t rows = 0;
@@ -210,7 +202,7 @@ int32_t tiling_n(const struct tiling *t, int32_t n)
 {
     if (is_masked_wide(t))
         return 2 * STEP;
-    /* One kernel for both, if these all run at once in it. */
+    /* The step of the kernel before, if these are one wave in it: then one kernel runs both. */
     if (t->n_before >= STEP / 2 && t->m == 64 && t->wgmma && ctas_of(t) <= fit(t, t->n_before) && is_full(t))
         return t->n_before;
     if (n < STEP && !wants_long_steps(t, n))
@@ -238,20 +230,20 @@ struct cuda_ctas tiling_ctas(const struct tiling *t, int32_t n)
         .h_kv = t->h_kv, .d = t->d, .teams = teams, .chunk = n / teams, .slots = fit(t, n)};
 }
 
-/* Would CTAs of a head a team be PLENTY_WAVES times those that fit at once? Then more heads leave SMs even. */
+/* Would CTAs of a head a team be PLENTY_WAVES waves? Then SMs end evenly even if CTAs take more heads. */
 static bool is_plenty(const struct tiling *t, int32_t n)
 {
     return ctas_of(t) >= PLENTY_WAVES * teams_of(t->m, n) * fit(t, n);
 }
 
-/* Are CTAs as many as wanted, or nearly? */
+/* Are CTAs at least nine tenths of those wanted? */
 static bool enough(int64_t ctas, int64_t wanted)
 {
     return 10 * ctas >= 9 * wanted;
 }
 
-/* Should CTAs take several heads one after the other, at least one a team, so that loads run ahead from one short item
- * into the next? Where there are CTAs to spare. */
+/* Should CTAs take several heads one after the other, at least one a team? Loads then run ahead from one short item into the
+ * next. It needs CTAs to spare. */
 static bool wants_heads(const struct tiling *t, int32_t n)
 {
     int32_t teams = teams_of(t->m, n), heads = teams > 1 ? teams : 2;
@@ -280,7 +272,7 @@ int64_t tiling_first_by_head(const struct tiling *t, int32_t n)
 
 /* ---- order ------------------------------------------------------------------------------------------- */
 
-/* Among equals the order of the plan. */
+/* The order of the plan, which decides among equals. */
 static int by_place(const struct cuda_item *a, const struct cuda_item *b)
 {
     if (a->query0 != b->query0)
@@ -295,7 +287,7 @@ static int by_tokens(const struct cuda_item *a, const struct cuda_item *b)
     return (b->n_kv > a->n_kv) - (b->n_kv < a->n_kv);
 }
 
-/* x, y: the first items of two pairs. */
+/* Longest first. x, y: the first items of two pairs. */
 static int by_length_of_pair(const void *x, const void *y)
 {
     int c = by_tokens(x, y);
@@ -356,7 +348,7 @@ bool tiling_kv_once(const struct cuda_item *item, int64_t n_items, int64_t bytes
     return some && tiling_tokens(item, n_items) * bytes <= (int64_t)ONCE_MIB << 20;
 }
 
-/* Each of its CTAs? */
+/* Does each of its CTAs need an SM to itself? */
 static bool wants_sm(const struct tiling_set *s, const struct cuda_ctas *c)
 {
     return c->slots <= s->sms;
@@ -385,7 +377,7 @@ bool tiling_holds_up(const struct cuda_ctas *c, int32_t longest, int32_t mean)
     return c->n > c->slots && longest >= (int64_t)MOSTLY_SHORT * mean;
 }
 
-/* The more tokens the fewer parts of O, but CTAs enough for all SMs several times. */
+/* More tokens a CTA mean fewer parts of O to add up, but there must be CTAs for all SMs several times over. */
 int32_t tiling_skinny_tokens(int64_t tokens, int32_t h_kv, int32_t sms)
 {
     int32_t n = SKINNY_MOST;
