@@ -29,6 +29,7 @@ struct kernel {
      * Called from several threads at once, with a problem each: what a run keeps in static variables is torn. */
     bool (*run)(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *counted,
                 struct err *e);
+    const void *config; /* of the file that defines the kernel, or NULL */
 };
 
 extern const struct kernel *const kernels[];

@@ -309,7 +309,7 @@ static struct decoder *open_decoder(const struct decoder_spec *s, struct err *e)
     if (!fits(s, e))
         return NULL;
     struct cuda_decoder *d = xcalloc(1, sizeof *d);
-    struct cuda_options opt = {.rung = CUDA_MMA, .arch = s->arch};
+    struct cuda_options opt = {.arch = s->arch};
     int64_t pool = s->model->layers * decoder_layer_elements(s) * 2;
     d->base.spec = *s;
     d->kept = xcalloc((size_t)s->model->layers, sizeof *d->kept);
@@ -328,7 +328,7 @@ static struct decoder *open_decoder(const struct decoder_spec *s, struct err *e)
 
 static bool supports(const struct decoder *d, const struct problem *p, const struct plan *plan, char *why)
 {
-    struct cuda_options opt = {.rung = CUDA_MMA, .arch = d->spec.arch};
+    struct cuda_options opt = {.arch = d->spec.arch};
     return cuda_supports(p, plan, &opt, why);
 }
 

@@ -375,9 +375,9 @@ GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
 
 /* As 4_wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, two barriers and,
  * with masks, the words of each token and four runs. Teams of one tile have as many stages each. */
-int cuda_wide_smem(const struct cuda_shape *s, bool masked);
-int cuda_wide_smem(const struct cuda_shape *s, bool masked)
+static int32_t wide_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
 {
+    (void)q_shared, (void)q_rows;
     int32_t teams = s->wide == CUDA_WIDE_SHARED ? 2 : 1, q_tiles = 2 / teams, row = 2 * s->d;
     int32_t q = q_tiles * CUDA_WIDE_ROWS * row + 8,
             stage =
@@ -385,52 +385,69 @@ int cuda_wide_smem(const struct cuda_shape *s, bool masked)
     return q + (227 * 1024 - q) / stage / teams * teams * stage;
 }
 
-int cuda_prepare_wide(const struct cuda_shape *s);
-int cuda_prepare_wide(const struct cuda_shape *s)
+static int wide_prepare(const struct cuda_shape *s)
 {
     CK(s->wide != CUDA_WIDE_NOT);
     return stand_in_call("preparation of the kernel of wide tiles");
 }
 
-int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
-int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
+static int wide_launch(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
 {
     const struct stand_in_card *card = stand_in_card();
     struct group_work w = {
         .a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d, .wide = (enum cuda_wide)s->wide};
     if (card->arch != HOPPER)
         return stand_in_fail(cudaErrorNoKernelImageForDevice);
-    if (a->n_ctas <= 0 || cuda_wide_smem(s, a->masked) > card->smem_per_cta)
+    if (a->n_ctas <= 0 || wide_smem(s, a->masked, false, 0) > card->smem_per_cta)
         return stand_in_fail(cudaErrorInvalidValue);
     static const char kernel[2][2][3];
     return stand_in_launch("kernel of wide tiles", &kernel[w.t == DT_F16][s->d == 128][s->wide], run_group,
                            &w, sizeof w, early && a->beside, stream);
 }
 
-/* The earlier rungs. */
-static int launch_simple(const char *name, const struct cuda_shape *s, const struct cuda_group_args *a,
-                         void *stream)
+/* The earlier rungs, and whatever else takes all items in CTAs of one size: they differ in shared memory alone. */
+static int32_t rung_smem(enum cuda_kernel kernel, const struct cuda_shape *s)
+{
+    /* K, V, O, Q, maximum and sum, as 2_smem.cu has them */
+    return kernel != CUDA_SMEM ? 0
+                               : 4 * (2 * SMEM_TOKENS * (s->d / 2 + 1) + SMEM_ROWS * s->d +
+                                      SMEM_ROWS * s->d / 2 + 2 * SMEM_ROWS);
+}
+
+static int rung_launch(enum cuda_kernel kernel, const char *name, const struct cuda_shape *s,
+                       const struct cuda_group_args *a, void *stream)
 {
     struct group_work w = {.a = *a, .t = s->t == CUDA_F16 ? DT_F16 : DT_BF16, .d = s->d};
+    if (rung_smem(kernel, s) > stand_in_card()->smem_per_cta)
+        return stand_in_fail(cudaErrorInvalidValue);
     return stand_in_launch(name, name, run_group, &w, sizeof w, false, stream);
 }
 
-int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream)
-{
-    return launch_simple("scalar kernel", s, a, stream);
-}
+#define KERNEL(id, symbol, name, narrow, about)                                                              \
+    static int32_t symbol##_rung_smem(const struct cuda_shape *s, bool masked, bool q_shared,                \
+                                      int32_t q_rows)                                                        \
+    {                                                                                                        \
+        (void)masked, (void)q_shared, (void)q_rows;                                                          \
+        return rung_smem(CUDA_##id, s);                                                                      \
+    }                                                                                                        \
+    static int symbol##_rung_launch(const struct cuda_shape *s, const struct cuda_group_args *a, int early,  \
+                                    void *stream)                                                            \
+    {                                                                                                        \
+        (void)early;                                                                                         \
+        return rung_launch(CUDA_##id, name, s, a, stream);                                                   \
+    }
+#include "kernels/cuda/device/kernels.def"
+#undef KERNEL
 
-/* K, V, O, Q, maximum and sum, as 2_smem.cu has them. */
-int32_t cuda_smem_bytes(int32_t d)
+/* Instead of the one of device/kernels.c. */
+const struct cuda_launcher *cuda_launcher_of(enum cuda_kernel kernel)
 {
-    return 4 * (2 * SMEM_TOKENS * (d / 2 + 1) + SMEM_ROWS * d + SMEM_ROWS * d / 2 + 2 * SMEM_ROWS);
-}
-
-int cuda_launch_smem(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream)
-{
-    if (cuda_smem_bytes(s->d) > stand_in_card()->smem_per_cta)
-        return stand_in_fail(cudaErrorInvalidValue);
-    return launch_simple("smem kernel", s, a, stream);
+    static const struct cuda_launcher wide = {wide_prepare, wide_smem, wide_launch}, rung[] = {
+#define KERNEL(id, symbol, name, narrow, about) {.smem = symbol##_rung_smem, .launch = symbol##_rung_launch},
+#include "kernels/cuda/device/kernels.def"
+#undef KERNEL
+                                                                                     };
+    return kernel == CUDA_GROUP ? &cuda_launcher_group : kernel == CUDA_WIDE ? &wide : &rung[kernel];
 }
 
 /* ---- merges ------------------------------------------------------------------------------------------------- */

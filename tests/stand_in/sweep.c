@@ -258,8 +258,9 @@ int main(void)
     CK(b);
     for (int i = 0; i < N_PAIRS; i++)
         for (int k = 0; k < N_ARCHS; k++)
-            failed += sweep(b, pairs[i].first, pairs[i].second,
-                            (struct cuda_options){.arch = archs[k], .wide = i % 2 == 0});
+            failed +=
+                sweep(b, pairs[i].first, pairs[i].second,
+                      (struct cuda_options){.kernel = i % 2 == 0 ? CUDA_WIDE : CUDA_GROUP, .arch = archs[k]});
     test_case_free(b);
     case_clear(&c);
     decoder_takes_what_it_says();

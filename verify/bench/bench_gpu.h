@@ -100,7 +100,7 @@ int64_t gpu_ledger_bytes(const struct ledger *a);
 
 struct gpu_bench {
     struct cuda_options opt;
-    const struct kernel *kernel; /* what opt.rung is called; says whether probabilities are narrow */
+    const struct kernel *kernel; /* what opt.kernel is called; says whether probabilities are narrow */
     int64_t reps;
     struct gpu_limits limits;
     int32_t sms;

@@ -121,7 +121,7 @@ static const struct argp argp = {
              "of each tree is a row; that it is timed for once more, as the least of several times is too "
              "little",
              3},
-            {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-smem or cuda-scalar", 3},
+            {"kernel", KEY_KERNEL, "NAME", 0, "cuda (default), cuda-wide, cuda-smem or cuda-scalar", 3},
             {"arch", KEY_ARCH, "A", 0, "auto, or 80 for the Ampere path on a newer card", 3},
             {"reps", KEY_REPS, "N", 0, "replays of each plan, fewer where one takes milliseconds (21)", 3},
             {"flush", KEY_FLUSH, "HOW", 0,
@@ -303,10 +303,6 @@ int bench_gpu_word(int argc, char **argv)
 /* argv[0] is "bench gpu". */
 int cmd_bench_gpu(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        enum cuda_rung rung;
-    } rungs[] = {{"cuda", CUDA_MMA}, {"cuda-smem", CUDA_SMEM}, {"cuda-scalar", CUDA_SCALAR}};
     struct args a = {.kernel = "cuda", .reps = 21};
     struct err *e = &a.err;
     struct work w = {0};
@@ -315,13 +311,12 @@ int cmd_bench_gpu(int argc, char **argv)
     bool failed = false, good;
     a.tree.err = a.problem.err = e;
     good = cmd_parse(&argp, argc, argv, &a, e);
-    for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++)
-        if (good && strcmp(rungs[i].name, a.kernel) == 0) {
-            b.kernel = kernel_find(a.kernel);
-            b.opt.rung = rungs[i].rung;
-        }
+    b.kernel = good ? kernel_find(a.kernel) : NULL;
+    const struct cuda_options *opt = b.kernel ? cuda_options_of(b.kernel) : NULL;
+    if (opt)
+        b.opt = *opt;
     good = good &&
-           (b.kernel || err_set(e, "--kernel '%.40s' (expected cuda, cuda-smem or cuda-scalar)", a.kernel)) &&
+           (opt || err_set(e, "--kernel '%.40s' (expected cuda, cuda-wide, cuda-smem or cuda-scalar)", a.kernel)) &&
            find_work(&a, &w, e) && kernel_ready(b.kernel, e) && outfile_open(&out, a.out.path, e);
     if (good) {
         b.opt.arch = a.arch;

@@ -5,6 +5,11 @@
  *          dot product by shuffles, online softmax, O in registers (warp_row.cuh).
  * Grid     one CTA per item and KV head, as the other rungs; its warps share the rows of the item.
  * CTA      warp w takes rows w, w + 4, ...: K and V of the group are read from memory once per row.
+ * Outline  1. Find the item and the KV head of this CTA.
+ *          2. For each row of this warp (attend_row in warp_row.cuh):
+ *             a. load the row of Q;
+ *             b. for each token: look up its page, multiply, fold its score into maximum, sum and O;
+ *             c. write O and the weight to the row's slot, or O and LSE to the output.
  * Floor    bytes: rows x n_kv x 2 d x 2 through L1 and L2; for 64 1024 at 32/32, where no rows share them, 1.07 GB,
  *          238 us of memory. Latency: five shuffles a token and two exponentials, each of which waits for the one before,
  *          about 200 cycles for 512 bytes (d = 128) if K and V are there already. With 48 working warps an SM (12 CTAs)
@@ -25,8 +30,10 @@ template <typename T, int D>
 /* 12 CTAs an SM: left to itself, ptxas takes 32 registers on sm_80, and spills. */
 __global__ __launch_bounds__(32 * SCALAR_WARPS, 12) void scalar_kernel(const __grid_constant__ cuda_group_args a)
 {
+    /* 1. */
     const int lane = threadIdx.x % 32, item = blockIdx.x / a.h_kv, kv_head = blockIdx.x - item * a.h_kv;
     const cuda_item it = load_item(a.item + item);
+    /* 2. */
     for (int r = threadIdx.x / 32; r < it.n_rows; r += SCALAR_WARPS)
         attend_row<T, D>(a, it, kv_head, r, lane);
 }
@@ -39,10 +46,17 @@ template <typename T, int D> static int launch_scalar(const cuda_group_args &a, 
 
 } // namespace treeattn
 
-extern "C" int cuda_launch_scalar(const cuda_shape *s, const cuda_group_args *a, void *stream)
+static int32_t scalar_smem(const cuda_shape *, bool, bool, int32_t)
+{
+    return 0;
+}
+
+static int scalar_launch(const cuda_shape *s, const cuda_group_args *a, int, void *stream)
 {
     using namespace treeattn;
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         return launch_scalar<decltype(t), decltype(d)::value>(*a, (cudaStream_t)stream);
     });
 }
+
+const cuda_launcher cuda_launcher_scalar = {NULL, scalar_smem, scalar_launch};

@@ -7,6 +7,11 @@
  * Grid     one CTA per item and KV head.
  * CTA      warp w takes rows w, w + 8, ... of the item; O, maximum and sum of a row live in shared memory between
  *          tiles.
+ * Outline  1. Copy the rows of Q to shared memory; O = 0, maximum = -inf, sum = 0.
+ *          2. For each 32 tokens of the item:
+ *             a. all warps look up tokens and copy their K and V to shared memory;
+ *             b. for each row of this warp: a score a lane, softmax over the warp, O by columns.
+ *          3. Write O and the weight of each row to its slot, or O and LSE to the output.
  * Floor    memory: unique bytes, once per Q tile. Arithmetic: 4 d operations a pair on plain fp32 units, 60 TFLOP/s
  *          at most, of which loads from shared memory (one 4-byte word a multiply-add) leave a quarter: a tile
  *          of 64 rows needs 9.2 us for 32 tokens (16 KB), 1.8 GB/s an SM; of 4 rows, one query at 32/8, 0.58 us,
@@ -58,6 +63,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int item = blockIdx.x / a.h_kv, kv_head = blockIdx.x - item * a.h_kv;
     const cuda_item it = load_item(a.item + item);
+    /* 1. */
     for (int r = warp; r < it.n_rows; r += SMEM_WARPS) {
         const row_place p = place_row(a, it, kv_head, r);
         for (int c = lane; c < D / 2; c += 32)
@@ -69,9 +75,11 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
             weight[2 * r + 1] = 0;
         }
     }
+    /* 2. */
     for (int t0 = 0; t0 < it.n_kv; t0 += SMEM_TOKENS) {
         const int n = min(SMEM_TOKENS, it.n_kv - t0);
         __syncthreads();
+        /* a. */
         for (int t = warp; t < n; t += SMEM_WARPS) {
             const token x = find_token(a, it, t0 + t);
             const int64_t at = ((int64_t)slot_of(a, x) * a.h_kv + kv_head) * (D / 2);
@@ -83,6 +91,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
                 run_of[t] = x.run;
         }
         __syncthreads();
+        /* b. */
         for (int r = warp; r < it.n_rows; r += SMEM_WARPS) {
             const int query = (it.row0 + r) / a.gqa - it.row0 / a.gqa;
             float s = -INFINITY;
@@ -131,6 +140,7 @@ __global__ __launch_bounds__(32 * SMEM_WARPS) void smem_kernel(const __grid_cons
             __syncwarp();
         }
     }
+    /* 3. */
     for (int r = warp; r < it.n_rows; r += SMEM_WARPS) {
         const row_place p = place_row(a, it, kv_head, r);
         store_row<T, COLS, false>(a, it.slot0 >= 0, place_out(a, it, p), D, lane * COLS, o + r * D + lane * COLS, weight[2 * r],
@@ -151,15 +161,17 @@ template <typename T, int D> static int launch_smem(const cuda_group_args &a, cu
 
 } // namespace treeattn
 
-extern "C" int32_t cuda_smem_bytes(int32_t d)
+static int32_t smem_bytes(const cuda_shape *s, bool, bool, int32_t)
 {
-    return (d == 64 ? treeattn::smem_layout<64>::words : treeattn::smem_layout<128>::words) * 4;
+    return (s->d == 64 ? treeattn::smem_layout<64>::words : treeattn::smem_layout<128>::words) * 4;
 }
 
-extern "C" int cuda_launch_smem(const cuda_shape *s, const cuda_group_args *a, void *stream)
+static int smem_launch(const cuda_shape *s, const cuda_group_args *a, int, void *stream)
 {
     using namespace treeattn;
     return for_type(s->t == CUDA_F16, s->d, [&](auto t, auto d) {
         return launch_smem<decltype(t), decltype(d)::value>(*a, (cudaStream_t)stream);
     });
 }
+
+const cuda_launcher cuda_launcher_smem = {NULL, smem_bytes, smem_launch};

@@ -17,6 +17,17 @@
  *          base 2 and rounded up to an even number: rescaling is then exact, and rare. P is rounded to the
  *          storage type, its sum is not.
  *
+ * Outline  1. Find the item of this CTA, and the heads and chunks that this team takes, its steps.
+ *          2. Define how a token is looked up, and how K, V, mask words and Q are copied.
+ *          3. Begin the copies of the first AHEAD steps, and of Q of the first head.
+ *          4. For each step:
+ *             a. wait for its chunk; begin the copies of the step that is AHEAD further on;
+ *             b. with the first chunk of a head, load Q into registers;
+ *             c. S = Q K^T; hide what is past the end or masked; maximum, sum, P; O += P V;
+ *             d. after a head's last chunk, write its rows, if no other team has a part of them.
+ *          5. Where teams share the tokens of one head, add up their O in shared memory and write the rows.
+ *          6. Do rows of far scores again.
+ *
  * Floor    K and V of the group once per Q tile, at the bandwidth of memory; or 4 d operations a pair at the rate of
  *          the tensor cores, of which, with mma.sync, shared memory leaves half: a warp reads 512 bytes of K or V for two.
  * Predicted  90 % of the bandwidth where rows are few, 40 % of the tensor peak where they are many.
@@ -104,6 +115,8 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     let_next_start();
     prefetch_plan<S::THREADS>(a);
 
+    /* ---- 1. the item */
+
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp % WM, wn = warp / WM;
     const cta_work work = find_work(a);
     const cuda_segment &g = work.g;
@@ -112,7 +125,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const bool masked = it.mask0 >= 0;
     const uint32_t keep_kv = it.kv_once ? EVICT_FIRST : KEEP_NORMAL;
 
-    /* ---- this team's steps: some heads, and of each its chunks. What runs at a time are neighbours in memory. */
+    /* This team's steps: some heads, and of each its chunks. What runs at a time are neighbours in memory. */
 
     const bool by_head = a.by_head;
     const int n_chunks = (it.n_kv + NC - 1) / NC, chunk_first = by_head ? 0 : wn, chunk_step = by_head ? 1 : WN;
@@ -122,7 +135,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     const int my_chunks = by_head ? n_chunks : (n_chunks - wn + WN - 1) / WN;
     const int steps = my_heads * my_chunks;
 
-    /* ---- loading */
+    /* ---- 2. looking up and copying */
 
     /* Lane i < 16 knows row i of this warp. */
     const int my_rows = min(16, it.n_rows - wm * 16); /* may be < 0 */
@@ -208,6 +221,9 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_head += head_step;
         }
     };
+
+    /* ---- 3. the first copies */
+
     look_far(load_chunk);
     token next = look_up(load_chunk);
     for (int i = threadIdx.x; i < L::row / 16; i += S::THREADS)
@@ -236,7 +252,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         copy_wait<AHEAD - 1>(); /* Q, where others read it */
     __syncthreads();             /* the zeros, too */
 
-    /* ---- the loop */
+    /* ---- 4. the steps */
 
     const int swizzle = lane & 7;
     const uint32_t k_lane = ((lane & 7) + ((lane >> 4) << 3)) * 128 + (((lane >> 3 & 1) ^ swizzle) << 4);
@@ -259,6 +275,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
                                             : (n_chunks + WN - 1) / WN;
     const bool q_late = AHEAD > 1 && by_head && n_chunks < AHEAD; /* Q is loaded a head ahead, K and V may be further */
     for (int step = 0; step < barriers; step++) {
+        /* a. */
         if (q_late && Q_APART)
             copy_wait<1>(); /* Q was committed before the K and V that may be pending */
         else if (q_late)
@@ -283,6 +300,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         };
         if (KV_FIRST)
             load_ahead();
+        /* b. */
         if (chunk == chunk_first) {
             const uint32_t q_lane = (lane & 15) * L::row + ((lane / 16 ^ swizzle) << 4);
             const uint32_t at = zero_row ? ring + L::zeros_at : q_mine + q_lane;
@@ -299,6 +317,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
             load_ahead();
         copy_commit();
 
+        /* c. */
         const int left = it.n_kv - chunk * NC;
         const uint32_t k_at = ring + stage * L::stage + wn * 2 * L::chunk, v_at = k_at + L::chunk;
         auto multiply = [&](auto width) { /* tokens of the chunk */
@@ -369,6 +388,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         } else if (WG || has_rows) {
             multiply(std::integral_constant<int, NC>());
         }
+        /* d. */
         stage = stage == STAGES - 1 ? 0 : stage + 1;
         chunk += chunk_step;
         if (chunk >= n_chunks && (by_head || WN == 1)) {
@@ -383,11 +403,12 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
     if (by_head || WN == 1) {
         if (waits)
             wait_for_previous(); /* a team without a head, too */
+        /* 6. */
         redo_far_rows<T, D>(a, far_rows, {0, 1, 16, WM, by_head ? wn : 0, by_head ? WN : 1});
         return;
     }
 
-    /* ---- the teams of a head meet */
+    /* ---- 5. the teams of a head meet */
 
     copy_wait<0>();
     __syncthreads();
@@ -427,6 +448,7 @@ __global__ __launch_bounds__(S::THREADS, S::RESIDENT) void group_kernel(const __
         store_row<T, 4, true>(a, it.slot0 >= 0, place_out(a, it, place_row(a, it, head_first, r)), D, col, x, top, all,
                               col == 0);
     }
+    /* 6. */
     constexpr int AT_ONCE = 32 * 4 / D; /* rows of a warp */
     redo_far_rows<T, D>(a, far_rows, {0, 1, AT_ONCE, WM * WN, 0, 1});
 }

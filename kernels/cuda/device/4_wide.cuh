@@ -13,6 +13,21 @@
  * Masks    are the same for all tokens of a run. 16 tokens of one run are hidden from a row, or not, by one bit, asked for a
  *          chunk before; a chunk that no row of a tile sees its team passes over.
  *
+ * Outline  1. Find the items and heads of this CTA; one thread makes the barriers.
+ *          2. The copying warpgroup, for each chunk of each head:
+ *             a. look up the tokens of its next chunk;
+ *             b. wait until the stage is empty;
+ *             c. copy K, V and mask words, and arrive at the stage's barrier. Then it ends.
+ *          3. Both teams: copy Q of the first head, and define products, masks, softmax and stages.
+ *          4. For each head:
+ *             a. load Q into registers; begin the copies of the next head's;
+ *             b. S = Q K^T of the first chunk that a row sees, and its softmax;
+ *             c. for each chunk after it: begin its S = Q K^T and O += P V of the one before, then its softmax;
+ *             d. O += P V of the last one;
+ *             e. where both teams share a tile, add up their O;
+ *             f. write the rows.
+ *          5. Do rows of far scores again.
+ *
  * Floor    4 d operations a pair at the rate of the tensor cores: 512 cycles of an SM for 64 x 64 and d = 128, 1,024 for
  *          the two warpgroups.
  * Predicted  a step of 128 x 64, which took 2,350 cycles where all warps copied and met at a barrier, in 1,410: 0.6 of the
@@ -176,6 +191,8 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     let_next_start();
     prefetch_plan<WIDE_THREADS>(a);
 
+    /* ---- 1. the items */
+
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, team = same_in_warp(threadIdx.x / WIDE_WARPGROUP);
     const cta_work work = find_work(a);
     const int head_first = work.head_group, head_step = work.g.head_groups;
@@ -198,7 +215,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
     }
 
     if (team == WIDE_TEAMS) {
-        /* ---- copies: each lane looks up a token, a chunk before its copies begin */
+        /* ---- 2. copies: each lane looks up a token, a chunk before its copies begin */
 
         const int of_four = same_in_warp(warp % 4), first_chunk = of_four / COPIERS;
         const int copy_first = of_four % COPIERS * TOKENS, my_row = copy_first + lane;
@@ -243,6 +260,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         for (int step = first_chunk; step < steps; step += AT_ONCE) {
             const token x = next;
             const int this_head = head;
+            /* a. */
             if (step + AT_ONCE < steps) {
                 chunk += AT_ONCE;
                 into_heads();
@@ -253,7 +271,9 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             const uint32_t arrived = full + stage * 8, to = ring + stage * 2 * L::chunk + copy_first * 128;
             /* Not a sum: with one of its terms in a uniform register, ptxas 13.0 encodes copies that are illegal instructions. */
             const uint32_t to_lane = (to + lane_panel) | lane_at;
+            /* b. */
             barrier_wait(empty + stage * 8, phase);
+            /* c. */
 #pragma unroll
             for (int box = 0; box < TOKENS / WIDE_BOX_ROWS; box++) {
                 const uint32_t to_box = to + box * WIDE_BOX_ROWS * 128;
@@ -313,7 +333,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         return;
     }
 
-    /* ---- products: Q of the first head, of which every warp holds 16 rows */
+    /* ---- 3. products: Q of the first head, of which every warp holds 16 rows */
 
     const int first_row = warp % 4 * 16, my_rows = min(16, it.n_rows - first_row); /* may be < 0 */
     int q_row = 0, row_k = 0; /* for KV head 0 */
@@ -519,8 +539,12 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             release(next_stage());
         }
     };
+
+    /* ---- 4. the heads */
+
     bool far_rows = false;
     for (int h = 0, head = head_first; h < my_heads; h++, head += head_step) {
+        /* a. */
         if (SHARED)
             barrier_wait(q_full, 0);
         else
@@ -537,6 +561,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
         if (MASKED)
             pass_hidden(chunk);
         while (chunk < n_chunks) {
+            /* b. */
             wait_for_next();
             const uint32_t seen_first = seen_ahead;
             int stage = next_stage();
@@ -548,6 +573,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
             if (MASKED)
                 rescale_o<OB>(o, rescale);
             round_all();
+            /* c. */
             for (chunk += STEP; chunk < n_chunks; chunk += STEP) {
                 wait_for_next();
                 if (is_hidden())
@@ -569,6 +595,7 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 round_all();
                 stage = next;
             }
+            /* d. */
             wgmma_fence<OB>(o);
             begin_pv(stage);
             wgmma_wait<0>();
@@ -578,14 +605,17 @@ __global__ __launch_bounds__(WIDE_THREADS, 1) void wide_kernel(const __grid_cons
                 break;
             pass_hidden(chunk);
         }
+        /* e. */
         if (SHARED && !meet())
             break;
+        /* f. */
         if (waits)
             wait_for_previous(); /* what it left behind may be complete only when this is */
         far_rows |= store_rows<T, D>(a, it, o, max, sum, out_row, head, my_rows, lane);
     }
     if (waits)
         wait_for_previous(); /* a team without results, too */
+    /* 5. */
     redo_far_rows<T, D>(a, far_rows, {!SHARED && team == 1, L::tiles, 16, 4, 0, 1});
 }
 

@@ -14,9 +14,6 @@
     int cuda_group_##name(int32_t m, int32_t n, const struct cuda_group_args *a, int early, void *stream);
 EACH(DECLARE)
 #undef DECLARE
-int cuda_prepare_wide(const struct cuda_shape *s);
-int cuda_wide_smem(const struct cuda_shape *s, bool masked);
-int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
 
 static int index_of(const struct cuda_shape *s)
 {
@@ -27,32 +24,34 @@ static int index_of(const struct cuda_shape *s)
     return 4 * wgmma + 2 * s->t + (s->d == 128);
 }
 
-int cuda_group_prepare(const struct cuda_shape *s)
+static int prepare(const struct cuda_shape *s)
 {
     static int (*const of[])(int32_t, int32_t) = {
 #define NAME(name) cuda_prepare_##name,
         EACH(NAME)
 #undef NAME
     };
-    return s->wide ? cuda_prepare_wide(s) : of[index_of(s)](s->m, s->n);
+    return of[index_of(s)](s->m, s->n);
 }
 
-int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
+static int32_t smem_of(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
 {
     static int (*const of[])(int32_t, int32_t, int32_t, int32_t, int32_t) = {
 #define NAME(name) cuda_smem_##name,
         EACH(NAME)
 #undef NAME
     };
-    return s->wide ? cuda_wide_smem(s, masked) : of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
+    return of[index_of(s)](s->m, s->n, masked, q_shared, q_rows);
 }
 
-int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
+static int launch(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
 {
     static int (*const of[])(int32_t, int32_t, const struct cuda_group_args *, int, void *) = {
 #define NAME(name) cuda_group_##name,
         EACH(NAME)
 #undef NAME
     };
-    return s->wide ? cuda_launch_wide(s, a, early, stream) : of[index_of(s)](s->m, s->n, a, early, stream);
+    return of[index_of(s)](s->m, s->n, a, early, stream);
 }
+
+const struct cuda_launcher cuda_launcher_group = {.prepare = prepare, .smem = smem_of, .launch = launch};

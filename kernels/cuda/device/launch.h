@@ -2,13 +2,15 @@
  * launch.h - what the host side (C) and the kernels (CUDA C++) share: the arrays that a plan becomes, and one
  * launcher per kernel. Launchers return a cudaError_t as int.
  *
- * A plan's (group, Q tile) is an item; a CTA takes one and a KV head, or (3_group.cuh) some heads. A partial result lives in a
+ * A Q tile of a group is an item. A CTA takes one item and a KV head, or (3_group.cuh) some heads. A partial result lives in a
  * slot: O in fp32 (or fp16) and one or two floats of weight per query head,
  *     LSE       O / sum and max + log2(sum)          base 2 inside, natural log in the output
  *     max, sum  O, max and sum                       max in base 2, a whole number
  */
 #ifndef TREEATTN_KERNELS_CUDA_DEVICE_LAUNCH_H
 #define TREEATTN_KERNELS_CUDA_DEVICE_LAUNCH_H
+
+#include "kernels/cuda/device/kernels.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,7 +117,8 @@ enum cuda_half { CUDA_F16, CUDA_BF16 };
 /* Of the kernel of wide tiles: rows of an item, at most; tokens of a step. */
 #define CUDA_WIDE_ROWS 64
 #define CUDA_WIDE_STEP 64
-/* Kernels of 4_wide.cuh: of items two by two over the same tokens, the second of which may have no rows, or one by one. */
+/* Kernels of 4_wide.cuh: of items two by two over the same tokens, the second of which may have no rows, or one by one. In
+ * other kernels NOT. */
 enum cuda_wide { CUDA_WIDE_NOT, CUDA_WIDE_PAIRS, CUDA_WIDE_SHARED };
 
 struct cuda_shape {
@@ -123,20 +126,24 @@ struct cuda_shape {
     int32_t d;     /* 64, 128 */
     int32_t t;     /* enum cuda_half */
     int32_t wgmma; /* sm_90a, where there is a kernel for it */
-    int32_t wide;  /* enum cuda_wide: if not 0, that kernel, whatever m and n */
+    int32_t wide;  /* enum cuda_wide; then m and n do not count */
 };
 
-/* Allow the kernel its shared memory; before any run. */
-int cuda_group_prepare(const struct cuda_shape *s);
-/* Bytes of shared memory of a CTA. */
-int32_t cuda_group_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows);
-/* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch). */
-int cuda_launch_group(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
+/* How the host runs a kernel of group items. One for each line of kernels.def. */
+struct cuda_launcher {
+    /* Allow the kernel its shared memory; before any run. NULL: nothing to do. */
+    int (*prepare)(const struct cuda_shape *s);
+    /* Bytes of shared memory of a CTA. q_shared, q_rows: as in cuda_group_args. */
+    int32_t (*smem)(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows);
+    /* early: may start when the kernel before it in the stream comes to its end (programmatic dependent launch), if it can. */
+    int (*launch)(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream);
+};
+#define KERNEL(id, symbol, name, narrow, about) extern const struct cuda_launcher cuda_launcher_##symbol;
+#include "kernels/cuda/device/kernels.def"
+#undef KERNEL
+const struct cuda_launcher *cuda_launcher_of(enum cuda_kernel kernel);
+
 int cuda_launch_merge(const struct cuda_shape *s, const struct cuda_merge_args *a, int early, void *stream);
-/* Bytes of shared memory of a CTA of it. */
-int32_t cuda_smem_bytes(int32_t d);
-int cuda_launch_smem(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
-int cuda_launch_scalar(const struct cuda_shape *s, const struct cuda_group_args *a, void *stream);
 
 /* Plans whose scores are materialised: a score row is (group, KV head, row of the group). */
 struct unfused_row {

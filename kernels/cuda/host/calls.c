@@ -64,11 +64,17 @@ static void count_tokens(struct builder *b, const struct cuda_plan *cp)
     sum_sets(b, cp);
 }
 
+/* Are wide tiles wanted wherever they can run, not only where that is faster? */
+static bool everywhere(const struct cuda_plan *cp)
+{
+    return cp->kernel == CUDA_WIDE;
+}
+
 /* On a card whose CTAs have less shared memory than those that tiles were made for, steps of fewer tokens. */
 static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    while (s.n > 16 && cuda_group_smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
+    while (s.n > 16 && launcher_of_tile(c)->smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
         s.n /= 2;
     return s.n;
 }
@@ -78,7 +84,7 @@ static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp,
                             bool q_shared)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    int64_t smem = cuda_group_smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
+    int64_t smem = launcher_of_tile(c)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
     return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
 }
 
@@ -118,10 +124,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     call.n = tiling_n(&t, call.n);
     call.n = step_of_card(b, cp, &call);
     b->n_before = tiling_n_after(&t, call.n);
-    bool shares = cp->wgmma && call.m == CUDA_WIDE_ROWS && (cp->wide || call.n > CUDA_WIDE_STEP);
+    bool shares = cp->wgmma && call.m == CUDA_WIDE_ROWS && (everywhere(cp) || call.n > CUDA_WIDE_STEP);
     call.n = shares ? 2 * CUDA_WIDE_STEP : call.n;
     call.ctas = tiling_ctas(&t, call.n);
-    int64_t first_by_head = call.item0 + (cp->wide && shares ? n : tiling_first_by_head(&t, call.n));
+    int64_t first_by_head = call.item0 + (everywhere(cp) && shares ? n : tiling_first_by_head(&t, call.n));
     tiling_full_last(item + call.item0, n, call.m, cp->workspace, b->card->l2_bytes);
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
@@ -162,12 +168,13 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
     }
-    c->ctas = (struct cuda_ctas){.h_kv = b->p->h_kv,
-                                 .d = b->p->d,
-                                 .teams = 1,
-                                 .chunk = CUDA_WIDE_STEP,
-                                 .slots = cp->wide ? 1 : b->card->sms,
-                                 .by_head = cp->wide || n * b->p->h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
+    c->ctas =
+        (struct cuda_ctas){.h_kv = b->p->h_kv,
+                           .d = b->p->d,
+                           .teams = 1,
+                           .chunk = CUDA_WIDE_STEP,
+                           .slots = everywhere(cp) ? 1 : b->card->sms,
+                           .by_head = everywhere(cp) || n * b->p->h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
     to_segments(&c->ctas, pair, n);
     free(pair);
 }

@@ -20,6 +20,7 @@
 #ifndef TREEATTN_KERNELS_CUDA_HOST_CUDA_H
 #define TREEATTN_KERNELS_CUDA_HOST_CUDA_H
 
+#include "kernels/cuda/device/kernels.h"
 #include "kernels/kernel.h"
 
 #ifdef __cplusplus
@@ -47,16 +48,15 @@ bool cuda_caps(struct cuda_caps *c, struct err *e);
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
 
-/* How groups are computed: the rungs of the teaching ladder, the last of which is the kernel in use. */
-enum cuda_rung { CUDA_MMA, CUDA_SMEM, CUDA_SCALAR };
-
 struct cuda_options {
-    enum cuda_rung rung;
+    /* CUDA_GROUP: the kernel in use, which on Hopper is 4_wide.cuh where that was measured to be faster. CUDA_WIDE, for
+     * verification: that one wherever a plan has tiles of more than 32 rows, on Hopper. CUDA_SMEM, CUDA_SCALAR: earlier rungs of
+     * the ladder (device/kernels.def). */
+    enum cuda_kernel kernel;
     int32_t arch; /* 0: the path for the card that is there; 80: the Ampere path, on whatever card */
-    /* Of CUDA_MMA on Hopper: the kernel of wide tiles (4_wide.cuh) wherever a plan has tiles of more than 32 rows, not only where
-     * that was measured to be faster. For verification. */
-    bool wide;
 };
+/* The options of a registered kernel that is one of these, or NULL. arch is 0. */
+const struct cuda_options *cuda_options_of(const struct kernel *k);
 
 struct cuda_plan; /* device copy of a plan for one shape of problem */
 
@@ -100,7 +100,7 @@ bool cuda_run(struct cuda_plan *cp, const struct cuda_args *a, void *stream, str
 /* Every page-table entry that the plan reads, on the host: what the device does not check. */
 bool cuda_check_pages(const struct problem *p, const struct plan *plan, struct err *e);
 
-/* The path that the kernels registered by name take from now on: see cuda_options.arch. */
+/* The path of the kernels registered by name (cuda_options.arch), whose run() takes no options. Call it before the first run. */
 void cuda_force_arch(int32_t arch);
 
 /* ---- the device, for callers that have no CUDA headers ---------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * kernel_cuda.c - the GPU's kernels as the registry knows them: upload a problem, run a plan on it between canaries,
+ * kernel_cuda.c - the kernels of device/kernels.def as the registry knows them: upload a problem, run a plan between canaries,
  * download (guard_gpu.h).
  *
  * For verification. Who times a plan keeps it on the device and uses cuda.h itself.
@@ -37,94 +37,45 @@ bool cuda_check_pages(const struct problem *p, const struct plan *plan, struct e
     return true;
 }
 
-static bool rung_supports(enum cuda_rung rung, const struct problem *p, const struct plan *plan, char *why)
+static bool supports(const struct cuda_options *opt, const struct problem *p, const struct plan *plan,
+                     char *why)
 {
-    struct cuda_options opt = {.rung = rung, .arch = forced_arch};
-    return cuda_supports(p, plan, &opt, why);
+    struct cuda_options here = {.kernel = opt->kernel, .arch = forced_arch};
+    return cuda_supports(p, plan, &here, why);
 }
 
-static bool rung_run(enum cuda_rung rung, bool wide, const struct problem *p, const struct plan *plan,
-                     struct output *out, struct err *e)
+static bool run(const struct cuda_options *opt, const struct problem *p, const struct plan *plan,
+                struct output *out, struct err *e)
 {
-    struct cuda_options opt = {.rung = rung, .arch = forced_arch, .wide = wide};
-    return cuda_check_pages(p, plan, e) && guarded_run(plan, &opt, p, out, e);
+    struct cuda_options here = {.kernel = opt->kernel, .arch = forced_arch};
+    return cuda_check_pages(p, plan, e) && guarded_run(plan, &here, p, out, e);
 }
 
-static bool mma_supports(const struct problem *p, const struct plan *plan, char *why)
+#define KERNEL(id, symbol, name_, narrow, about_)                                                            \
+    static const struct cuda_options symbol##_options = {.kernel = CUDA_##id};                               \
+    static bool symbol##_supports(const struct problem *p, const struct plan *plan, char *why)               \
+    {                                                                                                        \
+        return supports(&symbol##_options, p, plan, why);                                                    \
+    }                                                                                                        \
+    static bool symbol##_run(const struct problem *p, const struct plan *plan, struct output *out,           \
+                             struct ledger *counted, struct err *e)                                          \
+    {                                                                                                        \
+        (void)counted;                                                                                       \
+        return run(&symbol##_options, p, plan, out, e);                                                      \
+    }                                                                                                        \
+    const struct kernel kernel_cuda_##symbol = {                                                             \
+        .name = name_,                                                                                       \
+        .about = about_,                                                                                     \
+        .ready = gpu_ready,                                                                                  \
+        .narrow_p = narrow,                                                                                  \
+        .supports = symbol##_supports,                                                                       \
+        .run = symbol##_run,                                                                                 \
+        .config = &symbol##_options,                                                                         \
+    };
+#include "kernels/cuda/device/kernels.def"
+#undef KERNEL
+
+const struct cuda_options *cuda_options_of(const struct kernel *k)
 {
-    return rung_supports(CUDA_MMA, p, plan, why);
+    return k->ready == gpu_ready ? k->config : NULL;
 }
-
-static bool mma_run(const struct problem *p, const struct plan *plan, struct output *out,
-                    struct ledger *counted, struct err *e)
-{
-    (void)counted;
-    return rung_run(CUDA_MMA, false, p, plan, out, e);
-}
-
-static bool wide_run(const struct problem *p, const struct plan *plan, struct output *out,
-                     struct ledger *counted, struct err *e)
-{
-    (void)counted;
-    return rung_run(CUDA_MMA, true, p, plan, out, e);
-}
-
-const struct kernel kernel_cuda_wide = {
-    .name = "cuda-wide",
-    .about = "on a GPU, for verification: cuda, with Hopper's kernel of wide tiles wherever it may run",
-    .ready = gpu_ready,
-    .narrow_p = true,
-    .supports = mma_supports,
-    .run = wide_run,
-};
-
-const struct kernel kernel_cuda = {
-    .name = "cuda",
-    .about = "on a GPU: tensor cores, asynchronous copies, tiles and launches as the plan says; f16 and bf16",
-    .ready = gpu_ready,
-    .narrow_p = true,
-    .supports = mma_supports,
-    .run = mma_run,
-};
-
-static bool smem_supports(const struct problem *p, const struct plan *plan, char *why)
-{
-    return rung_supports(CUDA_SMEM, p, plan, why);
-}
-
-static bool smem_run(const struct problem *p, const struct plan *plan, struct output *out,
-                     struct ledger *counted, struct err *e)
-{
-    (void)counted;
-    return rung_run(CUDA_SMEM, false, p, plan, out, e);
-}
-
-const struct kernel kernel_cuda_smem = {
-    .name = "cuda-smem",
-    .about = "on a GPU, for reading: a tile of K and V in shared memory, a query row a warp, no tensor cores",
-    .ready = gpu_ready,
-    .narrow_p = false,
-    .supports = smem_supports,
-    .run = smem_run,
-};
-
-static bool scalar_supports(const struct problem *p, const struct plan *plan, char *why)
-{
-    return rung_supports(CUDA_SCALAR, p, plan, why);
-}
-
-static bool scalar_run(const struct problem *p, const struct plan *plan, struct output *out,
-                       struct ledger *counted, struct err *e)
-{
-    (void)counted;
-    return rung_run(CUDA_SCALAR, false, p, plan, out, e);
-}
-
-const struct kernel kernel_cuda_scalar = {
-    .name = "cuda-scalar",
-    .about = "on a GPU, for reading: a warp for each query and head, K and V straight from memory",
-    .ready = gpu_ready,
-    .narrow_p = false,
-    .supports = scalar_supports,
-    .run = scalar_run,
-};

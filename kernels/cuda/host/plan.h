@@ -29,12 +29,11 @@ struct cuda_merge {
 };
 
 struct cuda_plan {
-    enum cuda_rung rung;
-    int32_t arch; /* as asked for */
-    bool early;   /* kernels may start while the one before ends */
-    bool wgmma;   /* of Hopper alone: later cards do not have it */
-    bool wide;    /* see cuda_options */
-    bool filled;  /* all below is of a plan */
+    enum cuda_kernel kernel; /* as asked for, */
+    int32_t arch;            /* as is this */
+    bool early;              /* kernels may start while the one before ends */
+    bool wgmma;              /* of Hopper alone: later cards do not have it */
+    bool filled;             /* all below is of a plan */
     enum cuda_half t;
     int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
     uint32_t table_lines; /* see launch.h */
@@ -69,7 +68,19 @@ static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
     return end;
 }
 
-/* The kernel of a call. */
+/* Does the host choose a kernel call by call? Else the same one runs all. */
+static inline bool chooses_kernel(enum cuda_kernel kernel)
+{
+    return kernel == CUDA_GROUP || kernel == CUDA_WIDE;
+}
+
+/* What tiles are made for, and, if the host chooses, what runs the call. */
+static inline const struct cuda_launcher *launcher_of_tile(const struct cuda_call *c)
+{
+    return cuda_launcher_of(c->wide == CUDA_WIDE_NOT ? CUDA_GROUP : CUDA_WIDE);
+}
+
+/* The tile of a call, as launchers want it. */
 static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
 {
     return (struct cuda_shape){

@@ -39,6 +39,17 @@ static bool no(char *why, const char *fmt, ...)
     return false;
 }
 
+/* A kernel that runs all items has CTAs of one size. Others are asked when their tiles are known (prepare). */
+static bool fits_card(enum cuda_kernel kernel, const struct problem *p, const struct cuda_caps *caps,
+                      char *why)
+{
+    struct cuda_shape s = {.d = p->d};
+    int32_t smem = chooses_kernel(kernel) ? 0 : cuda_launcher_of(kernel)->smem(&s, false, false, 0);
+    return smem <= caps->smem_per_cta ||
+           no(why, "this rung of the ladder wants %d bytes of shared memory, a CTA of this GPU has %lld",
+              smem, (long long)caps->smem_per_cta);
+}
+
 bool cuda_supports(const struct problem *p, const struct plan *plan, const struct cuda_options *opt,
                    char *why)
 {
@@ -53,9 +64,8 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
         return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->dtype]);
     if (p->d != 64 && p->d != 128)
         return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->d);
-    if (opt && opt->rung == CUDA_SMEM && cuda_smem_bytes(p->d) > caps.smem_per_cta)
-        return no(why, "this rung of the ladder wants %d bytes of shared memory, a CTA of this GPU has %lld",
-                  cuda_smem_bytes(p->d), (long long)caps.smem_per_cta);
+    if (opt && !fits_card(opt->kernel, p, &caps, why))
+        return false;
     if (!(p->scale > 0))
         return no(why, "the CUDA kernels take a positive scale, not %g", p->scale);
     if (plan->unfused)
@@ -141,17 +151,23 @@ static void order_calls(struct cuda_plan *cp, int32_t sms)
     }
 }
 
+static const struct cuda_launcher *launcher_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
+{
+    return chooses_kernel(cp->kernel) ? launcher_of_tile(c) : cuda_launcher_of(cp->kernel);
+}
+
 static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
 {
-    for (int32_t i = 0; i < cp->n_calls && cp->rung == CUDA_MMA; i++) {
+    for (int32_t i = 0; i < cp->n_calls; i++) {
         const struct cuda_call *c = &cp->call[i];
+        const struct cuda_launcher *launcher = launcher_of_call(cp, c);
         struct cuda_shape s = shape_of_call(cp, c);
-        int32_t smem = cuda_group_smem(&s, c->masked, c->q_shared, c->q_rows);
+        int32_t smem = launcher->smem(&s, c->masked, c->q_shared, c->q_rows);
         if (smem > smem_per_cta)
             return err_missing(
                 e, "a tile of %d x %d wants %d bytes of shared memory, a CTA of this GPU has %lld", c->m,
                 c->n, smem, (long long)smem_per_cta);
-        if (!cuda_ok(cuda_group_prepare(&s), "shared memory of a kernel", e))
+        if (launcher->prepare && !cuda_ok(launcher->prepare(&s), "shared memory of a kernel", e))
             return false;
     }
     return true;
@@ -199,7 +215,7 @@ static bool upload(struct cuda_plan *cp, const struct items *b, cudaStream_t str
 static bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
                     const struct cuda_caps *card, cudaStream_t stream, struct err *e)
 {
-    struct items items = items_new(p, plan, cp->wgmma, cp->wide, card->sms);
+    struct items items = items_new(p, plan, cp->wgmma, cp->kernel == CUDA_WIDE, card->sms);
     bool good = calls_make(cp, &items, card, e) && upload(cp, &items, stream, e) &&
                 (!plan->unfused || unfused_fill(cp, items.item.p, items.item.n, card->sms, stream, e));
     items_free(&items);
@@ -212,7 +228,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
 {
     char why[256];
     struct cuda_caps caps;
-    struct cuda_options opt = {.rung = cp->rung, .arch = cp->arch};
+    struct cuda_options opt = {.kernel = cp->kernel, .arch = cp->arch};
     cp->filled = false;
     if (!cuda_supports(p, plan, &opt, why))
         return err_missing(e, "%s", why);
@@ -226,7 +242,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
             e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
     int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
-    cp->wgmma = cp->rung == CUDA_MMA && caps.arch == HOPPER && cp->early;
+    cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early;
     cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
     cp->d = p->d;
     cp->h_q = p->h_q;
@@ -266,9 +282,8 @@ struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan
 struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt)
 {
     struct cuda_plan *cp = xcalloc(1, sizeof *cp);
-    cp->rung = opt ? opt->rung : CUDA_MMA;
+    cp->kernel = opt ? opt->kernel : CUDA_GROUP;
     cp->arch = opt ? opt->arch : 0;
-    cp->wide = opt && opt->wide;
     return cp;
 }
 
@@ -355,10 +370,8 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .beside = follows == FOLLOWS_BESIDE,
     };
     memcpy(a.segment, c->ctas.segment, sizeof a.segment);
-    int status = cp->rung == CUDA_SCALAR ? cuda_launch_scalar(&s, &a, stream)
-                 : cp->rung == CUDA_SMEM ? cuda_launch_smem(&s, &a, stream)
-                                         : cuda_launch_group(&s, &a, follows != FOLLOWS_NOTHING, stream);
-    return cuda_ok(status, "launch of a group kernel", e);
+    return cuda_ok(launcher_of_call(cp, c)->launch(&s, &a, follows != FOLLOWS_NOTHING, stream),
+                   "launch of a group kernel", e);
 }
 
 static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_merge *m,

@@ -99,7 +99,7 @@ bool unfused_supports(const struct problem *p, const struct plan *plan, const st
 {
     struct err e = {0};
     bool gathers = false;
-    if (opt && opt->rung != CUDA_MMA) {
+    if (opt && !chooses_kernel(opt->kernel)) {
         snprintf(why, 256,
                  "this rung of the ladder has no path for materialised scores (the kernel cuda has)");
         return false;

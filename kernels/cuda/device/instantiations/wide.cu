@@ -52,19 +52,19 @@ template <typename F> static int for_kernel(const struct cuda_shape *s, bool mas
     });
 }
 
-extern "C" int cuda_wide_smem(const struct cuda_shape *s, bool masked)
+static int32_t wide_smem(const cuda_shape *s, bool masked, bool, int32_t)
 {
     return for_kernel(s, masked, [](auto, int smem) { return smem; });
 }
 
-extern "C" int cuda_prepare_wide(const struct cuda_shape *s)
+static int wide_prepare(const cuda_shape *s)
 {
     auto prepare = [](auto kernel, int smem) { return allow_smem(kernel, smem); };
     const int status = for_kernel(s, false, prepare);
     return status != cudaSuccess ? status : for_kernel(s, true, prepare);
 }
 
-extern "C" int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_group_args *a, int early, void *stream)
+static int wide_launch(const cuda_shape *s, const cuda_group_args *a, int early, void *stream)
 {
     return for_kernel(s, a->masked, [&](auto kernel, int smem) {
         CUtensorMap k, v;
@@ -75,3 +75,5 @@ extern "C" int cuda_launch_wide(const struct cuda_shape *s, const struct cuda_gr
                                                         (cudaStream_t)stream, *a, k, v);
     });
 }
+
+const cuda_launcher cuda_launcher_wide = {wide_prepare, wide_smem, wide_launch};
