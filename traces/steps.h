@@ -1,5 +1,5 @@
 /*
- * replay.h - what a trace is made of, and the four replays; internal to traces/.
+ * steps.h - what traces are made of, and the four replays of it; internal to traces/.
  *
  * The rules of the first three are those of DeFT's release, with its letters: prompt length P, max_seq
  * length S, G = S - P, iterations t = 1 .. N. Iteration t's tree is what its attention sees: each query's
@@ -8,7 +8,7 @@
 #ifndef TREEATTN_TRACES_STEPS_H
 #define TREEATTN_TRACES_STEPS_H
 
-#include "traces/trace.h"
+#include "traces/trace_kind.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,7 +22,8 @@ struct reasoning_node {
 };
 struct reasoning {
     int32_t n_nodes;
-    struct reasoning_node *node;
+    struct reasoning_node *node; /* [n_nodes] */
+    int64_t *end_below;          /* [n_nodes] the last `end` in each subtree; of a trace */
 };
 
 /* Speculative decoding: the token tree, the same at every step, and how many tokens each step accepts. */
@@ -31,8 +32,9 @@ struct speculative {
     int32_t *
         parent; /* [n_tokens] token 0 is the last accepted one (-1), every other hangs under an earlier one */
     int64_t n_accept;
-    int64_t *accept; /* [n_accept] */
-    int64_t prompt;  /* 0: the file does not say */
+    int64_t *accept;   /* [n_accept] */
+    int64_t prompt;    /* 0: the file does not say */
+    int64_t *root_len; /* [n_steps] R(t + 1); of a trace */
 };
 
 /* A request trace: prompts as lists of blocks. Equal ids mean equal blocks under equal prefixes. */
@@ -65,38 +67,18 @@ struct speculative *speculative_new(int32_t n_tokens, int64_t n_accept);
 void speculative_free(struct speculative *s);
 struct requests *requests_new(void); /* none yet */
 void requests_free(struct requests *r);
-void batching_free(struct batching *b);
 
-struct trace {
-    char *title, *remark;
-    int64_t prompt;  /* P */
-    int64_t n_items; /* of the source; 1 unless who reads it says more */
-    int64_t n_steps, generated;
-    struct tree *(*step)(const struct trace *tr, int64_t t,
-                         struct trace_parts *parts); /* parts may be NULL */
-    struct reasoning *reasoning;
-    int64_t *end_below; /* [reasoning->n_nodes] the last `end` in each subtree */
-    struct speculative *speculative;
-    int64_t *root_len; /* [n_steps] R(t + 1), speculative */
-    int32_t width;     /* few-shot */
-    struct batching *batching;
-};
-
-/* Room for what a step's tree is made of, a piece a node: the replay fills in names. */
-void parts_start(struct trace_parts *parts, const struct tree *tree);
+/* What `self` of a trace points to: struct reasoning, struct speculative, struct batching. */
+extern const struct trace_kind reasoning_kind, flat_kind, topology_kind, requests_kind;
 
 /* Each makes a trace; its first argument becomes the trace's own, also when NULL is returned with *e set.
- * `source` goes into titles and messages; `remark` may be NULL. */
-struct trace *replay_reasoning(struct reasoning *r, const char *source, const char *remark,
-                               const struct trace_opts *o, struct err *e);
+ * `source` goes into titles and messages. */
+struct trace *replay_reasoning(struct reasoning *r, const char *source, const struct trace_opts *o,
+                               struct err *e);
 struct trace *replay_speculative(struct speculative *s, const char *source, const struct trace_opts *o,
                                  struct err *e);
-struct trace *replay_fewshot(int32_t width, const char *source, const struct trace_opts *o, struct err *e);
 struct trace *replay_requests(struct requests *r, const char *source, const struct trace_opts *o,
                               struct err *e);
-
-/* Fill in the title, once P and the number of steps are known. `kind` comes first in it. */
-void trace_set_title(struct trace *tr, const char *kind, const char *source, const struct trace_opts *o);
 
 /*
  * DeFT's expansion of accepted lengths to the sum G: list entries while their sum stays within G, then

@@ -1,7 +1,11 @@
 /*
  * steps_fewshot.c - W continuations of one prompt, none of which ends before the run does.
  */
-#include "traces/steps.h"
+#include "traces/formats/text.h"
+#include "traces/trace_kind.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* The prompt is piece 0, branch i piece i. */
 static void name_parts(const struct tree *tree, struct trace_parts *parts)
@@ -15,9 +19,10 @@ static void name_parts(const struct tree *tree, struct trace_parts *parts)
 
 static struct tree *fewshot_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
-    struct tree *tree = tree_new(tr->width + 1, tr->width);
+    const int32_t width = *(const int32_t *)tr->self;
+    struct tree *tree = tree_new(width + 1, width);
     tree->len[0] = tr->prompt;
-    for (int32_t i = 1; i <= tr->width; i++) {
+    for (int32_t i = 1; i <= width; i++) {
         tree->parent[i] = 0;
         tree->len[i] = t;
         tree->query[i - 1] = (struct query){.node = i, .upto = t};
@@ -27,7 +32,10 @@ static struct tree *fewshot_step(const struct trace *tr, int64_t t, struct trace
     return tree;
 }
 
-struct trace *replay_fewshot(int32_t width, const char *source, const struct trace_opts *o, struct err *e)
+static const struct trace_kind fewshot_kind = {.step = fewshot_step, .close = free};
+
+static struct trace *replay_fewshot(int32_t width, const char *source, const struct trace_opts *o,
+                                    struct err *e)
 {
     if (o->prompt < 1 || o->max_seq - o->prompt < 2) {
         err_set(e,
@@ -42,13 +50,22 @@ struct trace *replay_fewshot(int32_t width, const char *source, const struct tra
                 (long long)TREE_MAX_TOKENS);
         return NULL;
     }
-    struct trace *tr = xcalloc(1, sizeof *tr);
-    tr->step = fewshot_step;
-    tr->width = width;
+    int32_t *self = xmalloc(sizeof *self);
+    *self = width;
+    struct trace *tr = trace_new(&fewshot_kind, self);
     tr->prompt = o->prompt;
     tr->n_steps = n_steps;
     tr->generated = tokens;
-    tr->remark = xstrdup("");
     trace_set_title(tr, "few-shot", source, o);
     return tr;
+}
+
+struct trace *trace_open_fewshot(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    int64_t width;
+    if (!word_int((struct word){arg, strlen(arg)}, 1, TREE_MAX_QUERIES - 1, &width)) {
+        err_set(e, "%s: not a width (expected fewshot:W with W from 1 to %d)", spec, TREE_MAX_QUERIES - 1);
+        return NULL;
+    }
+    return spec_only_tree(spec, o, e) ? replay_fewshot((int32_t)width, spec, o, e) : NULL;
 }

@@ -19,8 +19,10 @@ struct reasoning *reasoning_new(int32_t n_nodes)
 
 void reasoning_free(struct reasoning *r)
 {
-    if (r)
+    if (r) {
         free(r->node);
+        free(r->end_below);
+    }
     free(r);
 }
 
@@ -32,7 +34,8 @@ static bool is_live(const struct reasoning_node *node, int64_t t)
 /* Tokens of node i in the KV cache at iteration t, given that it is present. */
 static int64_t tokens_at(const struct trace *tr, int32_t i, int64_t t)
 {
-    const struct reasoning_node *node = &tr->reasoning->node[i];
+    const struct reasoning *r = tr->self;
+    const struct reasoning_node *node = &r->node[i];
     if (i == 0)
         return tr->prompt;
     return is_live(node, t) ? t - node->start + 1 : node->value;
@@ -52,12 +55,12 @@ static void name_parts(const struct reasoning *r, const int32_t *id, const struc
 
 static struct tree *reasoning_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
-    const struct reasoning *r = tr->reasoning;
+    const struct reasoning *r = tr->self;
     int32_t *id =
         xmalloc((size_t)r->n_nodes * sizeof *id); /* number in the tree of the step; -1: not present */
     int32_t n_nodes = 0, n_queries = 0;
     for (int32_t i = 0; i < r->n_nodes; i++) {
-        bool present = i == 0 || (r->node[i].start <= t && t <= tr->end_below[i]);
+        bool present = i == 0 || (r->node[i].start <= t && t <= r->end_below[i]);
         id[i] = present ? n_nodes++ : -1;
         n_queries += i > 0 && is_live(&r->node[i], t);
     }
@@ -90,7 +93,7 @@ static int64_t count_generated(const struct reasoning *r, int64_t n_steps, bool 
 /* P, N and the sizes of the run into *tr. */
 static bool plan_run(struct trace *tr, const char *source, const struct trace_opts *o, struct err *e)
 {
-    const struct reasoning *r = tr->reasoning;
+    const struct reasoning *r = tr->self;
     tr->prompt = o->prompt > 0 ? o->prompt : r->node[0].value;
     if (o->max_seq > 0 && o->max_seq - tr->prompt < 2)
         return err_set(
@@ -112,19 +115,23 @@ static bool plan_run(struct trace *tr, const char *source, const struct trace_op
     return true;
 }
 
-struct trace *replay_reasoning(struct reasoning *r, const char *source, const char *remark,
-                               const struct trace_opts *o, struct err *e)
+static void close_reasoning(void *self)
 {
-    struct trace *tr = xcalloc(1, sizeof *tr);
-    tr->reasoning = r;
-    tr->step = reasoning_step;
-    tr->remark = xstrdup(remark ? remark : "");
-    tr->end_below = xmalloc((size_t)r->n_nodes * sizeof *tr->end_below);
+    reasoning_free(self);
+}
+
+const struct trace_kind reasoning_kind = {.step = reasoning_step, .close = close_reasoning};
+
+struct trace *replay_reasoning(struct reasoning *r, const char *source, const struct trace_opts *o,
+                               struct err *e)
+{
+    struct trace *tr = trace_new(&reasoning_kind, r);
+    r->end_below = xmalloc((size_t)r->n_nodes * sizeof *r->end_below);
     for (int32_t i = 0; i < r->n_nodes; i++)
-        tr->end_below[i] = r->node[i].end;
+        r->end_below[i] = r->node[i].end;
     for (int32_t i = r->n_nodes - 1; i > 0; i--) {
-        int64_t *above = &tr->end_below[r->node[i].parent];
-        *above = max_i64(*above, tr->end_below[i]);
+        int64_t *above = &r->end_below[r->node[i].parent];
+        *above = max_i64(*above, r->end_below[i]);
     }
     if (!plan_run(tr, source, o, e)) {
         trace_close(tr);

@@ -26,18 +26,6 @@ void requests_free(struct requests *r)
     free(r);
 }
 
-void batching_free(struct batching *b)
-{
-    if (b) {
-        requests_free(b->requests);
-        free(b->rank);
-        free(b->start);
-        free(b->end);
-        free(b->end_before);
-    }
-    free(b);
-}
-
 /* ---- order by prefix ----------------------------------------------------------------------------------- */
 
 /* Blocks that two requests have in common. Where their lists differ they do to the end, so this bisects. */
@@ -263,8 +251,7 @@ static void add_shared(struct maker *m, const struct span *s)
 static struct tree *requests_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
     int32_t n;
-    struct maker m = {
-        .b = tr->batching, .t = t, .flight = sorted_flights(tr->batching, t, &n), .parts = parts};
+    struct maker m = {.b = tr->self, .t = t, .flight = sorted_flights(tr->self, t, &n), .parts = parts};
     /* A span has one request or is split in two or more: 2n - 1 spans at most, each with one node or none. */
     m.tree = tree_new(2 * n - 1, n);
     if (parts)
@@ -286,6 +273,19 @@ static struct tree *requests_step(const struct trace *tr, int64_t t, struct trac
 }
 
 /* ---- the trace ----------------------------------------------------------------------------------------- */
+
+static void close_batching(void *self)
+{
+    struct batching *b = self;
+    requests_free(b->requests);
+    free(b->rank);
+    free(b->start);
+    free(b->end);
+    free(b->end_before);
+    free(b);
+}
+
+const struct trace_kind requests_kind = {.step = requests_step, .close = close_batching, .has_places = true};
 
 /* Drop the first k requests. */
 static void begin_at(struct requests *r, int32_t k)
@@ -316,8 +316,7 @@ struct trace *replay_requests(struct requests *r, const char *source, const stru
         return NULL;
     }
     begin_at(r, o->tree_index);
-    struct trace *tr = xcalloc(1, sizeof *tr);
-    struct batching *b = tr->batching = xcalloc(1, sizeof *b);
+    struct batching *b = xcalloc(1, sizeof *b);
     size_t n = (size_t)r->n;
     *b = (struct batching){.requests = r,
                            .places = o->batch > 0 ? o->batch : TRACE_BATCH,
@@ -326,8 +325,8 @@ struct trace *replay_requests(struct requests *r, const char *source, const stru
                            .end = xmalloc(n * sizeof *b->end),
                            .end_before = xmalloc(n * sizeof *b->end_before)};
     schedule(b, b->places, o->step_ms);
-    tr->step = requests_step;
-    tr->remark = xstrdup("");
+    struct trace *tr = trace_new(&requests_kind, b);
+    tr->n_items = 0;
     tr->n_steps = b->end_before[r->n - 1];
     for (int32_t i = 0; i < r->n; i++)
         tr->generated += r->request[i].output;

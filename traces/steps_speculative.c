@@ -32,15 +32,16 @@ void speculative_free(struct speculative *s)
     if (s) {
         free(s->parent);
         free(s->accept);
+        free(s->root_len);
     }
     free(s);
 }
 
 /* ---- what a step is made of: the prefix is piece 0, tokens have a new name at every step ---------------- */
 
-static int64_t token_name(const struct trace *tr, int64_t t, int32_t token)
+static int64_t token_name(const struct speculative *s, int64_t t, int32_t token)
 {
-    return (t - 1) * tr->speculative->n_tokens + token + 1;
+    return (t - 1) * s->n_tokens + token + 1;
 }
 
 /* The first path of n tokens, or the longest, into out[n_tokens]; returns its length. */
@@ -73,33 +74,33 @@ static void accepted_tokens(const struct speculative *s, bool topology, int32_t 
     free(path);
 }
 
-static void name_parts(const struct trace *tr, int64_t t, const struct tree *tree, bool topology,
+static void name_parts(const struct speculative *s, int64_t t, const struct tree *tree, bool topology,
                        struct trace_parts *parts)
 {
-    int32_t n_tokens = tr->speculative->n_tokens;
+    int32_t n_tokens = s->n_tokens;
     parts_start(parts, tree);
     parts->piece[0].name = 0;
     for (int32_t i = 0; i < n_tokens; i++)
-        parts->piece[i + 1].name = parts->query[i] = token_name(tr, t, i);
+        parts->piece[i + 1].name = parts->query[i] = token_name(s, t, i);
     if (t == 1)
         return;
-    int64_t grown = tr->root_len[t - 1] - tr->root_len[t - 2];
+    int64_t grown = s->root_len[t - 1] - s->root_len[t - 2];
     int32_t n = parts->n_accepts = (int32_t)min_i64(grown, n_tokens);
     int32_t *token = xmalloc((size_t)n * sizeof *token);
-    accepted_tokens(tr->speculative, topology, n, token);
+    accepted_tokens(s, topology, n, token);
     parts->accept = xmalloc((size_t)n * sizeof *parts->accept);
     for (int32_t i = 0; i < n; i++)
-        parts->accept[i] = (struct trace_accept){.from = token_name(tr, t - 1, token[i]), .to = 0};
+        parts->accept[i] = (struct trace_accept){.from = token_name(s, t - 1, token[i]), .to = 0};
     free(token);
 }
 
 /* ---- a step's tree ------------------------------------------------------------------------------------- */
 
-static struct tree *make_step(const struct trace *tr, int64_t t)
+static struct tree *make_step(const struct speculative *s, int64_t t)
 {
-    int32_t n_tokens = tr->speculative->n_tokens;
+    int32_t n_tokens = s->n_tokens;
     struct tree *tree = tree_new(n_tokens + 1, n_tokens);
-    tree->len[0] = tr->root_len[t - 1];
+    tree->len[0] = s->root_len[t - 1];
     for (int32_t i = 1; i <= n_tokens; i++) {
         tree->parent[i] = 0;
         tree->len[i] = 1;
@@ -110,20 +111,21 @@ static struct tree *make_step(const struct trace *tr, int64_t t)
 
 static struct tree *flat_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
-    struct tree *tree = make_step(tr, t);
+    struct tree *tree = make_step(tr->self, t);
     if (parts)
-        name_parts(tr, t, tree, false, parts);
+        name_parts(tr->self, t, tree, false, parts);
     return tree;
 }
 
 static struct tree *topology_step(const struct trace *tr, int64_t t, struct trace_parts *parts)
 {
-    struct tree *tree = make_step(tr, t);
+    const struct speculative *s = tr->self;
+    struct tree *tree = make_step(s, t);
     /* Token i is node i + 1; token 0 has parent -1, which is the prefix. */
-    for (int32_t i = 0; i < tr->speculative->n_tokens; i++)
-        tree->parent[i + 1] = tr->speculative->parent[i] + 1;
+    for (int32_t i = 0; i < s->n_tokens; i++)
+        tree->parent[i + 1] = s->parent[i] + 1;
     if (parts)
-        name_parts(tr, t, tree, true, parts);
+        name_parts(s, t, tree, true, parts);
     return tree;
 }
 
@@ -190,7 +192,7 @@ static int64_t *run_accept(const struct speculative *s, int64_t prompt, const ch
 /* P, N, R(1 .. N) into *tr. */
 static bool plan_run(struct trace *tr, const char *source, const struct trace_opts *o, struct err *e)
 {
-    const struct speculative *s = tr->speculative;
+    struct speculative *s = tr->self;
     tr->prompt = o->prompt > 0 ? o->prompt : s->prompt;
     if (tr->prompt < 1)
         return err_set(
@@ -201,25 +203,39 @@ static bool plan_run(struct trace *tr, const char *source, const struct trace_op
         return false;
 
     /* accept[0] belongs to the prefill and is never applied; iteration N applies nothing. */
-    tr->root_len = xcalloc((size_t)tr->n_steps, sizeof *tr->root_len);
-    tr->root_len[0] = tr->prompt;
+    s->root_len = xcalloc((size_t)tr->n_steps, sizeof *s->root_len);
+    s->root_len[0] = tr->prompt;
     for (int64_t t = 1; t < tr->n_steps; t++)
-        tr->root_len[t] = tr->root_len[t - 1] + accept[t];
+        s->root_len[t] = s->root_len[t - 1] + accept[t];
     free(accept);
-    int64_t last = tr->root_len[tr->n_steps - 1];
+    int64_t last = s->root_len[tr->n_steps - 1];
     tr->generated = s->n_tokens + last - tr->prompt;
     return last <= TREE_MAX_TOKENS - s->n_tokens ||
            err_set(e, "%s: more than %lld tokens in one tree (expected fewer)", source,
                    (long long)TREE_MAX_TOKENS);
 }
 
+/* What was accepted, and the token that follows. */
+static int64_t path_tokens(const struct trace *tr, int64_t t)
+{
+    const struct speculative *s = tr->self;
+    return s->root_len[t - 1] - tr->prompt + 1;
+}
+
+static void close_speculative(void *self)
+{
+    speculative_free(self);
+}
+
+const struct trace_kind flat_kind = {
+    .step = flat_step, .close = close_speculative, .path_tokens = path_tokens, .has_topology = true};
+const struct trace_kind topology_kind = {
+    .step = topology_step, .close = close_speculative, .path_tokens = path_tokens, .has_topology = true};
+
 struct trace *replay_speculative(struct speculative *s, const char *source, const struct trace_opts *o,
                                  struct err *e)
 {
-    struct trace *tr = xcalloc(1, sizeof *tr);
-    tr->speculative = s;
-    tr->step = o->topology ? topology_step : flat_step;
-    tr->remark = xstrdup("");
+    struct trace *tr = trace_new(o->topology ? &topology_kind : &flat_kind, s);
     if (!plan_run(tr, source, o, e)) {
         trace_close(tr);
         return NULL;

@@ -38,18 +38,9 @@ struct trace_opts {
 struct trace; /* opaque */
 
 /*
- * Open a trace by a spec string:
- *   deft:FILE         DeFT's reasoning templates (a JSON array) or speculative records (a JSON object)
- *   medusa:FILE,NAME  one step of a Medusa topology (JSON object) under a prefix of `prompt` tokens, a query
- *                     on every token; without ,NAME the tree_index-th of the file; the last comma counts
- *   mooncake:FILE     Mooncake's requests (JSON lines) as continuous batching
- *   fewshot:W         W branches off one prompt (needs prompt and max_seq)
- *   embedded:NAME     one of the traces shipped inside the program (trace_embedded)
- *   reasoning:SEED    a seeded reasoning trace of the project's own, same shape family as DeFT's sorting task
- *   spec:T,SEED       a seeded speculative trace of the project's own with T token-tree queries
- *   requests:N,SEED   N seeded requests of the project's own: conversations on a few system prompts
- *   fasttree:WHICH,SEED   128 requests of FastTree's end-to-end benchmarks: prompt, shots, chains, documents
- *   conversation:N,SEED   N requests of PAT's conversation workload
+ * Open a trace by a spec string, WORD:ARGUMENT; trace_kinds.def says which there are. deft:FILE holds reasoning templates (a
+ * JSON array) or speculative records (an object). medusa:FILE without ,NAME is the tree_index-th of the file; the last
+ * comma counts. fewshot:W needs prompt and max_seq.
  * FILE without a folder that is not in the current one is looked for in trace_folder().
  * NULL with *e set: "FILE:LINE: what is wrong (what was expected)". Free with trace_close.
  */
@@ -121,6 +112,13 @@ struct trace_count {
     int64_t kv_node32; /* C(t): sum over present nodes of len * ceil(queries below / 32) */
 };
 struct trace_count trace_count_tree(const struct tree *t);
+
+/* All that trees can be read from, single trees first; for `treeattn list formats`. */
+struct format_info {
+    const char *name, *spec, *about;
+};
+extern const struct format_info formats[];
+extern const int32_t n_formats;
 
 /* Names of the embedded traces, NULL-terminated. */
 extern const char *const trace_embedded[];

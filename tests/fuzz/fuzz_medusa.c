@@ -18,13 +18,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             char *text;
             size_t n;
             const char *name = "a";
-            const struct speculative *s = tr->speculative;
+            const struct speculative *s = tr->self, *again;
             FILE *f = open_memstream(&text, &n);
             CK(medusa_write(f, &name, &s, 1) && fclose(f) == 0);
             struct trace *back =
                 medusa_open(text, n, FUZZ_FILE, "a", FUZZ_SPEC, &(struct trace_opts){.prompt = 5}, &e);
-            CK(back && back->speculative->n_tokens == s->n_tokens);
-            CK(memcmp(back->speculative->parent, s->parent, (size_t)s->n_tokens * sizeof *s->parent) == 0);
+            CK(back && (again = back->self)->n_tokens == s->n_tokens);
+            CK(memcmp(again->parent, s->parent, (size_t)s->n_tokens * sizeof *s->parent) == 0);
             trace_close(back);
             free(text);
         }

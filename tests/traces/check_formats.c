@@ -2,6 +2,7 @@
 #include "ref/file.h"
 #include "traces/formats/formats.h"
 #include "traces/formats/text.h"
+#include "traces/trace.h"
 
 #include "tests/shared.h"
 #include "tests/suites.h"

@@ -198,7 +198,7 @@ START_TEST(every_shared_template_opens)
             ck_assert_str_eq(trace_remark(tr), !anomaly  ? ""
                                                : k == 16 ? "dropped nodes of value 0: 13"
                                                          : "dropped nodes of value 0: 1");
-            ck_assert_int_eq(tr->reasoning->n_nodes, file[i].nodes - anomaly);
+            ck_assert_int_eq(((const struct reasoning *)tr->self)->n_nodes, file[i].nodes - anomaly);
             trace_close(tr);
         }
         struct err e = {0};
@@ -530,7 +530,7 @@ START_TEST(every_kind_keeps_its_promises)
             queries += tree->n_queries;
             tree_free(tree);
         }
-        if (tr->reasoning && c[i].o.max_seq == 0)
+        if (tr->kind == &reasoning_kind && c[i].o.max_seq == 0)
             ck_assert_int_eq(queries, trace_generated(tr));
         trace_close(tr);
     }
@@ -747,8 +747,9 @@ START_TEST(topologies_round_trip)
         struct err e = {0};
         struct trace *tr = from_medusa(text, name, (struct trace_opts){.prompt = 3}, &e);
         ck_assert_msg(tr != NULL, "%s", e.msg);
-        ck_assert_int_eq(tr->speculative->n_tokens, n);
-        ck_assert_mem_eq(tr->speculative->parent, s->parent, (size_t)n * sizeof *s->parent);
+        const struct speculative *read = tr->self;
+        ck_assert_int_eq(read->n_tokens, n);
+        ck_assert_mem_eq(read->parent, s->parent, (size_t)n * sizeof *s->parent);
         trace_close(tr);
         speculative_free(s);
         free(text);

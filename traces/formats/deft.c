@@ -3,6 +3,8 @@
  */
 #include "traces/formats/deft_items.h"
 
+#include <stdlib.h>
+
 struct trace *deft_open(const char *text, size_t size, const char *name, const char *source,
                         const struct trace_opts *o, struct err *e)
 {
@@ -12,5 +14,16 @@ struct trace *deft_open(const char *text, size_t size, const char *name, const c
     struct trace *tr =
         json_is_array(doc.root) ? deft_reasoning(&doc, source, o, e) : deft_speculative(&doc, source, o, e);
     json_doc_clear(&doc);
+    return tr;
+}
+
+struct trace *trace_open_deft(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    size_t size;
+    char *text = trace_slurp(arg, DEFT_MAX_BYTES, &size, e);
+    if (!text)
+        return NULL;
+    struct trace *tr = deft_open(text, size, arg, spec, o, e);
+    free(text);
     return tr;
 }

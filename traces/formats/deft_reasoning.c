@@ -200,10 +200,13 @@ struct trace *deft_reasoning(const struct json_doc *doc, const char *source, con
     if (!r)
         return NULL;
     char *remark = drop_empty(r);
-    struct trace *tr = replay_reasoning(r, source, remark, o, e);
-    free(remark);
-    if (tr)
+    struct trace *tr = replay_reasoning(r, source, o, e);
+    if (tr) {
         tr->n_items = n_items;
+        free(tr->remark);
+        tr->remark = xstrdup(remark ? remark : "");
+    }
+    free(remark);
     return tr;
 }
 

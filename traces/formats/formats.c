@@ -1,5 +1,5 @@
 /*
- * formats.c - tree files of either kind, and the list of what can be read.
+ * formats.c - tree files of either kind.
  */
 #include "traces/formats/formats.h"
 
@@ -11,29 +11,6 @@
 
 /* Room for TREE_MAX_NODES lines of 32 bytes, and as many queries. */
 #define TREE_FILE_MAX_BYTES ((size_t)1 << 30)
-
-const struct format_info formats[] = {
-    {"levels", "--levels \"1,4,16 1024,256,32\"", "nodes per level and tokens per node of each level"},
-    {"fasttree", "--tree-file FILE", "FastTree's file: node count, then `parent id length children` a line"},
-    {"text", "--tree-file FILE",
-     "ours: `tree NODES QUERIES`, a line `node ID PARENT LENGTH` per node, `query NODE UPTO` per query; # "
-     "begins a comment"},
-    {"family", "--gen FAMILY[:SEED]", "a seeded random tree of one of the families"},
-    {"deft", "--trace deft:FILE", "DeFT's reasoning templates (array) or speculative records (object), JSON"},
-    {"medusa", "--trace medusa:FILE,NAME",
-     "a token tree of Medusa's (object, name -> paths), JSON; needs --prompt"},
-    {"mooncake", "--trace mooncake:FILE", "Mooncake's requests, JSON lines, replayed as continuous batching"},
-    {"fewshot", "--trace fewshot:W", "W branches off one prompt; needs --prompt and --max-seq"},
-    {"embedded", "--trace embedded:NAME",
-     "a trace inside the program: reasoning, speculative, medusa, requests"},
-    {"reasoning", "--trace reasoning:SEED", "a seeded reasoning trace, ten-way caterpillar of depth ten"},
-    {"spec", "--trace spec:T,SEED", "a seeded speculative trace with T tokens to verify at a time"},
-    {"requests", "--trace requests:N,SEED", "N seeded requests: conversations on a few system prompts"},
-    {"fasttree batch", "--trace fasttree:WHICH,SEED",
-     "FastTree's end-to-end benchmarks, 128 requests: prompt, shots, chains or documents (with --batch 128)"},
-    {"conversation", "--trace conversation:N,SEED", "N seeded requests of PAT's conversation workload"},
-};
-const int32_t n_formats = sizeof formats / sizeof formats[0];
 
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e)
 {

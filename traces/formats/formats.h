@@ -40,12 +40,6 @@ bool tree_text_write(FILE *f, const struct tree *t, struct err *e);
 struct tree *tree_file_read(const char *path, struct err *e);
 struct tree *tree_file_parse(const char *text, size_t size, const char *name, struct err *e);
 
-struct format_info {
-    const char *name, *spec, *about;
-};
-extern const struct format_info formats[]; /* for `treeattn list formats` */
-extern const int32_t n_formats;
-
 /* ---- seeded families ----------------------------------------------------------------------------------- */
 
 enum family {

@@ -120,3 +120,15 @@ bool medusa_write(FILE *f, const char *const *name, const struct speculative *co
     fprintf(f, "%s\n", n > 0 ? "\n}" : "{}");
     return !ferror(f);
 }
+
+struct trace *trace_open_medusa(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    const char *pick;
+    char *file = spec_file_name(arg, &pick);
+    size_t size;
+    char *text = trace_slurp(file, MEDUSA_MAX_BYTES, &size, e);
+    struct trace *tr = text ? medusa_open(text, size, file, pick, spec, o, e) : NULL;
+    free(text);
+    free(file);
+    return tr;
+}

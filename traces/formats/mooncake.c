@@ -176,3 +176,15 @@ bool mooncake_write(FILE *f, const struct requests *r)
     }
     return !ferror(f);
 }
+
+struct trace *trace_open_mooncake(const char *arg, const char *spec, const struct trace_opts *o,
+                                  struct err *e)
+{
+    size_t size;
+    char *text = trace_slurp(arg, MOONCAKE_MAX_BYTES, &size, e);
+    if (!text)
+        return NULL;
+    struct requests *r = mooncake_read(text, size, arg, e);
+    free(text);
+    return r ? replay_requests(r, spec, o, e) : NULL;
+}

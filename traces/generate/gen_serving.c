@@ -21,6 +21,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_PARTS = 8, N_BATCH = 128, BATCH_OUTPUT = 256, SYSTEM = 3193 };
 
@@ -130,15 +131,12 @@ static void documents(struct draft *d, uint64_t seed, int64_t i)
 static const struct {
     const char *name;
     void (*make)(struct draft *d, uint64_t seed, int64_t i);
-} batches[N_SERVING_BATCHES] = {
-    {"prompt", levels_of_prompt}, {"shots", shots}, {"chains", chains}, {"documents", documents}};
+} batches[] = {{"prompt", levels_of_prompt}, {"shots", shots}, {"chains", chains}, {"documents", documents}};
 
-const char *serving_batch_name(int32_t which)
-{
-    return batches[which].name;
-}
+enum { N_BATCHES = sizeof batches / sizeof batches[0] };
 
-struct requests *serving_batch_gen(int32_t which, uint64_t seed)
+/* FastTree's end-to-end benchmarks: 128 requests at once, that share prefixes. */
+static struct requests *batch_gen(int32_t which, uint64_t seed)
 {
     struct draft d = {.r = requests_new()};
     for (int64_t i = 0; i < N_BATCH; i++) {
@@ -157,7 +155,8 @@ static int64_t exponential(uint64_t seed, uint64_t stream, int64_t i, double mea
     return max_i64(least, min_i64(most, llround(x)));
 }
 
-struct requests *conversation_gen(int32_t n, uint64_t seed)
+/* PAT's conversation workload. */
+static struct requests *conversation_gen(int32_t n, uint64_t seed)
 {
     struct draft d = {.r = requests_new()};
     int64_t now = 0;
@@ -171,4 +170,35 @@ struct requests *conversation_gen(int32_t n, uint64_t seed)
     }
     free(d.known);
     return d.r;
+}
+
+struct trace *trace_open_conversation(const char *arg, const char *spec, const struct trace_opts *o,
+                                      struct err *e)
+{
+    enum { MAX_REQUESTS = 1 << 17 };
+    int64_t n, seed;
+    if (!spec_count_seed(arg, MAX_REQUESTS, &n, &seed)) {
+        err_set(e, "%s: not a count and a seed (expected conversation:N,SEED with N from 1 to %d)", spec,
+                MAX_REQUESTS);
+        return NULL;
+    }
+    return replay_requests(conversation_gen((int32_t)n, (uint64_t)seed), spec, o, e);
+}
+
+struct trace *trace_open_fasttree(const char *arg, const char *spec, const struct trace_opts *o,
+                                  struct err *e)
+{
+    const char *comma = strchr(arg, ',');
+    int64_t seed;
+    for (int32_t k = 0; comma && k < N_BATCHES; k++) {
+        const char *name = batches[k].name;
+        size_t n = strlen(name);
+        if (n == (size_t)(comma - arg) && strncmp(arg, name, n) == 0 && spec_seed(comma + 1, &seed))
+            return replay_requests(batch_gen(k, (uint64_t)seed), spec, o, e);
+    }
+    err_set(e,
+            "%s: not a benchmark and a seed (expected fasttree:WHICH,SEED with prompt, shots, chains or "
+            "documents)",
+            spec);
+    return NULL;
 }

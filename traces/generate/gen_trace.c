@@ -140,3 +140,41 @@ struct requests *requests_gen(int32_t n, uint64_t seed)
     }
     return r;
 }
+
+struct trace *trace_open_reasoning(const char *arg, const char *spec, const struct trace_opts *o,
+                                   struct err *e)
+{
+    int64_t seed;
+    if (!spec_seed(arg, &seed)) {
+        err_set(e, "%s: not a seed (expected reasoning:SEED, an integer from 0)", spec);
+        return NULL;
+    }
+    return spec_only_tree(spec, o, e) ? replay_reasoning(reasoning_gen((uint64_t)seed), spec, o, e) : NULL;
+}
+
+struct trace *trace_open_spec(const char *arg, const char *spec, const struct trace_opts *o, struct err *e)
+{
+    enum { MAX_TOKENS = 1 << 16 };
+    int64_t n_tokens, seed;
+    if (!spec_count_seed(arg, MAX_TOKENS, &n_tokens, &seed)) {
+        err_set(e, "%s: not a token count and a seed (expected spec:T,SEED with T from 1 to %d)", spec,
+                MAX_TOKENS);
+        return NULL;
+    }
+    if (!spec_only_tree(spec, o, e))
+        return NULL;
+    return replay_speculative(speculative_gen((int32_t)n_tokens, (uint64_t)seed), spec, o, e);
+}
+
+struct trace *trace_open_requests(const char *arg, const char *spec, const struct trace_opts *o,
+                                  struct err *e)
+{
+    enum { MAX_REQUESTS = 1 << 20 };
+    int64_t n, seed;
+    if (!spec_count_seed(arg, MAX_REQUESTS, &n, &seed)) {
+        err_set(e, "%s: not a count and a seed (expected requests:N,SEED with N from 1 to %d)", spec,
+                MAX_REQUESTS);
+        return NULL;
+    }
+    return replay_requests(requests_gen((int32_t)n, (uint64_t)seed), spec, o, e);
+}

@@ -22,14 +22,6 @@ struct speculative *speculative_gen(int32_t n_tokens, uint64_t seed);
  * prompts; each turn sends all of the conversation again. Free with requests_free. */
 struct requests *requests_gen(int32_t n, uint64_t seed);
 
-/* FastTree's end-to-end benchmarks (gen_serving.c says what is theirs): 128 requests at once, that share prefixes. Free
- * with requests_free. */
-enum { N_SERVING_BATCHES = 4 };
-const char *serving_batch_name(int32_t which);
-struct requests *serving_batch_gen(int32_t which, uint64_t seed);
-/* n requests of PAT's conversation workload. Free with requests_free. */
-struct requests *conversation_gen(int32_t n, uint64_t seed);
-
 #ifdef __cplusplus
 }
 #endif
