@@ -199,7 +199,7 @@ check: deps ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-prose check-example check-fuzz cuda-static check-verify check-stand-in
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers
@@ -212,6 +212,10 @@ check-headers: ## headers are C++ as well, and no function of theirs has the lin
 	@mkdir -p $(BUILD)/tests
 	$(Q)if command -v $(CXX) >/dev/null; then $(CXX) -std=c++17 -fsyntax-only -Wall -Wextra -Werror -I. tests/headers.cc && \
 	  tests/headers.sh $(BUILD)/tests $(CXX) $(CC); else echo 'headers: not tried as C++, there is no $(CXX)'; fi
+
+.PHONY: check-prose
+check-prose: ## READMEs can be read: lines, bytes, words a sentence
+	$(Q)tests/prose.sh
 
 # As its head comment says, but for what a build's own library wants.
 $(BUILD)/tests/example_outside: $(EXAMPLE) $(BUILD)/libtreeattn.a

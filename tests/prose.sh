@@ -5,7 +5,7 @@
 # but where measurements stand. Headings, tables and examples are not prose. `code` is one word; of a [link](to) its text
 # counts. The end of a list item or of a paragraph ends a sentence.
 set -u
-[ $# -gt 0 ] || { cd "$(dirname "$0")/.." && set -- $(git ls-files '*README.md' || find . -name README.md); }
+[ $# -gt 0 ] || { cd "$(dirname "$0")/.." && set -- $(find . -name README.md -not -path './build*' | sed 's,^\./,,' | sort); }
 bad=0
 for file in "$@"; do
     awk -v file="$file" -v bytes="$(wc -c <"$file")" '
