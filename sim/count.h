@@ -6,9 +6,9 @@
  *   paper   as DeFT's Tables 12 and 17 count
  *   deft    as the counters of DeFT's release count, which its recorded runs hold
  *
- * paper and deft count K and V once per query head, also where query heads share a KV head (under GQA a
- * kernel reads h_q / h_kv times less), and know nothing of partial results, multiply-adds, padding and
- * launches: these stay 0. Where the two part:
+ * paper and deft count K and V once per query head, also where query heads share a KV head; under GQA a
+ * kernel reads h_q / h_kv times less. They know nothing of partial results, multiply-adds, padding and
+ * launches: these stay 0. The two differ in:
  *
  *                                     paper                    deft
  *   K, V of a group without mask      once                     once per 32 queries
@@ -16,10 +16,10 @@
  *   memory (as QK^T, scaled, masked)
  *   Q and O of such a plan            not counted              counted
  *
- * Both count a block of tokens that masked groups share (deft-flatten) once however many groups its queries
- * fill, its mask as 8 bytes a token; SpecInfer's mask as a bit, a dense mask as 2 bytes per (query, token);
- * and masks once for all heads. Table 12 says that a mask, like all else, is moved once per head, but Table 17's
- * figures come out only without.
+ * Both count a block of tokens that masked groups share (deft-flatten) once, however many groups its queries
+ * fill. A mask of such a block is 8 bytes a token, SpecInfer's is a bit, a dense one 2 bytes per (query,
+ * token). Masks count once for all heads. Table 12 says that a mask is moved once per head, like all else;
+ * Table 17's figures come out only if it is not.
  */
 #ifndef TREEATTN_SIM_COUNT_H
 #define TREEATTN_SIM_COUNT_H

@@ -1,7 +1,7 @@
 /*
  * ledger.h - an additive record of what running a plan moves and wastes.
  *
- * sim/ prices a ledger from a plan; the CPU kernel counts one at its own load and store sites; the two must
+ * sim/ prices a ledger from a plan. The CPU kernel counts one at its own load and store sites. The two must
  * agree to the byte. The conventions that both follow:
  *   - a group runs once per KV head; each of its Q tiles reads Q rows once, and K, V and mask of all its
  * tokens

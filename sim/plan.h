@@ -33,9 +33,9 @@ struct run {
 };
 
 /*
- * Which pairs of a group are visible is constant over a run (normal form cuts nodes at every query), so every
- * mask carries the same information, one bit per (query, run). What differs is the form in which a kernel
- * reads it, and so its price. Sizes for a group of nq queries, nr runs, n tokens, read per Q tile:
+ * Normal form cuts nodes at every query. So a query sees all of a run or nothing of it, and every mask
+ * carries the same information: one bit per (query, run). What differs is the form in which a kernel reads
+ * it, and so its price. Sizes for a group of nq queries, nr runs, n tokens, read per Q tile:
  */
 enum mask_kind {
     MASK_NONE,        /* every query of the group sees every token of the group */
@@ -160,17 +160,17 @@ struct group_spec {
  * the number of groups added (0 or 1). */
 int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec *g);
 
-/* Wire the partials of all groups: each query's slots are merged in one step, in group order, in a launch
- * `name` that is appended (serial), unless no query needs it. Groups all of whose queries occur in no other
- * group write the output directly if `direct`. Queries that see nothing get an empty merge step.
- * Ends the building. */
+/* Wire the partials of all groups. Each query's slots are merged in one step, in group order. The steps form
+ * a serial launch `name`, which is appended unless no query needs it. If `direct`, groups all of whose
+ * queries occur in no other group write the output themselves. Queries that see nothing get an empty merge
+ * step. Ends the building. */
 void plan_merge_flat(struct plan *p, const char *name, bool direct);
-/* The same, level by level: groups are merged in order of their launch; after each launch but the first that
- * touched the query, a merge launch combines what the query has so far with the new partial
- * (FlashInfer's multi-level cascade). */
+/* The same, level by level, in order of the groups' launches. After each launch that touches a query, but for
+ * the first, a merge launch combines what the query has so far with the new partial (FlashInfer's multi-level
+ * cascade). */
 void plan_merge_levels(struct plan *p, const char *name);
-/* The same in one step per query, carried out by the last launch that touches the query, whose own partial
- * never leaves the chip (Relay's fused merge; Hydragen does not). */
+/* The same in one step per query, carried out by the last launch that touches the query. The partial of that
+ * launch never leaves the chip (Relay's fused merge; Hydragen does not). */
 void plan_merge_fused(struct plan *p);
 
 /* ---- reading -------------------------------------------------------------------------------------- */
@@ -201,8 +201,8 @@ static inline struct run plan_tree_run(const struct plan *p, const struct run *r
     struct run x = {p->nf->src[r->node], off + r->begin, off + r->end};
     return x;
 }
-/* Bytes of mask that one Q tile of the group reads, over all of the group's tokens; `rows_q` is the number of
- * distinct queries in the tile (matters for MASK_QUERY_WORDS and MASK_DENSE). */
+/* Bytes of mask that one Q tile of the group reads, over all of the group's tokens. `rows_q` is the number of
+ * distinct queries in the tile; it matters for MASK_QUERY_WORDS and MASK_DENSE. */
 int64_t plan_mask_bytes(const struct group *g, int64_t rows_q);
 
 /* KV tokens in storage, replication counted: what decides footprint and out-of-memory. */
@@ -213,9 +213,10 @@ int64_t plan_stored_tokens(const struct plan *p);
 void plan_print_text(FILE *f, const struct plan *p);
 void plan_print_csv(FILE *f, const struct plan *p);
 /*
- * All that a kernel of another program needs. A group's lists go by one index: queries[k] sees runs[r] where visible[k][r]
- * is 1 (visible null: everywhere), and leaves its partial result in slots[k] (slots null: in the output). A merge step
- * leaves its inputs, merged, in its slot (null: in the output of its query; no inputs: the query sees nothing).
+ * All that a kernel of another program needs. A group's lists go by one index: queries[k] sees runs[r] where
+ * visible[k][r] is 1 (visible null: everywhere). Its partial result goes to slots[k] (slots null: to the
+ * output). A merge step puts its inputs, merged, into its slot (null: into the output of its query). Without
+ * inputs the query sees nothing.
  */
 void plan_print_json(FILE *f, const struct plan *p);
 void plan_print_dot(FILE *f, const struct plan *p);

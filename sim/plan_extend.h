@@ -2,10 +2,10 @@
  * plan_extend.h - a plan made for one step, kept for a later one whose tree has the same shape.
  *
  * Between two steps in which no node or query comes or goes, nodes only get longer. The old plan then stays
- * right if every run that reached the end of its node reaches the new end: each (query, last token) pair was in exactly
- * one group, unmasked, and so are the new tokens behind it; masks are constant over a run. Kept are all groups,
- * query ranges, tiles, launches, slots and merges; what is lost is balance: chunks that were equal grow unevenly,
- * and long KV is not split anew.
+ * right if every run that reached the end of its node reaches the new end. Each (query, last token) pair was
+ * in exactly one group, unmasked, and so are the new tokens behind it, as masks are constant over a run.
+ * Groups, query ranges, tiles, launches, slots and merges are kept. Balance is lost: chunks that were equal
+ * grow unevenly, and long KV is not split anew.
  *
  * This is PAT's lazy update (section 5.1), which plans anew when requests arrive or leave. (PAT does so as well
  * when a request gets a new KV block, because its plans hold block ids; ours hold nodes and tokens.)

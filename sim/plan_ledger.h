@@ -2,7 +2,7 @@
  * plan_ledger.h - the ledger of a plan, from the plan alone.
  *
  * What a kernel must move to carry the plan out, by the conventions of sim/ledger.h, group by group and merge
- * by merge. The CPU kernel counts the same at its own load and store sites, with code of its own; the tests
+ * by merge. The CPU kernel counts the same at its own load and store sites, with code of its own. Tests
  * demand that both agree to the byte.
  */
 #ifndef TREEATTN_SIM_PLAN_LEDGER_H

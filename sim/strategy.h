@@ -65,9 +65,9 @@ struct strategy {
     /* The plan; called only when applicable. opt[i] belongs to opts[i]. */
     struct plan *(*plan)(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                          const double *opt);
-    /* For strategies that take longer to choose options than to plan with them: writes what plan() chooses for this tree where
-     * opt leaves it open to chosen[], which holds a copy of opt. NULL: nothing is left open, or choosing takes no time to
-     * speak of. */
+    /* For strategies that take longer to choose options than to plan with them. chosen[] holds a copy of opt;
+     * what opt leaves open is replaced by what plan() chooses for this tree. NULL: nothing is left open, or
+     * choosing is quick. */
     void (*choose)(const struct nform *nf, const struct plan_env *env, const double *opt, double *chosen);
 };
 
@@ -93,8 +93,8 @@ char *strategy_label(const struct strategy_use *u);
 struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
                            char *why);
 
-/* With what it leaves to the strategy as that chooses it for this tree, if it is applicable: strategy_plan then makes the same
- * plan, sooner. */
+/* u with all options that it leaves open as the strategy chooses them for this tree, if it applies.
+ * strategy_plan makes the same plan of it, sooner. */
 struct strategy_use strategy_chosen(const struct strategy_use *u, const struct nform *nf,
                                     const struct plan_env *env);
 

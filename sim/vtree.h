@@ -1,9 +1,9 @@
 /*
  * vtree.h - from an edge assignment to groups (FastTree section 4.1: the virtual tree).
  *
- * Every way of packing that FastTree, PAT and the exact optimum consider is a bit per node: 1 means that the
- * node is concatenated with its parent, so its queries leave the parent's group and read the parent's tokens
- * (with everything the parent inherited in its turn) together with the node's own.
+ * Every way of packing that FastTree, PAT and the exact optimum consider is a bit per node. 1 means that the
+ * node is concatenated with its parent: its queries leave the parent's group, and read the parent's tokens
+ * together with the node's own. So they do with everything that the parent inherited in its turn.
  */
 #ifndef TREEATTN_SIM_VTREE_H
 #define TREEATTN_SIM_VTREE_H

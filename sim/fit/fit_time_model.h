@@ -2,10 +2,10 @@
  * fit_time_model.h - the coefficients of time_model.h as a model to be fitted to measured rows.
  *
  * latency = kernel * (simulated seconds) + launch * .. + base + concurrent * .. is linear in four
- * coefficients once the others are given. Those shape the simulation, and no derivative of it is worth much
- * (one CTA more in a wave is a step): they are tried at points spread over their range, of which the best is
- * kept. The points are the same for every fit, whatever the rows, so that folds cannot learn from rows they
- * hold out.
+ * coefficients once the others are given. The others shape the simulation. No derivative of it is worth much,
+ * as one CTA more in a wave is a step. So they are tried at points spread over their range, and the best
+ * point is kept. The points are the same for every fit, whatever the rows, so that folds cannot learn from
+ * rows they hold out.
  */
 #ifndef TREEATTN_SIM_FIT_FIT_TIME_MODEL_H
 #define TREEATTN_SIM_FIT_FIT_TIME_MODEL_H

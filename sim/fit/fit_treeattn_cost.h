@@ -1,10 +1,10 @@
 /*
  * fit_treeattn_cost.h - the coefficients of treeattn_cost.h from measured times.
  *
- * A model that is to choose among plans need not be right about bad ones. So the fit is made in two parts: first all times
- * about equally, those of plans near the fastest of their configuration most; then what choosing by the model costs, which is
- * made a smooth function: the plans of a configuration count by how near to the cheapest the model has them, sharper and
- * sharper.
+ * A model that chooses among plans need not be right about bad ones. So the fit has two parts. The first fits
+ * all times; plans near the fastest of their configuration weigh most. The second lowers the cost of choosing
+ * by the model, as a smooth function: the plans of a configuration count by how near the model has them to
+ * the cheapest, sharper each time.
  */
 #ifndef TREEATTN_SIM_FIT_FIT_TREEATTN_COST_H
 #define TREEATTN_SIM_FIT_FIT_TREEATTN_COST_H
@@ -31,14 +31,14 @@ struct tile_rows {
 /* same[n]: the first row of the configuration that has row i's bill, which may be i. */
 void tile_rows_same(const struct tile_rows *r, int64_t *same);
 
-/* coef[N_TILE_COEFS] from the rows with use[i] (NULL: all), some. */
+/* coef[N_TILE_COEFS] from the rows with use[i] (NULL: all), of which there is at least one. */
 void treeattn_cost_fit(const struct tile_rows *r, const bool *use, double *coef);
 
 /* seconds[n], `base` included. */
 void treeattn_cost_predict(const struct tile_rows *r, const double *coef, double *seconds);
 
-/* seconds[n], every row by a fit that has not seen its configuration: `folds` fits over the others, 2 .. n_configs. done (may be
- * NULL) is called behind each. */
+/* seconds[n], every row by a fit that has not seen its configuration: `folds` fits over the others, 2 ..
+ * n_configs. done is called after each; it may be NULL. */
 bool treeattn_cost_held_out(const struct tile_rows *r, int32_t folds, uint64_t seed, double *seconds,
                          void (*done)(void *), void *arg, struct err *e);
 

@@ -1,9 +1,9 @@
 /*
  * least_squares.h - least squares and minima by GSL, and what is wrong with a fit.
  *
- * GSL is under the GPL. fit.c is the one file that uses it, is linked into the program and its tests, and is
- * no part of libtreeattn.a, so a kernel that links the library stays free of it. Ranks, folds and quality are
- * plain C (quality.h).
+ * GSL is under the GPL. least_squares.c alone uses it. That file is linked into the program and its tests and
+ * is no part of libtreeattn.a, so a kernel that links the library stays free of it. Ranks, folds and quality
+ * are plain C (quality.h).
  */
 #ifndef TREEATTN_SIM_FIT_LEAST_SQUARES_H
 #define TREEATTN_SIM_FIT_LEAST_SQUARES_H
@@ -54,8 +54,9 @@ struct fit_search {
 };
 
 /*
- * x[p] from where it is, which is moved inside of the bounds, to a local minimum: BFGS (gsl_multimin) in where the logarithms are
- * between their bounds, as logits; ends early where no step makes the function smaller, as at a kink. Returns its value.
+ * Moves x[p] from where it is to a local minimum, and returns the function's value there. x is put inside of
+ * its bounds first. BFGS (gsl_multimin) works on logits of where each logarithm lies between its bounds. It
+ * ends early where no step makes the function smaller, as at a kink.
  */
 double fit_search(const struct fit_search *s, double *x);
 

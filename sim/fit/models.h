@@ -1,8 +1,8 @@
 /*
- * models.h - what of a plan a model of its time is made of: models that `treeattn fit` can fit.
+ * models.h - models that `treeattn fit` can fit, and the traits of a plan that they are made of.
  *
  * Times that a data sheet predicts (bytes / bandwidth, operations / tensor peak) have plain numbers as
- * coefficients, 1 for a kernel that reaches the sheet; counts have seconds each. Nothing is simulated here:
+ * coefficients: 1 for a kernel that reaches the sheet. Counts have seconds each. Nothing is simulated here:
  * sim/time/time_model.h does that.
  */
 #ifndef TREEATTN_SIM_FIT_MODELS_H

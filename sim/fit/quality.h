@@ -20,11 +20,11 @@ double kendall_tau(int64_t n, const double *x, const double *y);
 /* Configurations to folds 0 .. folds-1, shuffled by the seed, sizes that differ by one at most. */
 void fold_assign(int32_t n_configs, int32_t folds, uint64_t seed, int32_t *fold);
 
-/* A fit to the rows with use[i]; what it predicts, of all rows. False with *e set if there is none. */
+/* Fits the rows with use[i] and predicts all rows. False with *e set if there is no fit. */
 typedef bool fold_fit(const void *rows, const bool *use, double *predicted, struct err *e);
 
-/* predicted[n], every row by a fit that has not seen its configuration: `folds` fits over the others, 2 .. n_configs. done (may be
- * NULL) is called behind each. */
+/* predicted[n], every row by a fit that has not seen its configuration: `folds` fits over the others, 2 ..
+ * n_configs. done is called after each; it may be NULL. */
 bool fold_held_out(const void *rows, fold_fit *fit, int64_t n, const int32_t *config, int32_t n_configs,
                    int32_t folds, uint64_t seed, double *predicted, void (*done)(void *), void *arg,
                    struct err *e);
@@ -33,8 +33,8 @@ bool fold_held_out(const void *rows, fold_fit *fit, int64_t n, const int32_t *co
  * start[k + 1]; the caller frees what comes back. */
 int64_t *rows_by_config(int64_t n, const int32_t *config, int32_t n_configs, int64_t *row);
 
-/* Predictions repeat exactly, medians of measured times within this share: two measured times closer than
- * that are the same. */
+/* Medians of measured times repeat within this share; predictions repeat exactly. Two measured times closer
+ * than that count as the same. */
 #define SCORE_REPEAT 0.01
 
 struct score {

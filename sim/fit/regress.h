@@ -14,8 +14,9 @@ extern "C" {
 struct regression {
     int64_t n; /* rows */
     int32_t p; /* columns, at most FIT_MAX_COEF */
-    /* Columns may depend on what no linear fit can find (coefficients inside of a simulation): then they come
-     * in several variants, and every part takes the one that leaves least on the rows it is fitted to. */
+    /* Columns may depend on coefficients that no linear fit can find, inside of a simulation. Then they come
+     * in several variants, and every part takes the one that leaves the least squares on the rows it is
+     * fitted to. */
     int32_t n_variants;      /* 1 or more */
     const double *x;         /* [n_variants][n][p] */
     const double *y;         /* [n] */

@@ -15,14 +15,14 @@
 extern "C" {
 #endif
 
-/* Queries that remain at every virtual node and its tokens, what it inherited included; one pass, where
- * vtree_nq and vtree_len would walk for each node anew. nq, len: [n_nodes]. */
+/* nq[n_nodes], len[n_nodes]: queries that remain at every virtual node, and its tokens with what it
+ * inherited. In one pass, where vtree_nq and vtree_len would walk for each node anew. */
 void vnode_sizes(const struct nform *nf, const uint8_t *joined, int32_t *nq, int64_t *len);
 
 /*
- * Walks the pieces of a selection, queries outermost: q_step queries each, the last piece shorter; tokens
- * either kv_step each, the last piece shorter, or (equal) in the fewest parts that are at most kv_step long
- * and differ by one token at most. The work is that of writing the pieces down, however many there are.
+ * Walks the pieces of a selection, queries outermost. A piece has q_step queries, the last one fewer. Its
+ * tokens are kv_step, the last one fewer; or (equal) the fewest parts that are at most kv_step long and
+ * differ by at most one token. The work is that of writing the pieces down, however many there are.
  *
  *     struct pieces it = pieces_of(&sel, q_step, kv_step, false);
  *     while (pieces_next(&it))
@@ -42,8 +42,8 @@ struct pieces {
 struct pieces pieces_of(const struct sel *s, int64_t q_step, int64_t kv_step, bool equal);
 /* Start over with another selection, keeping the memory. */
 void pieces_reset(struct pieces *it, const struct sel *s, int64_t q_step, int64_t kv_step, bool equal);
-/* The same for parts of all its queries that end where the caller says: end[n], ascending, the last one at the end of the
- * selection; kept, not copied. */
+/* The same for parts of all its queries that end where the caller says: end[n], ascending. The last one ends
+ * with the selection. `end` is kept, not copied. */
 void pieces_reset_at(struct pieces *it, const struct sel *s, const int64_t *end, int64_t n);
 bool pieces_next(struct pieces *it);
 void pieces_free(struct pieces *it);

@@ -1,13 +1,13 @@
 /*
  * optimal.h - the exact minimum of an additive cost over all edge assignments of a tree.
  *
- * FastTree and PAT search the same space, a bit per node (sim/vtree.h), greedily. A cost that is a sum over
- * virtual nodes of a function of (queries left, tokens with what is inherited), plus a price per edge kept
- * apart, can be minimised exactly. Let f(v, a) be the least cost of everything below v when v's virtual node
- * begins at its ancestor a. At v each child c is either joined, f(c, a), and takes its queries out of v's
- * group, or apart, f(c, c). As the group's price depends on how many queries stay and not on which, a
- * knapsack over the children, by queries taken out, gives f(v, a). The work is the sum over nodes of
- * depth x children x queries below: polynomial in nodes and queries, with no assumption on the price.
+ * FastTree and PAT search the same space, a bit per node (sim/vtree.h), greedily. Some costs can be minimised
+ * exactly: a sum over virtual nodes of a function of (queries left, tokens with what is inherited), plus a
+ * price per edge kept apart. Let f(v, a) be the least cost of everything below v when v's virtual node begins
+ * at its ancestor a. At v each child c is either joined, f(c, a), and takes its queries out of v's group, or
+ * apart, f(c, c). As the group's price depends on how many queries stay and not on which, a knapsack over the
+ * children, by queries taken out, gives f(v, a). The work is the sum over nodes of depth x children x queries
+ * below: polynomial in nodes and queries, with no assumption on the price.
  */
 #ifndef TREEATTN_SIM_STRATEGIES_OPTIMAL_H
 #define TREEATTN_SIM_STRATEGIES_OPTIMAL_H
@@ -20,9 +20,10 @@ extern "C" {
 
 /* What is minimised. */
 enum objective {
-    /* KV, Q and partial bytes of the ledger, packs of `pack` queries reading the KV anew. Every pack leaves a partial
-     * result of O, maximum and sum, as PAT's paper has it: to see whether a query has another pack is no sum over packs.
-     * PAT's released rules leave O and LSE, or none where there is one pack, so that their plans may move fewer bytes. */
+    /* KV, Q and partial bytes of the ledger; every `pack` queries read the KV anew. Every pack leaves a
+     * partial result of O, maximum and sum, as PAT's paper has it. Whether a query has another pack cannot be
+     * said in a sum over packs. PAT's released rules leave O and LSE, or none where there is one pack, so
+     * their plans may move fewer bytes. */
     OBJECTIVE_BYTES,
     OBJECTIVE_FASTTREE, /* padding and reduction, equations 5-11 */
     OBJECTIVE_PAT, /* what PAT's profit saves against: KV tokens loaded + 4 per partial result, section 5.1 */

@@ -1,6 +1,6 @@
 /*
- * tree_parts.h - what several strategies need of a tree: orders of its live nodes, contexts, the prefix that all
- * queries share, and cutting long selections into pieces.
+ * tree_parts.h - what several strategies need of a tree: live nodes in order, contexts, the common prefix,
+ * pieces.
  *
  * A node is live when it has tokens and a query below it. Nothing else is ever read.
  */
@@ -19,8 +19,8 @@ static inline bool node_live(const struct nform *nf, int32_t v)
     return nf->len[v] > 0 && nf->q1[v] > nf->q0[v];
 }
 
-/* A live node with what planners ask about it: in an order other than by id, each array of the normal form would be
- * another cache miss. */
+/* A live node with what planners ask about it. In an order other than by id, each array of the normal form
+ * would be another cache miss. */
 struct live {
     int32_t node, depth, q0, q1; /* as in struct nform */
     int64_t len;
@@ -56,7 +56,7 @@ int64_t *query_contexts(const struct nform *nf);
 int64_t count_path_runs(const struct nform *nf);
 
 /* Select the queries below v besides those selected before. Nodes must come depth first: their ranges then
- * start in ascending order, and the union is had by remembering where the last range ends. */
+ * start in ascending order, and remembering where the last range ends is enough for the union. */
 void sel_queries_below(struct sel *s, const struct live *v);
 
 /* Every live node, depth first, with every query that sees a token; clears s first. */
@@ -77,17 +77,17 @@ bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk);
 
 /*
- * A launch for each depth that has a live node, a group for each live node with all queries below it; the tile follows
- * from the mean number of rows of the level's groups. Groups stand depth first, whatever their launch: a query's
- * partials are then wired side by side. Returns the number of groups.
+ * A launch for each depth that has a live node, a group for each live node with all queries below it. The
+ * tile follows from the mean number of rows of the level's groups. Groups stand depth first, whatever their
+ * launch, so that a query's partials are wired side by side. Returns the number of groups.
  */
 int32_t level_groups(struct plan *p, const struct nform *nf, int32_t gqa,
                      struct tile (*tile)(double mean_rows));
 
 /*
- * Into how many parts to cut contexts of at most `blocks` KV tiles when `ctas` CTAs would run uncut and the
- * machine holds sms * resident at a time: one part if the CTAs alone nearly fill it; else the fewest parts
- * whose last wave is about as full as the fullest possible. FlashAttention's split heuristic (version 2.6).
+ * FlashAttention's split heuristic (version 2.6): into how many parts to cut contexts of at most `blocks` KV
+ * tiles. Uncut, `ctas` CTAs would run; the machine holds sms * resident at a time. One part if the CTAs alone
+ * nearly fill it. Else the fewest parts whose last wave is about as full as the fullest possible.
  */
 int64_t split_parts(const struct plan_env *env, int64_t ctas, int64_t blocks, int64_t resident);
 /* Tokens per part when `tokens` are cut into at most `parts` of whole tiles. */

@@ -1,13 +1,13 @@
 /*
  * ctas.h - the CTAs of a plan in grid order, and what each of them moves and multiplies.
  *
- * A group's CTAs are its Q tiles, one after the other, and of each tile one for every KV head: these are alike and
- * form a batch. So are the CTAs of a merge step, one for every KV head. The stages of an unfused plan
- * are cut into tiles of 128 x 128 scores, as a matrix library does, that share the stage's work evenly.
+ * A group has a CTA for each Q tile and KV head, tile after tile. Those of one tile are alike and form a
+ * batch. So are the CTAs of a merge step, one for every KV head. The stages of an unfused plan are cut into
+ * tiles of 128 x 128 scores, as a matrix library does, that share the stage's work evenly.
  *
- * The sum over all CTAs is what ledger_of_plan() prices, to the byte, if a kernel reads all that a group has; one that leaves
- * out the tokens that no row of a Q tile sees (`unseen` below 1; stages of unfused plans never do) moves and multiplies
- * less. How much of it misses the L2:
+ * The sum over all CTAs is what ledger_of_plan() prices, to the byte, if a kernel reads all that a group has.
+ * A kernel that leaves out tokens that no row of a Q tile sees (`unseen` below 1) moves and multiplies less;
+ * stages of unfused plans never leave any out. How much of it misses the L2:
  *   K and V   a block of a node's tokens hits if it was read before and either the reader before may still be
  *             running (and what all running CTAs have in flight fits the L2), or no more than the L2's size
  *             was fetched since: first in, first out. A first reading never hits. A query's own copy
@@ -46,8 +46,8 @@ struct grid {
 /* What a kernel does with its tiles. */
 struct grid_kernel {
     double stages; /* K or V tiles that a CTA has room for */
-    /* Share of the tokens that the mask hides from all rows of a Q tile which it reads all the same: 0 or 1. Between,
-     * tokens count by that share, but the L2 takes them in whole. */
+    /* Of the tokens that the mask hides from all rows of a Q tile, the share that is read all the same: 0 or
+     * 1. Between, tokens count by that share, but the L2 takes them in whole. */
     double unseen;
 };
 

@@ -65,8 +65,8 @@ bool machine_borrows(const struct machine *m, int32_t figure);
 extern const struct machine machines[];
 extern const int32_t n_machines;
 const struct machine *machine_find(const char *name);
-/* The machine of a GPU's own name, "NVIDIA H100 80GB HBM3": that of this title, or else of the same model, the first of them;
- * NULL: none. */
+/* The machine of a GPU's own name, "NVIDIA H100 80GB HBM3". It has that title, or else is the first of the
+ * same model. NULL: none. */
 const struct machine *machine_of_device(const char *device);
 /* The machine plans are made for when nobody says otherwise. */
 const struct machine *machine_default(void);

@@ -43,8 +43,8 @@ struct tile_code tile_code(struct tile t, int32_t d, int32_t elt_bytes);
 /* What bounds the number of CTAs on an SM. */
 enum tile_bound { BOUND_SMEM, BOUND_REGISTERS, BOUND_THREADS, BOUND_CTAS, N_TILE_BOUNDS };
 extern const char *const tile_bound_name[N_TILE_BOUNDS];
-/* CTAs of tile t with that much shared memory that are on an SM at a time, 0 if not even one is; *bound (may be NULL)
- * gets what bounds them. */
+/* How many CTAs with this code and that much shared memory an SM holds at a time; 0: not even one. *bound
+ * (may be NULL) gets what bounds them. */
 int64_t tile_fit(const struct machine *mc, const struct tile_code *code, int64_t smem,
                  enum tile_bound *bound);
 /* The same with tile_smem() and tile_code(). */

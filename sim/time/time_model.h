@@ -29,9 +29,10 @@ extern "C" {
 #endif
 
 /*
- * What no data sheet says: X(name, default, least, most, meaning). The defaults were measured by probes or are reasoned,
- * which time_model.c says of each; those of `treeattn fit` take their place. latency = base + launch * serial launches +
- * concurrent * concurrent launches + kernel * (time of all CTAs) + planning.
+ * What no data sheet says: X(name, default, least, most, meaning). Defaults were measured by probes or are
+ * reasoned; time_model.c says which. Coefficients of `treeattn fit` replace them.
+ *     latency = base + launch * serial launches + concurrent * concurrent launches
+ *               + kernel * (time of all CTAs) + planning
  */
 #define CLOCK_COEFS(X)                                                                                       \
     X(base, 2.4e-6, 0, 1, "seconds of every call")                                                           \
@@ -103,8 +104,8 @@ struct time_model {
     double merge_s;     /* CTAs of launches with merge steps only */
     double planning_s;  /* as given */
     double kernel_s; /* attention_s + merge_s before the coefficient `kernel`: what shares below refer to */
-    /* Of kernel_s, what would be less by so much with round trips (latency_ns) of no time: no rate of the machine was overdrawn,
-     * and the CTA that ended next had waited for them. */
+    /* By how much kernel_s would be less if round trips to memory (latency_ns) took no time: the time in
+     * which no rate of the machine was overdrawn and the CTA that ended next had waited for them. */
     double trip_s;
 
     double dram_bytes, l2_bytes, ops; /* sums over CTAs; l2_bytes is what ledger_of_plan prices: unseen 1 */

@@ -4,8 +4,9 @@
  *   machine,model,part,coefficient,value,error
  *   h200,linear,pat,serial,5.36e-06,2.1e-07
  *
- * The machine is a name of machines.def, the model says which coefficients there are, the part is a kernel, a strategy
- * (quoted where it has commas) or `all`. Lines that begin with # are notes: where the rows came from.
+ * The machine is a name of machines.def. The model says which coefficients there are. The part is a kernel, a
+ * strategy (quoted where it has commas) or `all`. Lines that begin with # are notes: where the rows came
+ * from.
  */
 #ifndef TREEATTN_VERIFY_MODEL_COEFFICIENT_FILE_H
 #define TREEATTN_VERIFY_MODEL_COEFFICIENT_FILE_H
@@ -34,14 +35,14 @@ struct coef_want {
     const char *part; /* NULL: the file has only one */
     int32_t n;
     const struct coef_bound *coef; /* [n] */
-    bool *given;                   /* [n] set for those that the file names; NULL: nobody asks */
+    bool *given;                   /* [n] set for those that the file names; may be NULL */
 };
 
 /*
- * value[n] from the file; what it does not name keeps its value. False with *e set ("file:line: ..."): a
- * machine or coefficient that does not exist, a value out of bounds, a coefficient said twice, nothing said
- * of what is wanted, several parts where one must be chosen. The whole file is checked, other machines' and
- * parts' lines too.
+ * value[n] from the file; a coefficient that it does not name keeps its value. The whole file is checked,
+ * lines of other machines and parts too. False with *e set ("file:line: ..."): a machine or coefficient that
+ * does not exist, a value out of bounds, a coefficient named twice, none of those wanted, or several parts
+ * where one must be chosen.
  */
 bool coefs_parse(const char *text, size_t size, const char *name, const struct coef_want *want, double *value,
                  struct err *e);
@@ -52,8 +53,9 @@ bool coefs_read(const char *path, const struct coef_want *want, double *value, s
 /* What a file does not name, "launch latency"; empty: it names all. */
 enum { COEFS_REST = 2048 };
 
-/* All coefficients of a model of plans, value[n + n_inner]: what the file does not name is as built in, or 0 where
- * nothing is, and stands in `rest` (NULL: nobody asks). part NULL: the only one. */
+/* All coefficients of a model of plans, value[n + n_inner]. A coefficient that the file does not name is the
+ * built-in one, or 0 where there is none. Its name is put into `rest`, which may be NULL. part NULL: the only
+ * one. */
 bool coefs_read_model(const char *path, const char *machine, const struct fit_model *model,
                       const char *part, double *value, char rest[COEFS_REST], struct err *e);
 
@@ -61,8 +63,8 @@ bool coefs_read_model(const char *path, const char *machine, const struct fit_mo
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct time_model_coefs *out,
                       char rest[COEFS_REST], struct err *e);
 
-/* What times of the time model rest on, for headings: the file (NULL: none was given) and what it does not name; or that
- * coefficients are the built-in ones, and where fitted ones of that machine are. The caller frees. */
+/* For headings: which coefficients the times rest on. The file, and what it does not name (`rest`). Or, where
+ * path is NULL, that they are built in, and where fitted ones of that machine are. The caller frees. */
 char *coefs_title(const char *path, const char *machine, const char *rest);
 
 #ifdef __cplusplus

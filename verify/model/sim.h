@@ -73,14 +73,15 @@ static inline int64_t sim_steps(const struct sim_source *s)
 /* "NAME=V,V,..". False with *e set; sim_swept_clear in either case. */
 bool sim_swept_parse(const char *arg, struct sim_swept *out, struct err *e);
 void sim_swept_clear(struct sim_swept *s);
-/* Sources: all trees of the sets (verify/bench/bench_gpu.h), with run->spec's heads if `heads`; or a tree for every combination
- * of values, {NAME} in the levels of run->src replaced; a name `heads` sets the head counts. */
+/* Fill run->source. Sets: all trees of the sets (verify/bench/bench_gpu.h), with run->spec's heads if
+ * `heads`. Swept: a tree for every combination of values, which replace {NAME} in the levels of run->src; a
+ * name `heads` sets the head counts. */
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
 bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t n, struct err *e);
 
 /* A row per source, machine and strategy, for scripts. */
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);
-/* The same for people, with the mean over sources; `quiet`: that alone, if there are several. */
+/* The same for people, with the mean over sources. `quiet`: the mean alone, if there are several sources. */
 void sim_print_text(const struct sim_run *run, FILE *f, bool quiet);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
  * simulate_steps.h - strategies over the steps of a trace, or one tree: planned, counted, timed, summed.
  *
- * Steps are dealt to threads in portions that do not depend on how many threads there are, and added up in
- * order, so that every sum is the same on any machine.
+ * Steps are dealt to threads in portions that do not depend on how many threads there are. They are added up
+ * in order. So every sum is the same on any machine.
  */
 #ifndef TREEATTN_VERIFY_MODEL_SIMULATE_STEPS_H
 #define TREEATTN_VERIFY_MODEL_SIMULATE_STEPS_H
@@ -60,14 +60,15 @@ struct sweep_row {
     char why[WHY_MAX];
 };
 
-/* The plan of strategy i, NULL with the reason in `why`: strategy_plan, of which a crash says what it was given. */
+/* The plan of strategy i; NULL with the reason in `why`. As strategy_plan, but a crash reports what the
+ * planner was given. */
 struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX]);
 
-/* What later steps, or another trace, came to. */
+/* Adds the sums of later steps, or of another trace, to *sum. */
 void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
 
-/* Into row[s->n_use]. False with *e set if 64 bits would not hold `times` such sums, or if a plan that was looked at, the first
- * and one in 64 after it, is wrong (EXIT_FAILED). */
+/* Into row[s->n_use]. The first plan, and one in 64 after it, are checked. False with *e set if one of these
+ * is wrong (EXIT_FAILED), or if 64 bits would not hold `times` such sums. */
 bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
                struct progress *progress, struct err *e);
 

@@ -7,8 +7,8 @@
  *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
  *              peers.def
  * Rows are counted and left out where the verdict is not PASS or MARGINAL, the status not `ok`, the timing
- * not `graph`, or where no strategy stands for the method. Rows of two devices are an error. So is a row that is cut off,
- * whatever its verdict: a file that was not written to its end, or not merged, is not half used.
+ * not `graph`, or where no strategy stands for the method. Rows of two devices are an error. So is a row that
+ * is cut off, whatever its verdict: a file that was not written to its end must not be half used.
  */
 #ifndef TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
 #define TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
@@ -54,10 +54,10 @@ bool measured_parse(const char *text, size_t size, const char *name, struct meas
 bool measured_read(const char *path, struct measured *m, struct err *e);
 void measured_clear(struct measured *m);
 
-/* The tree of a row, and of all rows of its configuration: *tree is its owner's, as what comes back is. NULL with *e set
- * ("file:line: ..."). */
+/* The normal form of a row's tree, which all rows of its configuration share. The caller frees it and *tree.
+ * NULL with *e set ("file:line: ..."). */
 struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
-/* What a planner knows of a row besides its tree; keeps mc. */
+/* What a planner knows of a row besides its tree. mc is kept, not copied. */
 struct plan_env measured_env(const struct measured_row *r, const struct machine *mc);
 /* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
 struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
