@@ -42,10 +42,10 @@ CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
 CUDA_PLAIN := $(addprefix kernels/cuda/host/,kernel_cuda.c guard_gpu.c items.c pairs.c score_layout.c segments.c tiling.c)
-CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c)
+CUDA_STUBS := $(wildcard kernels/cuda/stub/*.c kernels/*_stub.c)
 CUDA_ONLY := $(filter-out $(CUDA_PLAIN),$(wildcard kernels/cuda/host/*.c kernels/cuda/device/*.c kernels/decode/*_cuda.c))
 CUDA_C := $(CUDA_PLAIN) $(if $(CUDA),$(CUDA_ONLY),$(CUDA_STUBS))
-CUDA_CU := $(if $(CUDA),$(wildcard kernels/cuda/device/*.cu kernels/cuda/device/instantiations/*.cu kernels/decode/*.cu))
+CUDA_CU := $(if $(CUDA),$(wildcard kernels/*.cu kernels/cuda/device/*.cu kernels/cuda/device/instantiations/*.cu kernels/decode/*.cu))
 CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 # A100 and H100/H200 as machine code, what comes after as PTX
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -60,7 +60,7 @@ REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
-KERNELS := $(wildcard kernels/*.c kernels/cpu/*.c) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
+KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/judge/*.c verify/faults/*.c)
 WINGS := $(filter-out $(JUDGE),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
