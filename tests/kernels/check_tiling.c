@@ -118,7 +118,7 @@ static struct chosen choose(int32_t m, int32_t n, int32_t h_kv, int64_t n_items,
     return choose_of(m, n, h_kv, n_items, n_kv, n_rows, (struct around){.beside = beside});
 }
 
-/* Of kernels/README.md, one row each. */
+/* Of kernels/LOG.md, one row each. */
 START_TEST(as_measured)
 {
     /* 64 queries of 1,536 tokens, 8 KV heads: 512 CTAs, of which 396 of 16 x 64 fit, 792 of 16 x 32; not beside others. */

@@ -281,7 +281,7 @@ static void nearest_results_decide(void)
     free(path);
 }
 
-/* The list as it is committed, which README.md quotes, is that of today's numbers. */
+/* The list as it is committed, which paper-figs/README.md quotes, is that of today's numbers. */
 static void list_is_the_committed_one(void)
 {
     char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),

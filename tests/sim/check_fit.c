@@ -1199,7 +1199,7 @@ static double attention_s(const struct csv *c, const char *workload, const char 
 }
 
 /* The time model with the coefficients of the bench's trees, against whole replays measured on an H200, which the fit has
- * not seen: as README.md says, and never worse than a quarter off. */
+ * not seen: as sim/ACCURACY.md says, and never worse than a quarter off. */
 START_TEST(shipped_coefficients_predict_measured_replays)
 {
     enum { WORKLOADS = 3, STRATEGIES = 7, PAIRS = WORKLOADS * STRATEGIES * (STRATEGIES - 1) / 2 };

@@ -32,7 +32,7 @@
  *          the tensor cores, of which, with mma.sync, shared memory leaves half: a warp reads 512 bytes of K or V for two.
  * Predicted  90 % of the bandwidth where rows are few, 40 % of the tensor peak where they are many.
  * Measured   on an H200: 256 4096 at 32/32 all of the bandwidth; 64-row tiles over one prefix of 2,048 tokens 200 TFLOP/s
- *          with mma.sync, 285 with wgmma: a step is a chain of latencies, of which an SM has two at a time (README.md).
+ *          with mma.sync, 285 with wgmma: a step is a chain of latencies, of which an SM has two at a time (kernels/LOG.md).
  *
  * A token past the end is loaded as zeros and its score is -inf; so is the score of a pair that the mask hides.
  * A row without a visible token ends with sum 0 and leaves as the empty partial. A NaN score never becomes the

@@ -31,7 +31,7 @@
  * Floor    4 d operations a pair at the rate of the tensor cores: 512 cycles of an SM for 64 x 64 and d = 128, 1,024 for
  *          the two warpgroups.
  * Predicted  a step of 128 x 64, which took 2,350 cycles where all warps copied and met at a barrier, in 1,410: 0.6 of the
- *          time, from a model of the loop alone (README.md).
+ *          time, from a model of the loop alone (kernels/LOG.md).
  * Measured   on an H200: 250 such steps, cascade's plan on 1,64 16000,1 at 64/8, 0.52 of the time, 0.85 us a step with
  *          all that is before and behind; at most 455 TFLOP/s, PAT's released plan on 1,256 4000,1 at 64/8.
  */
