@@ -29,7 +29,7 @@ static const struct row empty_row = {.max = -INFINITY};
 
 static double *slot_row(const struct naive *n, int64_t slot, int32_t head)
 {
-    return n->slot + (slot * n->p->h_q + head) * (2 + n->p->d);
+    return n->slot + (slot * n->p->heads.h_q + head) * (2 + n->p->heads.d);
 }
 
 /* One more token, o += e^(logit - max) v with max known; or a whole partial, weighted by its own maximum. */
@@ -54,7 +54,7 @@ static void row_normalise(struct row *x, int32_t d)
 /* What the slot's format keeps of a row. */
 static double slot_round(const struct naive *n, enum dtype t, double x)
 {
-    if (n->p->dtype == DT_F64)
+    if (n->p->heads.dtype == DT_F64)
         return x;
     return t == DT_F16 ? f16_to_double(f16_from_double(x)) : (double)(float)x;
 }
@@ -64,20 +64,20 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
 {
     const struct problem *p = n->p;
     if (slot == PLAN_NO_SLOT) {
-        int64_t row = (int64_t)n->plan->nf->orig[query] * p->h_q + head;
-        row_normalise(x, p->d);
-        for (int32_t i = 0; i < p->d; i++)
-            dtype_store(p->dtype, n->out->o, row * p->d + i, x->o[i]);
+        int64_t row = (int64_t)n->plan->nf->orig[query] * p->heads.h_q + head;
+        row_normalise(x, p->heads.d);
+        for (int32_t i = 0; i < p->heads.d; i++)
+            dtype_store(p->heads.dtype, n->out->o, row * p->heads.d + i, x->o[i]);
         output_set_lse(n->out, row, x->max);
         return;
     }
     if (n->plan->slot_weight == SLOT_LSE && !onchip)
-        row_normalise(x, p->d);
+        row_normalise(x, p->heads.d);
     double *to = slot_row(n, slot, head);
     enum dtype slot_o = n->plan->slot_o == SLOT_O_F16 ? DT_F16 : DT_F32;
     *to++ = x->max; /* a double, as in the tiled kernel: see attn_body.h */
     *to++ = x->sum;
-    for (int32_t i = 0; i < p->d; i++)
+    for (int32_t i = 0; i < p->heads.d; i++)
         *to++ = onchip ? x->o[i] : slot_round(n, slot_o, x->o[i]);
 }
 
@@ -89,7 +89,8 @@ static bool load_token(const struct problem *p, const void *pool, int32_t node, 
     if (page < 0 || page >= p->n_pages)
         return err_set(e, "page table: page %lld of node %d is %d (expected 0 .. %lld)",
                        (long long)(j / p->page_size), node, page, (long long)p->n_pages - 1);
-    dtype_to_double(p->dtype, pool, (problem_slot(p, node, j) * p->h_kv + kv_head) * p->d, to, p->d);
+    dtype_to_double(p->heads.dtype, pool, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d,
+                    to, p->heads.d);
     return true;
 }
 
@@ -106,10 +107,10 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
 {
     const struct problem *p = n->p;
     const struct nform *nf = n->plan->nf;
-    int32_t heads = p->h_q / p->h_kv;
+    int32_t heads = heads_gqa(&p->heads);
     double kv[PROBLEM_MAX_D];
-    int64_t row0 = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->h_q + (int64_t)kv_head * heads;
-    dtype_to_double(p->dtype, p->q, row0 * p->d, s->q, (int64_t)heads * p->d);
+    int64_t row0 = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->heads.h_q + (int64_t)kv_head * heads;
+    dtype_to_double(p->heads.dtype, p->q, row0 * p->heads.d, s->q, (int64_t)heads * p->heads.d);
     for (int32_t h = 0; h < heads; h++)
         s->x[h] = empty_row;
     int64_t t = 0;
@@ -121,9 +122,9 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
                 return false;
             for (int32_t h = 0; h < heads; h++) {
                 double dot = 0, *logit = &s->logit[h * g->n_kv + t], *max = &s->x[h].max;
-                const double *q = s->q + (int64_t)h * p->d;
+                const double *q = s->q + (int64_t)h * p->heads.d;
 #pragma omp simd reduction(+ : dot)
-                for (int32_t i = 0; i < p->d; i++)
+                for (int32_t i = 0; i < p->heads.d; i++)
                     dot += q[i] * kv[i];
                 *logit = visible ? p->scale * dot : -INFINITY;
                 *max = *logit > *max || isnan(*logit) ? *logit : *max;
@@ -142,7 +143,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
                 return false;
             for (int32_t h = 0; h < heads; h++)
                 if (s->logit[h * g->n_kv + t] != -INFINITY)
-                    row_add(&s->x[h], s->logit[h * g->n_kv + t], 1, kv, p->d);
+                    row_add(&s->x[h], s->logit[h * g->n_kv + t], 1, kv, p->heads.d);
         }
     }
     return true;
@@ -151,18 +152,18 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
 static bool run_group(const struct naive *n, const struct group *g, const uint8_t *onchip, struct err *e)
 {
     const struct problem *p = n->p;
-    int32_t heads = p->h_q / p->h_kv;
-    int64_t n_items = (int64_t)g->nq * p->h_kv;
-    bool good = true,
-         worth_it = n_items * heads * g->n_kv * p->d > 1 << 20; /* starting threads costs microseconds */
+    int32_t heads = heads_gqa(&p->heads);
+    int64_t n_items = (int64_t)g->nq * p->heads.h_kv;
+    bool good = true, worth_it = n_items * heads * g->n_kv * p->heads.d >
+                                 1 << 20; /* starting threads costs microseconds */
 #pragma omp parallel if (worth_it)
     {
-        struct scratch s = {.q = xaligned((size_t)heads * (size_t)p->d, sizeof *s.q),
+        struct scratch s = {.q = xaligned((size_t)heads * (size_t)p->heads.d, sizeof *s.q),
                             .logit = xaligned((size_t)heads * (size_t)g->n_kv, sizeof *s.logit),
                             .x = xaligned((size_t)heads, sizeof *s.x)};
 #pragma omp for
         for (int64_t i = 0; i < n_items; i++) {
-            int32_t k = (int32_t)(i / p->h_kv), kv_head = (int32_t)(i % p->h_kv);
+            int32_t k = (int32_t)(i / p->heads.h_kv), kv_head = (int32_t)(i % p->heads.h_kv);
             int64_t slot = g->slot0 == PLAN_NO_SLOT ? PLAN_NO_SLOT : g->slot0 + k;
             struct err mine = {0};
             if (attend(n, g, k, kv_head, &s, &mine)) {
@@ -183,7 +184,7 @@ static bool run_group(const struct naive *n, const struct group *g, const uint8_
 
 static void run_merge(const struct naive *n, const struct merge_step *m, const uint8_t *onchip)
 {
-    for (int32_t head = 0; head < n->p->h_q; head++) {
+    for (int32_t head = 0; head < n->p->heads.h_q; head++) {
         struct row x = empty_row;
         for (int64_t i = m->in0; i < m->in1; i++) {
             double max = slot_row(n, n->plan->merge_in[i], head)[0];
@@ -192,7 +193,7 @@ static void run_merge(const struct naive *n, const struct merge_step *m, const u
         for (int64_t i = m->in0; i < m->in1; i++) {
             const double *in = slot_row(n, n->plan->merge_in[i], head);
             if (in[1] != 0)
-                row_add(&x, in[0], in[1], in + 2, n->p->d);
+                row_add(&x, in[0], in[1], in + 2, n->p->heads.d);
         }
         row_store(n, &x, m->out, m->out != PLAN_NO_SLOT && onchip[m->out], m->query, head);
     }
@@ -202,18 +203,18 @@ static bool naive_run(const struct problem *p, const struct plan *plan, struct o
                       struct ledger *counted, struct err *e)
 {
     (void)counted;
-    int64_t n_rows = plan->n_slots * p->h_q;
+    int64_t n_rows = plan->n_slots * p->heads.h_q;
     struct naive n = {.p = p,
                       .plan = plan,
                       .out = out,
-                      .slot = xaligned((size_t)n_rows, (size_t)(2 + p->d) * sizeof *n.slot)};
+                      .slot = xaligned((size_t)n_rows, (size_t)(2 + p->heads.d) * sizeof *n.slot)};
     uint8_t *onchip = xcalloc((size_t)plan->n_slots, 1);
     bool good = true;
     for (int64_t i = 0; i < plan->n_merges; i++)
         if (plan->merge[i].onchip != PLAN_NO_SLOT)
             onchip[plan->merge[i].onchip] = 1;
     for (int64_t i = 0; i < n_rows; i++) /* a slot that is never written shows */
-        n.slot[i * (2 + p->d)] = n.slot[i * (2 + p->d) + 1] = NAN;
+        n.slot[i * (2 + p->heads.d)] = n.slot[i * (2 + p->heads.d) + 1] = NAN;
     for (int32_t l = 0; l < plan->n_launches && good; l++) {
         for (int64_t i = 0; i < plan->n_groups && good; i++)
             if (plan->group[i].launch == l)

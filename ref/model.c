@@ -42,6 +42,11 @@ const struct model *model_find(const char *name, struct err *e)
     return NULL;
 }
 
+struct heads model_heads(const struct model *m, enum dtype dtype)
+{
+    return (struct heads){m->h_q, m->h_kv, m->d, dtype};
+}
+
 struct weight_spec model_weight(const struct model *m, enum weight w)
 {
     int64_t hidden = m->hidden, q = (int64_t)m->h_q * m->d, kv = (int64_t)m->h_kv * m->d;

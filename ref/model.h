@@ -29,6 +29,7 @@ struct model {
 /* The order of models.def. */
 extern const struct model models[];
 extern const int32_t n_models;
+struct heads model_heads(const struct model *m, enum dtype dtype);
 /* By name; NULL with *e listing the names there are. */
 const struct model *model_find(const char *name, struct err *e);
 

@@ -17,17 +17,18 @@ struct scratch {
 static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
 {
     const struct query *x = &p->tree->query[q];
-    int32_t d = p->d, g = p->h_q / p->h_kv;
-    int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->h_q + (int64_t)h * g;
+    int32_t d = p->heads.d, g = heads_gqa(&p->heads);
+    int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->heads.h_q + (int64_t)h * g;
     int32_t n_path = tree_path(p->tree->parent, x->node, s->path);
-    dtype_to_double(p->dtype, p->q, first_row * d, s->q, (int64_t)g * d);
+    dtype_to_double(p->heads.dtype, p->q, first_row * d, s->q, (int64_t)g * d);
 
     int64_t at = 0;
     for (int32_t n = 0; n < n_path; n++) {
         int32_t node = s->path[n];
         int64_t end = node == x->node ? x->upto : p->tree->len[node];
         for (int64_t j = 0; j < end; j++, at++) {
-            dtype_to_double(p->dtype, p->k, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
+            dtype_to_double(p->heads.dtype, p->k, (problem_slot(p, node, j) * p->heads.h_kv + h) * d, s->row,
+                            d);
             for (int32_t i = 0; i < g; i++) {
                 const double *qi = s->q + (int64_t)i * d, *k = s->row;
                 double dot = 0, mag = 0;
@@ -67,7 +68,8 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         int32_t node = s->path[n];
         int64_t end = node == x->node ? x->upto : p->tree->len[node];
         for (int64_t j = 0; j < end; j++, at++) {
-            dtype_to_double(p->dtype, p->v, (problem_slot(p, node, j) * p->h_kv + h) * d, s->row, d);
+            dtype_to_double(p->heads.dtype, p->v, (problem_slot(p, node, j) * p->heads.h_kv + h) * d, s->row,
+                            d);
             for (int32_t c = 0; c < d; c++) {
                 s->low[c] = min_f64(s->low[c], s->row[c]);
                 s->high[c] = max_f64(s->high[c], s->row[c]);
@@ -95,13 +97,13 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
 struct oracle *oracle_new(const struct problem *p)
 {
     struct oracle *orc = xcalloc(1, sizeof *orc);
-    int32_t n_q = p->tree->n_queries, g = p->h_q / p->h_kv;
-    orc->n_rows = (int64_t)n_q * p->h_q;
-    orc->d = p->d;
-    orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
-    orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
-    orc->rms_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
-    orc->range_o = xcalloc((size_t)orc->n_rows * (size_t)p->d, sizeof(double));
+    int32_t n_q = p->tree->n_queries, g = heads_gqa(&p->heads);
+    orc->n_rows = (int64_t)n_q * p->heads.h_q;
+    orc->d = p->heads.d;
+    orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
+    orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
+    orc->rms_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
+    orc->range_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
     orc->gap = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->lse = xcalloc((size_t)orc->n_rows, sizeof(double));
     orc->logit = xcalloc((size_t)orc->n_rows, sizeof(double));
@@ -116,15 +118,15 @@ struct oracle *oracle_new(const struct problem *p)
     {
         struct scratch s = {
             .logit = xcalloc((size_t)longest * (size_t)g, sizeof(double)),
-            .row = xaligned((size_t)p->d, sizeof(double)),
-            .low = xaligned((size_t)p->d, sizeof(double)),
-            .high = xaligned((size_t)p->d, sizeof(double)),
-            .q = xaligned((size_t)g * (size_t)p->d, sizeof(double)),
+            .row = xaligned((size_t)p->heads.d, sizeof(double)),
+            .low = xaligned((size_t)p->heads.d, sizeof(double)),
+            .high = xaligned((size_t)p->heads.d, sizeof(double)),
+            .q = xaligned((size_t)g * (size_t)p->heads.d, sizeof(double)),
             .path = xcalloc((size_t)depth, sizeof(int32_t)),
         };
 #pragma omp for schedule(dynamic, 4)
-        for (int64_t i = 0; i < (int64_t)n_q * p->h_kv; i++)
-            attend(p, orc, (int32_t)(i / p->h_kv), (int32_t)(i % p->h_kv), &s);
+        for (int64_t i = 0; i < (int64_t)n_q * p->heads.h_kv; i++)
+            attend(p, orc, (int32_t)(i / p->heads.h_kv), (int32_t)(i % p->heads.h_kv), &s);
         free(s.logit);
         free(s.row);
         free(s.low);

@@ -37,10 +37,10 @@ bool problem_heads_check(int32_t h_q, int32_t h_kv, struct err *e)
 
 bool problem_spec_check(const struct problem_spec *s, struct err *e)
 {
-    if (!problem_heads_check(s->h_q, s->h_kv, e))
+    if (!problem_heads_check(s->heads.h_q, s->heads.h_kv, e))
         return false;
-    if (s->d < 1 || s->d > PROBLEM_MAX_D)
-        return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->d, PROBLEM_MAX_D);
+    if (s->heads.d < 1 || s->heads.d > PROBLEM_MAX_D)
+        return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->heads.d, PROBLEM_MAX_D);
     if (s->page_size < 1 || s->page_size > 65536)
         return err_set(e, "page size %" PRId32 " (expected 1 to 65536)", s->page_size);
     return true;
@@ -63,9 +63,10 @@ static int64_t pool_pages(const struct tree *t, const struct problem_spec *s)
 
 int64_t problem_bytes(const struct tree *t, const struct problem_spec *s)
 {
-    int64_t row = (int64_t)s->h_kv * s->d * dtype_size[s->dtype];
+    int64_t row = (int64_t)s->heads.h_kv * s->heads.d * heads_elt_bytes(&s->heads);
     return 2 * pool_pages(t, s) * s->page_size * row +
-           (int64_t)t->n_queries * s->h_q * s->d * dtype_size[s->dtype] + pages_needed(t, s->page_size) * 4;
+           (int64_t)t->n_queries * s->heads.h_q * s->heads.d * heads_elt_bytes(&s->heads) +
+           pages_needed(t, s->page_size) * 4;
 }
 
 /* live[i]: how many leading tokens of node i some query sees. */
@@ -142,7 +143,7 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
     case FILL_VAST: /* the bell ends at 3.5: f16 can hold all of it */
         return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     case FILL_SUNK: /* whole numbers that all types hold; one of them tells tokens apart */
-        return SUNK + (in_row % s->d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
+        return SUNK + (in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
     default:
         return rng_bell(s->seed, stream(TENSOR_K, node), index);
     }
@@ -160,11 +161,11 @@ static double v_value(const struct problem_spec *s, int32_t node, uint64_t index
 static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live)
 {
     const struct tree *t = p->tree;
-    int64_t row = (int64_t)p->h_kv * p->d, n = p->n_pages * p->page_size * row;
+    int64_t row = (int64_t)p->heads.h_kv * p->heads.d, n = p->n_pages * p->page_size * row;
     if (s->poison)
         for (int64_t i = 0; i < n; i++) {
-            dtype_store(p->dtype, p->k, i, NAN);
-            dtype_store(p->dtype, p->v, i, NAN);
+            dtype_store(p->heads.dtype, p->k, i, NAN);
+            dtype_store(p->heads.dtype, p->v, i, NAN);
         }
     for (int32_t node = 0; node < t->n_nodes; node++) {
         int64_t end = s->poison ? live[node] : t->len[node];
@@ -173,8 +174,8 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
             int64_t to = problem_slot(p, node, j) * row;
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
-                dtype_store(p->dtype, p->k, to + x, k_value(s, node, index, x));
-                dtype_store(p->dtype, p->v, to + x, v_value(s, node, index));
+                dtype_store(p->heads.dtype, p->k, to + x, k_value(s, node, index, x));
+                dtype_store(p->heads.dtype, p->v, to + x, v_value(s, node, index));
             }
         }
     }
@@ -185,11 +186,11 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
 static void fill_q(struct problem *p, const struct problem_spec *s)
 {
     const struct tree *t = p->tree;
-    int32_t g = p->h_q / p->h_kv;
+    int32_t g = heads_gqa(&p->heads);
     int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
     tree_contexts(t, ctx);
     for (int32_t q = 0; q < t->n_queries; q++)
-        for (int32_t h = 0; h < p->h_q; h++) {
+        for (int32_t h = 0; h < p->heads.h_q; h++) {
             static const double heat[] = {0.5, 1, 2, 4};
             double scale = s->fill == FILL_COUNT ? 0
                            : s->fill == FILL_HUGE
@@ -201,15 +202,16 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
                 int32_t node;
                 int64_t j, want = rng_below(s->seed, stream(TENSOR_TARGET, q), (uint64_t)h, ctx[q]);
                 path_token(t, &t->query[q], want, &node, &j);
-                key = (problem_slot(p, node, j) * p->h_kv + h / g) * p->d;
+                key = (problem_slot(p, node, j) * p->heads.h_kv + h / g) * p->heads.d;
             }
-            for (int32_t x = 0; x < p->d; x++) {
-                int64_t to = ((int64_t)q * p->h_q + h) * p->d + x;
-                double value = aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->dtype, p->k, key + x)
-                               : s->fill == FILL_SUNK
-                                   ? (x == 0 ? -8 * scale : -SUNK)
-                                   : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->d + x));
-                dtype_store(p->dtype, p->q, to, value);
+            for (int32_t x = 0; x < p->heads.d; x++) {
+                int64_t to = ((int64_t)q * p->heads.h_q + h) * p->heads.d + x;
+                double value =
+                    aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->heads.dtype, p->k, key + x)
+                    : s->fill == FILL_SUNK
+                        ? (x == 0 ? -8 * scale : -SUNK)
+                        : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->heads.d + x));
+                dtype_store(p->heads.dtype, p->q, to, value);
             }
         }
     free(ctx);
@@ -228,19 +230,20 @@ struct problem *problem_new(const struct tree *t, const struct problem_spec *s, 
     }
     struct problem *p = xcalloc(1, sizeof *p);
     p->tree = t;
-    p->h_q = s->h_q;
-    p->h_kv = s->h_kv;
-    p->d = s->d;
-    p->dtype = s->dtype;
-    p->scale = 1 / sqrt(s->d);
+    p->heads.h_q = s->heads.h_q;
+    p->heads.h_kv = s->heads.h_kv;
+    p->heads.d = s->heads.d;
+    p->heads.dtype = s->heads.dtype;
+    p->scale = 1 / sqrt(s->heads.d);
     p->page_size = s->page_size;
     p->n_pages = n_pages;
     p->page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off);
     p->page_table = xcalloc((size_t)pages_needed(t, s->page_size), sizeof *p->page_table);
-    size_t pool = (size_t)(n_pages * p->page_size * p->h_kv * p->d);
-    p->k = xcalloc(pool, (size_t)dtype_size[p->dtype]);
-    p->v = xcalloc(pool, (size_t)dtype_size[p->dtype]);
-    p->q = xcalloc((size_t)t->n_queries * (size_t)p->h_q * (size_t)p->d, (size_t)dtype_size[p->dtype]);
+    size_t pool = (size_t)(n_pages * p->page_size * p->heads.h_kv * p->heads.d);
+    p->k = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));
+    p->v = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));
+    p->q = xcalloc((size_t)t->n_queries * (size_t)p->heads.h_q * (size_t)p->heads.d,
+                   (size_t)heads_elt_bytes(&p->heads));
     int64_t *live = live_tokens(t);
     assign_pages(p, s, live);
     fill_kv(p, s, live);
@@ -264,9 +267,9 @@ void problem_free(struct problem *p)
 struct output *output_new(const struct problem *p)
 {
     struct output *out = xcalloc(1, sizeof *out);
-    out->dtype = p->dtype;
-    out->n_rows = (int64_t)p->tree->n_queries * p->h_q;
-    out->d = p->d;
+    out->dtype = p->heads.dtype;
+    out->n_rows = (int64_t)p->tree->n_queries * p->heads.h_q;
+    out->d = p->heads.d;
     out->o = xcalloc((size_t)out->n_rows * (size_t)out->d, (size_t)dtype_size[out->dtype]);
     out->lse = xcalloc((size_t)out->n_rows, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
     for (int64_t i = 0; i < out->n_rows * out->d; i++)

@@ -8,31 +8,12 @@
 #ifndef TREEATTN_REF_PROBLEM_H
 #define TREEATTN_REF_PROBLEM_H
 
+#include "ref/heads.h"
 #include "ref/tree.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum dtype { DT_F64, DT_F32, DT_F16, DT_BF16, N_DTYPES };
-
-extern const char *const dtype_name[N_DTYPES]; /* "f64" "f32" "f16" "bf16" */
-extern const int32_t dtype_size[N_DTYPES];     /* bytes */
-extern const double dtype_unit[N_DTYPES]; /* unit roundoff u: half the gap between 1 and the next number */
-bool dtype_parse(const char *s, enum dtype *out);
-
-uint16_t f16_from_double(double x); /* to nearest even, subnormals and infinities kept, NaN quiet */
-double f16_to_double(uint16_t h);
-uint16_t bf16_from_double(double x);
-double bf16_to_double(uint16_t h);
-
-/* Element i of an array of that type. dtype_store rounds to nearest even. */
-double dtype_load(enum dtype t, const void *p, int64_t i);
-void dtype_store(enum dtype t, void *p, int64_t i, double x);
-/* n consecutive elements, converted; src and dst do not overlap. Exact for to_double; to_float is exact for
- * f32, f16 and bf16 and must not be called with DT_F64. */
-void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n);
-void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n);
 
 /* What Q, K and V are filled with. Every element is a function of (seed, tensor, node or query, index)
  * through rng.h: independent of page size and of slots. */
@@ -52,8 +33,7 @@ extern const char *const fill_name[N_FILLS];
 bool fill_parse(const char *s, enum fill *out);
 
 struct problem_spec {
-    int32_t h_q, h_kv, d; /* h_q a multiple of h_kv */
-    enum dtype dtype;
+    struct heads heads;
     int32_t page_size;
     bool scattered; /* pages permuted over a pool larger than needed; else node after node from slot 0 */
     bool poison; /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
@@ -63,8 +43,7 @@ struct problem_spec {
 
 struct problem {
     const struct tree *tree;
-    int32_t h_q, h_kv, d;
-    enum dtype dtype;
+    struct heads heads;
     double scale; /* logits are scale * q.k; 1 / sqrt(d) */
     int32_t page_size;
     int64_t n_pages;     /* physical pages in the pool */

@@ -47,12 +47,12 @@ static int64_t mask_bits(const struct group *g)
     }
 }
 
-struct ledger count_plan(const struct plan *p, const struct price_env *env, enum count_mode mode)
+struct ledger count_plan(const struct plan *p, const struct heads *heads, enum count_mode mode)
 {
     if (mode == COUNT_TRUE)
-        return ledger_of_plan(p, env);
+        return ledger_of_plan(p, heads);
     bool deft = mode == COUNT_DEFT;
-    int64_t element = (int64_t)env->h_q * env->elt_bytes; /* one for each query head */
+    int64_t element = (int64_t)heads->h_q * heads_elt_bytes(heads); /* one for each query head */
     int64_t bits = 0;
     struct ledger sum = {0};
     for (int64_t i = 0; i < p->n_groups; i++) {
@@ -60,7 +60,7 @@ struct ledger count_plan(const struct plan *p, const struct price_env *env, enum
         if (same_block(p, i))
             continue;
         int64_t reads = deft && g->mask == MASK_NONE ? ceil_div(g->nq, DEFT_QUERIES) : 1;
-        sum.kv += reads * g->n_kv * 2 * env->d * element;
+        sum.kv += reads * g->n_kv * 2 * heads->d * element;
         bits += mask_bits(g);
         if (!p->unfused)
             continue;
@@ -74,8 +74,8 @@ struct ledger count_plan(const struct plan *p, const struct price_env *env, enum
             .masked_read = g->mask == MASK_NONE ? 0 : scores,
             .softmax_write = deft ? 2 * scores : scores,
             .softmax_read = deft ? 2 * scores : scores,
-            .q = deft ? (int64_t)g->nq * env->d * element : 0,
-            .out = deft ? (int64_t)g->nq * env->d * element : 0,
+            .q = deft ? (int64_t)g->nq * heads->d * element : 0,
+            .out = deft ? (int64_t)g->nq * heads->d * element : 0,
         };
         ledger_add(&sum, &l);
     }

@@ -35,7 +35,7 @@ extern const char *const count_mode_name[N_COUNT_MODES]; /* "true" "paper" "deft
 bool count_mode_parse(const char *s, enum count_mode *out);
 
 /* One layer. */
-struct ledger count_plan(const struct plan *p, const struct price_env *env, enum count_mode mode);
+struct ledger count_plan(const struct plan *p, const struct heads *heads, enum count_mode mode);
 
 #ifdef __cplusplus
 }

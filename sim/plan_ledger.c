@@ -4,20 +4,20 @@
 #include <stdlib.h>
 
 /* Bytes of one row of a partial. */
-static int64_t slot_o_bytes(const struct plan *p, const struct price_env *env)
+static int64_t slot_o_bytes(const struct plan *p, const struct heads *heads)
 {
-    bool narrow = p->slot_o == SLOT_O_F16 && env->float_bytes == 4;
-    return (int64_t)env->d * (narrow ? 2 : env->float_bytes);
+    bool narrow = p->slot_o == SLOT_O_F16 && heads_float_bytes(heads) == 4;
+    return (int64_t)heads->d * (narrow ? 2 : heads_float_bytes(heads));
 }
 
-static int64_t slot_weight_bytes(const struct plan *p, const struct price_env *env)
+static int64_t slot_weight_bytes(const struct plan *p, const struct heads *heads)
 {
-    return env->float_bytes * (p->slot_weight == SLOT_MAX_SUM ? 2 : 1);
+    return heads_float_bytes(heads) * (p->slot_weight == SLOT_MAX_SUM ? 2 : 1);
 }
 
-static int64_t out_row_bytes(const struct price_env *env)
+static int64_t out_row_bytes(const struct heads *heads)
 {
-    return (int64_t)env->d * env->elt_bytes + env->float_bytes;
+    return (int64_t)heads->d * heads_elt_bytes(heads) + heads_float_bytes(heads);
 }
 
 /* (query, token) pairs of a group that its mask lets through. */
@@ -44,16 +44,16 @@ static int64_t mask_bytes(const struct group *g, int32_t gqa, int64_t rows, int6
 }
 
 /* All of it once per KV head; the caller multiplies. */
-static struct ledger price_group(const struct plan *p, const struct group *g, const struct price_env *env)
+static struct ledger price_group(const struct plan *p, const struct group *g, const struct heads *heads)
 {
-    int32_t gqa = env->h_q / env->h_kv;
+    int32_t gqa = heads_gqa(heads);
     int64_t rows = (int64_t)g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
     int64_t q_tiles = ceil_div(rows, m), kv_tiles = ceil_div(g->n_kv, n);
-    int64_t pair = 2 * (int64_t)env->d; /* multiply-adds: d for QK^T, d for PV */
+    int64_t pair = 2 * (int64_t)heads->d; /* multiply-adds: d for QK^T, d for PV */
     struct ledger l = {
-        .kv = q_tiles * g->n_kv * pair * env->elt_bytes,
-        .q = rows * env->d * env->elt_bytes,
+        .kv = q_tiles * g->n_kv * pair * heads_elt_bytes(heads),
+        .q = rows * heads->d * heads_elt_bytes(heads),
         .mask = g->mask == MASK_NONE ? 0 : mask_bytes(g, gqa, rows, m),
         .mac_useful = visible_pairs(p, g) * gqa * pair,
         .mac_padded = (q_tiles * m * kv_tiles * n - rows * g->n_kv) * pair,
@@ -62,22 +62,22 @@ static struct ledger price_group(const struct plan *p, const struct group *g, co
     };
     l.mac_masked = rows * g->n_kv * pair - l.mac_useful;
     if (p->unfused) {
-        int64_t scores = rows * g->n_kv * env->elt_bytes;
+        int64_t scores = rows * g->n_kv * heads_elt_bytes(heads);
         l.qk_write = l.qk_read = l.scaled_write = l.scaled_read = l.softmax_write = l.softmax_read = scores;
         if (g->mask != MASK_NONE)
             l.masked_write = l.masked_read = scores;
     }
     if (g->slot0 == PLAN_NO_SLOT)
-        l.out = rows * out_row_bytes(env);
+        l.out = rows * out_row_bytes(heads);
     return l;
 }
 
-struct ledger ledger_of_plan(const struct plan *p, const struct price_env *env)
+struct ledger ledger_of_plan(const struct plan *p, const struct heads *heads)
 {
     struct ledger sum = {0};
     for (int64_t i = 0; i < p->n_groups; i++) {
-        struct ledger l = price_group(p, &p->group[i], env);
-        for (int32_t h = 0; h < env->h_kv; h++)
+        struct ledger l = price_group(p, &p->group[i], heads);
+        for (int32_t h = 0; h < heads->h_kv; h++)
             ledger_add(&sum, &l);
     }
     int64_t written = p->n_slots, read = 0, outputs = 0;
@@ -88,11 +88,11 @@ struct ledger ledger_of_plan(const struct plan *p, const struct price_env *env)
         read += m->in1 - m->in0 - onchip;
         outputs += m->out == PLAN_NO_SLOT;
     }
-    sum.partial_o_write = written * env->h_q * slot_o_bytes(p, env);
-    sum.partial_o_read = read * env->h_q * slot_o_bytes(p, env);
-    sum.partial_w_write = written * env->h_q * slot_weight_bytes(p, env);
-    sum.partial_w_read = read * env->h_q * slot_weight_bytes(p, env);
-    sum.out += outputs * env->h_q * out_row_bytes(env);
+    sum.partial_o_write = written * heads->h_q * slot_o_bytes(p, heads);
+    sum.partial_o_read = read * heads->h_q * slot_o_bytes(p, heads);
+    sum.partial_w_write = written * heads->h_q * slot_weight_bytes(p, heads);
+    sum.partial_w_read = read * heads->h_q * slot_weight_bytes(p, heads);
+    sum.out += outputs * heads->h_q * out_row_bytes(heads);
     sum.launches = p->n_launches;
     return sum;
 }
@@ -100,29 +100,29 @@ struct ledger ledger_of_plan(const struct plan *p, const struct price_env *env)
 /* ---- bounds and shares ---------------------------------------------------------------------------------- */
 
 /* Rows and tokens of whole tiles bound those of the group; every term below is of one KV head. */
-static double most_of_group(const struct group *g, const struct price_env *env)
+static double most_of_group(const struct group *g, const struct heads *heads)
 {
-    double gqa = env->h_q / env->h_kv, rows = g->nq * gqa, n_kv = (double)g->n_kv;
+    double gqa = heads_gqa(heads), rows = g->nq * gqa, n_kv = (double)g->n_kv;
     double m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : n_kv;
     double q_tiles = ceil(rows / m), pairs = q_tiles * m * ceil(n_kv / n) * n;
     double words = 8 * (g->nq / 64.0 + 1) * n_kv, bits = 8 * n_kv * fmin(g->nq, m / gqa + 2);
     double mask = g->mask == MASK_NONE ? 0 : q_tiles * fmax(words, bits);
     /* K, V, Q, O, scores and multiply-adds: 2 d a pair of no more than a float; DeFT's mask words are 64 bits a token */
-    return pairs * (2.0 * env->d * env->float_bytes + 64) + mask;
+    return pairs * (2.0 * heads->d * heads_float_bytes(heads) + 64) + mask;
 }
 
-double price_most(const struct plan *p, const struct price_env *env)
+double price_most(const struct plan *p, const struct heads *heads)
 {
     double most = p->n_launches;
     for (int64_t i = 0; i < p->n_groups; i++)
-        most += env->h_kv * most_of_group(&p->group[i], env);
-    return most + ((double)p->n_slots + (double)p->n_merge_in + (double)p->n_merges) * env->h_q *
-                      (8.0 * env->d + 16);
+        most += heads->h_kv * most_of_group(&p->group[i], heads);
+    return most + ((double)p->n_slots + (double)p->n_merge_in + (double)p->n_merges) * heads->h_q *
+                      (8.0 * heads->d + 16);
 }
 
-double price_unseen(const struct plan *p, const struct price_env *env)
+double price_unseen(const struct plan *p, const struct heads *heads)
 {
-    int64_t gqa = env->h_q / env->h_kv;
+    int64_t gqa = heads_gqa(heads);
     double tokens = 0;
     for (const struct group *g = p->group; g < p->group + p->n_groups && !p->unfused; g++) {
         int64_t rows = g->nq * gqa, m = g->tile_m ? g->tile_m : rows;
@@ -131,5 +131,5 @@ double price_unseen(const struct plan *p, const struct price_env *env)
                 if (!plan_any_sees(p, g, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1, r - g->run0))
                     tokens += (double)(p->run[r].end - p->run[r].begin);
     }
-    return tokens * env->h_kv * 2 * env->d * env->elt_bytes;
+    return tokens * heads->h_kv * 2 * heads->d * heads_elt_bytes(heads);
 }

@@ -165,6 +165,11 @@ static bool is_applicable(const struct strategy_use *u, const struct nform *nf, 
     return !u->s->applicable || u->s->applicable(nf, env, u->s, u->opt, why);
 }
 
+struct plan_env plan_env_default(struct heads heads)
+{
+    return (struct plan_env){.heads = heads, .machine = machine_default()};
+}
+
 struct strategy_use strategy_chosen(const struct strategy_use *u, const struct nform *nf,
                                     const struct plan_env *env)
 {
@@ -178,7 +183,7 @@ struct strategy_use strategy_chosen(const struct strategy_use *u, const struct n
 struct plan *strategy_plan(const struct strategy_use *u, const struct nform *nf, const struct plan_env *env,
                            char *why)
 {
-    CK(env->h_kv >= 1 && env->h_q % env->h_kv == 0 && env->machine);
+    CK(env->heads.h_kv >= 1 && env->heads.h_q % env->heads.h_kv == 0 && env->machine);
     why[0] = 0;
     if (!is_applicable(u, nf, env, why)) {
         CK(why[0]); /* "not applicable" comes with a sentence */

@@ -7,6 +7,7 @@
 #ifndef TREEATTN_SIM_STRATEGY_H
 #define TREEATTN_SIM_STRATEGY_H
 
+#include "ref/heads.h"
 #include "sim/time/machine.h"
 #include "sim/plan.h"
 
@@ -16,16 +17,13 @@ extern "C" {
 
 /* What a planner may know besides the tree. */
 struct plan_env {
-    int32_t h_q, h_kv, d;
-    int32_t elt_bytes; /* of K and V in storage */
+    struct heads heads;
     const struct machine *machine;
 };
 
-/* Query rows per query of a group: the GQA ratio. */
-static inline int32_t env_gqa(const struct plan_env *env)
-{
-    return env->h_q / env->h_kv;
-}
+/* Plans are made for an H200, whatever card runs them: a tree and heads have one plan, and cards are compared on
+ * it. */
+struct plan_env plan_env_default(struct heads heads);
 
 #define STRATEGY_MAX_OPTS 12
 

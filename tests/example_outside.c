@@ -24,12 +24,13 @@ static void attend(const struct problem *p, const struct plan *plan, const struc
     for (int64_t i = g->run0; i < g->run1; i++) {
         struct run r = plan_tree_run(plan, &plan->run[i]);
         for (int64_t j = r.begin; j < r.end && plan_visible(plan, g, k, i - g->run0); j++) {
-            int64_t at = (problem_slot(p, r.node, j) * p->h_kv + head / (p->h_q / p->h_kv)) * p->d;
+            int64_t at =
+                (problem_slot(p, r.node, j) * p->heads.h_kv + head / heads_gqa(&p->heads)) * p->heads.d;
             float logit = 0;
-            for (int32_t c = 0; c < p->d; c++)
+            for (int32_t c = 0; c < p->heads.d; c++)
                 logit += (float)p->scale * q[c] * pool_k[at + c];
             float max = fmaxf(row[0], logit), keep = expf(row[0] - max), add = expf(logit - max);
-            for (int32_t c = 0; c < p->d; c++)
+            for (int32_t c = 0; c < p->heads.d; c++)
                 row[2 + c] = keep * row[2 + c] + add * pool_v[at + c];
             row[1] = keep * row[1] + add;
             row[0] = max;
@@ -40,20 +41,21 @@ static void attend(const struct problem *p, const struct plan *plan, const struc
 /* Your kernel. This one adds each group to what the query has so far, so that it needs no slots and no merge steps. */
 static void run(const struct problem *p, const struct plan *plan, struct output *out)
 {
-    int32_t width = 2 + p->d;
+    int32_t width = 2 + p->heads.d;
     float *row = xcalloc((size_t)(out->n_rows * width), sizeof *row);
     for (int64_t i = 0; i < out->n_rows; i++)
         row[i * width] = -INFINITY;
     for (const struct group *g = plan->group; g < plan->group + plan->n_groups; g++)
         for (int32_t k = 0; k < g->nq; k++)
-            for (int32_t head = 0; head < p->h_q; head++) {
-                int64_t i = (int64_t)plan->nf->orig[plan_query(plan, g, k)] * p->h_q + head;
-                attend(p, plan, g, k, head, (const float *)p->q + i * p->d, row + i * width);
+            for (int32_t head = 0; head < p->heads.h_q; head++) {
+                int64_t i = (int64_t)plan->nf->orig[plan_query(plan, g, k)] * p->heads.h_q + head;
+                attend(p, plan, g, k, head, (const float *)p->q + i * p->heads.d, row + i * width);
             }
     for (int64_t i = 0; i < out->n_rows; i++) {
         float max = row[i * width], sum = row[i * width + 1];
-        for (int32_t c = 0; c < p->d; c++) /* a query that sees nothing: O = 0, LSE = -inf */
-            dtype_store(p->dtype, out->o, i * p->d + c, sum > 0 ? row[i * width + 2 + c] / sum : 0);
+        for (int32_t c = 0; c < p->heads.d; c++) /* a query that sees nothing: O = 0, LSE = -inf */
+            dtype_store(p->heads.dtype, out->o, i * p->heads.d + c,
+                        sum > 0 ? row[i * width + 2 + c] / sum : 0);
         output_set_lse(out, i, max + logf(sum));
     }
     free(row);
@@ -61,9 +63,8 @@ static void run(const struct problem *p, const struct plan *plan, struct output 
 
 int main(void)
 {
-    struct problem_spec spec = {
-        .h_q = 8, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16, .scattered = true};
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 4, .machine = machine_default()};
+    struct problem_spec spec = {.heads = {8, 2, 64, DT_F32}, .page_size = 16, .scattered = true};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 64, DT_F32});
     struct err e = {0};
     char why[WHY_MAX];
     struct strategy_use use;

@@ -210,7 +210,7 @@ static struct tile tile_open(const struct attn *a, const struct item *it, struct
     return (struct tile){.a = a,
                          .it = it,
                          .ledger = &sc->ledger,
-                         .d = a->p->d,
+                         .d = a->p->heads.d,
                          .rows = it->row1 - it->row0,
                          .q = sc->q,
                          .s = sc->s,
@@ -240,8 +240,8 @@ static void load_q(struct tile *t)
     const struct problem *p = t->a->p;
     for (int64_t i = 0; i < t->rows; i++) {
         int64_t orig = t->a->plan->nf->orig[row_query(t, t->it->row0 + i)];
-        int64_t row = orig * p->h_q + row_head(t, t->it->row0 + i);
-        load_elements(p->dtype, p->q, row * t->d, t->q + i * t->d, t->d);
+        int64_t row = orig * p->heads.h_q + row_head(t, t->it->row0 + i);
+        load_elements(p->heads.dtype, p->q, row * t->d, t->q + i * t->d, t->d);
         t->max[i] = -INFINITY;
         t->sum[i] = 0;
     }
@@ -253,19 +253,19 @@ static void load_q(struct tile *t)
 static struct kv_rows load_kv(struct tile *t, const void *pool, int64_t n_seg, int64_t cols, real *buf)
 {
     const struct problem *p = t->a->p;
-    int64_t ld = (int64_t)p->h_kv * t->d, head = (int64_t)t->it->kv_head * t->d;
+    int64_t ld = (int64_t)p->heads.h_kv * t->d, head = (int64_t)t->it->kv_head * t->d;
     /* A whole tile is one read of K and V, however many blocks of rows the library makes of it. */
     t->ledger->kv += t->it->first ? cols * t->d * t->a->elt_bytes : 0;
-    if (n_seg == 1 && p->dtype == real_dtype)
+    if (n_seg == 1 && p->heads.dtype == real_dtype)
         return (struct kv_rows){.at = (const real *)pool + t->seg[0].slot * ld + head, .ld = ld};
     real *to = buf;
     for (int64_t i = 0; i < n_seg; i++) {
         int64_t from = t->seg[i].slot * ld + head, n = t->seg[i].n;
-        if (p->h_kv == 1) {
-            load_elements(p->dtype, pool, from, to, n * t->d);
+        if (p->heads.h_kv == 1) {
+            load_elements(p->heads.dtype, pool, from, to, n * t->d);
         } else {
             for (int64_t j = 0; j < n; j++)
-                load_elements(p->dtype, pool, from + j * ld, to + j * t->d, t->d);
+                load_elements(p->heads.dtype, pool, from + j * ld, to + j * t->d, t->d);
         }
         to += n * t->d;
     }
@@ -325,18 +325,18 @@ static void store_output(const struct attn *a, struct ledger *ledger, int32_t qu
 {
     const struct problem *p = a->p;
     real done[PROBLEM_MAX_D] = {0};
-    int64_t row = (int64_t)a->plan->nf->orig[query] * p->h_q + head;
-    normalise(done, o, sum, p->d);
-    store_elements(p->dtype, a->out->o, row * p->d, done, p->d);
+    int64_t row = (int64_t)a->plan->nf->orig[query] * p->heads.h_q + head;
+    normalise(done, o, sum, p->heads.d);
+    store_elements(p->heads.dtype, a->out->o, row * p->heads.d, done, p->heads.d);
     ((real *)a->out->lse)[row] = (real)row_lse(max, sum);
-    ledger->out += (int64_t)p->d * a->elt_bytes + a->word_bytes;
+    ledger->out += (int64_t)p->heads.d * a->elt_bytes + a->word_bytes;
 }
 
 /* The same into a slot, in the plan's slot format, or into the row of an on-chip slot as it is. */
 static void store_slot(const struct attn *a, struct ledger *ledger, int64_t slot, int32_t head, const real *o,
                        double max, real sum)
 {
-    int32_t h_q = a->p->h_q, d = a->p->d;
+    int32_t h_q = a->p->heads.h_q, d = a->p->heads.d;
     if (a->chip_of && a->chip_of[slot] >= 0) {
         int64_t row = (int64_t)a->chip_of[slot] * h_q + head;
         memcpy((real *)a->chip_o + row * d, o, (size_t)d * sizeof *o);
@@ -481,19 +481,19 @@ static bool run_item(const struct attn *a, const struct item *it, struct scratch
 static struct weight load_weight(const struct attn *a, int64_t slot, int32_t head)
 {
     bool chip = a->chip_of && a->chip_of[slot] >= 0;
-    return chip ? a->chip_w[(int64_t)a->chip_of[slot] * a->p->h_q + head]
-                : a->slot_w[slot * a->p->h_q + head];
+    return chip ? a->chip_w[(int64_t)a->chip_of[slot] * a->p->heads.h_q + head]
+                : a->slot_w[slot * a->p->heads.h_q + head];
 }
 
 /* acc += factor * O of that row. */
 static void add_row(const struct attn *a, int64_t slot, int32_t head, real factor, real *acc)
 {
-    int32_t d = a->p->d;
+    int32_t d = a->p->heads.d;
     real o[PROBLEM_MAX_D];
     if (a->chip_of && a->chip_of[slot] >= 0)
-        load_elements(real_dtype, a->chip_o, ((int64_t)a->chip_of[slot] * a->p->h_q + head) * d, o, d);
+        load_elements(real_dtype, a->chip_o, ((int64_t)a->chip_of[slot] * a->p->heads.h_q + head) * d, o, d);
     else
-        load_elements(a->slot_dtype, a->slot_o, (slot * a->p->h_q + head) * d, o, d);
+        load_elements(a->slot_dtype, a->slot_o, (slot * a->p->heads.h_q + head) * d, o, d);
     for (int32_t i = 0; i < d; i++)
         acc[i] = real_fma(factor, o[i], acc[i]);
 }
@@ -529,7 +529,7 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
     for (int64_t i = step->in0; i < step->in1; i++) {
         struct weight w = load_weight(a, in[i], head);
         if (!a->chip_of || a->chip_of[in[i]] < 0) {
-            ledger->partial_o_read += (int64_t)a->p->d * dtype_size[a->slot_dtype];
+            ledger->partial_o_read += (int64_t)a->p->heads.d * dtype_size[a->slot_dtype];
             ledger->partial_w_read += (int64_t)a->slot_words * a->word_bytes;
         }
         if (w.sum == 0)
@@ -538,9 +538,9 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
         few.total += factor * (real)w.sum;
         add_row(a, in[i], head, factor, few.o);
         if ((i - step->in0) % MERGE_DEPTH == MERGE_DEPTH - 1)
-            add_sums(&few, &all, a->p->d);
+            add_sums(&few, &all, a->p->heads.d);
     }
-    add_sums(&few, &all, a->p->d);
+    add_sums(&few, &all, a->p->heads.d);
     if (step->out == PLAN_NO_SLOT)
         store_output(a, ledger, step->query, head, all.o, best, all.total);
     else
@@ -549,7 +549,7 @@ static void merge_row(const struct attn *a, const struct merge_step *step, int32
 
 static void run_merge(const struct attn *a, const struct merge_step *step, struct scratch *sc)
 {
-    for (int32_t head = 0; head < a->p->h_q; head++)
+    for (int32_t head = 0; head < a->p->heads.h_q; head++)
         merge_row(a, step, head, &sc->ledger);
 }
 

@@ -104,7 +104,7 @@ static void lay_out(struct cpu_run *r, struct arena *m, const struct extent *x)
 {
     struct attn *a = &r->a;
     const struct plan *plan = a->plan;
-    int64_t n_chip = 0, n_query = 0, n_words = 0, rows = plan->n_slots * a->p->h_q;
+    int64_t n_chip = 0, n_query = 0, n_words = 0, rows = plan->n_slots * a->p->heads.h_q;
     for (int64_t i = 0; i < plan->n_merges; i++)
         n_chip += plan->merge[i].onchip != PLAN_NO_SLOT;
     for (int64_t i = 0; i < plan->n_groups; i++) {
@@ -121,15 +121,15 @@ static void lay_out(struct cpu_run *r, struct arena *m, const struct extent *x)
     a->query = arena_take(m, n_query, sizeof *a->query);
     a->mask_at = arena_take(m, plan->n_groups + 1, sizeof *a->mask_at);
     a->mask = arena_take(m, n_words, sizeof *a->mask);
-    a->slot_o = arena_take(m, rows * a->p->d, dtype_size[a->slot_dtype]);
+    a->slot_o = arena_take(m, rows * a->p->heads.d, dtype_size[a->slot_dtype]);
     a->slot_w = arena_take(m, rows, sizeof *a->slot_w);
     a->chip_of = n_chip ? arena_take(m, plan->n_slots, sizeof *a->chip_of) : NULL;
-    a->chip_o = arena_take(m, n_chip * a->p->h_q * a->p->d, r->ops->real_bytes);
-    a->chip_w = arena_take(m, n_chip * a->p->h_q, sizeof *a->chip_w);
+    a->chip_o = arena_take(m, n_chip * a->p->heads.h_q * a->p->heads.d, r->ops->real_bytes);
+    a->chip_w = arena_take(m, n_chip * a->p->heads.h_q, sizeof *a->chip_w);
     r->scratch = arena_take(m, r->n_threads, sizeof *r->scratch);
     struct scratch unplaced;
     for (int32_t i = 0; i < r->n_threads; i++)
-        lay_out_scratch(m, r->scratch ? &r->scratch[i] : &unplaced, x, a->p->d, r->ops->real_bytes);
+        lay_out_scratch(m, r->scratch ? &r->scratch[i] : &unplaced, x, a->p->heads.d, r->ops->real_bytes);
 }
 
 /* Counting sort by launch, stable: at[l] .. at[l + 1] become launch l's entries of order. */
@@ -163,17 +163,17 @@ static void prepare(struct cpu_run *r)
         plan_queries(plan, g, a->query + a->query_at[i]);
         if (g->mask != MASK_NONE)
             mask_fill(plan, g, a->mask + a->mask_at[i]);
-        r->item_at[i + 1] = r->item_at[i] + group_blocks(a, next) * a->p->h_kv;
+        r->item_at[i + 1] = r->item_at[i] + group_blocks(a, next) * a->p->heads.h_kv;
     }
     /* All ones are a NaN: a slot that is merged but was never written shows in the output. */
-    memset(a->slot_w, 0xFF, (size_t)(plan->n_slots * a->p->h_q) * sizeof *a->slot_w);
+    memset(a->slot_w, 0xFF, (size_t)(plan->n_slots * a->p->heads.h_q) * sizeof *a->slot_w);
     if (a->chip_of) {
         int64_t n_chip = 0;
         memset(a->chip_of, 0xFF, (size_t)plan->n_slots * sizeof *a->chip_of);
         for (int64_t i = 0; i < plan->n_merges; i++)
             if (plan->merge[i].onchip != PLAN_NO_SLOT)
                 a->chip_of[plan->merge[i].onchip] = (int32_t)n_chip++;
-        memset(a->chip_w, 0xFF, (size_t)(n_chip * a->p->h_q) * sizeof *a->chip_w);
+        memset(a->chip_w, 0xFF, (size_t)(n_chip * a->p->heads.h_q) * sizeof *a->chip_w);
     }
     for (int32_t i = 0; i < r->n_threads; i++)
         r->scratch[i].ledger = (struct ledger){0};
@@ -215,7 +215,7 @@ static int64_t items_work(const struct cpu_run *r, int32_t launch)
         const struct group *g = &r->a.plan->group[r->group_order[i]];
         pairs += g->nq * g->n_kv;
     }
-    return pairs * r->a.p->h_q * r->a.p->d * 2;
+    return pairs * r->a.p->heads.h_q * r->a.p->heads.d * 2;
 }
 
 static int64_t merges_work(const struct cpu_run *r, int32_t launch)
@@ -225,7 +225,7 @@ static int64_t merges_work(const struct cpu_run *r, int32_t launch)
         const struct merge_step *m = &r->a.plan->merge[r->merge_order[i]];
         inputs += 1 + m->in1 - m->in0;
     }
-    return inputs * r->a.p->h_q * r->a.p->d;
+    return inputs * r->a.p->heads.h_q * r->a.p->heads.d;
 }
 
 /* All items of a launch. Items are handed out in rising order, so the error that comes back is always that of
@@ -286,14 +286,15 @@ static bool cpu_supports(const struct problem *p, const struct plan *plan, char 
 static bool cpu_run(const struct problem *p, const struct plan *plan, struct output *out,
                     struct ledger *counted, struct err *e)
 {
-    bool wide = p->dtype == DT_F64;
+    bool wide = p->heads.dtype == DT_F64;
     CK(plan->nf->n_queries == p->tree->n_queries && plan->nf->tree->n_nodes == p->tree->n_nodes);
-    CK(out->dtype == p->dtype && out->d == p->d && out->n_rows == (int64_t)p->tree->n_queries * p->h_q);
+    CK(out->dtype == p->heads.dtype && out->d == p->heads.d &&
+       out->n_rows == (int64_t)p->tree->n_queries * p->heads.h_q);
     struct cpu_run r = {.a = {.p = p,
                               .plan = plan,
                               .out = out,
-                              .gqa = p->h_q / p->h_kv,
-                              .elt_bytes = dtype_size[p->dtype],
+                              .gqa = heads_gqa(&p->heads),
+                              .elt_bytes = heads_elt_bytes(&p->heads),
                               .slot_dtype = wide                         ? DT_F64
                                             : plan->slot_o == SLOT_O_F16 ? DT_F16
                                                                          : DT_F32,

@@ -51,7 +51,8 @@ bool decoder_step(struct decoder *d, const struct decode_step *s, struct err *e)
     const struct model *m = d->spec.model;
     const struct problem *p = s->p;
     CK(p->tree->n_queries > 0 && p->tree->n_queries <= d->spec.max_queries);
-    CK(p->h_q == m->h_q && p->h_kv == m->h_kv && p->d == m->d && p->dtype == d->spec.dtype);
+    struct heads heads = model_heads(m, d->spec.dtype);
+    CK(heads_equal(&p->heads, &heads));
     CK(p->page_size == d->spec.page_size && p->n_pages == d->spec.n_pages);
     for (int32_t q = 0; q < p->tree->n_queries; q++) {
         CK(s->token[q] >= 0 && s->token[q] < m->vocab && s->position[q] >= 0);

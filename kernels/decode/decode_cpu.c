@@ -187,7 +187,8 @@ static bool attend(struct cpu_decoder *d, const struct decode_step *s, int32_t l
 {
     const struct decoder_spec *spec = &d->base.spec;
     const struct kernel *kernel = spec->kernel ? spec->kernel : kernels[0];
-    int64_t elements = (int64_t)s->p->tree->n_queries * s->p->h_q * s->p->d, size = dtype_size[spec->dtype];
+    int64_t elements = (int64_t)s->p->tree->n_queries * s->p->heads.h_q * s->p->heads.d,
+            size = dtype_size[spec->dtype];
     struct problem p = *s->p;
     struct ledger counted = {0};
     p.q = q;

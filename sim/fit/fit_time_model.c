@@ -29,14 +29,14 @@ void time_model_fit_point(int32_t point, double inner[N_CLOCKFIT_INNER])
 #undef X
 }
 
-void time_model_fit_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                 const double *inner, double out[N_CLOCKFIT])
+void time_model_fit_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
+                       const double *inner, double out[N_CLOCKFIT])
 {
     struct time_model_coefs coefs = time_model_coefs_default();
 #define X(name, from, to) coefs.name = inner[CLOCKFIT_##name];
     CLOCKFIT_INNER(X)
 #undef X
-    struct time_model c = time_model_plan(p, env, mc, &coefs, 0, CLOCK_TOTALS);
+    struct time_model c = time_model_plan(p, heads, mc, &coefs, 0, CLOCK_TOTALS);
     out[CLOCKFIT_KERNEL] = c.kernel_s;
     out[CLOCKFIT_LAUNCH] = c.feature[CLOCK_serial] * mc->launch_ns * 1e-9;
     out[CLOCKFIT_BASE] = 1;

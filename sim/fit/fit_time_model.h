@@ -39,8 +39,8 @@ enum {
 void time_model_fit_point(int32_t point, double inner[N_CLOCKFIT_INNER]);
 
 /* What the four linear coefficients multiply, with these others. */
-void time_model_fit_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                 const double *inner, double out[N_CLOCKFIT]);
+void time_model_fit_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
+                       const double *inner, double out[N_CLOCKFIT]);
 
 #ifdef __cplusplus
 }

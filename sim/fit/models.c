@@ -16,9 +16,9 @@ struct shape {
 /* Products that a library tiles as it likes count as tiles of this size. */
 enum { LIBRARY_TILE = 128 };
 
-static struct shape shape_of(const struct group *g, const struct price_env *env)
+static struct shape shape_of(const struct group *g, const struct heads *heads)
 {
-    struct shape s = {.rows = (int64_t)g->nq * (env->h_q / env->h_kv), .tokens = g->n_kv};
+    struct shape s = {.rows = (int64_t)g->nq * heads_gqa(heads), .tokens = g->n_kv};
     s.m = g->tile_m ? g->tile_m : LIBRARY_TILE;
     s.n = g->tile_n ? g->tile_n : LIBRARY_TILE;
     s.q_tiles = ceil_div(s.rows, s.m);
@@ -46,24 +46,24 @@ static const struct trait linear_traits[N_LINEAR] = {
 };
 
 /* Bytes of the tokens that some query sees, each once. */
-static double visible_bytes(const struct plan *p, const struct price_env *env)
+static double visible_bytes(const struct plan *p, const struct heads *heads)
 {
     int64_t tokens = 0;
     for (int32_t v = 0; v < p->nf->n_nodes; v++)
         tokens += p->nf->q1[v] > p->nf->q0[v] ? p->nf->len[v] : 0;
-    return 2.0 * (double)tokens * env->h_kv * env->d * env->elt_bytes;
+    return 2.0 * (double)tokens * heads->h_kv * heads->d * heads_elt_bytes(heads);
 }
 
-static void linear_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+static void linear_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
                       const double *inner, double *out)
 {
     (void)inner;
-    struct ledger l = ledger_of_plan(p, env);
+    struct ledger l = ledger_of_plan(p, heads);
     double sms = mc->sms, ctas = 0, tiles = 0, longest = 0, chain = 0, serial = 0;
     for (int64_t i = 0; i < p->n_groups; i++) {
-        struct shape s = shape_of(&p->group[i], env);
-        ctas += (double)(s.q_tiles * env->h_kv);
-        tiles += (double)(s.q_tiles * s.kv_tiles * env->h_kv);
+        struct shape s = shape_of(&p->group[i], heads);
+        ctas += (double)(s.q_tiles * heads->h_kv);
+        tiles += (double)(s.q_tiles * s.kv_tiles * heads->h_kv);
         longest = (double)max_i64((int64_t)longest, s.kv_tiles);
         chain = (double)max_i64((int64_t)chain, s.q_tiles * s.kv_tiles);
     }
@@ -71,7 +71,7 @@ static void linear_of(const struct plan *p, const struct price_env *env, const s
         serial += p->launch[i].order == LAUNCH_SERIAL;
     out[BASE] = 1;
     out[SERIAL] = serial;
-    out[DRAM] = (visible_bytes(p, env) + (double)(l.q + l.out)) / mc->bandwidth;
+    out[DRAM] = (visible_bytes(p, heads) + (double)(l.q + l.out)) / mc->bandwidth;
     out[KV] = (double)l.kv / mc->bandwidth;
     out[PARTIAL] = (double)(ledger_partials(&l) + ledger_scores(&l) + l.mask) / mc->bandwidth;
     out[OPS] = 2 * (double)(l.mac_useful + l.mac_masked + l.mac_padded) / mc->tensor_flops;
@@ -97,7 +97,7 @@ static const struct trait fasttree_traits[N_FASTTREE] = {
     [FT_GAMMA] = {"gamma", "s", "rows of partial results (equation 10)", 0, 0, 0},
 };
 
-static void fasttree_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+static void fasttree_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
                         const double *inner, double *out)
 {
     (void)mc;
@@ -105,13 +105,13 @@ static void fasttree_of(const struct plan *p, const struct price_env *env, const
     memset(out, 0, N_FASTTREE * sizeof *out);
     out[FT_BASE] = 1;
     for (int64_t i = 0; i < p->n_groups; i++) {
-        struct shape s = shape_of(&p->group[i], env);
-        double heads = env->h_kv;
-        out[FT_USEFUL] += heads * (double)s.rows * (double)s.tokens;
-        out[FT_ALPHA] += heads * (double)(s.q_tiles * s.m - s.rows) * (double)s.tokens;
-        out[FT_BETA] += heads * (double)(s.kv_tiles * s.n - s.tokens) * (double)s.rows;
+        struct shape s = shape_of(&p->group[i], heads);
+        double h_kv = heads->h_kv;
+        out[FT_USEFUL] += h_kv * (double)s.rows * (double)s.tokens;
+        out[FT_ALPHA] += h_kv * (double)(s.q_tiles * s.m - s.rows) * (double)s.tokens;
+        out[FT_BETA] += h_kv * (double)(s.kv_tiles * s.n - s.tokens) * (double)s.rows;
     }
-    out[FT_GAMMA] = (double)p->n_slots * env->h_q;
+    out[FT_GAMMA] = (double)p->n_slots * heads->h_q;
 }
 
 /* ---- the clock ---------------------------------------------------------------------------------------- */

@@ -30,8 +30,8 @@ struct fit_model {
     /* Times are not linear in the coefficients, and plans are treeattn's: sim/fit/fit_treeattn_cost.h. `of` is NULL then. */
     bool tiles;
     /* out[n] of a plan, given the inner coefficients (NULL where there are none) */
-    void (*of)(const struct plan *p, const struct price_env *env, const struct machine *mc,
-               const double *inner, double *out);
+    void (*of)(const struct plan *p, const struct heads *heads, const struct machine *mc, const double *inner,
+               double *out);
     /* Coefficients that are not linear: they are tried at fixed points, 0 .. MAX_VARIANTS - 1. */
     const struct trait *inner; /* [n_inner] */
     int32_t n_inner;           /* at most MAX_TRAITS */

@@ -23,7 +23,7 @@ static struct plan *plan_cascade(const struct nform *nf, const struct plan_env *
 {
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
-    if (level_groups(p, nf, env_gqa(env), cascade_tile) > 0)
+    if (level_groups(p, nf, heads_gqa(&env->heads), cascade_tile) > 0)
         plan_merge_levels(p, "merge level");
     else
         plan_merge_flat(p, "merge level", true); /* no level to merge after, but outputs are owed */

@@ -194,7 +194,7 @@ struct fasttree_prep fasttree_prepare(const struct nform *nf, const struct plan_
         .joined = xcalloc((size_t)nf->n_nodes, sizeof *f.joined),
         .nq = xcalloc((size_t)nf->n_nodes, sizeof *f.nq),
         .len = xcalloc((size_t)nf->n_nodes, sizeof *f.len),
-        .cost = fasttree_default_cost(artifact ? RULE_ARTIFACT : RULE_PAPER, env_gqa(env)),
+        .cost = fasttree_default_cost(artifact ? RULE_ARTIFACT : RULE_PAPER, heads_gqa(&env->heads)),
         .split = {(int64_t)opt[OPT_SPLIT], (int64_t)opt[OPT_SPLIT]},
     };
     f.cost.tile_kv = (int32_t)opt[OPT_TILE_KV];
@@ -203,7 +203,7 @@ struct fasttree_prep fasttree_prepare(const struct nform *nf, const struct plan_
     f.cost.gamma = opt[OPT_GAMMA];
     set_tiles(&f, large, small);
     plan_edges(&f, nf, cfg->greedy);
-    measure(&f, nf, env->h_kv);
+    measure(&f, nf, env->heads.h_kv);
 
     bool resplit = false;
     for (int ph = 0; ph < 2; ph++)
@@ -213,7 +213,7 @@ struct fasttree_prep fasttree_prepare(const struct nform *nf, const struct plan_
         }
     if (!resplit)
         return f;
-    measure(&f, nf, env->h_kv);
+    measure(&f, nf, env->heads.h_kv);
 
     bool may_change = artifact || (f.parallelism[0] > 0 && f.parallelism[1] > 0);
     if (may_change && falls_short(f.parallelism[0], enough[0]))
@@ -224,7 +224,7 @@ struct fasttree_prep fasttree_prepare(const struct nform *nf, const struct plan_
         return f;
     if (artifact)
         plan_edges(&f, nf, cfg->greedy);
-    measure(&f, nf, env->h_kv);
+    measure(&f, nf, env->heads.h_kv);
     return f;
 }
 

@@ -57,7 +57,7 @@ static struct plan *plan_hydragen_tree(const struct nform *nf, const struct plan
 {
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
-    level_groups(p, nf, env_gqa(env), hydragen_tile);
+    level_groups(p, nf, heads_gqa(&env->heads), hydragen_tile);
     plan_merge_flat(p, "merge", true);
     return p;
 }

@@ -11,8 +11,8 @@ struct objective_env objective_of(enum objective kind, const struct plan_env *en
     return (struct objective_env){
         .kind = kind,
         .env = env,
-        .pack = (int32_t)max_i64(1, rows / env_gqa(env)),
-        .fasttree = fasttree_default_cost(RULE_PAPER, env_gqa(env)),
+        .pack = (int32_t)max_i64(1, rows / heads_gqa(&env->heads)),
+        .fasttree = fasttree_default_cost(RULE_PAPER, heads_gqa(&env->heads)),
     };
 }
 
@@ -25,9 +25,10 @@ static double node_price(const struct objective_env *o, int64_t k, int64_t len)
     double reads = (double)(ceil_div(k, o->pack) * len);
     switch (o->kind) {
     case OBJECTIVE_BYTES: {
-        double row = (double)e->d * e->elt_bytes;
-        double partial = 2.0 * ((double)e->d * 4 + 8); /* written and read: O, maximum and sum in fp32 */
-        return reads * 2 * row * e->h_kv + (double)k * e->h_q * (row + partial);
+        double row = (double)e->heads.d * heads_elt_bytes(&e->heads);
+        double partial =
+            2.0 * ((double)e->heads.d * 4 + 8); /* written and read: O, maximum and sum in fp32 */
+        return reads * 2 * row * e->heads.h_kv + (double)k * e->heads.h_q * (row + partial);
     }
     case OBJECTIVE_FASTTREE:
         return fasttree_pad_cost(&o->fasttree, (int32_t)k, len);

@@ -92,7 +92,7 @@ void pat_edges(const struct nform *nf, int32_t rule, int32_t pack, uint8_t *join
 static void decide_edges(const struct nform *nf, const struct plan_env *env, const struct config *cfg,
                          int32_t rule, int32_t pack, uint8_t *joined)
 {
-    struct fasttree_cost cost = fasttree_default_cost(rule, env_gqa(env));
+    struct fasttree_cost cost = fasttree_default_cost(rule, heads_gqa(&env->heads));
     if (cfg->pack == PACK_PROFIT)
         pat_edges(nf, rule, pack, joined);
     else if (cfg->pack == PACK_COMPUTE)
@@ -308,12 +308,12 @@ struct plan *packs_plan(const struct nform *nf, const struct plan_env *env, cons
     struct packer k = {
         .plan = plan_new(nf, name),
         .how = how,
-        .tiles = tiles_for(env->machine, env->d, env->elt_bytes),
-        .gqa = env_gqa(env),
+        .tiles = tiles_for(env->machine, env->heads.d, heads_elt_bytes(&env->heads)),
+        .gqa = heads_gqa(&env->heads),
         .launch = {{-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}, {-1, -1, -1, -1}},
     };
     plan_reserve(k.plan, nf->n_nodes, nf->n_nodes);
-    write_packs(&k, nf, joined, how->split && how->rule == RULE_ARTIFACT ? packs_wanted(env->h_kv) : 0);
+    write_packs(&k, nf, joined, how->split && how->rule == RULE_ARTIFACT ? packs_wanted(env->heads.h_kv) : 0);
     int64_t merges = 0;
     for (int32_t v = 0; v < nf->n_nodes; v++)
         merges += joined[v];
@@ -334,7 +334,7 @@ static struct plan *plan(const struct nform *nf, const struct plan_env *env, con
     const struct config *cfg = s->config;
     struct packing how = {
         .rule = opt[OPT_RULE] == RULE_ARTIFACT ? RULE_ARTIFACT : RULE_PAPER,
-        .pack = (int32_t)max_i64(1, (int64_t)opt[OPT_MAX_ROWS] / env_gqa(env)),
+        .pack = (int32_t)max_i64(1, (int64_t)opt[OPT_MAX_ROWS] / heads_gqa(&env->heads)),
         .split = opt[OPT_SPLIT] != 0,
         .block = (int64_t)opt[OPT_BLOCK],
         .fixed = cfg->fixed,

@@ -47,7 +47,7 @@ static const struct strategy_opt grid_opts[] = {
 /* CTAs of one KV chunk of one query: one per KV head and Q tile. */
 static int64_t ctas_per_chunk(const struct plan_env *env, const struct query_centric *c)
 {
-    return env->h_kv * ceil_div(env_gqa(env), c->tile_m);
+    return env->heads.h_kv * ceil_div(heads_gqa(&env->heads), c->tile_m);
 }
 
 static int64_t count_chunks(const int64_t *ctx, int32_t n, int64_t chunk)

@@ -88,7 +88,7 @@ static struct plan *plan_specinfer(const struct nform *nf, const struct plan_env
     sel_live_tree(&tree, nf);
     int64_t chunk = (int64_t)opt[OPT_CHUNK];
     if (chunk == 0) {
-        int64_t ctas = tree.nq * env->h_kv * ceil_div(env_gqa(env), g.tile_m);
+        int64_t ctas = tree.nq * env->heads.h_kv * ceil_div(heads_gqa(&env->heads), g.tile_m);
         int64_t parts = split_parts(env, ctas, ceil_div(tree.n_kv, g.tile_n), (int64_t)opt[OPT_RESIDENT]);
         chunk = parts > 1 ? split_chunk(tree.n_kv, parts, g.tile_n) : max_i64(tree.n_kv, 1);
     }

@@ -885,7 +885,7 @@ static void add_groups(struct plan *plan, struct planner *p, const struct cover 
 /* Free with planner_clear. */
 static struct planner planner_of(const struct nform *nf, const struct plan_env *env)
 {
-    struct planner p = {.gqa = env_gqa(env), .price = tile_env_of(env)};
+    struct planner p = {.gqa = heads_gqa(&env->heads), .price = tile_env_of(env)};
     p.live = live_depth_first(nf, &p.n);
     p.over = xcalloc((size_t)p.n, sizeof *p.over);
     p.base = xcalloc((size_t)p.n, sizeof *p.base);

@@ -13,14 +13,15 @@ enum {
     CTAS_PER_SM_MOST = 32
 };
 
-int32_t grid_resident(const struct machine *mc, const struct group *g, const struct price_env *env,
+int32_t grid_resident(const struct machine *mc, const struct group *g, const struct heads *heads,
                       double stages)
 {
     if (g->tile_m == 0)
         return LIBRARY_RESIDENT;
     struct tile t = {g->tile_m, g->tile_n ? g->tile_n : LIBRARY_TILE};
-    struct tile_code code = tile_code(t, env->d, env->elt_bytes);
-    double smem = (double)tile_smem(t, env->d, env->elt_bytes) + (stages - 1) * t.n * env->d * env->elt_bytes;
+    struct tile_code code = tile_code(t, heads->d, heads_elt_bytes(heads));
+    double smem = (double)tile_smem(t, heads->d, heads_elt_bytes(heads)) +
+                  (stages - 1) * t.n * heads->d * heads_elt_bytes(heads);
     return (int32_t)max_i64(1, tile_fit(mc, &code, (int64_t)smem, NULL));
 }
 
@@ -63,7 +64,7 @@ static uint8_t *private_nodes(const struct plan *p)
     return private;
 }
 
-static struct cache cache_new(const struct plan *p, const struct price_env *env, const struct machine *mc)
+static struct cache cache_new(const struct plan *p, const struct heads *heads, const struct machine *mc)
 {
     const struct nform *nf = p->nf;
     int64_t tokens = 0;
@@ -75,7 +76,7 @@ static struct cache cache_new(const struct plan *p, const struct price_env *env,
         .block = max_i64(BLOCK_TOKENS, tokens / BLOCKS_MOST),
         .private = private_nodes(p),
         .size = mc->l2_bytes,
-        .token_bytes = 2.0 * env->h_kv * env->d * env->elt_bytes,
+        .token_bytes = 2.0 * heads->h_kv * heads->d * heads_elt_bytes(heads),
     };
     for (int32_t i = 0; i < nf->n_nodes; i++)
         c.first[i + 1] = c.first[i] + ceil_div(nf->len[i], c.block);
@@ -129,7 +130,7 @@ struct by_launch {
 
 struct build {
     const struct plan *p;
-    const struct price_env *env;
+    const struct heads *heads;
     const struct machine *mc;
     const struct grid_kernel *kernel;
     struct grid *grid;
@@ -160,7 +161,7 @@ static int64_t stored_rows(const struct build *b, const struct group *g, int64_t
 {
     if (!b->onchip || g->slot0 == PLAN_NO_SLOT)
         return r1 - r0;
-    int64_t gqa = b->env->h_q / b->env->h_kv, n = 0;
+    int64_t gqa = heads_gqa(b->heads), n = 0;
     for (int64_t row = r0; row < r1; row++)
         n += !b->onchip[g->slot0 + row / gqa];
     return n;
@@ -191,17 +192,17 @@ static struct reading read_group(struct build *b, int64_t group, int64_t q0, int
 static void add_group(struct build *b, int64_t group)
 {
     const struct group *g = &b->p->group[group];
-    const struct price_env *env = b->env;
-    int64_t gqa = env->h_q / env->h_kv, rows = g->nq * gqa;
+    const struct heads *heads = b->heads;
+    int64_t gqa = heads_gqa(heads), rows = g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
-    double row = (double)env->d * env->elt_bytes, token = 2 * row;
+    double row = (double)heads->d * heads_elt_bytes(heads), token = 2 * row;
     struct grid_batch x = {
         .flight = (b->kernel->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * row,
-        .n = env->h_kv,
+        .n = heads->h_kv,
         .group = group,
         .merge = -1,
         .launch = g->launch,
-        .resident = grid_resident(b->mc, g, env, b->kernel->stages),
+        .resident = grid_resident(b->mc, g, heads, b->kernel->stages),
     };
     int64_t slots = (int64_t)b->mc->sms * x.resident;
     int64_t window = (double)slots * x.flight <= b->mc->l2_bytes ? slots : 0;
@@ -212,7 +213,7 @@ static void add_group(struct build *b, int64_t group)
         double mask = (double)plan_mask_bytes(g, q1 - q0) * (kv.tokens / (double)g->n_kv);
         double written =
             (double)stored_rows(b, g, r0, r1) * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row);
-        x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 4 * env->d;
+        x.ops = (double)m * ceil(kv.tokens / (double)n) * (double)n * 4 * heads->d;
         x.l2 = kv.tokens * token + q + mask + written;
         x.dram = kv.missed * token + q * b->q_miss + mask + written;
         add(b, x);
@@ -224,12 +225,13 @@ static void add_group(struct build *b, int64_t group)
 static void add_stage(struct build *b, int64_t group, int32_t stage)
 {
     const struct group *g = &b->p->group[group];
-    const struct price_env *env = b->env;
-    int64_t rows = (int64_t)g->nq * (env->h_q / env->h_kv);
+    const struct heads *heads = b->heads;
+    int64_t rows = (int64_t)g->nq * heads_gqa(heads);
     int64_t tiles = ceil_div(rows, LIBRARY_TILE) * ceil_div(g->n_kv, LIBRARY_TILE);
     bool first = stage == 0, last = stage == b->n_stages - 1, product = first || last;
-    double scores = (double)rows * (double)g->n_kv * env->elt_bytes, row = (double)env->d * env->elt_bytes;
-    double all_scores = scores * env->h_kv;
+    double scores = (double)rows * (double)g->n_kv * heads_elt_bytes(heads),
+           row = (double)heads->d * heads_elt_bytes(heads);
+    double all_scores = scores * heads->h_kv;
     double kv = product ? (double)g->n_kv * row : 0, q = first ? (double)rows * row : 0;
     double mask = stage == 2 && !last && g->mask != MASK_NONE ? (double)plan_mask_bytes(g, g->nq) : 0;
     double written = last ? (double)rows * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row) : scores;
@@ -237,9 +239,9 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
     struct grid_batch x = {
         .l2 = (kv + q + mask + read + written) / (double)tiles,
         .dram = (kv + q * b->q_miss + mask + read * miss_share(b, all_scores) + written) / (double)tiles,
-        .ops = product ? (double)rows * (double)g->n_kv * 2 * env->d / (double)tiles : 0,
+        .ops = product ? (double)rows * (double)g->n_kv * 2 * heads->d / (double)tiles : 0,
         .flight = (b->kernel->stages - 1) * LIBRARY_TILE * row,
-        .n = tiles * env->h_kv,
+        .n = tiles * heads->h_kv,
         .group = group,
         .merge = -1,
         .launch = stage,
@@ -251,7 +253,7 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
 static void add_merge(struct build *b, int64_t merge)
 {
     const struct merge_step *s = &b->p->merge[merge];
-    double gqa = b->env->h_q / b->env->h_kv;
+    double gqa = heads_gqa(b->heads);
     double read = gqa * b->slot_row * (double)(s->in1 - s->in0 - (s->onchip != PLAN_NO_SLOT));
     double written = gqa * (s->out == PLAN_NO_SLOT ? b->out_row : b->slot_row);
     int64_t threads = b->mc->threads_per_sm / TILE_THREADS;
@@ -259,7 +261,7 @@ static void add_merge(struct build *b, int64_t merge)
         .l2 = read + written,
         .dram = read * b->part_miss + written,
         .flight = MERGE_FLIGHT,
-        .n = b->env->h_kv,
+        .n = b->heads->h_kv,
         .group = -1,
         .merge = merge,
         .launch = s->launch,
@@ -311,12 +313,12 @@ static uint8_t *onchip_slots(const struct plan *p)
 static void build_start(struct build *b)
 {
     const struct plan *p = b->p;
-    const struct price_env *env = b->env;
-    bool narrow = p->slot_o == SLOT_O_F16 && env->float_bytes == 4;
-    b->slot_row = (double)env->d * (narrow ? 2 : env->float_bytes) +
-                  env->float_bytes * (p->slot_weight == SLOT_MAX_SUM ? 2 : 1);
-    b->out_row = (double)env->d * env->elt_bytes + env->float_bytes;
-    double q_row = (double)env->h_q * env->d * env->elt_bytes, queries = 0;
+    const struct heads *heads = b->heads;
+    bool narrow = p->slot_o == SLOT_O_F16 && heads_float_bytes(heads) == 4;
+    b->slot_row = (double)heads->d * (narrow ? 2 : heads_float_bytes(heads)) +
+                  heads_float_bytes(heads) * (p->slot_weight == SLOT_MAX_SUM ? 2 : 1);
+    b->out_row = (double)heads->d * heads_elt_bytes(heads) + heads_float_bytes(heads);
+    double q_row = (double)heads->h_q * heads->d * heads_elt_bytes(heads), queries = 0;
     bool masked = false;
     for (int64_t i = 0; i < p->n_groups; i++) {
         queries += p->group[i].nq;
@@ -324,7 +326,7 @@ static void build_start(struct build *b)
     }
     bool fits = (double)p->nf->n_queries * q_row <= b->mc->l2_bytes;
     b->q_miss = fits && queries > 0 ? fmin(1, (double)p->nf->n_queries / queries) : 1;
-    b->part_miss = miss_share(b, (double)p->n_slots * env->h_q * b->slot_row);
+    b->part_miss = miss_share(b, (double)p->n_slots * heads->h_q * b->slot_row);
     b->n_stages = p->unfused ? 4 + masked : 0;
     b->onchip = onchip_slots(p);
     sort_launches(b);
@@ -340,12 +342,12 @@ static void build_free(struct build *b)
     free(b->merges.first);
 }
 
-struct grid grid_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+struct grid grid_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
                     const struct grid_kernel *kernel)
 {
     struct grid grid = {.first = xcalloc((size_t)p->n_launches + 1, sizeof *grid.first)};
     struct build b = {
-        .p = p, .env = env, .mc = mc, .kernel = kernel, .grid = &grid, .cache = cache_new(p, env, mc)};
+        .p = p, .heads = heads, .mc = mc, .kernel = kernel, .grid = &grid, .cache = cache_new(p, heads, mc)};
     build_start(&b);
     CK(b.n_stages <= p->n_launches || p->n_groups == 0);
     for (int32_t l = 0; l < p->n_launches; l++) {

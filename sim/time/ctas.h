@@ -52,13 +52,13 @@ struct grid_kernel {
 };
 
 /* Free with grid_free. */
-struct grid grid_of(const struct plan *p, const struct price_env *env, const struct machine *mc,
+struct grid grid_of(const struct plan *p, const struct heads *heads, const struct machine *mc,
                     const struct grid_kernel *kernel);
 void grid_free(struct grid *g);
 
 /* CTAs of the group's tile that an SM holds at a time: by shared memory, registers, threads and CTAs. A tile
  * that does not fit counts 1. Unfused groups: what a library's kernels hold. */
-int32_t grid_resident(const struct machine *mc, const struct group *g, const struct price_env *env,
+int32_t grid_resident(const struct machine *mc, const struct group *g, const struct heads *heads,
                       double stages);
 
 #ifdef __cplusplus

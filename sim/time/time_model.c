@@ -393,14 +393,14 @@ static void finish(struct sim *s, double planning_s)
     c->latency_s = c->overhead_s + c->launch_s + c->attention_s + c->merge_s + c->planning_s;
 }
 
-struct time_model time_model_plan(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                        const struct time_model_coefs *coefs, double planning_s, int want)
+struct time_model time_model_plan(const struct plan *p, const struct heads *heads, const struct machine *mc,
+                                  const struct time_model_coefs *coefs, double planning_s, int want)
 {
     struct time_model c = {0};
     struct sim s = {
         .mc = mc,
         .coefs = coefs,
-        .grid = grid_of(p, env, mc, &(struct grid_kernel){coefs->stages, coefs->unseen}),
+        .grid = grid_of(p, heads, mc, &(struct grid_kernel){coefs->stages, coefs->unseen}),
         .sms = sms_new(mc->sms),
         .limit = {mc->bandwidth * coefs->bandwidth, mc->l2_bandwidth * coefs->l2,
                   mc->tensor_flops * coefs->tensor},

@@ -127,8 +127,8 @@ enum { CLOCK_TOTALS = 0, CLOCK_TIMELINE = 1 };
 
 /* Time of the plan for problems of these heads on this machine, whose figures must be valid (machine_parse,
  * machines.def). planning_s is added as it is. Free with time_model_free. */
-struct time_model time_model_plan(const struct plan *p, const struct price_env *env, const struct machine *mc,
-                        const struct time_model_coefs *coefs, double planning_s, int want);
+struct time_model time_model_plan(const struct plan *p, const struct heads *heads, const struct machine *mc,
+                                  const struct time_model_coefs *coefs, double planning_s, int want);
 void time_model_free(struct time_model *c);
 
 /* A CTA or a span a line, with a header; needs CLOCK_TIMELINE. */

@@ -196,14 +196,14 @@ struct tile_env tile_env_of(const struct plan_env *env)
 {
     const struct machine *mc = env->machine, *h200 = machine_find("h200");
     return (struct tile_env){
-        .h_kv = env->h_kv,
+        .h_kv = env->heads.h_kv,
         .sms = mc->sms,
-        .row = (double)env->h_q * env->d * env->elt_bytes,
-        .token = 2.0 * env->h_kv * env->d * env->elt_bytes,
-        .partial = env->h_q * (env->d + 1) * 4.0,
+        .row = (double)env->heads.h_q * env->heads.d * heads_elt_bytes(&env->heads),
+        .token = 2.0 * env->heads.h_kv * env->heads.d * heads_elt_bytes(&env->heads),
+        .partial = env->heads.h_q * (env->heads.d + 1) * 4.0,
         .bandwidth = mc->bandwidth,
         .l2_bandwidth = mc->l2_bandwidth,
-        .narrow = (WIDE_HEAD - env->d) / (double)NARROW_HEAD,
+        .narrow = (WIDE_HEAD - env->heads.d) / (double)NARROW_HEAD,
         .per_sm = h200->tensor_flops / h200->sms / (mc->tensor_flops / mc->sms),
     };
 }

@@ -27,14 +27,10 @@ static void plan_small(const struct case_spec *c, const struct tree *t)
 {
     enum { MAX_NODES = 64, MAX_QUERIES = 64, MAX_TOKENS = 2048, MAX_HEADS = 64 };
     if (!c->use.s || t->n_nodes > MAX_NODES || t->n_queries > MAX_QUERIES || tree_tokens(t) > MAX_TOKENS ||
-        c->spec.h_q > MAX_HEADS)
+        c->spec.heads.h_q > MAX_HEADS)
         return;
     struct nform *nf = nform_new(t);
-    const struct plan_env env = {.h_q = c->spec.h_q,
-                                 .h_kv = c->spec.h_kv,
-                                 .d = c->spec.d,
-                                 .elt_bytes = dtype_size[c->spec.dtype],
-                                 .machine = machine_default()};
+    const struct plan_env env = plan_env_default(c->spec.heads);
     char why[WHY_MAX] = "";
     struct plan *plan = strategy_plan(&c->use, nf, &env, why);
     CK(plan || why[0]);

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CK(good == (e.code == EXIT_GOOD) && (good || strncmp(e.msg, FUZZ_FILE ":", strlen(FUZZ_FILE ":")) == 0));
     for (int64_t i = 0; i < m.n && good; i++) {
         const struct measured_row *r = &m.row[i];
-        CK(r->seconds > 0 && r->h_q % r->h_kv == 0 && r->use[0].s && r->line > 1);
+        CK(r->seconds > 0 && r->heads.h_q % r->heads.h_kv == 0 && r->use[0].s && r->line > 1);
         CK(r->config < m.configs.n && r->kernel < m.kernels.n);
     }
     measured_clear(&m);

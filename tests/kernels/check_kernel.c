@@ -105,27 +105,26 @@ static double tolerance(enum dtype t, const struct plan *plan)
 static void judge_output(const struct problem *p, const struct plan *plan, const struct oracle *orc,
                          const struct output *out, const char *what)
 {
-    double tol = tolerance(p->dtype, plan);
+    double tol = tolerance(p->heads.dtype, plan);
     for (int64_t row = 0; row < orc->n_rows; row++) {
         double lse = output_lse(out, row), want = orc->lse[row], spread = 1 + orc->abs_dot[row];
         if (want == -INFINITY)
             check_each(lse == want, "%s: row %ld sees nothing, LSE %g", what, (long)row, lse);
         else
-            check_each(fabs(lse - want) <= (p->dtype == DT_F64 ? 1e-14 : 1e-6) * spread,
+            check_each(fabs(lse - want) <= (p->heads.dtype == DT_F64 ? 1e-14 : 1e-6) * spread,
                        "%s: row %ld LSE %.9g, not %.9g", what, (long)row, lse, want);
-        for (int64_t i = row * p->d; i < (row + 1) * p->d; i++) {
-            double got = dtype_load(p->dtype, out->o, i);
+        for (int64_t i = row * p->heads.d; i < (row + 1) * p->heads.d; i++) {
+            double got = dtype_load(p->heads.dtype, out->o, i);
             check_each(fabs(got - orc->o[i]) <= tol * spread * (orc->abs_o[i] + 1e-3 * (want != -INFINITY)),
-                       "%s: row %ld element %ld is %.9g, not %.9g", what, (long)row, (long)(i - row * p->d),
-                       got, orc->o[i]);
+                       "%s: row %ld element %ld is %.9g, not %.9g", what, (long)row,
+                       (long)(i - row * p->heads.d), got, orc->o[i]);
         }
     }
 }
 
 static struct ledger price(const struct problem *p, const struct plan *plan)
 {
-    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
-    return ledger_of_plan(plan, &env);
+    return ledger_of_plan(plan, &p->heads);
 }
 
 static void same_ledger(const struct ledger *got, const struct ledger *want, const char *what)
@@ -149,7 +148,7 @@ static void try_plan(const struct problem *p, const struct oracle *orc, struct p
         struct err e = {0};
         char name[256];
         snprintf(name, sizeof name, "%s %s %s d=%d %d/%d page %d", kernels[i]->name, what,
-                 dtype_name[p->dtype], p->d, p->h_q, p->h_kv, p->page_size);
+                 dtype_name[p->heads.dtype], p->heads.d, p->heads.h_q, p->heads.h_kv, p->page_size);
         ck_assert_msg(guarded_supports(kernels[i], p, plan, e.msg), "%s: %s", name, e.msg);
         ck_assert_msg(watched_run(kernels[i], p, &inputs, plan, out, &counted, NULL, &e), "%s: %s", name,
                       e.msg);
@@ -188,40 +187,12 @@ static void fixture_free(struct fixture *f)
 }
 
 static const struct problem_spec specs[] = {
-    {.h_q = 4,
-     .h_kv = 2,
-     .d = 24,
-     .dtype = DT_F32,
-     .page_size = 1,
-     .scattered = true,
-     .poison = true,
-     .seed = 1},
-    {.h_q = 1, .h_kv = 1, .d = 64, .dtype = DT_F32, .page_size = 16, .seed = 2},
-    {.h_q = 6,
-     .h_kv = 2,
-     .d = 16,
-     .dtype = DT_F64,
-     .page_size = 16,
-     .scattered = true,
-     .poison = true,
-     .seed = 3},
-    {.h_q = 3,
-     .h_kv = 3,
-     .d = 33,
-     .dtype = DT_F16,
-     .page_size = 16,
-     .scattered = true,
-     .poison = true,
-     .seed = 4},
-    {.h_q = 7,
-     .h_kv = 1,
-     .d = 40,
-     .dtype = DT_BF16,
-     .page_size = 1,
-     .scattered = true,
-     .poison = true,
-     .seed = 5},
-    {.h_q = 2, .h_kv = 1, .d = 1, .dtype = DT_F32, .page_size = 32, .fill = FILL_COUNT, .seed = 6},
+    {.heads = {4, 2, 24, DT_F32}, .page_size = 1, .scattered = true, .poison = true, .seed = 1},
+    {.heads = {1, 1, 64, DT_F32}, .page_size = 16, .seed = 2},
+    {.heads = {6, 2, 16, DT_F64}, .page_size = 16, .scattered = true, .poison = true, .seed = 3},
+    {.heads = {3, 3, 33, DT_F16}, .page_size = 16, .scattered = true, .poison = true, .seed = 4},
+    {.heads = {7, 1, 40, DT_BF16}, .page_size = 1, .scattered = true, .poison = true, .seed = 5},
+    {.heads = {2, 1, 1, DT_F32}, .page_size = 32, .fill = FILL_COUNT, .seed = 6},
 };
 enum { N_SPECS = sizeof specs / sizeof specs[0] };
 
@@ -266,11 +237,7 @@ END_TEST
 START_TEST(strategies_as_registered)
 {
     struct fixture f = fixture_new(make_tree(), &specs[_i]);
-    struct plan_env env = {.h_q = f.p->h_q,
-                           .h_kv = f.p->h_kv,
-                           .d = f.p->d,
-                           .elt_bytes = dtype_size[f.p->dtype],
-                           .machine = machine_default()};
+    struct plan_env env = plan_env_default(f.p->heads);
     for (int32_t i = 0; i < n_strategies; i++) {
         char why[WHY_MAX];
         struct strategy_use use = strategy_default(strategies[i]);
@@ -311,7 +278,7 @@ START_TEST(large_whole_tiles)
     for (int32_t i = 0; i < t->n_queries; i++)
         t->query[i] = (struct query){.node = 1 + i % 2, .upto = i % 40};
     struct problem_spec spec = specs[0];
-    spec.h_q = 6;
+    spec.heads.h_q = 6;
     struct fixture f = fixture_new(t, &spec);
     for (enum mask_kind mask = MASK_RUN_WORDS; mask < N_MASK_KINDS; mask++) {
         try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 0, false), "large fused");
@@ -332,7 +299,7 @@ START_TEST(ledger_by_hand)
     memcpy(t->len, len, sizeof len);
     t->parent[1] = t->parent[2] = t->parent[3] = 0;
     tree_query_leaves(t);
-    struct problem_spec spec = {.h_q = 4, .h_kv = 2, .d = 8, .dtype = DT_F16, .page_size = 4};
+    struct problem_spec spec = {.heads = {4, 2, 8, DT_F16}, .page_size = 4};
     struct fixture f = fixture_new(t, &spec);
     struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);
     struct output *out = output_new(f.p);
@@ -423,10 +390,10 @@ END_TEST
 /* One NaN in K: exactly the rows that see the token become NaN, O and LSE, whatever runs the plan. */
 START_TEST(nan_reaches_exactly_its_rows)
 {
-    struct problem_spec spec = {.h_q = 2, .h_kv = 1, .d = 16, .dtype = _i, .page_size = 16, .seed = 9};
+    struct problem_spec spec = {.heads = {2, 1, 16, _i}, .page_size = 16, .seed = 9};
     struct fixture f = fixture_new(make_tree(), &spec);
     const int32_t node = 4, token = 40;
-    dtype_store(f.p->dtype, f.p->k, problem_slot(f.p, node, token) * f.p->d + 5, NAN);
+    dtype_store(f.p->heads.dtype, f.p->k, problem_slot(f.p, node, token) * f.p->heads.d + 5, NAN);
     for (int32_t variant = 0; variant < 4 * N_TILES; variant++)
         for (int32_t k = 0; k < n_kernels; k++) {
             if (kernels[k]->ready)
@@ -439,12 +406,12 @@ START_TEST(nan_reaches_exactly_its_rows)
             struct ledger counted = {0};
             ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
             for (int64_t row = 0; row < out->n_rows; row++) {
-                const struct query *q = &f.t->query[row / f.p->h_q];
+                const struct query *q = &f.t->query[row / f.p->heads.h_q];
                 bool sees = q->node == node && q->upto > token;
                 check_each(isnan(output_lse(out, row)) == sees, "row %ld: LSE %g", (long)row,
                            output_lse(out, row));
-                for (int64_t i = row * f.p->d; i < (row + 1) * f.p->d; i++)
-                    check_each(isnan(dtype_load(f.p->dtype, out->o, i)) == sees, "row %ld: O is wrong",
+                for (int64_t i = row * f.p->heads.d; i < (row + 1) * f.p->heads.d; i++)
+                    check_each(isnan(dtype_load(f.p->heads.dtype, out->o, i)) == sees, "row %ld: O is wrong",
                                (long)row);
             }
             output_free(out);
@@ -469,7 +436,7 @@ START_TEST(lost_partial_is_visible)
         ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
         for (int64_t row = 0; row < out->n_rows; row++)
             lost += isnan(output_lse(out, row)) != 0;
-        ck_assert_int_eq(lost, (int64_t)plan->group[plan->n_groups].nq * f.p->h_q);
+        ck_assert_int_eq(lost, (int64_t)plan->group[plan->n_groups].nq * f.p->heads.h_q);
         output_free(out);
     }
     plan_free(plan);
@@ -489,10 +456,10 @@ START_TEST(threads_do_not_change_a_bit)
             omp_set_num_threads(1 + i);
             ck_assert(kernels[0]->run(f.p, plan, out[i], &counted[i], NULL));
         }
-        ck_assert(memcmp(out[0]->o, out[1]->o, (size_t)(out[0]->n_rows * f.p->d * dtype_size[f.p->dtype])) ==
-                  0);
-        ck_assert(
-            memcmp(out[0]->lse, out[1]->lse, (size_t)(out[0]->n_rows * (f.p->dtype == DT_F64 ? 8 : 4))) == 0);
+        ck_assert(memcmp(out[0]->o, out[1]->o,
+                         (size_t)(out[0]->n_rows * f.p->heads.d * heads_elt_bytes(&f.p->heads))) == 0);
+        ck_assert(memcmp(out[0]->lse, out[1]->lse,
+                         (size_t)(out[0]->n_rows * (f.p->heads.dtype == DT_F64 ? 8 : 4))) == 0);
         same_ledger(&counted[0], &counted[1], "threads");
         plan_free(plan);
     }

@@ -28,16 +28,15 @@ static struct tree *random_tree(int64_t i)
 
 static bool agree_on_tree(const struct tree *t, const struct nform *nf, enum table12_method m, int64_t i)
 {
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 16, .elt_bytes = 2, .machine = machine_default()};
-    struct price_env price = {.h_q = 8, .h_kv = 2, .d = 16, .elt_bytes = 2, .float_bytes = 4};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 16, DT_F16});
     struct strategy_use use;
     char why[WHY_MAX];
     ck_assert(strategy_parse(table12_strategy[m], &use, NULL));
     struct plan *p = strategy_plan(&use, nf, &env, why);
     if (!p)
         return false;
-    struct ledger l = count_plan(p, &price, COUNT_PAPER);
-    struct table12 x = deft_table12(t, m, env.h_q, env.d, env.elt_bytes);
+    struct ledger l = count_plan(p, &env.heads, COUNT_PAPER);
+    struct table12 x = deft_table12(t, m, env.heads.h_q, env.heads.d, heads_elt_bytes(&env.heads));
     const int64_t both[][2] = {{x.kv, l.kv},
                                {x.qk, l.qk_write + l.qk_read},
                                {x.scaled, l.scaled_write + l.scaled_read},
@@ -156,7 +155,7 @@ static void random_edges(const struct nform *nf, uint64_t seed, uint8_t *joined)
  * packing. */
 START_TEST(profit_against_the_planners_cost)
 {
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 16, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 16, DT_F16});
     for (int64_t i = 0; i < n_trees(); i++) {
         struct tree *t = random_tree(i);
         struct nform *nf = nform_new(t);
@@ -211,7 +210,7 @@ END_TEST
  * the one that `optimal` minimises, times d. */
 START_TEST(equations_against_the_planner)
 {
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 128, DT_F16});
     static const double gammas[] = {0.1, 3, 40};
     for (int64_t i = 0; i < n_trees(); i++) {
         struct tree *t = random_tree(i);

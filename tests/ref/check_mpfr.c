@@ -64,7 +64,7 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     mpfr_set_zero(a->y, 1); /* q . k */
     mpfr_set_zero(a->z, 1); /* |q| . |k| */
     for (int32_t e = 0; e < a->d; e++) {
-        mpfr_mul_d(a->x, a->q[e], dtype_load(p->dtype, p->k, at + e), MPFR_RNDN);
+        mpfr_mul_d(a->x, a->q[e], dtype_load(p->heads.dtype, p->k, at + e), MPFR_RNDN);
         mpfr_add(a->y, a->y, a->x, MPFR_RNDN);
         mpfr_abs(a->x, a->x, MPFR_RNDN);
         mpfr_add(a->z, a->z, a->x, MPFR_RNDN);
@@ -80,7 +80,7 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     mpfr_max(a->logit, a->logit, a->y, MPFR_RNDN);
     mpfr_max(a->mag, a->mag, a->z, MPFR_RNDN);
     for (int32_t e = 0; e < a->d; e++) {
-        double v = dtype_load(p->dtype, p->v, at + e);
+        double v = dtype_load(p->heads.dtype, p->v, at + e);
         a->low[e] = fmin(a->low[e], v);
         a->high[e] = fmax(a->high[e], v);
         mpfr_mul_d(a->x, a->weight, v, MPFR_RNDN);
@@ -95,14 +95,14 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
  * own node all but the last `lost` ones. Row = query * h_q + head. */
 static void exact_row(struct exact *a, const struct problem *p, int64_t row, int64_t lost)
 {
-    const struct query *query = &p->tree->query[row / p->h_q];
-    int64_t kv_head = row % p->h_q / (p->h_q / p->h_kv);
+    const struct query *query = &p->tree->query[row / p->heads.h_q];
+    int64_t kv_head = row % p->heads.h_q / heads_gqa(&p->heads);
     for (int32_t e = 0; e < a->d; e++) {
         mpfr_set_zero(a->o[e], 1);
         mpfr_set_zero(a->abs_o[e], 1);
         a->low[e] = INFINITY;
         a->high[e] = -INFINITY;
-        mpfr_set_d(a->q[e], dtype_load(p->dtype, p->q, row * p->d + e), MPFR_RNDN);
+        mpfr_set_d(a->q[e], dtype_load(p->heads.dtype, p->q, row * p->heads.d + e), MPFR_RNDN);
     }
     mpfr_set_zero(a->sum, 1);
     mpfr_set_zero(a->logit, 1);
@@ -113,7 +113,7 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
     for (int32_t node = query->node; node >= 0; node = p->tree->parent[node]) {
         int64_t end = node == query->node ? query->upto - lost : p->tree->len[node];
         for (int64_t j = 0; j < end; j++)
-            exact_token(a, p, (problem_slot(p, node, j) * p->h_kv + kv_head) * p->d);
+            exact_token(a, p, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d);
     }
     for (int32_t e = 0; e < a->d && a->ctx > 0; e++) {
         mpfr_div(a->o[e], a->o[e], a->sum, MPFR_RNDN);
@@ -173,7 +173,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
                            .ctx = &a->ctx};
     /* As a problem of one row; the oracle answers in double, whatever the storage of Q, K and V. */
     struct tree one = {.n_queries = 1};
-    struct problem as_f64 = {.tree = &one, .h_q = 1, .h_kv = 1, .d = a->d, .dtype = DT_F64};
+    struct problem as_f64 = {.tree = &one, .heads = {1, 1, a->d, DT_F64}};
     struct output out = {
         .dtype = DT_F64, .n_rows = 1, .d = a->d, .o = orc->o + row * a->d, .lse = orc->lse + row};
     double bound_lse = compare_bound(&as_f64, &truth, &f64_math, 0, bound_o);
@@ -192,7 +192,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
     err.report = fmax(err.report, in_units(distance(a, orc->logit[row], a->logit), dot));
     err.report = fmax(err.report, in_units(distance(a, orc->abs_dot[row], a->mag), dot));
     err.report = fmax(err.report, in_units(gap == orc->gap[row] ? 0 : fabs(gap - orc->gap[row]), 2 * dot));
-    if (orc->ctx[row / p->h_q] != a->ctx)
+    if (orc->ctx[row / p->heads.h_q] != a->ctx)
         err.report = INFINITY;
     return err;
 }
@@ -240,10 +240,8 @@ static struct mp_case case_new(int32_t i)
     const int32_t *h = heads[draw(i, 2, 8)];
     struct mp_case c = {
         .t = small_tree(i),
-        .spec = {.h_q = h[0],
-                 .h_kv = h[1],
-                 .d = (int32_t)(draw(i, 3, 2) ? sizes[draw(i, 4, 4)] : 16 + draw(i, 5, 113)),
-                 .dtype = (enum dtype)(i % N_DTYPES),
+        .spec = {.heads = {h[0], h[1], (int32_t)(draw(i, 3, 2) ? sizes[draw(i, 4, 4)] : 16 + draw(i, 5, 113)),
+                           (enum dtype)(i % N_DTYPES)},
                  .page_size = pages[draw(i, 6, 4)],
                  .scattered = draw(i, 7, 2),
                  .poison = draw(i, 8, 2),
@@ -273,7 +271,7 @@ struct tally {
 static void run_case(int32_t i, struct tally *y)
 {
     struct mp_case c = case_new(i);
-    struct exact *a = exact_new(c.p->d, BITS);
+    struct exact *a = exact_new(c.p->heads.d, BITS);
     for (int32_t k = 0; k < ROWS_PER_CASE; k++) {
         int64_t row = draw(i, 10 + (uint64_t)k, c.orc->n_rows);
         exact_row(a, c.p, row, 0);
@@ -340,10 +338,10 @@ START_TEST(more_bits_change_nothing)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
         struct mp_case c = case_new(i);
-        struct exact *a = exact_new(c.p->d, BITS), *b = exact_new(c.p->d, 2 * BITS);
+        struct exact *a = exact_new(c.p->heads.d, BITS), *b = exact_new(c.p->heads.d, 2 * BITS);
         exact_row(a, c.p, 0, 0);
         exact_row(b, c.p, 0, 0);
-        for (int32_t e = -1; e < c.p->d; e++) {
+        for (int32_t e = -1; e < c.p->heads.d; e++) {
             mpfr_srcptr x = e < 0 ? a->lse : a->o[e], y = e < 0 ? b->lse : b->o[e];
             if (mpfr_equal_p(x, y))
                 continue;
@@ -365,14 +363,14 @@ START_TEST(a_wrong_oracle_is_found)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
         struct mp_case c = case_new(i);
-        struct exact *a = exact_new(c.p->d, BITS);
+        struct exact *a = exact_new(c.p->heads.d, BITS);
         int64_t row = -1;
         for (int64_t r = 0; r < c.orc->n_rows && row < 0; r++)
-            if (c.t->query[r / c.p->h_q].upto > 0)
+            if (c.t->query[r / c.p->heads.h_q].upto > 0)
                 row = r;
         if (row >= 0) {
             exact_row(a, c.p, row, 0);
-            double *o = c.orc->o + row * c.p->d, *lse = c.orc->lse + row, o_was = *o, lse_was = *lse;
+            double *o = c.orc->o + row * c.p->heads.d, *lse = c.orc->lse + row, o_was = *o, lse_was = *lse;
             struct error was = judge_row(a, c.p, c.orc, row);
             ck_assert(was.o <= half && was.lse <= half);
             *o = mpfr_get_d(a->o[0], MPFR_RNDN) + 0.8 * was.bound_o;

@@ -259,10 +259,7 @@ END_TEST
 
 static struct problem_spec spec(enum dtype dtype, enum fill fill)
 {
-    return (struct problem_spec){.h_q = 4,
-                                 .h_kv = 2,
-                                 .d = 16,
-                                 .dtype = dtype,
+    return (struct problem_spec){.heads = {4, 2, 16, dtype},
                                  .page_size = 4,
                                  .scattered = true,
                                  .poison = true,
@@ -280,7 +277,7 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
     const struct tree *t = p->tree;
     long double top = -INFINITY, second = -INFINITY, sum = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (int32_t c = 0; c < p->d; c++) {
+        for (int32_t c = 0; c < p->heads.d; c++) {
             x->o[c] = 0;
             x->low[c] = INFINITY;
             x->high[c] = -INFINITY;
@@ -288,11 +285,13 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
         for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
             int64_t end = node == t->query[q].node ? t->query[q].upto : t->len[node];
             for (int64_t j = 0; j < end; j++) {
-                int64_t at = (problem_slot(p, node, j) * p->h_kv + h / (p->h_q / p->h_kv)) * p->d;
+                int64_t at =
+                    (problem_slot(p, node, j) * p->heads.h_kv + h / heads_gqa(&p->heads)) * p->heads.d;
                 long double s = 0;
-                for (int32_t c = 0; c < p->d; c++)
-                    s += (long double)dtype_load(p->dtype, p->q, ((int64_t)q * p->h_q + h) * p->d + c) *
-                         dtype_load(p->dtype, p->k, at + c);
+                for (int32_t c = 0; c < p->heads.d; c++)
+                    s += (long double)dtype_load(p->heads.dtype, p->q,
+                                                 ((int64_t)q * p->heads.h_q + h) * p->heads.d + c) *
+                         dtype_load(p->heads.dtype, p->k, at + c);
                 s *= p->scale;
                 if (pass == 0) {
                     second = s > top ? top : s > second ? s : second;
@@ -301,8 +300,8 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
                 }
                 long double w = expl(s - top);
                 sum += w;
-                for (int32_t c = 0; c < p->d; c++) {
-                    long double v = dtype_load(p->dtype, p->v, at + c);
+                for (int32_t c = 0; c < p->heads.d; c++) {
+                    long double v = dtype_load(p->heads.dtype, p->v, at + c);
                     x->o[c] += w * v;
                     x->low[c] = v < x->low[c] ? v : x->low[c];
                     x->high[c] = v > x->high[c] ? v : x->high[c];
@@ -310,7 +309,7 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
             }
         }
     }
-    for (int32_t c = 0; c < p->d; c++)
+    for (int32_t c = 0; c < p->heads.d; c++)
         x->o[c] = sum > 0 ? x->o[c] / sum : 0;
     x->lse = sum > 0 ? top + logl(sum) : -INFINITY;
     x->gap = isinf(second) ? INFINITY : top - second;
@@ -325,19 +324,20 @@ START_TEST(oracle_is_the_definition)
             struct problem *p = problem_new(t, &s, NULL);
             struct oracle *orc = oracle_new(p);
             for (int32_t q = 0; q < t->n_queries; q++)
-                for (int32_t h = 0; h < p->h_q; h++) {
+                for (int32_t h = 0; h < p->heads.h_q; h++) {
                     struct definition x;
                     by_definition(p, q, h, &x);
-                    int64_t row = (int64_t)q * p->h_q + h;
+                    int64_t row = (int64_t)q * p->heads.h_q + h;
                     if (isinf(x.lse))
                         ck_assert(orc->lse[row] == -INFINITY);
                     else
                         ck_assert(fabsl(orc->lse[row] - x.lse) <= 1e-12L * (1 + fabsl(x.lse)));
                     ck_assert(orc->gap[row] == x.gap ||
                               fabsl(orc->gap[row] - x.gap) <= 1e-14L * (1 + orc->abs_dot[row]));
-                    for (int32_t c = 0; c < p->d; c++) {
-                        ck_assert(fabsl(orc->o[row * p->d + c] - x.o[c]) <= 1e-11L * (1 + orc->logit[row]));
-                        ck_assert(orc->range_o[row * p->d + c] ==
+                    for (int32_t c = 0; c < p->heads.d; c++) {
+                        ck_assert(fabsl(orc->o[row * p->heads.d + c] - x.o[c]) <=
+                                  1e-11L * (1 + orc->logit[row]));
+                        ck_assert(orc->range_o[row * p->heads.d + c] ==
                                   (isinf(x.lse) ? 0 : (double)(x.high[c] - x.low[c])));
                     }
                 }
@@ -355,11 +355,11 @@ START_TEST(counting_data_counts)
     struct problem *p = problem_new(t, &s, NULL);
     struct oracle *orc = oracle_new(p);
     for (int64_t row = 0; row < orc->n_rows; row++) {
-        int64_t n = orc->ctx[row / p->h_q];
+        int64_t n = orc->ctx[row / p->heads.h_q];
         if (n > 0)
             ck_assert(fabs(orc->lse[row] - log((double)n)) < 1e-14);
-        for (int32_t c = 0; c < p->d && n > 0; c++) {
-            double codes = orc->o[row * p->d + c] * (double)n;
+        for (int32_t c = 0; c < p->heads.d && n > 0; c++) {
+            double codes = orc->o[row * p->heads.d + c] * (double)n;
             ck_assert(fabs(codes - nearbyint(codes)) < 1e-9);
         }
     }
@@ -377,7 +377,7 @@ START_TEST(data_does_not_depend_on_paging)
     b.scattered = false;
     b.poison = false;
     struct problem *p = problem_new(t, &a, NULL), *r = problem_new(t, &b, NULL);
-    int64_t row = (int64_t)p->h_kv * p->d;
+    int64_t row = (int64_t)p->heads.h_kv * p->heads.d;
     for (int32_t node = 0; node < t->n_nodes; node++)
         for (int64_t j = 0; j < t->len[node]; j++) {
             ck_assert_mem_eq((uint16_t *)p->k + problem_slot(p, node, j) * row,
@@ -407,7 +407,7 @@ START_TEST(what_nobody_reads_is_poisoned)
     ck_assert(isnan(dtype_load(DT_F32, p->k, problem_slot(p, 0, 7) * 32)));
     ck_assert(!isnan(dtype_load(DT_F32, p->v, problem_slot(p, 0, 6) * 32)));
     struct oracle *orc = oracle_new(p);
-    for (int64_t i = 0; i < orc->n_rows * p->d; i++)
+    for (int64_t i = 0; i < orc->n_rows * p->heads.d; i++)
         ck_assert(!isnan(orc->o[i]));
     oracle_free(orc);
     problem_free(p);
@@ -433,7 +433,7 @@ START_TEST(bad_specs_are_refused)
 {
     struct tree *t = sample();
     struct problem_spec good = spec(DT_F32, FILL_RANDOM), s;
-    int32_t *field[] = {&s.h_q, &s.h_kv, &s.d, &s.d, &s.page_size};
+    int32_t *field[] = {&s.heads.h_q, &s.heads.h_kv, &s.heads.d, &s.heads.d, &s.page_size};
     int32_t value[] = {3, 0, 0, PROBLEM_MAX_D + 1, 0};
     for (int i = 0; i < 5; i++) {
         s = good;

@@ -23,12 +23,7 @@ static struct sweep sweep_of(int64_t h_q, int64_t d, enum count_mode mode)
 {
     int32_t h_kv = h_q % 8 == 0 ? 8 : (int32_t)h_q;
     return (struct sweep){
-        .env = {.h_q = (int32_t)h_q,
-                .h_kv = h_kv,
-                .d = (int32_t)d,
-                .elt_bytes = 2,
-                .machine = machine_default()},
-        .price = {.h_q = (int32_t)h_q, .h_kv = h_kv, .d = (int32_t)d, .elt_bytes = 2, .float_bytes = 4},
+        .env = plan_env_default((struct heads){(int32_t)h_q, h_kv, (int32_t)d, DT_F16}),
         .mode = mode,
     };
 }
@@ -436,10 +431,10 @@ START_TEST(blocks_count_once)
             ck_assert(strategy_parse(rules[i], &use, NULL));
             struct plan *p = strategy_plan(&use, nf, &s.env, why);
             ck_assert_int_gt(p->n_groups, 5);
-            struct ledger l = count_plan(p, &s.price, (enum count_mode)mode);
+            struct ledger l = count_plan(p, &s.env.heads, (enum count_mode)mode);
             ck_assert_int_eq(l.kv, 600 * 2 * 16 * 8 * 2);
             ck_assert_int_eq(l.mask, 600 * 8);
-            ck_assert_int_eq(count_plan(p, &s.price, COUNT_TRUE).kv, ledger_of_plan(p, &s.price).kv);
+            ck_assert_int_eq(count_plan(p, &s.env.heads, COUNT_TRUE).kv, ledger_of_plan(p, &s.env.heads).kv);
             plan_free(p);
         }
     nform_free(nf);
@@ -521,11 +516,11 @@ START_TEST(sweep_adds_up)
                 want[i].skipped_at = t;
             if (!p)
                 continue;
-            struct ledger l = ledger_of_plan(p, &s.price);
+            struct ledger l = ledger_of_plan(p, &s.env.heads);
             ledger_add(&want[i].moved, &l);
             want[i].steps++;
             want[i].groups += p->n_groups;
-            struct time_model c = time_model_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TOTALS);
+            struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TOTALS);
             latency[i] += c.latency_s;
             kernel[i] += c.kernel_s;
             time_model_free(&c);

@@ -299,8 +299,7 @@ START_TEST(known_coefficients_come_back_from_plans)
                                  16 << k % 9, 1 + 50 * (k % 11));
         struct tree *t = levels_parse(levels, NULL);
         struct nform *nf = nform_new(t);
-        struct plan_env env = {.h_q = 32, .h_kv = 32 / gqa, .d = 128, .elt_bytes = 2, .machine = mc};
-        struct price_env price = {.h_q = 32, .h_kv = 32 / gqa, .d = 128, .elt_bytes = 2, .float_bytes = 4};
+        struct plan_env env = {.heads = {32, 32 / gqa, 128, DT_F16}, .machine = mc};
         for (int32_t s = 0; s < PLANNERS; s++) {
             struct strategy_use u;
             char why[WHY_MAX];
@@ -309,7 +308,7 @@ START_TEST(known_coefficients_come_back_from_plans)
             if (!p)
                 continue;
             double trait[MAX_TRAITS];
-            model->of(p, &price, mc, NULL, trait);
+            model->of(p, &env.heads, mc, NULL, trait);
             plan_free(p);
             y[n] = 0;
             for (int32_t j = 0; j < P; j++) {
@@ -725,12 +724,13 @@ START_TEST(measured_rows_of_both_kinds)
     ck_assert(m.row[0].config == m.row[1].config && m.row[0].kernel == m.row[1].kernel);
     ck_assert_str_eq(m.kernels.name[m.row[2].kernel], "ft");
     ck_assert_double_eq_tol(m.row[0].seconds, 12.5e-6, 1e-18);
-    ck_assert(m.row[0].d == 64 && m.row[0].dtype == DT_BF16 && m.row[0].h_q == 32 && m.row[0].h_kv == 8);
-    ck_assert(m.row[2].d == 128 && m.row[2].dtype == DT_F16 && m.row[2].line == 3);
+    ck_assert(m.row[0].heads.d == 64 && m.row[0].heads.dtype == DT_BF16 && m.row[0].heads.h_q == 32 &&
+              m.row[0].heads.h_kv == 8);
+    ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
     struct tree *t;
     struct nform *nf = measured_nform(&m.row[2], &t, &e);
     ck_assert_msg(nf, "%s", e.msg);
-    struct plan *p = measured_plan(&m.row[2], nf, machine_default(), &e); /* a forest: the paper's rule */
+    struct plan *p = measured_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
     plan_free(p);
@@ -898,20 +898,19 @@ START_TEST(saved_coefficients_are_read_back)
         char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
                                64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
         for (int s = 0; s < 5; s++, row++) {
-            struct measured_row r = {.h_q = 32, .h_kv = 8 << k % 3, .d = 128, .dtype = DT_F16};
+            struct measured_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
             struct nform *nf = measured_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, machine_default(), &e);
+            struct plan *p = measured_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
-            struct price_env env = {.h_q = r.h_q, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
             double trait[MAX_TRAITS], us = 0;
-            model->of(p, &env, machine_default(), NULL, trait);
+            model->of(p, &r.heads, machine_default(), NULL, trait);
             for (int32_t j = 0; j < model->n; j++)
                 us += 1e6 * truth[j] * trait[j];
-            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.h_kv, name[s],
+            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(4, 0, (uint64_t)row)));
             plan_free(p);
             nform_free(nf);
@@ -1013,8 +1012,7 @@ START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
     ck_assert_msg(t, "%s", e.msg);
     struct nform *nf = nform_new(t);
     for (int i = 0; i < 2; i++) {
-        struct plan_env env = {
-            .h_q = 32, .h_kv = 32, .d = 128, .elt_bytes = 2, .machine = machine_find(of[i])};
+        struct plan_env env = {.heads = {32, 32, 128, DT_F16}, .machine = machine_find(of[i])};
         struct strategy_use any;
         ck_assert(strategy_parse("treeattn", &any, NULL));
         struct strategy_use chosen = strategy_chosen(&any, nf, &env);
@@ -1274,20 +1272,19 @@ START_TEST(the_clock_is_found_again)
         static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
         char *tree = xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
         for (int s = 0; s < 4; s++) {
-            struct measured_row r = {.h_q = 32, .h_kv = 4 << k % 4, .d = 128, .dtype = DT_F16};
+            struct measured_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
             struct nform *nf = measured_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, machine_default(), &e);
+            struct plan *p = measured_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
-            struct price_env env = {.h_q = 32, .h_kv = r.h_kv, .d = 128, .elt_bytes = 2, .float_bytes = 4};
             double column[N_CLOCKFIT], us = 0;
-            time_model_fit_of(p, &env, machine_default(), inner, column);
+            time_model_fit_of(p, &r.heads, machine_default(), inner, column);
             for (int32_t j = 0; j < N_CLOCKFIT; j++)
                 us += 1e6 * truth[j] * column[j];
-            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.h_kv, name[s],
+            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(9, (uint64_t)k, (uint64_t)s)));
             plan_free(p);
             nform_free(nf);

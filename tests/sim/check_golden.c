@@ -92,8 +92,7 @@ static int for_rows(const char *table, int fields, void (*row)(char **field))
 
 static struct plan_env env_of(const char *h_q, const char *h_kv)
 {
-    return (struct plan_env){
-        .h_q = atoi(h_q), .h_kv = atoi(h_kv), .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    return plan_env_default((struct heads){atoi(h_q), atoi(h_kv), 128, DT_F16});
 }
 
 /* ---- writing decisions down as the tables do -------------------------------------------------------- */
@@ -186,7 +185,7 @@ static void edges_row(char **field)
     struct tree *t = golden_tree(field[0]);
     struct nform *nf = nform_new(t);
     struct plan_env env = env_of(field[1], field[2]);
-    struct fasttree_cost c = fasttree_default_cost(RULE_ARTIFACT, env_gqa(&env));
+    struct fasttree_cost c = fasttree_default_cost(RULE_ARTIFACT, heads_gqa(&env.heads));
     ck_assert_int_eq(c.tile_q[0], atoi(field[3]));
     ck_assert_int_eq(c.tile_q[1], atoi(field[4]));
     c.alpha = atof(field[5]);
@@ -265,7 +264,7 @@ static void packs_row(char **field)
     struct err e = {0};
     char *text = xasprintf("pat:rule=%s,split=0", field[4]);
     ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
-    ck_assert_int_eq((int)use.opt[1] / env_gqa(&env), atoi(field[3]));
+    ck_assert_int_eq((int)use.opt[1] / heads_gqa(&env.heads), atoi(field[3]));
     free(text);
     char why[WHY_MAX];
     struct plan *p = strategy_plan(&use, nf, &env, why);

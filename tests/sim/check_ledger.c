@@ -17,28 +17,12 @@
 /* Small: queries x tokens, which is what a plan without sharing computes. */
 enum { TREES = 1000, QUICK_TREES = 60, SMALL = 6000, LARGE_TREES = 24, QUICK_LARGE_TREES = 6 };
 
-struct setting {
-    int32_t h_q, h_kv, d;
-    enum dtype dtype;
-};
-static const struct setting settings[] = {{2, 2, 16, DT_F32}, {8, 2, 8, DT_F16}, {6, 1, 4, DT_F64}};
+static const struct heads settings[] = {{2, 2, 16, DT_F32}, {8, 2, 8, DT_F16}, {6, 1, 4, DT_F64}};
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
-static struct price_env price_of(const struct setting *h)
+static struct problem *problem_of(const struct tree *t, const struct heads *h)
 {
-    return price_env_of(h->h_q, h->h_kv, h->d, h->dtype);
-}
-
-static struct problem *problem_of(const struct tree *t, const struct setting *h)
-{
-    struct problem_spec spec = {.h_q = h->h_q,
-                                .h_kv = h->h_kv,
-                                .d = h->d,
-                                .dtype = h->dtype,
-                                .page_size = 16,
-                                .scattered = true,
-                                .poison = true,
-                                .seed = 1};
+    struct problem_spec spec = {.heads = *h, .page_size = 16, .scattered = true, .poison = true, .seed = 1};
     return problem_new(t, &spec, NULL);
 }
 
@@ -61,15 +45,10 @@ struct tally {
     char what[400]; /* the first complaint, or "" */
 };
 
-static void account_plan(const struct problem *prob, const struct nform *nf, const struct setting *h,
-                         int32_t s, int64_t number, struct output *out, struct tally *tally)
+static void account_plan(const struct problem *prob, const struct nform *nf, const struct heads *h, int32_t s,
+                         int64_t number, struct output *out, struct tally *tally)
 {
-    struct plan_env env = {.h_q = h->h_q,
-                           .h_kv = h->h_kv,
-                           .d = h->d,
-                           .elt_bytes = dtype_size[h->dtype],
-                           .machine = machine_default()};
-    struct price_env price = price_of(h);
+    struct plan_env env = plan_env_default(*h);
     struct strategy_use u = strategy_default(strategies[s]);
     struct ledger counted = {0};
     struct err e = {0};
@@ -78,7 +57,7 @@ static void account_plan(const struct problem *prob, const struct nform *nf, con
     if (!p)
         return;
     bool good = kernel_find("cpu")->run(prob, p, out, &counted, &e);
-    struct ledger priced = ledger_of_plan(p, &price);
+    struct ledger priced = ledger_of_plan(p, h);
     if (!good)
         snprintf(what, sizeof what, "%.180s", e.msg);
     good = good && same_ledger(&priced, &counted, what, sizeof what);
@@ -92,7 +71,7 @@ static void account_plan(const struct problem *prob, const struct nform *nf, con
     plan_free(p);
 }
 
-static void account_tree(const struct tree *t, const struct setting *h, int64_t number, struct tally *tally)
+static void account_tree(const struct tree *t, const struct heads *h, int64_t number, struct tally *tally)
 {
     struct nform *nf = nform_new(t);
     struct problem *prob = problem_of(t, h);
@@ -176,8 +155,7 @@ static int64_t plant_loads(const struct fault_case *fc)
 {
     static const char *const kinds[] = {"run_end", "run_doubled", "group_dropped", "group_doubled"};
     const struct problem *p = fc->problem;
-    struct price_env price = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
-    struct ledger priced = ledger_of_plan(fc->plan, &price);
+    struct ledger priced = ledger_of_plan(fc->plan, &p->heads);
     struct output *out = output_new(p);
     int64_t planted = 0;
     for (uint64_t k = 0; k < 3 * sizeof kinds / sizeof kinds[0]; k++) {

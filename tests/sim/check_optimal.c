@@ -11,9 +11,9 @@
 enum { TREES = 10000, NODES = 12 };
 
 static const struct plan_env settings[] = {
-    {.h_q = 32, .h_kv = 32, .d = 128, .elt_bytes = 2},
-    {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2},
-    {.h_q = 16, .h_kv = 1, .d = 64, .elt_bytes = 4},
+    {.heads = {32, 32, 128, DT_F16}},
+    {.heads = {32, 8, 128, DT_F16}},
+    {.heads = {16, 1, 64, DT_F32}},
 };
 
 /* A random forest of 1 to NODES nodes, zero lengths and shared places included. */
@@ -70,7 +70,7 @@ START_TEST(exact_and_below_every_greedy_planner)
                 pat_edges(nf, g == 0 ? RULE_PAPER : RULE_ARTIFACT, o.pack, greedy);
             else if (g < 4) {
                 struct fasttree_cost c =
-                    fasttree_default_cost(g == 2 ? RULE_PAPER : RULE_ARTIFACT, env_gqa(&env));
+                    fasttree_default_cost(g == 2 ? RULE_PAPER : RULE_ARTIFACT, heads_gqa(&env.heads));
                 fasttree_edges(nf, &c, greedy);
             }
             double cost = objective_cost(nf, &o, greedy);

@@ -670,12 +670,11 @@ static int plan_with(const struct strategy *s, enum plan_form form, char *printe
         struct tree *t = sample();
         if (!freopen(heard, "w", stderr) || !freopen(path, "w", stdout))
             _exit(99);
-        int code = cmd_plan_job(&(struct plan_job){
-            .tree = t,
-            .use = &use,
-            .env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()},
-            .form = form,
-            .command = "treeattn plan --of tests"});
+        int code = cmd_plan_job(&(struct plan_job){.tree = t,
+                                                   .use = &use,
+                                                   .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
+                                                   .form = form,
+                                                   .command = "treeattn plan --of tests"});
         fflush(NULL);
         tree_free(t);
         _exit(code);
@@ -723,8 +722,7 @@ START_TEST(a_planner_that_exits_is_named)
     struct tree *t = sample();
     struct sweep s = {.use = &use,
                       .n_use = 1,
-                      .env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()},
-                      .price = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .float_bytes = 4},
+                      .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
                       .command = "treeattn sim --of tests"};
     char *heard = scratch_file("", 0);
     pid_t child = fork();
@@ -751,7 +749,7 @@ START_TEST(json_is_all_of_the_plan)
     static const char *const all[] = {"naive",       "deft-flatten",   "deft-node-chunk:block=8",
                                       "tree-medusa", "tree-specinfer", "cascade",
                                       "relay",       "fasttree",       "pat:rule=artifact"};
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 64, DT_F16});
     struct tree *t = renumbered();
     struct nform *nf = nform_new(t);
     int masked = 0, on_chip = 0, partial = 0;

@@ -23,8 +23,7 @@ static struct plan *must_plan(const char *text, const struct nform *nf, const st
 
 static struct plan_env heads(int32_t h_q, int32_t h_kv)
 {
-    return (struct plan_env){
-        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
 /* `roots` nodes of len[0] tokens, then levels of equal fan-out below each; a query on each leaf. */

@@ -16,7 +16,7 @@
 
 static struct plan_env llama3_8b(void)
 {
-    return (struct plan_env){.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+    return (struct plan_env){.heads = {32, 8, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
 static struct tree *build(int32_t n, const int32_t *parent, const int64_t *len, int32_t nq,
@@ -408,8 +408,8 @@ START_TEST(seeded_trees)
         struct tree *t = gen_tree((enum family)_i, (uint64_t)seed);
         char name[64];
         snprintf(name, sizeof name, "%s:%d", family_name[_i], seed);
-        env.h_q = head_counts[seed % 3][0];
-        env.h_kv = head_counts[seed % 3][1];
+        env.heads.h_q = head_counts[seed % 3][0];
+        env.heads.h_kv = head_counts[seed % 3][1];
         for (int32_t i = 0; i < n_strategies; i++) {
             struct strategy_use use = strategy_default(strategies[i]);
             check_on(&use, t, &env, name);
@@ -475,12 +475,12 @@ START_TEST(worked_example)
     ck_assert_msg(p, "%s: %s", worked[_i].strategy, why);
     ck_assert_msg(cover_check(p, &e), "%s: %s", worked[_i].strategy, e.msg);
     ck_assert_msg(p->n_groups == worked[_i].groups && kv_tokens(p) == worked[_i].tokens &&
-                      tile_tokens(p, env_gqa(&env)) == worked[_i].tile_tokens &&
+                      tile_tokens(p, heads_gqa(&env.heads)) == worked[_i].tile_tokens &&
                       p->n_launches == worked[_i].launches && p->n_slots == worked[_i].slots &&
                       p->n_merges == worked[_i].merges,
                   "%s: %lld groups, %lld tokens, %lld by tiles, %d launches, %lld slots, %lld merges",
                   worked[_i].strategy, (long long)p->n_groups, (long long)kv_tokens(p),
-                  (long long)tile_tokens(p, env_gqa(&env)), p->n_launches, (long long)p->n_slots,
+                  (long long)tile_tokens(p, heads_gqa(&env.heads)), p->n_launches, (long long)p->n_slots,
                   (long long)p->n_merges);
     plan_free(p);
     nform_free(nf);
@@ -588,7 +588,7 @@ static struct counted count_plan(const char *strategy, const struct nform *nf)
     struct strategy_use use;
     struct counted c = {0};
     char why[WHY_MAX];
-    env.h_kv = env.h_q;
+    env.heads.h_kv = env.heads.h_q;
     ck_assert(strategy_parse(strategy, &use, NULL));
     struct plan *p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s: %s", strategy, why);

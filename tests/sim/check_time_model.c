@@ -26,7 +26,7 @@ struct job {
     struct tree *tree;
     struct nform *nf;
     struct plan *p; /* NULL: not applicable */
-    struct price_env env;
+    struct heads env;
     const struct machine *mc;
 };
 
@@ -34,8 +34,8 @@ static struct job job_new(struct tree *t, const struct strategy *s, const struct
                           int32_t h_kv)
 {
     struct job j = {.tree = t, .nf = nform_new(t), .mc = mc};
-    j.env = (struct price_env){.h_q = h_q, .h_kv = h_kv, .d = 64, .elt_bytes = 2, .float_bytes = 4};
-    struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 64, .elt_bytes = 2, .machine = mc};
+    j.env = (struct heads){h_q, h_kv, 64, DT_F16};
+    struct plan_env env = {.heads = {h_q, h_kv, 64, DT_F16}, .machine = mc};
     struct strategy_use use = strategy_default(s);
     char why[WHY_MAX];
     j.p = strategy_plan(&use, j.nf, &env, why);
@@ -55,9 +55,9 @@ static struct time_model job_clock(const struct job *j, const struct machine *mc
     return time_model_plan(j->p, &j->env, mc, &coefs, 0, want);
 }
 
-static double token_bytes(const struct price_env *env)
+static double token_bytes(const struct heads *env)
 {
-    return 2.0 * env->h_kv * env->d * env->elt_bytes;
+    return 2.0 * env->h_kv * env->d * heads_elt_bytes(env);
 }
 
 /* Tokens that anybody sees, each once. */
@@ -482,7 +482,7 @@ static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, i
     struct tree *t = roots(len, n_roots);
     struct nform *nf = nform_new(t);
     struct plan *p = plan_paths(nf, 16, tile_n);
-    struct price_env env = {.h_q = 1, .h_kv = 1, .d = 128, .elt_bytes = 2, .float_bytes = 4};
+    struct heads env = {1, 1, 128, DT_F16};
     struct time_model_coefs coefs = time_model_coefs_default();
     struct time_model c = time_model_plan(p, &env, &mc, &coefs, 0, CLOCK_TIMELINE);
     plan_free(p);

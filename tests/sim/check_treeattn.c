@@ -16,8 +16,7 @@ enum { WHOLE = 1 << 30, TREES = 300 };
 
 static struct plan_env heads(int32_t h_q, int32_t h_kv)
 {
-    return (struct plan_env){
-        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
 static struct plan *plan_as(const struct nform *nf, const struct plan_env *env, const char *options)
@@ -88,7 +87,7 @@ START_TEST(groups_are_as_asked_for)
         struct nform *nf =
             nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
         struct plan *p = plan_of(nf, &env, of[_i].low, of[_i].high, of[_i].piece);
-        check_sizes(p, env_gqa(&env), of[_i].low, of[_i].high, of[_i].piece);
+        check_sizes(p, heads_gqa(&env.heads), of[_i].low, of[_i].high, of[_i].piece);
         plan_free(p);
         nform_free_with_tree(nf);
     }
@@ -226,7 +225,7 @@ START_TEST(the_model_chooses)
 
     nf = levels("1,16 16000,1");
     p = plan_of(nf, &env, -1, 0, 0);
-    ck_assert_msg(p->n_groups * env.h_kv >= env.machine->sms / 2, "%lld groups of one prefix",
+    ck_assert_msg(p->n_groups * env.heads.h_kv >= env.machine->sms / 2, "%lld groups of one prefix",
                   (long long)p->n_groups);
     plan_free(p);
     nform_free_with_tree(nf);
@@ -315,8 +314,8 @@ START_TEST(tallest_tiles_are_one_wave)
         struct plan *p = plan_of(nf, &env, -1, 0, 0);
         int64_t ctas = 0, small = 0;
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
-            int64_t rows = (int64_t)g->nq * env_gqa(&env);
-            ctas += g->tile_m < 64 ? 0 : ceil_div(rows, g->tile_m) * env.h_kv;
+            int64_t rows = (int64_t)g->nq * heads_gqa(&env.heads);
+            ctas += g->tile_m < 64 ? 0 : ceil_div(rows, g->tile_m) * env.heads.h_kv;
             small += g->tile_m == 64 && rows <= 16;
         }
         check_each(small == 0 || ctas <= env.machine->sms, "tree %d: %lld CTAs", (int)i, (long long)ctas);
@@ -563,7 +562,7 @@ START_TEST(the_model_chooses_what_was_fast)
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
         masked += g->mask != MASK_NONE;
     ck_assert_msg(masked <= of[_i].most_masked && p->n_slots <= of[_i].most_slots &&
-                      p->n_groups * env.h_kv <= of[_i].most_ctas,
+                      p->n_groups * env.heads.h_kv <= of[_i].most_ctas,
                   "%s: %lld groups, %d masked, %lld partial results", of[_i].tree, (long long)p->n_groups,
                   masked, (long long)p->n_slots);
     plan_free(p);

@@ -32,8 +32,7 @@ static struct strategy_use use_of(int64_t low, int64_t high, int64_t piece)
 
 static struct plan_env heads(int32_t h_q, int32_t h_kv)
 {
-    return (struct plan_env){
-        .h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_find("h200")};
+    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
 /* ---- bills -------------------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ START_TEST(a_bill_is_that_of_its_plan)
     int exact = 0;
     for (int64_t i = 0; i < 240; i++) {
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
-        int32_t gqa = env_gqa(&env);
+        int32_t gqa = heads_gqa(&env.heads);
         struct nform *nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
         static const char *const others[] = {"",        ",trunk=16", ",bundle=48",
                                              ",tall=1", ",tall=2",   ",trunk=100,tall=1,bundle=2000"};
@@ -312,7 +311,7 @@ START_TEST(slopes_are_those_of_the_price)
     int kinks = 0;
     for (int64_t i = 0; i < 200; i++) {
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
-        env.d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 96;
+        env.heads.d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 96;
         struct nform *nf = nform_new(gen_tree(gen_family(6, i), gen_seed(6, i)));
         struct strategy_use u = use_of(i % 5 * 16 * (i % 2), high[i % 4], INT64_C(64) << i % 6);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);

@@ -193,13 +193,13 @@ static int64_t sweep(const struct test_case *b, const char *first, const char *s
                      struct cuda_options opt)
 {
     const struct problem *p = b->p;
-    int64_t rows = (int64_t)p->tree->n_queries * p->h_q, n = 0;
+    int64_t rows = (int64_t)p->tree->n_queries * p->heads.h_q, n = 0;
     struct scene s = {.p = p, .plan = {plan_of(b, first), plan_of(b, second)}, .opt = opt};
     uint8_t *should[N_OUT], *out[N_OUT];
     struct props x = {0};
     struct err e = {0};
-    s.q_bytes = rows * p->d * 2;
-    s.kv_bytes = p->n_pages * p->page_size * p->h_kv * p->d * 2;
+    s.q_bytes = rows * p->heads.d * 2;
+    s.kv_bytes = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * 2;
     s.page_bytes = p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table;
     s.out_bytes = s.q_bytes + rows * (int64_t)sizeof(float);
     for (int i = 0; i < N_OUT; i++) {

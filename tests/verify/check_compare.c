@@ -32,14 +32,8 @@ static struct fixture make(int64_t len, enum dtype dtype, enum fill fill)
     tree_query_leaves(f.t);
     f.t->query = xrealloc(f.t->query, 4, sizeof *f.t->query);
     f.t->query[f.t->n_queries++] = (struct query){.node = 0, .upto = 0};
-    struct problem_spec s = {.h_q = 4,
-                             .h_kv = 2,
-                             .d = 64,
-                             .dtype = dtype,
-                             .page_size = 16,
-                             .poison = true,
-                             .fill = fill,
-                             .seed = 3};
+    struct problem_spec s = {
+        .heads = {4, 2, 64, dtype}, .page_size = 16, .poison = true, .fill = fill, .seed = 3};
     f.p = problem_new(f.t, &s, NULL);
     f.orc = oracle_new(f.p);
     f.out = output_new(f.p);
@@ -233,8 +227,8 @@ END_TEST
 static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
 {
     const struct problem *p = f->p;
-    const struct query *x = &p->tree->query[row / p->h_q];
-    int64_t head = row % p->h_q / (p->h_q / p->h_kv), root = x->node == 0 ? 0 : p->tree->len[0],
+    const struct query *x = &p->tree->query[row / p->heads.h_q];
+    int64_t head = row % p->heads.h_q / heads_gqa(&p->heads), root = x->node == 0 ? 0 : p->tree->len[0],
             ctx = root + x->upto;
     double o[PROBLEM_MAX_D] = {0}, sum = 0, max = -INFINITY;
     for (int64_t first = 0; first < ctx; first += 32) {
@@ -242,17 +236,18 @@ static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
         int64_t at[32], n = first + 32 < ctx ? 32 : ctx - first;
         for (int64_t j = 0; j < n; j++) {
             int64_t token = first + j;
-            at[j] =
-                (problem_slot(p, token < root ? 0 : x->node, token < root ? token : token - root) * p->h_kv +
-                 head) *
-                p->d;
+            at[j] = (problem_slot(p, token < root ? 0 : x->node, token < root ? token : token - root) *
+                         p->heads.h_kv +
+                     head) *
+                    p->heads.d;
             double dot = 0;
-            for (int32_t e = 0; e < p->d; e++)
-                dot += dtype_load(p->dtype, p->q, row * p->d + e) * dtype_load(p->dtype, p->k, at[j] + e);
+            for (int32_t e = 0; e < p->heads.d; e++)
+                dot += dtype_load(p->heads.dtype, p->q, row * p->heads.d + e) *
+                       dtype_load(p->heads.dtype, p->k, at[j] + e);
             logit[j] = (float)(p->scale * dot);
             max = fmax(max, logit[j]);
         }
-        for (int32_t e = 0; e < p->d; e++)
+        for (int32_t e = 0; e < p->heads.d; e++)
             o[e] *= exp(old - max);
         sum *= exp(old - max);
         for (int64_t j = 0; j < n; j++) {
@@ -260,12 +255,12 @@ static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
             dtype_store(t, &narrow, 0, weight);
             narrow = dtype_load(t, &narrow, 0);
             sum += weight;
-            for (int32_t e = 0; e < p->d; e++)
-                o[e] += narrow * dtype_load(p->dtype, p->v, at[j] + e);
+            for (int32_t e = 0; e < p->heads.d; e++)
+                o[e] += narrow * dtype_load(p->heads.dtype, p->v, at[j] + e);
         }
     }
-    for (int32_t e = 0; e < p->d; e++)
-        dtype_store(p->dtype, f->out->o, row * p->d + e, ctx > 0 ? o[e] / sum : 0);
+    for (int32_t e = 0; e < p->heads.d; e++)
+        dtype_store(p->heads.dtype, f->out->o, row * p->heads.d + e, ctx > 0 ? o[e] / sum : 0);
     output_set_lse(f->out, row, ctx > 0 ? max + log(sum) : -INFINITY);
 }
 
@@ -275,7 +270,7 @@ START_TEST(the_oracle_reports_what_roundings_add_up_to)
 {
     struct fixture f = make(700, DT_F32, FILL_COUNT);
     for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++) {
-        int64_t n = f.orc->ctx[i / f.orc->d / f.p->h_q];
+        int64_t n = f.orc->ctx[i / f.orc->d / f.p->heads.h_q];
         ck_assert_double_eq_tol(f.orc->rms_o[i], n > 0 ? sqrt(f.orc->o[i] / (double)n) : 0, 1e-14);
     }
     drop(&f);
@@ -371,7 +366,7 @@ START_TEST(no_weights_leave_the_range_of_v)
     f.t->query[3].upto = 1; /* the one that saw nothing */
     oracle_free(f.orc);
     f.orc = oracle_new(f.p);
-    int64_t row = 3 * f.p->h_q;
+    int64_t row = 3 * f.p->heads.h_q;
     for (int64_t i = row * d; i < f.orc->n_rows * d; i++)
         dtype_store(DT_F16, f.out->o, i, f.orc->o[i]);
     for (int64_t r = row; r < f.orc->n_rows; r++) {

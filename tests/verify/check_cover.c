@@ -25,7 +25,7 @@ static struct tree *sample(void)
 
 static struct plan_env environment(void)
 {
-    return (struct plan_env){.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    return plan_env_default((struct heads){8, 2, 64, DT_F16});
 }
 
 /* One group per node; with one bit-masked group over everything instead if `masked`. */

@@ -175,7 +175,7 @@ END_TEST
 /* One node of five tokens, and nobody who sees them: no query at all, or one at the node's beginning. */
 START_TEST(no_place_where_nothing_is_seen)
 {
-    struct problem_spec spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16};
+    struct problem_spec spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16};
     struct err e = {0};
     struct fault_ground g = {.name = "nothing seen", .tree = tree_new(1, _i)};
     g.tree->parent[0] = -1;

@@ -36,11 +36,7 @@ static void pretend(struct pairs_met *v, const struct gpu_case *x)
     struct tree *t = tree_source_load(&x->c.src, &e);
     ck_assert_msg(t, "%s", e.msg);
     struct nform *nf = nform_new(t);
-    struct plan_env env = {.h_q = x->c.spec.h_q,
-                           .h_kv = x->c.spec.h_kv,
-                           .d = x->c.spec.d,
-                           .elt_bytes = dtype_size[x->c.spec.dtype],
-                           .machine = machine_default()};
+    struct plan_env env = plan_env_default(x->c.spec.heads);
     for (int32_t i = 0; i < n_strategies; i++) {
         struct strategy_use use = strategy_default(strategies[i]);
         const struct strategy *s = strategies[i];
@@ -108,7 +104,7 @@ START_TEST(a_hole_is_seen)
     struct gpu_case *list = design(1, &n);
     struct pairs_met *v = cover_new();
     for (int64_t i = 0; i < n; i++)
-        if (list[i].c.spec.h_q != 71 || list[i].c.spec.page_size != 64)
+        if (list[i].c.spec.heads.h_q != 71 || list[i].c.spec.page_size != 64)
             pretend(v, &list[i]);
     FILE *f = tmpfile();
     int64_t pairs = pairs_met_pairs(v, &met, f);
@@ -195,8 +191,7 @@ static struct nform *form(const char *levels)
     return nform_new(t);
 }
 
-static const struct problem_spec heads_32_32 = {
-    .h_q = 32, .h_kv = 32, .d = 128, .dtype = DT_F16, .page_size = 64};
+static const struct problem_spec heads_32_32 = {.heads = {32, 32, 128, DT_F16}, .page_size = 64};
 
 /* Against what was published for PAT's first tree: 135.27 MB of KV, 29.93 us at 4,525 GB/s. */
 START_TEST(floors_are_the_larger_of_two)
@@ -659,8 +654,7 @@ static struct bench_run bench_of(const char *const names[3], enum bench_rows row
                                 .disturbed = before.disturbed}};
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse(names[i], &use[i], NULL));
-    c = (struct gpu_config){.set = "-",
-                            .spec = {.h_q = 8, .h_kv = 2, .d = 64, .dtype = DT_F16, .page_size = 16}};
+    c = (struct gpu_config){.set = "-", .spec = {.heads = {8, 2, 64, DT_F16}, .page_size = 16}};
     ck_assert(tree_source_parse("levels:1,5_90,20", &c.src, NULL));
     fake_gpu.there = true;
     fake_gpu.fault = fault;

@@ -69,17 +69,17 @@ static void overwrite(const struct problem *p, const struct plan *plan, struct o
     float *k = p->k, *v = p->v, *o = out->o, *lse = out->lse;
     switch (spot) {
     case SPOT_Q:
-        ((float *)p->q)[(int64_t)p->tree->n_queries * p->h_q * p->d - 1] *= 2;
+        ((float *)p->q)[(int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d - 1] *= 2;
         break;
     case SPOT_K:
-        k[problem_slot(p, 1, 32) * p->h_kv * p->d] += 1;
+        k[problem_slot(p, 1, 32) * p->heads.h_kv * p->heads.d] += 1;
         break;
     case SPOT_K_TURNED:
-        for (int64_t i = 0; i < p->n_pages * p->page_size * p->h_kv * p->d; i++)
+        for (int64_t i = 0; i < p->n_pages * p->page_size * p->heads.h_kv * p->heads.d; i++)
             k[i] = -k[i];
         break;
     case SPOT_V_BEHIND:
-        v[(problem_slot(p, 1, 32) + 1) * p->h_kv * p->d] = 0;
+        v[(problem_slot(p, 1, 32) + 1) * p->heads.h_kv * p->heads.d] = 0;
         break;
     case SPOT_PAGE:
         p->page_table[0] = p->page_table[1];
@@ -275,7 +275,7 @@ START_TEST(sums_are_of_what_somebody_may_read)
     struct test_case *b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
     struct guarded before = guarded_inputs(b->p);
     uint16_t *k = b->p->k;
-    int64_t slot = b->p->h_kv * b->p->d;
+    int64_t slot = b->p->heads.h_kv * b->p->heads.d;
     k[4000 * slot] ^= 1;
     ck_assert(!guarded_change(&before, b->p));
     k[100 * slot] ^= 1;
@@ -294,7 +294,7 @@ START_TEST(pages_of_others_are_watched)
                                                 : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
         struct problem *p = b->p;
         struct guarded before = guarded_inputs(p);
-        int64_t n = p->page_off[p->tree->n_nodes], slot = p->h_kv * p->d, others = 0;
+        int64_t n = p->page_off[p->tree->n_nodes], slot = p->heads.h_kv * p->heads.d, others = 0;
         for (int64_t page = 0; page < p->n_pages; page++) {
             bool held = false;
             for (int64_t i = 0; i < n; i++)
@@ -404,7 +404,7 @@ static bool run_without_identity(const struct problem *p, const struct plan *pla
     bool good = kernels[0]->run(p, plan, out, counted, e);
     for (int64_t i = 0; i < plan->n_merges; i++) {
         const struct merge_step *m = &plan->merge[i];
-        int64_t row = (int64_t)plan->nf->orig[m->query] * p->h_q;
+        int64_t row = (int64_t)plan->nf->orig[m->query] * p->heads.h_q;
         if (m->in0 < m->in1 && m->out == PLAN_NO_SLOT && is_empty(plan, plan->merge_in[m->in0]))
             ((float *)out->lse)[row] = NAN;
     }
@@ -418,7 +418,7 @@ START_TEST(sharp_cases_have_empty_partials)
     int64_t n, failed = 0;
     struct case_spec *list = sharp_cases(&n);
     for (int64_t i = 0; i < n; i++) {
-        if (list[i].use.s && list[i].spec.dtype != DT_F64) {
+        if (list[i].use.s && list[i].spec.heads.dtype != DT_F64) {
             struct err e = {0};
             struct test_case *b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
@@ -475,7 +475,7 @@ START_TEST(sharp_cases_go_beyond_limits)
         struct err e = {0};
         struct strategy_use use = list[i].use;
         ck_assert(use.s || strategy_parse(with[_i], &use, &e));
-        if (list[i].spec.dtype != DT_F64 && failed == 0) {
+        if (list[i].spec.heads.dtype != DT_F64 && failed == 0) {
             struct test_case *b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
             failed += judge_case(b, &use, &mine).verdict == V_FAIL;

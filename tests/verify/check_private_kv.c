@@ -172,8 +172,7 @@ END_TEST
 START_TEST(plans_of_copies_move_the_same_bytes)
 {
     static const char *const names[] = {"flash-decoding", "naive"};
-    struct plan_env env = {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .machine = machine_default()};
-    struct price_env price = {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .float_bytes = 4};
+    struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
     struct err e = {0};
     struct trace *tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
@@ -189,7 +188,7 @@ START_TEST(plans_of_copies_move_the_same_bytes)
                 struct nform *nf = nform_new(tree[i]);
                 struct plan *p = strategy_plan(&use, nf, &env, why);
                 ck_assert_int_eq(p->storage, STORAGE_REPLICATED);
-                ledger[i] = ledger_of_plan(p, &price);
+                ledger[i] = ledger_of_plan(p, &env.heads);
                 plan_free(p);
                 nform_free(nf);
             }

@@ -41,10 +41,7 @@ static struct problem *problem_no(int32_t i, struct tree **t)
     static const int32_t heads[][2] = {{4, 2}, {1, 1}, {3, 3}, {6, 2}, {5, 1}};
     static const int32_t sizes[] = {32, 64, 16, 24, 40, 17}, pages[] = {16, 1, 32};
     const int32_t *h = heads[i % 5];
-    struct problem_spec spec = {.h_q = h[0],
-                                .h_kv = h[1],
-                                .d = sizes[i % 6],
-                                .dtype = (enum dtype)(i % N_DTYPES),
+    struct problem_spec spec = {.heads = {h[0], h[1], sizes[i % 6], (enum dtype)(i % N_DTYPES)},
                                 .page_size = pages[i % 3],
                                 .scattered = true,
                                 .poison = true,
@@ -184,8 +181,8 @@ static bool run_mixed(const struct problem *p, const struct plan *plan, struct o
     (void)l;
     bool good = run(p, plan, out, e);
     if (p->tree->n_queries > 1)
-        for (int64_t h = 0; h < p->h_q; h++)
-            output_set_lse(out, h, output_lse(out, p->h_q + h));
+        for (int64_t h = 0; h < p->heads.h_q; h++)
+            output_set_lse(out, h, output_lse(out, p->heads.h_q + h));
     return good;
 }
 
@@ -216,8 +213,8 @@ static bool run_last(const struct problem *p, const struct plan *plan, struct ou
     (void)l;
     bool good = run(p, plan, out, e);
     int64_t q = p->tree->n_queries - 1;
-    for (int64_t row = q * p->h_q; q > 0 && row < out->n_rows; row++)
-        output_set_lse(out, row, output_lse(out, row - p->h_q));
+    for (int64_t row = q * p->heads.h_q; q > 0 && row < out->n_rows; row++)
+        output_set_lse(out, row, output_lse(out, row - p->heads.h_q));
     return good;
 }
 
@@ -268,10 +265,7 @@ START_TEST(planted_errors_are_found)
     omp_set_num_threads(1);
     struct tree *t = planting_ground();
     for (int32_t type = 0; type < N_DTYPES; type++) {
-        struct problem_spec spec = {.h_q = 4,
-                                    .h_kv = 2,
-                                    .d = 32,
-                                    .dtype = (enum dtype)type,
+        struct problem_spec spec = {.heads = {4, 2, 32, (enum dtype)type},
                                     .page_size = 16,
                                     .scattered = true,
                                     .poison = true,
@@ -304,7 +298,7 @@ START_TEST(nothing_at_all)
     for (int32_t queries = 0; queries < 2; queries++) {
         if (queries)
             tree_query_leaves(t);
-        struct problem_spec spec = {.h_q = 2, .h_kv = 1, .d = 16, .dtype = DT_F32, .page_size = 16};
+        struct problem_spec spec = {.heads = {2, 1, 16, DT_F32}, .page_size = 16};
         struct problem *p = problem_new(t, &spec, NULL);
         for (int32_t i = 0; i < n_properties; i++) {
             struct property_case c = {.p = p, .use = strategy_default(strategies[1]), .kernel = kernels[0]};

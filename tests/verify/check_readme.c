@@ -333,7 +333,7 @@ END_TEST
 /* In all pieces and trees that somebody who follows the text may try. */
 START_TEST(the_strategy_that_is_shown_covers)
 {
-    struct plan_env env = {.h_q = 8, .h_kv = 2, .d = 64, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){8, 2, 64, DT_F16});
     struct strategy_use use = strategy_default(&shown_strategy);
     char why[WHY_MAX];
     int64_t groups = 0, nodes = 0;

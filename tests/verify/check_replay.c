@@ -45,8 +45,7 @@ static void set(struct setting *s, const char *machine, const char *model, const
     struct replay *r = &s->replay;
     *r = (struct replay){
         .model = m,
-        .env = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .machine = &s->mc},
-        .price = {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = 2, .float_bytes = 4},
+        .env = {.heads = model_heads(m, DT_F16), .machine = &s->mc},
         .every = 1,
         .page_size = 16,
         .memory = s->mc.memory,
@@ -55,8 +54,8 @@ static void set(struct setting *s, const char *machine, const char *model, const
     ck_assert_msg(case_strategies(list, &s->use, &r->n_use, &e), "%s", e.msg);
     r->use = s->use;
     r->n_pages = replay_pages(r, r->memory);
-    s->sim =
-        (struct replay_machine){.mc = &s->mc, .model = m, .price = r->price, .coefs = time_model_coefs_default()};
+    s->sim = (struct replay_machine){
+        .mc = &s->mc, .model = m, .heads = r->env.heads, .coefs = time_model_coefs_default()};
     s->exec = replay_on_machine(&s->sim);
     s->trace = trace_open(spec, &opts, &e);
     ck_assert_msg(s->trace != NULL, "%s", e.msg);
@@ -123,7 +122,6 @@ START_TEST(figures_are_the_simulators)
         struct sweep sweep = {.use = s.use,
                               .n_use = s.replay.n_use,
                               .env = s.replay.env,
-                              .price = s.replay.price,
                               .mode = COUNT_TRUE,
                               .timed = true,
                               .coefs = s.sim.coefs};
@@ -292,7 +290,7 @@ static int64_t check_extended(const struct trace *tr, int64_t from, int64_t t, c
 
 START_TEST(old_plans_still_cover)
 {
-    struct plan_env env = {.h_q = 32, .h_kv = 8, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
     for (int k = 0; k < N_TRACES; k++) {
         struct err e = {0};
         struct trace *tr = trace_open(some_traces[k].spec, &some_traces[k].opts, &e);

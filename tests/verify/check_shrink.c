@@ -200,8 +200,9 @@ static bool node_without_query(const struct case_spec *c, const struct tree *t)
 
 static bool half_on_pages(const struct case_spec *c, const struct tree *t)
 {
-    return t->n_nodes && c->spec.dtype >= DT_F16 && c->spec.page_size >= 5 && c->spec.h_q > c->spec.h_kv &&
-           c->spec.scattered && c->spec.fill == FILL_HUGE && c->spec.d > 16;
+    return t->n_nodes && c->spec.heads.dtype >= DT_F16 && c->spec.page_size >= 5 &&
+           c->spec.heads.h_q > c->spec.heads.h_kv && c->spec.scattered && c->spec.fill == FILL_HUGE &&
+           c->spec.heads.d > 16;
 }
 
 START_TEST(searches_end_at_the_smallest)

@@ -171,9 +171,10 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
                    char *why)
 {
     (void)plan, (void)opt;
-    if ((p->dtype == DT_F16 || p->dtype == DT_BF16) && (p->d == 64 || p->d == 128))
+    if ((p->heads.dtype == DT_F16 || p->heads.dtype == DT_BF16) && (p->heads.d == 64 || p->heads.d == 128))
         return true;
-    snprintf(why, 256, "head size %d in %s (expected 64 or 128 in f16 or bf16)", p->d, dtype_name[p->dtype]);
+    snprintf(why, 256, "head size %d in %s (expected 64 or 128 in f16 or bf16)", p->heads.d,
+             dtype_name[p->heads.dtype]);
     return false;
 }
 
@@ -236,8 +237,11 @@ static bool run_now(const struct cuda_plan *cp, const struct cuda_args *a, struc
     p.k = (void *)a->k;
     p.v = (void *)a->v;
     p.page_table = (int32_t *)a->page_table;
-    struct output out = {
-        .dtype = p.dtype, .n_rows = (int64_t)p.tree->n_queries * p.h_q, .d = p.d, .o = a->o, .lse = a->lse};
+    struct output out = {.dtype = p.heads.dtype,
+                         .n_rows = (int64_t)p.tree->n_queries * p.heads.h_q,
+                         .d = p.heads.d,
+                         .o = a->o,
+                         .lse = a->lse};
     bool good = kernel_find("cpu")->run(&p, cp->plan, &out, &counted, e);
     fake_gpu.runs++;
     if (good)
@@ -318,16 +322,19 @@ bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *sam
 
 static void truth_row(const struct gpu_truth *x, int64_t row)
 {
-    int64_t q = row / x->h_q, head = row % x->h_q / (x->h_q / x->h_kv), n = x->first[q + 1] - x->first[q];
+    int64_t q = row / x->heads.h_q, head = row % x->heads.h_q / heads_gqa(&x->heads),
+            n = x->first[q + 1] - x->first[q];
     const int32_t *slot = x->slot + x->first[q];
     double *logit = xcalloc((size_t)n, sizeof *logit), top = -INFINITY, sum = 0;
-    double *o = x->o + row * x->d, *abs_o = x->abs_o + row * x->d, *rms_o = x->rms_o + row * x->d;
+    double *o = x->o + row * x->heads.d, *abs_o = x->abs_o + row * x->heads.d,
+           *rms_o = x->rms_o + row * x->heads.d;
     x->logit[row] = x->abs_dot[row] = 0;
     for (int64_t j = 0; j < n; j++) {
         double dot = 0, mag = 0;
-        for (int32_t c = 0; c < x->d; c++) {
-            double y = dtype_load(x->dtype, x->q, row * x->d + c) *
-                       dtype_load(x->dtype, x->k, (slot[j] * (int64_t)x->h_kv + head) * x->d + c);
+        for (int32_t c = 0; c < x->heads.d; c++) {
+            double y =
+                dtype_load(x->heads.dtype, x->q, row * x->heads.d + c) *
+                dtype_load(x->heads.dtype, x->k, (slot[j] * (int64_t)x->heads.h_kv + head) * x->heads.d + c);
             dot += y;
             mag += fabs(y);
         }
@@ -338,11 +345,12 @@ static void truth_row(const struct gpu_truth *x, int64_t row)
     }
     for (int64_t j = 0; j < n; j++)
         sum += exp(logit[j] - top);
-    for (int32_t c = 0; c < x->d; c++) {
+    for (int32_t c = 0; c < x->heads.d; c++) {
         o[c] = abs_o[c] = rms_o[c] = 0;
         for (int64_t j = 0; j < n; j++) {
-            double y = exp(logit[j] - top) / sum *
-                       dtype_load(x->dtype, x->v, (slot[j] * (int64_t)x->h_kv + head) * x->d + c);
+            double y =
+                exp(logit[j] - top) / sum *
+                dtype_load(x->heads.dtype, x->v, (slot[j] * (int64_t)x->heads.h_kv + head) * x->heads.d + c);
             o[c] += y;
             abs_o[c] += fabs(y);
             rms_o[c] += y * y;
@@ -356,7 +364,7 @@ static void truth_row(const struct gpu_truth *x, int64_t row)
 bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
 {
     (void)stream, (void)e;
-    for (int64_t row = 0; row < (int64_t)x->n_queries * x->h_q; row++)
+    for (int64_t row = 0; row < (int64_t)x->n_queries * x->heads.h_q; row++)
         truth_row(x, row);
     return true;
 }

@@ -212,19 +212,17 @@ static void out_of_memory(struct gpu_row *r, double bytes)
 /* What K, V, Q and O of so many tokens take. */
 static double bytes_stored(const struct problem *p, int64_t tokens)
 {
-    double elt = dtype_size[p->dtype];
-    return elt * p->d * (2.0 * (double)tokens * p->h_kv + 2.0 * p->tree->n_queries * p->h_q);
+    double elt = heads_elt_bytes(&p->heads);
+    return elt * p->heads.d *
+           (2.0 * (double)tokens * p->heads.h_kv + 2.0 * p->tree->n_queries * p->heads.h_q);
 }
 
 /* The shape alone: what a planner may see. The caller frees page_off. */
 static struct problem shell(const struct tree *t, const struct problem_spec *s)
 {
     struct problem p = {.tree = t,
-                        .h_q = s->h_q,
-                        .h_kv = s->h_kv,
-                        .d = s->d,
-                        .dtype = s->dtype,
-                        .scale = 1 / sqrt(s->d),
+                        .heads = s->heads,
+                        .scale = 1 / sqrt(s->heads.d),
                         .page_size = s->page_size,
                         .page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p.page_off)};
     for (int32_t i = 0; i < t->n_nodes; i++)
@@ -238,11 +236,7 @@ static void make_plan(struct bed *x, const struct strategy_use *use, struct job 
 {
     const struct problem *p = &x->p;
     struct gpu_row *r = j->row;
-    struct plan_env env = {.h_q = p->h_q,
-                           .h_kv = p->h_kv,
-                           .d = p->d,
-                           .elt_bytes = dtype_size[p->dtype],
-                           .machine = machine_default()};
+    struct plan_env env = plan_env_default(p->heads);
     char why[WHY_MAX] = "";
     double start = now_s();
     j->plan = strategy_plan(use, x->nf, &env, why);
@@ -256,8 +250,6 @@ static bool send_plan(struct bed *x, struct job *j, struct err *e)
 {
     const struct problem *p = &x->p;
     struct gpu_row *r = j->row;
-    struct price_env price = {
-        .h_q = p->h_q, .h_kv = p->h_kv, .d = p->d, .elt_bytes = dtype_size[p->dtype], .float_bytes = 4};
     struct cuda_caps c;
     char why[WHY_MAX] = "";
     struct err own = {0};
@@ -266,9 +258,9 @@ static bool send_plan(struct bed *x, struct job *j, struct err *e)
         snprintf(r->why, sizeof r->why, "coverage: %.200s", own.msg);
         return true;
     }
-    r->ledger = ledger_of_plan(j->plan, &price);
+    r->ledger = ledger_of_plan(j->plan, &p->heads);
     r->bytes = gpu_ledger_bytes(&r->ledger);
-    r->grid = gpu_grid_of(j->plan, p->h_q, p->h_kv);
+    r->grid = gpu_grid_of(j->plan, p->heads.h_q, p->heads.h_kv);
     double stored = bytes_stored(p, plan_stored_tokens(j->plan));
     if (!cuda_caps(&c, e))
         return false;
@@ -339,16 +331,16 @@ static void *put(const void *host, int64_t bytes, struct err *e)
 static bool draw_data(struct bed *x, struct err *e)
 {
     struct problem *p = &x->p;
-    int64_t elt = dtype_size[p->dtype], rows = (int64_t)p->tree->n_queries * p->h_q;
+    int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
     void *st = x->b->stream;
     draw_pages(p, x->seed);
-    return (x->q = gpu_alloc(rows * p->d * elt, e)) && (x->k = gpu_alloc(x->pool * elt, e)) &&
-           (x->v = gpu_alloc(x->pool * elt, e)) && (x->o = gpu_alloc(rows * p->d * elt, e)) &&
+    return (x->q = gpu_alloc(rows * p->heads.d * elt, e)) && (x->k = gpu_alloc(x->pool * elt, e)) &&
+           (x->v = gpu_alloc(x->pool * elt, e)) && (x->o = gpu_alloc(rows * p->heads.d * elt, e)) &&
            (x->lse = gpu_alloc(rows * (int64_t)sizeof(float), e)) &&
            (x->pages = put(p->page_table, p->page_off[p->tree->n_nodes] * (int64_t)sizeof(int32_t), e)) &&
-           gpu_random(p->dtype, x->q, rows * p->d, x->seed, SERIES_Q, st, e) &&
-           gpu_random(p->dtype, x->k, x->pool, x->seed, SERIES_K, st, e) &&
-           gpu_random(p->dtype, x->v, x->pool, x->seed, SERIES_V, st, e) && gpu_sync(e);
+           gpu_random(p->heads.dtype, x->q, rows * p->heads.d, x->seed, SERIES_Q, st, e) &&
+           gpu_random(p->heads.dtype, x->k, x->pool, x->seed, SERIES_K, st, e) &&
+           gpu_random(p->heads.dtype, x->v, x->pool, x->seed, SERIES_V, st, e) && gpu_sync(e);
 }
 
 /* ---- the exact answer ------------------------------------------------------------------------------------ */
@@ -370,8 +362,8 @@ static void path_slots(const struct problem *p, int32_t q, int32_t *to, int64_t 
 static struct oracle *truth_new(const struct problem *p)
 {
     struct oracle *t = xcalloc(1, sizeof *t);
-    t->d = p->d;
-    t->n_rows = (int64_t)p->tree->n_queries * p->h_q;
+    t->d = p->heads.d;
+    t->n_rows = (int64_t)p->tree->n_queries * p->heads.h_q;
     size_t rows = (size_t)t->n_rows, all = rows * (size_t)t->d;
     *t = (struct oracle){.n_rows = t->n_rows,
                          .d = t->d,
@@ -408,10 +400,7 @@ static bool fetch_truth(struct bed *x, struct err *e)
         good = (dev[i] = gpu_alloc(i < 3 ? all : row, e)) != NULL;
     good = good &&
            gpu_truth(&(struct gpu_truth){.n_queries = n_q,
-                                         .h_q = p->h_q,
-                                         .h_kv = p->h_kv,
-                                         .d = p->d,
-                                         .dtype = p->dtype,
+                                         .heads = p->heads,
                                          .scale = p->scale,
                                          .q = x->q,
                                          .k = x->k,
@@ -442,7 +431,8 @@ static bool fetch_truth(struct bed *x, struct err *e)
 static double element(const struct bed *x, int series, int64_t i)
 {
     double v = rng_bell(x->seed, (uint64_t)series, (uint64_t)i);
-    return x->p.dtype == DT_F16 ? f16_to_double(f16_from_double(v)) : bf16_to_double(bf16_from_double(v));
+    return x->p.heads.dtype == DT_F16 ? f16_to_double(f16_from_double(v))
+                                      : bf16_to_double(bf16_from_double(v));
 }
 
 static bool near(double a, double b, double scale)
@@ -455,8 +445,8 @@ static bool certify_row(const struct bed *x, int64_t row)
 {
     const struct problem *p = &x->p;
     const struct oracle *t = x->truth;
-    int32_t q = (int32_t)(row / p->h_q), d = p->d;
-    int64_t ctx = t->ctx[q], head = row % p->h_q / (p->h_q / p->h_kv);
+    int32_t q = (int32_t)(row / p->heads.h_q), d = p->heads.d;
+    int64_t ctx = t->ctx[q], head = row % p->heads.h_q / heads_gqa(&p->heads);
     int32_t *slot = xcalloc((size_t)ctx, sizeof *slot);
     double *logit = xcalloc((size_t)ctx, sizeof *logit), query[PROBLEM_MAX_D];
     double top = -INFINITY, sum = 0, largest = 0, mag = 0;
@@ -466,7 +456,7 @@ static bool certify_row(const struct bed *x, int64_t row)
     for (int64_t j = 0; j < ctx; j++) {
         double dot = 0, size = 0;
         for (int32_t c = 0; c < d; c++) {
-            double y = query[c] * element(x, SERIES_K, ((int64_t)slot[j] * p->h_kv + head) * d + c);
+            double y = query[c] * element(x, SERIES_K, ((int64_t)slot[j] * p->heads.h_kv + head) * d + c);
             dot += y;
             size += fabs(y);
         }
@@ -480,8 +470,8 @@ static bool certify_row(const struct bed *x, int64_t row)
         sum += exp(logit[j] - top);
     for (int64_t j = 0; j < ctx; j++)
         for (int32_t c = 0; c < d; c++) {
-            double y =
-                exp(logit[j] - top) / sum * element(x, SERIES_V, ((int64_t)slot[j] * p->h_kv + head) * d + c);
+            double y = exp(logit[j] - top) / sum *
+                       element(x, SERIES_V, ((int64_t)slot[j] * p->heads.h_kv + head) * d + c);
             o[c] += y;
             abs_o[c] += fabs(y);
             sq_o[c] += y * y;
@@ -582,9 +572,9 @@ static bool settle(struct gpu_bench *b, struct err *e)
 static bool time_job(const struct bed *x, struct job *j, const struct cuda_args *a, struct err *e)
 {
     struct gpu_bench *b = x->b;
-    int64_t rows = (int64_t)x->p.tree->n_queries * x->p.h_q;
+    int64_t rows = (int64_t)x->p.tree->n_queries * x->p.heads.h_q;
     struct replay r = {.x = x,
-                       .o_bytes = rows * x->p.d * dtype_size[x->p.dtype],
+                       .o_bytes = rows * x->p.heads.d * heads_elt_bytes(&x->p.heads),
                        .lse_bytes = rows * (int64_t)sizeof(float),
                        .work_bytes = cuda_workspace(j->cp)};
     double us[MAX_REPS];
@@ -613,16 +603,16 @@ static int compare_all(const struct bed *x, const struct plan *plan, const struc
     const struct problem *p = &x->p;
     const struct oracle *t = x->truth;
     struct arithmetic a = arithmetic_of(p, plan, x->b->kernel);
-    int32_t n_q = p->tree->n_queries, step = 1 + 512 / p->h_q;
+    int32_t n_q = p->tree->n_queries, step = 1 + 512 / p->heads.h_q;
     int verdict = V_PASS;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int32_t q = 0; q < n_q; q += step) {
-        int64_t row = (int64_t)q * p->h_q, at = row * p->d;
+        int64_t row = (int64_t)q * p->heads.h_q, at = row * p->heads.d;
         struct tree some = {.n_queries = (int32_t)min_i64(step, n_q - q)};
         struct problem part = *p;
         part.tree = &some;
-        struct oracle want = {.n_rows = (int64_t)some.n_queries * p->h_q,
-                              .d = p->d,
+        struct oracle want = {.n_rows = (int64_t)some.n_queries * p->heads.h_q,
+                              .d = p->heads.d,
                               .o = t->o + at,
                               .abs_o = t->abs_o + at,
                               .rms_o = t->rms_o + at,
@@ -755,7 +745,7 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     struct bed x = {.b = b, .p = shell(t, &c->spec), .nf = nform_new(t), .seed = b->seed + c->spec.seed};
     struct job *job = xcalloc((size_t)n_use, sizeof *job);
     struct gpu_need need = gpu_need(x.nf, &c->spec);
-    x.pool = x.p.n_pages * x.p.page_size * x.p.h_kv * x.p.d;
+    x.pool = x.p.n_pages * x.p.page_size * x.p.heads.h_kv * x.p.heads.d;
     bool good = true;
     int32_t n = 0;
     for (int32_t i = 0; i < n_use && good; i++) {

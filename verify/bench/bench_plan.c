@@ -275,7 +275,7 @@ static void take_turns(const struct trees *t, const struct strategy_use *use, in
 bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
                 int64_t reps, struct err *e)
 {
-    struct plan_env env = {.h_q = h_q, .h_kv = h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){h_q, h_kv, 128, DT_F16});
     struct trees trees = trees_new();
     bool good = all_cover(&trees, use, n, &env, e);
     struct timing *x = xcalloc((size_t)n, sizeof *x);

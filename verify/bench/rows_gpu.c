@@ -20,16 +20,16 @@ int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s)
     int64_t tokens = 0;
     for (int32_t i = 0; i < nf->n_nodes; i++)
         tokens += nf->q1[i] > nf->q0[i] ? nf->len[i] : 0;
-    return 2 * tokens * s->h_kv * s->d * dtype_size[s->dtype];
+    return 2 * tokens * s->heads.h_kv * s->heads.d * heads_elt_bytes(&s->heads);
 }
 
 struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s)
 {
-    double row = (double)s->d * dtype_size[s->dtype], pairs = 0;
+    double row = (double)s->heads.d * heads_elt_bytes(&s->heads), pairs = 0;
     for (int32_t q = 0; q < nf->n_queries; q++)
         pairs += (double)nform_context(nf, q);
-    return (struct gpu_need){.bytes = (double)gpu_unique_kv(nf, s) + 2.0 * nf->n_queries * s->h_q * row,
-                             .operations = 4 * pairs * s->h_q * s->d};
+    return (struct gpu_need){.bytes = (double)gpu_unique_kv(nf, s) + 2.0 * nf->n_queries * s->heads.h_q * row,
+                             .operations = 4 * pairs * s->heads.h_q * s->heads.d};
 }
 
 double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x)
@@ -124,8 +124,8 @@ static void add_set(int s, const struct problem_spec *spec, bool heads, int64_t 
             for (char *blank = c->src.text; (blank = strchr(blank, ' '));)
                 *blank = '_';
             if (!heads) {
-                c->spec.h_q = sets[s].heads[h][0];
-                c->spec.h_kv = sets[s].heads[h][1];
+                c->spec.heads.h_q = sets[s].heads[h][0];
+                c->spec.heads.h_kv = sets[s].heads[h][1];
             }
         }
 }
@@ -257,12 +257,12 @@ static double peer_ratio(const struct gpu_peers *peers, const struct gpu_row *r,
 {
     const struct gpu_config *c = r->config;
     double best = INFINITY;
-    if (c->src.kind != SRC_LEVELS || c->spec.d != 128)
+    if (c->src.kind != SRC_LEVELS || c->spec.heads.d != 128)
         return best;
     for (int64_t i = 0; i < peers->n; i++) {
         const struct gpu_peer *p = &peers->at[i];
-        if (p->h_q != c->spec.h_q || p->h_kv != c->spec.h_kv || (method && strcmp(p->method, method) != 0) ||
-            strcmp(p->tree, c->src.text) != 0)
+        if (p->h_q != c->spec.heads.h_q || p->h_kv != c->spec.heads.h_kv ||
+            (method && strcmp(p->method, method) != 0) || strcmp(p->tree, c->src.text) != 0)
             continue;
         struct gpu_limits card = {.read_bps = p->read_bps, .tensor_flops = PEER_TENSOR_FLOPS};
         best = fmin(best, p->us / gpu_floor_us(&r->need, &card));
@@ -367,8 +367,8 @@ static void print_where(FILE *f, const struct gpu_row *r)
 {
     char *label = strategy_label(r->use);
     fprintf(f, "%s on %s at %" PRId32 "/%" PRId32, label,
-            r->config->src.text ? r->config->src.text : "its tree", r->config->spec.h_q,
-            r->config->spec.h_kv);
+            r->config->src.text ? r->config->src.text : "its tree", r->config->spec.heads.h_q,
+            r->config->spec.heads.h_kv);
     free(label);
 }
 
@@ -470,7 +470,7 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     const double figure[] = {r->time.median_us, r->time.median_us / r->floor_us,
                              r->floor_us,       r->time.mad_us,
                              r->time.min_us,    r->time.p90_us};
-    snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.h_q, c->spec.h_kv);
+    snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, c->spec.heads.h_q, c->spec.heads.h_kv);
     table_text(t, label);
     table_text(t, gpu_verdict_name[r->verdict]);
     for (int i = 0; i < 6; i++)
@@ -489,8 +489,8 @@ void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *dev
     table_bytes(t, r->unique_kv);
     table_measured_if(t, timed, r->worst, 3);
     table_text(t, heads);
-    table_i64(t, c->spec.d);
-    table_text(t, dtype_name[c->spec.dtype]);
+    table_i64(t, c->spec.heads.d);
+    table_text(t, dtype_name[c->spec.heads.dtype]);
     table_i64(t, c->spec.page_size);
     table_text(t, c->set);
     table_i64(t, c->number);

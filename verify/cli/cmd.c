@@ -213,15 +213,15 @@ static error_t parse_problem(int key, char *arg, struct argp_state *state)
     bool good = true;
     switch (key) {
     case KEY_HEADS:
-        g->heads = good = text_heads(arg, &g->spec.h_q, &g->spec.h_kv, c->err);
+        g->heads = good = text_heads(arg, &g->spec.heads.h_q, &g->spec.heads.h_kv, c->err);
         break;
     case KEY_DTYPE:
-        g->dtype = good = dtype_parse(arg, &g->spec.dtype) ||
+        g->dtype = good = dtype_parse(arg, &g->spec.heads.dtype) ||
                           err_set(c->err, "--dtype '%s' (expected f64, f32, f16 or bf16)", arg);
         break;
     case KEY_DIM:
         g->d = good = text_i64(arg, "--head-dim", 1, PROBLEM_MAX_D, &x, c->err);
-        g->spec.d = (int32_t)x;
+        g->spec.heads.d = (int32_t)x;
         break;
     case KEY_PAGE:
         g->page = good = text_i64(arg, "--page", 1, 65536, &x, c->err);

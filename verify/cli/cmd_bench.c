@@ -49,7 +49,7 @@ static void products_only(const struct problem *p, struct tile_shape tile, float
 {
     const float *q = p->q, *k = p->k, *v = p->v;
     int64_t rows = p->tree->n_queries, tokens = p->tree->len[0];
-    int d = p->d;
+    int d = p->heads.d;
 #pragma omp parallel
     {
         omp_set_num_threads(1); /* the library asks OpenMP; ends with the region */
@@ -93,7 +93,7 @@ static bool time_tile(const struct bench_args *a, const struct kernel *kernel, c
 {
     struct plan *plan = one_group(nf, tile);
     struct output *o = output_new(p);
-    int64_t stride = (int64_t)tile.m * (tile.n + p->d);
+    int64_t stride = (int64_t)tile.m * (tile.n + p->heads.d);
     float *scratch = xaligned((size_t)(stride * a->threads), sizeof *scratch);
     double *kernel_s = xcalloc((size_t)a->reps, sizeof *kernel_s),
            *gemm_s = xcalloc((size_t)a->reps, sizeof *gemm_s),
@@ -155,8 +155,7 @@ static bool bench_cpu(const struct bench_args *a, struct printer *t, struct err 
     tree->len[0] = a->tokens;
     for (int32_t i = 0; i < tree->n_queries; i++)
         tree->query[i].upto = a->tokens;
-    struct problem_spec spec = {
-        .h_q = 1, .h_kv = 1, .d = (int32_t)a->d, .dtype = DT_F32, .page_size = 16, .seed = 1};
+    struct problem_spec spec = {.heads = {1, 1, (int32_t)a->d, DT_F32}, .page_size = 16, .seed = 1};
     struct problem *p = problem_new(tree, &spec, e);
     struct nform *nf = nform_new(tree);
     const struct kernel *kernel = kernel_find("cpu");

@@ -211,8 +211,7 @@ static bool choose_strategies(const char *list, struct strategy_use **use, int32
 
 static bool find_work(struct args *a, struct work *w, struct err *e)
 {
-    struct problem_spec spec = {
-        .h_q = 32, .h_kv = 8, .d = 128, .dtype = DT_F16, .page_size = 64, .scattered = true};
+    struct problem_spec spec = {.heads = {32, 8, 128, DT_F16}, .page_size = 64, .scattered = true};
     problem_given_apply(&a->problem.given, &spec);
     if (a->peers && a->fastest)
         return err_set(e, "--peers compares with the plan of one rule (expected no --fastest)");

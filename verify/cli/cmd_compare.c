@@ -227,7 +227,8 @@ static void print_head(FILE *f, const struct case_spec *c, const struct test_cas
     fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
             b->tree->n_queries, tree_tokens(b->tree));
     fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, d = %" PRId32 ", %s, pages of %" PRId32 "\n\n",
-            c->spec.h_q, c->spec.h_kv, c->spec.d, dtype_name[c->spec.dtype], c->spec.page_size);
+            c->spec.heads.h_q, c->spec.heads.h_kv, c->spec.heads.d, dtype_name[c->spec.heads.dtype],
+            c->spec.page_size);
     free(src);
 }
 
@@ -264,9 +265,9 @@ static void print_failures(const struct compare_run *run)
 static bool compare_all(struct compare_run *run, const struct compare_args *a, FILE *f, struct err *e)
 {
     struct case_spec c = {.src = a->tree.src, .spec = case_default_spec()};
-    c.spec.h_q = 32; /* Llama-3-8B */
-    c.spec.h_kv = 8;
-    c.spec.d = 128;
+    c.spec.heads.h_q = 32; /* Llama-3-8B */
+    c.spec.heads.h_kv = 8;
+    c.spec.heads.d = 128;
     c.spec.seed = a->tree.seed;
     problem_given_apply(&a->problem.given, &c.spec);
     struct test_case *b = test_case_new(&c, NULL, e);

@@ -263,12 +263,11 @@ static bool read_coefficients(const struct fit_args *a, struct rows *r, struct e
 static bool plan_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
                      const struct nform *nf, int64_t i, struct err *e)
 {
-    struct plan *p = measured_plan(row, nf, machine_default(), e); /* whatever the card, as bench gpu plans */
-    struct price_env env = price_env_of(row->h_q, row->h_kv, row->d, row->dtype);
+    struct plan *p = measured_plan(row, nf, e);
     for (int32_t v = 0; v < r->n_variants && p; v++) {
         double inner[MAX_TRAITS];
         inner_of(a, r, r->part[i], v, inner);
-        a->model->of(p, &env, &a->mc, inner, r->x + (v * r->n + i) * r->p);
+        a->model->of(p, &row->heads, &a->mc, inner, r->x + (v * r->n + i) * r->p);
     }
     plan_free(p);
     return p != NULL;
@@ -278,7 +277,7 @@ static bool plan_row(const struct fit_args *a, const struct rows *r, const struc
 static void bill_row(const struct fit_args *a, const struct rows *r, const struct measured_row *row,
                      const struct nform *nf, int64_t i)
 {
-    struct plan_env env = measured_env(row, &a->mc);
+    struct plan_env env = {.heads = row->heads, .machine = &a->mc};
     r->bill[i] = treeattn_bill(nf, &env, row->use[0].opt);
     r->env[i] = tile_env_of(&env);
 }

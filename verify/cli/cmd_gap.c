@@ -45,7 +45,7 @@ static void plan_edges(const struct planner *p, const struct nform *nf, const st
     if (p->by == BY_PAT)
         pat_edges(nf, p->rule, o->pack, joined);
     if (p->by == BY_FASTTREE) {
-        struct fasttree_cost c = fasttree_default_cost(p->rule, env_gqa(o->env));
+        struct fasttree_cost c = fasttree_default_cost(p->rule, heads_gqa(&o->env->heads));
         fasttree_edges(nf, &c, joined);
     }
 }
@@ -116,8 +116,7 @@ enum { N_PAPER_TREES = sizeof paper_tree / sizeof paper_tree[0] };
 static void gap_cost(const struct gap_args *a, enum objective kind, struct printer *table,
                      struct progress *progress, int64_t *unsolved)
 {
-    struct plan_env env = {
-        .h_q = a->h_q, .h_kv = a->h_kv, .d = 128, .elt_bytes = 2, .machine = machine_default()};
+    struct plan_env env = plan_env_default((struct heads){a->h_q, a->h_kv, 128, DT_F16});
     struct objective_env o = objective_of(kind, &env, MAX_ROWS);
     double *gap = NULL;
     int64_t n = 0, cap = 0;

@@ -146,18 +146,14 @@ static int plan_tree(const struct plan_args *a, const struct tree *t, const stru
                      const char *command)
 {
     struct problem_spec spec = case_default_spec();
-    spec.h_q = 32; /* Llama-3-8B */
-    spec.h_kv = 8;
-    spec.d = 128;
+    spec.heads.h_q = 32; /* Llama-3-8B */
+    spec.heads.h_kv = 8;
+    spec.heads.d = 128;
     problem_given_apply(&a->problem.given, &spec);
     struct err e = {0};
     if (!problem_spec_check(&spec, &e))
         return cmd_error(&e);
-    struct plan_env env = {.h_q = spec.h_q,
-                           .h_kv = spec.h_kv,
-                           .d = spec.d,
-                           .elt_bytes = dtype_size[spec.dtype],
-                           .machine = &a->machine};
+    struct plan_env env = {.heads = spec.heads, .machine = &a->machine};
     return cmd_plan_job(&(struct plan_job){
         .tree = t, .use = use, .env = env, .form = a->format, .path = a->path, .command = command});
 }

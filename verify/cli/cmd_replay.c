@@ -416,7 +416,7 @@ static bool set_up_machine(const struct args *a, struct replay_run *run, struct 
     struct replay *r = &run->replay;
     bool fitted = a->coefficients && strcmp(a->coefficients, COEFS_BUILT_IN) != 0;
     g->sim = (struct replay_machine){
-        .mc = &g->mc, .model = r->model, .price = r->price, .coefs = time_model_coefs_default()};
+        .mc = &g->mc, .model = r->model, .heads = r->env.heads, .coefs = time_model_coefs_default()};
     if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
         return false;
     run->coefficients = fitted ? a->coefficients : COEFS_BUILT_IN;
@@ -557,10 +557,7 @@ static bool set_up(const struct args *a, struct replay_run *run, struct ground *
         add_no_attention(g, r);
     *r = (struct replay){
         .model = m,
-        .env =
-            {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .machine = &g->mc},
-        .price =
-            {.h_q = m->h_q, .h_kv = m->h_kv, .d = m->d, .elt_bytes = dtype_size[a->dtype], .float_bytes = 4},
+        .env = {.heads = model_heads(m, a->dtype), .machine = &g->mc},
         .use = g->use,
         .n_use = r->n_use,
         .replan = a->replan,

@@ -274,12 +274,7 @@ static struct sweep sweep_for(const struct sim_run *run, const struct sim_source
     return (struct sweep){
         .use = run->use,
         .n_use = run->n_use,
-        .env = {.h_q = p->h_q,
-                .h_kv = p->h_kv,
-                .d = p->d,
-                .elt_bytes = dtype_size[p->dtype],
-                .machine = &run->machine[m].m},
-        .price = price_env_of(p->h_q, p->h_kv, p->d, p->dtype),
+        .env = {.heads = p->heads, .machine = &run->machine[m].m},
         .mode = run->mode,
         .timed = run->timed,
         .coefs = run->machine[m].coefs,
@@ -347,7 +342,7 @@ static bool write_timeline(const struct sim_args *a, const struct sim_run *run, 
     struct plan *p = sweep_plan(&s, 0, nf, why);
     bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
     if (good) {
-        struct time_model c = time_model_plan(p, &s.price, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
+        struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
         good = (!a->timeline || write_file(a->timeline, time_model_print_ctas, &c, e)) &&
                (!a->spans || write_file(a->spans, time_model_print_spans, &c, e));
         time_model_free(&c);
@@ -406,9 +401,9 @@ static bool read_coefficients(struct sim_args *a, struct sim_run *run, struct er
 static bool check_args(struct sim_args *a, struct sim_run *run, struct err *e)
 {
     run->spec = case_default_spec();
-    run->spec.h_q = 32; /* Llama-3-8B */
-    run->spec.h_kv = 8;
-    run->spec.d = 128;
+    run->spec.heads.h_q = 32; /* Llama-3-8B */
+    run->spec.heads.h_kv = 8;
+    run->spec.heads.d = 128;
     problem_given_apply(&a->problem.given, &run->spec);
     run->mode = a->mode;
     run->layers = a->layers;

@@ -278,7 +278,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         c.use = *r[i].use;
         c.kernel = kernel_find(r[i].kernel);
         char *text = case_print(&c);
-        result_row(&run->table, &r[i], c.spec.dtype, text);
+        result_row(&run->table, &r[i], c.spec.heads.dtype, text);
         free(text);
         if (r[i].verdict == V_FAIL) {
             fflush(run->table.f); /* smaller cases may end the program, too */
@@ -589,8 +589,8 @@ static void print_report(FILE *f, const struct verify_run *run)
 static bool run_all(struct verify_run *run, const struct verify_args *a, FILE *f)
 {
     struct problem_spec spec = case_default_spec();
-    if (a->problem.given.heads && a->problem.given.spec.h_q >= 32)
-        spec.d = 128; /* full-size heads are 128 wide */
+    if (a->problem.given.heads && a->problem.given.spec.heads.h_q >= 32)
+        spec.heads.d = 128; /* full-size heads are 128 wide */
     spec.seed = a->tree.seed;
     problem_given_apply(&a->problem.given, &spec);
     if (!problem_spec_check(&spec, &run->err))

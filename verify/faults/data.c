@@ -128,7 +128,7 @@ bool plant_page_repeated(const struct fault_case *fc, struct broken *b)
 /* Overwrite n elements of an array of the problem's type by n others of the same array. */
 static void copy_elements(const struct problem *p, void *array, int64_t to, int64_t from, int64_t n)
 {
-    size_t size = (size_t)dtype_size[p->dtype];
+    size_t size = (size_t)heads_elt_bytes(&p->heads);
     memmove((char *)array + (size_t)to * size, (char *)array + (size_t)from * size, (size_t)n * size);
 }
 
@@ -136,7 +136,7 @@ static void copy_elements(const struct problem *p, void *array, int64_t to, int6
 static int32_t keenest_head(const struct fault_case *fc, int32_t query, int64_t slot)
 {
     int32_t best = 0;
-    for (int32_t h = 1; h < fc->problem->h_q; h++)
+    for (int32_t h = 1; h < fc->problem->heads.h_q; h++)
         if (fault_weight(fc, query, h, slot) > fault_weight(fc, query, best, slot))
             best = h;
     return best;
@@ -155,9 +155,9 @@ static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to
         double before = fault_weight(fc, t.query, head, slot), after = fault_weight(fc, t.query, head, stale);
         if (fabs(after - before) < 1e-3) /* the wrong key would count as much as the right one */
             continue;
-        int32_t kv_head = head / (p->h_q / p->h_kv);
-        *to = (slot * p->h_kv + kv_head) * p->d;
-        *from = (stale * p->h_kv + kv_head) * p->d;
+        int32_t kv_head = head / heads_gqa(&p->heads);
+        *to = (slot * p->heads.h_kv + kv_head) * p->heads.d;
+        *from = (stale * p->heads.h_kv + kv_head) * p->heads.d;
         return true;
     }
     return false;
@@ -170,7 +170,7 @@ bool plant_k_stale(const struct fault_case *fc, struct broken *b)
     if (!draw_pair(fc, b, &to, &from))
         return false;
     struct problem *p = fault_edit_problem(fc, b);
-    copy_elements(p, p->k, to, from, p->d);
+    copy_elements(p, p->k, to, from, p->heads.d);
     return true;
 }
 
@@ -181,7 +181,7 @@ bool plant_v_stale(const struct fault_case *fc, struct broken *b)
     if (!draw_pair(fc, b, &to, &from))
         return false;
     struct problem *p = fault_edit_problem(fc, b);
-    copy_elements(p, p->v, to, from, p->d);
+    copy_elements(p, p->v, to, from, p->heads.d);
     return true;
 }
 
@@ -195,9 +195,9 @@ bool plant_q_stale(const struct fault_case *fc, struct broken *b)
     int32_t other = (int32_t)fault_draw(b, t->n_queries - 1);
     other += other >= seen.query;
     struct problem *p = fault_edit_problem(fc, b);
-    int64_t head = fault_draw(b, p->h_q);
-    copy_elements(p, p->q, ((int64_t)seen.query * p->h_q + head) * p->d,
-                  ((int64_t)other * p->h_q + head) * p->d, p->d);
+    int64_t head = fault_draw(b, p->heads.h_q);
+    copy_elements(p, p->q, ((int64_t)seen.query * p->heads.h_q + head) * p->heads.d,
+                  ((int64_t)other * p->heads.h_q + head) * p->heads.d, p->heads.d);
     fault_place(b, "query %" PRId32 " head %" PRId64 " from query %" PRId32, seen.query, head, other);
     return true;
 }
@@ -218,10 +218,10 @@ bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
 
 bool plant_scale_inverse_d(const struct fault_case *fc, struct broken *b)
 {
-    if (fc->problem->d == 1 || !fault_any_seen(fc))
+    if (fc->problem->heads.d == 1 || !fault_any_seen(fc))
         return false;
     struct problem *p = fault_edit_problem(fc, b);
-    p->scale = 1.0 / p->d;
+    p->scale = 1.0 / p->heads.d;
     return true;
 }
 
@@ -240,12 +240,12 @@ bool plant_scale_off(const struct fault_case *fc, struct broken *b)
 static bool run_with_heads(const struct fault_case *fc, struct broken *b, const int32_t *kv_of)
 {
     const struct problem *p = fc->problem;
-    int32_t h_q = p->h_q, g = h_q / p->h_kv;
-    int32_t *at = xcalloc((size_t)h_q, sizeof *at), *used = xcalloc((size_t)p->h_kv, sizeof *used);
+    int32_t h_q = p->heads.h_q, g = h_q / p->heads.h_kv;
+    int32_t *at = xcalloc((size_t)h_q, sizeof *at), *used = xcalloc((size_t)p->heads.h_kv, sizeof *used);
     for (int32_t h = 0; h < h_q; h++)
         at[h] = kv_of[h] * g + used[kv_of[h]]++;
     struct problem *e = fault_edit_problem(fc, b);
-    size_t row = (size_t)p->d * (size_t)dtype_size[p->dtype];
+    size_t row = (size_t)p->heads.d * (size_t)heads_elt_bytes(&p->heads);
     for (int32_t q = 0; q < p->tree->n_queries; q++)
         for (int32_t h = 0; h < h_q; h++)
             memcpy((char *)e->q + (size_t)(q * h_q + at[h]) * row, (char *)p->q + (size_t)(q * h_q + h) * row,
@@ -270,7 +270,7 @@ static bool run_with_heads(const struct fault_case *fc, struct broken *b, const 
 /* The two conventions in use: blocks of g heads per KV head (ours), or round robin. */
 bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 {
-    int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
+    int32_t h_q = fc->problem->heads.h_q, h_kv = fc->problem->heads.h_kv;
     if (h_kv == 1 || h_q == h_kv || !fault_any_seen(fc)) /* both maps agree */
         return false;
     int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
@@ -284,7 +284,7 @@ bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 /* An off-by-one in the head index. */
 bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
 {
-    int32_t h_q = fc->problem->h_q, h_kv = fc->problem->h_kv;
+    int32_t h_q = fc->problem->heads.h_q, h_kv = fc->problem->heads.h_kv;
     if (h_kv == 1 || !fault_any_seen(fc))
         return false;
     int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);

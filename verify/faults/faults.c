@@ -53,10 +53,11 @@ double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_
 {
     const struct problem *p = fc->problem;
     double qrow[PROBLEM_MAX_D], krow[PROBLEM_MAX_D], dot = 0;
-    int64_t row = (int64_t)q * p->h_q + head;
-    dtype_to_double(p->dtype, p->q, row * p->d, qrow, p->d);
-    dtype_to_double(p->dtype, p->k, (slot * p->h_kv + head / (p->h_q / p->h_kv)) * p->d, krow, p->d);
-    for (int32_t c = 0; c < p->d; c++)
+    int64_t row = (int64_t)q * p->heads.h_q + head;
+    dtype_to_double(p->heads.dtype, p->q, row * p->heads.d, qrow, p->heads.d);
+    dtype_to_double(p->heads.dtype, p->k, (slot * p->heads.h_kv + head / heads_gqa(&p->heads)) * p->heads.d,
+                    krow, p->heads.d);
+    for (int32_t c = 0; c < p->heads.d; c++)
         dot += qrow[c] * krow[c];
     return exp(p->scale * dot - fc->oracle->lse[row]);
 }
@@ -69,7 +70,7 @@ bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t be
 {
     const struct problem *p = fc->problem;
     const struct nform *nf = fc->nf;
-    for (int32_t head = 0; head < p->h_q; head++) {
+    for (int32_t head = 0; head < p->heads.h_q; head++) {
         double sum = 0;
         for (int64_t j = begin; j < end; j++) {
             int64_t slot = problem_slot(p, nf->src[node], nf->off[node] + j);
@@ -112,14 +113,14 @@ struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b
         return b->problem;
     const struct problem *p = fc->problem;
     struct problem *c = xmalloc(sizeof *c);
-    size_t elt = (size_t)dtype_size[p->dtype];
-    int64_t pool = p->n_pages * p->page_size * p->h_kv * p->d;
+    size_t elt = (size_t)heads_elt_bytes(&p->heads);
+    int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
     *c = *p;
     c->page_off = copy_bytes(p->page_off, p->tree->n_nodes + 1, sizeof *p->page_off);
     c->page_table = copy_bytes(p->page_table, p->page_off[p->tree->n_nodes], sizeof *p->page_table);
     c->k = copy_bytes(p->k, pool, elt);
     c->v = copy_bytes(p->v, pool, elt);
-    c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->h_q * p->d, elt);
+    c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d, elt);
     b->problem = c;
     return c;
 }

@@ -40,9 +40,10 @@ static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t l
 {
     int64_t n = fc->oracle->n_rows, row = n > 0 ? fault_draw(b, n) : 0;
     for (int64_t i = 0; i < n; i++, row = (row + 1) % n) {
-        int64_t ctx = fc->oracle->ctx[row / fc->problem->h_q];
+        int64_t ctx = fc->oracle->ctx[row / fc->problem->heads.h_q];
         if (least == 0 ? ctx == 0 : ctx >= least) {
-            fault_place(b, "query %" PRId64 " head %" PRId64, row / fc->problem->h_q, row % fc->problem->h_q);
+            fault_place(b, "query %" PRId64 " head %" PRId64, row / fc->problem->heads.h_q,
+                        row % fc->problem->heads.h_q);
             return row;
         }
     }
@@ -78,7 +79,7 @@ static void copy_row(struct output *to, int64_t row, const struct output *from, 
 /* O and LSE of two heads of one query. */
 bool plant_heads_swapped(const struct fault_case *fc, struct broken *b)
 {
-    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1);
+    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1);
     if (h_q < 2 || row < 0)
         return false;
     int64_t other = row / h_q * h_q + (row % h_q + 1 + fault_draw(b, h_q - 1)) % h_q;
@@ -97,7 +98,7 @@ static int64_t other_query(const struct fault_case *fc, struct broken *b, int64_
 
 bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
 {
-    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
+    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
     if (row < 0 || other < 0)
         return false;
     struct output *out = edit_output(fc, b);
@@ -111,7 +112,7 @@ bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
 /* What another query left in a buffer that was not overwritten. */
 bool plant_row_stale(const struct fault_case *fc, struct broken *b)
 {
-    int64_t h_q = fc->problem->h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
+    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
     if (row < 0 || other < 0)
         return false;
     copy_row(edit_output(fc, b), row, fc->good, other * h_q + row % h_q);
@@ -140,7 +141,7 @@ bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
 bool plant_row_rotated(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
-    if (row < 0 || fc->problem->d < 2)
+    if (row < 0 || fc->problem->heads.d < 2)
         return false;
     struct output *out = edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
@@ -174,7 +175,8 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
 {
     const struct problem *p = fc->problem;
     const struct tree *t = p->tree;
-    int32_t q = (int32_t)(row / p->h_q), head = (int32_t)(row % p->h_q), kv_head = head / (p->h_q / p->h_kv);
+    int32_t q = (int32_t)(row / p->heads.h_q), head = (int32_t)(row % p->heads.h_q),
+            kv_head = head / heads_gqa(&p->heads);
     int64_t ctx = fc->oracle->ctx[q], after = 0; /* tokens between here and the end of the path */
     struct half h = {.top = -INFINITY};
     for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
@@ -187,8 +189,9 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
             double w = fault_weight(fc, q, head, slot);
             h.sum += w;
             h.top = fmax(h.top, log(w));
-            for (int32_t c = 0; c < p->d; c++)
-                h.o[c] += w * dtype_load(p->dtype, p->v, (slot * p->h_kv + kv_head) * p->d + c);
+            for (int32_t c = 0; c < p->heads.d; c++)
+                h.o[c] +=
+                    w * dtype_load(p->heads.dtype, p->v, (slot * p->heads.h_kv + kv_head) * p->heads.d + c);
         }
         after += len;
     }
@@ -347,7 +350,7 @@ bool plant_empty_nan(const struct fault_case *fc, struct broken *b)
 
 bool plant_nan_in_o(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
     if (row >= 0)
         set_o(edit_output(fc, b), row, col, NAN);
     return row >= 0;
@@ -364,7 +367,7 @@ bool plant_nan_in_lse(const struct fault_case *fc, struct broken *b)
 /* A reference that is broken judges nothing: it must not pass anything either. */
 bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
     if (row < 0)
         return false;
     edit_output(fc, b);
@@ -375,7 +378,7 @@ bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
 /* NaN - NaN compares neither greater nor smaller: the trap of comparators that ask `err > bound`. */
 bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
     if (row < 0)
         return false;
     set_o(edit_output(fc, b), row, col, NAN);
@@ -385,7 +388,7 @@ bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
 
 bool plant_inf_in_o(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->d);
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
     if (row >= 0)
         set_o(edit_output(fc, b), row, col, INFINITY);
     return row >= 0;
@@ -411,7 +414,7 @@ bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
 
 bool plant_d_differs(const struct fault_case *fc, struct broken *b)
 {
-    if (fc->problem->d == 1 || fc->good->n_rows == 0)
+    if (fc->problem->heads.d == 1 || fc->good->n_rows == 0)
         return false;
     struct output *out = edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
@@ -438,7 +441,7 @@ static double bound_at(const struct fault_case *fc, struct output *out, int64_t 
 bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
-    int32_t col = (int32_t)fault_draw(b, fc->problem->d);
+    int32_t col = (int32_t)fault_draw(b, fc->problem->heads.d);
     if (row < 0)
         return false;
     struct output *out = edit_output(fc, b);
@@ -469,15 +472,15 @@ static double promised(const struct fault_case *fc, bool lse)
     for (int64_t row = 0; row < fc->oracle->n_rows; row++)
         if (fc->oracle->logit[row] > 32)
             return 0;
-    if (!lse && (fc->problem->dtype == DT_F16 || fc->problem->dtype == DT_BF16))
+    if (!lse && (fc->problem->heads.dtype == DT_F16 || fc->problem->heads.dtype == DT_BF16))
         return 0;
-    return fc->problem->dtype == DT_F64 ? 1e-12 : 5e-6;
+    return fc->problem->heads.dtype == DT_F64 ? 1e-12 : 5e-6;
 }
 
 bool plant_o_off_figure(const struct fault_case *fc, struct broken *b)
 {
     int64_t row = draw_row(fc, b, 1);
-    int32_t d = fc->problem->d, col = (int32_t)fault_draw(b, d);
+    int32_t d = fc->problem->heads.d, col = (int32_t)fault_draw(b, d);
     double figure = promised(fc, false), top = 0;
     if (row < 0 || figure == 0)
         return false;

@@ -29,46 +29,46 @@ static const struct shape shapes[] = {
      .lo = {260, 20},
      .hi = {420, 60},
      .empty = true,
-     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16, .scattered = true}},
+     .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16, .scattered = true}},
     {.name = "multi-level",
      .fan = {1, 3, 4, 2},
      .lo = {150, 40, 10, 5},
      .hi = {300, 90, 70, 30},
      .empty = true,
-     .spec = {.h_q = 6, .h_kv = 3, .d = 32, .dtype = DT_F64, .page_size = 8, .scattered = true}},
+     .spec = {.heads = {6, 3, 32, DT_F64}, .page_size = 8, .scattered = true}},
     /* 21 private tokens: tree-specinfer takes up to 64 */
     {.name = "token-tree",
      .fan = {1, 3, 2, 2},
      .lo = {150, 1, 1, 1},
      .hi = {260, 1, 1, 1},
      .every_node = true,
-     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F16, .page_size = 16, .scattered = true}},
+     .spec = {.heads = {4, 2, 64, DT_F16}, .page_size = 16, .scattered = true}},
     {.name = "forest",
      .fan = {3, 4, 2},
      .lo = {60, 20, 5},
      .hi = {200, 60, 40},
      .every_node = true,
      .empty = true,
-     .spec = {.h_q = 4, .h_kv = 2, .d = 128, .dtype = DT_BF16, .page_size = 32, .scattered = false}},
+     .spec = {.heads = {4, 2, 128, DT_BF16}, .page_size = 32, .scattered = false}},
     /* long enough for every rule that splits long KV */
     {.name = "long",
      .fan = {1, 3},
      .lo = {1400, 200},
      .hi = {1800, 600},
-     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 16, .scattered = true}},
+     .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16, .scattered = true}},
     /* more queries than any block limit of 32 or 64 */
     {.name = "wide",
      .fan = {1, 72},
      .lo = {100, 1},
      .hi = {180, 6},
-     .spec = {.h_q = 4, .h_kv = 2, .d = 32, .dtype = DT_F16, .page_size = 1, .scattered = true}},
+     .spec = {.heads = {4, 2, 32, DT_F16}, .page_size = 1, .scattered = true}},
     /* all tokens together stay under 64, so a query that sees nothing keeps tree-specinfer applicable */
     {.name = "small",
      .fan = {1, 4, 2},
      .lo = {8, 2, 1},
      .hi = {12, 5, 3},
      .empty = true,
-     .spec = {.h_q = 4, .h_kv = 2, .d = 64, .dtype = DT_F32, .page_size = 4, .scattered = true}},
+     .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 4, .scattered = true}},
 };
 const int32_t n_fault_grounds = sizeof shapes / sizeof shapes[0];
 
@@ -113,8 +113,10 @@ struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct ker
     g->nf = nform_new(g->tree);
     spec.poison = true;
     if (kernel->ready) {
-        spec.dtype = spec.dtype == DT_F32 ? DT_F16 : spec.dtype == DT_F64 ? DT_BF16 : spec.dtype;
-        spec.d = spec.d <= 64 ? 64 : 128;
+        spec.heads.dtype = spec.heads.dtype == DT_F32   ? DT_F16
+                           : spec.heads.dtype == DT_F64 ? DT_BF16
+                                                        : spec.heads.dtype;
+        spec.heads.d = spec.heads.d <= 64 ? 64 : 128;
     }
     spec.seed = rng_u64(seed, 3, (uint64_t)i);
     g->problem = problem_new(g->tree, &spec, &e);
@@ -139,11 +141,7 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
                     struct fault_case *fc, enum fault_lack *lack, char *why)
 {
     const struct problem *p = g->problem;
-    struct plan_env env = {.h_q = p->h_q,
-                           .h_kv = p->h_kv,
-                           .d = p->d,
-                           .elt_bytes = dtype_size[p->dtype],
-                           .machine = machine_default()};
+    struct plan_env env = plan_env_default(p->heads);
     *lack = FAULT_NO_PLAN;
     *fc = (struct fault_case){
         .tree = g->name, .problem = p, .oracle = g->oracle, .nf = g->nf, .kernel = kernel};

@@ -31,13 +31,13 @@ static int32_t merge_chain(const struct plan *p)
 
 struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan, const struct kernel *k)
 {
-    struct arithmetic a = {.accumulate = p->dtype == DT_F64 ? DT_F64 : DT_F32,
-                           .partial_o = p->dtype == DT_F64 ? DT_F64 : DT_F32,
+    struct arithmetic a = {.accumulate = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .partial_o = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
                            .scores_stored = plan->unfused,
                            .merges = merge_chain(plan)};
-    if (p->dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
+    if (p->heads.dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
         a.partial_o = DT_F16;
     if (k->narrow_p)
-        a.probability = p->dtype;
+        a.probability = p->heads.dtype;
     return a;
 }

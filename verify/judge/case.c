@@ -12,10 +12,7 @@ enum { MAX_LIST_BYTES = 1 << 24 };
 
 struct problem_spec case_default_spec(void)
 {
-    return (struct problem_spec){.h_q = 4,
-                                 .h_kv = 2,
-                                 .d = 64,
-                                 .dtype = DT_F16,
+    return (struct problem_spec){.heads = {4, 2, 64, DT_F16},
                                  .page_size = 16,
                                  .scattered = true,
                                  .poison = true,
@@ -126,11 +123,11 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return good;
     }
     if (strcmp(key, "heads") == 0)
-        return text_heads(value, &s->h_q, &s->h_kv, e);
+        return text_heads(value, &s->heads.h_q, &s->heads.h_kv, e);
     if (strcmp(key, "d") == 0)
-        return get_i32(value, "d", PROBLEM_MAX_D, &s->d, e);
+        return get_i32(value, "d", PROBLEM_MAX_D, &s->heads.d, e);
     if (strcmp(key, "dtype") == 0)
-        return dtype_parse(value, &s->dtype) ||
+        return dtype_parse(value, &s->heads.dtype) ||
                err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
     if (strcmp(key, "page") == 0)
         return get_i32(value, "page", INT32_MAX, &s->page_size, e);
@@ -248,12 +245,13 @@ char *case_print(const struct case_spec *c)
     const struct problem_spec *s = &c->spec;
     char *raw = tree_source_print(&c->src), *tree = text_escape(raw);
     char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
-    char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s",
-                           tree, s->h_q, s->h_kv, s->d, dtype_name[s->dtype], s->page_size, s->scattered,
-                           s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
-                           strategy ? strategy : "", c->kernel ? ";kernel=" : "",
-                           c->kernel ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "");
+    char *text =
+        xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s",
+                  tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size,
+                  s->scattered, s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
+                  strategy ? strategy : "", c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "",
+                  c->narrow_partials ? ";partials=f16" : "");
     free(raw);
     free(tree);
     free(strategy);

@@ -143,12 +143,12 @@ static inline double accumulated_of(const struct row_bound *b, const struct orac
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o)
 {
-    struct row_bound b = bound_of(orc, row, orc->ctx[row / p->h_q], a, 0);
-    struct rounding o = rounding_of(p->dtype, a->accumulate);
+    struct row_bound b = bound_of(orc, row, orc->ctx[row / p->heads.h_q], a, 0);
+    struct rounding o = rounding_of(p->heads.dtype, a->accumulate);
     for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
         bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + b.underflow +
                      fmax(o.u * fabs(orc->o[i]), o.half_tiny);
-    struct rounding lse = rounding_of(p->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    struct rounding lse = rounding_of(p->heads.dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
     return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
@@ -243,16 +243,16 @@ static bool compare_lse(struct comparison *c, const struct oracle *orc, int64_t 
 static bool shapes_agree(struct comparison *c, const struct problem *p, const struct oracle *orc,
                          const struct output *out)
 {
-    int64_t rows = (int64_t)p->tree->n_queries * p->h_q;
-    if (out->n_rows == rows && orc->n_rows == rows && out->d == p->d && orc->d == p->d &&
-        out->dtype == p->dtype)
+    int64_t rows = (int64_t)p->tree->n_queries * p->heads.h_q;
+    if (out->n_rows == rows && orc->n_rows == rows && out->d == p->heads.d && orc->d == p->heads.d &&
+        out->dtype == p->heads.dtype)
         return true;
     c->worst = c->worst_o = c->worst_lse = INFINITY;
     c->verdict = V_FAIL;
     snprintf(c->why, sizeof c->why,
              "shape: output %lld x %d %s, oracle %lld x %d, problem %lld x %d %s (expected the problem's)",
              (long long)out->n_rows, out->d, dtype_name[out->dtype], (long long)orc->n_rows, orc->d,
-             (long long)rows, p->d, dtype_name[p->dtype]);
+             (long long)rows, p->heads.d, dtype_name[p->heads.dtype]);
     return false;
 }
 
@@ -285,12 +285,12 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     double cap = cap_of(orc, a, c.max_logit);
     bool finite = true;
     for (int64_t r = 0; r < orc->n_rows && finite; r++) {
-        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->h_q], a, cap);
+        struct row_bound b = bound_of(orc, r, orc->ctx[r / p->heads.h_q], a, cap);
         dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
         finite = compare_row(&c, orc, r, got, &b, round_o, &e_l2, &w_l2) &&
                  compare_lse(&c, orc, r, output_lse(out, r), &b, round_lse);
     }
     c.rel_l2 = e_l2 == 0 ? 0 : sqrt(e_l2 / w_l2);
-    decide(&c, p->h_q);
+    decide(&c, p->heads.h_q);
     return c;
 }

@@ -78,7 +78,7 @@ static bool guess_swap(const struct row *x)
     for (int64_t r = 0; r < x->orc->n_rows; r++) {
         if (!is_row(x, r) || is_row(x, x->r))
             continue;
-        int32_t h = x->p->h_q;
+        int32_t h = x->p->heads.h_q;
         if (r / h == x->r / h)
             snprintf(x->guess, x->size,
                      "query %" PRId64 ": head %" PRId64 " holds the answer of head %" PRId64, r / h, x->r % h,
@@ -121,7 +121,7 @@ static bool guess_hidden(const struct row *x)
 static bool guess_count(const struct row *x)
 {
     double n = exp(x->lse);
-    int64_t ctx = x->orc->ctx[x->r / x->p->h_q], read = llround(fmin(n, 1e15));
+    int64_t ctx = x->orc->ctx[x->r / x->p->heads.h_q], read = llround(fmin(n, 1e15));
     if (x->orc->abs_dot[x->r] != 0 || n > 2000 || fabs(n - (double)read) > CLOSE_LSE * n || read == ctx)
         return false;
     snprintf(x->guess, x->size, "%" PRId64 " tokens were counted, the query sees %" PRId64, read, ctx);
@@ -131,7 +131,7 @@ static bool guess_count(const struct row *x)
 /* Of one token O is V, and where all scores are 0 LSE counts tokens: right whatever else is wrong, which says nothing. */
 static bool sees_one_token(const struct row *x)
 {
-    return x->orc->ctx[x->r / x->p->h_q] == 1;
+    return x->orc->ctx[x->r / x->p->heads.h_q] == 1;
 }
 
 static bool has_no_scores(const struct row *x)
@@ -172,13 +172,13 @@ static const struct {
 /* The answer of the row's query with scores of another scale; the caller frees. */
 static struct oracle *with_scale(const struct row *x, double factor)
 {
-    int64_t q = x->r / x->p->h_q;
+    int64_t q = x->r / x->p->heads.h_q;
     struct tree one = *x->p->tree;
     struct problem alone = *x->p;
     one.n_queries = 1;
     one.query += q;
     alone.tree = &one;
-    alone.q = (char *)x->p->q + q * x->p->h_q * x->p->d * dtype_size[x->p->dtype];
+    alone.q = (char *)x->p->q + q * x->p->heads.h_q * x->p->heads.d * heads_elt_bytes(&x->p->heads);
     alone.scale *= factor;
     return oracle_new(&alone);
 }
@@ -188,9 +188,10 @@ static bool guess_scale(const struct row *x)
     if (has_no_scores(x) || is_row(x, x->r))
         return false;
     for (size_t i = 0; i < sizeof scales / sizeof scales[0] && !x->guess[0]; i++) {
-        struct oracle *would = with_scale(x, scales[i].factor * pow(sqrt(x->p->d), scales[i].per_sqrt_d));
+        struct oracle *would =
+            with_scale(x, scales[i].factor * pow(sqrt(x->p->heads.d), scales[i].per_sqrt_d));
         struct row y = *x;
-        int64_t r = x->r % x->p->h_q;
+        int64_t r = x->r % x->p->heads.h_q;
         double lse = would->lse[r];
         if (scales[i].factor == M_LN2 && !close_to(x->lse, lse))
             lse /= M_LN2; /* left in base 2 */
@@ -206,7 +207,7 @@ static bool guess_scale(const struct row *x)
 static bool guess_place(const struct row *x)
 {
     bool own_o = holds(x, x->r, 1), own_lse = close_to(x->lse, x->orc->lse[x->r]);
-    int64_t h = x->p->h_q;
+    int64_t h = x->p->heads.h_q;
     if (own_o == own_lse)
         return false;
     for (int64_t r = 0; r < x->orc->n_rows && !x->guess[0]; r++)

@@ -54,10 +54,8 @@ static void add_levels(struct list *l, int kind, char *levels, struct problem_sp
 static struct problem_spec spec_of(int type, int head, int dim, int page)
 {
     struct problem_spec s = case_default_spec();
-    s.dtype = dtypes[type % N_TYPE];
-    s.h_q = heads[head % N_HEADS][0];
-    s.h_kv = heads[head % N_HEADS][1];
-    s.d = dims[dim % N_DIM];
+    const int32_t *h = heads[head % N_HEADS];
+    s.heads = (struct heads){h[0], h[1], dims[dim % N_DIM], dtypes[type % N_TYPE]};
     s.page_size = pages[page % N_PAGE];
     return s;
 }
@@ -79,7 +77,7 @@ static double products(const struct tree *t, const struct problem_spec *s)
     for (int32_t q = 0; q < t->n_queries; q++)
         sum += (double)ctx[q];
     free(ctx);
-    return sum * s->h_q * s->d;
+    return sum * s->heads.h_q * s->heads.d;
 }
 
 /* ---- the design ------------------------------------------------------------------------------------------ */
@@ -178,8 +176,8 @@ static void add_sharp(struct list *l, bool named)
             continue;
         }
         struct problem_spec s = x.c.spec;
-        s.dtype = dtypes[i % N_TYPE];
-        s.d = s.d <= 64 ? 64 : 128;
+        s.heads.dtype = dtypes[i % N_TYPE];
+        s.heads.d = s.heads.d <= 64 ? 64 : 128;
         add(l, GPU_SHARP, x.c.src, s)->use = x.c.use;
     }
 }
@@ -360,9 +358,9 @@ void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct r
     const struct problem_spec *s = &x->c.spec;
     char text[32];
     int32_t at[N_GPU_AXES];
-    at[AXIS_DTYPE] = value_of(v, AXIS_DTYPE, dtype_name[s->dtype]);
-    at[AXIS_HEADS] = value_of(v, AXIS_HEADS, number(text, sizeof text, s->h_q, s->h_kv));
-    at[AXIS_D] = value_of(v, AXIS_D, number(text, sizeof text, s->d, 0));
+    at[AXIS_DTYPE] = value_of(v, AXIS_DTYPE, dtype_name[s->heads.dtype]);
+    at[AXIS_HEADS] = value_of(v, AXIS_HEADS, number(text, sizeof text, s->heads.h_q, s->heads.h_kv));
+    at[AXIS_D] = value_of(v, AXIS_D, number(text, sizeof text, s->heads.d, 0));
     at[AXIS_PAGE] = value_of(v, AXIS_PAGE, number(text, sizeof text, s->page_size, 0));
     at[AXIS_TREE] = value_of(v, AXIS_TREE, gpu_kind_name(x->kind));
     at[AXIS_FILL] = value_of(v, AXIS_FILL, fill_name[s->fill]);

@@ -48,7 +48,7 @@ static void add_bytes(lanes *sum, const void *bytes, int64_t n)
 static void add_pool(lanes *sum, const struct problem *p, const void *pool)
 {
     const struct tree *t = p->tree;
-    int64_t slot_bytes = (int64_t)p->h_kv * p->d * dtype_size[p->dtype];
+    int64_t slot_bytes = (int64_t)p->heads.h_kv * p->heads.d * heads_elt_bytes(&p->heads);
     bool *held = xcalloc((size_t)p->n_pages, sizeof *held);
     for (int32_t node = 0; node < t->n_nodes; node++)
         for (int64_t first = 0; first < t->len[node]; first += p->page_size) {
@@ -76,7 +76,7 @@ static uint64_t sum_input(const struct problem *p, enum guarded_input which)
     else if (which == WATCHED_PAGES)
         add_bytes(sum, p->page_table, p->page_off[t->n_nodes] * (int64_t)sizeof *p->page_table);
     else if (which == WATCHED_Q)
-        add_bytes(sum, p->q, (int64_t)t->n_queries * p->h_q * p->d * dtype_size[p->dtype]);
+        add_bytes(sum, p->q, (int64_t)t->n_queries * p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads));
     else
         add_pool(sum, p, which == WATCHED_K ? p->k : p->v);
     uint64_t all = 0;
@@ -213,10 +213,10 @@ static void kept_free(struct kept *k)
 
 static bool same_problem(const struct problem *x, const struct problem *y)
 {
-    return x->tree == y->tree && x->h_q == y->h_q && x->h_kv == y->h_kv && x->d == y->d &&
-           x->dtype == y->dtype && memcmp(&x->scale, &y->scale, sizeof x->scale) == 0 &&
-           x->page_size == y->page_size && x->n_pages == y->n_pages && x->page_off == y->page_off &&
-           x->page_table == y->page_table && x->q == y->q && x->k == y->k && x->v == y->v;
+    return x->tree == y->tree && heads_equal(&x->heads, &y->heads) &&
+           memcmp(&x->scale, &y->scale, sizeof x->scale) == 0 && x->page_size == y->page_size &&
+           x->n_pages == y->n_pages && x->page_off == y->page_off && x->page_table == y->page_table &&
+           x->q == y->q && x->k == y->k && x->v == y->v;
 }
 
 /* What is not as it was kept, in words; NULL: all is. Problem, tree and normal form, which others use as well, then are again. */

@@ -17,8 +17,8 @@
 static bool check_memory(const struct tree *t, const struct problem_spec *s, struct err *e)
 {
     int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    int64_t rows = (int64_t)t->n_queries * s->h_q;
-    int64_t need = problem_bytes(t, s) + 4 * rows * s->d * (int64_t)sizeof(double);
+    int64_t rows = (int64_t)t->n_queries * s->heads.h_q;
+    int64_t need = problem_bytes(t, s) + 4 * rows * s->heads.d * (int64_t)sizeof(double);
     if (need <= have / 2)
         return true;
     return err_missing(
@@ -46,11 +46,7 @@ struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, st
         .p = p,
         .inputs = guarded_inputs(p),
         .orc = oracle_new(p),
-        .env = {.h_q = p->h_q,
-                .h_kv = p->h_kv,
-                .d = p->d,
-                .elt_bytes = dtype_size[p->dtype],
-                .machine = machine_default()},
+        .env = plan_env_default(p->heads),
     };
     return b;
 }
@@ -100,10 +96,9 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
 static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
                          struct err *e)
 {
-    struct price_env env = price_env_of(p->h_q, p->h_kv, p->d, p->dtype);
     if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
         return true;
-    struct ledger want = ledger_of_plan(plan, &env);
+    struct ledger want = ledger_of_plan(plan, &p->heads);
 #define X(field, meaning)                                                                                    \
     if (counted->field != want.field)                                                                        \
         return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
@@ -208,7 +203,7 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
     r.n_groups = plan->n_groups;
     r.n_launches = plan->n_launches;
     name_tile(plan, r.tile, sizeof r.tile);
-    if (b->c->narrow_partials && !narrow_partials(plan, b->p->dtype, r.why)) {
+    if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, r.why)) {
         r.verdict = V_SKIP;
         plan_free(plan);
         return r;

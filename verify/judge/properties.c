@@ -41,22 +41,22 @@ static void check_linear(const struct property_case *c, struct property_result *
     for (int i = 0; i < 3; i++)
         x[i] = trial_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
-    int64_t row = (int64_t)c->p->h_kv * c->p->d, n = 0;
+    int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d, n = 0;
     for (struct walk w = {.nf = nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++, n += 2) {
             int64_t at = problem_slot(x[0], w.node, w.token) * row + e;
             double v0 = (double)draw(c, DRAW_V, n, 2 * RANGE + 1) - RANGE,
                    v1 = (double)draw(c, DRAW_V, n + 1, 2 * RANGE + 1) - RANGE;
-            dtype_store(c->p->dtype, x[0]->v, at, v0);
-            dtype_store(c->p->dtype, x[1]->v, at, v1);
-            dtype_store(c->p->dtype, x[2]->v, at, a * v0 + b * v1);
+            dtype_store(c->p->heads.dtype, x[0]->v, at, v0);
+            dtype_store(c->p->heads.dtype, x[1]->v, at, v1);
+            dtype_store(c->p->heads.dtype, x[2]->v, at, a * v0 + b * v1);
         }
     nform_free(nf);
     if (trial_run(&t[0], c, x[0], r) && trial_run(&t[1], c, x[1], r) && trial_run(&t[2], c, x[2], r))
-        for (int64_t i = 0; i < (int64_t)c->p->tree->n_queries * c->p->h_q; i++) {
+        for (int64_t i = 0; i < (int64_t)c->p->tree->n_queries * c->p->heads.h_q; i++) {
             double want[PROBLEM_MAX_D], slack[PROBLEM_MAX_D];
-            for (int64_t e = 0; e < c->p->d; e++) {
-                int64_t at = i * c->p->d + e;
+            for (int64_t e = 0; e < c->p->heads.d; e++) {
+                int64_t at = i * c->p->heads.d + e;
                 want[e] = a * t[0].o[at] + b * t[1].o[at];
                 slack[e] = fabs(a) * t[0].bound_o[at] + fabs(b) * t[1].bound_o[at];
             }
@@ -73,18 +73,18 @@ static void check_ones(const struct property_case *c, struct property_result *r)
 {
     struct problem *x = trial_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
-    int64_t row = (int64_t)c->p->h_kv * c->p->d;
+    int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d;
     for (struct walk w = {.nf = nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++)
-            dtype_store(c->p->dtype, x->v, problem_slot(x, w.node, w.token) * row + e, 1);
+            dtype_store(c->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * row + e, 1);
     struct trial t;
     double want[PROBLEM_MAX_D];
     if (trial_run(&t, c, x, r))
         for (int32_t q = 0; q < nf->n_queries; q++) {
-            for (int32_t e = 0; e < c->p->d; e++)
+            for (int32_t e = 0; e < c->p->heads.d; e++)
                 want[e] = nform_context(nf, q) > 0;
-            for (int64_t h = 0; h < c->p->h_q; h++)
-                trial_hold_o(r, c, &t, (int64_t)nf->orig[q] * c->p->h_q + h, want, NULL);
+            for (int64_t h = 0; h < c->p->heads.h_q; h++)
+                trial_hold_o(r, c, &t, (int64_t)nf->orig[q] * c->p->heads.h_q + h, want, NULL);
         }
     trial_free(&t);
     nform_free(nf);
@@ -94,12 +94,12 @@ static void check_ones(const struct property_case *c, struct property_result *r)
 static void swap_tokens(struct problem *p, int32_t node, int64_t i, int64_t j)
 {
     char row[2][PROBLEM_MAX_D * sizeof(double)];
-    int64_t size = (int64_t)p->d * dtype_size[p->dtype];
-    for (int64_t h = 0; h < p->h_kv; h++)
+    int64_t size = (int64_t)p->heads.d * heads_elt_bytes(&p->heads);
+    for (int64_t h = 0; h < p->heads.h_kv; h++)
         for (int v = 0; v < 2; v++) {
             char *base = v ? p->v : p->k;
-            char *x = base + (problem_slot(p, node, i) * p->h_kv + h) * size;
-            char *y = base + (problem_slot(p, node, j) * p->h_kv + h) * size;
+            char *x = base + (problem_slot(p, node, i) * p->heads.h_kv + h) * size;
+            char *y = base + (problem_slot(p, node, j) * p->heads.h_kv + h) * size;
             memcpy(row[0], x, (size_t)size);
             memcpy(row[1], y, (size_t)size);
             memcpy(x, row[1], (size_t)size);
@@ -212,7 +212,7 @@ static void check_merge(const struct property_case *c, struct property_result *r
                    *after = trial_problem(c, x[1], NULL, off, NULL);
     struct trial whole = {0}, a = {0}, b = {0};
     if (trial_run(&whole, c, c->p, r) && trial_run(&a, c, before, r) && trial_run(&b, c, after, r))
-        for (int64_t row = 0; row < (int64_t)t->n_queries * c->p->h_q; row++)
+        for (int64_t row = 0; row < (int64_t)t->n_queries * c->p->heads.h_q; row++)
             hold_merged(r, c, &whole, &a, &b, row);
     trial_free(&whole);
     trial_free(&a);
@@ -231,18 +231,19 @@ static void check_shift(const struct property_case *c, struct property_result *r
     struct problem *a = trial_problem(c, c->p->tree, NULL, NULL, NULL),
                    *b = trial_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
-    int64_t d = c->p->d, h_kv = c->p->h_kv, n_rows = (int64_t)c->p->tree->n_queries * c->p->h_q;
+    int64_t d = c->p->heads.d, h_kv = c->p->heads.h_kv,
+            n_rows = (int64_t)c->p->tree->n_queries * c->p->heads.h_q;
     double *by = xcalloc((size_t)n_rows, sizeof *by);
     for (struct walk w = {.nf = nf}; walk_next(&w);)
         for (int64_t h = 0; h < h_kv; h++) { /* the two have the same pages */
             int64_t at = (problem_slot(a, w.node, w.token) * h_kv + h) * d;
-            dtype_store(c->p->dtype, a->k, at, 1);
-            dtype_store(c->p->dtype, b->k, at, 1);
+            dtype_store(c->p->heads.dtype, a->k, at, 1);
+            dtype_store(c->p->heads.dtype, b->k, at, 1);
         }
     for (int64_t row = 0; row < n_rows; row++) {
         by[row] = (double)draw(c, DRAW_SHIFT, row, 129) - 64;
-        dtype_store(c->p->dtype, a->q, row * d, 0);
-        dtype_store(c->p->dtype, b->q, row * d, by[row]);
+        dtype_store(c->p->heads.dtype, a->q, row * d, 0);
+        dtype_store(c->p->heads.dtype, b->q, row * d, by[row]);
     }
     struct trial x = {0}, y = {0};
     if (trial_run(&x, c, a, r) && trial_run(&y, c, b, r))

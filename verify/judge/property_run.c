@@ -19,12 +19,12 @@
 /* One token's K or V, all heads; one query's Q, all heads. */
 static int64_t token_bytes(const struct problem *p)
 {
-    return (int64_t)p->h_kv * p->d * dtype_size[p->dtype];
+    return (int64_t)p->heads.h_kv * p->heads.d * heads_elt_bytes(&p->heads);
 }
 
 static int64_t query_bytes(const struct problem *p)
 {
-    return (int64_t)p->h_q * p->d * dtype_size[p->dtype];
+    return (int64_t)p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads);
 }
 
 /* Normal form cuts nodes at every query, so a piece is seen as a whole or not at all. */
@@ -46,10 +46,7 @@ struct problem *trial_problem(const struct property_case *c, const struct tree *
                               const int64_t *off, const int32_t *query)
 {
     const struct problem *p = c->p;
-    struct problem_spec spec = {.h_q = p->h_q,
-                                .h_kv = p->h_kv,
-                                .d = p->d,
-                                .dtype = p->dtype,
+    struct problem_spec spec = {.heads = p->heads,
                                 .page_size = p->page_size,
                                 .scattered = true,
                                 .poison = true,
@@ -86,13 +83,14 @@ void trial_free(struct trial *t)
  * norm[n_nodes][h_kv], top[n_nodes][h_kv][d]. */
 static void path_extremes(const struct problem *p, const struct nform *nf, double *norm, double *top)
 {
-    int32_t d = p->d, h_kv = p->h_kv;
+    int32_t d = p->heads.d, h_kv = p->heads.h_kv;
     for (struct walk w = {.nf = nf}; walk_next(&w);)
         for (int64_t h = 0; h < h_kv; h++) {
             int64_t at = (problem_slot(p, w.node, w.token) * h_kv + h) * d, piece = w.piece * h_kv + h;
             double sum = 0;
             for (int32_t e = 0; e < d; e++) {
-                double k = dtype_load(p->dtype, p->k, at + e), v = fabs(dtype_load(p->dtype, p->v, at + e));
+                double k = dtype_load(p->heads.dtype, p->k, at + e),
+                       v = fabs(dtype_load(p->heads.dtype, p->v, at + e));
                 sum += k * k;
                 top[piece * d + e] = fmax(top[piece * d + e], v);
             }
@@ -117,18 +115,19 @@ static void trial_bounds(struct trial *t, const struct problem *p, const struct 
                          const struct kernel *k)
 {
     const struct nform *nf = plan->nf;
-    int32_t d = p->d, g = p->h_q / p->h_kv;
+    int32_t d = p->heads.d, g = heads_gqa(&p->heads);
     struct arithmetic a = arithmetic_of(p, plan, k);
-    double *norm = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv, sizeof *norm);
-    double *top = xcalloc((size_t)nf->n_nodes * (size_t)p->h_kv * (size_t)d, sizeof *top);
+    double *norm = xcalloc((size_t)nf->n_nodes * (size_t)p->heads.h_kv, sizeof *norm);
+    double *top = xcalloc((size_t)nf->n_nodes * (size_t)p->heads.h_kv * (size_t)d, sizeof *top);
     double *none = xcalloc((size_t)d, sizeof *none), *q = xaligned((size_t)d, sizeof *q);
     path_extremes(p, nf, norm, top);
     for (int32_t n = 0; n < nf->n_queries; n++)
-        for (int32_t h = 0; h < p->h_q; h++) {
-            int64_t row = (int64_t)nf->orig[n] * p->h_q + h, at = (int64_t)nf->at[n] * p->h_kv + h / g;
+        for (int32_t h = 0; h < p->heads.h_q; h++) {
+            int64_t row = (int64_t)nf->orig[n] * p->heads.h_q + h,
+                    at = (int64_t)nf->at[n] * p->heads.h_kv + h / g;
             bool blind = nf->at[n] < 0;
             double sum = 0, *abs_o = blind ? none : top + at * d;
-            dtype_to_double(p->dtype, p->q, row * d, q, d);
+            dtype_to_double(p->heads.dtype, p->q, row * d, q, d);
             for (int32_t e = 0; e < d; e++)
                 sum += q[e] * q[e];
             int64_t ctx = nform_context(nf, n);
@@ -162,12 +161,12 @@ static bool run_plan(struct trial *t, const struct property_case *c, const struc
     struct output *out = output_new(p);
     bool good = cover_check(plan, &e) && watched_run(c->kernel, p, &inputs, plan, out, &ledger, NULL, &e);
     if (good) {
-        *t = (struct trial){.d = p->d,
-                            .o = xcalloc((size_t)out->n_rows * (size_t)p->d, sizeof *t->o),
-                            .bound_o = xcalloc((size_t)out->n_rows * (size_t)p->d, sizeof *t->bound_o),
+        *t = (struct trial){.d = p->heads.d,
+                            .o = xcalloc((size_t)out->n_rows * (size_t)p->heads.d, sizeof *t->o),
+                            .bound_o = xcalloc((size_t)out->n_rows * (size_t)p->heads.d, sizeof *t->bound_o),
                             .lse = xcalloc((size_t)out->n_rows, sizeof *t->lse),
                             .bound_lse = xcalloc((size_t)out->n_rows, sizeof *t->bound_lse)};
-        dtype_to_double(out->dtype, out->o, 0, t->o, out->n_rows * p->d);
+        dtype_to_double(out->dtype, out->o, 0, t->o, out->n_rows * p->heads.d);
         for (int64_t row = 0; row < out->n_rows; row++)
             t->lse[row] = output_lse(out, row);
         trial_bounds(t, p, plan, c->kernel);
@@ -184,11 +183,7 @@ bool trial_run(struct trial *t, const struct property_case *c, const struct prob
                struct property_result *r)
 {
     struct nform *nf = nform_new(p->tree);
-    struct plan_env env = {.h_q = p->h_q,
-                           .h_kv = p->h_kv,
-                           .d = p->d,
-                           .elt_bytes = dtype_size[p->dtype],
-                           .machine = machine_default()};
+    struct plan_env env = plan_env_default(p->heads);
     *t = (struct trial){0};
     struct plan *plan = strategy_plan(&c->use, nf, &env, r->why);
     bool good = plan && run_plan(t, c, p, plan, r);
@@ -217,7 +212,7 @@ static void hold(struct property_result *r, const struct property_case *c, int64
         snprintf(where, sizeof where, "O[%" PRId32 "]", col);
     snprintf(r->why, sizeof r->why,
              "query %" PRId64 " head %" PRId64 " %s is %.9g, expected %.9g: %.3g times the bound of %.3g",
-             row / c->p->h_q, row % c->p->h_q, where, got, want, ratio, bound);
+             row / c->p->heads.h_q, row % c->p->heads.h_q, where, got, want, ratio, bound);
 }
 
 void trial_hold_o(struct property_result *r, const struct property_case *c, const struct trial *t,
@@ -237,8 +232,8 @@ void trial_hold_lse(struct property_result *r, const struct property_case *c, co
 void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
                       int64_t q, const struct trial *want, int64_t q_want)
 {
-    for (int64_t h = 0; h < c->p->h_q; h++) {
-        int64_t row = q * c->p->h_q + h, from = q_want * c->p->h_q + h;
+    for (int64_t h = 0; h < c->p->heads.h_q; h++) {
+        int64_t row = q * c->p->heads.h_q + h, from = q_want * c->p->heads.h_q + h;
         trial_hold_o(r, c, t, row, want->o + from * t->d, want->bound_o + from * t->d);
         trial_hold_lse(r, c, t, row, want->lse[from], want->bound_lse[from]);
     }

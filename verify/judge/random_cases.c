@@ -72,20 +72,20 @@ static void draw_heads(uint64_t seed, int64_t i, double pairs_d, struct problem_
         if (pairs_d * head_list[h].q <= WORK_MAX)
             fit = h + 1; /* the list ascends in query heads */
     int64_t pick = rng_below(seed, DRAW_HEADS, (uint64_t)i, fit);
-    s->h_q = head_list[pick].q;
-    s->h_kv = head_list[pick].kv;
+    s->heads.h_q = head_list[pick].q;
+    s->heads.h_kv = head_list[pick].kv;
 }
 
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
 {
     if (g->heads) {
-        s->h_q = g->spec.h_q;
-        s->h_kv = g->spec.h_kv;
+        s->heads.h_q = g->spec.heads.h_q;
+        s->heads.h_kv = g->spec.heads.h_kv;
     }
     if (g->dtype)
-        s->dtype = g->spec.dtype;
+        s->heads.dtype = g->spec.heads.dtype;
     if (g->d)
-        s->d = g->spec.d;
+        s->heads.d = g->spec.heads.d;
     if (g->page)
         s->page_size = g->spec.page_size;
     if (g->fill)
@@ -99,12 +99,12 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.src.family = gen_family(seed, i);
     c.src.seed = gen_seed(seed, i);
     *tree = gen_tree(c.src.family, c.src.seed);
-    c.spec.d = draw_share(seed, DRAW_D, i, share_d);
-    c.spec.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
+    c.spec.heads.d = draw_share(seed, DRAW_D, i, share_d);
+    c.spec.heads.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
     c.spec.page_size = draw_share(seed, DRAW_PAGE, i, share_page);
     c.spec.fill = (enum fill)draw_share(seed, DRAW_FILL, i, share_fill);
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
-    draw_heads(seed, i, pairs(*tree) * c.spec.d, &c.spec);
+    draw_heads(seed, i, pairs(*tree) * c.spec.heads.d, &c.spec);
     if (fixed)
         problem_given_apply(fixed, &c.spec);
     return c;
@@ -190,15 +190,15 @@ static int32_t property(const struct census_row *r, int which)
     case 0:
         return (int32_t)r->family;
     case 1:
-        return (int32_t)r->spec.dtype;
+        return (int32_t)r->spec.heads.dtype;
     case 2:
-        return r->spec.d;
+        return r->spec.heads.d;
     case 3:
         return r->spec.page_size;
     case 4:
         return (int32_t)r->spec.fill;
     default:
-        return r->spec.h_q / r->spec.h_kv;
+        return heads_gqa(&r->spec.heads);
     }
 }
 

@@ -290,10 +290,10 @@ static void fewer_heads(struct shrinker *s)
     static const int32_t heads[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {8, 2}, {8, 8}};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         struct case_spec c = *s->c;
-        c.spec.h_q = heads[i][0];
-        c.spec.h_kv = heads[i][1];
-        bool fewer =
-            c.spec.h_q < s->c->spec.h_q || (c.spec.h_q == s->c->spec.h_q && c.spec.h_kv < s->c->spec.h_kv);
+        c.spec.heads.h_q = heads[i][0];
+        c.spec.heads.h_kv = heads[i][1];
+        bool fewer = c.spec.heads.h_q < s->c->spec.heads.h_q ||
+                     (c.spec.heads.h_q == s->c->spec.heads.h_q && c.spec.heads.h_kv < s->c->spec.heads.h_kv);
         if (fewer && try_change(s, c))
             return;
     }
@@ -303,9 +303,9 @@ static void fewer_heads(struct shrinker *s)
 static void smaller_numbers(struct shrinker *s)
 {
     bool kept = false;
-    for (int32_t d = 16; d < s->c->spec.d && !kept; d *= 2) {
+    for (int32_t d = 16; d < s->c->spec.heads.d && !kept; d *= 2) {
         struct case_spec c = *s->c;
-        c.spec.d = d;
+        c.spec.heads.d = d;
         kept = try_change(s, c);
     }
     kept = false;
@@ -327,9 +327,9 @@ static void plainer_storage(struct shrinker *s)
     if (s->c->spec.poison)
         try_change(s, c);
     bool kept = false;
-    for (enum dtype t = DT_F64; t < s->c->spec.dtype && !kept; t++) {
+    for (enum dtype t = DT_F64; t < s->c->spec.heads.dtype && !kept; t++) {
         c = *s->c;
-        c.spec.dtype = t;
+        c.spec.heads.dtype = t;
         kept = try_change(s, c);
     }
 }

@@ -78,10 +78,10 @@ static void print_problem(struct printer *t, const struct sim_run *run, const st
     bool whole = s->trace && run->src->step == 0;
     table_text(t, count_mode_name[run->mode]);
     table_i64(t, run->layers);
-    table_i64(t, p->h_q);
-    table_i64(t, p->h_kv);
-    table_i64(t, p->d);
-    table_text(t, dtype_name[p->dtype]);
+    table_i64(t, p->heads.h_q);
+    table_i64(t, p->heads.h_kv);
+    table_i64(t, p->heads.d);
+    table_text(t, dtype_name[p->heads.dtype]);
     table_i64(t, sim_steps(s));
     table_i64_if(t, whole, whole ? trace_generated(s->trace) : 0);
 }

@@ -97,7 +97,7 @@ static bool open_combination(struct sim_run *run, const struct sim_swept *swept,
     for (int32_t i = n - 1; i >= 0 && good; number /= swept[i].n, i--) {
         const char *value = swept[i].value[number % swept[i].n];
         if (is_heads(&swept[i])) {
-            good = text_heads(value, &spec.h_q, &spec.h_kv, e);
+            good = text_heads(value, &spec.heads.h_q, &spec.heads.h_kv, e);
             continue;
         }
         good = put_value(&src.text, swept[i].name, value) ||

@@ -123,8 +123,8 @@ static void print_head(const struct sim_run *run, FILE *f)
     }
     fprintf(f, "%" PRId64 " layer%s, ", run->layers, run->layers == 1 ? "" : "s");
     if (!s->at)
-        fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, ", p->h_q, p->h_kv);
-    fprintf(f, "d = %" PRId32 ", %s\n", p->d, dtype_name[p->dtype]);
+        fprintf(f, "%" PRId32 " query heads, %" PRId32 " KV heads, ", p->heads.h_q, p->heads.h_kv);
+    fprintf(f, "d = %" PRId32 ", %s\n", p->heads.d, dtype_name[p->heads.dtype]);
 }
 
 /* The sum of a strategy's rows; skipped where it did not apply to one of them. */
@@ -140,7 +140,7 @@ static struct sweep_row sum_rows(const struct sim_run *run, int32_t m, int32_t i
 static char *label_of(const struct sim_source *s)
 {
     if (s->at)
-        return xasprintf("%s %" PRId32 "/%" PRId32, s->at, s->spec.h_q, s->spec.h_kv);
+        return xasprintf("%s %" PRId32 "/%" PRId32, s->at, s->spec.heads.h_q, s->spec.heads.h_kv);
     return s->trace ? xasprintf("%" PRId32, s->index) : xstrdup("-");
 }
 

@@ -11,7 +11,7 @@ enum { PORTIONS = 64 }; /* of a trace's steps */
 
 /* What planners may add up: every query with all that it sees; K, V and all forms of the scores in 8 bytes. A plan is priced
  * only when it is known how much that can come to (price_most). */
-static double most_of(const struct nform *nf, const struct price_env *env)
+static double most_of(const struct nform *nf, const struct heads *env)
 {
     double pairs = 0;
     for (int32_t i = 0; i < nf->n_nodes; i++)
@@ -52,7 +52,7 @@ static void add_times(struct sweep_times *sum, const struct sweep_times *x)
 
 static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
 {
-    struct time_model c = time_model_plan(p, &s->price, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
+    struct time_model c = time_model_plan(p, &s->env.heads, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
     struct sweep_times x = {
         .latency_s = c.latency_s,
         .overhead_s = c.overhead_s,
@@ -69,12 +69,12 @@ static struct sweep_times time_plan(const struct sweep *s, int32_t i, const stru
         .low_share = c.low_share * c.attention_s,
         .ctas = (double)c.ctas,
         .trip_s = c.trip_s * s->coefs.kernel,
-        .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->price) : 0,
+        .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->env.heads) : 0,
     };
     time_model_free(&c);
     double trait[MAX_TRAITS];
     if (s->model)
-        s->model->of(p, &s->price, s->env.machine, s->coef[i] + s->model->n, trait);
+        s->model->of(p, &s->env.heads, s->env.machine, s->coef[i] + s->model->n, trait);
     for (int32_t j = 0; s->model && j < s->model->n; j++)
         x.fitted_s += s->coef[i][j] * trait[j];
     return x;
@@ -110,11 +110,11 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
         plan_free(p); /* who counts trusts its indices */
         return false;
     }
-    if (price_most(p, &s->price) >= 0x1p62) {
+    if (price_most(p, &s->env.heads) >= 0x1p62) {
         plan_free(p);
         return too_many_bytes(e);
     }
-    struct ledger moved = count_plan(p, &s->price, s->mode);
+    struct ledger moved = count_plan(p, &s->env.heads, s->mode);
     bool good = ledger_within(&moved, most) || too_many_bytes(e);
     if (good)
         ledger_add(&row->moved, &moved);
@@ -122,7 +122,7 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     row->groups += p->n_groups;
     if (s->timed) {
         struct sweep_times time = time_plan(s, i, p);
-        time.kv = (double)(s->mode == COUNT_TRUE ? moved.kv : ledger_of_plan(p, &s->price).kv);
+        time.kv = (double)(s->mode == COUNT_TRUE ? moved.kv : ledger_of_plan(p, &s->env.heads).kv);
         add_times(&row->time, &time);
     }
     plan_free(p);
@@ -135,7 +135,7 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
     const struct tree *t = own ? own : src->tree;
     struct nform *nf = nform_new(t);
-    bool good = most_of(nf, &s->price) < 0x1p63 || too_many_bytes(e);
+    bool good = most_of(nf, &s->env.heads) < 0x1p63 || too_many_bytes(e);
     for (int32_t i = 0; i < s->n_use && good; i++)
         if (row[i].skipped_at == 0)
             good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, &row[i], e);

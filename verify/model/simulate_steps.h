@@ -22,7 +22,6 @@ struct sweep {
     const struct strategy_use *use;
     int32_t n_use;
     struct plan_env env;
-    struct price_env price;
     enum count_mode mode;
     bool timed; /* on env.machine, with */
     struct time_model_coefs coefs;

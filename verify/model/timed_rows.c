@@ -70,8 +70,8 @@ static bool parse_dtype(const char *s, enum dtype *out)
 static char *config_name(const struct measured_row *r)
 {
     char *tree = tree_source_print(&r->tree);
-    char *name =
-        xasprintf("%s %d/%d %d %s", tree, (int)r->h_q, (int)r->h_kv, (int)r->d, dtype_name[r->dtype]);
+    char *name = xasprintf("%s %d/%d %d %s", tree, (int)r->heads.h_q, (int)r->heads.h_kv, (int)r->heads.d,
+                           dtype_name[r->heads.dtype]);
     free(tree);
     return name;
 }
@@ -106,9 +106,9 @@ static bool parse_uses(const char *text, struct strategy_use use[2], struct err 
 
 static bool check_row(const struct measured_row *r, struct err *e)
 {
-    if (r->h_q < 1 || r->h_kv < 1 || r->h_q % r->h_kv != 0)
-        return err_set(e, "heads %d/%d (expected query heads that are a multiple of KV heads)", (int)r->h_q,
-                       (int)r->h_kv);
+    if (r->heads.h_q < 1 || r->heads.h_kv < 1 || r->heads.h_q % r->heads.h_kv != 0)
+        return err_set(e, "heads %d/%d (expected query heads that are a multiple of KV heads)",
+                       (int)r->heads.h_q, (int)r->heads.h_kv);
     return r->seconds > 0 || err_set(e, "a time of %g s (expected more than 0)", r->seconds);
 }
 
@@ -139,12 +139,12 @@ static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, st
     if (!csv_i64(c, i, at[HQ], 1, 1 << 20, &h_q, e) || !csv_i64(c, i, at[HK], 1, 1 << 20, &h_kv, e) ||
         !csv_f64(c, i, at[COLD], &us, e))
         return BAD;
-    r->h_q = (int32_t)h_q;
-    r->h_kv = (int32_t)h_kv;
-    r->d = 128; /* shared/peers/README.md: all rows */
+    r->heads.h_q = (int32_t)h_q;
+    r->heads.h_kv = (int32_t)h_kv;
+    r->heads.d = 128; /* shared/peers/README.md: all rows */
     r->seconds = us * 1e-6;
     const char *dtype = csv_peek(c, i, at[DTYPE]);
-    if (!parse_dtype(dtype, &r->dtype)) {
+    if (!parse_dtype(dtype, &r->heads.dtype)) {
         csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", dtype);
         return BAD;
     }
@@ -178,15 +178,15 @@ static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, str
     double us;
     if (!csv_i64(c, i, at[D], 1, PROBLEM_MAX_D, &d, e) || !csv_f64(c, i, at[TIME], &us, e))
         return BAD;
-    r->d = (int32_t)d;
+    r->heads.d = (int32_t)d;
     r->seconds = us * 1e-6;
     const char *dtype = csv_peek(c, i, at[M_DTYPE]);
-    if (!parse_dtype(dtype, &r->dtype)) {
+    if (!parse_dtype(dtype, &r->heads.dtype)) {
         csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected f16, bf16, f32 or f64)", dtype);
         return BAD;
     }
     bool good = tree_source_parse(csv_peek(c, i, at[TREE]), &r->tree, &why) &&
-                text_heads(csv_peek(c, i, at[HEADS]), &r->h_q, &r->h_kv, &why) &&
+                text_heads(csv_peek(c, i, at[HEADS]), &r->heads.h_q, &r->heads.h_kv, &why) &&
                 strategy_parse(csv_peek(c, i, at[STRATEGY]), &r->use[0], &why);
     r->use[1].s = NULL;
     if (!good)
@@ -305,16 +305,9 @@ struct nform *measured_nform(const struct measured_row *r, struct tree **tree, s
     return NULL;
 }
 
-struct plan_env measured_env(const struct measured_row *r, const struct machine *mc)
+struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, struct err *e)
 {
-    return (struct plan_env){
-        .h_q = r->h_q, .h_kv = r->h_kv, .d = r->d, .elt_bytes = dtype_size[r->dtype], .machine = mc};
-}
-
-struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
-                           struct err *e)
-{
-    struct plan_env env = measured_env(r, mc);
+    struct plan_env env = plan_env_default(r->heads);
     char not [WHY_MAX] = "";
     struct plan *p = NULL;
     for (int i = 0; i < 2 && !p && r->use[i].s; i++)

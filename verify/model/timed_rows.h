@@ -33,8 +33,7 @@ void names_clear(struct names *s);
 
 struct measured_row {
     struct tree_source tree;
-    int32_t h_q, h_kv, d;
-    enum dtype dtype;
+    struct heads heads;
     struct strategy_use use[2]; /* the first that applies; use[1].s may be NULL */
     double seconds;
     int32_t config, kernel; /* numbers in `configs`, `kernels` */
@@ -57,11 +56,8 @@ void measured_clear(struct measured *m);
 /* The normal form of a row's tree, which all rows of its configuration share. The caller frees it and *tree.
  * NULL with *e set ("file:line: ..."). */
 struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
-/* What a planner knows of a row besides its tree. mc is kept, not copied. */
-struct plan_env measured_env(const struct measured_row *r, const struct machine *mc);
-/* The plan of a row on a machine; NULL with *e set ("file:line: ..."). */
-struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, const struct machine *mc,
-                           struct err *e);
+/* The plan of a row, made as bench gpu made it; NULL with *e set ("file:line: ..."). */
+struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, struct err *e);
 
 #ifdef __cplusplus
 }

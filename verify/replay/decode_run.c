@@ -32,10 +32,7 @@ struct problem decode_problem(const struct decoder_spec *s, const struct tree *t
                               int32_t *page_table)
 {
     return (struct problem){.tree = tree,
-                            .h_q = s->model->h_q,
-                            .h_kv = s->model->h_kv,
-                            .d = s->model->d,
-                            .dtype = s->dtype,
+                            .heads = model_heads(s->model, s->dtype),
                             .scale = 1 / sqrt(s->model->d),
                             .page_size = s->page_size,
                             .n_pages = s->n_pages,
@@ -45,11 +42,7 @@ struct problem decode_problem(const struct decoder_spec *s, const struct tree *t
 
 struct plan_env decode_env(const struct decoder_spec *s, const struct machine *machine)
 {
-    return (struct plan_env){.h_q = s->model->h_q,
-                             .h_kv = s->model->h_kv,
-                             .d = s->model->d,
-                             .elt_bytes = dtype_size[s->dtype],
-                             .machine = machine};
+    return (struct plan_env){.heads = model_heads(s->model, s->dtype), .machine = machine};
 }
 
 bool traced_step_new(struct traced_step *s, const struct trace *trace, int64_t t, struct pool *pool,
@@ -160,8 +153,7 @@ static bool decode_chain(struct decode_run *r, const struct decode_run_step *s, 
     chain.query = query;
     chain.n_queries = n;
     struct problem p = decode_problem(spec, &chain, page_off, page_table);
-    struct plan_env env = {
-        .h_q = p.h_q, .h_kv = p.h_kv, .d = p.d, .elt_bytes = dtype_size[p.dtype], .machine = r->machine};
+    struct plan_env env = {.heads = p.heads, .machine = r->machine};
     struct strategy_use use;
     CK(strategy_parse(PROMPT_STRATEGY, &use, NULL));
     struct nform *nf = nform_new(&chain);
@@ -229,11 +221,11 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
     /* a decoder is called like the kernel that it runs plans with, unless told otherwise */
     const struct kernel *kernel = s->kernel ? s->kernel : kernel_find(r->decoder->type->name);
     int64_t size = dtype_size[s->dtype], slots = s->n_pages * s->page_size,
-            row = (int64_t)p->h_q * p->d * size;
+            row = (int64_t)p->heads.h_q * p->heads.d * size;
     void *q = xcalloc((size_t)n_step, (size_t)row), *o = xcalloc((size_t)n_step, (size_t)row);
-    double *lse = xcalloc((size_t)n_step * (size_t)p->h_q, sizeof *lse);
-    p->k = xcalloc((size_t)slots * (size_t)p->h_kv * (size_t)p->d, (size_t)size);
-    p->v = xcalloc((size_t)slots * (size_t)p->h_kv * (size_t)p->d, (size_t)size);
+    double *lse = xcalloc((size_t)n_step * (size_t)p->heads.h_q, sizeof *lse);
+    p->k = xcalloc((size_t)slots * (size_t)p->heads.h_kv * (size_t)p->heads.d, (size_t)size);
+    p->v = xcalloc((size_t)slots * (size_t)p->heads.h_kv * (size_t)p->heads.d, (size_t)size);
     bool good = decoder_kept(r->decoder, layer, q, o, lse, e) &&
                 decoder_kv(r->decoder, layer, 0, slots, p->k, p->v, e);
     if (good) {
@@ -242,7 +234,7 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
         free(out->o);
         out->o = gather(o, row, query, p->tree->n_queries);
         for (int64_t i = 0; i < out->n_rows; i++)
-            output_set_lse(out, i, lse[(int64_t)query[i / p->h_q] * p->h_q + i % p->h_q]);
+            output_set_lse(out, i, lse[(int64_t)query[i / p->heads.h_q] * p->heads.h_q + i % p->heads.h_q]);
         struct oracle *orc = oracle_new(p);
         struct arithmetic a = arithmetic_of(p, plan, kernel);
         struct comparison c = compare_output(p, orc, out, &a);
@@ -250,7 +242,7 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
         r->layers_checked++;
         if (c.verdict == V_FAIL) {
             good = err_set(e, "attention of layer %d, query %lld: %s", layer,
-                           (long long)query[c.row / p->h_q], c.why);
+                           (long long)query[c.row / p->heads.h_q], c.why);
             if (e)
                 e->code = EXIT_FAILED;
         }

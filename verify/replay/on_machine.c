@@ -28,14 +28,14 @@ static double product_s(const struct replay_machine *m, enum weight w, int64_t n
     struct weight_spec s = model_weight(m->model, w);
     double rows = (double)s.rows, cols = (double)s.cols, queries = (double)n;
     double padded = (double)(ceil_div(n, PRODUCT_ROWS) * PRODUCT_ROWS);
-    return kernel_s(m, (rows * cols + queries * (rows + cols)) * m->price.elt_bytes,
+    return kernel_s(m, (rows * cols + queries * (rows + cols)) * heads_elt_bytes(&m->heads),
                     2 * rows * cols * padded);
 }
 
 /* A kernel that reads and writes so many elements per query. */
 static double pass_s(const struct replay_machine *m, double elements, int64_t n)
 {
-    return kernel_s(m, elements * (double)n * m->price.elt_bytes, 0);
+    return kernel_s(m, elements * (double)n * heads_elt_bytes(&m->heads), 0);
 }
 
 double replay_other_s(const struct replay_machine *m, int64_t n)
@@ -55,7 +55,7 @@ double replay_other_s(const struct replay_machine *m, int64_t n)
 /* One kernel moves tokens of all layers: read and written. */
 static double moves_s(const struct replay_machine *m, int64_t moves)
 {
-    double token = (double)model_kv_bytes(m->model, m->price.elt_bytes == 2 ? DT_F16 : DT_F32);
+    double token = (double)model_kv_bytes(m->model, m->heads.dtype);
     return moves > 0 ? kernel_s(m, 2 * token * (double)moves, 0) : 0;
 }
 
@@ -64,7 +64,7 @@ static bool run_step(void *self, const struct replay_step *s, const struct plan 
 {
     (void)e;
     const struct replay_machine *m = self;
-    struct time_model c = time_model_plan(p, &m->price, m->mc, &m->coefs, 0, CLOCK_TOTALS);
+    struct time_model c = time_model_plan(p, &m->heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
     *out = (struct replay_times){
         .attention_s = c.latency_s * m->model->layers,
         .other_s = replay_other_s(m, s->tree->n_queries),

@@ -43,12 +43,12 @@ static double host_s(void)
 
 static int64_t token_bytes(const struct replay *r)
 {
-    return model_kv_bytes(r->model, r->env.elt_bytes == 2 ? DT_F16 : DT_F32);
+    return model_kv_bytes(r->model, r->env.heads.dtype);
 }
 
 double replay_weights(const struct replay *r)
 {
-    return (double)model_weight_bytes(r->model, r->env.elt_bytes == 2 ? DT_F16 : DT_F32);
+    return (double)model_weight_bytes(r->model, r->env.heads.dtype);
 }
 
 int64_t replay_pages(const struct replay *r, double memory)
@@ -252,7 +252,7 @@ static bool make_plan(const struct pass *ps, const struct sample *s, int32_t use
 static void count_row(const struct replay *r, const struct sample *s, const struct plan *p,
                       struct replay_row *row)
 {
-    struct ledger l = ledger_of_plan(p, &r->price);
+    struct ledger l = ledger_of_plan(p, &r->env.heads);
     struct trace_count count = trace_count_tree(s->tree);
     int64_t layers = r->model->layers;
     row->groups = p->n_groups;

@@ -123,7 +123,6 @@ static inline bool simulated(const struct executor *x)
 struct replay {
     const struct model *model;
     struct plan_env env;
-    struct price_env price;
     const struct strategy_use *use;
     int32_t n_use;
     enum replan replan;
@@ -225,7 +224,7 @@ bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_
 struct replay_machine {
     const struct machine *mc;
     const struct model *model;
-    struct price_env price;
+    struct heads heads;
     struct time_model_coefs coefs;
     char name[96];
 };

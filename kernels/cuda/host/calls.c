@@ -96,8 +96,8 @@ static void add_call(struct cuda_plan *cp, const struct cuda_call *c)
 
 static bool fits_grid(const struct builder *b, int64_t n, struct err *e)
 {
-    return n * b->p->h_kv <= INT32_MAX ||
-           err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->h_kv));
+    return n * b->p->heads.h_kv <= INT32_MAX ||
+           err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->heads.h_kv));
 }
 
 /* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
@@ -113,8 +113,8 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
                              .tokens_beside = b->beside[call.launch],
                              .tokens_behind = b->behind[call.launch],
                              .tokens_of_plan = b->tokens,
-                             .h_kv = b->p->h_kv,
-                             .d = b->p->d,
+                             .h_kv = b->p->heads.h_kv,
+                             .d = b->p->heads.d,
                              .sms = b->card->sms,
                              .m = call.m,
                              .longest = b->longest[call.m / 16],
@@ -143,7 +143,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
             c.q_rows = item[i].n_rows > c.q_rows ? item[i].n_rows : c.q_rows;
         }
         c.mean = (int32_t)(tiling_tokens(item + c.item0, c.n_items) / c.n_items);
-        c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->h_kv * b->p->d * 4);
+        c.kv_once = tiling_kv_once(item + c.item0, c.n_items, (int64_t)b->p->heads.h_kv * b->p->heads.d * 4);
         for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
             item[i].kv_once = 0;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
@@ -169,12 +169,12 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
         pair[i].n_rows += item[2 * i + 1].n_rows;
     }
     c->ctas =
-        (struct cuda_ctas){.h_kv = b->p->h_kv,
-                           .d = b->p->d,
+        (struct cuda_ctas){.h_kv = b->p->heads.h_kv,
+                           .d = b->p->heads.d,
                            .teams = 1,
                            .chunk = CUDA_WIDE_STEP,
                            .slots = everywhere(cp) ? 1 : b->card->sms,
-                           .by_head = everywhere(cp) || n * b->p->h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
+                           .by_head = everywhere(cp) || n * b->p->heads.h_kv >= (int64_t)PAIR_WAVES * b->card->sms};
     to_segments(&c->ctas, pair, n);
     free(pair);
 }
@@ -251,7 +251,7 @@ static void add_merges(struct builder *b, struct cuda_plan *cp, int32_t launch, 
     int64_t inputs = 0;
     for (int64_t i = 0; i < n; i++)
         inputs += items_add_merge(b->items, &b->plan->merge[merge[i]]);
-    int64_t rows = n * b->p->h_q, at_once = (int64_t)b->card->sms * WARPS_WANTED;
+    int64_t rows = n * b->p->heads.h_q, at_once = (int64_t)b->card->sms * WARPS_WANTED;
     m.many_rows = rows >= at_once;
     m.warps = warps_of_row(inputs / n, rows, at_once);
     cp->merge = xrealloc(cp->merge, (size_t)cp->n_merges + 1, sizeof *cp->merge);

@@ -22,7 +22,7 @@ bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *sam
 
 bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
 {
-    CK((x->dtype == DT_F16 || x->dtype == DT_BF16) && (x->d == 64 || x->d == 128));
+    CK((x->heads.dtype == DT_F16 || x->heads.dtype == DT_BF16) && (x->heads.d == 64 || x->heads.d == 128));
     struct cuda_truth_args a = {.q = x->q,
                                 .k = x->k,
                                 .v = x->v,
@@ -36,7 +36,8 @@ bool gpu_truth(const struct gpu_truth *x, void *stream, struct err *e)
                                 .abs_dot = x->abs_dot,
                                 .scale = x->scale,
                                 .n_queries = x->n_queries,
-                                .h_q = x->h_q,
-                                .h_kv = x->h_kv};
-    return cuda_ok(cuda_launch_truth(x->dtype == DT_BF16, x->d, &a, stream), "exact attention", e);
+                                .h_q = x->heads.h_q,
+                                .h_kv = x->heads.h_kv};
+    return cuda_ok(cuda_launch_truth(x->heads.dtype == DT_BF16, x->heads.d, &a, stream), "exact attention",
+                   e);
 }

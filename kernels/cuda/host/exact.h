@@ -19,8 +19,8 @@ bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t seri
 bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e);
 
 struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */
-    int32_t n_queries, h_q, h_kv, d; /* d 64 or 128 */
-    enum dtype dtype;                /* f16 or bf16 */
+    int32_t n_queries;
+    struct heads heads; /* d 64 or 128, f16 or bf16 */
     double scale;
     const void *q, *k, *v;         /* as in cuda_args */
     const int64_t *first;          /* [n_queries + 1] into slot */

@@ -33,11 +33,11 @@ static void *side_stream, *flag;
 
 struct guarded_layout guarded_layout(const struct problem *p)
 {
-    int64_t elt = dtype_size[p->dtype], rows = (int64_t)p->tree->n_queries * p->h_q;
-    int64_t pool = p->n_pages * p->page_size * p->h_kv * p->d * elt;
-    struct guarded_layout l = {.size = {rows * p->d * elt, pool, pool,
+    int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
+    int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * elt;
+    struct guarded_layout l = {.size = {rows * p->heads.d * elt, pool, pool,
                                         p->page_off[p->tree->n_nodes] * (int64_t)sizeof *p->page_table,
-                                        rows * p->d * elt, rows * (int64_t)sizeof(float)}};
+                                        rows * p->heads.d * elt, rows * (int64_t)sizeof(float)}};
     int64_t at = GUARD;
     for (int i = 0; i < N_PARTS; i++) {
         l.at[i] = at;

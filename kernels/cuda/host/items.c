@@ -261,8 +261,9 @@ static void count_reads(struct items *b)
 struct items items_new(const struct problem *p, const struct plan *plan, bool wgmma, bool everywhere,
                        int32_t sms)
 {
-    struct items b = {.p = p, .plan = plan, .gqa = p->h_q / p->h_kv};
-    const struct pairs_card card = {.gqa = b.gqa, .h_kv = p->h_kv, .sms = sms, .everywhere = everywhere};
+    struct items b = {.p = p, .plan = plan, .gqa = heads_gqa(&p->heads)};
+    const struct pairs_card card = {
+        .gqa = b.gqa, .h_kv = p->heads.h_kv, .sms = sms, .everywhere = everywhere};
     if (wgmma && !plan->unfused)
         pairs_choose(&b.pairs, plan, &card);
     else

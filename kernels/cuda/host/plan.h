@@ -35,7 +35,8 @@ struct cuda_plan {
     bool wgmma;              /* of Hopper alone: later cards do not have it */
     bool filled;             /* all below is of a plan */
     enum cuda_half t;
-    int32_t d, h_q, h_kv, gqa_shift, page_size, page_shift;
+    struct heads heads;
+    int32_t gqa_shift, page_size, page_shift;
     uint32_t table_lines; /* see launch.h */
     float scale_log2;
     bool slot_f16, slot_max_sum, fused;
@@ -84,7 +85,7 @@ static inline const struct cuda_launcher *launcher_of_tile(const struct cuda_cal
 static inline struct cuda_shape shape_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
 {
     return (struct cuda_shape){
-        .m = c->m, .n = c->n, .d = cp->d, .t = cp->t, .wgmma = cp->wgmma, .wide = c->wide};
+        .m = c->m, .n = c->n, .d = cp->heads.d, .t = cp->t, .wgmma = cp->wgmma, .wide = c->wide};
 }
 
 #endif

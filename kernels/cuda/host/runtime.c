@@ -43,7 +43,7 @@ static bool no(char *why, const char *fmt, ...)
 static bool fits_card(enum cuda_kernel kernel, const struct problem *p, const struct cuda_caps *caps,
                       char *why)
 {
-    struct cuda_shape s = {.d = p->d};
+    struct cuda_shape s = {.d = p->heads.d};
     int32_t smem = chooses_kernel(kernel) ? 0 : cuda_launcher_of(kernel)->smem(&s, false, false, 0);
     return smem <= caps->smem_per_cta ||
            no(why, "this rung of the ladder wants %d bytes of shared memory, a CTA of this GPU has %lld",
@@ -60,10 +60,10 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
     if (opt && opt->arch != 0 && opt->arch != 80 && opt->arch != caps.arch)
         return no(why, "there is no path for compute capability %d.%d (8.0, or that of the card)",
                   opt->arch / 10, opt->arch % 10);
-    if (p->dtype != DT_F16 && p->dtype != DT_BF16)
-        return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->dtype]);
-    if (p->d != 64 && p->d != 128)
-        return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->d);
+    if (p->heads.dtype != DT_F16 && p->heads.dtype != DT_BF16)
+        return no(why, "the CUDA kernels take f16 and bf16, not %s", dtype_name[p->heads.dtype]);
+    if (p->heads.d != 64 && p->heads.d != 128)
+        return no(why, "the CUDA kernels take heads of 64 and 128 elements, not %d", p->heads.d);
     if (opt && !fits_card(opt->kernel, p, &caps, why))
         return false;
     if (!(p->scale > 0))
@@ -234,22 +234,20 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
         return err_missing(e, "%s", why);
     if (!cuda_card(&caps, e))
         return false;
-    if (p->n_pages * p->page_size > INT32_MAX / p->h_kv ||
+    if (p->n_pages * p->page_size > INT32_MAX / p->heads.h_kv ||
         p->page_off[p->tree->n_nodes] * p->page_size > INT32_MAX ||
-        (int64_t)p->tree->n_queries * p->h_q > INT32_MAX || plan->n_slots > INT32_MAX ||
+        (int64_t)p->tree->n_queries * p->heads.h_q > INT32_MAX || plan->n_slots > INT32_MAX ||
         plan->n_merge_in > INT32_MAX)
         return err_missing(
             e, "more than 2^31 rows of K or Q, or partial results, are too many for the CUDA kernels");
-    int64_t slot_rows = plan->n_slots * p->h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
+    int64_t slot_rows = plan->n_slots * p->heads.h_q, weights = plan->slot_weight == SLOT_MAX_SUM ? 2 : 1;
     cp->early = caps.arch >= HOPPER && (cp->arch == 0 || cp->arch >= HOPPER);
     cp->wgmma = chooses_kernel(cp->kernel) && caps.arch == HOPPER && cp->early;
-    cp->t = p->dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
-    cp->d = p->d;
-    cp->h_q = p->h_q;
-    cp->h_kv = p->h_kv;
+    cp->t = p->heads.dtype == DT_F16 ? CUDA_F16 : CUDA_BF16;
+    cp->heads = p->heads;
     cp->page_size = p->page_size;
     cp->page_shift = shift_of(p->page_size);
-    cp->gqa_shift = shift_of(p->h_q / p->h_kv);
+    cp->gqa_shift = shift_of(heads_gqa(&p->heads));
     cp->scale_log2 = (float)(p->scale * M_LOG2E);
     cp->slot_f16 = plan->slot_o == SLOT_O_F16;
     cp->slot_max_sum = plan->slot_weight == SLOT_MAX_SUM;
@@ -257,7 +255,7 @@ static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struc
     cp->concurrent = xrealloc(cp->concurrent, (size_t)plan->n_launches, 1);
     cp->n_calls = cp->n_merges = 0;
     cp->fused = !plan->unfused;
-    cp->slot_w_at = cuda_align(slot_rows * p->d * (plan->slot_o == SLOT_O_F16 ? 2 : 4));
+    cp->slot_w_at = cuda_align(slot_rows * p->heads.d * (plan->slot_o == SLOT_O_F16 ? 2 : 4));
     cp->workspace = cp->slot_w_at + cuda_align(slot_rows * weights * 4);
     for (int32_t l = 0; l < plan->n_launches; l++)
         cp->concurrent[l] = plan->launch[l].order == LAUNCH_CONCURRENT;
@@ -349,9 +347,9 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
         .query = cp->query,
         .mask = cp->mask,
         .n_items = (int32_t)c->n_items,
-        .h_q = cp->h_q,
-        .h_kv = cp->h_kv,
-        .gqa = cp->h_q / cp->h_kv,
+        .h_q = cp->heads.h_q,
+        .h_kv = cp->heads.h_kv,
+        .gqa = heads_gqa(&cp->heads),
         .gqa_shift = cp->gqa_shift,
         .page_size = cp->page_size,
         .page_shift = cp->page_shift,
@@ -377,7 +375,7 @@ static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, cons
 static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_merge *m,
                       bool early, cudaStream_t stream, struct err *e)
 {
-    struct cuda_shape s = {.d = cp->d, .t = cp->t};
+    struct cuda_shape s = {.d = cp->heads.d, .t = cp->t};
     struct cuda_merge_args a = {
         .o = x->o,
         .lse = x->lse,
@@ -386,7 +384,7 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
         .step = cp->step + m->step0,
         .merge_in = cp->merge_in,
         .n_steps = m->n_steps,
-        .h_q = cp->h_q,
+        .h_q = cp->heads.h_q,
         .warps = m->warps,
         .many_rows = m->many_rows,
         .slot_f16 = cp->slot_f16,

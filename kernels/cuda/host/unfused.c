@@ -105,7 +105,7 @@ bool unfused_supports(const struct problem *p, const struct plan *plan, const st
         return false;
     }
     for (int64_t i = 0; i < plan->n_groups && !gathers; i++)
-        gathers = !scores_skinny((int64_t)plan->group[i].nq * (p->h_q / p->h_kv));
+        gathers = !scores_skinny((int64_t)plan->group[i].nq * heads_gqa(&p->heads));
     if (!gathers || load_blas(&e))
         return true;
     snprintf(why, 256, "%.255s", e.msg);
@@ -142,20 +142,20 @@ bool unfused_fill(struct cuda_plan *cp, const struct cuda_item *item, int64_t n_
         cp->unfused = xcalloc(1, sizeof *cp->unfused);
     struct unfused *u = cp->unfused;
     struct scores *s = &u->scores;
-    scores_lay_out(s, item, n_items, cp->h_kv, sms);
-    if (s->n_rows > INT32_MAX || s->n_blocks > INT32_MAX || s->n_skinny > INT32_MAX / cp->h_kv)
+    scores_lay_out(s, item, n_items, cp->heads.h_kv, sms);
+    if (s->n_rows > INT32_MAX || s->n_blocks > INT32_MAX || s->n_skinny > INT32_MAX / cp->heads.h_kv)
         return err_missing(e, "%lld score rows are too many for a grid", (long long)s->n_rows);
     bool gathers = s->n_tokens > 0;
-    int64_t kv = s->n_tokens * cp->h_kv * cp->d * 2;
+    int64_t kv = s->n_tokens * cp->heads.h_kv * cp->heads.d * 2;
     u->scale = (float)(cp->scale_log2 / 1.4426950408889634);
-    u->q_at = place(&cp->workspace, gathers ? s->n_rows * cp->d * 2 : 0);
+    u->q_at = place(&cp->workspace, gathers ? s->n_rows * cp->heads.d * 2 : 0);
     u->k_at = place(&cp->workspace, kv);
     u->v_at = place(&cp->workspace, kv);
     u->score_at = place(&cp->workspace, s->n_scores * 4);
     u->probability_at = place(&cp->workspace, s->n_scores * 2);
     u->max_at = place(&cp->workspace, s->n_rows * 4);
     u->sum_at = place(&cp->workspace, s->n_rows * 4);
-    u->o_at = place(&cp->workspace, s->n_o * cp->d * 4);
+    u->o_at = place(&cp->workspace, s->n_o * cp->heads.d * 4);
     u->blas_at = place(&cp->workspace, gathers ? BLAS_WORKSPACE : 0);
     return (!gathers || load_blas(e)) && upload_lists(cp, stream, e);
 }
@@ -176,12 +176,12 @@ static cublasStatus_t qk(const struct cuda_plan *cp, const struct scores_group *
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
-    int64_t q = g->row0 * cp->d, k = g->token0 * cp->h_kv * cp->d;
-    return blas.gemm(blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, g->n_kv, g->rows, cp->d, &one,
-                     (const char *)u->k + k * 2, data_type(cp->t), cp->h_kv * cp->d, cp->d,
-                     (const char *)u->q + q * 2, data_type(cp->t), cp->d, (int64_t)g->rows * cp->d, &zero,
-                     u->score + g->score0, CUDA_R_32F, g->ld, (int64_t)g->rows * g->ld, cp->h_kv,
-                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    int64_t q = g->row0 * cp->heads.d, k = g->token0 * cp->heads.h_kv * cp->heads.d;
+    return blas.gemm(blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, g->n_kv, g->rows, cp->heads.d, &one,
+                     (const char *)u->k + k * 2, data_type(cp->t), cp->heads.h_kv * cp->heads.d, cp->heads.d,
+                     (const char *)u->q + q * 2, data_type(cp->t), cp->heads.d,
+                     (int64_t)g->rows * cp->heads.d, &zero, u->score + g->score0, CUDA_R_32F, g->ld,
+                     (int64_t)g->rows * g->ld, cp->heads.h_kv, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
 /* O[h][rows][d] = P[h][rows][ld] V[n][h][d] */
@@ -189,12 +189,12 @@ static cublasStatus_t pv(const struct cuda_plan *cp, const struct scores_group *
                          const struct unfused_args *u)
 {
     const float one = 1, zero = 0;
-    int64_t o = g->o0 * cp->d, v = g->token0 * cp->h_kv * cp->d;
-    return blas.gemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, cp->d, g->rows, g->n_kv, &one,
-                     (const char *)u->v + v * 2, data_type(cp->t), cp->h_kv * cp->d, cp->d,
+    int64_t o = g->o0 * cp->heads.d, v = g->token0 * cp->heads.h_kv * cp->heads.d;
+    return blas.gemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, cp->heads.d, g->rows, g->n_kv, &one,
+                     (const char *)u->v + v * 2, data_type(cp->t), cp->heads.h_kv * cp->heads.d, cp->heads.d,
                      (const char *)u->probability + g->score0 * 2, data_type(cp->t), g->ld,
-                     (int64_t)g->rows * g->ld, &zero, u->o + o, CUDA_R_32F, cp->d, (int64_t)g->rows * cp->d,
-                     cp->h_kv, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+                     (int64_t)g->rows * g->ld, &zero, u->o + o, CUDA_R_32F, cp->heads.d,
+                     (int64_t)g->rows * cp->heads.d, cp->heads.h_kv, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
 /* One of the two products, for all groups. */
@@ -215,7 +215,7 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
 {
     const struct unfused *u = cp->unfused;
     char *work = x->workspace;
-    struct cuda_shape s = {.d = cp->d, .t = cp->t};
+    struct cuda_shape s = {.d = cp->heads.d, .t = cp->t};
     struct unfused_args a = {
         .a = {.q = x->q,
               .k = x->k,
@@ -230,9 +230,9 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
               .piece = cp->piece,
               .query = cp->query,
               .mask = cp->mask,
-              .h_q = cp->h_q,
-              .h_kv = cp->h_kv,
-              .gqa = cp->h_q / cp->h_kv,
+              .h_q = cp->heads.h_q,
+              .h_kv = cp->heads.h_kv,
+              .gqa = heads_gqa(&cp->heads),
               .gqa_shift = cp->gqa_shift,
               .page_size = cp->page_size,
               .page_shift = cp->page_shift,
@@ -247,7 +247,7 @@ bool unfused_run(struct cuda_plan *cp, const struct cuda_args *x, cudaStream_t s
         .most_rows = u->scores.most_rows,
         .most_scores = u->scores.most_scores,
         .early = cp->early,
-        .d = cp->d,
+        .d = cp->heads.d,
         .scale = u->scale,
         .q = work + u->q_at,
         .k = work + u->k_at,

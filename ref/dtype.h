@@ -1,0 +1,37 @@
+/*
+ * dtype.h - the types in which Q, K, V and O are stored, and conversion from and to double.
+ */
+#ifndef TREEATTN_REF_DTYPE_H
+#define TREEATTN_REF_DTYPE_H
+
+#include "ref/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dtype { DT_F64, DT_F32, DT_F16, DT_BF16, N_DTYPES };
+
+extern const char *const dtype_name[N_DTYPES]; /* "f64" "f32" "f16" "bf16" */
+extern const int32_t dtype_size[N_DTYPES];     /* bytes */
+extern const double dtype_unit[N_DTYPES]; /* unit roundoff u: half the gap between 1 and the next number */
+bool dtype_parse(const char *s, enum dtype *out);
+
+uint16_t f16_from_double(double x); /* to nearest even, subnormals and infinities kept, NaN quiet */
+double f16_to_double(uint16_t h);
+uint16_t bf16_from_double(double x);
+double bf16_to_double(uint16_t h);
+
+/* Element i of an array of that type. dtype_store rounds to nearest even. */
+double dtype_load(enum dtype t, const void *p, int64_t i);
+void dtype_store(enum dtype t, void *p, int64_t i, double x);
+/* n consecutive elements, converted; src and dst do not overlap. Exact for to_double; to_float is exact for
+ * f32, f16 and bf16 and must not be called with DT_F64. */
+void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n);
+void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * heads.h - the shape of attention besides the tree: heads, their size, and the storage type.
+ */
+#ifndef TREEATTN_REF_HEADS_H
+#define TREEATTN_REF_HEADS_H
+
+#include "ref/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct heads {
+    int32_t h_q, h_kv, d; /* query heads, a multiple of the KV heads; elements of a head */
+    enum dtype dtype;     /* of Q, K, V and O in storage */
+};
+
+/* Query heads per KV head: a group of n queries has n times as many rows. */
+static inline int32_t heads_gqa(const struct heads *h)
+{
+    return h->h_q / h->h_kv;
+}
+
+/* Bytes of an element of Q, K, V, O, and of a materialised score: 8, 4 or 2. */
+static inline int32_t heads_elt_bytes(const struct heads *h)
+{
+    return dtype_size[h->dtype];
+}
+
+/* Bytes of an LSE, a maximum, a sum, and an element of O in an "fp32" slot: 8 for f64, else 4. */
+static inline int32_t heads_float_bytes(const struct heads *h)
+{
+    return h->dtype == DT_F64 ? 8 : 4;
+}
+
+static inline bool heads_equal(const struct heads *a, const struct heads *b)
+{
+    return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
