@@ -1,10 +1,10 @@
 /*
  * figure.h - a figure: what a function of figures.def fills in from result files, and how it is judged.
  *
- * Such a function asks for tables (figure_table), picks numbers out of them (pick, pick_mean, ..), puts them down
- * as points, ours beside the paper's, in panels, and states what must hold as checks. Whatever is missing is
- * remembered with the file's name (the first trouble stays) and everything afterwards returns NAN or nothing,
- * so that no function needs to look after errors. Strings given to the figure are copied.
+ * Such a function asks for tables (figure_table) and picks numbers out of them (pick, pick_mean, ..). It puts
+ * them down as points in panels, ours beside the paper's, and states what must hold as checks. The first
+ * thing that is missing is remembered with the file's name. Everything afterwards returns NAN or nothing, so
+ * that no function needs to look after errors. Strings given to the figure are copied.
  */
 #ifndef TREEATTN_PAPER_FIGS_FIGURE_H
 #define TREEATTN_PAPER_FIGS_FIGURE_H
@@ -141,12 +141,13 @@ void check_match(struct figure *f);
 /* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
  * DIFFERS. */
 void check_number(struct figure *f, const char *what, const char *unit, double ours, double paper);
-/* The same of a percentage: the share x of a whole is compared as x / (1 - x); a cut x by itself and as 1 - x, what it
- * leaves. Ours agrees as well where it is what is printed, rounded or cut off, and is near as a percentage. */
+/* The same of a percentage. A share x of a whole is compared as x / (1 - x). A cut x must agree both in x and
+ * in 1 - x. Ours agrees as well where it is what is printed, rounded or cut off, and is near as a
+ * percentage. */
 void check_share(struct figure *f, const char *what, double ours, double paper);
 void check_cut(struct figure *f, const char *what, double ours, double paper);
-/* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above, below) that is missed by no more than the
- * tolerance: TREND; by more: DIFFERS. */
+/* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above,
+ * below) that is missed by no more than the tolerance: TREND; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
 /* Beside a headline, over a part of what that names, or over another workload: never decides. */
 void check_part(struct figure *f, const char *id, double ours);

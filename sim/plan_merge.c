@@ -24,12 +24,12 @@ static void add_step(struct plan *p, struct merge_step m, const int64_t *in, int
 }
 
 /*
- * Give every group its slots, except groups that may write the output themselves, and list each query's slots in group
- * order: slots of query q are list[ptr[q] .. ptr[q + 1]). If asked for, an entry carries the launch that fills its slot
- * as well.
+ * Give every group its slots, except groups that may write the output themselves. List each query's slots in
+ * group order: slots of query q are list[ptr[q] .. ptr[q + 1]). If asked for, an entry carries the launch
+ * that fills its slot as well.
  *
- * Queries are swept in order, with the spans that hold the query at hand: lists are written front to back, and memory
- * is jumped about in once for each span. Going through the groups would do so once for each partial.
+ * Queries are swept in order, with the spans that hold the query at hand. So lists are written front to back,
+ * with one jump in memory for each span. Going through the groups would jump once for each partial.
  */
 struct wiring {
     int64_t *ptr;
@@ -195,8 +195,8 @@ static void sort_by_launch(int64_t *list, int64_t n)
 }
 
 /*
- * Launches are renumbered so that a merge launch follows each attention launch but the first: attention
- * launches 0, 1, 2 become 0, 1, 3 and their merges 2, 4.
+ * Launches are renumbered so that a merge launch follows each attention launch but the first. Attention
+ * launches 0, 1, 2 become 0, 1, 3, and their merges 2, 4.
  */
 void plan_merge_levels(struct plan *p, const char *name)
 {

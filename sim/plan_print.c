@@ -362,8 +362,8 @@ static void print_merges(FILE *f, const struct plan *p)
 
 enum { FEW_QUERIES = 8 }; /* are named on an edge; more are counted */
 
-/* A dashed line from the group to the node of one of its runs: which tokens, and which of the group's queries see them
- * where a mask hides them from others. */
+/* A dashed line from the group to the node of one of its runs. It says which tokens, and, where a mask hides
+ * them from some of the group's queries, which queries see them. */
 static void print_reads(FILE *f, const struct plan *p, int64_t gi, int64_t r)
 {
     const struct group *g = &p->group[gi];

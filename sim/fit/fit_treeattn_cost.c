@@ -10,11 +10,11 @@
 /* Of times over the fastest of their configuration: */
 static const double near_best = 0.1; /* rows count by exp(-(this - 1) / near_best), */
 static const double blurred = 0.02;  /* errors as small do not matter, */
-static const double capped = 1;      /* and what a choice costs more than this does not, either */
+static const double capped = 1;      /* and a choice costs no more than this */
 /* What choices cost, how right times are and how far coefficients went, against each other. */
 static const double of_choices = 3, of_times = 0.3, of_distance = 0.0001;
-/* Plans count by exp(-(price - the least) / fastest / this), one value after the other; and once more, as that leads out of some
- * local minima. */
+/* Plans count by exp(-(price - the least) / fastest / this), one value after the other. A second round leads
+ * out of some local minima. */
 static const double sharpness[] = {0.06,  0.03, 0.02,  0.012, 0.008, 0.005,
                                    0.003, 0.02, 0.012, 0.008, 0.005, 0.003};
 enum { N_SHARP = sizeof sharpness / sizeof sharpness[0], FIRST_STEPS = 150, SHARP_STEPS = 80 };

@@ -161,9 +161,9 @@ static int32_t most_wanted(const struct scaled *s, int32_t p, const bool *use, c
 }
 
 /*
- * Lawson and Hanson, Solving Least Squares Problems, 1974, algorithm NNLS: columns enter one at a time; where
- * the solution over those inside has a coefficient that is not positive, go towards it until the first one
- * arrives at 0, and let that one out.
+ * Lawson and Hanson, Solving Least Squares Problems, 1974, algorithm NNLS. Columns enter one at a time. Where
+ * the solution over those inside has a coefficient that is not positive, go towards it until the first
+ * coefficient arrives at 0, and take its column out.
  */
 static void solve_nonneg(const struct scaled *s, int32_t p, bool *use, double *coef, double *error)
 {
@@ -254,11 +254,13 @@ void fit_predict(const struct fit *f, int64_t n, const double *x, double *out)
 
 /* ---- minima ------------------------------------------------------------------------------------------- */
 
-/* A first step, of all logits together; and how much flatter than where it begins the end of a step may be: more exact steps end
- * at the first kink, and the functions of fit_treeattn_cost.c have many. */
+/* The first step, of all logits together. A step may end where the function is this much flatter than where
+ * the step begins. More exact steps end at the first kink, and the functions of fit_treeattn_cost.c have
+ * many. */
 #define SEARCH_STEP 1
 #define SEARCH_TOLERANCE 0.5
-/* A search begins no nearer to a bound, of the way between them: beyond, nothing moves. */
+/* A search begins no nearer to a bound than this share of the way between the bounds: nearer, nothing moves.
+ * */
 #define SEARCH_MARGIN 1e-3
 
 static double way_between(const struct fit_search *s, int32_t j)

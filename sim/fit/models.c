@@ -85,8 +85,8 @@ static void linear_of(const struct plan *p, const struct heads *heads, const str
 
 /* ---- FastTree's cost ---------------------------------------------------------------------------------- */
 
-/* Equations 3-11 of the paper without their common factor d, summed over groups, heads and rows: rows and not
- * queries, as everywhere here, which leaves the ratios of alpha, beta and gamma as they are. */
+/* Equations 3-11 of the paper without their common factor d, summed over groups, heads and rows. The paper
+ * counts queries where we count rows, which leaves the ratios of alpha, beta and gamma as they are. */
 enum { FT_BASE, FT_USEFUL, FT_ALPHA, FT_BETA, FT_GAMMA, N_FASTTREE };
 
 static const struct trait fasttree_traits[N_FASTTREE] = {

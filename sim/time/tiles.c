@@ -1,15 +1,15 @@
 /*
  * tiles.c - tile constraints and tile selector of PAT section 5.2.
  *
- * DEVIATION: the paper reads registers off a compiler's report. Without one (tile_regs.def), a thread's are estimated:
- *            its share of the fp32 accumulators of O (m x d) and S (m x n) over TILE_THREADS threads, and
- *            OTHER_REGISTERS for addresses, fragments, maxima and sums.
- * DEVIATION: the paper compares shared memory with that of an SM; a CTA can address a little less (its
- *            table 1 says 163 KB for A100), and that is what is compared here.
+ * DEVIATION: the paper reads registers off a compiler's report. Without one (tile_regs.def) those of a thread
+ *            are estimated: its share of the fp32 accumulators of O (m x d) and S (m x n) over TILE_THREADS
+ *            threads, and OTHER_REGISTERS for addresses, fragments, maxima and sums.
+ * DEVIATION: the paper compares shared memory with that of an SM. A CTA can address a little less (its
+ *            table 1 says 163 KB for A100); that is what is compared here.
  * DEVIATION: the paper profiles each n over KV lengths and encodes the outcome as a decision tree that it
  *            does not print. Here a larger n is taken as long as the bubble of its last tile costs at most
- *            an eighth of the tokens that the smallest n runs: 192 tokens get n = 64 (its example), 1024
- *            and more 128.
+ *            an eighth of the tokens that the smallest n runs. 192 tokens get n = 64, the paper's example;
+ *            1024 and more get 128.
  */
 #include "sim/time/tiles.h"
 

@@ -1,22 +1,29 @@
 /*
  * time_model.c - list scheduling of a plan's CTAs on SM slots that slow each other down.
  *
- * All running CTAs advance at one speed, the largest at which none of DRAM, L2 and tensor cores has to give more than
- * it has. So a CTA that starts when the common progress is v ends when it is v + its time alone, whatever
- * starts and ends in between: one heap of ends, and a few sums, are all the state there is.
+ * All running CTAs advance at one speed, the largest at which none of DRAM, L2 and tensor cores has to give
+ * more than it has. So a CTA that starts when the common progress is v ends when it is v + its time alone,
+ * whatever starts and ends in between. One heap of ends, and a few sums, are all the state there is.
  *
- * Why the bounds hold (tests/sim/check_time_model.c): the speed is at most 1, so no CTA is faster than alone, and by
- * its definition no resource gives more than it has. When k CTAs run, each can ask for at most all of a
- * resource, so the speed is at least 1 / k, and k CTAs together do a second of serial work in a second.
+ * Why the bounds hold (tests/sim/check_time_model.c). The speed is at most 1, so no CTA is faster than alone,
+ * and by its definition no resource gives more than it has. When k CTAs run, each can ask for at most all of
+ * a resource. So the speed is at least 1 / k, and k CTAs together do a second of serial work in a second.
  *
- * Where the defaults in time_model.h come from. Measured on an H100 and an H200 (machines.def, probe): a CTA of 128
- * threads that loads a tile, waits for it and goes on takes 570, 627, 729 ns for 8, 16, 32 KB from DRAM, and 224, 271,
- * 374 ns from the L2 (latency, l2_latency; a bare load takes 350 and 145); all SMs together read 91 to 97 % of the
- * data sheet's bandwidth and 74 to 86 % of what the L2 would give at A100's bytes a clock; a second kernel beside the
- * first in a graph costs half of one after it; a graph costs 2.4 us besides its kernels (base). Reasoned: a CTA reads
- * its description and Q before its first tile and writes after the last (start); softmax between the two products
- * leaves about half of the tensor peak (tensor); a tile is used while the next comes (stages);
- * the papers' kernels with masks read what the mask hides (unseen).
+ * Where the defaults in time_model.h come from. Measured on an H100 and an H200 (machines.def, probe):
+ *
+ *   latency, l2_latency   a CTA of 128 threads loads a tile of 8, 16, 32 KB, waits for it and goes on:
+ *                         570, 627, 729 ns from DRAM, 224, 271, 374 ns from the L2; a bare load: 350, 145
+ *   rates                 all SMs together read 91 to 97 % of the data sheet's bandwidth, and 74 to 86 % of
+ *                         what the L2 would give at A100's bytes a clock
+ *   concurrent            a second kernel beside the first in a graph costs half of one after it
+ *   base                  a graph costs 2.4 us besides its kernels
+ *
+ * Reasoned:
+ *
+ *   start                 a CTA reads its description and Q before its first tile, and writes after the last
+ *   tensor                softmax between the two products leaves about half of the tensor peak
+ *   stages                a tile is used while the next comes
+ *   unseen                the papers' kernels with masks read what the mask hides
  */
 #include "sim/time/time_model.h"
 #include "sim/time/ctas.h"
