@@ -195,11 +195,11 @@ gpu-bundle: ## program and libraries for a GPU machine that has none of ours, in
 
 # ---- checks ----------------------------------------------------------------------------------------------
 .PHONY: check
-check: deps ## build and run every test; ends with the test runner's totals
+check: deps check-prose ## build and run every test; ends with the test runner's totals
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-prose check-example check-fuzz cuda-static check-verify check-stand-in
+check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-layers

@@ -3,7 +3,7 @@
 #
 # At most 200 lines, of the README.md at the top 16 KB; sentences of 18 words on the mean and never over 40; no commit's hash
 # but where measurements stand. Headings, tables and examples are not prose. `code` is one word; of a [link](to) its text
-# counts. The end of a list item or of a paragraph ends a sentence.
+# counts, and the file it leads to must be there. The end of a list item or of a paragraph ends a sentence.
 set -u
 [ $# -gt 0 ] || { cd "$(dirname "$0")/.." && set -- $(find . -name README.md -not -path './build*' | sed 's,^\./,,' | sort); }
 bad=0
@@ -51,5 +51,8 @@ for file in "$@"; do
             printf "%-30s %3d lines %6d bytes %5.1f words a sentence, %3d at most\n", file, NR, bytes, mean, longest
             exit bad
         }' "$file" || bad=1
+    for link in $(grep -oE '\]\([^):]+\)' "$file" | sed -E 's/^..//; s/[#)].*//'); do
+        [ -e "$(dirname "$file")/$link" ] || { echo "$file: a link to $link, which is not there"; bad=1; }
+    done
 done
 exit $bad
