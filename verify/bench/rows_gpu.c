@@ -1,6 +1,7 @@
 /* rows_gpu.c - the half of bench_gpu.h that needs no card: floors, statistics, sets, peers, tables. */
 #include "verify/bench/bench_gpu.h"
 #include "ref/file.h"
+#include "traces/paper_sets.h"
 #include "verify/judge/compare.h"
 #include "verify/io/text.h"
 
@@ -86,77 +87,23 @@ bool gpu_row_counts(const struct gpu_row *r)
 
 /* ---- sets ------------------------------------------------------------------------------------------------ */
 
-static const struct {
-    const char *paper;
-    int32_t number;
-    const char *levels;
-} paper_tree[] = {
-#define PAPER_TREE(paper, number, levels) {paper, number, levels},
-#include "traces/papers.def"
-#undef PAPER_TREE
-};
-enum { N_PAPER_TREES = sizeof paper_tree / sizeof paper_tree[0], MAX_SET_HEADS = 4 };
-
-static const struct {
-    const char *name, *paper;
-    int32_t heads[MAX_SET_HEADS][2];
-} sets[] = {
-    {"fasttree-fig9", "fasttree", {{32, 32}, {32, 8}, {16, 1}}},
-    {"pat-fig9", "pat", {{32, 32}, {16, 8}, {32, 8}, {64, 8}}},
-    {"speculative", "speculative", {{32, 32}, {32, 8}, {64, 8}}},
-};
-enum { N_SETS = sizeof sets / sizeof sets[0] };
-
-static void add_set(int s, const struct problem_spec *spec, bool heads, int64_t number,
-                    struct gpu_config **out, int32_t *n, int64_t *cap)
-{
-    for (int i = 0; i < N_PAPER_TREES; i++)
-        for (int h = 0; h < (heads ? 1 : MAX_SET_HEADS) && (heads || sets[s].heads[h][0]); h++) {
-            if (strcmp(paper_tree[i].paper, sets[s].paper) != 0 ||
-                (number > 0 && paper_tree[i].number != number))
-                continue;
-            *out = xgrow(*out, cap, *n + 1, sizeof **out);
-            struct gpu_config *c = &(*out)[(*n)++];
-            *c = (struct gpu_config){.set = sets[s].name,
-                                     .number = paper_tree[i].number,
-                                     .src = {.kind = SRC_LEVELS, .text = xstrdup(paper_tree[i].levels)},
-                                     .spec = *spec};
-            for (char *blank = c->src.text; (blank = strchr(blank, ' '));)
-                *blank = '_';
-            if (!heads) {
-                c->spec.heads.h_q = sets[s].heads[h][0];
-                c->spec.heads.h_kv = sets[s].heads[h][1];
-            }
-        }
-}
-
 bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
               struct gpu_config **out, int32_t *n, struct err *e)
 {
-    char *copy = xstrdup(list), *rest = copy;
-    int64_t cap = 0;
-    bool good = true;
-    *out = NULL;
-    *n = 0;
-    for (char *item = text_next(&rest, ','); item && good; item = text_next(&rest, ',')) {
-        int s = 0;
-        while (s < N_SETS && strcmp(item, sets[s].name) != 0)
-            s++;
-        good = s < N_SETS ||
-               err_set(e, "--sets '%.40s' (expected fasttree-fig9, pat-fig9 or speculative)", item);
-        if (good)
-            add_set(s, spec, heads, number, out, n, &cap);
+    struct paper_case *c = paper_sets(list, heads, number, n, e);
+    *out = c ? xcalloc((size_t)*n, sizeof **out) : NULL;
+    for (int32_t i = 0; i < *n; i++) {
+        (*out)[i] = (struct gpu_config){.set = c[i].set,
+                                        .number = c[i].tree->number,
+                                        .src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)},
+                                        .spec = *spec};
+        if (!heads) {
+            (*out)[i].spec.heads.h_q = c[i].h_q;
+            (*out)[i].spec.heads.h_kv = c[i].h_kv;
+        }
     }
-    free(copy);
-    good = good && (*n > 0 || err_set(e, "--config %" PRId64 ": no such tree in %.60s", number, list));
-    for (int32_t i = 0; i < *n && !good; i++)
-        tree_source_clear(&(*out)[i].src);
-    if (!good) {
-        free(*out);
-        *out = NULL;
-        *n = 0;
-    }
-    return good;
+    free(c);
+    return *out != NULL;
 }
 
 /* ---- peers ----------------------------------------------------------------------------------------------- */

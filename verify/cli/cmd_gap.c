@@ -3,6 +3,7 @@
  */
 #include "sim/strategies/optimal.h"
 #include "traces/formats/formats.h"
+#include "traces/paper_sets.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/progress.h"
 #include "verify/io/text.h"
@@ -106,13 +107,6 @@ static void add_tree(const struct tree *t, const struct objective_env *o, double
     nform_free(nf);
 }
 
-static const char *const paper_tree[][2] = {
-#define PAPER_TREE(paper, number, levels) {paper, levels},
-#include "traces/papers.def"
-#undef PAPER_TREE
-};
-enum { N_PAPER_TREES = sizeof paper_tree / sizeof paper_tree[0] };
-
 static void gap_cost(const struct gap_args *a, enum objective kind, struct printer *table,
                      struct progress *progress, int64_t *unsolved)
 {
@@ -120,14 +114,14 @@ static void gap_cost(const struct gap_args *a, enum objective kind, struct print
     struct objective_env o = objective_of(kind, &env, MAX_ROWS);
     double *gap = NULL;
     int64_t n = 0, cap = 0;
-    for (int i = 0; i < N_PAPER_TREES; i++) {
-        struct tree *t = levels_parse(paper_tree[i][1], NULL);
+    for (int32_t i = 0; i < n_paper_trees; i++) {
+        struct tree *t = levels_parse(paper_trees[i].levels, NULL);
         CK(t);
         add_tree(t, &o, &gap, &n, &cap, unsolved);
         tree_free(t);
-        bool last = i + 1 == N_PAPER_TREES || strcmp(paper_tree[i][0], paper_tree[i + 1][0]) != 0;
+        bool last = i + 1 == n_paper_trees || strcmp(paper_trees[i].paper, paper_trees[i + 1].paper) != 0;
         if (last) {
-            char *name = xasprintf("%s's", paper_tree[i][0]);
+            char *name = xasprintf("%s's", paper_trees[i].paper);
             progress_clear(progress);
             print_rows(table, objective_name[kind], name, gap, n);
             free(name);

@@ -4,7 +4,7 @@
 #include "kernels/kernel.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
-#include "verify/replay/workloads.h"
+#include "traces/workloads.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* sim_sweep.c - many trees in one `treeattn sim`: the papers' sets, or every combination of swept values. */
-#include "verify/bench/bench_gpu.h"
+#include "traces/paper_sets.h"
 #include "verify/model/sim.h"
 #include "verify/io/text.h"
 
@@ -27,14 +27,17 @@ static bool add_tree(struct sim_run *run, struct tree_source src, const struct p
 
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e)
 {
-    struct gpu_config *c;
     int32_t n;
-    bool good = gpu_sets(list, &run->spec, heads, 0, &c, &n, e);
-    for (int32_t i = 0; i < n; i++) {
-        if (good)
-            good = add_tree(run, tree_source_copy(&c[i].src), &c[i].spec,
-                            xasprintf("%s %" PRId32, c[i].set, c[i].number), e);
-        tree_source_clear(&c[i].src);
+    struct paper_case *c = paper_sets(list, heads, 0, &n, e);
+    bool good = c != NULL;
+    for (int32_t i = 0; i < n && good; i++) {
+        struct tree_source src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)};
+        struct problem_spec spec = run->spec;
+        if (!heads) {
+            spec.heads.h_q = c[i].h_q;
+            spec.heads.h_kv = c[i].h_kv;
+        }
+        good = add_tree(run, src, &spec, xasprintf("%s %" PRId32, c[i].set, c[i].tree->number), e);
     }
     free(c);
     return good;

@@ -48,3 +48,21 @@ double deft_run_latency(const struct csv *golden, const struct deft_run *run, co
     }
     return n > 0 ? sum / (double)n : -1;
 }
+
+double deft_latency(int table, const char *strategy, const char *workload)
+{
+    static const struct {
+        int table;
+        const char *strategy, *workload;
+        double seconds;
+    } cell[] = {
+#define DEFT(t, s, w, x) {t, s, w, x},
+#include "verify/replay/deft_latency.def"
+#undef DEFT
+    };
+    for (size_t i = 0; i < sizeof cell / sizeof cell[0]; i++)
+        if (cell[i].table == table && strcmp(cell[i].strategy, strategy) == 0 &&
+            strcmp(cell[i].workload, workload) == 0)
+            return cell[i].seconds;
+    return -1;
+}

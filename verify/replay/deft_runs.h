@@ -1,5 +1,5 @@
 /*
- * deft_runs.h - latencies that DeFT's release recorded (shared/traces/golden.csv), for runs that are one of them.
+ * deft_runs.h - latencies that DeFT's release recorded (shared/traces/golden.csv), and those that the paper prints.
  */
 #ifndef TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
 #define TREEATTN_VERIFY_REPLAY_DEFT_RUNS_H
@@ -20,6 +20,10 @@ struct deft_run {
 /* Seconds of a strategy, attention alone or all of decoding: the mean of that run's rows; -1 if there is none. */
 double deft_run_latency(const struct csv *golden, const struct deft_run *run, const char *strategy,
                         bool attention);
+
+/* Seconds that DeFT's table (16: attention, 5: decoding) prints for a strategy on a workload; 0: out of memory; -1: not in
+ * the table. */
+double deft_latency(int table, const char *strategy, const char *workload);
 
 #ifdef __cplusplus
 }

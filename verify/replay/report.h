@@ -7,7 +7,7 @@
 #include "verify/replay/deft_runs.h"
 #include "verify/replay/replay.h"
 #include "verify/io/table.h"
-#include "verify/replay/workloads.h"
+#include "traces/workloads.h"
 
 #ifdef __cplusplus
 extern "C" {

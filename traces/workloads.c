@@ -1,6 +1,4 @@
-#include "verify/replay/workloads.h"
-
-#include "verify/io/text.h"
+#include "traces/workloads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +11,7 @@ const struct workload workloads[] = {
      .trace = t,                                                                                             \
      .about = a,                                                                                             \
      .opts = {.prompt = p, .max_seq = s, .batch = b, .step_ms = ms, .topology = top}},
-#include "verify/replay/workloads.def"
+#include "traces/workloads.def"
 #undef WORKLOAD
 };
 const int32_t n_workloads = sizeof workloads / sizeof workloads[0];
@@ -41,7 +39,7 @@ bool workloads_pick(const char *list, const struct workload ***out, int32_t *n, 
     bool good = true;
     *out = NULL;
     *n = 0;
-    for (char *name; good && (name = text_next(&rest, ','));) {
+    for (char *name; good && (name = strsep(&rest, ","));) {
         int32_t before = *n;
         for (int32_t i = 0; i < n_workloads; i++)
             if (strcmp(name, workloads[i].name) == 0 || strcmp(name, workloads[i].group) == 0) {
@@ -68,22 +66,4 @@ char *workload_lacks(const struct workload *w, const char *data)
         return path;
     free(path);
     return NULL;
-}
-
-double deft_latency(int table, const char *strategy, const char *workload)
-{
-    static const struct {
-        int table;
-        const char *strategy, *workload;
-        double seconds;
-    } cell[] = {
-#define DEFT(t, s, w, x) {t, s, w, x},
-#include "verify/replay/deft_latency.def"
-#undef DEFT
-    };
-    for (size_t i = 0; i < sizeof cell / sizeof cell[0]; i++)
-        if (cell[i].table == table && strcmp(cell[i].strategy, strategy) == 0 &&
-            strcmp(cell[i].workload, workload) == 0)
-            return cell[i].seconds;
-    return -1;
 }

@@ -1,8 +1,8 @@
 /*
  * workloads.h - the papers' end-to-end workloads by name.
  */
-#ifndef TREEATTN_VERIFY_REPLAY_WORKLOADS_H
-#define TREEATTN_VERIFY_REPLAY_WORKLOADS_H
+#ifndef TREEATTN_TRACES_WORKLOADS_H
+#define TREEATTN_TRACES_WORKLOADS_H
 
 #include "traces/trace.h"
 
@@ -24,10 +24,6 @@ bool workloads_pick(const char *list, const struct workload ***out, int32_t *n, 
 char *workload_spec(const struct workload *w, const char *data);
 /* A file that it needs and that is not there, or NULL; the caller frees. */
 char *workload_lacks(const struct workload *w, const char *data);
-
-/* Seconds that DeFT's table (16: attention, 5: decoding) prints for a strategy on a workload; 0: out of memory; -1: not in
- * the table. */
-double deft_latency(int table, const char *strategy, const char *workload);
 
 #ifdef __cplusplus
 }
