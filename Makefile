@@ -1,7 +1,9 @@
 # treeattn: one non-recursive Makefile. `make help` lists the targets.
-#   V=1        show the commands           SAN=1   AddressSanitizer + UndefinedBehaviorSanitizer
-#   COV=1      instrument for gcov         BUILD=  where all goes but CUDA objects (default build, build-san, build-cov)
-#   RELAXED=FILE.c ..  files of your own whose warnings are no errors yet
+#   V=1        show the commands           SAN=1     AddressSanitizer + UndefinedBehaviorSanitizer
+#   COV=1      instrument for gcov         WERROR=1  warnings are errors
+#   BUILD=     where everything goes that is built (default build, build-san, build-cov; CUDA objects: build-cuda)
+#   CC=clang   another compiler            OPT= CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS=  added to what the code needs
+#   NVCC=      without CUDA kernels        ARCH=     -march (default native)
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SUFFIXES:
@@ -16,19 +18,22 @@ V ?= 0
 Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-8s %s\n' '$(1)' '$(2)';)
 
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 ARCH ?= native
-OPT := $(if $(COV),-O1,$(if $(SAN),-O2,-O3)) -g
-WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+OPT ?= $(if $(COV),-O1,$(if $(SAN),-O2,-O3)) -g
+WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(COV),--coverage)
 OPENBLAS_CFLAGS = $(shell pkg-config --cflags openblas 2>/dev/null)
 OPENBLAS_LIBS = $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
-CPPFLAGS += -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS)
-CFLAGS += -std=gnu11 $(OPT) -march=$(ARCH) -fopenmp -ffp-contract=off $(WARN) $(SANFLAGS) $(COVFLAGS)
+# What the user gives comes first: what correctness needs comes last and wins.
+ALL_CPPFLAGS = $(CPPFLAGS) $(OWN_CPPFLAGS) -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS) $(CUDA_CPPFLAGS)
+ALL_CFLAGS = $(OPT) -march=$(ARCH) $(WARN) $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror) $(CFLAGS) -std=gnu11 -fopenmp -fno-fast-math -ffp-contract=off $(SANFLAGS) $(COVFLAGS)
 # CARRY=1: libraries are found in lib/ beside the program, also those that libraries need
-LDFLAGS += -fopenmp $(SANFLAGS) $(COVFLAGS) $(if $(CARRY),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib')
-LDLIBS += $(OPENBLAS_LIBS) -ljansson -lm
+ALL_LDFLAGS = $(LDFLAGS) -fopenmp $(SANFLAGS) $(COVFLAGS) $(if $(CARRY),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib')
+ALL_LDLIBS = $(LDLIBS) $(OPENBLAS_LIBS) -ljansson -lm $(CUDA_LDLIBS)
 GSL_LIBS := -lgsl # after OpenBLAS, whose cblas_* it then takes as well
 
 # ---- CUDA: with nvcc from 12.3 on; else one line says so and a stub stands in. NVCC= builds without ----------
@@ -37,7 +42,7 @@ NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc
 NVCC_VERSION = $(if $(NVCC),$(shell $(NVCC) --version 2>/dev/null | sed -nE 's/.* V([0-9.]+).*/\1/p'))
 NVCC_AGE = $(shell awk -F. -v version=$(NVCC_VERSION) 'BEGIN { split(version, x); print (x[1] * 100 + x[2] >= 1203) ? "new" : "old" }')
 CUDA := $(if $(NVCC),$(filter new,$(NVCC_AGE)))
-CUDA_BUILD := build-cuda
+CUDA_BUILD ?= $(if $(filter /%,$(BUILD)),$(BUILD)/cuda,build-cuda)
 CUDA_SKIPPED := $(if $(CUDA),,CUDA kernels are left out: $(if $(NVCC),$(NVCC) is older than 12.3,no nvcc))
 CUDA_HOME = $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 # These need no CUDA headers; stubs stand in for the others.
@@ -51,8 +56,8 @@ CUDA_O := $(CUDA_CU:%.cu=$(CUDA_BUILD)/%.o)
 CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 NVCCFLAGS = -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
 ifneq ($(CUDA),)
-CPPFLAGS += -isystem $(CUDA_HOME)/include
-LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++
+CUDA_CPPFLAGS = -isystem $(CUDA_HOME)/include
+CUDA_LDLIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++
 endif
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
@@ -80,10 +85,18 @@ DRAWER := $(BUILD)/paper-figs/figures
 .PHONY: all
 all: $(PROGRAM) ## build build/treeattn
 
-$(call obj,$(RELAXED)): WARN := -Wall
-$(BUILD)/%.o: %.c
+# Before the first file: are the packages there, and can BUILD be written?
+needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
+	CC='$(CC)' tests/packages.sh $(1) && touch $@
+$(BUILD)/needs-build:
+	@$(call needs,BUILD)
+$(BUILD)/needs-tests: $(BUILD)/needs-build
+	@$(call needs,TEST)
+
+$(BUILD)/tests/%.o: | $(BUILD)/needs-tests
+$(BUILD)/%.o: %.c | $(BUILD)/needs-build
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 # $(call says,TEXT): the recipe of a file that says TEXT, and is rewritten only when it says something else
 says = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
@@ -94,17 +107,21 @@ FORCE:
 COMMIT = $(or $(if $(wildcard .git),$(shell git describe --always --dirty 2>/dev/null)),unknown)
 $(BUILD)/commit: FORCE
 	$(call says,$(COMMIT))
-$(BUILD)/verify/io/origin.o: CPPFLAGS += -DTREEATTN_COMMIT='"$(COMMIT)"'
+$(BUILD)/verify/io/origin.o: OWN_CPPFLAGS := -DTREEATTN_COMMIT='"$(COMMIT)"'
 $(BUILD)/verify/io/origin.o: $(BUILD)/commit
 
 # wgmma is of Hopper alone
 $(addprefix $(CUDA_BUILD)/kernels/cuda/device/instantiations/,wgmma_%.o wide.o): CUDA_ARCHS := -gencode arch=compute_90a,code=sm_90a
 
 # What ptxas says of registers and spills is kept beside the object, for cuda-static.
-$(CUDA_BUILD)/%.o: %.cu
+$(CUDA_BUILD)/%.o: %.cu | $(CUDA_BUILD)/said
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(NVCCFLAGS) -MMD -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
 -include $(CUDA_O:.o=.d)
+
+$(CUDA_BUILD)/said:
+	@mkdir -p $(@D) && touch $@
+	@echo 'CUDA kernels: once, 5 to 8 minutes of one core; make -j compiles them side by side, make NVCC= leaves them out'
 
 # The list of objects: a build with and one without CUDA share a folder.
 $(BUILD)/objects: FORCE
@@ -114,23 +131,23 @@ $(BUILD)/libtreeattn.a: $(call obj,$(LIB)) $(CUDA_O) $(BUILD)/objects
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $(filter %.o,$^)
 
 $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LDLIBS) $(GSL_LIBS) -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -lm -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -lm -o $@
 
 $(FAULTY): $(call obj,verify/main.c tests/verify/faulty.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(LDLIBS) $(GSL_LIBS) -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 $(RUNNER): $(call obj,$(TESTS) $(FIGURES) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY)
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(LDLIBS) $(GSL_LIBS) -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 # The strategy that a README shows is compiled as it stands there.
 $(BUILD)/tests/per_node.c: $(wildcard */README.md */*/README.md)
 	@mkdir -p $(@D)
 	$(Q)cat $^ | sed -n '/^    \/\* per_node\.c/,/^    };$$/s/^    //p' >$@
-$(BUILD)/tests/verify/check_readme.o: CPPFLAGS += -I$(BUILD)
+$(BUILD)/tests/verify/check_readme.o: OWN_CPPFLAGS := -I$(BUILD)
 $(BUILD)/tests/verify/check_readme.o: $(BUILD)/tests/per_node.c
 
 $(call obj,$(STAND_IN)): OPT := -O3 -g # under sanitizers, too
@@ -138,7 +155,7 @@ STAND_IN_O := $(call obj,$(filter-out %/sweep.c,$(STAND_IN)) $(WINGS) $(FIT)) $(
 $(STAND_IN_PROGRAM): $(BUILD)/verify/main.o $(STAND_IN_O)
 $(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
 $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(LDLIBS)) $(GSL_LIBS) -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
@@ -146,16 +163,10 @@ $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
-PACKAGES := gcc make libc6-dev pkg-config libopenblas-openmp-dev libjansson-dev libgsl-dev check libmpfr-dev gnuplot-nox
-# $(call install,PACKAGES): those of the list that are not there yet
-install = missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
-	  sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
-	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-	    -o Dpkg::Use-Pty=0 --no-install-recommends $$missing >/dev/null; fi
+install = $(Q)CC='$(CC)' tests/packages.sh --install
 .PHONY: deps
 deps: ## install the Debian packages that are missing (needs root or sudo)
-	$(Q)$(call install,$(PACKAGES))
+	$(install) BUILD TEST DRAW
 
 # Where no CUDA object is there yet, what needs none does not wait for them.
 HAVE_CUDA_O := $(wildcard $(CUDA_BUILD)/kernels/cuda/device/*.o)
@@ -163,15 +174,17 @@ WITH_CUDA_O := $(if $(HAVE_CUDA_O),,NVCC= $(if $(CUDA),CUDA_SKIPPED='CUDA kernel
 
 # ---- what a newcomer runs ------------------------------------------------------------------------------
 .PHONY: demo
-demo: deps ## install what is missing, build, run the main job on embedded data, show the result
+demo: ## install what is missing, build, run the main job on embedded data, show the result
+	$(install) BUILD
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
 
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
-figures: deps ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
+figures: ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
+	$(install) BUILD DRAW
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) $(PROGRAM) $(DRAWER)
-	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures
+	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures $(if $(FIGURES_OUT),--out $(FIGURES_OUT))
 
 .PHONY: figures-data
 figures-data: $(PROGRAM) $(DRAWER) ## make paper-figs/data anew; needs DeFT's traces in TREEATTN_SHARED
@@ -195,7 +208,8 @@ gpu-bundle: ## program and libraries for a GPU machine that has none of ours, in
 
 # ---- checks ----------------------------------------------------------------------------------------------
 .PHONY: check
-check: deps check-prose ## build and run every test; ends with the test runner's totals
+check: deps check-prose ## build and run every test (5 minutes on 2 cores); ends with the test runner's totals
+	@echo 'make check: about 5 minutes on 2 cores, three times that with SAN=1; suites print when they end'
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
@@ -282,7 +296,7 @@ mutants: deps ## break the code on purpose, in a copy, and see the checks turn r
 
 .PHONY: coverage
 coverage: ## line and branch coverage of the C code, by gcov and lcov
-	$(Q)$(call install,$(PACKAGES) lcov)
+	$(install) BUILD TEST DRAW lcov
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) COV=1 build-cov/treeattn build-cov/tests/run
 	$(Q)find build-cov -name '*.gcda' -delete
 	$(Q)$(MAKE) --no-print-directory -s COV=1 check-built
@@ -310,7 +324,7 @@ $(BUILD)/libparsers.a: $(call obj,$(FUZZ_LIB))
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
 
 $(FUZZ_SEEDS): %: %.o $(BUILD)/tests/fuzz/seeds.o $(BUILD)/libparsers.a
-	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ -ljansson -lm -o $@
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -ljansson -lm -o $@
 
 .PHONY: check-fuzz
 check-fuzz: $(FUZZ_SEEDS) ## every fuzz target on its seeds
@@ -322,12 +336,13 @@ fuzz-build: fuzz-deps
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(FUZZ_TARGETS:%=$(FUZZ)/fuzz_%)
 
 .PHONY: fuzz-deps
-fuzz-deps: deps
-	$(Q)$(call install,clang libclang-rt-dev)
+fuzz-deps:
+	$(install) BUILD
+	$(install) FUZZ
 
 $(FUZZ)/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,CLANG,$<)clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -Wall -Wextra -MMD -MP -c $< -o $@
+	$(call say,CLANG,$<)clang $(ALL_CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -Wall -Wextra -MMD -MP -c $< -o $@
 
 $(FUZZ)/libparsers.a: $(FUZZ_LIB:%.c=$(FUZZ)/%.o)
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $(filter %.o,$^)

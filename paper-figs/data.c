@@ -45,7 +45,7 @@ struct run {
 /* The child: DeFT's traces are named as if from their folder, so that no path gets into a file. */
 _Noreturn static void exec_run(const struct run *r, const char *program)
 {
-    char *line = xasprintf("exec '%s' %s --csv", program, r->data->command[r->number]);
+    char *line = xasprintf("exec \"$0\" %s --csv", r->data->command[r->number]); /* $0: a path may hold anything */
     int fd = open(r->part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     const char *shared = getenv("TREEATTN_SHARED");
     char *folder = xasprintf("%s/traces", shared ? shared : "../shared");
@@ -53,7 +53,7 @@ _Noreturn static void exec_run(const struct run *r, const char *program)
         fprintf(stderr, "figures: %s: %s\n", fd < 0 ? r->part : folder, strerror(errno));
         _exit(EXIT_MISSING);
     }
-    execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+    execl("/bin/sh", "sh", "-c", line, program, (char *)NULL);
     _exit(EXIT_MISSING);
 }
 

@@ -1,7 +1,8 @@
 /*
  * main.c - the program `figures`: makes the data, draws every figure, writes the pages.
  *
- * 0 all good; 1 a figure lacks data (the others are drawn); 2 bad usage; 3 something the run needs is missing.
+ * 0 all good; 1 a figure lacks data (the others are drawn, the pages are not written); 2 bad usage; 3 something the run
+ * needs is missing.
  */
 #include "paper-figs/figure.h"
 
@@ -162,11 +163,23 @@ static bool make_data(const struct args *a)
     return good;
 }
 
+/* A path between gnuplot's single quotes, where an apostrophe is written twice. The caller frees it. */
+static char *gnuplot_path(const char *path)
+{
+    char *quoted = xcalloc(2 * strlen(path) + 1, 1), *to = quoted;
+    for (; *path; path++) {
+        *to++ = *path;
+        if (*path == '\'')
+            *to++ = *path;
+    }
+    return quoted;
+}
+
 /* gnuplot on the script of a figure; kind: "svg" or "png". */
 _Noreturn static void exec_gnuplot(const struct figure *f, const char *kind)
 {
-    char *set = xasprintf("kind = '%s'; style = '%s/style.gp'; out = '%s/drawn/%s.%s'", kind, f->places->root,
-                          f->places->out, f->def->id, kind);
+    char *set = xasprintf("kind = '%s'; style = '%s/style.gp'; out = '%s/drawn/%s.%s'", kind,
+                          gnuplot_path(f->places->root), gnuplot_path(f->places->out), f->def->id, kind);
     char *script = xasprintf("%s/%s.gp", f->places->scratch, f->def->id);
     setenv("LC_ALL", "C.UTF-8", 1); /* without a locale, gnuplot warns that it lacks a degree sign */
     execlp("gnuplot", "gnuplot", "-e", set, script, (char *)NULL);
@@ -245,7 +258,9 @@ int main(int argc, char **argv)
             break;
         n++;
     }
-    if (!e.code && a.n_only == 0 && write_index(f, n, &a.places, &e))
+    if (!good && a.n_only == 0)
+        fprintf(stderr, "figures: data is missing (above): index.html and FIGURES.md stay as they were\n");
+    else if (!e.code && a.n_only == 0 && write_index(f, n, &a.places, &e))
         write_markdown(f, n, &a.places, &e);
     if (!e.code && !a.no_drawing)
         good &= draw(f, n, a.jobs);

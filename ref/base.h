@@ -38,6 +38,8 @@ void listing_add(char *list, size_t size, const char *name);
 
 void ck_fail(const char *file, int line, const char *expr) __attribute__((noreturn));
 #define CK(expr) ((expr) ? (void)0 : ck_fail(__FILE__, __LINE__, #expr))
+/* For a place that is never reached; `what` says what would have come before it. */
+#define CK_FOUND(what) ck_fail(__FILE__, __LINE__, "not found: " what)
 
 /* True when the allocators below end the program, for those who want to know why it exits. */
 extern bool memory_ran_out;

@@ -87,8 +87,7 @@ const char *program_file(void)
     return path;
 }
 
-/* For shells; the caller keeps it. */
-static const char *quote(const char *path, char quoted[4 * PATH_MAX + 3])
+const char *quote(const char *path, char quoted[4 * PATH_MAX + 3])
 {
     char *to = quoted;
     *to++ = '\'';

@@ -7,6 +7,7 @@
 #include "ref/csv.h"
 #include "sim/strategy.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +31,9 @@ char *told_from(const char *phrase);
 bool program_built(void);
 /* Absolute; it is there. */
 const char *program_file(void);
-/* The same in quotes, for shells. */
+/* `path` in quotes, for shells: `quoted`. */
+const char *quote(const char *path, char quoted[4 * PATH_MAX + 3]);
+/* program_file() in quotes. */
 const char *program_path(void);
 /* The same program with kernels that fail on purpose (tests/verify/faulty.h), in tests/ beside it; in quotes. */
 const char *faulty_path(void);

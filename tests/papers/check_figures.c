@@ -32,6 +32,13 @@ static const char *drawer(void)
     return p && *p ? p : "build/paper-figs/figures";
 }
 
+static const char *drawer_quoted(void)
+{
+    static char path[PATH_MAX], quoted[4 * PATH_MAX + 3];
+    ck_assert_msg(realpath(drawer(), path), "%s is not there", drawer());
+    return quote(path, quoted);
+}
+
 static void make_folder(const char *path)
 {
     ck_assert_msg(mkdir(path, 0777) == 0 || errno == EEXIST, "%s: %s", path, strerror(errno));
@@ -683,7 +690,7 @@ START_TEST(a_figure_without_data_checks_nothing)
     int code = run_shell(text, sizeof text,
                          "%s --root %s --scratch %s --out %s --no-data --no-drawing --only gap "
                          "--only predicted --only fasttree_fig2 2>&1",
-                         drawer(), root, root, out);
+                         drawer_quoted(), root, root, out);
     ck_assert_int_eq(code, EXIT_FAILED);
     for (int v = 0; v < NOT_POSSIBLE; v++)
         ck_assert_msg(!strstr(text, verdict_names[v]) && !strstr(text, "nan"), "%s", text);
@@ -875,7 +882,7 @@ static int draw(const char *into, const char *args, char **text)
 {
     enum { SIZE = 1 << 20 };
     *text = xmalloc(SIZE);
-    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer(),
+    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer_quoted(),
                      root, root, into, args);
 }
 
@@ -913,18 +920,17 @@ START_TEST(what_cannot_be_drawn_is_said_in_a_line)
         {"PATH=/nonexistent %s", EXIT_MISSING, "no gnuplot"},
         {"cd / && %s", EXIT_MISSING, "paper-figs/paper"},
     };
-    char *path = realpath(drawer(), NULL), text[4096];
-    if (!path)
+    char text[4096];
+    if (access(drawer(), X_OK) != 0)
         return;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char *command = xasprintf(all[i].how, path);
+        char *command = xasprintf(all[i].how, drawer_quoted());
         int code = run_shell(text, sizeof text, "(%s) 2>&1", command);
         ck_assert_msg(code == all[i].code, "'%s' exits with %d: %s", command, code, text);
         ck_assert_msg(strncmp(text, "figures: ", 9) == 0 && strstr(text, all[i].says), "%s", text);
         ck_assert_msg(strchr(text, '\n')[1] == 0, "more than one line: %s", text);
         free(command);
     }
-    free(path);
 }
 END_TEST
 
