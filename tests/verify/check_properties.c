@@ -3,6 +3,7 @@
 #include "traces/formats/formats.h"
 #include "verify/judge/properties.h"
 
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ START_TEST(every_property_holds)
 {
     double start = now_s(), *worst = xcalloc((size_t)n_properties, sizeof *worst);
     int32_t n = n_properties * n_strategies, skipped = 0, *held = xcalloc((size_t)n, sizeof *held);
-    struct property_result *r = xcalloc((size_t)n, sizeof *r);
+    struct result *r = xcalloc((size_t)n, sizeof *r);
     for (int32_t i = 0; i < N_TREES; i++) {
         struct tree *t;
         struct problem *p = problem_no(i, &t);
@@ -72,7 +73,7 @@ START_TEST(every_property_holds)
         for (int32_t x = 0; x < n; x++) {
             ck_assert_msg(r[x].verdict == V_PASS || r[x].verdict == V_SKIP, "tree %d, %s, %s: %s", i,
                           strategies[x % n_strategies]->name, properties[x / n_strategies].name, r[x].why);
-            worst[x / n_strategies] = fmax(worst[x / n_strategies], r[x].worst);
+            worst[x / n_strategies] = fmax(worst[x / n_strategies], r[x].cmp.worst);
             held[x] += r[x].verdict == V_PASS;
             skipped += r[x].verdict == V_SKIP;
         }
@@ -105,7 +106,7 @@ START_TEST(on_every_kernel)
             for (int32_t i = 0; i < n_properties; i++) {
                 struct property_case c = {
                     .p = p, .use = strategy_default(strategies[s]), .kernel = kernels[k], .seed = 3};
-                struct property_result r = property_check(&properties[i], &c);
+                struct result r = property_check(&properties[i], &c);
                 ck_assert_msg(r.verdict == V_PASS || r.verdict == V_SKIP, "%s, %s, %s: %s", kernels[k]->name,
                               strategies[s]->name, properties[i].name, r.why);
             }
@@ -275,14 +276,14 @@ START_TEST(planted_errors_are_found)
             struct property_case c = {.p = p, .use = strategy_default(strategies[s]), .seed = 1};
             c.kernel = kernels[0];
             const struct property *property = find(planted[_i].property);
-            struct property_result sound = property_check(property, &c);
+            struct result sound = property_check(property, &c);
             ck_assert_msg(sound.verdict == V_PASS, "%s, %s: %s", strategies[s]->name, property->name,
                           sound.why);
             c.kernel = &planted[_i].kernel;
-            struct property_result r = property_check(property, &c);
-            ck_assert_msg(r.verdict == V_FAIL && r.worst > 1 && r.why[0], "%s, %s %s: not found by %s (%.3g)",
-                          planted[_i].kernel.name, dtype_name[type], strategies[s]->name, property->name,
-                          r.worst);
+            struct result r = property_check(property, &c);
+            ck_assert_msg(r.verdict == V_FAIL && r.cmp.worst > 1 && r.why[0],
+                          "%s, %s %s: not found by %s (%.3g)", planted[_i].kernel.name, dtype_name[type],
+                          strategies[s]->name, property->name, r.cmp.worst);
         }
         problem_free(p);
     }
@@ -302,12 +303,42 @@ START_TEST(nothing_at_all)
         struct problem *p = problem_new(t, &spec, NULL);
         for (int32_t i = 0; i < n_properties; i++) {
             struct property_case c = {.p = p, .use = strategy_default(strategies[1]), .kernel = kernels[0]};
-            struct property_result r = property_check(&properties[i], &c);
-            ck_assert_msg(r.verdict == V_PASS && r.worst == 0, "%s: %s", properties[i].name, r.why);
+            struct result r = property_check(&properties[i], &c);
+            ck_assert_msg(r.verdict == V_PASS && r.cmp.worst == 0, "%s: %s", properties[i].name, r.why);
         }
         problem_free(p);
     }
     tree_free(t);
+}
+END_TEST
+
+/* ---- the program ---------------------------------------------------------------------------------------- */
+
+/* A broken law is a row of its own, and the smallest case breaks it again; the oracle alone sees nothing. */
+START_TEST(verify_checks_laws)
+{
+    static char text[1 << 14], again[1 << 14];
+    static const char *const args = "verify -q --kernel faulty-law --levels '1,3 40,9' --strategy pat,relay";
+    if (!program_built())
+        return;
+    ck_assert_int_eq(run_shell(text, sizeof text, "%s %s", faulty_path(), args), 0);
+    ck_assert_int_eq(run_shell(text, sizeof text, "%s %s --properties", faulty_path(), args), 1);
+    ck_assert_msg(strstr(text, "pat/faulty-law/f16/-\tFAIL\t") && strstr(text, "\tlaw ones: query "), "%s",
+                  text);
+    ck_assert_msg(strstr(text, "\nlaws: 14 held, 2 broken\n") &&
+                      strstr(text, " 2 passed, 0 marginal, 2 failed"),
+                  "%s", text);
+    char *line = strstr(text, "smallest: ");
+    ck_assert_msg(line && strstr(line, " verify --properties --case "), "%s", text);
+    line += strlen("smallest: ");
+    line[strcspn(line, "\n")] = 0;
+    ck_assert_int_eq(run_shell(again, sizeof again, "%s", line), 1);
+    ck_assert_msg(strstr(again, "\tlaw ones: query "), "%s", again);
+    ck_assert_int_eq(run_shell(text, sizeof text,
+                               "%s verify --properties --kernel cpu --levels '1,3 40,9' | tail -2",
+                               program_path()),
+                     0);
+    ck_assert_msg(strstr(text, " held, 0 broken\n"), "%s", text);
 }
 END_TEST
 
@@ -319,6 +350,7 @@ Suite *suite_properties(void)
     tcase_add_loop_test(c, on_every_kernel, 0, 4);
     tcase_add_loop_test(c, planted_errors_are_found, 0, N_PLANTED);
     tcase_add_test(c, nothing_at_all);
+    tcase_add_test(c, verify_checks_laws);
     suite_add_tcase(s, c);
     return s;
 }

@@ -9,7 +9,7 @@
 
 #include "kernels/kernel.h"
 
-/* The kernel of a kind of fault. */
+/* The kernel of a kind of fault; "law": one that passes the oracle, and breaks the law "ones". */
 const struct kernel *faulty_kernel(const char *kind);
 /* Can a kernel do that? Not what only the comparator's caller can. */
 bool faulty_can(const char *kind);

@@ -7,6 +7,7 @@
 #include "kernels/cuda/host/guard_gpu.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
+#include "verify/judge/properties.h"
 #include "verify/judge/random_cases.h"
 #include "verify/judge/gpu_matrix.h"
 #include "verify/io/progress.h"
@@ -29,6 +30,7 @@ enum {
     KEY_NO_SHARP,
     KEY_CASES,
     KEY_NO_SHRINK,
+    KEY_PROPERTIES,
     KEY_GPU_CASES,
     KEY_SAMPLE,
     KEY_ARCH
@@ -40,7 +42,7 @@ struct verify_args {
     struct cmd_output out;
     int64_t trees, steps, sample;
     const char *strategies, *kernel, *text, *list;
-    bool no_sharp, no_shrink, gpu_cases;
+    bool no_sharp, no_shrink, gpu_cases, properties;
     struct err *err;
 };
 
@@ -80,6 +82,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NO_SHRINK:
         a->no_shrink = true;
         break;
+    case KEY_PROPERTIES:
+        a->properties = true;
+        break;
     case KEY_GPU_CASES:
         a->gpu_cases = true;
         break;
@@ -118,6 +123,11 @@ static const struct argp argp = {
             {"kernel", KEY_KERNEL, "NAME", 0, "only this one (default: the case's, or all)", 3},
             {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
              3},
+            {"properties", KEY_PROPERTIES, NULL, 0,
+             "also check laws of attention that need no oracle: the order of keys is irrelevant, V = 1 gives "
+             "O = 1, and "
+             "six more. A law that is broken is a row of its own. Takes 20 to 40 times as long",
+             3},
             {"no-sharp", KEY_NO_SHARP, NULL, 0, "random trees without the sharp list", 3},
             {"no-shrink", KEY_NO_SHRINK, NULL, 0, "print failures as they are, without reducing them", 8},
             {0},
@@ -152,7 +162,8 @@ struct verify_run {
     int32_t n_use;
     bool chosen;                 /* by --strategy: for all cases */
     const struct kernel *kernel; /* NULL: a case's, or all */
-    bool quiet, shrink;
+    bool quiet, shrink, properties;
+    int64_t held, broken;                      /* laws */
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
     struct printer table;
@@ -195,20 +206,31 @@ static const struct gpu_case *design_at(const struct batch *b, int64_t i)
     return &b->design[min_i64(i * b->stride + i % b->stride, b->n_design - 1)];
 }
 
+/* One strategy on one kernel, and the laws if the numbers are right. Returns how many results. */
+static int32_t judge_both(const struct verify_run *run, const struct test_case *b,
+                          const struct strategy_use *use, const struct kernel *k, struct result *out,
+                          int64_t *held)
+{
+    out[0] = judge_case(b, use, k);
+    bool good = out[0].verdict == V_PASS || out[0].verdict == V_MARGINAL;
+    return 1 + (run->properties && good ? judge_laws(b, use, k, out + 1, held) : 0);
+}
+
 /* The strategies and kernels of one case, in registry order, into *out (the caller frees); returns how many. */
-static int32_t judge_all(const struct verify_run *run, const struct test_case *b, struct result **out)
+static int32_t judge_all(const struct verify_run *run, const struct test_case *b, struct result **out,
+                         int64_t *held)
 {
     const struct case_spec *c = b->c;
     const struct strategy_use *use = c->use.s ? &c->use : run->use;
     int32_t n_use = c->use.s ? 1 : run->n_use, n = 0;
-    *out = xcalloc((size_t)n_use * (size_t)n_kernels, sizeof **out);
+    *out = xcalloc((size_t)(n_use * n_kernels * (1 + n_properties)), sizeof **out);
     for (int32_t s = 0; s < n_use; s++)
         if (c->kernel)
-            (*out)[n++] = judge_case(b, &use[s], c->kernel);
+            n += judge_both(run, b, &use[s], c->kernel, *out + n, held);
         else
             for (int32_t k = 0; k < n_kernels; k++)
                 if (kernel_ready(kernels[k], NULL))
-                    (*out)[n++] = judge_case(b, &use[s], kernels[k]);
+                    n += judge_both(run, b, &use[s], kernels[k], *out + n, held);
     return n;
 }
 
@@ -265,6 +287,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
     }
     for (int32_t i = 0; i < n; i++) {
         run->totals.n[r[i].verdict]++;
+        run->broken += r[i].law != NULL;
         run->compared = run->compared || r[i].compared;
         note_refusal(run, &r[i]);
         if (r[i].compared)
@@ -295,6 +318,7 @@ struct judged {
     struct test_case *x; /* without problem and oracle; NULL with e set */
     struct result *r;
     int32_t n;
+    int64_t held;
     struct err e;
 };
 
@@ -327,7 +351,7 @@ static struct judged *judge_one(const struct verify_run *run, const struct batch
     d->x = test_case_new(&d->c, t, &d->e);
     if (!d->x)
         return d;
-    d->n = judge_all(run, d->x, &d->r);
+    d->n = judge_all(run, d->x, &d->r, &d->held);
     problem_free(d->x->p); /* nobody asks for them any more, and much may be waiting */
     oracle_free(d->x->orc);
     d->x->p = NULL;
@@ -341,6 +365,7 @@ static void report_ready(struct verify_run *run, const struct batch *b, struct j
     for (; *next < b->n && ready[*next]; ++*next) {
         struct judged *d = ready[*next];
         ready[*next] = NULL;
+        run->held += d->held;
         if (run->err.code == 0 && d->x)
             emit(run, d->x, d->r, d->n, b->drawn, b->design ? design_at(b, *next) : NULL);
         else if (run->err.code == 0 && b->path)
@@ -575,6 +600,8 @@ static void print_report(FILE *f, const struct verify_run *run)
     print_device(f);
     if (run->compared)
         fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    if (run->properties)
+        fprintf(f, "laws: %" PRId64 " held, %" PRId64 " broken\n", run->held, run->broken);
     for (int32_t k = 0; k < n_kernels; k++)
         if (run->refused[k] > 0)
             fprintf(f, "%s skipped %" PRId64 " plans, the first because %s\n", kernels[k]->name,
@@ -665,6 +692,7 @@ int cmd_verify(int argc, char **argv)
         crash_tell();
         run.quiet = a.out.quiet;
         run.shrink = !a.no_shrink;
+        run.properties = a.properties;
         run.admitted = xcalloc((size_t)run.n_use * N_FAMILIES, sizeof *run.admitted);
         run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
         run.refusal = xcalloc((size_t)n_kernels, sizeof *run.refusal);

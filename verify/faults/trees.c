@@ -148,7 +148,6 @@ bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use
     struct plan *plan = strategy_plan(use, g->nf, &env, why);
     if (!plan)
         return false;
-    crash_running(kernel->name);
     struct guarded inputs = guarded_inputs(p);
     struct result r = {0};
     char sentence[RESULT_SENTENCE];

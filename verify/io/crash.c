@@ -255,6 +255,8 @@ void crash_planning(const char *strategy, const char *command)
     bring_stack();
     r->what = "strategy";
     r->name = strategy;
+    if (!command)
+        return;
     r->planted = NULL;
     r->turn = atomic_fetch_add(&turns, 1);
     atomic_store(&r->command, command);

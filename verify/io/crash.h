@@ -15,7 +15,8 @@ void crash_tell(void);
 /* The same for a call of _exit, which asks nobody: verify/cli/exit.c puts this in front of it, in the program alone. */
 void crash_exits(int status);
 
-/* This thread now plans with that strategy, on what the command line runs again. Both stay the caller's. */
+/* This thread now plans with that strategy, on what the command line runs again (NULL: what it was). Both stay the
+ * caller's. */
 void crash_planning(const char *strategy, const char *command);
 /* It now runs that kernel, on the same. */
 void crash_running(const char *kernel);

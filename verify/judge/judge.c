@@ -1,9 +1,9 @@
 #include "verify/judge/judge.h"
-#include "sim/plan_ledger.h"
 #include "verify/judge/arithmetic.h"
-#include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/judge/diagnose.h"
+#include "verify/judge/properties.h"
+#include "verify/judge/run_plan.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -92,59 +92,10 @@ static void name_tile(const struct plan *plan, char *out, size_t size)
                  mixed ? "+" : "");
 }
 
-/* Who counts, counts all of it, as sim/ledger.h says: a field that was forgotten would be printed as 0. */
-static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
-                         struct err *e)
-{
-    if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
-        return true;
-    struct ledger want = ledger_of_plan(plan, &p->heads);
-#define X(field, meaning)                                                                                    \
-    if (counted->field != want.field)                                                                        \
-        return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
-                       (long long)want.field);
-    LEDGER_FIELDS(X)
-#undef X
-    return true;
-}
-
-static void fail(struct result *r, enum failure_stage stage, const char *why)
-{
-    r->verdict = V_FAIL;
-    r->stage = stage;
-    snprintf(r->why, sizeof r->why, "%s", why);
-}
-
-struct output *judge_run(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
-                         const struct kernel *k, struct result *r)
-{
-    struct err e = {0};
-    if (!cover_check(plan, &e)) {
-        fail(r, STAGE_COVERAGE, e.msg);
-        return NULL;
-    }
-    if (!guarded_supports(k, p, plan, r->why)) {
-        r->verdict = V_SKIP;
-        return NULL;
-    }
-    struct output *out = output_new(p);
-    r->ran = true;
-    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
-        check_counts(p, plan, &r->ledger, &e))
-        return out;
-    output_free(out);
-    fail(r, STAGE_KERNEL, e.msg);
-    if (e.code == EXIT_MISSING) { /* memory, say */
-        r->verdict = V_SKIP;
-        r->ran = false;
-    }
-    return NULL;
-}
-
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
                           const struct plan *plan, const struct kernel *k, struct result *r)
 {
-    struct output *out = judge_run(p, inputs, plan, k, r);
+    struct output *out = run_plan(p, inputs, plan, k, r);
     if (!out)
         return NULL;
     struct arithmetic a = arithmetic_of(p, plan, k);
@@ -170,13 +121,15 @@ static void make_anew(struct problem *p, const struct tree *t, const struct prob
 }
 
 /* What runs this again; the caller frees. It is made before the run: a signal handler may not allocate. */
-static char *command_of(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
+static char *command_of(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
+                        const struct property *law)
 {
     struct case_spec c = *b->c;
     c.use = *use;
     c.kernel = k;
     char *text = case_print(&c), *quoted = text_quote(text),
-         *command = xasprintf("%s verify --case %s", program_invocation_name, quoted);
+         *command =
+             xasprintf("%s verify %s--case %s", program_invocation_name, law ? "--properties " : "", quoted);
     free(text);
     free(quoted);
     return command;
@@ -208,23 +161,49 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
         plan_free(plan);
         return r;
     }
-    crash_running(k->name);
     struct output *out = judge_plan(b->p, &b->inputs, b->orc, plan, k, &r);
-    if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
-        make_anew(b->p, b->tree, &b->c->spec);
     output_free(out);
     plan_free(plan);
     return r;
 }
 
-struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
+static struct result check_law(const struct test_case *b, const struct strategy_use *use,
+                               const struct kernel *k, const struct property *law)
 {
-    char *command = command_of(b, use, k);
+    struct property_case c = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
+    struct result r = property_check(law, &c);
+    r.use = use;
+    return r;
+}
+
+struct result judge_law(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
+                        const struct property *law)
+{
+    char *command = command_of(b, use, k, law);
     crash_planning(use->s->name, command);
-    struct result r = plan_and_judge(b, use, k);
+    struct result r = law ? check_law(b, use, k, law) : plan_and_judge(b, use, k);
+    if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
+        make_anew(b->p, b->tree, &b->c->spec);
     for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */
         *c = *c == '\t' || *c == '\n' || *c == '\r' ? ' ' : *c;
     crash_done();
     free(command);
     return r;
+}
+
+struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k)
+{
+    return judge_law(b, use, k, NULL);
+}
+
+int32_t judge_laws(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
+                   struct result *broken, int64_t *held)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < n_properties && !b->c->narrow_partials; i++) {
+        broken[n] = judge_law(b, use, k, &properties[i]);
+        *held += broken[n].verdict == V_PASS;
+        n += broken[n].verdict == V_FAIL;
+    }
+    return n;
 }

@@ -33,13 +33,17 @@ void test_case_free(struct test_case *b);
 /* Plan, check, run, compare. */
 struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
-/* The part of it that follows a plan: coverage, the run under guard (`inputs` is of p), its counts; then the
- * comparison with orc. Returns what the kernel wrote, to be freed, or NULL if it did not run well; *r, which is zero
- * at first, has verdict, stage and figures. judge_run does not compare: its verdict is V_PASS where it returns. */
-struct output *judge_run(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
-                         const struct kernel *k, struct result *r);
+/* The part of it that follows a plan: run_plan (`inputs` is of p), then the comparison with orc. */
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
                           const struct plan *plan, const struct kernel *k, struct result *r);
+
+/* Does that law of attention hold? It needs no oracle. */
+struct result judge_law(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
+                        const struct property *law);
+/* All laws: those that do not hold into broken[n_properties], their number returned; *held grows by those that do. A
+ * case with narrow partials has none. */
+int32_t judge_laws(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
+                   struct result *broken, int64_t *held);
 
 #ifdef __cplusplus
 }

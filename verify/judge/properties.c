@@ -19,27 +19,27 @@ static int64_t draw(const struct property_case *c, uint64_t stream, int64_t inde
 }
 
 /* Run p and x; query q of x must come out as query[q] of p (NULL: the same). Frees x. */
-static void hold_changed(struct property_result *r, const struct property_case *c, struct problem *x,
+static void hold_changed(struct result *r, const struct property_case *c, struct problem *x,
                          const int32_t *query)
 {
-    struct trial a = {0}, b = {0};
-    if (trial_run(&a, c, c->p, r) && trial_run(&b, c, x, r))
+    struct property_run a = {0}, b = {0};
+    if (property_run_make(&a, c, c->p, r) && property_run_make(&b, c, x, r))
         for (int32_t q = 0; q < x->tree->n_queries; q++)
-            trial_hold_query(r, c, &b, q, &a, query ? query[q] : q);
-    trial_free(&a);
-    trial_free(&b);
+            property_hold_query(r, c, &b, q, &a, query ? query[q] : q);
+    property_run_free(&a);
+    property_run_free(&b);
     problem_free(x);
 }
 
 /* V of small integers, so that the combination is exact in every type: |3 * 31 + 5 * 31| < 256. */
-static void check_linear(const struct property_case *c, struct property_result *r)
+static void check_linear(const struct property_case *c, struct result *r)
 {
     enum { RANGE = 31 };
     static const double a = 3, b = -5;
     struct problem *x[3];
-    struct trial t[3] = {{0}};
+    struct property_run t[3] = {{0}};
     for (int i = 0; i < 3; i++)
-        x[i] = trial_problem(c, c->p->tree, NULL, NULL, NULL);
+        x[i] = property_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
     int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d, n = 0;
     for (struct walk w = {.nf = nf}; walk_next(&w);)
@@ -52,7 +52,8 @@ static void check_linear(const struct property_case *c, struct property_result *
             dtype_store(c->p->heads.dtype, x[2]->v, at, a * v0 + b * v1);
         }
     nform_free(nf);
-    if (trial_run(&t[0], c, x[0], r) && trial_run(&t[1], c, x[1], r) && trial_run(&t[2], c, x[2], r))
+    if (property_run_make(&t[0], c, x[0], r) && property_run_make(&t[1], c, x[1], r) &&
+        property_run_make(&t[2], c, x[2], r))
         for (int64_t i = 0; i < (int64_t)c->p->tree->n_queries * c->p->heads.h_q; i++) {
             double want[PROBLEM_MAX_D], slack[PROBLEM_MAX_D];
             for (int64_t e = 0; e < c->p->heads.d; e++) {
@@ -60,33 +61,33 @@ static void check_linear(const struct property_case *c, struct property_result *
                 want[e] = a * t[0].o[at] + b * t[1].o[at];
                 slack[e] = fabs(a) * t[0].bound_o[at] + fabs(b) * t[1].bound_o[at];
             }
-            trial_hold_o(r, c, &t[2], i, want, slack);
-            trial_hold_lse(r, c, &t[2], i, t[0].lse[i], t[0].bound_lse[i]);
+            property_hold_o(r, c, &t[2], i, want, slack);
+            property_hold_lse(r, c, &t[2], i, t[0].lse[i], t[0].bound_lse[i]);
         }
     for (int i = 0; i < 3; i++) {
-        trial_free(&t[i]);
+        property_run_free(&t[i]);
         problem_free(x[i]);
     }
 }
 
-static void check_ones(const struct property_case *c, struct property_result *r)
+static void check_ones(const struct property_case *c, struct result *r)
 {
-    struct problem *x = trial_problem(c, c->p->tree, NULL, NULL, NULL);
+    struct problem *x = property_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
     int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d;
     for (struct walk w = {.nf = nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++)
             dtype_store(c->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * row + e, 1);
-    struct trial t;
+    struct property_run t;
     double want[PROBLEM_MAX_D];
-    if (trial_run(&t, c, x, r))
+    if (property_run_make(&t, c, x, r))
         for (int32_t q = 0; q < nf->n_queries; q++) {
             for (int32_t e = 0; e < c->p->heads.d; e++)
                 want[e] = nform_context(nf, q) > 0;
             for (int64_t h = 0; h < c->p->heads.h_q; h++)
-                trial_hold_o(r, c, &t, (int64_t)nf->orig[q] * c->p->heads.h_q + h, want, NULL);
+                property_hold_o(r, c, &t, (int64_t)nf->orig[q] * c->p->heads.h_q + h, want, NULL);
         }
-    trial_free(&t);
+    property_run_free(&t);
     nform_free(nf);
     problem_free(x);
 }
@@ -108,9 +109,9 @@ static void swap_tokens(struct problem *p, int32_t node, int64_t i, int64_t j)
 }
 
 /* Keys with their values, shuffled within each stretch of a node that the same queries see. */
-static void check_keys(const struct property_case *c, struct property_result *r)
+static void check_keys(const struct property_case *c, struct result *r)
 {
-    struct problem *x = trial_problem(c, c->p->tree, NULL, NULL, NULL);
+    struct problem *x = property_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
     int64_t n = 0;
     for (struct walk w = {.nf = nf}; walk_next(&w); n++)
@@ -119,7 +120,7 @@ static void check_keys(const struct property_case *c, struct property_result *r)
     hold_changed(r, c, x, NULL);
 }
 
-static void check_batch(const struct property_case *c, struct property_result *r)
+static void check_batch(const struct property_case *c, struct result *r)
 {
     struct tree *t = tree_copy(c->p->tree);
     int32_t *from = xcalloc((size_t)t->n_queries, sizeof *from);
@@ -130,13 +131,13 @@ static void check_batch(const struct property_case *c, struct property_result *r
     }
     for (int32_t q = 0; q < t->n_queries; q++)
         t->query[q] = c->p->tree->query[from[q]];
-    hold_changed(r, c, trial_problem(c, t, NULL, NULL, from), from);
+    hold_changed(r, c, property_problem(c, t, NULL, NULL, from), from);
     free(from);
     tree_free(t);
 }
 
 /* About half of the nodes, and the first with tokens, are cut in two anywhere, ends included. */
-static void check_cut(const struct property_case *c, struct property_result *r)
+static void check_cut(const struct property_case *c, struct result *r)
 {
     const struct tree *t = c->p->tree;
     struct tree *x = tree_new(2 * t->n_nodes, t->n_queries);
@@ -167,7 +168,7 @@ static void check_cut(const struct property_case *c, struct property_result *r)
             piece--;
         x->query[q] = (struct query){piece, y.upto - off[piece]};
     }
-    hold_changed(r, c, trial_problem(c, x, from, off, NULL), NULL);
+    hold_changed(r, c, property_problem(c, x, from, off, NULL), NULL);
     free(from);
     free(last);
     free(off);
@@ -177,8 +178,8 @@ static void check_cut(const struct property_case *c, struct property_result *r)
 /* Two rows over disjoint parts of a context, merged, are the row over the whole; Hydragen equations 4 and 5.
  * An error x of the difference of the LSEs moves a weight by at most x / 4 and O by that times the distance
  * of the two: half of the slack's last term; the other half is for the errors in that distance. */
-static void hold_merged(struct property_result *r, const struct property_case *c, const struct trial *whole,
-                        const struct trial *a, const struct trial *b, int64_t row)
+static void hold_merged(struct result *r, const struct property_case *c, const struct property_run *whole,
+                        const struct property_run *a, const struct property_run *b, int64_t row)
 {
     double o[PROBLEM_MAX_D], slack[PROBLEM_MAX_D], lse = a->lse[row];
     const double *o_b = b->o + row * b->d;
@@ -188,12 +189,12 @@ static void hold_merged(struct property_result *r, const struct property_case *c
         slack[e] =
             fmax(a->bound_o[row * a->d + e], b->bound_o[row * b->d + e]) + slack_lse * fabs(o[e] - o_b[e]);
     lse_merge(o, &lse, o_b, b->lse[row], a->d);
-    trial_hold_o(r, c, whole, row, o, slack);
-    trial_hold_lse(r, c, whole, row, lse, slack_lse);
+    property_hold_o(r, c, whole, row, o, slack);
+    property_hold_lse(r, c, whole, row, lse, slack_lse);
 }
 
 /* Every node is divided somewhere: one tree keeps what is before, one what is after. */
-static void check_merge(const struct property_case *c, struct property_result *r)
+static void check_merge(const struct property_case *c, struct result *r)
 {
     const struct tree *t = c->p->tree;
     struct tree *x[2] = {tree_copy(t), tree_copy(t)};
@@ -208,15 +209,16 @@ static void check_merge(const struct property_case *c, struct property_result *r
         x[0]->query[q].upto = min_i64(upto, at);
         x[1]->query[q].upto = max_i64(upto - at, 0);
     }
-    struct problem *before = trial_problem(c, x[0], NULL, NULL, NULL),
-                   *after = trial_problem(c, x[1], NULL, off, NULL);
-    struct trial whole = {0}, a = {0}, b = {0};
-    if (trial_run(&whole, c, c->p, r) && trial_run(&a, c, before, r) && trial_run(&b, c, after, r))
+    struct problem *before = property_problem(c, x[0], NULL, NULL, NULL),
+                   *after = property_problem(c, x[1], NULL, off, NULL);
+    struct property_run whole = {0}, a = {0}, b = {0};
+    if (property_run_make(&whole, c, c->p, r) && property_run_make(&a, c, before, r) &&
+        property_run_make(&b, c, after, r))
         for (int64_t row = 0; row < (int64_t)t->n_queries * c->p->heads.h_q; row++)
             hold_merged(r, c, &whole, &a, &b, row);
-    trial_free(&whole);
-    trial_free(&a);
-    trial_free(&b);
+    property_run_free(&whole);
+    property_run_free(&a);
+    property_run_free(&b);
     problem_free(before);
     problem_free(after);
     free(off);
@@ -226,10 +228,10 @@ static void check_merge(const struct property_case *c, struct property_result *r
 
 /* The first element of every key is 1, so that of a query adds the same to all its logits: 0 in one problem,
  * another integer for each row in the other. */
-static void check_shift(const struct property_case *c, struct property_result *r)
+static void check_shift(const struct property_case *c, struct result *r)
 {
-    struct problem *a = trial_problem(c, c->p->tree, NULL, NULL, NULL),
-                   *b = trial_problem(c, c->p->tree, NULL, NULL, NULL);
+    struct problem *a = property_problem(c, c->p->tree, NULL, NULL, NULL),
+                   *b = property_problem(c, c->p->tree, NULL, NULL, NULL);
     struct nform *nf = nform_new(c->p->tree);
     int64_t d = c->p->heads.d, h_kv = c->p->heads.h_kv,
             n_rows = (int64_t)c->p->tree->n_queries * c->p->heads.h_q;
@@ -245,14 +247,14 @@ static void check_shift(const struct property_case *c, struct property_result *r
         dtype_store(c->p->heads.dtype, a->q, row * d, 0);
         dtype_store(c->p->heads.dtype, b->q, row * d, by[row]);
     }
-    struct trial x = {0}, y = {0};
-    if (trial_run(&x, c, a, r) && trial_run(&y, c, b, r))
+    struct property_run x = {0}, y = {0};
+    if (property_run_make(&x, c, a, r) && property_run_make(&y, c, b, r))
         for (int64_t row = 0; row < n_rows; row++) {
-            trial_hold_o(r, c, &y, row, x.o + row * d, x.bound_o + row * d);
-            trial_hold_lse(r, c, &y, row, x.lse[row] + c->p->scale * by[row], x.bound_lse[row]);
+            property_hold_o(r, c, &y, row, x.o + row * d, x.bound_o + row * d);
+            property_hold_lse(r, c, &y, row, x.lse[row] + c->p->scale * by[row], x.bound_lse[row]);
         }
-    trial_free(&x);
-    trial_free(&y);
+    property_run_free(&x);
+    property_run_free(&y);
     problem_free(a);
     problem_free(b);
     free(by);
@@ -274,7 +276,7 @@ static int32_t twin_of(const struct property_case *c, int32_t twin)
 }
 
 /* Some nodes with a query appear once more below the same parent, as leaves, with the same query on them. */
-static void check_twin(const struct property_case *c, struct property_result *r)
+static void check_twin(const struct property_case *c, struct result *r)
 {
     enum { TWINS = 3 };
     const struct tree *t = c->p->tree;
@@ -295,7 +297,7 @@ static void check_twin(const struct property_case *c, struct property_result *r)
         if (q >= n_queries)
             x->query[q].node = n_nodes + q - n_queries;
     }
-    hold_changed(r, c, trial_problem(c, x, node, NULL, query), query);
+    hold_changed(r, c, property_problem(c, x, node, NULL, query), query);
     free(node);
     free(query);
     tree_free(x);
@@ -313,11 +315,21 @@ const struct property properties[] = {
 };
 const int32_t n_properties = sizeof properties / sizeof properties[0];
 
-struct property_result property_check(const struct property *which, const struct property_case *c)
+struct result property_check(const struct property *which, const struct property_case *c)
 {
-    struct property_result r = {.verdict = V_PASS};
+    struct result r = {.verdict = V_PASS,
+                       .use = &c->use,
+                       .strategy = c->use.s->name,
+                       .kernel = c->kernel->name,
+                       .tile = "-"};
     which->check(c, &r);
-    if (r.verdict == V_PASS && !(r.worst <= 1))
+    r.ran = false; /* of several runs no time and no bytes are told */
+    r.law = which;
+    if (r.verdict == V_FAIL)
+        r.cmp.worst = INFINITY;
+    if (r.verdict == V_PASS && !(r.cmp.worst <= 1)) {
         r.verdict = V_FAIL;
+        r.stage = STAGE_LAW;
+    }
     return r;
 }

@@ -11,8 +11,7 @@
 #define TREEATTN_VERIFY_JUDGE_PROPERTIES_H
 
 #include "kernels/kernel.h"
-#include "sim/strategy.h"
-#include "verify/judge/compare.h"
+#include "verify/judge/result.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,23 +24,19 @@ struct property_case {
     uint64_t seed; /* of what a property draws: orders, cuts, values of V */
 };
 
-struct property_result {
-    enum verdict verdict; /* V_PASS, V_FAIL; V_SKIP where strategy or kernel do not apply, changed or not */
-    double worst;         /* largest difference / sum of the two bounds; +inf for NaN, or a wrong infinity */
-    char why[640];        /* one sentence for V_FAIL and V_SKIP */
-};
-
 struct property {
     const char *name;
     const char *about; /* what holds, one sentence */
-    void (*check)(const struct property_case *c, struct property_result *r);
+    void (*check)(const struct property_case *c, struct result *r);
 };
 
 extern const struct property properties[];
 extern const int32_t n_properties;
 
-/* Check one. Every plan made on the way is checked for coverage too. */
-struct property_result property_check(const struct property *which, const struct property_case *c);
+/* Check one. Every plan made on the way is checked for coverage too. Verdict, stage and sentence of the result
+ * count; V_SKIP: strategy or kernel do not apply, to the problem or to the changed one. cmp.worst is the largest
+ * difference / sum of the two bounds, +inf for NaN, a wrong infinity or a run that failed; nothing else of cmp is set. */
+struct result property_check(const struct property *which, const struct property_case *c);
 
 #ifdef __cplusplus
 }

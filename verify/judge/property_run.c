@@ -3,9 +3,9 @@
  */
 #include "verify/judge/property_run.h"
 #include "ref/rng.h"
-#include "verify/judge/cover.h"
+#include "verify/io/crash.h"
 #include "verify/judge/arithmetic.h"
-#include "verify/judge/judge.h"
+#include "verify/judge/run_plan.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -42,8 +42,8 @@ bool walk_next(struct walk *w)
     return true;
 }
 
-struct problem *trial_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
-                              const int64_t *off, const int32_t *query)
+struct problem *property_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
+                                 const int64_t *off, const int32_t *query)
 {
     const struct problem *p = c->p;
     struct problem_spec spec = {.heads = p->heads,
@@ -71,7 +71,7 @@ struct problem *trial_problem(const struct property_case *c, const struct tree *
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-void trial_free(struct trial *t)
+void property_run_free(struct property_run *t)
 {
     free(t->o);
     free(t->bound_o);
@@ -111,8 +111,8 @@ static void path_extremes(const struct problem *p, const struct nform *nf, doubl
  * largest |v_j|. All of it is known from the data; from the output itself comes only how it was rounded when
  * it was stored.
  */
-static void trial_bounds(struct trial *t, const struct problem *p, const struct plan *plan,
-                         const struct kernel *k)
+static void set_bounds(struct property_run *t, const struct problem *p, const struct plan *plan,
+                       const struct kernel *k)
 {
     const struct nform *nf = plan->nf;
     int32_t d = p->heads.d, g = heads_gqa(&p->heads);
@@ -148,47 +148,38 @@ static void trial_bounds(struct trial *t, const struct problem *p, const struct 
     free(q);
 }
 
-static bool run_plan(struct trial *t, const struct property_case *c, const struct problem *p,
-                     const struct plan *plan, struct property_result *r)
+static void take_output(struct property_run *t, const struct output *out)
 {
-    struct err e = {0};
-    struct ledger ledger = {0};
-    if (!guarded_supports(c->kernel, p, plan, r->why)) {
-        r->verdict = V_SKIP;
-        return false;
-    }
-    struct guarded inputs = guarded_inputs(p);
-    struct output *out = output_new(p);
-    bool good = cover_check(plan, &e) && watched_run(c->kernel, p, &inputs, plan, out, &ledger, NULL, &e);
-    if (good) {
-        *t = (struct trial){.d = p->heads.d,
-                            .o = xcalloc((size_t)out->n_rows * (size_t)p->heads.d, sizeof *t->o),
-                            .bound_o = xcalloc((size_t)out->n_rows * (size_t)p->heads.d, sizeof *t->bound_o),
-                            .lse = xcalloc((size_t)out->n_rows, sizeof *t->lse),
-                            .bound_lse = xcalloc((size_t)out->n_rows, sizeof *t->bound_lse)};
-        dtype_to_double(out->dtype, out->o, 0, t->o, out->n_rows * p->heads.d);
-        for (int64_t row = 0; row < out->n_rows; row++)
-            t->lse[row] = output_lse(out, row);
-        trial_bounds(t, p, plan, c->kernel);
-    } else {
-        r->verdict = V_FAIL;
-        r->worst = INFINITY;
-        snprintf(r->why, sizeof r->why, "%s", e.msg);
-    }
-    output_free(out);
-    return good;
+    int64_t n = out->n_rows, d = out->d;
+    *t = (struct property_run){.d = out->d,
+                               .o = xcalloc((size_t)(n * d), sizeof *t->o),
+                               .bound_o = xcalloc((size_t)(n * d), sizeof *t->bound_o),
+                               .lse = xcalloc((size_t)n, sizeof *t->lse),
+                               .bound_lse = xcalloc((size_t)n, sizeof *t->bound_lse)};
+    dtype_to_double(out->dtype, out->o, 0, t->o, n * d);
+    for (int64_t row = 0; row < n; row++)
+        t->lse[row] = output_lse(out, row);
 }
 
-bool trial_run(struct trial *t, const struct property_case *c, const struct problem *p,
-               struct property_result *r)
+bool property_run_make(struct property_run *t, const struct property_case *c, const struct problem *p,
+                       struct result *r)
 {
     struct nform *nf = nform_new(p->tree);
     struct plan_env env = plan_env_default(p->heads);
-    *t = (struct trial){0};
+    *t = (struct property_run){0};
+    crash_planning(c->use.s->name, NULL);
     struct plan *plan = strategy_plan(&c->use, nf, &env, r->why);
-    bool good = plan && run_plan(t, c, p, plan, r);
+    struct guarded inputs = guarded_inputs(p);
+    r->ledger = (struct ledger){0}; /* of each run */
+    struct output *out = plan ? run_plan(p, &inputs, plan, c->kernel, r) : NULL;
     if (!plan)
         r->verdict = V_SKIP;
+    if (out) {
+        take_output(t, out);
+        set_bounds(t, p, plan, c->kernel);
+    }
+    bool good = out != NULL;
+    output_free(out);
     plan_free(plan);
     nform_free(nf);
     return good;
@@ -196,15 +187,15 @@ bool trial_run(struct trial *t, const struct property_case *c, const struct prob
 
 /* ---- holding one output against another ---------------------------------------------------------------- */
 
-static void hold(struct property_result *r, const struct property_case *c, int64_t row, int32_t col,
-                 double got, double want, double bound)
+static void hold(struct result *r, const struct property_case *c, int64_t row, int32_t col, double got,
+                 double want, double bound)
 {
     double ratio = got == want ? 0 : fabs(got - want) / bound;
     if (!(ratio <= DBL_MAX) || got == INFINITY || (col >= 0 && isinf(got))) /* NaN fails too */
         ratio = INFINITY;
-    if (!(ratio > r->worst))
+    if (!(ratio > r->cmp.worst))
         return;
-    r->worst = ratio;
+    r->cmp.worst = ratio;
     if (ratio <= 1)
         return;
     char where[32] = "LSE";
@@ -215,26 +206,26 @@ static void hold(struct property_result *r, const struct property_case *c, int64
              row / c->p->heads.h_q, row % c->p->heads.h_q, where, got, want, ratio, bound);
 }
 
-void trial_hold_o(struct property_result *r, const struct property_case *c, const struct trial *t,
-                  int64_t row, const double *want_o, const double *slack_o)
+void property_hold_o(struct result *r, const struct property_case *c, const struct property_run *t,
+                     int64_t row, const double *want_o, const double *slack_o)
 {
     for (int32_t e = 0; e < t->d; e++)
         hold(r, c, row, e, t->o[row * t->d + e], want_o[e],
              t->bound_o[row * t->d + e] + (slack_o ? slack_o[e] : 0));
 }
 
-void trial_hold_lse(struct property_result *r, const struct property_case *c, const struct trial *t,
-                    int64_t row, double want, double slack)
+void property_hold_lse(struct result *r, const struct property_case *c, const struct property_run *t,
+                       int64_t row, double want, double slack)
 {
     hold(r, c, row, -1, t->lse[row], want, t->bound_lse[row] + slack);
 }
 
-void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
-                      int64_t q, const struct trial *want, int64_t q_want)
+void property_hold_query(struct result *r, const struct property_case *c, const struct property_run *t,
+                         int64_t q, const struct property_run *want, int64_t q_want)
 {
     for (int64_t h = 0; h < c->p->heads.h_q; h++) {
         int64_t row = q * c->p->heads.h_q + h, from = q_want * c->p->heads.h_q + h;
-        trial_hold_o(r, c, t, row, want->o + from * t->d, want->bound_o + from * t->d);
-        trial_hold_lse(r, c, t, row, want->lse[from], want->bound_lse[from]);
+        property_hold_o(r, c, t, row, want->o + from * t->d, want->bound_o + from * t->d);
+        property_hold_lse(r, c, t, row, want->lse[from], want->bound_lse[from]);
     }
 }

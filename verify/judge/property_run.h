@@ -26,30 +26,30 @@ bool walk_next(struct walk *w);
 
 /* The problem on tree t (kept, not owned) whose token j of node i is token off[i] + j of node[i] of c->p, and
  * whose query q is query[q] of c->p; NULL: the same. Free with problem_free. */
-struct problem *trial_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
-                              const int64_t *off, const int32_t *query);
+struct problem *property_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
+                                 const int64_t *off, const int32_t *query);
 
 /* What came out of one run, and how far each number may be from the exact answer. */
-struct trial {
+struct property_run {
     int32_t d;
     double *o, *bound_o;     /* [n_rows][d] */
     double *lse, *bound_lse; /* [n_rows] */
 };
 
 /* Plan and run; false with *r filled if the strategy or kernel does not apply, or fails; *t is empty then.
- * Free the contents with trial_free. */
-bool trial_run(struct trial *t, const struct property_case *c, const struct problem *p,
-               struct property_result *r);
-void trial_free(struct trial *t);
+ * Free the contents with property_run_free. */
+bool property_run_make(struct property_run *t, const struct property_case *c, const struct problem *p,
+                       struct result *r);
+void property_run_free(struct property_run *t);
 
 /* Row `row` of t is want_o[d] and want, which may be off by slack_o[d] (NULL: exact) and slack. */
-void trial_hold_o(struct property_result *r, const struct property_case *c, const struct trial *t,
-                  int64_t row, const double *want_o, const double *slack_o);
-void trial_hold_lse(struct property_result *r, const struct property_case *c, const struct trial *t,
-                    int64_t row, double want, double slack);
+void property_hold_o(struct result *r, const struct property_case *c, const struct property_run *t,
+                     int64_t row, const double *want_o, const double *slack_o);
+void property_hold_lse(struct result *r, const struct property_case *c, const struct property_run *t,
+                       int64_t row, double want, double slack);
 /* All heads of query q of t are those of query q_want of want. */
-void trial_hold_query(struct property_result *r, const struct property_case *c, const struct trial *t,
-                      int64_t q, const struct trial *want, int64_t q_want);
+void property_hold_query(struct result *r, const struct property_case *c, const struct property_run *t,
+                         int64_t q, const struct property_run *want, int64_t q_want);
 
 #ifdef __cplusplus
 }

@@ -1,18 +1,21 @@
 #include "verify/judge/result.h"
-#include "sim/plan_ledger.h"
+#include "verify/judge/properties.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const stage_name[] = {[STAGE_STRATEGY] = "strategy: ",
+static const char *const stage_name[] = {[STAGE_NONE] = "",
+                                         [STAGE_STRATEGY] = "strategy: ",
                                          [STAGE_COVERAGE] = "coverage: ",
                                          [STAGE_KERNEL] = "kernel: ",
-                                         [STAGE_NUMBERS] = ""};
+                                         [STAGE_NUMBERS] = "",
+                                         [STAGE_LAW] = ""};
 
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE])
 {
-    snprintf(text, RESULT_SENTENCE, "%s%s", r->stage ? stage_name[r->stage] : "", r->why);
+    snprintf(text, RESULT_SENTENCE, "%s%s%s%s%s", r->law ? "law " : "", r->law ? r->law->name : "",
+             r->law ? ": " : "", stage_name[r->stage], r->why);
     return text;
 }
 

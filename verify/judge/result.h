@@ -13,18 +13,22 @@
 extern "C" {
 #endif
 
+struct property;
+
 /* Where a run failed, or was skipped for what its machine lacks. */
 enum failure_stage {
     STAGE_NONE,
     STAGE_STRATEGY, /* the planner wrote to what it was given */
     STAGE_COVERAGE, /* the plan breaks the coverage invariant */
     STAGE_KERNEL,   /* the kernel failed, or wrote where it may not, or miscounted */
-    STAGE_NUMBERS   /* O or LSE lie beyond their bound */
+    STAGE_NUMBERS,  /* O or LSE lie beyond their bound */
+    STAGE_LAW       /* two runs do not differ as the law says */
 };
 
 struct result {
     enum verdict verdict;
     enum failure_stage stage;
+    const struct property *law; /* that was checked; NULL: the oracle judged */
     const char *strategy, *kernel;
     const struct strategy_use *use; /* the caller's, if it keeps it */
     bool planned;                   /* the strategy applies; a plan was made */
@@ -39,7 +43,7 @@ struct result {
     char guess[128]; /* wrong numbers: what they look like (verify/judge/diagnose.h), or "" */
 };
 
-/* Why it failed or was skipped, as people are told: the stage's name, if it has one, then the sentence. */
+/* Why it failed or was skipped, as people are told: law and stage by name, where they have one, then the sentence. */
 enum { RESULT_SENTENCE = 640 };
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE]);
 

@@ -20,6 +20,7 @@ enum { REPEATS = 5 };
 struct failure {
     enum failure_stage stage;
     bool gross;
+    const struct property *law;
 };
 #define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
 #define TINY 1e-4  /* and no less than this */
@@ -29,21 +30,24 @@ static struct failure failure_of(const struct result *r)
     const struct comparison *c = &r->cmp;
     double off = fabs(c->got - c->want);
     bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
-    return (struct failure){r->stage, r->stage == STAGE_NUMBERS && (!isfinite(off) || (much && off > TINY))};
+    return (struct failure){r->stage, r->stage == STAGE_NUMBERS && (!isfinite(off) || (much && off > TINY)),
+                            r->law};
 }
 
 static bool alike(struct failure is, struct failure was)
 {
-    return is.stage == was.stage && is.gross >= was.gross;
+    return is.stage == was.stage && is.law == was.law && is.gross >= was.gross;
 }
 
 /* False if the case cannot be had, as when memory would not do. */
-static bool judge_again(const struct case_spec *c, struct result *r)
+static bool judge_again(const struct case_spec *c, const struct property *law, struct result *r)
 {
     struct test_case *b = test_case_new(c, NULL, NULL);
     if (!b)
         return false;
     *r = judge_case(b, &c->use, c->kernel);
+    if (law && r->verdict != V_FAIL) /* as verify does */
+        *r = judge_law(b, &c->use, c->kernel, law);
     r->use = NULL;
     test_case_free(b);
     return true;
@@ -53,7 +57,7 @@ static bool fails_alike(const struct case_spec *c, void *context)
 {
     const struct failure *want = context;
     struct result r;
-    return judge_again(c, &r) && r.verdict == V_FAIL && alike(failure_of(&r), *want);
+    return judge_again(c, want->law, &r) && r.verdict == V_FAIL && alike(failure_of(&r), *want);
 }
 
 struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits)
@@ -62,7 +66,7 @@ struct shrink_report shrink_result(struct case_spec *c, struct result *r, const 
     struct shrink_report report = shrink_case(c, fails_alike, &kind, limits);
     report.steady = report.failed;
     for (int i = 0; i < REPEATS && report.steady; i++)
-        report.steady = judge_again(c, r) && r->verdict == V_FAIL;
+        report.steady = judge_again(c, kind.law, r) && r->verdict == V_FAIL;
     return report;
 }
 
@@ -75,7 +79,7 @@ void shrink_print(FILE *f, const char *program, const struct case_spec *failed, 
     struct shrink_report report = shrink_result(&c, &r, &limits);
     char *text = case_print(&c), why[RESULT_SENTENCE];
     struct result again;
-    if (!report.failed && judge_again(&c, &again) && again.verdict == V_SKIP) {
+    if (!report.failed && judge_again(&c, r.law, &again) && again.verdict == V_SKIP) {
         fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n",
                 result_sentence(&again, why));
     } else if (!report.steady) {
@@ -91,10 +95,10 @@ void shrink_print(FILE *f, const char *program, const struct case_spec *failed, 
     } else {
         char *quoted = text_quote(text);
         fprintf(f,
-                "smallest: %s verify --case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
+                "smallest: %s verify %s--case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
                 ", after %" PRId64 " trials%s: %s\n",
-                program, quoted, report.nodes, report.queries, report.tokens, report.trials,
-                report.fixed ? "" : " (out of time)", result_sentence(&r, why));
+                program, r.law ? "--properties " : "", quoted, report.nodes, report.queries, report.tokens,
+                report.trials, report.fixed ? "" : " (out of time)", result_sentence(&r, why));
         free(quoted);
         /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
         if (result->guess[0])
