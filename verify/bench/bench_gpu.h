@@ -1,18 +1,20 @@
 /*
  * bench_gpu.h - `treeattn bench gpu`: plans timed on a GPU, each beside what the card could do at best.
  *
- * Protocol of one tree and head count. All strategies plan, for an H200 whatever the card, and their plans go to the device,
- * before any data exist.
- * Then Q, K, V and the page table are drawn, on the device, and the exact answer computed there in double
- * (kernels/cuda/host/exact.h), a sample of whose rows the host checks against its own sums. Then, strategy by strategy: the
- * run is captured in a CUDA graph; before each replay O, LSE and partial results are poisoned and 256 MB are written to
- * empty the L2 cache, outside of the timed span; the span is one replay between two events, merges inside (runs have no
- * counters).
- * What the last timed replay wrote is compared with the exact answer, every element, in units of the derived bound.
+ * Protocol of one tree and head count:
  *
- * A row begins when memory is as fast as ever, or after three seconds of waiting for that: where a plan's workspace had
- * tens of GB, the driver clears them when they are freed, behind the back of everyone, and the next second's plans would
- * take up to 1.14 of their time.
+ *   1. All strategies plan, for an H200 whatever the card. Plans go to the device before any data exist.
+ *   2. Q, K, V and the page table are drawn on the device. The exact answer is computed there in double
+ *      (kernels/cuda/host/exact.h). The host checks a sample of its rows against its own sums.
+ *   3. For each strategy the run is captured in a CUDA graph. Before each replay O, LSE and partial results
+ *      are poisoned, and 256 MB are written to empty the L2 cache, both outside of the timed span. The span is
+ *      one replay between two events, merges inside (runs have no counters).
+ *   4. What the last timed replay wrote is compared with the exact answer, every element, in units of the
+ *      derived bound.
+ *
+ * A row begins when memory is as fast as ever, or after three seconds of waiting for that. Where a plan's
+ * workspace had tens of GB, the driver clears them after they are freed. Plans of the next second would take
+ * up to 1.14 of their time.
  *
  * The floor is max(unique bytes / read bandwidth, operations / tensor peak): each token that some query sees read once,
  * Q read once, O written once; 4 d operations for each (query head, visible token). Bandwidth and peak are measured in

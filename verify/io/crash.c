@@ -22,10 +22,10 @@ static pid_t ours; /* what a kernel forks is not */
 static atomic_uint turns;
 static _Thread_local struct running *mine;
 
-static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* of what is run */
+static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* raised by the planner or kernel */
 static const int ending[] = {SIGINT, SIGQUIT, SIGTERM,
-                             SIGHUP, SIGALRM, SIGXCPU}; /* of whoever waits for it */
-static const int writing[] = {SIGPIPE, SIGXFSZ};        /* of what is written to: no fault of what is run */
+                             SIGHUP, SIGALRM, SIGXCPU}; /* sent by the user or a limit */
+static const int writing[] = {SIGPIPE, SIGXFSZ};        /* the output failed: not the fault of what runs */
 enum {
     N_DEADLY = sizeof deadly / sizeof deadly[0],
     N_ENDING = sizeof ending / sizeof ending[0],

@@ -44,9 +44,9 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
                                  const struct arithmetic *a);
 
 /* How far what is stored for a row may lie from the exact answer, storage rounding included and the absolute
- * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read; rms_o may be
- * NULL, which makes the bound of narrowed probabilities that of errors of one sign, and gap and range_o, which leaves weights
- * that are wrong by any factor a bound by far too large. */
+ * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read. rms_o may be
+ * NULL: the bound of narrowed probabilities is then that of errors of one sign. gap and range_o may be NULL:
+ * weights that are wrong by any factor then have a bound that is far too large. */
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
 

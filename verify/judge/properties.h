@@ -1,9 +1,9 @@
 /*
  * properties.h - what holds of attention whatever the right answer is: no oracle needed.
  *
- * A property changes a problem in a way whose effect on the output is known (the keys of a node in another
- * order: none; V twice as large: O twice as large; ...), runs the same strategy and kernel on both, and holds
- * one output against the other. Both may be off by their bound (verify/judge/compare.h), so that they may differ by
+ * A property changes a problem in a way whose effect on the output is known. The keys of a node in another
+ * order change nothing; V twice as large makes O twice as large. The same strategy and kernel run on both,
+ * and the outputs are compared. Each may be off by its bound (verify/judge/compare.h), so they may differ by
  * the sum of the two. The bounds come from the norms of Q, K and V along the paths, not from an oracle
  * either.
  */

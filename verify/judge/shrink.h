@@ -1,11 +1,15 @@
 /*
  * shrink.h - reduce a failing case to a smallest one that still fails.
  *
- * Greedy: a simpler case is tried, kept if it still fails, else undone; over and over until no step of any
- * kind can be kept. What is simpler, most important first: fewer nodes, fewer queries, fewer tokens, queries
- * at the ends of their nodes, then fewer heads, a smaller d, f64 over f32 over f16, pages of one token in
- * order, no poison, plainer data, options at their defaults, a small seed. Every kept step goes down in that
- * order, so the search ends; the same case, predicate and limits that suffice give the same result.
+ * Greedy: a simpler case is tried, kept if it still fails, else undone, until no step of any kind can be
+ * kept. What is simpler, most important first:
+ *
+ *   fewer nodes, fewer queries, fewer tokens, queries at the ends of their nodes,
+ *   fewer heads, a smaller d, f64 over f32 over f16, pages of one token in order,
+ *   no poison, plainer data, options at their defaults, a small seed
+ *
+ * Every kept step goes down in that order, so the search ends. The same case, predicate and limits that
+ * suffice give the same result.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_SHRINK_H
 #define TREEATTN_VERIFY_JUDGE_SHRINK_H

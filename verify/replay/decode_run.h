@@ -1,8 +1,9 @@
 /*
  * decode_run.h - a trace's steps through a decoder: prompts, moves, steps, and what came out judged.
  *
- * Acceptance of speculative tokens is mocked: where a trace accepts tokens that are no path of its token tree (always
- * where it hangs them flat), their K and V were computed for other positions, and no sequence decoded alone has such.
+ * Acceptance of speculative tokens is mocked. A trace may accept tokens that are no path of its token tree;
+ * it always does where it hangs them flat. Their K and V were computed for other positions, and no sequence
+ * decoded alone has such.
  *
  * Tokens are random, a function of the seed and of where they are (verify/replay/logits_check.h). Prompts are decoded as causal
  * chains of queries, unless `filled`: then the whole pool holds random K and V from the beginning, which is enough for

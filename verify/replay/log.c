@@ -401,7 +401,7 @@ static bool go_on(struct replay_log *log, struct err *e)
     return read_file(log, log->f, name, e) &&
            ((ftruncate(fileno(log->f), log->whole) == 0 && fseeko(log->f, log->whole, SEEK_SET) == 0 &&
              (!log->complete || rename(log->path, log->part) == 0)) ||
-            err_set(e, "%s: cannot be gone on with: %m", name));
+            err_set(e, "%s: cannot be resumed: %m", name));
 }
 
 static bool open_part(struct replay_log *log, struct err *e)

@@ -2,10 +2,10 @@
  * private_kv.h - storage in which every query has a copy of its whole path, as flash-decoding has it: from step to step of
  * a trace, which copy is whose, and which tokens it lacks.
  *
- * Copies lie in lanes, each of as many consecutive pages as the longest path takes. A query that goes on keeps its lane;
- * a new one takes, of those that nobody has now, the one that holds the most of its path already: that of a leaf which has
- * branched, or of a candidate of the step before. What it lacks is copied from the pool that all strategies share, but for
- * the query's own token, which the step itself writes.
+ * Copies lie in lanes, each of as many consecutive pages as the longest path takes. A query that goes on
+ * keeps its lane. A new query takes the free lane that holds the most of its path already: that of a leaf
+ * which has branched, or of a candidate of the step before. What it lacks is copied from the pool that all
+ * strategies share, but for the query's own token, which the step itself writes.
  */
 #ifndef TREEATTN_VERIFY_REPLAY_PRIVATE_KV_H
 #define TREEATTN_VERIFY_REPLAY_PRIVATE_KV_H

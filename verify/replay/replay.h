@@ -96,8 +96,9 @@ struct replay_times {
     double attention_s, other_s, moves_s, idle_s, step_s, host_s, error; /* as in struct replay_row */
 };
 
-/* Who executes steps: run() alone where that depends on nothing but its arguments, so that steps may run at once and in
- * any order; else begin, then advance for every step in order, and for those that are looked at, after that, start. */
+/* Who executes steps. Either run() alone: it depends on nothing but its arguments, so steps may run at once
+ * and in any order. Or begin, then advance for every step in order, and start after it for the steps looked
+ * at. */
 struct executor {
     const char *name; /* for titles: "h100, simulated" */
     void *self;
@@ -162,9 +163,10 @@ struct replay_source {
 struct replay_log;
 
 /*
- * Replay a source: total[n_use]. Rows go to `log` (NULL: nowhere); what it already holds is not run again. False with
- * *e set on failure, or without a message if the log's time is up. For which an executor, not simulated, ends with EXIT_MISSING, as
- * its device has no memory left, is a strategy SKIPPED, and the others go on. `leaked` and `peak`: of the pool.
+ * Replay a source: total[n_use]. Rows go to `log` (NULL: nowhere); what it already holds is not run again.
+ * False with *e set on failure, or without a message if the log's time is up. If a real executor runs out of
+ * device memory (EXIT_MISSING) for a strategy, that strategy is SKIPPED and the others continue. `leaked` and
+ * `peak`: of the pool.
  */
 struct replay_pool {
     int64_t peak, leaked; /* pages */

@@ -41,7 +41,7 @@ struct replay_run {
     double prefill_rate; /* tokens a second; 0: not charged */
     /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
     const char *coefficients, *built_in, *title;
-    uint32_t coefs_sum; /* of the values, so that rows of others are not gone on with */
+    uint32_t coefs_sum; /* of the values, so that rows of other coefficients are not resumed */
 };
 
 /* A row per item and strategy, for scripts. */
