@@ -244,7 +244,7 @@ START_TEST(flags_are_those_of_the_makefile)
     flags[strcspn(flags, "\n")] = 0;
     ck_assert(begins(flags, "-Wall "));
     ck_assert_int_eq(run_shell(text, sizeof text,
-                               "grep -l -e 'make RELAXED=' *README.md */README.md | xargs grep -L -e '%s'",
+                               "grep -l -e 'make WERROR=1' *README.md */README.md | xargs grep -L -e '%s'",
                                flags),
                      0);
     ck_assert_msg(!*text, "these READMEs do not say '%s':\n%s", flags, text);
