@@ -18,12 +18,18 @@
 
 enum { MAX_THREADS = 256 };
 
-const struct command commands[] = {
-#define COMMAND(name, about) {#name, about, cmd_##name},
+/* A command, or without `run` the purpose of those that follow. */
+static const struct {
+    const char *name, *about;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+#define PURPOSE(text) {text, NULL, NULL},
+#define COMMAND(name, word, about) {word, about, cmd_##name},
 #include "verify/cli/commands.def"
 #undef COMMAND
+#undef PURPOSE
 };
-const int32_t n_commands = (int32_t)(sizeof commands / sizeof commands[0]);
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const char *const lesson = "Many queries that share prefixes form a tree: each node holds tokens, "
                                   "each query sees the tokens on its path.\n"
@@ -50,14 +56,18 @@ static const char *const examples =
     "step\n"
     "exit codes: 0 good, 1 a verification failed, 2 bad input or usage, 3 something needed is missing\n";
 
-static void print_help(void)
+static void print_help(FILE *f)
 {
-    printf("usage: treeattn COMMAND [OPTION...]\n\n%s\n", lesson);
-    for (int32_t i = 0; i < n_commands; i++)
-        printf("  %-10s %s\n", commands[i].name, commands[i].about);
-    printf("\n`treeattn COMMAND --help` explains a command; `treeattn --version` says what was built, and "
-           "finds the GPU.\n\n%s",
-           examples);
+    fprintf(f, "usage: treeattn COMMAND [OPTION...]\n\n%s", lesson);
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run)
+            fprintf(f, "  %-11s %s\n", commands[i].name, commands[i].about);
+        else
+            fprintf(f, "\n%s:\n", commands[i].name);
+    fprintf(f,
+            "\n`treeattn COMMAND --help` explains a command; `treeattn --version` says what was built, and "
+            "finds the GPU.\n\n%s",
+            examples);
 }
 
 /* What a report of a fault should begin with. */
@@ -81,13 +91,28 @@ static void print_version(void)
     free(device);
 }
 
-/* Commands that start alike or differ in few places; all of them when nothing is close. */
+/* Commands that are spelled nearly so; all of them when nothing is close. */
 static void suggest(const char *word, char *out, size_t size)
 {
     for (int pass = 0; pass < 2 && !out[0]; pass++)
-        for (int32_t i = 0; i < n_commands; i++)
-            if (pass == 1 || strncmp(commands[i].name, word, 2) == 0)
+        for (int i = 0; i < N_COMMANDS; i++)
+            if (commands[i].run && (pass == 1 || options_near(word, commands[i].name)))
                 listing_add(out, size, commands[i].name);
+}
+
+/* `bench [OPTION..] gpu` was the name of bench-gpu, and so for cpu and plan: that one word now. */
+static char **join_bench(int *argc, char **argv)
+{
+    static const char *const kinds[][2] = {{"cpu", "bench-cpu"}, {"plan", "bench-plan"}, {"gpu", "bench-gpu"}};
+    for (int i = 2; i < *argc && strcmp(argv[1], "bench") == 0; i++)
+        for (int k = 0; k < 3; k++)
+            if (strcmp(argv[i], kinds[k][0]) == 0) {
+                memmove(argv + 2, argv + 1, (size_t)(i - 1) * sizeof *argv);
+                argv[2] = (char *)kinds[k][1];
+                --*argc;
+                return argv + 1;
+            }
+    return argv;
 }
 
 /* Whoever copies a file to begin with copies its name, too: then one of the two would answer for both. */
@@ -116,7 +141,6 @@ static const char *name_of_strategy(int32_t i)
 
 int main(int argc, char **argv)
 {
-    argp_err_exit_status = EXIT_BAD_INPUT;
     /* Plans, problems and outputs of the same sizes come and go thousands of times. Memory handed back to the system
      * after each faults in again for the next: a plan of 100,000 nodes took half as long again. */
     mallopt(M_MMAP_MAX, 0);
@@ -131,20 +155,24 @@ int main(int argc, char **argv)
         return cmd_error(&e);
     if (argc < 2) {
         err_set(&e, "no command given (see treeattn --help)");
-        return cmd_error(&e);
+        cmd_error(&e);
+        fputc('\n', stderr);
+        print_help(stderr);
+        return EXIT_BAD_INPUT;
     }
+    argv = join_bench(&argc, argv);
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-?") == 0 || strcmp(name, "-h") == 0 ||
         strcmp(name, "help") == 0) {
-        print_help();
+        print_help(stdout);
         return cmd_printed();
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
         print_version();
         return cmd_printed();
     }
-    for (int32_t i = 0; i < n_commands; i++)
-        if (strcmp(commands[i].name, name) == 0)
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (commands[i].run && strcmp(commands[i].name, name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     char close[256] = "";
     suggest(name, close, sizeof close);

@@ -837,7 +837,7 @@ END_TEST
 static void check_measured(const char *path)
 {
     static const char *const needs[] = {
-        "# treeattn bench gpu", "device ", "driver ", "toolkit ", "commit ", "UTC", "measured here: read "};
+        "# treeattn bench", "device ", "driver ", "toolkit ", "commit ", "UTC", "measured here: read "};
     size_t size, n = 0;
     struct err e = {0};
     char *text = file_slurp(path, 1 << 24, &size, &e), *columns = strchr(text, '\n'), head[1024] = "";

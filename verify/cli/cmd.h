@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_CLI_CMD_H
 #define TREEATTN_VERIFY_CLI_CMD_H
 
+#include "verify/cli/options.h"
 #include "verify/cli/tree_options.h"
 #include "verify/io/outfile.h"
 #include "verify/io/table.h"
@@ -15,16 +16,11 @@
 extern "C" {
 #endif
 
-#define COMMAND(name, about) int cmd_##name(int argc, char **argv);
+#define PURPOSE(text)
+#define COMMAND(name, word, about) int cmd_##name(int argc, char **argv);
 #include "verify/cli/commands.def"
 #undef COMMAND
-
-struct command {
-    const char *name, *about;
-    int (*run)(int argc, char **argv);
-};
-extern const struct command commands[];
-extern const int32_t n_commands;
+#undef PURPOSE
 
 /*
  * Parse a subcommand's options (argv[0] is its name). --help prints and exits with 0. An option that does not
@@ -84,6 +80,41 @@ struct cmd_problem {
     struct err *err; /* what a parser complains about; set by the caller */
 };
 extern const struct argp cmd_problem_argp;
+
+/* ---- groups of options that several commands have ---- */
+
+/* --csv, --json, --quiet, --output into *out. */
+void output_options(struct options *o, struct cmd_output *out);
+
+/* --heads, --head-dim, --dtype, --page, --fill into *p; the flags say which were given. */
+void problem_options(struct options *o, struct problem_given *p);
+/* Their defaults, for a command that has some: Llama-3-8B's heads in fp16. */
+void problem_defaults(struct options *o);
+
+/* Where the tree comes from. Free src with tree_source_clear. */
+struct cmd_tree {
+    bool
+        many; /* set before: --tree may be K-L or all, and without --step a trace is meant as a whole (src.step 0) */
+    struct tree_source src;
+    int32_t last;            /* of several trees; TREES_ALL: however many there are */
+    uint64_t seed;           /* --seed; with --gen FAMILY, or alone, the seed of a generated tree */
+    bool has_seed, has_tree; /* was given */
+    bool family_only;        /* --gen without its own seed */
+};
+void tree_options(struct options *o, struct cmd_tree *t);
+/* Once all options are read: what --seed means for the tree, and whether the options fit each other. `need`: having no
+ * source is an error. */
+bool tree_finish(struct cmd_tree *t, bool need, struct err *e);
+/* Before that: whether --steps N (0: not given), which takes N steps of a trace, goes with the source. */
+bool tree_takes_steps(const struct cmd_tree *t, int64_t steps, struct err *e);
+
+/* --arch into *arch: 0 for auto, or 80. The command hands it to cuda_force_arch before it runs. */
+struct opt arch_option(int32_t *arch);
+/* For CALL: a machine into a struct machine. */
+bool set_machine(void *self, const char *value, struct err *e);
+/* Lines of a table: --heads into the counts of *h; --dtype into *dtype. */
+struct opt heads_option(struct heads *h, const char *def, bool *given);
+struct opt dtype_option(enum dtype *dtype, const char *def, const char *help);
 
 #ifdef __cplusplus
 }

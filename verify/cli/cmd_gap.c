@@ -6,23 +6,18 @@
 #include "traces/paper_sets.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/progress.h"
-#include "verify/io/text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_TREES = 0x600, KEY_SEED, KEY_COST, KEY_HEADS };
-
 struct gap_args {
     struct cmd_output out;
     int64_t trees;
     uint64_t seed;
-    int32_t h_q, h_kv;
-    int cost; /* enum objective, or N_OBJECTIVES for all */
-    struct err *err;
+    struct heads heads;
+    unsigned cost; /* enum objective, or N_OBJECTIVES for all */
 };
 
 /* The planners that search the optimum's space, and the one that does not search: every node apart. */
@@ -110,7 +105,7 @@ static void add_tree(const struct tree *t, const struct objective_env *o, double
 static void gap_cost(const struct gap_args *a, enum objective kind, struct printer *table,
                      struct progress *progress, int64_t *unsolved)
 {
-    struct plan_env env = plan_env_default((struct heads){a->h_q, a->h_kv, 128, DT_F16});
+    struct plan_env env = plan_env_default(a->heads);
     struct objective_env o = objective_of(kind, &env, MAX_ROWS);
     double *gap = NULL;
     int64_t n = 0, cap = 0;
@@ -142,61 +137,41 @@ static void gap_cost(const struct gap_args *a, enum objective kind, struct print
     free(gap);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static bool read_options(struct gap_args *a, int argc, char **argv, struct err *e)
 {
-    struct gap_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->out;
-        return 0;
-    case KEY_TREES:
-        return text_i64(arg, "--trees", 0, 1000000, &a->trees, a->err) ? 0 : EINVAL;
-    case KEY_SEED:
-        return text_u64(arg, "--seed", &a->seed, a->err) ? 0 : EINVAL;
-    case KEY_HEADS:
-        return text_heads(arg, &a->h_q, &a->h_kv, a->err) ? 0 : EINVAL;
-    case KEY_COST:
-        for (a->cost = 0; a->cost < N_OBJECTIVES; a->cost++)
-            if (strcmp(objective_name[a->cost], arg) == 0)
-                return 0;
-        if (strcmp(arg, "all") == 0)
-            return 0;
-        err_set(a->err, "--cost '%.40s' (expected bytes, fasttree, pat or all)", arg);
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    const char *cost[N_OBJECTIVES + 1];
+    memcpy(cost, objective_name, sizeof objective_name);
+    cost[N_OBJECTIVES] = "all";
+    struct options o = {
+        .about = "Measures how far the greedy planners are from the exact optimum over all edge assignments, "
+                 "on the papers' benchmark trees and on random families.",
+        .examples = "gap\n"
+                    "gap --cost pat --trees 50 --seed 7",
+        .details =
+            "Costs: bytes (KV, Q and partial bytes of the ledger, packs of 64 rows), fasttree (padding and "
+            "reduction, equations 5-11 of the paper), pat (KV tokens loaded + 4 per partial, section 5.1).\n"
+            "A gap is the excess over the optimum in percent. `exact` is the share of trees where there is "
+            "none. Splitting of long contexts is left out: it changes no planner's assignment."};
+    const struct opt own[] = {
+        HEADING("What is compared:"),
+        I64("trees", "N", &a->trees, 0, 1000000, "200", "random trees of each family"),
+        U64("seed", "N", &a->seed, "1", "seed of the random trees"),
+        WORD("cost", "COST", &a->cost, cost, N_OBJECTIVES + 1, "all", "what the optimum is of:"),
+        heads_option(&a->heads, "32/8", NULL),
+        {0},
+    };
+    options_add(&o, own);
+    output_options(&o, &a->out);
+    options_refuse(&o, "quiet", "every row is a result (expected none)");
+    return options_parse(&o, argc, argv, e);
 }
-
-static const struct argp argp = {
-    .options =
-        (const struct argp_option[]){
-            {"trees", KEY_TREES, "N", 0, "random trees of each family (default 200)", 1},
-            {"seed", KEY_SEED, "N", 0, "seed of the random trees (default 1)", 1},
-            {"cost", KEY_COST, "COST", 0, "bytes, fasttree, pat or all (default all)", 1},
-            {"heads", KEY_HEADS, "Q/KV", 0, "query heads / KV heads (default 32/8)", 1},
-            {0},
-        },
-    .parser = parse,
-    .doc = "How far the greedy planners are from the exact optimum over all edge assignments, on the papers' "
-           "benchmark trees "
-           "and on random families."
-           "\vCosts: bytes (KV, Q and partial bytes of the ledger, packs of 64 rows), fasttree (padding and "
-           "reduction, "
-           "equations 5-11 of the paper), pat (KV tokens loaded + 4 per partial, section 5.1). A gap is the "
-           "excess over "
-           "the optimum in percent; `exact` is the share of trees where there is none. Splitting of long "
-           "contexts is "
-           "left out: it changes no planner's assignment.",
-    .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
-};
 
 int cmd_gap(int argc, char **argv)
 {
     struct err e = {0};
-    struct gap_args a = {.trees = 200, .seed = 1, .h_q = 32, .h_kv = 8, .cost = N_OBJECTIVES, .err = &e};
+    struct gap_args a = {.heads = {.d = 128, .dtype = DT_F16}};
     struct outfile out;
-    if (!cmd_parse(&argp, argc, argv, &a, &e) || !outfile_open(&out, a.out.path, &e))
+    if (!read_options(&a, argc, argv, &e) || !outfile_open(&out, a.out.path, &e))
         return cmd_error(&e);
     static const char *const columns[] = {"cost",   "trees",    "n",     "planner", "exact %",
                                           "mean %", "median %", "p90 %", "max %",   NULL};
@@ -204,7 +179,7 @@ int cmd_gap(int argc, char **argv)
     struct printer t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
     int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
     struct progress progress = progress_start("gap", costs * N_FAMILIES * a.trees);
-    for (int k = 0; k < N_OBJECTIVES; k++)
+    for (unsigned k = 0; k < N_OBJECTIVES; k++)
         if (a.cost == N_OBJECTIVES || a.cost == k)
             gap_cost(&a, (enum objective)k, &t, &progress, &unsolved);
     progress_clear(&progress);

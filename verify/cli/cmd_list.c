@@ -6,21 +6,16 @@
 #include "verify/io/text.h"
 #include "traces/workloads.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MACHINE = 0x900, KEY_DIM, KEY_DTYPE };
-
 struct list_args {
     struct cmd_output out;
-    const char *what;
     struct machine machine; /* figures, tiles: of this one */
     bool one_machine;
     int64_t d;
     enum dtype dtype;
-    struct err *err;
 };
 
 static void list_strategies(struct printer *t, const struct list_args *a)
@@ -218,76 +213,62 @@ static const struct list_kind {
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+/* The kind asked for. */
+static const struct list_kind *read_options(struct list_args *a, int argc, char **argv, struct err *e)
 {
-    struct list_args *a = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->out;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->what)
-            return ARGP_ERR_UNKNOWN;
-        a->what = arg;
-        return 0;
-    case KEY_MACHINE:
-        a->one_machine = machine_parse(arg, &a->machine, a->err);
-        return a->one_machine ? 0 : EINVAL;
-    case KEY_DIM:
-        return text_i64(arg, "--head-dim", 1, PROBLEM_MAX_D, &a->d, a->err) ? 0 : EINVAL;
-    case KEY_DTYPE:
-        if (dtype_parse(arg, &a->dtype))
-            return 0;
-        err_set(a->err, "--dtype '%s' (expected f64, f32, f16 or bf16)", arg);
-        return EINVAL;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    const char *word = "";
+    struct options o = {
+        .about = "Prints what there is to choose from, one a line, with what it is and where it comes from.",
+        .examples = "list strategies\n"
+                    "list formats\n"
+                    "list tiles --machine h100 --head-dim 64",
+        .details =
+            "strategies: the rules from tree to plan; options: what each can be told, as in --strategy "
+            "pat:rule=artifact; kernels: what runs plans; formats: trees and traces that can be read; "
+            "workloads: what `treeattn replay --workload` calls by a name; models: their shapes, and what a "
+            "decode step of them costs.\n"
+            "machines: the GPUs that can be simulated. figures: all that is known of a machine, with its "
+            "source. Figures that end in _measured are for reference; the models use the others. bandwidth, "
+            "l2_bandwidth and tensor_flops are of the whole device, so more sms alone make each SM slower.\n"
+            "tiles: which tiles of m query rows x n tokens a machine runs well by PAT's constraints, and "
+            "what binds.",
+        .words = "strategies|options|kernels|formats|machines|figures|tiles|models|workloads",
+        .needs = "no kind given (expected strategies, options, kernels, formats, machines, figures, tiles, "
+                 "models or workloads)",
+        .word = &word,
+        .max_words = 1};
+    const struct opt own[] = {
+        HEADING("For tiles and figures:"),
+        CALL("machine", "NAME[:K=V,..]", set_machine, &a->machine, "h200",
+             "a GPU, or one with other figures: h200:bandwidth=4.5e12; figures without --machine are of all",
+             .given = &a->one_machine),
+        HEADING("For tiles:"),
+        I64("head-dim", "D", &a->d, 1, PROBLEM_MAX_D, "128", "elements of a head"),
+        dtype_option(&a->dtype, "f16", "of K and V:"),
+        {0},
+    };
+    options_add(&o, own);
+    output_options(&o, &a->out);
+    options_refuse(&o, "quiet", "a list has no summary (expected none)");
+    if (!options_parse(&o, argc, argv, e))
+        return NULL;
+    char names[200] = "";
+    for (int i = 0; i < N_KINDS; i++) {
+        if (strcmp(kinds[i].name, word) == 0)
+            return &kinds[i];
+        listing_add(names, sizeof names, kinds[i].name);
     }
+    err_set(e, "list '%.40s' (expected %s)", word, names);
+    return NULL;
 }
-
-static const struct argp argp = {
-    .options =
-        (const struct argp_option[]){
-            {.doc = "For tiles; --machine for figures, too:", .group = 2},
-            {"machine", KEY_MACHINE, "NAME[:K=V,..]", 0,
-             "a GPU, or one with other figures: h200:bandwidth=4.5e12 (default h200; figures: all)", 2},
-            {"head-dim", KEY_DIM, "D", 0, "elements of a head (default 128)", 2},
-            {"dtype", KEY_DTYPE, "TYPE", 0, "f64, f32, f16 (default) or bf16", 2},
-            {0},
-        },
-    .parser = parse,
-    .args_doc = "strategies|options|kernels|formats|machines|figures|tiles|models|workloads",
-    .doc =
-        "What there is to choose from, one a line, with what it is and where it comes from. figures: all of "
-        "a machine; the models rest on all but those that end in _measured, which are for reference. Rates "
-        "(bandwidth, l2_bandwidth, tensor_flops) are of the whole device: more sms alone make each of them "
-        "slower. options: what each strategy can be told, as in --strategy pat:rule=artifact. tiles: which "
-        "tiles of m query rows x n tokens a machine runs well by "
-        "PAT's constraints, and what binds. models: their shapes, and what those cost a decode step. "
-        "workloads: "
-        "what `treeattn replay` calls by a name.",
-    .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 0}, {0}},
-};
 
 int cmd_list(int argc, char **argv)
 {
     struct err e = {0};
-    struct list_args a = {.machine = *machine_default(), .d = 128, .dtype = DT_F16, .err = &e};
+    struct list_args a = {.one_machine = false};
     struct outfile out;
-    if (!cmd_parse(&argp, argc, argv, &a, &e))
-        return cmd_error(&e);
-    const struct list_kind *kind = NULL;
-    for (int i = 0; i < N_KINDS; i++)
-        if (a.what && strcmp(kinds[i].name, a.what) == 0)
-            kind = &kinds[i];
-    if (!kind) {
-        char names[200] = "";
-        for (int i = 0; i < N_KINDS; i++)
-            listing_add(names, sizeof names, kinds[i].name);
-        err_set(&e, "list '%.40s' (expected %s)", a.what ? a.what : "", names);
-        return cmd_error(&e);
-    }
-    if (!outfile_open(&out, a.out.path, &e))
+    const struct list_kind *kind = read_options(&a, argc, argv, &e);
+    if (!kind || !outfile_open(&out, a.out.path, &e))
         return cmd_error(&e);
     struct printer t = {
         .f = out.f, .style = a.out.style, .column = kind->column, .aligned = true, .width = kind->width};

@@ -2,80 +2,26 @@
  * cmd_selftest.c - treeattn selftest: verify the verifier. Plants every kind of fault in every strategy it
  * applies to and prints who noticed.
  */
+#include "kernels/cuda/host/cuda.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
 #include "verify/faults/faults.h"
 #include "verify/io/progress.h"
 #include "verify/io/text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_SEED = 0x300, KEY_STRATEGY, KEY_KERNEL, KEY_MATRIX, KEY_KINDS, KEY_ARCH };
-
-struct options {
+struct selftest_args {
     struct cmd_output out;
     uint64_t seed;
     const char *strategies; /* NULL: all */
     const char *kernel;
+    int32_t arch;
     bool matrix, kinds;
-    struct err err;
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->out;
-        return 0;
-    case KEY_SEED:
-        return text_u64(arg, "--seed", &o->seed, &o->err) ? 0 : EINVAL;
-    case KEY_STRATEGY:
-        o->strategies = arg;
-        return 0;
-    case KEY_KERNEL:
-        o->kernel = arg;
-        return 0;
-    case KEY_ARCH:
-        return cmd_arch(arg, &o->err) ? 0 : EINVAL;
-    case KEY_MATRIX:
-        o->matrix = true;
-        return 0;
-    case KEY_KINDS:
-        o->kinds = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp_selftest = {
-    .options =
-        (const struct argp_option[]){
-            {.doc = "Where faults are planted:", .group = 1},
-            {"seed", KEY_SEED, "N", 0, "lengths of the trees, data and places of the faults (default 1)", 1},
-            {"strategy", KEY_STRATEGY, "LIST", 0, "only these strategies, comma-separated (default: all)", 1},
-            {"kernel", KEY_KERNEL, "NAME", 0, "the kernel that runs broken plans (default: cpu)", 1},
-            {"arch", KEY_ARCH, "A", 0, "kernels of a GPU: auto, or 80 for the Ampere path on a newer card",
-             1},
-            {"by-strategy", KEY_MATRIX, NULL, 0, "a column per strategy: caught, of those planted", 8},
-            {"kinds", KEY_KINDS, NULL, 0, "say what each kind of fault is, and plant nothing", 8},
-            {0},
-        },
-    .parser = parse_option,
-    .doc =
-        "Plant faults in plans, data, outputs and in the comparator's inputs, and show which are caught.\v"
-        "Two detectors are judged: `cover`, the float-free check of the plan, and `numbers`, the kernel run "
-        "on what is broken and compared with exact attention. Faults that could not be run safely are for "
-        "cover alone (n/a under numbers); a kind that a strategy has no place for shows as -. `weakest` is "
-        "the smallest error seen by the comparator, in units of its bound: above 1 it is caught.\n\n"
-        "The status is 1 if a fault was caught by neither, or if a sound plan raised an alarm.",
-    .children = (const struct argp_child[]){{&cmd_output_argp, 0, NULL, 8}, {0}},
 };
 
 /* One blind spot of the comparator shows in every strategy. */
@@ -155,7 +101,7 @@ static void print_matrix(FILE *f, const struct fault_report *r)
 }
 
 /* One row per kind, or per kind and strategy. */
-static void print_rows(FILE *f, const struct fault_report *r, const struct options *o)
+static void print_rows(FILE *f, const struct fault_report *r, const struct selftest_args *o)
 {
     static const char *const columns[] = {"fault", "where",   "strategy", "planted", "cover",
                                           "run",   "numbers", "caught",   "weakest", NULL};
@@ -178,7 +124,7 @@ static void print_rows(FILE *f, const struct fault_report *r, const struct optio
 
 /* The table, then what deserves a line of its own, then the totals; the last two to stderr where the table is
  * for programs. */
-static void print_report(FILE *f, const struct fault_report *r, const struct options *o)
+static void print_report(FILE *f, const struct fault_report *r, const struct selftest_args *o)
 {
     FILE *human = o->out.style == STYLE_TEXT ? f : stderr;
     if (o->out.style == STYLE_TEXT) {
@@ -209,6 +155,40 @@ static void print_report(FILE *f, const struct fault_report *r, const struct opt
 
 /* ---- the command ------------------------------------------------------------------------------------- */
 
+static bool read_options(struct selftest_args *a, int argc, char **argv, struct err *e)
+{
+    struct options o = {
+        .about = "Verifies the verifier: plants faults in plans, data, outputs and in the comparator's "
+                 "inputs, and shows which are caught. The exit code is 1 if a fault was caught by no "
+                 "detector, or if a sound plan raised an alarm.",
+        .examples = "selftest\n"
+                    "selftest --kinds\n"
+                    "selftest --strategy pat,fasttree --by-strategy",
+        .details = "Two detectors are judged. `cover` is the float-free check of the plan. `numbers` is the "
+                   "kernel, run on what is broken and compared with exact attention. Faults that cannot be "
+                   "run safely are for cover alone (n/a under numbers). A kind that a strategy has no place "
+                   "for shows as -. `weakest` is the smallest error seen by the comparator, in units of its "
+                   "bound: above 1 it is caught."};
+    const struct opt own[] = {
+        HEADING("Where faults are planted:"),
+        U64("seed", "N", &a->seed, "1", "lengths of the trees, data and places of the faults"),
+        TEXT("strategy", "LIST", &a->strategies, NULL,
+             "only these strategies, comma-separated (default: all)"),
+        TEXT("kernel", "NAME", &a->kernel, "cpu", "the kernel that runs broken plans"),
+        arch_option(&a->arch),
+        {0},
+    };
+    options_add(&o, own);
+    output_options(&o, &a->out);
+    const struct opt more[] = {
+        FLAG("by-strategy", &a->matrix, "a column per strategy: caught, of those planted"),
+        FLAG("kinds", &a->kinds, "say what each kind of fault is, and plant nothing"),
+        {0},
+    };
+    options_add(&o, more);
+    return options_parse(&o, argc, argv, e);
+}
+
 static struct progress bar;
 
 static void tick(int64_t done, int64_t all)
@@ -219,7 +199,7 @@ static void tick(int64_t done, int64_t all)
 }
 
 /* Everything after the options; *failed is set if the verifier failed its test. */
-static bool selftest(const struct options *o, FILE *f, bool *failed, struct err *e)
+static bool selftest(const struct selftest_args *o, FILE *f, bool *failed, struct err *e)
 {
     const struct kernel *kernel;
     if (!case_kernel(o->kernel, &kernel, e) || !kernel_ready(kernel, e))
@@ -246,13 +226,12 @@ static bool selftest(const struct options *o, FILE *f, bool *failed, struct err 
 
 int cmd_selftest(int argc, char **argv)
 {
-    struct options o = {.seed = 1, .kernel = "cpu"};
+    struct selftest_args o = {.matrix = false};
     struct err e = {0};
-    if (!cmd_parse(&argp_selftest, argc, argv, &o, &o.err))
-        return cmd_error(&o.err);
     struct outfile out;
-    if (!outfile_open(&out, o.out.path, &e))
+    if (!read_options(&o, argc, argv, &e) || !outfile_open(&out, o.out.path, &e))
         return cmd_error(&e);
+    cuda_force_arch(o.arch);
     bool failed = false, good = true;
     if (o.kinds)
         print_kinds(out.f, o.out.style);

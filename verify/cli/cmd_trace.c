@@ -2,64 +2,12 @@
 #include "verify/cli/cmd.h"
 #include "verify/io/progress.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { KEY_A_TREE = 0xF00, KEY_A_STEP, KEY_A_SEED };
 
 struct trace_args {
-    struct tree_source_cli tree;
+    struct cmd_tree tree;
     struct cmd_output out;
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct trace_args *a = state->input;
-    bool good = true;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->tree;
-        state->child_inputs[1] = &a->out;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (a->tree.src.kind != SRC_NONE)
-            return ARGP_ERR_UNKNOWN;
-        a->tree.src.kind = SRC_TRACE;
-        a->tree.src.text = xstrdup(arg);
-        return 0;
-    case KEY_A_TREE:
-        good = err_set(a->tree.err, "trace: a tree alone is no trace (expected treeattn trace SPEC)");
-        break;
-    case KEY_A_STEP:
-        good = err_set(a->tree.err, "trace: --step: all of them are counted (expected none)");
-        break;
-    case KEY_A_SEED:
-        good = err_set(a->tree.err, "trace: --seed: nothing is drawn (expected none)");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return good ? 0 : EINVAL;
-}
-
-static const struct argp argp = {
-    .options =
-        (const struct argp_option[]){
-            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
-            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
-            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
-            CMD_REFUSED("step", KEY_A_STEP, "T"),
-            CMD_REFUSED("seed", KEY_A_SEED, "N"),
-            {0},
-        },
-    .parser = parse,
-    .args_doc = "SPEC",
-    .doc = "Replay a trace and count, per decode iteration: queries, nodes, KV tokens with each node once "
-           "(kv_tree) and "
-           "with each query's context on its own (kv_seq). With --csv or --json, a row per iteration.",
-    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 0}, {&cmd_output_argp, 0, NULL, 0}, {0}},
 };
 
 static const char *const columns[] = {"iteration", "queries", "nodes", "kv_tree", "kv_seq", NULL};
@@ -147,16 +95,43 @@ static int show(const struct trace_args *a, struct trace *tr)
     return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);
 }
 
+static bool read_options(struct trace_args *a, int argc, char **argv, struct err *e)
+{
+    const char *spec = NULL;
+    struct options o = {.about = "Replays a trace and counts, per decode step: queries, nodes, KV tokens "
+                                 "with each node once (kv_tree) and with each query's context on its own "
+                                 "(kv_seq). With --csv or --json, a row per step.",
+                        .examples = "trace embedded:reasoning\n"
+                                    "trace fewshot:20 --prompt 4000 --max-seq 4400 --csv\n"
+                                    "trace deft:FILE --prompt 4000 --max-seq 6000",
+                        .words = "SPEC",
+                        .needs = "no trace given (expected treeattn trace SPEC; see treeattn list formats)",
+                        .word = &spec,
+                        .max_words = 1};
+    tree_options(&o, &a->tree);
+    options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected treeattn trace SPEC)");
+    options_refuse(&o, "step", "all of them are counted (expected none)");
+    options_refuse(&o, "seed", "nothing is drawn (expected none)");
+    output_options(&o, &a->out);
+    if (!options_parse(&o, argc, argv, e))
+        return false;
+    if (spec && a->tree.src.kind != SRC_NONE)
+        return err_set(e, "trace: SPEC and --trace (expected one of them)");
+    if (spec) {
+        a->tree.src.kind = SRC_TRACE;
+        a->tree.src.text = xstrdup(spec);
+    }
+    return a->tree.src.kind == SRC_TRACE ||
+           err_set(e, "trace: no trace given (expected treeattn trace SPEC)");
+}
+
 int cmd_trace(int argc, char **argv)
 {
     struct err e = {0};
-    struct trace_args a = {.tree.err = &e};
+    struct trace_args a = {.out.quiet = false};
     struct trace *tr = NULL;
-    bool good = cmd_parse(&argp, argc, argv, &a, &e);
-    good = good && outfiles_check(&a.out.path, 1, &e) && tree_source_finish(&a.tree, false, &e);
-    if (good && a.tree.src.kind != SRC_TRACE)
-        good = err_set(&e, "trace: no trace given (expected treeattn trace SPEC)");
-    if (good)
+    if (read_options(&a, argc, argv, &e) && outfiles_check(&a.out.path, 1, &e) &&
+        tree_finish(&a.tree, true, &e))
         tr = trace_open(a.tree.src.text, &a.tree.src.trace, &e);
     int code = tr ? show(&a, tr) : cmd_error(&e);
     trace_close(tr);
