@@ -1,8 +1,12 @@
 /*
  * model.h - decoder-only transformers as their publishers describe them: shapes, sizes, and random weights.
  *
- * All are of one family: embedding; per layer RMSNorm, QKV, (norm of each head of Q and K,) rotary positions,
- * attention, O, residual, RMSNorm, gated MLP with SiLU, residual; RMSNorm and a head of its own at the end; no biases.
+ * All are of one family, without biases:
+ *
+ *   first      embedding
+ *   a layer    RMSNorm, QKV, (norm of each head of Q and K,) rotary positions, attention, O, residual;
+ *              RMSNorm, gated MLP with SiLU, residual
+ *   last       RMSNorm, and a head of its own
  *
  * Weights are random: element i of a tensor is a pure function of (seed, tensor, layer, i), so that a GPU and the host
  * make the same bits without ever exchanging them.

@@ -4,10 +4,10 @@
  * tokens one after the other. The only thing it shares with what it judges are the weights, rounded to the type in
  * which they are stored.
  *
- * How far a decoder that stores in 16 bits may be from it has no useful closed form: an error of the first layer goes
- * through all others. It is measured instead, on the sequence itself: every number that such a decoder stores is
- * multiplied by 1 + unit * xi, xi uniform in [-1, 1] and independent (a rounding is never worse; Parker, Monte Carlo
- * Arithmetic, 1997), and what that does to the logits is the spread from which a bound is made.
+ * How far a decoder that stores in 16 bits may be from it has no useful closed form: an error of the first
+ * layer goes through all others. It is measured instead, on the sequence itself. Every number that such a
+ * decoder stores is multiplied by 1 + unit * xi, xi uniform in [-1, 1] and independent. A rounding is never
+ * worse (Parker, Monte Carlo Arithmetic, 1997). A bound is made from how far the logits spread.
  */
 #ifndef TREEATTN_REF_SEQUENCE_H
 #define TREEATTN_REF_SEQUENCE_H

@@ -12,12 +12,12 @@ extern "C" {
 #endif
 
 /*
- * Requests are replayed as continuous batching, exactly so: they join in order of arrival, each as soon as
- * the one before it has joined and one of B places is free; prefill takes no step; from then on a request
- * decodes one token a step, its place is free again at the step after its output_length-th. At its k-th step
- * it has its prompt and k tokens in the cache. With step_ms > 0 a step takes that long and a request cannot
- * join before it has arrived; while nobody is in flight the clock jumps to the next arrival, so that every
- * step has a tree. With step_ms = 0 all are there from the beginning, and timestamps only give the order.
+ * Requests are replayed as continuous batching. They join in order of arrival, each as soon as the one before
+ * it has joined and one of B places is free. Prefill takes no step. From then on a request decodes one token
+ * a step. Its place is free again at the step after its output_length-th. At its k-th step it has its prompt
+ * and k tokens in the cache. With step_ms > 0 a step takes that long, and a request cannot join before it has
+ * arrived. While nobody is in flight the clock jumps to the next arrival, so that every step has a tree. With
+ * step_ms = 0 all are there from the beginning, and timestamps only give the order.
  *
  * A step's tree is the prefix forest of the requests in flight: every node is a longest chain of blocks with
  * the same requests below. What a single request has for itself, the rest of its prompt and its decoded
@@ -72,11 +72,12 @@ int64_t trace_path_tokens(const struct trace *tr, int64_t t);
 struct tree *trace_tree(const struct trace *tr, int64_t t);
 
 /*
- * What a step's tree is made of, by names that stay the same as long as the trace lives, so that a cache can keep
- * what it holds from step to step. Node i is the pieces piece[piece0[i] .. piece0[i + 1]), one behind the other; each
- * holds `tokens` tokens now. A piece's name is in one node of a step at most; its tokens never change, there only come
- * more behind them, and only in the last piece of a node; it is gone with the first step that does not name it, for good or until it is computed again.
- * Every query's own token, which the step itself writes, is the last one that it sees.
+ * What a step's tree is made of, by names that stay the same as long as the trace lives, so that a cache can
+ * keep what it holds from step to step. Node i is the pieces piece[piece0[i] .. piece0[i + 1]), one behind
+ * the other; each holds `tokens` tokens now. A piece's name is in one node of a step at most. Its tokens
+ * never change; more may follow, and only in the last piece of a node. A piece is gone with the first step
+ * that does not name it, for good or until it is computed again. Every query's own token, which the step
+ * itself writes, is the last one that it sees.
  *
  * Nodes of requests may part or join between steps as others come and go: their pieces are the blocks of the
  * prompt and what a request has decoded. Elsewhere a node is one piece.

@@ -2,9 +2,9 @@
  * deft_reasoning.c - DeFT's reasoning templates: [{"incompleted", "prompt", "data"}, ...].
  *
  * `data` maps the decimal id of a node to {"id", "value", "start", "end", "children"}. Items with
- * `incompleted` are passed over before numbering. Of the chosen item everything is checked: ids 0 .. n - 1,
- * value = end - start + 1, the root ends at 0, a child starts when its parent has ended, every node but the
- * root has one parent with a smaller id (so there are no cycles).
+ * `incompleted` are passed over before numbering. Of the chosen item everything is checked: ids are 0 .. n -
+ * 1; value = end - start + 1; the root ends at 0; a child starts when its parent has ended. Every node but
+ * the root has one parent with a smaller id, so there are no cycles.
  *
  * DEVIATION: DeFT's controller decodes a leaf of value 0 until the run ends, an accident of its bookkeeping;
  * such leaves are dropped here, and the trace's remark says which.

@@ -1,9 +1,9 @@
 /*
  * fasttree_file.c - FastTree's tree files.
  *
- * The first line is the number of nodes n; each of the n lines after it is `parent id length children`, where
- * parent is -1 for a root and children is the number of nodes that name this one as their parent. Every leaf
- * is one query. Lines may come in any order, but ids are 0 .. n - 1 and a parent's id is smaller than its
+ * The first line is the number of nodes n. Each of the n lines after it is `parent id length children`:
+ * parent is -1 for a root, children is the number of nodes that name this one as their parent. Every leaf is
+ * one query. Lines may come in any order, but ids are 0 .. n - 1 and a parent's id is smaller than its
  * children's: the planners' golden results number nodes that way, and it rules out cycles.
  */
 #include "ref/file.h"

@@ -15,10 +15,10 @@ extern "C" {
 enum { MEDUSA_MAX_BYTES = 1 << 24 };
 
 /*
- * Text in memory to a trace of one step: a prefix of o->prompt tokens, the last accepted token below it,
- * every candidate below the one it continues, and a query on every token but the prefix's. `pick` names the
- * topology; empty: the o->tree_index-th of the file. All topologies of the file are checked. The file knows
- * no accepted lengths, so there is nothing that max_seq could cut, and the prompt's length has to be given.
+ * Text in memory to a trace of one step. Its tree has a prefix of o->prompt tokens, the last accepted token
+ * below it, and every candidate below the one it continues. Every token but the prefix's has a query. `pick`
+ * names the topology; empty: the o->tree_index-th of the file. All topologies of the file are checked. The
+ * file knows no accepted lengths, so max_seq has nothing to cut, and the prompt's length has to be given.
  */
 struct trace *medusa_open(const char *text, size_t size, const char *name, const char *pick,
                           const char *source, const struct trace_opts *o, struct err *e);

@@ -2,10 +2,10 @@
  * mooncake.c - request traces in the format of Mooncake's release (FAST 2025): a line each {"timestamp": ms,
  * "input_length": tokens, "output_length": tokens, "hash_ids": [...]}.
  *
- * hash_ids has an id per block of 512 prompt tokens, the last block being partial unless the length is a
- * multiple. An id stands for a block together with all before it, so that equal ids mean equal prefixes: an
- * id must have the same predecessor and the same number of tokens wherever it occurs, and the lists form a
- * trie. Timestamps never decrease. Blank lines are passed over.
+ * hash_ids has an id per block of 512 prompt tokens. The last block is partial unless the length is a
+ * multiple. An id stands for a block together with all before it, so equal ids mean equal prefixes. So an id
+ * must have the same predecessor and the same number of tokens wherever it occurs, and the lists form a trie.
+ * Timestamps never decrease. Blank lines are passed over.
  */
 #include "traces/formats/mooncake.h"
 

@@ -5,8 +5,9 @@
  *   node ID PARENT LENGTH     NODES lines, ids 0, 1, 2 ... in order; PARENT is -1 or an id before
  *   query NODE UPTO           QUERIES lines, in the order in which the queries are numbered
  *
- * Words stand between blanks or tabs, lines end with LF or CR LF; blank lines say nothing, nor does a word that begins
- * with #, and what stands behind it on its line. The two counts come first so that a file that was cut short is noticed.
+ * Words stand between blanks or tabs; lines end with LF or CR LF. Blank lines are ignored, and so is the rest
+ * of a line from a word that begins with #. The two counts come first, so that a file that was cut short is
+ * noticed.
  */
 #include "traces/formats/formats.h"
 #include "traces/formats/text.h"

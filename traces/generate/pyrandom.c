@@ -1,7 +1,9 @@
 /*
- * pyrandom.c - MT19937 (Matsumoto and Nishimura: Mersenne Twister, ACM TOMACS 8(1), 1998; seeding by array as
- * in their 2002 revision), and CPython's way from 32-bit words to an integer in a range: as many high bits as
- * the size of the range has, drawn again while they are not below it.
+ * pyrandom.c - CPython's random integers: MT19937, and its way from 32-bit words to an integer in a range.
+ *
+ * Matsumoto and Nishimura: Mersenne Twister, ACM TOMACS 8(1), 1998; seeding by array as in their 2002
+ * revision. For a range as many high bits are drawn as its size has, and drawn again while they are not below
+ * it.
  */
 #include "traces/generate/pyrandom.h"
 

@@ -1,9 +1,9 @@
 /*
  * on_machine.c - a decode step on the model of a machine.
  *
- * Attention is the time model's (sim/time/time_model.h), as `treeattn sim` has it. The rest is a list of kernels, fused as
- * serving engines do: norms with the residual before them, rotation with the append to the cache, SiLU with the
- * product of gate and up, the residual into the O and down products.
+ * Attention is the time model's (sim/time/time_model.h), as `treeattn sim` has it. The rest is a list of
+ * kernels, fused as serving engines do. Norms include the residual before them, rotation the append to the
+ * cache, SiLU the product of gate and up. The O and down products add the residual.
  */
 #include "verify/replay/replay.h"
 

@@ -487,9 +487,9 @@ static bool advance(struct pass *ps, struct sample *s, int64_t t, struct err *e)
 }
 
 /*
- * Which of steps first .. last, K of them, stands for all. From one K to the next it moves on by K times the golden ratio,
- * fractions kept, so that it never comes back with a period: what does (how tokens are aligned, which decides what cuBLAS
- * does) would else be met always alike.
+ * Which of steps first .. last, K of them, stands for all. From one K to the next the place moves on by K
+ * times the golden ratio, fractions kept, so that it has no period. Some things have one, as how tokens are
+ * aligned, which decides what cuBLAS does. A place with the same period would meet them always alike.
  */
 static int64_t place_of(int64_t every, int64_t first, int64_t last)
 {
