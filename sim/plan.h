@@ -120,9 +120,9 @@ struct plan {
 struct plan *plan_new(const struct nform *nf, const char *strategy);
 void plan_free(struct plan *p);
 struct plan *plan_copy(const struct plan *p);
-/* Do both have the same done, whatever they call it and note? Of one normal form. */
+/* Do both plans, of one normal form, compute the same in the same way? Names and notes may differ. */
 bool plan_same(const struct plan *x, const struct plan *y);
-/* Room for that many groups of one query range each, and runs: growing copies, room that stays unused costs nothing. */
+/* Make room for that many groups of one query range each, and runs. Growing later copies; unused room is free. */
 void plan_reserve(struct plan *p, int64_t groups, int64_t runs);
 void plan_note(struct plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -146,7 +146,7 @@ void sel_run(struct sel *s, int32_t node, int64_t begin, int64_t end);
 struct sel_place {
     int64_t run, off;
 };
-/* Adds the next n tokens of `from`, which has as many, and moves on behind them. */
+/* Adds the next n tokens of `from`, and moves the place behind them. `from` must have that many left. */
 void sel_take(struct sel *to, const struct sel *from, struct sel_place *at, int64_t n);
 
 struct group_spec {

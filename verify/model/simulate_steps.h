@@ -23,12 +23,11 @@ struct sweep {
     int32_t n_use;
     struct plan_env env;
     enum count_mode mode;
-    bool timed; /* on env.machine, with */
-    struct time_model_coefs coefs;
-    const struct fit_model *model; /* NULL, or what else predicts the time, from coefficients of its own: */
-    const double (*coef)[2 * MAX_TRAITS]; /* [n_use][model->n + model->n_inner, and room] */
-    const char *
-        command; /* what plans all of it again, for verify/io/crash.h; NULL: nobody is told of a planner that crashes */
+    bool timed;                           /* plans are timed on env.machine, by the time model */
+    struct time_model_coefs coefs;        /* its coefficients */
+    const struct fit_model *model;        /* a second model that predicts times; may be NULL */
+    const double (*coef)[2 * MAX_TRAITS]; /* its coefficients: [n_use][model->n + model->n_inner, and room] */
+    const char *command; /* plans all of it again: printed when a planner crashes; NULL: nothing is printed */
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
