@@ -62,15 +62,15 @@ struct decode_step {
     bool keep;  /* keep Q, O and LSE of every layer for decoder_kept; cuda: memory for it at first use */
 };
 
-/* Microseconds. The first are of the device between its events (cpu: of the host). */
+/* Seconds. The first are of the device between its events (cpu: of the host). */
 struct decode_time {
-    double whole;     /* first kernel of the step to its last */
-    double attention; /* all layers, merge included; 0 unless asked for in parts */
-    double idle; /* from the end of the step before to `whole`, less moves: uploads, waiting for the host */
+    double whole_s;     /* first kernel of the step to its last */
+    double attention_s; /* all layers, merge included; 0 unless asked for in parts */
+    double idle_s; /* from the end of the step before to `whole`, less moves: uploads, waiting for the host */
     double
-        move; /* decoder_move and decoder_copy since the step before, slot numbers to the device included */
-    double host_layout;  /* host: the plan to arrays */
-    double host_enqueue; /* host: everything else in decoder_step */
+        move_s; /* decoder_move and decoder_copy since the step before, slot numbers to the device included */
+    double layout_s;  /* host: the plan to arrays */
+    double enqueue_s; /* host: everything else in decoder_step */
     int64_t upload_bytes;
 };
 

@@ -28,7 +28,7 @@ struct cpu_decoder {
     } * kept; /* [layers] */
     struct decode_time time[DECODE_AHEAD];
     int32_t n_times;
-    double move_us;
+    double move_s;
 };
 
 static const double *weight_of(const struct cpu_decoder *d, enum weight w, int32_t layer)
@@ -241,7 +241,7 @@ static bool cpu_step(struct decoder *base, const struct decode_step *s, struct e
            *wide = xcalloc((size_t)(n * 2 * m->ffn), sizeof *wide),
            *mlp = xcalloc((size_t)(n * m->ffn), sizeof *mlp);
     void *q = xcalloc((size_t)(n * q_cols), (size_t)dtype_size[t]);
-    struct decode_time time = {.move = d->move_us};
+    struct decode_time time = {.move_s = d->move_s};
     double begin = now_s();
     bool good = true;
     for (int64_t i = 0; i < n; i++)
@@ -253,7 +253,7 @@ static bool cpu_step(struct decoder *base, const struct decode_step *s, struct e
             place_heads(d, l, s->position[i], s->slot[i], qkv + i * qkv_cols, q, i);
         double before = now_s();
         good = attend(d, s, l, q, o, e);
-        time.attention += s->plan ? (now_s() - before) * 1e6 : 0;
+        time.attention_s += s->plan ? now_s() - before : 0;
         product(t, n, hidden, q_cols, weight_of(d, W_O, l), o, h);
         add(x, h, n * hidden);
         norm(t, n, hidden, m->hidden, m->norm_eps, weight_of(d, W_MLP_NORM, l), x, h);
@@ -264,9 +264,9 @@ static bool cpu_step(struct decoder *base, const struct decode_step *s, struct e
     }
     norm(t, n, hidden, m->hidden, m->norm_eps, d->weight[W_FINAL_NORM], x, h);
     product(DT_F64, n, m->vocab, hidden, d->weight[W_HEAD], h, d->logits);
-    time.whole = (now_s() - begin) * 1e6;
+    time.whole_s = now_s() - begin;
     d->time[d->n_times++] = time;
-    d->move_us = 0;
+    d->move_s = 0;
     free(x);
     free(h);
     free(qkv);
@@ -305,7 +305,7 @@ static bool cpu_move(struct decoder *base, int64_t n, const int64_t *from, const
         for (int64_t i = 0; i < n; i++)
             memcpy(pool + to[i] * token, held + i * token, (size_t)token);
     }
-    d->move_us += (now_s() - begin) * 1e6;
+    d->move_s += now_s() - begin;
     free(held);
     return true;
 }

@@ -504,8 +504,8 @@ static bool step(struct decoder *base, const struct decode_step *s, struct err *
         return false;
     d->moves = false;
     u->time = (struct decode_time){
-        .host_layout = laid_out * 1e6,
-        .host_enqueue = (now_s() - begin - laid_out) * 1e6,
+        .layout_s = laid_out,
+        .enqueue_s = now_s() - begin - laid_out,
         .upload_bytes = at.bytes + (s->plan ? cuda_plan_bytes(d->plan) : 0),
     };
     d->n_steps++;
@@ -518,6 +518,13 @@ static bool finish(struct decoder *base, struct err *e)
     return cuda_ok(cudaEventSynchronize(d->event[(d->n_steps - 1) % STEPS].end), "a kernel of a step", e);
 }
 
+static bool seconds_between(cudaEvent_t first, cudaEvent_t second, double *s, struct err *e)
+{
+    bool good = gpu_event_us(first, second, s, e);
+    *s *= 1e-6;
+    return good;
+}
+
 static bool wait(struct decoder *base, struct decode_time *t, struct err *e)
 {
     struct cuda_decoder *d = self(base);
@@ -526,15 +533,15 @@ static bool wait(struct decoder *base, struct decode_time *t, struct err *e)
     const struct under_way *u = &d->step[d->n_waited % STEPS];
     bool first = d->n_waited++ == 0;
     *t = u->time;
-    bool good = gpu_event_us(v->begin, v->end, &t->whole, e) &&
-                (first || gpu_event_us(last->end, v->begin, &t->idle, e)) &&
-                (!u->moves || gpu_event_us(v->move, v->moved, &t->move, e));
+    bool good = seconds_between(v->begin, v->end, &t->whole_s, e) &&
+                (first || seconds_between(last->end, v->begin, &t->idle_s, e)) &&
+                (!u->moves || seconds_between(v->move, v->moved, &t->move_s, e));
     for (int32_t l = 0; l < base->spec.model->layers && good && u->parts; l++) {
-        double us = 0;
-        good = gpu_event_us(v->part[2 * l], v->part[2 * l + 1], &us, e);
-        t->attention += us;
+        double layer = 0;
+        good = seconds_between(v->part[2 * l], v->part[2 * l + 1], &layer, e);
+        t->attention_s += layer;
     }
-    t->idle = fmax(0, t->idle - t->move);
+    t->idle_s = fmax(0, t->idle_s - t->move_s);
     return good && cuda_ok(cudaGetLastError(), "a kernel of the step", e);
 }
 

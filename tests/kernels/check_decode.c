@@ -42,21 +42,19 @@ static void cut_run(struct plan *plan)
 static bool one_step(struct decode_run *r, const struct trip *trip, struct pool *pool,
                      const struct trace *trace, int64_t t, struct err *e)
 {
-    struct traced_step x;
+    struct step x;
     struct strategy_use use;
     struct plan_env env = decode_env(&r->decoder->spec, r->machine);
     struct decode_time time;
     ck_assert(strategy_parse(trip->strategy, &use, NULL));
-    bool good = traced_step_new(&x, trace, t, pool, &use, &env, e);
+    bool good = step_new(&x, trace, t, pool, &use, &env, e);
     if (trip->fault == LOST_MOVE)
         x.moved.n_moves = 0;
     if (trip->fault == ONE_TOKEN_LESS && x.plan)
         cut_run(x.plan);
-    struct decode_run_step s = {.tree = x.tree, .parts = &x.parts, .moved = &x.moved};
-    good = good && decode_run_advance(r, &s, e) && x.plan &&
-           decode_run_step(r, &s, x.page_off, x.page_table, x.plan, true, true, e) &&
-           decoder_wait(r->decoder, &time, e) && decode_run_check(r, &s, x.page_off, x.page_table, x.plan, e);
-    traced_step_free(&x);
+    good = good && decode_run_advance(r, &x, e) && x.plan && decode_run_step(r, &x, true, true, e) &&
+           decoder_wait(r->decoder, &time, e) && decode_run_check(r, &x, e);
+    step_free(&x);
     return good;
 }
 

@@ -7,6 +7,8 @@
 #include "verify/cli/cmd.h"
 #include "verify/judge/cover.h"
 #include "verify/replay/on_decoder.h"
+#include "verify/replay/log.h"
+#include "verify/replay/on_machine.h"
 #include "verify/replay/report.h"
 #include "verify/model/simulate_steps.h"
 
@@ -102,15 +104,15 @@ static void assert_same(const struct setting *s, const struct sweep_row *row, in
     ck_assert_int_eq(x->fate == FATE_SKIPPED, row->skipped_at > 0);
     if (x->fate != FATE_RAN)
         return;
-    ck_assert_int_eq(x->steps, row->steps);
+    ck_assert_int_eq(x->weight, row->steps);
     ck_assert_int_eq(x->looked_at, row->steps);
     ck_assert_int_eq(x->planned, row->steps);
     ck_assert(x->kv == (double)l->kv * layers && x->q == (double)l->q * layers);
     ck_assert(x->mask == (double)l->mask * layers && x->out == (double)l->out * layers);
     ck_assert(x->scores == (double)ledger_scores(l) * layers);
     ck_assert(x->partials == (double)ledger_partials(l) * layers);
-    assert_near(x->attention_s, row->time.latency_s * layers, 1e-9, s->use[i].s->name);
-    assert_near(x->step_s, x->attention_s + x->other_s + x->moves_s, 1e-9, "whole");
+    assert_near(x->time.attention_s, row->time.latency_s * layers, 1e-9, s->use[i].s->name);
+    assert_near(x->time.step_s, x->time.attention_s + x->time.other_s + x->time.moves_s, 1e-9, "whole");
 }
 
 START_TEST(figures_are_the_simulators)
@@ -209,14 +211,14 @@ START_TEST(samples_stand_for_all)
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         for (int i = 0; i < 3; i++) {
             const struct replay_total *x = &s.total[i];
-            ck_assert_int_eq(x->steps, all[i].steps);
-            ck_assert_int_eq(x->looked_at, ceil_div(x->steps, 16));
+            ck_assert_int_eq(x->weight, all[i].weight);
+            ck_assert_int_eq(x->looked_at, ceil_div(x->weight, 16));
             ck_assert_int_eq(x->prefill, all[i].prefill);
             ck_assert_int_eq(x->moves, all[i].moves);
             ck_assert_int_eq(x->planned, all[i].planned);
-            assert_near(x->attention_s, all[i].attention_s, 0.02, "attention");
-            assert_near(x->step_s, all[i].step_s, 0.02, "whole");
-            assert_near(x->kv, all[i].kv, 0.02, "bytes");
+            assert_near(x->time.attention_s, all[i].time.attention_s, 0.02, "attention");
+            assert_near(x->time.step_s, all[i].time.step_s, 0.02, "whole");
+            assert_near((double)x->kv, (double)all[i].kv, 0.02, "bytes");
         }
         clear(&s);
     }
@@ -225,14 +227,13 @@ END_TEST
 
 /* Where in every PERIOD steps those are that are looked at. */
 enum { PERIOD = 16 };
-static bool note_place(void *self, const struct replay_step *s, const struct plan *p,
-                       struct replay_times *out, struct err *e)
+static bool note_place(void *self, const struct step *s, struct step_times *out, struct err *e)
 {
-    (void)p, (void)e;
+    (void)e;
     int32_t *met = self;
 #pragma omp atomic
     met[s->t % PERIOD]++;
-    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    *out = (struct step_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
     return true;
 }
 
@@ -327,19 +328,20 @@ START_TEST(late_plans_are_few)
     }
     ck_assert_int_gt(changes, 10);
     ck_assert(go(&s, NULL, &e));
-    double every = s.total[2].attention_s, kv = s.total[2].kv;
+    double every = s.total[2].time.attention_s, kv = (double)s.total[2].kv;
     for (int mode = REPLAN_SHAPE; mode <= REPLAN_ASYNC; mode++) {
         s.replay.replan = (enum replan)mode;
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         ck_assert_int_eq(s.total[2].planned, mode == REPLAN_SHAPE ? changes : s.src.last);
-        ck_assert_int_eq(s.total[2].steps, s.src.last);
-        ck_assert(s.total[2].exposed_s <= s.total[2].plan_s);
+        ck_assert_int_eq(s.total[2].weight, s.src.last);
+        ck_assert(s.total[2].time.exposed_s <= s.total[2].time.plan_s);
         if (mode == REPLAN_ASYNC) {
-            ck_assert(s.total[2].attention_s == every && s.total[2].kv == kv);
-            ck_assert(s.total[2].exposed_s < 0.5 * s.total[2].plan_s); /* a step takes milliseconds */
+            ck_assert(s.total[2].time.attention_s == every && s.total[2].kv == kv);
+            ck_assert(s.total[2].time.exposed_s <
+                      0.5 * s.total[2].time.plan_s); /* a step takes milliseconds */
         } else {
-            ck_assert(s.total[2].exposed_s == s.total[2].plan_s);
-            assert_near(s.total[2].kv, kv, 0.1, "bytes of old plans");
+            ck_assert(s.total[2].time.exposed_s == s.total[2].time.plan_s);
+            assert_near((double)s.total[2].kv, kv, 0.1, "bytes of old plans");
         }
     }
     clear(&s);
@@ -397,12 +399,11 @@ static int64_t tokens_of(const struct plan *p)
     return strtoll(strchr(p->params, '=') + 1, NULL, 10);
 }
 
-static bool see_run(void *self, const struct replay_step *s, const struct plan *p, struct replay_times *out,
-                    struct err *e)
+static bool see_run(void *self, const struct step *s, struct step_times *out, struct err *e)
 {
     (void)e;
-    ((struct seen *)self)->tokens[s->t] = tokens_of(p);
-    *out = (struct replay_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
+    ((struct seen *)self)->tokens[s->t] = tokens_of(s->plan);
+    *out = (struct step_times){.idle_s = NAN, .host_s = NAN, .error = NAN};
     return true;
 }
 
@@ -413,19 +414,19 @@ static bool see_begin(void *self, struct err *e)
     return true;
 }
 
-static bool see_advance(void *self, const struct replay_step *s, struct err *e)
+static bool see_advance(void *self, const struct step *s, struct err *e)
 {
     (void)s, (void)e;
     note(self, 'a');
     return true;
 }
 
-static bool see_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+static bool see_start(void *self, const struct step *s, struct err *e)
 {
     (void)e;
     struct seen *x = self;
     x->started++;
-    x->tokens[s->t] = tokens_of(p);
+    x->tokens[s->t] = tokens_of(s->plan);
     note(x, 's');
     return true;
 }
@@ -437,12 +438,12 @@ static bool see_finish(void *self, struct err *e)
     return true;
 }
 
-static bool see_collect(void *self, struct replay_times *out, struct err *e)
+static bool see_collect(void *self, struct step_times *out, struct err *e)
 {
     (void)e;
     struct seen *x = self;
     ck_assert_int_lt(x->collected++, x->started);
-    *out = (struct replay_times){.step_s = (double)x->collected, .error = NAN};
+    *out = (struct step_times){.step_s = (double)x->collected, .error = NAN};
     note(x, 'c');
     return true;
 }
@@ -553,7 +554,7 @@ START_TEST(a_step_is_asked_when_the_next_one_runs)
         s.exec = seeing(x);
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         ck_assert_str_eq(x->did, async ? "basascascc" : "basfascfascfc");
-        ck_assert(s.total[0].step_s == 1 + 2 + 3); /* every row has its own */
+        ck_assert(s.total[0].time.step_s == 1 + 2 + 3); /* every row has its own */
         free(x);
         clear(&s);
     }
@@ -647,11 +648,11 @@ static void assert_same_total(const struct replay_total *a, const struct replay_
     ck_assert_int_eq(a->fate, b->fate);
     if (a->fate != FATE_RAN)
         return;
-    ck_assert_int_eq(a->steps, b->steps);
+    ck_assert_int_eq(a->weight, b->weight);
     ck_assert_int_eq(a->planned, b->planned);
     ck_assert_int_eq(a->prefill, b->prefill);
     ck_assert(a->kv == b->kv && a->partials == b->partials && a->out == b->out);
-    ck_assert(a->attention_s == b->attention_s && a->step_s == b->step_s);
+    ck_assert(a->time.attention_s == b->time.attention_s && a->time.step_s == b->time.step_s);
 }
 
 START_TEST(a_run_goes_on)
@@ -733,10 +734,10 @@ START_TEST(a_run_goes_on)
 END_TEST
 
 /* A device that has no memory for what deft-flatten keeps of step 100. */
-static bool lack_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+static bool lack_start(void *self, const struct step *s, struct err *e)
 {
     struct seen *x = self;
-    if (s->t == 100 && strcmp(p->strategy, "deft-flatten") == 0)
+    if (s->t == 100 && strcmp(s->plan->strategy, "deft-flatten") == 0)
         return err_missing(e, "the GPU is out of memory");
     x->started++;
     return true;
@@ -778,11 +779,12 @@ START_TEST(who_lacks_memory_is_left_out)
     ck_assert(s[0].total[0].fate == FATE_RAN && s[0].total[1].fate == FATE_RAN);
     for (int k = 0; k < 2; k++) {
         const struct replay_total *x = &s[1].total[2 * k], *y = &s[0].total[k];
-        ck_assert(x->fate == FATE_RAN && x->steps == y->steps && x->kv == y->kv && x->planned == y->planned);
+        ck_assert(x->fate == FATE_RAN && x->weight == y->weight && x->kv == y->kv &&
+                  x->planned == y->planned);
     }
     for (int i = 1; i < 3; i++) {
         const struct replay_total *x = &s[i].total[i == 1];
-        ck_assert(x->fate == FATE_SKIPPED && x->steps == 0 && x->kv == 0);
+        ck_assert(x->fate == FATE_SKIPPED && x->weight == 0 && x->kv == 0);
         ck_assert_str_eq(x->why, "the GPU is out of memory");
     }
     for (int i = 0; i < 3; i++)
@@ -972,15 +974,16 @@ START_TEST(steps_run_on_a_decoder)
                 ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
                 for (int i = 0; i < 3; i++) {
                     const struct replay_total *x = &s.total[i];
-                    ck_assert_int_eq(x->steps, simulated[i].steps);
+                    ck_assert_int_eq(x->weight, simulated[i].weight);
                     ck_assert_int_eq(x->moves, simulated[i].moves);
                     bool kept = mode == REPLAN_SHAPE || (mode == REPLAN_CHOICE && s.use[i].s->choose);
                     ck_assert(every > 1 || kept || x->kv == simulated[i].kv);
-                    ck_assert(x->error > 0 && x->error <= 1);
-                    ck_assert(x->attention_s > 0 && x->other_s > 0);
-                    ck_assert(isnan(x->idle_s) == (every > 1));
-                    double parts = x->attention_s + x->other_s + x->moves_s + (every > 1 ? 0 : x->idle_s);
-                    assert_near(x->step_s, parts, 1e-9, "whole");
+                    ck_assert(x->time.error > 0 && x->time.error <= 1);
+                    ck_assert(x->time.attention_s > 0 && x->time.other_s > 0);
+                    ck_assert(isnan(x->time.idle_s) == (every > 1));
+                    double parts = x->time.attention_s + x->time.other_s + x->time.moves_s +
+                                   (every > 1 ? 0 : x->time.idle_s);
+                    assert_near(x->time.step_s, parts, 1e-9, "whole");
                 }
                 ck_assert_int_eq(s.pool.leaked, 0);
                 replay_device_close(&device);

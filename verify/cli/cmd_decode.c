@@ -183,11 +183,11 @@ static bool open_trace(struct job *j, const struct trace_opts *opts, struct err 
 static void measure(const struct job *j, struct decoder_spec *s)
 {
     struct pool *pool = pool_new(s->page_size, INT32_MAX);
-    struct traced_step x;
+    struct step x;
     for (int64_t t = 1; t <= j->last; t++) {
-        CK(traced_step_new(&x, j->trace, t, pool, NULL, NULL, NULL));
+        CK(step_new(&x, j->trace, t, pool, NULL, NULL, NULL));
         s->max_queries = (int32_t)max_i64(s->max_queries, x.tree->n_queries);
-        traced_step_free(&x);
+        step_free(&x);
     }
     s->n_pages = pool_stats(pool).peak;
     pool_free(pool);
@@ -233,9 +233,8 @@ static void check_row(struct job *j, const struct strategy_use *u, const struct 
 }
 
 /* judge: not only run */
-static bool check_step(struct decode_run *r, struct traced_step *x, bool judge, char *skip, struct err *e)
+static bool check_step(struct decode_run *r, struct step *x, bool judge, char *skip, struct err *e)
 {
-    struct decode_run_step s = {.tree = x->tree, .parts = &x->parts, .moved = &x->moved};
     struct problem p = decode_problem(&r->decoder->spec, x->tree, x->page_off, x->page_table);
     struct decode_time time;
     if (!x->plan) {
@@ -244,10 +243,8 @@ static bool check_step(struct decode_run *r, struct traced_step *x, bool judge, 
     }
     if (r->decoder->type->supports && !r->decoder->type->supports(r->decoder, &p, x->plan, skip))
         return true;
-    return decode_run_advance(r, &s, e) &&
-           decode_run_step(r, &s, x->page_off, x->page_table, x->plan, true, true, e) &&
-           decoder_wait(r->decoder, &time, e) &&
-           (!judge || decode_run_check(r, &s, x->page_off, x->page_table, x->plan, e));
+    return decode_run_advance(r, x, e) && decode_run_step(r, x, true, true, e) &&
+           decoder_wait(r->decoder, &time, e) && (!judge || decode_run_check(r, x, e));
 }
 
 /* The node that holds the piece; -1: none. */
@@ -310,10 +307,10 @@ static bool check_use(struct job *j, struct decode_run *r, const struct strategy
     int64_t t = 1;
     bool good = true;
     for (; t <= j->last && good && !skip[0]; t++) {
-        struct traced_step x;
-        good = traced_step_new(&x, j->trace, t, pool, u, &env, &wrong) &&
+        struct step x;
+        good = step_new(&x, j->trace, t, pool, u, &env, &wrong) &&
                check_step(r, &x, t >= j->first, skip, &wrong);
-        traced_step_free(&x);
+        step_free(&x);
     }
     int64_t leaked = good ? pool_drain(pool) : 0;
     pool_free(pool);
@@ -377,7 +374,7 @@ static const char *const time_columns[] = {
     "attention_us", "idle_us", "move_us",  "pool_us",   "plan_us", "layout_us", "enqueue_us",
     "upload_bytes", "kernels", "busy_us",  "outside_%", "why",     NULL};
 
-/* Sums over steps, microseconds. */
+/* Sums over steps, seconds. */
 struct time_sum {
     int64_t steps, queries, waited;
     double wall, pool, plan;
@@ -386,12 +383,12 @@ struct time_sum {
 
 static void add_time(struct time_sum *s, const struct decode_time *t)
 {
-    s->t.whole += t->whole;
-    s->t.attention += t->attention;
-    s->t.idle += s->waited++ > 0 ? t->idle : 0; /* before the first, the clock was started */
-    s->t.move += t->move;
-    s->t.host_layout += t->host_layout;
-    s->t.host_enqueue += t->host_enqueue;
+    s->t.whole_s += t->whole_s;
+    s->t.attention_s += t->attention_s;
+    s->t.idle_s += s->waited++ > 0 ? t->idle_s : 0; /* before the first, the clock was started */
+    s->t.move_s += t->move_s;
+    s->t.layout_s += t->layout_s;
+    s->t.enqueue_s += t->enqueue_s;
     s->t.upload_bytes += t->upload_bytes;
 }
 
@@ -400,21 +397,21 @@ static void time_row(struct job *j, const char *strategy, const struct time_sum 
                      const struct cupti_busy *busy, const char *why)
 {
     double n = (double)max_i64(s->steps, 1);
-    double figure[] = {s->wall, s->t.whole, s->t.attention,   s->t.idle,        s->t.move,
-                       s->pool, s->plan,    s->t.host_layout, s->t.host_enqueue};
+    double figure[] = {s->wall, s->t.whole_s, s->t.attention_s, s->t.idle_s,   s->t.move_s,
+                       s->pool, s->plan,      s->t.layout_s,    s->t.enqueue_s};
     table_text(j->t, j->model->name);
     table_text(j->t, j->name);
     table_text(j->t, strategy);
     table_i64(j->t, s->steps);
     table_measured(j->t, (double)s->queries / n, 4);
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
-        table_measured(j->t, figure[i] / n, 5);
+        table_measured(j->t, 1e6 * figure[i] / n, 5);
     table_i64(j->t, s->t.upload_bytes / max_i64(s->steps, 1));
     if (busy && s->steps > 0) {
-        double us = busy->busy_us - s->t.move;
+        double us = busy->busy_us - 1e6 * s->t.move_s;
         table_measured(j->t, (double)busy->kernels / n, 5);
         table_measured(j->t, us / n, 5);
-        table_measured(j->t, 100 * (1 - us / s->wall), 3);
+        table_measured(j->t, 100 * (1 - 1e-6 * us / s->wall), 3);
     } else {
         for (int i = 0; i < 3; i++)
             table_none(j->t);
@@ -435,9 +432,8 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
     bool good = true;
     *sum = (struct time_sum){0};
     for (int64_t t = 1; t <= j->last && good && !why[0]; t++) {
-        struct traced_step x;
-        good = traced_step_new(&x, j->trace, t, pool, t >= j->first ? u : NULL, &env, e);
-        struct decode_run_step s = {.tree = x.tree, .parts = &x.parts, .moved = &x.moved};
+        struct step x;
+        good = step_new(&x, j->trace, t, pool, t >= j->first ? u : NULL, &env, e);
         if (good && u && t >= j->first && !x.plan)
             snprintf(why, WHY_MAX, "%s", x.why);
         if (good && t >= j->first && !why[0]) {
@@ -448,25 +444,24 @@ static bool time_steps(struct job *j, struct decode_run *r, const struct strateg
                 good = good && (!busy || cupti_busy_begin(e));
                 begin = now_s();
             }
-            good = good && decode_run_advance(r, &s, e) &&
-                   decode_run_step(r, &s, x.page_off, x.page_table, x.plan, !j->a->no_parts, false, e);
+            good = good && decode_run_advance(r, &x, e) && decode_run_step(r, &x, !j->a->no_parts, false, e);
             sum->steps += counted;
             sum->queries += counted ? x.tree->n_queries : 0;
-            sum->pool += counted ? x.pool_s * 1e6 : 0;
-            sum->plan += counted ? x.plan_s * 1e6 : 0;
+            sum->pool += counted ? x.pool_s : 0;
+            sum->plan += counted ? x.plan_s : 0;
             if (good && d->under_way == DECODE_AHEAD) {
                 good = decoder_wait(d, &time, e);
                 if (counted)
                     add_time(sum, &time);
             }
         }
-        traced_step_free(&x);
+        step_free(&x);
     }
     while (d->under_way > 0 && good) {
         good = decoder_wait(d, &time, e);
         add_time(sum, &time);
     }
-    sum->wall = sum->steps > 0 ? (now_s() - begin) * 1e6 : 0;
+    sum->wall = sum->steps > 0 ? now_s() - begin : 0;
     if (busy && sum->steps > 0)
         good = cupti_busy_end(busy, e) && good;
     pool_free(pool);

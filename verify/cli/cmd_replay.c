@@ -7,6 +7,8 @@
 #include "verify/model/coefficient_file.h"
 #include "verify/io/origin.h"
 #include "verify/replay/on_decoder.h"
+#include "verify/replay/log.h"
+#include "verify/replay/on_machine.h"
 #include "verify/replay/report.h"
 #include "verify/io/text.h"
 
@@ -488,15 +490,15 @@ static bool read_begin(void *self, struct err *e)
     return true;
 }
 
-static bool read_advance(void *self, const struct replay_step *s, struct err *e)
+static bool read_advance(void *self, const struct step *s, struct err *e)
 {
     (void)self, (void)s, (void)e;
     return true;
 }
 
-static bool read_start(void *self, const struct replay_step *s, const struct plan *p, struct err *e)
+static bool read_start(void *self, const struct step *s, struct err *e)
 {
-    (void)self, (void)p;
+    (void)self;
     return err_set(e, "step %" PRId64 " is not in the rows (--read expects all of them)", s->t);
 }
 

@@ -45,45 +45,16 @@ struct plan_env decode_env(const struct decoder_spec *s, const struct machine *m
     return (struct plan_env){.heads = model_heads(s->model, s->dtype), .machine = machine};
 }
 
-bool traced_step_new(struct traced_step *s, const struct trace *trace, int64_t t, struct pool *pool,
-                     const struct strategy_use *use, const struct plan_env *env, struct err *e)
+bool decode_run_advance(struct decode_run *r, const struct step *s, struct err *e)
 {
-    int64_t cap = 0;
-    *s = (struct traced_step){.tree = NULL};
-    s->tree = trace_step(trace, t, &s->parts);
-    double begin = now_s();
-    s->page_off = xcalloc((size_t)s->tree->n_nodes + 1, sizeof *s->page_off);
-    if (!pool_advance(pool, s->tree, &s->parts, t, &s->moved, e))
-        return false;
-    pool_table(pool, s->tree, &s->parts, s->page_off, &s->page_table, &cap);
-    double pooled = now_s();
-    s->nf = nform_new(s->tree);
-    s->plan = use ? strategy_plan(use, s->nf, env, s->why) : NULL;
-    s->pool_s = pooled - begin;
-    s->plan_s = now_s() - pooled;
-    return true;
-}
-
-void traced_step_free(struct traced_step *s)
-{
-    plan_free(s->plan);
-    nform_free(s->nf);
-    free(s->page_off);
-    free(s->page_table);
-    trace_parts_free(&s->parts);
-    tree_free(s->tree);
-}
-
-bool decode_run_advance(struct decode_run *r, const struct decode_run_step *s, struct err *e)
-{
-    int64_t n = s->moved->n_moves;
+    int64_t n = s->moved.n_moves;
     int64_t *from = xcalloc((size_t)n, sizeof *from), *to = xcalloc((size_t)n, sizeof *to);
     for (int64_t i = 0; i < n; i++) {
-        from[i] = s->moved->move[i].from;
-        to[i] = s->moved->move[i].to;
+        from[i] = s->moved.move[i].from;
+        to[i] = s->moved.move[i].to;
     }
     if (!r->filled)
-        tokens_advance(r->tokens, s->tree, s->parts);
+        tokens_advance(r->tokens, s->tree, &s->parts);
     bool good = decoder_move(r->decoder, n, from, to, e);
     free(from);
     free(to);
@@ -145,14 +116,14 @@ static bool enqueue(struct decode_run *r, const struct problem *p, const struct 
 /* ---- prompts ---------------------------------------------------------------------------------------- */
 
 /* Queries on the tree's tokens `query`, planned here. */
-static bool decode_chain(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                         int32_t *page_table, struct query *query, int32_t n, struct err *e)
+static bool decode_chain(struct decode_run *r, const struct step *s, struct query *query, int32_t n,
+                         struct err *e)
 {
     const struct decoder_spec *spec = &r->decoder->spec;
     struct tree chain = *s->tree;
     chain.query = query;
     chain.n_queries = n;
-    struct problem p = decode_problem(spec, &chain, page_off, page_table);
+    struct problem p = decode_problem(spec, &chain, s->page_off, s->page_table);
     struct plan_env env = {.heads = p.heads, .machine = r->machine};
     struct strategy_use use;
     CK(strategy_parse(PROMPT_STRATEGY, &use, NULL));
@@ -160,9 +131,9 @@ static bool decode_chain(struct decode_run *r, const struct decode_run_step *s, 
     char why[WHY_MAX];
     struct plan *plan = strategy_plan(&use, nf, &env, why);
     struct decode_time t = {0};
-    bool good = enqueue(r, &p, s->parts, plan, false, false, e) && decoder_wait(r->decoder, &t, e);
+    bool good = enqueue(r, &p, &s->parts, plan, false, false, e) && decoder_wait(r->decoder, &t, e);
     r->prompt_steps++;
-    r->prompts.whole += t.whole;
+    r->prompts.whole_s += t.whole_s;
     plan_free(plan);
     nform_free(nf);
     return good;
@@ -178,26 +149,25 @@ static bool own_token(const struct tree *t, int32_t node, int64_t j)
 
 /* Every fresh token that is not a query's own, in as few steps as the decoder takes. Nodes come after their parents, so
  * a token's path is written before it or beside it. */
-static bool decode_prompts(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                           int32_t *page_table, struct err *e)
+static bool decode_prompts(struct decode_run *r, const struct step *s, struct err *e)
 {
     int32_t most = r->decoder->spec.max_queries, n = 0;
     struct query *query = xcalloc((size_t)most, sizeof *query);
     bool good = true;
     for (int32_t node = 0; node < s->tree->n_nodes && good; node++)
-        for (int64_t i = 0; i < s->moved->n_fresh && good; i++) {
-            const struct pool_fresh *f = &s->moved->fresh[i];
+        for (int64_t i = 0; i < s->moved.n_fresh && good; i++) {
+            const struct pool_fresh *f = &s->moved.fresh[i];
             for (int64_t j = f->begin; j < f->end && f->node == node && good; j++) {
                 if (own_token(s->tree, node, j))
                     continue;
                 query[n++] = (struct query){.node = node, .upto = j + 1};
                 if (n == most) {
-                    good = decode_chain(r, s, page_off, page_table, query, n, e);
+                    good = decode_chain(r, s, query, n, e);
                     n = 0;
                 }
             }
         }
-    good = good && (n == 0 || decode_chain(r, s, page_off, page_table, query, n, e));
+    good = good && (n == 0 || decode_chain(r, s, query, n, e));
     free(query);
     return good;
 }
@@ -279,7 +249,7 @@ static bool check_attention(struct decode_run *r, const struct problem *step, co
     return good;
 }
 
-static bool check_logits(struct decode_run *r, const struct decode_run_step *s, struct err *e)
+static bool check_logits(struct decode_run *r, const struct step *s, struct err *e)
 {
     int32_t n = s->tree->n_queries, vocab = r->decoder->spec.model->vocab;
     double *logits = xcalloc((size_t)n * (size_t)vocab, sizeof *logits);
@@ -287,7 +257,7 @@ static bool check_logits(struct decode_run *r, const struct decode_run_step *s, 
     for (int32_t q = 0; q < n && good; q++) {
         int32_t *token;
         char why[256];
-        int64_t len = tokens_path(r->tokens, s->tree, s->parts, s->tree->query[q], &token);
+        int64_t len = tokens_path(r->tokens, s->tree, &s->parts, s->tree->query[q], &token);
         good = logits_check_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why);
         if (!good) {
             err_set(e, "query %d: %s", q, why);
@@ -300,17 +270,14 @@ static bool check_logits(struct decode_run *r, const struct decode_run_step *s, 
     return good;
 }
 
-bool decode_run_step(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                     int32_t *page_table, const struct plan *plan, bool parts, bool keep, struct err *e)
+bool decode_run_step(struct decode_run *r, const struct step *s, bool parts, bool keep, struct err *e)
 {
-    struct problem p = decode_problem(&r->decoder->spec, s->tree, page_off, page_table);
-    return (r->filled || decode_prompts(r, s, page_off, page_table, e)) &&
-           enqueue(r, &p, s->parts, plan, parts, keep, e);
+    struct problem p = decode_problem(&r->decoder->spec, s->tree, s->page_off, s->page_table);
+    return (r->filled || decode_prompts(r, s, e)) && enqueue(r, &p, &s->parts, s->plan, parts, keep, e);
 }
 
-bool decode_run_check(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                      int32_t *page_table, const struct plan *plan, struct err *e)
+bool decode_run_check(struct decode_run *r, const struct step *s, struct err *e)
 {
-    struct problem p = decode_problem(&r->decoder->spec, s->tree, page_off, page_table);
-    return check_attention(r, &p, plan, e) && (!r->witness || check_logits(r, s, e));
+    struct problem p = decode_problem(&r->decoder->spec, s->tree, s->page_off, s->page_table);
+    return check_attention(r, &p, s->plan, e) && (!r->witness || check_logits(r, s, e));
 }

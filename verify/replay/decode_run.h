@@ -17,6 +17,7 @@
 #include "traces/pool.h"
 #include "verify/judge/compare.h"
 #include "verify/replay/logits_check.h"
+#include "verify/replay/step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,41 +41,17 @@ bool decode_run_open(struct decode_run *r, struct decoder *decoder, const struct
                      bool filled, bool judge, struct err *e);
 void decode_run_close(struct decode_run *r);
 
-/* A step of the trace; in order, every step. */
-struct decode_run_step {
-    const struct tree *tree;
-    const struct trace_parts *parts;
-    const struct pool_step *moved;
-};
-/* Tokens and their K and V move. */
-bool decode_run_advance(struct decode_run *r, const struct decode_run_step *s, struct err *e);
-/* Fresh prompts, then the step itself, which is enqueued: decoder_wait waits for it. Pages as pool_table gives them. plan
- * NULL: no attention. parts, keep: as in struct decode_step. */
-bool decode_run_step(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                     int32_t *page_table, const struct plan *plan, bool parts, bool keep, struct err *e);
+/* Tokens and their K and V move: in order, for every step of the trace. */
+bool decode_run_advance(struct decode_run *r, const struct step *s, struct err *e);
+/* Fresh prompts, then the step itself, which is enqueued: decoder_wait waits for it. parts, keep: as in
+ * struct decode_step. */
+bool decode_run_step(struct decode_run *r, const struct step *s, bool parts, bool keep, struct err *e);
 /* The same step, which was asked to keep and has been waited for: attention of every layer against the oracle, for up to
  * CHECKED_QUERIES queries; and all logits against the witness, if there is one. False with *e set (EXIT_FAILED) where
  * something is wrong. */
 enum { CHECKED_QUERIES = 64 };
-bool decode_run_check(struct decode_run *r, const struct decode_run_step *s, const int64_t *page_off,
-                      int32_t *page_table, const struct plan *plan, struct err *e);
+bool decode_run_check(struct decode_run *r, const struct step *s, struct err *e);
 
-/* A step of a trace with all that goes with it, made from the step before (pool); seconds that the host took. */
-struct traced_step {
-    struct tree *tree;
-    struct trace_parts parts;
-    struct pool_step moved;
-    int64_t *page_off;
-    int32_t *page_table;
-    struct nform *nf;
-    struct plan *plan; /* NULL with why set where the strategy does not apply, or none was asked for */
-    char why[WHY_MAX];
-    double pool_s, plan_s;
-};
-/* use NULL: no plan. False with *e set if the pool is exhausted. Free with traced_step_free, also then. */
-bool traced_step_new(struct traced_step *s, const struct trace *trace, int64_t t, struct pool *pool,
-                     const struct strategy_use *use, const struct plan_env *env, struct err *e);
-void traced_step_free(struct traced_step *s);
 struct plan_env decode_env(const struct decoder_spec *s, const struct machine *machine);
 
 /* The problem that a step is to kernels, without Q, K and V. */

@@ -2,7 +2,7 @@
 #include "ref/csv.h"
 #include "ref/decimal.h"
 #include "verify/judge/case.h"
-#include "verify/replay/replay.h"
+#include "verify/replay/log.h"
 #include "verify/io/table.h"
 #include "verify/io/text.h"
 
@@ -43,7 +43,7 @@ struct replay_log {
 };
 
 static const char *const columns[] = {"number", "source", "strategy",
-#define X(field, about) #field,
+#define X(field, how, about) #field,
                                       REPLAY_COUNTS(X) REPLAY_TIMES(X)
 #undef X
                                           NULL};
@@ -74,10 +74,10 @@ static void print_row(struct printer *t, const struct replay_row *row, const cha
     table_i64(t, row->source);
     table_text(t, source);
     table_text(t, strategy);
-#define X(field, about) table_i64(t, row->field);
+#define X(field, how, about) table_i64(t, row->field);
     REPLAY_COUNTS(X)
 #undef X
-#define X(field, about) table_f64_if(t, !isnan(row->field), row->field, 6);
+#define X(field, how, about) table_f64_if(t, !isnan(row->time.field), row->time.field, 6);
     REPLAY_TIMES(X)
 #undef X
 }
@@ -153,10 +153,10 @@ static bool read_row(struct replay_log *log, char *line, struct err *e)
     const char *name = line ? csv_field(&line, e) : NULL, *strategy = line ? csv_field(&line, e) : NULL;
     if (good && (!name || !strategy || (x.use = find_use(log, strategy)) < 0))
         return err_set(e, "no such strategy (expected one of this run's)");
-#define X(field, about) good = good && read_count(&line, most, &x.field, #field, e);
+#define X(field, how, about) good = good && read_count(&line, most, &x.field, #field, e);
     REPLAY_COUNTS(X)
 #undef X
-#define X(field, about) good = good && read_time(&line, &x.field, #field, e);
+#define X(field, how, about) good = good && read_time(&line, &x.time.field, #field, e);
     REPLAY_TIMES(X)
 #undef X
     good = good && (!line || err_set(e, "'%.40s' behind the last column (expected nothing)", line)) &&

@@ -8,11 +8,6 @@
 
 enum { WARM_STEPS = 2 };
 
-static struct decode_run_step step_of(const struct replay_step *s)
-{
-    return (struct decode_run_step){.tree = s->tree, .parts = s->parts, .moved = s->moved};
-}
-
 /* Steps whose times nobody wants. */
 static void drain(struct replay_device *d)
 {
@@ -33,29 +28,28 @@ static bool begin(void *self, struct err *e)
     return decode_run_open(&d->run, d->decoder, machine_default(), true, false, e);
 }
 
-static bool advance(void *self, const struct replay_step *s, struct err *e)
+static bool advance(void *self, const struct step *s, struct err *e)
 {
     struct replay_device *d = self;
-    struct decode_run_step step = step_of(s);
-    return decode_run_advance(&d->run, &step, e) &&
-           decoder_copy(d->decoder, s->copied->n, s->copied->from, s->copied->to, e);
+    return decode_run_advance(&d->run, s, e) &&
+           decoder_copy(d->decoder, s->copied.n, s->copied.from, s->copied.to, e);
 }
 
-static bool wait_for(struct replay_device *d, struct replay_times *out, struct err *e)
+static bool wait_for(struct replay_device *d, struct step_times *out, struct err *e)
 {
     struct decode_time t;
     if (!decoder_wait(d->decoder, &t, e))
         return false;
-    double moves_s = 1e-6 * t.move + d->cold_s;
+    double moves_s = t.move_s + d->cold_s;
     d->cold_s = 0;
-    *out = (struct replay_times){
-        .attention_s = 1e-6 * t.attention,
-        .other_s = 1e-6 * (t.whole - t.attention),
+    *out = (struct step_times){
+        .attention_s = t.attention_s,
+        .other_s = t.whole_s - t.attention_s,
         .moves_s = moves_s,
         .idle_s = !d->every_step ? NAN
                   : d->first     ? 0
-                                 : 1e-6 * t.idle,
-        .host_s = 1e-6 * (t.host_layout + t.host_enqueue),
+                                 : t.idle_s,
+        .host_s = t.layout_s + t.enqueue_s,
         .error = NAN,
     };
     out->step_s = out->attention_s + out->other_s + out->moves_s + (d->every_step ? out->idle_s : 0);
@@ -64,35 +58,33 @@ static bool wait_for(struct replay_device *d, struct replay_times *out, struct e
 }
 
 /* A checked step is waited for at once, with all before it: what it was made of does not last. */
-static bool check_step(struct replay_device *d, const struct replay_step *s,
-                       const struct decode_run_step *step, const struct plan *p, struct err *e)
+static bool check_step(struct replay_device *d, const struct step *s, struct err *e)
 {
     while (d->decoder->under_way > 0)
         if (!wait_for(d, &d->ready[d->n_ready++], e))
             return false;
     d->run.attention_worst = 0;
-    if (!decode_run_check(&d->run, step, s->page_off, s->page_table, p, e))
+    if (!decode_run_check(&d->run, s, e))
         return false;
     d->ready[d->n_ready - 1].error = d->run.attention_worst;
     return true;
 }
 
-static bool start(void *self, const struct replay_step *s, const struct plan *plan, struct err *e)
+static bool start(void *self, const struct step *given, struct err *e)
 {
     struct replay_device *d = self;
-    struct decode_run_step step = step_of(s);
-    const struct plan *p = plan->n_launches > 0 ? plan : NULL;
-    bool check = s->check && p;
+    struct step s = *given;
+    if (s.plan->n_launches == 0)
+        s.plan = NULL;
+    bool check = s.check && s.plan;
     /* kernels are loaded when they are first launched: that is no part of a decode step */
     for (; d->cold > 0; d->cold--) {
         struct decode_time t;
-        if (!decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, false, e) ||
-            !decoder_wait(d->decoder, &t, e))
+        if (!decode_run_step(&d->run, &s, true, false, e) || !decoder_wait(d->decoder, &t, e))
             return false;
-        d->cold_s += 1e-6 * t.move;
+        d->cold_s += t.move_s;
     }
-    return decode_run_step(&d->run, &step, s->page_off, s->page_table, p, true, check, e) &&
-           (!check || check_step(d, s, &step, p, e));
+    return decode_run_step(&d->run, &s, true, check, e) && (!check || check_step(d, &s, e));
 }
 
 static bool finish(void *self, struct err *e)
@@ -101,7 +93,7 @@ static bool finish(void *self, struct err *e)
     return decoder_finish(d->decoder, e);
 }
 
-static bool collect(void *self, struct replay_times *out, struct err *e)
+static bool collect(void *self, struct step_times *out, struct err *e)
 {
     struct replay_device *d = self;
     if (d->n_ready == 0)

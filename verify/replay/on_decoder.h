@@ -11,7 +11,7 @@
 #define TREEATTN_VERIFY_REPLAY_ON_DECODER_H
 
 #include "verify/replay/decode_run.h"
-#include "verify/replay/replay.h"
+#include "verify/replay/run.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,7 +24,7 @@ struct replay_device {
     int32_t cold;  /* steps yet to be run for nothing */
     double cold_s; /* moves that were timed with these */
     int32_t n_ready;
-    struct replay_times ready[DECODE_AHEAD]; /* waited for before somebody collects */
+    struct step_times ready[DECODE_AHEAD]; /* waited for before somebody collects */
     char name[160];
 };
 

@@ -5,7 +5,7 @@
  * kernels, fused as serving engines do. Norms include the residual before them, rotation the append to the
  * cache, SiLU the product of gate and up. The O and down products add the residual.
  */
-#include "verify/replay/replay.h"
+#include "verify/replay/on_machine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,16 +59,15 @@ static double moves_s(const struct replay_machine *m, int64_t moves)
     return moves > 0 ? kernel_s(m, 2 * token * (double)moves, 0) : 0;
 }
 
-static bool run_step(void *self, const struct replay_step *s, const struct plan *p, struct replay_times *out,
-                     struct err *e)
+static bool run_step(void *self, const struct step *s, struct step_times *out, struct err *e)
 {
     (void)e;
     const struct replay_machine *m = self;
-    struct time_model c = time_model_plan(p, &m->heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
-    *out = (struct replay_times){
+    struct time_model c = time_model_plan(s->plan, &m->heads, m->mc, &m->coefs, 0, CLOCK_TOTALS);
+    *out = (struct step_times){
         .attention_s = c.latency_s * m->model->layers,
         .other_s = replay_other_s(m, s->tree->n_queries),
-        .moves_s = moves_s(m, s->moved->n_moves),
+        .moves_s = moves_s(m, s->moved.n_moves),
         .idle_s = NAN,
         .host_s = NAN,
         .error = NAN,

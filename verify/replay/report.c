@@ -28,7 +28,7 @@ static bool is_bound(const struct replay_run *run, int32_t use)
 static struct figures figures_of(const struct replay_run *run, const struct replay_job *job, int32_t first,
                                  int32_t n, int32_t use)
 {
-    struct replay_total sum = {.error = NAN};
+    struct replay_total sum = {.time.error = NAN};
     double path = 0;
     for (int32_t k = first; k < first + n; k++) {
         replay_add(&sum, &job->item[k].total[use]);
@@ -36,17 +36,17 @@ static struct figures figures_of(const struct replay_run *run, const struct repl
     }
     double over = sum.fate == FATE_RAN ? (double)n : (double)NAN;
     return (struct figures){
-        .attention = is_bound(run, use) ? NAN : sum.attention_s / over,
-        .other = sum.other_s / over,
-        .moves = sum.moves_s / over,
-        .idle = sum.idle_s / over,
-        .whole = sum.step_s / over,
-        .tpot = sum.step_s / path * (over / over),
-        .kv = sum.kv / over,
-        .all = (sum.kv + sum.q + sum.mask + sum.scores + sum.partials + sum.out) / over,
-        .cache = (sum.cache_s + sum.extend_s) / over,
-        .plan = sum.plan_s / over,
-        .exposed = sum.exposed_s / over,
+        .attention = is_bound(run, use) ? NAN : sum.time.attention_s / over,
+        .other = sum.time.other_s / over,
+        .moves = sum.time.moves_s / over,
+        .idle = sum.time.idle_s / over,
+        .whole = sum.time.step_s / over,
+        .tpot = sum.time.step_s / path * (over / over),
+        .kv = (double)sum.kv / over,
+        .all = (double)(sum.kv + sum.q + sum.mask + sum.scores + sum.partials + sum.out) / over,
+        .cache = (sum.time.cache_s + sum.time.extend_s) / over,
+        .plan = sum.time.plan_s / over,
+        .exposed = sum.time.exposed_s / over,
         .plans = sum.planned / n,
     };
 }
@@ -128,15 +128,16 @@ static void print_item(struct printer *t, const struct replay_run *run, const st
     table_text(t, strategy);
     table_text(t, r->exec->name);
     table_text(t, r->model->name);
-    table_i64_if(t, ran, x->steps);
+    table_i64_if(t, ran, x->weight);
     table_i64_if(t, ran, x->looked_at);
     table_i64_if(t, ran, x->queries);
     table_i64_if(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
-    const double bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
+    const int64_t bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
-        number(t, ran, bytes[i]);
-    const double seconds[] = {f.attention, f.other,    f.moves,     f.idle,    f.whole,     1e3 * f.tpot,
-                              x->host_s,   x->cache_s, x->extend_s, x->plan_s, x->exposed_s};
+        number(t, ran, (double)bytes[i]);
+    const double seconds[] = {f.attention,      f.other,        f.moves,          f.idle,
+                              f.whole,          1e3 * f.tpot,   x->time.host_s,   x->time.cache_s,
+                              x->time.extend_s, x->time.plan_s, x->time.exposed_s};
     for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
         number(t, ran, seconds[i]);
     table_i64_if(t, ran, x->planned);
@@ -145,7 +146,7 @@ static void print_item(struct printer *t, const struct replay_run *run, const st
     table_i64_if(t, ran, x->copied);
     table_i64_if(t, ran, item->pool.peak);
     table_i64_if(t, ran, item->pool.leaked);
-    number(t, ran, x->error);
+    number(t, ran, x->time.error);
     table_text(t, x->why);
     table_text(t, run->coefficients ? run->coefficients : "");
     table_text(t, run->built_in ? run->built_in : "");
@@ -233,7 +234,7 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
         peak = max_i64(peak, job->item[k].pool.peak);
         leaked += job->item[k].pool.leaked;
         for (int32_t i = 0; i < r->n_use; i++)
-            worst = fmax(worst, job->item[k].total[i].error);
+            worst = fmax(worst, job->item[k].total[i].time.error);
         for (int32_t i = 0; i < r->n_use; i++)
             if (job->item[k].total[i].fate == FATE_RAN) {
                 prefill += job->item[k].total[i].prefill;

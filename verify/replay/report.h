@@ -5,7 +5,7 @@
 #define TREEATTN_VERIFY_REPLAY_REPORT_H
 
 #include "verify/replay/deft_runs.h"
-#include "verify/replay/replay.h"
+#include "verify/replay/run.h"
 #include "verify/io/table.h"
 #include "traces/workloads.h"
 
