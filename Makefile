@@ -273,7 +273,7 @@ gpu-sanitize: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: compute-sanitizer ov
 
 .PHONY: gpu-bench
 gpu-bench: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time every strategy on the papers' trees, into GPU_OUT (build/gpu-bench.csv)
-	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
+	$(Q)$(or $(GPU_PROGRAM),$(PROGRAM)) bench-gpu --sets $(GPU_SETS) $(if $(wildcard $(GPU_PEERS)),--peers $(GPU_PEERS)) --csv -o $(GPU_OUT)
 
 # What treeattn chooses its plans by: measured, fitted, and compiled in.
 GPU_SWEEP ?= $(BUILD)
