@@ -24,15 +24,78 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct entry {
-    const char *name;
+enum { MOST_SUITES = 64 };
+static struct entry {
+    char *name;
     Suite *(*make)(void);
-} entries[] = {
-#define SUITE(module) {#module, suite_##module},
+} entries[MOST_SUITES];
+static int n_entries;
+
+static struct enrolled *first_enrolled, **end_enrolled = &first_enrolled;
+
+void enrol(struct enrolled *x)
+{
+    *end_enrolled = x;
+    end_enrolled = &x->next;
+}
+
+/* "plan" of ".../check_plan.c"; the caller frees. */
+static char *suite_of(const char *file)
+{
+    static const char begin[] = "check_";
+    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    base += strncmp(base, begin, strlen(begin)) == 0 ? strlen(begin) : 0;
+    return xasprintf("%.*s", (int)strcspn(base, "."), base);
+}
+
+static void add_entry(const char *name, Suite *(*make)(void))
+{
+    for (int i = 0; i < n_entries; i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return;
+    CK(n_entries < MOST_SUITES);
+    entries[n_entries++] = (struct entry){xstrdup(name), make};
+}
+
+/* Those of suites.def in its order, then all others. */
+static void find_entries(void)
+{
+#define SUITE(module) add_entry(#module, suite_##module);
 #include "tests/suites.def"
 #undef SUITE
-};
-enum { N_ENTRIES = sizeof entries / sizeof entries[0] };
+    for (const struct enrolled *x = first_enrolled; x; x = x->next) {
+        char *name = suite_of(x->file);
+        add_entry(name, NULL);
+        free(name);
+    }
+}
+
+/* Tests that share nothing, and after each FROM_HERE the next ones, are a case. */
+static Suite *make_suite(const char *of)
+{
+    Suite *s = suite_create(of);
+    TCase *c = NULL;
+    for (const struct enrolled *x = first_enrolled; x; x = x->next) {
+        char *name = suite_of(x->file);
+        bool wanted = strcmp(name, of) == 0;
+        free(name);
+        if (!wanted)
+            continue;
+        if (!c || !x->test)
+            suite_add_tcase(s, c = tcase_create(of));
+        if (x->test && x->exit_code)
+            tcase_add_exit_test(c, x->test, x->exit_code);
+        else if (x->test)
+            tcase_add_loop_test(c, x->test, 0, x->times);
+        if (x->seconds)
+            tcase_set_timeout(c, x->seconds);
+        if (x->setup && x->once)
+            tcase_add_unchecked_fixture(c, x->setup, x->teardown);
+        else if (x->setup)
+            tcase_add_checked_fixture(c, x->setup, x->teardown);
+    }
+    return s;
+}
 
 struct tally {
     int checks, failures, errors;
@@ -61,7 +124,7 @@ static _Noreturn void run_suite(const struct entry *x, const struct running *r, 
     setpgid(0, 0); /* Check hands SIGTERM on to its test, or, between tests, to its own group */
     CK(setenv("TMPDIR", r->folder, 1) == 0);
     CK(dup2(fileno(r->said), STDOUT_FILENO) >= 0 && dup2(fileno(r->said), STDERR_FILENO) >= 0);
-    SRunner *runner = srunner_create(x->make());
+    SRunner *runner = srunner_create(x->make ? x->make() : make_suite(x->name));
     srunner_run_all(runner, CK_ENV);
     TestResult **bad = srunner_failures(runner);
     int n = srunner_ntests_failed(runner);
@@ -112,9 +175,11 @@ static void finish(const struct entry *x, struct running *r, int status, const s
     rewind(r->said);
     for (size_t n; (n = fread(part, 1, sizeof part, r->said)) > 0;)
         fwrite(part, 1, n, stdout);
-    printf("%s: %.1f s, %.1f s of a core\n", x->name, now_s() - r->begin, cpu_s(used));
     add(all, t);
-    if (status != 0 || t->checks == 0) {
+    bool crashed = status != 0 || t->checks == 0;
+    printf("%s: %.1f s, %.1f s of a core%s\n", x->name, now_s() - r->begin, cpu_s(used),
+           crashed || t->failures + t->errors > 0 ? ", FAILED" : "");
+    if (crashed) {
         printf("%s: ended with status %#x after %d checks (expected 0, and some)\n", x->name,
                (unsigned)status, t->checks);
         all->errors++;
@@ -135,15 +200,15 @@ static void stop(int sig)
 /* Those with chosen[i], at most `jobs` at a time; a signal ends them all, or, with stop_early, a failure. */
 static struct tally run_all(const bool *chosen, const char *root, long jobs, bool stop_early)
 {
-    struct running run[N_ENTRIES] = {0};
-    struct tally all = {0}, *t = mmap(NULL, N_ENTRIES * sizeof *t, PROT_READ | PROT_WRITE,
+    struct running run[MOST_SUITES] = {0};
+    struct tally all = {0}, *t = mmap(NULL, n_entries * sizeof *t, PROT_READ | PROT_WRITE,
                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CK(t != MAP_FAILED);
     long busy = 0;
-    for (int next = 0; next < N_ENTRIES || busy > 0;) {
+    for (int next = 0; next < n_entries || busy > 0;) {
         if (stopped)
-            next = N_ENTRIES;
-        if (next < N_ENTRIES && busy < jobs) {
+            next = n_entries;
+        if (next < n_entries && busy < jobs) {
             if (chosen[next]) {
                 run[next] = start(&entries[next], root, &t[next]);
                 busy++;
@@ -155,18 +220,18 @@ static struct tally run_all(const bool *chosen, const char *root, long jobs, boo
         struct rusage used;
         pid_t pid = wait4(-1, &status, 0, &used);
         CK(pid > 0 || errno == EINTR);
-        for (int i = 0; i < N_ENTRIES; i++)
+        for (int i = 0; i < n_entries; i++)
             if (run[i].pid == pid) {
                 finish(&entries[i], &run[i], status, &used, &t[i], &all);
                 busy--;
                 if (stop_early && all.failures + all.errors > 0 && !stopped)
                     stopped = SIGTERM;
             }
-        for (int i = 0; i < N_ENTRIES && stopped; i++)
+        for (int i = 0; i < n_entries && stopped; i++)
             if (run[i].pid > 0)
                 kill(run[i].pid, SIGTERM);
     }
-    munmap(t, N_ENTRIES * sizeof *t);
+    munmap(t, n_entries * sizeof *t);
     return all;
 }
 
@@ -176,8 +241,9 @@ int main(int argc, char **argv)
     if (!getenv("OMP_WAIT_POLICY") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
         execv("/proc/self/exe", argv);
     const char *jobs = getenv("TREEATTN_JOBS"), *folder = getenv("TMPDIR");
-    bool chosen[N_ENTRIES] = {0};
-    for (int i = 0; i < N_ENTRIES; i++) {
+    bool chosen[MOST_SUITES] = {0};
+    find_entries();
+    for (int i = 0; i < n_entries; i++) {
         chosen[i] = argc < 2;
         for (int k = 1; k < argc; k++)
             chosen[i] = chosen[i] || strcmp(argv[k], entries[i].name) == 0;

@@ -1,10 +1,52 @@
-/* suites.h - one Check suite per module, declared from suites.def. Every tests/check_*.c includes this. */
+/*
+ * suites.h - tests that enrol themselves. TEST(name) { .. } is a test of the suite that its file is named after:
+ * check_plan.c holds suite `plan`. Every tests/check_*.c includes this.
+ */
 #ifndef TREEATTN_TESTS_SUITES_H
 #define TREEATTN_TESTS_SUITES_H
 
 #include <check.h>
+#include <stdbool.h>
 
-#define SUITE(module) Suite *suite_##module(void);
+/* A test, or what those behind it in its file share: set-up and tear-down, and a time limit. */
+struct enrolled {
+    const char *file;
+    const TTest *test; /* NULL: the tests behind share what follows */
+    int times, exit_code;
+    void (*setup)(void), (*teardown)(void);
+    bool once;   /* for all tests together, not for each of them */
+    int seconds; /* 0: what run.c says */
+    struct enrolled *next;
+};
+/* *x is kept. */
+void enrol(struct enrolled *x);
+
+#define TREEATTN_TEST(name, times_, exit_code_)                                                              \
+    static void name##_fn(int);                                                                              \
+    static const TTest name##_test = {#name, name##_fn, __FILE__, __LINE__};                                 \
+    __attribute__((constructor)) static void name##_enrol(void)                                              \
+    {                                                                                                        \
+        static struct enrolled x = {.file = __FILE__, .test = &name##_test, .exit_code = exit_code_};        \
+        x.times = times_;                                                                                    \
+        enrol(&x);                                                                                           \
+    }                                                                                                        \
+    static void name##_fn(int _i __attribute__((unused)))
+
+#define TEST(name) TREEATTN_TEST(name, 1, 0)
+/* _i counts from 0 to times - 1. */
+#define LOOP_TEST(name, times) TREEATTN_TEST(name, times, 0)
+/* It must end the process, with this code. */
+#define EXIT_TEST(name, exit_code) TREEATTN_TEST(name, 1, exit_code)
+/* FROM_HERE(name, .setup = .., .teardown = ..): tests behind it share these. */
+#define FROM_HERE(name, ...)                                                                                 \
+    __attribute__((constructor)) static void name##_enrol(void)                                              \
+    {                                                                                                        \
+        static struct enrolled x = {.file = __FILE__, __VA_ARGS__};                                          \
+        enrol(&x);                                                                                           \
+    }
+
+/* A suite that is not yet written so. */
+#define SUITE(module) Suite *suite_##module(void) __attribute__((weak));
 #include "tests/suites.def"
 #undef SUITE
 

@@ -59,7 +59,8 @@ static bool one_step(struct decode_run *r, const struct trip *trip, struct pool 
 }
 
 /* The trip, or its first error. sum gets what was judged, by *witness if there is one already (of the same model). */
-static bool travel(const struct trip *trip, struct witness **witness, struct logits_check_sum *sum, struct err *e)
+static bool travel(const struct trip *trip, struct witness **witness, struct logits_check_sum *sum,
+                   struct err *e)
 {
     struct model other = *model_find(trip->model, NULL);
     struct trace_opts opts = {.prompt = trip->prompt, .max_seq = trip->max_seq, .topology = trip->topology};
@@ -132,7 +133,7 @@ static struct trip trip_of(const struct trip *from)
     return trip;
 }
 
-START_TEST(every_strategy_decodes_as_a_sequence_alone)
+TEST(every_strategy_decodes_as_a_sequence_alone)
 {
     struct witness *witness = NULL;
     for (int32_t i = 0; i < n_strategies; i += quick() ? 3 : 1) {
@@ -150,9 +151,8 @@ START_TEST(every_strategy_decodes_as_a_sequence_alone)
     }
     logits_check_free(witness);
 }
-END_TEST
 
-START_TEST(accepted_tokens_move_and_decode_on)
+TEST(accepted_tokens_move_and_decode_on)
 {
     static const char *const names[] = {"fasttree", "tree-medusa", "deft-flatten"};
     struct witness *witness = NULL;
@@ -166,9 +166,8 @@ START_TEST(accepted_tokens_move_and_decode_on)
     }
     logits_check_free(witness);
 }
-END_TEST
 
-START_TEST(other_shapes_types_and_pages)
+LOOP_TEST(other_shapes_types_and_pages, 4)
 {
     static const struct {
         const char *model, *strategy;
@@ -191,10 +190,9 @@ START_TEST(other_shapes_types_and_pages)
                   (long long)sum.queries);
     logits_check_free(witness);
 }
-END_TEST
 
 /* What goes wrong must be seen, also by storage in 16 bits. */
-START_TEST(a_wrong_step_is_noticed)
+LOOP_TEST(a_wrong_step_is_noticed, 7)
 {
     static const struct {
         int fault;
@@ -218,7 +216,6 @@ START_TEST(a_wrong_step_is_noticed)
     ck_assert_msg(strstr(e.msg, wrong[_i].by), "%s", e.msg);
     logits_check_free(witness);
 }
-END_TEST
 
 /* ---- the decoder's own duties ----------------------------------------------------------------------- */
 
@@ -235,7 +232,7 @@ static struct decoder *small_decoder(enum dtype t)
     return d;
 }
 
-START_TEST(moves_read_before_they_write)
+TEST(moves_read_before_they_write)
 {
     enum { SLOTS = 16, TOKEN = 2 * 64 };
     struct decoder *d = small_decoder(DT_F64);
@@ -259,7 +256,6 @@ START_TEST(moves_read_before_they_write)
     }
     decoder_close(d);
 }
-END_TEST
 
 static bool fail_step(struct decoder *d, const struct decode_step *s, struct err *e)
 {
@@ -268,7 +264,7 @@ static bool fail_step(struct decoder *d, const struct decode_step *s, struct err
 }
 
 /* Nobody may wait for a step that was not taken. */
-START_TEST(a_refused_step_is_not_under_way)
+TEST(a_refused_step_is_not_under_way)
 {
     struct decoder *d = small_decoder(DT_F64);
     struct decoder_type refusing = *d->type;
@@ -291,9 +287,8 @@ START_TEST(a_refused_step_is_not_under_way)
     decoder_close(d);
     tree_free(tree);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_says_so)
+TEST(what_does_not_fit_says_so)
 {
     struct decoder_spec spec = {.model = model_find("llama-3-8b", NULL),
                                 .dtype = DT_F16,
@@ -307,12 +302,11 @@ START_TEST(what_does_not_fit_says_so)
     struct decoder_bytes b = decoder_bytes(&spec);
     ck_assert_int_eq(b.pool, 640 * INT64_C(131072));
 }
-END_TEST
 
 /* ---- models ----------------------------------------------------------------------------------------- */
 
 /* Parameters as the publishers count them. */
-START_TEST(published_models_have_their_parameters)
+TEST(published_models_have_their_parameters)
 {
     static const struct {
         const char *name;
@@ -332,9 +326,8 @@ START_TEST(published_models_have_their_parameters)
     ck_assert_int_eq(model_kv_bytes(m, DT_BF16), 131072);
     ck_assert_double_eq(model_attention_flops(m, 1000), 4.0 * 32 * 32 * 128 * 1000);
 }
-END_TEST
 
-START_TEST(unknown_models_are_told_what_there_is)
+TEST(unknown_models_are_told_what_there_is)
 {
     struct err e = {0};
     ck_assert_ptr_null(model_find("gpt-2", &e));
@@ -342,9 +335,8 @@ START_TEST(unknown_models_are_told_what_there_is)
     for (int32_t i = 0; i < n_models; i++)
         ck_assert_msg(strstr(e.msg, models[i].name), "%s", e.msg);
 }
-END_TEST
 
-START_TEST(weights_are_a_function_of_seed_tensor_layer_and_index)
+TEST(weights_are_a_function_of_seed_tensor_layer_and_index)
 {
     const struct model *m = model_find("tiny-qwen", NULL);
     double all[64], one, other;
@@ -355,25 +347,4 @@ START_TEST(weights_are_a_function_of_seed_tensor_layer_and_index)
         model_weights(m, i == 0 ? W_O : W_QKV, i == 1 ? 2 : 1, i == 2 ? 6 : 5, DT_F64, 131, 1, &other);
         ck_assert_double_ne(one, other);
     }
-}
-END_TEST
-
-Suite *suite_decode(void)
-{
-    Suite *s = suite_create("decode");
-    TCase *c = tcase_create("steps");
-    tcase_add_test(c, every_strategy_decodes_as_a_sequence_alone);
-    tcase_add_test(c, accepted_tokens_move_and_decode_on);
-    tcase_add_loop_test(c, other_shapes_types_and_pages, 0, 4);
-    tcase_add_loop_test(c, a_wrong_step_is_noticed, 0, 7);
-    suite_add_tcase(s, c);
-    c = tcase_create("decoder and models");
-    tcase_add_test(c, moves_read_before_they_write);
-    tcase_add_test(c, a_refused_step_is_not_under_way);
-    tcase_add_test(c, what_does_not_fit_says_so);
-    tcase_add_test(c, published_models_have_their_parameters);
-    tcase_add_test(c, unknown_models_are_told_what_there_is);
-    tcase_add_test(c, weights_are_a_function_of_seed_tensor_layer_and_index);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -201,7 +201,7 @@ enum { N_TILES = sizeof tiles / sizeof tiles[0] };
 
 /* ---- tests -------------------------------------------------------------------------------------------- */
 
-START_TEST(masked_groups)
+LOOP_TEST(masked_groups, N_SPECS)
 {
     struct fixture f = fixture_new(make_tree(), &specs[_i]);
     char what[128];
@@ -214,9 +214,8 @@ START_TEST(masked_groups)
             }
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(merges_and_slots)
+LOOP_TEST(merges_and_slots, N_SPECS)
 {
     struct fixture f = fixture_new(make_tree(), &specs[_i]);
     char what[128];
@@ -231,10 +230,9 @@ START_TEST(merges_and_slots)
         }
     fixture_free(&f);
 }
-END_TEST
 
 /* Every strategy that applies, as registered. */
-START_TEST(strategies_as_registered)
+LOOP_TEST(strategies_as_registered, N_SPECS)
 {
     struct fixture f = fixture_new(make_tree(), &specs[_i]);
     struct plan_env env = plan_env_default(f.p->heads);
@@ -247,10 +245,9 @@ START_TEST(strategies_as_registered)
     }
     fixture_free(&f);
 }
-END_TEST
 
 /* Logits of +-1e4 and one-hot softmax leave the row finite and right; the last tile may take over. */
-START_TEST(sharp_inputs)
+TEST(sharp_inputs)
 {
     for (enum fill fill = 0; fill < N_FILLS; fill++) {
         struct problem_spec spec = specs[2];
@@ -265,10 +262,9 @@ START_TEST(sharp_inputs)
         fixture_free(&f);
     }
 }
-END_TEST
 
 /* A tile left whole that is too large for one block: over 256 rows and 128 tokens. */
-START_TEST(large_whole_tiles)
+TEST(large_whole_tiles)
 {
     struct tree *t = tree_new(3, 130);
     t->parent[1] = t->parent[2] = 0;
@@ -288,11 +284,10 @@ START_TEST(large_whole_tiles)
     }
     fixture_free(&f);
 }
-END_TEST
 
 /* Root of 8 tokens, children of 5, 0 and 3, a query each; 4 / 2 heads of d = 8 in fp16; a group per node in
  * tiles of 4 x 4. Rows per group and KV head: 6, 2, 2 (the empty child has no group). All sums by hand. */
-START_TEST(ledger_by_hand)
+TEST(ledger_by_hand)
 {
     struct tree *t = tree_new(4, 0);
     int64_t len[] = {8, 5, 0, 3};
@@ -350,10 +345,9 @@ START_TEST(ledger_by_hand)
     plan_free(plan);
     fixture_free(&f);
 }
-END_TEST
 
 /* A page that nobody may read has a poisoned entry: reading it is an error; nothing is read. */
-START_TEST(poisoned_page_is_reported)
+TEST(poisoned_page_is_reported)
 {
     struct fixture f = fixture_new(make_tree(), &specs[0]);
     int32_t dead = -1;
@@ -385,10 +379,9 @@ START_TEST(poisoned_page_is_reported)
     }
     fixture_free(&f);
 }
-END_TEST
 
 /* One NaN in K: exactly the rows that see the token become NaN, O and LSE, whatever runs the plan. */
-START_TEST(nan_reaches_exactly_its_rows)
+LOOP_TEST(nan_reaches_exactly_its_rows, N_DTYPES)
 {
     struct problem_spec spec = {.heads = {2, 1, 16, _i}, .page_size = 16, .seed = 9};
     struct fixture f = fixture_new(make_tree(), &spec);
@@ -419,10 +412,9 @@ START_TEST(nan_reaches_exactly_its_rows)
         }
     fixture_free(&f);
 }
-END_TEST
 
 /* A slot that no group writes is not quietly taken for empty. */
-START_TEST(lost_partial_is_visible)
+TEST(lost_partial_is_visible)
 {
     struct fixture f = fixture_new(make_tree(), &specs[1]);
     struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
@@ -442,9 +434,8 @@ START_TEST(lost_partial_is_visible)
     plan_free(plan);
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(threads_do_not_change_a_bit)
+LOOP_TEST(threads_do_not_change_a_bit, N_SPECS)
 {
     struct fixture f = fixture_new(make_tree(), &specs[_i]);
     struct output *out[2] = {output_new(f.p), output_new(f.p)};
@@ -467,10 +458,9 @@ START_TEST(threads_do_not_change_a_bit)
     output_free(out[1]);
     fixture_free(&f);
 }
-END_TEST
 
 /* A million floats over the whole range against libm in double, in units in the last place of the result. */
-START_TEST(fast_exp_within_two_ulp)
+TEST(fast_exp_within_two_ulp)
 {
     double worst = 0;
     for (uint64_t b = 0; b < UINT64_C(1) << 32; b += 4099) {
@@ -489,10 +479,9 @@ START_TEST(fast_exp_within_two_ulp)
     ck_assert(fast_expf(-INFINITY) == 0 && fast_expf(INFINITY) == INFINITY);
     ck_assert(isnan(fast_expf(NAN)) && isnan(fast_expf(-NAN)));
 }
-END_TEST
 
 /* The vector conversions give the numbers of ref/'s. */
-START_TEST(conversions_agree_with_ref)
+TEST(conversions_agree_with_ref)
 {
     for (uint32_t h = 0; h < 65536; h++) {
         float a = f32_from_f16((uint16_t)h), b = f32_from_bf16((uint16_t)h);
@@ -518,11 +507,10 @@ START_TEST(conversions_agree_with_ref)
         check_each(bf16_from_f32(x) == bf16_from_double((double)x), "%a", (double)x);
     }
 }
-END_TEST
 
 /* Weights that were divided by their sum, all equal, over half a million tokens: added step after step in float they were off by
  * 1.1 of the bound; as a row, and as four that share a product. */
-START_TEST(long_rows_of_equal_weights)
+LOOP_TEST(long_rows_of_equal_weights, 2)
 {
     static const char *const heads[] = {"1/1", "4/1"};
     char *text = xasprintf("tree=levels:1_500000;heads=%s;d=16;dtype=f32;page=16;fill=count;strategy=naive",
@@ -539,9 +527,8 @@ START_TEST(long_rows_of_equal_weights)
     case_clear(&c);
     free(text);
 }
-END_TEST
 
-START_TEST(registry)
+TEST(registry)
 {
     for (int32_t i = 0; i < n_kernels; i++) {
         ck_assert_ptr_eq(kernel_find(kernels[i]->name), kernels[i]);
@@ -549,27 +536,4 @@ START_TEST(registry)
     }
     ck_assert_ptr_eq(kernel_find("cpu"), kernels[0]);
     ck_assert_ptr_null(kernel_find("no such kernel"));
-}
-END_TEST
-
-Suite *suite_kernel(void)
-{
-    Suite *s = suite_create("kernel");
-    TCase *c = tcase_create("kernel");
-    tcase_add_test(c, registry);
-    tcase_add_test(c, fast_exp_within_two_ulp);
-    tcase_add_test(c, conversions_agree_with_ref);
-    tcase_add_test(c, ledger_by_hand);
-    tcase_add_loop_test(c, masked_groups, 0, N_SPECS);
-    tcase_add_loop_test(c, merges_and_slots, 0, N_SPECS);
-    tcase_add_loop_test(c, strategies_as_registered, 0, N_SPECS);
-    tcase_add_test(c, sharp_inputs);
-    tcase_add_test(c, large_whole_tiles);
-    tcase_add_test(c, poisoned_page_is_reported);
-    tcase_add_loop_test(c, nan_reaches_exactly_its_rows, 0, N_DTYPES);
-    tcase_add_test(c, lost_partial_is_visible);
-    tcase_add_loop_test(c, long_rows_of_equal_weights, 0, 2);
-    tcase_add_loop_test(c, threads_do_not_change_a_bit, 0, N_SPECS);
-    suite_add_tcase(s, c);
-    return s;
 }

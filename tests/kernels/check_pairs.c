@@ -75,7 +75,7 @@ static int64_t follow_same(const struct pairs *p, const struct plan *plan, int32
     return i;
 }
 
-START_TEST(every_group_once_with_its_like)
+TEST(every_group_once_with_its_like)
 {
     struct group *group = xcalloc(MOST_GROUPS, sizeof *group);
     struct run *run = xcalloc(2 * MOST_GROUPS, sizeof *run);
@@ -111,7 +111,6 @@ START_TEST(every_group_once_with_its_like)
     free(group);
     free(run);
 }
-END_TEST
 
 /* How many groups run as pairs of n of so many queries over the same tokens, beside a lone one if there is one. */
 static int64_t paired_beside(bool lone, int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
@@ -136,7 +135,7 @@ static int64_t paired(int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32
     return paired_beside(false, n, nq, tile_m, n_kv, h_kv);
 }
 
-START_TEST(where_it_was_measured_to_be_faster)
+TEST(where_it_was_measured_to_be_faster)
 {
     /* 17 tiles x 8 heads are more CTAs than SMs, 16 are not */
     ck_assert(paired(17, 8, 64, 192, 8) == 17 && paired(17, 8, 64, 191, 8) == 0);
@@ -152,7 +151,6 @@ START_TEST(where_it_was_measured_to_be_faster)
     ck_assert(paired(263, 8, 64, 48, 8) == 263 && paired(263, 8, 64, 47, 8) == 0);
     ck_assert(paired_beside(true, 263, 8, 64, 191, 8) == 0 && paired_beside(true, 263, 8, 64, 192, 8) == 263);
 }
-END_TEST
 
 /* Does a group of 16 tiles for 8 KV heads, fewer CTAs than SMs, run as pairs in launch 1 of three? first, beside, behind: is there
  * a group in launch 0, in launch 1, in launch 2, of one tile (1), or of two pairs over other tokens (2)? */
@@ -180,7 +178,7 @@ static bool paired_among(int first, int beside, int behind, enum launch_order of
     return is_there;
 }
 
-START_TEST(few_pairs_hold_up_no_chain)
+TEST(few_pairs_hold_up_no_chain)
 {
     const enum launch_order serial = LAUNCH_SERIAL, beside = LAUNCH_CONCURRENT;
     ck_assert(paired_among(0, 0, 0, serial, serial) && paired_among(0, 1, 0, serial, serial));
@@ -190,16 +188,4 @@ START_TEST(few_pairs_hold_up_no_chain)
     ck_assert(!paired_among(1, 0, 1, serial, beside));
     /* pairs themselves hold up nobody */
     ck_assert(paired_among(2, 0, 0, serial, serial) && paired_among(0, 2, 1, serial, serial));
-}
-END_TEST
-
-Suite *suite_pairs(void)
-{
-    Suite *s = suite_create("pairs");
-    TCase *tc = tcase_create("pairs");
-    tcase_add_test(tc, every_group_once_with_its_like);
-    tcase_add_test(tc, where_it_was_measured_to_be_faster);
-    tcase_add_test(tc, few_pairs_hold_up_no_chain);
-    suite_add_tcase(s, tc);
-    return s;
 }

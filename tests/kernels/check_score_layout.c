@@ -101,7 +101,7 @@ static void follow_gathered(const struct scores *s, const struct cuda_item *item
     all_taken(token, s->n_tokens, "token");
 }
 
-START_TEST(everything_has_a_place_of_its_own)
+TEST(everything_has_a_place_of_its_own)
 {
     static const int32_t heads[] = {1, 2, 4, 8, 32}, longest[] = {1, 7, 64, 65, 600, 3000},
                          rows[] = {1, 2, 8, 16, 17, 71};
@@ -137,14 +137,4 @@ START_TEST(everything_has_a_place_of_its_own)
         free(skinny);
     }
     scores_free(&s);
-}
-END_TEST
-
-Suite *suite_score_layout(void)
-{
-    Suite *s = suite_create("score_layout");
-    TCase *t = tcase_create("scores");
-    tcase_add_test(t, everything_has_a_place_of_its_own);
-    suite_add_tcase(s, t);
-    return s;
 }

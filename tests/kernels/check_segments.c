@@ -56,7 +56,7 @@ static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int6
     free(seen);
 }
 
-START_TEST(every_head_of_every_item_once)
+TEST(every_head_of_every_item_once)
 {
     static const int32_t heads[] = {1, 2, 3, 4, 5, 8, 16, 28, 32, 71};
     struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
@@ -79,11 +79,10 @@ START_TEST(every_head_of_every_item_once)
         }
     free(item);
 }
-END_TEST
 
 /* 256 leaves of 32 tokens, 32 heads, six CTAs of two teams on each of 132 SMs: 10.3 heads a slot. CTAs of 8 until 6 heads
  * a slot are left, of 4 until 2 are, then of 2. */
-START_TEST(fewer_heads_towards_the_end)
+TEST(fewer_heads_towards_the_end)
 {
     struct cuda_item item[256];
     struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .slots = 6 * 132, .by_head = true};
@@ -101,10 +100,9 @@ START_TEST(fewer_heads_towards_the_end)
         cta += items[s] * 32 / heads[s];
     }
 }
-END_TEST
 
 /* A few long items, then many short ones: fewer heads for those, more for these. */
-START_TEST(more_heads_where_items_are_shorter)
+TEST(more_heads_where_items_are_shorter)
 {
     struct cuda_item item[400];
     struct cuda_ctas c = {.h_kv = 32, .d = 128, .teams = 2, .chunk = 16, .slots = 6 * 132, .by_head = true};
@@ -114,16 +112,4 @@ START_TEST(more_heads_where_items_are_shorter)
     follow(&c, item, 400);
     ck_assert_int_eq(c.segment[1].item0, 16);
     ck_assert_int_lt(c.segment[1].head_groups, c.segment[0].head_groups);
-}
-END_TEST
-
-Suite *suite_segments(void)
-{
-    Suite *s = suite_create("segments");
-    TCase *t = tcase_create("segments");
-    tcase_add_test(t, every_head_of_every_item_once);
-    tcase_add_test(t, fewer_heads_towards_the_end);
-    tcase_add_test(t, more_heads_where_items_are_shorter);
-    suite_add_tcase(s, t);
-    return s;
 }

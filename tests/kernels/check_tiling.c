@@ -25,7 +25,7 @@ static bool is_compiled(int32_t m, int32_t n)
     return found;
 }
 
-START_TEST(any_items_have_a_compiled_tile)
+TEST(any_items_have_a_compiled_tile)
 {
     static const int32_t heads[] = {1, 2, 4, 5, 8, 16, 32, 71}, longest[] = {1, 16, 33, 128, 1000, 20000};
     struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
@@ -69,7 +69,6 @@ START_TEST(any_items_have_a_compiled_tile)
             }
     free(item);
 }
-END_TEST
 
 /* n of m x n for items of one length with as many rows, and how many of them are not by head. */
 struct chosen {
@@ -119,7 +118,7 @@ static struct chosen choose(int32_t m, int32_t n, int32_t h_kv, int64_t n_items,
 }
 
 /* Of kernels/LOG.md, one row each. */
-START_TEST(as_measured)
+TEST(as_measured)
 {
     /* 64 queries of 1,536 tokens, 8 KV heads: 512 CTAs, of which 396 of 16 x 64 fit, 792 of 16 x 32; not beside others. */
     ck_assert_int_eq(choose(16, 64, 8, 64, 1536, 4, 0).n, 32);
@@ -220,10 +219,9 @@ START_TEST(as_measured)
     ck_assert_int_eq(choose(16, 32, 32, 64, 1024, 1, 0).first, 64);
     ck_assert_int_eq(choose(16, 32, 1, 256, 32, 16, 0).first, 256); /* one head has nothing to share */
 }
-END_TEST
 
 /* The first kernel with full tiles of 64 rows that is not wide, whatever comes after it. */
-START_TEST(later_kernels_know_the_first_of_full_tiles)
+TEST(later_kernels_know_the_first_of_full_tiles)
 {
     struct cuda_item full = {.n_kv = 100, .n_rows = 33}, half = {.n_kv = 100, .n_rows = 32};
     struct tiling t = {.item = &full, .n_items = 1, .m = 64};
@@ -233,10 +231,9 @@ START_TEST(later_kernels_know_the_first_of_full_tiles)
     ck_assert_int_eq(tiling_n_after(&(struct tiling){.item = &half, .n_items = 1, .m = 64}, 32), 0);
     ck_assert_int_eq(tiling_n_after(&(struct tiling){.item = &full, .n_items = 1, .m = 32}, 32), 0);
 }
-END_TEST
 
 /* Pairs of a masked group have as many tokens as their rows see; the last of 40 is alone. */
-START_TEST(pairs_begin_longest_first)
+TEST(pairs_begin_longest_first)
 {
     enum { N = 8 };
     static const struct cuda_item plan[N] = {
@@ -256,10 +253,9 @@ START_TEST(pairs_begin_longest_first)
     for (int i = 0; i < N; i++)
         check_each(memcmp(&item[i], &plan[order[i]], sizeof item[i]) == 0, "place %d", i);
 }
-END_TEST
 
 /* A prefix of 33 tokens in two tiles of 64 rows, before leaves of 32 tokens and a root of 20; 64 tokens are a step. */
-START_TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
+TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
 {
     enum { N = 7 };
     static const struct cuda_item plan[N] = {{.n_kv = 32, .n_rows = 1, .query0 = 2},
@@ -286,17 +282,15 @@ START_TEST(full_tiles_are_last_where_the_l2_keeps_what_they_leave)
                        i);
     }
 }
-END_TEST
 
 /* Any item that is the only one to read its tokens, in a kernel of no more than 512 MB of K and V. */
-START_TEST(the_l2_lets_go_of_what_is_read_once)
+TEST(the_l2_lets_go_of_what_is_read_once)
 {
     struct cuda_item item[] = {{.n_kv = 40}, {.n_kv = 15, .kv_once = 1}, {.n_kv = 5}};
     ck_assert(tiling_kv_once(item, 3, 1 << 14) && tiling_kv_once(item, 2, 1 << 14));
     ck_assert(!tiling_kv_once(item, 1, 1 << 14) && !tiling_kv_once(item + 2, 1, 1 << 14));
     ck_assert(tiling_kv_once(item, 3, (512 << 20) / 60) && !tiling_kv_once(item, 3, (512 << 20) / 60 + 1));
 }
-END_TEST
 
 /* Beside 72 CTAs that want an SM each, so many of which three share one? */
 static bool large_first(int32_t small)
@@ -307,7 +301,7 @@ static bool large_first(int32_t small)
     return tiling_share_sms(&s);
 }
 
-START_TEST(products_of_few_rows_have_ctas_enough)
+TEST(products_of_few_rows_have_ctas_enough)
 {
     static const int64_t tokens[] = {1, 63, 64, 4400, 44000, 262144, 1048576, INT32_MAX};
     int32_t before = 0;
@@ -324,11 +318,10 @@ START_TEST(products_of_few_rows_have_ctas_enough)
     ck_assert_int_eq(tiling_skinny_tokens(44000, 1, SMS), SKINNY_STEP);
     ck_assert_int_eq(tiling_skinny_tokens(262144, 8, SMS), 512);
 }
-END_TEST
 
 /* As measured: 1,040 CTAs of 16 rows over 330 tokens, and one over 3,193, before eight of 32 rows over as many 160 us, behind them
  * 121; but 176 that all fit at once 77, and behind others 95. */
-START_TEST(many_short_items_do_not_hold_up_long_ones)
+TEST(many_short_items_do_not_hold_up_long_ones)
 {
     struct cuda_ctas c = {.n = 1040, .slots = 3 * SMS};
     ck_assert(tiling_holds_up(&c, 3193, 371));
@@ -339,20 +332,18 @@ START_TEST(many_short_items_do_not_hold_up_long_ones)
     c.n = 176;
     ck_assert(!tiling_holds_up(&c, 1192, 174));
 }
-END_TEST
 
 /* 144 of them: 120 SMs. */
-START_TEST(large_ctas_are_first_where_all_run_at_once)
+TEST(large_ctas_are_first_where_all_run_at_once)
 {
     ck_assert(large_first(144));
     ck_assert(!large_first(181)); /* one too many */
     ck_assert(!large_first(60));  /* an SM each */
 }
-END_TEST
 
 /* As measured: 40 CTAs that want an SM each behind 360 of which three share one, over 2,600 tokens each, 170 us, before them 132;
  * beside few others it does not matter, and of less than a chunk they are soon done. */
-START_TEST(what_wants_an_sm_begins_before_its_equals)
+TEST(what_wants_an_sm_begins_before_its_equals)
 {
     struct tiling_set s = {.sms = SMS};
     struct cuda_ctas small = {.n = 360, .slots = 3 * SMS}, large = {.n = 40, .slots = SMS};
@@ -369,23 +360,4 @@ START_TEST(what_wants_an_sm_begins_before_its_equals)
         tiling_add(&s, &small);
         ck_assert_int_eq(tiling_goes_first(&s, &large, 2888), n == 198);
     }
-}
-END_TEST
-
-Suite *suite_tiling(void)
-{
-    Suite *s = suite_create("tiling");
-    TCase *t = tcase_create("tiling");
-    tcase_add_test(t, any_items_have_a_compiled_tile);
-    tcase_add_test(t, as_measured);
-    tcase_add_test(t, later_kernels_know_the_first_of_full_tiles);
-    tcase_add_test(t, pairs_begin_longest_first);
-    tcase_add_test(t, full_tiles_are_last_where_the_l2_keeps_what_they_leave);
-    tcase_add_test(t, the_l2_lets_go_of_what_is_read_once);
-    tcase_add_test(t, products_of_few_rows_have_ctas_enough);
-    tcase_add_test(t, many_short_items_do_not_hold_up_long_ones);
-    tcase_add_test(t, large_ctas_are_first_where_all_run_at_once);
-    tcase_add_test(t, what_wants_an_sm_begins_before_its_equals);
-    suite_add_tcase(s, t);
-    return s;
 }

@@ -161,8 +161,10 @@ static bool was_measured(const char *strategy)
     return found;
 }
 
+FROM_HERE(figures, .setup = setup, .teardown = teardown, .once = true)
+
 /* A strategy of one's own is a file and a line of strategies.def: it needs no look before it is drawn. */
-START_TEST(every_name_has_one_look)
+TEST(every_name_has_one_look)
 {
     for (int32_t i = 0; i < n_strategies; i++)
         if (!series_find(strategies[i]->name)) {
@@ -178,9 +180,8 @@ START_TEST(every_name_has_one_look)
                           "%s and %s look alike", a->name, b->name);
         }
 }
-END_TEST
 
-START_TEST(every_line_is_whole)
+TEST(every_line_is_whole)
 {
     for (int32_t i = 0; i < n_figure_defs; i++) {
         const struct figure_def *d = &figure_defs[i];
@@ -193,10 +194,9 @@ START_TEST(every_line_is_whole)
         for (int32_t k = 0; k < i; k++)
             ck_assert_str_ne(data_defs[i].name, data_defs[k].name);
 }
-END_TEST
 
 /* Of what a paper prints in percent, all is a cut but what an ablation costs more; a new headline needs a decision. */
-START_TEST(every_cut_is_compared_as_one)
+TEST(every_cut_is_compared_as_one)
 {
     struct err e = {0};
     struct csv t;
@@ -211,7 +211,6 @@ START_TEST(every_cut_is_compared_as_one)
     csv_clear(&t);
     free(path);
 }
-END_TEST
 
 /* ---- figures, verdicts, pages --------------------------------------------------------------------------------- */
 
@@ -325,7 +324,7 @@ static void list_counts_all_panels(const struct figure *f)
     free(says);
 }
 
-START_TEST(all_figures_and_headlines_have_verdicts)
+TEST(all_figures_and_headlines_have_verdicts)
 {
     struct err e = {0};
     struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
@@ -372,10 +371,9 @@ START_TEST(all_figures_and_headlines_have_verdicts)
     free(path);
     free(page);
 }
-END_TEST
 
 /* Numbers that stand in the paper's place and are not the paper's, but its release's, say so. */
-START_TEST(what_no_paper_prints_is_not_called_so)
+TEST(what_no_paper_prints_is_not_called_so)
 {
     int others = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
@@ -401,7 +399,6 @@ START_TEST(what_no_paper_prints_is_not_called_so)
     }
     ck_assert_int_eq(others, 3);
 }
-END_TEST
 
 static const struct figure_def *def_of(const char *id)
 {
@@ -412,7 +409,7 @@ static const struct figure_def *def_of(const char *id)
 }
 
 /* PAT's Figure 9 has no FastTree at 16/8 and 64/8; our kernel makes none of RelayAttention's copies. */
-START_TEST(pat_is_compared_with_what_ran)
+TEST(pat_is_compared_with_what_ran)
 {
     static const char *const id[] = {"pat_fig9_released", "pat_fig9_ours"};
     for (int i = 0; i < 2; i++) {
@@ -442,7 +439,6 @@ START_TEST(pat_is_compared_with_what_ran)
         figure_clear(&f);
     }
 }
-END_TEST
 
 /* "pat" and "pat:split=0" name PAT. */
 static bool names(const char *cell, const char *series)
@@ -570,25 +566,6 @@ static bool flips(const struct figure *before)
     return false;
 }
 
-START_TEST(a_planted_change_flips_the_verdict)
-{
-    int flipped = 0;
-    for (int32_t i = 0; i < n_figure_defs; i++) {
-        struct figure f;
-        figure_make(&figure_defs[i], &places, &f);
-        ck_assert_msg(figure_verdict(&f) != NO_DATA || left_out(&f), "%s: %s", f.def->id, f.err.msg);
-        if (figure_verdict(&f) < NOT_POSSIBLE) {
-            ck_assert_msg(flips(&f), "%s stays %s, whatever its files say", f.def->id,
-                          verdict_names[figure_verdict(&f)]);
-            flipped++;
-        }
-        figure_clear(&f);
-    }
-    printf("figures: %d verdicts flipped by a planted change\n", flipped);
-    ck_assert_int_gt(flipped, 0);
-}
-END_TEST
-
 /* ---- broken files --------------------------------------------------------------------------------------------- */
 
 static const char *const good_text = "# rows: 2\nseries,at,v\npat,a,2\n\"pat\",b,3\n";
@@ -626,76 +603,11 @@ static enum verdict small_verdict(const char *text, const char *says)
     return v;
 }
 
-START_TEST(what_is_broken_is_named)
-{
-    static const struct {
-        const char *text, *says;
-    } bad[] = {
-        {NULL, "No such file"},
-        {"", "no rows"},
-        {"# rows: 2\nseries,at,v\npat,a,2\npat,b,", "inside of a line"},
-        {"# rows: 2\nseries,at,v\npat,a,2\npat,b\n", "2 fields (expected 3"},
-        {"# rows: 2\nseries,at,v\npat,a,2\n", "1 rows (expected 2"},
-        {"series,at,v\npat,a,2\n\"pat,b,3\n", "does not end"},
-        {"series,at,value\npat,a,2\npat,b,3\n", "no column 'v'"},
-        {"series,at,v\npat,a,2\npat,c,3\n", "no row with series = 'pat', at = 'b'"},
-        {"series,at,v\npat,a,2\npat,b,3\npat,b,4\n", "more than one row"},
-        {"series,at,v\npat,a,2\npat,b,\n", "expected a number"},
-        {"series,at,v\npat,a,2\npat,b,inf\n", "expected a number"},
-        {"# nothing\n", "expected a heading"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(small_verdict(bad[i].text, bad[i].says) == NO_DATA, "%s: drawn", bad[i].says);
-    ck_assert_int_eq(small_verdict(good_text, ""), REPRODUCED);
-    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,5\n", ""), TREND);
-    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,1\n", ""), DIFFERS);
-}
-END_TEST
-
 static void fig_unchecked(struct figure *f)
 {
     add_panel(f, "", BARS, 0, "", "s");
     add_point(f, "pat", "a", NAN, 1, 2);
 }
-
-START_TEST(a_figure_without_checks_is_named)
-{
-    struct figure_def def = small;
-    struct figure f;
-    def.make = fig_unchecked;
-    figure_make(&def, &places, &f);
-    ck_assert_int_eq(figure_verdict(&f), NO_DATA);
-    ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
-    figure_clear(&f);
-}
-END_TEST
-
-/* "0 of 0" holds, and no number is near none: a figure without its data says neither. */
-START_TEST(a_figure_without_data_checks_nothing)
-{
-    int without = 0;
-    for (int32_t i = 0; i < n_figure_defs; i++) {
-        struct figure f;
-        figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
-        if (figure_verdict(&f) == NO_DATA) {
-            ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
-            without++;
-        }
-        figure_clear(&f);
-    }
-    ck_assert_int_gt(without, 0);
-    if (access(drawer(), X_OK) != 0)
-        return;
-    char text[4096];
-    int code = run_shell(text, sizeof text,
-                         "%s --root %s --scratch %s --out %s --no-data --no-drawing --only gap "
-                         "--only predicted --only fasttree_fig2 2>&1",
-                         drawer_quoted(), root, root, out);
-    ck_assert_int_eq(code, EXIT_FAILED);
-    for (int v = 0; v < NOT_POSSIBLE; v++)
-        ck_assert_msg(!strstr(text, verdict_names[v]) && !strstr(text, "nan"), "%s", text);
-}
-END_TEST
 
 /* ---- checks ---------------------------------------------------------------------------------------------------- */
 
@@ -775,51 +687,8 @@ static void do_less(struct figure *f, double x)
     check_headline(f, "hydragen-long-prefix-loss", x); /* below 15 % */
 }
 
-START_TEST(checks_say_what_they_mean)
-{
-    static const double up[] = {1, 2, 3}, more[] = {2, 3, 4}, mixed[] = {2, 1, 4}, close[] = {1.1, 2.2, 3.3};
-    ck_assert_int_eq(grade(do_least, up, more, 0), REPRODUCED);
-    ck_assert_int_eq(grade(do_least, up, mixed, 0), DIFFERS);
-    ck_assert_int_eq(grade(do_least, close, up, 0), DIFFERS);
-    ck_assert_int_eq(grade(do_least, close, up, 0.1), REPRODUCED);
-    ck_assert_int_eq(grade(do_below, up, more, 0), REPRODUCED);
-    ck_assert_int_eq(grade(do_below, up, up, 0), DIFFERS);
-    ck_assert_int_eq(grade(do_grows, up, more, 0), REPRODUCED);
-    ck_assert_int_eq(grade(do_grows, mixed, more, 0), DIFFERS);
-    ck_assert_int_eq(grade(do_grows, mixed, more, 0.6), REPRODUCED);
-    ck_assert_int_eq(grade(do_match, close, up, 0), REPRODUCED);
-    ck_assert_int_eq(grade(do_match, up, more, 0), TREND);
-    ck_assert_int_eq(grade(do_times, up, up, 2.4), REPRODUCED);
-    ck_assert_int_eq(grade(do_times, up, up, 4), TREND);
-    ck_assert_int_eq(grade(do_times, up, up, 0.9), DIFFERS);
-    ck_assert_int_eq(grade(do_percent, up, up, 16), REPRODUCED);
-    ck_assert_int_eq(grade(do_percent, up, up, 1), TREND);
-    ck_assert_int_eq(grade(do_percent, up, up, -1), DIFFERS);
-    ck_assert_int_eq(grade(do_share, up, up, 72.6), REPRODUCED); /* 2.65 times the rest; the paper 2.125 */
-    ck_assert_int_eq(grade(do_share, up, up, 72.8), TREND);
-    ck_assert_int_eq(grade(do_share, up, up, 100), TREND);
-    ck_assert_int_eq(grade(do_share, up, up, -1), DIFFERS);
-    ck_assert_int_eq(grade(do_cut, up, up, 59.3), REPRODUCED); /* 40.7 % are left; the paper leaves 32.6 % */
-    ck_assert_int_eq(grade(do_cut, up, up, 59.2), TREND);
-    ck_assert_int_eq(grade(do_small_cut, up, up, 10.3), REPRODUCED);
-    ck_assert_int_eq(grade(do_small_cut, up, up, 10.1), TREND); /* though as much is left */
-    ck_assert_int_eq(grade(do_small_cut, up, up, -1), DIFFERS);
-    ck_assert_int_eq(grade(do_counted_cut, up, up, 99.58), REPRODUCED); /* printed as 99 */
-    ck_assert_int_eq(grade(do_counted_cut, up, up, 98.4), TREND);
-    ck_assert_int_eq(grade(do_seconds, up, up, 1), TREND);
-    ck_assert_int_eq(grade(do_above, up, up, 17), REPRODUCED);
-    ck_assert_int_eq(grade(do_above, up, up, 12.1), TREND);
-    ck_assert_int_eq(grade(do_above, up, up, 11.9), DIFFERS);
-    ck_assert_int_eq(grade(do_above, up, up, 0.5), DIFFERS);
-    ck_assert_int_eq(grade(do_less, up, up, 3), REPRODUCED);
-    ck_assert_int_eq(grade(do_less, up, up, 18.7), TREND);
-    ck_assert_int_eq(grade(do_less, up, up, 18.8), DIFFERS);
-    ck_assert_int_eq(grade(do_less, up, up, 99), DIFFERS);
-}
-END_TEST
-
 /* The median of an even number of errors, as the check says it, is half way between the middle two. */
-START_TEST(medians_are_of_all_points)
+TEST(medians_are_of_all_points)
 {
     struct figure f;
     double error[100];
@@ -844,10 +713,9 @@ START_TEST(medians_are_of_all_points)
     }
     figure_clear(&f);
 }
-END_TEST
 
 /* How far the map of winners hangs on coefficients is told beside it as well, in a line that is written by hand. */
-START_TEST(cells_that_change_are_counted)
+TEST(cells_that_change_are_counted)
 {
     struct figure f;
     int32_t i = 0, cells = 0, of = 0;
@@ -865,7 +733,6 @@ START_TEST(cells_that_change_are_counted)
     free(says);
     figure_clear(&f);
 }
-END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------------- */
 
@@ -882,32 +749,11 @@ static int draw(const char *into, const char *args, char **text)
 {
     enum { SIZE = 1 << 20 };
     *text = xmalloc(SIZE);
-    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1", drawer_quoted(),
-                     root, root, into, args);
+    return run_shell(*text, SIZE, "LC_ALL=C %s --root %s --scratch %s --out %s --no-data %s 2>&1",
+                     drawer_quoted(), root, root, into, args);
 }
 
-START_TEST(a_broken_file_stops_only_its_figure)
-{
-    if (cannot_draw())
-        return;
-    char *path = path_of("data/deft_prompts"), *text;
-    write_file(path, "# rows: 3\nhalf,a\nrow,");
-    int code = draw(out, "--only deft_table7 --only deft_fig13", &text);
-    ck_assert_msg(code == EXIT_FAILED, "exit code %d: %s", code, text);
-    ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts: ends inside of a line"),
-                  "%s", text);
-    char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
-         *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);
-    ck_assert_msg(access(drawn, R_OK) == 0, "deft_fig13 is not drawn: %s", text);
-    ck_assert(access(not_drawn, R_OK) != 0);
-    free(drawn);
-    free(not_drawn);
-    free(path);
-    free(text);
-}
-END_TEST
-
-START_TEST(what_cannot_be_drawn_is_said_in_a_line)
+TEST(what_cannot_be_drawn_is_said_in_a_line)
 {
     static const struct {
         const char *how;
@@ -932,9 +778,8 @@ START_TEST(what_cannot_be_drawn_is_said_in_a_line)
         free(command);
     }
 }
-END_TEST
 
-START_TEST(two_runs_draw_the_same)
+TEST(two_runs_draw_the_same)
 {
     if (cannot_draw() || !fresh)
         return;
@@ -959,12 +804,11 @@ START_TEST(two_runs_draw_the_same)
     free(a);
     free(b);
 }
-END_TEST
 
 /* ---- what is kept ---------------------------------------------------------------------------------------------- */
 
 /* The first command of every kept data set gives the first rows of the file again, perhaps with columns that are new. */
-START_TEST(kept_data_is_what_its_commands_give)
+TEST(kept_data_is_what_its_commands_give)
 {
     char *again_root = xasprintf("%s/again", root), *again_data = xasprintf("%s/data", again_root);
     const struct places elsewhere = {again_root, again_root, again_root};
@@ -1013,10 +857,9 @@ START_TEST(kept_data_is_what_its_commands_give)
     free(again_root);
     free(again_data);
 }
-END_TEST
 
 /* recorded/deft_release.csv against the file that it is an extract of. */
-START_TEST(recorded_latencies_are_the_releases)
+TEST(recorded_latencies_are_the_releases)
 {
     struct csv c;
     if (!shared_csv(&c, "traces/golden.csv"))
@@ -1043,10 +886,9 @@ START_TEST(recorded_latencies_are_the_releases)
     csv_clear(&t);
     free(path);
 }
-END_TEST
 
 /* recorded/h200_peers.csv against the files that it is made of: every row that was measured. */
-START_TEST(recorded_times_are_the_peers)
+TEST(recorded_times_are_the_peers)
 {
     static const char *const files[] = {"peers/h200_fasttree_fig9.csv", "peers/h200_pat_fig9_a.csv",
                                         "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
@@ -1077,35 +919,150 @@ START_TEST(recorded_times_are_the_peers)
     csv_clear(&t);
     free(path);
 }
-END_TEST
 
-Suite *suite_figures(void)
+/* The last on these files: where it crashes, they stay changed. */
+TEST(a_planted_change_flips_the_verdict)
 {
-    Suite *s = suite_create("figures");
-    TCase *tc = tcase_create("figures");
-    tcase_add_unchecked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, every_name_has_one_look);
-    tcase_add_test(tc, every_line_is_whole);
-    tcase_add_test(tc, every_cut_is_compared_as_one);
-    tcase_add_test(tc, all_figures_and_headlines_have_verdicts);
-    tcase_add_test(tc, what_no_paper_prints_is_not_called_so);
-    tcase_add_test(tc, pat_is_compared_with_what_ran);
-    tcase_add_test(tc, medians_are_of_all_points);
-    tcase_add_test(tc, cells_that_change_are_counted);
-    tcase_add_test(tc, what_cannot_be_drawn_is_said_in_a_line);
-    tcase_add_test(tc, two_runs_draw_the_same);
-    tcase_add_test(tc, kept_data_is_what_its_commands_give);
-    tcase_add_test(tc, recorded_latencies_are_the_releases);
-    tcase_add_test(tc, recorded_times_are_the_peers);
-    tcase_add_test(tc, a_planted_change_flips_the_verdict); /* last: where it crashes, files stay changed */
-    suite_add_tcase(s, tc);
-    TCase *broken = tcase_create("broken files");
-    tcase_add_checked_fixture(broken, setup_files, teardown);
-    tcase_add_test(broken, checks_say_what_they_mean);
-    tcase_add_test(broken, what_is_broken_is_named);
-    tcase_add_test(broken, a_figure_without_checks_is_named);
-    tcase_add_test(broken, a_figure_without_data_checks_nothing);
-    tcase_add_test(broken, a_broken_file_stops_only_its_figure);
-    suite_add_tcase(s, broken);
-    return s;
+    int flipped = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f);
+        ck_assert_msg(figure_verdict(&f) != NO_DATA || left_out(&f), "%s: %s", f.def->id, f.err.msg);
+        if (figure_verdict(&f) < NOT_POSSIBLE) {
+            ck_assert_msg(flips(&f), "%s stays %s, whatever its files say", f.def->id,
+                          verdict_names[figure_verdict(&f)]);
+            flipped++;
+        }
+        figure_clear(&f);
+    }
+    printf("figures: %d verdicts flipped by a planted change\n", flipped);
+    ck_assert_int_gt(flipped, 0);
+}
+
+/* ---- broken files ---------------------------------------------------------------------------------- */
+
+FROM_HERE(broken, .setup = setup_files, .teardown = teardown)
+
+TEST(checks_say_what_they_mean)
+{
+    static const double up[] = {1, 2, 3}, more[] = {2, 3, 4}, mixed[] = {2, 1, 4}, close[] = {1.1, 2.2, 3.3};
+    ck_assert_int_eq(grade(do_least, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_least, up, mixed, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_least, close, up, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_least, close, up, 0.1), REPRODUCED);
+    ck_assert_int_eq(grade(do_below, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_below, up, up, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_grows, up, more, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_grows, mixed, more, 0), DIFFERS);
+    ck_assert_int_eq(grade(do_grows, mixed, more, 0.6), REPRODUCED);
+    ck_assert_int_eq(grade(do_match, close, up, 0), REPRODUCED);
+    ck_assert_int_eq(grade(do_match, up, more, 0), TREND);
+    ck_assert_int_eq(grade(do_times, up, up, 2.4), REPRODUCED);
+    ck_assert_int_eq(grade(do_times, up, up, 4), TREND);
+    ck_assert_int_eq(grade(do_times, up, up, 0.9), DIFFERS);
+    ck_assert_int_eq(grade(do_percent, up, up, 16), REPRODUCED);
+    ck_assert_int_eq(grade(do_percent, up, up, 1), TREND);
+    ck_assert_int_eq(grade(do_percent, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_share, up, up, 72.6), REPRODUCED); /* 2.65 times the rest; the paper 2.125 */
+    ck_assert_int_eq(grade(do_share, up, up, 72.8), TREND);
+    ck_assert_int_eq(grade(do_share, up, up, 100), TREND);
+    ck_assert_int_eq(grade(do_share, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_cut, up, up, 59.3), REPRODUCED); /* 40.7 % are left; the paper leaves 32.6 % */
+    ck_assert_int_eq(grade(do_cut, up, up, 59.2), TREND);
+    ck_assert_int_eq(grade(do_small_cut, up, up, 10.3), REPRODUCED);
+    ck_assert_int_eq(grade(do_small_cut, up, up, 10.1), TREND); /* though as much is left */
+    ck_assert_int_eq(grade(do_small_cut, up, up, -1), DIFFERS);
+    ck_assert_int_eq(grade(do_counted_cut, up, up, 99.58), REPRODUCED); /* printed as 99 */
+    ck_assert_int_eq(grade(do_counted_cut, up, up, 98.4), TREND);
+    ck_assert_int_eq(grade(do_seconds, up, up, 1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 17), REPRODUCED);
+    ck_assert_int_eq(grade(do_above, up, up, 12.1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 11.9), DIFFERS);
+    ck_assert_int_eq(grade(do_above, up, up, 0.5), DIFFERS);
+    ck_assert_int_eq(grade(do_less, up, up, 3), REPRODUCED);
+    ck_assert_int_eq(grade(do_less, up, up, 18.7), TREND);
+    ck_assert_int_eq(grade(do_less, up, up, 18.8), DIFFERS);
+    ck_assert_int_eq(grade(do_less, up, up, 99), DIFFERS);
+}
+
+TEST(what_is_broken_is_named)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {NULL, "No such file"},
+        {"", "no rows"},
+        {"# rows: 2\nseries,at,v\npat,a,2\npat,b,", "inside of a line"},
+        {"# rows: 2\nseries,at,v\npat,a,2\npat,b\n", "2 fields (expected 3"},
+        {"# rows: 2\nseries,at,v\npat,a,2\n", "1 rows (expected 2"},
+        {"series,at,v\npat,a,2\n\"pat,b,3\n", "does not end"},
+        {"series,at,value\npat,a,2\npat,b,3\n", "no column 'v'"},
+        {"series,at,v\npat,a,2\npat,c,3\n", "no row with series = 'pat', at = 'b'"},
+        {"series,at,v\npat,a,2\npat,b,3\npat,b,4\n", "more than one row"},
+        {"series,at,v\npat,a,2\npat,b,\n", "expected a number"},
+        {"series,at,v\npat,a,2\npat,b,inf\n", "expected a number"},
+        {"# nothing\n", "expected a heading"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(small_verdict(bad[i].text, bad[i].says) == NO_DATA, "%s: drawn", bad[i].says);
+    ck_assert_int_eq(small_verdict(good_text, ""), REPRODUCED);
+    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,5\n", ""), TREND);
+    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,1\n", ""), DIFFERS);
+}
+
+TEST(a_figure_without_checks_is_named)
+{
+    struct figure_def def = small;
+    struct figure f;
+    def.make = fig_unchecked;
+    figure_make(&def, &places, &f);
+    ck_assert_int_eq(figure_verdict(&f), NO_DATA);
+    ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
+    figure_clear(&f);
+}
+
+/* "0 of 0" holds, and no number is near none: a figure without its data says neither. */
+TEST(a_figure_without_data_checks_nothing)
+{
+    int without = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        struct figure f;
+        figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
+        if (figure_verdict(&f) == NO_DATA) {
+            ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
+            without++;
+        }
+        figure_clear(&f);
+    }
+    ck_assert_int_gt(without, 0);
+    if (access(drawer(), X_OK) != 0)
+        return;
+    char text[4096];
+    int code = run_shell(text, sizeof text,
+                         "%s --root %s --scratch %s --out %s --no-data --no-drawing --only gap "
+                         "--only predicted --only fasttree_fig2 2>&1",
+                         drawer_quoted(), root, root, out);
+    ck_assert_int_eq(code, EXIT_FAILED);
+    for (int v = 0; v < NOT_POSSIBLE; v++)
+        ck_assert_msg(!strstr(text, verdict_names[v]) && !strstr(text, "nan"), "%s", text);
+}
+
+TEST(a_broken_file_stops_only_its_figure)
+{
+    if (cannot_draw())
+        return;
+    char *path = path_of("data/deft_prompts"), *text;
+    write_file(path, "# rows: 3\nhalf,a\nrow,");
+    int code = draw(out, "--only deft_table7 --only deft_fig13", &text);
+    ck_assert_msg(code == EXIT_FAILED, "exit code %d: %s", code, text);
+    ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts: ends inside of a line"),
+                  "%s", text);
+    char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
+         *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);
+    ck_assert_msg(access(drawn, R_OK) == 0, "deft_fig13 is not drawn: %s", text);
+    ck_assert(access(not_drawn, R_OK) != 0);
+    free(drawn);
+    free(not_drawn);
+    free(path);
+    free(text);
 }

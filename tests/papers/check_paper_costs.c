@@ -51,7 +51,7 @@ static bool agree_on_tree(const struct tree *t, const struct nform *nf, enum tab
     return true;
 }
 
-START_TEST(table_12_is_what_plans_count)
+TEST(table_12_is_what_plans_count)
 {
     int64_t agreed[N_TABLE12] = {0};
     for (int64_t i = 0; i < n_trees(); i++) {
@@ -66,7 +66,6 @@ START_TEST(table_12_is_what_plans_count)
         ck_assert_msg(agreed[m] >= (m == TABLE12_SPECINFER ? n_trees() / 20 : n_trees()),
                       "%s applied to %lld trees", table12_strategy[m], (long long)agreed[m]);
 }
-END_TEST
 
 /* ---- PAT equations 1 and 2 ---------------------------------------------------------------------------- */
 
@@ -111,7 +110,7 @@ static struct tree *node_and_leaves(int32_t kids, int64_t l_u, const int64_t *le
 }
 
 /* The equations letter by letter, for a node and its leaves; and the comparison that PAT's scheduler makes. */
-START_TEST(profit_of_a_node_and_its_leaves)
+TEST(profit_of_a_node_and_its_leaves)
 {
     enum { MOST = 8 };
     for (uint64_t seed = 0; seed < 500; seed++) {
@@ -143,7 +142,6 @@ START_TEST(profit_of_a_node_and_its_leaves)
         tree_free(t);
     }
 }
-END_TEST
 
 static void random_edges(const struct nform *nf, uint64_t seed, uint8_t *joined)
 {
@@ -153,7 +151,7 @@ static void random_edges(const struct nform *nf, uint64_t seed, uint8_t *joined)
 
 /* Any tree, any assignment: profit and the cost that `optimal` minimises add up to what the tree is without
  * packing. */
-START_TEST(profit_against_the_planners_cost)
+TEST(profit_against_the_planners_cost)
 {
     struct plan_env env = plan_env_default((struct heads){8, 2, 16, DT_F16});
     for (int64_t i = 0; i < n_trees(); i++) {
@@ -173,7 +171,6 @@ START_TEST(profit_against_the_planners_cost)
         tree_free(t);
     }
 }
-END_TEST
 
 /* ---- FastTree equations 3 to 11 ----------------------------------------------------------------------- */
 
@@ -193,7 +190,7 @@ static bool near(double a, double b)
 }
 
 /* Equation 4, and what padding is: up to the next multiple of the tile. */
-START_TEST(padding_is_subadditive)
+TEST(padding_is_subadditive)
 {
     for (int64_t tile = 1; tile <= 64; tile *= 2)
         for (int64_t m = 1; m <= 150; m++)
@@ -204,11 +201,10 @@ START_TEST(padding_is_subadditive)
                            "tile %lld: %lld and %lld queries", (long long)tile, (long long)m, (long long)n);
             }
 }
-END_TEST
 
 /* Algorithm 1 with equations 9 and 11 decides as the planner does, but for ties; and an assignment's cost is
  * the one that `optimal` minimises, times d. */
-START_TEST(equations_against_the_planner)
+TEST(equations_against_the_planner)
 {
     struct plan_env env = plan_env_default((struct heads){8, 2, 128, DT_F16});
     static const double gammas[] = {0.1, 3, 40};
@@ -245,18 +241,4 @@ START_TEST(equations_against_the_planner)
         nform_free(nf);
         tree_free(t);
     }
-}
-END_TEST
-
-Suite *suite_paper_costs(void)
-{
-    Suite *s = suite_create("paper_costs");
-    TCase *c = tcase_create("models");
-    tcase_add_test(c, table_12_is_what_plans_count);
-    tcase_add_test(c, profit_of_a_node_and_its_leaves);
-    tcase_add_test(c, profit_against_the_planners_cost);
-    tcase_add_test(c, padding_is_subadditive);
-    tcase_add_test(c, equations_against_the_planner);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -53,7 +53,9 @@ static bool is_list(const char *path)
     return strstr(path, "/headlines.csv") || strstr(path, "/names.csv");
 }
 
-START_TEST(files_are_as_they_were_read)
+FROM_HERE(papers, .setup = load, .teardown = unload)
+
+TEST(files_are_as_they_were_read)
 {
     char text[4096];
     int code = run_shell(text, sizeof text,
@@ -62,7 +64,6 @@ START_TEST(files_are_as_they_were_read)
                          "for f in *.csv; do grep -q \" $f$\" \"$list\" || echo $f has no digest; done");
     ck_assert_msg(code == 0 && !*text, "not as they were read from the papers:\n%s", text);
 }
-END_TEST
 
 /* ---- format ------------------------------------------------------------------------------------------------------ */
 
@@ -207,7 +208,7 @@ static const char *table_is_wrong(const struct csv *c, const char *stem, int64_t
     return strcmp(used, csv_note(c, "unit")) == 0 ? NULL : "its units are not those of the note";
 }
 
-START_TEST(tables_keep_their_format)
+TEST(tables_keep_their_format)
 {
     int64_t rows = 0, tables = 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
@@ -229,10 +230,9 @@ START_TEST(tables_keep_their_format)
     printf("papers: %d tables and figures with %d rows\n", (int)tables, (int)rows);
     ck_assert(tables == 39 && rows == 1394);
 }
-END_TEST
 
 /* A sound file, and what one edit each makes of it. */
-START_TEST(broken_tables_are_refused)
+TEST(broken_tables_are_refused)
 {
     static const char sound[] = "# paper: DeFT (ICLR 2025)\n# place: Table 1\n# about: two rows\n# unit: s; "
                                 "x\n# machine: none\n# layout: rows 1\n"
@@ -277,10 +277,9 @@ START_TEST(broken_tables_are_refused)
         free(text);
     }
 }
-END_TEST
 
 /* What is called a strategy is one of the registry, and nothing else is. */
-START_TEST(names_are_known)
+TEST(names_are_known)
 {
     for (int64_t i = 0; i < names.n_rows; i++) {
         const char *name = csv_text(&names, i, "name"), *kind = csv_text(&names, i, "kind");
@@ -292,7 +291,6 @@ START_TEST(names_are_known)
                       "names.csv: %s is called %s", name, kind);
     }
 }
-END_TEST
 
 /* What the project redraws: tables, and figures with numbers, of which some are only drawn. */
 static const struct {
@@ -305,7 +303,7 @@ static const struct {
     {"hydragen", {1, 2, 3, 4, 5, 6}, {3, 4, 5, 6, 7}},
 };
 
-START_TEST(nothing_is_left_out)
+TEST(nothing_is_left_out)
 {
     size_t files = 2; /* the lists */
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
@@ -327,19 +325,4 @@ START_TEST(nothing_is_left_out)
             free(stem);
         }
     ck_assert_uint_eq(files, found.gl_pathc);
-}
-END_TEST
-
-Suite *suite_papers(void)
-{
-    Suite *s = suite_create("papers");
-    TCase *tc = tcase_create("papers");
-    tcase_add_checked_fixture(tc, load, unload);
-    tcase_add_test(tc, files_are_as_they_were_read);
-    tcase_add_test(tc, tables_keep_their_format);
-    tcase_add_test(tc, broken_tables_are_refused);
-    tcase_add_test(tc, names_are_known);
-    tcase_add_test(tc, nothing_is_left_out);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -295,7 +295,7 @@ static int by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-START_TEST(the_oracle_keeps_half_the_bound)
+TEST(the_oracle_keeps_half_the_bound)
 {
     static struct tally tally[N_CASES];
     double start = now_s(), o = 0, lse = 0, report = 0, logit = 0;
@@ -331,10 +331,9 @@ START_TEST(the_oracle_keeps_half_the_bound)
     ck_assert(ctx[0] == 0 && ctx[n / 2] >= 20 && ctx[n - 1] >= 300 && logit >= 5000);
     ck_assert_msg(o > 0 && lse > 0, "no error at all: the two are not independent");
 }
-END_TEST
 
 /* 256 bits are enough if 512 say the same to far below a double's last place. */
-START_TEST(more_bits_change_nothing)
+TEST(more_bits_change_nothing)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
         struct mp_case c = case_new(i);
@@ -355,11 +354,10 @@ START_TEST(more_bits_change_nothing)
     }
     mpfr_free_cache();
 }
-END_TEST
 
 /* No certificate for an oracle that is off by 0.8 of the bound (rounding the sum to double may take 0.25 of
  * it back), has a NaN, or misses a token. */
-START_TEST(a_wrong_oracle_is_found)
+TEST(a_wrong_oracle_is_found)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
         struct mp_case c = case_new(i);
@@ -392,16 +390,4 @@ START_TEST(a_wrong_oracle_is_found)
         case_free(&c);
     }
     mpfr_free_cache();
-}
-END_TEST
-
-Suite *suite_mpfr(void)
-{
-    Suite *s = suite_create("mpfr");
-    TCase *c = tcase_create("mpfr");
-    tcase_add_test(c, the_oracle_keeps_half_the_bound);
-    tcase_add_test(c, more_bits_change_nothing);
-    tcase_add_test(c, a_wrong_oracle_is_found);
-    suite_add_tcase(s, c);
-    return s;
 }

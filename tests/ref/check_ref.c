@@ -24,7 +24,7 @@ static struct tree *sample(void)
     return t;
 }
 
-START_TEST(errors_are_one_printable_line)
+TEST(errors_are_one_printable_line)
 {
     struct err e = {0};
     ck_assert(!err_set(&e, "%s:1: \"%s\" (expected %d)", "dir\x1b[2J/a\nb\x7f", "\xc3\xa9", 3));
@@ -45,10 +45,9 @@ START_TEST(errors_are_one_printable_line)
         ck_assert(strncmp(e.msg, "file: x", 7) == 0 && strstr(e.msg, "x (expected less)"));
     }
 }
-END_TEST
 
 /* In any room: all names, or as many as leave it for what says that there are more; nothing behind that, and no byte too many. */
-START_TEST(listings_end_where_there_is_no_room)
+TEST(listings_end_where_there_is_no_room)
 {
     static const char *const name[] = {"a", "long-name", "bc", "...", "d"};
     char whole[64] = "";
@@ -75,9 +74,8 @@ START_TEST(listings_end_where_there_is_no_room)
     listing_add(list, sizeof list, "4");
     ck_assert_str_eq(list, "first, second, ...");
 }
-END_TEST
 
-START_TEST(tree_check_names_the_fault)
+TEST(tree_check_names_the_fault)
 {
     struct tree *t = sample();
     ck_assert(tree_check(t, NULL));
@@ -96,9 +94,8 @@ START_TEST(tree_check_names_the_fault)
     ck_assert(!tree_check(t, &e));
     tree_free(t);
 }
-END_TEST
 
-START_TEST(contexts_follow_the_path)
+TEST(contexts_follow_the_path)
 {
     struct tree *t = sample();
     int64_t ctx[5];
@@ -109,9 +106,8 @@ START_TEST(contexts_follow_the_path)
     ck_assert_int_eq(tree_depth(t), 3);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(normal_form_cuts_and_numbers)
+TEST(normal_form_cuts_and_numbers)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -141,9 +137,8 @@ START_TEST(normal_form_cuts_and_numbers)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(normal_form_keeps_uncut_trees)
+TEST(normal_form_keeps_uncut_trees)
 {
     struct tree *t = tree_new(4, 0);
     int32_t parent[] = {-1, 0, 0, -1};
@@ -160,9 +155,8 @@ START_TEST(normal_form_keeps_uncut_trees)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(normal_form_of_nothing)
+TEST(normal_form_of_nothing)
 {
     struct tree *t = tree_new(0, 0);
     ck_assert(tree_check(t, NULL));
@@ -172,9 +166,8 @@ START_TEST(normal_form_of_nothing)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(narrow_floats_round_to_nearest_even)
+TEST(narrow_floats_round_to_nearest_even)
 {
     for (uint32_t i = 0; i < 65536; i++) { /* every value survives the round trip */
         uint16_t h = (uint16_t)i;
@@ -202,9 +195,8 @@ START_TEST(narrow_floats_round_to_nearest_even)
     ck_assert_uint_eq(f16_from_double(-INFINITY), 0xFC00);
     ck_assert_uint_eq(bf16_from_double(1e39), 0x7F80);
 }
-END_TEST
 
-START_TEST(generator_is_a_function_of_its_arguments)
+TEST(generator_is_a_function_of_its_arguments)
 {
     /* Fixed values: the same bits on every machine, now and later. */
     ck_assert_uint_eq(rng_mix(0), 0);
@@ -222,9 +214,8 @@ START_TEST(generator_is_a_function_of_its_arguments)
     ck_assert(fabs(sum / n) < 0.01);
     ck_assert(fabs(sq / n - 1) < 0.01);
 }
-END_TEST
 
-START_TEST(merge_has_an_identity)
+TEST(merge_has_an_identity)
 {
     double a[2] = {0, 0}, la = -INFINITY, b[2] = {0, 0};
     lse_merge(a, &la, b, -INFINITY, 2);
@@ -236,9 +227,8 @@ START_TEST(merge_has_an_identity)
     lse_merge(a, &la, b, -INFINITY, 2);
     ck_assert_mem_eq(a, x, sizeof x);
 }
-END_TEST
 
-START_TEST(merge_keeps_nan_and_weighs)
+TEST(merge_keeps_nan_and_weighs)
 {
     double a[1] = {1}, la = 0, b[1] = {NAN};
     lse_merge(a, &la, b, 0, 1);
@@ -255,7 +245,6 @@ START_TEST(merge_keeps_nan_and_weighs)
     ck_assert(fabs(a[0] - 2) < 1e-15);
     ck_assert(fabs(la - log(4)) < 1e-15);
 }
-END_TEST
 
 static struct problem_spec spec(enum dtype dtype, enum fill fill)
 {
@@ -315,7 +304,7 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
     x->gap = isinf(second) ? INFINITY : top - second;
 }
 
-START_TEST(oracle_is_the_definition)
+TEST(oracle_is_the_definition)
 {
     struct tree *t = sample();
     for (int dt = 0; dt < N_DTYPES; dt++)
@@ -346,9 +335,8 @@ START_TEST(oracle_is_the_definition)
         }
     tree_free(t);
 }
-END_TEST
 
-START_TEST(counting_data_counts)
+TEST(counting_data_counts)
 {
     struct tree *t = sample();
     struct problem_spec s = spec(DT_F16, FILL_COUNT);
@@ -367,9 +355,8 @@ START_TEST(counting_data_counts)
     problem_free(p);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(data_does_not_depend_on_paging)
+TEST(data_does_not_depend_on_paging)
 {
     struct tree *t = sample();
     struct problem_spec a = spec(DT_BF16, FILL_RANDOM), b = a;
@@ -390,9 +377,8 @@ START_TEST(data_does_not_depend_on_paging)
     problem_free(r);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(what_nobody_reads_is_poisoned)
+TEST(what_nobody_reads_is_poisoned)
 {
     struct tree *t = sample();
     t->n_queries = 2; /* both see at most 7 tokens of the root ... */
@@ -413,9 +399,8 @@ START_TEST(what_nobody_reads_is_poisoned)
     problem_free(p);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(oracle_does_not_hide_nan)
+TEST(oracle_does_not_hide_nan)
 {
     struct tree *t = sample();
     struct problem_spec s = spec(DT_F32, FILL_RANDOM);
@@ -427,9 +412,8 @@ START_TEST(oracle_does_not_hide_nan)
     problem_free(p);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(bad_specs_are_refused)
+TEST(bad_specs_are_refused)
 {
     struct tree *t = sample();
     struct problem_spec good = spec(DT_F32, FILL_RANDOM), s;
@@ -445,9 +429,8 @@ START_TEST(bad_specs_are_refused)
     }
     tree_free(t);
 }
-END_TEST
 
-START_TEST(decimals_are_strict_and_read_back)
+TEST(decimals_are_strict_and_read_back)
 {
     static const char *const bad[] = {"", " 1", "1 ", "0x10", "nan", "inf", "1e999", "1,5", "-", "e", "1e"};
     static const double exact[] = {
@@ -462,10 +445,9 @@ START_TEST(decimals_are_strict_and_read_back)
     ck_assert_str_eq(decimal_print(text, 1e9), "1e+09");
     ck_assert_str_eq(decimal_print(text, 1234567), "1234567");
 }
-END_TEST
 
 /* Room is asked for as it is needed; what cannot be there is not. */
-START_TEST(arrays_stay_within_the_memory)
+EXIT_TEST(arrays_stay_within_the_memory, EXIT_MISSING)
 {
     int64_t cap = 0;
     char *p = xgrow(NULL, &cap, (1 << 24) + 1, 1);
@@ -473,32 +455,4 @@ START_TEST(arrays_stay_within_the_memory)
     free(p);
     cap = 0;
     xgrow(NULL, &cap, INT64_C(1) << 50, 96);
-}
-END_TEST
-
-Suite *suite_ref(void)
-{
-    Suite *s = suite_create("ref");
-    TCase *c = tcase_create("ref");
-    tcase_add_test(c, errors_are_one_printable_line);
-    tcase_add_test(c, listings_end_where_there_is_no_room);
-    tcase_add_test(c, tree_check_names_the_fault);
-    tcase_add_test(c, contexts_follow_the_path);
-    tcase_add_test(c, normal_form_cuts_and_numbers);
-    tcase_add_test(c, normal_form_keeps_uncut_trees);
-    tcase_add_test(c, normal_form_of_nothing);
-    tcase_add_test(c, narrow_floats_round_to_nearest_even);
-    tcase_add_test(c, generator_is_a_function_of_its_arguments);
-    tcase_add_test(c, merge_has_an_identity);
-    tcase_add_test(c, merge_keeps_nan_and_weighs);
-    tcase_add_test(c, oracle_is_the_definition);
-    tcase_add_test(c, counting_data_counts);
-    tcase_add_test(c, data_does_not_depend_on_paging);
-    tcase_add_test(c, what_nobody_reads_is_poisoned);
-    tcase_add_test(c, oracle_does_not_hide_nan);
-    tcase_add_test(c, bad_specs_are_refused);
-    tcase_add_test(c, decimals_are_strict_and_read_back);
-    tcase_add_exit_test(c, arrays_stay_within_the_memory, EXIT_MISSING);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -182,17 +182,15 @@ static void check_table(const char *table)
     free(r);
 }
 
-START_TEST(recorded_runs)
+TEST(recorded_runs)
 {
     check_table("traces/golden.csv");
 }
-END_TEST
 
-START_TEST(recorded_ablations)
+TEST(recorded_ablations)
 {
     check_table("traces/golden_ablation.csv");
 }
-END_TEST
 
 /* ---- DeFT Table 17 ------------------------------------------------------------------------------------ */
 
@@ -295,7 +293,7 @@ static void check_column(int column, const struct cell *got, double percent)
 }
 
 /* The release decodes 399 times where S = P + 400; the table's figures are those of 400, to the last digit. */
-START_TEST(table_17_few_shot)
+LOOP_TEST(table_17_few_shot, N_FEWSHOT)
 {
     struct cell got[N_METHODS];
     table17_run(table17_column[_i], 1, (struct trace_opts){.prompt = 4000, .max_seq = 4400}, got);
@@ -303,9 +301,8 @@ START_TEST(table_17_few_shot)
     table17_run(table17_column[_i], 1, (struct trace_opts){.prompt = 4000, .max_seq = 4401}, got);
     check_column(_i, got, 0);
 }
-END_TEST
 
-START_TEST(table_17_reasoning)
+LOOP_TEST(table_17_reasoning, N_REASONING)
 {
     const char *task = table17_column[N_FEWSHOT + _i];
     char *name = xasprintf("traces/%s.json", task), *path = shared_path(name);
@@ -321,11 +318,10 @@ START_TEST(table_17_reasoning)
     free(path);
     free(name);
 }
-END_TEST
 
 /* The speculative cells are not reproduced: every cell of every method has 1.36 to 1.40 times what the published
  * records give, the ratio of iterations that the lost record must have had (2,050 to 2,110; ours are 1,507). */
-START_TEST(table_17_speculative)
+LOOP_TEST(table_17_speculative, N_COLUMNS - N_FEWSHOT - N_REASONING)
 {
     const char *tokens = table17_column[N_FEWSHOT + N_REASONING + _i];
     char *name = xasprintf("traces/APPS_tree_size%s.json", tokens), *path = shared_path(name);
@@ -347,12 +343,11 @@ START_TEST(table_17_speculative)
     free(path);
     free(name);
 }
-END_TEST
 
 /* ---- the same without reference data ------------------------------------------------------------------ */
 
 /* The formulas of the release's counters (A, B, C, q of a step) on the traces inside the program. */
-START_TEST(release_formulas)
+TEST(release_formulas)
 {
     static const struct {
         const char *spec;
@@ -414,10 +409,9 @@ START_TEST(release_formulas)
         trace_close(tr);
     }
 }
-END_TEST
 
 /* Both rules of deft-flatten count a block once, however many groups its queries fill. */
-START_TEST(blocks_count_once)
+TEST(blocks_count_once)
 {
     struct tree *t = levels_parse("1,100 300,3", NULL);
     struct nform *nf = nform_new(t);
@@ -440,9 +434,8 @@ START_TEST(blocks_count_once)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(names_of_modes)
+TEST(names_of_modes)
 {
     enum count_mode m;
     for (int i = 0; i < N_COUNT_MODES; i++) {
@@ -451,12 +444,11 @@ START_TEST(names_of_modes)
     }
     ck_assert(!count_mode_parse("", &m) && !count_mode_parse("DeFT", &m));
 }
-END_TEST
 
 /* ---- the sweep ---------------------------------------------------------------------------------------- */
 
 /* What reads less for being wrong is no result. */
-START_TEST(a_wrong_plan_is_not_counted)
+TEST(a_wrong_plan_is_not_counted)
 {
     struct trace *tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
@@ -471,9 +463,8 @@ START_TEST(a_wrong_plan_is_not_counted)
     ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 7 is wrong: "), "%s", e.msg);
     trace_close(tr);
 }
-END_TEST
 
-START_TEST(a_wrong_plan_is_not_timed)
+TEST(a_wrong_plan_is_not_timed)
 {
     char *text = NULL;
     size_t size = 0;
@@ -487,11 +478,10 @@ START_TEST(a_wrong_plan_is_not_timed)
     ck_assert_int_eq(size, 0);
     free(text);
 }
-END_TEST
 
 /* Sums are those of a plain loop, on any number of threads, times to the last bit; what does not apply says where
  * first. */
-START_TEST(sweep_adds_up)
+TEST(sweep_adds_up)
 {
     struct trace *tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
@@ -549,24 +539,4 @@ START_TEST(sweep_adds_up)
     }
     ck_assert(want[1].skipped_at > 0 && strstr(row[1].why, "not visible"));
     trace_close(tr);
-}
-END_TEST
-
-Suite *suite_count(void)
-{
-    Suite *s = suite_create("count");
-    TCase *c = tcase_create("count");
-    tcase_add_test(c, names_of_modes);
-    tcase_add_test(c, blocks_count_once);
-    tcase_add_test(c, release_formulas);
-    tcase_add_test(c, a_wrong_plan_is_not_counted);
-    tcase_add_test(c, a_wrong_plan_is_not_timed);
-    tcase_add_test(c, sweep_adds_up);
-    tcase_add_test(c, recorded_runs);
-    tcase_add_test(c, recorded_ablations);
-    tcase_add_loop_test(c, table_17_few_shot, 0, N_FEWSHOT);
-    tcase_add_loop_test(c, table_17_reasoning, 0, N_REASONING);
-    tcase_add_loop_test(c, table_17_speculative, 0, N_COLUMNS - N_FEWSHOT - N_REASONING);
-    suite_add_tcase(s, c);
-    return s;
 }

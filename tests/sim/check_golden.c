@@ -204,12 +204,11 @@ static void edges_row(char **field)
     tree_free(t);
 }
 
-START_TEST(fasttree_edges_as_published)
+TEST(fasttree_edges_as_published)
 {
     int rows = for_rows("fasttree_edges.csv", 11, edges_row);
     ck_assert_int_ne(rows, 0);
 }
-END_TEST
 
 static char *pair(int64_t a, int64_t b)
 {
@@ -245,12 +244,11 @@ static void ctas_row(char **field)
     tree_free(t);
 }
 
-START_TEST(fasttree_ctas_as_published)
+TEST(fasttree_ctas_as_published)
 {
     int rows = for_rows("fasttree_ctas.csv", 11, ctas_row);
     ck_assert_int_ne(rows, 0);
 }
-END_TEST
 
 /* ---- PAT -------------------------------------------------------------------------------------------- */
 
@@ -283,12 +281,11 @@ static void packs_row(char **field)
     tree_free(t);
 }
 
-START_TEST(pat_packs_as_published)
+TEST(pat_packs_as_published)
 {
     int rows = for_rows("pat_packs.csv", 9, packs_row);
     ck_assert_int_ne(rows, 0);
 }
-END_TEST
 
 /* The released scheduler at work: what the notes of ../shared/peers say of the packs that were timed. Columns
  * set,idx,N,C,hq,hk,dtype,B,T,method,cold_us,hot_us,timing,rel_l2,status,lb_us,cold_over_lb,kv_MB,note; a note says
@@ -334,7 +331,7 @@ static bool peer_row(char *line)
     return true;
 }
 
-START_TEST(pat_packs_as_timed)
+TEST(pat_packs_as_timed)
 {
     static const char *const table[] = {"h200_pat_fig9_a.csv", "h200_pat_fig9_b.csv",
                                         "h200_fasttree_fig9.csv", "h200_speculative.csv"};
@@ -353,17 +350,4 @@ START_TEST(pat_packs_as_timed)
         free(path);
         free(name);
     }
-}
-END_TEST
-
-Suite *suite_golden(void)
-{
-    Suite *s = suite_create("golden");
-    TCase *tc = tcase_create("published plans");
-    tcase_add_test(tc, fasttree_edges_as_published);
-    tcase_add_test(tc, fasttree_ctas_as_published);
-    tcase_add_test(tc, pat_packs_as_published);
-    tcase_add_test(tc, pat_packs_as_timed);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -115,7 +115,7 @@ static int64_t *small_trees(int64_t n)
     return number;
 }
 
-START_TEST(counted_is_priced_on_small_trees)
+TEST(counted_is_priced_on_small_trees)
 {
     bool quick = getenv("TREEATTN_QUICK");
     int64_t n = quick ? QUICK_TREES : TREES, *number = small_trees(n);
@@ -132,10 +132,9 @@ START_TEST(counted_is_priced_on_small_trees)
     if (quick)
         printf("account: %d of %d trees (TREEATTN_QUICK)\n", QUICK_TREES, TREES);
 }
-END_TEST
 
 /* Of any size, one setting each. */
-START_TEST(counted_is_priced_on_large_trees)
+TEST(counted_is_priced_on_large_trees)
 {
     int64_t n = getenv("TREEATTN_QUICK") ? QUICK_LARGE_TREES : LARGE_TREES;
     struct tally tally = {.ran = xcalloc((size_t)n_strategies, sizeof *tally.ran)};
@@ -147,7 +146,6 @@ START_TEST(counted_is_priced_on_large_trees)
     }
     check_tally(&tally);
 }
-END_TEST
 
 /* A kernel that skips a tile's load, or loads it twice, is a kernel that carries out another plan: one that lacks a
  * piece of a run or a group, or has it twice. What it counts then must not be the price of the plan it was given. */
@@ -174,7 +172,7 @@ static int64_t plant_loads(const struct fault_case *fc)
     return planted;
 }
 
-START_TEST(skipped_and_doubled_loads_are_noticed)
+TEST(skipped_and_doubled_loads_are_noticed)
 {
     struct fault_ground *ground = fault_ground_new(0, 5, kernel_find("cpu"));
     for (int32_t s = 0; s < n_strategies; s++) {
@@ -188,18 +186,4 @@ START_TEST(skipped_and_doubled_loads_are_noticed)
         fault_case_free(&fc);
     }
     fault_ground_free(ground);
-}
-END_TEST
-
-Suite *suite_ledger(void)
-{
-    Suite *s = suite_create("ledger");
-    TCase *small = tcase_create("small"), *large = tcase_create("large"), *broken = tcase_create("faults");
-    tcase_add_test(small, counted_is_priced_on_small_trees);
-    tcase_add_test(large, counted_is_priced_on_large_trees);
-    tcase_add_test(broken, skipped_and_doubled_loads_are_noticed);
-    suite_add_tcase(s, small);
-    suite_add_tcase(s, large);
-    suite_add_tcase(s, broken);
-    return s;
 }

@@ -50,7 +50,7 @@ static double brute(const struct nform *nf, const struct objective_env *o)
     return best;
 }
 
-START_TEST(exact_and_below_every_greedy_planner)
+TEST(exact_and_below_every_greedy_planner)
 {
     int64_t strict = 0, trees = getenv("TREEATTN_QUICK") ? TREES / 20 : TREES;
     for (int64_t i = 0; i < trees; i++) {
@@ -86,9 +86,8 @@ START_TEST(exact_and_below_every_greedy_planner)
     }
     ck_assert(strict > 0); /* else the greedy planners would be exact and this test could not see much */
 }
-END_TEST
 
-START_TEST(the_papers_trees_are_solvable)
+TEST(the_papers_trees_are_solvable)
 {
     static const char *const levels[] = {"1,4,16,64,256,1024 256,32,256,64,32,256", "1,1024 2048,32",
                                          "1,2,4,8,16,32,64,128,1024 256,128,64,16,16,16,16,16,16",
@@ -113,9 +112,8 @@ START_TEST(the_papers_trees_are_solvable)
         tree_free(t);
     }
 }
-END_TEST
 
-START_TEST(a_tree_too_large_is_refused_with_numbers)
+TEST(a_tree_too_large_is_refused_with_numbers)
 {
     struct tree *t = tree_new(20000, 0); /* a chain: states grow with the square */
     for (int32_t i = 0; i < t->n_nodes; i++) {
@@ -129,16 +127,4 @@ START_TEST(a_tree_too_large_is_refused_with_numbers)
     ck_assert(why[0]);
     nform_free(nf);
     tree_free(t);
-}
-END_TEST
-
-Suite *suite_optimal(void)
-{
-    Suite *s = suite_create("optimal");
-    TCase *c = tcase_create("optimal");
-    tcase_add_test(c, exact_and_below_every_greedy_planner);
-    tcase_add_test(c, the_papers_trees_are_solvable);
-    tcase_add_test(c, a_tree_too_large_is_refused_with_numbers);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -28,7 +28,7 @@ static struct tree *sample(void)
     return t;
 }
 
-START_TEST(selections_glue_and_cut)
+TEST(selections_glue_and_cut)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -62,7 +62,6 @@ START_TEST(selections_glue_and_cut)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* One group per node, one launch per depth. */
 static struct plan *by_node(const struct nform *nf, int32_t launches)
@@ -82,7 +81,7 @@ static struct plan *by_node(const struct nform *nf, int32_t launches)
     return p;
 }
 
-START_TEST(flat_merge_feeds_every_query)
+TEST(flat_merge_feeds_every_query)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -97,9 +96,8 @@ START_TEST(flat_merge_feeds_every_query)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(lonely_groups_write_the_output)
+TEST(lonely_groups_write_the_output)
 {
     struct tree *t = tree_new(2, 0);
     t->len[0] = 3;
@@ -119,7 +117,6 @@ START_TEST(lonely_groups_write_the_output)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Groups of any queries in any order, as no strategy makes them: ranges cross, repeat and enclose each other. */
 static struct plan *any_groups(const struct nform *nf, uint64_t seed)
@@ -154,7 +151,7 @@ static int64_t slots_of(const struct plan *p, int32_t q, int64_t *slot)
     return n;
 }
 
-START_TEST(merges_take_slots_in_group_order)
+TEST(merges_take_slots_in_group_order)
 {
     for (uint64_t seed = 0; seed < 500; seed++) {
         struct tree *t = tree_new(1, 20);
@@ -192,9 +189,8 @@ START_TEST(merges_take_slots_in_group_order)
         tree_free(t);
     }
 }
-END_TEST
 
-START_TEST(level_merge_interleaves_launches)
+TEST(level_merge_interleaves_launches)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -209,9 +205,8 @@ START_TEST(level_merge_interleaves_launches)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(fused_merge_keeps_the_last_partial_on_chip)
+TEST(fused_merge_keeps_the_last_partial_on_chip)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -225,9 +220,8 @@ START_TEST(fused_merge_keeps_the_last_partial_on_chip)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(queries_that_see_nothing_get_an_output)
+TEST(queries_that_see_nothing_get_an_output)
 {
     struct tree *t = tree_new(1, 2);
     t->len[0] = 4;
@@ -250,9 +244,8 @@ START_TEST(queries_that_see_nothing_get_an_output)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(virtual_tree_moves_queries_and_tokens)
+TEST(virtual_tree_moves_queries_and_tokens)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -271,9 +264,8 @@ START_TEST(virtual_tree_moves_queries_and_tokens)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(stored_tokens_count_replicas)
+TEST(stored_tokens_count_replicas)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -288,10 +280,9 @@ START_TEST(stored_tokens_count_replicas)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* A copy is the same, under another name, too; not when anything else differs. */
-START_TEST(private_kv_are_the_same)
+TEST(private_kv_are_the_same)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -351,9 +342,8 @@ START_TEST(private_kv_are_the_same)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(private_kv_print_the_same)
+TEST(private_kv_print_the_same)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -381,7 +371,6 @@ START_TEST(private_kv_print_the_same)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Two children, the second one's query first, and one inside of the root: the normal form has other numbers for all. */
 static struct tree *renumbered(void)
@@ -394,7 +383,7 @@ static struct tree *renumbered(void)
     return t;
 }
 
-START_TEST(prints_number_as_the_tree_does)
+TEST(prints_number_as_the_tree_does)
 {
     struct tree *t = renumbered();
     struct nform *nf = nform_new(t);
@@ -431,7 +420,6 @@ START_TEST(prints_number_as_the_tree_does)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 static json_t *json_of(const struct plan *p)
 {
@@ -564,7 +552,7 @@ static void reads_what_it_sees(const json_t *j)
     tree_free(t);
 }
 
-START_TEST(text_csv_and_dot_say_what_masks_hide)
+TEST(text_csv_and_dot_say_what_masks_hide)
 {
     struct tree *t = renumbered();
     struct nform *nf = nform_new(t);
@@ -601,10 +589,9 @@ START_TEST(text_csv_and_dot_say_what_masks_hide)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* A box for the merge steps of a launch, a line to it from all that it reads, other merges among them. */
-START_TEST(dot_draws_merges)
+TEST(dot_draws_merges)
 {
     struct tree *t = sample();
     struct nform *nf = nform_new(t);
@@ -634,7 +621,6 @@ START_TEST(dot_draws_merges)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* ---- strategies that are wrong -------------------------------------------------------------------------- */
 
@@ -688,7 +674,7 @@ static int plan_with(const struct strategy *s, enum plan_form form, char *printe
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-START_TEST(wrong_plans_can_be_looked_at)
+TEST(wrong_plans_can_be_looked_at)
 {
     static const struct strategy unmerged = {.name = "unmerged", .plan = plan_without_merges},
                                  outside = {.name = "outside", .plan = plan_out_of_range};
@@ -708,9 +694,8 @@ START_TEST(wrong_plans_can_be_looked_at)
     ck_assert_int_eq(plan_with(&forgetful, PLAN_TEXT, printed, said, sizeof said), EXIT_FAILED);
     ck_assert_msg(strstr(said, " in no group\n") && strstr(printed, "group 2 "), "%s%s", said, printed);
 }
-END_TEST
 
-START_TEST(a_planner_that_exits_is_named)
+TEST(a_planner_that_exits_is_named)
 {
     static const struct strategy leaver = {.name = "leaver", .plan = plan_and_exit};
     char printed[1 << 12], said[1 << 12];
@@ -742,9 +727,8 @@ START_TEST(a_planner_that_exits_is_named)
     free(heard);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(json_is_all_of_the_plan)
+TEST(json_is_all_of_the_plan)
 {
     static const char *const all[] = {"naive",       "deft-flatten",   "deft-node-chunk:block=8",
                                       "tree-medusa", "tree-specinfer", "cascade",
@@ -794,9 +778,8 @@ START_TEST(json_is_all_of_the_plan)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(wrong_strategy_names_are_explained)
+TEST(wrong_strategy_names_are_explained)
 {
     struct strategy_use u;
     struct err e = {0};
@@ -814,9 +797,8 @@ START_TEST(wrong_strategy_names_are_explained)
             ck_assert_str_ne(strategies[i]->name, strategies[j]->name);
     }
 }
-END_TEST
 
-START_TEST(machines_are_plausible)
+TEST(machines_are_plausible)
 {
     ck_assert(machine_find("nothing") == NULL);
     for (int32_t i = 0; i < n_machines; i++) {
@@ -825,32 +807,4 @@ START_TEST(machines_are_plausible)
         ck_assert(machines[i].bandwidth > 1e11 && machines[i].tensor_flops > 1e13);
         ck_assert(machines[i].source[0]);
     }
-}
-END_TEST
-
-Suite *suite_plan(void)
-{
-    Suite *s = suite_create("plan");
-    TCase *c = tcase_create("plan");
-    tcase_add_test(c, selections_glue_and_cut);
-    tcase_add_test(c, flat_merge_feeds_every_query);
-    tcase_add_test(c, merges_take_slots_in_group_order);
-    tcase_add_test(c, lonely_groups_write_the_output);
-    tcase_add_test(c, level_merge_interleaves_launches);
-    tcase_add_test(c, fused_merge_keeps_the_last_partial_on_chip);
-    tcase_add_test(c, queries_that_see_nothing_get_an_output);
-    tcase_add_test(c, virtual_tree_moves_queries_and_tokens);
-    tcase_add_test(c, stored_tokens_count_replicas);
-    tcase_add_test(c, private_kv_print_the_same);
-    tcase_add_test(c, private_kv_are_the_same);
-    tcase_add_test(c, prints_number_as_the_tree_does);
-    tcase_add_test(c, text_csv_and_dot_say_what_masks_hide);
-    tcase_add_test(c, dot_draws_merges);
-    tcase_add_test(c, wrong_plans_can_be_looked_at);
-    tcase_add_test(c, a_planner_that_exits_is_named);
-    tcase_add_test(c, json_is_all_of_the_plan);
-    tcase_add_test(c, wrong_strategy_names_are_explained);
-    tcase_add_test(c, machines_are_plausible);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -76,7 +76,7 @@ static int32_t walk_up(const struct nform *nf, int32_t q, int32_t *out)
     return n;
 }
 
-START_TEST(paths_are_those_of_the_tree)
+TEST(paths_are_those_of_the_tree)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct tree *t = random_tree(seed);
@@ -115,11 +115,10 @@ START_TEST(paths_are_those_of_the_tree)
         tree_free(t);
     }
 }
-END_TEST
 
 /* ---- pieces ----------------------------------------------------------------------------------------- */
 
-START_TEST(pieces_partition_a_selection)
+TEST(pieces_partition_a_selection)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct sel s = {0};
@@ -156,13 +155,12 @@ START_TEST(pieces_partition_a_selection)
         sel_free(&s);
     }
 }
-END_TEST
 
 /* ---- FastTree --------------------------------------------------------------------------------------- */
 
 /* 13 + 3 queries below a root of one token, no KV padding: joining the 13 saves 0.3 x 13 = 3.9 and pads
  * 4 queries more, 2.64 as printed and 10.56 at a GQA ratio of 4. */
-START_TEST(gqa_ratio_weighs_padding_only_as_released)
+TEST(gqa_ratio_weighs_padding_only_as_released)
 {
     struct tree *t = tree_new(3, 16);
     int64_t len[] = {1, 100, 100};
@@ -185,9 +183,8 @@ START_TEST(gqa_ratio_weighs_padding_only_as_released)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(released_fasttree_skips_forests)
+TEST(released_fasttree_skips_forests)
 {
     struct tree *t = even_tree(2, (int32_t[]){2, 8}, (int64_t[]){100, 50});
     struct nform *nf = nform_new(t);
@@ -203,10 +200,9 @@ START_TEST(released_fasttree_skips_forests)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* 128 CTAs of large tiles: too few for 132 SMs, enough for 108. */
-START_TEST(the_paper_rule_asks_the_machine)
+TEST(the_paper_rule_asks_the_machine)
 {
     struct tree *t = even_tree(2, (int32_t[]){4, 256}, (int64_t[]){512, 64});
     struct nform *nf = nform_new(t);
@@ -226,9 +222,8 @@ START_TEST(the_paper_rule_asks_the_machine)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(two_phases_only_when_both_fill_the_sms)
+TEST(two_phases_only_when_both_fill_the_sms)
 {
     struct tree *full = even_tree(3, (int32_t[]){1, 16, 512}, (int64_t[]){1024, 512, 64});
     struct tree *thin = even_tree(2, (int32_t[]){1, 40}, (int64_t[]){64, 64});
@@ -261,9 +256,8 @@ START_TEST(two_phases_only_when_both_fill_the_sms)
     tree_free(full);
     tree_free(thin);
 }
-END_TEST
 
-START_TEST(one_long_context_is_split)
+TEST(one_long_context_is_split)
 {
     struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100000});
     struct nform *nf = nform_new(t);
@@ -279,10 +273,9 @@ START_TEST(one_long_context_is_split)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Costs that tie keep nodes apart, whatever the tree. */
-START_TEST(only_a_strictly_cheaper_join_counts)
+TEST(only_a_strictly_cheaper_join_counts)
 {
     struct tree *t = random_tree(3);
     struct nform *nf = nform_new(t);
@@ -296,11 +289,10 @@ START_TEST(only_a_strictly_cheaper_join_counts)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* One query: the release gives it the large tile for want of CTAs, the paper says nothing of a lone phase.
  * Its partial is written and reduced all the same. */
-START_TEST(a_lonely_phase_changes_tiles_only_as_released)
+TEST(a_lonely_phase_changes_tiles_only_as_released)
 {
     struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100});
     struct nform *nf = nform_new(t);
@@ -316,10 +308,9 @@ START_TEST(a_lonely_phase_changes_tiles_only_as_released)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Large tiles just fill 132 SMs once the root is cut at 128, the 64 leaves do not: one phase, large tiles. */
-START_TEST(a_short_small_phase_takes_the_large_tile)
+TEST(a_short_small_phase_takes_the_large_tile)
 {
     struct tree *t = even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100});
     struct nform *nf = nform_new(t);
@@ -336,10 +327,9 @@ START_TEST(a_short_small_phase_takes_the_large_tile)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* A tile has room for all heads of a query. */
-START_TEST(many_heads_raise_the_tile)
+TEST(many_heads_raise_the_tile)
 {
     struct tree *t = even_tree(2, (int32_t[]){1, 8}, (int64_t[]){100, 50});
     struct nform *nf = nform_new(t);
@@ -355,13 +345,12 @@ START_TEST(many_heads_raise_the_tile)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* ---- PAT -------------------------------------------------------------------------------------------- */
 
 /* Algorithm 1 on three levels: 4 s_c < l_u keeps apart, equality merges; u's own length decides, not what it
  * inherited. */
-START_TEST(algorithm_1_looks_at_its_own_length)
+TEST(algorithm_1_looks_at_its_own_length)
 {
     /* root 16, child 20, grandchildren: 4 and 5 queries; the root's other child has 3 */
     struct tree *t = tree_new(5, 12);
@@ -381,9 +370,8 @@ START_TEST(algorithm_1_looks_at_its_own_length)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(long_packs_are_split_below_the_mean)
+TEST(long_packs_are_split_below_the_mean)
 {
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct tree *t = random_tree(seed);
@@ -411,10 +399,9 @@ START_TEST(long_packs_are_split_below_the_mean)
         tree_free(t);
     }
 }
-END_TEST
 
 /* Short contexts and a long one: 5 x the mean of those of more than 256 tokens, or the plain mean. */
-START_TEST(released_pat_splits_at_five_means)
+TEST(released_pat_splits_at_five_means)
 {
     static const char released[] = "pat:rule=artifact,block=1";
     struct tree *t = tree_new(9, 0);
@@ -457,11 +444,10 @@ START_TEST(released_pat_splits_at_five_means)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Until there are packs enough, the longest is halved at a block border; not one of 8 blocks, and not beyond 32 packs
  * of a query. */
-START_TEST(released_pat_halves_the_longest)
+TEST(released_pat_halves_the_longest)
 {
     static const struct {
         int32_t h_kv;
@@ -494,9 +480,8 @@ START_TEST(released_pat_halves_the_longest)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(released_tiles)
+TEST(released_tiles)
 {
     static const int32_t nq[] = {1, 16, 17, 32, 33, 64}, m[] = {16, 16, 32, 32, 64, 64};
     static const int64_t len[] = {31, 32, 63, 64, 127, 128};
@@ -518,9 +503,8 @@ START_TEST(released_tiles)
             tree_free(t);
         }
 }
-END_TEST
 
-START_TEST(a_launch_per_tile)
+TEST(a_launch_per_tile)
 {
     struct tree *t = even_tree(3, (int32_t[]){1, 4, 64}, (int64_t[]){2000, 192, 40});
     struct nform *nf = nform_new(t);
@@ -547,9 +531,8 @@ START_TEST(a_launch_per_tile)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(ablations_pack_as_they_say)
+TEST(ablations_pack_as_they_say)
 {
     struct tree *t = even_tree(4, (int32_t[]){1, 4, 16, 512}, (int64_t[]){1024, 256, 24, 32});
     struct nform *nf = nform_new(t);
@@ -578,12 +561,11 @@ START_TEST(ablations_pack_as_they_say)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* ---- all of them ------------------------------------------------------------------------------------ */
 
 /* Other tests check what the registry makes by default; these are the rest. */
-START_TEST(every_rule_and_option_covers)
+TEST(every_rule_and_option_covers)
 {
     static const char *const name[] = {
         "fasttree",           "fasttree:rule=artifact",        "fasttree:split=7,split_short=3",
@@ -608,32 +590,4 @@ START_TEST(every_rule_and_option_covers)
         nform_free(nf);
         tree_free(t);
     }
-}
-END_TEST
-
-Suite *suite_planners(void)
-{
-    Suite *s = suite_create("planners");
-    TCase *tc = tcase_create("planners");
-    tcase_add_test(tc, paths_are_those_of_the_tree);
-    tcase_add_test(tc, pieces_partition_a_selection);
-    tcase_add_test(tc, gqa_ratio_weighs_padding_only_as_released);
-    tcase_add_test(tc, released_fasttree_skips_forests);
-    tcase_add_test(tc, the_paper_rule_asks_the_machine);
-    tcase_add_test(tc, two_phases_only_when_both_fill_the_sms);
-    tcase_add_test(tc, one_long_context_is_split);
-    tcase_add_test(tc, only_a_strictly_cheaper_join_counts);
-    tcase_add_test(tc, a_lonely_phase_changes_tiles_only_as_released);
-    tcase_add_test(tc, a_short_small_phase_takes_the_large_tile);
-    tcase_add_test(tc, many_heads_raise_the_tile);
-    tcase_add_test(tc, algorithm_1_looks_at_its_own_length);
-    tcase_add_test(tc, long_packs_are_split_below_the_mean);
-    tcase_add_test(tc, released_pat_splits_at_five_means);
-    tcase_add_test(tc, released_pat_halves_the_longest);
-    tcase_add_test(tc, released_tiles);
-    tcase_add_test(tc, a_launch_per_tile);
-    tcase_add_test(tc, ablations_pack_as_they_say);
-    tcase_add_test(tc, every_rule_and_option_covers);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -341,7 +341,7 @@ static bool check_on(const struct strategy_use *use, const struct tree *t, const
 
 /* ---- tests ------------------------------------------------------------------------------------------- */
 
-START_TEST(known_trees)
+LOOP_TEST(known_trees, N_KNOWN)
 {
     struct plan_env env = llama3_8b();
     for (int32_t i = 0; i < n_strategies; i++) {
@@ -359,10 +359,9 @@ START_TEST(known_trees)
         tree_free(t);
     }
 }
-END_TEST
 
 /* The facts that the other tests lean on, against pencil and paper. */
-START_TEST(known_facts)
+LOOP_TEST(known_facts, N_KNOWN)
 {
     struct tree *t = known[_i].make();
     struct nform *nf = nform_new(t);
@@ -375,10 +374,9 @@ START_TEST(known_facts)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* The prefix of the single-prefix methods, on every tree that has one. */
-START_TEST(prefix_length)
+LOOP_TEST(prefix_length, N_KNOWN)
 {
     static const char *const names[] = {"hydragen", "relay", "relay++"};
     struct plan_env env = llama3_8b();
@@ -396,11 +394,10 @@ START_TEST(prefix_length)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 static const int32_t head_counts[][2] = {{32, 8}, {8, 8}, {64, 1}};
 
-START_TEST(seeded_trees)
+LOOP_TEST(seeded_trees, N_FAMILIES)
 {
     int32_t n_seeds = getenv("TREEATTN_SEEDS") ? atoi(getenv("TREEATTN_SEEDS")) : 6;
     struct plan_env env = llama3_8b();
@@ -417,7 +414,6 @@ START_TEST(seeded_trees)
         tree_free(t);
     }
 }
-END_TEST
 
 /* Worked examples, g = 4 rows a query, 132 SMs holding two CTAs each: 264 slots, 33 for each of 8 KV heads.
  *   few-shot (root 4000, 20 leaves of 5): flash-decoding has 160 CTAs; three parts fill 480 / 528 = 0.91 of
@@ -462,7 +458,7 @@ static const struct {
 };
 enum { N_WORKED = (int)(sizeof worked / sizeof worked[0]) };
 
-START_TEST(worked_example)
+LOOP_TEST(worked_example, N_WORKED)
 {
     struct plan_env env = llama3_8b();
     struct strategy_use use;
@@ -486,10 +482,9 @@ START_TEST(worked_example)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Launches by name, so that a reader of a timeline finds what the paper calls them. */
-START_TEST(launch_names)
+TEST(launch_names)
 {
     static const char *const names[][6] = {
         {"naive", "QK", "scale", "softmax", "PV"},    {"tree-medusa", "QK", "scale", "mask", "softmax", "PV"},
@@ -512,11 +507,10 @@ START_TEST(launch_names)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Blocks of deft-flatten: ceil(live / 128) of them, all full but the last, queries in parts of 64 or 32, each
  * of which sees something of the block. */
-START_TEST(flatten_blocks)
+LOOP_TEST(flatten_blocks, N_KNOWN)
 {
     static const char *const rules[] = {"deft-flatten", "deft-flatten:rule=artifact"};
     struct plan_env env = llama3_8b();
@@ -553,10 +547,9 @@ START_TEST(flatten_blocks)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* flashinfer: the chunk is the shortest with which all CTAs fit: one token less and they do not. */
-START_TEST(flashinfer_grid)
+LOOP_TEST(flashinfer_grid, 20)
 {
     struct plan_env env = llama3_8b();
     struct strategy_use use = {0};
@@ -575,7 +568,6 @@ START_TEST(flashinfer_grid)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
 /* Tokens and mask bytes that a plan reads, one row a query as DeFT's release counts. */
 struct counted {
@@ -613,7 +605,7 @@ static const struct {
 };
 enum { N_REPLAYED = (int)(sizeof replayed / sizeof replayed[0]) };
 
-START_TEST(release_counters)
+LOOP_TEST(release_counters, N_REPLAYED)
 {
     struct trace_opts opts = {.prompt = replayed[_i].prompt, .max_seq = replayed[_i].max_seq};
     struct err e = {0};
@@ -652,10 +644,9 @@ START_TEST(release_counters)
     }
     trace_close(tr);
 }
-END_TEST
 
 /* cascade: rows of the Q tile by the average rows of the level's groups (4 a query here). */
-START_TEST(cascade_tiles)
+TEST(cascade_tiles)
 {
     static const struct {
         int32_t width, top, leaf;
@@ -675,10 +666,9 @@ START_TEST(cascade_tiles)
         tree_free(t);
     }
 }
-END_TEST
 
 /* The sentences of strategies that do not apply name the number that is too large. */
-START_TEST(not_applicable)
+TEST(not_applicable)
 {
     static const struct {
         const char *strategy;
@@ -702,10 +692,9 @@ START_TEST(not_applicable)
         tree_free(t);
     }
 }
-END_TEST
 
 /* Every strategy has what lists and legends print, and no two have one name. */
-START_TEST(registry)
+TEST(registry)
 {
     for (int32_t i = 0; i < n_strategies; i++) {
         const struct strategy *s = strategies[i];
@@ -722,25 +711,4 @@ START_TEST(registry)
         struct strategy_use use;
         ck_assert_msg(strategy_parse(shapes[i].name, &use, NULL), "%s is not registered", shapes[i].name);
     }
-}
-END_TEST
-
-Suite *suite_strategies(void)
-{
-    Suite *s = suite_create("strategies");
-    TCase *tc = tcase_create("plans");
-    tcase_add_test(tc, registry);
-    tcase_add_loop_test(tc, known_facts, 0, N_KNOWN);
-    tcase_add_loop_test(tc, known_trees, 0, N_KNOWN);
-    tcase_add_loop_test(tc, prefix_length, 0, N_KNOWN);
-    tcase_add_loop_test(tc, flatten_blocks, 0, N_KNOWN);
-    tcase_add_loop_test(tc, worked_example, 0, N_WORKED);
-    tcase_add_test(tc, launch_names);
-    tcase_add_loop_test(tc, flashinfer_grid, 0, 20);
-    tcase_add_loop_test(tc, release_counters, 0, N_REPLAYED);
-    tcase_add_test(tc, cascade_tiles);
-    tcase_add_test(tc, not_applicable);
-    tcase_add_loop_test(tc, seeded_trees, 0, N_FAMILIES);
-    suite_add_tcase(s, tc);
-    return s;
 }

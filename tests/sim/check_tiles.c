@@ -12,7 +12,7 @@ static const struct machine *a100(void)
     return mc;
 }
 
-START_TEST(shared_memory_is_q_kv_and_intermediates)
+TEST(shared_memory_is_q_kv_and_intermediates)
 {
     /* 64 x 128 x 2 + 32 x 128 x 2 + 64 x 128 x 4 */
     ck_assert_int_eq(tile_smem((struct tile){64, 32}, 128, 2), 57344);
@@ -23,10 +23,9 @@ START_TEST(shared_memory_is_q_kv_and_intermediates)
     /* 164 KB hold two CTAs of 56 + 1 KB, not three */
     ck_assert_int_eq(tile_resident(a100(), (struct tile){64, 32}, 128, 2), 2);
 }
-END_TEST
 
 /* Every tile that is offered keeps every constraint, every tile that is not breaks one. */
-START_TEST(feasible_means_all_constraints)
+TEST(feasible_means_all_constraints)
 {
     static const int32_t dims[] = {16, 64, 128, 256};
     for (int32_t i = 0; i < n_machines; i++)
@@ -56,9 +55,8 @@ START_TEST(feasible_means_all_constraints)
                 ck_assert_int_eq(at, n);
             }
 }
-END_TEST
 
-START_TEST(each_constraint_is_named)
+TEST(each_constraint_is_named)
 {
     struct machine slow = *a100();
     ck_assert_int_eq(tile_check(&slow, (struct tile){64, 64}, 128, 2), TILE_FITS);
@@ -69,11 +67,10 @@ START_TEST(each_constraint_is_named)
     slow.latency_ns = 1e6;
     ck_assert_int_eq(tile_check(&slow, (struct tile){64, 64}, 128, 2), TILE_BANDWIDTH);
 }
-END_TEST
 
 /* Section 5.2's own examples: 20 queries get 32 rows, 192 tokens get n = 64; long contexts get the largest n.
  */
-START_TEST(selection_follows_the_paper)
+TEST(selection_follows_the_paper)
 {
     struct tile_set set = tiles_for(a100(), 128, 2);
     ck_assert_ptr_null(set.note);
@@ -88,9 +85,8 @@ START_TEST(selection_follows_the_paper)
     for (int64_t n_kv = 1024; n_kv < 3000; n_kv++)
         ck_assert_int_eq(tiles_select(&set, 20, n_kv).n, 128);
 }
-END_TEST
 
-START_TEST(a_selected_tile_is_feasible)
+TEST(a_selected_tile_is_feasible)
 {
     for (int32_t i = 0; i < n_machines; i++) {
         struct tile_set set = tiles_for(&machines[i], 256, 4);
@@ -104,14 +100,13 @@ START_TEST(a_selected_tile_is_feasible)
             }
     }
 }
-END_TEST
 
 /*
  * PAT prints its feasible set for A100 as a picture (figure 7b). What its text and its release say of it: query tiles of
  * 16, 32, 64 and 128 are there (section 5.2), the baselines' kernels run (section 8.2), and so does every tile that
  * the released selector picks.
  */
-START_TEST(published_tiles_are_feasible)
+TEST(published_tiles_are_feasible)
 {
     static const struct tile published[] = {
         {64, 128}, {16, 128}, {64, 32}, {16, 32}, /* FlashAttention, FlashInfer, FastTree */
@@ -127,10 +122,9 @@ START_TEST(published_tiles_are_feasible)
         sides |= out[i].m;
     ck_assert_int_eq(sides, 16 | 32 | 64 | 128);
 }
-END_TEST
 
 /* The table of registers is of the kernels that there are: when their shapes change, it must be made anew. */
-START_TEST(registers_are_of_the_kernels)
+TEST(registers_are_of_the_kernels)
 {
     static const struct {
         struct tile t;
@@ -148,10 +142,9 @@ START_TEST(registers_are_of_the_kernels)
             ck_assert(code.registers > 32 && code.registers <= 255);
         }
 }
-END_TEST
 
 /* One CTA more and what is said to bind is overdrawn. */
-START_TEST(what_binds_binds)
+TEST(what_binds_binds)
 {
     for (int32_t i = 0; i < n_machines; i++)
         for (int32_t m = 16; m <= 128; m *= 2)
@@ -170,9 +163,8 @@ START_TEST(what_binds_binds)
                 ck_assert_msg(over[bound], "%s %dx%d: %s", mc->name, m, n, tile_bound_name[bound]);
             }
 }
-END_TEST
 
-START_TEST(there_is_always_a_tile)
+TEST(there_is_always_a_tile)
 {
     struct machine slow = *a100();
     slow.latency_ns = 1e6;
@@ -185,22 +177,4 @@ START_TEST(there_is_always_a_tile)
     ck_assert_int_eq(set.tile[0].m, 16);
     ck_assert_int_eq(set.tile[0].n, 16);
     ck_assert_ptr_nonnull(strstr(set.note, "fits"));
-}
-END_TEST
-
-Suite *suite_tiles(void)
-{
-    Suite *s = suite_create("tiles");
-    TCase *tc = tcase_create("tiles");
-    tcase_add_test(tc, shared_memory_is_q_kv_and_intermediates);
-    tcase_add_test(tc, feasible_means_all_constraints);
-    tcase_add_test(tc, each_constraint_is_named);
-    tcase_add_test(tc, selection_follows_the_paper);
-    tcase_add_test(tc, a_selected_tile_is_feasible);
-    tcase_add_test(tc, published_tiles_are_feasible);
-    tcase_add_test(tc, registers_are_of_the_kernels);
-    tcase_add_test(tc, what_binds_binds);
-    tcase_add_test(tc, there_is_always_a_tile);
-    suite_add_tcase(s, tc);
-    return s;
 }

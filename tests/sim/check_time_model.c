@@ -113,7 +113,8 @@ static void law_ledger(const struct job *j, const struct time_model *c)
 
 static int by_place(const void *a, const void *b)
 {
-    const struct time_model_cta *x = *(const struct time_model_cta *const *)a, *y = *(const struct time_model_cta *const *)b;
+    const struct time_model_cta *x = *(const struct time_model_cta *const *)a,
+                                *y = *(const struct time_model_cta *const *)b;
     if (x->sm != y->sm)
         return x->sm < y->sm ? -1 : 1;
     if (x->slot != y->slot)
@@ -216,7 +217,7 @@ static void law_trips(const struct job *j, const struct time_model *c)
     ck_assert_msg(b.trip_s <= 0.05 * b.kernel_s, "%g of %g", b.trip_s, b.kernel_s);
 }
 
-START_TEST(laws)
+LOOP_TEST(laws, n_strategies)
 {
     const struct strategy *s = strategies[_i];
     int32_t trees = getenv("TREEATTN_QUICK") ? SMALL_TREES : TREES, ran = 0;
@@ -240,10 +241,9 @@ START_TEST(laws)
         }
     ck_assert_msg(ran > 0, "%s ran on no tree", s->name);
 }
-END_TEST
 
 /* Machines that nobody builds: laws hold, nothing is NaN, nothing hangs. */
-START_TEST(odd_machines)
+LOOP_TEST(odd_machines, n_strategies)
 {
     static const char *const odd[] = {"h200:sms=1",
                                       "h200:sms=32767",
@@ -274,7 +274,6 @@ START_TEST(odd_machines)
         job_free(&j);
     }
 }
-END_TEST
 
 /* ---- the same by plain bookkeeping ---------------------------------------------------------------------- */
 
@@ -339,7 +338,7 @@ static double slow_alone(const struct grid_batch *b, const struct machine *mc)
     return c.start * trip + fmax(dram, fmax(l2, b->ops / (mc->tensor_flops * c.tensor / mc->sms)));
 }
 
-START_TEST(plain_bookkeeping_agrees)
+LOOP_TEST(plain_bookkeeping_agrees, n_strategies)
 {
     int64_t compared = 0;
     for (int32_t t = 0; t < 12; t++) {
@@ -378,7 +377,6 @@ START_TEST(plain_bookkeeping_agrees)
     }
     ck_assert_int_gt(compared, 0);
 }
-END_TEST
 
 /* The plan's groups anew, each in `parts` parts, merged flat. */
 static struct plan *regroup(const struct plan *p, int64_t parts)
@@ -406,7 +404,7 @@ static struct plan *regroup(const struct plan *p, int64_t parts)
     return out;
 }
 
-START_TEST(splitting_never_lowers_partial_bytes)
+LOOP_TEST(splitting_never_lowers_partial_bytes, n_strategies)
 {
     int32_t more = 0;
     for (int32_t i = 0; i < TREES; i++) {
@@ -425,10 +423,9 @@ START_TEST(splitting_never_lowers_partial_bytes)
     }
     ck_assert_int_gt(more, 0);
 }
-END_TEST
 
 /* Sharing factor F_s = tokens read by every query for itself / tokens that there are. */
-START_TEST(query_centric_reads_the_sharing_factor_times)
+TEST(query_centric_reads_the_sharing_factor_times)
 {
     static const char *const names[] = {"naive", "flash-attention", "flash-decoding", "flashinfer",
                                         "radix-attention"};
@@ -447,7 +444,6 @@ START_TEST(query_centric_reads_the_sharing_factor_times)
             job_free(&j);
         }
 }
-END_TEST
 
 /* ---- hand-made plans ---------------------------------------------------------------------------------- */
 
@@ -474,7 +470,8 @@ static struct plan *plan_paths(const struct nform *nf, int32_t m, int32_t n)
     return p;
 }
 
-static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, int32_t tile_n, const char *machine)
+static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, int32_t tile_n,
+                                          const char *machine)
 {
     struct machine mc;
     struct err e = {0};
@@ -492,7 +489,7 @@ static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, i
 }
 
 /* Default coefficients: a tile's round trip is 3 latencies, a CTA starts in two of them; 16 x 128 x 512 B in flight. */
-START_TEST(one_cta_takes_its_latencies)
+TEST(one_cta_takes_its_latencies)
 {
     const int64_t len[] = {128000};
     struct time_model c = time_model_paths(len, 1, 128, "h200:latency_ns=1000");
@@ -505,10 +502,9 @@ START_TEST(one_cta_takes_its_latencies)
     ck_assert(near(c.low_share, 1));
     time_model_free(&c);
 }
-END_TEST
 
 /* One SM with bandwidth for one CTA: two of them take twice as long together. */
-START_TEST(two_ctas_share_the_bandwidth)
+TEST(two_ctas_share_the_bandwidth)
 {
     const int64_t len[] = {64000, 64000, 32000};
     static const char *const machine =
@@ -527,14 +523,13 @@ START_TEST(two_ctas_share_the_bandwidth)
     time_model_free(&two);
     time_model_free(&three);
 }
-END_TEST
 
 /*
  * PAT Figure 8: four CTAs of different lengths on an SM. Small tiles let four run at a time, each with a quarter
  * of the bytes in flight: the longest goes on alone at a quarter of the bandwidth. With larger tiles and fewer
  * at a time the tail is shorter, in any order of the CTAs.
  */
-START_TEST(higher_concurrency_larger_bubble)
+TEST(higher_concurrency_larger_bubble)
 {
     static const int64_t orders[3][4] = {
         {1000, 2000, 3000, 8000}, {8000, 3000, 2000, 1000}, {2000, 8000, 1000, 3000}};
@@ -545,8 +540,8 @@ START_TEST(higher_concurrency_larger_bubble)
         for (int k = 0; k < 3; k++) {
             struct time_model c =
                 time_model_paths(orders[o], 4, tile_n[k],
-                            "h200:sms=1,smem_per_cta=100000,smem_per_sm=130000,regs_per_sm=65536,"
-                            "latency_ns=200,bandwidth=5.81e10,l2_bandwidth=1e13,tensor_flops=1e18");
+                                 "h200:sms=1,smem_per_cta=100000,smem_per_sm=130000,regs_per_sm=65536,"
+                                 "latency_ns=200,bandwidth=5.81e10,l2_bandwidth=1e13,tensor_flops=1e18");
             ck_assert_int_eq(c.most_ctas, ctas[k]);
             bubble[k] = 1 - c.slot_use;
             time[k] = c.kernel_s;
@@ -558,10 +553,9 @@ START_TEST(higher_concurrency_larger_bubble)
                       time[1], time[2]);
     }
 }
-END_TEST
 
 /* PAT section 6: launches of different tiles fill each other's bubbles when they are concurrent. */
-START_TEST(concurrent_launches_are_not_slower)
+TEST(concurrent_launches_are_not_slower)
 {
     static const char *const levels[] = {"1,4,16 256,512,1024", "1,8,64 2048,100,300",
                                          "1,2,4,64 512,64,1000,16"};
@@ -579,11 +573,10 @@ START_TEST(concurrent_launches_are_not_slower)
         job_free(&b);
     }
 }
-END_TEST
 
 /* DeFT Table 14: 64 queries share a prompt of 4,000 tokens, A100, Llama-3-8B. Unbalanced groups leave the machine under
  * 5 % most of the time (82 % there), flattened ones never (0 %); both throughputs and the latency follow. */
-START_TEST(unbalanced_groups_leave_the_machine_idle)
+TEST(unbalanced_groups_leave_the_machine_idle)
 {
     struct strategy_use use;
     struct time_model c[2];
@@ -598,7 +591,6 @@ START_TEST(unbalanced_groups_leave_the_machine_idle)
     ck_assert(c[0].bandwidth_use < c[1].bandwidth_use && c[0].tensor_use < c[1].tensor_use);
     ck_assert(c[0].latency_s > 3 * c[1].latency_s);
 }
-END_TEST
 
 /* ---- what hits the L2 --------------------------------------------------------------------------------- */
 
@@ -613,7 +605,7 @@ static struct time_model time_model_levels(const char *levels, const char *strat
     return c;
 }
 
-START_TEST(shared_storage_hits_the_l2)
+TEST(shared_storage_hits_the_l2)
 {
     static const char *const tree = "1,32 8000,100";
     double token = 2.0 * 8 * 64 * 2, all = 32 * 8100 * token, unique = (8000 + 32 * 100) * token;
@@ -627,10 +619,9 @@ START_TEST(shared_storage_hits_the_l2)
     ck_assert(near(no_l2.dram_bytes, no_l2.l2_bytes));
     ck_assert(shared.kernel_s < copied.kernel_s);
 }
-END_TEST
 
 /* Two waves of long paths: the second finds them only in an L2 that holds them all. */
-START_TEST(later_waves_need_the_working_set)
+TEST(later_waves_need_the_working_set)
 {
     static const char *const tree = "64 20000"; /* 64 roots, all different: nothing is shared */
     struct time_model apart = time_model_levels(tree, "flash-attention", "h200");
@@ -642,10 +633,9 @@ START_TEST(later_waves_need_the_working_set)
     ck_assert(small.dram_bytes > 63 * 20000 * token);
     ck_assert(large.dram_bytes < 2 * 20000 * token);
 }
-END_TEST
 
 /* DeFT-Node's longest CTA reads a long prefix by itself: all that it does is wait. */
-START_TEST(a_long_cta_waits_for_round_trips)
+TEST(a_long_cta_waits_for_round_trips)
 {
     struct strategy_use use;
     ck_assert(strategy_parse("deft-node", &use, NULL));
@@ -658,7 +648,6 @@ START_TEST(a_long_cta_waits_for_round_trips)
                   (b.kernel_s - a.kernel_s) / 0.01, a.trip_s);
     job_free(&j);
 }
-END_TEST
 
 /* ---- what a mask hides -------------------------------------------------------------------------------- */
 
@@ -668,7 +657,7 @@ static struct grid grid_unseen(const struct job *j, double unseen)
 }
 
 /* A group of 64 queries of a leaf each: a Q tile's rows see the prefix and their own leaves. */
-START_TEST(what_no_row_sees_can_be_left_out)
+TEST(what_no_row_sees_can_be_left_out)
 {
     struct strategy_use use;
     ck_assert(strategy_parse("tree-vanilla", &use, NULL));
@@ -692,10 +681,9 @@ START_TEST(what_no_row_sees_can_be_left_out)
     grid_free(&half);
     job_free(&j);
 }
-END_TEST
 
 /* Plans without masks are the same, others no more than with it; every token is still read by somebody. */
-START_TEST(what_is_left_out_nobody_sees)
+LOOP_TEST(what_is_left_out_nobody_sees, n_strategies)
 {
     int64_t masked = 0;
     for (int32_t t = 0; t < TREES; t++) {
@@ -733,11 +721,10 @@ START_TEST(what_is_left_out_nobody_sees)
     }
     ck_assert(masked > 0 || strcmp(strategies[_i]->name, "tree-vanilla") != 0);
 }
-END_TEST
 
 /* ---- edges -------------------------------------------------------------------------------------------- */
 
-START_TEST(nothing_takes_no_time)
+LOOP_TEST(nothing_takes_no_time, n_strategies)
 {
     struct job j = job_new(tree_new(3, 0), strategies[_i], machine_default(), 8, 2);
     if (j.p) {
@@ -748,9 +735,8 @@ START_TEST(nothing_takes_no_time)
     }
     job_free(&j);
 }
-END_TEST
 
-START_TEST(same_in_every_thread)
+LOOP_TEST(same_in_every_thread, n_strategies)
 {
     struct job j = job_new(gen_tree(FAM_BUSHY, 3), strategies[_i], machine_default(), 32, 8);
     if (j.p) {
@@ -763,9 +749,8 @@ START_TEST(same_in_every_thread)
     }
     job_free(&j);
 }
-END_TEST
 
-START_TEST(coefficients_are_checked)
+TEST(coefficients_are_checked)
 {
     struct time_model_coefs c = time_model_coefs_default();
     struct err e = {0};
@@ -777,10 +762,9 @@ START_TEST(coefficients_are_checked)
     e = (struct err){0};
     ck_assert(!time_model_coefs_check(&c, &e) && strstr(e.msg, "tensor"));
 }
-END_TEST
 
 /* What a coefficient says is added says so exactly: launches, planning, a constant, the kernel's factor. */
-START_TEST(latency_is_linear_where_it_says_so)
+LOOP_TEST(latency_is_linear_where_it_says_so, n_strategies)
 {
     struct job j =
         job_new(levels_parse("1,4,16 256,512,1024", NULL), strategies[_i], machine_default(), 32, 8);
@@ -800,10 +784,9 @@ START_TEST(latency_is_linear_where_it_says_so)
     }
     job_free(&j);
 }
-END_TEST
 
 /* As drivers name cards. */
-START_TEST(machines_are_found_by_a_devices_name)
+TEST(machines_are_found_by_a_devices_name)
 {
     static const struct {
         const char *device, *name;
@@ -823,9 +806,8 @@ START_TEST(machines_are_found_by_a_devices_name)
                       m ? m->name : "none");
     }
 }
-END_TEST
 
-START_TEST(machines_are_parsed)
+TEST(machines_are_parsed)
 {
     struct machine m;
     struct err e = {0};
@@ -868,34 +850,4 @@ START_TEST(machines_are_parsed)
                           "%s %s", machines[i].name, figure->name);
             ck_assert_msg(f >= N_MACHINE_GIVEN || x != 0, "%s lacks %s", machines[i].name, figure->name);
         }
-}
-END_TEST
-
-Suite *suite_time_model(void)
-{
-    Suite *s = suite_create("time_model");
-    TCase *c = tcase_create("clock");
-    tcase_add_loop_test(c, laws, 0, n_strategies);
-    tcase_add_loop_test(c, odd_machines, 0, n_strategies);
-    tcase_add_loop_test(c, plain_bookkeeping_agrees, 0, n_strategies);
-    tcase_add_loop_test(c, splitting_never_lowers_partial_bytes, 0, n_strategies);
-    tcase_add_test(c, query_centric_reads_the_sharing_factor_times);
-    tcase_add_test(c, one_cta_takes_its_latencies);
-    tcase_add_test(c, two_ctas_share_the_bandwidth);
-    tcase_add_test(c, higher_concurrency_larger_bubble);
-    tcase_add_test(c, concurrent_launches_are_not_slower);
-    tcase_add_test(c, unbalanced_groups_leave_the_machine_idle);
-    tcase_add_test(c, a_long_cta_waits_for_round_trips);
-    tcase_add_test(c, what_no_row_sees_can_be_left_out);
-    tcase_add_loop_test(c, what_is_left_out_nobody_sees, 0, n_strategies);
-    tcase_add_test(c, shared_storage_hits_the_l2);
-    tcase_add_test(c, later_waves_need_the_working_set);
-    tcase_add_loop_test(c, nothing_takes_no_time, 0, n_strategies);
-    tcase_add_loop_test(c, same_in_every_thread, 0, n_strategies);
-    tcase_add_test(c, coefficients_are_checked);
-    tcase_add_loop_test(c, latency_is_linear_where_it_says_so, 0, n_strategies);
-    tcase_add_test(c, machines_are_found_by_a_devices_name);
-    tcase_add_test(c, machines_are_parsed);
-    suite_add_tcase(s, c);
-    return s;
 }

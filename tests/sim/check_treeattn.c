@@ -73,7 +73,7 @@ static void check_sizes(const struct plan *p, int32_t gqa, int64_t low, int64_t 
     free(n);
 }
 
-START_TEST(groups_are_as_asked_for)
+LOOP_TEST(groups_are_as_asked_for, 12)
 {
     static const struct {
         int32_t h_q, h_kv;
@@ -92,7 +92,6 @@ START_TEST(groups_are_as_asked_for)
         nform_free_with_tree(nf);
     }
 }
-END_TEST
 
 static struct nform *levels(const char *text)
 {
@@ -103,7 +102,7 @@ static struct nform *levels(const char *text)
 }
 
 /* Neighbours below a small node are one group with it; what is above them another, of as many as fit. */
-START_TEST(bundles_and_blocks)
+TEST(bundles_and_blocks)
 {
     struct plan_env env = heads(8, 2); /* 4 rows a query */
     struct nform *nf = levels("1,2,4,16 100,50,20,10");
@@ -125,11 +124,10 @@ START_TEST(bundles_and_blocks)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* A block is filled up, across nodes too, where it would have to end before a node of more tokens than the rows that are left are
  * worth; and has all that any of its queries sees, each query of it. */
-START_TEST(blocks_go_on)
+LOOP_TEST(blocks_go_on, 5)
 {
     static const struct {
         const char *tree;
@@ -154,10 +152,9 @@ START_TEST(blocks_go_on)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* A part of a group has those queries alone that see any of it. */
-START_TEST(parts_have_the_queries_that_see_them)
+TEST(parts_have_the_queries_that_see_them)
 {
     struct plan_env env = heads(4, 4);
     struct nform *nf = levels("1,4 64,128");
@@ -170,10 +167,9 @@ START_TEST(parts_have_the_queries_that_see_them)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* A part ends where a node does, if it can: then it has no mask, and its tokens one address. */
-START_TEST(parts_end_where_nodes_end)
+LOOP_TEST(parts_end_where_nodes_end, 9)
 {
     static const struct {
         const char *tree;
@@ -204,11 +200,10 @@ START_TEST(parts_end_where_nodes_end)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* What the model should know in any case: deep trees of many queries leave few partial results or none, queries without anything in
  * common are apart, one long prefix is cut. */
-START_TEST(the_model_chooses)
+TEST(the_model_chooses)
 {
     struct plan_env env = heads(32, 8);
     struct nform *nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
@@ -230,10 +225,9 @@ START_TEST(the_model_chooses)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* The note of a plan says what was chosen, so that it can be asked for again. */
-START_TEST(what_was_chosen_can_be_asked_for)
+TEST(what_was_chosen_can_be_asked_for)
 {
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {71, 1}};
     int seen[2] = {0}; /* trunks, tall tiles */
@@ -261,11 +255,10 @@ START_TEST(what_was_chosen_can_be_asked_for)
     }
     ck_assert_msg(seen[0] >= 5 && seen[1] >= 5, "%d with trunks, %d of tall tiles", seen[0], seen[1]);
 }
-END_TEST
 
 /* By rank prices ascend (tiles of 64 rows where 16 would do count for 1.07 of theirs), plans are others, the first is what is chosen
  * without; behind the last plan there is the last again. */
-START_TEST(ranks_are_plans_by_price)
+TEST(ranks_are_plans_by_price)
 {
     enum { RANKS = 12 };
     int others = 0, last = 0;
@@ -301,10 +294,9 @@ START_TEST(ranks_are_plans_by_price)
     }
     ck_assert_msg(others > 5 * TREES && last > 0, "%d others, %d the last", others, last);
 }
-END_TEST
 
 /* Groups of at most 16 rows have tiles of 64 only where all CTAs of 64 rows and more run at once. */
-START_TEST(tallest_tiles_are_one_wave)
+TEST(tallest_tiles_are_one_wave)
 {
     static const int32_t of[][2] = {{16, 1}, {32, 8}, {32, 32}, {14, 2}};
     int seen = 0;
@@ -325,11 +317,10 @@ START_TEST(tallest_tiles_are_one_wave)
     }
     ck_assert_int_ge(seen, 3);
 }
-END_TEST
 
 /* A prefix of 512 tokens that 40 queries see, 280 rows at seven heads a KV head: in blocks of 18 queries three times, as a trunk
  * once, in tiles of 128 rows; branches of 30 tokens stay in blocks, a second long node with all its queries in the same trunk. */
-START_TEST(trunks_are_groups_of_their_own)
+TEST(trunks_are_groups_of_their_own)
 {
     struct plan_env env = heads(28, 4);
     struct nform *nf = levels("1,1,40 512,300,30");
@@ -363,10 +354,9 @@ START_TEST(trunks_are_groups_of_their_own)
         plan_free(all[i]);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */
-START_TEST(blocks_go_on_across_trunks)
+TEST(blocks_go_on_across_trunks)
 {
     struct plan_env env = heads(28, 4);
     struct nform *nf = levels("1,1,3,60 1500,1500,1600,30");
@@ -377,10 +367,9 @@ START_TEST(blocks_go_on_across_trunks)
     plan_free(p);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32, or fewer. */
-START_TEST(bundles_and_tiles_as_asked_for)
+TEST(bundles_and_tiles_as_asked_for)
 {
     struct plan_env env = heads(32, 8);
     struct nform *nf = levels("1,12 1000,900");
@@ -405,7 +394,6 @@ START_TEST(bundles_and_tiles_as_asked_for)
     }
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* Tokens of sort `which` that are among the first n. */
 static int64_t tokens_among(const struct sel *s, const uint8_t *sort, int which, int64_t n)
@@ -447,7 +435,7 @@ static void check_turns(const struct sel *s, const uint8_t *sort, const int64_t 
     free(seen);
 }
 
-START_TEST(sorts_take_turns)
+TEST(sorts_take_turns)
 {
     enum { MOST = 40 };
     struct sel s = {.n_kv = 0}, spare[INTERLEAVE_SORTS] = {{.n_kv = 0}};
@@ -474,10 +462,9 @@ START_TEST(sorts_take_turns)
     for (int i = 0; i < INTERLEAVE_SORTS; i++)
         sel_free(&spare[i]);
 }
-END_TEST
 
 /* 1,024 tokens that 16 queries see, 128 rows, and 64 of each: 128 of the first, then 128 of either half of the rows. */
-START_TEST(shared_tokens_take_turns_with_others)
+TEST(shared_tokens_take_turns_with_others)
 {
     struct plan_env env = heads(64, 8);
     struct nform *nf = levels("1,16 1024,64");
@@ -503,10 +490,9 @@ START_TEST(shared_tokens_take_turns_with_others)
     plan_free(was);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* Tiles of 64 rows and more, and of 16 with 640 tokens or more; masked ones alone. */
-START_TEST(which_tiles_take_turns)
+TEST(which_tiles_take_turns)
 {
     static const struct {
         const char *tree, *options;
@@ -537,11 +523,10 @@ START_TEST(which_tiles_take_turns)
         nform_free_with_tree(nf);
     }
 }
-END_TEST
 
 /* Trees on which models before chose plans that took 1.1 to 1.6 of the best other plan's time: what is faster on an H200 has few
  * masks, fewer CTAs than SMs, or nothing to merge. */
-START_TEST(the_model_chooses_what_was_fast)
+LOOP_TEST(the_model_chooses_what_was_fast, 8)
 {
     static const struct {
         const char *tree;
@@ -567,29 +552,4 @@ START_TEST(the_model_chooses_what_was_fast)
                   masked, (long long)p->n_slots);
     plan_free(p);
     nform_free_with_tree(nf);
-}
-END_TEST
-
-Suite *suite_treeattn(void)
-{
-    Suite *s = suite_create("treeattn");
-    TCase *c = tcase_create("treeattn");
-    tcase_add_loop_test(c, groups_are_as_asked_for, 0, 12);
-    tcase_add_test(c, bundles_and_blocks);
-    tcase_add_loop_test(c, blocks_go_on, 0, 5);
-    tcase_add_test(c, parts_have_the_queries_that_see_them);
-    tcase_add_loop_test(c, parts_end_where_nodes_end, 0, 9);
-    tcase_add_test(c, the_model_chooses);
-    tcase_add_test(c, what_was_chosen_can_be_asked_for);
-    tcase_add_test(c, ranks_are_plans_by_price);
-    tcase_add_test(c, tallest_tiles_are_one_wave);
-    tcase_add_test(c, trunks_are_groups_of_their_own);
-    tcase_add_test(c, blocks_go_on_across_trunks);
-    tcase_add_test(c, bundles_and_tiles_as_asked_for);
-    tcase_add_test(c, sorts_take_turns);
-    tcase_add_test(c, shared_tokens_take_turns_with_others);
-    tcase_add_test(c, which_tiles_take_turns);
-    tcase_add_loop_test(c, the_model_chooses_what_was_fast, 0, 8);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -44,7 +44,7 @@ static bool is_near(double x, double y)
 
 /* Every figure of a bill, added up over the groups of the plan that it is of. Neighbours with as many queries and tokens of every
  * sort are taken to be alike: that may be a little off where they are not, which is rare. */
-START_TEST(a_bill_is_that_of_its_plan)
+TEST(a_bill_is_that_of_its_plan)
 {
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {16, 1}, {71, 1}};
     int exact = 0;
@@ -88,10 +88,9 @@ START_TEST(a_bill_is_that_of_its_plan)
     }
     ck_assert_msg(exact >= 230, "%d of 240 bills exact", exact);
 }
-END_TEST
 
 /* The bill of taller tiles is that of a plan that has them; and it grows where that has other tiles. */
-START_TEST(a_bill_of_taller_tiles)
+TEST(a_bill_of_taller_tiles)
 {
     int grows[TILE_TALLEST + 1] = {0};
     for (int64_t i = 0; i < 60; i++) {
@@ -127,10 +126,9 @@ START_TEST(a_bill_of_taller_tiles)
     ck_assert_int_eq(tile_tall_rows(16, 2), 64);
     ck_assert_int_eq(tile_tall_rows(128, 2), 128);
 }
-END_TEST
 
 /* Of what can be asked for with bundles in pieces of blocks, nothing is priced lower than what is chosen. */
-START_TEST(nothing_cheaper_can_be_asked_for)
+TEST(nothing_cheaper_can_be_asked_for)
 {
     static const struct {
         const char *levels;
@@ -173,10 +171,9 @@ START_TEST(nothing_cheaper_can_be_asked_for)
     ck_assert_msg(worst <= 1.05 && sum / n <= 1.003, "%.3f of the least price at worst, %.4f on average",
                   worst, sum / n);
 }
-END_TEST
 
 /* By hand: two blocks of two queries each over 100 tokens of a root and leaves of 10, whole, 32 query heads on one. */
-START_TEST(a_bill_by_hand)
+TEST(a_bill_by_hand)
 {
     struct tree *t = levels_parse("1,4 100,10", NULL);
     struct nform *nf = nform_new(t);
@@ -208,10 +205,9 @@ START_TEST(a_bill_by_hand)
     ck_assert_double_eq_tol(tile_price(&b, &at, &c), 7 + 100 + 100 + 200, 1e-6);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* To the last bit, in tiles of every height, of parts that may share a CTA and others. */
-START_TEST(parts_of_a_run_are_billed_at_once)
+TEST(parts_of_a_run_are_billed_at_once)
 {
     for (int i = 0; i < 200; i++) {
         struct tile_bill one = {.tokens = 7, .queries = 3}, all = one;
@@ -231,10 +227,9 @@ START_TEST(parts_of_a_run_are_billed_at_once)
                       (long long)nq);
     }
 }
-END_TEST
 
 /* Two kinds of tiles side by side, partial results and heads of 64. */
-START_TEST(a_price_by_hand)
+TEST(a_price_by_hand)
 {
     struct tile_bill b = {.slots = 10, .tokens = 1000, .queries = 3};
     struct tile_env env = {.h_kv = 2,
@@ -301,10 +296,9 @@ START_TEST(a_price_by_hand)
     together = pow(pow(1000, 12) + pow(50, 12), 1 / 12.0);
     ck_assert_double_eq_tol(tile_price(&b, &env, &c), 2 * 3 + together + 0.25 * 2 * 60, 1e-9);
 }
-END_TEST
 
 /* Slopes are those of differences: plans of many trees, heads and head sizes. */
-START_TEST(slopes_are_those_of_the_price)
+TEST(slopes_are_those_of_the_price)
 {
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {64, 8}, {16, 1}}, high[] = {16, 32, 64, 128};
     double seen[N_TILE_COEFS] = {0};
@@ -340,7 +334,6 @@ START_TEST(slopes_are_those_of_the_price)
                       tile_traits[j].name);
     ck_assert_int_lt(kinks, 50);
 }
-END_TEST
 
 /* ---- minima ------------------------------------------------------------------------------------------- */
 
@@ -356,7 +349,7 @@ static double valley(const double *x, double *slope, const void *data)
     return pow(1 - a, 2) + 100 * pow(b - a * a, 2) + c * c + 3;
 }
 
-START_TEST(minima_within_bounds)
+TEST(minima_within_bounds)
 {
     static const double least[] = {1e-3, 1e-3, 1e-3, 1e-3}, most[] = {1e3, 1e3, 4, 1e3};
     double x[] = {0.5, 2, 1, 5}, slope[4];
@@ -372,7 +365,6 @@ START_TEST(minima_within_bounds)
     for (int j = 0; j < 4; j++)
         ck_assert_msg(x[j] >= least[j] && x[j] <= most[j], "%d: %g", j, x[j]);
 }
-END_TEST
 
 /* ---- fits --------------------------------------------------------------------------------------------- */
 
@@ -427,7 +419,7 @@ static struct score score_of_sweep(const struct sweep *s, const double *predicte
 }
 
 /* Prices that made the times are found again, as far as choices and times depend on them. */
-START_TEST(prices_are_found_again)
+TEST(prices_are_found_again)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
@@ -454,10 +446,9 @@ START_TEST(prices_are_found_again)
     free(predicted);
     free(s);
 }
-END_TEST
 
 /* Where no prices are right about all times, those are found that choose well: fitted to times alone they cost 10 %. */
-START_TEST(choices_count_more_than_times)
+TEST(choices_count_more_than_times)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
     double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
@@ -469,10 +460,9 @@ START_TEST(choices_count_more_than_times)
     free(predicted);
     free(s);
 }
-END_TEST
 
 /* Rows of a fold that is left out do not matter for what is predicted for it; others do. */
-START_TEST(held_out_plans_are_not_seen)
+TEST(held_out_plans_are_not_seen)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
@@ -498,9 +488,8 @@ START_TEST(held_out_plans_are_not_seen)
     free(again);
     free(s);
 }
-END_TEST
 
-START_TEST(rows_of_one_bill_are_found)
+TEST(rows_of_one_bill_are_found)
 {
     struct tile_bill b[] = {{.q = 1}, {.q = 2}, {.q = 1}, {.q = 1}, {.q = 2}, {.q = 2}};
     struct tile_env env[6] = {{0}};
@@ -513,7 +502,6 @@ START_TEST(rows_of_one_bill_are_found)
     for (int i = 0; i < 6; i++)
         ck_assert_int_eq(same[i], want[i]);
 }
-END_TEST
 
 /* ---- the program -------------------------------------------------------------------------------------- */
 
@@ -527,7 +515,7 @@ static double number_behind(const char *text, const char *what, int commas)
 }
 
 /* The prices of the program choose well among the plans that were timed: on the papers' trees, on others, and with heads of 64. */
-START_TEST(the_compiled_prices_choose_well)
+TEST(the_compiled_prices_choose_well)
 {
     static const struct {
         const char *sweep;
@@ -554,10 +542,9 @@ START_TEST(the_compiled_prices_choose_well)
         ck_assert_double_lt(number_behind(text, "\nall,given,", 7), of[i].regret);
     }
 }
-END_TEST
 
 /* Rows of treeattn whose options are all told, each plan once; what is saved is read back. */
-START_TEST(the_program_fits_plans_of_treeattn)
+TEST(the_program_fits_plans_of_treeattn)
 {
     char text[8192];
     if (!program_built())
@@ -610,27 +597,4 @@ START_TEST(the_program_fits_plans_of_treeattn)
                       "'%s' exits with %d: %s", bad[i].args, code, text);
     }
     free(dir);
-}
-END_TEST
-
-Suite *suite_treeattn_cost(void)
-{
-    Suite *s = suite_create("treeattn_cost");
-    TCase *c = tcase_create("price");
-    tcase_add_test(c, a_bill_is_that_of_its_plan);
-    tcase_add_test(c, a_bill_of_taller_tiles);
-    tcase_add_test(c, nothing_cheaper_can_be_asked_for);
-    tcase_add_test(c, a_bill_by_hand);
-    tcase_add_test(c, parts_of_a_run_are_billed_at_once);
-    tcase_add_test(c, a_price_by_hand);
-    tcase_add_test(c, slopes_are_those_of_the_price);
-    tcase_add_test(c, minima_within_bounds);
-    tcase_add_test(c, prices_are_found_again);
-    tcase_add_test(c, choices_count_more_than_times);
-    tcase_add_test(c, held_out_plans_are_not_seen);
-    tcase_add_test(c, rows_of_one_bill_are_found);
-    tcase_add_test(c, the_compiled_prices_choose_well);
-    tcase_add_test(c, the_program_fits_plans_of_treeattn);
-    suite_add_tcase(s, c);
-    return s;
 }

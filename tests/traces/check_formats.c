@@ -51,7 +51,7 @@ static void assert_says(const struct err *e, const char *says, const char *input
 
 /* ---- level strings ------------------------------------------------------------------------------------- */
 
-START_TEST(levels_build_the_tree_they_say)
+TEST(levels_build_the_tree_they_say)
 {
     static const struct {
         const char *text, *want;
@@ -76,9 +76,8 @@ START_TEST(levels_build_the_tree_they_say)
     ck_assert_int_eq(tree_tokens(t), 1024 + 4 * 256 + 16 * 32);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(too_many_levels_are_an_error)
+TEST(too_many_levels_are_an_error)
 {
     /* More levels than any tree: an error, not a long run. */
     char *many = xmalloc(20001 + 2);
@@ -90,7 +89,6 @@ START_TEST(too_many_levels_are_an_error)
     ck_assert_ptr_null(levels_parse(many, &e));
     free(many);
 }
-END_TEST
 
 /* ---- tree files ---------------------------------------------------------------------------------------- */
 
@@ -99,7 +97,7 @@ static struct tree *parse(const char *text, struct err *e)
     return fasttree_file_parse(text, strlen(text), "t.tree", e);
 }
 
-START_TEST(tree_files_read)
+TEST(tree_files_read)
 {
     static const struct {
         const char *text, *want;
@@ -116,10 +114,9 @@ START_TEST(tree_files_read)
         assert_tree(parse(c[i].text, &e), c[i].want, &e);
     }
 }
-END_TEST
 
 /* Cut a good file anywhere, or spoil any byte. */
-START_TEST(damaged_tree_files_do_no_harm)
+TEST(damaged_tree_files_do_no_harm)
 {
     static const char good[] = "4\n-1 0 12 2\n0 1 7 1\n0 2 129 0\n1 3 1 0\n";
     char text[sizeof good];
@@ -137,9 +134,8 @@ START_TEST(damaged_tree_files_do_no_harm)
             tree_free(t);
         }
 }
-END_TEST
 
-START_TEST(tree_files_round_trip)
+TEST(tree_files_round_trip)
 {
     char *path = scratch_file("", 0);
     for (uint64_t seed = 0; seed < 60; seed++) {
@@ -156,9 +152,8 @@ START_TEST(tree_files_round_trip)
     }
     free(path);
 }
-END_TEST
 
-START_TEST(only_trees_with_leaf_queries_are_written)
+TEST(only_trees_with_leaf_queries_are_written)
 {
     struct tree *t = levels_parse("1,3 9,4", NULL);
     char *text;
@@ -180,7 +175,6 @@ START_TEST(only_trees_with_leaf_queries_are_written)
     free(text);
     tree_free(t);
 }
-END_TEST
 
 /* ---- the project's own text ---------------------------------------------------------------------------- */
 
@@ -189,7 +183,7 @@ static struct tree *parse_text(const char *text, struct err *e)
     return tree_text_parse(text, strlen(text), "t.tree", e);
 }
 
-START_TEST(tree_text_reads)
+TEST(tree_text_reads)
 {
     static const char text[] = "# two prompts\n\n tree 3 4 # nodes, queries\r\nnode 0 -1 12 # c\n#node "
                                "9\n\tnode 1 0  0\nnode 2 -1 5 #\n"
@@ -209,7 +203,6 @@ START_TEST(tree_text_reads)
     ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
     tree_free(t);
 }
-END_TEST
 
 static void assert_same_tree(const struct tree *a, const struct tree *b)
 {
@@ -236,7 +229,7 @@ static char *written(bool (*write)(FILE *, const struct tree *, struct err *), c
     return NULL;
 }
 
-START_TEST(tree_text_says_every_tree)
+LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct tree *t = gen_tree((enum family)_i, seed);
@@ -266,9 +259,8 @@ START_TEST(tree_text_says_every_tree)
         tree_free(t);
     }
 }
-END_TEST
 
-START_TEST(level_trees_round_trip)
+TEST(level_trees_round_trip)
 {
     static const char *const good[] = {
         "1 0",     "1,4,16 1024,256,32", "4,16,256,512 512,32,128,32", /* several roots */
@@ -307,10 +299,9 @@ START_TEST(level_trees_round_trip)
         tree_free(t);
     }
 }
-END_TEST
 
 /* Several roots: the first level is a forest, and everything below hangs by the same rule. */
-START_TEST(levels_with_several_roots)
+TEST(levels_with_several_roots)
 {
     struct tree *t = levels_parse("4,16,256,512 512,32,128,32", NULL);
     ck_assert_int_eq(t->n_nodes, 4 + 16 + 256 + 512);
@@ -334,9 +325,8 @@ START_TEST(levels_with_several_roots)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(tree_files_are_told_apart)
+TEST(tree_files_are_told_apart)
 {
     static const struct {
         const char *text, *says;
@@ -358,9 +348,8 @@ START_TEST(tree_files_are_told_apart)
             assert_tree(t, "-1:5 q0 ", &e);
     }
 }
-END_TEST
 
-START_TEST(damaged_tree_text_does_no_harm)
+TEST(damaged_tree_text_does_no_harm)
 {
     static const char good[] =
         "#\ntree 3 3\nnode 0 -1 12\nnode 1 0 7\nnode 2 0 129\nquery 1 7\nquery 2 64\nquery 0 0\n";
@@ -379,12 +368,11 @@ START_TEST(damaged_tree_text_does_no_harm)
             tree_free(t);
         }
 }
-END_TEST
 
 /* ---- published files ----------------------------------------------------------------------------------- */
 
 /* FastTree's own files, out again byte for byte. */
-START_TEST(published_tree_files)
+TEST(published_tree_files)
 {
     const char *root = getenv("TREEATTN_SHARED");
     int found = 0;
@@ -412,11 +400,10 @@ START_TEST(published_tree_files)
     }
     ck_assert_int_eq(found, 12);
 }
-END_TEST
 
 /* ---- files into memory --------------------------------------------------------------------------------- */
 
-START_TEST(slurp_reads_text_and_nothing_else)
+TEST(slurp_reads_text_and_nothing_else)
 {
     size_t size;
     struct err e = {0};
@@ -451,9 +438,8 @@ START_TEST(slurp_reads_text_and_nothing_else)
     ck_assert_ptr_null(file_slurp("/dev/zero", 100000, &size, &e));
     assert_says(&e, "larger than", "/dev/zero");
 }
-END_TEST
 
-START_TEST(integers_and_quotes)
+TEST(integers_and_quotes)
 {
     static const struct {
         const char *text;
@@ -486,7 +472,6 @@ START_TEST(integers_and_quotes)
     ck_assert_int_eq(strlen(word_quote(quote, (struct word){text, sizeof text})), TEXT_QUOTE - 1);
     ck_assert_str_eq(quote + TEXT_QUOTE - 5, "a...");
 }
-END_TEST
 
 /* ---- seeded families ----------------------------------------------------------------------------------- */
 
@@ -509,7 +494,7 @@ static int64_t work(const struct tree *t)
     return sum;
 }
 
-START_TEST(families_are_valid_within_limits_and_repeat)
+LOOP_TEST(families_are_valid_within_limits_and_repeat, N_FAMILIES)
 {
     enum family f = (enum family)_i, parsed;
     ck_assert(family_parse(family_name[f], &parsed) && parsed == f);
@@ -535,9 +520,8 @@ START_TEST(families_are_valid_within_limits_and_repeat)
         tree_free(again);
     }
 }
-END_TEST
 
-START_TEST(token_trees_have_a_query_on_every_token)
+TEST(token_trees_have_a_query_on_every_token)
 {
     int mostly = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -555,7 +539,6 @@ START_TEST(token_trees_have_a_query_on_every_token)
     }
     ck_assert_int_ge(mostly, 140);
 }
-END_TEST
 
 static int compare_i64(const void *a, const void *b)
 {
@@ -564,7 +547,7 @@ static int compare_i64(const void *a, const void *b)
 }
 
 /* The drawn trees are not toys: the bars that a verify run of 500 trees must meet, for any seed. */
-START_TEST(mix_of_families_meets_the_bars)
+TEST(mix_of_families_meets_the_bars)
 {
     enum { N = 500 };
     static int64_t nodes[N], queries[N], tokens[N];
@@ -592,41 +575,12 @@ START_TEST(mix_of_families_meets_the_bars)
         ck_assert(seen[FAM_FOREST] == N * 12 / 100 && seen[FAM_TOKEN] == N * 20 / 100);
     }
 }
-END_TEST
 
-START_TEST(lists_are_complete)
+TEST(lists_are_complete)
 {
     enum family f;
     ck_assert(!family_parse("", &f) && !family_parse("bush", &f));
     ck_assert_int_ge(n_formats, 12);
     for (int32_t i = 0; i < n_formats; i++)
         ck_assert(formats[i].name[0] && formats[i].spec[0] && formats[i].about[0]);
-}
-END_TEST
-
-Suite *suite_formats(void)
-{
-    Suite *s = suite_create("formats");
-    TCase *tc = tcase_create("formats");
-    tcase_add_test(tc, levels_build_the_tree_they_say);
-    tcase_add_test(tc, too_many_levels_are_an_error);
-    tcase_add_test(tc, tree_files_read);
-    tcase_add_test(tc, damaged_tree_files_do_no_harm);
-    tcase_add_test(tc, tree_files_round_trip);
-    tcase_add_test(tc, only_trees_with_leaf_queries_are_written);
-    tcase_add_test(tc, tree_text_reads);
-    tcase_add_loop_test(tc, tree_text_says_every_tree, 0, N_FAMILIES);
-    tcase_add_test(tc, level_trees_round_trip);
-    tcase_add_test(tc, levels_with_several_roots);
-    tcase_add_test(tc, tree_files_are_told_apart);
-    tcase_add_test(tc, damaged_tree_text_does_no_harm);
-    tcase_add_test(tc, published_tree_files);
-    tcase_add_test(tc, slurp_reads_text_and_nothing_else);
-    tcase_add_test(tc, integers_and_quotes);
-    tcase_add_loop_test(tc, families_are_valid_within_limits_and_repeat, 0, N_FAMILIES);
-    tcase_add_test(tc, token_trees_have_a_query_on_every_token);
-    tcase_add_test(tc, mix_of_families_meets_the_bars);
-    tcase_add_test(tc, lists_are_complete);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -138,14 +138,13 @@ static bool parse(const struct entry *x, struct err *e)
     return taken;
 }
 
-START_TEST(parsers_give_a_sentence)
+LOOP_TEST(parsers_give_a_sentence, N_ENTRIES)
 {
     struct err e = {0};
     ck_assert_msg(!parse(&entry[_i], &e), "'%s' is taken", entry[_i].text);
     ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
     check_sentence(&entry[_i], e.msg);
 }
-END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
@@ -177,7 +176,7 @@ static char *name_file(const char *msg, const char *path)
     return text;
 }
 
-START_TEST(the_program_ends_with_2_and_writes_nothing)
+LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
 {
     const struct entry *x = &entry[_i];
     if (!program_built())
@@ -222,15 +221,4 @@ START_TEST(the_program_ends_with_2_and_writes_nothing)
     char *all[] = {in, out, err, good, result, prompt, source, text, msg, named};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);
-}
-END_TEST
-
-Suite *suite_malformed(void)
-{
-    Suite *s = suite_create("malformed");
-    TCase *tc = tcase_create("malformed");
-    tcase_add_loop_test(tc, parsers_give_a_sentence, 0, N_ENTRIES);
-    tcase_add_loop_test(tc, the_program_ends_with_2_and_writes_nothing, 0, N_ENTRIES);
-    suite_add_tcase(s, tc);
-    return s;
 }

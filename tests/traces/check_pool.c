@@ -278,7 +278,7 @@ static bool run_forest(uint64_t seed, int32_t page_size, enum fault fault, int64
     return good;
 }
 
-START_TEST(forests_stay_whole)
+TEST(forests_stay_whole)
 {
     static const int32_t pages[] = {1, 2, 7, 16, 64};
     int64_t moved = 0, moved_at_1 = 0;
@@ -292,16 +292,14 @@ START_TEST(forests_stay_whole)
     ck_assert_int_gt(moved, 1000);
     ck_assert_int_eq(moved_at_1, 0); /* every token begins a page */
 }
-END_TEST
 
-START_TEST(faults_are_seen)
+TEST(faults_are_seen)
 {
     int64_t moved = 0;
     for (uint64_t seed = 1; seed <= 4; seed++)
         for (enum fault f = FAULT_MOVE; f < N_FAULTS; f++)
             ck_assert_msg(!run_forest(seed, 16, f, 9, &moved), "seed %d, fault %d", (int)seed, f);
 }
-END_TEST
 
 /* ---- traces -------------------------------------------------------------------------------------------- */
 
@@ -340,7 +338,7 @@ static void run_trace(const char *spec, struct trace_opts o, int32_t page_size, 
     trace_close(tr);
 }
 
-START_TEST(traces_stay_whole)
+TEST(traces_stay_whole)
 {
     for (int32_t page = 1; page <= 64; page *= 8) {
         run_trace("reasoning:3", (struct trace_opts){.prompt = 300}, page, 900, 0);
@@ -352,10 +350,9 @@ START_TEST(traces_stay_whole)
         run_trace("conversation:30,5", (struct trace_opts){.batch = 5}, page, 400, -1);
     }
 }
-END_TEST
 
 /* Two nodes part while a token is accepted: the page that the accepted token leaves must not be taken yet. */
-START_TEST(moves_do_not_meet)
+TEST(moves_do_not_meet)
 {
     enum { PAGE = 4, PAGES = 8 };
     int32_t parents[2][4] = {{-1, -1, 1}, {-1, 0, -1}};
@@ -377,9 +374,8 @@ START_TEST(moves_do_not_meet)
     pool_free(pool);
     cache_free(&cache);
 }
-END_TEST
 
-START_TEST(accepted_tokens_move)
+TEST(accepted_tokens_move)
 {
     struct trace_opts o = {.prompt = 100, .max_seq = 400};
     for (int topology = 0; topology < 2; topology++) {
@@ -410,9 +406,8 @@ START_TEST(accepted_tokens_move)
         trace_close(tr);
     }
 }
-END_TEST
 
-START_TEST(a_full_pool_says_so)
+TEST(a_full_pool_says_so)
 {
     struct trace_opts o = {.prompt = 100, .max_seq = 200};
     struct err e = {0};
@@ -434,19 +429,4 @@ START_TEST(a_full_pool_says_so)
                             "token, fewer requests at a time, or a shorter run)");
     pool_free(pool);
     trace_close(tr);
-}
-END_TEST
-
-Suite *suite_pool(void)
-{
-    Suite *s = suite_create("pool");
-    TCase *tc = tcase_create("pool");
-    tcase_add_test(tc, forests_stay_whole);
-    tcase_add_test(tc, faults_are_seen);
-    tcase_add_test(tc, traces_stay_whole);
-    tcase_add_test(tc, moves_do_not_meet);
-    tcase_add_test(tc, accepted_tokens_move);
-    tcase_add_test(tc, a_full_pool_says_so);
-    suite_add_tcase(s, tc);
-    return s;
 }

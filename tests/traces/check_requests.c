@@ -57,7 +57,7 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
     tree_free(tree);
 }
 
-START_TEST(batching_by_hand)
+TEST(batching_by_hand)
 {
     struct trace *tr = open_small((struct trace_opts){0});
     ck_assert_int_eq(trace_steps(tr), 3);
@@ -85,9 +85,8 @@ START_TEST(batching_by_hand)
     assert_step(tr, 3, "-1:8 q0 ");
     trace_close(tr);
 }
-END_TEST
 
-START_TEST(the_clock_by_hand)
+TEST(the_clock_by_hand)
 {
     /* Steps begin at 0, 4, 8, 12: the second and the third join at the fourth step, after the first has gone;
      * the clock jumps to 10 at once, and to 95 for the last. */
@@ -108,7 +107,6 @@ START_TEST(the_clock_by_hand)
     assert_step(tr, 5, "-1:9 q0 ");
     trace_close(tr);
 }
-END_TEST
 
 /* ---- against a simulation ------------------------------------------------------------------------------ */
 
@@ -243,7 +241,7 @@ static void check_replay(const struct requests *r, const struct trace *tr, struc
     ck_assert_int_eq(simulate(r, tr, o, every), trace_steps(tr));
 }
 
-START_TEST(replays_agree_with_a_simulation)
+TEST(replays_agree_with_a_simulation)
 {
     static const struct trace_opts c[] = {
         {0},
@@ -266,7 +264,6 @@ START_TEST(replays_agree_with_a_simulation)
             requests_free(r);
         }
 }
-END_TEST
 
 /* ---- the published traces ------------------------------------------------------------------------------ */
 
@@ -326,7 +323,7 @@ static void check_published(const struct requests *r, const struct published *p)
     free(id);
 }
 
-START_TEST(published_traces)
+LOOP_TEST(published_traces, 2)
 {
     static const struct published table[] = {
         {"conversation", 12031, 3536999, 1180, 12035, 891, 126195, 343, 1, 2000, 288500, 182790, 247, 1},
@@ -370,11 +367,10 @@ START_TEST(published_traces)
     free(text);
     free(path);
 }
-END_TEST
 
 /* ---- round trip ---------------------------------------------------------------------------------------- */
 
-START_TEST(requests_round_trip)
+TEST(requests_round_trip)
 {
     for (uint64_t seed = 0; seed < 30; seed++) {
         struct requests *r = requests_gen(1 + (int32_t)seed * 9, seed);
@@ -395,11 +391,10 @@ START_TEST(requests_round_trip)
         requests_free(twin);
     }
 }
-END_TEST
 
 /* ---- malformed input ----------------------------------------------------------------------------------- */
 
-START_TEST(damaged_requests_do_no_harm)
+TEST(damaged_requests_do_no_harm)
 {
     char *text = xstrdup(small);
     for (size_t i = 0; i < sizeof small - 1; i++) {
@@ -423,7 +418,6 @@ START_TEST(damaged_requests_do_no_harm)
     }
     free(text);
 }
-END_TEST
 
 /* ---- the papers' serving workloads --------------------------------------------------------------------- */
 
@@ -453,7 +447,7 @@ static struct tree *first_step(const char *spec, int32_t batch, int64_t steps)
     return t;
 }
 
-START_TEST(serving_workloads_share_what_papers_say)
+TEST(serving_workloads_share_what_papers_say)
 {
     struct tree *t = first_step("fasttree:prompt,1", 128, 256);
     ck_assert_int_eq(count_nodes(t, 459, 128), 1);
@@ -486,20 +480,4 @@ START_TEST(serving_workloads_share_what_papers_say)
     ck_assert_ptr_null(trace_open("fasttree:chess,1", &(struct trace_opts){0}, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "prompt, shots, chains or documents"));
     ck_assert_ptr_null(trace_open("conversation:0,1", &(struct trace_opts){0}, NULL));
-}
-END_TEST
-
-Suite *suite_requests(void)
-{
-    Suite *s = suite_create("requests");
-    TCase *tc = tcase_create("requests");
-    tcase_add_test(tc, batching_by_hand);
-    tcase_add_test(tc, the_clock_by_hand);
-    tcase_add_test(tc, replays_agree_with_a_simulation);
-    tcase_add_loop_test(tc, published_traces, 0, 2);
-    tcase_add_test(tc, requests_round_trip);
-    tcase_add_test(tc, damaged_requests_do_no_harm);
-    tcase_add_test(tc, serving_workloads_share_what_papers_say);
-    suite_add_tcase(s, tc);
-    return s;
 }

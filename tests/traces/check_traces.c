@@ -53,7 +53,7 @@ static struct sums replay_sums(const struct trace *tr)
 
 /* ---- CPython's generator ------------------------------------------------------------------------------- */
 
-START_TEST(python_draws)
+TEST(python_draws)
 {
     static const int64_t to5[] = {4, 4, 1, 3, 5, 4, 4, 3, 4, 3, 5, 2};
     static const int64_t negative[] = {0, 2, -3, 3, 3, 3, -1, 3};
@@ -68,10 +68,9 @@ START_TEST(python_draws)
         ck_assert_int_eq(pyrandom_randint(&r, -3, 3), negative[i]);
     ck_assert_int_eq(pyrandom_randint(&r, 7, 7), 7);
 }
-END_TEST
 
 /* G = 1000 and 4984 both come from record 0 of the APPS files. */
-START_TEST(accepted_lengths_expand_exactly)
+TEST(accepted_lengths_expand_exactly)
 {
     char *expanded = shared_path("traces/spec_accept_expanded.json"), *records = NULL;
     if (expanded)
@@ -105,9 +104,8 @@ START_TEST(accepted_lengths_expand_exactly)
     free(expanded);
     free(records);
 }
-END_TEST
 
-START_TEST(expansion_by_hand)
+TEST(expansion_by_hand)
 {
     int64_t n, list[] = {2, 3, 4}, zero[] = {0, 0};
     int64_t *out = accept_expand(list, 3, 9, &n, NULL); /* the list fills G exactly: nothing is drawn */
@@ -122,11 +120,10 @@ START_TEST(expansion_by_hand)
     ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
     ck_assert_ptr_null(accept_expand(zero, 0, 5, &n, NULL));
 }
-END_TEST
 
 /* ---- replays against derived and recorded figures ------------------------------------------------------ */
 
-START_TEST(sorting_replays_every_row)
+TEST(sorting_replays_every_row)
 {
     static const char *const column[] = {"iterations",  "generated_len", "sum_queries",  "max_queries",
                                          "sum_kv_tree", "sum_kv_seq",    "sum_kv_node32"};
@@ -151,9 +148,8 @@ START_TEST(sorting_replays_every_row)
     free(file);
     free(spec);
 }
-END_TEST
 
-START_TEST(sorting_replays_every_iteration)
+TEST(sorting_replays_every_iteration)
 {
     struct csv x;
     if (!shared_csv(&x, "traces/replay_sorting_tree0_p4000_s6000.csv"))
@@ -177,9 +173,8 @@ START_TEST(sorting_replays_every_iteration)
     free(file);
     free(spec);
 }
-END_TEST
 
-START_TEST(every_shared_template_opens)
+TEST(every_shared_template_opens)
 {
     static const struct {
         const char *name;
@@ -208,9 +203,8 @@ START_TEST(every_shared_template_opens)
         free(path);
     }
 }
-END_TEST
 
-START_TEST(shared_speculative_files_open)
+TEST(shared_speculative_files_open)
 {
     static const int size[] = {32, 64, 128, 256};
     for (int i = 0; i < 4; i++)
@@ -233,7 +227,6 @@ START_TEST(shared_speculative_files_open)
             free(path);
         }
 }
-END_TEST
 
 /* ---- small traces by hand ------------------------------------------------------------------------------ */
 
@@ -267,7 +260,7 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
     tree_free(tree);
 }
 
-START_TEST(reasoning_by_hand)
+TEST(reasoning_by_hand)
 {
     struct err e = {0};
     struct trace *tr = from_text(small_tree, (struct trace_opts){0}, &e);
@@ -288,13 +281,12 @@ START_TEST(reasoning_by_hand)
     assert_step(tr, 2, "-1:10 0:2 q1@2 ");
     trace_close(tr);
 }
-END_TEST
 
 static const char small_spec[] = "{\"Tree_ID\": 0, \"Token_Tree_size\": 5,"
                                  " \"Tree_Structure\": [[1, 0], [0], [1], [1, 0, 2]],"
                                  " \"Records\": [{\"prompt\": \"\", \"Accept_length\": [1, 2, 3]}]}";
 
-START_TEST(speculative_by_hand)
+TEST(speculative_by_hand)
 {
     struct err e = {0};
     struct trace *tr = from_text(small_spec, (struct trace_opts){.prompt = 7}, &e);
@@ -311,9 +303,8 @@ START_TEST(speculative_by_hand)
     ck_assert_ptr_null(from_text(small_spec, (struct trace_opts){0}, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "expected a prompt length"));
 }
-END_TEST
 
-START_TEST(fewshot_by_hand)
+TEST(fewshot_by_hand)
 {
     struct trace *tr = open_or_fail("fewshot:2", (struct trace_opts){.prompt = 5, .max_seq = 8});
     ck_assert_int_eq(trace_steps(tr), 2);
@@ -321,7 +312,6 @@ START_TEST(fewshot_by_hand)
     assert_step(tr, 2, "-1:5 0:2 0:2 q1@2 q2@2 ");
     trace_close(tr);
 }
-END_TEST
 
 /* ---- our own traces ------------------------------------------------------------------------------------ */
 
@@ -358,7 +348,7 @@ static void check_data(const char *path, const char *text, size_t size)
     free(have);
 }
 
-START_TEST(data_files_are_what_their_generators_write)
+TEST(data_files_are_what_their_generators_write)
 {
     char *text;
     size_t size;
@@ -400,7 +390,6 @@ START_TEST(data_files_are_what_their_generators_write)
     check_data("traces/data/requests.jsonl", text, size);
     free(text);
 }
-END_TEST
 
 static void assert_same_trace(const struct trace *a, const struct trace *b)
 {
@@ -419,7 +408,7 @@ static void assert_same_trace(const struct trace *a, const struct trace *b)
     }
 }
 
-START_TEST(embedded_traces_are_the_seeded_ones)
+TEST(embedded_traces_are_the_seeded_ones)
 {
     for (int i = 0; i < N_REASONING; i++) {
         char *spec = xasprintf("reasoning:%d", i + 1);
@@ -470,9 +459,8 @@ START_TEST(embedded_traces_are_the_seeded_ones)
     }
     ck_assert_int_ge(n, 4);
 }
-END_TEST
 
-START_TEST(seeded_reasoning_has_the_shape_of_sorting)
+TEST(seeded_reasoning_has_the_shape_of_sorting)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct reasoning *r = reasoning_gen(seed);
@@ -491,11 +479,10 @@ START_TEST(seeded_reasoning_has_the_shape_of_sorting)
         reasoning_free(r);
     }
 }
-END_TEST
 
 /* What every trace promises: each step is a valid tree, one query per live leaf, and generated_len is the sum
  * of the queries (plus what a cut run leaves). */
-START_TEST(every_kind_keeps_its_promises)
+TEST(every_kind_keeps_its_promises)
 {
     static const struct {
         const char *spec;
@@ -535,10 +522,9 @@ START_TEST(every_kind_keeps_its_promises)
         trace_close(tr);
     }
 }
-END_TEST
 
 /* The number of items is where the index stops being good. */
-START_TEST(items_are_counted)
+TEST(items_are_counted)
 {
     static const struct {
         const char *spec;
@@ -559,10 +545,9 @@ START_TEST(items_are_counted)
             ck_assert_ptr_null(trace_open(c[i].spec, &o, NULL));
     }
 }
-END_TEST
 
 /* Known sums: a root of 10 with 40 queries below is read twice, a path of 4 + 2 once more. */
-START_TEST(counters_by_hand)
+TEST(counters_by_hand)
 {
     struct tree *t = tree_new(42, 41);
     t->len[0] = 10;
@@ -580,7 +565,6 @@ START_TEST(counters_by_hand)
     ck_assert_int_eq(c.kv_node32, 2 * 10 + 40 * 4 + 2);
     tree_free(t);
 }
-END_TEST
 
 /* ---- malformed input ----------------------------------------------------------------------------------- */
 
@@ -597,7 +581,7 @@ static void assert_sentence(const struct err *e, const char *file)
 }
 
 /* On which line a value stands is found again for the message. */
-START_TEST(messages_name_the_line)
+TEST(messages_name_the_line)
 {
     static const struct {
         const char *text, *says;
@@ -633,7 +617,6 @@ START_TEST(messages_name_the_line)
                       "case %zu says \"%s\" (expected \"%s\")", i, e.msg, c[i].says);
     }
 }
-END_TEST
 
 /* ---- Medusa's topologies ------------------------------------------------------------------------------- */
 
@@ -642,7 +625,7 @@ static struct trace *from_medusa(const char *text, const char *pick, struct trac
     return medusa_open(text, strlen(text), "m.json", pick, "text", &o, e);
 }
 
-START_TEST(topologies_by_hand)
+TEST(topologies_by_hand)
 {
     static const char text[] = "{\"one\": [], \"two\": [[1, 0, 3], [0],\n [2], [1], [1, 0], [0, 7]]}";
     struct err e = {0};
@@ -655,9 +638,8 @@ START_TEST(topologies_by_hand)
     assert_step(tr, 1, "-1:2 0:1 q1@1 ");
     trace_close(tr);
 }
-END_TEST
 
-START_TEST(many_names_and_long_paths)
+TEST(many_names_and_long_paths)
 {
     char *text;
     size_t size;
@@ -687,11 +669,10 @@ START_TEST(many_names_and_long_paths)
     ck_assert_ptr_nonnull(strstr(e.msg, "path 64 of \"a\" is no path (expected an array of 1 to 64"));
     free(text);
 }
-END_TEST
 
 /* Table of ../shared/traces/README.md, section 4: nine trees of 63 paths; the first is the 64-token tree of
  * the speculative records. */
-START_TEST(published_topologies)
+TEST(published_topologies)
 {
     char *path = shared_path("traces/medusa_topologies.json"),
          *records = shared_path("traces/tree_size64.json");
@@ -731,9 +712,8 @@ START_TEST(published_topologies)
     free(path);
     free(records);
 }
-END_TEST
 
-START_TEST(topologies_round_trip)
+TEST(topologies_round_trip)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         int32_t n = 1 + (int32_t)seed * 5;
@@ -755,9 +735,8 @@ START_TEST(topologies_round_trip)
         free(text);
     }
 }
-END_TEST
 
-START_TEST(deep_nesting_is_an_error)
+TEST(deep_nesting_is_an_error)
 {
     enum { DEPTH = 1000000 };
     char *text = xmalloc(DEPTH + 1);
@@ -768,10 +747,9 @@ START_TEST(deep_nesting_is_an_error)
     ck_assert_ptr_nonnull(strstr(e.msg, "t.json:1: "));
     free(text);
 }
-END_TEST
 
 /* Cut a good file anywhere, or spoil any byte: an error or a trace, never a crash. */
-START_TEST(damaged_files_do_no_harm)
+TEST(damaged_files_do_no_harm)
 {
     static const char topologies[] = "{\"a\": [[0], [1], [1, 0],\n[0, 0], [1, 0, 2]], \"b\": [[3]]}";
     const char *const good[] = {small_tree, small_spec, topologies};
@@ -798,10 +776,9 @@ START_TEST(damaged_files_do_no_harm)
         free(text);
     }
 }
-END_TEST
 
 /* A name without a folder is here, or where published traces are; with one it is nowhere else. */
-START_TEST(names_are_looked_for)
+TEST(names_are_looked_for)
 {
     static const char request[] =
         "{\"timestamp\": 0, \"input_length\": 7, \"output_length\": 2, \"hash_ids\": [0]}\n";
@@ -823,9 +800,8 @@ START_TEST(names_are_looked_for)
     free(folder);
     free(shared);
 }
-END_TEST
 
-START_TEST(bad_specs_get_a_sentence)
+TEST(bad_specs_get_a_sentence)
 {
     static const struct {
         const char *spec;
@@ -896,38 +872,4 @@ START_TEST(bad_specs_get_a_sentence)
         ck_assert_msg(strstr(e.msg, c[i].says) != NULL, "%s says \"%s\" (expected \"%s\")", c[i].spec, e.msg,
                       c[i].says);
     }
-}
-END_TEST
-
-Suite *suite_traces(void)
-{
-    Suite *s = suite_create("traces");
-    TCase *tc = tcase_create("traces");
-    tcase_add_test(tc, python_draws);
-    tcase_add_test(tc, accepted_lengths_expand_exactly);
-    tcase_add_test(tc, expansion_by_hand);
-    tcase_add_test(tc, sorting_replays_every_row);
-    tcase_add_test(tc, sorting_replays_every_iteration);
-    tcase_add_test(tc, every_shared_template_opens);
-    tcase_add_test(tc, shared_speculative_files_open);
-    tcase_add_test(tc, reasoning_by_hand);
-    tcase_add_test(tc, speculative_by_hand);
-    tcase_add_test(tc, fewshot_by_hand);
-    tcase_add_test(tc, data_files_are_what_their_generators_write);
-    tcase_add_test(tc, embedded_traces_are_the_seeded_ones);
-    tcase_add_test(tc, seeded_reasoning_has_the_shape_of_sorting);
-    tcase_add_test(tc, every_kind_keeps_its_promises);
-    tcase_add_test(tc, items_are_counted);
-    tcase_add_test(tc, counters_by_hand);
-    tcase_add_test(tc, messages_name_the_line);
-    tcase_add_test(tc, topologies_by_hand);
-    tcase_add_test(tc, many_names_and_long_paths);
-    tcase_add_test(tc, published_topologies);
-    tcase_add_test(tc, topologies_round_trip);
-    tcase_add_test(tc, deep_nesting_is_an_error);
-    tcase_add_test(tc, damaged_files_do_no_harm);
-    tcase_add_test(tc, names_are_looked_for);
-    tcase_add_test(tc, bad_specs_get_a_sentence);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -68,7 +68,7 @@ static void fails_at(struct fixture *f, int64_t row, int32_t col, double x)
     dtype_store(f->out->dtype, f->out->o, row * f->out->d + col, old);
 }
 
-START_TEST(the_rounded_oracle_passes)
+TEST(the_rounded_oracle_passes)
 {
     for (int fill = 0; fill < N_FILLS; fill++)
         for (int t = 0; t < N_DTYPES; t++) {
@@ -80,9 +80,8 @@ START_TEST(the_rounded_oracle_passes)
             drop(&f);
         }
 }
-END_TEST
 
-START_TEST(what_is_not_finite_never_passes)
+TEST(what_is_not_finite_never_passes)
 {
     for (int t = 0; t < N_DTYPES; t++) {
         struct fixture f = make(100, (enum dtype)t, FILL_RANDOM);
@@ -100,9 +99,8 @@ START_TEST(what_is_not_finite_never_passes)
         drop(&f);
     }
 }
-END_TEST
 
-START_TEST(an_empty_context_is_exact)
+TEST(an_empty_context_is_exact)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     int64_t row = f.orc->n_rows - 1;
@@ -115,9 +113,8 @@ START_TEST(an_empty_context_is_exact)
     }
     drop(&f);
 }
-END_TEST
 
-START_TEST(shapes_come_first)
+TEST(shapes_come_first)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     f.out->n_rows--;
@@ -132,9 +129,8 @@ START_TEST(shapes_come_first)
     ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
 }
-END_TEST
 
-START_TEST(absolute_figures_hold)
+TEST(absolute_figures_hold)
 {
     static const struct {
         enum dtype t;
@@ -153,10 +149,9 @@ START_TEST(absolute_figures_hold)
         drop(&f);
     }
 }
-END_TEST
 
 /* Removing one token of `len` moves LSE by about 1 / len: even a half-precision output cannot hide it. */
-START_TEST(one_lost_token_fails)
+TEST(one_lost_token_fails)
 {
     for (int t = 0; t < N_DTYPES; t++) {
         struct fixture f = make(4000, (enum dtype)t, FILL_COUNT);
@@ -167,11 +162,10 @@ START_TEST(one_lost_token_fails)
         drop(&f);
     }
 }
-END_TEST
 
 /* In half precision a neighbour of the right number is wrong, unless the exact result lies between the two.
  */
-START_TEST(half_precision_is_judged_to_the_last_bit)
+TEST(half_precision_is_judged_to_the_last_bit)
 {
     struct fixture f = make(50, DT_BF16, FILL_RANDOM);
     uint16_t *o = f.out->o;
@@ -188,9 +182,8 @@ START_TEST(half_precision_is_judged_to_the_last_bit)
     ck_assert(n > 32 && failed == n);
     drop(&f);
 }
-END_TEST
 
-START_TEST(swapped_heads_fail)
+TEST(swapped_heads_fail)
 {
     for (int t = 0; t < N_DTYPES; t++) {
         struct fixture f = make(300, (enum dtype)t, FILL_RANDOM);
@@ -204,9 +197,8 @@ START_TEST(swapped_heads_fail)
         drop(&f);
     }
 }
-END_TEST
 
-START_TEST(narrow_partials_widen_the_bound)
+TEST(narrow_partials_widen_the_bound)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     float *o = f.out->o;
@@ -220,7 +212,6 @@ START_TEST(narrow_partials_widen_the_bound)
     ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
 }
-END_TEST
 
 /* What a matrix unit makes of a row: logits in float; probabilities against the running maximum of tiles of 32 tokens,
  * rounded to type t before they meet V; their sum as it was. */
@@ -266,7 +257,7 @@ static void narrow_row(const struct fixture *f, int64_t row, enum dtype t)
 
 /* Where all probabilities are 1 / n and V is 0 or 1, o is the mean of V and rms_o its root over n; where one token has
  * all the weight, it is |o|. */
-START_TEST(the_oracle_reports_what_roundings_add_up_to)
+TEST(the_oracle_reports_what_roundings_add_up_to)
 {
     struct fixture f = make(700, DT_F32, FILL_COUNT);
     for (int64_t i = 0; i < f.orc->n_rows * f.orc->d; i++) {
@@ -282,11 +273,10 @@ START_TEST(the_oracle_reports_what_roundings_add_up_to)
                                         1e-14);
     drop(&f);
 }
-END_TEST
 
 /* Narrow probabilities pass where they were declared, with room, and only there; ten times their roundoff, or any in LSE, is
  * not forgiven. */
-START_TEST(narrow_probabilities_have_a_bound_of_their_own)
+TEST(narrow_probabilities_have_a_bound_of_their_own)
 {
     static const enum dtype types[] = {DT_F16, DT_BF16};
     for (int fill = 0; fill < N_FILLS; fill++)
@@ -311,11 +301,10 @@ START_TEST(narrow_probabilities_have_a_bound_of_their_own)
             drop(&f);
         }
 }
-END_TEST
 
 /* The bound must stay sharp where the figures for small logits do not hold: errors that rounding cannot
  * explain, relative to the row, fail in every kind of input. */
-START_TEST(bounds_stay_sharp)
+TEST(bounds_stay_sharp)
 {
     static const struct {
         enum fill fill;
@@ -343,11 +332,10 @@ START_TEST(bounds_stay_sharp)
         drop(&f);
     }
 }
-END_TEST
 
 /* Where a rounded logit may take any place among the others, O still lies between the smallest V and the largest; of a query
  * that sees one token it is that token's, whatever the logit is. */
-START_TEST(no_weights_leave_the_range_of_v)
+TEST(no_weights_leave_the_range_of_v)
 {
     struct fixture f = make(300, DT_F32, FILL_VAST);
     int64_t d = f.orc->d;
@@ -377,11 +365,10 @@ START_TEST(no_weights_leave_the_range_of_v)
     fails_at(&f, row, 1, 0);
     drop(&f);
 }
-END_TEST
 
 /* Every constant, a second time: whoever raises one does so in two places, with a measurement in the commit. The
  * figures 5e-6 and 1e-12 hide most of the derived bound from the tests above. */
-START_TEST(no_constant_is_looser_than_measured)
+TEST(no_constant_is_looser_than_measured)
 {
 #define TOL(name, value, reason) const double TOL_##name = value;
 #include "verify/judge/tolerances.def"
@@ -415,9 +402,8 @@ START_TEST(no_constant_is_looser_than_measured)
                       all[i].most);
     ck_assert(TOL_CAP_LOGIT >= 32); /* a smaller one would exempt more cases from the figures */
 }
-END_TEST
 
-START_TEST(between_half_and_all_of_the_bound_is_marginal)
+TEST(between_half_and_all_of_the_bound_is_marginal)
 {
     struct fixture f = make(100, DT_F32, FILL_RANDOM);
     output_set_lse(f.out, 3, f.orc->lse[3] + 1e-3);
@@ -428,28 +414,4 @@ START_TEST(between_half_and_all_of_the_bound_is_marginal)
     output_set_lse(f.out, 3, f.orc->lse[3] + 0.25 * c.bound);
     ck_assert_int_eq(compared(&f).verdict, V_PASS);
     drop(&f);
-}
-END_TEST
-
-Suite *suite_compare(void)
-{
-    Suite *s = suite_create("compare");
-    TCase *c = tcase_create("compare");
-    tcase_add_test(c, the_rounded_oracle_passes);
-    tcase_add_test(c, what_is_not_finite_never_passes);
-    tcase_add_test(c, an_empty_context_is_exact);
-    tcase_add_test(c, shapes_come_first);
-    tcase_add_test(c, absolute_figures_hold);
-    tcase_add_test(c, one_lost_token_fails);
-    tcase_add_test(c, half_precision_is_judged_to_the_last_bit);
-    tcase_add_test(c, swapped_heads_fail);
-    tcase_add_test(c, narrow_partials_widen_the_bound);
-    tcase_add_test(c, the_oracle_reports_what_roundings_add_up_to);
-    tcase_add_test(c, narrow_probabilities_have_a_bound_of_their_own);
-    tcase_add_test(c, bounds_stay_sharp);
-    tcase_add_test(c, no_weights_leave_the_range_of_v);
-    tcase_add_test(c, no_constant_is_looser_than_measured);
-    tcase_add_test(c, between_half_and_all_of_the_bound_is_marginal);
-    suite_add_tcase(s, c);
-    return s;
 }

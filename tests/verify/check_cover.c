@@ -77,7 +77,7 @@ static void refuse(struct plan *p, const char *word)
     plan_free(p);
 }
 
-START_TEST(hand_made_plans_pass)
+TEST(hand_made_plans_pass)
 {
     struct fixture f = fixture_new();
     for (int masked = 0; masked < 2; masked++) {
@@ -88,9 +88,8 @@ START_TEST(hand_made_plans_pass)
     }
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(every_strategy_passes)
+TEST(every_strategy_passes)
 {
     struct fixture f = fixture_new();
     struct plan_env env = environment();
@@ -105,9 +104,8 @@ START_TEST(every_strategy_passes)
     }
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(an_empty_tree_passes)
+TEST(an_empty_tree_passes)
 {
     struct tree *t = tree_new(0, 0);
     struct nform *nf = nform_new(t);
@@ -117,9 +115,8 @@ START_TEST(an_empty_tree_passes)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(tokens_must_be_covered_once)
+TEST(tokens_must_be_covered_once)
 {
     struct fixture f = fixture_new();
     struct plan *p = by_hand(f.nf, false);
@@ -141,9 +138,8 @@ START_TEST(tokens_must_be_covered_once)
     refuse(p, "");
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(queries_must_see_what_they_read)
+TEST(queries_must_see_what_they_read)
 {
     struct fixture f = fixture_new();
     struct plan *p = by_hand(f.nf, false);
@@ -161,9 +157,8 @@ START_TEST(queries_must_see_what_they_read)
     refuse(p, "does not see");
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(every_mask_bit_matters)
+TEST(every_mask_bit_matters)
 {
     struct fixture f = fixture_new();
     struct plan *p = by_hand(f.nf, true);
@@ -176,10 +171,9 @@ START_TEST(every_mask_bit_matters)
     plan_free(p);
     fixture_free(&f);
 }
-END_TEST
 
 /* Two children, the second one's query first, and one inside of the root: the normal form has other numbers for all. */
-START_TEST(complaints_name_what_the_tree_names)
+TEST(complaints_name_what_the_tree_names)
 {
     static const struct query query[] = {{2, 50}, {1, 5}, {0, 4}};
     struct tree *t = tree_new(3, 3);
@@ -218,9 +212,8 @@ START_TEST(complaints_name_what_the_tree_names)
     nform_free(nf);
     tree_free(t);
 }
-END_TEST
 
-START_TEST(slots_must_flow)
+TEST(slots_must_flow)
 {
     struct fixture f = fixture_new();
     struct plan *p = by_hand(f.nf, false);
@@ -249,9 +242,8 @@ START_TEST(slots_must_flow)
     refuse(p, "written twice");
     fixture_free(&f);
 }
-END_TEST
 
-START_TEST(merges_must_wait)
+TEST(merges_must_wait)
 {
     struct fixture f = fixture_new();
     struct plan *p = by_hand(f.nf, false);
@@ -272,7 +264,6 @@ START_TEST(merges_must_wait)
     refuse(p, "does not wait");
     fixture_free(&f);
 }
-END_TEST
 
 /* Nothing of it crashes: what a broken plan is printed by. */
 static void print_all(const struct plan *p)
@@ -290,7 +281,7 @@ static void print_all(const struct plan *p)
 
 /* Any field of any record set to any of some nasty values: never a crash; accepted only if nothing changed.
  */
-START_TEST(hostile_numbers_are_harmless)
+TEST(hostile_numbers_are_harmless)
 {
     static const int64_t nasty[] = {-1, -2, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1 << 20};
     struct fixture f = fixture_new();
@@ -333,23 +324,4 @@ START_TEST(hostile_numbers_are_harmless)
             plan_free(p);
         }
     fixture_free(&f);
-}
-END_TEST
-
-Suite *suite_cover(void)
-{
-    Suite *s = suite_create("cover");
-    TCase *c = tcase_create("cover");
-    tcase_add_test(c, hand_made_plans_pass);
-    tcase_add_test(c, every_strategy_passes);
-    tcase_add_test(c, an_empty_tree_passes);
-    tcase_add_test(c, tokens_must_be_covered_once);
-    tcase_add_test(c, queries_must_see_what_they_read);
-    tcase_add_test(c, every_mask_bit_matters);
-    tcase_add_test(c, complaints_name_what_the_tree_names);
-    tcase_add_test(c, slots_must_flow);
-    tcase_add_test(c, merges_must_wait);
-    tcase_add_test(c, hostile_numbers_are_harmless);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -42,11 +42,10 @@ static void run_seed(const struct kernel *kernel, uint64_t seed)
     free(uses);
 }
 
-START_TEST(every_fault_is_caught)
+LOOP_TEST(every_fault_is_caught, getenv("TREEATTN_QUICK") ? 1 : 2)
 {
     run_seed(kernel_find("cpu"), _i == 0 ? 20240229 : 1);
 }
-END_TEST
 
 static bool always(struct err *e)
 {
@@ -55,16 +54,15 @@ static bool always(struct err *e)
 }
 
 /* The same where a matrix unit's kernel is judged: f16 and bf16, and the bound of narrow probabilities. */
-START_TEST(every_fault_is_caught_on_a_device)
+LOOP_TEST(every_fault_is_caught_on_a_device, getenv("TREEATTN_QUICK") ? 1 : 2)
 {
     struct kernel device = *kernel_find("cpu");
     device.ready = always;
     device.narrow_p = true;
     run_seed(&device, _i == 0 ? 1 : 20240229);
 }
-END_TEST
 
-START_TEST(registry)
+TEST(registry)
 {
     int64_t by_where[N_FAULT_WHERES] = {0};
     ck_assert_int_ge(n_faults, 24);
@@ -77,7 +75,6 @@ START_TEST(registry)
     for (int i = 0; i < N_FAULT_WHERES; i++)
         ck_assert_msg(by_where[i] > 0, "no fault in the %s", fault_where_name[i]);
 }
-END_TEST
 
 /* ---- controls: what is no fault must not be caught --------------------------------------------------- */
 
@@ -121,11 +118,10 @@ static void control_body(const struct fault_case *fc)
     ck_assert(!res.planted && !res.run && !res.cover && !res.numbers);
 }
 
-START_TEST(private_kv_are_no_fault)
+TEST(private_kv_are_no_fault)
 {
     with_case(control_body);
 }
-END_TEST
 
 /* Two detectors, each alone: what cover cannot see, and what must not be run. */
 static void detectors_body(const struct fault_case *fc)
@@ -146,11 +142,10 @@ static void detectors_body(const struct fault_case *fc)
     }
 }
 
-START_TEST(each_detector)
+TEST(each_detector)
 {
     with_case(detectors_body);
 }
-END_TEST
 
 /* Same seed, same place; another seed, another place at least once. */
 static void places_body(const struct fault_case *fc)
@@ -166,14 +161,13 @@ static void places_body(const struct fault_case *fc)
     ck_assert(moved);
 }
 
-START_TEST(places_come_from_the_seed)
+TEST(places_come_from_the_seed)
 {
     with_case(places_body);
 }
-END_TEST
 
 /* One node of five tokens, and nobody who sees them: no query at all, or one at the node's beginning. */
-START_TEST(no_place_where_nothing_is_seen)
+LOOP_TEST(no_place_where_nothing_is_seen, 2)
 {
     struct problem_spec spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16};
     struct err e = {0};
@@ -205,23 +199,4 @@ START_TEST(no_place_where_nothing_is_seen)
     problem_free(g.problem);
     nform_free(g.nf);
     tree_free(g.tree);
-}
-END_TEST
-
-Suite *suite_faults(void)
-{
-    Suite *s = suite_create("faults");
-    TCase *tc = tcase_create("registry");
-    tcase_add_test(tc, registry);
-    tcase_add_test(tc, private_kv_are_no_fault);
-    tcase_add_test(tc, each_detector);
-    tcase_add_test(tc, places_come_from_the_seed);
-    tcase_add_loop_test(tc, no_place_where_nothing_is_seen, 0, 2);
-    suite_add_tcase(s, tc);
-    tc = tcase_create("kill all"); /* slow under sanitizers */
-    int seeds = getenv("TREEATTN_QUICK") ? 1 : 2;
-    tcase_add_loop_test(tc, every_fault_is_caught, 0, seeds);
-    tcase_add_loop_test(tc, every_fault_is_caught_on_a_device, 0, seeds);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -62,7 +62,7 @@ static struct pairs_met *cover_new(void)
 
 /* The bar: 6,000 cases that run, every pair of values, and every strategy with every value of types, heads, head sizes
  * and pages: with the traces of TREEATTN_SHARED and without, for several seeds. */
-START_TEST(the_design_covers_every_pair)
+LOOP_TEST(the_design_covers_every_pair, 4)
 {
     if (_i % 2)
         setenv("TREEATTN_SHARED", "/nonexistent", 1);
@@ -95,10 +95,9 @@ START_TEST(the_design_covers_every_pair)
     free(v);
     gpu_cases_free(list, n);
 }
-END_TEST
 
 /* A value that is never run with another one is a hole, and named. */
-START_TEST(a_hole_is_seen)
+TEST(a_hole_is_seen)
 {
     int64_t n, met;
     struct gpu_case *list = design(1, &n);
@@ -117,10 +116,9 @@ START_TEST(a_hole_is_seen)
     free(v);
     gpu_cases_free(list, n);
 }
-END_TEST
 
 /* The same seed draws the same, another one something else; every case is a case string. */
-START_TEST(the_design_is_its_seed)
+TEST(the_design_is_its_seed)
 {
     int64_t n[3], same = 0;
     struct gpu_case *list[3] = {design(7, &n[0]), design(7, &n[1]), design(8, &n[2])};
@@ -144,10 +142,9 @@ START_TEST(the_design_is_its_seed)
     for (int i = 0; i < 3; i++)
         gpu_cases_free(list[i], n[i]);
 }
-END_TEST
 
 /* Every byte that a run may not write is watched, and no other. */
-START_TEST(canaries_see_every_byte)
+LOOP_TEST(canaries_see_every_byte, 2)
 {
     struct err e = {0};
     struct tree_source src;
@@ -180,7 +177,6 @@ START_TEST(canaries_see_every_byte)
     tree_free(t);
     tree_source_clear(&src);
 }
-END_TEST
 
 /* ---- the bench, as far as it needs no card ----------------------------------------------------------------- */
 
@@ -194,7 +190,7 @@ static struct nform *form(const char *levels)
 static const struct problem_spec heads_32_32 = {.heads = {32, 32, 128, DT_F16}, .page_size = 64};
 
 /* Against what was published for PAT's first tree: 135.27 MB of KV, 29.93 us at 4,525 GB/s. */
-START_TEST(floors_are_the_larger_of_two)
+TEST(floors_are_the_larger_of_two)
 {
     struct nform *nf = form("1,10 4096,416");
     struct gpu_need need = gpu_need(nf, &heads_32_32);
@@ -216,9 +212,8 @@ START_TEST(floors_are_the_larger_of_two)
     tree_free(t);
     tree_source_clear(&src);
 }
-END_TEST
 
-START_TEST(times_have_a_median_and_a_spread)
+TEST(times_have_a_median_and_a_spread)
 {
     double us[] = {9, 1, 5, 3, 100};
     struct gpu_time t = gpu_time_of(us, 5);
@@ -229,9 +224,8 @@ START_TEST(times_have_a_median_and_a_spread)
     double ten[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
     ck_assert(gpu_time_of(ten, 10).p90_us == 9);
 }
-END_TEST
 
-START_TEST(a_time_under_its_floor_is_invalid)
+TEST(a_time_under_its_floor_is_invalid)
 {
     ck_assert_int_eq(gpu_verdict_of(V_PASS, 10, 9), GPU_PASS);
     ck_assert_int_eq(gpu_verdict_of(V_PASS, 9, 9), GPU_PASS);
@@ -240,9 +234,8 @@ START_TEST(a_time_under_its_floor_is_invalid)
     ck_assert_int_eq(gpu_verdict_of(V_MARGINAL, 10, 9), GPU_MARGINAL);
     ck_assert_int_eq(gpu_verdict_of(V_FAIL, 8, 9), GPU_FAIL); /* wrong comes before too fast */
 }
-END_TEST
 
-START_TEST(the_sets_are_the_papers)
+TEST(the_sets_are_the_papers)
 {
     static const struct {
         const char *list;
@@ -269,7 +262,6 @@ START_TEST(the_sets_are_the_papers)
     ck_assert(!gpu_sets("pat-fig9,fig10", &heads_32_32, false, 0, &c, &n, &e));
     ck_assert(strstr(e.msg, "fig10") && c == NULL && n == 0);
 }
-END_TEST
 
 /* Two trees, three strategies; times are multiples of the floor. */
 struct bench_fixture {
@@ -342,7 +334,7 @@ static char *peers_folder(const char *csv)
 }
 
 /* Peers are read with their card's bandwidth, and compared by time over floor; what was not measured is left out. */
-START_TEST(peers_are_compared_by_time_over_floor)
+TEST(peers_are_compared_by_time_over_floor)
 {
     struct bench_fixture x = bench_fixture();
     char *csv =
@@ -386,9 +378,8 @@ START_TEST(peers_are_compared_by_time_over_floor)
     free(dir);
     bench_fixture_free(&x);
 }
-END_TEST
 
-START_TEST(peers_that_are_none_are_refused)
+TEST(peers_that_are_none_are_refused)
 {
     struct gpu_peers p;
     struct err e = {0};
@@ -398,10 +389,9 @@ START_TEST(peers_that_are_none_are_refused)
     e = (struct err){0};
     ck_assert(!gpu_peers_read("/nonexistent", &p, &e) && strstr(e.msg, "/nonexistent"));
 }
-END_TEST
 
 /* Both bars of speed: a forest without sharing, and plans without an excuse. */
-START_TEST(bars_are_in_the_summary)
+TEST(bars_are_in_the_summary)
 {
     struct bench_fixture x = bench_fixture();
     char *text = summary(&x); /* 1.25 x the floor; Q and O are a little of the floor's bytes */
@@ -426,10 +416,9 @@ START_TEST(bars_are_in_the_summary)
     free(text);
     bench_fixture_free(&x);
 }
-END_TEST
 
 /* As many cells as columns, whatever a row lacks; JSON that parses. */
-START_TEST(rows_are_whole)
+TEST(rows_are_whole)
 {
     struct bench_fixture x = bench_fixture();
     x.row[0].use = x.row[1].use = &x.use[0];
@@ -462,10 +451,9 @@ START_TEST(rows_are_whole)
     }
     bench_fixture_free(&x);
 }
-END_TEST
 
 /* Of three columns, in the table's order, nothing but these. */
-START_TEST(rows_have_the_columns_asked_for)
+TEST(rows_have_the_columns_asked_for)
 {
     static const char *const want[] = {
         "strategy  verdict  device", "strategy,verdict,device\npat,PASS,A\n",
@@ -506,10 +494,9 @@ START_TEST(rows_have_the_columns_asked_for)
     ck_assert(!table_knows(gpu_columns, "", &e) && strstr(e.msg, "expected some of strategy, verdict"));
     bench_fixture_free(&x);
 }
-END_TEST
 
 /* Only what differs from the defaults is in the name of a row; a rule's rows match apart. */
-START_TEST(rows_are_named_with_their_options)
+TEST(rows_are_named_with_their_options)
 {
     static const char *const text[][2] = {
         {"pat", "pat"},
@@ -540,9 +527,8 @@ START_TEST(rows_are_named_with_their_options)
     ck_assert(m.n == 1 && fabs(m.ratio - 3) < 1e-6);
     bench_fixture_free(&x);
 }
-END_TEST
 
-START_TEST(grids_count_tiles_and_heads)
+TEST(grids_count_tiles_and_heads)
 {
     struct nform *nf = form("1,4 100,50");
     struct plan *plan = plan_new(nf, "test");
@@ -566,7 +552,6 @@ START_TEST(grids_count_tiles_and_heads)
     plan_free(plan);
     nform_free_with_tree(nf);
 }
-END_TEST
 
 /* ---- on a card that is none -------------------------------------------------------------------------------- */
 
@@ -589,7 +574,7 @@ static struct result judge_on_fake(enum fake_fault fault, const char *text)
 static const char small_case[] = "tree=levels:1,12_100,5;heads=16/4;d=64;dtype=bf16;strategy=pat";
 
 /* Everything that a run may do wrong beside its result, and the result, are seen on the way through the registry. */
-START_TEST(runs_on_a_device_are_guarded)
+LOOP_TEST(runs_on_a_device_are_guarded, FAKE_OLD_OUTPUT + 1)
 {
     static const char *const says[] = {
         [FAKE_SOUND] = "",
@@ -612,10 +597,9 @@ START_TEST(runs_on_a_device_are_guarded)
     if (whole)
         ck_assert_int_ge(after.guard_bytes - before.guard_bytes, 8 * 256);
 }
-END_TEST
 
 /* What a card cannot do is a SKIP with its reason; without a card nothing is ready. */
-START_TEST(what_a_device_lacks_is_a_skip)
+TEST(what_a_device_lacks_is_a_skip)
 {
     struct err e = {0};
     ck_assert(!kernel_ready(kernel_find("cuda"), &e) && e.code == EXIT_MISSING);
@@ -625,7 +609,6 @@ START_TEST(what_a_device_lacks_is_a_skip)
     r = judge_on_fake(FAKE_SOUND, small_case);
     ck_assert(r.verdict == V_SKIP && strstr(r.why, "out of memory"));
 }
-END_TEST
 
 /* One tree, some strategies, on the fake. */
 struct bench_run {
@@ -679,7 +662,7 @@ static struct bench_run bench_on_fake(enum fake_fault fault, int64_t room, bool 
 }
 
 /* pat makes the plan of its default rule twice; what does not apply is a row every time. */
-START_TEST(plans_that_were_there_are_left_out)
+TEST(plans_that_were_there_are_left_out)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "pat:rule=paper"};
     struct bench_run x = bench_of(names, DISTINCT_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
@@ -690,10 +673,9 @@ START_TEST(plans_that_were_there_are_left_out)
     x = bench_of(names, ALL_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
     ck_assert(x.done && x.n_rows == 3 && x.row[2].verdict == GPU_PASS);
 }
-END_TEST
 
 /* Of pat's plans the fastest is a row, timed once more; one that is wrong before all others. */
-START_TEST(the_fastest_of_a_strategy_is_its_row)
+TEST(the_fastest_of_a_strategy_is_its_row)
 {
     static const char *const three[] = {"pat", "pat:max_rows=16", "flash-decoding"};
     static const char *const two[] = {"pat", "tree-specinfer", "pat:rule=paper"};
@@ -730,13 +712,12 @@ START_TEST(the_fastest_of_a_strategy_is_its_row)
     ck_assert(x.done && x.n_rows == 2 && x.row[0].verdict == GPU_FAIL && x.row[1].verdict == GPU_FAIL);
     ck_assert_int_eq(fake_gpu.replays, 3 * (3 + 5));
 }
-END_TEST
 
 /* Reads of 256 MB before a row, to see how fast memory is. */
 enum { PROBES = 10 };
 
 /* A row waits while memory is slow; what does not end is not waited for again. */
-START_TEST(slow_memory_is_waited_for)
+TEST(slow_memory_is_waited_for)
 {
     struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false, 3 * PROBES);
     ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 0, "%s", x.e.msg);
@@ -746,11 +727,10 @@ START_TEST(slow_memory_is_waited_for)
     ck_assert_double_eq_tol(x.b.probe_us, 200, 20);
     ck_assert(x.row[0].verdict == GPU_PASS && x.row[2].verdict == GPU_PASS);
 }
-END_TEST
 
 /* A run's first row reads on until it knows how fast memory is, and waits for nothing then; nine waits in vain make the tenth a
  * tenth as long. */
-START_TEST(first_rows_read_and_vain_waits_end_sooner)
+TEST(first_rows_read_and_vain_waits_end_sooner)
 {
     static const char *const names[] = {"pat", "tree-specinfer", "flash-decoding"};
     struct bench_run x =
@@ -763,10 +743,9 @@ START_TEST(first_rows_read_and_vain_waits_end_sooner)
     ck_assert_msg(x.done && x.b.waits == 1 && x.b.disturbed == 10, "%s", x.e.msg);
     ck_assert_msg(x.b.waited_s >= 0.3 && x.b.waited_s < 1.5, "%g", x.b.waited_s);
 }
-END_TEST
 
 /* The limits are measured on matrices of 128 MiB; what does not fit is not multiplied. */
-START_TEST(limits_want_their_memory)
+TEST(limits_want_their_memory)
 {
     struct gpu_limits x;
     struct err e = {0};
@@ -776,11 +755,10 @@ START_TEST(limits_want_their_memory)
     ck_assert_str_eq(e.msg, "the bench wants 1024 MiB of free GPU memory, there are 1023");
     ck_assert_int_eq(fake_gpu.allocated, 0);
 }
-END_TEST
 
 /* Poison, flush and replay as often as said; all memory given back; wrong and stale outputs, and a wrong exact answer,
  * are no PASS. */
-START_TEST(the_protocol_is_kept)
+TEST(the_protocol_is_kept)
 {
     struct bench_run x = bench_on_fake(FAKE_SOUND, 1 << 28, false, 0);
     ck_assert_msg(x.done, "%s", x.e.msg);
@@ -800,9 +778,8 @@ START_TEST(the_protocol_is_kept)
     ck_assert_int_eq(fake_gpu.reads, 2 * (3 + 5 + PROBES));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
-END_TEST
 
-START_TEST(what_is_wrong_does_not_pass)
+TEST(what_is_wrong_does_not_pass)
 {
     static const enum fake_fault faults[] = {FAKE_LEAVES_ROW, FAKE_OLD_OUTPUT, FAKE_OLD_PARTIALS};
     for (int i = 0; i < 3; i++) {
@@ -814,10 +791,9 @@ START_TEST(what_is_wrong_does_not_pass)
     ck_assert(!x.done && strstr(x.e.msg, "not the host's"));
     ck_assert_int_eq(fake_gpu.live, 0);
 }
-END_TEST
 
 /* Copies that would not fit are said with their size; so is a tree that does not. */
-START_TEST(memory_that_is_not_there_is_a_skip)
+TEST(memory_that_is_not_there_is_a_skip)
 {
     /* 190 tokens fit, five times 110 do not: 512 bytes each. */
     struct bench_run x = bench_on_fake(FAKE_SOUND, 285000, false, 0);
@@ -830,7 +806,6 @@ START_TEST(memory_that_is_not_there_is_a_skip)
     ck_assert(x.row[0].verdict == GPU_SKIP && strncmp(x.row[0].why, "OOM (needs ", 11) == 0);
     ck_assert_int_eq(fake_gpu.live, 0);
 }
-END_TEST
 
 /* ---- what was measured ------------------------------------------------------------------------------------- */
 
@@ -857,7 +832,7 @@ static void check_measured(const char *path)
 }
 
 /* Committed timings say where they come from, have the columns of today, and no figure beside a wrong answer. */
-START_TEST(measured_files_say_where_they_come_from)
+TEST(measured_files_say_where_they_come_from)
 {
     glob_t g;
     if (glob("paper-figs/measured/*bench_gpu*.csv", 0, NULL, &g) != 0) {
@@ -867,43 +842,4 @@ START_TEST(measured_files_say_where_they_come_from)
     for (size_t i = 0; i < g.gl_pathc; i++)
         check_measured(g.gl_pathv[i]);
     globfree(&g);
-}
-END_TEST
-
-Suite *suite_gpu_matrix(void)
-{
-    Suite *s = suite_create("gpu_matrix");
-    TCase *c = tcase_create("gpu");
-    tcase_add_loop_test(c, the_design_covers_every_pair, 0, 4);
-    tcase_add_test(c, a_hole_is_seen);
-    tcase_add_test(c, the_design_is_its_seed);
-    tcase_add_loop_test(c, canaries_see_every_byte, 0, 2);
-    suite_add_tcase(s, c);
-    c = tcase_create("bench");
-    tcase_add_test(c, floors_are_the_larger_of_two);
-    tcase_add_test(c, times_have_a_median_and_a_spread);
-    tcase_add_test(c, a_time_under_its_floor_is_invalid);
-    tcase_add_test(c, the_sets_are_the_papers);
-    tcase_add_test(c, peers_are_compared_by_time_over_floor);
-    tcase_add_test(c, peers_that_are_none_are_refused);
-    tcase_add_test(c, bars_are_in_the_summary);
-    tcase_add_test(c, rows_are_whole);
-    tcase_add_test(c, rows_have_the_columns_asked_for);
-    tcase_add_test(c, rows_are_named_with_their_options);
-    tcase_add_test(c, grids_count_tiles_and_heads);
-    tcase_add_test(c, measured_files_say_where_they_come_from);
-    suite_add_tcase(s, c);
-    c = tcase_create("fake device");
-    tcase_add_loop_test(c, runs_on_a_device_are_guarded, 0, FAKE_OLD_OUTPUT + 1);
-    tcase_add_test(c, what_a_device_lacks_is_a_skip);
-    tcase_add_test(c, the_protocol_is_kept);
-    tcase_add_test(c, slow_memory_is_waited_for);
-    tcase_add_test(c, first_rows_read_and_vain_waits_end_sooner);
-    tcase_add_test(c, plans_that_were_there_are_left_out);
-    tcase_add_test(c, the_fastest_of_a_strategy_is_its_row);
-    tcase_add_test(c, limits_want_their_memory);
-    tcase_add_test(c, what_is_wrong_does_not_pass);
-    tcase_add_test(c, memory_that_is_not_there_is_a_skip);
-    suite_add_tcase(s, c);
-    return s;
 }

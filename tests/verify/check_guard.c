@@ -183,7 +183,7 @@ static struct test_case *bench(struct case_spec *c, const char *text)
 
 /* ---- tests ---------------------------------------------------------------------------------------------- */
 
-START_TEST(who_overwrites_is_named)
+LOOP_TEST(who_overwrites_is_named, N_SPOTS)
 {
     struct kernel mine = {.name = "mine", .run = run_and_overwrite};
     struct case_spec c;
@@ -198,10 +198,9 @@ START_TEST(who_overwrites_is_named)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 /* Nor does the next kernel compute with it. */
-START_TEST(who_rounds_otherwise_is_named)
+TEST(who_rounds_otherwise_is_named)
 {
     struct kernel mine = {.name = "mine", .run = run_and_round};
     struct case_spec c;
@@ -214,10 +213,9 @@ START_TEST(who_rounds_otherwise_is_named)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 /* All of them, as they are. */
-START_TEST(counts_are_those_of_the_plan)
+TEST(counts_are_those_of_the_plan)
 {
     struct kernel mine = {.name = "mine", .run = run_and_count};
     struct case_spec c;
@@ -237,7 +235,6 @@ START_TEST(counts_are_those_of_the_plan)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 static bool not_ready(struct err *e)
 {
@@ -252,7 +249,7 @@ static bool not_ready_in_silence(struct err *e)
     return false;
 }
 
-START_TEST(what_is_not_ready_says_why)
+TEST(what_is_not_ready_says_why)
 {
     struct kernel mine = {.name = "mine", .ready = not_ready};
     struct err e = {0};
@@ -266,10 +263,9 @@ START_TEST(what_is_not_ready_says_why)
     mine.ready = NULL;
     ck_assert(kernel_ready(&mine, NULL));
 }
-END_TEST
 
 /* A pool of untouched pages stays untouched: the sum reads what has tokens, and where pages without any begin. */
-START_TEST(sums_are_of_what_somebody_may_read)
+TEST(sums_are_of_what_somebody_may_read)
 {
     struct case_spec c;
     struct test_case *b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
@@ -283,15 +279,14 @@ START_TEST(sums_are_of_what_somebody_may_read)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 /* Pages that no node has are somebody else's. */
-START_TEST(pages_of_others_are_watched)
+TEST(pages_of_others_are_watched)
 {
     for (int poison = 0; poison < 2; poison++) {
         struct case_spec c;
         struct test_case *b = bench(&c, poison ? "tree=levels:1,3_40,40;d=16;page=16;poison=1;strategy=pat"
-                                                : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
+                                               : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
         struct problem *p = b->p;
         struct guarded before = guarded_inputs(p);
         int64_t n = p->page_off[p->tree->n_nodes], slot = p->heads.h_kv * p->heads.d, others = 0;
@@ -313,7 +308,6 @@ START_TEST(pages_of_others_are_watched)
         case_clear(&c);
     }
 }
-END_TEST
 
 /* On the plain case, by this verdict for this reason. */
 static void ends_with(const struct kernel *k, enum verdict verdict, const char *why)
@@ -328,21 +322,19 @@ static void ends_with(const struct kernel *k, enum verdict verdict, const char *
     case_clear(&c);
 }
 
-START_TEST(silence_is_told)
+TEST(silence_is_told)
 {
     struct kernel mine = {.name = "mine", .run = run_in_silence};
     ends_with(&mine, V_FAIL, "kernel: failed without saying why");
     mine.supports = refuse_in_silence;
     ends_with(&mine, V_SKIP, "not supported, without a reason given");
 }
-END_TEST
 
-START_TEST(errors_count_whatever_is_returned)
+TEST(errors_count_whatever_is_returned)
 {
     struct kernel mine = {.name = "mine", .run = succeed_with_an_error};
     ends_with(&mine, V_FAIL, "kernel: returned true, but said: page 7 is none");
 }
-END_TEST
 
 static bool refuse_in_lines(const struct problem *p, const struct plan *plan, char *why)
 {
@@ -352,15 +344,14 @@ static bool refuse_in_lines(const struct problem *p, const struct plan *plan, ch
 }
 
 /* A kernel may say what it likes: lines and tabs are the tables'. */
-START_TEST(a_reason_stays_in_its_cell)
+TEST(a_reason_stays_in_its_cell)
 {
     struct kernel mine = {.name = "mine", .supports = refuse_in_lines, .run = kernels[0]->run};
     ends_with(&mine, V_SKIP, "a b c d");
 }
-END_TEST
 
 /* Without `supports`, as verify has it; and what is overwritten there is an alarm. */
-START_TEST(faults_are_planted_with_any_kernel)
+TEST(faults_are_planted_with_any_kernel)
 {
     struct kernel mine = {.name = "mine", .run = kernels[0]->run};
     struct strategy_use use;
@@ -378,7 +369,6 @@ START_TEST(faults_are_planted_with_any_kernel)
     ck_assert_str_eq(why, "kernel: wrote to K");
     fault_ground_free(g);
 }
-END_TEST
 
 /* ---- empty partial results ------------------------------------------------------------------------------ */
 
@@ -412,7 +402,7 @@ static bool run_without_identity(const struct problem *p, const struct plan *pla
 }
 
 /* Other cases, in which each strategy has its defaults, have few such plans or none. */
-START_TEST(sharp_cases_have_empty_partials)
+TEST(sharp_cases_have_empty_partials)
 {
     struct kernel mine = {.name = "mine", .run = run_without_identity};
     int64_t n, failed = 0;
@@ -432,7 +422,6 @@ START_TEST(sharp_cases_have_empty_partials)
     ck_assert_int_ge(failed, 3);
     free(list);
 }
-END_TEST
 
 /* ---- state ---------------------------------------------------------------------------------------------- */
 
@@ -464,7 +453,7 @@ static bool run_within_limits(const struct problem *p, const struct plan *plan, 
     return good;
 }
 
-START_TEST(sharp_cases_go_beyond_limits)
+LOOP_TEST(sharp_cases_go_beyond_limits, N_LIMITS)
 {
     static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat", "pat"};
     struct kernel mine = {.name = "mine", .run = run_within_limits};
@@ -486,7 +475,6 @@ START_TEST(sharp_cases_go_beyond_limits)
     ck_assert_int_gt(failed, 0);
     free(list);
 }
-END_TEST
 
 static int failures_left;
 
@@ -499,7 +487,7 @@ static bool run_with_state(const struct problem *p, const struct plan *plan, str
 }
 
 /* A failure that comes and goes is not printed as one that can be had again. */
-START_TEST(what_passes_again_is_not_printed_as_failing)
+TEST(what_passes_again_is_not_printed_as_failing)
 {
     static const int failures[] = {1, 2, 9, 1000000};
     struct kernel mine = {.name = "mine", .run = run_with_state};
@@ -525,7 +513,6 @@ START_TEST(what_passes_again_is_not_printed_as_failing)
         case_clear(&c);
     }
 }
-END_TEST
 
 /* ---- what is said of a failure -------------------------------------------------------------------------- */
 
@@ -545,7 +532,7 @@ static bool run_with_scale(const struct problem *p, const struct plan *plan, str
 }
 
 /* What students forget first. */
-START_TEST(scales_are_guessed)
+TEST(scales_are_guessed)
 {
     static const struct {
         double scale;
@@ -569,7 +556,6 @@ START_TEST(scales_are_guessed)
         case_clear(&c);
     }
 }
-END_TEST
 
 /* LSE off by less than a look at it would tell, but by thousands of its bounds: nobody says that it is right. */
 static bool run_off(const struct problem *p, const struct plan *plan, struct output *out,
@@ -598,7 +584,7 @@ static bool run_above_scores(const struct problem *p, const struct plan *plan, s
     return good;
 }
 
-START_TEST(what_stands_for_no_score_is_guessed)
+LOOP_TEST(what_stands_for_no_score_is_guessed, 3)
 {
     static const double hidden[] = {NAN, -1e4, -65504};
     static const char *const guess[] = {"maximum begin at -inf", "hidden token", "hidden token"};
@@ -613,7 +599,6 @@ START_TEST(what_stands_for_no_score_is_guessed)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 enum misplaced { O_UNWRITTEN, LSE_UNWRITTEN, O_ELSEWHERE, LSE_ELSEWHERE, N_MISPLACED };
 static enum misplaced misplaced;
@@ -636,7 +621,7 @@ static bool run_misplaced(const struct problem *p, const struct plan *plan, stru
     return good;
 }
 
-START_TEST(what_lies_elsewhere_is_guessed)
+LOOP_TEST(what_lies_elsewhere_is_guessed, N_MISPLACED)
 {
     static const char *const guess[N_MISPLACED] = {"O that nobody wrote", "an LSE that nobody wrote",
                                                    "O of query 0 head 1 is that of query 0 head 2",
@@ -652,9 +637,8 @@ START_TEST(what_lies_elsewhere_is_guessed)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
-START_TEST(what_is_wrong_is_not_called_right)
+TEST(what_is_wrong_is_not_called_right)
 {
     struct kernel mine = {.name = "mine", .run = run_off};
     struct case_spec c;
@@ -674,7 +658,6 @@ START_TEST(what_is_wrong_is_not_called_right)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
 /* ---- side by side --------------------------------------------------------------------------------------- */
 
@@ -695,7 +678,7 @@ static void count_threads(void *context, int64_t i)
 }
 
 /* Some cases have all threads for themselves, or what a kernel's own threads do to each other would never be seen. */
-START_TEST(some_cases_run_alone)
+TEST(some_cases_run_alone)
 {
     static const int64_t many[] = {0, 1, 2, 15, 16, 17, 100, MOST_CASES};
     int threads = omp_get_max_threads();
@@ -714,7 +697,6 @@ START_TEST(some_cases_run_alone)
     }
     omp_set_num_threads(threads);
 }
-END_TEST
 
 /* ---- crashes -------------------------------------------------------------------------------------------- */
 
@@ -793,7 +775,7 @@ static void crash_and_listen(char *said, size_t size, int *status)
     case_clear(&c);
 }
 
-START_TEST(a_crash_says_what_ran)
+LOOP_TEST(a_crash_says_what_ran, N_DEADLY + 1)
 {
     char said[1 << 15], want[128];
     int status;
@@ -805,7 +787,6 @@ START_TEST(a_crash_says_what_ran)
     ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
     ck_assert(WIFSIGNALED(status) ? WTERMSIG(status) == deadly[_i % N_DEADLY] : WEXITSTATUS(status) != 0);
 }
-END_TEST
 
 static void ends_saying(int how, const char *want, int *status)
 {
@@ -816,7 +797,7 @@ static void ends_saying(int how, const char *want, int *status)
     ck_assert_msg(strstr(said, ";strategy=pat;kernel=mine'\n"), "%s", said);
 }
 
-START_TEST(an_exit_is_no_success)
+TEST(an_exit_is_no_success)
 {
     int status;
     ends_saying(BY_EXIT, "treeattn: kernel mine ended the program (exit code 0) on: ", &status);
@@ -834,9 +815,8 @@ START_TEST(an_exit_is_no_success)
     ends_saying(BY_NO_MEMORY, "treeattn: out of memory", &status);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_MISSING);
 }
-END_TEST
 
-START_TEST(who_hangs_is_named)
+TEST(who_hangs_is_named)
 {
     int status;
     ends_saying(BY_SIGNAL, "treeattn: kernel mine was running when signal 15 came, on: ", &status);
@@ -846,7 +826,6 @@ START_TEST(who_hangs_is_named)
         "treeattn: kernel mine was running when signal 15 came, given the planted fault a fault, on: ",
         &status);
 }
-END_TEST
 
 static struct plan *plan_and_crash(const struct nform *nf, const struct plan_env *env,
                                    const struct strategy *s, const double *opt)
@@ -880,7 +859,7 @@ static struct plan *plan_and_spend(const struct nform *nf, const struct plan_env
 }
 
 /* Else the next strategies would be blamed, which are given what is left. */
-START_TEST(a_planner_that_writes_to_the_tree_is_named)
+LOOP_TEST(a_planner_that_writes_to_the_tree_is_named, 2)
 {
     static const int config = 1;
     struct strategy spender = {.name = "spender", .plan = plan_and_spend, .config = _i ? &config : NULL};
@@ -896,9 +875,8 @@ START_TEST(a_planner_that_writes_to_the_tree_is_named)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
-START_TEST(a_planner_that_crashes_is_named)
+TEST(a_planner_that_crashes_is_named)
 {
     struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
     struct strategy_use use = {.s = &clumsy};
@@ -921,9 +899,8 @@ START_TEST(a_planner_that_crashes_is_named)
     test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
-START_TEST(unfinished_files_do_not_stay)
+TEST(unfinished_files_do_not_stay)
 {
     char path[] = "/tmp/treeattn-XXXXXX";
     int fd = mkstemp(path), status;
@@ -938,37 +915,4 @@ START_TEST(unfinished_files_do_not_stay)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     ck_assert_int_ne(access(path, F_OK), 0);
-}
-END_TEST
-
-Suite *suite_guard(void)
-{
-    Suite *s = suite_create("guard");
-    TCase *c = tcase_create("watched");
-    tcase_add_loop_test(c, who_overwrites_is_named, 0, N_SPOTS);
-    tcase_add_test(c, sums_are_of_what_somebody_may_read);
-    tcase_add_test(c, pages_of_others_are_watched);
-    tcase_add_test(c, who_rounds_otherwise_is_named);
-    tcase_add_test(c, counts_are_those_of_the_plan);
-    tcase_add_test(c, what_is_not_ready_says_why);
-    tcase_add_test(c, silence_is_told);
-    tcase_add_test(c, errors_count_whatever_is_returned);
-    tcase_add_test(c, a_reason_stays_in_its_cell);
-    tcase_add_test(c, faults_are_planted_with_any_kernel);
-    tcase_add_test(c, sharp_cases_have_empty_partials);
-    tcase_add_loop_test(c, sharp_cases_go_beyond_limits, 0, N_LIMITS);
-    tcase_add_test(c, what_passes_again_is_not_printed_as_failing);
-    tcase_add_test(c, scales_are_guessed);
-    tcase_add_loop_test(c, what_stands_for_no_score_is_guessed, 0, 3);
-    tcase_add_loop_test(c, what_lies_elsewhere_is_guessed, 0, N_MISPLACED);
-    tcase_add_test(c, what_is_wrong_is_not_called_right);
-    tcase_add_test(c, some_cases_run_alone);
-    tcase_add_loop_test(c, a_crash_says_what_ran, 0, N_DEADLY + 1);
-    tcase_add_test(c, an_exit_is_no_success);
-    tcase_add_test(c, who_hangs_is_named);
-    tcase_add_test(c, a_planner_that_crashes_is_named);
-    tcase_add_loop_test(c, a_planner_that_writes_to_the_tree_is_named, 0, 2);
-    tcase_add_test(c, unfinished_files_do_not_stay);
-    suite_add_tcase(s, c);
-    return s;
 }

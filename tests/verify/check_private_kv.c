@@ -136,7 +136,7 @@ static void step(struct walk *w, const struct trace *tr, int64_t t)
     trace_parts_free(&parts);
 }
 
-START_TEST(private_kv_hold_the_paths)
+LOOP_TEST(private_kv_hold_the_paths, N_TRACES)
 {
     struct err e = {0};
     struct trace *tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
@@ -167,9 +167,8 @@ START_TEST(private_kv_hold_the_paths)
     free(w.page_table);
     trace_close(tr);
 }
-END_TEST
 
-START_TEST(plans_of_copies_move_the_same_bytes)
+LOOP_TEST(plans_of_copies_move_the_same_bytes, N_TRACES)
 {
     static const char *const names[] = {"flash-decoding", "naive"};
     struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
@@ -197,15 +196,4 @@ START_TEST(plans_of_copies_move_the_same_bytes)
             tree_free(tree[1]);
         }
     trace_close(tr);
-}
-END_TEST
-
-Suite *suite_private_kv(void)
-{
-    Suite *s = suite_create("private_kv");
-    TCase *c = tcase_create("copies");
-    tcase_add_loop_test(c, private_kv_hold_the_paths, 0, N_TRACES);
-    tcase_add_loop_test(c, plans_of_copies_move_the_same_bytes, 0, N_TRACES);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -54,7 +54,7 @@ static struct problem *problem_no(int32_t i, struct tree **t)
     return p;
 }
 
-START_TEST(every_property_holds)
+TEST(every_property_holds)
 {
     double start = now_s(), *worst = xcalloc((size_t)n_properties, sizeof *worst);
     int32_t n = n_properties * n_strategies, skipped = 0, *held = xcalloc((size_t)n, sizeof *held);
@@ -93,10 +93,9 @@ START_TEST(every_property_holds)
     free(held);
     free(r);
 }
-END_TEST
 
 /* Both kernels, one tree, all properties. */
-START_TEST(on_every_kernel)
+LOOP_TEST(on_every_kernel, 4)
 {
     omp_set_num_threads(1); /* small problems; the test has a process of its own */
     struct tree *t;
@@ -113,7 +112,6 @@ START_TEST(on_every_kernel)
     problem_free(p);
     tree_free(t);
 }
-END_TEST
 
 /* ---- planted errors ------------------------------------------------------------------------------------ */
 
@@ -261,7 +259,7 @@ static struct tree *planting_ground(void)
     return t;
 }
 
-START_TEST(planted_errors_are_found)
+LOOP_TEST(planted_errors_are_found, N_PLANTED)
 {
     omp_set_num_threads(1);
     struct tree *t = planting_ground();
@@ -289,10 +287,9 @@ START_TEST(planted_errors_are_found)
     }
     tree_free(t);
 }
-END_TEST
 
 /* Nothing to hold: no queries, no tokens. */
-START_TEST(nothing_at_all)
+TEST(nothing_at_all)
 {
     struct tree *t = tree_new(3, 0);
     t->parent[1] = t->parent[2] = 0;
@@ -310,12 +307,11 @@ START_TEST(nothing_at_all)
     }
     tree_free(t);
 }
-END_TEST
 
 /* ---- the program ---------------------------------------------------------------------------------------- */
 
 /* A broken law is a row of its own, and the smallest case breaks it again; the oracle alone sees nothing. */
-START_TEST(verify_checks_laws)
+TEST(verify_checks_laws)
 {
     static char text[1 << 14], again[1 << 14];
     static const char *const args = "verify -q --kernel faulty-law --levels '1,3 40,9' --strategy pat,relay";
@@ -339,18 +335,4 @@ START_TEST(verify_checks_laws)
                                program_path()),
                      0);
     ck_assert_msg(strstr(text, " held, 0 broken\n"), "%s", text);
-}
-END_TEST
-
-Suite *suite_properties(void)
-{
-    Suite *s = suite_create("properties");
-    TCase *c = tcase_create("properties");
-    tcase_add_test(c, every_property_holds);
-    tcase_add_loop_test(c, on_every_kernel, 0, 4);
-    tcase_add_loop_test(c, planted_errors_are_found, 0, N_PLANTED);
-    tcase_add_test(c, nothing_at_all);
-    tcase_add_test(c, verify_checks_laws);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -142,7 +142,7 @@ static void others_are(char *told, struct result *result, int n, const char *row
                       "%s: README.md leaves out %g: %s", row, result[i].value, result[i].verdict);
 }
 
-START_TEST(headlines_are_the_figures)
+TEST(headlines_are_the_figures)
 {
     char *text = told_from("| headline | paper |"), *rest = text, *line, *cell[5];
     int rows = 0;
@@ -176,7 +176,6 @@ START_TEST(headlines_are_the_figures)
     ck_assert_int_eq(rows, N_TOLD);
     free(text);
 }
-END_TEST
 
 /* "5 REPRODUCED" and so on, of each verdict, in this paragraph, which is cut off behind it. */
 static void says_how_many(char *told, const int n[4])
@@ -195,7 +194,7 @@ static void says_how_many(char *told, const int n[4])
 }
 
 /* Verdicts by count, and the speedups over best baselines, which only the page has. */
-START_TEST(figures_are_as_many_as_told)
+TEST(figures_are_as_many_as_told)
 {
     char *told = told_from("and says of each whether it holds: "),
          *is = text_from("paper-figs/FIGURES.md", "\nREPRODUCED ");
@@ -232,10 +231,9 @@ START_TEST(figures_are_as_many_as_told)
     free(told);
     free(is);
 }
-END_TEST
 
 /* The flags that files of one's own are compiled with stand where they are explained. */
-START_TEST(flags_are_those_of_the_makefile)
+TEST(flags_are_those_of_the_makefile)
 {
     char text[512], flags[512];
     if (access("Makefile", R_OK) != 0)
@@ -249,7 +247,6 @@ START_TEST(flags_are_those_of_the_makefile)
                      0);
     ck_assert_msg(!*text, "these READMEs do not say '%s':\n%s", flags, text);
 }
-END_TEST
 
 /* TB of K and V, of masks and scores, of partial results. */
 static void count_tb(const char *trace, const char *count, const char *strategy, double tb[3])
@@ -283,7 +280,7 @@ static void cell_tells(char *cell, const double tb[3], const char *row)
     }
 }
 
-START_TEST(three_counts_are_as_told)
+TEST(three_counts_are_as_told)
 {
     static const struct {
         const char *begins, *trace, *file;
@@ -314,10 +311,9 @@ START_TEST(three_counts_are_as_told)
     ck_assert(!program_built() || rows == 9);
     free(text);
 }
-END_TEST
 
 /* Else `make tile-price` writes zeros where numbers have a comma. */
-START_TEST(recipes_know_no_locale)
+TEST(recipes_know_no_locale)
 {
     char text[256];
     if (access("Makefile", R_OK) != 0)
@@ -328,10 +324,9 @@ START_TEST(recipes_know_no_locale)
                      0);
     ck_assert_str_eq(text, "C\n");
 }
-END_TEST
 
 /* In all pieces and trees that somebody who follows the text may try. */
-START_TEST(the_strategy_that_is_shown_covers)
+TEST(the_strategy_that_is_shown_covers)
 {
     struct plan_env env = plan_env_default((struct heads){8, 2, 64, DT_F16});
     struct strategy_use use = strategy_default(&shown_strategy);
@@ -350,7 +345,6 @@ START_TEST(the_strategy_that_is_shown_covers)
     }
     ck_assert(groups > nodes / 2);
 }
-END_TEST
 
 /* A tree and head count of h200_fastest.csv: of treeattn the first by price, and the fastest of several; of all else the best. */
 struct raced {
@@ -390,7 +384,7 @@ static char *race_text(const struct raced *r, int n, bool on_bench, bool fastest
 }
 
 /* The table of plans by price and by time is that of the rows. */
-START_TEST(plans_that_were_timed_are_as_told)
+TEST(plans_that_were_timed_are_as_told)
 {
     enum { MOST = 512, CARDS = 2 };
     static const char *const files[CARDS] = {"paper-figs/measured/h200_fastest.csv",
@@ -439,20 +433,4 @@ START_TEST(plans_that_were_timed_are_as_told)
         free(text);
         free(line[i]);
     }
-}
-END_TEST
-
-Suite *suite_readme(void)
-{
-    Suite *s = suite_create("readme");
-    TCase *tc = tcase_create("readme");
-    tcase_add_test(tc, headlines_are_the_figures);
-    tcase_add_test(tc, figures_are_as_many_as_told);
-    tcase_add_test(tc, plans_that_were_timed_are_as_told);
-    tcase_add_test(tc, flags_are_those_of_the_makefile);
-    tcase_add_test(tc, recipes_know_no_locale);
-    tcase_add_test(tc, three_counts_are_as_told);
-    tcase_add_test(tc, the_strategy_that_is_shown_covers);
-    suite_add_tcase(s, tc);
-    return s;
 }

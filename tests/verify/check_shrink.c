@@ -94,7 +94,7 @@ static double cpu_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-START_TEST(every_kind_of_fault_shrinks)
+TEST(every_kind_of_fault_shrinks)
 {
     struct shrink_limits limits = {.trials = shrink_default_limits().trials, .seconds = 1000};
     int32_t most_nodes = 0, kinds = 0;
@@ -126,10 +126,9 @@ START_TEST(every_kind_of_fault_shrinks)
     printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s of a core on average, %.2f s at most\n",
            kinds, most_nodes, sum / kinds, most_seconds);
 }
-END_TEST
 
 /* As long as it is the plan that does not cover the tree, no kernel runs. */
-START_TEST(a_wrong_plan_shrinks)
+TEST(a_wrong_plan_shrinks)
 {
     struct case_spec c = parse("tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;kernel=cpu");
     struct shrink_limits limits = shrink_default_limits();
@@ -141,7 +140,6 @@ START_TEST(a_wrong_plan_shrinks)
     ck_assert_msg(r.verdict == V_FAIL && r.stage == STAGE_COVERAGE && !r.ran, "%s", r.why);
     case_clear(&c);
 }
-END_TEST
 
 /* ---- the search itself, on failures made up ------------------------------------------------------------ */
 
@@ -205,7 +203,7 @@ static bool half_on_pages(const struct case_spec *c, const struct tree *t)
            c->spec.heads.d > 16;
 }
 
-START_TEST(searches_end_at_the_smallest)
+TEST(searches_end_at_the_smallest)
 {
     static const struct {
         const char *from, *to;
@@ -241,9 +239,8 @@ START_TEST(searches_end_at_the_smallest)
             case_clear(&c);
         }
 }
-END_TEST
 
-START_TEST(what_does_not_fail_is_left_alone)
+TEST(what_does_not_fail_is_left_alone)
 {
     static const char *const text = "tree=levels:1,3_5,5;heads=4/2;d=64;dtype=f16;page=16;scatter=1;poison=1;"
                                     "fill=random;seed=9;strategy=pat;kernel=cpu";
@@ -257,10 +254,9 @@ START_TEST(what_does_not_fail_is_left_alone)
     free(after);
     case_clear(&c);
 }
-END_TEST
 
 /* Out of trials, or of time: whatever was found by then still fails. */
-START_TEST(limits_stop_the_search)
+TEST(limits_stop_the_search)
 {
     static const struct shrink_limits limits[] = {{.trials = 6, .seconds = 1000},
                                                   {.trials = 1000, .seconds = 0}};
@@ -274,11 +270,10 @@ START_TEST(limits_stop_the_search)
         case_clear(&c);
     }
 }
-END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-START_TEST(the_printed_line_fails_again)
+TEST(the_printed_line_fails_again)
 {
     static const char *const kinds[] = {"mask_shown", "lse_base_2", "page_swapped", "kv_head_next"};
     static char text[1 << 20], again[1 << 20];
@@ -303,9 +298,8 @@ START_TEST(the_printed_line_fails_again)
     ck_assert_int_eq(code, 1);
     ck_assert(!strstr(text, "smallest"));
 }
-END_TEST
 
-START_TEST(guesses)
+TEST(guesses)
 {
     static const struct {
         const char *kind, *says;
@@ -328,11 +322,10 @@ START_TEST(guesses)
         case_clear(&c);
     }
 }
-END_TEST
 
 /* A tree that is smallest already keeps its source, here a file whose name a shell would trip over; what passes
  * when it is run again is said to. */
-START_TEST(lines_for_shells)
+TEST(lines_for_shells)
 {
     static const char *const file = "tree 1 1\nnode 0 -1 1\nquery 0 1\n";
     static const char *const faulty[] = {"group_dropped", NULL};
@@ -355,11 +348,10 @@ START_TEST(lines_for_shells)
     free(path);
     free(folder);
 }
-END_TEST
 
 /* ---- lists of cases ------------------------------------------------------------------------------------ */
 
-START_TEST(lists_of_cases)
+TEST(lists_of_cases)
 {
     static const struct {
         const char *text, *says; /* NULL: good, two cases */
@@ -393,22 +385,4 @@ START_TEST(lists_of_cases)
     e = (struct err){0};
     ck_assert(!case_read_list(path, &list, &n, &e) && e.code == EXIT_BAD_INPUT);
     free(path);
-}
-END_TEST
-
-Suite *suite_shrink(void)
-{
-    Suite *s = suite_create("shrink");
-    TCase *tc = tcase_create("shrink");
-    tcase_add_test(tc, every_kind_of_fault_shrinks);
-    tcase_add_test(tc, a_wrong_plan_shrinks);
-    tcase_add_test(tc, searches_end_at_the_smallest);
-    tcase_add_test(tc, what_does_not_fail_is_left_alone);
-    tcase_add_test(tc, limits_stop_the_search);
-    tcase_add_test(tc, the_printed_line_fails_again);
-    tcase_add_test(tc, guesses);
-    tcase_add_test(tc, lines_for_shells);
-    tcase_add_test(tc, lists_of_cases);
-    suite_add_tcase(s, tc);
-    return s;
 }

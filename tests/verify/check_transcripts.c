@@ -51,7 +51,18 @@ struct script {
     int n;
 };
 
-static glob_t files;
+/* All of them; found once. */
+static glob_t *files(void)
+{
+    static const char *const where[] = {"tests/transcripts/*.txt", "README.md", "*/README.md",
+                                        "*/*/README.md"};
+    static glob_t found;
+    static bool looked;
+    for (size_t i = 0; !looked && i < sizeof where / sizeof where[0]; i++)
+        glob(where[i], i ? GLOB_APPEND : 0, NULL, &found);
+    looked = true;
+    return &found;
+}
 
 static bool begins(const char *text, const char *with)
 {
@@ -385,11 +396,13 @@ static char *finish(const struct script *s, struct example *x, const char *folde
     return wrong;
 }
 
-START_TEST(commands_print_what_is_shown)
+FROM_HERE(transcripts, .seconds = 3600)
+
+LOOP_TEST(commands_print_what_is_shown, (int)files()->gl_pathc)
 {
     if (!program_built())
         return;
-    struct script s = read_script(files.gl_pathv[_i]);
+    struct script s = read_script(files()->gl_pathv[_i]);
     char *folder = scratch_folder();
     const char *told = getenv("TREEATTN_JOBS");
     int jobs = !s.readme ? 1 : told ? (int)max_i64(atol(told), 1) : (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -413,15 +426,14 @@ START_TEST(commands_print_what_is_shown)
     free(folder);
     free_script(&s);
 }
-END_TEST
 
-START_TEST(readmes_have_examples)
+TEST(readmes_have_examples)
 {
     int examples = 0, lines = 0, demos = 0;
     if (access("README.md", R_OK) != 0)
         return;
-    for (size_t i = 0; i < files.gl_pathc; i++) {
-        struct script s = read_script(files.gl_pathv[i]);
+    for (size_t i = 0; i < files()->gl_pathc; i++) {
+        struct script s = read_script(files()->gl_pathv[i]);
         for (int k = 0; s.readme && k < s.n; k++) {
             examples++;
             lines += s.x[k].out.n;
@@ -432,10 +444,9 @@ START_TEST(readmes_have_examples)
     ck_assert_msg(examples >= 10 && lines >= 50, "%d examples, %d lines", examples, lines);
     ck_assert_msg(demos == 1 && told_strategies() > 0, "no output of make demo, or no number of strategies");
 }
-END_TEST
 
 /* Of all that a line, and lines, can be. */
-START_TEST(what_is_not_shown_is_seen)
+TEST(what_is_not_shown_is_seen)
 {
     static const struct {
         const char *shown, *is;
@@ -476,21 +487,4 @@ START_TEST(what_is_not_shown_is_seen)
         free_lines(&of[0]);
         free_lines(&of[1]);
     }
-}
-END_TEST
-
-Suite *suite_transcripts(void)
-{
-    static const char *const where[] = {"tests/transcripts/*.txt", "README.md", "*/README.md",
-                                        "*/*/README.md"};
-    Suite *s = suite_create("transcripts");
-    TCase *tc = tcase_create("transcripts");
-    for (size_t i = 0; i < sizeof where / sizeof where[0]; i++)
-        glob(where[i], i ? GLOB_APPEND : 0, NULL, &files);
-    tcase_set_timeout(tc, 3600);
-    tcase_add_loop_test(tc, commands_print_what_is_shown, 0, (int)files.gl_pathc);
-    tcase_add_test(tc, readmes_have_examples);
-    tcase_add_test(tc, what_is_not_shown_is_seen);
-    suite_add_tcase(s, tc);
-    return s;
 }
