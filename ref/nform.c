@@ -1,4 +1,4 @@
-#include "ref/tree.h"
+#include "ref/nform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,40 +10,32 @@ struct scratch {
     double *row;        /* [d] */
     double *low, *high; /* [d] of V so far */
     double *q;          /* [g][d] */
-    int32_t *path;      /* [depth] nodes, root first */
+    int64_t *slot;      /* [ctx] root first */
 };
 
 /* The g rows of one query that share KV head h. */
 static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32_t h, struct scratch *s)
 {
-    const struct query *x = &p->tree->query[q];
     int32_t d = p->heads.d, g = heads_gqa(&p->heads);
     int64_t ctx = orc->ctx[q], first_row = (int64_t)q * p->heads.h_q + (int64_t)h * g;
-    int32_t n_path = tree_path(p->tree->parent, x->node, s->path);
+    problem_path_slots(p, q, ctx, s->slot);
     dtype_to_double(p->heads.dtype, p->q, first_row * d, s->q, (int64_t)g * d);
 
-    int64_t at = 0;
-    for (int32_t n = 0; n < n_path; n++) {
-        int32_t node = s->path[n];
-        int64_t end = node == x->node ? x->upto : p->tree->len[node];
-        for (int64_t j = 0; j < end; j++, at++) {
-            dtype_to_double(p->heads.dtype, p->k, (problem_slot(p, node, j) * p->heads.h_kv + h) * d, s->row,
-                            d);
-            for (int32_t i = 0; i < g; i++) {
-                const double *qi = s->q + (int64_t)i * d, *k = s->row;
-                double dot = 0, mag = 0;
+    for (int64_t j = 0; j < ctx; j++) {
+        dtype_to_double(p->heads.dtype, p->k, (s->slot[j] * p->heads.h_kv + h) * d, s->row, d);
+        for (int32_t i = 0; i < g; i++) {
+            const double *qi = s->q + (int64_t)i * d, *k = s->row;
+            double dot = 0, mag = 0;
 #pragma omp simd reduction(+ : dot, mag)
-                for (int32_t c = 0; c < d; c++) {
-                    dot += qi[c] * k[c];
-                    mag += fabs(qi[c] * k[c]);
-                }
-                s->logit[i * ctx + at] = p->scale * dot;
-                orc->logit[first_row + i] = max_f64(orc->logit[first_row + i], fabs(p->scale * dot));
-                orc->abs_dot[first_row + i] = max_f64(orc->abs_dot[first_row + i], p->scale * mag);
+            for (int32_t c = 0; c < d; c++) {
+                dot += qi[c] * k[c];
+                mag += fabs(qi[c] * k[c]);
             }
+            s->logit[i * ctx + j] = p->scale * dot;
+            orc->logit[first_row + i] = max_f64(orc->logit[first_row + i], fabs(p->scale * dot));
+            orc->abs_dot[first_row + i] = max_f64(orc->abs_dot[first_row + i], p->scale * mag);
         }
     }
-    CK(at == ctx);
 
     for (int32_t i = 0; i < g; i++) { /* full softmax: logits become probabilities */
         double *l = s->logit + i * ctx, top = -INFINITY, second = -INFINITY, sum = 0;
@@ -59,32 +51,26 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         orc->lse[first_row + i] = ctx > 0 ? top + log(sum) : -INFINITY;
     }
 
-    at = 0;
     for (int32_t c = 0; c < d; c++) {
         s->low[c] = INFINITY;
         s->high[c] = -INFINITY;
     }
-    for (int32_t n = 0; n < n_path; n++) {
-        int32_t node = s->path[n];
-        int64_t end = node == x->node ? x->upto : p->tree->len[node];
-        for (int64_t j = 0; j < end; j++, at++) {
-            dtype_to_double(p->heads.dtype, p->v, (problem_slot(p, node, j) * p->heads.h_kv + h) * d, s->row,
-                            d);
+    for (int64_t j = 0; j < ctx; j++) {
+        dtype_to_double(p->heads.dtype, p->v, (s->slot[j] * p->heads.h_kv + h) * d, s->row, d);
+        for (int32_t c = 0; c < d; c++) {
+            s->low[c] = min_f64(s->low[c], s->row[c]);
+            s->high[c] = max_f64(s->high[c], s->row[c]);
+        }
+        for (int32_t i = 0; i < g; i++) {
+            double pj = s->logit[i * ctx + j];
+            int64_t to = (first_row + i) * d;
+            double *restrict o = orc->o + to, *restrict abs_o = orc->abs_o + to,
+                             *restrict rms_o = orc->rms_o + to;
             for (int32_t c = 0; c < d; c++) {
-                s->low[c] = min_f64(s->low[c], s->row[c]);
-                s->high[c] = max_f64(s->high[c], s->row[c]);
-            }
-            for (int32_t i = 0; i < g; i++) {
-                double pj = s->logit[i * ctx + at];
-                int64_t to = (first_row + i) * d;
-                double *restrict o = orc->o + to, *restrict abs_o = orc->abs_o + to,
-                                 *restrict rms_o = orc->rms_o + to;
-                for (int32_t c = 0; c < d; c++) {
-                    double part = pj * s->row[c];
-                    o[c] += part;
-                    abs_o[c] += fabs(part);
-                    rms_o[c] += part * part;
-                }
+                double part = pj * s->row[c];
+                o[c] += part;
+                abs_o[c] += fabs(part);
+                rms_o[c] += part * part;
             }
         }
     }
@@ -94,26 +80,33 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         orc->range_o[first_row * d + c] = ctx > 0 ? s->high[c % d] - s->low[c % d] : 0;
 }
 
-struct oracle *oracle_new(const struct problem *p)
+struct oracle *oracle_alloc(const struct problem *p, bool margins)
 {
     struct oracle *orc = xcalloc(1, sizeof *orc);
-    int32_t n_q = p->tree->n_queries, g = heads_gqa(&p->heads);
-    orc->n_rows = (int64_t)n_q * p->heads.h_q;
-    orc->d = p->heads.d;
-    orc->o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
-    orc->abs_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
-    orc->rms_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
-    orc->range_o = xcalloc((size_t)orc->n_rows * (size_t)p->heads.d, sizeof(double));
-    orc->gap = xcalloc((size_t)orc->n_rows, sizeof(double));
-    orc->lse = xcalloc((size_t)orc->n_rows, sizeof(double));
-    orc->logit = xcalloc((size_t)orc->n_rows, sizeof(double));
-    orc->abs_dot = xcalloc((size_t)orc->n_rows, sizeof(double));
-    orc->ctx = xcalloc((size_t)n_q, sizeof *orc->ctx);
+    size_t n_q = (size_t)p->tree->n_queries, rows = n_q * (size_t)p->heads.h_q,
+           all = rows * (size_t)p->heads.d;
+    *orc = (struct oracle){.n_rows = (int64_t)rows,
+                           .d = p->heads.d,
+                           .o = xcalloc(all, sizeof(double)),
+                           .abs_o = xcalloc(all, sizeof(double)),
+                           .rms_o = xcalloc(all, sizeof(double)),
+                           .range_o = margins ? xcalloc(all, sizeof(double)) : NULL,
+                           .gap = margins ? xcalloc(rows, sizeof(double)) : NULL,
+                           .lse = xcalloc(rows, sizeof(double)),
+                           .logit = xcalloc(rows, sizeof(double)),
+                           .abs_dot = xcalloc(rows, sizeof(double)),
+                           .ctx = xcalloc(n_q, sizeof *orc->ctx)};
     tree_contexts(p->tree, orc->ctx);
+    return orc;
+}
+
+struct oracle *oracle_new(const struct problem *p)
+{
+    struct oracle *orc = oracle_alloc(p, true);
+    int32_t n_q = p->tree->n_queries, g = heads_gqa(&p->heads);
     int64_t longest = 0;
     for (int32_t q = 0; q < n_q; q++)
         longest = max_i64(longest, orc->ctx[q]);
-    int32_t depth = tree_depth(p->tree);
 #pragma omp parallel
     {
         struct scratch s = {
@@ -122,7 +115,7 @@ struct oracle *oracle_new(const struct problem *p)
             .low = xaligned((size_t)p->heads.d, sizeof(double)),
             .high = xaligned((size_t)p->heads.d, sizeof(double)),
             .q = xaligned((size_t)g * (size_t)p->heads.d, sizeof(double)),
-            .path = xcalloc((size_t)depth, sizeof(int32_t)),
+            .slot = xcalloc((size_t)longest, sizeof(int64_t)),
         };
 #pragma omp for schedule(dynamic, 4)
         for (int64_t i = 0; i < (int64_t)n_q * p->heads.h_kv; i++)
@@ -132,7 +125,7 @@ struct oracle *oracle_new(const struct problem *p)
         free(s.low);
         free(s.high);
         free(s.q);
-        free(s.path);
+        free(s.slot);
     }
     return orc;
 }

@@ -31,6 +31,9 @@ struct oracle {
 };
 
 struct oracle *oracle_new(const struct problem *p);
+/* Room for the same answer, with contexts filled in and all else zero. Without `margins`, range_o and gap are NULL: who
+ * compares then does without them. */
+struct oracle *oracle_alloc(const struct problem *p, bool margins);
 void oracle_free(struct oracle *orc);
 
 #ifdef __cplusplus

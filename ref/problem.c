@@ -90,27 +90,42 @@ static int64_t *live_tokens(const struct tree *t)
     return live;
 }
 
+int32_t *pages_shuffled(int64_t n, uint64_t seed, uint64_t series)
+{
+    int32_t *page = xcalloc((size_t)n, sizeof *page);
+    for (int64_t i = 0; i < n; i++)
+        page[i] = (int32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = rng_below(seed, series, (uint64_t)i, i + 1);
+        int32_t x = page[i];
+        page[i] = page[j];
+        page[j] = x;
+    }
+    return page;
+}
+
 static void assign_pages(struct problem *p, const struct problem_spec *s, const int64_t *live)
 {
     const struct tree *t = p->tree;
-    int32_t *phys = xcalloc((size_t)p->n_pages, sizeof *phys);
-    for (int64_t i = 0; i < p->n_pages; i++)
-        phys[i] = (int32_t)i;
-    if (s->scattered)
-        for (int64_t i = p->n_pages - 1; i > 0; i--) {
-            int64_t j = rng_below(s->seed, stream(TENSOR_PAGES, 0), (uint64_t)i, i + 1);
-            int32_t x = phys[i];
-            phys[i] = phys[j];
-            phys[j] = x;
-        }
+    int32_t *phys = s->scattered ? pages_shuffled(p->n_pages, s->seed, stream(TENSOR_PAGES, 0)) : NULL;
     int64_t n = 0;
-    for (int32_t i = 0; i < t->n_nodes; i++) {
-        p->page_off[i] = n;
+    for (int32_t i = 0; i < t->n_nodes; i++)
         for (int64_t first = 0; first < t->len[i]; first += p->page_size, n++)
-            p->page_table[n] = s->poison && first >= live[i] ? PAGE_POISON : phys[n];
-    }
-    p->page_off[t->n_nodes] = n;
+            p->page_table[n] = s->poison && first >= live[i] ? PAGE_POISON : phys ? phys[n] : (int32_t)n;
     free(phys);
+}
+
+void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *slot)
+{
+    const struct query *x = &p->tree->query[q];
+    int64_t end = n;
+    for (int32_t node = x->node; node >= 0; node = p->tree->parent[node]) {
+        int64_t len = node == x->node ? x->upto : p->tree->len[node];
+        end -= len;
+        for (int64_t j = 0; j < len; j++)
+            slot[end + j] = problem_slot(p, node, j);
+    }
+    CK(end == 0);
 }
 
 /* A path is walked once to find its token number `want`, root first. */
@@ -217,6 +232,20 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
     free(ctx);
 }
 
+struct problem *problem_shell(const struct tree *t, const struct problem_spec *s)
+{
+    struct problem *p = xcalloc(1, sizeof *p);
+    *p = (struct problem){.tree = t,
+                          .heads = s->heads,
+                          .scale = 1 / sqrt(s->heads.d),
+                          .page_size = s->page_size,
+                          .n_pages = pool_pages(t, s),
+                          .page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off)};
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        p->page_off[i + 1] = p->page_off[i] + ceil_div(t->len[i], s->page_size);
+    return p;
+}
+
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e)
 {
     if (!problem_spec_check(s, e))
@@ -228,17 +257,8 @@ struct problem *problem_new(const struct tree *t, const struct problem_spec *s, 
                     problem_bytes(t, s) >> 30, n_pages);
         return NULL;
     }
-    struct problem *p = xcalloc(1, sizeof *p);
-    p->tree = t;
-    p->heads.h_q = s->heads.h_q;
-    p->heads.h_kv = s->heads.h_kv;
-    p->heads.d = s->heads.d;
-    p->heads.dtype = s->heads.dtype;
-    p->scale = 1 / sqrt(s->heads.d);
-    p->page_size = s->page_size;
-    p->n_pages = n_pages;
-    p->page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off);
-    p->page_table = xcalloc((size_t)pages_needed(t, s->page_size), sizeof *p->page_table);
+    struct problem *p = problem_shell(t, s);
+    p->page_table = xcalloc((size_t)p->page_off[t->n_nodes], sizeof *p->page_table);
     size_t pool = (size_t)(n_pages * p->page_size * p->heads.h_kv * p->heads.d);
     p->k = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));
     p->v = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));

@@ -61,7 +61,12 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
 /* NULL with *e set if the spec is not valid (heads, d, page size, more slots than fit). The tree must outlive
  * the result; free with problem_free. */
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
+/* The shape of the same problem, which is all that a planner may see: no page table, no Q, K, V. The spec has been checked.
+ * The tree must outlive the result; free with problem_free. */
+struct problem *problem_shell(const struct tree *t, const struct problem_spec *s);
 void problem_free(struct problem *p);
+/* The numbers 0 .. n - 1 in an order that (seed, series of the generator) says: pages of a scattered pool. The caller frees. */
+int32_t *pages_shuffled(int64_t n, uint64_t seed, uint64_t series);
 bool problem_spec_check(const struct problem_spec *s, struct err *e);
 /* The part of it for commands that plan without a problem. */
 bool problem_heads_check(int32_t h_q, int32_t h_kv, struct err *e);
@@ -70,6 +75,9 @@ static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_
 {
     return (int64_t)p->page_table[p->page_off[node] + j / p->page_size] * p->page_size + j % p->page_size;
 }
+
+/* The slots that query q of the tree sees, root first, into slot[n]; n is its context (tree_contexts). */
+void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *slot);
 
 /* What a kernel writes: O in the problem's storage type, LSE (natural log) in double for DT_F64, else in
  * float. A query that sees nothing has O = 0 and LSE = -inf. */

@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-#include "ref/tree.h"
+#include "ref/nform.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,6 +5,7 @@
 #ifndef TREEATTN_TESTS_FUZZ_FUZZ_H
 #define TREEATTN_TESTS_FUZZ_FUZZ_H
 
+#include "ref/nform.h"
 #include "traces/formats/formats.h"
 #include "traces/trace.h"
 

@@ -8,7 +8,7 @@
 #ifndef TREEATTN_TESTS_PAPERS_FASTTREE_COST_H
 #define TREEATTN_TESTS_PAPERS_FASTTREE_COST_H
 
-#include "ref/tree.h"
+#include "ref/nform.h"
 
 #ifdef __cplusplus
 extern "C" {

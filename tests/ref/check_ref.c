@@ -1,6 +1,7 @@
 /* check_ref.c - tree, normal form, dtypes, generator, problem, oracle, LSE merge. */
 #include "ref/decimal.h"
 #include "ref/lse.h"
+#include "ref/nform.h"
 #include "ref/oracle.h"
 #include "ref/rng.h"
 

@@ -173,7 +173,7 @@ void gpu_bench_close(struct gpu_bench *b)
 /* One tree on the card. */
 struct bed {
     struct gpu_bench *b;
-    struct problem p; /* no Q, K, V; the page table once it was drawn */
+    struct problem *p; /* no Q, K, V; the page table once it was drawn */
     struct nform *nf;
     int64_t pool; /* elements of K, and of V */
     uint64_t seed;
@@ -217,24 +217,9 @@ static double bytes_stored(const struct problem *p, int64_t tokens)
            (2.0 * (double)tokens * p->heads.h_kv + 2.0 * p->tree->n_queries * p->heads.h_q);
 }
 
-/* The shape alone: what a planner may see. The caller frees page_off. */
-static struct problem shell(const struct tree *t, const struct problem_spec *s)
-{
-    struct problem p = {.tree = t,
-                        .heads = s->heads,
-                        .scale = 1 / sqrt(s->heads.d),
-                        .page_size = s->page_size,
-                        .page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p.page_off)};
-    for (int32_t i = 0; i < t->n_nodes; i++)
-        p.page_off[i + 1] = p.page_off[i] + ceil_div(t->len[i], s->page_size);
-    int64_t n = p.page_off[t->n_nodes];
-    p.n_pages = n + n / 4 + 3; /* scattered, as problem_new does */
-    return p;
-}
-
 static void make_plan(struct bed *x, const struct strategy_use *use, struct job *j)
 {
-    const struct problem *p = &x->p;
+    const struct problem *p = x->p;
     struct gpu_row *r = j->row;
     struct plan_env env = plan_env_default(p->heads);
     char why[WHY_MAX] = "";
@@ -248,7 +233,7 @@ static void make_plan(struct bed *x, const struct strategy_use *use, struct job 
 /* Checked, counted, and on the device. */
 static bool send_plan(struct bed *x, struct job *j, struct err *e)
 {
-    const struct problem *p = &x->p;
+    const struct problem *p = x->p;
     struct gpu_row *r = j->row;
     struct cuda_caps c;
     char why[WHY_MAX] = "";
@@ -302,20 +287,6 @@ static void drop_plan(struct job *j)
 
 /* ---- data ------------------------------------------------------------------------------------------------ */
 
-static void draw_pages(struct problem *p, uint64_t seed)
-{
-    int32_t *page = xcalloc((size_t)p->n_pages, sizeof *page);
-    for (int64_t i = 0; i < p->n_pages; i++)
-        page[i] = (int32_t)i;
-    for (int64_t i = p->n_pages - 1; i > 0; i--) {
-        int64_t k = rng_below(seed, SERIES_PAGES, (uint64_t)i, i + 1);
-        int32_t swap = page[i];
-        page[i] = page[k];
-        page[k] = swap;
-    }
-    p->page_table = page; /* longer than the table */
-}
-
 /* Device memory for n bytes with what the host has there. */
 static void *put(const void *host, int64_t bytes, struct err *e)
 {
@@ -330,10 +301,10 @@ static void *put(const void *host, int64_t bytes, struct err *e)
 /* After every plan was made. */
 static bool draw_data(struct bed *x, struct err *e)
 {
-    struct problem *p = &x->p;
+    struct problem *p = x->p;
     int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
     void *st = x->b->stream;
-    draw_pages(p, x->seed);
+    p->page_table = pages_shuffled(p->n_pages, x->seed, SERIES_PAGES); /* longer than the table */
     return (x->q = gpu_alloc(rows * p->heads.d * elt, e)) && (x->k = gpu_alloc(x->pool * elt, e)) &&
            (x->v = gpu_alloc(x->pool * elt, e)) && (x->o = gpu_alloc(rows * p->heads.d * elt, e)) &&
            (x->lse = gpu_alloc(rows * (int64_t)sizeof(float), e)) &&
@@ -345,52 +316,24 @@ static bool draw_data(struct bed *x, struct err *e)
 
 /* ---- the exact answer ------------------------------------------------------------------------------------ */
 
-/* The slots that query q sees, in path order, to the end of to[ctx]. */
-static void path_slots(const struct problem *p, int32_t q, int32_t *to, int64_t ctx)
-{
-    const struct query *x = &p->tree->query[q];
-    int64_t end = ctx;
-    for (int32_t node = x->node; node >= 0; node = p->tree->parent[node]) {
-        int64_t len = node == x->node ? x->upto : p->tree->len[node];
-        end -= len;
-        for (int64_t j = 0; j < len; j++)
-            to[end + j] = (int32_t)problem_slot(p, node, j);
-    }
-    CK(end == 0);
-}
-
-static struct oracle *truth_new(const struct problem *p)
-{
-    struct oracle *t = xcalloc(1, sizeof *t);
-    t->d = p->heads.d;
-    t->n_rows = (int64_t)p->tree->n_queries * p->heads.h_q;
-    size_t rows = (size_t)t->n_rows, all = rows * (size_t)t->d;
-    *t = (struct oracle){.n_rows = t->n_rows,
-                         .d = t->d,
-                         .o = xcalloc(all, sizeof(double)),
-                         .abs_o = xcalloc(all, sizeof(double)),
-                         .rms_o = xcalloc(all, sizeof(double)),
-                         .lse = xcalloc(rows, sizeof(double)),
-                         .logit = xcalloc(rows, sizeof(double)),
-                         .abs_dot = xcalloc(rows, sizeof(double)),
-                         .ctx = xcalloc((size_t)p->tree->n_queries, sizeof(int64_t))};
-    tree_contexts(p->tree, t->ctx);
-    return t;
-}
-
 /* The exact answer, computed on the card and fetched. */
 static bool fetch_truth(struct bed *x, struct err *e)
 {
-    const struct problem *p = &x->p;
-    struct oracle *t = x->truth = truth_new(p);
+    const struct problem *p = x->p;
+    struct oracle *t = x->truth = oracle_alloc(p, false);
     int32_t n_q = p->tree->n_queries;
     int64_t *first = xcalloc((size_t)n_q + 1, sizeof *first);
     for (int32_t q = 0; q < n_q; q++)
         first[q + 1] = first[q] + t->ctx[q];
     int32_t *slot = xcalloc((size_t)first[n_q], sizeof *slot);
 #pragma omp parallel for schedule(dynamic, 16)
-    for (int32_t q = 0; q < n_q; q++)
-        path_slots(p, q, slot + first[q], t->ctx[q]);
+    for (int32_t q = 0; q < n_q; q++) {
+        int64_t *wide = xcalloc((size_t)t->ctx[q], sizeof *wide);
+        problem_path_slots(p, q, t->ctx[q], wide);
+        for (int64_t j = 0; j < t->ctx[q]; j++)
+            slot[first[q] + j] = (int32_t)wide[j]; /* all of them fit a card's memory */
+        free(wide);
+    }
     int64_t row = t->n_rows * (int64_t)sizeof(double), all = row * t->d;
     double *host[] = {t->o, t->abs_o, t->rms_o, t->lse, t->logit, t->abs_dot}, *dev[6] = {NULL};
     void *d_first = put(first, (n_q + 1) * (int64_t)sizeof *first, e);
@@ -431,8 +374,8 @@ static bool fetch_truth(struct bed *x, struct err *e)
 static double element(const struct bed *x, int series, int64_t i)
 {
     double v = rng_bell(x->seed, (uint64_t)series, (uint64_t)i);
-    return x->p.heads.dtype == DT_F16 ? f16_to_double(f16_from_double(v))
-                                      : bf16_to_double(bf16_from_double(v));
+    return x->p->heads.dtype == DT_F16 ? f16_to_double(f16_from_double(v))
+                                       : bf16_to_double(bf16_from_double(v));
 }
 
 static bool near(double a, double b, double scale)
@@ -443,20 +386,20 @@ static bool near(double a, double b, double scale)
 /* Row `row` once more, on the host, from the rule: softmax of all logits, then the weighted sum. */
 static bool certify_row(const struct bed *x, int64_t row)
 {
-    const struct problem *p = &x->p;
+    const struct problem *p = x->p;
     const struct oracle *t = x->truth;
     int32_t q = (int32_t)(row / p->heads.h_q), d = p->heads.d;
     int64_t ctx = t->ctx[q], head = row % p->heads.h_q / heads_gqa(&p->heads);
-    int32_t *slot = xcalloc((size_t)ctx, sizeof *slot);
+    int64_t *slot = xcalloc((size_t)ctx, sizeof *slot);
     double *logit = xcalloc((size_t)ctx, sizeof *logit), query[PROBLEM_MAX_D];
     double top = -INFINITY, sum = 0, largest = 0, mag = 0;
-    path_slots(p, q, slot, ctx);
+    problem_path_slots(p, q, ctx, slot);
     for (int32_t c = 0; c < d; c++)
         query[c] = element(x, SERIES_Q, row * d + c);
     for (int64_t j = 0; j < ctx; j++) {
         double dot = 0, size = 0;
         for (int32_t c = 0; c < d; c++) {
-            double y = query[c] * element(x, SERIES_K, ((int64_t)slot[j] * p->heads.h_kv + head) * d + c);
+            double y = query[c] * element(x, SERIES_K, (slot[j] * p->heads.h_kv + head) * d + c);
             dot += y;
             size += fabs(y);
         }
@@ -470,8 +413,8 @@ static bool certify_row(const struct bed *x, int64_t row)
         sum += exp(logit[j] - top);
     for (int64_t j = 0; j < ctx; j++)
         for (int32_t c = 0; c < d; c++) {
-            double y = exp(logit[j] - top) / sum *
-                       element(x, SERIES_V, ((int64_t)slot[j] * p->heads.h_kv + head) * d + c);
+            double y =
+                exp(logit[j] - top) / sum * element(x, SERIES_V, (slot[j] * p->heads.h_kv + head) * d + c);
             o[c] += y;
             abs_o[c] += fabs(y);
             sq_o[c] += y * y;
@@ -572,9 +515,9 @@ static bool settle(struct gpu_bench *b, struct err *e)
 static bool time_job(const struct bed *x, struct job *j, const struct cuda_args *a, struct err *e)
 {
     struct gpu_bench *b = x->b;
-    int64_t rows = (int64_t)x->p.tree->n_queries * x->p.heads.h_q;
+    int64_t rows = (int64_t)x->p->tree->n_queries * x->p->heads.h_q;
     struct replay r = {.x = x,
-                       .o_bytes = rows * x->p.heads.d * heads_elt_bytes(&x->p.heads),
+                       .o_bytes = rows * x->p->heads.d * heads_elt_bytes(&x->p->heads),
                        .lse_bytes = rows * (int64_t)sizeof(float),
                        .work_bytes = cuda_workspace(j->cp)};
     double us[MAX_REPS];
@@ -600,7 +543,7 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
 static int compare_all(const struct bed *x, const struct plan *plan, const struct output *out,
                        struct gpu_row *r)
 {
-    const struct problem *p = &x->p;
+    const struct problem *p = x->p;
     const struct oracle *t = x->truth;
     struct arithmetic a = arithmetic_of(p, plan, x->b->kernel);
     int32_t n_q = p->tree->n_queries, step = 1 + 512 / p->heads.h_q;
@@ -645,7 +588,7 @@ static bool run_job(struct bed *x, struct job *j, struct err *e)
     if (!gpu_grow(&x->work, &x->work_bytes, max_i64(work, 256), max_i64(work, 256), &own)) {
         if (own.code != EXIT_MISSING)
             return err_set(e, "%s", own.msg);
-        out_of_memory(j->row, bytes_stored(&x->p, x->p.n_pages * x->p.page_size) + (double)work);
+        out_of_memory(j->row, bytes_stored(x->p, x->p->n_pages * x->p->page_size) + (double)work);
         return true;
     }
     struct cuda_args a = {.q = x->q,
@@ -655,7 +598,7 @@ static bool run_job(struct bed *x, struct job *j, struct err *e)
                           .o = x->o,
                           .lse = x->lse,
                           .workspace = x->work};
-    struct output *out = output_new(&x->p);
+    struct output *out = output_new(x->p);
     bool good = time_job(x, j, &a, e) &&
                 gpu_download(out->o, x->o, out->n_rows * out->d * dtype_size[out->dtype], e) &&
                 gpu_download(out->lse, x->lse, out->n_rows * (int64_t)sizeof(float), e);
@@ -672,7 +615,7 @@ static bool run_jobs(struct bed *x, struct job *job, int32_t n, struct err *e)
 {
     struct cuda_caps c;
     bool good = cuda_caps(&c, e), any = false;
-    double need = bytes_stored(&x->p, x->p.n_pages * x->p.page_size);
+    double need = bytes_stored(x->p, x->p->n_pages * x->p->page_size);
     for (int32_t i = 0; i < n && good; i++)
         if (job[i].cp && need > 0.9 * (double)c.mem_free) {
             out_of_memory(job[i].row, need);
@@ -742,10 +685,12 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     struct tree *t = tree_source_load(&c->src, e);
     if (!t)
         return false;
-    struct bed x = {.b = b, .p = shell(t, &c->spec), .nf = nform_new(t), .seed = b->seed + c->spec.seed};
+    struct problem_spec spec = c->spec;
+    spec.scattered = true;
+    struct bed x = {.b = b, .p = problem_shell(t, &spec), .nf = nform_new(t), .seed = b->seed + c->spec.seed};
     struct job *job = xcalloc((size_t)n_use, sizeof *job);
     struct gpu_need need = gpu_need(x.nf, &c->spec);
-    x.pool = x.p.n_pages * x.p.page_size * x.p.heads.h_kv * x.p.heads.d;
+    x.pool = x.p->n_pages * x.p->page_size * x.p->heads.h_kv * x.p->heads.d;
     bool good = true;
     int32_t n = 0;
     for (int32_t i = 0; i < n_use && good; i++) {
@@ -772,8 +717,7 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
         if (all[i])
             gpu_free(all[i]);
     oracle_free(x.truth);
-    free(x.p.page_off);
-    free(x.p.page_table);
+    problem_free(x.p);
     free(job);
     nform_free(x.nf);
     tree_free(t);
