@@ -71,14 +71,14 @@ static uint64_t sum_input(const struct problem *p, enum guarded_input which)
 {
     const struct tree *t = p->tree;
     lanes sum[N_LANES] = {0};
-    if (which == WATCHED_OFFSETS)
+    if (which == GUARDED_OFFSETS)
         add_bytes(sum, p->page_off, ((int64_t)t->n_nodes + 1) * (int64_t)sizeof *p->page_off);
-    else if (which == WATCHED_PAGES)
+    else if (which == GUARDED_PAGES)
         add_bytes(sum, p->page_table, p->page_off[t->n_nodes] * (int64_t)sizeof *p->page_table);
-    else if (which == WATCHED_Q)
+    else if (which == GUARDED_Q)
         add_bytes(sum, p->q, (int64_t)t->n_queries * p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads));
     else
-        add_pool(sum, p, which == WATCHED_K ? p->k : p->v);
+        add_pool(sum, p, which == GUARDED_K ? p->k : p->v);
     uint64_t all = 0;
     for (int i = 0; i < BLOCK / (int)sizeof(uint32_t); i++)
         all = rng_mix(all ^ sum[i / 8][i % 8]);
@@ -88,7 +88,7 @@ static uint64_t sum_input(const struct problem *p, enum guarded_input which)
 struct guarded guarded_inputs(const struct problem *p)
 {
     struct guarded w;
-    for (int i = 0; i < N_WATCHED; i++)
+    for (int i = 0; i < N_GUARDED; i++)
         w.sum[i] = sum_input(p, (enum guarded_input)i);
     return w;
 }
@@ -96,8 +96,8 @@ struct guarded guarded_inputs(const struct problem *p)
 /* The pages come first, for K and V are found by them. */
 const char *guarded_change(const struct guarded *before, const struct problem *p)
 {
-    static const char *const name[N_WATCHED] = {"the page table", "the page table", "Q", "K", "V"};
-    for (int i = 0; i < N_WATCHED; i++)
+    static const char *const name[N_GUARDED] = {"the page table", "the page table", "Q", "K", "V"};
+    for (int i = 0; i < N_GUARDED; i++)
         if (sum_input(p, (enum guarded_input)i) != before->sum[i])
             return name[i];
     return NULL;
@@ -105,130 +105,65 @@ const char *guarded_change(const struct guarded *before, const struct problem *p
 
 /* ---- what is small enough for a copy ------------------------------------------------------------------ */
 
+/* Bytes that others use as well, where they are, and whose they are. */
 struct span {
-    void *at;
+    const void *at;
     size_t bytes;
+    const char *name;
 };
-enum { N_TREE_SPANS = 3, N_SPANS = N_TREE_SPANS + 12 };
+enum { N_TREE_SPANS = 17, N_SPANS = N_TREE_SPANS + 1 };
 
-/* All arrays of a tree, then of its normal form. */
-static void spans_of(const struct tree *t, const struct nform *nf, struct span span[N_SPANS])
-{
-    size_t nodes = (size_t)nf->n_nodes, roots = (size_t)nf->n_roots, queries = (size_t)nf->n_queries;
-    const struct span all[N_SPANS] = {
-        {t->parent, (size_t)t->n_nodes * sizeof *t->parent},
-        {t->len, (size_t)t->n_nodes * sizeof *t->len},
-        {t->query, (size_t)t->n_queries * sizeof *t->query},
-        {nf->parent, nodes * sizeof *nf->parent},
-        {nf->len, nodes * sizeof *nf->len},
-        {nf->src, nodes * sizeof *nf->src},
-        {nf->off, nodes * sizeof *nf->off},
-        {nf->depth, nodes * sizeof *nf->depth},
-        {nf->q0, nodes * sizeof *nf->q0},
-        {nf->q1, nodes * sizeof *nf->q1},
-        {nf->child_ptr, (nodes + 1) * sizeof *nf->child_ptr},
-        {nf->child, (nodes - roots) * sizeof *nf->child},
-        {nf->root, roots * sizeof *nf->root},
-        {nf->at, queries * sizeof *nf->at},
-        {nf->orig, queries * sizeof *nf->orig},
-    };
-    memcpy(span, all, sizeof all);
-}
-
-/* A tree and its normal form. */
-struct kept_tree {
-    struct tree *tree; /* where they are; others have them as const */
-    struct nform *nf;
-    struct tree tree_was; /* where their arrays were, */
-    struct nform nf_was;
-    char *content; /* and what was in them, one after the other */
-};
-
-static struct kept_tree keep_tree(const struct tree *t, const struct nform *nf)
-{
-    struct kept_tree k = {.tree = (struct tree *)t, .nf = (struct nform *)nf, .tree_was = *t, .nf_was = *nf};
+struct copies {
     struct span span[N_SPANS];
-    size_t bytes = 0;
-    spans_of(t, nf, span);
-    for (int i = 0; i < N_SPANS; i++)
-        bytes += span[i].bytes;
-    char *to = k.content = xmalloc(bytes);
-    for (int i = 0; i < N_SPANS; to += span[i++].bytes)
-        memcpy(to, span[i].at, span[i].bytes);
-    return k;
-}
-
-/* The first span that is not as it was (or of a normal form that is of another tree); N_SPANS: all are. */
-static int changed_span(const struct kept_tree *k)
-{
-    struct span was[N_SPANS], is[N_SPANS];
-    spans_of(&k->tree_was, &k->nf_was, was);
-    spans_of(k->tree, k->nf, is);
-    const char *content = k->content;
-    for (int i = 0; i < N_SPANS; content += was[i++].bytes)
-        if (is[i].at != was[i].at || is[i].bytes != was[i].bytes ||
-            memcmp(is[i].at, content, was[i].bytes) != 0)
-            return i;
-    return k->nf->tree == k->nf_was.tree ? N_SPANS : N_TREE_SPANS;
-}
-
-static void restore_spans(const struct kept_tree *k)
-{
-    struct span was[N_SPANS];
-    const char *content = k->content;
-    *k->tree = k->tree_was;
-    *k->nf = k->nf_was;
-    spans_of(&k->tree_was, &k->nf_was, was);
-    for (int i = 0; i < N_SPANS; content += was[i++].bytes)
-        memcpy(was[i].at, content, was[i].bytes);
-}
-
-/* What was not as it was kept, in words; NULL: all was. Now all is. */
-static const char *restore_tree(const struct kept_tree *k)
-{
-    int span = changed_span(k);
-    if (span < N_SPANS) {
-        restore_spans(k);
-        return span < N_TREE_SPANS ? "the tree" : "the normal form";
-    }
-    return NULL;
-}
-
-struct kept {
-    struct problem problem;
-    struct plan *plan;
-    struct kept_tree tree;
+    int n;
+    char *content; /* what was in them, one after the other */
 };
 
-static struct kept keep(const struct problem *p, const struct plan *plan)
+/* A tree with its arrays, then its normal form, then a problem's numbers and pointers (p: or NULL). The caller frees
+ * the content. */
+static struct copies copies_of(const struct tree *t, const struct nform *nf, const struct problem *p)
 {
-    return (struct kept){.problem = *p, .plan = plan_copy(plan), .tree = keep_tree(p->tree, plan->nf)};
+    static const char *const tree = "the tree", *const form = "the normal form";
+    size_t nodes = (size_t)nf->n_nodes, roots = (size_t)nf->n_roots, queries = (size_t)nf->n_queries;
+    struct copies c = {.n = p ? N_SPANS : N_TREE_SPANS,
+                       .span = {
+                           {t, sizeof *t, tree},
+                           {t->parent, (size_t)t->n_nodes * sizeof *t->parent, tree},
+                           {t->len, (size_t)t->n_nodes * sizeof *t->len, tree},
+                           {t->query, (size_t)t->n_queries * sizeof *t->query, tree},
+                           {nf, sizeof *nf, form},
+                           {nf->parent, nodes * sizeof *nf->parent, form},
+                           {nf->len, nodes * sizeof *nf->len, form},
+                           {nf->src, nodes * sizeof *nf->src, form},
+                           {nf->off, nodes * sizeof *nf->off, form},
+                           {nf->depth, nodes * sizeof *nf->depth, form},
+                           {nf->q0, nodes * sizeof *nf->q0, form},
+                           {nf->q1, nodes * sizeof *nf->q1, form},
+                           {nf->child_ptr, (nodes + 1) * sizeof *nf->child_ptr, form},
+                           {nf->child, (nodes - roots) * sizeof *nf->child, form},
+                           {nf->root, roots * sizeof *nf->root, form},
+                           {nf->at, queries * sizeof *nf->at, form},
+                           {nf->orig, queries * sizeof *nf->orig, form},
+                           {p, sizeof *p, "the problem's numbers or pointers"},
+                       }};
+    size_t bytes = 0;
+    for (int i = 0; i < c.n; i++)
+        bytes += c.span[i].bytes;
+    char *to = c.content = xmalloc(bytes);
+    for (int i = 0; i < c.n; to += c.span[i++].bytes)
+        memcpy(to, c.span[i].at, c.span[i].bytes);
+    return c;
 }
 
-static void kept_free(struct kept *k)
+/* The first that is not as it was, in words; NULL: all are. Now all are again. */
+static const char *restore(const struct copies *c)
 {
-    plan_free(k->plan);
-    free(k->tree.content);
-}
-
-static bool same_problem(const struct problem *x, const struct problem *y)
-{
-    return x->tree == y->tree && heads_equal(&x->heads, &y->heads) &&
-           memcmp(&x->scale, &y->scale, sizeof x->scale) == 0 && x->page_size == y->page_size &&
-           x->n_pages == y->n_pages && x->page_off == y->page_off && x->page_table == y->page_table &&
-           x->q == y->q && x->k == y->k && x->v == y->v;
-}
-
-/* What is not as it was kept, in words; NULL: all is. Problem, tree and normal form, which others use as well, then are again. */
-static const char *restore(const struct kept *k, const struct problem *p, const struct plan *plan)
-{
-    const char *changed = restore_tree(&k->tree);
-    if (plan->nf != k->plan->nf || !plan_same(k->plan, plan))
-        changed = changed ? changed : "the plan";
-    if (!same_problem(&k->problem, p)) {
-        *(struct problem *)p = k->problem;
-        changed = changed ? changed : "the problem's numbers or pointers";
-    }
+    const char *changed = NULL, *was = c->content;
+    for (int i = 0; i < c->n; was += c->span[i++].bytes)
+        if (memcmp(c->span[i].at, was, c->span[i].bytes) != 0) {
+            changed = changed ? changed : c->span[i].name;
+            memcpy((void *)c->span[i].at, was, c->span[i].bytes);
+        }
     return changed;
 }
 
@@ -248,12 +183,12 @@ static unsigned arithmetic_mode(void)
 struct plan *guarded_plan(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
                           char *why, double *plan_s, const char **wrote)
 {
-    struct kept_tree kept = keep_tree(nf->tree, nf);
+    struct copies copies = copies_of(nf->tree, nf, NULL);
     double start = now_s();
     struct plan *plan = strategy_plan(use, nf, env, why);
     *plan_s = now_s() - start;
-    *wrote = restore_tree(&kept);
-    free(kept.content);
+    *wrote = restore(&copies);
+    free(copies.content);
     return plan;
 }
 
@@ -296,9 +231,9 @@ bool guarded_supports(const struct kernel *k, const struct problem *p, const str
     return false;
 }
 
-bool watched_run(const struct kernel *k, const struct problem *p, const struct guarded *before,
-                 const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
-                 struct err *e)
+bool guarded_kernel(const struct kernel *k, const struct problem *p, const struct guarded *before,
+                    const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
+                    struct err *e)
 {
     size_t o_size = (size_t)(out->n_rows * out->d * dtype_size[out->dtype]),
            lse_size = (size_t)out->n_rows * (out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
@@ -307,7 +242,8 @@ bool watched_run(const struct kernel *k, const struct problem *p, const struct g
     inner.o = o + GUARD;
     inner.lse = lse + GUARD;
     struct err own = {0};
-    struct kept kept = keep(p, plan);
+    struct copies copies = copies_of(p->tree, plan->nf, p);
+    struct plan *same = plan_copy(plan);
     unsigned mode = arithmetic_mode();
     fenv_t env;
     fegetenv(&env);
@@ -319,10 +255,13 @@ bool watched_run(const struct kernel *k, const struct problem *p, const struct g
     memcpy(out->lse, lse + GUARD, lse_size);
     bool same_mode = arithmetic_mode() == mode;
     fesetenv(&env);
-    const char *changed = restore(&kept, p, plan);
+    const char *changed = restore(&copies);
+    if (!changed && (plan->nf != same->nf || !plan_same(same, plan)))
+        changed = "the plan";
     if (!changed)
         changed = guarded_change(before, p);
-    kept_free(&kept);
+    plan_free(same);
+    free(copies.content);
     bool good = !changed || err_set(e, "wrote to %s", changed);
     good = good && (same_mode || err_set(e, "left another rounding mode, or numbers next to 0 as 0"));
     good = good && guards_intact(o, o_size, "O", e) && guards_intact(lse, lse_size, "LSE", e);

@@ -17,11 +17,11 @@
 extern "C" {
 #endif
 
-enum guarded_input { WATCHED_OFFSETS, WATCHED_PAGES, WATCHED_Q, WATCHED_K, WATCHED_V, N_WATCHED };
+enum guarded_input { GUARDED_OFFSETS, GUARDED_PAGES, GUARDED_Q, GUARDED_K, GUARDED_V, N_GUARDED };
 
 /* Sums of what a run only reads. */
 struct guarded {
-    uint64_t sum[N_WATCHED];
+    uint64_t sum[N_GUARDED];
 };
 struct guarded guarded_inputs(const struct problem *p);
 /* The first of them that is not as it was, in words; NULL: none. */
@@ -38,9 +38,9 @@ bool guarded_supports(const struct kernel *k, const struct problem *p, const str
 /* Run the plan; `before` is of p. False with *e set if the kernel failed, or said so, wrote to its inputs, or beside its
  * outputs, or left another rounding mode. Sums that changed are for the caller to make good; all else is as before, but for the plan.
  * Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
-bool watched_run(const struct kernel *k, const struct problem *p, const struct guarded *before,
-                 const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
-                 struct err *e);
+bool guarded_kernel(const struct kernel *k, const struct problem *p, const struct guarded *before,
+                    const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
+                    struct err *e);
 
 #ifdef __cplusplus
 }

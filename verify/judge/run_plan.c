@@ -44,7 +44,7 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
     }
     struct output *out = output_new(p);
     r->ran = true;
-    if (watched_run(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+    if (guarded_kernel(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
         check_counts(p, plan, &r->ledger, &e))
         return out;
     output_free(out);
