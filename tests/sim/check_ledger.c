@@ -174,16 +174,15 @@ static int64_t plant_loads(const struct fault_case *fc)
 
 TEST(skipped_and_doubled_loads_are_noticed)
 {
-    struct fault_ground *ground = fault_ground_new(0, 5, kernel_find("cpu"));
+    struct fault_tree *ground = fault_tree_new(0, 5, kernel_find("cpu"));
     for (int32_t s = 0; s < n_strategies; s++) {
         struct strategy_use use = strategy_default(strategies[s]);
         struct fault_case fc;
-        char why[WHY_MAX];
-        enum fault_lack lack;
-        if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &lack, why))
+        struct result sound;
+        if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &sound))
             continue;
         ck_assert_msg(plant_loads(&fc) >= 6, "%s: hardly a fault had its place", strategies[s]->name);
         fault_case_free(&fc);
     }
-    fault_ground_free(ground);
+    fault_tree_free(ground);
 }

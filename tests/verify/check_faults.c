@@ -3,7 +3,7 @@
  * caught, and nothing sound raises an alarm.
  */
 #include "tests/suites.h"
-#include "verify/faults/faults.h"
+#include "verify/faults/kinds.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -93,17 +93,16 @@ static bool plant_nothing_fits(const struct fault_case *fc, struct broken *b)
 
 static void with_case(void (*body)(const struct fault_case *fc))
 {
-    struct fault_ground *g = fault_ground_new(0, 7, kernel_find("cpu"));
+    struct fault_tree *g = fault_tree_new(0, 7, kernel_find("cpu"));
     struct strategy_use use;
     struct fault_case fc;
-    char why[WHY_MAX] = "";
-    enum fault_lack lack;
+    struct result r;
     omp_set_num_threads(1);
     ck_assert(strategy_parse("deft-flatten", &use, NULL));
-    ck_assert_msg(fault_case_new(g, &use, kernel_find("cpu"), &fc, &lack, why), "%s", why);
+    ck_assert_msg(fault_case_new(g, &use, kernel_find("cpu"), &fc, &r), "%s", r.why);
     body(&fc);
     fault_case_free(&fc);
-    fault_ground_free(g);
+    fault_tree_free(g);
 }
 
 static void control_body(const struct fault_case *fc)
@@ -169,23 +168,21 @@ TEST(places_come_from_the_seed)
 /* One node of five tokens, and nobody who sees them: no query at all, or one at the node's beginning. */
 LOOP_TEST(no_place_where_nothing_is_seen, 2)
 {
-    struct problem_spec spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16};
+    struct fault_tree g = {.name = "nothing seen",
+                           .spec.spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16}};
+    struct tree *t = tree_new(1, _i);
     struct err e = {0};
-    struct fault_ground g = {.name = "nothing seen", .tree = tree_new(1, _i)};
-    g.tree->parent[0] = -1;
-    g.tree->len[0] = 5;
+    t->parent[0] = -1;
+    t->len[0] = 5;
     for (int32_t q = 0; q < _i; q++)
-        g.tree->query[q] = (struct query){.node = 0, .upto = 0};
-    g.nf = nform_new(g.tree);
-    g.problem = problem_new(g.tree, &spec, &e);
-    ck_assert_msg(g.problem != NULL, "%s", e.msg);
-    g.oracle = oracle_new(g.problem);
+        t->query[q] = (struct query){.node = 0, .upto = 0};
+    g.test = test_case_new(&g.spec, t, &e);
+    ck_assert_msg(g.test != NULL, "%s", e.msg);
     for (int32_t u = 0; u < n_strategies; u++) {
         struct strategy_use use = strategy_default(strategies[u]);
         struct fault_case fc;
-        char why[WHY_MAX];
-        enum fault_lack lack;
-        if (!fault_case_new(&g, &use, kernel_find("cpu"), &fc, &lack, why))
+        struct result sound;
+        if (!fault_case_new(&g, &use, kernel_find("cpu"), &fc, &sound))
             continue;
         for (int32_t i = 0; i < n_faults; i++)
             for (uint64_t seed = 0; seed < 4; seed++) {
@@ -195,8 +192,5 @@ LOOP_TEST(no_place_where_nothing_is_seen, 2)
             }
         fault_case_free(&fc);
     }
-    oracle_free(g.oracle);
-    problem_free(g.problem);
-    nform_free(g.nf);
-    tree_free(g.tree);
+    test_case_free(g.test);
 }

@@ -45,10 +45,7 @@ static bool run_with(const char *kind, const struct problem *p, const struct pla
         ran = run_on(p, plan, &b, out, e);
     else if (ran)
         copy_output(out, good);
-    plan_free(b.plan);
-    problem_free(b.problem);
-    output_free(b.output);
-    oracle_free(b.oracle);
+    broken_clear(&b);
     oracle_free(orc);
     output_free(good);
     return ran;

@@ -209,7 +209,7 @@ static bool selftest(const struct selftest_args *o, FILE *f, bool *failed, struc
     if (!case_strategies(o->strategies, &uses, &n_uses, e))
         return false;
     crash_tell();
-    bar = progress_start("selftest", (int64_t)n_fault_grounds * n_uses);
+    bar = progress_start("selftest", (int64_t)n_fault_trees * n_uses);
     struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick);
     progress_clear(&bar);
     print_report(f, r, o);

@@ -2,7 +2,7 @@
  * data.c - faults in what the kernel is given: page table, K, V, Q, scale, the map from query heads to
  * KV heads. The oracle keeps the truth; cover cannot see any of these.
  */
-#include "verify/faults/faults.h"
+#include "verify/faults/kinds.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -163,26 +163,26 @@ static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to
     return false;
 }
 
-/* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */
-bool plant_k_stale(const struct fault_case *fc, struct broken *b)
+static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
 {
     int64_t to, from;
     if (!draw_pair(fc, b, &to, &from))
         return false;
     struct problem *p = fault_edit_problem(fc, b);
-    copy_elements(p, p->k, to, from, p->heads.d);
+    copy_elements(p, of_v ? p->v : p->k, to, from, p->heads.d);
     return true;
+}
+
+/* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */
+bool plant_k_stale(const struct fault_case *fc, struct broken *b)
+{
+    return break_row(fc, b, false);
 }
 
 /* LSE stays right: only O can tell. */
 bool plant_v_stale(const struct fault_case *fc, struct broken *b)
 {
-    int64_t to, from;
-    if (!draw_pair(fc, b, &to, &from))
-        return false;
-    struct problem *p = fault_edit_problem(fc, b);
-    copy_elements(p, p->v, to, from, p->heads.d);
-    return true;
+    return break_row(fc, b, true);
 }
 
 /* One row of one head; the other heads of the query stay right. */
@@ -234,16 +234,21 @@ bool plant_scale_off(const struct fault_case *fc, struct broken *b)
 }
 
 /*
- * A kernel that reads KV head kv_of[h] for query head h, said through the sound one: hand it the query rows
- * in an order in which head at[h] belongs to KV head kv_of[h], and put its rows back. Sets b->output.
+ * A kernel that reads KV head kv_of(h) for query head h, said through the sound one: hand it the query rows
+ * in an order in which head at[h] belongs to that KV head, and put its rows back. Sets b->output.
  */
-static bool run_with_heads(const struct fault_case *fc, struct broken *b, const int32_t *kv_of)
+static bool run_with_heads(const struct fault_case *fc, struct broken *b,
+                           int32_t (*kv_of)(int32_t h, const struct heads *heads))
 {
     const struct problem *p = fc->problem;
-    int32_t h_q = p->heads.h_q, g = h_q / p->heads.h_kv;
+    int32_t h_q = p->heads.h_q, g = heads_gqa(&p->heads);
+    if (!fault_any_seen(fc))
+        return false;
     int32_t *at = xcalloc((size_t)h_q, sizeof *at), *used = xcalloc((size_t)p->heads.h_kv, sizeof *used);
-    for (int32_t h = 0; h < h_q; h++)
-        at[h] = kv_of[h] * g + used[kv_of[h]]++;
+    for (int32_t h = 0; h < h_q; h++) {
+        int32_t kv = kv_of(h, &p->heads);
+        at[h] = kv * g + used[kv]++;
+    }
     struct problem *e = fault_edit_problem(fc, b);
     size_t row = (size_t)p->heads.d * (size_t)heads_elt_bytes(&p->heads);
     for (int32_t q = 0; q < p->tree->n_queries; q++)
@@ -267,30 +272,26 @@ static bool run_with_heads(const struct fault_case *fc, struct broken *b, const 
     return good;
 }
 
+static int32_t round_robin(int32_t h, const struct heads *heads)
+{
+    return h % heads->h_kv;
+}
+
 /* The two conventions in use: blocks of g heads per KV head (ours), or round robin. */
 bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
 {
-    int32_t h_q = fc->problem->heads.h_q, h_kv = fc->problem->heads.h_kv;
-    if (h_kv == 1 || h_q == h_kv || !fault_any_seen(fc)) /* both maps agree */
-        return false;
-    int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
-    for (int32_t h = 0; h < h_q; h++)
-        kv_of[h] = h % h_kv;
-    bool good = run_with_heads(fc, b, kv_of);
-    free(kv_of);
-    return good;
+    const struct heads *h = &fc->problem->heads;
+    bool agree = h->h_kv == 1 || h->h_q == h->h_kv;
+    return !agree && run_with_heads(fc, b, round_robin);
+}
+
+static int32_t next_head(int32_t h, const struct heads *heads)
+{
+    return (h / heads_gqa(heads) + 1) % heads->h_kv;
 }
 
 /* An off-by-one in the head index. */
 bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
 {
-    int32_t h_q = fc->problem->heads.h_q, h_kv = fc->problem->heads.h_kv;
-    if (h_kv == 1 || !fault_any_seen(fc))
-        return false;
-    int32_t *kv_of = xcalloc((size_t)h_q, sizeof *kv_of);
-    for (int32_t h = 0; h < h_q; h++)
-        kv_of[h] = (h / (h_q / h_kv) + 1) % h_kv;
-    bool good = run_with_heads(fc, b, kv_of);
-    free(kv_of);
-    return good;
+    return fc->problem->heads.h_kv > 1 && run_with_heads(fc, b, next_head);
 }

@@ -1,7 +1,7 @@
 /*
- * faults.c - the registry of faults, the ground they are planted in, and the kill table.
+ * faults.c - the registry of faults, one planting, and the kill table.
  */
-#include "verify/faults/faults.h"
+#include "verify/faults/kinds.h"
 
 #include "ref/rng.h"
 #include "verify/judge/cover.h"
@@ -151,6 +151,14 @@ static bool ask_numbers(const struct fault_case *fc, const struct broken *b, str
     return c.verdict == V_FAIL;
 }
 
+void broken_clear(struct broken *b)
+{
+    plan_free(b->plan);
+    problem_free(b->problem);
+    output_free(b->output);
+    oracle_free(b->oracle);
+}
+
 /* Whatever the kind replaced is asked about and freed here; the case itself stays sound for the next kind. */
 struct fault_result fault_try(const struct fault *f, const struct fault_case *fc, uint64_t seed)
 {
@@ -168,10 +176,7 @@ struct fault_result fault_try(const struct fault *f, const struct fault_case *fc
         memcpy(res.place, b.place, sizeof res.place);
     }
     crash_planted(NULL);
-    plan_free(b.plan);
-    problem_free(b.problem);
-    output_free(b.output);
-    oracle_free(b.oracle);
+    broken_clear(&b);
     return res;
 }
 
@@ -211,6 +216,32 @@ static void plant_all(struct fault_report *r, const struct fault_case *fc, int32
     }
 }
 
+/* One use on one tree; `seed` is what the user said, `places` where faults are drawn from. */
+static void plant_in(struct fault_report *r, const struct fault_tree *t, int32_t u,
+                     const struct kernel *kernel, uint64_t seed, uint64_t places)
+{
+    const char *strategy = r->uses[u].s->name;
+    struct fault_case fc;
+    struct result sound;
+    char why[RESULT_SENTENCE];
+    char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
+                              program_invocation_name, kernel->name, strategy, seed);
+    crash_planning(strategy, command);
+    if (fault_case_new(t, &r->uses[u], kernel, &fc, &sound)) {
+        r->cases++;
+        plant_all(r, &fc, u, places);
+        fault_case_free(&fc);
+    } else if (sound.verdict == V_FAIL) {
+        r->alarms++;
+        remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s; again: %s", strategy, t->name,
+                            result_sentence(&sound, why), command));
+    } else if (sound.planned && r->refused++ == 0) {
+        result_sentence(&sound, r->why);
+    }
+    crash_done();
+    free(command);
+}
+
 struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
                                 uint64_t seed, void (*tick)(int64_t done, int64_t all))
 {
@@ -220,37 +251,18 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
     r->cell = xcalloc((size_t)n_faults * (size_t)n_uses, sizeof *r->cell);
     for (int32_t i = 0; i < n_faults * n_uses; i++)
         r->cell[i].weakest = INFINITY;
-    int64_t done = 0, all = (int64_t)n_fault_grounds * n_uses;
+    int64_t done = 0, all = (int64_t)n_fault_trees * n_uses;
     /* Thousands of cases of a millisecond each: waking threads for them costs far more than it gains. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    for (int32_t i = 0; i < n_fault_grounds; i++) {
-        struct fault_ground *g = fault_ground_new(i, seed, kernel);
+    for (int32_t i = 0; i < n_fault_trees; i++) {
+        struct fault_tree *t = fault_tree_new(i, seed, kernel);
         for (int32_t u = 0; u < n_uses; u++) {
-            struct fault_case fc;
-            char why[WHY_MAX] = "";
-            enum fault_lack lack;
-            char *command = xasprintf("%s selftest --kernel %s --strategy %s --seed %" PRIu64,
-                                      program_invocation_name, kernel->name, uses[u].s->name, seed);
-            crash_planning(uses[u].s->name, command);
-            if (fault_case_new(g, &uses[u], kernel, &fc, &lack, why)) {
-                r->cases++;
-                plant_all(r, &fc, u, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
-                fault_case_free(&fc);
-            } else if (lack == FAULT_REFUSED) {
-                if (r->refused++ == 0)
-                    snprintf(r->why, sizeof r->why, "%s", why);
-            } else if (lack == FAULT_ALARM) {
-                r->alarms++;
-                remark(r, xasprintf("FALSE ALARM: %s on %s, nothing planted: %s; again: %s", uses[u].s->name,
-                                    g->name, why, command));
-            }
-            crash_done();
-            free(command);
+            plant_in(r, t, u, kernel, seed, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
             if (tick)
                 tick(++done, all);
         }
-        fault_ground_free(g);
+        fault_tree_free(t);
     }
     omp_set_num_threads(threads);
     return r;

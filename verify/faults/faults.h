@@ -9,9 +9,7 @@
 #ifndef TREEATTN_VERIFY_FAULTS_FAULTS_H
 #define TREEATTN_VERIFY_FAULTS_FAULTS_H
 
-#include "kernels/kernel.h"
-#include "sim/strategy.h"
-#include "verify/judge/compare.h"
+#include "verify/judge/judge.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +42,8 @@ struct broken {
     char place[96]; /* where the fault sits, in words */
 };
 
+void broken_clear(struct broken *b);
+
 struct fault {
     const char *name;
     enum fault_where where;
@@ -66,30 +66,25 @@ struct fault_result {
 };
 struct fault_result fault_try(const struct fault *f, const struct fault_case *fc, uint64_t seed);
 
-/* ---- the bed: sound cases of a seed ----------------------------------------------------------------- */
+/* ---- sound cases of a seed ----------------------------------------------------------------- */
 
 /* A fixed set of tree shapes, lengths drawn from the seed, such that every strategy has a plan with several
  * groups, partials and merges, and some query sees nothing. */
-struct fault_ground {
+struct fault_tree {
     const char *name;
-    struct tree *tree;
-    struct nform *nf;
-    struct problem *problem;
-    struct oracle *oracle;
+    struct case_spec spec; /* of the test case; names no source, the tree is drawn */
+    struct test_case *test;
 };
-extern const int32_t n_fault_grounds;
+extern const int32_t n_fault_trees;
 /* In the types and head sizes that `kernel` has: devices (kernels with ready()) compute in f16 and bf16, d 64 or 128. */
-struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel);
-void fault_ground_free(struct fault_ground *g);
+struct fault_tree *fault_tree_new(int32_t i, uint64_t seed, const struct kernel *kernel);
+void fault_tree_free(struct fault_tree *t);
 
-/* Why there is no case: the strategy does not apply; the kernel skips it; or it is sound and does not pass, a false alarm of the
- * verifier, or a bug. */
-enum fault_lack { FAULT_NO_PLAN, FAULT_REFUSED, FAULT_ALARM };
-
-/* The case of one strategy on one ground. False with *lack and why[WHY_MAX] filled if there is none. Free the case with
- * fault_case_free. */
-bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
-                    struct fault_case *fc, enum fault_lack *lack, char *why);
+/* The case of one strategy on one tree, to be freed with fault_case_free. False if there is none; then *r says why:
+ * the strategy has no plan (not planned); the kernel skips it (V_SKIP); or what is sound does not pass (V_FAIL), which is
+ * a false alarm of the verifier, or a bug. */
+bool fault_case_new(const struct fault_tree *t, const struct strategy_use *use, const struct kernel *kernel,
+                    struct fault_case *fc, struct result *r);
 void fault_case_free(struct fault_case *fc);
 
 /* ---- the whole self-test ---------------------------------------------------------------------------- */
@@ -107,41 +102,17 @@ struct fault_report {
     int64_t cases;            /* sound cases that faults were planted in */
     int64_t alarms;           /* sound cases that did not pass */
     int64_t refused;          /* cases that the kernel skipped, */
-    char why[WHY_MAX];        /* the first because */
+    char why[RESULT_SENTENCE]; /* the first because */
     char **remark; /* one line per false alarm, missed fault, and fault that numbers alone missed */
     int64_t n_remarks, cap_remarks;
 };
 
-/* Every kind in every use on every ground; `tick` (may be NULL) is called after each case. */
+/* Every kind in every use on every tree; `tick` (may be NULL) is called after each case. */
 struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
                                 uint64_t seed, void (*tick)(int64_t done, int64_t all));
 void fault_report_free(struct fault_report *r);
 /* Sum over uses of kind f (-1: all kinds) and use u (-1: all). */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u);
-
-/* ---- for the kinds ---------------------------------------------------------------------------------- */
-
-#define FAULT(name, where, about) bool plant_##name(const struct fault_case *fc, struct broken *b);
-#include "verify/faults/faults.def"
-#undef FAULT
-
-/* Uniform in [0, n), n >= 1; the next number of this planting. */
-int64_t fault_draw(struct broken *b, int64_t n);
-void fault_place(struct broken *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* exp(logit - LSE): the softmax weight, in the true answer of query q (as the tree numbers it), of the token
- * in a pool slot, or what it would get if it were let in. */
-double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_t slot);
-/* Does adding or removing these tokens of a node (both of the normal form, as q) change the LSE of q in some
- * head by more than rounding? True as well if a token is poisoned. */
-bool fault_seen(const struct fault_case *fc, int32_t q, int32_t node, int64_t begin, int64_t end);
-
-/* Does any query see any token? Without, the answer has nothing to get wrong but that there is none. */
-bool fault_any_seen(const struct fault_case *fc);
-
-/* The plan or problem of *b, copied from the case on first use. */
-struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
-struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
 
 #ifdef __cplusplus
 }

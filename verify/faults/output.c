@@ -4,7 +4,7 @@
  * They start from the sound output, so that nothing but the fault is wrong; the plan is untouched.
  */
 #include "ref/rng.h"
-#include "verify/faults/faults.h"
+#include "verify/faults/kinds.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,13 +26,6 @@ static struct output *edit_output(const struct fault_case *fc, struct broken *b)
     memcpy(b->output->o, good->o, (size_t)(good->n_rows * good->d) * (size_t)dtype_size[good->dtype]);
     memcpy(b->output->lse, good->lse, (size_t)good->n_rows * lse_size(good));
     return b->output;
-}
-
-/* A copy of the oracle, with room for a fault in O. */
-static struct oracle *edit_oracle(const struct fault_case *fc, struct broken *b)
-{
-    b->oracle = oracle_new(fc->problem);
-    return b->oracle;
 }
 
 /* A random row whose query sees at least `least` tokens (0: whose query sees none, exactly); -1 if none. */
@@ -74,6 +67,40 @@ static void copy_row(struct output *to, int64_t row, const struct output *from, 
     for (int32_t c = 0; c < to->d; c++)
         set_o(to, row, c, get_o(from, from_row, c));
     output_set_lse(to, row, output_lse(from, from_row));
+}
+
+/* All of O and LSE in a row whose query sees `least` tokens or, if 0, none. */
+static bool break_row(const struct fault_case *fc, struct broken *b, int64_t least, double o, double lse)
+{
+    int64_t row = draw_row(fc, b, least);
+    if (row >= 0)
+        fill_row(edit_output(fc, b), row, o, lse);
+    return row >= 0;
+}
+
+/* LSE alone. */
+static bool break_lse(const struct fault_case *fc, struct broken *b, int64_t least, double lse)
+{
+    int64_t row = draw_row(fc, b, least);
+    if (row >= 0)
+        output_set_lse(edit_output(fc, b), row, lse);
+    return row >= 0;
+}
+
+/* One element of O, and the same of the reference; 0: it stays as it is. */
+static bool break_element(const struct fault_case *fc, struct broken *b, double got, double want)
+{
+    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
+    if (row < 0)
+        return false;
+    struct output *out = edit_output(fc, b);
+    if (got != 0)
+        set_o(out, row, col, got);
+    if (want != 0) {
+        b->oracle = oracle_new(fc->problem);
+        b->oracle->o[row * fc->oracle->d + col] = want;
+    }
+    return true;
 }
 
 /* O and LSE of two heads of one query. */
@@ -122,19 +149,13 @@ bool plant_row_stale(const struct fault_case *fc, struct broken *b)
 /* output_new fills with NaN: this is how a row looks that no kernel touched. */
 bool plant_row_unwritten(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row >= 0)
-        fill_row(edit_output(fc, b), row, NAN, NAN);
-    return row >= 0;
+    return break_row(fc, b, 1, NAN, NAN);
 }
 
 /* The empty partial where there is something to see: all inputs of a merge lost. */
 bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row >= 0)
-        fill_row(edit_output(fc, b), row, 0, -INFINITY);
-    return row >= 0;
+    return break_row(fc, b, 1, 0, -INFINITY);
 }
 
 /* All numbers of the row are there, none in its place. */
@@ -250,38 +271,32 @@ bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
 
 /* ---- the whole array --------------------------------------------------------------------------------- */
 
-/* Small, uniform, and invisible to a cosine distance. */
-bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
+/* Every element of O times `factor` plus `more`. */
+static bool break_all(const struct fault_case *fc, struct broken *b, double factor, double more)
 {
     if (!fault_any_seen(fc))
         return false;
     struct output *out = edit_output(fc, b);
-    double factor = 1 + fmax(1e-3, 8 * dtype_unit[out->dtype]);
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
-        dtype_store(out->dtype, out->o, i, factor * dtype_load(out->dtype, fc->good->o, i));
+        dtype_store(out->dtype, out->o, i, factor * dtype_load(out->dtype, fc->good->o, i) + more);
     return true;
+}
+
+/* Small, uniform, and invisible to a cosine distance. */
+bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
+{
+    return break_all(fc, b, 1 + fmax(1e-3, 8 * dtype_unit[fc->good->dtype]), 0);
 }
 
 bool plant_output_zero(const struct fault_case *fc, struct broken *b)
 {
-    if (!fault_any_seen(fc))
-        return false;
-    struct output *out = edit_output(fc, b);
-    for (int64_t i = 0; i < out->n_rows * out->d; i++)
-        dtype_store(out->dtype, out->o, i, 0);
-    return true;
+    return break_all(fc, b, 0, 0);
 }
 
 /* The first element everywhere: finite and of the right size. */
 bool plant_output_constant(const struct fault_case *fc, struct broken *b)
 {
-    if (!fault_any_seen(fc))
-        return false;
-    struct output *out = edit_output(fc, b);
-    double value = get_o(fc->good, 0, 0);
-    for (int64_t i = 0; i < out->n_rows * out->d; i++)
-        dtype_store(out->dtype, out->o, i, value);
-    return true;
+    return fc->good->n_rows > 0 && break_all(fc, b, 0, get_o(fc->good, 0, 0));
 }
 
 bool plant_output_random(const struct fault_case *fc, struct broken *b)
@@ -323,84 +338,53 @@ bool plant_lse_shifted(const struct fault_case *fc, struct broken *b)
 /* The convention of some libraries; ours is -inf, the identity of the merge. */
 bool plant_empty_plus_inf(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 0);
-    if (row >= 0)
-        output_set_lse(edit_output(fc, b), row, INFINITY);
-    return row >= 0;
+    return break_lse(fc, b, 0, INFINITY);
 }
 
 bool plant_empty_zero(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 0);
-    if (row >= 0)
-        output_set_lse(edit_output(fc, b), row, 0);
-    return row >= 0;
+    return break_lse(fc, b, 0, 0);
 }
 
 /* 0/0, the usual result of dividing by an empty sum. */
 bool plant_empty_nan(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 0);
-    if (row >= 0)
-        fill_row(edit_output(fc, b), row, NAN, -INFINITY);
-    return row >= 0;
+    return break_row(fc, b, 0, NAN, -INFINITY);
 }
 
 /* ---- the comparator's inputs ------------------------------------------------------------------------- */
 
 bool plant_nan_in_o(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
-    if (row >= 0)
-        set_o(edit_output(fc, b), row, col, NAN);
-    return row >= 0;
+    return break_element(fc, b, NAN, 0);
 }
 
 bool plant_nan_in_lse(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row >= 0)
-        output_set_lse(edit_output(fc, b), row, NAN);
-    return row >= 0;
+    return break_lse(fc, b, 1, NAN);
 }
 
 /* A reference that is broken judges nothing: it must not pass anything either. */
 bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
-    if (row < 0)
-        return false;
-    edit_output(fc, b);
-    edit_oracle(fc, b)->o[row * fc->oracle->d + col] = NAN;
-    return true;
+    return break_element(fc, b, 0, NAN);
 }
 
 /* NaN - NaN compares neither greater nor smaller: the trap of comparators that ask `err > bound`. */
 bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
-    if (row < 0)
-        return false;
-    set_o(edit_output(fc, b), row, col, NAN);
-    edit_oracle(fc, b)->o[row * fc->oracle->d + col] = NAN;
-    return true;
+    return break_element(fc, b, NAN, NAN);
 }
 
 bool plant_inf_in_o(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
-    if (row >= 0)
-        set_o(edit_output(fc, b), row, col, INFINITY);
-    return row >= 0;
+    return break_element(fc, b, INFINITY, 0);
 }
 
 /* -inf is right for queries that see nothing only. */
 bool plant_inf_in_lse(const struct fault_case *fc, struct broken *b)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row >= 0)
-        output_set_lse(edit_output(fc, b), row, -INFINITY);
-    return row >= 0;
+    return break_lse(fc, b, 1, -INFINITY);
 }
 
 /* Fewer rows, shorter rows: everything that is there is right and may be read. */

@@ -4,7 +4,7 @@
 #ifndef TREEATTN_VERIFY_FAULTS_PLAN_H
 #define TREEATTN_VERIFY_FAULTS_PLAN_H
 
-#include "verify/faults/faults.h"
+#include "verify/faults/kinds.h"
 
 #ifdef __cplusplus
 extern "C" {

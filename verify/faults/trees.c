@@ -70,7 +70,7 @@ static const struct shape shapes[] = {
      .empty = true,
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 4, .scattered = true}},
 };
-const int32_t n_fault_grounds = sizeof shapes / sizeof shapes[0];
+const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 
 /* Nodes level by level, so parents come first; len is drawn per node. */
 static struct tree *grow(const struct shape *s, uint64_t seed)
@@ -101,64 +101,52 @@ static struct tree *grow(const struct shape *s, uint64_t seed)
 
 /* Shapes are constants of this file, so a tree or spec that is not valid is our own error. Poison is on:
  * reading what no query may read is NaN. */
-struct fault_ground *fault_ground_new(int32_t i, uint64_t seed, const struct kernel *kernel)
+struct fault_tree *fault_tree_new(int32_t i, uint64_t seed, const struct kernel *kernel)
 {
     const struct shape *s = &shapes[i];
-    struct fault_ground *g = xcalloc(1, sizeof *g);
-    struct problem_spec spec = s->spec;
+    struct fault_tree *t = xcalloc(1, sizeof *t);
+    struct problem_spec *spec = &t->spec.spec;
     struct err e = {0};
-    g->name = s->name;
-    g->tree = grow(s, rng_u64(seed, 2, (uint64_t)i));
-    CK(tree_check(g->tree, &e));
-    g->nf = nform_new(g->tree);
-    spec.poison = true;
+    t->name = s->name;
+    *spec = s->spec;
+    spec->poison = true;
+    spec->seed = rng_u64(seed, 3, (uint64_t)i);
     if (kernel->ready) {
-        spec.heads.dtype = spec.heads.dtype == DT_F32   ? DT_F16
-                           : spec.heads.dtype == DT_F64 ? DT_BF16
-                                                        : spec.heads.dtype;
-        spec.heads.d = spec.heads.d <= 64 ? 64 : 128;
+        if (spec->heads.dtype < DT_F16)
+            spec->heads.dtype = spec->heads.dtype == DT_F32 ? DT_F16 : DT_BF16;
+        spec->heads.d = spec->heads.d <= 64 ? 64 : 128;
     }
-    spec.seed = rng_u64(seed, 3, (uint64_t)i);
-    g->problem = problem_new(g->tree, &spec, &e);
-    CK(g->problem);
-    g->oracle = oracle_new(g->problem);
-    return g;
+    struct tree *grown = grow(s, rng_u64(seed, 2, (uint64_t)i));
+    CK(tree_check(grown, &e));
+    t->test = test_case_new(&t->spec, grown, &e);
+    CK(t->test);
+    return t;
 }
 
-void fault_ground_free(struct fault_ground *g)
+void fault_tree_free(struct fault_tree *t)
 {
-    if (!g)
-        return;
-    oracle_free(g->oracle);
-    problem_free(g->problem);
-    nform_free(g->nf);
-    tree_free(g->tree);
-    free(g);
+    if (t)
+        test_case_free(t->test);
+    free(t);
 }
 
 /* The order is that of any judged case: plan, cover, supports, run, compare. */
-bool fault_case_new(const struct fault_ground *g, const struct strategy_use *use, const struct kernel *kernel,
-                    struct fault_case *fc, enum fault_lack *lack, char *why)
+bool fault_case_new(const struct fault_tree *t, const struct strategy_use *use, const struct kernel *kernel,
+                    struct fault_case *fc, struct result *r)
 {
-    const struct problem *p = g->problem;
-    struct plan_env env = plan_env_default(p->heads);
-    *lack = FAULT_NO_PLAN;
+    const struct test_case *x = t->test;
+    *r = (struct result){.verdict = V_SKIP};
     *fc = (struct fault_case){
-        .tree = g->name, .problem = p, .oracle = g->oracle, .nf = g->nf, .kernel = kernel};
-    struct plan *plan = strategy_plan(use, g->nf, &env, why);
+        .tree = t->name, .problem = x->p, .oracle = x->orc, .nf = x->nf, .kernel = kernel};
+    struct plan *plan = strategy_plan(use, x->nf, &x->env, r->why);
     if (!plan)
         return false;
-    struct guarded inputs = guarded_inputs(p);
-    struct result r = {0};
-    char sentence[RESULT_SENTENCE];
+    r->planned = true;
     fc->plan = plan;
-    fc->good = judge_plan(p, &inputs, g->oracle, plan, kernel, &r);
-    if (r.verdict == V_PASS || r.verdict == V_MARGINAL) {
-        fc->arith = arithmetic_of(p, plan, kernel);
+    fc->good = judge_plan(x->p, &x->inputs, x->orc, plan, kernel, r);
+    fc->arith = arithmetic_of(x->p, plan, kernel);
+    if (r->verdict == V_PASS || r->verdict == V_MARGINAL)
         return true;
-    }
-    *lack = r.verdict == V_SKIP ? FAULT_REFUSED : FAULT_ALARM;
-    snprintf(why, WHY_MAX, "%.*s", WHY_MAX - 1, result_sentence(&r, sentence));
     fault_case_free(fc);
     return false;
 }

@@ -11,41 +11,39 @@
 
 /* ---- merges ------------------------------------------------------------------------------------------ */
 
-/* A random stored slot whose partial matters to its query, with a reader; -1 if there is none. */
-static int64_t draw_slot(const struct fault_case *fc, struct broken *b, const struct slot_use *map)
+/* A random stored slot whose partial matters to its query, with a reader, and its use; -1 if there is none. */
+static int64_t draw_slot(const struct fault_case *fc, struct broken *b, struct slot_use *use)
 {
-    int64_t n = fc->plan->n_slots, first = n > 0 ? fault_draw(b, n) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        const struct slot_use *use = &map[(first + i) % n];
+    struct slot_use *map = slots_map(fc->plan);
+    int64_t n = fc->plan->n_slots, first = n > 0 ? fault_draw(b, n) : 0, found = -1;
+    for (int64_t i = 0; i < n && found < 0; i++) {
+        *use = map[(first + i) % n];
         if (use->reader >= 0 && !use->onchip && slot_seen(fc, use))
-            return (first + i) % n;
+            found = (first + i) % n;
     }
-    return -1;
+    free(map);
+    if (found >= 0)
+        fault_place(b, "slot %" PRId64 " of merge step %" PRId64, found, use->reader);
+    return found;
 }
 
 /* The slot is written and never read. */
 bool plant_input_dropped(const struct fault_case *fc, struct broken *b)
 {
-    struct slot_use *map = slots_map(fc->plan);
-    int64_t s = draw_slot(fc, b, map);
-    if (s >= 0) {
-        edit_drop_input(fault_edit_plan(fc, b), map[s].reader, map[s].pos);
-        fault_place(b, "slot %" PRId64 " of merge step %" PRId64, s, map[s].reader);
-    }
-    free(map);
+    struct slot_use use;
+    int64_t s = draw_slot(fc, b, &use);
+    if (s >= 0)
+        edit_drop_input(fault_edit_plan(fc, b), use.reader, use.pos);
     return s >= 0;
 }
 
 /* The partial weighs twice: O moves towards it, LSE grows. */
 bool plant_input_doubled(const struct fault_case *fc, struct broken *b)
 {
-    struct slot_use *map = slots_map(fc->plan);
-    int64_t s = draw_slot(fc, b, map);
-    if (s >= 0) {
-        edit_add_input(fault_edit_plan(fc, b), map[s].reader, s);
-        fault_place(b, "slot %" PRId64 " in merge step %" PRId64, s, map[s].reader);
-    }
-    free(map);
+    struct slot_use use;
+    int64_t s = draw_slot(fc, b, &use);
+    if (s >= 0)
+        edit_add_input(fault_edit_plan(fc, b), use.reader, s);
     return s >= 0;
 }
 
@@ -53,23 +51,26 @@ bool plant_input_doubled(const struct fault_case *fc, struct broken *b)
 bool plant_partial_lost(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
+    struct slot_use right;
+    int64_t s = draw_slot(fc, b, &right), n = p->n_slots, wrong = -1;
+    if (s < 0)
+        return false;
     struct slot_use *map = slots_map(p);
-    int64_t s = draw_slot(fc, b, map), n = p->n_slots, wrong = -1;
-    int64_t first = s >= 0 ? fault_draw(b, n) : 0;
-    for (int64_t i = 0; s >= 0 && i < n && wrong < 0; i++) {
+    int64_t first = fault_draw(b, n);
+    for (int64_t i = 0; i < n && wrong < 0; i++) {
         const struct slot_use *use = &map[(first + i) % n];
         if (use->group >= 0 && use->reader >= 0 && !use->onchip &&
-            p->merge[use->reader].query != p->merge[map[s].reader].query &&
-            p->group[use->group].launch < p->merge[map[s].reader].launch)
+            p->merge[use->reader].query != p->merge[right.reader].query &&
+            p->group[use->group].launch < p->merge[right.reader].launch)
             wrong = (first + i) % n;
     }
-    if (wrong >= 0) {
-        fault_edit_plan(fc, b)->merge_in[map[s].pos] = wrong;
-        fault_place(b, "slot %" PRId64 " read for slot %" PRId64 " by merge step %" PRId64, wrong, s,
-                    map[s].reader);
-    }
     free(map);
-    return wrong >= 0;
+    if (wrong < 0)
+        return false;
+    fault_edit_plan(fc, b)->merge_in[right.pos] = wrong;
+    fault_place(b, "slot %" PRId64 " read for slot %" PRId64 " by merge step %" PRId64, wrong, s,
+                right.reader);
+    return true;
 }
 
 /* A random merge step that writes the output of a query that sees something; -1 if there is none. */
@@ -143,15 +144,12 @@ bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 /* On a GPU nothing orders a step behind groups of its own launch. */
 bool plant_merge_early(const struct fault_case *fc, struct broken *b)
 {
-    struct slot_use *map = slots_map(fc->plan);
-    int64_t s = draw_slot(fc, b, map);
-    if (s >= 0) {
-        fault_edit_plan(fc, b)->merge[map[s].reader].launch = fc->plan->group[map[s].group].launch;
-        fault_place(b, "merge step %" PRId64, map[s].reader);
-        b->no_run = true;
-    }
-    free(map);
-    return s >= 0;
+    struct slot_use use;
+    if (draw_slot(fc, b, &use) < 0)
+        return false;
+    fault_edit_plan(fc, b)->merge[use.reader].launch = fc->plan->group[use.group].launch;
+    b->no_run = true;
+    return true;
 }
 
 /* The launch after its producers no longer waits for them: a race that a CPU run in order would hide. */
@@ -257,15 +255,12 @@ bool plant_query_wild(const struct fault_case *fc, struct broken *b)
 /* One past the last, or negative without being PLAN_NO_SLOT. */
 bool plant_slot_wild(const struct fault_case *fc, struct broken *b)
 {
-    struct slot_use *map = slots_map(fc->plan);
-    int64_t s = draw_slot(fc, b, map);
-    if (s >= 0) {
-        fault_edit_plan(fc, b)->merge_in[map[s].pos] = fault_draw(b, 2) ? fc->plan->n_slots : -2;
-        fault_place(b, "merge step %" PRId64, map[s].reader);
-        b->no_run = true;
-    }
-    free(map);
-    return s >= 0;
+    struct slot_use use;
+    if (draw_slot(fc, b, &use) < 0)
+        return false;
+    fault_edit_plan(fc, b)->merge_in[use.pos] = fault_draw(b, 2) ? fc->plan->n_slots : -2;
+    b->no_run = true;
+    return true;
 }
 
 bool plant_launch_wild(const struct fault_case *fc, struct broken *b)

@@ -40,9 +40,8 @@ static void check_linear(const struct property_case *c, struct result *r)
     struct property_run t[3] = {{0}};
     for (int i = 0; i < 3; i++)
         x[i] = property_problem(c, c->p->tree, NULL, NULL, NULL);
-    struct nform *nf = nform_new(c->p->tree);
     int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d, n = 0;
-    for (struct walk w = {.nf = nf}; walk_next(&w);)
+    for (struct walk w = {.nf = c->nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++, n += 2) {
             int64_t at = problem_slot(x[0], w.node, w.token) * row + e;
             double v0 = (double)draw(c, DRAW_V, n, 2 * RANGE + 1) - RANGE,
@@ -51,7 +50,6 @@ static void check_linear(const struct property_case *c, struct result *r)
             dtype_store(c->p->heads.dtype, x[1]->v, at, v1);
             dtype_store(c->p->heads.dtype, x[2]->v, at, a * v0 + b * v1);
         }
-    nform_free(nf);
     if (property_run_make(&t[0], c, x[0], r) && property_run_make(&t[1], c, x[1], r) &&
         property_run_make(&t[2], c, x[2], r))
         for (int64_t i = 0; i < (int64_t)c->p->tree->n_queries * c->p->heads.h_q; i++) {
@@ -73,22 +71,20 @@ static void check_linear(const struct property_case *c, struct result *r)
 static void check_ones(const struct property_case *c, struct result *r)
 {
     struct problem *x = property_problem(c, c->p->tree, NULL, NULL, NULL);
-    struct nform *nf = nform_new(c->p->tree);
     int64_t row = (int64_t)c->p->heads.h_kv * c->p->heads.d;
-    for (struct walk w = {.nf = nf}; walk_next(&w);)
+    for (struct walk w = {.nf = c->nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++)
             dtype_store(c->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * row + e, 1);
     struct property_run t;
     double want[PROBLEM_MAX_D];
     if (property_run_make(&t, c, x, r))
-        for (int32_t q = 0; q < nf->n_queries; q++) {
+        for (int32_t q = 0; q < c->nf->n_queries; q++) {
             for (int32_t e = 0; e < c->p->heads.d; e++)
-                want[e] = nform_context(nf, q) > 0;
+                want[e] = nform_context(c->nf, q) > 0;
             for (int64_t h = 0; h < c->p->heads.h_q; h++)
-                property_hold_o(r, c, &t, (int64_t)nf->orig[q] * c->p->heads.h_q + h, want, NULL);
+                property_hold_o(r, c, &t, (int64_t)c->nf->orig[q] * c->p->heads.h_q + h, want, NULL);
         }
     property_run_free(&t);
-    nform_free(nf);
     problem_free(x);
 }
 
@@ -112,11 +108,9 @@ static void swap_tokens(struct problem *p, int32_t node, int64_t i, int64_t j)
 static void check_keys(const struct property_case *c, struct result *r)
 {
     struct problem *x = property_problem(c, c->p->tree, NULL, NULL, NULL);
-    struct nform *nf = nform_new(c->p->tree);
     int64_t n = 0;
-    for (struct walk w = {.nf = nf}; walk_next(&w); n++)
-        swap_tokens(x, w.node, w.token, nf->off[w.piece] + draw(c, DRAW_KEYS, n, w.next));
-    nform_free(nf);
+    for (struct walk w = {.nf = c->nf}; walk_next(&w); n++)
+        swap_tokens(x, w.node, w.token, c->nf->off[w.piece] + draw(c, DRAW_KEYS, n, w.next));
     hold_changed(r, c, x, NULL);
 }
 
@@ -232,11 +226,10 @@ static void check_shift(const struct property_case *c, struct result *r)
 {
     struct problem *a = property_problem(c, c->p->tree, NULL, NULL, NULL),
                    *b = property_problem(c, c->p->tree, NULL, NULL, NULL);
-    struct nform *nf = nform_new(c->p->tree);
     int64_t d = c->p->heads.d, h_kv = c->p->heads.h_kv,
             n_rows = (int64_t)c->p->tree->n_queries * c->p->heads.h_q;
     double *by = xcalloc((size_t)n_rows, sizeof *by);
-    for (struct walk w = {.nf = nf}; walk_next(&w);)
+    for (struct walk w = {.nf = c->nf}; walk_next(&w);)
         for (int64_t h = 0; h < h_kv; h++) { /* the two have the same pages */
             int64_t at = (problem_slot(a, w.node, w.token) * h_kv + h) * d;
             dtype_store(c->p->heads.dtype, a->k, at, 1);
@@ -258,7 +251,6 @@ static void check_shift(const struct property_case *c, struct result *r)
     problem_free(a);
     problem_free(b);
     free(by);
-    nform_free(nf);
 }
 
 /* A query that does not sit on a root, if there is one: a second root would be no place for the strategies
@@ -315,16 +307,20 @@ const struct property properties[] = {
 };
 const int32_t n_properties = sizeof properties / sizeof properties[0];
 
-struct result property_check(const struct property *which, const struct property_case *c)
+struct result property_check(const struct property *which, const struct property_case *given)
 {
+    struct nform *nf = nform_new(given->p->tree);
+    struct property_case c = *given;
     struct result r = {.verdict = V_PASS,
-                       .use = &c->use,
-                       .strategy = c->use.s->name,
-                       .kernel = c->kernel->name,
-                       .tile = "-"};
-    which->check(c, &r);
+                       .use = &given->use,
+                       .strategy = c.use.s->name,
+                       .kernel = c.kernel->name,
+                       .tile = "-",
+                       .law = which};
+    c.nf = nf;
+    which->check(&c, &r);
+    nform_free(nf);
     r.ran = false; /* of several runs no time and no bytes are told */
-    r.law = which;
     if (r.verdict == V_FAIL)
         r.cmp.worst = INFINITY;
     if (r.verdict == V_PASS && !(r.cmp.worst <= 1)) {

@@ -19,6 +19,7 @@ extern "C" {
 
 struct property_case {
     const struct problem *p;
+    const struct nform *nf; /* of p's tree; property_check sets it */
     struct strategy_use use;
     const struct kernel *kernel;
     uint64_t seed; /* of what a property draws: orders, cuts, values of V */

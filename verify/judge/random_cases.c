@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Streams of the generator, one per property, so that a new property changes no other. */
 enum { DRAW_D = 1000, DRAW_DTYPE, DRAW_HEADS, DRAW_PAGE, DRAW_FILL, DRAW_DATA };
@@ -160,14 +161,28 @@ struct case_spec *sharp_cases(int64_t *n)
 
 /* ---- census ------------------------------------------------------------------------------------------- */
 
+enum { NODES, QUERIES, TOKENS, FAMILY, DTYPE, DIM, PAGE, FILL, GQA };
+static const struct {
+    const char *name;
+    const char *const *words; /* of its values; NULL: they are numbers */
+} census_column[CENSUS_COLUMNS] = {
+    [NODES] = {"nodes", NULL},       [QUERIES] = {"queries", NULL},
+    [TOKENS] = {"tokens", NULL},     [FAMILY] = {"family", family_name},
+    [DTYPE] = {"dtype", dtype_name}, [DIM] = {"d", NULL},
+    [PAGE] = {"page", NULL},         [FILL] = {"fill", fill_name},
+    [GQA] = {"q/kv", NULL},
+};
+
 void census_add(struct census *c, const struct case_spec *x, const struct tree *t)
 {
+    const struct problem_spec *s = &x->spec;
+    const int64_t row[CENSUS_COLUMNS] = {
+        [NODES] = t->n_nodes,     [QUERIES] = t->n_queries, [TOKENS] = tree_tokens(t),
+        [FAMILY] = x->src.family, [DTYPE] = s->heads.dtype, [DIM] = s->heads.d,
+        [PAGE] = s->page_size,    [FILL] = s->fill,         [GQA] = heads_gqa(&s->heads),
+    };
     c->row = xgrow(c->row, &c->cap, c->n + 1, sizeof *c->row);
-    c->row[c->n++] = (struct census_row){.nodes = t->n_nodes,
-                                         .queries = t->n_queries,
-                                         .tokens = tree_tokens(t),
-                                         .spec = x->spec,
-                                         .family = x->src.family};
+    memcpy(c->row[c->n++], row, sizeof row);
 }
 
 static int ascending(const void *a, const void *b)
@@ -176,83 +191,41 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void print_sizes(FILE *f, const char *name, int64_t *x, int64_t n)
+/* x ascends. */
+static void print_shares(FILE *f, const char *const *words, const int64_t *x, int64_t n)
 {
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    fprintf(f, "  %-8s %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64 "\n", name, x[0], x[n / 2],
-            x[n * 9 / 10], x[n - 1]);
-}
-
-/* One property of a row as a small number, and that number's name. */
-static int32_t property(const struct census_row *r, int which)
-{
-    switch (which) {
-    case 0:
-        return (int32_t)r->family;
-    case 1:
-        return (int32_t)r->spec.heads.dtype;
-    case 2:
-        return r->spec.heads.d;
-    case 3:
-        return r->spec.page_size;
-    case 4:
-        return (int32_t)r->spec.fill;
-    default:
-        return heads_gqa(&r->spec.heads);
-    }
-}
-
-static void print_property(FILE *f, int which, int32_t value)
-{
-    if (which == 0)
-        fputs(family_name[value], f);
-    else if (which == 1)
-        fputs(dtype_name[value], f);
-    else if (which == 4)
-        fputs(fill_name[value], f);
-    else
-        fprintf(f, "%" PRId32, value);
-}
-
-static void print_shares(FILE *f, const struct census *c, int which, const char *name)
-{
-    int64_t *x = xcalloc((size_t)c->n, sizeof *x);
-    for (int64_t i = 0; i < c->n; i++)
-        x[i] = property(&c->row[i], which);
-    qsort(x, (size_t)c->n, sizeof *x, ascending);
-    fprintf(f, "  %-8s", name);
-    for (int64_t i = 0, end; i < c->n; i = end) {
-        for (end = i; end < c->n && x[end] == x[i];)
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && x[end] == x[i];)
             end++;
-        fputs("  ", f);
-        print_property(f, which, (int32_t)x[i]);
-        fprintf(f, " %.1f%%", 100 * (double)(end - i) / (double)c->n);
+        if (words)
+            fprintf(f, "  %s", words[x[i]]);
+        else
+            fprintf(f, "  %" PRId64, x[i]);
+        fprintf(f, " %.1f%%", 100 * (double)(end - i) / (double)n);
     }
     fputc('\n', f);
-    free(x);
 }
 
 void census_print(FILE *f, const struct census *c)
 {
-    static const char *const name[] = {"family", "dtype", "d", "page", "fill", "q/kv"};
-    if (c->n == 0)
-        return;
-    int64_t *x = xcalloc((size_t)c->n, sizeof *x), many = 0;
-    fprintf(f, "%" PRId64 " trees drawn\n  %-8s %10s %10s %10s %10s\n", c->n, "", "min", "median", "p90",
-            "max");
-    for (int64_t i = 0; i < c->n; i++)
-        x[i] = c->row[i].nodes;
-    print_sizes(f, "nodes", x, c->n);
-    for (int64_t i = 0; i < c->n; i++) {
-        x[i] = c->row[i].queries;
-        many += x[i] > 128;
+    int64_t n = c->n, *x = xcalloc((size_t)n, sizeof *x), many = 0;
+    if (n > 0)
+        fprintf(f, "%" PRId64 " trees drawn\n  %-8s %10s %10s %10s %10s\n", n, "", "min", "median", "p90",
+                "max");
+    for (int which = 0; which < CENSUS_COLUMNS && n > 0; which++) {
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = c->row[i][which];
+            many += which == QUERIES && x[i] > 128;
+        }
+        qsort(x, (size_t)n, sizeof *x, ascending);
+        fprintf(f, "  %-8s", census_column[which].name);
+        if (which <= TOKENS)
+            fprintf(f, " %10" PRId64 " %10" PRId64 " %10" PRId64 " %10" PRId64 "\n", x[0], x[n / 2],
+                    x[n * 9 / 10], x[n - 1]);
+        else
+            print_shares(f, census_column[which].words, x, n);
+        if (which == TOKENS)
+            fprintf(f, "  over 128 queries: %.1f%%\n", 100 * (double)many / (double)n);
     }
-    print_sizes(f, "queries", x, c->n);
-    for (int64_t i = 0; i < c->n; i++)
-        x[i] = c->row[i].tokens;
-    print_sizes(f, "tokens", x, c->n);
     free(x);
-    fprintf(f, "  over 128 queries: %.1f%%\n", 100 * (double)many / (double)c->n);
-    for (int which = 0; which < 6; which++)
-        print_shares(f, c, which, name[which]);
 }

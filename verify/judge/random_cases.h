@@ -28,15 +28,11 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
  * with case_clear, then the array. */
 struct case_spec *sharp_cases(int64_t *n);
 
-/* What was drawn, for the report. */
+/* What was drawn, for the report: a row a case. */
+enum { CENSUS_COLUMNS = 9 };
 struct census {
     int64_t n, cap;
-    struct census_row {
-        int32_t nodes, queries;
-        int64_t tokens;
-        struct problem_spec spec;
-        enum family family;
-    } * row;
+    int64_t (*row)[CENSUS_COLUMNS];
 };
 void census_add(struct census *c, const struct case_spec *x, const struct tree *t);
 /* Minimum, median, 90th percentile, maximum of the sizes; shares of everything else. */
