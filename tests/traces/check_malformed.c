@@ -198,10 +198,7 @@ LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
         plan[8] = "--prompt";
         plan[9] = prompt;
     }
-    if (x->format == CSV) {
-        fit[5] = "--target=y";
-        fit[6] = "--features=x";
-    } else if (x->format == COEFS) {
+    if (x->format == COEFS) {
         fit[5] = "--coefficients";
         fit[6] = in;
     }
