@@ -74,7 +74,8 @@ static bool everywhere(const struct cuda_plan *cp)
 static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    while (s.n > 16 && launcher_of_tile(c)->smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
+    while (s.n > 16 &&
+           cuda_launcher_of(c->kernel)->smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
         s.n /= 2;
     return s.n;
 }
@@ -84,7 +85,7 @@ static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp,
                             bool q_shared)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    int64_t smem = launcher_of_tile(c)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
+    int64_t smem = cuda_launcher_of(c->kernel)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
     return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
 }
 
@@ -132,8 +133,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.ctas.by_head = part == 1;
-        if (part == 0 && shares)
+        if (part == 0 && shares) {
+            c.kernel = CUDA_WIDE;
             c.wide = CUDA_WIDE_SHARED;
+        }
         c.item0 = part == 0 ? call.item0 : first_by_head;
         c.n_items = (part == 0 ? first_by_head : end) - c.item0;
         if (c.n_items == 0)
@@ -186,6 +189,7 @@ static bool add_pairs(struct builder *b, struct cuda_plan *cp, int32_t launch, s
     struct cuda_call c = {.launch = launch,
                           .m = 2 * CUDA_WIDE_ROWS,
                           .n = CUDA_WIDE_STEP,
+                          .kernel = CUDA_WIDE,
                           .wide = CUDA_WIDE_PAIRS,
                           .item0 = items->item.n};
     int64_t masks = items->mask.n;

@@ -16,8 +16,9 @@ struct cuda_call {
     int64_t item0, n_items;
     int32_t longest, mean; /* tokens of its items */
     bool masked, q_shared, kv_once;
-    bool first; /* to begin, of those that run side by side and are about as long */
-    enum cuda_wide wide;
+    bool first;              /* to begin, of those that run side by side and are about as long */
+    enum cuda_kernel kernel; /* that the tile is made for: it runs the call, if the host chooses */
+    enum cuda_wide wide;     /* of CUDA_WIDE */
     struct cuda_ctas ctas;
 };
 
@@ -73,12 +74,6 @@ static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
 static inline bool chooses_kernel(enum cuda_kernel kernel)
 {
     return kernel == CUDA_GROUP || kernel == CUDA_WIDE;
-}
-
-/* The kernel that the call's tile was made for. It runs the call, if the host chooses. */
-static inline const struct cuda_launcher *launcher_of_tile(const struct cuda_call *c)
-{
-    return cuda_launcher_of(c->wide == CUDA_WIDE_NOT ? CUDA_GROUP : CUDA_WIDE);
 }
 
 /* The tile of a call, as launchers want it. */

@@ -154,7 +154,7 @@ static void order_calls(struct cuda_plan *cp, int32_t sms)
 
 static const struct cuda_launcher *launcher_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
 {
-    return chooses_kernel(cp->kernel) ? launcher_of_tile(c) : cuda_launcher_of(cp->kernel);
+    return cuda_launcher_of(chooses_kernel(cp->kernel) ? c->kernel : cp->kernel);
 }
 
 static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
