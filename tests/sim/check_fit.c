@@ -714,10 +714,10 @@ START_TEST(measured_rows_of_both_kinds)
                                "FT,\"2,8\",\"64,32\",32,8,fp16,ft,20,graph,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat_pub,20,eager,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat,,,skip\n";
-    struct measured m = {0};
+    struct timed_rows m = {0};
     struct err e = {0};
-    ck_assert_msg(measured_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
-    ck_assert_msg(measured_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
+    ck_assert_msg(timed_rows_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
+    ck_assert_msg(timed_rows_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
     ck_assert_int_eq(m.n, 3);
     ck_assert_int_eq(m.left_out, 5);
     ck_assert_int_eq(m.configs.n, 2);
@@ -728,15 +728,15 @@ START_TEST(measured_rows_of_both_kinds)
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
     struct tree *t;
-    struct nform *nf = measured_nform(&m.row[2], &t, &e);
+    struct nform *nf = timed_row_nform(&m.row[2], &t, &e);
     ck_assert_msg(nf, "%s", e.msg);
-    struct plan *p = measured_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
+    struct plan *p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
     plan_free(p);
     nform_free(nf);
     tree_free(t);
-    measured_clear(&m);
+    timed_rows_clear(&m);
 }
 END_TEST
 
@@ -891,13 +891,13 @@ START_TEST(saved_coefficients_are_read_back)
         char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
                                64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
         for (int s = 0; s < 5; s++, row++) {
-            struct measured_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
+            struct timed_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = measured_nform(&r, &t, &e);
+            struct nform *nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, &e);
+            struct plan *p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double trait[MAX_TRAITS], us = 0;
             model->of(p, &r.heads, machine_default(), NULL, trait);
@@ -1247,13 +1247,13 @@ START_TEST(the_clock_is_found_again)
         static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
         char *tree = xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
         for (int s = 0; s < 4; s++) {
-            struct measured_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
+            struct timed_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = measured_nform(&r, &t, &e);
+            struct nform *nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, &e);
+            struct plan *p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double column[N_CLOCKFIT], us = 0;
             time_model_fit_of(p, &r.heads, machine_default(), inner, column);

@@ -75,10 +75,10 @@ static bool read_coefficients(const struct fit_spec *a, struct fit_rows *r, stru
 }
 
 /* x of row i, for all variants. */
-static bool plan_row(const struct fit_spec *a, const struct fit_rows *r, const struct measured_row *row,
+static bool plan_row(const struct fit_spec *a, const struct fit_rows *r, const struct timed_row *row,
                      const struct nform *nf, int64_t i, struct err *e)
 {
-    struct plan *p = measured_plan(row, nf, e);
+    struct plan *p = timed_row_plan(row, nf, e);
     for (int32_t v = 0; v < r->n_variants && p; v++) {
         double inner[MAX_TRAITS];
         fit_inner(a, r, r->part[i], v, inner);
@@ -89,7 +89,7 @@ static bool plan_row(const struct fit_spec *a, const struct fit_rows *r, const s
 }
 
 /* Bill of row i. */
-static void bill_row(const struct fit_spec *a, const struct fit_rows *r, const struct measured_row *row,
+static void bill_row(const struct fit_spec *a, const struct fit_rows *r, const struct timed_row *row,
                      const struct nform *nf, int64_t i)
 {
     struct plan_env env = {.heads = row->heads, .machine = &a->mc};
@@ -98,14 +98,14 @@ static void bill_row(const struct fit_spec *a, const struct fit_rows *r, const s
 }
 
 /* Rows row[0 .. n) of one configuration, ascending. Returns the first that cannot be planned, or -1. */
-static int64_t plan_config(const struct fit_spec *a, const struct fit_rows *r, const struct measured *m,
+static int64_t plan_config(const struct fit_spec *a, const struct fit_rows *r, const struct timed_rows *m,
                            const int64_t *row, int64_t n, struct err *e)
 {
     struct tree *t;
-    struct nform *nf = measured_nform(&m->row[row[0]], &t, e);
+    struct nform *nf = timed_row_nform(&m->row[row[0]], &t, e);
     int64_t bad = nf ? -1 : row[0];
     for (int64_t k = 0; k < n && bad < 0; k++) {
-        const struct measured_row *x = &m->row[row[k]];
+        const struct timed_row *x = &m->row[row[k]];
         if (a->model->tiles)
             bill_row(a, r, x, nf, row[k]);
         else if (!plan_row(a, r, x, nf, row[k], e))
@@ -117,7 +117,7 @@ static int64_t plan_config(const struct fit_spec *a, const struct fit_rows *r, c
 }
 
 /* All rows; of several that cannot be planned, the first is reported. */
-static bool plan_rows(const struct fit_spec *a, const struct fit_rows *r, const struct measured *m,
+static bool plan_rows(const struct fit_spec *a, const struct fit_rows *r, const struct timed_rows *m,
                       struct err *e)
 {
     int64_t first_bad = m->n, *row = xcalloc((size_t)m->n, sizeof *row);
@@ -143,16 +143,16 @@ static bool plan_rows(const struct fit_spec *a, const struct fit_rows *r, const 
 }
 
 /* Row i to those that stay, `kept` so far; that which was in its place goes behind. */
-static int64_t keep_row(struct measured *m, int64_t i, int64_t kept)
+static int64_t keep_row(struct timed_rows *m, int64_t i, int64_t kept)
 {
-    struct measured_row row = m->row[kept];
+    struct timed_row row = m->row[kept];
     m->row[kept] = m->row[i];
     m->row[i] = row;
     return kept + 1;
 }
 
 /* Rows of strategies with too few of them for coefficients of their own go behind the others; returns how many stay. */
-static int64_t part_rows(struct measured *m, int64_t least)
+static int64_t part_rows(struct timed_rows *m, int64_t least)
 {
     struct names seen = {0};
     int32_t *of = xcalloc((size_t)m->n, sizeof *of);
@@ -188,7 +188,7 @@ static bool is_unwanted(const struct fit_spec *a, const struct strategy_use *u, 
 }
 
 /* Rows of strategies that are not wanted go behind the others, whose number is *kept. */
-static bool wanted_rows(const struct fit_spec *a, struct measured *m, int64_t *kept, struct err *e)
+static bool wanted_rows(const struct fit_spec *a, struct timed_rows *m, int64_t *kept, struct err *e)
 {
     bool *found = xcalloc((size_t)a->n_without + 1, sizeof *found), good = true;
     *kept = 0;
@@ -206,7 +206,7 @@ static bool wanted_rows(const struct fit_spec *a, struct measured *m, int64_t *k
 }
 
 /* Rows of plans that treeattn was told go before the others; returns how many there are. */
-static int64_t tell_rows(struct measured *m)
+static int64_t tell_rows(struct timed_rows *m)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < m->n; i++) {
@@ -270,10 +270,10 @@ static bool no_rows(const struct fit_spec *a, const struct fit_rows *r, struct e
 
 bool fit_load(struct fit_spec *a, struct fit_rows *r, struct err *e)
 {
-    struct measured m = {0};
+    struct timed_rows m = {0};
     bool good = true;
     for (int32_t k = 0; k < a->n_files && good; k++)
-        good = measured_read(a->file[k], &m, e);
+        good = timed_rows_read(a->file[k], &m, e);
     good = good && take_machine(a, &m.devices, e);
     r->p = a->model->n;
     int64_t all = m.n, wanted = m.n;
@@ -285,7 +285,7 @@ bool fit_load(struct fit_spec *a, struct fit_rows *r, struct err *e)
     else if (a->apart && good)
         m.n = part_rows(&m, 2 * (int64_t)r->p);
     for (int64_t i = 0; i < m.n && good; i++) {
-        const struct measured_row *row = &m.row[i];
+        const struct timed_row *row = &m.row[i];
         char *strategy = strategy_label(&row->use[0]);
         rows_add(r, row->seconds, m.configs.name[row->config],
                  a->together || a->model->tiles ? "all"
@@ -306,7 +306,7 @@ bool fit_load(struct fit_spec *a, struct fit_rows *r, struct err *e)
         merge_rows(r);
     r->left_out = m.left_out + wanted - m.n;
     m.n = all;
-    measured_clear(&m);
+    timed_rows_clear(&m);
     return good && (r->n > 0 || no_rows(a, r, e));
 }
 
