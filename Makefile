@@ -291,7 +291,7 @@ tile-price: $(PROGRAM) ## fit the prices by which treeattn chooses to SWEEPS (pa
 	$(Q)mv $(BUILD)/tile_price.def sim/time/treeattn_cost.def
 
 .PHONY: mutants
-mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (a minute or two each)
+mutants: deps ## break the code on purpose, in a copy, and see the checks turn red (half a minute each)
 	$(Q)tests/mutants.sh
 
 .PHONY: coverage

@@ -1,42 +1,109 @@
 #!/bin/bash
-# mutants.sh [N [PATTERN]] - break the code on purpose (mutants.def), one mutant at a time, in a copy, and see the checks turn red.
-# N: only every N-th mutant; PATTERN: only those whose name has it. Run from the top of the source tree.
+# mutants.sh [--learn] [N [PATTERN]] - break the code on purpose (mutants.def), one mutant at a time, in copies, and see the
+# checks turn red. N: only every N-th mutant; PATTERN: only those whose name has it. Run from the top of the source tree.
+#
+# A mutant must compile and fail a check. Those that mutants.suites expects to fail run first; all others only if it survives
+# them. --learn writes what killed each mutant into mutants.suites. $TREEATTN_JOBS: copies at work, half as many as cores by
+# default. One takes the time to compile a file, to link, and to run a suite: half a minute.
 set -u
-export TREEATTN_STOP=1 # a mutant is dead when one suite fails
-every=${1:-1}
+learn=
+[ "${1:-}" = --learn ] && learn=1 && shift
+every=${1:-1} only=${2:-}
 limit=900 # seconds: what the checks take several times over; a mutant that hangs them is dead, too
-copy=build/mutants
-rm -rf "$copy" && mkdir -p "$copy"
-cp -r Makefile ref traces sim kernels verify tests paper-figs "$copy"
+jobs=${TREEATTN_JOBS:-$((($(nproc) + 1) / 2))}
+top=build/mutants
+mkdir -p "$top"
+top=$(cd "$top" && pwd)
+rm -rf "${top:?}"/*
 shared=${TREEATTN_SHARED:-../shared}
 [ -d "$shared" ] && TREEATTN_SHARED=$(cd "$shared" && pwd) && export TREEATTN_SHARED
-make -C "$copy" -s -j"$(nproc)" NVCC= all build/tests/run || exit 1
-killed=0 survived=0 number=0
-only=${2:-}
-while IFS="|" read -r name file edit; do
-    case $name in ''|\#*) continue ;; esac
-    [[ $name == *"$only"* ]] || continue
-    number=$((number + 1))
-    [ $((number % every)) = 0 ] || continue
+export TREEATTN_STOP=1 # a mutant is dead when one suite fails
+unset TREEATTN_JOBS MAKEFLAGS
+cores=$((($(nproc) + jobs - 1) / jobs))
+ccache=$(command -v ccache) && export CCACHE_BASEDIR=$top CCACHE_NOHASHDIR=1 # what is restored need not be compiled again
+
+# build, in the folder of a copy
+build() {
+    make -s -j$cores NVCC= ${ccache:+CC="ccache ${CC:-gcc}"} all build/paper-figs/figures build/tests/run build/tests/treeattn-faulty
+}
+
+# suites_alone SUITE..: these
+suites_alone() {
+    env TREEATTN_JOBS=$cores OMP_WAIT_POLICY=passive TREEATTN_BIN=build/treeattn FIGURES_BIN=build/paper-figs/figures \
+        timeout $limit build/tests/run "$@"
+}
+
+# expected NAME FILE: the suites, and check-* of the Makefile, that shall kill it, from mutants.suites; a name wins over a file
+expected() {
+    awk -F ' *[|] *' -v name="$1" -v file="$2" '
+        /^#/ || NF < 2 { next }
+        $1 == name { named = $2 }
+        file ~ "^" $1 && length($1) > length(longest) { longest = $1; suites = $2 }
+        END { print named ? named : suites }' tests/mutants.suites
+}
+
+# killer LOG: the first suite that failed in it, else the check-* that did, else what was last said
+killer() {
+    sed -nE 's/^([a-z0-9_]+): .* FAILED$/\1/p; s/^make: .*\[.*: (check-[a-z]+)\].*/\1/p; s/^(figures|papers): .*/&/;' "$1" | head -1
+}
+
+# one NUMBER COPY: the verdict in $top/NUMBER.said, what killed it in $top/NUMBER.killer
+one() {
+    local name file edit suites checks began=$SECONDS by= said
+    IFS="|" read -r name file edit < <(sed -n "$1p" "$top/list")
     name=${name%% } file=$(xargs <<<"$file") edit=${edit# }
-    cp "$copy/$file" "$copy/saved"
-    sed -i "$edit" "$copy/$file"
-    if cmp -s "$copy/saved" "$copy/$file"; then
-        echo "SURVIVED  $name: the edit no longer matches $file"
-        survived=$((survived + 1))
-        continue
-    fi
-    if ! make -C "$copy" -s -j"$(nproc)" NVCC= all build/tests/run >/dev/null 2>&1; then
-        echo "SURVIVED  $name: does not compile, so it tests nothing"
-        survived=$((survived + 1))
-    elif timeout "$limit" make -C "$copy" -s NVCC= check-built >"$copy/log" 2>&1; then
-        echo "SURVIVED  $name"
-        survived=$((survived + 1))
+    cd "$2" || exit 1
+    cp "$file" saved
+    sed -i "$edit" "$file"
+    suites=$(expected "$name" "$file")
+    checks=$(tr ' ' '\n' <<<"$suites" | grep ^check-) suites=$(tr ' ' '\n' <<<"$suites" | grep -v ^check-)
+    if cmp -s saved "$file"; then
+        said="SURVIVED  $name: the edit no longer matches $file"
+    elif ! build >log 2>&1; then
+        said="SURVIVED  $name: does not compile, so it tests nothing"
+    elif { [ -n "$suites" ] && ! suites_alone $suites >log 2>&1; } ||
+        { [ -n "$checks" ] && ! timeout $limit make -s NVCC= $checks >log 2>&1; } ||
+        ! timeout $limit make -s NVCC= check-built >log 2>&1; then
+        by=$(killer log)
+        said="killed    $name (${by:-?}"
     else
-        echo "killed    $name"
-        killed=$((killed + 1))
+        said="SURVIVED  $name ("
     fi
-    cp "$copy/saved" "$copy/$file"
-done < tests/mutants.def
-echo "mutants: $((killed + survived)) planted, $killed killed"
-[ "$survived" = 0 ]
+    case $said in *\(*) said="$said, $((SECONDS - began)) s)" ;; esac
+    cp saved "$file"
+    echo "${said/\(, /(}" | tee "$top/$1.said"
+    [ -z "$by" ] || echo "$name | $by" >"$top/$1.killer"
+}
+
+# worker COPY: mutants until there is none left
+worker() {
+    local n
+    while n=$(flock "$top/next" sh -c 'n=$(cat "$1"); echo $((n + 1)) >"$1"; echo $n' - "$top/next") && [ "$n" -le "$total" ]; do
+        (one "$n" "$1")
+    done
+}
+
+grep -v '^#' tests/mutants.def | grep . | awk -F ' *[|]' -v only="$only" -v every="$every" \
+    'index($1, only) && ++n % every == 0' >"$top/list"
+total=$(wc -l <"$top/list")
+mkdir "$top/1"
+cp -r Makefile ref traces sim kernels verify tests paper-figs "$top/1"
+(cd "$top/1" && build >log 2>&1) || { cat "$top/1/log"; exit 1; }
+red=$(while IFS="|" read -r name file edit; do
+    expected "${name%% }" "$(xargs <<<"$file")"
+done <"$top/list" | tr ' ' '\n' | grep -v ^check- | sort -u | (cd "$top/1" && suites_alone $(cat) 2>&1) | grep 'FAILED$')
+[ -z "$red" ] || { echo "mutants: these fail before anything is broken: $red"; exit 1; }
+echo 1 >"$top/next"
+for k in $(seq "$jobs"); do
+    [ "$k" = 1 ] || cp -a "$top/1" "$top/$k"
+    worker "$top/$k" &
+done
+wait
+killed=$(cat "$top"/*.said 2>/dev/null | grep -c ^killed)
+if [ -n "$learn" ]; then
+    awk -F ' *[|] *' 'FNR == NR { new[$1] = 1; next } !($1 in new)' <(cat "$top"/*.killer) tests/mutants.suites >"$top/suites"
+    cat "$top"/*.killer | sort >>"$top/suites"
+    mv "$top/suites" tests/mutants.suites
+fi
+echo "mutants: $total planted, $killed killed, $SECONDS s"
+[ "$killed" = "$total" ]
