@@ -4,6 +4,7 @@
  */
 #include "verify/replay/decode_run.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -269,7 +270,7 @@ TEST(a_refused_step_is_not_under_way)
     struct decoder *d = small_decoder(DT_F64);
     struct decoder_type refusing = *d->type;
     const struct decoder_type *type = d->type;
-    struct tree *tree = tree_new(1, 1);
+    AUTO(tree) tree = tree_new(1, 1);
     struct err e = {0};
     int64_t page_off[2] = {0, 1}, slot = 0;
     int32_t page = 0, token = 0, position = 0;
@@ -285,7 +286,6 @@ TEST(a_refused_step_is_not_under_way)
     ck_assert_int_eq(d->under_way, 0);
     d->type = type;
     decoder_close(d);
-    tree_free(tree);
 }
 
 TEST(what_does_not_fit_says_so)

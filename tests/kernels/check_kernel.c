@@ -8,11 +8,14 @@
 #include "verify/judge/judge.h"
 #include "verify/judge/guard_cpu.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+
+AUTO_FREE(test_case, test_case, test_case_free)
 
 /* ---- trees and plans ---------------------------------------------------------------------------------- */
 
@@ -296,7 +299,7 @@ TEST(ledger_by_hand)
     tree_query_leaves(t);
     struct problem_spec spec = {.heads = {4, 2, 8, DT_F16}, .page_size = 4};
     struct fixture f = fixture_new(t, &spec);
-    struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);
+    AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);
     struct output *out = output_new(f.p);
     struct ledger got = {0};
     ck_assert(kernels[0]->run(f.p, plan, out, &got, NULL));
@@ -342,7 +345,6 @@ TEST(ledger_by_hand)
     };
     same_ledger(&got, &want, "by hand, unfused");
     output_free(out);
-    plan_free(plan);
     fixture_free(&f);
 }
 
@@ -357,7 +359,7 @@ TEST(poisoned_page_is_reported)
     for (int32_t k = 0; k < n_kernels; k++) {
         if (kernels[k]->ready)
             continue;
-        struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
+        AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
         struct output *out = output_new(f.p);
         struct ledger counted = {0};
         struct err e = {0};
@@ -368,14 +370,12 @@ TEST(poisoned_page_is_reported)
         ck_assert_msg(strstr(e.msg, "page table"), "%s", e.msg);
         int32_t *entry = &f.p->page_table[f.p->page_off[0]], good = *entry;
         for (int32_t bad = 0; bad < 2; bad++) {
-            struct plan *whole = plan_whole(f.nf, MASK_DENSE, 4, 4, bad);
+            AUTO(plan) whole = plan_whole(f.nf, MASK_DENSE, 4, 4, bad);
             *entry = bad ? -1 : (int32_t)f.p->n_pages;
             ck_assert(!kernels[k]->run(f.p, whole, out, &counted, NULL));
-            plan_free(whole);
         }
         *entry = good;
         output_free(out);
-        plan_free(plan);
     }
     fixture_free(&f);
 }
@@ -417,7 +417,7 @@ LOOP_TEST(nan_reaches_exactly_its_rows, N_DTYPES)
 TEST(lost_partial_is_visible)
 {
     struct fixture f = fixture_new(make_tree(), &specs[1]);
-    struct plan *plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
+    AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
     plan->n_groups--;
     for (int32_t k = 0; k < n_kernels; k++) {
         if (kernels[k]->ready)
@@ -431,7 +431,6 @@ TEST(lost_partial_is_visible)
         ck_assert_int_eq(lost, (int64_t)plan->group[plan->n_groups].nq * f.p->heads.h_q);
         output_free(out);
     }
-    plan_free(plan);
     fixture_free(&f);
 }
 
@@ -518,12 +517,11 @@ LOOP_TEST(long_rows_of_equal_weights, 2)
     struct case_spec c;
     struct err e = {0};
     ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
-    struct test_case *b = test_case_new(&c, NULL, &e);
+    AUTO(test_case) b = test_case_new(&c, NULL, &e);
     ck_assert_msg(b, "%s", e.msg);
     struct result r = judge_case(b, &c.use, kernel_find("cpu"));
     ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
                   r.why);
-    test_case_free(b);
     case_clear(&c);
     free(text);
 }

@@ -4,6 +4,7 @@
  */
 #include "ref/rng.h"
 #include "sim/count.h"
+#include "tests/auto.h"
 #include "tests/papers/deft_table12.h"
 #include "tests/papers/fasttree_cost.h"
 #include "tests/papers/pat_profit.h"
@@ -55,12 +56,10 @@ TEST(table_12_is_what_plans_count)
 {
     int64_t agreed[N_TABLE12] = {0};
     for (int64_t i = 0; i < n_trees(); i++) {
-        struct tree *t = random_tree(i);
-        struct nform *nf = nform_new(t);
+        AUTO(tree) t = random_tree(i);
+        AUTO(nform) nf = nform_new(t);
         for (int m = 0; m < N_TABLE12; m++)
             agreed[m] += agree_on_tree(t, nf, (enum table12_method)m, i);
-        nform_free(nf);
-        tree_free(t);
     }
     for (int m = 0; m < N_TABLE12; m++)
         ck_assert_msg(agreed[m] >= (m == TABLE12_SPECINFER ? n_trees() / 20 : n_trees()),
@@ -121,8 +120,7 @@ TEST(profit_of_a_node_and_its_leaves)
             size[i] = 1 + (int32_t)rng_below(seed, 3, (uint64_t)i, 30);
             s_u += size[i];
         }
-        struct tree *t = node_and_leaves(kids, l_u, len, size);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(node_and_leaves(kids, l_u, len, size));
         uint8_t joined[MOST + 1] = {0}, decided[MOST + 1];
         int64_t leaves = 0;
         for (int32_t i = 0; i < kids; i++)
@@ -138,8 +136,6 @@ TEST(profit_of_a_node_and_its_leaves)
             joined[i + 1] = 0;
             ck_assert(merge == split || decided[i + 1] == (merge > split));
         }
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -155,8 +151,7 @@ TEST(profit_against_the_planners_cost)
 {
     struct plan_env env = plan_env_default((struct heads){8, 2, 16, DT_F16});
     for (int64_t i = 0; i < n_trees(); i++) {
-        struct tree *t = random_tree(i);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(random_tree(i));
         struct objective_env o = objective_of(OBJECTIVE_PAT, &env, 64);
         o.pack = INT32_MAX; /* the equations know no largest pack */
         uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
@@ -167,8 +162,6 @@ TEST(profit_against_the_planners_cost)
         double cost = objective_cost(nf, &o, joined);
         ck_assert_msg(alone - (int64_t)cost == profit_of(nf, joined), "tree %lld", (long long)i);
         free(joined);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -209,8 +202,7 @@ TEST(equations_against_the_planner)
     struct plan_env env = plan_env_default((struct heads){8, 2, 128, DT_F16});
     static const double gammas[] = {0.1, 3, 40};
     for (int64_t i = 0; i < n_trees(); i++) {
-        struct tree *t = random_tree(i);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(random_tree(i));
         struct objective_env o = objective_of(OBJECTIVE_FASTTREE, &env, 64);
         o.fasttree.gamma = gammas[i % 3];
         struct fasttree_model m = model_of(&o.fasttree);
@@ -238,7 +230,5 @@ TEST(equations_against_the_planner)
         free(left);
         free(len);
         free(joined);
-        nform_free(nf);
-        tree_free(t);
     }
 }

@@ -5,6 +5,7 @@
 #include "ref/oracle.h"
 #include "ref/rng.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -78,7 +79,7 @@ TEST(listings_end_where_there_is_no_room)
 
 TEST(tree_check_names_the_fault)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     ck_assert(tree_check(t, NULL));
     struct err e = {0};
     t->parent[1] = 1;
@@ -93,25 +94,23 @@ TEST(tree_check_names_the_fault)
     t->len[2] = INT64_MAX;
     e = (struct err){0};
     ck_assert(!tree_check(t, &e));
-    tree_free(t);
 }
 
 TEST(contexts_follow_the_path)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     int64_t ctx[5];
     tree_contexts(t, ctx);
     int64_t want[] = {17, 7, 0, 17, 10};
     ck_assert_mem_eq(ctx, want, sizeof want);
     ck_assert_int_eq(tree_tokens(t), 17);
     ck_assert_int_eq(tree_depth(t), 3);
-    tree_free(t);
 }
 
 TEST(normal_form_cuts_and_numbers)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
+    AUTO(tree) t = sample();
+    AUTO(nform) nf = nform_new(t);
     ck_assert_int_eq(nf->n_nodes, 5); /* the root is cut at 7 */
     int32_t parent[] = {-1, 0, 1, 1, 2}, src[] = {0, 0, 1, 2, 3};
     int64_t len[] = {7, 3, 4, 0, 3}, off[] = {0, 7, 0, 0, 0};
@@ -135,37 +134,31 @@ TEST(normal_form_cuts_and_numbers)
         tree_contexts(t, ctx);
         ck_assert_int_eq(nform_context(nf, q), ctx[nf->orig[q]]);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(normal_form_keeps_uncut_trees)
 {
-    struct tree *t = tree_new(4, 0);
+    AUTO(tree) t = tree_new(4, 0);
     int32_t parent[] = {-1, 0, 0, -1};
     memcpy(t->parent, parent, sizeof parent);
     for (int32_t i = 0; i < 4; i++)
         t->len[i] = i + 1;
     tree_query_leaves(t);
     ck_assert_int_eq(t->n_queries, 3);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     ck_assert_int_eq(nf->n_nodes, 4);
     ck_assert_mem_eq(nf->parent, parent, sizeof parent);
     ck_assert_int_eq(nf->n_roots, 2);
     ck_assert_int_eq(nform_live_roots(nf), 2);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(normal_form_of_nothing)
 {
-    struct tree *t = tree_new(0, 0);
+    AUTO(tree) t = tree_new(0, 0);
     ck_assert(tree_check(t, NULL));
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     ck_assert_int_eq(nf->n_nodes, 0);
     ck_assert_int_eq(nform_live_roots(nf), 0);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(narrow_floats_round_to_nearest_even)
@@ -307,12 +300,12 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
 
 TEST(oracle_is_the_definition)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     for (int dt = 0; dt < N_DTYPES; dt++)
         for (int fill = 0; fill < N_FILLS; fill++) {
             struct problem_spec s = spec((enum dtype)dt, (enum fill)fill);
-            struct problem *p = problem_new(t, &s, NULL);
-            struct oracle *orc = oracle_new(p);
+            AUTO(problem) p = problem_new(t, &s, NULL);
+            AUTO(oracle) orc = oracle_new(p);
             for (int32_t q = 0; q < t->n_queries; q++)
                 for (int32_t h = 0; h < p->heads.h_q; h++) {
                     struct definition x;
@@ -331,18 +324,15 @@ TEST(oracle_is_the_definition)
                                   (isinf(x.lse) ? 0 : (double)(x.high[c] - x.low[c])));
                     }
                 }
-            oracle_free(orc);
-            problem_free(p);
         }
-    tree_free(t);
 }
 
 TEST(counting_data_counts)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     struct problem_spec s = spec(DT_F16, FILL_COUNT);
-    struct problem *p = problem_new(t, &s, NULL);
-    struct oracle *orc = oracle_new(p);
+    AUTO(problem) p = problem_new(t, &s, NULL);
+    AUTO(oracle) orc = oracle_new(p);
     for (int64_t row = 0; row < orc->n_rows; row++) {
         int64_t n = orc->ctx[row / p->heads.h_q];
         if (n > 0)
@@ -352,14 +342,11 @@ TEST(counting_data_counts)
             ck_assert(fabs(codes - nearbyint(codes)) < 1e-9);
         }
     }
-    oracle_free(orc);
-    problem_free(p);
-    tree_free(t);
 }
 
 TEST(data_does_not_depend_on_paging)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     struct problem_spec a = spec(DT_BF16, FILL_RANDOM), b = a;
     b.page_size = 1;
     b.scattered = false;
@@ -376,47 +363,40 @@ TEST(data_does_not_depend_on_paging)
     ck_assert_mem_eq(p->q, r->q, (size_t)t->n_queries * 4 * 16 * 2);
     problem_free(p);
     problem_free(r);
-    tree_free(t);
 }
 
 TEST(what_nobody_reads_is_poisoned)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     t->n_queries = 2; /* both see at most 7 tokens of the root ... */
     t->query[0] = (struct query){0, 7};
     t->query[1] = (struct query){0, 3};
     struct problem_spec s = spec(DT_F32, FILL_RANDOM);
-    struct problem *p = problem_new(t, &s, NULL);
+    AUTO(problem) p = problem_new(t, &s, NULL);
     ck_assert_int_ne(p->page_table[1], PAGE_POISON); /* tokens 4-7: 7 is poison, its page is not */
     ck_assert_int_eq(p->page_table[2], PAGE_POISON);
     for (int64_t i = p->page_off[1]; i < p->page_off[4]; i++)
         ck_assert_int_eq(p->page_table[i], PAGE_POISON);
     ck_assert(isnan(dtype_load(DT_F32, p->k, problem_slot(p, 0, 7) * 32)));
     ck_assert(!isnan(dtype_load(DT_F32, p->v, problem_slot(p, 0, 6) * 32)));
-    struct oracle *orc = oracle_new(p);
+    AUTO(oracle) orc = oracle_new(p);
     for (int64_t i = 0; i < orc->n_rows * p->heads.d; i++)
         ck_assert(!isnan(orc->o[i]));
-    oracle_free(orc);
-    problem_free(p);
-    tree_free(t);
 }
 
 TEST(oracle_does_not_hide_nan)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     struct problem_spec s = spec(DT_F32, FILL_RANDOM);
-    struct problem *p = problem_new(t, &s, NULL);
+    AUTO(problem) p = problem_new(t, &s, NULL);
     dtype_store(DT_F32, p->k, problem_slot(p, 0, 2) * 32, NAN);
-    struct oracle *orc = oracle_new(p);
+    AUTO(oracle) orc = oracle_new(p);
     ck_assert(isnan(orc->o[0]) && isnan(orc->lse[0]));
-    oracle_free(orc);
-    problem_free(p);
-    tree_free(t);
 }
 
 TEST(bad_specs_are_refused)
 {
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     struct problem_spec good = spec(DT_F32, FILL_RANDOM), s;
     int32_t *field[] = {&s.heads.h_q, &s.heads.h_kv, &s.heads.d, &s.heads.d, &s.page_size};
     int32_t value[] = {3, 0, 0, PROBLEM_MAX_D + 1, 0};
@@ -428,7 +408,6 @@ TEST(bad_specs_are_refused)
         ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
         ck_assert(strstr(e.msg, "expected"));
     }
-    tree_free(t);
 }
 
 TEST(decimals_are_strict_and_read_back)

@@ -3,6 +3,7 @@
  * and small trees by hand; the sweep over a trace that adds them up.
  */
 #include "sim/count.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
@@ -362,14 +363,13 @@ TEST(release_formulas)
         struct trace *tr = trace_open(c[i].spec, &o, NULL);
         int64_t a = 0, b = 0, c32 = 0, qa = 0, q = 0;
         for (int64_t t = 1; t <= trace_steps(tr); t++) {
-            struct tree *tree = trace_tree(tr, t);
+            AUTO(tree) tree = trace_tree(tr, t);
             struct trace_count x = trace_count_tree(tree);
             a += x.kv_tree;
             b += x.kv_seq;
             c32 += x.kv_node32;
             qa += x.queries * x.kv_tree;
             q += x.queries;
-            tree_free(tree);
         }
         enum { H = 16, D = 64, KV = 4 * H * D };
         const struct ledger want[N_RELEASE_MODES] = {
@@ -413,8 +413,7 @@ TEST(release_formulas)
 /* Both rules of deft-flatten count a block once, however many groups its queries fill. */
 TEST(blocks_count_once)
 {
-    struct tree *t = levels_parse("1,100 300,3", NULL);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(levels_parse("1,100 300,3", NULL));
     struct sweep s = sweep_of(8, 16, COUNT_DEFT);
     static const char *const rules[] = {"deft-flatten", "deft-flatten:rule=artifact",
                                         "deft-flatten:block=64"};
@@ -423,16 +422,13 @@ TEST(blocks_count_once)
             struct strategy_use use;
             char why[WHY_MAX];
             ck_assert(strategy_parse(rules[i], &use, NULL));
-            struct plan *p = strategy_plan(&use, nf, &s.env, why);
+            AUTO(plan) p = strategy_plan(&use, nf, &s.env, why);
             ck_assert_int_gt(p->n_groups, 5);
             struct ledger l = count_plan(p, &s.env.heads, (enum count_mode)mode);
             ck_assert_int_eq(l.kv, 600 * 2 * 16 * 8 * 2);
             ck_assert_int_eq(l.mask, 600 * 8);
             ck_assert_int_eq(count_plan(p, &s.env.heads, COUNT_TRUE).kv, ledger_of_plan(p, &s.env.heads).kv);
-            plan_free(p);
         }
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(names_of_modes)
@@ -498,10 +494,9 @@ TEST(sweep_adds_up)
         ck_assert(strategy_parse(names[s.n_use], &use[s.n_use], NULL));
     struct sweep_source src = {.trace = tr, .first = 3, .last = trace_steps(tr) - 5};
     for (int64_t t = src.first; t <= src.last; t++) {
-        struct tree *tree = trace_tree(tr, t);
-        struct nform *nf = nform_new(tree);
+        AUTO_WITH_TREE nf = nform_new(trace_tree(tr, t));
         for (int i = 0; i < 3; i++) {
-            struct plan *p = strategy_plan(&use[i], nf, &s.env, want[i].why);
+            AUTO(plan) p = strategy_plan(&use[i], nf, &s.env, want[i].why);
             if (!p && want[i].skipped_at == 0)
                 want[i].skipped_at = t;
             if (!p)
@@ -514,10 +509,7 @@ TEST(sweep_adds_up)
             latency[i] += c.latency_s;
             kernel[i] += c.kernel_s;
             time_model_free(&c);
-            plan_free(p);
         }
-        nform_free(nf);
-        tree_free(tree);
     }
     struct sweep_times first[3];
     for (int threads = 1; threads <= 5; threads += 2) {

@@ -6,6 +6,7 @@
  * "QUERIESxTOKENS:COUNT ..." in ascending order.
  */
 #include "sim/strategies/edge_planners.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 
@@ -182,8 +183,7 @@ static void expect(char *got, const char *want, char **field, const char *what)
  * groups */
 static void edges_row(char **field)
 {
-    struct tree *t = golden_tree(field[0]);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(golden_tree(field[0]));
     struct plan_env env = env_of(field[1], field[2]);
     struct fasttree_cost c = fasttree_default_cost(RULE_ARTIFACT, heads_gqa(&env.heads));
     ck_assert_int_eq(c.tile_q[0], atoi(field[3]));
@@ -200,8 +200,6 @@ static void edges_row(char **field)
     expect(run_lengths(joined, nf->n_nodes), field[9], field, "edge assignment");
     expect(vnode_histogram(nf, joined), field[10], field, "groups");
     free(joined);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(fasttree_edges_as_published)
@@ -219,8 +217,7 @@ static char *pair(int64_t a, int64_t b)
  * ctas_per_phase,edge_assignment_rle,ctas */
 static void ctas_row(char **field)
 {
-    struct tree *t = golden_tree(field[0]);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(golden_tree(field[0]));
     struct plan_env env = env_of(field[1], field[2]);
     struct strategy_use use = strategy_default(&strategy_fasttree);
     use.opt[0] = RULE_ARTIFACT;
@@ -232,16 +229,13 @@ static void ctas_row(char **field)
     fasttree_prep_free(&f);
 
     char why[WHY_MAX];
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s", why);
     int64_t ctas[2] = {0, 0};
     for (int64_t i = 0; i < p->n_groups; i++)
         ctas[strcmp(p->launch[p->group[i].launch].name, "large tiles") != 0]++;
     expect(pair(ctas[0], ctas[1]), field[8], field, "CTAs per phase");
     expect(plan_histogram(p), field[10], field, "CTAs");
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(fasttree_ctas_as_published)
@@ -255,8 +249,7 @@ TEST(fasttree_ctas_as_published)
 /* tree,q_heads,kv_heads,max_queries_per_pack,rule,packs,kv_tokens_loaded,query_partials,packs */
 static void packs_row(char **field)
 {
-    struct tree *t = golden_tree(field[0]);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(golden_tree(field[0]));
     struct plan_env env = env_of(field[1], field[2]);
     struct strategy_use use;
     struct err e = {0};
@@ -265,7 +258,7 @@ static void packs_row(char **field)
     ck_assert_int_eq((int)use.opt[1] / heads_gqa(&env.heads), atoi(field[3]));
     free(text);
     char why[WHY_MAX];
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s", why);
     int64_t tokens = 0, partials = 0;
     for (int64_t i = 0; i < p->n_groups; i++) {
@@ -276,9 +269,6 @@ static void packs_row(char **field)
     expect(xasprintf("%" PRId64, tokens), field[6], field, "KV tokens loaded");
     expect(xasprintf("%" PRId64, partials), field[7], field, "partials");
     expect(plan_histogram(p), field[8], field, "packs");
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(pat_packs_as_published)

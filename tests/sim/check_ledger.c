@@ -5,6 +5,7 @@
 #include "ref/rng.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 #include "verify/faults/faults.h"
@@ -53,7 +54,7 @@ static void account_plan(const struct problem *prob, const struct nform *nf, con
     struct ledger counted = {0};
     struct err e = {0};
     char why[WHY_MAX], what[200] = "";
-    struct plan *p = strategy_plan(&u, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&u, nf, &env, why);
     if (!p)
         return;
     bool good = kernel_find("cpu")->run(prob, p, out, &counted, &e);
@@ -68,19 +69,16 @@ static void account_plan(const struct problem *prob, const struct nform *nf, con
             snprintf(tally->what, sizeof tally->what, "%s on tree %" PRId64 ", heads %d/%d: %s", u.s->name,
                      number, h->h_q, h->h_kv, what);
     }
-    plan_free(p);
 }
 
 static void account_tree(const struct tree *t, const struct heads *h, int64_t number, struct tally *tally)
 {
-    struct nform *nf = nform_new(t);
-    struct problem *prob = problem_of(t, h);
+    AUTO(nform) nf = nform_new(t);
+    AUTO(problem) prob = problem_of(t, h);
     struct output *out = output_new(prob);
     for (int32_t s = 0; s < n_strategies; s++)
         account_plan(prob, nf, h, s, number, out, tally);
     output_free(out);
-    problem_free(prob);
-    nform_free(nf);
 }
 
 static void check_tally(struct tally *tally)
@@ -107,10 +105,9 @@ static int64_t *small_trees(int64_t n)
 {
     int64_t *number = xcalloc((size_t)n, sizeof *number);
     for (int64_t i = 0, found = 0; found < n; i++) {
-        struct tree *t = short_tree(i);
+        AUTO(tree) t = short_tree(i);
         if (t->n_queries * tree_tokens(t) <= SMALL)
             number[found++] = i;
-        tree_free(t);
     }
     return number;
 }
@@ -122,10 +119,9 @@ TEST(counted_is_priced_on_small_trees)
     struct tally tally = {.ran = xcalloc((size_t)n_strategies, sizeof *tally.ran)};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n; i++) {
-        struct tree *t = short_tree(number[i]);
+        AUTO(tree) t = short_tree(number[i]);
         for (int h = 0; h < N_SETTINGS; h++)
             account_tree(t, &settings[h], number[i], &tally);
-        tree_free(t);
     }
     free(number);
     check_tally(&tally);
@@ -140,9 +136,8 @@ TEST(counted_is_priced_on_large_trees)
     struct tally tally = {.ran = xcalloc((size_t)n_strategies, sizeof *tally.ran)};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n; i++) {
-        struct tree *t = gen_tree(gen_family(77, i), rng_u64(77, 1, (uint64_t)i));
+        AUTO(tree) t = gen_tree(gen_family(77, i), rng_u64(77, 1, (uint64_t)i));
         account_tree(t, &settings[i % N_SETTINGS], i, &tally);
-        tree_free(t);
     }
     check_tally(&tally);
 }

@@ -1,6 +1,7 @@
 /* check_optimal.c - the exact minimum against brute force, and never above a greedy planner. */
 #include "ref/rng.h"
 #include "sim/strategies/optimal.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 
@@ -54,8 +55,7 @@ TEST(exact_and_below_every_greedy_planner)
 {
     int64_t strict = 0, trees = getenv("TREEATTN_QUICK") ? TREES / 20 : TREES;
     for (int64_t i = 0; i < trees; i++) {
-        struct tree *t = small_tree(rng_u64(11, 0, (uint64_t)i));
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(small_tree(rng_u64(11, 0, (uint64_t)i)));
         struct plan_env env = settings[i % 3];
         env.machine = machine_default();
         struct objective_env o = objective_of((enum objective)(i / 3 % N_OBJECTIVES), &env, 64);
@@ -81,8 +81,6 @@ TEST(exact_and_below_every_greedy_planner)
         double exact = brute(nf, &o);
         ck_assert_msg(fabs(best - exact) <= 1e-9 * (1 + fabs(exact)),
                       "tree %" PRId64 ": %.17g, brute force %.17g", i, best, exact);
-        nform_free(nf);
-        tree_free(t);
     }
     ck_assert(strict > 0); /* else the greedy planners would be exact and this test could not see much */
 }
@@ -94,9 +92,9 @@ TEST(the_papers_trees_are_solvable)
                                          "4,16,256,512 512,32,128,32"};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         struct err e = {0};
-        struct tree *t = levels_parse(levels[i], &e);
+        AUTO(tree) t = levels_parse(levels[i], &e);
         ck_assert_msg(t != NULL, "%s", e.msg);
-        struct nform *nf = nform_new(t);
+        AUTO(nform) nf = nform_new(t);
         struct plan_env env = settings[1];
         uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
         char why[WHY_MAX];
@@ -108,8 +106,6 @@ TEST(the_papers_trees_are_solvable)
             ck_assert(now_s() - t0 < 10);
         }
         free(joined);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -121,10 +117,9 @@ TEST(a_tree_too_large_is_refused_with_numbers)
         t->len[i] = 1;
     }
     tree_query_leaves(t);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     char why[WHY_MAX] = "";
     ck_assert(!optimal_solvable(nf, why));
     ck_assert(why[0]);
-    nform_free(nf);
     tree_free(t);
 }

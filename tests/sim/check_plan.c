@@ -3,6 +3,7 @@
 #include "sim/strategy.h"
 #include "sim/vtree.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "verify/cli/cmd.h"
@@ -30,8 +31,7 @@ static struct tree *sample(void)
 
 TEST(selections_glue_and_cut)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(sample());
     struct sel s = {0};
     sel_queries(&s, 0, 2);
     sel_queries(&s, 2, 3);
@@ -42,7 +42,7 @@ TEST(selections_glue_and_cut)
     sel_run(&s, 1, 0, 0);
     sel_run(&s, 1, 0, 5);
     ck_assert_int_eq(s.n_runs, 2);
-    struct plan *p = plan_new(nf, "hand");
+    AUTO(plan) p = plan_new(nf, "hand");
     plan_launch(p, "attention", LAUNCH_SERIAL);
     struct group_spec g = {.mask = MASK_DENSE, .q_begin = 1, .q_end = 3, .kv_begin = 6, .kv_end = 10};
     ck_assert_int_eq(plan_group(p, &s, &g), 1);
@@ -57,10 +57,7 @@ TEST(selections_glue_and_cut)
     ck_assert(plan_visible(p, x, 0, 0) && !plan_visible(p, x, 0, 1));
     g = (struct group_spec){.q_begin = 3, .q_end = 3};
     ck_assert_int_eq(plan_group(p, &s, &g), 0);
-    plan_free(p);
     sel_free(&s);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* One group per node, one launch per depth. */
@@ -83,28 +80,24 @@ static struct plan *by_node(const struct nform *nf, int32_t launches)
 
 TEST(flat_merge_feeds_every_query)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 1);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 1);
     plan_merge_flat(p, "merge", true);
     ck_assert_int_eq(p->n_groups, 3); /* the empty node makes none */
     ck_assert_int_eq(p->n_slots, 5);
     ck_assert_int_eq(p->n_merges, 3);
     ck_assert_int_eq(p->n_launches, 2);
     ck_assert_int_eq(p->merge[1].in1 - p->merge[1].in0, 1); /* the query on the empty node */
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(lonely_groups_write_the_output)
 {
-    struct tree *t = tree_new(2, 0);
+    AUTO(tree) t = tree_new(2, 0);
     t->len[0] = 3;
     t->len[1] = 4;
     tree_query_leaves(t); /* two roots, a query each */
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 1);
+    AUTO(nform) nf = nform_new(t);
+    AUTO(plan) p = by_node(nf, 1);
     plan_merge_flat(p, "merge", true);
     ck_assert_int_eq(p->n_slots, 0);
     ck_assert_int_eq(p->n_launches, 1);
@@ -113,9 +106,6 @@ TEST(lonely_groups_write_the_output)
     plan_merge_flat(p, "merge", false);
     ck_assert_int_eq(p->n_slots, 2);
     ck_assert_int_eq(p->n_launches, 2);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Groups of any queries in any order, as no strategy makes them: ranges cross, repeat and enclose each other. */
@@ -154,12 +144,12 @@ static int64_t slots_of(const struct plan *p, int32_t q, int64_t *slot)
 TEST(merges_take_slots_in_group_order)
 {
     for (uint64_t seed = 0; seed < 500; seed++) {
-        struct tree *t = tree_new(1, 20);
+        AUTO(tree) t = tree_new(1, 20);
         t->len[0] = 7;
         for (int32_t q = 0; q < t->n_queries; q++)
             t->query[q].upto = 7;
-        struct nform *nf = nform_new(t);
-        struct plan *p = any_groups(nf, seed);
+        AUTO(nform) nf = nform_new(t);
+        AUTO(plan) p = any_groups(nf, seed);
         plan_merge_flat(p, "merge", seed % 2);
         int64_t slot[16], slots = 0, m = 0;
         for (int32_t q = 0; q < nf->n_queries; q++) {
@@ -184,51 +174,40 @@ TEST(merges_take_slots_in_group_order)
                 alone = slots_of(p, plan_query(p, g, k), slot) == 1;
             ck_assert(alone == (g->slot0 == PLAN_NO_SLOT));
         }
-        plan_free(p);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
 TEST(level_merge_interleaves_launches)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 2);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 2);
     plan_merge_levels(p, "merge");
     ck_assert_int_eq(p->n_launches, 3);
     ck_assert_int_eq(p->group[0].launch, 0);
     ck_assert_int_eq(p->group[1].launch, 1);
     for (int64_t m = 0; m < p->n_merges; m++)
         ck_assert_int_eq(p->merge[m].launch, 2);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(fused_merge_keeps_the_last_partial_on_chip)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 2);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 2);
     plan_merge_fused(p);
     ck_assert_int_eq(p->n_launches, 2);
     ck_assert_int_eq(p->merge[0].launch, 1);
     ck_assert_int_eq(p->merge[0].onchip, p->group[1].slot0);
     ck_assert_int_eq(p->merge[1].launch, 0); /* touched by the first launch only */
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(queries_that_see_nothing_get_an_output)
 {
-    struct tree *t = tree_new(1, 2);
+    AUTO(tree) t = tree_new(1, 2);
     t->len[0] = 4;
     t->query[1].upto = 4; /* query 0 has upto 0 */
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     for (int style = 0; style < 3; style++) {
-        struct plan *p = by_node(nf, 1);
+        AUTO(plan) p = by_node(nf, 1);
         if (style == 0)
             plan_merge_flat(p, "merge", true);
         else if (style == 1)
@@ -239,16 +218,12 @@ TEST(queries_that_see_nothing_get_an_output)
         ck_assert_int_eq(p->merge[0].query, 1); /* numbered last */
         ck_assert_int_eq(p->merge[0].in0, p->merge[0].in1);
         ck_assert_int_eq(p->n_launches, 2);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(virtual_tree_moves_queries_and_tokens)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(sample());
     uint8_t joined[4] = {0, 0, 1, 1};
     struct sel s = {0};
     vtree_select(nf, joined, 0, &s);
@@ -261,35 +236,28 @@ TEST(virtual_tree_moves_queries_and_tokens)
     ck_assert_int_eq(vtree_len(nf, joined, 3), 11);
     ck_assert_int_eq(vtree_nq(nf, joined, 0), 1);
     sel_free(&s);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(stored_tokens_count_replicas)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 1);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 1);
     plan_merge_flat(p, "merge", true);
     ck_assert_int_eq(plan_stored_tokens(p), 16);
     p->storage = STORAGE_REPLICATED;
     ck_assert_int_eq(plan_stored_tokens(p), 3 * 8 + 5 + 3);
     p->storage = STORAGE_REPLICATED_SUFFIX;
     ck_assert_int_eq(plan_stored_tokens(p), 16);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* A copy is the same, under another name, too; not when anything else differs. */
 TEST(private_kv_are_the_same)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 2);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 2);
     plan_merge_levels(p, "merge");
     for (int i = 0; i < 13; i++) {
-        struct plan *c = plan_copy(p);
+        AUTO(plan) c = plan_copy(p);
         plan_note(c, "another");
         c->strategy = "other";
         ck_assert(plan_same(p, c) && plan_same(c, p));
@@ -336,21 +304,16 @@ TEST(private_kv_are_the_same)
         }
         check_each(!plan_same(p, c) && !plan_same(c, p), "change %d", i);
         c->n_groups = p->n_groups;
-        plan_free(c);
     }
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(private_kv_print_the_same)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 2);
+    AUTO_WITH_TREE nf = nform_new(sample());
+    AUTO(plan) p = by_node(nf, 2);
     plan_merge_levels(p, "merge");
     plan_note(p, "by hand, %d levels", 2);
-    struct plan *c = plan_copy(p);
+    AUTO(plan) c = plan_copy(p);
     void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_json,
                                                           plan_print_dot};
     for (int i = 0; i < 4; i++) {
@@ -366,10 +329,6 @@ TEST(private_kv_print_the_same)
         free(a);
         free(b);
     }
-    plan_free(c);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Two children, the second one's query first, and one inside of the root: the normal form has other numbers for all. */
@@ -385,9 +344,8 @@ static struct tree *renumbered(void)
 
 TEST(prints_number_as_the_tree_does)
 {
-    struct tree *t = renumbered();
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_node(nf, 1);
+    AUTO_WITH_TREE nf = nform_new(renumbered());
+    AUTO(plan) p = by_node(nf, 1);
     plan_merge_flat(p, "merge", true);
     static const struct {
         void (*print)(FILE *, const struct plan *);
@@ -416,9 +374,6 @@ TEST(prints_number_as_the_tree_does)
         ck_assert(!strstr(text, "n3[") && !strstr(text, "n3 ["));
         free(text);
     }
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 static json_t *json_of(const struct plan *p)
@@ -536,7 +491,7 @@ static int64_t times_read(const json_t *groups, int64_t q, int32_t i, int64_t at
 /* The rule of queries, on the tree as it stands in the JSON: what is seen is read once, nothing else is read. */
 static void reads_what_it_sees(const json_t *j)
 {
-    struct tree *t = tree_of(json_object_get(j, "tree"));
+    AUTO(tree) t = tree_of(json_object_get(j, "tree"));
     struct err e = {0};
     ck_assert_msg(tree_check(t, &e), "%s", e.msg);
     for (int32_t q = 0; q < t->n_queries; q++)
@@ -549,14 +504,12 @@ static void reads_what_it_sees(const json_t *j)
                 bool sees = own ? at < t->query[q].upto : up == i;
                 ck_assert_int_eq(times_read(json_object_get(j, "groups"), q, i, at), sees);
             }
-    tree_free(t);
 }
 
 TEST(text_csv_and_dot_say_what_masks_hide)
 {
-    struct tree *t = renumbered();
-    struct nform *nf = nform_new(t);
-    struct plan *p = plan_new(nf, "hand");
+    AUTO_WITH_TREE nf = nform_new(renumbered());
+    AUTO(plan) p = plan_new(nf, "hand");
     struct sel s = {0};
     plan_launch(p, "idle", LAUNCH_SERIAL);
     plan_launch(p, "attention", LAUNCH_SERIAL);
@@ -585,18 +538,14 @@ TEST(text_csv_and_dot_say_what_masks_hide)
         ck_assert_msg(strstr(text, says[i]), "no '%s' in:\n%s", says[i], text);
     free(text);
     sel_free(&s);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* A box for the merge steps of a launch, a line to it from all that it reads, other merges among them. */
 TEST(dot_draws_merges)
 {
-    struct tree *t = sample();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(sample());
     for (int levels = 0; levels < 2; levels++) {
-        struct plan *p = by_node(nf, 2);
+        AUTO(plan) p = by_node(nf, 2);
         levels ? plan_merge_levels(p, "join") : plan_merge_flat(p, "join", true);
         char *text;
         size_t n;
@@ -616,10 +565,7 @@ TEST(dot_draws_merges)
         ck_assert_int_eq(partials, p->n_merge_in);
         ck_assert_msg(strstr(text, ": join\"];"), "%s", text);
         free(text);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* ---- strategies that are wrong -------------------------------------------------------------------------- */
@@ -704,7 +650,7 @@ TEST(a_planner_that_exits_is_named)
                            "tests\n");
     /* so is one of `sim`, which plans in a sweep */
     struct strategy_use use = {.s = &leaver};
-    struct tree *t = sample();
+    AUTO(tree) t = sample();
     struct sweep s = {.use = &use,
                       .n_use = 1,
                       .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
@@ -725,7 +671,6 @@ TEST(a_planner_that_exits_is_named)
     ck_assert_str_eq(
         said, "treeattn: strategy leaver ended the program (exit code 0) on: treeattn sim --of tests\n");
     free(heard);
-    tree_free(t);
 }
 
 TEST(json_is_all_of_the_plan)
@@ -734,14 +679,13 @@ TEST(json_is_all_of_the_plan)
                                       "tree-medusa", "tree-specinfer", "cascade",
                                       "relay",       "fasttree",       "pat:rule=artifact"};
     struct plan_env env = plan_env_default((struct heads){8, 2, 64, DT_F16});
-    struct tree *t = renumbered();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(renumbered());
     int masked = 0, on_chip = 0, partial = 0;
     for (size_t s = 0; s < sizeof all / sizeof all[0]; s++) {
         struct strategy_use use;
         char why[WHY_MAX];
         ck_assert(strategy_parse(all[s], &use, NULL));
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         ck_assert_msg(p, "%s: %s", all[s], why);
         json_t *j = json_of(p), *launch = json_object_get(j, "launches"),
                *partials = json_object_get(j, "partials"), *group = json_object_get(j, "groups"),
@@ -772,11 +716,8 @@ TEST(json_is_all_of_the_plan)
         }
         reads_what_it_sees(j);
         json_decref(j);
-        plan_free(p);
     }
     ck_assert(masked > 0 && on_chip > 0 && partial > 0);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(wrong_strategy_names_are_explained)

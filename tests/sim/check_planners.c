@@ -3,6 +3,7 @@
 #include "ref/rng.h"
 #include "sim/strategies/tree_parts.h"
 #include "sim/strategies/edge_planners.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "verify/judge/cover.h"
 
@@ -79,8 +80,7 @@ static int32_t walk_up(const struct nform *nf, int32_t q, int32_t *out)
 TEST(paths_are_those_of_the_tree)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct tree *t = random_tree(seed);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(random_tree(seed));
         int32_t n_live, *up = xcalloc((size_t)nf->n_nodes, sizeof *up);
         struct live *live = live_depth_first(nf, &n_live);
         int64_t *context = query_contexts(nf);
@@ -111,8 +111,6 @@ TEST(paths_are_those_of_the_tree)
         free(context);
         free(live);
         free(up);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -162,13 +160,13 @@ TEST(pieces_partition_a_selection)
  * 4 queries more, 2.64 as printed and 10.56 at a GQA ratio of 4. */
 TEST(gqa_ratio_weighs_padding_only_as_released)
 {
-    struct tree *t = tree_new(3, 16);
+    AUTO(tree) t = tree_new(3, 16);
     int64_t len[] = {1, 100, 100};
     memcpy(t->len, len, sizeof len);
     t->parent[1] = t->parent[2] = 0;
     for (int32_t q = 0; q < 16; q++)
         t->query[q] = (struct query){q < 13 ? 1 : 2, 100};
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     for (int32_t rule = RULE_PAPER; rule <= RULE_ARTIFACT; rule++) {
         struct fasttree_cost c = fasttree_default_cost(rule, 4);
         ck_assert_int_eq(c.tile_q[0], 16);
@@ -180,32 +178,25 @@ TEST(gqa_ratio_weighs_padding_only_as_released)
         ck_assert_int_eq(joined[0], 0);
         ck_assert_int_eq(joined[1], rule == RULE_PAPER);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(released_fasttree_skips_forests)
 {
-    struct tree *t = even_tree(2, (int32_t[]){2, 8}, (int64_t[]){100, 50});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){2, 8}, (int64_t[]){100, 50}));
     struct plan_env env = heads(8, 8);
     struct strategy_use u;
     char why[WHY_MAX];
     ck_assert(strategy_parse("fasttree:rule=artifact", &u, NULL));
     ck_assert_ptr_null(strategy_plan(&u, nf, &env, why));
     ck_assert_ptr_nonnull(strstr(why, "2 roots"));
-    struct plan *p = must_plan("fasttree", nf, &env);
+    AUTO(plan) p = must_plan("fasttree", nf, &env);
     ck_assert_int_gt(p->n_groups, 0);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* 128 CTAs of large tiles: too few for 132 SMs, enough for 108. */
 TEST(the_paper_rule_asks_the_machine)
 {
-    struct tree *t = even_tree(2, (int32_t[]){4, 256}, (int64_t[]){512, 64});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){4, 256}, (int64_t[]){512, 64}));
     struct plan_env env = heads(32, 32);
     struct strategy_use u;
     ck_assert(strategy_parse("fasttree", &u, NULL));
@@ -219,17 +210,15 @@ TEST(the_paper_rule_asks_the_machine)
     ck_assert_int_eq(f.split[0], 1024);
     ck_assert_int_eq(f.parallelism[0], 128);
     fasttree_prep_free(&f);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(two_phases_only_when_both_fill_the_sms)
 {
-    struct tree *full = even_tree(3, (int32_t[]){1, 16, 512}, (int64_t[]){1024, 512, 64});
-    struct tree *thin = even_tree(2, (int32_t[]){1, 40}, (int64_t[]){64, 64});
-    struct nform *nf = nform_new(full);
+    AUTO(tree) full = even_tree(3, (int32_t[]){1, 16, 512}, (int64_t[]){1024, 512, 64});
+    AUTO(tree) thin = even_tree(2, (int32_t[]){1, 40}, (int64_t[]){64, 64});
+    AUTO(nform) nf = nform_new(full);
     struct plan_env env = heads(32, 32);
-    struct plan *p = must_plan("fasttree", nf, &env);
+    AUTO(plan) p = must_plan("fasttree", nf, &env);
     ck_assert_int_eq(p->n_launches, 3);
     ck_assert_str_eq(p->launch[0].name, "large tiles");
     ck_assert_str_eq(p->launch[1].name, "small tiles");
@@ -251,34 +240,25 @@ TEST(two_phases_only_when_both_fill_the_sms)
     ck_assert_int_eq(p->n_groups, 41);
     for (int64_t i = 0; i < p->n_groups; i++)
         ck_assert_int_eq(p->group[i].tile_m, 16);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(full);
-    tree_free(thin);
 }
 
 TEST(one_long_context_is_split)
 {
-    struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100000});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(1, (int32_t[]){1}, (int64_t[]){100000}));
     struct plan_env env = heads(1, 1);
     static const char *const rule[] = {"fasttree", "fasttree:rule=artifact"};
     for (int i = 0; i < 2; i++) {
-        struct plan *p = must_plan(rule[i], nf, &env);
+        AUTO(plan) p = must_plan(rule[i], nf, &env);
         ck_assert_int_eq(p->n_groups, 782);
         ck_assert_int_eq(p->group[0].n_kv, 128);
         ck_assert_int_eq(p->group[781].n_kv, 100000 - 781 * 128);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Costs that tie keep nodes apart, whatever the tree. */
 TEST(only_a_strictly_cheaper_join_counts)
 {
-    struct tree *t = random_tree(3);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(random_tree(3));
     uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
     struct fasttree_cost c = fasttree_default_cost(RULE_PAPER, 1);
     c.alpha = c.beta = c.gamma = 0;
@@ -286,64 +266,50 @@ TEST(only_a_strictly_cheaper_join_counts)
     for (int32_t v = 0; v < nf->n_nodes; v++)
         ck_assert_int_eq(joined[v], 0);
     free(joined);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* One query: the release gives it the large tile for want of CTAs, the paper says nothing of a lone phase.
  * Its partial is written and reduced all the same. */
 TEST(a_lonely_phase_changes_tiles_only_as_released)
 {
-    struct tree *t = even_tree(1, (int32_t[]){1}, (int64_t[]){100});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(1, (int32_t[]){1}, (int64_t[]){100}));
     struct plan_env env = heads(1, 1);
     for (int32_t rule = RULE_PAPER; rule <= RULE_ARTIFACT; rule++) {
-        struct plan *p = must_plan(rule == RULE_PAPER ? "fasttree" : "fasttree:rule=artifact", nf, &env);
+        AUTO(plan) p = must_plan(rule == RULE_PAPER ? "fasttree" : "fasttree:rule=artifact", nf, &env);
         ck_assert_int_eq(p->n_groups, 1);
         ck_assert_int_eq(p->group[0].tile_m, rule == RULE_PAPER ? 16 : 64);
         ck_assert_int_eq(p->n_merges, 1);
         ck_assert_int_eq(p->n_slots, 1);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Large tiles just fill 132 SMs once the root is cut at 128, the 64 leaves do not: one phase, large tiles. */
 TEST(a_short_small_phase_takes_the_large_tile)
 {
-    struct tree *t = even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100}));
     struct plan_env env = heads(1, 1);
     static const char *const name[] = {"fasttree-no-greedy", "fasttree-no-greedy:rule=artifact"};
     for (int i = 0; i < 2; i++) {
-        struct plan *p = must_plan(name[i], nf, &env);
+        AUTO(plan) p = must_plan(name[i], nf, &env);
         ck_assert_int_eq(p->n_groups, 132 + 64);
         ck_assert_int_eq(p->n_launches, 2);
         for (int64_t g = 0; g < p->n_groups; g++)
             ck_assert_int_eq(p->group[g].tile_m, 64);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* A tile has room for all heads of a query. */
 TEST(many_heads_raise_the_tile)
 {
-    struct tree *t = even_tree(2, (int32_t[]){1, 8}, (int64_t[]){100, 50});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){1, 8}, (int64_t[]){100, 50}));
     struct plan_env env = heads(96, 1);
-    struct plan *p = must_plan("fasttree", nf, &env);
+    AUTO(plan) p = must_plan("fasttree", nf, &env);
     for (int64_t i = 0; i < p->n_groups; i++)
         ck_assert_int_eq(p->group[i].tile_m, 128);
     plan_free(p);
     p = must_plan("pat", nf, &env);
     for (int64_t i = 0; i < p->n_groups; i++)
         ck_assert_int_eq(p->group[i].nq, 1);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* ---- PAT -------------------------------------------------------------------------------------------- */
@@ -353,29 +319,26 @@ TEST(many_heads_raise_the_tile)
 TEST(algorithm_1_looks_at_its_own_length)
 {
     /* root 16, child 20, grandchildren: 4 and 5 queries; the root's other child has 3 */
-    struct tree *t = tree_new(5, 12);
+    AUTO(tree) t = tree_new(5, 12);
     int64_t len[] = {16, 20, 7, 7, 7};
     int32_t parent[] = {-1, 0, 1, 1, 0}, node[] = {2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4};
     memcpy(t->len, len, sizeof len);
     memcpy(t->parent, parent, sizeof parent);
     for (int32_t q = 0; q < 12; q++)
         t->query[q] = (struct query){node[q], 7};
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     uint8_t joined[5];
     pat_edges(nf, RULE_PAPER, 64, joined);
     ck_assert_int_eq(joined[1], 1); /* 4 x 9 >= 16 */
     ck_assert_int_eq(joined[2], 0); /* 4 x 4 < 20 */
     ck_assert_int_eq(joined[3], 1); /* 4 x 5 = 20, although 36 tokens have come together */
     ck_assert_int_eq(joined[4], 0); /* 4 x 3 < 16 */
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(long_packs_are_split_below_the_mean)
 {
     for (uint64_t seed = 0; seed < 60; seed++) {
-        struct tree *t = random_tree(seed);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(random_tree(seed));
         struct plan_env env = heads(32, 8);
         struct plan *whole = must_plan("pat:split=0", nf, &env), *cut = must_plan("pat", nf, &env);
         int64_t tokens = 0, want = 0, n = whole->n_groups;
@@ -395,8 +358,6 @@ TEST(long_packs_are_split_below_the_mean)
         }
         plan_free(whole);
         plan_free(cut);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -404,15 +365,15 @@ TEST(long_packs_are_split_below_the_mean)
 TEST(released_pat_splits_at_five_means)
 {
     static const char released[] = "pat:rule=artifact,block=1";
-    struct tree *t = tree_new(9, 0);
+    AUTO(tree) t = tree_new(9, 0);
     for (int32_t i = 0; i < 9; i++) {
         t->parent[i] = -1;
         t->len[i] = i == 8 ? 10000 : i < 2 ? 256 : 257;
     }
     tree_query_leaves(t);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     struct plan_env env = heads(64, 64); /* 4 packs are enough */
-    struct plan *p = must_plan(released, nf, &env);
+    AUTO(plan) p = must_plan(released, nf, &env);
     ck_assert_int_eq(p->n_groups, 8 + 7); /* mean (6 x 257 + 10000) / 7 = 1648.9; 10000 > 8244; 6.06 means */
     ck_assert_int_eq(p->group[8].n_kv, ceil_div(10000, 7));
     plan_free(p);
@@ -440,9 +401,6 @@ TEST(released_pat_splits_at_five_means)
     p = must_plan("pat", nf, &env);
     ck_assert_int_eq(p->n_merges, 9);
     ck_assert_int_eq(p->slot_weight, SLOT_MAX_SUM);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Until there are packs enough, the longest is halved at a block border; not one of 8 blocks, and not beyond 32 packs
@@ -453,32 +411,28 @@ TEST(released_pat_halves_the_longest)
         int32_t h_kv;
         int64_t wanted;
     } by_heads[] = {{1, 32}, {4, 32}, {5, 27}, {8, 27}, {9, 13}, {16, 13}, {17, 6}, {32, 6}, {33, 4}};
-    struct tree *t = tree_new(1, 1);
+    AUTO(tree) t = tree_new(1, 1);
     t->len[0] = 100000;
     t->query[0] = (struct query){0, 100000};
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     for (size_t i = 0; i < sizeof by_heads / sizeof by_heads[0]; i++) {
         struct plan_env env = heads(by_heads[i].h_kv, by_heads[i].h_kv);
-        struct plan *p = must_plan("pat:rule=artifact", nf, &env);
+        AUTO(plan) p = must_plan("pat:rule=artifact", nf, &env);
         ck_assert_int_eq(p->n_groups, by_heads[i].wanted); /* of one query: 32 at most */
         ck_assert_int_eq(p->group[0].n_kv % 32, 0);
         plan_free(p);
         p = must_plan("pat:rule=artifact,split=0", nf, &env);
         ck_assert_int_eq(p->n_groups, 1);
-        plan_free(p);
     }
     nform_free(nf);
     t->len[0] = t->query[0].upto = 17 * 16 - 1; /* 17 blocks: 9 and 8, then 5, 4 and 8 */
     nf = nform_new(t);
     struct plan_env env = heads(8, 8);
-    struct plan *p = must_plan("pat:rule=artifact,block=16", nf, &env);
+    AUTO(plan) p = must_plan("pat:rule=artifact,block=16", nf, &env);
     ck_assert_int_eq(p->n_groups, 3);
     ck_assert_int_eq(p->group[0].n_kv, 8 * 16 - 1);
     ck_assert_int_eq(p->group[1].n_kv, 5 * 16);
     ck_assert_int_eq(p->group[2].n_kv, 4 * 16);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(released_tiles)
@@ -489,29 +443,26 @@ TEST(released_tiles)
     struct plan_env env = heads(8, 8);
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < 6; k++) {
-            struct tree *t = tree_new(1, nq[i]);
+            AUTO(tree) t = tree_new(1, nq[i]);
             t->len[0] = len[k];
             for (int32_t q = 0; q < nq[i]; q++)
                 t->query[q] = (struct query){0, len[k]};
-            struct nform *nf = nform_new(t);
+            AUTO(nform) nf = nform_new(t);
             struct plan *p = must_plan("pat:rule=artifact", nf, &env); /* 8 blocks at most: not halved */
             ck_assert_int_eq(p->n_groups, 1);
             ck_assert_int_eq(p->group[0].tile_m, m[i]);
             ck_assert_int_eq(p->group[0].tile_n, m[i] == 64 ? max_i64(32, n[k]) : n[k]);
             plan_free(p);
-            nform_free(nf);
-            tree_free(t);
         }
 }
 
 TEST(a_launch_per_tile)
 {
-    struct tree *t = even_tree(3, (int32_t[]){1, 4, 64}, (int64_t[]){2000, 192, 40});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(3, (int32_t[]){1, 4, 64}, (int64_t[]){2000, 192, 40}));
     struct plan_env env = heads(32, 8);
     static const char *const name[] = {"pat", "pat:rule=artifact", "pat-serial", "pat-fixed"};
     for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
-        struct plan *p = must_plan(name[k], nf, &env);
+        AUTO(plan) p = must_plan(name[k], nf, &env);
         int32_t last = p->n_launches - 1;
         for (int32_t l = 0; l <= last; l++) {
             bool serial = l == 0 || l == last || strcmp(name[k], "pat-serial") == 0;
@@ -526,18 +477,14 @@ TEST(a_launch_per_tile)
             free(tile);
             ck_assert_int_le(g->nq * 4, g->tile_m);
         }
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(ablations_pack_as_they_say)
 {
-    struct tree *t = even_tree(4, (int32_t[]){1, 4, 16, 512}, (int64_t[]){1024, 256, 24, 32});
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(even_tree(4, (int32_t[]){1, 4, 16, 512}, (int64_t[]){1024, 256, 24, 32}));
     struct plan_env env = heads(32, 8);
-    struct plan *p = must_plan("pat-naive:split=0", nf, &env);
+    AUTO(plan) p = must_plan("pat-naive:split=0", nf, &env);
     ck_assert_int_eq(p->n_groups, 32 + 4 * 8 + 16 * 2 + 512);
     for (int64_t i = 0; i < p->n_groups; i++)
         ck_assert_int_eq(p->group[i].run1 - p->group[i].run0, 1);
@@ -556,10 +503,7 @@ TEST(ablations_pack_as_they_say)
     p = must_plan("pat-compute:split=0", nf, &env);
     ck_assert_int_eq(p->n_runs, runs);
     ck_assert_ptr_nonnull(strstr(p->note, "packs of at most 16 queries"));
-    plan_free(p);
     free(joined);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------ */
@@ -575,19 +519,15 @@ TEST(every_rule_and_option_covers)
         "pat-fixed",          "pat-serial:rule=artifact"};
     static const int32_t gqa[][2] = {{8, 8}, {32, 8}, {16, 1}, {6, 2}};
     for (uint64_t seed = 100; seed < 160; seed++) {
-        struct tree *t = random_tree(seed);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(random_tree(seed));
         struct plan_env env = heads(gqa[seed % 4][0], gqa[seed % 4][1]);
         for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
             if (strstr(name[k], "fasttree:rule=artifact") && nform_live_roots(nf) > 1)
                 continue;
-            struct plan *p = must_plan(name[k], nf, &env);
+            AUTO(plan) p = must_plan(name[k], nf, &env);
             struct err e = {0};
             ck_assert_msg(cover_check(p, &e), "seed %d, %s: %s", (int)seed, name[k], e.msg);
             ck_assert_int_gt((int)strlen(p->note), 0);
-            plan_free(p);
         }
-        nform_free(nf);
-        tree_free(t);
     }
 }

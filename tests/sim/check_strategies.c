@@ -2,6 +2,7 @@
  * check_strategies.c - every registered strategy on hand-written trees and seeded families: the plan exists
  * or a sentence says why not, it covers exactly what is visible, and it looks the way its paper says.
  */
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -327,12 +328,11 @@ static bool check_on(const struct strategy_use *use, const struct tree *t, const
         ck_assert_msg(cover_check(p, &e), "%s: %s", where, e.msg);
         if (x)
             check_shape(p, x, &f, where);
-        struct plan *again = strategy_plan(use, nf, env, why);
+        AUTO(plan) again = strategy_plan(use, nf, env, why);
         char *one = printed(p), *two = printed(again);
         ck_assert_msg(strcmp(one, two) == 0, "%s: planned twice, two plans", where);
         free(one);
         free(two);
-        plan_free(again);
     }
     plan_free(p);
     nform_free(nf);
@@ -346,7 +346,7 @@ LOOP_TEST(known_trees, N_KNOWN)
     struct plan_env env = llama3_8b();
     for (int32_t i = 0; i < n_strategies; i++) {
         struct strategy_use use = strategy_default(strategies[i]);
-        struct tree *t = known[_i].make();
+        AUTO(tree) t = known[_i].make();
         bool applies = check_on(&use, t, &env, known[_i].name);
         const char *name = strategies[i]->name;
         if (strcmp(name, "hydragen") == 0 || strncmp(name, "relay", 5) == 0)
@@ -356,23 +356,20 @@ LOOP_TEST(known_trees, N_KNOWN)
                           known[_i].name);
         else
             ck_assert_msg(applies, "%s on %s", name, known[_i].name);
-        tree_free(t);
     }
 }
 
 /* The facts that the other tests lean on, against pencil and paper. */
 LOOP_TEST(known_facts, N_KNOWN)
 {
-    struct tree *t = known[_i].make();
-    struct nform *nf = nform_new(t);
+    AUTO(tree) t = known[_i].make();
+    AUTO(nform) nf = nform_new(t);
     struct facts f = facts_of(t);
     ck_assert_int_eq(f.live, known[_i].live);
     ck_assert_int_eq(f.seeing, known[_i].seeing);
     if (known[_i].contexts > 0)
         ck_assert_int_eq(f.contexts, known[_i].contexts);
     ck_assert_int_eq(nform_live_roots(nf), known[_i].prefixes);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* The prefix of the single-prefix methods, on every tree that has one. */
@@ -380,19 +377,15 @@ LOOP_TEST(prefix_length, N_KNOWN)
 {
     static const char *const names[] = {"hydragen", "relay", "relay++"};
     struct plan_env env = llama3_8b();
-    struct tree *t = known[_i].make();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(known[_i].make());
     for (int i = 0; i < 3 && known[_i].prefixes == 1; i++) {
         struct strategy_use use;
         char why[WHY_MAX];
         ck_assert(strategy_parse(names[i], &use, NULL));
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         ck_assert_int_eq(p->group[0].n_kv, known[_i].prefix);
         ck_assert_int_eq(p->group[0].nq, known[_i].seeing);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 static const int32_t head_counts[][2] = {{32, 8}, {8, 8}, {64, 1}};
@@ -402,7 +395,7 @@ LOOP_TEST(seeded_trees, N_FAMILIES)
     int32_t n_seeds = getenv("TREEATTN_SEEDS") ? atoi(getenv("TREEATTN_SEEDS")) : 6;
     struct plan_env env = llama3_8b();
     for (int32_t seed = 0; seed < n_seeds; seed++) {
-        struct tree *t = gen_tree((enum family)_i, (uint64_t)seed);
+        AUTO(tree) t = gen_tree((enum family)_i, (uint64_t)seed);
         char name[64];
         snprintf(name, sizeof name, "%s:%d", family_name[_i], seed);
         env.heads.h_q = head_counts[seed % 3][0];
@@ -411,7 +404,6 @@ LOOP_TEST(seeded_trees, N_FAMILIES)
             struct strategy_use use = strategy_default(strategies[i]);
             check_on(&use, t, &env, name);
         }
-        tree_free(t);
     }
 }
 
@@ -464,10 +456,9 @@ LOOP_TEST(worked_example, N_WORKED)
     struct strategy_use use;
     struct err e = {0};
     char why[WHY_MAX];
-    struct tree *t = worked[_i].make();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(worked[_i].make());
     ck_assert_msg(strategy_parse(worked[_i].strategy, &use, &e), "%s", e.msg);
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s: %s", worked[_i].strategy, why);
     ck_assert_msg(cover_check(p, &e), "%s: %s", worked[_i].strategy, e.msg);
     ck_assert_msg(p->n_groups == worked[_i].groups && kv_tokens(p) == worked[_i].tokens &&
@@ -478,9 +469,6 @@ LOOP_TEST(worked_example, N_WORKED)
                   worked[_i].strategy, (long long)p->n_groups, (long long)kv_tokens(p),
                   (long long)tile_tokens(p, heads_gqa(&env.heads)), p->n_launches, (long long)p->n_slots,
                   (long long)p->n_merges);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Launches by name, so that a reader of a timeline finds what the paper calls them. */
@@ -493,19 +481,15 @@ TEST(launch_names)
         {"cascade", "level", "level", "merge level"}, {"relay++", "prefix", "rest"},
     };
     struct plan_env env = llama3_8b();
-    struct tree *t = few_shot();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(few_shot());
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct strategy_use use;
         char why[WHY_MAX];
         ck_assert(strategy_parse(names[i][0], &use, NULL));
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         for (int32_t l = 0; l < p->n_launches; l++)
             ck_assert_str_eq(p->launch[l].name, names[i][1 + l]);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Blocks of deft-flatten: ceil(live / 128) of them, all full but the last, queries in parts of 64 or 32, each
@@ -514,13 +498,12 @@ LOOP_TEST(flatten_blocks, N_KNOWN)
 {
     static const char *const rules[] = {"deft-flatten", "deft-flatten:rule=artifact"};
     struct plan_env env = llama3_8b();
-    struct tree *t = known[_i].make();
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(known[_i].make());
     for (int rule = 0; rule < 2; rule++) {
         struct strategy_use use;
         char why[WHY_MAX];
         ck_assert(strategy_parse(rules[rule], &use, NULL));
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         int32_t most = rule == 0 ? 64 : 32;
         int64_t blocks = 0, tokens = 0, short_blocks = 0;
         for (int64_t i = 0; i < p->n_groups; i++) {
@@ -542,10 +525,7 @@ LOOP_TEST(flatten_blocks, N_KNOWN)
         ck_assert_int_eq(tokens, known[_i].live);
         ck_assert_int_eq(blocks, ceil_div(known[_i].live, 128));
         ck_assert_int_eq(short_blocks, known[_i].live % 128 != 0);
-        plan_free(p);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* flashinfer: the chunk is the shortest with which all CTAs fit: one token less and they do not. */
@@ -555,18 +535,15 @@ LOOP_TEST(flashinfer_grid, 20)
     struct strategy_use use = {0};
     char why[WHY_MAX];
     int64_t root = 100000 + 777 * _i, room = 2 * 132 / 8, chunk = 0;
-    struct tree *t = star(root, 3, 11);
+    AUTO(tree) t = star(root, 3, 11);
     t->query[2] = (struct query){0, 40000};
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     ck_assert(strategy_parse("flashinfer", &use, NULL));
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     for (int64_t g = 0; g < p->n_groups; g++)
         chunk = max_i64(chunk, p->group[g].n_kv);
     ck_assert_int_le(p->n_groups, room);
     ck_assert_int_gt(2 * ceil_div(root + 11, chunk - 1) + ceil_div(40000, chunk - 1), room);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 /* Tokens and mask bytes that a plan reads, one row a query as DeFT's release counts. */
@@ -614,8 +591,8 @@ LOOP_TEST(release_counters, N_REPLAYED)
     struct counted seq = {0}, node = {0}, flat = {0};
     int64_t n = trace_steps(tr), steps = replayed[_i].steps > 0 ? min_i64(replayed[_i].steps, n) : n;
     for (int64_t k = 0; k < steps; k++) {
-        struct tree *t = trace_tree(tr, 1 + k * n / steps);
-        struct nform *nf = nform_new(t);
+        AUTO(tree) t = trace_tree(tr, 1 + k * n / steps);
+        AUTO(nform) nf = nform_new(t);
         struct trace_count want = trace_count_tree(t);
         struct counted s = count_plan("radix-attention", nf), d = count_plan("deft-node", nf);
         struct counted f = count_plan("deft-flatten:rule=artifact", nf), m = count_plan("tree-medusa", nf);
@@ -632,8 +609,6 @@ LOOP_TEST(release_counters, N_REPLAYED)
         node.kv += d.kv;
         flat.kv += f.kv;
         flat.mask += f.mask;
-        nform_free(nf);
-        tree_free(t);
     }
     if (_i == 0) { /* as recorded for Llama-3-8B: 32 layers, 32 heads of 128, K and V of 2 bytes */
         const int64_t unit = 2 * 2 * 32 * 128 * 32;
@@ -653,17 +628,13 @@ TEST(cascade_tiles)
     } x[] = {{4, 16, 16}, {5, 64, 16}, {16, 64, 16}, {17, 128, 16}};
     struct plan_env env = llama3_8b();
     for (int i = 0; i < 4; i++) {
-        struct tree *t = star(100, x[i].width, 9);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(star(100, x[i].width, 9));
         struct strategy_use use = {0};
         char why[WHY_MAX];
         ck_assert(strategy_parse("cascade", &use, NULL));
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         ck_assert_int_eq(p->group[0].tile_m, x[i].top);
         ck_assert_int_eq(p->group[1].tile_m, x[i].leaf);
-        plan_free(p);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 
@@ -681,15 +652,12 @@ TEST(not_applicable)
     };
     struct plan_env env = llama3_8b();
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) {
-        struct tree *t = x[i].make();
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(x[i].make());
         struct strategy_use use;
         char why[WHY_MAX];
         ck_assert(strategy_parse(x[i].strategy, &use, NULL));
         ck_assert_ptr_null(strategy_plan(&use, nf, &env, why));
         ck_assert_msg(strstr(why, x[i].says), "%s says '%s'", x[i].strategy, why);
-        nform_free(nf);
-        tree_free(t);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "sim/count.h"
 #include "sim/time/ctas.h"
 #include "sim/strategies/tree_parts.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 
@@ -412,12 +413,11 @@ LOOP_TEST(splitting_never_lowers_partial_bytes, n_strategies)
                                machine_default(), 8, 2);
         int64_t before = 0;
         for (int64_t parts = 1; j.p && parts <= 8; parts *= 2) {
-            struct plan *p = regroup(j.p, parts);
+            AUTO(plan) p = regroup(j.p, parts);
             struct ledger l = ledger_of_plan(p, &j.env);
             ck_assert(ledger_partials(&l) >= before);
             more += parts > 1 && ledger_partials(&l) > before;
             before = ledger_partials(&l);
-            plan_free(p);
         }
         job_free(&j);
     }

@@ -3,6 +3,7 @@
 #include "sim/strategies/interleave.h"
 #include "sim/strategies/treeattn.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 #include "traces/generate/tree_builder.h"
@@ -86,9 +87,8 @@ LOOP_TEST(groups_are_as_asked_for, 12)
     for (int64_t i = 0; i < TREES; i++) {
         struct nform *nf =
             nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
-        struct plan *p = plan_of(nf, &env, of[_i].low, of[_i].high, of[_i].piece);
+        AUTO(plan) p = plan_of(nf, &env, of[_i].low, of[_i].high, of[_i].piece);
         check_sizes(p, heads_gqa(&env.heads), of[_i].low, of[_i].high, of[_i].piece);
-        plan_free(p);
         nform_free_with_tree(nf);
     }
 }
@@ -105,8 +105,8 @@ static struct nform *levels(const char *text)
 TEST(bundles_and_blocks)
 {
     struct plan_env env = heads(8, 2); /* 4 rows a query */
-    struct nform *nf = levels("1,2,4,16 100,50,20,10");
-    struct plan *p = plan_of(nf, &env, 16, 32, WHOLE);
+    AUTO_WITH_TREE nf = levels("1,2,4,16 100,50,20,10");
+    AUTO(plan) p = plan_of(nf, &env, 16, 32, WHOLE);
     ck_assert_int_eq(p->n_groups, 2 + 4); /* blocks of 8 queries; bundles of 4 below the third level */
     for (int64_t i = 0; i < p->n_groups; i++) {
         const struct group *g = &p->group[i];
@@ -121,8 +121,6 @@ TEST(bundles_and_blocks)
     ck_assert_int_eq(p->group[0].n_kv, 100 + 2 * 50 + 4 * 20 + 16 * 10);
     ck_assert_int_eq(p->group[0].slot0, PLAN_NO_SLOT);
     ck_assert_int_eq(p->n_merges, 0);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* A block is filled up, across nodes too, where it would have to end before a node of more tokens than the rows that are left are
@@ -142,30 +140,26 @@ LOOP_TEST(blocks_go_on, 5)
         {"1,3,3,9 1000,1,1,1", 2, 5, 1000 + 2 + 2 + 5}, /* where a node and its child go on */
     };
     struct plan_env env = heads(16, 2);
-    struct nform *nf = levels(of[_i].tree);
-    struct plan *p = plan_of(nf, &env, 0, 40, WHOLE);
+    AUTO_WITH_TREE nf = levels(of[_i].tree);
+    AUTO(plan) p = plan_of(nf, &env, 0, 40, WHOLE);
     ck_assert_int_eq(p->n_groups, of[_i].n_groups);
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
         check_each(g->nq <= of[_i].most_queries && g->n_kv <= of[_i].most_tokens, "%d queries, %lld tokens",
                    g->nq, (long long)g->n_kv);
     ck_assert_int_eq(p->n_slots, 0);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* A part of a group has those queries alone that see any of it. */
 TEST(parts_have_the_queries_that_see_them)
 {
     struct plan_env env = heads(4, 4);
-    struct nform *nf = levels("1,4 64,128");
-    struct plan *p = plan_of(nf, &env, 0, 16, 64);
+    AUTO_WITH_TREE nf = levels("1,4 64,128");
+    AUTO(plan) p = plan_of(nf, &env, 0, 16, 64);
     ck_assert_int_eq(p->n_groups, 1 + 4 * 2);
     for (int64_t i = 0; i < p->n_groups; i++) {
         ck_assert_int_eq(p->group[i].nq, i == 0 ? 4 : 1);
         ck_assert_int_eq(p->group[i].mask, MASK_NONE);
     }
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* A part ends where a node does, if it can: then it has no mask, and its tokens one address. */
@@ -187,8 +181,8 @@ LOOP_TEST(parts_end_where_nodes_end, 9)
         {"1,2,64 40,1000,1", 768, 2 * 2, 3, 64}, /* of a node that not all see the last, too */
     };
     struct plan_env env = heads(_i % 2 ? 16 : 8, 8);
-    struct nform *nf = levels(of[_i].tree);
-    struct plan *p = plan_of(nf, &env, 0, 128, of[_i].piece);
+    AUTO_WITH_TREE nf = levels(of[_i].tree);
+    AUTO(plan) p = plan_of(nf, &env, 0, 128, of[_i].piece);
     int32_t masked = 0, leaf0 = nf->n_nodes - nf->n_queries;
     ck_assert_int_eq(p->n_groups, of[_i].n_groups);
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
@@ -197,8 +191,6 @@ LOOP_TEST(parts_end_where_nodes_end, 9)
             check_each(g->nq <= of[_i].most_queries_of_a_leaf, "a part of leaves with %d queries", g->nq);
     }
     ck_assert_int_eq(masked, of[_i].n_masked);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* What the model should know in any case: deep trees of many queries leave few partial results or none, queries without anything in
@@ -206,8 +198,8 @@ LOOP_TEST(parts_end_where_nodes_end, 9)
 TEST(the_model_chooses)
 {
     struct plan_env env = heads(32, 8);
-    struct nform *nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
-    struct plan *p = plan_of(nf, &env, -1, 0, 0);
+    AUTO_WITH_TREE nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
+    AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
     ck_assert_msg(p->n_slots <= 2 * 1024, "%lld partial results of 1,024 queries", (long long)p->n_slots);
     plan_free(p);
     nform_free_with_tree(nf);
@@ -222,8 +214,6 @@ TEST(the_model_chooses)
     p = plan_of(nf, &env, -1, 0, 0);
     ck_assert_msg(p->n_groups * env.heads.h_kv >= env.machine->sms / 2, "%lld groups of one prefix",
                   (long long)p->n_groups);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* The note of a plan says what was chosen, so that it can be asked for again. */
@@ -233,7 +223,7 @@ TEST(what_was_chosen_can_be_asked_for)
     int seen[2] = {0}; /* trunks, tall tiles */
     for (int64_t i = 0; i < TREES; i++) {
         struct plan_env env = heads(of[i % 3][0], of[i % 3][1]);
-        struct nform *nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
         struct plan *p = plan_of(nf, &env, -1, 0, 0), *again;
         const char *said = strstr(p->note, ": low=");
         ck_assert_msg(said, "%s", p->note);
@@ -251,7 +241,6 @@ TEST(what_was_chosen_can_be_asked_for)
         seen[1] += strstr(said, "tall=1") != NULL;
         plan_free(again);
         plan_free(p);
-        nform_free_with_tree(nf);
     }
     ck_assert_msg(seen[0] >= 5 && seen[1] >= 5, "%d with trunks, %d of tall tiles", seen[0], seen[1]);
 }
@@ -265,8 +254,8 @@ TEST(ranks_are_plans_by_price)
     for (int64_t i = 0; i < TREES; i++) {
         struct plan_env env = i % 2 ? heads(32, 8) : heads(16, 1);
         struct tile_env tiles = tile_env_of(&env);
-        struct nform *nf = nform_new(gen_tree(gen_family(79, i), gen_seed(79, i)));
-        struct plan *before = plan_of(nf, &env, -1, 0, 0);
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(79, i), gen_seed(79, i)));
+        AUTO(plan) before = plan_of(nf, &env, -1, 0, 0);
         double least = 0;
         for (int rank = 1; rank <= RANKS; rank++) {
             char name[32];
@@ -289,8 +278,6 @@ TEST(ranks_are_plans_by_price)
             plan_free(before);
             before = p;
         }
-        plan_free(before);
-        nform_free_with_tree(nf);
     }
     ck_assert_msg(others > 5 * TREES && last > 0, "%d others, %d the last", others, last);
 }
@@ -302,8 +289,8 @@ TEST(tallest_tiles_are_one_wave)
     int seen = 0;
     for (int64_t i = 0; i < 2 * TREES; i++) {
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
-        struct nform *nf = nform_new(gen_tree(gen_family(78, i), gen_seed(78, i)));
-        struct plan *p = plan_of(nf, &env, -1, 0, 0);
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(78, i), gen_seed(78, i)));
+        AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
         int64_t ctas = 0, small = 0;
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
             int64_t rows = (int64_t)g->nq * heads_gqa(&env.heads);
@@ -312,8 +299,6 @@ TEST(tallest_tiles_are_one_wave)
         }
         check_each(small == 0 || ctas <= env.machine->sms, "tree %d: %lld CTAs", (int)i, (long long)ctas);
         seen += small > 0;
-        plan_free(p);
-        nform_free_with_tree(nf);
     }
     ck_assert_int_ge(seen, 3);
 }
@@ -323,7 +308,7 @@ TEST(tallest_tiles_are_one_wave)
 TEST(trunks_are_groups_of_their_own)
 {
     struct plan_env env = heads(28, 4);
-    struct nform *nf = levels("1,1,40 512,300,30");
+    AUTO_WITH_TREE nf = levels("1,1,40 512,300,30");
     struct plan *whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
                 *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
                 *longer = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=301"),
@@ -352,27 +337,24 @@ TEST(trunks_are_groups_of_their_own)
     struct plan *all[] = {whole, trunk, longer, low, bundles};
     for (int i = 0; i < 5; i++)
         plan_free(all[i]);
-    nform_free_with_tree(nf);
 }
 
 /* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */
 TEST(blocks_go_on_across_trunks)
 {
     struct plan_env env = heads(28, 4);
-    struct nform *nf = levels("1,1,3,60 1500,1500,1600,30");
-    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=1600");
+    AUTO_WITH_TREE nf = levels("1,1,3,60 1500,1500,1600,30");
+    AUTO(plan) p = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=1600");
     ck_assert_int_eq(p->n_groups, 3 + 4); /* 60 queries, 18 a block */
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
         ck_assert(g->mask == MASK_NONE ? g->n_kv == 1600 && g->nq == 20 : g->n_kv == 3000 + 30 * g->nq);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }
 
 /* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32, or fewer. */
 TEST(bundles_and_tiles_as_asked_for)
 {
     struct plan_env env = heads(32, 8);
-    struct nform *nf = levels("1,12 1000,900");
+    AUTO_WITH_TREE nf = levels("1,12 1000,900");
     struct plan *p = plan_as(nf, &env, "low=16,high=64,piece=512,bundle=128"),
                 *tall = plan_as(nf, &env, "low=32,high=64,piece=512,bundle=300,tall=1");
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
@@ -392,7 +374,6 @@ TEST(bundles_and_tiles_as_asked_for)
             ck_assert_int_eq(g->tile_m, g->nq <= 4 ? (i == 2 ? 64 : 16) : i ? 64 : 32);
         plan_free(p);
     }
-    nform_free_with_tree(nf);
 }
 
 /* Tokens of sort `which` that are among the first n. */
@@ -467,7 +448,7 @@ TEST(sorts_take_turns)
 TEST(shared_tokens_take_turns_with_others)
 {
     struct plan_env env = heads(64, 8);
-    struct nform *nf = levels("1,16 1024,64");
+    AUTO_WITH_TREE nf = levels("1,16 1024,64");
     struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
                 *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
     ck_assert_int_eq(was->n_runs, 17);
@@ -488,7 +469,6 @@ TEST(shared_tokens_take_turns_with_others)
     }
     plan_free(p);
     plan_free(was);
-    nform_free_with_tree(nf);
 }
 
 /* Tiles of 64 rows and more, and of 16 with 640 tokens or more; masked ones alone. */
@@ -510,8 +490,8 @@ TEST(which_tiles_take_turns)
     };
     struct plan_env env = heads(32, 8);
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-        struct nform *nf = levels(of[i].tree);
-        struct plan *p = plan_as(nf, &env, of[i].options);
+        AUTO_WITH_TREE nf = levels(of[i].tree);
+        AUTO(plan) p = plan_as(nf, &env, of[i].options);
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
             for (int64_t r = g->run0 + 1; r < g->run1; r++)
                 if (p->run[r].node < p->run[r - 1].node || p->run[r].begin > 0)
@@ -519,8 +499,6 @@ TEST(which_tiles_take_turns)
         bool any = p->n_runs > 0 && p->run[0].end < nf->len[0];
         ck_assert_msg(any == of[i].turns, "%s of %s: the root has %lld tokens in its first run",
                       of[i].options, of[i].tree, (long long)p->run[0].end);
-        plan_free(p);
-        nform_free_with_tree(nf);
     }
 }
 
@@ -541,8 +519,8 @@ LOOP_TEST(the_model_chooses_what_was_fast, 8)
         {"1,8,512 32,2048,256", 32, 8, 16, 1024, 5000}, /* long leaves by themselves, or whole: 170.8 us, 167.9 at best */
     };
     struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
-    struct nform *nf = levels(of[_i].tree);
-    struct plan *p = plan_of(nf, &env, -1, 0, 0);
+    AUTO_WITH_TREE nf = levels(of[_i].tree);
+    AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
     int32_t masked = 0;
     for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
         masked += g->mask != MASK_NONE;
@@ -550,6 +528,4 @@ LOOP_TEST(the_model_chooses_what_was_fast, 8)
                       p->n_groups * env.heads.h_kv <= of[_i].most_ctas,
                   "%s: %lld groups, %d masked, %lld partial results", of[_i].tree, (long long)p->n_groups,
                   masked, (long long)p->n_slots);
-    plan_free(p);
-    nform_free_with_tree(nf);
 }

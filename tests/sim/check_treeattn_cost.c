@@ -4,6 +4,7 @@
 #include "sim/fit/quality.h"
 #include "sim/strategies/treeattn.h"
 #include "sim/fit/fit_treeattn_cost.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
@@ -51,13 +52,13 @@ TEST(a_bill_is_that_of_its_plan)
     for (int64_t i = 0; i < 240; i++) {
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
         int32_t gqa = heads_gqa(&env.heads);
-        struct nform *nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
         static const char *const others[] = {"",        ",trunk=16", ",bundle=48",
                                              ",tall=1", ",tall=2",   ",trunk=100,tall=1,bundle=2000"};
         struct strategy_use u =
             use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, others[i / 12 % 6]);
         char why[WHY_MAX];
-        struct plan *p = strategy_plan(&u, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&u, nf, &env, why);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);
         double ctas = 0, reads = 0, masked = 0, q = 0, slots = 0, said = 0, plain = 0, hidden = 0;
         for (const struct group *g = p->group; g < p->group + p->n_groups; g++) {
@@ -83,8 +84,6 @@ TEST(a_bill_is_that_of_its_plan)
         /* half of what only one of two teams sees is passed over */
         check_each(hidden <= 1.02 * masked && 2 * hidden >= 0.98 * masked, "%g of %g tokens", hidden, masked);
         check_each(b.slots >= 0.98 * slots && b.slots <= b.q, "%g partial results, not %g", b.slots, slots);
-        plan_free(p);
-        nform_free_with_tree(nf);
     }
     ck_assert_msg(exact >= 230, "%d of 240 bills exact", exact);
 }
@@ -95,17 +94,17 @@ TEST(a_bill_of_taller_tiles)
     int grows[TILE_TALLEST + 1] = {0};
     for (int64_t i = 0; i < 60; i++) {
         struct plan_env env = heads(32, i % 2 ? 8 : 32);
-        struct nform *nf = nform_new(gen_tree(gen_family(8, i), gen_seed(8, i)));
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(8, i), gen_seed(8, i)));
         struct strategy_use u = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, "");
         struct tile_bill b = treeattn_bill(nf, &env, u.opt), before = b;
         char why[WHY_MAX];
-        struct plan *as = strategy_plan(&u, nf, &env, why);
+        AUTO(plan) as = strategy_plan(&u, nf, &env, why);
         for (int tall = 0; tall <= TILE_TALLEST; tall++) {
             char text[32];
             snprintf(text, sizeof text, ",tall=%d", tall);
             struct strategy_use v = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, text);
             struct tile_bill said = tile_bill_tall(&b, tall), is = treeattn_bill(nf, &env, v.opt);
-            struct plan *p = strategy_plan(&v, nf, &env, why);
+            AUTO(plan) p = strategy_plan(&v, nf, &env, why);
             check_each(memcmp(&said, &is, sizeof is) == 0, "tree %d, tall %d", (int)i, tall);
             check_each(tall == 0 || tile_bill_grows(&b, tall) == (memcmp(&said, &before, sizeof said) != 0),
                        "tree %d, tall %d: does the bill change?", (int)i, tall);
@@ -115,10 +114,7 @@ TEST(a_bill_of_taller_tiles)
                            p->group[g].tile_m);
             grows[tall] += tall > 0 && tile_bill_grows(&b, tall);
             before = said;
-            plan_free(p);
         }
-        plan_free(as);
-        nform_free_with_tree(nf);
     }
     ck_assert_msg(grows[1] >= 5 && grows[2] >= 5, "%d and %d bills grow", grows[1], grows[2]);
     ck_assert_int_eq(tile_tall_rows(16, 1), 16);
@@ -153,7 +149,7 @@ TEST(nothing_cheaper_can_be_asked_for)
     for (; n < (int)(sizeof of / sizeof of[0]); n++) {
         struct plan_env env = heads(of[n].h_q, of[n].h_kv);
         struct tile_env at = tile_env_of(&env);
-        struct nform *nf = nform_new(levels_parse(of[n].levels, NULL));
+        AUTO_WITH_TREE nf = nform_new(levels_parse(of[n].levels, NULL));
         struct tile_bill b = treeattn_bill(nf, &env, any.opt);
         double chosen = tile_price(&b, &at, &tile_coefs), least = INFINITY;
         for (size_t l = 0; l < 4; l++)
@@ -166,7 +162,6 @@ TEST(nothing_cheaper_can_be_asked_for)
                     }
         worst = fmax(worst, chosen / least);
         sum += chosen / least;
-        nform_free_with_tree(nf);
     }
     ck_assert_msg(worst <= 1.05 && sum / n <= 1.003, "%.3f of the least price at worst, %.4f on average",
                   worst, sum / n);
@@ -176,7 +171,7 @@ TEST(nothing_cheaper_can_be_asked_for)
 TEST(a_bill_by_hand)
 {
     struct tree *t = levels_parse("1,4 100,10", NULL);
-    struct nform *nf = nform_new(t);
+    AUTO_WITH_TREE nf = nform_new(t);
     struct plan_env env = heads(32, 1);
     struct strategy_use u = use_of(0, 64, 1 << 30);
     struct tile_bill b = treeattn_bill(nf, &env, u.opt);
@@ -203,7 +198,6 @@ TEST(a_bill_by_hand)
     c.of[TWO_TEAMS] =
         (struct tile_kind_coefs){.alone = 100, .waiting = 1, .waiting_hidden = 10}; /* as they run */
     ck_assert_double_eq_tol(tile_price(&b, &at, &c), 7 + 100 + 100 + 200, 1e-6);
-    nform_free_with_tree(nf);
 }
 
 /* To the last bit, in tiles of every height, of parts that may share a CTA and others. */
@@ -306,7 +300,7 @@ TEST(slopes_are_those_of_the_price)
     for (int64_t i = 0; i < 200; i++) {
         struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
         env.heads.d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 96;
-        struct nform *nf = nform_new(gen_tree(gen_family(6, i), gen_seed(6, i)));
+        AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(6, i), gen_seed(6, i)));
         struct strategy_use u = use_of(i % 5 * 16 * (i % 2), high[i % 4], INT64_C(64) << i % 6);
         struct tile_bill b = treeattn_bill(nf, &env, u.opt);
         struct tile_env at = tile_env_of(&env);
@@ -327,7 +321,6 @@ TEST(slopes_are_those_of_the_price)
                        "tree %d, %s: %g, not %g", (int)i, tile_traits[j].name, by, (above - below) / (2 * h));
             seen[j] += fabs(by);
         }
-        nform_free_with_tree(nf);
     }
     for (int j = 0; j < N_TILE_COEFS; j++)
         ck_assert_msg(seen[j] > 0 || strcmp(tile_traits[j].name, "base") == 0, "no price depends on %s",
@@ -397,7 +390,7 @@ static void make_sweep(struct sweep *s, const struct tile_coefs *c, double off)
     for (int32_t k = 0, i = 0; k < CONFIGS; k++) {
         char *tree = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k * 5 % 37),
                                64 + k * 137 % 5000, 16 << k % 6, 1 + 50 * (k % 11));
-        struct nform *nf = nform_new(levels_parse(tree, NULL));
+        AUTO_WITH_TREE nf = nform_new(levels_parse(tree, NULL));
         struct plan_env env = heads(of[k % 4][0], of[k % 4][1]);
         for (int32_t j = 0; j < PLANS; j++, i++) {
             struct strategy_use u = use_of(cut[j % 6][0], cut[j % 6][1], INT64_C(128) << 4 * (j / 6));
@@ -407,7 +400,6 @@ static void make_sweep(struct sweep *s, const struct tile_coefs *c, double off)
             s->seconds[i] = 1e-6 * (tile_price(&s->bill[i], &s->env[i], c) + c->base) *
                             (1 + off * rng_bell(8, 0, (uint64_t)i));
         }
-        nform_free_with_tree(nf);
         free(tree);
     }
     s->rows = (struct tile_rows){N_ROWS, s->bill, s->env, s->seconds, s->config, CONFIGS};

@@ -4,6 +4,7 @@
 #include "traces/formats/text.h"
 #include "traces/trace.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -70,11 +71,10 @@ TEST(levels_build_the_tree_they_say)
         struct err e = {0};
         assert_tree(levels_parse(c[i].text, &e), c[i].want, &e);
     }
-    struct tree *t = levels_parse("1,4,16 1024,256,32", NULL);
+    AUTO(tree) t = levels_parse("1,4,16 1024,256,32", NULL);
     ck_assert_int_eq(t->n_nodes, 21);
     ck_assert_int_eq(t->n_queries, 16);
     ck_assert_int_eq(tree_tokens(t), 1024 + 4 * 256 + 16 * 32);
-    tree_free(t);
 }
 
 TEST(too_many_levels_are_an_error)
@@ -125,13 +125,12 @@ TEST(damaged_tree_files_do_no_harm)
             memcpy(text, good, sizeof good);
             text[i] = *c;
             struct err e = {0};
-            struct tree *t = fasttree_file_parse(text, sizeof good - 1, "t", &e);
+            AUTO(tree) t = fasttree_file_parse(text, sizeof good - 1, "t", &e);
             ck_assert((t != NULL) == (e.code == 0));
             ck_assert(!t || tree_check(t, NULL));
             tree_free(t);
             t = fasttree_file_parse(good, i, "t", NULL);
             ck_assert(!t || i >= sizeof good - 2);
-            tree_free(t);
         }
 }
 
@@ -139,7 +138,7 @@ TEST(tree_files_round_trip)
 {
     char *path = scratch_file("", 0);
     for (uint64_t seed = 0; seed < 60; seed++) {
-        struct tree *t = gen_tree((enum family)(seed % N_FAMILIES), seed);
+        AUTO(tree) t = gen_tree((enum family)(seed % N_FAMILIES), seed);
         tree_query_leaves(t);
         FILE *f = fopen(path, "w");
         ck_assert(fasttree_file_write(f, t, NULL));
@@ -148,14 +147,13 @@ TEST(tree_files_round_trip)
         struct err e = {0};
         assert_tree(seed % 2 ? fasttree_file_read(path, &e) : tree_file_read(path, &e), want, &e);
         free(want);
-        tree_free(t);
     }
     free(path);
 }
 
 TEST(only_trees_with_leaf_queries_are_written)
 {
-    struct tree *t = levels_parse("1,3 9,4", NULL);
+    AUTO(tree) t = levels_parse("1,3 9,4", NULL);
     char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
@@ -173,7 +171,6 @@ TEST(only_trees_with_leaf_queries_are_written)
     fclose(f);
     ck_assert_str_eq(text, "4\n-1 0 9 3\n0 1 4 0\n0 2 4 0\n0 3 4 0\n");
     free(text);
-    tree_free(t);
 }
 
 /* ---- the project's own text ---------------------------------------------------------------------------- */
@@ -189,7 +186,7 @@ TEST(tree_text_reads)
                                "9\n\tnode 1 0  0\nnode 2 -1 5 #\n"
                                "query 1 0\nquery 0 7 #x y z\nquery 0 12 \nquery 0 7\n   # end\n";
     struct err e = {0};
-    struct tree *t = parse_text(text, &e);
+    AUTO(tree) t = parse_text(text, &e);
     ck_assert_msg(t != NULL, "%s", e.msg);
     ck_assert(tree_check(t, NULL));
     ck_assert(t->n_nodes == 3 && t->n_queries == 4);
@@ -201,7 +198,6 @@ TEST(tree_text_reads)
     tree_free(t);
     t = parse_text("tree 0 0", &e);
     ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
-    tree_free(t);
 }
 
 static void assert_same_tree(const struct tree *a, const struct tree *b)
@@ -232,11 +228,11 @@ static char *written(bool (*write)(FILE *, const struct tree *, struct err *), c
 LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct tree *t = gen_tree((enum family)_i, seed);
+        AUTO(tree) t = gen_tree((enum family)_i, seed);
         struct err e = {0};
         char *text = written(tree_text_write, t, &e);
         ck_assert_msg(text != NULL, "%s", e.msg);
-        struct tree *back = tree_file_parse(text, strlen(text), "t", &e);
+        AUTO(tree) back = tree_file_parse(text, strlen(text), "t", &e);
         ck_assert_msg(back != NULL, "%s", e.msg);
         assert_same_tree(t, back);
         tree_free(back);
@@ -254,9 +250,7 @@ LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
         back = text ? levels_parse(text, &e) : NULL;
         if (text)
             assert_same_tree(t, back);
-        tree_free(back);
         free(text);
-        tree_free(t);
     }
 }
 
@@ -269,11 +263,10 @@ TEST(level_trees_round_trip)
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         struct err e = {0};
-        struct tree *t = levels_parse(good[i], &e);
+        AUTO(tree) t = levels_parse(good[i], &e);
         char *text = written(levels_write, t, &e), *want = xasprintf("%s\n", good[i]);
         ck_assert_msg(text != NULL, "%s: %s", good[i], e.msg);
         ck_assert_str_eq(text, want);
-        tree_free(t);
         free(text);
         free(want);
     }
@@ -291,19 +284,18 @@ TEST(level_trees_round_trip)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};
-        struct tree *t = parse_text(bad[i], &e);
+        AUTO(tree) t = parse_text(bad[i], &e);
         ck_assert_msg(t != NULL, "%s", e.msg);
         char *text = written(levels_write, t, &e);
         ck_assert_msg(text == NULL, "%s gives %s", bad[i], text);
         assert_says(&e, "no level string says this tree", bad[i]);
-        tree_free(t);
     }
 }
 
 /* Several roots: the first level is a forest, and everything below hangs by the same rule. */
 TEST(levels_with_several_roots)
 {
-    struct tree *t = levels_parse("4,16,256,512 512,32,128,32", NULL);
+    AUTO(tree) t = levels_parse("4,16,256,512 512,32,128,32", NULL);
     ck_assert_int_eq(t->n_nodes, 4 + 16 + 256 + 512);
     ck_assert_int_eq(t->n_queries, 512);
     ck_assert_int_eq(tree_tokens(t), 4 * 512 + 16 * 32 + 256 * 128 + 512 * 32);
@@ -319,11 +311,9 @@ TEST(levels_with_several_roots)
     }
     for (int r = 0; r < 4; r++)
         ck_assert_int_eq(below[r], 128);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     ck_assert_int_eq(nf->n_roots, 4);
     ck_assert_int_eq(nform_live_roots(nf), 4);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(tree_files_are_told_apart)
@@ -359,13 +349,12 @@ TEST(damaged_tree_text_does_no_harm)
             memcpy(text, good, sizeof good);
             text[i] = *c;
             struct err e = {0};
-            struct tree *t = tree_file_parse(text, sizeof good - 1, "t", &e);
+            AUTO(tree) t = tree_file_parse(text, sizeof good - 1, "t", &e);
             ck_assert((t != NULL) == (e.code == 0));
             ck_assert(!t || tree_check(t, NULL));
             tree_free(t);
             t = tree_file_parse(good, i, "t", NULL);
             ck_assert(!t || i >= sizeof good - 2);
-            tree_free(t);
         }
 }
 
@@ -525,7 +514,7 @@ TEST(token_trees_have_a_query_on_every_token)
 {
     int mostly = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct tree *t = gen_tree(FAM_TOKEN, seed);
+        AUTO(tree) t = gen_tree(FAM_TOKEN, seed);
         int64_t hidden = 0; /* tokens that not every query sees: all but the prefix and the tree's first */
         for (int32_t q = 0; q < t->n_queries; q++) {
             ck_assert_int_eq(t->len[t->query[q].node], 1);
@@ -535,7 +524,6 @@ TEST(token_trees_have_a_query_on_every_token)
         ck_assert(t->n_nodes - t->n_queries == 1 || t->n_nodes - t->n_queries == 2);
         ck_assert_int_ge(t->n_queries, 16);
         mostly += hidden <= 64;
-        tree_free(t);
     }
     ck_assert_int_ge(mostly, 140);
 }
@@ -555,13 +543,12 @@ TEST(mix_of_families_meets_the_bars)
         int large = 0, seen[N_FAMILIES] = {0};
         for (int i = 0; i < N; i++) {
             enum family f = gen_family(seed, i);
-            struct tree *t = gen_tree(f, gen_seed(seed, i));
+            AUTO(tree) t = gen_tree(f, gen_seed(seed, i));
             nodes[i] = t->n_nodes;
             queries[i] = t->n_queries;
             tokens[i] = tree_tokens(t);
             large += t->n_queries > 128;
             seen[f]++;
-            tree_free(t);
         }
         qsort(nodes, N, sizeof *nodes, compare_i64);
         qsort(queries, N, sizeof *queries, compare_i64);

@@ -8,6 +8,7 @@
 #include "ref/rng.h"
 #include "traces/pool.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdio.h>
@@ -260,7 +261,7 @@ static bool run_forest(uint64_t seed, int32_t page_size, enum fault fault, int64
         struct trace_parts parts;
         struct pool_step step;
         forest_step(&f, seed, t);
-        struct tree *tree = forest_tree(&f, &parts);
+        AUTO(tree) tree = forest_tree(&f, &parts);
         ck_assert(tree_check(tree, NULL));
         ck_assert(pool_advance(pool, tree, &parts, t, &step, NULL));
         bool now = t >= fault_at &&
@@ -268,7 +269,6 @@ static bool run_forest(uint64_t seed, int32_t page_size, enum fault fault, int64
                     (fault == FAULT_FRESH && step.n_fresh > 0) || (fault == FAULT_MOVE && step.n_moves > 0));
         good = cache_step(&cache, tree, &parts, pool, &step, t, now ? fault : FAULT_NONE);
         trace_parts_free(&parts);
-        tree_free(tree);
     }
     *moved += pool_stats(pool).moved;
     ck_assert_int_eq(pool_drain(pool), 0);
@@ -385,8 +385,8 @@ TEST(accepted_tokens_move)
         ck_assert_msg(tr != NULL, "%s", e.msg);
         for (int64_t t = 1; t <= trace_steps(tr); t++) {
             struct trace_parts parts, before;
-            struct tree *tree = trace_step(tr, t, &parts);
-            struct tree *last = trace_step(tr, max_i64(1, t - 1), &before);
+            AUTO(tree) tree = trace_step(tr, t, &parts);
+            AUTO(tree) last = trace_step(tr, max_i64(1, t - 1), &before);
             ck_assert_int_eq(parts.n_accepts, tree->len[0] - last->len[0]);
             /* each hangs below the one before it, as long as there is such a path */
             int32_t above = 0;
@@ -400,8 +400,6 @@ TEST(accepted_tokens_move)
             }
             trace_parts_free(&parts);
             trace_parts_free(&before);
-            tree_free(tree);
-            tree_free(last);
         }
         trace_close(tr);
     }
@@ -417,10 +415,9 @@ TEST(a_full_pool_says_so)
     for (bool good = true; good; t++) {
         struct trace_parts parts;
         struct pool_step step;
-        struct tree *tree = trace_step(tr, t, &parts);
+        AUTO(tree) tree = trace_step(tr, t, &parts);
         good = pool_advance(pool, tree, &parts, t, &step, &e);
         trace_parts_free(&parts);
-        tree_free(tree);
     }
     ck_assert_int_eq(t, 50);
     ck_assert_int_eq(e.code, EXIT_MISSING);

@@ -8,6 +8,7 @@
 #include "traces/generate/gen_trace.h"
 #include "traces/formats/mooncake.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ static struct trace *open_small(struct trace_opts o)
 
 static void assert_step(const struct trace *tr, int64_t t, const char *want)
 {
-    struct tree *tree = trace_tree(tr, t);
+    AUTO(tree) tree = trace_tree(tr, t);
     char got[256] = "";
     size_t n = 0;
     ck_assert(tree_check(tree, NULL));
@@ -54,7 +55,6 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
         n += (size_t)snprintf(got + n, sizeof got - n, "q%d ", tree->query[q].node);
     }
     ck_assert_str_eq(got, want);
-    tree_free(tree);
 }
 
 TEST(batching_by_hand)
@@ -225,9 +225,8 @@ static int64_t simulate(const struct requests *r, const struct trace *tr, struct
         t++;
         check_each(t <= trace_steps(tr), "step %lld", (long long)t);
         if (t % every == 0 || t == trace_steps(tr)) {
-            struct tree *tree = trace_tree(tr, t);
+            AUTO(tree) tree = trace_tree(tr, t);
             check_step(r, active, n, tree);
-            tree_free(tree);
         }
     }
 }

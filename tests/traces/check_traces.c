@@ -10,6 +10,7 @@
 #include "traces/generate/pyrandom.h"
 #include "traces/trace.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -158,14 +159,13 @@ TEST(sorting_replays_every_iteration)
     struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
     for (int64_t i = 0; i < x.n_rows; i++) {
         ck_assert_int_eq(csv_number(&x, i, "iteration", 0), i + 1);
-        struct tree *tree = trace_tree(tr, i + 1);
+        AUTO(tree) tree = trace_tree(tr, i + 1);
         ck_assert(tree_check(tree, NULL));
         struct trace_count c = trace_count_tree(tree);
         ck_assert_int_eq(c.queries, csv_number(&x, i, "queries", -1));
         ck_assert_int_eq(c.nodes, csv_number(&x, i, "nodes", -1));
         ck_assert_int_eq(c.kv_tree, csv_number(&x, i, "kv_tree", -1));
         ck_assert_int_eq(c.kv_seq, csv_number(&x, i, "kv_seq", -1));
-        tree_free(tree);
     }
     ck_assert_int_eq(x.n_rows, trace_steps(tr));
     trace_close(tr);
@@ -218,10 +218,9 @@ TEST(shared_speculative_files_open)
             struct trace_opts o = {.tree_index = apps ? 19 : 79, .prompt = 1000, .topology = true};
             struct trace *tr = open_or_fail(spec, o);
             ck_assert_int_eq(trace_steps(tr), apps ? 401 : 700);
-            struct tree *tree = trace_tree(tr, trace_steps(tr));
+            AUTO(tree) tree = trace_tree(tr, trace_steps(tr));
             ck_assert_int_eq(tree->n_queries, size[i]);
             ck_assert_int_eq(tree_depth(tree), 6); /* prefix, last accepted token, four candidates */
-            tree_free(tree);
             trace_close(tr);
             free(spec);
             free(path);
@@ -248,7 +247,7 @@ static const char small_tree[] =
 
 static void assert_step(const struct trace *tr, int64_t t, const char *want)
 {
-    struct tree *tree = trace_tree(tr, t);
+    AUTO(tree) tree = trace_tree(tr, t);
     char got[256] = "";
     size_t n = 0;
     for (int32_t i = 0; i < tree->n_nodes; i++)
@@ -257,7 +256,6 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
         n += (size_t)snprintf(got + n, sizeof got - n, "q%d@%lld ", tree->query[q].node,
                               (long long)tree->query[q].upto);
     ck_assert_str_eq(got, want);
-    tree_free(tree);
 }
 
 TEST(reasoning_by_hand)
@@ -510,12 +508,11 @@ TEST(every_kind_keeps_its_promises)
         ck_assert_ptr_nonnull(strstr(trace_title(tr), c[i].spec));
         int64_t queries = 0;
         for (int64_t t = 1; t <= trace_steps(tr); t++) {
-            struct tree *tree = trace_tree(tr, t);
+            AUTO(tree) tree = trace_tree(tr, t);
             struct err e = {0};
             ck_assert_msg(tree_check(tree, &e), "%s step %lld: %s", c[i].spec, (long long)t, e.msg);
             ck_assert_int_ge(tree->n_queries, 1);
             queries += tree->n_queries;
-            tree_free(tree);
         }
         if (tr->kind == &reasoning_kind && c[i].o.max_seq == 0)
             ck_assert_int_eq(queries, trace_generated(tr));
@@ -549,7 +546,7 @@ TEST(items_are_counted)
 /* Known sums: a root of 10 with 40 queries below is read twice, a path of 4 + 2 once more. */
 TEST(counters_by_hand)
 {
-    struct tree *t = tree_new(42, 41);
+    AUTO(tree) t = tree_new(42, 41);
     t->len[0] = 10;
     for (int32_t i = 1; i < 42; i++) {
         t->parent[i] = i == 41 ? 40 : 0;
@@ -563,7 +560,6 @@ TEST(counters_by_hand)
     ck_assert_int_eq(c.kv_tree, 10 + 40 * 4 + 2);
     ck_assert_int_eq(c.kv_seq, 40 * 14 + 16);
     ck_assert_int_eq(c.kv_node32, 2 * 10 + 40 * 4 + 2);
-    tree_free(t);
 }
 
 /* ---- malformed input ----------------------------------------------------------------------------------- */
@@ -679,7 +675,7 @@ TEST(published_topologies)
     for (int i = 0; path && records && i < 9; i++) {
         char *spec = xasprintf("medusa:%s", path), *known = xasprintf("deft:%s", records);
         struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 100, .tree_index = i});
-        struct tree *tree = trace_tree(tr, 1);
+        AUTO(tree) tree = trace_tree(tr, 1);
         int32_t leaves = tree->n_nodes,
                 depth = tree_depth(tree) - 2; /* below prefix and last accepted token */
         bool *inner = xcalloc((size_t)tree->n_nodes, sizeof *inner);
@@ -704,7 +700,6 @@ TEST(published_topologies)
             free(named);
         }
         free(inner);
-        tree_free(tree);
         trace_close(tr);
         free(spec);
         free(known);

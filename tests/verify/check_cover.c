@@ -3,6 +3,7 @@
 #include "sim/strategy.h"
 #include "verify/judge/cover.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -81,10 +82,9 @@ TEST(hand_made_plans_pass)
 {
     struct fixture f = fixture_new();
     for (int masked = 0; masked < 2; masked++) {
-        struct plan *p = by_hand(f.nf, masked);
+        AUTO(plan) p = by_hand(f.nf, masked);
         struct err e = {0};
         ck_assert_msg(cover_check(p, &e), "%s", e.msg);
-        plan_free(p);
     }
     fixture_free(&f);
 }
@@ -96,24 +96,19 @@ TEST(every_strategy_passes)
     char why[WHY_MAX];
     for (int32_t i = 0; i < n_strategies; i++) {
         struct strategy_use use = strategy_default(strategies[i]);
-        struct plan *p = strategy_plan(&use, f.nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, f.nf, &env, why);
         struct err e = {0};
         if (p)
             ck_assert_msg(cover_check(p, &e), "%s: %s", strategies[i]->name, e.msg);
-        plan_free(p);
     }
     fixture_free(&f);
 }
 
 TEST(an_empty_tree_passes)
 {
-    struct tree *t = tree_new(0, 0);
-    struct nform *nf = nform_new(t);
-    struct plan *p = by_hand(nf, false);
+    AUTO_WITH_TREE nf = nform_new(tree_new(0, 0));
+    AUTO(plan) p = by_hand(nf, false);
     ck_assert(cover_check(p, NULL));
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(tokens_must_be_covered_once)
@@ -161,14 +156,13 @@ TEST(queries_must_see_what_they_read)
 TEST(every_mask_bit_matters)
 {
     struct fixture f = fixture_new();
-    struct plan *p = by_hand(f.nf, true);
+    AUTO(plan) p = by_hand(f.nf, true);
     for (int64_t i = 0; i < p->n_mask; i++) {
         p->mask[i] ^= 1;
         ck_assert(!cover_check(p, NULL));
         p->mask[i] ^= 1;
     }
     ck_assert(p->n_mask > 50 && cover_check(p, NULL));
-    plan_free(p);
     fixture_free(&f);
 }
 
@@ -176,11 +170,11 @@ TEST(every_mask_bit_matters)
 TEST(complaints_name_what_the_tree_names)
 {
     static const struct query query[] = {{2, 50}, {1, 5}, {0, 4}};
-    struct tree *t = tree_new(3, 3);
+    AUTO(tree) t = tree_new(3, 3);
     memcpy(t->len, (int64_t[]){10, 5, 50}, 3 * sizeof *t->len);
     t->parent[1] = t->parent[2] = 0;
     memcpy(t->query, query, sizeof query);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     struct plan *p = by_hand(nf, false);
     p->run[3].end -= 7;
     p->group[3].n_kv -= 7;
@@ -209,8 +203,6 @@ TEST(complaints_name_what_the_tree_names)
     p = by_hand(nf, false);
     p->run[1].end++;
     refuse(p, "tokens 0 to 7 of node 1 of the normal form");
-    nform_free(nf);
-    tree_free(t);
 }
 
 TEST(slots_must_flow)
@@ -287,7 +279,7 @@ TEST(hostile_numbers_are_harmless)
     struct fixture f = fixture_new();
     for (int masked = 0; masked < 2; masked++)
         for (uint64_t round = 0; round < 4000; round++) {
-            struct plan *p = by_hand(f.nf, masked);
+            AUTO(plan) p = by_hand(f.nf, masked);
             int64_t x = nasty[rng_below(round, 1, 0, 7)];
             int64_t g = rng_below(round, 2, 0, p->n_groups), m = rng_below(round, 3, 0, p->n_merges);
             int64_t old = 0;
@@ -321,7 +313,6 @@ TEST(hostile_numbers_are_harmless)
             ck_assert(!cover_check(p, NULL) || harmless);
             if (cover_structure(p, NULL))
                 print_all(p);
-            plan_free(p);
         }
     fixture_free(&f);
 }

@@ -9,6 +9,7 @@
 #include "verify/judge/judge.h"
 #include "verify/judge/compare.h"
 
+#include "tests/auto.h"
 #include "tests/verify/fake_gpu.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
@@ -33,9 +34,9 @@ static struct gpu_case *design(uint64_t seed, int64_t *n)
 static void pretend(struct pairs_met *v, const struct gpu_case *x)
 {
     struct err e = {0};
-    struct tree *t = tree_source_load(&x->c.src, &e);
+    AUTO(tree) t = tree_source_load(&x->c.src, &e);
     ck_assert_msg(t, "%s", e.msg);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     struct plan_env env = plan_env_default(x->c.spec.heads);
     for (int32_t i = 0; i < n_strategies; i++) {
         struct strategy_use use = strategy_default(strategies[i]);
@@ -45,8 +46,6 @@ static void pretend(struct pairs_met *v, const struct gpu_case *x)
             r.verdict = V_SKIP;
         pairs_met_add(v, x, &r);
     }
-    nform_free(nf);
-    tree_free(t);
 }
 
 static struct pairs_met *cover_new(void)
@@ -149,10 +148,10 @@ LOOP_TEST(canaries_see_every_byte, 2)
     struct err e = {0};
     struct tree_source src;
     ck_assert(tree_source_parse("levels:1,3_20,5", &src, &e));
-    struct tree *t = tree_source_load(&src, &e);
+    AUTO(tree) t = tree_source_load(&src, &e);
     struct problem_spec spec = case_default_spec();
     spec.page_size = 1 + 15 * _i;
-    struct problem *p = problem_new(t, &spec, &e);
+    AUTO(problem) p = problem_new(t, &spec, &e);
     struct guarded_layout l = guarded_layout(p);
     uint8_t *before = guarded_image(&l, p), *after = guarded_image(&l, p);
     for (int part = 0; part + 1 < N_PARTS; part++) {
@@ -173,8 +172,6 @@ LOOP_TEST(canaries_see_every_byte, 2)
     }
     free(before);
     free(after);
-    problem_free(p);
-    tree_free(t);
     tree_source_clear(&src);
 }
 
@@ -192,7 +189,7 @@ static const struct problem_spec heads_32_32 = {.heads = {32, 32, 128, DT_F16}, 
 /* Against what was published for PAT's first tree: 135.27 MB of KV, 29.93 us at 4,525 GB/s. */
 TEST(floors_are_the_larger_of_two)
 {
-    struct nform *nf = form("1,10 4096,416");
+    AUTO(nform) nf = form("1,10 4096,416");
     struct gpu_need need = gpu_need(nf, &heads_32_32);
     ck_assert_int_eq(gpu_unique_kv(nf, &heads_32_32), 135266304);
     ck_assert_double_eq(need.bytes, 135266304.0 + 2 * 10 * 32 * 128 * 2);
@@ -205,11 +202,9 @@ TEST(floors_are_the_larger_of_two)
 
     struct tree_source src; /* what nobody sees need not be read: a dead subtree, the end of a node */
     ck_assert(tree_source_parse("nodes:-1.40,0.20,0.0,1.9,-1.11,4.6:0.30,1.3", &src, NULL));
-    struct tree *t = tree_source_load(&src, NULL);
+    AUTO(tree) t = tree_source_load(&src, NULL);
     nf = nform_new(t);
     ck_assert_int_eq(gpu_unique_kv(nf, &heads_32_32), (40 + 3) * 2 * 32 * 128 * 2);
-    nform_free(nf);
-    tree_free(t);
     tree_source_clear(&src);
 }
 
@@ -251,9 +246,8 @@ TEST(the_sets_are_the_papers)
             ck_assert(gpu_sets(all[i].list, &heads_32_32, heads, 0, &c, &n, NULL));
             ck_assert_int_eq(n, heads ? all[i].with_heads : all[i].n);
             for (int32_t k = 0; k < n; k++) {
-                struct tree *t = tree_source_load(&c[k].src, NULL);
+                AUTO(tree) t = tree_source_load(&c[k].src, NULL);
                 ck_assert(t && problem_spec_check(&c[k].spec, NULL));
-                tree_free(t);
                 tree_source_clear(&c[k].src);
             }
             free(c);
@@ -284,8 +278,7 @@ static struct bench_fixture bench_fixture(void)
         ck_assert(strategy_parse((const char *[]){"fasttree", "pat", "cascade"}[i], &x.use[i], NULL));
     for (int i = 0; i < 6; i++) {
         const struct gpu_config *c = &x.config[i / 3 ? 19 : 0]; /* 1,10 4096,416 and 256 4096 */
-        struct tree *t = tree_source_load(&c->src, NULL);
-        struct nform *nf = nform_new(t);
+        AUTO_WITH_TREE nf = nform_new(tree_source_load(&c->src, NULL));
         struct gpu_row *r = &x.row[i];
         *r = (struct gpu_row){.config = c, .verdict = GPU_PASS, .need = gpu_need(nf, &c->spec)};
         r->unique_kv = gpu_unique_kv(nf, &c->spec);
@@ -293,8 +286,6 @@ static struct bench_fixture bench_fixture(void)
         r->floor_us = gpu_floor_us(&r->need, &x.b.limits);
         r->time = (struct gpu_time){.median_us = over_floor[i] * r->floor_us, .reps = 21};
         r->grid = (struct gpu_grid){.ctas = 600, .longest = 1};
-        nform_free(nf);
-        tree_free(t);
     }
     return x;
 }
@@ -530,8 +521,8 @@ TEST(rows_are_named_with_their_options)
 
 TEST(grids_count_tiles_and_heads)
 {
-    struct nform *nf = form("1,4 100,50");
-    struct plan *plan = plan_new(nf, "test");
+    AUTO_WITH_TREE nf = form("1,4 100,50");
+    AUTO(plan) plan = plan_new(nf, "test");
     struct sel s = {0};
     int32_t launch = plan_launch(plan, "attention", LAUNCH_SERIAL);
     sel_queries(&s, 0, 4);
@@ -549,8 +540,6 @@ TEST(grids_count_tiles_and_heads)
     ck_assert_int_eq(g.ctas, 6 * 8);
     ck_assert_double_eq_tol(g.longest, 100 / ((2 * 100 + 4 * 50) / 6.0), 1e-12);
     sel_free(&s);
-    plan_free(plan);
-    nform_free_with_tree(nf);
 }
 
 /* ---- on a card that is none -------------------------------------------------------------------------------- */

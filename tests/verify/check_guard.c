@@ -6,6 +6,7 @@
 #include "verify/judge/shrink.h"
 #include "verify/judge/run_parallel.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <fenv.h>
@@ -17,6 +18,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+AUTO_FREE(test_case, test_case, test_case_free)
 
 static const char *const plain = "tree=levels:1,3,6_70,33,5;heads=4/2;d=32;dtype=f32;page=16;strategy=pat";
 
@@ -187,7 +190,7 @@ LOOP_TEST(who_overwrites_is_named, N_SPOTS)
 {
     struct kernel mine = {.name = "mine", .run = run_and_overwrite};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     spot = (enum spot)_i;
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
@@ -195,7 +198,6 @@ LOOP_TEST(who_overwrites_is_named, N_SPOTS)
     ck_assert_str_eq(r.why, blame[_i]);
     r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -204,13 +206,12 @@ TEST(who_rounds_otherwise_is_named)
 {
     struct kernel mine = {.name = "mine", .run = run_and_round};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_int_eq(r.stage, STAGE_KERNEL);
     ck_assert_str_eq(r.why, "left another rounding mode, or numbers next to 0 as 0");
     ck_assert_int_eq(fegetround(), FE_TONEAREST);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -219,7 +220,7 @@ TEST(counts_are_those_of_the_plan)
 {
     struct kernel mine = {.name = "mine", .run = run_and_count};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     more_kv = more_q = 0;
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
@@ -232,7 +233,6 @@ TEST(counts_are_those_of_the_plan)
     ck_assert_int_lt(more_q, 0);
     r = judge_case(b, &c.use, &mine);
     ck_assert_msg(r.verdict == V_FAIL && strstr(r.why, "counted 0 for \"Q read\""), "%s", r.why);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -268,7 +268,7 @@ TEST(what_is_not_ready_says_why)
 TEST(sums_are_of_what_somebody_may_read)
 {
     struct case_spec c;
-    struct test_case *b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
+    AUTO(test_case) b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
     struct guarded before = guarded_inputs(b->p);
     uint16_t *k = b->p->k;
     int64_t slot = b->p->heads.h_kv * b->p->heads.d;
@@ -276,7 +276,6 @@ TEST(sums_are_of_what_somebody_may_read)
     ck_assert(!guarded_change(&before, b->p));
     k[100 * slot] ^= 1;
     ck_assert_str_eq(guarded_change(&before, b->p), "K");
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -313,12 +312,11 @@ TEST(pages_of_others_are_watched)
 static void ends_with(const struct kernel *k, enum verdict verdict, const char *why)
 {
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &c.use, k);
     char text[RESULT_SENTENCE];
     ck_assert_int_eq(r.verdict, verdict);
     ck_assert_str_eq(result_sentence(&r, text), why);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -409,12 +407,11 @@ TEST(sharp_cases_have_empty_partials)
     for (int64_t i = 0; i < n; i++) {
         if (list[i].use.s && list[i].spec.heads.dtype != DT_F64) {
             struct err e = {0};
-            struct test_case *b = test_case_new(&list[i], NULL, &e);
+            AUTO(test_case) b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
             struct result r = judge_case(b, &list[i].use, kernels[0]);
             ck_assert_msg(r.verdict == V_PASS, "%s", r.why);
             failed += judge_case(b, &list[i].use, &mine).verdict == V_FAIL;
-            test_case_free(b);
         }
         case_clear(&list[i]);
     }
@@ -464,10 +461,9 @@ LOOP_TEST(sharp_cases_go_beyond_limits, N_LIMITS)
         struct strategy_use use = list[i].use;
         ck_assert(use.s || strategy_parse(with[_i], &use, &e));
         if (list[i].spec.heads.dtype != DT_F64 && failed == 0) {
-            struct test_case *b = test_case_new(&list[i], NULL, &e);
+            AUTO(test_case) b = test_case_new(&list[i], NULL, &e);
             ck_assert_msg(b, "%s", e.msg);
             failed += judge_case(b, &use, &mine).verdict == V_FAIL;
-            test_case_free(b);
         }
         case_clear(&list[i]);
     }
@@ -492,7 +488,7 @@ TEST(what_passes_again_is_not_printed_as_failing)
     struct kernel mine = {.name = "mine", .run = run_with_state};
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         struct case_spec c;
-        struct test_case *b = bench(&c, plain);
+        AUTO(test_case) b = bench(&c, plain);
         char *said = NULL;
         size_t size;
         c.kernel = &mine;
@@ -508,7 +504,6 @@ TEST(what_passes_again_is_not_printed_as_failing)
         ck_assert_msg((strstr(said, "not reproducible, ") && strstr(said, "OMP_NUM_THREADS=1")) == !always,
                       "%s", said);
         free(said);
-        test_case_free(b);
         case_clear(&c);
     }
 }
@@ -752,7 +747,7 @@ static void crash_and_listen(char *said, size_t size, int *status)
 {
     struct kernel mine = {.name = "mine", .run = run_and_crash};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
     pid_t child = fork();
@@ -770,7 +765,6 @@ static void crash_and_listen(char *said, size_t size, int *status)
     said[n] = 0;
     close(ends[0]);
     ck_assert_int_eq(waitpid(child, status, 0), child);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -864,14 +858,13 @@ LOOP_TEST(a_planner_that_writes_to_the_tree_is_named, 2)
     struct strategy spender = {.name = "spender", .plan = plan_and_spend, .config = _i ? &config : NULL};
     struct strategy_use use = {.s = &spender};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &use, kernels[0]);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert(r.verdict == V_FAIL && r.stage == STAGE_STRATEGY);
     ck_assert_str_eq(r.why, _i ? "wrote to the tree" : "wrote to the normal form");
     r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
-    test_case_free(b);
     case_clear(&c);
 }
 
@@ -880,7 +873,7 @@ TEST(a_planner_that_crashes_is_named)
     struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
     struct strategy_use use = {.s = &clumsy};
     struct case_spec c;
-    struct test_case *b = bench(&c, plain);
+    AUTO(test_case) b = bench(&c, plain);
     char said[1 << 12] = "";
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
@@ -895,7 +888,6 @@ TEST(a_planner_that_crashes_is_named)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(read(ends[0], said, sizeof said - 1) > 0);
     ck_assert_msg(strncmp(said, "treeattn: strategy clumsy crashed (signal 6) on: ", 49) == 0, "%s", said);
-    test_case_free(b);
     case_clear(&c);
 }
 

@@ -8,6 +8,7 @@
 #include "traces/pool.h"
 #include "verify/replay/private_kv.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -144,10 +145,9 @@ LOOP_TEST(private_kv_hold_the_paths, N_TRACES)
     struct private_kv_spec spec = {.page_size = PAGE, .first_page = SHARED_PAGES};
     int64_t queries = 0;
     for (int64_t t = 1; t <= steps_of(tr, _i); t++) {
-        struct tree *tree = trace_tree(tr, t);
+        AUTO(tree) tree = trace_tree(tr, t);
         private_kv_fit(&spec, tree);
         queries += tree->n_queries;
-        tree_free(tree);
     }
     struct walk w = {.pool = pool_new(PAGE, SHARED_PAGES), .copies = private_kv_new(&spec)};
     w.slots = (SHARED_PAGES + spec.lanes * spec.pages) * PAGE;
@@ -184,12 +184,10 @@ LOOP_TEST(plans_of_copies_move_the_same_bytes, N_TRACES)
             tree[1] = tree_apart(tree[0]);
             for (int i = 0; i < 2; i++) {
                 char why[WHY_MAX];
-                struct nform *nf = nform_new(tree[i]);
-                struct plan *p = strategy_plan(&use, nf, &env, why);
+                AUTO(nform) nf = nform_new(tree[i]);
+                AUTO(plan) p = strategy_plan(&use, nf, &env, why);
                 ck_assert_int_eq(p->storage, STORAGE_REPLICATED);
                 ledger[i] = ledger_of_plan(p, &env.heads);
-                plan_free(p);
-                nform_free(nf);
             }
             ck_assert_mem_eq(&ledger[0], &ledger[1], sizeof ledger[0]);
             tree_free(tree[0]);

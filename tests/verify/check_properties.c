@@ -3,6 +3,7 @@
 #include "traces/formats/formats.h"
 #include "verify/judge/properties.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -61,7 +62,7 @@ TEST(every_property_holds)
     struct result *r = xcalloc((size_t)n, sizeof *r);
     for (int32_t i = 0; i < N_TREES; i++) {
         struct tree *t;
-        struct problem *p = problem_no(i, &t);
+        AUTO(problem) p = problem_no(i, &t);
 #pragma omp parallel for schedule(dynamic, 1) /* small problems: a check a core */
         for (int32_t x = 0; x < n; x++) {
             struct property_case c = {.p = p,
@@ -77,7 +78,6 @@ TEST(every_property_holds)
             held[x] += r[x].verdict == V_PASS;
             skipped += r[x].verdict == V_SKIP;
         }
-        problem_free(p);
         tree_free(t);
     }
     printf("properties: %d trees, %d checks, %d skipped, %.1f s; largest difference in bounds:", N_TREES,
@@ -99,7 +99,7 @@ LOOP_TEST(on_every_kernel, 4)
 {
     omp_set_num_threads(1); /* small problems; the test has a process of its own */
     struct tree *t;
-    struct problem *p = problem_no(_i, &t);
+    AUTO(problem) p = problem_no(_i, &t);
     for (int32_t k = 0; k < n_kernels; k++)
         for (int32_t s = 0; s < n_strategies && !kernels[k]->ready; s += 5)
             for (int32_t i = 0; i < n_properties; i++) {
@@ -109,7 +109,6 @@ LOOP_TEST(on_every_kernel, 4)
                 ck_assert_msg(r.verdict == V_PASS || r.verdict == V_SKIP, "%s, %s, %s: %s", kernels[k]->name,
                               strategies[s]->name, properties[i].name, r.why);
             }
-    problem_free(p);
     tree_free(t);
 }
 
@@ -262,14 +261,14 @@ static struct tree *planting_ground(void)
 LOOP_TEST(planted_errors_are_found, N_PLANTED)
 {
     omp_set_num_threads(1);
-    struct tree *t = planting_ground();
+    AUTO(tree) t = planting_ground();
     for (int32_t type = 0; type < N_DTYPES; type++) {
         struct problem_spec spec = {.heads = {4, 2, 32, (enum dtype)type},
                                     .page_size = 16,
                                     .scattered = true,
                                     .poison = true,
                                     .seed = (uint64_t)type};
-        struct problem *p = problem_new(t, &spec, NULL);
+        AUTO(problem) p = problem_new(t, &spec, NULL);
         for (int32_t s = 0; s < n_strategies; s++) {
             struct property_case c = {.p = p, .use = strategy_default(strategies[s]), .seed = 1};
             c.kernel = kernels[0];
@@ -283,29 +282,25 @@ LOOP_TEST(planted_errors_are_found, N_PLANTED)
                           "%s, %s %s: not found by %s (%.3g)", planted[_i].kernel.name, dtype_name[type],
                           strategies[s]->name, property->name, r.cmp.worst);
         }
-        problem_free(p);
     }
-    tree_free(t);
 }
 
 /* Nothing to hold: no queries, no tokens. */
 TEST(nothing_at_all)
 {
-    struct tree *t = tree_new(3, 0);
+    AUTO(tree) t = tree_new(3, 0);
     t->parent[1] = t->parent[2] = 0;
     for (int32_t queries = 0; queries < 2; queries++) {
         if (queries)
             tree_query_leaves(t);
         struct problem_spec spec = {.heads = {2, 1, 16, DT_F32}, .page_size = 16};
-        struct problem *p = problem_new(t, &spec, NULL);
+        AUTO(problem) p = problem_new(t, &spec, NULL);
         for (int32_t i = 0; i < n_properties; i++) {
             struct property_case c = {.p = p, .use = strategy_default(strategies[1]), .kernel = kernels[0]};
             struct result r = property_check(&properties[i], &c);
             ck_assert_msg(r.verdict == V_PASS && r.cmp.worst == 0, "%s: %s", properties[i].name, r.why);
         }
-        problem_free(p);
     }
-    tree_free(t);
 }
 
 /* ---- the program ---------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 #include "ref/base.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
@@ -333,15 +334,13 @@ TEST(the_strategy_that_is_shown_covers)
     char why[WHY_MAX];
     int64_t groups = 0, nodes = 0;
     for (int i = 0; i < N_FAMILIES * 6; i++) {
-        struct nform *nf = nform_new(gen_tree((enum family)(i % N_FAMILIES), (uint64_t)i));
+        AUTO_WITH_TREE nf = nform_new(gen_tree((enum family)(i % N_FAMILIES), (uint64_t)i));
         use.opt[0] = i < N_FAMILIES ? shown_strategy.opts[0].def : 7 * i;
-        struct plan *p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
         struct err e = {0};
         ck_assert_msg(p && cover_check(p, &e), "tree %d: %s", i, p ? e.msg : why);
         groups += p->n_groups;
         nodes += nf->n_nodes;
-        plan_free(p);
-        nform_free_with_tree(nf);
     }
     ck_assert(groups > nodes / 2);
 }
