@@ -1,15 +1,13 @@
-/* bench_gpu.c - the measuring half of bench_gpu.h: what runs on the card, and who judges it. */
 #include "verify/bench/bench_gpu.h"
-#include "kernels/cuda/host/exact.h"
-#include "ref/rng.h"
 #include "sim/plan_ledger.h"
+#include "traces/paper_sets.h"
+#include "verify/bench/exact_gpu.h"
 #include "verify/judge/cover.h"
 #include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,136 +15,13 @@
 
 #define FLUSH_BYTES (INT64_C(256) << 20)
 #define SCRATCH_BYTES (INT64_C(64) << 10) /* behind them */
-#define LIMIT_BYTES (INT64_C(16) << 30)
-enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192, MIN_REPS = 5, MAX_REPS = 1001, SAMPLE_ROWS = 16, PROBES = 10 };
-#define LIMIT_MATRIX ((int64_t)LIMIT_SIDE * LIMIT_SIDE * 2) /* bytes */
+enum { MIN_REPS = 5, MAX_REPS = 1001, PROBES = 10 };
 /* A row is replayed until this much of the card's time is spent, five times at least. */
 static const double ROW_US = 50e3;
 /* Seconds that a row waits for memory to be as fast as ever, at most; what of the time that reading takes at best is not. */
 static const double SETTLE_S = 3, DISTURBED = 1.02;
 /* Seconds that the first row reads to find out what that is. */
 static const double FIRST_S = 0.1;
-/* Series of the generator. */
-enum { SERIES_Q = 1, SERIES_K, SERIES_V, SERIES_PAGES, SERIES_SAMPLE };
-
-/* ---- events ---------------------------------------------------------------------------------------------- */
-
-/* Something enqueued on a stream. */
-typedef bool action(void *of, int64_t turn, void *stream, struct err *e);
-
-/* `before` (may be NULL), then `timed` between two events, n times in a row; microseconds of each into us[n]. */
-static bool time_each(action *before, action *timed, void *of, int64_t n, void *stream, double *us,
-                      struct err *e)
-{
-    void **event = xcalloc((size_t)n * 2, sizeof *event);
-    bool good = true;
-    for (int64_t i = 0; i < 2 * n && good; i++)
-        good = (event[i] = gpu_event_new(e)) != NULL;
-    for (int64_t i = 0; i < n && good; i++)
-        good = (!before || before(of, i, stream, e)) && gpu_event_record(event[2 * i], stream, e) &&
-               timed(of, i, stream, e) && gpu_event_record(event[2 * i + 1], stream, e);
-    good = gpu_sync(e) && good;
-    for (int64_t i = 0; i < n && good; i++)
-        good = gpu_event_us(event[2 * i], event[2 * i + 1], &us[i], e);
-    for (int64_t i = 0; i < 2 * n; i++)
-        gpu_event_free(event[i]);
-    free(event);
-    return good;
-}
-
-/* ---- limits ---------------------------------------------------------------------------------------------- */
-
-struct limit_run {
-    uint8_t *from, *to;
-    int64_t bytes;
-    int way; /* of reading */
-};
-
-/* What empties the L2, read: the first way will do. */
-static struct limit_run flush_read(const struct gpu_bench *b)
-{
-    return (struct limit_run){
-        .from = b->flush, .to = (uint8_t *)b->flush + FLUSH_BYTES, .bytes = FLUSH_BYTES};
-}
-
-static bool do_read(void *of, int64_t turn, void *stream, struct err *e)
-{
-    struct limit_run *r = of;
-    (void)turn;
-    return gpu_read(r->way, r->from, r->bytes, r->to, stream, e);
-}
-
-static bool do_copy(void *of, int64_t turn, void *stream, struct err *e)
-{
-    struct limit_run *r = of;
-    (void)turn;
-    return gpu_copy(r->to, r->from, r->bytes / 2, stream, e);
-}
-
-static bool do_product(void *of, int64_t turn, void *stream, struct err *e)
-{
-    struct limit_run *r = of;
-    (void)turn;
-    return gpu_gemm(DT_BF16, LIMIT_SIDE, r->from, r->from + LIMIT_MATRIX, r->to, stream, e);
-}
-
-/* The fastest: a limit is what the card was seen to do. */
-static bool fastest_of(action *what, struct limit_run *r, void *stream, double *us, struct err *e)
-{
-    double all[LIMIT_REPS];
-    if (!time_each(NULL, what, r, 3, stream, all, e) || /* warm */
-        !time_each(NULL, what, r, LIMIT_REPS, stream, all, e))
-        return false;
-    *us = gpu_time_of(all, LIMIT_REPS).min_us;
-    return true;
-}
-
-/* Of the fastest way to read; the difference of two sizes, as what a launch costs is in both. */
-static bool measure_read(const struct limit_run *all, void *stream, double *bps, struct err *e)
-{
-    struct limit_run whole = *all, eighth = *all;
-    double us, part, best = INFINITY;
-    eighth.bytes /= 8;
-    for (whole.way = 0; whole.way < GPU_READ_WAYS; whole.way++) {
-        if (!fastest_of(do_read, &whole, stream, &us, e))
-            return false;
-        if (us < best) {
-            best = us;
-            eighth.way = whole.way;
-        }
-    }
-    if (!fastest_of(do_read, &eighth, stream, &part, e))
-        return false;
-    *bps = (double)(whole.bytes - eighth.bytes) / fmax(best - part, 1e-3) * 1e6;
-    return true;
-}
-
-bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
-{
-    struct cuda_caps c;
-    double read, copy, product;
-    if (!cuda_caps(&c, e))
-        return false;
-    struct limit_run r = {.bytes = min_i64(LIMIT_BYTES, c.mem_free / 4)};
-    if (r.bytes < 2 * LIMIT_MATRIX)
-        return err_missing(e, "the bench wants %lld MiB of free GPU memory, there are %lld",
-                           (long long)(2 * LIMIT_MATRIX * 4 >> 20), (long long)(c.mem_free >> 20));
-    void *stream = gpu_stream_new(e);
-    r.from = stream ? gpu_alloc(r.bytes, e) : NULL;
-    r.to = r.from ? gpu_alloc(r.bytes / 2, e) : NULL;
-    bool good = r.to && gpu_random(DT_BF16, r.from, r.bytes / 2, 1, SERIES_K, stream, e) &&
-                fastest_of(do_product, &r, stream, &product, e) && measure_read(&r, stream, &read, e) &&
-                fastest_of(do_copy, &r, stream, &copy, e);
-    gpu_free(r.from);
-    gpu_free(r.to);
-    if (stream)
-        gpu_stream_free(stream);
-    if (good)
-        *x = (struct gpu_limits){.read_bps = read,
-                                 .copy_bps = (double)(r.bytes / 2 * 2) / copy * 1e6,
-                                 .tensor_flops = 2 * pow(LIMIT_SIDE, 3) / product * 1e6};
-    return good;
-}
 
 /* ---- the bench ------------------------------------------------------------------------------------------- */
 
@@ -170,18 +45,50 @@ void gpu_bench_close(struct gpu_bench *b)
     b->flush = b->stream = NULL;
 }
 
+/* ---- a row ------------------------------------------------------------------------------------------------ */
+
+struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv)
+{
+    struct gpu_grid g = {0};
+    double sum = 0, longest = 0;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
+        const struct group *x = &plan->group[i];
+        int64_t rows = (int64_t)x->nq * (h_q / h_kv), tiles = x->tile_m > 0 ? ceil_div(rows, x->tile_m) : 1;
+        g.ctas += tiles * h_kv;
+        sum += (double)(tiles * h_kv) * (double)x->n_kv;
+        longest = fmax(longest, (double)x->n_kv);
+    }
+    g.longest = sum > 0 ? longest * (double)g.ctas / sum : 0;
+    return g;
+}
+
+int64_t gpu_ledger_bytes(const struct ledger *a)
+{
+    return a->kv + a->q + a->mask + ledger_scores(a) + ledger_partials(a) + a->out;
+}
+
+enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us)
+{
+    if (compared == V_FAIL)
+        return GPU_FAIL;
+    if (!(median_us >= floor_us))
+        return GPU_INVALID;
+    return compared == V_MARGINAL ? GPU_MARGINAL : GPU_PASS;
+}
+
+bool gpu_row_counts(const struct gpu_row *r)
+{
+    return r->verdict == GPU_PASS || r->verdict == GPU_MARGINAL;
+}
+
 /* One tree on the card. */
 struct bed {
     struct gpu_bench *b;
-    struct problem *p; /* no Q, K, V; the page table once it was drawn */
     struct nform *nf;
-    int64_t pool; /* elements of K, and of V */
-    uint64_t seed;
-    void *q, *k, *v, *pages, *o, *lse; /* on the device */
+    struct gpu_data d;
     /* The largest workspace so far: tens of GB that were freed are cleared by the driver while the next plan runs. */
     void *work;
     int64_t work_bytes;
-    struct oracle *truth; /* on the host */
 };
 
 /* A strategy's plan, on the host and on the card; cp NULL: its row is complete. */
@@ -219,7 +126,7 @@ static double bytes_stored(const struct problem *p, int64_t tokens)
 
 static void make_plan(struct bed *x, const struct strategy_use *use, struct job *j)
 {
-    const struct problem *p = x->p;
+    const struct problem *p = x->d.p;
     struct gpu_row *r = j->row;
     struct plan_env env = plan_env_default(p->heads);
     char why[WHY_MAX] = "";
@@ -233,7 +140,7 @@ static void make_plan(struct bed *x, const struct strategy_use *use, struct job 
 /* Checked, counted, and on the device. */
 static bool send_plan(struct bed *x, struct job *j, struct err *e)
 {
-    const struct problem *p = x->p;
+    const struct problem *p = x->d.p;
     struct gpu_row *r = j->row;
     struct cuda_caps c;
     char why[WHY_MAX] = "";
@@ -285,165 +192,13 @@ static void drop_plan(struct job *j)
     *j = (struct job){.row = NULL};
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------ */
-
-/* Device memory for n bytes with what the host has there. */
-static void *put(const void *host, int64_t bytes, struct err *e)
-{
-    void *dev = gpu_alloc(bytes, e);
-    if (dev && gpu_upload(dev, host, bytes, e))
-        return dev;
-    if (dev)
-        gpu_free(dev);
-    return NULL;
-}
-
-/* After every plan was made. */
-static bool draw_data(struct bed *x, struct err *e)
-{
-    struct problem *p = x->p;
-    int64_t elt = heads_elt_bytes(&p->heads), rows = (int64_t)p->tree->n_queries * p->heads.h_q;
-    void *st = x->b->stream;
-    p->page_table = pages_shuffled(p->n_pages, x->seed, SERIES_PAGES); /* longer than the table */
-    return (x->q = gpu_alloc(rows * p->heads.d * elt, e)) && (x->k = gpu_alloc(x->pool * elt, e)) &&
-           (x->v = gpu_alloc(x->pool * elt, e)) && (x->o = gpu_alloc(rows * p->heads.d * elt, e)) &&
-           (x->lse = gpu_alloc(rows * (int64_t)sizeof(float), e)) &&
-           (x->pages = put(p->page_table, p->page_off[p->tree->n_nodes] * (int64_t)sizeof(int32_t), e)) &&
-           gpu_random(p->heads.dtype, x->q, rows * p->heads.d, x->seed, SERIES_Q, st, e) &&
-           gpu_random(p->heads.dtype, x->k, x->pool, x->seed, SERIES_K, st, e) &&
-           gpu_random(p->heads.dtype, x->v, x->pool, x->seed, SERIES_V, st, e) && gpu_sync(e);
-}
-
-/* ---- the exact answer ------------------------------------------------------------------------------------ */
-
-/* The exact answer, computed on the card and fetched. */
-static bool fetch_truth(struct bed *x, struct err *e)
-{
-    const struct problem *p = x->p;
-    struct oracle *t = x->truth = oracle_alloc(p, false);
-    int32_t n_q = p->tree->n_queries;
-    int64_t *first = xcalloc((size_t)n_q + 1, sizeof *first);
-    for (int32_t q = 0; q < n_q; q++)
-        first[q + 1] = first[q] + t->ctx[q];
-    int32_t *slot = xcalloc((size_t)first[n_q], sizeof *slot);
-#pragma omp parallel for schedule(dynamic, 16)
-    for (int32_t q = 0; q < n_q; q++) {
-        int64_t *wide = xcalloc((size_t)t->ctx[q], sizeof *wide);
-        problem_path_slots(p, q, t->ctx[q], wide);
-        for (int64_t j = 0; j < t->ctx[q]; j++)
-            slot[first[q] + j] = (int32_t)wide[j]; /* all of them fit a card's memory */
-        free(wide);
-    }
-    int64_t row = t->n_rows * (int64_t)sizeof(double), all = row * t->d;
-    double *host[] = {t->o, t->abs_o, t->rms_o, t->lse, t->logit, t->abs_dot}, *dev[6] = {NULL};
-    void *d_first = put(first, (n_q + 1) * (int64_t)sizeof *first, e);
-    void *d_slot = put(slot, first[n_q] * (int64_t)sizeof *slot, e);
-    bool good = d_first && d_slot && gpu_sync(e); /* uploads may still be under way when they return */
-    for (int i = 0; i < 6 && good; i++)
-        good = (dev[i] = gpu_alloc(i < 3 ? all : row, e)) != NULL;
-    good = good &&
-           gpu_truth(&(struct gpu_truth){.n_queries = n_q,
-                                         .heads = p->heads,
-                                         .scale = p->scale,
-                                         .q = x->q,
-                                         .k = x->k,
-                                         .v = x->v,
-                                         .first = d_first,
-                                         .slot = d_slot,
-                                         .o = dev[0],
-                                         .abs_o = dev[1],
-                                         .rms_o = dev[2],
-                                         .lse = dev[3],
-                                         .logit = dev[4],
-                                         .abs_dot = dev[5]},
-                     x->b->stream, e) &&
-           gpu_sync(e);
-    for (int i = 0; i < 6; i++) {
-        good = good && gpu_download(host[i], dev[i], i < 3 ? all : row, e);
-        if (dev[i])
-            gpu_free(dev[i]);
-    }
-    gpu_free(d_first);
-    gpu_free(d_slot);
-    free(first);
-    free(slot);
-    return good;
-}
-
-/* Element i of a series as the card has it. */
-static double element(const struct bed *x, int series, int64_t i)
-{
-    double v = rng_bell(x->seed, (uint64_t)series, (uint64_t)i);
-    return x->p->heads.dtype == DT_F16 ? f16_to_double(f16_from_double(v))
-                                       : bf16_to_double(bf16_from_double(v));
-}
-
-static bool near(double a, double b, double scale)
-{
-    return a == b || fabs(a - b) <= 1e-11 * scale; /* either sums at most 1e5 terms in double */
-}
-
-/* Row `row` once more, on the host, from the rule: softmax of all logits, then the weighted sum. */
-static bool certify_row(const struct bed *x, int64_t row)
-{
-    const struct problem *p = x->p;
-    const struct oracle *t = x->truth;
-    int32_t q = (int32_t)(row / p->heads.h_q), d = p->heads.d;
-    int64_t ctx = t->ctx[q], head = row % p->heads.h_q / heads_gqa(&p->heads);
-    int64_t *slot = xcalloc((size_t)ctx, sizeof *slot);
-    double *logit = xcalloc((size_t)ctx, sizeof *logit), query[PROBLEM_MAX_D];
-    double top = -INFINITY, sum = 0, largest = 0, mag = 0;
-    problem_path_slots(p, q, ctx, slot);
-    for (int32_t c = 0; c < d; c++)
-        query[c] = element(x, SERIES_Q, row * d + c);
-    for (int64_t j = 0; j < ctx; j++) {
-        double dot = 0, size = 0;
-        for (int32_t c = 0; c < d; c++) {
-            double y = query[c] * element(x, SERIES_K, (slot[j] * p->heads.h_kv + head) * d + c);
-            dot += y;
-            size += fabs(y);
-        }
-        logit[j] = p->scale * dot;
-        top = fmax(top, logit[j]);
-        largest = fmax(largest, fabs(logit[j]));
-        mag = fmax(mag, p->scale * size);
-    }
-    double o[PROBLEM_MAX_D] = {0}, abs_o[PROBLEM_MAX_D] = {0}, sq_o[PROBLEM_MAX_D] = {0};
-    for (int64_t j = 0; j < ctx; j++)
-        sum += exp(logit[j] - top);
-    for (int64_t j = 0; j < ctx; j++)
-        for (int32_t c = 0; c < d; c++) {
-            double y =
-                exp(logit[j] - top) / sum * element(x, SERIES_V, (slot[j] * p->heads.h_kv + head) * d + c);
-            o[c] += y;
-            abs_o[c] += fabs(y);
-            sq_o[c] += y * y;
-        }
-    double lse = ctx > 0 ? top + log(sum) : -INFINITY;
-    bool good = near(t->lse[row], lse, 1 + fabs(lse)) && near(t->logit[row], largest, mag) &&
-                near(t->abs_dot[row], mag, mag);
-    for (int32_t c = 0; c < d && good; c++)
-        good = near(t->o[row * d + c], o[c], abs_o[c]) && near(t->abs_o[row * d + c], abs_o[c], abs_o[c]) &&
-               near(t->rms_o[row * d + c], sqrt(sq_o[c]), abs_o[c]);
-    free(slot);
-    free(logit);
-    return good;
-}
-
-static bool certify(const struct bed *x, struct err *e)
-{
-    bool good = true;
-    int64_t n = x->truth->n_rows;
-#pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
-    for (int64_t i = 0; i < min_i64(SAMPLE_ROWS, n); i++)
-        good = good && certify_row(x, i == 0   ? 0
-                                      : i == 1 ? n - 1
-                                               : rng_below(x->seed, SERIES_SAMPLE, (uint64_t)i, n));
-    return good ||
-           err_set(e, "the exact answer computed on the GPU is not the host's: nothing can be judged by it");
-}
-
 /* ---- timing and judging ---------------------------------------------------------------------------------- */
+
+/* What empties the L2, read: the first way will do. */
+static struct gpu_span flush_read(const struct gpu_bench *b)
+{
+    return (struct gpu_span){.from = b->flush, .to = (uint8_t *)b->flush + FLUSH_BYTES, .bytes = FLUSH_BYTES};
+}
 
 struct replay {
     const struct bed *x;
@@ -457,12 +212,12 @@ static bool before_replay(void *of, int64_t turn, void *stream, struct err *e)
 {
     struct replay *r = of;
     const struct gpu_bench *b = r->x->b;
-    struct limit_run read = flush_read(b);
-    return gpu_fill(r->x->o, 0xFF, r->o_bytes, stream, e) &&
-           gpu_fill(r->x->lse, 0xFF, r->lse_bytes, stream, e) &&
+    struct gpu_span read = flush_read(b);
+    return gpu_fill(r->x->d.o, 0xFF, r->o_bytes, stream, e) &&
+           gpu_fill(r->x->d.lse, 0xFF, r->lse_bytes, stream, e) &&
            gpu_fill(r->x->work, 0xFF, r->work_bytes, stream, e) &&
            gpu_fill(b->flush, (int)(turn & 0x7F), FLUSH_BYTES, stream, e) &&
-           (!b->flush_reads || do_read(&read, turn, stream, e));
+           (!b->flush_reads || gpu_do_read(&read, turn, stream, e));
 }
 
 static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
@@ -475,9 +230,9 @@ static bool do_replay(void *of, int64_t turn, void *stream, struct err *e)
 /* How long reading takes, into *us; keeps the least. */
 static bool probe(struct gpu_bench *b, double *us, struct err *e)
 {
-    struct limit_run read = flush_read(b);
+    struct gpu_span read = flush_read(b);
     double all[PROBES];
-    if (!time_each(NULL, do_read, &read, PROBES, b->stream, all, e))
+    if (!gpu_time_each(NULL, gpu_do_read, &read, PROBES, b->stream, all, e))
         return false;
     *us = gpu_time_of(all, PROBES).min_us;
     b->probe_us = b->probe_us > 0 ? fmin(b->probe_us, *us) : *us;
@@ -515,9 +270,9 @@ static bool settle(struct gpu_bench *b, struct err *e)
 static bool time_job(const struct bed *x, struct job *j, const struct cuda_args *a, struct err *e)
 {
     struct gpu_bench *b = x->b;
-    int64_t rows = (int64_t)x->p->tree->n_queries * x->p->heads.h_q;
+    int64_t rows = (int64_t)x->d.p->tree->n_queries * x->d.p->heads.h_q;
     struct replay r = {.x = x,
-                       .o_bytes = rows * x->p->heads.d * heads_elt_bytes(&x->p->heads),
+                       .o_bytes = rows * x->d.p->heads.d * heads_elt_bytes(&x->d.p->heads),
                        .lse_bytes = rows * (int64_t)sizeof(float),
                        .work_bytes = cuda_workspace(j->cp)};
     double us[MAX_REPS];
@@ -526,59 +281,17 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
     bool good = cuda_run(j->cp, a, b->stream, e);
     r.graph = gpu_capture_end(b->stream, e);
     good = good && r.graph && settle(b, e) &&
-           time_each(before_replay, do_replay, &r, 3, b->stream, us, e); /* warm */
+           gpu_time_each(before_replay, do_replay, &r, 3, b->stream, us, e); /* warm */
     if (good) {
         int64_t n = (int64_t)(ROW_US / fmax(us[2], 1));
         n = max_i64(MIN_REPS, min_i64(n, b->reps));
-        good = time_each(before_replay, do_replay, &r, n, b->stream, us, e);
+        good = gpu_time_each(before_replay, do_replay, &r, n, b->stream, us, e);
         if (good)
             j->row->time = gpu_time_of(us, n);
     }
     if (r.graph)
         gpu_graph_free(r.graph);
     return good;
-}
-
-/* What the card wrote against the exact answer: all rows, by all cores, some queries at a time. */
-static int compare_all(const struct bed *x, const struct plan *plan, const struct output *out,
-                       struct gpu_row *r)
-{
-    const struct problem *p = x->p;
-    const struct oracle *t = x->truth;
-    struct arithmetic a = arithmetic_of(p, plan, x->b->kernel);
-    int32_t n_q = p->tree->n_queries, step = 1 + 512 / p->heads.h_q;
-    int verdict = V_PASS;
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int32_t q = 0; q < n_q; q += step) {
-        int64_t row = (int64_t)q * p->heads.h_q, at = row * p->heads.d;
-        struct tree some = {.n_queries = (int32_t)min_i64(step, n_q - q)};
-        struct problem part = *p;
-        part.tree = &some;
-        struct oracle want = {.n_rows = (int64_t)some.n_queries * p->heads.h_q,
-                              .d = p->heads.d,
-                              .o = t->o + at,
-                              .abs_o = t->abs_o + at,
-                              .rms_o = t->rms_o + at,
-                              .lse = t->lse + row,
-                              .logit = t->logit + row,
-                              .abs_dot = t->abs_dot + row,
-                              .ctx = t->ctx + q};
-        struct output got = {.dtype = out->dtype,
-                             .n_rows = want.n_rows,
-                             .d = out->d,
-                             .o = (char *)out->o + at * dtype_size[out->dtype],
-                             .lse = (float *)out->lse + row};
-        struct comparison c = compare_output(&part, &want, &got, &a);
-#pragma omp critical(treeattn_bench_gpu)
-        {
-            if ((int)c.verdict > verdict) {
-                verdict = (int)c.verdict;
-                snprintf(r->why, sizeof r->why, "queries %" PRId32 "..: %.200s", q, c.why);
-            }
-            r->worst = fmax(r->worst, c.worst);
-        }
-    }
-    return verdict;
 }
 
 static bool run_job(struct bed *x, struct job *j, struct err *e)
@@ -588,23 +301,25 @@ static bool run_job(struct bed *x, struct job *j, struct err *e)
     if (!gpu_grow(&x->work, &x->work_bytes, max_i64(work, 256), max_i64(work, 256), &own)) {
         if (own.code != EXIT_MISSING)
             return err_set(e, "%s", own.msg);
-        out_of_memory(j->row, bytes_stored(x->p, x->p->n_pages * x->p->page_size) + (double)work);
+        out_of_memory(j->row, bytes_stored(x->d.p, x->d.p->n_pages * x->d.p->page_size) + (double)work);
         return true;
     }
-    struct cuda_args a = {.q = x->q,
-                          .k = x->k,
-                          .v = x->v,
-                          .page_table = x->pages,
-                          .o = x->o,
-                          .lse = x->lse,
+    struct cuda_args a = {.q = x->d.q,
+                          .k = x->d.k,
+                          .v = x->d.v,
+                          .page_table = x->d.pages,
+                          .o = x->d.o,
+                          .lse = x->d.lse,
                           .workspace = x->work};
-    struct output *out = output_new(x->p);
+    struct output *out = output_new(x->d.p);
     bool good = time_job(x, j, &a, e) &&
-                gpu_download(out->o, x->o, out->n_rows * out->d * dtype_size[out->dtype], e) &&
-                gpu_download(out->lse, x->lse, out->n_rows * (int64_t)sizeof(float), e);
-    if (good)
-        j->row->verdict =
-            gpu_verdict_of(compare_all(x, j->plan, out, j->row), j->row->time.median_us, j->row->floor_us);
+                gpu_download(out->o, x->d.o, out->n_rows * out->d * dtype_size[out->dtype], e) &&
+                gpu_download(out->lse, x->d.lse, out->n_rows * (int64_t)sizeof(float), e);
+    if (good) {
+        struct arithmetic made = arithmetic_of(x->d.p, j->plan, x->b->kernel);
+        enum verdict v = gpu_exact_compare(&x->d, out, &made, &j->row->worst, j->row->why);
+        j->row->verdict = gpu_verdict_of(v, j->row->time.median_us, j->row->floor_us);
+    }
     output_free(out);
     return good;
 }
@@ -615,7 +330,7 @@ static bool run_jobs(struct bed *x, struct job *job, int32_t n, struct err *e)
 {
     struct cuda_caps c;
     bool good = cuda_caps(&c, e), any = false;
-    double need = bytes_stored(x->p, x->p->n_pages * x->p->page_size);
+    double need = bytes_stored(x->d.p, x->d.p->n_pages * x->d.p->page_size);
     for (int32_t i = 0; i < n && good; i++)
         if (job[i].cp && need > 0.9 * (double)c.mem_free) {
             out_of_memory(job[i].row, need);
@@ -624,7 +339,7 @@ static bool run_jobs(struct bed *x, struct job *job, int32_t n, struct err *e)
         } else {
             any = any || job[i].cp;
         }
-    good = good && (!any || (draw_data(x, e) && fetch_truth(x, e) && certify(x, e)));
+    good = good && (!any || (gpu_data_draw(&x->d, x->b->stream, e) && gpu_exact(&x->d, x->b->stream, e)));
     for (int32_t i = 0; i < n && good; i++)
         if (job[i].cp)
             good = run_job(x, &job[i], e);
@@ -687,10 +402,10 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
         return false;
     struct problem_spec spec = c->spec;
     spec.scattered = true;
-    struct bed x = {.b = b, .p = problem_shell(t, &spec), .nf = nform_new(t), .seed = b->seed + c->spec.seed};
+    struct bed x = {
+        .b = b, .nf = nform_new(t), .d = {.p = problem_shell(t, &spec), .seed = b->seed + c->spec.seed}};
     struct job *job = xcalloc((size_t)n_use, sizeof *job);
     struct gpu_need need = gpu_need(x.nf, &c->spec);
-    x.pool = x.p->n_pages * x.p->page_size * x.p->heads.h_kv * x.p->heads.d;
     bool good = true;
     int32_t n = 0;
     for (int32_t i = 0; i < n_use && good; i++) {
@@ -712,14 +427,33 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     good = good && run_jobs(&x, job, n, e) && (!b->fastest || keep_fastest(&x, job, rows, n_rows, e));
     for (int32_t i = 0; i < n; i++)
         drop_plan(&job[i]);
-    void *all[] = {x.q, x.k, x.v, x.pages, x.o, x.lse, x.work};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i])
-            gpu_free(all[i]);
-    oracle_free(x.truth);
-    problem_free(x.p);
+    gpu_data_free(&x.d);
+    if (x.work)
+        gpu_free(x.work);
+    problem_free(x.d.p);
     free(job);
     nform_free(x.nf);
     tree_free(t);
     return good;
+}
+
+/* ---- the papers' sets ------------------------------------------------------------------------------------- */
+
+bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
+              struct gpu_config **out, int32_t *n, struct err *e)
+{
+    struct paper_case *c = paper_sets(list, heads, number, n, e);
+    *out = c ? xcalloc((size_t)*n, sizeof **out) : NULL;
+    for (int32_t i = 0; i < *n; i++) {
+        (*out)[i] = (struct gpu_config){.set = c[i].set,
+                                        .number = c[i].tree->number,
+                                        .src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)},
+                                        .spec = *spec};
+        if (!heads) {
+            (*out)[i].spec.heads.h_q = c[i].h_q;
+            (*out)[i].spec.heads.h_kv = c[i].h_kv;
+        }
+    }
+    free(c);
+    return *out != NULL;
 }

@@ -23,42 +23,14 @@
 #ifndef TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 #define TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 
-#include "kernels/cuda/host/cuda.h"
 #include "sim/strategy.h"
-#include "verify/bench/bench_cpu.h"
+#include "verify/bench/card_limits.h"
+#include "verify/judge/compare.h"
 #include "verify/judge/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- what the card can do -------------------------------------------------------------------------------- */
-
-struct gpu_limits {
-    /* Bytes per second, of the fastest of 20: reading 16 GiB less reading 2 GiB, so without the cost of a launch; copying,
-     * read and written together. */
-    double read_bps, copy_bps;
-    double tensor_flops; /* of an 8192^3 bf16 product on random data */
-};
-bool gpu_limits_measure(struct gpu_limits *x, struct err *e);
-
-/* What a tree cannot do without. */
-struct gpu_need {
-    double bytes, operations;
-};
-struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s);
-/* Bytes of K and V that some query sees, each token once. */
-int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s);
-double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x);
-
-/* ---- one timing ------------------------------------------------------------------------------------------ */
-
-struct gpu_time {
-    double median_us, mad_us, min_us, p90_us; /* mad: median distance from the median */
-    int64_t reps;
-};
-/* Sorts us. n >= 1. */
-struct gpu_time gpu_time_of(double *us, int64_t n);
 
 /* What a plan launches at once: CTAs of all groups, and how uneven they are in tokens. */
 struct gpu_grid {
@@ -93,7 +65,7 @@ struct gpu_row {
     char why[256];
 };
 /* Verdict of a row that was timed, judged and is not a SKIP. */
-enum gpu_verdict gpu_verdict_of(int compared /* enum verdict */, double median_us, double floor_us);
+enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us);
 /* Has it a time that may be shown beside others? */
 bool gpu_row_counts(const struct gpu_row *r);
 
@@ -123,51 +95,10 @@ void gpu_bench_close(struct gpu_bench *b);
 bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const struct strategy_use *use,
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);
 
-/* ---- the papers' sets ------------------------------------------------------------------------------------ */
-
 /* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with tree_source_clear, then the array. spec
  * gives all but the heads, which are those of the set unless `heads` (then spec's). number > 0: only that tree. */
 bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
               struct gpu_config **out, int32_t *n, struct err *e);
-
-/* ---- recorded peers -------------------------------------------------------------------------------------- */
-
-struct gpu_peer {
-    char *tree; /* "1,10_4096,416" */
-    int32_t h_q, h_kv;
-    char method[16];
-    double us;
-    double read_bps; /* of its own card, in its own run */
-};
-struct gpu_peers {
-    int64_t n, cap;
-    struct gpu_peer *at;
-};
-/* Every *.csv of a folder in the format of ../shared/peers/README.md; rows that were not measured are left out. */
-bool gpu_peers_read(const char *dir, struct gpu_peers *out, struct err *e);
-void gpu_peers_free(struct gpu_peers *p);
-/* Of the card that the peers ran on: bytes per second, operations per second. */
-#define PEER_READ_BPS 4525e9
-#define PEER_TENSOR_FLOPS 790e12
-
-/* Time over floor, ours against a peer's, over the rows that both have; the floor of each is its own card's. */
-struct gpu_match {
-    int64_t n, better;
-    double ratio; /* geometric mean of ours / the peer's; under 1 we are nearer to our floor */
-};
-/* strategy, as strategy_label says it, or NULL: the best of ours on each tree; method NULL: the best of the peers. */
-struct gpu_match gpu_match(const struct gpu_row *rows, int64_t n_rows, const struct gpu_peers *peers,
-                           const char *strategy, const char *method);
-
-/* The bars of issue and README, in words, each line after `lead`. */
-void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
-                 int64_t n_rows, const struct gpu_peers *peers);
-
-/* ---- rows for people and programs ------------------------------------------------------------------------ */
-
-extern const char *const gpu_columns[];
-extern const int32_t gpu_width[];
-void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
 
 #ifdef __cplusplus
 }

@@ -73,7 +73,7 @@ static inline int64_t sim_steps(const struct sim_source *s)
 /* "NAME=V,V,..". False with *e set; sim_swept_clear in either case. */
 bool sim_swept_parse(const char *arg, struct sim_swept *out, struct err *e);
 void sim_swept_clear(struct sim_swept *s);
-/* Fill run->source. Sets: all trees of the sets (verify/bench/bench_gpu.h), with run->spec's heads if
+/* Fill run->source. Sets: all trees of the sets (traces/paper_sets.h), with run->spec's heads if
  * `heads`. Swept: a tree for every combination of values, which replace {NAME} in the levels of run->src; a
  * name `heads` sets the head counts. */
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
