@@ -1,6 +1,8 @@
 /*
- * blas.c - of cuBLAS what unfused.c calls, under the names that it looks up in a library: this program's own, as
- * cuda_library() is wrapped. cuBLASLt is not there. Products of narrow matrices, in double; columns are counted first, as cuBLAS does.
+ * blas.c - the functions of cuBLAS that unfused.c looks up in a library.
+ *
+ * cuda_library() is wrapped, so that they are found in this program. cuBLASLt is not there. Products are of narrow matrices, in
+ * double, columns first as in cuBLAS.
  */
 #include "ref/problem.h"
 #include "tests/stand_in/stand_in.h"
@@ -30,7 +32,7 @@ struct matrix {
     bool transposed;
 };
 
-/* C = A B, a batch of them: C of m x n, k summed over. */
+/* A batch of products C = A B. C is m x n; k is summed over. */
 struct product {
     struct matrix a, b, c;
     int64_t m, n, k, batch;
@@ -52,7 +54,7 @@ static void run_product(const void *args)
     const struct product *x = args;
 #pragma omp parallel for
     for (int64_t batch = 0; batch < x->batch; batch++) {
-        struct matrix b_transposed = x->b; /* so that what is summed over lies side by side */
+        struct matrix b_transposed = x->b; /* numbers that are summed over then lie side by side */
         b_transposed.transposed = !x->b.transposed;
         float *a = load(&x->a, batch, x->m, x->k), *b = load(&b_transposed, batch, x->n, x->k);
         for (int64_t i = 0; i < x->m * x->n; i++) {

@@ -1,4 +1,4 @@
-/* decode.c - not emulated yet: the kernels of a decode step between its products. A decode step says that it cannot run. */
+/* decode.c - the kernels of a decode step between its products are not emulated. A decode step says that it cannot run. */
 #include "kernels/decode/decode_launch.h"
 #include "tests/stand_in/stand_in.h"
 

@@ -1,4 +1,4 @@
-/* item.h - an item of launch.h as the kernels of the stand-in see it: where its rows and tokens are, where results go. */
+/* item.h - an item of launch.h in plain C: where its rows and tokens are, and where results go. */
 #ifndef TREEATTN_TESTS_STAND_IN_ITEM_H
 #define TREEATTN_TESTS_STAND_IN_ITEM_H
 
@@ -19,8 +19,7 @@ int64_t item_token(const struct cuda_group_args *a, const struct cuda_item *it, 
 
 bool item_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t k, int32_t run);
 
-/* A row of O relative to a maximum of its scores, in base 2, and the sum that goes with it: to its slot or the output,
- * rounded once. */
+/* Writes a row to its slot or to the output, rounded once. O and sum are relative to the maximum of its scores, in base 2. */
 struct row {
     double o[MOST_D], max, sum;
 };

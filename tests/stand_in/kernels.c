@@ -1,12 +1,12 @@
 /*
- * kernels.c - what the kernels compute, in plain C: from the arrays of launch.h, as they are on the device, and from
- * nothing that items.c and calls.c know besides.
+ * kernels.c - what the kernels compute, in plain C. It reads the arrays of launch.h as they are on the device, and nothing else
+ * that items.c and calls.c know.
  *
- * Emulated   which CTA takes which item and which of its teams which heads; rows, runs, pieces, pages, mask words; slots in
- *            fp32 and fp16, with an LSE or maximum and sum; merges; exact attention and data of the bench. Sums are in double,
- *            tokens one after the other, results rounded once. A launch that wants more shared memory than a CTA of the card
- *            has, or a kernel that the card does not have, is refused.
- * Not        tiles of tokens and the order of sums, probabilities in 16 bits, the L2 and what it is asked for, speed.
+ * Emulated   which CTA takes which item, and which of its teams which heads; rows, runs, pieces, pages, mask words; slots in fp32
+ *            and fp16, with an LSE or with maximum and sum; merges; exact attention and data of the bench.
+ *            Sums are in double, one token after the other. Results are rounded once.
+ *            A launch is refused that needs more shared memory than a CTA has, or a kernel that the card does not have.
+ * Not        tiles of tokens and the order of sums, probabilities in 16 bits, the L2, speed.
  */
 #include "kernels/cuda/device/exact_launch.h"
 #include "ref/rng.h"
@@ -52,7 +52,7 @@ bool item_sees(const struct cuda_group_args *a, const struct cuda_item *it, int3
            (a->mask[it->mask0 + (int64_t)run * it->mask_words + k / 32] >> k % 32 & 1);
 }
 
-/* Columns of a row, times a factor. */
+/* Writes columns of a row, times a factor. */
 static void store(enum dtype t, void *to, int64_t row, int32_t d, const double *o, double factor)
 {
     for (int32_t c = 0; c < d; c++)
@@ -64,7 +64,7 @@ static double log2_of(const struct row *r)
     return r->sum == 0 ? -INFINITY : r->max + log2(r->sum);
 }
 
-/* Of a slot with maximum and sum the maximum is a whole number, to which O and sum are relative. */
+/* In a slot with maximum and sum, the maximum is a whole number, and O and sum are relative to it. */
 static void store_slot(void *slot_o, float *slot_w, int64_t row, bool f16, bool max_sum, int32_t d,
                        const struct row *r)
 {
@@ -102,7 +102,7 @@ struct group_work {
     struct cuda_group_args a;
     enum dtype t;
     int32_t d, m;
-    int32_t teams; /* of a CTA of the group kernel; 0: a kernel that takes an item and a head a CTA */
+    int32_t teams; /* of a CTA of the group kernel; 0: the kernel takes one item and head a CTA */
     enum cuda_wide wide;
 };
 
@@ -135,7 +135,7 @@ static void free_tokens(struct tokens *x)
     free(x->run);
 }
 
-/* Where the time goes; on arrays of the stand-in's own, which sanitizers need not watch. */
+/* Most of the time goes here. The arrays are the stand-in's own, so sanitizers need not watch them. */
 #define UNWATCHED __attribute__((no_sanitize("address", "undefined")))
 
 UNWATCHED double stand_in_dot(const float *x, const float *y, int64_t n)
@@ -154,7 +154,7 @@ UNWATCHED static void add_weighted(double *to, double weight, const float *x, in
         to[i] += weight * (double)x[i];
 }
 
-/* Attention of a row over the tokens that it sees; a NaN never becomes the maximum. */
+/* Attention of a row over the tokens that it sees. A NaN never becomes the maximum. */
 static void attend(const struct group_work *w, const struct cuda_item *it, const struct tokens *x,
                    const struct place *p, double *score, struct row *r)
 {
@@ -179,7 +179,7 @@ static void attend(const struct group_work *w, const struct cuda_item *it, const
     }
 }
 
-/* With tokens that were loaded for it, or for another one over the same. */
+/* Computes an item with tokens that were loaded for it, or for another item over the same tokens. */
 static void run_rows(const struct group_work *w, int32_t item, int32_t head, const struct tokens *x)
 {
     const struct cuda_item *it = w->a.item + item;
@@ -203,7 +203,7 @@ static void run_item(const struct group_work *w, int32_t item, int32_t head)
     free_tokens(&x);
 }
 
-/* Of the grid: where a CTA finds its items, counted as its kernel does, and its first head. */
+/* Where a CTA of the grid finds its items, counted as its kernel does, and its first head. */
 struct cta_place {
     const struct cuda_segment *g;
     int32_t item, head_group;
@@ -221,7 +221,7 @@ static struct cta_place place_cta(const struct cuda_group_args *a, int32_t cta)
         .g = g, .item = g->item0 + item, .head_group = of_segment - item * g->head_groups};
 }
 
-/* Does a CTA read no run, but for the only one, that none of its rows sees? */
+/* Is each run that a CTA reads seen by one of its rows? A single run need not be. */
 static bool reads_what_it_sees(const struct cuda_group_args *a, const struct cuda_item *it, int32_t n_items)
 {
     int32_t n_runs = it->n_runs > 1 ? it->n_runs : 0;
@@ -236,7 +236,7 @@ static bool reads_what_it_sees(const struct cuda_group_args *a, const struct cud
     return true;
 }
 
-/* Of the group kernel: the item, and the heads of each of its teams. */
+/* A CTA of the group kernel: its item, with the heads of each of its teams. */
 static void run_cta(const struct group_work *w, int32_t cta)
 {
     const struct cuda_group_args *a = &w->a;
@@ -256,7 +256,7 @@ static void run_cta(const struct group_work *w, int32_t cta)
     }
 }
 
-/* Of the kernel of wide tiles: an item, or two, of which the second has as many tokens as the first, or no rows; some heads. */
+/* A CTA of the kernel of wide tiles: an item, or two, with some heads. The second has as many tokens as the first, or no rows. */
 static void run_wide(const struct group_work *w, int32_t cta)
 {
     const struct cuda_group_args *a = &w->a;
@@ -320,7 +320,7 @@ static const struct tile *tile_of(bool wgmma, int32_t m, int32_t n)
     return t;
 }
 
-/* As 3_group.cuh lays out shared memory: the ring of K and V, a row of zeros, mask words, Q. */
+/* Shared memory as 3_group.cuh lays it out: the ring of K and V, a row of zeros, mask words, Q. */
 static int32_t smem_of(const struct tile *t, int32_t d, bool masked, bool q_shared, int32_t q_rows)
 {
     int32_t row = 2 * d, ring = t->stages * t->teams * 2 * t->chunk * row;
@@ -346,7 +346,7 @@ static int launch_group(enum cuda_half half, int32_t d, bool wgmma, int32_t m, i
                            sizeof w, early && a->beside, stream);
 }
 
-/* What group_dispatch.c calls for a type and a head size. */
+/* The functions that group_dispatch.c calls for a type and a head size. */
 #define GROUP(NAME, HALF, D, WGMMA)                                                                          \
     int cuda_prepare_##NAME(int32_t m, int32_t n);                                                           \
     int cuda_smem_##NAME(int32_t m, int32_t n, int32_t masked, int32_t q_shared, int32_t q_rows);            \
@@ -373,8 +373,9 @@ GROUP(wgmma_f16_128, CUDA_F16, 128, true)
 GROUP(wgmma_bf16_64, CUDA_BF16, 64, true)
 GROUP(wgmma_bf16_128, CUDA_BF16, 128, true)
 
-/* As 4_wide.cuh lays out shared memory: Q of a tile or two and, of as many stages as there is room for, 64 tokens, two barriers and,
- * with masks, the words of each token and four runs. Teams of one tile have as many stages each. */
+/* Shared memory as 4_wide.cuh lays it out: Q of a tile or two, and as many stages as there is room for. A stage has 64 tokens
+ * and two barriers, and with masks the words of each token and four runs. Teams of one tile have the same number of stages each.
+ * */
 static int32_t wide_smem(const struct cuda_shape *s, bool masked, bool q_shared, int32_t q_rows)
 {
     (void)q_shared, (void)q_rows;
@@ -405,7 +406,7 @@ static int wide_launch(const struct cuda_shape *s, const struct cuda_group_args 
                            &w, sizeof w, early && a->beside, stream);
 }
 
-/* The earlier rungs, and whatever else takes all items in CTAs of one size: they differ in shared memory alone. */
+/* The earlier rungs, and any other kernel whose CTAs have one size. They differ in shared memory only. */
 static int32_t rung_smem(enum cuda_kernel kernel, const struct cuda_shape *s)
 {
     /* K, V, O, Q, maximum and sum, as 2_smem.cu has them */
@@ -439,7 +440,7 @@ static int rung_launch(enum cuda_kernel kernel, const char *name, const struct c
 #include "kernels/cuda/device/kernels.def"
 #undef KERNEL
 
-/* Instead of the one of device/kernels.c. */
+/* Replaces the function of device/kernels.c. */
 const struct cuda_launcher *cuda_launcher_of(enum cuda_kernel kernel)
 {
     static const struct cuda_launcher wide = {wide_prepare, wide_smem, wide_launch}, rung[] = {
@@ -458,7 +459,7 @@ struct merge_work {
     int32_t d;
 };
 
-/* Row of a slot: what it has of O, relative to its weight; sum 0 where it is empty. */
+/* A row of a slot. O is relative to its weight. sum is 0 where the slot is empty. */
 static struct row load_slot(const struct merge_work *w, int64_t row)
 {
     const struct cuda_merge_args *a = &w->a;

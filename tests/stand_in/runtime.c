@@ -1,16 +1,16 @@
 /*
  * runtime.c - the CUDA runtime, as far as kernels/cuda calls it.
  *
- * Emulated   memory: every allocation is one of the host's, of its exact size, so that sanitizers see what lies outside, full
- *            of NaN until written, and the card's is exhausted some time.
- *            Streams and events: work is done when somebody waits for it, not before, and of what may run the last enqueued
- *            first. So a wait that is missing, or a buffer that is written again too early, shows as a wrong result.
- *            Capture: what waits or allocates meanwhile breaks it, and so does a stream that does not find back. Graphs,
- *            their nodes, updates of graphs that have the same kernels.
- *            Failures: any one call, by number; the last error stays until it is asked for.
+ * Emulated   Memory: every allocation is one of the host's, of its exact size, so that sanitizers see accesses outside. It is full
+ *            of NaN until written. The card's memory can run out.
+ *            Streams and events: work is done when somebody waits for it, not before. Of the work that may run, the last enqueued
+ *            runs first. So a missing wait, or a buffer that is written again too early, shows as a wrong result.
+ *            Capture: a call that waits or allocates breaks it, and so does a stream that does not join again. Graphs, their
+ *            nodes, and updates of graphs that have the same kernels.
+ *            Failures: any one call fails, by its number. The last error stays until it is asked for.
  *            A kernel that breaks the device: nothing runs any more, and every call that waits or enqueues says so.
- * Not        time, but that of this host when a recorded event comes to pass; a second
- *            device; clusters; streams that wait for the default stream, as none is made so.
+ * Not        time, other than the host's when a recorded event is reached; a second device; clusters; streams that wait for the
+ *            default stream, because none is made so.
  */
 #include "tests/stand_in/stand_in.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 256 /* of the queue, from which on the device no longer waits */ };
+enum { DEEPEST = 256 /* work in the queue, from which on the device no longer waits */ };
 
 struct stand_in stand_in = {.fail_at = -1};
 const char *const stand_in_kind_name[N_LIVE] = {"device memory", "pinned memory", "streams",
@@ -69,7 +69,7 @@ int stand_in_fail(int status)
     return status;
 }
 
-/* What a kernel did to the device: of every call from then on. */
+/* The status of every call after a kernel has broken the device, or 0. */
 static cudaError_t broken;
 
 void stand_in_break(void)
@@ -159,9 +159,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 /* ---- work, in the order in which it was enqueued ------------------------------------------------------- */
 
 struct CUevent_st {
-    int64_t capture; /* in which it was recorded, or 0 */
-    int64_t at;      /* its record: of the graph, or of all that was ever enqueued; -1: none */
-    double time;     /* when that came to pass */
+    int64_t capture; /* the capture in which it was recorded, or 0 */
+    int64_t at;      /* number of its record, in the graph or of all that was ever enqueued; -1: none */
+    double time;     /* when that was reached */
 };
 
 struct op {
@@ -178,7 +178,7 @@ struct list {
     int64_t n, cap;
 };
 
-/* What a graph does, shared by all that may run it. */
+/* The work of a graph, shared by all that may run it. */
 struct program {
     struct list list;
     int refs;
@@ -206,7 +206,7 @@ static bool ready(const struct list *l, int64_t i)
     return true;
 }
 
-/* What must be done for op `last` to be, itself included; the caller frees. */
+/* Which work must be done before op `last` is, itself included; the caller frees. */
 static bool *needed_by(const struct list *l, int64_t last)
 {
     bool *needed = xcalloc((size_t)l->n + 1, sizeof *needed);
@@ -232,13 +232,13 @@ static void run_op(struct op *x)
     x->done = true;
 }
 
-/* Those of them that are needed (NULL: all), of what is ready the last one first. */
+/* Does the needed work (NULL: all). Of what is ready, the last one goes first. */
 static void run_list(struct list *l, const bool *needed)
 {
     for (int64_t i = l->n - 1; i >= 0; i--)
         if ((!needed || needed[i]) && !l->op[i].done && ready(l, i)) {
             run_op(&l->op[i]);
-            i = l->n; /* what it made ready may stand behind it */
+            i = l->n; /* work that it made ready may stand behind it */
         }
     for (int64_t i = 0; i < l->n; i++)
         CK((needed && !needed[i]) || l->op[i].done);
@@ -292,7 +292,7 @@ static void finish_all(void)
     list_free(&queue);
 }
 
-/* What waits for the device, or gives and takes memory, may not be called in a capture. */
+/* Calls that wait for the device, or allocate or free memory, are not allowed in a capture. */
 static bool unsafe(void)
 {
     capture.broken |= capture.id != 0;
@@ -352,7 +352,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     CK(stream && !captured(stream));
-    free(stream); /* work that it has left is done all the same */
+    free(stream); /* the work that is left in it is done all the same */
     count(LIVE_STREAM, -1);
     return cudaSuccess;
 }
@@ -592,7 +592,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     return cudaSuccess;
 }
 
-/* Of memory that is not pinned: in the default stream, which it waits for. */
+/* A copy of memory that is not pinned: in the default stream, and it waits for that. */
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     CALL_UNSAFE();
@@ -642,7 +642,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
     return cudaSuccess;
 }
 
-/* Does the stream that the capture began in wait for all others? */
+/* Does the stream in which the capture began wait for all others? */
 static bool joined(void)
 {
     const struct list *l = &capture.list;
@@ -725,7 +725,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* Nodes are all but the waits, which are edges. */
+/* All work is nodes, except waits, which are edges. */
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *node, size_t *n)
 {
     const struct list *l = &graph->program->list;
@@ -783,7 +783,7 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **found, unsigned lon
     return cudaSuccess;
 }
 
-/* Where it has the same kernels in the same order. */
+/* Succeeds if both have the same kernels in the same order. */
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info)
 {
     const struct list *old = &exec->program->list, *now = &graph->program->list;

@@ -1,10 +1,10 @@
 /*
- * simulate_steps.c - the program $(BUILD)/tests/stand-in-sweep: every call of the runtime in turn fails once, while a plan is made, runs,
+ * sweep.c - the program $(BUILD)/tests/stand-in-sweep: every call of the runtime in turn fails once, while a plan is made, runs,
  * is captured, replayed, changed and runs again.
  *
- * Each time the failure must be reported, with the code that is its due, and no error may be left behind for others to find. What is
- * still there must go on: the plan, changed back, gives the same bits as if nothing had happened. When all is freed, as many
- * objects live as before. And where nothing fails, a plan that changes time and again, nobody waiting, gives what it should.
+ * Each time the failure must be reported with the right code, and no error may be left behind for others to find. What is still
+ * there must go on: the plan, changed back, gives the same bits as if nothing had happened. When all is freed, as many objects
+ * live as before. If nothing fails, a plan that changes again and again without a wait gives the right results.
  */
 #include "kernels/cuda/host/cuda.h"
 #include "kernels/decode/decode.h"
@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two plans of one problem: a plan becomes the other. */
+/* Two plans of one problem; one becomes the other. */
 static const struct {
     const char *first, *second;
 } pairs[] = {
     {"pat", "deft-node-chunk"}, {"cascade", "relay"}, {"deft-flatten", "optimal"}, {"naive", "tree-medusa"}};
 static const int32_t archs[] = {0, 80};
-/* The last two are lacks, of memory and of a card that nobody else has for himself. */
+/* The last two are lacks: of memory, and of a card that nobody else holds alone. */
 static const cudaError_t errors[] = {cudaErrorInvalidValue, cudaErrorMemoryAllocation,
                                      cudaErrorDevicesUnavailable};
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0], N_ARCHS = 2, N_ERRORS = 3 };
@@ -34,7 +34,7 @@ struct scene {
     int64_t q_bytes, kv_bytes, page_bytes, out_bytes; /* out: O, and behind it LSE */
 };
 
-/* What a scene has on the device. */
+/* The device memory of a scene. */
 struct props {
     struct cuda_plan *cp;
     void *data, *workspace, *stream; /* data: Q, K, V, O, LSE and the page table */
@@ -59,7 +59,7 @@ static bool load(const struct scene *s, struct props *x, struct err *e)
            gpu_upload((void *)x->a.page_table, s->p->page_table, s->page_bytes, e);
 }
 
-/* What there is not yet. */
+/* Makes what is not there yet. */
 static bool set_up(const struct scene *s, struct props *x, struct err *e)
 {
     int64_t bytes = s->q_bytes + 2 * s->kv_bytes + s->out_bytes + s->page_bytes;
@@ -67,7 +67,7 @@ static bool set_up(const struct scene *s, struct props *x, struct err *e)
            load(s, x, e) && (x->cp || (x->cp = cuda_plan_new(s->p, s->plan[0], &s->opt, e)));
 }
 
-/* Room for the partial results of the plan as it is now. */
+/* Makes room for the partial results of the plan as it is now. */
 static bool make_room(struct props *x, struct err *e)
 {
     int64_t bytes = max_i64(cuda_workspace(x->cp), 1);
@@ -119,7 +119,7 @@ static bool play(const struct scene *s, struct props *x, uint8_t *out[N_OUT], st
            change(s, x, 1, out[CHANGED], e);
 }
 
-/* The plan becomes one, then the other, the host as far ahead as it likes: each run gives what it should. */
+/* The plan becomes one, then the other, with the host as far ahead as it can be. Each run must give the right results. */
 static bool run_ahead(const struct scene *s, struct props *x, uint8_t *const should[N_OUT], uint8_t *out,
                       struct err *e)
 {
@@ -147,7 +147,7 @@ static void clear(struct props *x)
     gpu_stream_free(x->stream);
 }
 
-/* Call number n fails with that error; false: there are not so many. */
+/* Makes call number n fail with that error; false: there are not so many calls. */
 static bool fail_once(const struct scene *s, int64_t n, cudaError_t with, uint8_t *const should[N_OUT],
                       uint8_t *out[N_OUT])
 {
@@ -188,7 +188,7 @@ static struct plan *plan_of(const struct test_case *b, const char *name)
     return plan;
 }
 
-/* How many calls failed. */
+/* Returns how many calls failed. */
 static int64_t sweep(const struct test_case *b, const char *first, const char *second,
                      struct cuda_options opt)
 {
@@ -227,8 +227,7 @@ static int64_t sweep(const struct test_case *b, const char *first, const char *s
     return n;
 }
 
-/* A decoder takes no more memory than decoder_bytes() says before, but for what aligns its tensors; it gets as far as its
- * weights here. */
+/* A decoder takes no more memory than decoder_bytes() said, except to align its tensors. Here it gets as far as its weights. */
 static void decoder_takes_what_it_says(void)
 {
     enum { TENSORS = 64 };

@@ -1,6 +1,6 @@
 /*
- * unfused.c - the kernels of plans whose scores are materialised, one stage after the other, in memory as launch.h lays it
- * out: scores in fp32, probabilities in the storage type, O in parts.
+ * unfused.c - the kernels of plans whose scores are materialised, one stage after the other. Memory is as launch.h lays it out:
+ * scores in fp32, probabilities in the storage type, O in parts.
  */
 #include "tests/stand_in/item.h"
 #include "tests/stand_in/stand_in.h"
@@ -15,7 +15,7 @@ struct unfused_work {
     enum skinny_product product;
 };
 
-/* Probabilities are 2^bias times as large as they are. */
+/* Probabilities are stored times 2^bias. */
 static double bias_of(enum dtype t)
 {
     return t == DT_F16 ? 0x1p15 : 1;
@@ -53,7 +53,7 @@ static void mask(const struct unfused_args *u, const struct unfused_row *r)
     }
 }
 
-/* Zeros behind the tokens, up to ld. */
+/* Behind the tokens there are zeros, up to ld. */
 static void softmax(const struct unfused_work *w, int64_t i)
 {
     const struct unfused_args *u = &w->u;
@@ -71,7 +71,7 @@ static void softmax(const struct unfused_work *w, int64_t i)
     u->sum[i] = (float)sum;
 }
 
-/* O is the sum of its parts. */
+/* Writes O, the sum of its parts. */
 static void store(const struct unfused_work *w, int64_t i)
 {
     const struct unfused_args *u = &w->u;
