@@ -22,7 +22,7 @@ static struct strategy_use *all_uses(void)
 static void run_seed(const struct kernel *kernel, uint64_t seed)
 {
     struct strategy_use *uses = all_uses();
-    struct fault_report *r = faults_run(uses, n_strategies, kernel, seed, NULL);
+    struct fault_report *r = faults_run(uses, n_strategies, kernel, seed, NULL, NULL);
     struct fault_tally all = fault_sum(r, -1, -1);
     for (int64_t i = 0; i < r->n_remarks && i < 5; i++)
         fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, r->remark[i]);

@@ -354,7 +354,7 @@ TEST(faults_are_planted_with_any_kernel)
     struct kernel mine = {.name = "mine", .run = kernels[0]->run};
     struct strategy_use use;
     ck_assert(strategy_parse("flash-attention", &use, NULL));
-    struct fault_report *r = faults_run(&use, 1, &mine, 1, NULL);
+    struct fault_report *r = faults_run(&use, 1, &mine, 1, NULL, NULL);
     ck_assert(r->cases > 0 && r->alarms == 0);
     fault_report_free(r);
     struct fault_tree *g = fault_tree_new(0, 1, &mine);

@@ -189,13 +189,9 @@ static bool read_options(struct selftest_args *a, int argc, char **argv, struct 
     return options_parse(&o, argc, argv, e);
 }
 
-static struct progress bar;
-
-static void tick(int64_t done, int64_t all)
+static void tick(void *bar)
 {
-    (void)done;
-    bar.total = all;
-    progress_step(&bar);
+    progress_step(bar);
 }
 
 /* Everything after the options; *failed is set if the verifier failed its test. */
@@ -209,8 +205,8 @@ static bool selftest(const struct selftest_args *o, FILE *f, bool *failed, struc
     if (!case_strategies(o->strategies, &uses, &n_uses, e))
         return false;
     crash_tell();
-    bar = progress_start("selftest", (int64_t)n_fault_trees * n_uses);
-    struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick);
+    struct progress bar = progress_start("selftest", (int64_t)n_fault_trees * n_uses);
+    struct fault_report *r = faults_run(uses, n_uses, kernel, o->seed, tick, &bar);
     progress_clear(&bar);
     print_report(f, r, o);
     struct fault_tally all = fault_sum(r, -1, -1);

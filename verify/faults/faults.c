@@ -243,7 +243,7 @@ static void plant_in(struct fault_report *r, const struct fault_tree *t, int32_t
 }
 
 struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
-                                uint64_t seed, void (*tick)(int64_t done, int64_t all))
+                                uint64_t seed, void (*tick)(void *context), void *context)
 {
     struct fault_report *r = xcalloc(1, sizeof *r);
     r->n_uses = n_uses;
@@ -251,7 +251,6 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
     r->cell = xcalloc((size_t)n_faults * (size_t)n_uses, sizeof *r->cell);
     for (int32_t i = 0; i < n_faults * n_uses; i++)
         r->cell[i].weakest = INFINITY;
-    int64_t done = 0, all = (int64_t)n_fault_trees * n_uses;
     /* Thousands of cases of a millisecond each: waking threads for them costs far more than it gains. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
@@ -260,7 +259,7 @@ struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses,
         for (int32_t u = 0; u < n_uses; u++) {
             plant_in(r, t, u, kernel, seed, rng_u64(seed, 5, (uint64_t)(i * n_uses + u)));
             if (tick)
-                tick(++done, all);
+                tick(context);
         }
         fault_tree_free(t);
     }

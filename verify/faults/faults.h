@@ -37,8 +37,8 @@ struct broken {
     struct output *output;   /* judged instead of running the kernel */
     struct oracle *oracle;
     bool no_run;    /* not safe to execute: only cover may judge it */
-    uint64_t seed;  /* places are drawn from here, */
-    uint64_t draws; /* this many so far */
+    uint64_t seed;  /* places are drawn from here */
+    uint64_t draws; /* so far */
     char place[96]; /* where the fault sits, in words */
 };
 
@@ -68,15 +68,15 @@ struct fault_result fault_try(const struct fault *f, const struct fault_case *fc
 
 /* ---- sound cases of a seed ----------------------------------------------------------------- */
 
-/* A fixed set of tree shapes, lengths drawn from the seed, such that every strategy has a plan with several
- * groups, partials and merges, and some query sees nothing. */
+/* A fixed set of tree shapes; lengths are drawn from the seed. On some of them every strategy has a plan with several
+ * groups, partials and merges. On some a query sees nothing. */
 struct fault_tree {
     const char *name;
     struct case_spec spec; /* of the test case; names no source, the tree is drawn */
     struct test_case *test;
 };
 extern const int32_t n_fault_trees;
-/* In the types and head sizes that `kernel` has: devices (kernels with ready()) compute in f16 and bf16, d 64 or 128. */
+/* Tree i, in types and head sizes that `kernel` has: devices (kernels with ready()) compute in f16 and bf16, d 64 or 128. */
 struct fault_tree *fault_tree_new(int32_t i, uint64_t seed, const struct kernel *kernel);
 void fault_tree_free(struct fault_tree *t);
 
@@ -101,15 +101,16 @@ struct fault_report {
     struct fault_tally *cell; /* [n_faults][n_uses] */
     int64_t cases;            /* sound cases that faults were planted in */
     int64_t alarms;           /* sound cases that did not pass */
-    int64_t refused;          /* cases that the kernel skipped, */
-    char why[RESULT_SENTENCE]; /* the first because */
+    int64_t refused;          /* cases that the kernel skipped */
+    char why[RESULT_SENTENCE]; /* why it skipped the first */
     char **remark; /* one line per false alarm, missed fault, and fault that numbers alone missed */
     int64_t n_remarks, cap_remarks;
 };
 
-/* Every kind in every use on every tree; `tick` (may be NULL) is called after each case. */
+/* Plant every kind in every use on every tree. tick(context) is called after each of the n_fault_trees * n_uses cases;
+ * it may be NULL. Free with fault_report_free. */
 struct fault_report *faults_run(const struct strategy_use *uses, int32_t n_uses, const struct kernel *kernel,
-                                uint64_t seed, void (*tick)(int64_t done, int64_t all));
+                                uint64_t seed, void (*tick)(void *context), void *context);
 void fault_report_free(struct fault_report *r);
 /* Sum over uses of kind f (-1: all kinds) and use u (-1: all). */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u);

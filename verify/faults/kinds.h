@@ -18,8 +18,8 @@ extern "C" {
 int64_t fault_draw(struct broken *b, int64_t n);
 void fault_place(struct broken *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* exp(logit - LSE): the softmax weight, in the true answer of query q (as the tree numbers it), of the token
- * in a pool slot, or what it would get if it were let in. */
+/* exp(logit - LSE): the softmax weight of the token in a pool slot, in the true answer of query q (as the tree numbers
+ * it). For a token that q does not see: the weight that it would get. */
 double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_t slot);
 /* Does adding or removing these tokens of a node (both of the normal form, as q) change the LSE of q in some
  * head by more than rounding? True as well if a token is poisoned. */

@@ -1,5 +1,5 @@
 /*
- * origin.h - where figures come from: what is printed above measured rows, and by --version.
+ * origin.h - where figures come from: commit, date, command and device, as they stand above measured rows.
  */
 #ifndef TREEATTN_VERIFY_IO_ORIGIN_H
 #define TREEATTN_VERIFY_IO_ORIGIN_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The commit that this was built from, with "-dirty" behind it if files differed, or "unknown". */
+/* The commit of the sources, followed by "-dirty" if files differed from it; or "unknown". */
 const char *origin_commit(void);
 /* `treeattn NAME ARGUMENT...` of argv[1] .. argv[argc - 1], as a shell would take it. Free it. */
 char *origin_command(const char *name, int argc, char **argv);

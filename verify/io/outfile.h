@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Standard output, or a file under a temporary name that is renamed when everything went well. Links are followed; what
- * is there and no file, a device or a pipe, is written to as it is. */
+/* Standard output, or a file. A file has a temporary name until everything went well. Links are followed. A device or a
+ * pipe is written to as it is. */
 struct outfile {
     FILE *f;
     char *path; /* NULL for standard output */
@@ -21,10 +21,11 @@ struct outfile {
 };
 /* Is it "-"? NULL: no. */
 bool outfile_is_stdout(const char *path);
-/* Before any work: can all of these be written (NULL: not asked for), and is none of them another? */
+/* Before any work: can all of these be written, and is each a file of its own? NULL: not asked for. */
 bool outfiles_check(const char *const *path, int32_t n, struct err *e);
-/* Nor one that is only read (either may be NULL)? */
+/* Is `path` another file than `read`, which is only read? Either may be NULL. */
 bool outfile_spares(const char *path, const char *read, struct err *e);
+/* path NULL or "-": standard output. False with *e set if it cannot be written. Close with outfile_close. */
 bool outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
 bool outfile_close(struct outfile *o, bool keep, struct err *e);

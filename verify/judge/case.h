@@ -1,5 +1,5 @@
 /*
- * case.h - a case is a printable string; what fails is reported as one command line.
+ * case.h - a case as a string that can be printed, read and run again.
  *
  *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
@@ -26,27 +26,26 @@ struct case_spec {
     int64_t line; /* of the file it was read from, from 1; 0: of none */
 };
 
-/* Heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1: what a case means where it is
- * silent. */
+/* What a case means where it says nothing: heads 4/2, d 64, f16, pages of 16, scattered, poisoned, random, seed 1. */
 struct problem_spec case_default_spec(void);
 
 /* False with one sentence in *e. Free the contents with case_clear. */
 bool case_parse(const char *text, struct case_spec *out, struct err *e);
 void case_clear(struct case_spec *c);
-/* A file of cases, one a line; lines that are empty or begin with # say nothing. *out is an array of *n; free
- * each with case_clear, then the array. */
+/* A file of cases, one a line. Lines that are empty or begin with # count for nothing. *out is an array of *n: free each
+ * with case_clear, then the array. */
 bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct err *e);
-/* What is wrong with the case of a line: false, with *why in *e behind file and line. */
+/* Returns false; *e gets file, line and *why, which is wrong with the case of that line. */
 bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e);
-/* The caller frees. */
+/* The string of a case, which case_parse reads. The caller frees. */
 char *case_print(const struct case_spec *c);
 
-/* By name, or false with *e set. */
+/* A kernel by name, or false with *e set. */
 bool case_kernel(const char *name, const struct kernel **out, struct err *e);
 
-/* A comma-separated list of strategies, each perhaps with options ("pat,deft-flatten:chunk=64,rule=paper"), and these with
- * several values ("chunk=64/128", each of them with each of other keys'), or NULL for all; *out is an array of *n that the caller
- * frees. */
+/* A comma-separated list of strategies; NULL: all of them. A strategy may have options
+ * ("pat,deft-flatten:chunk=64,rule=paper"). An option may have several values ("chunk=64/128"); each is combined with
+ * each value of the others. *out is an array of *n that the caller frees. */
 enum { CASE_MAX_STRATEGIES = 4096 };
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
 

@@ -18,11 +18,12 @@ extern "C" {
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
-/* Of that only what makes a plan safe to walk and to print: no index of its groups, masks and merge steps is out of range. What
- * merge_in names may be no slot. */
+/* Is the plan safe to walk and to print? That is a part of cover_check: no index of its groups, masks and merge steps is
+ * out of range. merge_in may still name no slot. */
 bool cover_structure(const struct plan *p, struct err *e);
-/* The same of what a strategy planned for what fmt says, "step 7": the sentence says so, and the code is EXIT_FAILED. Who only counts
- * or times the plans of a trace checks one in COVER_EVERY, the first among them: all would take half as long again. */
+/* cover_check of a plan that a strategy made for what fmt says ("step 7"). *e names both, and its code is EXIT_FAILED.
+ * A caller that only counts or times the plans of a trace checks the first and then one in COVER_EVERY. All of them
+ * would take half as long again. */
 enum { COVER_EVERY = 64 };
 bool cover_check_of(const struct plan *p, const char *strategy, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

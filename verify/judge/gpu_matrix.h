@@ -2,13 +2,14 @@
  * gpu_matrix.h - the cases of `make gpu-check`: a design, drawn from a seed, and what it covers.
  *
  * Axes: {f16, bf16} x heads {32/32, 32/8, 16/8, 64/8, 16/1, 28/4, 71/1} x d {64, 128} x page {1, 16, 64, 256} x kind of
- * tree x strategy. The first four are run in full, all 112 combinations, each on two trees: one of the seven random
- * families in turn, and one that every strategy can plan. So every strategy meets every combination of the four, and
- * every pair of values of different axes occurs, but for strategies that no tree of some family suits. Beside the
- * design: lengths and numbers of queries on, below and above every tile and page edge, steps of the four reasoning
- * tasks, token trees of 32 to 256 tokens, every kind of data, and the list of sharp cases.
+ * tree x strategy. All 112 combinations of the first four are run, each on two trees. One tree is of the seven random
+ * families in turn, the other is one that every strategy can plan. So every strategy meets every combination of the
+ * four. Every pair of values of different axes occurs, except where no tree of a family suits a strategy.
  *
- * Every case is a case string (case.h). Tasks and token trees are read from $TREEATTN_SHARED (default ../shared); where
+ * Beside the design stand other cases: lengths and numbers of queries around every tile and page edge, steps of the
+ * four reasoning tasks, token trees of 32 to 256 tokens, every kind of data, and the sharp cases.
+ *
+ * Every case is a case string (case.h). Tasks and token trees are read from $TREEATTN_SHARED (default ../shared). Where
  * it is absent, seeded and embedded traces stand in for them.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_GPU_MATRIX_H
@@ -38,8 +39,8 @@ struct gpu_case {
     int kind;
 };
 
-/* The whole design of that seed; *out is an array of *n, freed with gpu_cases_free. *shared: the traces of
- * $TREEATTN_SHARED are among them. False with *e set if one of them is there and cannot be read. */
+/* The whole design of that seed; *out is an array of *n, to be freed with gpu_cases_free. *shared: the traces of
+ * $TREEATTN_SHARED are among them. False with *e set if a trace is there and cannot be read. */
 bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *shared, struct err *e);
 void gpu_cases_free(struct gpu_case *list, int64_t n);
 
@@ -72,8 +73,8 @@ struct pairs_met {
 void pairs_met_init(struct pairs_met *v, const struct strategy_use *use, int32_t n_use);
 
 void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct result *r);
-/* Required pairs, and how many of them were run. What a strategy cannot plan on a whole kind of tree is not required:
- * (strategy, tree) pairs with nothing but skips. Holes are named on f (may be NULL), a line each. */
+/* Returns the number of required pairs; *met: how many of them were run. A (strategy, tree) pair with nothing but skips
+ * is not required. Pairs that were not run are named on f (may be NULL), a line each. */
 int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f);
 /* `whole`: the whole design was run, so name the pairs that were not. */
 void pairs_met_print(FILE *f, const struct pairs_met *v, bool whole);

@@ -24,20 +24,20 @@ struct guarded {
     uint64_t sum[N_GUARDED];
 };
 struct guarded guarded_inputs(const struct problem *p);
-/* The first of them that is not as it was, in words; NULL: none. */
+/* The first input that changed, in words; NULL: none did. */
 const char *guarded_change(const struct guarded *before, const struct problem *p);
 
-/* strategy_plan, and how long it took. What it wrote to that is not its own, in words, in *wrote (NULL: nothing), and that is as
- * before: others use it. */
+/* strategy_plan, and the seconds it took. *wrote names what the planner changed of the tree or its normal form; NULL:
+ * nothing. What it changed is put back, since others use it. */
 struct plan *guarded_plan(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
                           char *why, double *plan_s, const char **wrote);
 
 /* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
 bool guarded_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
 
-/* Run the plan; `before` is of p. False with *e set if the kernel failed, or said so, wrote to its inputs, or beside its
- * outputs, or left another rounding mode. Sums that changed are for the caller to make good; all else is as before, but for the plan.
- * Returns what the kernel took, in seconds, in *run_s unless that is NULL. */
+/* Run the plan. `before` is of p. False with *e set if the kernel failed, wrote to its inputs or beside its outputs, or
+ * left another rounding mode. Tree, normal form and the problem's numbers are put back. The plan, and arrays whose sums
+ * changed, stay as they are. *run_s gets the kernel's seconds, unless it is NULL. */
 bool guarded_kernel(const struct kernel *k, const struct problem *p, const struct guarded *before,
                     const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
                     struct err *e);

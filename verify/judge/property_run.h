@@ -1,6 +1,6 @@
 /*
- * property_run.h - what the properties are made of: a problem rebuilt from another, one run of strategy and kernel
- * on it, the bound of every number that came out, and one output held against another.
+ * property_run.h - what the properties are made of: a problem rebuilt from another, a run on it with the bounds of all
+ * its numbers, and one output held against another.
  *
  * Rebuilt problems have pages of their own: scattered, and poisoned where nobody may read. That storage does
  * not matter is thereby part of every property.
@@ -24,8 +24,8 @@ struct walk {
 };
 bool walk_next(struct walk *w);
 
-/* The problem on tree t (kept, not owned) whose token j of node i is token off[i] + j of node[i] of c->p, and
- * whose query q is query[q] of c->p; NULL: the same. Free with problem_free. */
+/* A problem on tree t, which is kept and not owned. Token j of its node i is token off[i] + j of node[i] of c->p. Its
+ * query q is query[q] of c->p. Where an array is NULL, nothing changes. Free with problem_free. */
 struct problem *property_problem(const struct property_case *c, const struct tree *t, const int32_t *node,
                                  const int64_t *off, const int32_t *query);
 
@@ -36,8 +36,8 @@ struct property_run {
     double *lse, *bound_lse; /* [n_rows] */
 };
 
-/* Plan and run; false with *r filled if the strategy or kernel does not apply, or fails; *t is empty then.
- * Free the contents with property_run_free. */
+/* Plan and run. False if the strategy or kernel does not apply, or fails; then *r says why and *t is empty. Free the
+ * contents with property_run_free. */
 bool property_run_make(struct property_run *t, const struct property_case *c, const struct problem *p,
                        struct result *r);
 void property_run_free(struct property_run *t);

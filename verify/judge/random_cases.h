@@ -20,15 +20,15 @@ struct problem_given {
 /* Overwrite in *s what was given. */
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
 
-/* Case i of the run with that seed: family, tree, dtype, head size, heads, page size and fill are all pure
- * functions of (seed, i); what `fixed` holds (may be NULL) is not drawn. *tree gets the tree. */
+/* Case i of the run with that seed. Family, tree, dtype, head size, heads, page size and fill are functions of seed and
+ * i alone. What `fixed` holds (may be NULL) is not drawn. *tree gets the tree, which the caller owns. */
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
-/* Design section 4, sharp inputs: fills, edges of tiles and pages, extremes of shape. *n of them; free each
- * with case_clear, then the array. */
+/* Sharp inputs: every fill, edges of tiles and pages, extremes of shape. Returns *n of them: free each with case_clear,
+ * then the array. */
 struct case_spec *sharp_cases(int64_t *n);
 
-/* What was drawn, for the report: a row a case. */
+/* What was drawn, for the report: a row a case. The caller frees `row`. */
 enum { CENSUS_COLUMNS = 9 };
 struct census {
     int64_t n, cap;

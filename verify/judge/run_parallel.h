@@ -1,7 +1,7 @@
 /*
  * run_parallel.h - many cases at once, and now and then one alone.
  *
- * Side by side, each has a core: parallel loops of a kernel's own have one thread there, and what several of them do to each
+ * Cases that run at once have a core each, so a kernel's own parallel loops have one thread. What its threads do to each
  * other would never be seen. So the last case of each stretch runs alone, with all threads.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_RUN_PARALLEL_H
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* run(context, i) for i = 0 .. n - 1: those of a stretch in any order, from up to 16 threads, stretches one after the other. Of
- * fewer than 16 one is alone, of more at most 24. */
+/* run(context, i) for i = 0 .. n - 1. Stretches come one after the other; within one, up to 16 threads take its cases in
+ * any order. Of fewer than 16 cases one is alone, of more at most 24. */
 void side_by_side(int64_t n, void (*run)(void *context, int64_t i), void *context);
 
 #ifdef __cplusplus
