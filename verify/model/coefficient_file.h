@@ -56,8 +56,8 @@ enum { COEFS_REST = 2048 };
 /* All coefficients of a model of plans, value[n + n_inner]. A coefficient that the file does not name is the
  * built-in one, or 0 where there is none. Its name is put into `rest`, which may be NULL. part NULL: the only
  * one. */
-bool coefs_read_model(const char *path, const char *machine, const struct fit_model *model,
-                      const char *part, double *value, char rest[COEFS_REST], struct err *e);
+bool coefs_read_model(const char *path, const char *machine, const struct fit_model *model, const char *part,
+                      double *value, char rest[COEFS_REST], struct err *e);
 
 /* The same for the time model, all of it: what the file does not name stays as in *out. */
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct time_model_coefs *out,

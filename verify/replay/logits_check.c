@@ -245,8 +245,8 @@ static const struct answer *ask(struct witness *w, int32_t number, const int32_t
     return x;
 }
 
-bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n, const double *logits,
-                   struct logits_check_sum *sum, char *why)
+bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n,
+                        const double *logits, struct logits_check_sum *sum, char *why)
 {
     const struct answer *x = ask(w, number, token, n);
     double limit = x->limit, worst = 0;

@@ -39,8 +39,8 @@ struct witness *logits_check_new(const struct model *m, enum dtype t, uint64_t s
 void logits_check_free(struct witness *w);
 /* The logits[vocab] that a decoder gave for the last of token[n]. False, with why[256], if one is further off than the
  * bound, or another token is the best although the best two are further apart than twice the bound. */
-bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n, const double *logits,
-                   struct logits_check_sum *sum, char *why);
+bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n,
+                        const double *logits, struct logits_check_sum *sum, char *why);
 
 #ifdef __cplusplus
 }

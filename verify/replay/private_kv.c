@@ -154,8 +154,9 @@ static void hold_path(struct private_kv *c, struct lane *lane, int64_t query)
     lane->taken = lane->used = true;
 }
 
-struct private_kv_step private_kv_advance(struct private_kv *c, const struct tree *tree, const struct trace_parts *parts,
-                                  const int64_t *page_off, const int32_t *page_table)
+struct private_kv_step private_kv_advance(struct private_kv *c, const struct tree *tree,
+                                          const struct trace_parts *parts, const int64_t *page_off,
+                                          const int32_t *page_table)
 {
     c->n = 0;
     keep_lanes(c, tree, parts);
@@ -185,8 +186,8 @@ struct tree *tree_apart(const struct tree *tree)
     return apart;
 }
 
-void private_kv_table(const struct private_kv *c, const struct tree *apart, int64_t *page_off, int32_t **page_table,
-                  int64_t *cap)
+void private_kv_table(const struct private_kv *c, const struct tree *apart, int64_t *page_off,
+                      int32_t **page_table, int64_t *cap)
 {
     int64_t n = 0;
     page_off[0] = 0;

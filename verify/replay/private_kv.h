@@ -35,14 +35,15 @@ struct private_kv_step {
     int64_t n;
     const int64_t *from, *to;
 };
-struct private_kv_step private_kv_advance(struct private_kv *c, const struct tree *tree, const struct trace_parts *parts,
-                                  const int64_t *page_off, const int32_t *page_table);
+struct private_kv_step private_kv_advance(struct private_kv *c, const struct tree *tree,
+                                          const struct trace_parts *parts, const int64_t *page_off,
+                                          const int32_t *page_table);
 
 /* The step's tree as it is in this storage: a root for each query, of all that it sees. Free with tree_free. */
 struct tree *tree_apart(const struct tree *tree);
 /* Its page table: page_off[n_queries + 1] and *page_table, which grows as needed (*cap entries). */
-void private_kv_table(const struct private_kv *c, const struct tree *apart, int64_t *page_off, int32_t **page_table,
-                  int64_t *cap);
+void private_kv_table(const struct private_kv *c, const struct tree *apart, int64_t *page_off,
+                      int32_t **page_table, int64_t *cap);
 
 #ifdef __cplusplus
 }

@@ -371,9 +371,9 @@ static double release_latency(const struct replay_run *run, int table, const cha
     char *name = file ? xstrdup(file + 1) : xasprintf("synthetic:width=%s", width + strlen("fewshot:"));
     double x = deft_run_latency(&run->golden,
                                 &(struct deft_run){.file = name,
-                                                       .tree = item->index,
-                                                       .prompt = trace_prompt(item->trace),
-                                                       .max_seq = job->opts.max_seq},
+                                                   .tree = item->index,
+                                                   .prompt = trace_prompt(item->trace),
+                                                   .max_seq = job->opts.max_seq},
                                 strategy, table == 16);
     free(name);
     return x;
