@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* The digits of i in that base, behind the point and the other way round. */
+/* The digits of i in that base, in reverse order behind the point. */
 static double radical_inverse(int32_t i, int32_t base)
 {
     double digit = 1, sum = 0;

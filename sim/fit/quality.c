@@ -19,7 +19,7 @@ static int by_x_then_y(const void *a, const void *b)
     return c ? c : (p->y > q->y) - (p->y < q->y);
 }
 
-/* Sort y[n] by merging; returns the number of exchanges that insertion would need (pairs out of order). */
+/* Sorts y[n] by merging; returns the number of pairs that were out of order. */
 static int64_t sort_count(double *y, double *spare, int64_t n)
 {
     if (n < 2)
@@ -137,7 +137,7 @@ struct best {
     int64_t rows;
     double measured;  /* the fastest */
     double predicted; /* the fastest */
-    double chosen;    /* measured time of what is predicted fastest */
+    double chosen;    /* measured time of the predicted fastest */
 };
 
 static void score_fastest(int64_t n, const double *measured, const double *predicted, const int32_t *config,

@@ -32,11 +32,10 @@ static struct gathered gather(const struct regression *r, const bool *use, int32
     return g;
 }
 
-/* What is left of a column of length 1 once the columns before it are taken out; less is rounding. */
+/* A column of length 1 of which less is left, once the columns before it are taken out, depends on them: that is rounding. */
 #define INDEPENDENT 1e-6
 
-/* drop[p]: columns that those kept before them span (Gram and Schmidt, twice, on weighted columns of length
- * 1). */
+/* drop[p]: is the column spanned by those kept before it? By Gram and Schmidt, twice, on weighted columns of length 1. */
 static void find_dependent(const struct gathered *g, int32_t p, bool *drop)
 {
     double *basis = xcalloc((size_t)(g->n * p), sizeof *basis); /* [kept][n] */
@@ -65,7 +64,7 @@ static void find_dependent(const struct gathered *g, int32_t p, bool *drop)
     free(basis);
 }
 
-/* Fit with the columns that are not dropped, spread over all p. */
+/* Fits with the columns that are not dropped; results are spread over all p. */
 static bool fit_kept(const struct regression *r, const struct gathered *g, struct part_fit *out,
                      struct err *e)
 {

@@ -15,7 +15,12 @@
  */
 #include "sim/strategies/tree_parts.h"
 
-enum { HYDRAGEN_TILE_M = 64, HYDRAGEN_TILE_N = 128 };
+/* The same for all groups, however many rows they have. */
+static struct tile hydragen_tile(double mean_rows)
+{
+    (void)mean_rows;
+    return (struct tile){64, 128};
+}
 
 static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env *env,
                                   const struct strategy *s, const double *opt)
@@ -24,32 +29,9 @@ static struct plan *plan_hydragen(const struct nform *nf, const struct plan_env 
     (void)opt;
     struct plan *p = plan_new(nf, s->name);
     p->storage = STORAGE_REPLICATED_SUFFIX;
-    struct group_spec g = {.tile_m = HYDRAGEN_TILE_M, .tile_n = HYDRAGEN_TILE_N};
-    struct sel prefix = {0};
-    sel_common_prefix(&prefix, nf);
-    CK(prefix.n_runs > 0);
-    struct paths below = paths_of(nf, prefix.n_runs);
-    plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
-    g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
-    plan_group(p, &prefix, &g);
-    for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
-        const struct sel *suffix = paths_next(&below, q);
-        if (suffix->n_kv == 0)
-            continue;
-        if (g.launch == 0)
-            g.launch = plan_launch(p, "suffix", LAUNCH_SERIAL);
-        plan_group(p, suffix, &g);
-    }
+    prefix_then_rest(p, nf, hydragen_tile(0), "suffix");
     plan_merge_flat(p, "merge", true);
-    sel_free(&prefix);
-    paths_free(&below);
     return p;
-}
-
-static struct tile hydragen_tile(double mean_rows)
-{
-    (void)mean_rows;
-    return (struct tile){HYDRAGEN_TILE_M, HYDRAGEN_TILE_N};
 }
 
 static struct plan *plan_hydragen_tree(const struct nform *nf, const struct plan_env *env,

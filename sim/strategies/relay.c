@@ -27,25 +27,8 @@ static struct plan *plan_relay(const struct nform *nf, const struct plan_env *en
     const struct relay *c = s->config;
     struct plan *p = plan_new(nf, s->name);
     p->storage = c->storage;
-    struct group_spec g = {.tile_m = 64, .tile_n = 128};
-    struct sel prefix = {0};
-    sel_common_prefix(&prefix, nf);
-    CK(prefix.n_runs > 0);
-    struct paths below = paths_of(nf, prefix.n_runs);
-    plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
-    g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
-    plan_group(p, &prefix, &g);
-    for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
-        const struct sel *rest = paths_next(&below, q);
-        if (rest->n_kv == 0)
-            continue;
-        if (g.launch == 0)
-            g.launch = plan_launch(p, "rest", LAUNCH_SERIAL);
-        plan_group(p, rest, &g);
-    }
+    prefix_then_rest(p, nf, (struct tile){64, 128}, "rest");
     plan_merge_fused(p);
-    sel_free(&prefix);
-    paths_free(&below);
     return p;
 }
 

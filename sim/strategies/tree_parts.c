@@ -144,6 +144,28 @@ bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const
     return true;
 }
 
+void prefix_then_rest(struct plan *p, const struct nform *nf, struct tile tile, const char *rest)
+{
+    struct group_spec g = {.tile_m = tile.m, .tile_n = tile.n};
+    struct sel prefix = {0};
+    sel_common_prefix(&prefix, nf);
+    CK(prefix.n_runs > 0);
+    struct paths below = paths_of(nf, prefix.n_runs);
+    plan_reserve(p, (int64_t)nf->n_queries + 1, count_path_runs(nf));
+    g.launch = plan_launch(p, "prefix", LAUNCH_SERIAL);
+    plan_group(p, &prefix, &g);
+    for (int32_t q = prefix.qr[0].begin; q < prefix.qr[0].end; q++) {
+        const struct sel *below_q = paths_next(&below, q);
+        if (below_q->n_kv == 0)
+            continue;
+        if (g.launch == 0)
+            g.launch = plan_launch(p, rest, LAUNCH_SERIAL);
+        plan_group(p, below_q, &g);
+    }
+    sel_free(&prefix);
+    paths_free(&below);
+}
+
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk)
 {
     if (s->n_kv <= chunk)

@@ -72,6 +72,11 @@ void sel_common_prefix(struct sel *s, const struct nform *nf);
 bool has_common_prefix(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                        const double *opt, char *why);
 
+/* Two launches of groups in one tile: "prefix" has the prefix that all queries share, which there must be, for all of them; `rest`
+ * has what each query sees below it, a group a query. A query that ends with the prefix has no group there. The merge is the
+ * caller's. */
+void prefix_then_rest(struct plan *p, const struct nform *nf, struct tile tile, const char *rest);
+
 /* The selection as groups of `chunk` tokens each, the last one shorter; *g says the rest and asks for no
  * piece. Linear in what it adds. Returns the number of groups. */
 int64_t group_pieces(struct plan *p, const struct sel *s, const struct group_spec *g, int64_t chunk);

@@ -27,7 +27,7 @@ int32_t grid_resident(const struct machine *mc, const struct group *g, const str
 
 /* ---- what the L2 holds -------------------------------------------------------------------------------- */
 
-/* Part of a block of tokens that was read without a gap, and when: by bytes fetched and CTAs started. */
+/* The part of a block of tokens that was read without a gap, and when, counted in bytes fetched and CTAs started. */
 struct kept {
     int64_t begin, end;
     double fetched;
@@ -91,7 +91,7 @@ static void cache_free(struct cache *c)
     free(c->private);
 }
 
-/* Read tokens begin .. end, which lie in the block; returns how many of them hit. */
+/* Reads tokens begin .. end, which lie in the block; returns how many of them hit. */
 static int64_t read_block(const struct cache *c, struct kept *k, int64_t begin, int64_t end, int64_t group,
                           bool private, int64_t window)
 {
@@ -107,7 +107,7 @@ static int64_t read_block(const struct cache *c, struct kept *k, int64_t begin, 
     return hit;
 }
 
-/* All heads of a Q tile read a run while `window` CTAs run; returns how many tokens miss. */
+/* Reads a run, by all heads of a Q tile, while `window` CTAs run; returns how many tokens miss. */
 static int64_t read_run(struct cache *c, const struct run *run, int64_t group, int64_t window)
 {
     int64_t missed = 0;
@@ -150,7 +150,7 @@ static void add(struct build *b, struct grid_batch x)
     g->ctas += x.n;
 }
 
-/* Share of `bytes` that the L2 cannot hold. */
+/* The share of `bytes` that does not fit the L2. */
 static double miss_share(const struct build *b, double bytes)
 {
     return bytes > b->mc->l2_bytes ? 1 - b->mc->l2_bytes / bytes : 0;
@@ -351,7 +351,7 @@ struct grid grid_of(const struct plan *p, const struct heads *heads, const struc
     build_start(&b);
     CK(b.n_stages <= p->n_launches || p->n_groups == 0);
     for (int32_t l = 0; l < p->n_launches; l++) {
-        if (p->launch[l].order == LAUNCH_SERIAL) /* what ran before has ended: nothing of it is concurrent */
+        if (p->launch[l].order == LAUNCH_SERIAL) /* all that ran before has ended */
             b.cache.cta += (int64_t)mc->sms * CTAS_PER_SM_MOST;
         if (l < b.n_stages)
             for (int64_t i = 0; i < p->n_groups; i++)

@@ -64,7 +64,7 @@ const struct machine *machine_find(const char *name)
     return NULL;
 }
 
-/* Is the model in a title, "H100" of "NVIDIA H100 SXM5 80GB", a word of the device's name? */
+/* Is the model of a title, "H100" in "NVIDIA H100 SXM5 80GB", a word of the device's name? */
 static bool same_model(const char *title, const char *device)
 {
     const char *model = strchr(title, ' ');

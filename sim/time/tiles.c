@@ -99,7 +99,7 @@ enum tile_fault tile_check(const struct machine *mc, struct tile t, int32_t d, i
     return tile_in_flight(mc, t, d, elt_bytes) < tile_in_flight_least(mc) ? TILE_BANDWIDTH : TILE_FITS;
 }
 
-/* Tiles whose fault, if any, is at least as bad as none or is exactly `forgiven`. */
+/* The tiles without a fault, and those whose first fault is `forgiven`. */
 static int32_t collect(const struct machine *mc, int32_t d, int32_t elt_bytes, enum tile_fault forgiven,
                        struct tile *out)
 {

@@ -1,3 +1,4 @@
+/* treeattn_cost.c - bills of plans, their times, and how these grow with the coefficients. */
 #include "sim/time/treeattn_cost.h"
 
 #include "sim/time/tiles.h"
@@ -8,10 +9,11 @@
 enum {
     NARROW_HEAD = 64,
     WIDE_HEAD = 128,
-    PAIR_FEW_TOKENS = 1536, /* tiles that are two to a CTA have fewer tokens if CTAs are fewer than SMs */
-    TEAMS_TOKENS = 256,     /* of the longest of few tiles that are shared out; */
-    MASKED_TOKENS = 64,     /* and of those with a mask more than so many on average */
-    OTHERS = 4              /* times the longest, that what runs beside few tiles may take */
+    /* Thresholds of kernels/cuda/host/tiling.def, where they say what each gained: */
+    PAIR_FEW_TOKENS = 1536, /* FEW_TOKENS: pairs that are fewer than SMs have fewer tokens on average */
+    TEAMS_TOKENS = 256,     /* FEW_WIDE_STEPS steps of 64: tokens of the longest of few tiles that are shared out */
+    MASKED_TOKENS = 64,     /* one step: tiles with a mask are shared out from more tokens on average */
+    OTHERS = 4              /* LONGER_BESIDE: times the longest tile, that what runs beside few tiles may take */
 };
 
 const struct tile_coefs tile_coefs = {
@@ -39,7 +41,7 @@ int32_t tile_rows(int64_t rows)
     return 1 << tile_shift(rows);
 }
 
-/* Of groups with a mask. */
+/* Of groups with a mask, keeps the one with most tokens. */
 static void keep_longest(struct tile_load *x, double seen, double hidden, double runs)
 {
     if (seen + hidden > x->longest_seen + x->longest_hidden) {
@@ -122,7 +124,7 @@ int32_t tile_tall_rows(int32_t m, int tall)
     return m < TILE_TEAM_ROWS && m << tall >= TILE_TEAM_ROWS ? TILE_TEAM_ROWS : m;
 }
 
-/* Of the kind that is taller with this, and not with one less. */
+/* The kind whose tiles are taller with this, and not with one less. */
 static enum tile_kind tall_kind(int tall)
 {
     return tall == 1 ? ROWS_32 : ROWS_16;
@@ -154,7 +156,7 @@ static double longest_of(const struct tile_load *x)
     return max_f64(x->longest, x->longest_seen + x->longest_hidden);
 }
 
-/* Are tiles of 64 rows that are no pairs shared out? */
+/* Are tiles of 64 rows that are no pairs shared out to two teams each? */
 static bool are_shared_out(const struct tile_load of[N_TILE_KINDS], double h_kv, double sms)
 {
     const struct tile_load *x = &of[ROWS_64];
@@ -168,7 +170,7 @@ static bool are_shared_out(const struct tile_load of[N_TILE_KINDS], double h_kv,
            ((4 * ctas <= 3 * sms && OTHERS * longest >= others) || (ctas < sms && longest >= others));
 }
 
-/* Each kind as it will run. */
+/* Moves the loads to the kinds as which they will run. */
 static void settle_kinds(const struct tile_bill *b, double h_kv, double sms,
                          struct tile_load of[N_TILE_KINDS])
 {
@@ -224,44 +226,45 @@ static struct tile_kind_coefs with_head(const struct tile_kind_coefs *kind,
 #undef X
 }
 
-/* Of an SM, for all CTAs of one KV head. */
+/* Time of an SM for all CTAs of one KV head, others running beside them. */
 static double work_of(const struct tile_load *x, const struct tile_kind_coefs *c)
 {
     return x->ctas * c->begin + x->plain * c->token + x->seen * c->seen + x->hidden * c->hidden +
            x->runs * c->run;
 }
 
-/* By itself, for all of them one after the other. */
+/* Time of all these CTAs by themselves, one after the other. */
 static double wait_of(const struct tile_load *x, const struct tile_kind_coefs *c)
 {
     return x->ctas * c->alone + (x->plain + x->seen) * c->waiting + x->hidden * c->waiting_hidden +
            x->runs * c->waiting_run;
 }
 
-/* What CTAs of all KV heads take together, over what those of one take of an SM. */
+/* Time for all KV heads on all SMs, over the time of one SM for one head. */
 static double on_all_sms(const struct tile_env *env)
 {
     return env->per_sm * env->h_kv / env->sms;
 }
 
-/* CTAs of these kinds have an SM each. */
+/* Does a CTA of this kind have an SM to itself? */
 static bool has_sm(int kind)
 {
     return kind == PAIRS || kind == TWO_TEAMS;
 }
 
-/* What takes how long, in microseconds. */
+/* The parts of a plan's time, in microseconds. */
 struct terms {
     struct tile_load of[N_TILE_KINDS];
-    double alone[N_TILE_KINDS];   /* the longest of the kind */
-    bool is_masked[N_TILE_KINDS]; /* is that one? */
-    int longest, kernels;
-    /* CTAs that have an SM each, where they are more than SMs: what all of them take, and the longest. */
-    double idle; /* share of the SMs in their last wave */
-    int longest_turn;
-    double memory, l2, sms, turns; /* and the longest of all kinds: */
-    double together;               /* as a norm says: little is added to the longest, as they overlap */
-    double partial, beside;        /* bytes; of the other kinds */
+    double alone[N_TILE_KINDS];   /* of the longest CTA of the kind, by itself */
+    bool is_masked[N_TILE_KINDS]; /* has that CTA a mask? */
+    int longest;                  /* the kind of the longest CTA of all */
+    int longest_turn;             /* and of the longest that has an SM to itself */
+    int kernels;
+    double idle;                   /* share of the SMs idle in the last wave of CTAs with an SM each; 0 for one wave */
+    double memory, l2, sms, turns; /* turns: of those waves, if there are more than one */
+    double together;               /* 12-norm of these four and of the longest CTA: a little more than the largest */
+    double partial;                /* bytes of partial results */
+    double beside;                 /* of the longest CTAs of the other kinds */
 };
 
 static double eleventh_power(double x)
@@ -275,7 +278,7 @@ static double twelfth_power(double x)
     return eleventh_power(x) * x;
 }
 
-/* ctas: that have an SM each; all: what they take on all SMs together. */
+/* ctas: those that have an SM each; all: the time that they take on all SMs together. */
 static void find_turns(struct terms *t, double ctas, double all, double sms, double uneven)
 {
     double waves = ctas / sms;
@@ -288,7 +291,7 @@ static void find_turns(struct terms *t, double ctas, double all, double sms, dou
 static void find_terms(struct terms *t, const struct tile_bill *b, const struct tile_env *env,
                        const struct tile_coefs *c, const struct tile_kind_coefs *head)
 {
-    double on_all = on_all_sms(env), ctas = 0, all = 0; /* that have an SM each, and what these take */
+    double on_all = on_all_sms(env), ctas = 0, all = 0; /* as in find_turns */
     *t = (struct terms){.longest = 0, .longest_turn = PAIRS};
     settle_kinds(b, env->h_kv, env->sms, t->of);
     for (int k = 0; k < N_TILE_KINDS; k++) {
@@ -337,7 +340,7 @@ double tile_price(const struct tile_bill *b, const struct tile_env *env, const s
     return price_of(&t, env, c);
 }
 
-/* How `together` grows with one of its terms. */
+/* The derivative of `together` by one of its terms. */
 static double of_together(const struct terms *t, double term)
 {
     return t->together > 0 ? eleventh_power(term / t->together) : 0;
@@ -364,7 +367,7 @@ double treeattn_cost_slopes(const struct tile_bill *b, const struct tile_env *en
         const struct tile_load *x = &t.of[k];
         if (x->ctas == 0)
             continue;
-        struct tile_kind_coefs by = {0}; /* how the price grows with those of this head size */
+        struct tile_kind_coefs by = {0}; /* derivatives by the coefficients of this head size */
         double sms = of_together(&t, t.sms) * on_all;
         by.begin = sms * x->ctas;
         by.token = sms * x->plain;

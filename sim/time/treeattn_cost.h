@@ -1,11 +1,14 @@
 /*
- * treeattn_cost.h - what our CUDA kernels take for groups of neighbouring queries, in microseconds: the model by which the
- * strategy treeattn chooses among its plans.
+ * treeattn_cost.h - the time that our CUDA kernels take for groups of neighbouring queries, in microseconds: the model by which
+ * the strategy treeattn chooses among its plans.
  *
- * A plan is seen as a bill: for each kind of tile, CTAs and tokens of all of them and of the longest. Memory, the L2, the SMs,
- * CTAs that take turns as each has an SM and they are more, and the longest CTA each take a time, and together little more than the
- * longest of these; kinds of tiles side by side, and the merge behind them, take more. The coefficients are found by `treeattn fit --model treeattn` from measured times of such plans on
- * an H200, whose data sheet they refer to; on other machines times follow the tensor cores, the bandwidth and the L2.
+ * A plan is seen as a bill: for each kind of tile, its CTAs, the tokens of all of them, and those of the longest.
+ *
+ * Time is about the maximum of five: DRAM, L2, SM work, waves of one-per-SM CTAs, the longest CTA. Other kinds of tiles beside
+ * it, and the merge behind it, add to that.
+ *
+ * `treeattn fit --model treeattn` finds the coefficients from measured times of such plans on an H200. They refer to its data
+ * sheet. On other machines times follow the tensor cores, the bandwidth and the L2.
  */
 #ifndef TREEATTN_SIM_TIME_TREEATTN_COST_H
 #define TREEATTN_SIM_TIME_TREEATTN_COST_H
@@ -16,8 +19,9 @@
 extern "C" {
 #endif
 
-/* How our kernels run tiles (kernels/cuda/host/tiling.c, pairs.c): two of 64 rows over the same tokens share a CTA, and one of 128 is
- * two such; one of 64 by itself is shared out to two teams of warps where they are few, or have a mask. */
+/* How our kernels run tiles (kernels/cuda/host/tiling.c, pairs.c). Two tiles of 64 rows over the same tokens are a pair, which
+ * shares a CTA. A tile of 128 rows is a pair, too. A tile of 64 rows by itself is shared out to two teams of warps if such tiles
+ * are few or have a mask. */
 #define TILE_KINDS(X)                                                                                        \
     X(ROWS_16, rows_16)                                                                                      \
     X(ROWS_32, rows_32)                                                                                      \
@@ -33,11 +37,13 @@ enum tile_kind {
 };
 
 /*
- * Coefficients of a kind, in microseconds of an H200's SM: what a CTA takes of it, others beside it, to begin and end, for a
- * token of a group without a mask, and with one that hides it from none or from some of the rows; and what it takes by itself,
- * waiting: at least, for a token that all see, and for others. With heads of 64 elements, not 128, a share of each, the same for
- * all kinds; in between, and beyond, on a straight line. X(kind, name, where a fit begins, least, most, where its share begins,
- * meaning).
+ * Coefficients of a kind, in microseconds of an H200's SM, for heads of 128 elements. The first five are the part of an SM that a
+ * CTA takes, others running beside it. The last four are the time that a CTA takes by itself, waiting included.
+ *
+ * Heads of 64 elements take a share of each, the same share for all kinds. Other head sizes lie on the straight line through
+ * both.
+ *
+ * X(kind, name, where a fit begins, least, most, where the fit of its share begins, meaning).
  */
 #define TILE_KIND_COEFS(X, kind)                                                                             \
     X(kind, begin, 2, 0.01, 12, 0.9, "a CTA begins and ends")                                                \
@@ -50,11 +56,11 @@ enum tile_kind {
     X(kind, waiting_hidden, 0.03, 0.002, 0.12, 0.8, "its token that some do not see")                        \
     X(kind, waiting_run, 0.05, 0.002, 2, 0.9, "a run of such tokens")
 
-/* Of such shares. */
+/* Bounds of such shares. */
 #define TILE_LEAST_SHARE 0.5
 #define TILE_MOST_SHARE 1.2
 
-/* The others: X(name, unit, where a fit begins, least, most, meaning). */
+/* Coefficients of no kind: X(name, unit, where a fit begins, least, most, meaning). */
 #define TILE_COEFS(X)                                                                                        \
     X(kernel, "us", 2, 0.2, 8, "a kernel")                                                                   \
     X(beside, "", 0.1, 0.005, 1.5, "of what the longest CTA of each kind but one takes by itself")           \
@@ -79,60 +85,64 @@ struct tile_coefs {
 #undef X
 };
 
-/* By number, in the order of the struct. */
+/* Coefficients as an array, in the order of the struct. */
 enum { N_TILE_COEFS = sizeof(struct tile_coefs) / sizeof(double) };
 struct tile_coefs tile_coefs_of(const double *value); /* [N_TILE_COEFS] */
 
-/* Those that treeattn chooses by (treeattn_cost.def). */
+/* The coefficients by which treeattn chooses (treeattn_cost.def). */
 extern const struct tile_coefs tile_coefs;
 
-/* What tiles of a kind have to do, for one KV head: tokens times tiles, of groups without a mask and with one. */
+/* What all tiles of a kind have to do for one KV head. */
 struct tile_load {
-    double ctas, plain, seen, hidden, runs;
-    double longest, longest_seen, longest_hidden, longest_runs; /* group without a mask, and with one */
+    double ctas;
+    double plain;        /* tokens times tiles, of groups without a mask */
+    double seen, hidden; /* the same of groups with one: tokens that all rows see, and others */
+    double runs;         /* of hidden */
+    double longest;      /* tokens of the longest group without a mask */
+    double longest_seen, longest_hidden, longest_runs; /* and of the longest with one */
 };
 
 struct tile_bill {
-    struct tile_load of[N_TILE_KINDS];   /* PAIRS, TWO_TEAMS: before it is known which run so */
-    struct tile_load alike[ROWS_64 + 1]; /* neighbours of the same tokens; of 64 rows: pairs, or not */
-    double reads;                        /* tokens, once a tile, for one KV head */
-    double slots, q;                     /* query rows of partial results, and of Q, for all heads */
-    double tokens, queries;              /* of the tree, that any query sees, or that see any */
+    struct tile_load of[N_TILE_KINDS];   /* PAIRS: tiles of 128 rows only; TWO_TEAMS: none yet */
+    struct tile_load alike[ROWS_64 + 1]; /* tiles whose neighbours have the same tokens, which may be pairs */
+    double reads;                        /* tokens that tiles read, for one KV head */
+    double slots, q;                     /* queries of partial results, and of Q, once a group */
+    double tokens, queries; /* of the tree: tokens that any query sees, queries that see any token */
 };
 
-/* Of a group. */
+/* One group. */
 struct tile_part {
     int32_t m;        /* rows of its tiles: 16, 32, 64, 128 */
-    int64_t nq, n_kv; /* queries that see any of it, tokens; */
-    int64_t own;      /* those that one of these queries does not see; */
-    int64_t few;      /* and of these, those of nodes that no more than a team sees */
+    int64_t nq, n_kv; /* queries that see any of its tokens; tokens */
+    int64_t own;      /* tokens that one of these queries does not see */
+    int64_t few;      /* of own, those of nodes that no more rows see than a team has */
     int64_t runs;     /* of own */
 };
 
-enum { TILE_TEAM_ROWS = 64 }; /* of which a warpgroup has as many; what its rows do not see it passes over */
+enum { TILE_TEAM_ROWS = 64 }; /* rows of a warpgroup, which passes over what none of its rows sees */
 
-/* Rows of the tile for so many: a power of two, TILE_MIN to TILE_MAX. */
+/* Rows of the smallest tile for so many rows: a power of two, TILE_MIN to TILE_MAX. */
 int32_t tile_rows(int64_t rows);
 
-/* Tiles of fewer rows than a team has of so many instead: 0: none, 1: those of 32 rows, TILE_TALLEST: those of 16, too. */
+/* Which tiles have as many rows as a team instead of fewer: 0: none, 1: those of 32 rows, TILE_TALLEST: those of 16, too. */
 enum { TILE_TALLEST = 2 };
 int32_t tile_tall_rows(int32_t m, int tall);
 struct tile_bill tile_bill_tall(const struct tile_bill *b, int tall);
-/* Is the bill so another than with one less? */
+/* Does `tall` change the bill, compared with one less? */
 bool tile_bill_grows(const struct tile_bill *b, int tall);
 
-/* As many such groups; direct: what they write is no partial result. paired: neighbours have the same tokens. */
+/* Adds as many such groups. direct: they write no partial results. paired: neighbours have the same tokens. */
 void tile_bill_add(struct tile_bill *b, const struct tile_part *part, int32_t gqa, double times, bool direct,
                    bool paired);
 
-/* Parts of one run of tokens, which all of their queries see; those that may share a CTA apart. */
+/* Parts of one run of tokens, which all of their queries see. Those that may share a CTA are counted apart. */
 struct tile_stretch {
     int64_t n, tokens, longest;
 };
 struct tile_stretches {
     struct tile_stretch alone, paired;
 };
-enum { TILE_PAIR_TOKENS = 192 }; /* of tiles that are two to a CTA, at least */
+enum { TILE_PAIR_TOKENS = 192 }; /* tokens of a pair, at least */
 static inline void tile_stretch_add(struct tile_stretches *s, int64_t n_kv, bool paired)
 {
     struct tile_stretch *to = paired && n_kv >= TILE_PAIR_TOKENS ? &s->paired : &s->alone;
@@ -140,29 +150,29 @@ static inline void tile_stretch_add(struct tile_stretches *s, int64_t n_kv, bool
     to->tokens += n_kv;
     to->longest = n_kv > to->longest ? n_kv : to->longest;
 }
-/* What tile_bill_add makes of them one after the other, each with nq queries in tiles of m rows; none is direct. */
+/* Adds them as tile_bill_add would, each with nq queries in tiles of m rows; none is direct. */
 void tile_bill_add_stretches(struct tile_bill *b, const struct tile_stretches *s, int32_t m, int64_t nq,
                              int32_t gqa, double times);
 
-/* What does not depend on the plan. */
+/* The machine and the heads, as the model wants them. */
 struct tile_env {
     double h_kv, sms;
-    double row, token, partial; /* bytes, of all heads: of a query in Q or O, a token, a partial result */
-    double bandwidth, l2_bandwidth;
-    double narrow; /* heads: 1 of 64 elements, 0 of 128 */
-    double per_sm; /* times as long as on an H200 an SM takes */
+    double row, token, partial;     /* bytes, of all heads: of a query in Q or O, a token, a partial result */
+    double bandwidth, l2_bandwidth; /* bytes a second */
+    double narrow;                  /* 1 with heads of 64 elements, 0 with 128 */
+    double per_sm;                  /* time of an SM for the same work, over that of an H200's */
 };
 struct tile_env tile_env_of(const struct plan_env *env);
 
-/* Have SMs no more than one CTA each that has 64 rows or more? */
+/* Is there at most one CTA of 64 or more rows per SM? */
 bool tile_bill_is_wave(const struct tile_bill *b, const struct tile_env *env);
 
-/* Microseconds of the plan, less `base`, which all plans take. */
+/* Microseconds of the plan, without `base`, which all plans take. */
 double tile_price(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c);
 
-/* The same, and how it grows with each coefficient; at kinks to one side of them. */
+/* The same, and its derivative by each coefficient. At a kink, one of the two. */
 double treeattn_cost_slopes(const struct tile_bill *b, const struct tile_env *env, const struct tile_coefs *c,
-                         struct tile_coefs *slope);
+                            struct tile_coefs *slope);
 
 #ifdef __cplusplus
 }

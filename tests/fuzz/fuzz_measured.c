@@ -35,15 +35,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     csv_clear(&s);
     if (is_heavy(text, size))
         return 0;
-    struct measured m = {0};
+    struct timed_rows m = {0};
     e = (struct err){0};
-    good = measured_parse(text, size, FUZZ_FILE, &m, &e);
+    good = timed_rows_parse(text, size, FUZZ_FILE, &m, &e);
     CK(good == (e.code == EXIT_GOOD) && (good || strncmp(e.msg, FUZZ_FILE ":", strlen(FUZZ_FILE ":")) == 0));
     for (int64_t i = 0; i < m.n && good; i++) {
-        const struct measured_row *r = &m.row[i];
+        const struct timed_row *r = &m.row[i];
         CK(r->seconds > 0 && r->heads.h_q % r->heads.h_kv == 0 && r->use[0].s && r->line > 1);
         CK(r->config < m.configs.n && r->kernel < m.kernels.n);
     }
-    measured_clear(&m);
+    timed_rows_clear(&m);
     return 0;
 }

@@ -714,10 +714,10 @@ START_TEST(measured_rows_of_both_kinds)
                                "FT,\"2,8\",\"64,32\",32,8,fp16,ft,20,graph,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat_pub,20,eager,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat,,,skip\n";
-    struct measured m = {0};
+    struct timed_rows m = {0};
     struct err e = {0};
-    ck_assert_msg(measured_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
-    ck_assert_msg(measured_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
+    ck_assert_msg(timed_rows_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
+    ck_assert_msg(timed_rows_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
     ck_assert_int_eq(m.n, 3);
     ck_assert_int_eq(m.left_out, 5);
     ck_assert_int_eq(m.configs.n, 2);
@@ -728,15 +728,15 @@ START_TEST(measured_rows_of_both_kinds)
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
     struct tree *t;
-    struct nform *nf = measured_nform(&m.row[2], &t, &e);
+    struct nform *nf = timed_row_nform(&m.row[2], &t, &e);
     ck_assert_msg(nf, "%s", e.msg);
-    struct plan *p = measured_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
+    struct plan *p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
     plan_free(p);
     nform_free(nf);
     tree_free(t);
-    measured_clear(&m);
+    timed_rows_clear(&m);
 }
 END_TEST
 
@@ -761,31 +761,19 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
     static const struct {
         const char *args, *says;
     } bad[] = {
-        {"t.csv --target y --features a,c,b", "columns 'a' and 'b' depend on each other"},
-        {"t.csv --target y --features a,a2 --intercept",
-         "columns 'a2' and '(intercept)' depend on each other"},
-        {"t.csv --target y --features a,zero", "column 'zero' is 0 in every row"},
-        {"t.csv --target y --features a,c,d,y", "4 rows for 4 coefficients"},
-        {"t.csv --target y --features a,c,d --folds 4", "without fold 1: 3 rows for 3 coefficients"},
-        {"t.csv --target y --features a --group g --folds 3", "3 folds of 2 configurations"},
-        {"t.csv --target y --features z", "t.csv:1: no column 'z'"},
-        {"t.csv --target z --features a", "t.csv:1: no column 'z'"},
-        {"t.csv --target y --features a --group z", "t.csv:1: no column 'z'"},
-        {"t.csv --target y --features a,word", "t.csv:2: word is 'p' (expected a number)"},
-        {"t.csv --target y --features holes", "t.csv:3: holes is 'nan' (expected a number)"},
-        {"t.csv --target zero --features a --relative", "t.csv:2: zero is 0 (expected more than 0"},
-        {"t.csv --target y --features a --where word=x", "no row has word=x"},
+        {"n.csv --model fasttree --folds 6", "without fold 1: 5 rows for 5 coefficients"},
+        {"n.csv --model fasttree --folds 7", "7 folds of 6 configurations"},
+        {"t.csv", "t.csv:1: "},
         {"m.csv", "4 rows for 12 coefficients"},
         {"m.csv --apart", "m.csv: no strategy has 24 rows"},
         {"m.csv --model fasttree --save x", "4 rows for 5 coefficients"},
         {"m.csv --model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
         {"t.csv m.csv --save ./m.csv", "./m.csv: would be written over"},
-        {"t.csv --target y --features a -o t.csv", "t.csv: would be written over"},
+        {"m.csv -o m.csv", "m.csv: would be written over"},
         {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
         {"m.csv --coefficients built-in", "--coefficients built-in: model linear has none"},
         {"m.csv --without cascade", "m.csv: no row is left"},
         {"m.csv --without cascades", "no strategy 'cascades'"},
-        {"t.csv --target y --features a --without pat", "belong to models of plans"},
         {"m.csv --without pat", "--without pat: no row is of it"},
         {"m.csv --without cascade --without pat", "--without twice"},
     };
@@ -793,9 +781,12 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
     if (!program_built())
         return;
     char *dir = scratch_folder();
-    write_file(dir, "t.csv",
-               "y,a,a2,b,c,d,zero,g,word,holes\n"
-               "1,1,3,2,5,7,0,u,p,1\n2,2,3,4,1,6,0,u,q,nan\n3,3,3,6,2,2,0,v,r,3\n5,4,3,8,9,1,0,v,s,4\n");
+    write_file(dir, "t.csv", "y,a\n1,1\n");
+    write_file(dir, "n.csv",
+               "tree,heads,d,dtype,strategy,time_us\n"
+               "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_165,32/8,128,f16,pat,8\n"
+               "levels:1_266,32/4,128,f16,cascade,7\nlevels:1_967,32/8,128,f16,cascade,6\n"
+               "levels:1_968,32/32,128,f16,relay,5\n\"levels:1,4_99,70\",32/8,128,f16,cascade,4\n");
     write_file(dir, "m.csv",
                "tree,heads,d,dtype,strategy,time_us\n"
                "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
@@ -828,28 +819,30 @@ START_TEST(every_table_is_shown)
         const char *args, *has;
         int32_t lines;
     } shows[] = {
-        {"--csv", "part,coefficient,value,error,unit,of\none,a,", 5},
-        {"--csv --show quality", "\none,held out,6,", 7},
-        {"--csv --quiet", "\nall,held out,12,", 3},
+        {"--csv", "part,coefficient,value,error,unit,of\none,base,", 11},
+        {"--csv --show quality", "\none,held out,10,", 7},
+        {"--csv --quiet", "\nall,held out,20,", 3},
         {"--csv --show rows",
-         "file,line,configuration,part,strategy,measured,predicted,held_out\nt.csv,2,t.csv:2,one,,", 13},
+         "file,line,configuration,part,strategy,measured_s,predicted_s,held_out_s\nt.csv,2,", 21},
         {"--json --show quality --folds 0", "\"part\": \"all\", \"rows\": \"fitted\"", 5},
-        {"", "tau: Kendall's", 18},
+        {"", "tau: Kendall's", 24},
     };
     char text[8192];
     if (!program_built())
         return;
     char *dir = scratch_folder();
-    char *csv = xstrdup("y,a,kind\n");
-    for (int i = 1; i <= 12; i++) {
-        char *longer = xasprintf("%s%d,%d,%s\n", csv, i % 2 ? 2 * i : 5 * i + 1, i, i % 2 ? "one" : "two");
+    char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
+    for (int i = 1; i <= 20; i++) {
+        char *longer = xasprintf("%s\"levels:1,%d_%d,%d\",32/8,128,f16,%s,%d,%s\n", csv, 1 + i % 7, 90 * i,
+                                 40 + 31 * (i * i % 11), i % 3 ? "cascade" : "relay", 9 + i * (i % 5),
+                                 i % 2 ? "one" : "two");
         free(csv);
         csv = longer;
     }
     write_file(dir, "t.csv", csv);
     free(csv);
     for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
-        char *args = xasprintf("fit t.csv --target y --features a --intercept --by kind %s", shows[i].args);
+        char *args = xasprintf("fit t.csv --model fasttree %s", shows[i].args);
         int code = run_in(dir, args, text, sizeof text);
         ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
         ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
@@ -898,13 +891,13 @@ START_TEST(saved_coefficients_are_read_back)
         char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
                                64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
         for (int s = 0; s < 5; s++, row++) {
-            struct measured_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
+            struct timed_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = measured_nform(&r, &t, &e);
+            struct nform *nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, &e);
+            struct plan *p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double trait[MAX_TRAITS], us = 0;
             model->of(p, &r.heads, machine_default(), NULL, trait);
@@ -1237,24 +1230,6 @@ START_TEST(shipped_coefficients_predict_measured_replays)
 }
 END_TEST
 
-/* SKIP rows of a bench have no time. */
-START_TEST(rows_without_a_target_are_left_out)
-{
-    if (!program_built())
-        return;
-    char *dir = scratch_folder(), text[8192];
-    write_file(dir, "c.csv", "us,bytes\n2,1\n,5\n4,2\n6,3\n,7\n");
-    ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes", text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "2 rows left out: no us\n"), "%s", text);
-    ck_assert_int_eq(run_in(dir, "fit c.csv --target us --features bytes --where bytes=5", text, sizeof text),
-                     2);
-    write_file(dir, "e.csv", "us,bytes\n,1\n,2\n");
-    ck_assert_int_eq(run_in(dir, "fit e.csv --target us --features bytes", text, sizeof text), 2);
-    ck_assert_str_eq(text, "treeattn: e.csv: no row has a number for us (expected some)\n");
-    free(dir);
-}
-END_TEST
-
 /* Times that the clock made, fitted by it: nothing is left but the noise. */
 START_TEST(the_clock_is_found_again)
 {
@@ -1272,13 +1247,13 @@ START_TEST(the_clock_is_found_again)
         static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
         char *tree = xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
         for (int s = 0; s < 4; s++) {
-            struct measured_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
+            struct timed_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = measured_nform(&r, &t, &e);
+            struct nform *nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = measured_plan(&r, nf, &e);
+            struct plan *p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double column[N_CLOCKFIT], us = 0;
             time_model_fit_of(p, &r.heads, machine_default(), inner, column);
@@ -1348,7 +1323,6 @@ Suite *suite_fit(void)
     tcase_add_test(c, strategies_can_be_left_out);
     tcase_add_test(c, shipped_coefficients_predict_measured_replays);
     tcase_add_test(c, the_simulator_takes_a_part_for_each_strategy);
-    tcase_add_test(c, rows_without_a_target_are_left_out);
     tcase_add_test(c, the_clock_is_found_again);
     suite_add_tcase(s, c);
     return s;

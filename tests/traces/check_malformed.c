@@ -97,7 +97,7 @@ static bool parse(const struct entry *x, struct err *e)
     struct trace *tr = NULL;
     struct requests *r = NULL;
     struct csv csv = {0};
-    struct measured m = {0};
+    struct timed_rows m = {0};
     double value[2];
     bool taken = false;
     switch (x->format) {
@@ -123,7 +123,7 @@ static bool parse(const struct entry *x, struct err *e)
         taken = csv_parse(x->text, size, "FILE", &csv, e);
         break;
     case MEASURED:
-        taken = measured_parse(x->text, size, "FILE", &m, e);
+        taken = timed_rows_parse(x->text, size, "FILE", &m, e);
         break;
     case COEFS:
         taken = coefs_parse(x->text, size, "FILE", &want, value, e);
@@ -131,7 +131,7 @@ static bool parse(const struct entry *x, struct err *e)
     }
     taken = taken || t || tr || r;
     csv_clear(&csv);
-    measured_clear(&m);
+    timed_rows_clear(&m);
     tree_free(t);
     trace_close(tr);
     requests_free(r);
@@ -198,10 +198,7 @@ LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
         plan[8] = "--prompt";
         plan[9] = prompt;
     }
-    if (x->format == CSV) {
-        fit[5] = "--target=y";
-        fit[6] = "--features=x";
-    } else if (x->format == COEFS) {
+    if (x->format == COEFS) {
         fit[5] = "--coefficients";
         fit[6] = in;
     }

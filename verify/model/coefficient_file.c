@@ -135,32 +135,34 @@ bool coefs_read(const char *path, const struct coef_want *w, double *value, stru
     return good;
 }
 
-/* What the file did not name; no commas, as it goes into CSV. */
-static void list_rest(const struct coef_want *w, char rest[COEFS_REST])
+/* From the file, and into rest what it does not name: no commas, as it goes into CSV. */
+static bool read_wanted(const char *path, struct coef_want *w, double *value, char rest[COEFS_REST],
+                        struct err *e)
 {
+    bool given[2 * MAX_TRAITS] = {false};
     size_t at = 0;
+    CK(w->n <= 2 * MAX_TRAITS);
+    w->given = given;
+    if (!coefs_read(path, w, value, e))
+        return false;
     for (int32_t k = 0; k < w->n && rest; k++)
         if (!w->given[k] && at + strlen(w->coef[k].name) + 2 <= COEFS_REST)
             at += (size_t)sprintf(rest + at, "%s%s", at > 0 ? " " : "", w->coef[k].name);
+    return true;
 }
 
 bool coefs_read_model(const char *path, const char *machine, const struct fit_model *m, const char *part,
                       double *value, char rest[COEFS_REST], struct err *e)
 {
     struct coef_bound bound[2 * MAX_TRAITS];
-    bool given[2 * MAX_TRAITS] = {false};
     if (rest)
         rest[0] = '\0';
     for (int32_t j = 0; j < m->n + m->n_inner; j++) {
         const struct trait *t = j < m->n ? &m->trait[j] : &m->inner[j - m->n];
         bound[j] = (struct coef_bound){t->name, t->least, t->most > 0 ? t->most : INFINITY};
     }
-    struct coef_want want = {.machine = machine,
-                             .model = m->name,
-                             .part = part,
-                             .n = m->n + m->n_inner,
-                             .coef = bound,
-                             .given = given};
+    struct coef_want want = {
+        .machine = machine, .model = m->name, .part = part, .n = m->n + m->n_inner, .coef = bound};
     memset(value, 0, (size_t)(m->n + m->n_inner) * sizeof *value);
     if (m->built_in)
         m->built_in(value);
@@ -169,10 +171,7 @@ bool coefs_read_model(const char *path, const char *machine, const struct fit_mo
                err_set(e,
                        "--coefficients built-in: model %s has none (expected a file of treeattn fit --save)",
                        m->name);
-    if (!coefs_read(path, &want, value, e))
-        return false;
-    list_rest(&want, rest);
-    return true;
+    return read_wanted(path, &want, value, rest, e);
 }
 
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct time_model_coefs *out,
@@ -184,9 +183,7 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
 #undef X
     };
     enum { N = sizeof bound / sizeof bound[0] };
-    bool given[N] = {false};
-    const struct coef_want want = {
-        .machine = machine, .model = "clock", .part = part, .n = N, .coef = bound, .given = given};
+    struct coef_want want = {.machine = machine, .model = "clock", .part = part, .n = N, .coef = bound};
     double value[] = {
 #define X(name, value, least, most, about) out->name,
         CLOCK_COEFS(X)
@@ -196,9 +193,8 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
         rest[0] = '\0';
     if (strcmp(path, COEFS_BUILT_IN) == 0)
         return true;
-    if (!coefs_read(path, &want, value, e))
+    if (!read_wanted(path, &want, value, rest, e))
         return false;
-    list_rest(&want, rest);
     int32_t at = 0;
 #define X(name, value_, least, most, about) out->name = value[at++];
     CLOCK_COEFS(X)

@@ -11,12 +11,12 @@ enum { PORTIONS = 64 }; /* of a trace's steps */
 
 /* What planners may add up: every query with all that it sees; K, V and all forms of the scores in 8 bytes. A plan is priced
  * only when it is known how much that can come to (price_most). */
-static double most_of(const struct nform *nf, const struct heads *env)
+static double most_of(const struct nform *nf, const struct heads *heads)
 {
     double pairs = 0;
     for (int32_t i = 0; i < nf->n_nodes; i++)
         pairs += ((double)nf->len[i] + 1) * ((double)nf->q1[i] - nf->q0[i]);
-    return pairs * env->h_q * (4.0 * env->d + 8) * 8;
+    return pairs * heads->h_q * (4.0 * heads->d + 8) * 8;
 }
 
 static bool ledger_within(const struct ledger *l, double most)
@@ -30,47 +30,25 @@ static bool ledger_within(const struct ledger *l, double most)
 
 static void add_times(struct sweep_times *sum, const struct sweep_times *x)
 {
-    sum->fitted_s += x->fitted_s;
-    sum->latency_s += x->latency_s;
-    sum->overhead_s += x->overhead_s;
-    sum->launch_s += x->launch_s;
-    sum->attention_s += x->attention_s;
-    sum->merge_s += x->merge_s;
-    sum->kernel_s += x->kernel_s;
-    sum->dram_bytes += x->dram_bytes;
-    sum->ctas += x->ctas;
-    sum->bandwidth_use += x->bandwidth_use;
-    sum->l2_use += x->l2_use;
-    sum->tensor_use += x->tensor_use;
-    sum->sm_use += x->sm_use;
-    sum->slot_use += x->slot_use;
-    sum->low_share += x->low_share;
+#define X(field, of) sum->field += x->field;
+    SIMULATED_TIMES(X)
+#undef X
     sum->trip_s += x->trip_s;
+    sum->fitted_s += x->fitted_s;
     sum->kv += x->kv;
     sum->unseen += x->unseen;
 }
 
 static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
 {
+    enum { OF_NOTHING, OF_KERNEL, OF_ATTENTION };
     struct time_model c = time_model_plan(p, &s->env.heads, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
-    struct sweep_times x = {
-        .latency_s = c.latency_s,
-        .overhead_s = c.overhead_s,
-        .launch_s = c.launch_s,
-        .attention_s = c.attention_s,
-        .merge_s = c.merge_s,
-        .kernel_s = c.kernel_s,
-        .dram_bytes = c.dram_bytes,
-        .bandwidth_use = c.bandwidth_use * c.kernel_s,
-        .l2_use = c.l2_use * c.kernel_s,
-        .tensor_use = c.tensor_use * c.kernel_s,
-        .sm_use = c.sm_use * c.kernel_s,
-        .slot_use = c.slot_use * c.kernel_s,
-        .low_share = c.low_share * c.attention_s,
-        .ctas = (double)c.ctas,
-        .trip_s = c.trip_s * s->coefs.kernel,
-        .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->env.heads) : 0,
-    };
+    const double time[] = {[OF_NOTHING] = 1, [OF_KERNEL] = c.kernel_s, [OF_ATTENTION] = c.attention_s};
+    struct sweep_times x = {.trip_s = c.trip_s * s->coefs.kernel,
+                            .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->env.heads) : 0};
+#define X(field, of) x.field = (double)c.field * time[of];
+    SIMULATED_TIMES(X)
+#undef X
     time_model_free(&c);
     double trait[MAX_TRAITS];
     if (s->model)

@@ -37,14 +37,29 @@ struct sweep_source {
     int64_t first, last;
 };
 
-/* Of sim/time/time_model.h, all of them sums. Shares are weighted with the time that they are shares of: divide them by
- * kernel_s, and low_share by attention_s. */
+/* Figures of sim/time/time_model.h, all of them sums over plans. Shares are weighted with the time that they are
+ * shares of: X(field, that time). To have a share again, divide by that time's sum. */
+#define SIMULATED_TIMES(X)                                                                                   \
+    X(latency_s, OF_NOTHING)                                                                                 \
+    X(overhead_s, OF_NOTHING)                                                                                \
+    X(launch_s, OF_NOTHING)                                                                                  \
+    X(attention_s, OF_NOTHING)                                                                               \
+    X(merge_s, OF_NOTHING)                                                                                   \
+    X(kernel_s, OF_NOTHING)                                                                                  \
+    X(dram_bytes, OF_NOTHING)                                                                                \
+    X(ctas, OF_NOTHING)                                                                                      \
+    X(bandwidth_use, OF_KERNEL)                                                                              \
+    X(l2_use, OF_KERNEL)                                                                                     \
+    X(tensor_use, OF_KERNEL)                                                                                 \
+    X(sm_use, OF_KERNEL)                                                                                     \
+    X(slot_use, OF_KERNEL)                                                                                   \
+    X(low_share, OF_ATTENTION)
 struct sweep_times {
-    double fitted_s; /* of sim/fit/models.h */
-    double latency_s, overhead_s, launch_s, attention_s, merge_s, kernel_s;
-    double dram_bytes, ctas;
-    double bandwidth_use, l2_use, tensor_use, sm_use, slot_use, low_share;
+#define X(field, of) double field;
+    SIMULATED_TIMES(X)
+#undef X
     double trip_s;     /* a part of kernel_s, as it stands there */
+    double fitted_s;   /* of sim/fit/models.h */
     double kv, unseen; /* bytes of K and V, count true; those of price_unseen */
 };
 

@@ -67,7 +67,7 @@ static bool parse_dtype(const char *s, enum dtype *out)
 }
 
 /* What a configuration is called: all that a time depends on but strategy and kernel. */
-static char *config_name(const struct measured_row *r)
+static char *config_name(const struct timed_row *r)
 {
     char *tree = tree_source_print(&r->tree);
     char *name = xasprintf("%s %d/%d %d %s", tree, (int)r->heads.h_q, (int)r->heads.h_kv, (int)r->heads.d,
@@ -104,7 +104,7 @@ static bool parse_uses(const char *text, struct strategy_use use[2], struct err 
     return good;
 }
 
-static bool check_row(const struct measured_row *r, struct err *e)
+static bool check_row(const struct timed_row *r, struct err *e)
 {
     if (r->heads.h_q < 1 || r->heads.h_kv < 1 || r->heads.h_q % r->heads.h_kv != 0)
         return err_set(e, "heads %d/%d (expected query heads that are a multiple of KV heads)",
@@ -121,7 +121,7 @@ static const char *const peer_column[] = {"N",      "C",       "hq",     "hk",  
 /* What a reader of rows makes of one: taken, left out, or *e. */
 enum taken { TAKEN, LEFT_OUT, BAD };
 
-static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
+static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, struct timed_row *r,
                            const char **kernel, struct err *e)
 {
     struct err why = {0};
@@ -159,7 +159,7 @@ static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, st
 enum { TREE, HEADS, D, M_DTYPE, STRATEGY, TIME, N_OWN_COLUMNS };
 static const char *const own_column[] = {"tree", "heads", "d", "dtype", "strategy", "time_us"};
 
-static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
+static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, struct timed_row *r,
                           const char **kernel, struct err *e)
 {
     struct err why = {0};
@@ -197,13 +197,13 @@ static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, str
 static const struct kind {
     const char *const *column;
     int32_t n;
-    enum taken (*row)(const struct csv *c, int64_t i, const int32_t *at, struct measured_row *r,
+    enum taken (*row)(const struct csv *c, int64_t i, const int32_t *at, struct timed_row *r,
                       const char **kernel, struct err *e);
 } kinds[] = {{own_column, N_OWN_COLUMNS, own_row}, {peer_column, N_PEER_COLUMNS, peer_row}};
 enum { MAX_COLUMNS = 16 };
 
 /* Times of two cards are not one set of rows. */
-static bool check_device(const struct csv *c, int64_t i, struct measured *m, struct err *e)
+static bool check_device(const struct csv *c, int64_t i, struct timed_rows *m, struct err *e)
 {
     int32_t at = csv_find(c, "device");
     if (at < 0)
@@ -215,7 +215,7 @@ static bool check_device(const struct csv *c, int64_t i, struct measured *m, str
 }
 
 /* Append a row that was taken; takes its tree over. */
-static bool add_row(struct measured *m, struct measured_row *r, const char *kernel, struct err *e)
+static bool add_row(struct timed_rows *m, struct timed_row *r, const char *kernel, struct err *e)
 {
     struct err why = {0};
     char *config = config_name(r);
@@ -231,7 +231,7 @@ static bool add_row(struct measured *m, struct measured_row *r, const char *kern
     return !why.code || csv_error(e, r->file, r->line, "%s", why.msg);
 }
 
-static bool read_rows(const struct csv *c, const struct kind *kind, struct measured *m, struct err *e)
+static bool read_rows(const struct csv *c, const struct kind *kind, struct timed_rows *m, struct err *e)
 {
     int32_t at[MAX_COLUMNS];
     for (int32_t k = 0; k < kind->n; k++)
@@ -239,7 +239,7 @@ static bool read_rows(const struct csv *c, const struct kind *kind, struct measu
             return false;
     int32_t number = names_add(&m->files, c->name);
     for (int64_t i = 0; i < c->n_rows; i++) {
-        struct measured_row r = {.file = m->files.name[number], .line = c->line[i]};
+        struct timed_row r = {.file = m->files.name[number], .line = c->line[i]};
         const char *kernel;
         struct err why = {0};
         enum taken taken = kind->row(c, i, at, &r, &kernel, e);
@@ -256,7 +256,7 @@ static bool read_rows(const struct csv *c, const struct kind *kind, struct measu
     return true;
 }
 
-bool measured_parse(const char *text, size_t size, const char *name, struct measured *m, struct err *e)
+bool timed_rows_parse(const char *text, size_t size, const char *name, struct timed_rows *m, struct err *e)
 {
     struct csv c;
     if (!csv_parse(text, size, name, &c, e))
@@ -272,16 +272,16 @@ bool measured_parse(const char *text, size_t size, const char *name, struct meas
     return good;
 }
 
-bool measured_read(const char *path, struct measured *m, struct err *e)
+bool timed_rows_read(const char *path, struct timed_rows *m, struct err *e)
 {
     size_t size;
     char *text = file_slurp(path, CSV_MAX_BYTES, &size, e);
-    bool good = text && measured_parse(text, size, path, m, e);
+    bool good = text && timed_rows_parse(text, size, path, m, e);
     free(text);
     return good;
 }
 
-void measured_clear(struct measured *m)
+void timed_rows_clear(struct timed_rows *m)
 {
     for (int64_t i = 0; i < m->n; i++)
         tree_source_clear(&m->row[i].tree);
@@ -290,12 +290,12 @@ void measured_clear(struct measured *m)
     names_clear(&m->kernels);
     names_clear(&m->files);
     names_clear(&m->devices);
-    *m = (struct measured){0};
+    *m = (struct timed_rows){0};
 }
 
 /* ---- plans -------------------------------------------------------------------------------------------- */
 
-struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e)
+struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, struct err *e)
 {
     struct err why = {0};
     *tree = tree_source_load(&r->tree, &why);
@@ -305,7 +305,7 @@ struct nform *measured_nform(const struct measured_row *r, struct tree **tree, s
     return NULL;
 }
 
-struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, struct err *e)
+struct plan *timed_row_plan(const struct timed_row *r, const struct nform *nf, struct err *e)
 {
     struct plan_env env = plan_env_default(r->heads);
     char not [WHY_MAX] = "";

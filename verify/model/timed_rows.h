@@ -31,7 +31,7 @@ struct names {
 int32_t names_add(struct names *s, const char *name);
 void names_clear(struct names *s);
 
-struct measured_row {
+struct timed_row {
     struct tree_source tree;
     struct heads heads;
     struct strategy_use use[2]; /* the first that applies; use[1].s may be NULL */
@@ -41,23 +41,23 @@ struct measured_row {
     int32_t line;
 };
 
-struct measured {
+struct timed_rows {
     int64_t n, cap;
-    struct measured_row *row;
+    struct timed_row *row;
     struct names configs, kernels, files, devices;
     int64_t left_out;
 };
 
 /* Append the rows of a file; zero-initialise *m first, and clear it whatever comes back. */
-bool measured_parse(const char *text, size_t size, const char *name, struct measured *m, struct err *e);
-bool measured_read(const char *path, struct measured *m, struct err *e);
-void measured_clear(struct measured *m);
+bool timed_rows_parse(const char *text, size_t size, const char *name, struct timed_rows *m, struct err *e);
+bool timed_rows_read(const char *path, struct timed_rows *m, struct err *e);
+void timed_rows_clear(struct timed_rows *m);
 
 /* The normal form of a row's tree, which all rows of its configuration share. The caller frees it and *tree.
  * NULL with *e set ("file:line: ..."). */
-struct nform *measured_nform(const struct measured_row *r, struct tree **tree, struct err *e);
+struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, struct err *e);
 /* The plan of a row, made as bench gpu made it; NULL with *e set ("file:line: ..."). */
-struct plan *measured_plan(const struct measured_row *r, const struct nform *nf, struct err *e);
+struct plan *timed_row_plan(const struct timed_row *r, const struct nform *nf, struct err *e);
 
 #ifdef __cplusplus
 }

@@ -117,10 +117,10 @@ int64_t tokens_path(const struct tokens *x, const struct tree *tree, const struc
     int64_t n = q.upto;
     for (int32_t i = tree->parent[q.node]; i >= 0; i = tree->parent[i])
         n += tree->len[i];
-    int64_t end = n, upto = q.upto;
+    int64_t end = n;
     *out = xcalloc((size_t)n, sizeof **out);
     for (int32_t i = q.node; i >= 0; i = tree->parent[i]) {
-        int64_t len = i == q.node ? upto : tree->len[i];
+        int64_t len = i == q.node ? q.upto : tree->len[i];
         for (int64_t j = 0; j < len; j++)
             (*out)[end - len + j] = tokens_at(x, parts, i, j);
         end -= len;

@@ -30,7 +30,7 @@ struct builder {
     int32_t n_before;   /* see tiling.h */
 };
 
-/* Of beside and behind, all that runs side by side has the sum. */
+/* Turns tokens of each launch into tokens of all launches that run side by side, and of all behind. */
 static void sum_sets(struct builder *b, const struct cuda_plan *cp)
 {
     int64_t before = 0;
@@ -70,21 +70,22 @@ static bool everywhere(const struct cuda_plan *cp)
     return cp->kernel == CUDA_WIDE;
 }
 
-/* On a card whose CTAs have less shared memory than those that tiles were made for, steps of fewer tokens. */
+/* The call's step, made shorter until it fits a CTA. Tiles were made for cards with more shared memory than some have. */
 static int32_t step_of_card(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    while (s.n > 16 && launcher_of_tile(c)->smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
+    while (s.n > 16 &&
+           cuda_launcher_of(c->kernel)->smem(&s, c->masked, true, WARP_ROWS) > b->card->smem_per_cta)
         s.n /= 2;
     return s.n;
 }
 
-/* CTAs of a call that the card holds at once: those that fit, if shared memory holds as many. */
+/* CTAs of a call that the card holds at once, as registers and shared memory allow. */
 static int64_t ctas_at_once(const struct builder *b, const struct cuda_plan *cp, const struct cuda_call *c,
                             bool q_shared)
 {
     struct cuda_shape s = shape_of_call(cp, c);
-    int64_t smem = launcher_of_tile(c)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
+    int64_t smem = cuda_launcher_of(c->kernel)->smem(&s, c->masked, q_shared, c->q_rows) + CTA_SMEM;
     return min_i64(c->ctas.slots, b->card->sms * max_i64(1, b->card->smem_per_sm / smem));
 }
 
@@ -100,7 +101,7 @@ static bool fits_grid(const struct builder *b, int64_t n, struct err *e)
            err_missing(e, "a launch of %lld CTAs is too large for a grid", (long long)(n * b->p->heads.h_kv));
 }
 
-/* The kernel of items item0 .. n of the list, sorted; two where many of them are short and others are not. */
+/* Sorts the items from call.item0 on and adds their kernel, or two: CTAs of one head, then CTAs of several. */
 static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call call, struct err *e)
 {
     struct cuda_item *item = b->items->item.p;
@@ -132,8 +133,10 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     for (int part = 0; part < 2; part++) {
         struct cuda_call c = call;
         c.ctas.by_head = part == 1;
-        if (part == 0 && shares)
+        if (part == 0 && shares) {
+            c.kernel = CUDA_WIDE;
             c.wide = CUDA_WIDE_SHARED;
+        }
         c.item0 = part == 0 ? call.item0 : first_by_head;
         c.n_items = (part == 0 ? first_by_head : end) - c.item0;
         if (c.n_items == 0)
@@ -147,7 +150,7 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
         for (int64_t i = c.item0; i < c.item0 + c.n_items && !c.kv_once; i++)
             item[i].kv_once = 0;
         c.q_rows = c.q_rows > WARP_ROWS ? WARP_ROWS : c.q_rows;
-        /* Tiles of a warp keep Q for each, and wait for nobody, unless CTAs would be fewer. */
+        /* Teams of one warp have a copy of Q each and wait for nobody, unless fewer CTAs would fit. */
         c.q_shared = !c.ctas.by_head &&
                      (c.m > WARP_ROWS || ctas_at_once(b, cp, &c, true) > ctas_at_once(b, cp, &c, false));
         c.ctas.slots = ctas_at_once(b, cp, &c, c.q_shared);
@@ -157,13 +160,13 @@ static bool add_calls(struct builder *b, struct cuda_plan *cp, struct cuda_call 
     return true;
 }
 
-/* CTAs of pairs, an SM each: of several heads where there are enough for several waves, so that copies run ahead from head to
- * head; for verification as if there were one SM. */
+/* Shares out CTAs of pairs, an SM each. If they are several waves they take several heads, so that copies run ahead from head to
+ * head. For verification it is as if there were one SM. */
 static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp, struct cuda_call *c)
 {
     const struct cuda_item *item = (struct cuda_item *)b->items->item.p + c->item0;
     int64_t n = c->n_items / 2;
-    struct cuda_item *pair = xcalloc((size_t)n, sizeof *pair); /* as one item of all its rows */
+    struct cuda_item *pair = xcalloc((size_t)n, sizeof *pair); /* each as one item of all its rows */
     for (int64_t i = 0; i < n; i++) {
         pair[i] = item[2 * i];
         pair[i].n_rows += item[2 * i + 1].n_rows;
@@ -179,13 +182,14 @@ static void share_out_pairs(const struct builder *b, const struct cuda_plan *cp,
     free(pair);
 }
 
-/* The items of a launch that run as pairs. */
+/* Adds the launch's groups that run as pairs, and their kernel. */
 static bool add_pairs(struct builder *b, struct cuda_plan *cp, int32_t launch, struct err *e)
 {
     struct items *items = b->items;
     struct cuda_call c = {.launch = launch,
                           .m = 2 * CUDA_WIDE_ROWS,
                           .n = CUDA_WIDE_STEP,
+                          .kernel = CUDA_WIDE,
                           .wide = CUDA_WIDE_PAIRS,
                           .item0 = items->item.n};
     int64_t masks = items->mask.n;
@@ -206,7 +210,7 @@ static bool add_pairs(struct builder *b, struct cuda_plan *cp, int32_t launch, s
     return true;
 }
 
-/* Kernels for each tile shape that the groups of a launch have. */
+/* Adds the launch's groups, and kernels for each tile shape that they have. */
 static bool add_launch(struct builder *b, struct cuda_plan *cp, int32_t launch, const int64_t *group,
                        int64_t n, struct err *e)
 {
@@ -275,7 +279,8 @@ static int64_t *by_launch(int64_t n, int32_t launches, const int32_t *launch_of,
     return order;
 }
 
-/* A second kernel is 40 to 70 KB of instructions more, and its first CTAs wait for them: one runs all calls of a tile. */
+/* One kernel runs all calls of a tile, with kv_once or without. A second one would be 40 to 70 KB of instructions more, for which
+ * its first CTAs wait. */
 static void share_kernels(struct cuda_plan *cp)
 {
     bool once[CUDA_TILE_MAX / 16 + 1][CUDA_TILE_MAX / 16 + 1] = {{false}};

@@ -1,21 +1,19 @@
 /*
  * cuda.h - running plans on an NVIDIA GPU: a plain C interface over opaque handles.
  *
- * Planning and running are apart. cuda_plan_new checks a plan on the host, lays it out as arrays and copies
- * them to the device: it may be slow and may be timed on its own; cuda_plan_update is for plans that change at every
- * step. cuda_run only launches: it allocates
- * nothing, waits for nothing, takes a stream and may be captured in a CUDA graph. All buffers that a run
- * reads or writes besides the plan belong to the caller, partial results too (cuda_workspace), so that a
- * harness can put canaries around every one of them.
+ * Planning and running are apart. cuda_plan_new checks a plan on the host, lays it out as arrays and copies them to the device.
+ * It may be slow, and may be timed by itself. cuda_plan_update is for plans that change at every step.
  *
- * The planner never sees Q, K, V or what is in the page table: a plan made once runs on new contents of the
- * same shape.
+ * cuda_run only launches. It allocates nothing, waits for nothing, takes a stream and may be captured in a CUDA graph. All
+ * buffers that a run reads or writes besides the plan belong to the caller, partial results too (cuda_workspace). So a harness
+ * can put canaries around each of them.
  *
- * Built without nvcc, or run without a GPU, everything here that wants one fails with one sentence and EXIT_MISSING. A
- * program of one's own links it with -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++ behind
- * libtreeattn.a. A
- * `stream` is a cudaStream_t, NULL the default stream; device pointers come from gpu_alloc or any CUDA
- * allocator.
+ * The planner never sees Q, K, V or what is in the page table. A plan made once runs on new contents of the same shape.
+ *
+ * Built without nvcc, or run without a GPU, everything here that needs one fails with one sentence and EXIT_MISSING. A program of
+ * your own links with -L/usr/local/cuda/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++ behind libtreeattn.a.
+ *
+ * A `stream` is a cudaStream_t; NULL is the default stream. Device pointers come from gpu_alloc or any CUDA allocator.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_CUDA_H
 #define TREEATTN_KERNELS_CUDA_HOST_CUDA_H
@@ -42,16 +40,15 @@ struct cuda_caps {
 };
 /* Whether this was built with nvcc at all; needs no GPU. */
 bool cuda_built(void);
-/* The GPU that runs use (the first), or false: no nvcc when built, no GPU, driver too old, GPU too old; or a kernel has gone so
- * wrong that the GPU does nothing any more in this process. */
+/* The GPU that runs use, which is the first. False with *e set if this was built without nvcc, if there is no GPU, if it or its
+ * driver is too old, or if a kernel has gone so wrong that the GPU is lost to this process. */
 bool cuda_caps(struct cuda_caps *c, struct err *e);
 
 /* ---- plans ------------------------------------------------------------------------------------------ */
 
 struct cuda_options {
-    /* CUDA_GROUP: the kernel in use, which on Hopper is 4_wide.cuh where that was measured to be faster. CUDA_WIDE, for
-     * verification: that one wherever a plan has tiles of more than 32 rows, on Hopper. CUDA_SMEM, CUDA_SCALAR: earlier rungs of
-     * the ladder (device/kernels.def). */
+    /* CUDA_GROUP: 3_group.cuh, and on Hopper 4_wide.cuh where that is faster. CUDA_WIDE, for verification: 4_wide.cuh wherever
+     * a plan has tiles of more than 32 rows, on Hopper. CUDA_SMEM, CUDA_SCALAR: earlier rungs of the ladder. */
     enum cuda_kernel kernel;
     int32_t arch; /* 0: the path for the card that is there; 80: the Ampere path, on whatever card */
 };
@@ -68,18 +65,17 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
 struct cuda_plan *cuda_plan_new(const struct problem *p, const struct plan *plan,
                                 const struct cuda_options *opt, struct err *e);
 void cuda_plan_free(struct cuda_plan *cp);
-/* A plan that changes from step to step: empty, then filled as often as one likes, each time for any problem's shape. An
- * update is enqueued on the stream, behind what still reads the plan before it, and waits for nothing, unless the device's
- * memory for it must grow. The host may be as many updates ahead as it has copies of the arrays (4); then it waits. Graphs
- * captured before an update are of the plan before it and must not run again. After an update that failed a plan is empty
- * again: cuda_run says so. */
+/* A plan that changes from step to step. It begins empty and is filled any number of times, each time for a problem of any shape.
+ * An update is enqueued on the stream, behind what still reads the plan before it. It waits for nothing, unless the device memory
+ * must grow. The host may be 4 updates ahead, as many as it has copies of the arrays; then it waits. Graphs captured before an
+ * update must not run again. After an update that failed the plan is empty, and cuda_run says so. */
 struct cuda_plan *cuda_plan_empty(const struct cuda_options *opt);
 bool cuda_plan_update(struct cuda_plan *cp, const struct problem *p, const struct plan *plan, void *stream,
                       struct err *e);
-/* Bytes of device memory that a run needs for partial results and materialised scores; may be 0. Need not be
- * initialised, and holds nothing of use afterwards: partial results may never have left the L2. */
+/* Bytes of device memory that a run needs for partial results and materialised scores; may be 0. The memory need not be
+ * initialised. Afterwards it holds nothing of use: partial results may never have left the L2. */
 int64_t cuda_workspace(const struct cuda_plan *cp);
-/* Bytes of all host-made arrays of the plan, on the device; its memory there has room for half as many again. */
+/* Bytes of the plan's arrays on the device. Its memory there has room for half as many again. */
 int64_t cuda_plan_bytes(const struct cuda_plan *cp);
 
 /* Everything on the device; layouts as in ref/problem.h. Alignment: 16 bytes. */
@@ -91,13 +87,12 @@ struct cuda_args {
     float *lse;                /* [n_queries][h_q] natural log */
     void *workspace;           /* cuda_workspace bytes, at a multiple of 256 (for cuBLAS; else 16 will do) */
 };
-/* Enqueue one run on the stream. Graph-capturable. False with *e set if a launch was refused; what the
- * kernels themselves do wrong shows at the next gpu_sync. One run at a time for each plan: partial results
- * are in the caller's workspace, but side streams are the plan's own. Of plans that materialise scores one thread at a time:
- * they share a cuBLAS handle. */
+/* Enqueues one run on the stream. False with *e set if a launch was refused. What the kernels themselves do wrong shows at the
+ * next gpu_sync. A plan may be in one run at a time: partial results are in the caller's workspace, but side streams are the
+ * plan's own. Only one thread at a time may run plans that materialise scores: they share a cuBLAS handle. */
 bool cuda_run(struct cuda_plan *cp, const struct cuda_args *a, void *stream, struct err *e);
 
-/* Every page-table entry that the plan reads, on the host: what the device does not check. */
+/* Checks every page-table entry that the plan reads, on the host. The device does not check them. */
 bool cuda_check_pages(const struct problem *p, const struct plan *plan, struct err *e);
 
 /* The path of the kernels registered by name (cuda_options.arch), whose run() takes no options. Call it before the first run. */
@@ -115,8 +110,8 @@ bool gpu_copy(void *to, const void *from, int64_t bytes, void *stream, struct er
 bool gpu_fill(void *dev, int byte, int64_t bytes, void *stream, struct err *e);
 /* Wait for everything; false if a kernel went wrong since the last time. */
 bool gpu_sync(struct err *e);
-/* Device memory of *cap bytes that holds `bytes`: as it is where it does, else `room` bytes anew, which waits for the device
- * and loses what was there. False with *e set, NULL and 0 when out of memory. */
+/* Makes *dev hold `bytes`. If its *cap bytes are too few, it becomes `room` bytes: that waits for the device and loses what was
+ * there. False with *e set when out of memory; then *dev is NULL and *cap 0. */
 static inline bool gpu_grow(void **dev, int64_t *cap, int64_t bytes, int64_t room, struct err *e)
 {
     if (*cap >= bytes)
@@ -130,23 +125,23 @@ static inline bool gpu_grow(void **dev, int64_t *cap, int64_t bytes, int64_t roo
 }
 void *gpu_stream_new(struct err *e);
 void gpu_stream_free(void *stream);
-/* What is enqueued on the stream between begin and end becomes a graph instead of running. gpu_capture_end
- * gives NULL with *e set if capture failed. */
+/* What is enqueued on the stream between begin and end becomes a graph instead of running. gpu_capture_end returns NULL with *e
+ * set if that failed. */
 bool gpu_capture_begin(void *stream, struct err *e);
 void *gpu_capture_end(void *stream, struct err *e);
 bool gpu_graph_run(void *graph, void *stream, struct err *e);
 void gpu_graph_free(void *graph);
-/* Events: record on a stream; microseconds between two that have happened (waits for the second). */
+/* Events are recorded on a stream. gpu_event_us: microseconds between two of them; it waits for the second. */
 void *gpu_event_new(struct err *e);
 void gpu_event_free(void *event);
 bool gpu_event_record(void *event, void *stream, struct err *e);
 bool gpu_event_us(void *first, void *second, double *us, struct err *e);
-/* Bytes read, nothing written: for measuring the read bandwidth. There are several ways, 0 .. GPU_READ_WAYS - 1,
- * of which the fastest counts. */
+/* Reads bytes and writes nothing, to measure the read bandwidth. There are several ways, 0 .. GPU_READ_WAYS - 1; the fastest
+ * counts. */
 enum { GPU_READ_WAYS = 5 };
 bool gpu_read(int way, const void *dev, int64_t bytes, void *scratch_64k, void *stream, struct err *e);
-/* C[n][n] = A[n][n] B[n][n], f16 or bf16, by cuBLAS: for measuring the tensor peak. False with EXIT_MISSING
- * where cuBLAS cannot be loaded. */
+/* C[n][n] = A[n][n] B[n][n], f16 or bf16, by cuBLAS, to measure the tensor peak. False with EXIT_MISSING where cuBLAS cannot be
+ * loaded. */
 bool gpu_gemm(enum dtype t, int32_t n, const void *a, const void *b, void *c, void *stream, struct err *e);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The device behind gpu_*: thin over the CUDA runtime, with errors as sentences. */
+/* device.c - the device behind gpu_*: thin over the CUDA runtime, with errors as sentences. */
 #include "kernels/cuda/device/launch.h"
 #include "kernels/cuda/host/device.h"
 
@@ -11,10 +11,10 @@ enum { OLDEST_ARCH = 80 };
 
 static bool ask_card(struct cuda_caps *got, struct err *e);
 
-/* What a kernel did: every call fails with it from then on, until the process ends. */
+/* The status after which every call fails with it until the process ends, or 0. */
 static int lost_to;
 
-/* Of those after which that is so. */
+/* Is it such a status? */
 static bool loses_device(int status)
 {
     static const cudaError_t faults[] = {cudaErrorECCUncorrectable,   cudaErrorIllegalAddress,
@@ -80,7 +80,7 @@ bool cuda_caps(struct cuda_caps *c, struct err *e)
     return true;
 }
 
-/* All but mem_free, into *got. */
+/* Fills *got but for mem_free. */
 static bool ask_card(struct cuda_caps *got, struct err *e)
 {
     int n = 0, driver = 0, runtime = 0;

@@ -1,9 +1,9 @@
 /*
- * exact.h - what a bench needs on the device besides kernels: data that nobody planned with, and the exact answer.
+ * exact.h - what a bench needs on the device besides kernels: random data, and the exact answer.
  *
- * Data are the numbers of ref/rng.h, so that the host can ask for any of them again. The exact answer is attention in
- * double, one warp for each query and head, along the query's own list of slots: no plan, no tiles, no merge. It
- * reports what the oracle reports (ref/oracle.h); who uses it certifies it against the oracle's rule on samples.
+ * Data are the numbers of ref/rng.h, so that the host can compute any of them again. The exact answer is attention in double, one
+ * warp for each query and head, along the query's own list of slots. It uses no plan, no tiles and no merge. It reports what the
+ * oracle reports (ref/oracle.h). Its users certify it against the oracle's rule on samples.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_EXACT_H
 #define TREEATTN_KERNELS_CUDA_HOST_EXACT_H
@@ -14,8 +14,8 @@
 bool gpu_random(enum dtype t, void *dev, int64_t n, uint64_t seed, uint64_t series, void *stream,
                 struct err *e);
 
-/* Whether two pieces of device memory hold the same; bytes is a multiple of 16, flag four bytes of device memory. Waits
- * for everything. */
+/* Do two pieces of device memory hold the same? bytes: a multiple of 16. flag: four bytes of device memory. Waits for all that is
+ * enqueued. */
 bool gpu_same(const void *a, const void *b, int64_t bytes, void *flag, bool *same, struct err *e);
 
 struct gpu_truth {                   /* pointers to device memory but for n_queries .. scale */

@@ -1,9 +1,9 @@
 /*
  * gemm.h - products of a few rows with a large matrix, by cuBLASLt, loaded when the first is made.
  *
- * cuBLASLt's own choice among its kernels is not always the fastest for so few rows: products of large matrices are timed
- * with each of its candidates once, when they are made. Sums are in fp32; which kernel was chosen decides their order, so
- * the last bits may differ from machine to machine and from run to run.
+ * cuBLASLt's own choice among its kernels is not always the fastest for so few rows. So products of large matrices are timed once
+ * with each of its candidates, when they are made. Sums are in fp32. The kernel decides their order, so the last bits may differ
+ * from machine to machine and from run to run.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_GEMM_H
 #define TREEATTN_KERNELS_CUDA_HOST_GEMM_H
@@ -31,7 +31,7 @@ struct gemm_trial {
 };
 struct gemm *gemm_new(const struct gemm_shape *s, const struct gemm_trial *trial, struct err *e);
 void gemm_free(struct gemm *g);
-/* W [rows][cols], x [n][cols], y [n][rows]. */
+/* Enqueues the product. W [rows][cols], x [n][cols], y [n][rows]. */
 bool gemm_run(const struct gemm *g, const void *w, const void *x, void *y, cudaStream_t stream,
               struct err *e);
 

@@ -1,10 +1,10 @@
 /*
  * graph.h - a CUDA graph that is captured anew at every step.
  *
- * Updating the executable graph of the step before costs a fraction of making a new one, but cudaGraphExecUpdate leaves
- * the size of clusters as it was, and says that all went well: a node that has become another kernel of cuBLAS, made for
- * clusters of 4 x 1 where there were none, then computes nonsense (H200, driver 580.159.04, CUDA 13.0). So a graph is
- * updated only where every node runs the same kernel in clusters of the same size, and made anew otherwise.
+ * Updating the executable graph of the step before costs a fraction of making a new one. But cudaGraphExecUpdate leaves the size
+ * of clusters as it was and reports success. If a node has become another kernel of cuBLAS, one for clusters of 4 x 1 where there
+ * were none, it then computes nonsense (H200, driver 580.159.04, CUDA 13.0). So a graph is updated only if every node runs the
+ * same kernel in clusters of the same size. Otherwise it is made anew.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_GRAPH_H
 #define TREEATTN_KERNELS_CUDA_HOST_GRAPH_H

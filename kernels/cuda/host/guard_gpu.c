@@ -9,13 +9,13 @@ enum { GUARD = 256, CANARY = 0xFF }; /* NaN in every float type, -1 as a page */
 
 static const char *const part_name[] = {"Q", "K", "V", "page table", "O", "LSE"};
 
-/* Device memory that grows with what is asked of it. */
+/* Device memory that grows as needed. */
 struct room {
     uint8_t *at;
     int64_t bytes;
 };
 
-/* What a thread has on the device, and on the host a copy of it. */
+/* What a thread has on the device, and its copy on the host. */
 struct seat {
     struct guarded_layout l;
     uint8_t *image, *after; /* [l.total] on the host: as uploaded; after a run, from O on */
@@ -47,7 +47,7 @@ struct guarded_layout guarded_layout(const struct problem *p)
     return l;
 }
 
-/* Where the parts come from that are uploaded. */
+/* Where the uploaded parts come from. */
 static const void *part_of(const struct problem *p, int part)
 {
     const void *from[] = {p->q, p->k, p->v, p->page_table};
@@ -78,7 +78,7 @@ static bool blame(const struct guarded_layout *l, int64_t byte, struct err *e)
                    (long long)(in - l->size[part]));
 }
 
-/* Both agree on [begin, end), or *e names the first byte at which they do not. */
+/* Do both agree on [begin, end)? If not, *e names the first byte at which they do not. */
 static bool same(const struct guarded_layout *l, const uint8_t *a, const uint8_t *b, int64_t begin,
                  int64_t end, struct err *e)
 {
@@ -110,7 +110,7 @@ static bool make_room(struct room *r, int64_t bytes, struct err *e)
     return r->at != NULL;
 }
 
-/* Whether the seat's image is what would be uploaded for p. */
+/* Is the image what would be uploaded for p? */
 static bool image_fits(const struct seat *s, const struct guarded_layout *l, const struct problem *p)
 {
     bool fits = s->image && memcmp(&s->l, l, sizeof *l) == 0;
@@ -143,7 +143,7 @@ static bool upload(struct seat *s, struct err *e)
     return s->current;
 }
 
-/* Bytes of the workspace with its canaries. */
+/* Bytes of the workspace and of its canaries. */
 static int64_t work_bytes(int64_t workspace)
 {
     return GUARD + ceil_div(workspace, GUARD) * GUARD + GUARD;
@@ -172,7 +172,7 @@ static bool check_work_end(const char *where, int64_t from, int64_t n, struct er
     return true;
 }
 
-/* After a run or a replay: all that may only be read, and what is around the workspace. */
+/* After a run or a replay: is all that may only be read as it was, and what is around the workspace? */
 static bool check_inputs(const struct seat *s, int64_t workspace, struct err *e)
 {
     int64_t outputs = s->l.at[PART_O];
@@ -187,7 +187,7 @@ static bool check_inputs(const struct seat *s, int64_t workspace, struct err *e)
            check_work_end("behind", GUARD + workspace, work_bytes(workspace) - GUARD - workspace, e);
 }
 
-/* After a run: these and all other canaries; what was written is in s->after. */
+/* After a run: are those, and all other canaries, as they were? What was written is in s->after. */
 static bool check_all(const struct seat *s, int64_t workspace, struct err *e)
 {
     int64_t outputs = s->l.at[PART_O];

@@ -1,27 +1,29 @@
 /*
  * guard_gpu.h - one run of a plan on the device with every buffer between canaries; what verification runs.
  *
- * Q, K, V, page table, O and LSE lie in one piece of device memory with at least 256 bytes of NaN patterns before,
- * between and behind them; so does the workspace, in one of its own. O, LSE and workspace hold NaN when the run begins.
- * After it, the canaries and everything a run may only read must be as they were, bit for bit. Then the same run is
- * captured in a CUDA graph, everything it writes is poisoned again, and a replay must write the same bits and nothing else.
+ * Q, K, V, page table, O and LSE lie in one piece of device memory, with canaries before, between and behind them: at least 256
+ * bytes of NaN patterns. The workspace lies between canaries in a piece of its own. O, LSE and workspace hold NaN when the run
+ * begins.
  *
- * A read outside of a buffer finds NaN, or a page number of -1; compute-sanitizer sees what lands elsewhere.
+ * After the run, the canaries and everything it may only read must be as they were, bit for bit. Then the same run is captured in
+ * a CUDA graph and everything it writes is poisoned again. A replay must write the same bits and nothing else.
  *
- * Strategies of one case follow each other on a thread: what they read is uploaded once for all of them, as long as it
- * is the same, byte by byte, on the host. A copy stays on the device, to compare with after each run.
+ * A read outside of a buffer finds NaN, or a page number of -1. compute-sanitizer sees accesses elsewhere.
+ *
+ * The strategies of one case follow each other on a thread. What they read is uploaded once for all of them, as long as it is the
+ * same, byte by byte, on the host. A copy of it stays on the device, to compare with after each run.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_GUARD_GPU_H
 #define TREEATTN_KERNELS_CUDA_HOST_GUARD_GPU_H
 
 #include "kernels/cuda/host/cuda.h"
 
-/* Plan, run, replay. False with *e set if memory does not suffice (EXIT_MISSING), or if a call failed, something was
- * overwritten, or the replay differs (another code). Callers take turns. */
+/* Plans, runs and replays. False with *e set: EXIT_MISSING if memory does not suffice, another code if a call failed, something
+ * was overwritten, or the replay differs. Threads take turns. */
 bool guarded_run(const struct plan *plan, const struct cuda_options *opt, const struct problem *p,
                  struct output *out, struct err *e);
 
-/* What all runs so far amount to. */
+/* Counts over all runs so far. */
 struct guarded_tally {
     int64_t runs, replays; /* replays that wrote the same bits */
     int64_t guard_bytes;   /* of canaries found untouched */
@@ -37,9 +39,9 @@ struct guarded_layout {
     int64_t total;
 };
 struct guarded_layout guarded_layout(const struct problem *p);
-/* All of it as it is before a run; the caller frees. */
+/* The bytes of all parts before a run; the caller frees. */
 uint8_t *guarded_image(const struct guarded_layout *l, const struct problem *p);
-/* Compare [from, total) before and after; O and LSE may differ. False with *e naming the first byte that may not. */
+/* Compares [from, total) before and after. O and LSE may differ. False with *e naming the first other byte that differs. */
 bool guarded_check(const struct guarded_layout *l, const uint8_t *before, const uint8_t *after, int64_t from,
                    struct err *e);
 

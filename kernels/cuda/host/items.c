@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FREE_TILE = 64 }; /* a side that the plan leaves to a library, in a fused group */
+enum { FREE_TILE = 64 }; /* the side of a tile in a fused group, where the plan leaves it to a library */
 
 void *list_add(struct list *l, int64_t n, size_t size)
 {
@@ -26,7 +26,7 @@ int32_t side_of_tile(int32_t asked)
 
 /* ---- the tokens of a group ---------------------------------------------------------------------------- */
 
-/* The group's runs that are kept, as tokens of an item. */
+/* Gives the item the group's kept runs as its tokens. */
 static void add_runs(struct items *b, const struct group *g, struct cuda_item *it)
 {
     const struct nform *nf = b->plan->nf;
@@ -48,7 +48,7 @@ static void add_runs(struct items *b, const struct group *g, struct cuda_item *i
         if (n == 1)
             return;
         *(struct cuda_kv_run *)list_add(&b->run, 1, sizeof to) = to;
-        int64_t begin = ceil_div(at, CUDA_PIECE) - pieces; /* that begin in this run */
+        int64_t begin = ceil_div(at, CUDA_PIECE) - pieces; /* pieces that begin in this run */
         struct cuda_kv_run *piece = list_add(&b->piece, begin, sizeof to);
         for (int64_t k = 0; k < begin; k++)
             piece[k] = to;
@@ -79,7 +79,7 @@ int64_t reads_of_group(const struct items *b, const struct group *g)
     return is_wide(b, g) ? b->pairs.ctas[g - b->plan->group] : ceil_div(rows_of(b, g), rows_per_item(b, g));
 }
 
-/* Does no item but this group's one read its tokens? */
+/* Does only one item read the group's tokens? */
 static bool reads_alone(const struct items *b, const struct group *g)
 {
     bool alone = true;
@@ -88,8 +88,8 @@ static bool reads_alone(const struct items *b, const struct group *g)
     return alone;
 }
 
-/* Of the group's runs those that any of the queries k0 .. k1 sees, the first if none does: tokens that no row of a CTA sees are
- * not its own. No queries: all of them. */
+/* Keeps those of the group's runs that any of the queries k0 .. k1 sees, so that a CTA reads no token that none of its rows sees.
+ * If none is seen it keeps the first. If k0 = k1 it keeps all. */
 static void keep_runs(struct items *b, const struct group *g, int32_t k0, int32_t k1)
 {
     int64_t runs = g->run1 - g->run0;
@@ -113,14 +113,14 @@ static bool is_second(const struct items *b)
     return (b->item.n - b->wide0) % 2 == 1;
 }
 
-/* Is the group that is being added the last over its tokens, so that no tile of another one shares a CTA with its last? */
+/* Is the group that is being added the last over its tokens? Then its last tile shares a CTA with no other group's. */
 static bool is_last_alike(const struct items *b)
 {
     return b->n_wide + 1 == b->pairs.n_groups || pairs_first(&b->pairs, b->n_wide + 1);
 }
 
-/* The queries k0 .. k1 of a CTA whose first item of the group has row0; none, for all,
- * where it is a pair with a tile of another group. */
+/* The queries k0 .. k1 of a CTA whose first item of the group begins with row0. k0 = k1 if a tile of another group is in the
+ * CTA: then it reads all runs. */
 static void queries_of_cta(const struct items *b, const struct group *g, int64_t row0, int32_t *k0,
                            int32_t *k1)
 {
@@ -133,7 +133,7 @@ static void queries_of_cta(const struct items *b, const struct group *g, int64_t
     *k1 = second || before_other ? *k0 : (int32_t)((min_i64(end, rows) - 1) / b->gqa + 1);
 }
 
-/* Mask words of the queries k0 .. k1 of a group, or none if all of them see all runs that are kept. */
+/* Adds the item's mask words for the queries k0 .. k1, or none if these see all runs that are kept. */
 static void add_mask(struct items *b, const struct group *g, int32_t k0, int32_t k1, struct cuda_item *it)
 {
     int64_t runs = g->run1 - g->run0, words = ceil_div(k1 - k0, 32);
@@ -158,11 +158,11 @@ static void add_mask(struct items *b, const struct group *g, int32_t k0, int32_t
 static int64_t mask_words(const struct items *b, const struct group *g)
 {
     int64_t rows = rows_of(b, g), per_tile = rows_per_item(b, g);
-    int64_t queries = min_i64(g->nq, per_tile / b->gqa + 2); /* of a tile */
+    int64_t queries = min_i64(g->nq, per_tile / b->gqa + 2); /* of a tile, at most */
     return g->mask == MASK_NONE ? 0 : (g->run1 - g->run0) * ceil_div(rows, per_tile) * ceil_div(queries, 32);
 }
 
-/* What the CTA with row0 reads, for its items; whole: what those have that read all of the group. */
+/* Gives the item what the CTA with row0 reads. whole: an item that reads all of the group, to be used again. */
 static void add_tokens(struct items *b, const struct group *g, int64_t row0, struct cuda_item *whole,
                        struct cuda_item *it)
 {
@@ -182,7 +182,7 @@ bool items_add_group(struct items *b, const struct group *g, struct err *e)
     int64_t rows = rows_of(b, g);
     int64_t per_tile = rows_per_item(b, g);
     int64_t ctas =
-        g->mask == MASK_NONE ? 1 : ceil_div(rows, per_tile); /* at most, that have runs of their own */
+        g->mask == MASK_NONE ? 1 : ceil_div(rows, per_tile); /* that have runs of their own, at most */
     if (rows > INT32_MAX || g->n_kv > INT32_MAX - CUDA_TILE_MAX ||
         b->run.n + ctas * (g->run1 - g->run0) > INT32_MAX || b->query.n + g->nq > INT32_MAX ||
         b->piece.n + ctas * (g->n_kv / CUDA_PIECE + 1) > INT32_MAX ||

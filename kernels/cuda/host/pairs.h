@@ -1,7 +1,8 @@
 /*
- * pairs.h - which groups of a plan run as pairs of tiles (4_wide.cuh): CTAs of two tiles of up to 64 rows over the same tokens,
- * which they read once. Two of one group, or of groups over the same tokens. No CUDA in it, so that it is tested where
- * there is none.
+ * pairs.h - which groups of a plan run as pairs of tiles (4_wide.cuh).
+ *
+ * The CTA of a pair has two tiles of up to 64 rows over the same tokens, which it reads once. Both are of one group, or of two
+ * groups over the same tokens. There is no CUDA here, so that it is tested where there is none.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_PAIRS_H
 #define TREEATTN_KERNELS_CUDA_HOST_PAIRS_H
@@ -11,22 +12,22 @@
 
 struct pairs {
     int64_t n_groups;
-    /* [n_groups] by launch, longest first, those over the same tokens together, in the order of the plan */
+    /* [n_groups] that run so, by launch, longest first. Groups over the same tokens stand together, in the order of the plan. */
     int64_t *group;
-    /* [groups of the plan] CTAs of a head that read the group's tokens. Of groups over the same tokens the first one's stand
-     * for all, and the others have 0; -1: the group runs in other tiles. */
+    /* [groups of the plan] CTAs of a head that read the group's tokens, or -1 if it runs in other tiles. Of groups over the same
+     * tokens the first has the CTAs of all, and the others have 0. */
     int64_t *ctas;
 };
 
 struct pairs_card {
     int32_t gqa, h_kv; /* query heads a KV head; KV heads */
     int32_t sms;
-    bool everywhere; /* wherever there are two tiles, not only where that was measured to be faster */
+    bool everywhere; /* wherever there are two tiles, not only where that is faster */
 };
 
-/* Groups of a plan whose scores do not go through memory. pairs_free. */
+/* Chooses among the groups of a plan whose scores do not go through memory. Free with pairs_free. */
 void pairs_choose(struct pairs *p, const struct plan *plan, const struct pairs_card *c);
-/* None runs so. pairs_free. */
+/* No group runs so. Free with pairs_free. */
 void pairs_none(struct pairs *p, const struct plan *plan);
 void pairs_free(struct pairs *p);
 

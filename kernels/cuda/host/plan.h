@@ -16,8 +16,9 @@ struct cuda_call {
     int64_t item0, n_items;
     int32_t longest, mean; /* tokens of its items */
     bool masked, q_shared, kv_once;
-    bool first; /* of those that run side by side and are about as long */
-    enum cuda_wide wide;
+    bool first;              /* to begin, of those that run side by side and are about as long */
+    enum cuda_kernel kernel; /* that the tile is made for: it runs the call, if the host chooses */
+    enum cuda_wide wide;     /* of CUDA_WIDE */
     struct cuda_ctas ctas;
 };
 
@@ -32,8 +33,8 @@ struct cuda_plan {
     enum cuda_kernel kernel; /* as asked for, */
     int32_t arch;            /* as is this */
     bool early;              /* kernels may start while the one before ends */
-    bool wgmma;              /* of Hopper alone: later cards do not have it */
-    bool filled;             /* all below is of a plan */
+    bool wgmma;              /* Hopper only: later cards do not have it */
+    bool filled;             /* what follows belongs to a plan */
     enum cuda_half t;
     struct heads heads;
     int32_t gqa_shift, page_size, page_shift;
@@ -41,7 +42,7 @@ struct cuda_plan {
     float scale_log2;
     bool slot_f16, slot_max_sum, fused;
     int32_t n_launches, n_calls, n_merges;
-    bool *concurrent;         /* [n_launches] with the launch before */
+    bool *concurrent;         /* [n_launches] runs beside the launch before */
     struct cuda_call *call;   /* by launch */
     struct cuda_merge *merge; /* by launch */
     struct cuda_upload block; /* on the device: */
@@ -60,7 +61,7 @@ struct cuda_plan {
     struct unfused *unfused; /* or NULL */
 };
 
-/* Launches launch .. the end returned run side by side. launch: the first of them. */
+/* The end of the launches that run side by side from `launch` on, which is the first of them. */
 static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
 {
     int32_t end = launch + 1;
@@ -73,12 +74,6 @@ static inline int32_t end_of_set(const struct cuda_plan *cp, int32_t launch)
 static inline bool chooses_kernel(enum cuda_kernel kernel)
 {
     return kernel == CUDA_GROUP || kernel == CUDA_WIDE;
-}
-
-/* What tiles are made for, and, if the host chooses, what runs the call. */
-static inline const struct cuda_launcher *launcher_of_tile(const struct cuda_call *c)
-{
-    return cuda_launcher_of(c->wide == CUDA_WIDE_NOT ? CUDA_GROUP : CUDA_WIDE);
 }
 
 /* The tile of a call, as launchers want it. */

@@ -1,11 +1,12 @@
 /*
  * runtime.c - what a plan may be, and the order in which its kernels are enqueued.
  *
- * Launches that the plan calls concurrent, and kernels of one launch that differ in shape, run side by side, the
- * longest first: on the Ampere path on side streams between two events, from Hopper on as a chain of programmatic
- * dependent launches: a kernel may start when all CTAs of the one before have, each of which says so first of all. Side
- * by side it waits for nothing, as groups do not read what others wrote; else it waits for the one before, before it
- * writes, or reads partial results.
+ * Launches that the plan calls concurrent run side by side, and so do kernels of one launch that differ in shape. The longest
+ * begins first.
+ *
+ * On the Ampere path they run on side streams between two events. From Hopper on they are a chain of programmatic dependent
+ * launches: a kernel may start when all CTAs of the one before have begun. Side by side it waits for nothing, because groups do
+ * not read what others wrote. Else it waits until the one before has ended, before it writes or reads partial results.
  *
  * DEVIATION: a partial that a plan hands over on chip (relay's fused merge) goes through its slot in memory,
  * and the merge is a kernel after the groups of that launch. ledger_of_plan does not count that traffic.
@@ -24,7 +25,7 @@
 
 enum {
     HOPPER = 90,      /* compute capability from which kernels may start early */
-    MOST_LINES = 4096 /* of the page table, and of the plan's arrays, to be asked for first of all */
+    MOST_LINES = 4096 /* of the page table, or of the plan's arrays, that the first kernel asks the L2 for */
 };
 
 /* ---- what is supported ------------------------------------------------------------------------------ */
@@ -81,7 +82,7 @@ bool cuda_supports(const struct problem *p, const struct plan *plan, const struc
 
 /* ---- a plan ------------------------------------------------------------------------------------------ */
 
-/* Side streams and events for the widest set of kernels that run side by side. */
+/* Makes side streams and events for the most kernels that run side by side. */
 static bool make_streams(struct cuda_plan *cp, struct err *e)
 {
     int32_t widest = 1;
@@ -110,8 +111,8 @@ static bool make_streams(struct cuda_plan *cp, struct err *e)
     return true;
 }
 
-/* Longest items first; among about equals, within a factor of two, first those that do not hold up others, then those that would
- * find no room later, then the lowest tiles, which keep memory busiest. */
+/* Kernels with the longest items first. Among about equals, within a factor of two, those come first that do not hold up others,
+ * then those that would find no room later, then those with the lowest tiles, which keep memory busiest. */
 static int by_work(const void *x, const void *y)
 {
     const struct cuda_call *a = x, *b = y;
@@ -126,15 +127,15 @@ static int by_work(const void *x, const void *y)
     return order ? order : (a->item0 > b->item0) - (a->item0 < b->item0);
 }
 
-/* CTAs first of which fewest fit the card. */
+/* Kernels first of whose CTAs the card holds fewest. */
 static int by_size(const void *x, const void *y)
 {
     const struct cuda_call *a = x, *b = y;
     return a->ctas.slots != b->ctas.slots ? (a->ctas.slots < b->ctas.slots ? -1 : 1) : by_work(x, y);
 }
 
-/* Kernels that run side by side, longest first. If all of them run at once, the largest CTAs first: they would find no SM
- * with enough room for them behind the small ones, and wait for those to end. */
+/* Orders kernels that run side by side: longest first. If all of them run at once, the largest CTAs come first. Behind small ones
+ * they would find no SM with enough room, and wait for those to end. */
 static void order_calls(struct cuda_plan *cp, int32_t sms)
 {
     for (int32_t l = 0, end, call = 0; l < cp->n_launches; l = end) {
@@ -153,7 +154,7 @@ static void order_calls(struct cuda_plan *cp, int32_t sms)
 
 static const struct cuda_launcher *launcher_of_call(const struct cuda_plan *cp, const struct cuda_call *c)
 {
-    return chooses_kernel(cp->kernel) ? launcher_of_tile(c) : cuda_launcher_of(cp->kernel);
+    return cuda_launcher_of(chooses_kernel(cp->kernel) ? c->kernel : cp->kernel);
 }
 
 static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
@@ -173,7 +174,7 @@ static bool prepare(struct cuda_plan *cp, int64_t smem_per_cta, struct err *e)
     return true;
 }
 
-/* Lines of an array, as far as they are asked for first of all. Each begins within it. */
+/* Lines of an array that the first kernel asks the L2 for. Each begins within the array. */
 static uint32_t lines_of(int64_t bytes)
 {
     return (uint32_t)min_i64(ceil_div(bytes, CUDA_LINE), MOST_LINES);
@@ -222,7 +223,7 @@ static bool lay_out(struct cuda_plan *cp, const struct problem *p, const struct 
     return good;
 }
 
-/* All that depends on the plan; block, side streams and events stay and grow. */
+/* Makes everything anew that depends on the plan. Device memory, side streams and events stay and grow. */
 static bool fill_plan(struct cuda_plan *cp, const struct problem *p, const struct plan *plan,
                       cudaStream_t stream, struct err *e)
 {
@@ -323,8 +324,8 @@ int64_t cuda_plan_bytes(const struct cuda_plan *cp)
 
 /* ---- running ---------------------------------------------------------------------------------------- */
 
-/* How a kernel follows the one before: an ordinary launch, one that may start early and waits, one that waits for
- * nothing. */
+/* How a kernel follows the one before it in the stream: an ordinary launch; it may start early and waits; it may start early and
+ * waits for nothing. */
 enum follows { FOLLOWS_NOTHING, FOLLOWS_EARLY, FOLLOWS_BESIDE };
 
 static bool run_call(const struct cuda_plan *cp, const struct cuda_args *x, const struct cuda_call *c,
@@ -394,7 +395,7 @@ static bool run_merge(const struct cuda_plan *cp, const struct cuda_args *x, con
     return cuda_ok(cuda_launch_merge(&s, &a, early, stream), "launch of the merge kernel", e);
 }
 
-/* Kernels that run side by side, as a chain of dependent launches. */
+/* Enqueues kernels that run side by side, as a chain of dependent launches. */
 static bool run_chain(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0, int32_t call1,
                       enum follows first, cudaStream_t stream, struct err *e)
 {
@@ -404,7 +405,7 @@ static bool run_chain(const struct cuda_plan *cp, const struct cuda_args *x, int
     return true;
 }
 
-/* The same on streams: the first in the main one, the others between two events. */
+/* The same on streams: the first kernel in the main stream, the others between two events. */
 static bool run_side_by_side(const struct cuda_plan *cp, const struct cuda_args *x, int32_t call0,
                              int32_t call1, cudaStream_t stream, struct err *e)
 {

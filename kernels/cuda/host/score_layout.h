@@ -1,7 +1,8 @@
 /*
- * score_layout.h - of a plan whose scores are materialised: which groups are gathered for cuBLAS and which are multiplied where
- * they are, and where rows of scores, tokens and parts of O lie in memory. No CUDA in it, so that it is tested where there
- * is none.
+ * score_layout.h - where rows of scores, gathered tokens and parts of O lie in memory, in a plan whose scores are materialised.
+ *
+ * It also says which groups are gathered for cuBLAS and which are multiplied where they are. There is no CUDA here, so that it is
+ * tested where there is none.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_SCORE_LAYOUT_H
 #define TREEATTN_KERNELS_CUDA_HOST_SCORE_LAYOUT_H
@@ -31,16 +32,16 @@ struct scores {
     bool masked;
 };
 
-/* Of a group with so many rows a KV head. */
+/* Is a group with so many rows a KV head multiplied where it is? */
 static inline bool scores_skinny(int64_t rows)
 {
     return rows <= SKINNY_ROWS;
 }
 
-/* item: the groups, one item each. sms: of the card. What *s had is freed. */
+/* Lays out the groups, one item each. sms: of the card. What *s had before is freed. */
 void scores_lay_out(struct scores *s, const struct cuda_item *item, int64_t n_items, int32_t h_kv,
                     int32_t sms);
-/* The caller's row [n_rows], block [n_blocks], skinny [n_skinny], in the order of the groups. */
+/* Fills the caller's row [n_rows], block [n_blocks] and skinny [n_skinny], in the order of the groups. */
 void scores_fill(const struct scores *s, struct unfused_row *row, struct unfused_block *block,
                  struct skinny_block *skinny);
 void scores_free(struct scores *s);

@@ -2,7 +2,7 @@
 #include "kernels/cuda/host/segments.h"
 #include "ref/base.h"
 
-/* Items first .. n more, so many heads a CTA. */
+/* Adds n items from `first` on, with so many heads a CTA. */
 static void add_segment(struct cuda_ctas *c, int64_t first, int64_t n, int32_t heads)
 {
     int32_t groups = (int32_t)ceil_div(c->h_kv, heads), teams = groups * c->teams;
@@ -21,7 +21,7 @@ static double item_bytes(const struct cuda_ctas *c, const struct cuda_item *it)
     return (double)ceil_div(it->n_kv, c->chunk) * c->chunk * c->d * 4 + it->n_rows * (c->d * 6.0 + 8);
 }
 
-/* Heads of a CTA whose items have so many bytes a head, of those left. */
+/* Heads of a CTA, for items of so many bytes a head, when `left` bytes are left. */
 static int32_t heads_of(const struct cuda_ctas *c, double bytes, double left)
 {
     int32_t heads = 1;

@@ -1,5 +1,5 @@
 /*
- * segments.h - which items and KV heads a CTA of the group kernel takes. No CUDA in it, so that it is tested where there
+ * segments.h - which items and KV heads a CTA of the group kernel takes. There is no CUDA here, so that it is tested where there
  * is none.
  */
 #ifndef TREEATTN_KERNELS_CUDA_HOST_SEGMENTS_H
@@ -12,7 +12,7 @@
 /* CTAs of a kernel. The caller sets the first six and zeroes the rest; see to_segments(). */
 struct cuda_ctas {
     int32_t h_kv, d;
-    int32_t teams, chunk; /* of a CTA; tokens of a team's step */
+    int32_t teams, chunk; /* teams of a CTA; tokens of a team's step */
     int64_t slots;        /* CTAs that fit on the card at once */
     bool by_head; /* teams have heads of their own; else a CTA has one head, whose tokens they share */
     int32_t n, n_segments;
@@ -29,13 +29,13 @@ static inline int32_t shift_of(int32_t n)
 }
 
 /*
- * Shares out n_items > 0 items in this order, about longest first, and all KV heads of each: every pair of them to one team
- * of one CTA, or, unless by_head, to one CTA. n_items * h_kv < 2^31.
+ * Shares out n_items > 0 items, in this order, about longest first, with all KV heads of each. Every (item, head) goes to one
+ * CTA, and with by_head to one team of it. n_items * h_kv < 2^31.
  *
- * by_head (teams <= h_kv): by guided self-scheduling (Polychronopoulos and Kuck, 1987) over the bytes that are left, many
- * heads a CTA at first, so that loads run ahead, ever fewer later, so that SMs end together. A CTA has no more than the
- * share of what is left of one of those that fit at once, and a head a team. Heads become more again only where items are
- * much shorter.
+ * by_head (teams <= h_kv) uses guided self-scheduling (Polychronopoulos and Kuck, 1987) over the bytes that are left. CTAs take
+ * many heads at first, so that loads run ahead, and fewer and fewer later, so that SMs end together. Of the bytes left, a CTA
+ * takes at most the share of one of those that fit at once, and a head a team besides. Heads become more again only where items
+ * are much shorter.
  */
 void to_segments(struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items);
 

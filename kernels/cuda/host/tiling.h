@@ -67,7 +67,8 @@ void tiling_add(struct tiling_set *s, const struct cuda_ctas *c);
 bool tiling_share_sms(const struct tiling_set *s);
 
 /* Does a kernel of the set begin before others whose items are about as long? Yes if each of its CTAs needs an SM and others take
- * half of the card. Those find room between its CTAs, but an SM is not empty before all that is on it has ended. longest: tokens. */
+ * half of the card. Those find room between its CTAs, but an SM is not empty before all that is on it has ended. longest:
+ * tokens. */
 bool tiling_goes_first(const struct tiling_set *s, const struct cuda_ctas *c, int32_t longest);
 
 /* Does a kernel hold up those behind it, which wait for all of its CTAs to begin? Yes if they are more than fit at once, and most

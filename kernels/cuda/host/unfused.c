@@ -1,13 +1,14 @@
 /*
- * unfused.c - plans whose scores are materialised (naive, tree-medusa): two products and the kernels between them, one
- * step after the other for all groups, as the plan's launches say: QK, scale, mask, softmax, PV.
+ * unfused.c - plans whose scores are materialised (naive, tree-medusa): two products and the kernels between them.
  *
- * Products of groups with many rows a KV head are cuBLAS's, which wants matrices: their K and V are gathered through the
- * page table first. That is part of a run and of its time. With few rows, as each query by itself has, a product is the
- * reading of K or V: a copy would cost twice that again, and pages one by one as a batch of cuBLAS's come at half the
- * bandwidth. Those are multiplied where they are (skinny.cu).
+ * Each step runs for all groups before the next begins, as the plan's launches say: QK, scale, mask, softmax, PV.
  *
- * cuBLAS is loaded when the first plan wants it, so that nobody else needs to have it.
+ * cuBLAS multiplies groups with many rows a KV head. It wants matrices, so their K and V are gathered through the page table
+ * first. That is part of a run and of its time. With few rows, as a query by itself has, the time of a product is that of
+ * reading K or V. A copy would add twice as much, and a batch of cuBLAS's over single pages reaches half the bandwidth. So
+ * skinny.cu multiplies K and V where they are.
+ *
+ * cuBLAS is loaded when the first plan needs it. Other plans run without it.
  */
 #include "kernels/cuda/host/unfused.h"
 #include "kernels/cuda/host/device.h"
@@ -197,7 +198,7 @@ static cublasStatus_t pv(const struct cuda_plan *cp, const struct scores_group *
                      (int64_t)g->rows * cp->heads.d, cp->heads.h_kv, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-/* One of the two products, for all groups. */
+/* Enqueues one of the two products for all groups. */
 static bool products(const struct cuda_plan *cp, const struct unfused_args *a, const struct cuda_shape *s,
                      enum skinny_product product, cudaStream_t stream, struct err *e)
 {
