@@ -85,10 +85,8 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
 static bool load_token(const struct problem *p, const void *pool, int32_t node, int64_t j, int32_t kv_head,
                        double *to, struct err *e)
 {
-    int32_t page = p->page_table[p->page_off[node] + j / p->page_size];
-    if (page < 0 || page >= p->n_pages)
-        return err_set(e, "page table: page %lld of node %d is %d (expected 0 .. %lld)",
-                       (long long)(j / p->page_size), node, page, (long long)p->n_pages - 1);
+    if (problem_page(p, node, j / p->page_size, e) < 0)
+        return false;
     dtype_to_double(p->heads.dtype, pool, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d,
                     to, p->heads.d);
     return true;
@@ -106,19 +104,19 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
                    struct scratch *s, struct err *e)
 {
     const struct problem *p = n->p;
-    const struct nform *nf = n->plan->nf;
     int32_t heads = heads_gqa(&p->heads);
     double kv[PROBLEM_MAX_D];
-    int64_t row0 = (int64_t)nf->orig[plan_query(n->plan, g, k)] * p->heads.h_q + (int64_t)kv_head * heads;
+    int64_t row0 =
+        (int64_t)n->plan->nf->orig[plan_query(n->plan, g, k)] * p->heads.h_q + (int64_t)kv_head * heads;
     dtype_to_double(p->heads.dtype, p->q, row0 * p->heads.d, s->q, (int64_t)heads * p->heads.d);
     for (int32_t h = 0; h < heads; h++)
         s->x[h] = empty_row;
     int64_t t = 0;
     for (int64_t r = g->run0; r < g->run1; r++) {
-        const struct run *run = &n->plan->run[r];
+        struct run run = plan_tree_run(n->plan, &n->plan->run[r]);
         bool visible = plan_visible(n->plan, g, k, r - g->run0);
-        for (int64_t j = run->begin; j < run->end; j++, t++) {
-            if (!load_token(p, p->k, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
+        for (int64_t j = run.begin; j < run.end; j++, t++) {
+            if (!load_token(p, p->k, run.node, j, kv_head, kv, e))
                 return false;
             for (int32_t h = 0; h < heads; h++) {
                 double dot = 0, *logit = &s->logit[h * g->n_kv + t], *max = &s->x[h].max;
@@ -133,13 +131,13 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
     }
     t = 0;
     for (int64_t r = g->run0; r < g->run1; r++) {
-        const struct run *run = &n->plan->run[r];
+        struct run run = plan_tree_run(n->plan, &n->plan->run[r]);
         if (!plan_visible(n->plan, g, k, r - g->run0)) {
-            t += run->end - run->begin;
+            t += run.end - run.begin;
             continue;
         }
-        for (int64_t j = run->begin; j < run->end; j++, t++) {
-            if (!load_token(p, p->v, nf->src[run->node], nf->off[run->node] + j, kv_head, kv, e))
+        for (int64_t j = run.begin; j < run.end; j++, t++) {
+            if (!load_token(p, p->v, run.node, j, kv_head, kv, e))
                 return false;
             for (int32_t h = 0; h < heads; h++)
                 if (s->logit[h * g->n_kv + t] != -INFINITY)

@@ -115,6 +115,16 @@ static void assign_pages(struct problem *p, const struct problem_spec *s, const 
     free(phys);
 }
 
+int32_t problem_page(const struct problem *p, int32_t node, int64_t i, struct err *e)
+{
+    int32_t page = p->page_table[p->page_off[node] + i];
+    if (page >= 0 && page < p->n_pages)
+        return page;
+    err_set(e, "page table: page %" PRId64 " of node %" PRId32 " is %" PRId32 " (expected 0 .. %" PRId64 ")",
+            i, node, page, p->n_pages - 1);
+    return -1;
+}
+
 void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *slot)
 {
     const struct query *x = &p->tree->query[q];

@@ -76,6 +76,8 @@ static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_
     return (int64_t)p->page_table[p->page_off[node] + j / p->page_size] * p->page_size + j % p->page_size;
 }
 
+/* Physical page of a node's i-th page, as a kernel takes it; -1 with *e set where the table leads out of the pool. */
+int32_t problem_page(const struct problem *p, int32_t node, int64_t i, struct err *e);
 /* The slots that query q of the tree sees, root first, into slot[n]; n is its context (tree_contexts). */
 void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *slot);
 

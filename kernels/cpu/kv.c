@@ -27,10 +27,9 @@ bool kv_segments(const struct problem *p, const struct nform *nf, struct cursor 
         int64_t j = nf->off[r->node] + r->begin + c->at; /* token of the tree's own node */
         int64_t page = j / p->page_size, within = j % p->page_size;
         take = min_i64(take, p->page_size - within);
-        int32_t physical = p->page_table[p->page_off[node] + page];
-        if (physical < 0 || physical >= p->n_pages)
-            return err_set(e, "page table: page %lld of node %d is %d (expected 0 .. %lld)", (long long)page,
-                           node, physical, (long long)p->n_pages - 1);
+        int32_t physical = problem_page(p, node, page, e);
+        if (physical < 0)
+            return false;
         int64_t slot = (int64_t)physical * p->page_size + within;
         if (n > 0 && seg[n - 1].slot + seg[n - 1].n == slot)
             seg[n - 1].n += (int32_t)take;

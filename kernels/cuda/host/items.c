@@ -29,18 +29,15 @@ int32_t side_of_tile(int32_t asked)
 /* Gives the item the group's kept runs as its tokens. */
 static void add_runs(struct items *b, const struct group *g, struct cuda_item *it)
 {
-    const struct nform *nf = b->plan->nf;
     int64_t n = b->n_kept, at = 0, size = b->p->page_size;
     it->n_runs = (int32_t)n;
     it->run0 = (int32_t)b->run.n;
     it->piece0 = (int32_t)b->piece.n;
     int64_t pieces = 0;
     for (int64_t r = 0; r < n; r++) {
-        const struct run *x = &b->plan->run[g->run0 + b->kept[r]];
-        struct cuda_kv_run to = {.base = b->p->page_off[nf->src[x->node]] * size + nf->off[x->node] +
-                                         x->begin - at,
-                                 .run = (int32_t)r};
-        at += x->end - x->begin;
+        struct run x = plan_tree_run(b->plan, &b->plan->run[g->run0 + b->kept[r]]);
+        struct cuda_kv_run to = {.base = b->p->page_off[x.node] * size + x.begin - at, .run = (int32_t)r};
+        at += x.end - x.begin;
         to.end = (int32_t)at;
         it->n_kv = to.end;
         if (r == 0)

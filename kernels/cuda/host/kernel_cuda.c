@@ -21,18 +21,11 @@ void cuda_force_arch(int32_t arch)
 
 bool cuda_check_pages(const struct problem *p, const struct plan *plan, struct err *e)
 {
-    const struct nform *nf = plan->nf;
     for (int64_t r = 0; r < plan->n_runs; r++) {
-        const struct run *run = &plan->run[r];
-        int32_t node = nf->src[run->node];
-        int64_t first = (nf->off[run->node] + run->begin) / p->page_size;
-        int64_t last = (nf->off[run->node] + run->end - 1) / p->page_size;
-        for (int64_t i = first; i <= last; i++) {
-            int32_t page = p->page_table[p->page_off[node] + i];
-            if (page < 0 || page >= p->n_pages)
-                return err_set(e, "page table: page %lld of node %d is %d (expected 0 .. %lld)", (long long)i,
-                               node, page, (long long)p->n_pages - 1);
-        }
+        struct run run = plan_tree_run(plan, &plan->run[r]);
+        for (int64_t i = run.begin / p->page_size; i <= (run.end - 1) / p->page_size; i++)
+            if (problem_page(p, run.node, i, e) < 0)
+                return false;
     }
     return true;
 }
