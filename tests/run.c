@@ -1,9 +1,11 @@
 /*
- * run.c - all Check suites, from suites.def: a process each, as many at a time as there are cores (or $TREEATTN_JOBS).
- * `tests/run NAME...` runs these alone.
+ * run.c - all Check suites: a process each, as many at a time as there are cores (or $TREEATTN_JOBS).
+ * `tests/run NAME...` runs these alone: seconds each. All take three minutes on two cores, and `make check`, which runs
+ * everything else as well, takes five (tests/README.md has the other tiers: fuzz targets, mutants, the stand-in for a GPU).
  *
- * With $TREEATTN_STOP the first suite that fails is the last. What a suite prints appears when it has ended, the totals of
- * all come last. A process each, because Check's runner keeps much of what its tests tell it, and every test that it forks
+ * $TREEATTN_SHARED names the data that the project does not ship; tests that need them say that they skip. With
+ * $TREEATTN_QUICK, as under sanitizers, there are fewer cases. With $TREEATTN_STOP the first suite that fails is the last.
+ * What a suite prints appears when it has ended, the totals of all come last. A process each, because Check's runner keeps much of what its tests tell it, and every test that it forks
  * later inherits that. Each has a folder of its own for what its tests write ($TMPDIR), which is removed whatever becomes
  * of them.
  */
@@ -25,11 +27,8 @@
 #include <unistd.h>
 
 enum { MOST_SUITES = 64 };
-static struct entry {
-    char *name;
-    Suite *(*make)(void);
-} entries[MOST_SUITES];
-static int n_entries;
+static char *suites[MOST_SUITES]; /* names */
+static int n_suites;
 
 static struct enrolled *first_enrolled, **end_enrolled = &first_enrolled;
 
@@ -48,24 +47,24 @@ static char *suite_of(const char *file)
     return xasprintf("%.*s", (int)strcspn(base, "."), base);
 }
 
-static void add_entry(const char *name, Suite *(*make)(void))
+static void add_suite(const char *name)
 {
-    for (int i = 0; i < n_entries; i++)
-        if (strcmp(entries[i].name, name) == 0)
+    for (int i = 0; i < n_suites; i++)
+        if (strcmp(suites[i], name) == 0)
             return;
-    CK(n_entries < MOST_SUITES);
-    entries[n_entries++] = (struct entry){xstrdup(name), make};
+    CK(n_suites < MOST_SUITES);
+    suites[n_suites++] = xstrdup(name);
 }
 
 /* Those of suites.def in its order, then all others. */
-static void find_entries(void)
+static void find_suites(void)
 {
-#define SUITE(module) add_entry(#module, suite_##module);
+#define SUITE(module) add_suite(#module);
 #include "tests/suites.def"
 #undef SUITE
     for (const struct enrolled *x = first_enrolled; x; x = x->next) {
         char *name = suite_of(x->file);
-        add_entry(name, NULL);
+        add_suite(name);
         free(name);
     }
 }
@@ -116,7 +115,7 @@ static void add(struct tally *to, const struct tally *t)
 }
 
 /* The process of a suite, to its end. */
-static _Noreturn void run_suite(const struct entry *x, const struct running *r, struct tally *t)
+static _Noreturn void run_suite(const char *name, const struct running *r, struct tally *t)
 {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
@@ -124,7 +123,7 @@ static _Noreturn void run_suite(const struct entry *x, const struct running *r, 
     setpgid(0, 0); /* Check hands SIGTERM on to its test, or, between tests, to its own group */
     CK(setenv("TMPDIR", r->folder, 1) == 0);
     CK(dup2(fileno(r->said), STDOUT_FILENO) >= 0 && dup2(fileno(r->said), STDERR_FILENO) >= 0);
-    SRunner *runner = srunner_create(x->make ? x->make() : make_suite(x->name));
+    SRunner *runner = srunner_create(make_suite(name));
     srunner_run_all(runner, CK_ENV);
     TestResult **bad = srunner_failures(runner);
     int n = srunner_ntests_failed(runner);
@@ -138,15 +137,15 @@ static _Noreturn void run_suite(const struct entry *x, const struct running *r, 
     exit(EXIT_SUCCESS);
 }
 
-static struct running start(const struct entry *x, const char *root, struct tally *t)
+static struct running start(const char *name, const char *root, struct tally *t)
 {
-    struct running r = {.begin = now_s(), .folder = xasprintf("%s/%s", root, x->name), .said = tmpfile()};
+    struct running r = {.begin = now_s(), .folder = xasprintf("%s/%s", root, name), .said = tmpfile()};
     CK(r.said && mkdir(r.folder, 0700) == 0);
     fflush(stdout);
     r.pid = fork();
     CK(r.pid >= 0);
     if (r.pid == 0)
-        run_suite(x, &r, t);
+        run_suite(name, &r, t);
     return r;
 }
 
@@ -168,7 +167,7 @@ static double cpu_s(const struct rusage *used)
 }
 
 /* Show what the suite has said and add up; one that crashed or has checked nothing is an error. */
-static void finish(const struct entry *x, struct running *r, int status, const struct rusage *used,
+static void finish(const char *name, struct running *r, int status, const struct rusage *used,
                    const struct tally *t, struct tally *all)
 {
     char part[4096];
@@ -177,11 +176,11 @@ static void finish(const struct entry *x, struct running *r, int status, const s
         fwrite(part, 1, n, stdout);
     add(all, t);
     bool crashed = status != 0 || t->checks == 0;
-    printf("%s: %.1f s, %.1f s of a core%s\n", x->name, now_s() - r->begin, cpu_s(used),
+    printf("%s: %.1f s, %.1f s of a core%s\n", name, now_s() - r->begin, cpu_s(used),
            crashed || t->failures + t->errors > 0 ? ", FAILED" : "");
     if (crashed) {
-        printf("%s: ended with status %#x after %d checks (expected 0, and some)\n", x->name,
-               (unsigned)status, t->checks);
+        printf("%s: ended with status %#x after %d checks (expected 0, and some)\n", name, (unsigned)status,
+               t->checks);
         all->errors++;
     }
     fclose(r->said);
@@ -201,16 +200,16 @@ static void stop(int sig)
 static struct tally run_all(const bool *chosen, const char *root, long jobs, bool stop_early)
 {
     struct running run[MOST_SUITES] = {0};
-    struct tally all = {0}, *t = mmap(NULL, n_entries * sizeof *t, PROT_READ | PROT_WRITE,
+    struct tally all = {0}, *t = mmap(NULL, n_suites * sizeof *t, PROT_READ | PROT_WRITE,
                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CK(t != MAP_FAILED);
     long busy = 0;
-    for (int next = 0; next < n_entries || busy > 0;) {
+    for (int next = 0; next < n_suites || busy > 0;) {
         if (stopped)
-            next = n_entries;
-        if (next < n_entries && busy < jobs) {
+            next = n_suites;
+        if (next < n_suites && busy < jobs) {
             if (chosen[next]) {
-                run[next] = start(&entries[next], root, &t[next]);
+                run[next] = start(suites[next], root, &t[next]);
                 busy++;
             }
             next++;
@@ -220,18 +219,18 @@ static struct tally run_all(const bool *chosen, const char *root, long jobs, boo
         struct rusage used;
         pid_t pid = wait4(-1, &status, 0, &used);
         CK(pid > 0 || errno == EINTR);
-        for (int i = 0; i < n_entries; i++)
+        for (int i = 0; i < n_suites; i++)
             if (run[i].pid == pid) {
-                finish(&entries[i], &run[i], status, &used, &t[i], &all);
+                finish(suites[i], &run[i], status, &used, &t[i], &all);
                 busy--;
                 if (stop_early && all.failures + all.errors > 0 && !stopped)
                     stopped = SIGTERM;
             }
-        for (int i = 0; i < n_entries && stopped; i++)
+        for (int i = 0; i < n_suites && stopped; i++)
             if (run[i].pid > 0)
                 kill(run[i].pid, SIGTERM);
     }
-    munmap(t, n_entries * sizeof *t);
+    munmap(t, n_suites * sizeof *t);
     return all;
 }
 
@@ -242,11 +241,11 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
     const char *jobs = getenv("TREEATTN_JOBS"), *folder = getenv("TMPDIR");
     bool chosen[MOST_SUITES] = {0};
-    find_entries();
-    for (int i = 0; i < n_entries; i++) {
+    find_suites();
+    for (int i = 0; i < n_suites; i++) {
         chosen[i] = argc < 2;
         for (int k = 1; k < argc; k++)
-            chosen[i] = chosen[i] || strcmp(argv[k], entries[i].name) == 0;
+            chosen[i] = chosen[i] || strcmp(argv[k], suites[i]) == 0;
     }
     const struct sigaction on = {.sa_handler = stop};
     sigaction(SIGINT, &on, NULL);

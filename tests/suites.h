@@ -45,11 +45,6 @@ void enrol(struct enrolled *x);
         enrol(&x);                                                                                           \
     }
 
-/* A suite that is not yet written so. */
-#define SUITE(module) Suite *suite_##module(void) __attribute__((weak));
-#include "tests/suites.def"
-#undef SUITE
-
 /* ck_assert_msg for every element of something large: that one sends word to the runner also when all is well,
  * hundreds of megabytes of it, which every later test then inherits. */
 #define check_each(condition, ...)                                                                           \

@@ -14,6 +14,7 @@
 #include "ref/csv.h"
 #include "verify/model/timed_rows.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -27,7 +28,7 @@ static const char *const letters[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i
 
 /* ---- least squares ------------------------------------------------------------------------------------ */
 
-START_TEST(a_line_by_hand)
+TEST(a_line_by_hand)
 {
     /* y = 3.5 + 1.4 x; residuals 1.1, -1.3, -0.7, 0.9: sum of squares 4.2, s^2 = 2.1, around the mean 14 */
     const double x[] = {1, 1, 1, 2, 1, 3, 1, 4}, y[] = {6, 5, 7, 10};
@@ -47,7 +48,6 @@ START_TEST(a_line_by_hand)
     ck_assert_double_eq_tol(f.coef[0], 5, 1e-11);
     ck_assert_double_eq_tol(f.coef[1], 0.5, 1e-11);
 }
-END_TEST
 
 /* A random problem of n rows and p columns whose lengths differ by ten decades; `alike`: how much the columns
  * have in common. */
@@ -129,7 +129,7 @@ static long double squares(const struct draw *d, const long double *coef)
     return sum;
 }
 
-START_TEST(coefficients_are_those_of_givens_rotations)
+TEST(coefficients_are_those_of_givens_rotations)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct draw d = draw(seed, 8 + (int64_t)(3 * seed), 1 + (int32_t)(seed % 6), 1);
@@ -145,10 +145,9 @@ START_TEST(coefficients_are_those_of_givens_rotations)
         draw_free(&d);
     }
 }
-END_TEST
 
 /* The best of all subsets of columns whose solution is nowhere negative. */
-START_TEST(non_negative_fits_are_the_best_of_all_subsets)
+TEST(non_negative_fits_are_the_best_of_all_subsets)
 {
     int64_t held = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -177,10 +176,9 @@ START_TEST(non_negative_fits_are_the_best_of_all_subsets)
     }
     ck_assert_int_gt(held, 100);
 }
-END_TEST
 
 /* c, nearly a + b, explains y = a + b best and enters first; once a and b are in, its coefficient is -2. */
-START_TEST(a_column_that_entered_leaves_again)
+TEST(a_column_that_entered_leaves_again)
 {
     const double x[] = {1, 0, 1, 0, 1, 1, 0, 0, 0.1, 0, 0, 0}, y[] = {1, 1, -0.2, 0};
     struct fit_data d = {.n = 4, .p = 3, .x = x, .y = y, .name = letters};
@@ -194,9 +192,8 @@ START_TEST(a_column_that_entered_leaves_again)
     ck_assert_double_eq_tol(f.coef[1], 1, 1e-12);
     ck_assert(f.coef[2] == 0 && f.held[2] && !f.held[0] && !f.held[1]);
 }
-END_TEST
 
-START_TEST(dependent_columns_are_named)
+TEST(dependent_columns_are_named)
 {
     struct err e = {0};
     struct fit f;
@@ -218,12 +215,11 @@ START_TEST(dependent_columns_are_named)
     ck_assert_msg(strstr(e.msg, "5 rows for 5 coefficients"), "%s", e.msg);
     draw_free(&d);
 }
-END_TEST
 
 /* ---- recovery ----------------------------------------------------------------------------------------- */
 
 /* The bar: coefficients that made the rows, times 5 % of noise, come back within 5 %. */
-START_TEST(known_coefficients_come_back)
+TEST(known_coefficients_come_back)
 {
     enum { N = 1000, P = 5 };
     static const double truth[P] = {11e-6, 5e-6, 0.8, 1.6, 4e-7};
@@ -269,11 +265,10 @@ START_TEST(known_coefficients_come_back)
         ck_assert(s.median > 0.025 && s.median < 0.045); /* of a normal distribution: 0.034 */
     }
 }
-END_TEST
 
 /* The same from plans: trees, strategies and heads make the columns. What comes back depends on them, so the strategies are
  * these, not all that are registered. */
-START_TEST(known_coefficients_come_back_from_plans)
+TEST(known_coefficients_come_back_from_plans)
 {
     static const char *const planner[] = {
         "flash-attention", "flash-decoding", "flashinfer", "radix-attention",    "deft-node",
@@ -297,8 +292,8 @@ START_TEST(known_coefficients_come_back_from_plans)
         int32_t gqa = 1 << k % 4;
         char *levels = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 23), 64 << k % 8,
                                  16 << k % 9, 1 + 50 * (k % 11));
-        struct tree *t = levels_parse(levels, NULL);
-        struct nform *nf = nform_new(t);
+        AUTO(tree) t = levels_parse(levels, NULL);
+        AUTO(nform) nf = nform_new(t);
         struct plan_env env = {.heads = {32, 32 / gqa, 128, DT_F16}, .machine = mc};
         for (int32_t s = 0; s < PLANNERS; s++) {
             struct strategy_use u;
@@ -318,8 +313,6 @@ START_TEST(known_coefficients_come_back_from_plans)
             config[n] = k;
             n++;
         }
-        nform_free(nf);
-        tree_free(t);
         free(levels);
     }
     ck_assert_int_gt(n, 800);
@@ -349,11 +342,10 @@ START_TEST(known_coefficients_come_back_from_plans)
                           name[j], f.fit.coef[j], truth[j]);
     }
 }
-END_TEST
 
 /* ---- folds -------------------------------------------------------------------------------------------- */
 
-START_TEST(folds_share_out_configurations)
+TEST(folds_share_out_configurations)
 {
     for (int32_t n = 1; n < 60; n++)
         for (int32_t folds = 1; folds <= n && folds < 9; folds++) {
@@ -371,10 +363,9 @@ START_TEST(folds_share_out_configurations)
             ck_assert(moved > 0 || folds == 1 || n < 20);
         }
 }
-END_TEST
 
 /* What happens to a configuration's own times moves every prediction but its own. */
-START_TEST(held_out_rows_are_not_seen)
+TEST(held_out_rows_are_not_seen)
 {
     enum { N = 60, P = 3 };
     struct draw d = draw(3, N, P, 0);
@@ -406,9 +397,8 @@ START_TEST(held_out_rows_are_not_seen)
     ck_assert(!regress_held_out(&r, 1, 1, after, &e));
     draw_free(&d);
 }
-END_TEST
 
-START_TEST(parts_have_their_own_coefficients)
+TEST(parts_have_their_own_coefficients)
 {
     enum { N = 40 };
     double x[N * 3], y[N];
@@ -447,7 +437,6 @@ START_TEST(parts_have_their_own_coefficients)
     ck_assert_str_eq(
         e.msg, "two: columns 'a' and 'b' depend on each other (expected independent ones; leave one out)");
 }
-END_TEST
 
 /* ---- scores ------------------------------------------------------------------------------------------- */
 
@@ -464,7 +453,7 @@ static double tau_by_pairs(int64_t n, const double *x, const double *y)
     return (double)same / sqrt((double)of_x * (double)of_y);
 }
 
-START_TEST(kendall_by_all_pairs)
+TEST(kendall_by_all_pairs)
 {
     double x[128], y[128];
     for (uint64_t seed = 1; seed <= 400; seed++) {
@@ -483,9 +472,8 @@ START_TEST(kendall_by_all_pairs)
     ck_assert_double_eq(kendall_tau(4, up, down), -1);
     ck_assert(isnan(kendall_tau(4, up, flat)));
 }
-END_TEST
 
-START_TEST(quantiles_by_hand)
+TEST(quantiles_by_hand)
 {
     double odd[] = {5, 1, 4, 2, 3}, even[] = {4, 1, 3, 2}, ten[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
     ck_assert_double_eq(quantile(odd, 5, 0.5), 3);
@@ -494,9 +482,8 @@ START_TEST(quantiles_by_hand)
     ck_assert_double_eq(quantile(ten, 10, 1), 10);
     ck_assert_double_eq(quantile(ten, 1, 0.9), 1);
 }
-END_TEST
 
-START_TEST(scores_by_hand)
+TEST(scores_by_hand)
 {
     /* configuration 0 is ranked right; 1 wrong; 2 names a row within 1 % of the fastest; 3 names two, one of
      * them slow; 4 is alone */
@@ -513,11 +500,10 @@ START_TEST(scores_by_hand)
                             1e-12); /* 0 0 0 1/1000.. 0.02 | 0.2 0.2 0.25 1/3 0.45 */
     ck_assert_double_eq_tol(s.p90, 1 / 3.0, 1e-12);
 }
-END_TEST
 
 /* ---- tables ------------------------------------------------------------------------------------------- */
 
-START_TEST(csv_fields)
+TEST(csv_fields)
 {
     static const char text[] = "# note\na,\"b,c\",d\r\n1,\"x \"\"y\"\"\",-2.5e3\n\n# note\n,,\nshort\n7,8,9";
     struct csv c;
@@ -543,9 +529,8 @@ START_TEST(csv_fields)
     ck_assert_str_eq(e.msg, "f:1: no column 'z' (expected one of a, b,c, d)");
     csv_clear(&c);
 }
-END_TEST
 
-START_TEST(coefficients_round_trip)
+TEST(coefficients_round_trip)
 {
     static const struct coef_bound bound[] = {{"base", 0, 1}, {"serial", 0, INFINITY}, {"dram", 1e-3, 1e3}};
     static const double written[] = {1.25e-5, 0, 0.75};
@@ -574,9 +559,8 @@ START_TEST(coefficients_round_trip)
                   e.msg);
     free(text);
 }
-END_TEST
 
-START_TEST(coefficients_of_the_clock_are_read)
+TEST(coefficients_of_the_clock_are_read)
 {
     char *path = scratch_file("", 0);
     FILE *f = fopen(path, "w");
@@ -602,10 +586,9 @@ START_TEST(coefficients_of_the_clock_are_read)
     ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
     free(path);
 }
-END_TEST
 
 /* The bounds that files are read by are those that the simulation demands. */
-START_TEST(bounds_are_those_of_the_clock)
+TEST(bounds_are_those_of_the_clock)
 {
     static const struct coef_bound of_clock[] = {
 #define X(name, value, least, most, about) {#name, least, most},
@@ -622,10 +605,9 @@ START_TEST(bounds_are_those_of_the_clock)
         ck_assert(t->least == of_clock[k].least && t->most == of_clock[k].most);
     }
 }
-END_TEST
 
 /* A part takes the variant whose columns made its rows, and folds choose without the rows they hold out. */
-START_TEST(the_best_variant_is_chosen)
+TEST(the_best_variant_is_chosen)
 {
     enum { N = 80, P = 2, V = 7 };
     static double x[V * N * P], y[N], held_out[N];
@@ -660,10 +642,9 @@ START_TEST(the_best_variant_is_chosen)
     for (int32_t i = 0; i < N; i++)
         ck_assert_double_eq_tol(held_out[i], y[i], 1e-12);
 }
-END_TEST
 
 /* Points spread over all of their ranges, the first as time_model.h has it. */
-START_TEST(points_of_the_clock_are_spread)
+TEST(points_of_the_clock_are_spread)
 {
     static const double from[] = {1, 0.15, 0.25, 0.05, 0.3, 2, 0}, to[] = {20, 1, 8, 1, 1, 6, 1};
     double inner[N_CLOCKFIT_INNER];
@@ -685,9 +666,8 @@ START_TEST(points_of_the_clock_are_spread)
                 ck_assert_int_ge(seen[j][b], 28);                                  /* 32 of 256, evenly */
     ck_assert(seen[CLOCKFIT_unseen][0] >= 112 && seen[CLOCKFIT_unseen][4] >= 112); /* 0 and 1: 256 in all */
 }
-END_TEST
 
-START_TEST(names_are_numbered_as_they_come)
+TEST(names_are_numbered_as_they_come)
 {
     struct names s = {0};
     for (int pass = 0; pass < 2; pass++)
@@ -700,9 +680,8 @@ START_TEST(names_are_numbered_as_they_come)
     ck_assert_str_eq(s.name[1], "name 2919");
     names_clear(&s);
 }
-END_TEST
 
-START_TEST(measured_rows_of_both_kinds)
+TEST(measured_rows_of_both_kinds)
 {
     static const char own[] = "time_us,strategy,dtype,d,heads,tree,kernel,verdict,device\n"
                               "12.5,\"pat:rule=artifact\",bf16,64,32/8,\"levels:1,4_100,20\",v3,PASS,H200\n"
@@ -728,17 +707,15 @@ START_TEST(measured_rows_of_both_kinds)
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
     struct tree *t;
-    struct nform *nf = timed_row_nform(&m.row[2], &t, &e);
+    AUTO(nform) nf = timed_row_nform(&m.row[2], &t, &e);
     ck_assert_msg(nf, "%s", e.msg);
     struct plan *p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
     plan_free(p);
-    nform_free(nf);
     tree_free(t);
     timed_rows_clear(&m);
 }
-END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
@@ -756,7 +733,7 @@ static void write_file(const char *dir, const char *name, const char *text)
     free(path);
 }
 
-START_TEST(what_cannot_be_fitted_gets_one_line)
+TEST(what_cannot_be_fitted_gets_one_line)
 {
     static const struct {
         const char *args, *says;
@@ -802,7 +779,6 @@ START_TEST(what_cannot_be_fitted_gets_one_line)
     }
     free(dir);
 }
-END_TEST
 
 static int32_t lines_of(const char *text)
 {
@@ -813,7 +789,7 @@ static int32_t lines_of(const char *text)
 }
 
 /* What each way of showing a fit of two parts prints. */
-START_TEST(every_table_is_shown)
+TEST(every_table_is_shown)
 {
     static const struct {
         const char *args, *has;
@@ -851,7 +827,6 @@ START_TEST(every_table_is_shown)
     }
     free(dir);
 }
-END_TEST
 
 /* Rows of two `--show rows --csv`, whose column before the last, the prediction, agrees to 8 digits (the file
  * has 9). */
@@ -873,7 +848,7 @@ static int64_t same_predictions(char *a, char *b)
 
 /* Synthetic times of real plans, to the program and back: the coefficients it saves are those that made the
  * times, within 5 %, and predict, read back, what they predicted before. */
-START_TEST(saved_coefficients_are_read_back)
+TEST(saved_coefficients_are_read_back)
 {
     static const double truth[] = {11e-6, 3e-12, 2e-12, 1e-10, 1e-8}; /* base, useful, alpha, beta, gamma */
     enum { SIZE = 1 << 19 };
@@ -895,9 +870,9 @@ START_TEST(saved_coefficients_are_read_back)
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = timed_row_nform(&r, &t, &e);
+            AUTO(nform) nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = timed_row_plan(&r, nf, &e);
+            AUTO(plan) p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double trait[MAX_TRAITS], us = 0;
             model->of(p, &r.heads, machine_default(), NULL, trait);
@@ -905,8 +880,6 @@ START_TEST(saved_coefficients_are_read_back)
                 us += 1e6 * truth[j] * trait[j];
             fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(4, 0, (uint64_t)row)));
-            plan_free(p);
-            nform_free(nf);
             tree_free(t);
             tree_source_clear(&r.tree);
         }
@@ -946,10 +919,9 @@ START_TEST(saved_coefficients_are_read_back)
                       truth[j]);
     free(dir);
 }
-END_TEST
 
 /* A file that lacks some: fit says which, and where their values are from; replay goes on with rows of the same values alone. */
-START_TEST(what_a_file_of_coefficients_lacks_is_said)
+TEST(what_a_file_of_coefficients_lacks_is_said)
 {
     static const char head[] = "machine,model,part,coefficient,value,error\n",
                       some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
@@ -988,10 +960,9 @@ START_TEST(what_a_file_of_coefficients_lacks_is_said)
     free(c);
     free(dir);
 }
-END_TEST
 
 /* Rows of an H100 are of plans made for an H200, as bench gpu makes them: on this tree treeattn has others for an H100. */
-START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
+TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 {
     static const char *const of[] = {"h100", "h200"};
     char text[8192];
@@ -1001,9 +972,9 @@ START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
          *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
                         "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
     struct err e = {0};
-    struct tree *t = levels_parse("1,10 4096,416", &e);
+    AUTO(tree) t = levels_parse("1,10 4096,416", &e);
     ck_assert_msg(t, "%s", e.msg);
-    struct nform *nf = nform_new(t);
+    AUTO(nform) nf = nform_new(t);
     for (int i = 0; i < 2; i++) {
         struct plan_env env = {.heads = {32, 32, 128, DT_F16}, .machine = machine_find(of[i])};
         struct strategy_use any;
@@ -1026,12 +997,9 @@ START_TEST(plans_of_rows_are_those_that_bench_gpu_makes)
         ck_assert_msg(csv_f64(&c, i, csv_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
     ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
     csv_clear(&c);
-    nform_free(nf);
-    tree_free(t);
     free(csv);
     free(dir);
 }
-END_TEST
 
 /* Column `name` of the only row that the program prints. */
 static double only_figure(const char *dir, const char *args, const char *name)
@@ -1057,7 +1025,7 @@ static double simulated(const char *dir, const char *lines, const char *column)
         dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv", column);
 }
 
-START_TEST(the_simulator_takes_coefficients)
+TEST(the_simulator_takes_coefficients)
 {
     if (!program_built())
         return;
@@ -1080,10 +1048,9 @@ START_TEST(the_simulator_takes_coefficients)
               "h200 (expected such lines)\n");
     free(dir);
 }
-END_TEST
 
 /* What judges the time model by measured rows says of a plan what the simulator says. */
-START_TEST(built_in_coefficients_are_the_simulators)
+TEST(built_in_coefficients_are_the_simulators)
 {
     static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
     if (!program_built())
@@ -1109,10 +1076,9 @@ START_TEST(built_in_coefficients_are_the_simulators)
     }
     free(dir);
 }
-END_TEST
 
 /* Of every strategy its own part, as fit --apart saves them. */
-START_TEST(the_simulator_takes_a_part_for_each_strategy)
+TEST(the_simulator_takes_a_part_for_each_strategy)
 {
     if (!program_built())
         return;
@@ -1143,10 +1109,9 @@ START_TEST(the_simulator_takes_a_part_for_each_strategy)
     ck_assert_msg(code == 2 && strstr(text, "nothing of model linear, part cascade on h200"), "%s", text);
     free(dir);
 }
-END_TEST
 
 /* A name leaves out all of its strategy, one with options only those; others stay in their order. */
-START_TEST(strategies_can_be_left_out)
+TEST(strategies_can_be_left_out)
 {
     static const struct {
         const char *without, *left;
@@ -1171,7 +1136,6 @@ START_TEST(strategies_can_be_left_out)
     }
     free(dir);
 }
-END_TEST
 
 /* Seconds of attention of that workload and strategy, of run full where there are runs; NAN: there is no such row. */
 static double attention_s(const struct csv *c, const char *workload, const char *strategy)
@@ -1191,7 +1155,7 @@ static double attention_s(const struct csv *c, const char *workload, const char 
 
 /* The time model with the coefficients of the bench's trees, against whole replays measured on an H200, which the fit has
  * not seen: as sim/ACCURACY.md says, and never worse than a quarter off. */
-START_TEST(shipped_coefficients_predict_measured_replays)
+TEST(shipped_coefficients_predict_measured_replays)
 {
     enum { WORKLOADS = 3, STRATEGIES = 7, PAIRS = WORKLOADS * STRATEGIES * (STRATEGIES - 1) / 2 };
     static const char *const workload[WORKLOADS] = {"few-shot-20", "few-shot-30", "few-shot-50"};
@@ -1228,10 +1192,9 @@ START_TEST(shipped_coefficients_predict_measured_replays)
     csv_clear(&measured);
     csv_clear(&model);
 }
-END_TEST
 
 /* Times that the clock made, fitted by it: nothing is left but the noise. */
-START_TEST(the_clock_is_found_again)
+TEST(the_clock_is_found_again)
 {
     static char text[1 << 16];
     if (!program_built())
@@ -1251,9 +1214,9 @@ START_TEST(the_clock_is_found_again)
             struct err e = {0};
             struct tree *t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            struct nform *nf = timed_row_nform(&r, &t, &e);
+            AUTO(nform) nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
-            struct plan *p = timed_row_plan(&r, nf, &e);
+            AUTO(plan) p = timed_row_plan(&r, nf, &e);
             ck_assert_msg(p, "%s", e.msg);
             double column[N_CLOCKFIT], us = 0;
             time_model_fit_of(p, &r.heads, machine_default(), inner, column);
@@ -1261,8 +1224,6 @@ START_TEST(the_clock_is_found_again)
                 us += 1e6 * truth[j] * column[j];
             fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(9, (uint64_t)k, (uint64_t)s)));
-            plan_free(p);
-            nform_free(nf);
             tree_free(t);
             tree_source_clear(&r.tree);
         }
@@ -1285,45 +1246,4 @@ START_TEST(the_clock_is_found_again)
     ck_assert_double_eq_tol(value[CLOCKFIT_KERNEL] / truth[CLOCKFIT_KERNEL], 1, 0.05);
     ck_assert_double_eq_tol(value[CLOCKFIT_LAUNCH] / truth[CLOCKFIT_LAUNCH], 1, 0.05);
     free(dir);
-}
-END_TEST
-
-Suite *suite_fit(void)
-{
-    Suite *s = suite_create("fit");
-    TCase *c = tcase_create("fit");
-    tcase_add_test(c, a_line_by_hand);
-    tcase_add_test(c, coefficients_are_those_of_givens_rotations);
-    tcase_add_test(c, non_negative_fits_are_the_best_of_all_subsets);
-    tcase_add_test(c, a_column_that_entered_leaves_again);
-    tcase_add_test(c, dependent_columns_are_named);
-    tcase_add_test(c, known_coefficients_come_back);
-    tcase_add_test(c, known_coefficients_come_back_from_plans);
-    tcase_add_test(c, folds_share_out_configurations);
-    tcase_add_test(c, held_out_rows_are_not_seen);
-    tcase_add_test(c, parts_have_their_own_coefficients);
-    tcase_add_test(c, kendall_by_all_pairs);
-    tcase_add_test(c, quantiles_by_hand);
-    tcase_add_test(c, scores_by_hand);
-    tcase_add_test(c, csv_fields);
-    tcase_add_test(c, coefficients_round_trip);
-    tcase_add_test(c, coefficients_of_the_clock_are_read);
-    tcase_add_test(c, bounds_are_those_of_the_clock);
-    tcase_add_test(c, the_best_variant_is_chosen);
-    tcase_add_test(c, points_of_the_clock_are_spread);
-    tcase_add_test(c, names_are_numbered_as_they_come);
-    tcase_add_test(c, measured_rows_of_both_kinds);
-    tcase_add_test(c, what_cannot_be_fitted_gets_one_line);
-    tcase_add_test(c, every_table_is_shown);
-    tcase_add_test(c, saved_coefficients_are_read_back);
-    tcase_add_test(c, what_a_file_of_coefficients_lacks_is_said);
-    tcase_add_test(c, plans_of_rows_are_those_that_bench_gpu_makes);
-    tcase_add_test(c, the_simulator_takes_coefficients);
-    tcase_add_test(c, built_in_coefficients_are_the_simulators);
-    tcase_add_test(c, strategies_can_be_left_out);
-    tcase_add_test(c, shipped_coefficients_predict_measured_replays);
-    tcase_add_test(c, the_simulator_takes_a_part_for_each_strategy);
-    tcase_add_test(c, the_clock_is_found_again);
-    suite_add_tcase(s, c);
-    return s;
 }

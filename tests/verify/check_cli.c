@@ -7,6 +7,7 @@
 #include "verify/model/coefficient_file.h"
 #include "verify/judge/judge.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+AUTO_FREE(test_case, test_case, test_case_free)
 
 /* What it prints to standard output, or standard error if `err`; the exit code. */
 static int run(const char *args, bool err, char *out, size_t size)
@@ -31,7 +34,7 @@ static int run_faulty(const char *args, bool err, char *out, size_t size)
 
 #define FORTY_VALUES "0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9"
 
-START_TEST(bad_input_gets_one_line_and_exit_2)
+TEST(bad_input_gets_one_line_and_exit_2)
 {
     static const struct {
         const char *args, *says;
@@ -52,9 +55,8 @@ START_TEST(bad_input_gets_one_line_and_exit_2)
         ck_assert_msg(strstr(text, bad[i].says), "'%s' says %s", bad[i].args, text);
     }
 }
-END_TEST
 
-START_TEST(what_the_machine_lacks_exits_with_3)
+TEST(what_the_machine_lacks_exits_with_3)
 {
     char text[4096];
     if (!program_built())
@@ -76,10 +78,9 @@ START_TEST(what_the_machine_lacks_exits_with_3)
         ck_assert(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n')[1] == 0);
     }
 }
-END_TEST
 
 /* A case that the machine has no memory for ends a run, but not what is known by then; and nothing but skips is no success. */
-START_TEST(a_failure_outlives_what_is_missing)
+TEST(a_failure_outlives_what_is_missing)
 {
     static const char list[] = "tree=gen:bushy:3;strategy=pat\ntree=levels:1_1000000000;strategy=pat\n";
     char text[4096];
@@ -109,9 +110,8 @@ START_TEST(a_failure_outlives_what_is_missing)
     free(passes);
     free(folder);
 }
-END_TEST
 
-START_TEST(help_lists_nothing_that_is_refused)
+TEST(help_lists_nothing_that_is_refused)
 {
     static const struct {
         const char *args, *refused[6];
@@ -133,10 +133,9 @@ START_TEST(help_lists_nothing_that_is_refused)
             ck_assert_msg(!strstr(text, all[i].refused[k]), "%s lists%s", all[i].args, all[i].refused[k]);
     }
 }
-END_TEST
 
 /* Long options may be cut short, letters may be put together, and a name that was spelled otherwise is still known. */
-START_TEST(options_may_be_written_in_several_ways)
+TEST(options_may_be_written_in_several_ways)
 {
     static const char *const same[] = {
         "plan --levels '1,3 20,7' --strategy pat --format csv",
@@ -159,10 +158,9 @@ START_TEST(options_may_be_written_in_several_ways)
     ck_assert_int_eq(run("bench --help plan", false, first, sizeof first), 0);
     ck_assert_msg(strncmp(first, "usage: treeattn bench-plan ", 27) == 0, "%s", first);
 }
-END_TEST
 
 /* Where something is needed and nothing was given: a line that says so, and command lines that work. */
-START_TEST(commands_teach)
+TEST(commands_teach)
 {
     static const char *const all[] = {"plan", "trace", "list", "compare", "bench-gpu", "bench gpu"};
     char text[1 << 14], name[80];
@@ -180,9 +178,8 @@ START_TEST(commands_teach)
     ck_assert_msg(strncmp(text, "treeattn: no command given (see treeattn --help)\n", 48) == 0, "%s", text);
     ck_assert(strstr(text, "\n  bench-gpu ") && strstr(text, "\n  treeattn compare "));
 }
-END_TEST
 
-START_TEST(help_teaches)
+TEST(help_teaches)
 {
     static const char *const all[] = {
 #define PURPOSE(text)
@@ -199,10 +196,9 @@ START_TEST(help_teaches)
         ck_assert(strlen(text) > 300);
     }
 }
-END_TEST
 
 /* The problems that commands begin with are not the same: each help states its command's own, and that is what it is. */
-START_TEST(help_states_default_heads)
+TEST(help_states_default_heads)
 {
     static const struct {
         const char *command, *heads;
@@ -226,10 +222,9 @@ START_TEST(help_states_default_heads)
     ck_assert_int_eq(run("sim --levels '1 4' --strategy pat", false, text, sizeof text), 0);
     ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16"), "%s", text);
 }
-END_TEST
 
 /* Of the columns that text has not, by their names. */
-START_TEST(sim_explains_its_columns)
+TEST(sim_explains_its_columns)
 {
     char text[1 << 14], help[1 << 14];
     if (!program_built())
@@ -249,10 +244,9 @@ START_TEST(sim_explains_its_columns)
     ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
     ck_assert(strstr(text, "\npadded rows:") && strstr(text, "every Q tile"));
 }
-END_TEST
 
 /* What was built, and on what it would run. */
-START_TEST(version_says_what_was_built)
+TEST(version_says_what_was_built)
 {
     char text[4096];
     if (!program_built())
@@ -261,7 +255,6 @@ START_TEST(version_says_what_was_built)
     ck_assert_msg(strncmp(text, "treeattn, commit ", 17) == 0 && strchr(text, '\n'), "%s", text);
     ck_assert_msg(strstr(text, "GPU") || strstr(text, "compute capability"), "%s", text);
 }
-END_TEST
 
 /* The last line of a text; the text is changed. */
 static const char *last_line(char *text)
@@ -273,7 +266,7 @@ static const char *last_line(char *text)
     return at ? at + 1 : text;
 }
 
-START_TEST(verify_ends_with_its_totals)
+TEST(verify_ends_with_its_totals)
 {
     static char text[1 << 20];
     if (!program_built())
@@ -289,10 +282,9 @@ START_TEST(verify_ends_with_its_totals)
         0);
     ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
 }
-END_TEST
 
 /* On standard error, so that rows stay what they are. */
-START_TEST(absent_kernels_are_named)
+TEST(absent_kernels_are_named)
 {
     char text[1 << 14];
     if (!program_built() || cuda_caps(&(struct cuda_caps){0}, NULL))
@@ -302,10 +294,9 @@ START_TEST(absent_kernels_are_named)
     ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --kernel cpu", true, text, sizeof text), 0);
     ck_assert_str_eq(text, "");
 }
-END_TEST
 
 /* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
-START_TEST(cases_name_their_line)
+TEST(cases_name_their_line)
 {
     static const char cases[] = "# two\ntree=levels:1,3_20,7\n\ntree=levels:1,3_20\n";
     char text[1 << 14], command[4200];
@@ -319,10 +310,9 @@ START_TEST(cases_name_their_line)
     unlink(path);
     free(path);
 }
-END_TEST
 
 /* As --heads and --dtype do. */
-START_TEST(options_replace_what_a_case_names)
+TEST(options_replace_what_a_case_names)
 {
     char text[1 << 14];
     if (!program_built())
@@ -336,9 +326,8 @@ START_TEST(options_replace_what_a_case_names)
                      0);
     ck_assert_str_eq(last_line(text), "verify: 4 cases, 4 passed, 0 marginal, 0 failed, 0 skipped");
 }
-END_TEST
 
-START_TEST(nothing_ran_is_not_good)
+TEST(nothing_ran_is_not_good)
 {
     char text[1 << 14];
     if (!program_built())
@@ -351,10 +340,9 @@ START_TEST(nothing_ran_is_not_good)
     ck_assert_int_eq(run(args, false, text, sizeof text), 0);
     ck_assert(!strstr(text, "no case ran"));
 }
-END_TEST
 
 /* Neither zeros nor what belongs to another run. */
-START_TEST(what_was_not_compared_has_no_numbers)
+TEST(what_was_not_compared_has_no_numbers)
 {
     const char *args = "verify --levels '1,4 256,40' --strategy cascade --no-shrink --kernel";
     static const struct {
@@ -375,16 +363,15 @@ START_TEST(what_was_not_compared_has_no_numbers)
         free(line);
     }
 }
-END_TEST
 
 /* Nor a time, where the plan kept the kernel from running. */
-START_TEST(what_did_not_run_has_no_time)
+TEST(what_did_not_run_has_no_time)
 {
     char text[4096] = "";
     struct case_spec c;
     struct err e = {0};
     ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
-    struct test_case *b = test_case_new(&c, NULL, &e);
+    AUTO(test_case) b = test_case_new(&c, NULL, &e);
     struct strategy_use use = strategy_default(&forgetful);
     struct result r = judge_case(b, &use, kernels[0]);
     FILE *f = fmemopen(text, sizeof text, "w");
@@ -392,12 +379,10 @@ START_TEST(what_did_not_run_has_no_time)
     result_row(&t, &r, c.spec.heads.dtype, "-");
     fclose(f);
     ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
-    test_case_free(b);
     case_clear(&c);
 }
-END_TEST
 
-START_TEST(json_and_csv_parse)
+TEST(json_and_csv_parse)
 {
     static char text[1 << 20];
     json_error_t error;
@@ -429,10 +414,9 @@ START_TEST(json_and_csv_parse)
     ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
     ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
 }
-END_TEST
 
 /* The number of cores must not show in what is printed; times do, so they are cut away. */
-START_TEST(output_is_the_same_on_any_number_of_cores)
+TEST(output_is_the_same_on_any_number_of_cores)
 {
     static char one[1 << 20], two[1 << 20];
     if (!program_built())
@@ -450,10 +434,9 @@ START_TEST(output_is_the_same_on_any_number_of_cores)
     *tail = *tail_two = 0;
     ck_assert_str_eq(one, two);
 }
-END_TEST
 
 /* More threads than any machine has: no crash, and the same output. */
-START_TEST(absurdly_many_threads)
+TEST(absurdly_many_threads)
 {
     char text[4096];
     if (!program_built())
@@ -467,11 +450,10 @@ START_TEST(absurdly_many_threads)
         0);
     unsetenv("OMP_NUM_THREADS");
 }
-END_TEST
 
 /* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
  * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
-START_TEST(sim_counts_as_the_release_does)
+TEST(sim_counts_as_the_release_does)
 {
     static const struct {
         const char *strategy, *counters;
@@ -494,10 +476,9 @@ START_TEST(sim_counts_as_the_release_does)
         free(args);
     }
 }
-END_TEST
 
 /* Several items, in text: a line each and their mean, or the mean alone. */
-START_TEST(sim_prints_the_mean_of_trees)
+TEST(sim_prints_the_mean_of_trees)
 {
     static char text[1 << 16], quiet[1 << 16];
     const char *args =
@@ -513,10 +494,9 @@ START_TEST(sim_prints_the_mean_of_trees)
     ck_assert_str_eq(mean, same);
     free(shorter);
 }
-END_TEST
 
 /* Every combination of swept values is a row like that of a run by itself, the last name's values fastest. */
-START_TEST(sim_sweeps)
+TEST(sim_sweeps)
 {
     static char all[1 << 16], one[1 << 14], want[1 << 16];
     static const char *const heads[] = {"8/2", "4/4"};
@@ -544,10 +524,9 @@ START_TEST(sim_sweeps)
     }
     ck_assert_msg(strcmp(all, want) == 0, "%.1500s, not %.1500s", all, want);
 }
-END_TEST
 
 /* What is always busy is not idle by what rounding leaves. */
-START_TEST(sim_prints_no_rounding)
+TEST(sim_prints_no_rounding)
 {
     static char text[1 << 16];
     if (!program_built())
@@ -558,10 +537,9 @@ START_TEST(sim_prints_no_rounding)
                      0);
     ck_assert_msg(strstr(text, "% SM idle") && !strstr(text, "e-1"), "%s", text);
 }
-END_TEST
 
 /* Parts that a merge takes from registers are told apart, and --csv is a format. */
-START_TEST(plan_counts_partials)
+TEST(plan_counts_partials)
 {
     static char text[1 << 14], csv[1 << 14];
     if (!program_built())
@@ -575,10 +553,9 @@ START_TEST(plan_counts_partials)
                      0);
     ck_assert_str_eq(text, csv);
 }
-END_TEST
 
 /* The case string of a first failure, the same on standard error and in the column, fails again by itself. */
-START_TEST(compare_names_its_failures)
+TEST(compare_names_its_failures)
 {
     static char text[1 << 14], csv[1 << 14], again[1 << 14];
     if (!program_built())
@@ -606,10 +583,9 @@ START_TEST(compare_names_its_failures)
     ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
     ck_assert_str_eq(text, again);
 }
-END_TEST
 
 /* A kernel that counts nothing has moved nothing that could be printed. */
-START_TEST(no_counts_where_none_are)
+TEST(no_counts_where_none_are)
 {
     char text[1 << 14];
     if (!program_built())
@@ -626,10 +602,9 @@ START_TEST(no_counts_where_none_are)
         run("verify --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text), 0);
     ck_assert_msg(strstr(text, "\t4\t-\t-\t-\t3\t"), "%s", text); /* groups, counts, launches */
 }
-END_TEST
 
 /* A tree of a set, as of its levels. */
-START_TEST(sim_knows_the_papers_sets)
+TEST(sim_knows_the_papers_sets)
 {
     static char set[1 << 18], one[1 << 14];
     if (!program_built())
@@ -648,10 +623,9 @@ START_TEST(sim_knows_the_papers_sets)
     ck_assert_msg(strncmp(strstr(found, ",,"), tail + 1, strlen(tail + 1)) == 0, "%.800s, not %.800s", found,
                   row);
 }
-END_TEST
 
 /* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
-START_TEST(sim_times_plans)
+TEST(sim_times_plans)
 {
     static char text[1 << 16], lines[256];
     if (!program_built())
@@ -676,7 +650,6 @@ START_TEST(sim_times_plans)
     free(dir);
     free(args);
 }
-END_TEST
 
 /* The column of the one row that `args` prints, as a number. */
 static double sim_number(const char *args, const char *column)
@@ -694,7 +667,7 @@ static double sim_number(const char *args, const char *column)
 
 /* Three layers of a plan with one launch. The linear model: 1 ms a call and 2 ms a launch. The time model: 1 s a call
  * more, all else as it is. */
-START_TEST(sim_predicts_from_fitted_coefficients)
+TEST(sim_predicts_from_fitted_coefficients)
 {
     static const char coefs[] = "machine,model,part,coefficient,value,error\n"
                                 "h200,linear,a,base,0.001,0\nh200,linear,a,serial,0.002,0\n"
@@ -718,10 +691,9 @@ START_TEST(sim_predicts_from_fitted_coefficients)
     free(clock);
     free(mend);
 }
-END_TEST
 
 /* Text, CSV and JSON say on which coefficients a time rests, and which of them a file does not have. */
-START_TEST(times_say_what_they_rest_on)
+TEST(times_say_what_they_rest_on)
 {
     static const char
         bare[] = "machine,model,part,coefficient,value,error\nh200,clock,c,base,1e-6,0\n",
@@ -788,10 +760,9 @@ START_TEST(times_say_what_they_rest_on)
     free(edit);
     free(path);
 }
-END_TEST
 
 /* What is behind a time that is not the card's own, or not every kernel's; and nothing where it is. */
-START_TEST(times_come_with_notes)
+TEST(times_come_with_notes)
 {
 #define DEEP                                                                                                 \
     "sim --levels '1,4,16,64,256,1024 256,8,256,64,32,256' --heads 16/1 --layers 1 --strategy tree-vanilla"
@@ -828,10 +799,9 @@ START_TEST(times_come_with_notes)
                       all[i].args, all[i].says, text);
     }
 }
-END_TEST
 
 /* What 64 bits hold is counted, however many queries and tokens there are. */
-START_TEST(sim_takes_large_trees)
+TEST(sim_takes_large_trees)
 {
     if (!program_built())
         return;
@@ -839,9 +809,8 @@ START_TEST(sim_takes_large_trees)
                            "KV_IO_bytes");
     ck_assert_double_eq(kv, 200000 * 2 * 8 * 128 * 2.0);
 }
-END_TEST
 
-START_TEST(files_appear_complete_or_not_at_all)
+TEST(files_appear_complete_or_not_at_all)
 {
     char text[4096], command[4096];
     if (!program_built())
@@ -858,10 +827,9 @@ START_TEST(files_appear_complete_or_not_at_all)
     ck_assert_str_eq(text, "plan.dot\n");
     free(dir);
 }
-END_TEST
 
 /* Where there is no room, or nobody reads what it says: nothing stays of an output. */
-START_TEST(files_that_end_early_leave_nothing)
+TEST(files_that_end_early_leave_nothing)
 {
     static const char *const all[] = {
         "(ulimit -f 1; %s trace embedded:reasoning --csv -o %s/rows)",
@@ -872,16 +840,15 @@ START_TEST(files_that_end_early_leave_nothing)
     char *dir = scratch_folder();
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         char *command = xasprintf(all[i], program_path(), dir);
-        run_shell(text, sizeof text, "(%s) >/dev/null 2>&1; ls -A %s", command, dir);
+        run_shell(text, sizeof text, "exec 2>/dev/null; (%s) >/dev/null; ls -A %s", command, dir);
         ck_assert_msg(!text[0], "%s leaves %s", command, text);
         free(command);
     }
     free(dir);
 }
-END_TEST
 
 /* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
-START_TEST(outputs_that_are_no_files_stay)
+TEST(outputs_that_are_no_files_stay)
 {
     char text[1 << 14], want[1 << 14];
     if (!program_built())
@@ -906,10 +873,9 @@ START_TEST(outputs_that_are_no_files_stay)
     ck_assert_str_eq(text, "file\nlink\nnowhere\npipe\n");
     free(dir);
 }
-END_TEST
 
 /* What does not reach standard output is an error in every style. */
-START_TEST(a_full_device_is_an_error)
+TEST(a_full_device_is_an_error)
 {
     static const char *const all[] = {"list figures",
                                       "list figures --csv",
@@ -928,10 +894,9 @@ START_TEST(a_full_device_is_an_error)
                       text);
     }
 }
-END_TEST
 
 /* Steps before --step are taken, but not judged. */
-START_TEST(decode_judges_the_steps_that_are_asked_for)
+TEST(decode_judges_the_steps_that_are_asked_for)
 {
     char text[4096];
     if (!program_built())
@@ -947,10 +912,9 @@ START_TEST(decode_judges_the_steps_that_are_asked_for)
         free(args);
     }
 }
-END_TEST
 
 /* Strings only, no program: what a case prints is read back as the same case. */
-START_TEST(case_strings_round_trip)
+TEST(case_strings_round_trip)
 {
     static const char *const all[] = {
         "tree=gen:bushy:17",
@@ -982,11 +946,10 @@ START_TEST(case_strings_round_trip)
         case_clear(&b);
     }
 }
-END_TEST
 
 /* Partial results in fp16 move half the bytes, err more, and stay within the bound that knows of them; a SKIP says why a plan
  * has none. */
-START_TEST(partials_may_be_narrow)
+TEST(partials_may_be_narrow)
 {
     static const char *const text[] = {
         "tree=levels:1,3,6_70,17,5;strategy=fasttree",
@@ -1000,9 +963,8 @@ START_TEST(partials_may_be_narrow)
         struct case_spec c;
         struct err e = {0};
         ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
-        struct test_case *b = test_case_new(&c, NULL, &e);
+        AUTO(test_case) b = test_case_new(&c, NULL, &e);
         r[i] = judge_case(b, &c.use, kernel_find("cpu"));
-        test_case_free(b);
         case_clear(&c);
     }
     ck_assert(r[0].verdict == V_PASS && r[1].verdict == V_PASS);
@@ -1012,9 +974,8 @@ START_TEST(partials_may_be_narrow)
     ck_assert(r[3].verdict == V_SKIP && strstr(r[3].why, "no partial results"));
     ck_assert(r[4].verdict == V_SKIP && strstr(r[4].why, "f64"));
 }
-END_TEST
 
-START_TEST(strategy_lists_keep_their_options)
+TEST(strategy_lists_keep_their_options)
 {
     struct strategy_use *use;
     int32_t n;
@@ -1061,11 +1022,10 @@ START_TEST(strategy_lists_keep_their_options)
     ck_assert_msg(strstr(e.msg, "more than 4096 strategies"), "%s", e.msg);
     free(many);
 }
-END_TEST
 
 /* Of two trees of a family the median is the mean. */
 /* A row for each strategy asked for, under its own name; every figure is there, or none where a tree is too large. */
-START_TEST(bench_plan_times_what_is_asked_for)
+TEST(bench_plan_times_what_is_asked_for)
 {
     static char text[1 << 14];
     if (!program_built())
@@ -1081,9 +1041,8 @@ START_TEST(bench_plan_times_what_is_asked_for)
     ck_assert_int_eq(sscanf(strsep(&rest, "\n"), "tree-medusa,%lf,%lf,%lf,", &step, &level, &small), 2);
     ck_assert_str_eq(rest, "");
 }
-END_TEST
 
-START_TEST(gap_prints_medians)
+TEST(gap_prints_medians)
 {
     char text[1 << 14];
     if (!program_built())
@@ -1101,56 +1060,4 @@ START_TEST(gap_prints_medians)
         apart += most > mean;
     }
     ck_assert(twos > 20 && apart > 0);
-}
-END_TEST
-
-Suite *suite_cli(void)
-{
-    Suite *s = suite_create("cli");
-    TCase *c = tcase_create("cli");
-    tcase_add_test(c, bad_input_gets_one_line_and_exit_2);
-    tcase_add_test(c, what_the_machine_lacks_exits_with_3);
-    tcase_add_test(c, a_failure_outlives_what_is_missing);
-    tcase_add_test(c, help_lists_nothing_that_is_refused);
-    tcase_add_test(c, help_teaches);
-    tcase_add_test(c, commands_teach);
-    tcase_add_test(c, options_may_be_written_in_several_ways);
-    tcase_add_test(c, help_states_default_heads);
-    tcase_add_test(c, sim_explains_its_columns);
-    tcase_add_test(c, version_says_what_was_built);
-    tcase_add_test(c, verify_ends_with_its_totals);
-    tcase_add_test(c, absent_kernels_are_named);
-    tcase_add_test(c, cases_name_their_line);
-    tcase_add_test(c, options_replace_what_a_case_names);
-    tcase_add_test(c, nothing_ran_is_not_good);
-    tcase_add_test(c, what_was_not_compared_has_no_numbers);
-    tcase_add_test(c, what_did_not_run_has_no_time);
-    tcase_add_test(c, json_and_csv_parse);
-    tcase_add_test(c, output_is_the_same_on_any_number_of_cores);
-    tcase_add_test(c, absurdly_many_threads);
-    tcase_add_test(c, sim_counts_as_the_release_does);
-    tcase_add_test(c, sim_sweeps);
-    tcase_add_test(c, sim_prints_no_rounding);
-    tcase_add_test(c, plan_counts_partials);
-    tcase_add_test(c, compare_names_its_failures);
-    tcase_add_test(c, no_counts_where_none_are);
-    tcase_add_test(c, sim_knows_the_papers_sets);
-    tcase_add_test(c, sim_times_plans);
-    tcase_add_test(c, sim_predicts_from_fitted_coefficients);
-    tcase_add_test(c, times_say_what_they_rest_on);
-    tcase_add_test(c, times_come_with_notes);
-    tcase_add_test(c, sim_takes_large_trees);
-    tcase_add_test(c, sim_prints_the_mean_of_trees);
-    tcase_add_test(c, bench_plan_times_what_is_asked_for);
-    tcase_add_test(c, decode_judges_the_steps_that_are_asked_for);
-    tcase_add_test(c, gap_prints_medians);
-    tcase_add_test(c, files_appear_complete_or_not_at_all);
-    tcase_add_test(c, files_that_end_early_leave_nothing);
-    tcase_add_test(c, outputs_that_are_no_files_stay);
-    tcase_add_test(c, a_full_device_is_an_error);
-    tcase_add_test(c, case_strings_round_trip);
-    tcase_add_test(c, partials_may_be_narrow);
-    tcase_add_test(c, strategy_lists_keep_their_options);
-    suite_add_tcase(s, c);
-    return s;
 }

@@ -12,6 +12,7 @@
 #include "verify/replay/report.h"
 #include "verify/model/simulate_steps.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -115,7 +116,7 @@ static void assert_same(const struct setting *s, const struct sweep_row *row, in
     assert_near(x->time.step_s, x->time.attention_s + x->time.other_s + x->time.moves_s, 1e-9, "whole");
 }
 
-START_TEST(figures_are_the_simulators)
+TEST(figures_are_the_simulators)
 {
     for (int k = 0; k < N_TRACES; k++) {
         struct setting s;
@@ -133,9 +134,8 @@ START_TEST(figures_are_the_simulators)
         ck_assert(sweep_run(&sweep, &src, s.replay.model->layers, row, NULL, &e));
         int64_t queries = 0, ran = 0;
         for (int64_t t = 1; t <= s.src.last; t++) {
-            struct tree *tree = trace_tree(s.trace, t);
+            AUTO(tree) tree = trace_tree(s.trace, t);
             queries += tree->n_queries;
-            tree_free(tree);
         }
         for (int32_t i = 0; i < s.replay.n_use; i++) {
             assert_same(&s, &row[i], i);
@@ -150,10 +150,9 @@ START_TEST(figures_are_the_simulators)
         clear(&s);
     }
 }
-END_TEST
 
 /* Planned at every step, or kept and made longer. */
-START_TEST(a_wrong_plan_is_not_replayed)
+TEST(a_wrong_plan_is_not_replayed)
 {
     for (int when = 0; when < N_REPLANS; when++) {
         struct setting s;
@@ -167,10 +166,9 @@ START_TEST(a_wrong_plan_is_not_replayed)
         clear(&s);
     }
 }
-END_TEST
 
 /* The products of a tiny model by hand: 128 wide, heads 4/2 of 64, 192 in the MLP, 256 words, 2 layers. */
-START_TEST(other_kernels_by_hand)
+TEST(other_kernels_by_hand)
 {
     struct setting s;
     set(&s, "h100:bandwidth=1e6,launch_ns=0", "tiny", "pat", "fewshot:3",
@@ -188,11 +186,10 @@ START_TEST(other_kernels_by_hand)
     assert_near(replay_other_s(&s.sim, 3), model_flops(s.replay.model) * 16 / 0.8e6, 1e-6, "operations");
     clear(&s);
 }
-END_TEST
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
 
-START_TEST(samples_stand_for_all)
+TEST(samples_stand_for_all)
 {
     static const struct {
         const char *spec;
@@ -223,7 +220,6 @@ START_TEST(samples_stand_for_all)
         clear(&s);
     }
 }
-END_TEST
 
 /* Where in every PERIOD steps those are that are looked at. */
 enum { PERIOD = 16 };
@@ -238,7 +234,7 @@ static bool note_place(void *self, const struct step *s, struct step_times *out,
 }
 
 /* What comes back every few steps must not meet the samples always alike: not in K steps, nor in several K. */
-START_TEST(samples_come_to_every_place)
+TEST(samples_come_to_every_place)
 {
     const int32_t every[] = {2, 3, 4, 5, 8, 16}, visits = 12;
     for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
@@ -256,7 +252,6 @@ START_TEST(samples_come_to_every_place)
         clear(&s);
     }
 }
-END_TEST
 
 /* ---- plans kept for longer nodes ----------------------------------------------------------------------- */
 
@@ -289,7 +284,7 @@ static int64_t check_extended(const struct trace *tr, int64_t from, int64_t t, c
     return checked;
 }
 
-START_TEST(old_plans_still_cover)
+TEST(old_plans_still_cover)
 {
     struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
     for (int k = 0; k < N_TRACES; k++) {
@@ -304,9 +299,8 @@ START_TEST(old_plans_still_cover)
         trace_close(tr);
     }
 }
-END_TEST
 
-START_TEST(late_plans_are_few)
+TEST(late_plans_are_few)
 {
     struct setting s;
     struct err e = {0};
@@ -346,7 +340,6 @@ START_TEST(late_plans_are_few)
     }
     clear(&s);
 }
-END_TEST
 
 /* ---- choices kept for longer nodes, and when is what ---------------------------------------------------- */
 
@@ -516,7 +509,7 @@ static void check_choices(struct setting *s, enum replan replan, bool runs, int6
     free(x);
 }
 
-START_TEST(choices_are_kept)
+TEST(choices_are_kept)
 {
     static const struct {
         const char *spec;
@@ -537,11 +530,10 @@ START_TEST(choices_are_kept)
         clear(&s);
     }
 }
-END_TEST
 
 /* A step is waited for before the next one's pages are found, and only then asked how long it took, while the next one runs; with
  * async it runs while the next one is planned. */
-START_TEST(a_step_is_asked_when_the_next_one_runs)
+TEST(a_step_is_asked_when_the_next_one_runs)
 {
     for (int async = 0; async < 2; async++) {
         struct setting s;
@@ -559,11 +551,10 @@ START_TEST(a_step_is_asked_when_the_next_one_runs)
         clear(&s);
     }
 }
-END_TEST
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-START_TEST(private_kv_that_do_not_fit_are_foreseen)
+TEST(private_kv_that_do_not_fit_are_foreseen)
 {
     struct setting s;
     struct err e = {0};
@@ -585,9 +576,8 @@ START_TEST(private_kv_that_do_not_fit_are_foreseen)
     ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_OOM && s.total[2].fate == FATE_RAN);
     clear(&s);
 }
-END_TEST
 
-START_TEST(a_full_pool_ends_the_run)
+TEST(a_full_pool_ends_the_run)
 {
     struct setting s;
     struct err e = {0};
@@ -598,7 +588,6 @@ START_TEST(a_full_pool_ends_the_run)
     ck_assert_ptr_nonnull(strstr(e.msg, "step 49: the KV pool is full"));
     clear(&s);
 }
-END_TEST
 
 /* ---- rows, and going on with them ---------------------------------------------------------------------- */
 
@@ -655,7 +644,7 @@ static void assert_same_total(const struct replay_total *a, const struct replay_
     ck_assert(a->time.attention_s == b->time.attention_s && a->time.step_s == b->time.step_s);
 }
 
-START_TEST(a_run_goes_on)
+TEST(a_run_goes_on)
 {
     struct setting s;
     struct err e = {0};
@@ -731,7 +720,6 @@ START_TEST(a_run_goes_on)
     free(folder);
     clear(&s);
 }
-END_TEST
 
 /* A device that has no memory for what deft-flatten keeps of step 100. */
 static bool lack_start(void *self, const struct step *s, struct err *e)
@@ -744,7 +732,7 @@ static bool lack_start(void *self, const struct step *s, struct err *e)
 }
 
 /* A strategy that a device lacks something for is left out, and said to be, also by its rows; others are what they would be. */
-START_TEST(who_lacks_memory_is_left_out)
+TEST(who_lacks_memory_is_left_out)
 {
     static const char *const list[] = {"pat,fasttree", "pat,deft-flatten,fasttree", "deft-flatten"};
     struct setting s[3];
@@ -790,10 +778,9 @@ START_TEST(who_lacks_memory_is_left_out)
     for (int i = 0; i < 3; i++)
         clear(&s[i]);
 }
-END_TEST
 
 /* What the file held when it was opened is there after a run that added nothing, however it ended. */
-START_TEST(rows_are_not_lost)
+TEST(rows_are_not_lost)
 {
     struct setting s;
     struct err e = {0};
@@ -833,10 +820,9 @@ START_TEST(rows_are_not_lost)
     free(folder);
     clear(&s);
 }
-END_TEST
 
 /* Every line is checked for what it says. Each of these is one change of a file of six rows. */
-START_TEST(rows_say_what_a_run_writes)
+TEST(rows_say_what_a_run_writes)
 {
     static const struct {
         const char *from, *to, *says;
@@ -890,10 +876,9 @@ START_TEST(rows_say_what_a_run_writes)
     free(folder);
     clear(&s);
 }
-END_TEST
 
 /* One run writes; another does not begin anew where one was stopped, and nothing stays of one that came to nothing. */
-START_TEST(one_run_writes_rows)
+TEST(one_run_writes_rows)
 {
     struct setting s;
     struct err e = {0};
@@ -938,12 +923,11 @@ START_TEST(one_run_writes_rows)
     free(folder);
     clear(&s);
 }
-END_TEST
 
 /* ---- on a decoder -------------------------------------------------------------------------------------- */
 
 /* A tiny model in plain C: what is counted is what the model of a machine counts, however steps are run. */
-START_TEST(steps_run_on_a_decoder)
+TEST(steps_run_on_a_decoder)
 {
     for (int k = 0; k < 2; k++) {
         struct setting s;
@@ -991,11 +975,10 @@ START_TEST(steps_run_on_a_decoder)
         clear(&s);
     }
 }
-END_TEST
 
 /* ---- the papers' workloads ----------------------------------------------------------------------------- */
 
-START_TEST(latencies_are_the_papers)
+TEST(latencies_are_the_papers)
 {
     static const char *const file[] = {"paper-figs/paper/deft-table16.csv",
                                        "paper-figs/paper/deft-table5.csv"};
@@ -1013,7 +996,8 @@ START_TEST(latencies_are_the_papers)
         ck_assert_msg(csv_read(file[k], &s, &e), "%s", e.msg);
         for (int64_t i = 0; i < s.n_rows; i++)
             for (size_t w = 0; w < sizeof at / sizeof at[0]; w++) {
-                if (strcmp(csv_text(&s, i, "metric"), metric[k]) != 0 || strcmp(csv_text(&s, i, "at"), at[w][1]) != 0)
+                if (strcmp(csv_text(&s, i, "metric"), metric[k]) != 0 ||
+                    strcmp(csv_text(&s, i, "at"), at[w][1]) != 0)
                     continue;
                 const char *value = csv_text(&s, i, "value");
                 bool none = strcmp(value, "oom") == 0 || strcmp(value, "none") == 0;
@@ -1026,9 +1010,8 @@ START_TEST(latencies_are_the_papers)
     }
     ck_assert(deft_latency(5, "pat", "sorting") < 0);
 }
-END_TEST
 
-START_TEST(recordings_are_found)
+TEST(recordings_are_found)
 {
     char *path = shared_path("traces/golden.csv");
     struct csv s;
@@ -1041,16 +1024,15 @@ START_TEST(recordings_are_found)
     assert_near(deft_run_latency(&s, &sorting, "deft-flatten", false), 0.5 * (54.856286 + 54.731806), 1e-12,
                 "mean of two");
     ck_assert(deft_run_latency(&s, &sorting, "pat", true) < 0);
-    ck_assert(deft_run_latency(&s, &(struct deft_run){"sorting128ToT.json", 1, 4000, 6000}, "deft-node",
-                               true) < 0);
-    ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400},
-                               "radix-attention", true) > 8);
+    ck_assert(
+        deft_run_latency(&s, &(struct deft_run){"sorting128ToT.json", 1, 4000, 6000}, "deft-node", true) < 0);
+    ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400}, "radix-attention",
+                               true) > 8);
     csv_clear(&s);
     free(path);
 }
-END_TEST
 
-START_TEST(workloads_open)
+TEST(workloads_open)
 {
     char *data = shared_path("traces");
     for (int32_t i = 0; i < n_workloads && data; i++) {
@@ -1067,7 +1049,6 @@ START_TEST(workloads_open)
     ck_assert_str_eq(lacks, "/nonexistent/sorting128ToT.json");
     free(lacks);
 }
-END_TEST
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
@@ -1076,7 +1057,7 @@ static int run(const char *args, char *out, size_t size)
     return run_shell(out, size, "%s replay %s 2>&1", program_path(), args);
 }
 
-START_TEST(tables_are_whole)
+TEST(tables_are_whole)
 {
     if (!program_built())
         return;
@@ -1111,10 +1092,9 @@ START_TEST(tables_are_whole)
         run("--machine h100 --workload few-shot-20 --strategy radix-attention -q", out, sizeof out), 0);
     ck_assert_ptr_nonnull(strstr(out, "  paper, A100 80GB           5.99"));
 }
-END_TEST
 
 /* What was run can be printed again from its rows. */
-START_TEST(tables_come_back_from_rows)
+TEST(tables_come_back_from_rows)
 {
     if (!program_built())
         return;
@@ -1145,10 +1125,9 @@ START_TEST(tables_come_back_from_rows)
     free(rows);
     free(folder);
 }
-END_TEST
 
 /* A row of every fourth step, which stands for four, or for what is left. */
-START_TEST(tables_come_back_from_rows_of_samples)
+TEST(tables_come_back_from_rows_of_samples)
 {
     if (!program_built())
         return;
@@ -1172,9 +1151,8 @@ START_TEST(tables_come_back_from_rows_of_samples)
     free(rows);
     free(folder);
 }
-END_TEST
 
-START_TEST(trouble_in_one_line)
+TEST(trouble_in_one_line)
 {
     static const struct {
         const char *args, *says;
@@ -1224,37 +1202,4 @@ START_TEST(trouble_in_one_line)
     free(args);
     free(where);
     ck_assert_int_eq(run("--help", out, sizeof out), 0);
-}
-END_TEST
-
-Suite *suite_replay(void)
-{
-    Suite *s = suite_create("replay");
-    TCase *tc = tcase_create("replay");
-    tcase_add_test(tc, figures_are_the_simulators);
-    tcase_add_test(tc, a_wrong_plan_is_not_replayed);
-    tcase_add_test(tc, other_kernels_by_hand);
-    tcase_add_test(tc, samples_stand_for_all);
-    tcase_add_test(tc, samples_come_to_every_place);
-    tcase_add_test(tc, old_plans_still_cover);
-    tcase_add_test(tc, late_plans_are_few);
-    tcase_add_test(tc, choices_are_kept);
-    tcase_add_test(tc, a_step_is_asked_when_the_next_one_runs);
-    tcase_add_test(tc, private_kv_that_do_not_fit_are_foreseen);
-    tcase_add_test(tc, a_full_pool_ends_the_run);
-    tcase_add_test(tc, a_run_goes_on);
-    tcase_add_test(tc, who_lacks_memory_is_left_out);
-    tcase_add_test(tc, rows_are_not_lost);
-    tcase_add_test(tc, one_run_writes_rows);
-    tcase_add_test(tc, rows_say_what_a_run_writes);
-    tcase_add_test(tc, steps_run_on_a_decoder);
-    tcase_add_test(tc, latencies_are_the_papers);
-    tcase_add_test(tc, recordings_are_found);
-    tcase_add_test(tc, workloads_open);
-    tcase_add_test(tc, tables_are_whole);
-    tcase_add_test(tc, tables_come_back_from_rows);
-    tcase_add_test(tc, tables_come_back_from_rows_of_samples);
-    tcase_add_test(tc, trouble_in_one_line);
-    suite_add_tcase(s, tc);
-    return s;
 }

@@ -6,6 +6,10 @@
 
 #include "verify/replay/run.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A step that is looked at. */
 struct sample {
     struct step step;
@@ -67,5 +71,9 @@ void sample_clear(struct sample *s);
 bool steps_collect(struct pass *ps, struct err *e);
 /* All that is kept from step to step. */
 void steps_clear(struct pass *ps);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
