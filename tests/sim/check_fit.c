@@ -1089,7 +1089,7 @@ TEST(the_simulator_takes_a_part_for_each_strategy)
     int code =
         run_in(dir,
                "sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
-               "--coefficients c.csv --model linear --part each --csv",
+               "--coefficients c.csv --time-model linear --part each --csv",
                text, sizeof text);
     struct csv c;
     struct err e = {0};
@@ -1103,7 +1103,7 @@ TEST(the_simulator_takes_a_part_for_each_strategy)
     csv_clear(&c);
     code =
         run_in(dir,
-               "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --model linear "
+               "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --time-model linear "
                "--part each",
                text, sizeof text);
     ck_assert_msg(code == 2 && strstr(text, "nothing of model linear, part cascade on h200"), "%s", text);

@@ -162,7 +162,7 @@ TEST(options_may_be_written_in_several_ways)
 /* Where something is needed and nothing was given: a line that says so, and command lines that work. */
 TEST(commands_teach)
 {
-    static const char *const all[] = {"plan", "trace", "list", "compare", "bench-gpu", "bench gpu"};
+    static const char *const all[] = {"plan", "sim", "trace", "list", "compare", "bench-gpu", "bench gpu"};
     char text[1 << 14], name[80];
     if (!program_built())
         return;
@@ -202,7 +202,11 @@ TEST(help_states_default_heads)
 {
     static const struct {
         const char *command, *heads;
-    } all[] = {{"plan", "(default 32/8)"}, {"compare", "(default 32/8)"}, {"bench-gpu", "(default 32/8)"}};
+    } all[] = {{"verify", "(default of a tree given: 4/2)"},
+               {"sim", "(default 32/8)"},
+               {"plan", "(default 32/8)"},
+               {"compare", "(default 32/8)"},
+               {"bench-gpu", "(default 32/8)"}};
     char text[1 << 14];
     if (!program_built())
         return;
@@ -678,7 +682,7 @@ TEST(sim_predicts_from_fitted_coefficients)
     char *path = scratch_file(coefs, strlen(coefs));
     const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
                        "flash-attention --layers 3 --csv";
-    char *linear = xasprintf("%s --coefficients %s --model linear --part a", args, path),
+    char *linear = xasprintf("%s --coefficients %s --time-model linear --part a", args, path),
          *clock = xasprintf("%s --coefficients %s", args, path), *mend = xasprintf("sed -i s/-1/7/ %s", path);
     ck_assert_int_eq(run(linear, true, text, sizeof text), 2); /* every line is checked, other parts' too */
     ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
@@ -735,7 +739,7 @@ TEST(times_say_what_they_rest_on)
             free(used[k]);
     }
     /* a model beside the time model has a file of its own */
-    char *linear = xasprintf("%s --machine h200 --model linear --coefficients %s", one[0], path),
+    char *linear = xasprintf("%s --machine h200 --time-model linear --coefficients %s", one[0], path),
          *edit = xasprintf("sed -i s/clock/linear/ %s", path);
     ck_assert_int_eq(system(edit), 0);
     ck_assert_int_eq(run(linear, false, text, sizeof text), 0);

@@ -160,7 +160,8 @@ static int distance(const char *a, const char *b)
 bool options_near(const char *word, const char *name)
 {
     size_t n = strlen(word);
-    return (n >= 2 && strncmp(word, name, n) == 0) || distance(word, name) <= (n > 5 ? 2 : 1);
+    return (n >= 2 && strncmp(word, name, n) == 0) || (n >= 4 && strstr(name, word)) ||
+           distance(word, name) <= (n > 5 ? 2 : 1);
 }
 
 static bool unknown(const struct options *o, const char *command, const char *arg, size_t n, struct err *e)

@@ -23,7 +23,6 @@ struct tree_source_cli {
     int32_t tree_last; /* the last of them; TREES_ALL: however many there are */
     struct err *err;   /* what a parser complains about; set by the caller */
 };
-enum { TREES_ALL = INT32_MAX };
 extern const struct argp tree_source_argp;
 /* Settle what --seed means for the tree, once all options are read. `need`: having no source is an error. */
 bool tree_source_finish(struct tree_source_cli *cli, bool need, struct err *e);

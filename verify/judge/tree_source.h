@@ -35,6 +35,9 @@ struct tree_source {
     int64_t chain_depth, chain_len;
 };
 
+/* The last of several items of a trace: however many there are. */
+enum { TREES_ALL = INT32_MAX };
+
 /* Zero-initialised is SRC_NONE; free the contents with tree_source_clear. */
 bool tree_source_parse(const char *text, struct tree_source *out, struct err *e);
 char *tree_source_print(const struct tree_source *s);

@@ -56,7 +56,8 @@ struct sim_run {
     bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
     int64_t n_sources, cap_sources;
-    char *command;         /* what was called */
+    const char *timeline, *spans; /* files for one plan in time; NULL: not asked for */
+    char *command;                /* what was called; owned */
     struct sweep_row *row; /* [n_sources][n_machines][n_use] */
 };
 
@@ -78,6 +79,20 @@ void sim_swept_clear(struct sim_swept *s);
  * name `heads` sets the head counts. */
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e);
 bool sim_open_swept(struct sim_run *run, const struct sim_swept *swept, int32_t n, struct err *e);
+
+/* The tree of run->src; or, of a trace, its items up to number `last` (TREES_ALL: to the end). */
+bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e);
+
+/* Of `treeattn fit`, from a file (NULL: built in), for the time model or run->model. part: which part's, where the file has
+ * several; "each": of every strategy its own; or NULL. */
+bool sim_read_coefficients(struct sim_run *run, const char *file, const char *part, struct err *e);
+/* Is there only one plan, where a timeline or spans are asked for? */
+bool sim_check_timeline(const struct sim_run *run, struct err *e);
+bool sim_write_timeline(const struct sim_run *run, struct err *e);
+/* Make run->row. */
+bool sim_simulate(struct sim_run *run, struct err *e);
+/* All but src and what is in `machine`. */
+void sim_clear(struct sim_run *run);
 
 /* A row per source, machine and strategy, for scripts. */
 void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);

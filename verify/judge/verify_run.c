@@ -1,0 +1,429 @@
+#include "verify/judge/verify_run.h"
+#include "verify/judge/properties.h"
+#include "verify/judge/run_parallel.h"
+#include "verify/judge/shrink.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
+
+/* Where case i of a batch comes from; the caller frees it. *drawn: it belongs in the census. */
+struct batch {
+    int64_t n;
+    void (*get)(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t);
+    bool drawn;
+    uint64_t seed;
+    const struct problem_given *fixed;
+    const struct case_spec *list;
+    const char *path;              /* of the file that has the list, or NULL */
+    const struct gpu_case *design; /* every stride-th of it */
+    int64_t n_design, stride;
+    const struct trace *trace;
+    const struct tree_source *src;
+    struct problem_spec spec;
+};
+
+/* Case i of every stride-th: of neighbours, which alternate in kind, each in turn. */
+static const struct gpu_case *design_at(const struct batch *b, int64_t i)
+{
+    return &b->design[min_i64(i * b->stride + i % b->stride, b->n_design - 1)];
+}
+
+/* One strategy on one kernel, and the laws if the numbers are right. Returns how many results. */
+static int32_t judge_both(const struct verify_run *run, const struct test_case *b,
+                          const struct strategy_use *use, const struct kernel *k, struct result *out,
+                          int64_t *held)
+{
+    out[0] = judge_case(b, use, k);
+    bool good = out[0].verdict == V_PASS || out[0].verdict == V_MARGINAL;
+    return 1 + (run->job->properties && good ? judge_laws(b, use, k, out + 1, held) : 0);
+}
+
+/* The strategies and kernels of one case, in registry order, into *out (the caller frees); returns how many. */
+static int32_t judge_all(const struct verify_run *run, const struct test_case *b, struct result **out,
+                         int64_t *held)
+{
+    const struct case_spec *c = b->c;
+    const struct strategy_use *use = c->use.s ? &c->use : run->job->use;
+    int32_t n_use = c->use.s ? 1 : run->job->n_use, n = 0;
+    *out = xcalloc((size_t)(n_use * n_kernels * (1 + n_properties)), sizeof **out);
+    for (int32_t s = 0; s < n_use; s++)
+        if (c->kernel)
+            n += judge_both(run, b, &use[s], c->kernel, *out + n, held);
+        else
+            for (int32_t k = 0; k < n_kernels; k++)
+                if (kernel_ready(kernels[k], NULL))
+                    n += judge_both(run, b, &use[s], kernels[k], *out + n, held);
+    return n;
+}
+
+/* A strategy counts as admitted once a case, whatever the number of kernels. */
+static void count_admitted(struct verify_run *run, enum family family, const struct result *r, int32_t n)
+{
+    run->drawn[family]++;
+    for (int32_t i = 0; i < n; i++)
+        if (r[i].planned && (i == 0 || r[i].use != r[i - 1].use))
+            run->admitted[(r[i].use - run->job->use) * N_FAMILIES + (int32_t)family]++;
+}
+
+/* The first failure of each strategy, of a few; below its row, or beside the table where that is for programs. */
+static void reduce(struct verify_run *run, const struct case_spec *c, const struct result *r)
+{
+    for (int32_t i = 0; i < run->n_shrunk; i++)
+        if (run->shrunk[i] == c->use.s)
+            return;
+    if (run->job->no_shrink || run->n_shrunk == MAX_SHRUNK)
+        return;
+    run->shrunk[run->n_shrunk++] = c->use.s;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    CK(f);
+    shrink_print(f, program_invocation_name, c, r);
+    fclose(f);
+    fputs(text, run->table.style == STYLE_TEXT ? run->table.f : stderr);
+    char *all = xasprintf("%s%s", run->smallest ? run->smallest : "", text);
+    free(run->smallest);
+    free(text);
+    run->smallest = all;
+}
+
+/* A kernel that skips most of what it is given passes the rest. */
+static void note_refusal(struct verify_run *run, const struct result *r)
+{
+    char why[RESULT_SENTENCE];
+    for (int32_t k = 0; k < n_kernels; k++)
+        if (r->verdict == V_SKIP && r->planned && strcmp(kernels[k]->name, r->kernel) == 0 &&
+            run->refused[k]++ == 0)
+            snprintf(run->refusal[k], sizeof run->refusal[k], "%s", result_sentence(r, why));
+}
+
+static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
+                 bool drawn, const struct gpu_case *design)
+{
+    run->all_kernels = run->all_kernels || !b->c->kernel;
+    struct case_spec c = *b->c;
+    progress_clear(&run->progress);
+    if (drawn) {
+        census_add(&run->census, &c, b->tree);
+        count_admitted(run, c.src.family, r, n);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        run->totals.n[r[i].verdict]++;
+        run->broken += r[i].law != NULL;
+        run->compared = run->compared || r[i].compared;
+        note_refusal(run, &r[i]);
+        if (r[i].compared)
+            run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
+        if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
+            result_sentence(&r[i], run->skipped);
+        if (design)
+            pairs_met_add(run->cover, design, &r[i]);
+        if (run->job->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
+            continue;
+        c.use = *r[i].use;
+        c.kernel = kernel_find(r[i].kernel);
+        char *text = case_print(&c);
+        result_row(&run->table, &r[i], c.spec.heads.dtype, text);
+        free(text);
+        if (r[i].verdict == V_FAIL) {
+            fflush(run->table.f); /* smaller cases may end the program, too */
+            reduce(run, &c, &r[i]);
+        }
+    }
+    fflush(run->table.f); /* the next case may end the program */
+    progress_step(&run->progress);
+}
+
+/* A case that was judged and waits for its turn to be reported. */
+struct judged {
+    struct case_spec c;
+    struct test_case *x; /* without problem and oracle; NULL with e set */
+    struct result *r;
+    int32_t n;
+    int64_t held;
+    struct err e;
+};
+
+static void judged_free(struct judged *d)
+{
+    test_case_free(d->x);
+    case_clear(&d->c);
+    free(d->r);
+    free(d);
+}
+
+/* What options say in the place of the case's own keys. */
+static void replace_keys(const struct verify_run *run, struct case_spec *c)
+{
+    c->kernel = run->job->kernel ? run->job->kernel : c->kernel;
+    if (run->job->chosen)
+        c->use.s = NULL;
+}
+
+static struct judged *judge_one(const struct verify_run *run, const struct batch *b, int64_t i)
+{
+    struct judged *d = xcalloc(1, sizeof *d);
+    struct tree *t = NULL;
+    b->get(b, i, &d->c, &t);
+    replace_keys(run, &d->c);
+    if (d->c.kernel && !kernel_ready(d->c.kernel, &d->e)) {
+        tree_free(t);
+        return d;
+    }
+    d->x = test_case_new(&d->c, t, &d->e);
+    if (!d->x)
+        return d;
+    d->n = judge_all(run, d->x, &d->r, &d->held);
+    problem_free(d->x->p); /* nobody asks for them any more, and much may be waiting */
+    oracle_free(d->x->orc);
+    d->x->p = NULL;
+    d->x->orc = NULL;
+    return d;
+}
+
+/* Report what is ready, in order, from *next on. */
+static void report_ready(struct verify_run *run, const struct batch *b, struct judged **ready, int64_t *next)
+{
+    for (; *next < b->n && ready[*next]; ++*next) {
+        struct judged *d = ready[*next];
+        ready[*next] = NULL;
+        run->held += d->held;
+        if (run->err.code == 0 && d->x)
+            emit(run, d->x, d->r, d->n, b->drawn, b->design ? design_at(b, *next) : NULL);
+        else if (run->err.code == 0 && b->path)
+            case_at_line(b->path, d->c.line, &d->e, &run->err);
+        else if (run->err.code == 0)
+            run->err = d->e;
+        judged_free(d);
+    }
+}
+
+static bool is_stopped(const struct verify_run *run)
+{
+    bool stop;
+#pragma omp atomic read
+    stop = run->stop;
+    return stop;
+}
+
+/* A batch on its way. */
+struct under_way {
+    struct verify_run *run;
+    const struct batch *batch;
+    struct judged **ready; /* [batch->n] */
+    int64_t next;          /* to be reported */
+};
+
+static void run_case(void *context, int64_t i)
+{
+    struct under_way *x = context;
+    if (is_stopped(x->run))
+        return;
+    struct judged *d = judge_one(x->run, x->batch, i);
+#pragma omp critical(treeattn_verify_report)
+    {
+        x->ready[i] = d;
+        report_ready(x->run, x->batch, x->ready, &x->next);
+#pragma omp atomic write
+        x->run->stop = x->run->err.code != 0;
+    }
+}
+
+/* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
+ * depend on the number of cores. A case that cannot be had stops the run at its place. */
+static void run_batch(struct verify_run *run, const struct batch *b)
+{
+    run->progress = progress_start("verify", b->n);
+    struct under_way x = {.run = run, .batch = b, .ready = xcalloc((size_t)b->n, sizeof(struct judged *))};
+    side_by_side(b->n, run_case, &x);
+    for (int64_t i = 0; i < b->n; i++)
+        if (x.ready[i]) /* beyond the case at which the run stopped */
+            judged_free(x.ready[i]);
+    free(x.ready);
+    progress_clear(&run->progress);
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------ */
+
+static void get_drawn(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
+{
+    *c = random_case(b->seed, i, b->fixed, t);
+}
+
+static void get_listed(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
+{
+    *c = b->list[i];
+    c->src = tree_source_copy(&b->list[i].src);
+    *t = NULL;
+}
+
+static void get_design(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
+{
+    *c = design_at(b, i)->c;
+    c->src = tree_source_copy(&c->src);
+    *t = NULL;
+}
+
+/* Steps spread evenly from the first to the last. */
+static void get_step(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
+{
+    int64_t last = trace_steps(b->trace);
+    *c = (struct case_spec){.src = tree_source_copy(b->src), .spec = b->spec};
+    c->src.step = trace_spread(i, b->n, last);
+    *t = trace_tree(b->trace, c->src.step);
+}
+
+static void verify_random(struct verify_run *run)
+{
+    const struct verify_job *j = run->job;
+    run_batch(run, &(struct batch){
+                       .n = j->trees, .get = get_drawn, .drawn = true, .seed = j->seed, .fixed = &j->given});
+    if (j->no_sharp || run->err.code)
+        return;
+    struct batch sharp = {.get = get_listed};
+    struct case_spec *list = sharp_cases(&sharp.n);
+    sharp.list = list;
+    run_batch(run, &sharp);
+    for (int64_t i = 0; i < sharp.n; i++)
+        case_clear(&list[i]);
+    free(list);
+}
+
+static void verify_design(struct verify_run *run)
+{
+    const struct verify_job *j = run->job;
+    struct gpu_case *list;
+    int64_t n;
+    bool shared;
+    if (!gpu_cases_new(j->seed, &list, &n, &shared, &run->err))
+        return;
+    if (!shared)
+        fprintf(stderr,
+                "treeattn: no traces in $TREEATTN_SHARED or ../shared; seeded ones stand in for them\n");
+    run->cover = xcalloc(1, sizeof *run->cover);
+    pairs_met_init(run->cover, run->job->use, run->job->n_use);
+    for (int64_t i = 0; i < n; i++)
+        problem_given_apply(&j->given, &list[i].c.spec);
+    run_batch(run, &(struct batch){.n = ceil_div(n, j->sample),
+                                   .get = get_design,
+                                   .design = list,
+                                   .n_design = n,
+                                   .stride = j->sample});
+    run->whole = j->sample == 1 && !j->chosen;
+    gpu_cases_free(list, n);
+}
+
+static void verify_trace(struct verify_run *run, struct problem_spec spec)
+{
+    const struct verify_job *j = run->job;
+    struct trace *tr = trace_open(j->src.text, &j->src.trace, &run->err);
+    if (!tr)
+        return;
+    run_batch(run, &(struct batch){.n = min_i64(j->steps, trace_steps(tr)),
+                                   .get = get_step,
+                                   .trace = tr,
+                                   .src = &j->src,
+                                   .spec = spec});
+    trace_close(tr);
+}
+
+/* One case: the one given as a string, or the tree given by options. */
+static void verify_one(struct verify_run *run, struct problem_spec spec)
+{
+    const struct verify_job *j = run->job;
+    struct case_spec c = {.src = tree_source_copy(&j->src), .spec = spec};
+    if (j->text) {
+        tree_source_clear(&c.src);
+        if (!case_parse(j->text, &c, &run->err))
+            return;
+        problem_given_apply(&j->given, &c.spec);
+    }
+    run_batch(run, &(struct batch){.n = 1, .get = get_listed, .list = &c});
+    case_clear(&c);
+}
+
+/* The cases of a file, all of which are read before any is run. */
+static void verify_list(struct verify_run *run)
+{
+    const struct verify_job *j = run->job;
+    struct batch b = {.get = get_listed, .path = j->list};
+    struct case_spec *list;
+    if (!case_read_list(j->list, &list, &b.n, &run->err))
+        return;
+    for (int64_t i = 0; i < b.n; i++)
+        problem_given_apply(&j->given, &list[i].spec);
+    b.list = list;
+    if (b.n > 0)
+        run_batch(run, &b);
+    else
+        err_set(&run->err, "%s: no case in it (expected one a line)", j->list);
+    for (int64_t i = 0; i < b.n; i++)
+        case_clear(&list[i]);
+    free(list);
+}
+
+static bool run_all(struct verify_run *run, FILE *f)
+{
+    const struct verify_job *j = run->job;
+    struct problem_spec spec = case_default_spec();
+    if (j->given.heads && j->given.spec.heads.h_q >= 32)
+        spec.heads.d = 128; /* full-size heads are 128 wide */
+    spec.seed = j->seed;
+    problem_given_apply(&j->given, &spec);
+    if (!problem_spec_check(&spec, &run->err))
+        return false;
+    run->table = (struct printer){.f = f, .style = j->style, .column = result_columns};
+    if (j->text)
+        verify_one(run, spec);
+    else if (j->list)
+        verify_list(run);
+    else if (j->src.kind == SRC_TRACE && j->steps > 0)
+        verify_trace(run, spec);
+    else if (j->src.kind != SRC_NONE)
+        verify_one(run, spec);
+    else if (j->gpu_cases)
+        verify_design(run);
+    else
+        verify_random(run);
+    if (!run->err.code || run->table.open)
+        table_end(&run->table);
+    if (run->err.code && run->totals.n[V_FAIL] == 0)
+        return false;
+    if (run->all_kernels)
+        verify_report_absent();
+    verify_report(j->style == STYLE_TEXT ? f : stderr, run);
+    return !run->err.code;
+}
+
+/* A pair of the design that nothing ran on is as bad as a failure. */
+static bool covered(const struct verify_run *run)
+{
+    int64_t met = 0;
+    return !run->cover || !run->whole || pairs_met_pairs(run->cover, &met, NULL) == met;
+}
+
+bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
+{
+    struct verify_run run = {.job = job};
+    run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
+    run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
+    run.refusal = xcalloc((size_t)n_kernels, sizeof *run.refusal);
+    bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
+    if (!done)
+        *e = run.err;
+    *code = failed || (done && !covered(&run)) ? EXIT_FAILED
+            : verify_any_ran(&run)             ? EXIT_GOOD
+                                               : EXIT_MISSING;
+    free(run.admitted);
+    free(run.refused);
+    free(run.refusal);
+    free(run.smallest);
+    free(run.cover);
+    free(run.census.row);
+    return done;
+}

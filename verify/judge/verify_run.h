@@ -1,0 +1,86 @@
+/*
+ * verify_run.h - every strategy and kernel against exact attention: what `treeattn verify` runs and reports.
+ *
+ * Random trees and the sharp list, or steps of a trace, or cases. A case's tree, problem and oracle are made once and shared
+ * by all strategies. Most cases run side by side, a core each, some alone; all are reported in order.
+ */
+#ifndef TREEATTN_VERIFY_JUDGE_VERIFY_RUN_H
+#define TREEATTN_VERIFY_JUDGE_VERIFY_RUN_H
+
+#include "verify/io/progress.h"
+#include "verify/io/table.h"
+#include "verify/judge/gpu_matrix.h"
+#include "verify/judge/random_cases.h"
+#include "verify/judge/result.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is judged: the first that is given of text, list, src, gpu_cases; else random trees. */
+struct verify_job {
+    const char *text, *list; /* a case; a file of cases */
+    struct tree_source src;  /* a tree, or a trace; SRC_NONE: not given */
+    int64_t steps;           /* of a trace, spread over it; 0: the step of src */
+    bool gpu_cases;          /* the design of make gpu-check, */
+    int64_t sample;          /* one tree in `sample` of it */
+    int64_t trees;           /* random ones, */
+    bool no_sharp;           /* without the list of sharp cases after them */
+    uint64_t seed;
+    struct problem_given given; /* in the place of what a case or a draw says */
+    struct strategy_use *use;   /* [n_use] for cases that name none */
+    int32_t n_use;
+    bool chosen;                 /* they are for all cases */
+    const struct kernel *kernel; /* NULL: a case's, or all */
+    bool quiet, properties, no_shrink;
+    enum style style;
+};
+
+/*
+ * Judge and print. *code is the exit code: EXIT_FAILED if something failed, EXIT_MISSING if every case was skipped. False
+ * with *e set if the run could not be finished; then *code is EXIT_FAILED if a failure was found before.
+ */
+bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e);
+
+/* ---- between verify_run.c and verify_report.c ---- */
+
+enum {
+    MAX_SHRUNK = 3,
+    MANY = 20 /* with more cases, the smallest ones are printed again at the end */
+};
+
+struct verify_run {
+    const struct verify_job *job;
+    int64_t held, broken;                      /* laws */
+    const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
+    int32_t n_shrunk;
+    struct printer table;
+    struct totals totals;
+    bool all_kernels;              /* a case named none */
+    bool compared;                 /* a result was, so that there is a worst error */
+    char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
+    int64_t *refused;              /* [n_kernels] plans that a kernel skipped, */
+    char (*refusal)[160];          /* the first because */
+    char *smallest;                /* what was printed below failures, NULL: nothing */
+    struct progress progress;
+    struct census census;
+    int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
+    int64_t drawn[N_FAMILIES];
+    struct pairs_met *cover; /* NULL: not the design of gpu-check */
+    bool whole;              /* all of the design, for all strategies */
+    struct err err;
+    bool stop; /* err is set; read without holding up the others */
+};
+
+/* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
+void verify_report(FILE *f, const struct verify_run *run);
+/* Kernels that verify would have run were they ready: a machine that lost its GPU must not look like one without. */
+void verify_report_absent(void);
+/* A run that skipped every case says nothing of the code under test. */
+bool verify_any_ran(const struct verify_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

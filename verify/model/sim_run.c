@@ -1,0 +1,201 @@
+/* sim_run.c - the trees or traces of a simulation, its coefficients, the run itself, and one plan in time. */
+#include "verify/io/outfile.h"
+#include "verify/io/progress.h"
+#include "verify/model/sim.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sources ------------------------------------------------------------------------------------------ */
+
+static bool open_trace(const struct tree_source *src, int32_t index, struct sim_source *out, struct err *e)
+{
+    struct trace_opts opts = src->trace;
+    opts.tree_index = index;
+    struct trace *tr = trace_open(src->text, &opts, e);
+    if (!tr)
+        return false;
+    int64_t n = trace_steps(tr);
+    out->index = index;
+    out->trace = tr;
+    out->steps = (struct sweep_source){
+        .trace = tr, .first = src->step ? src->step : 1, .last = src->step ? src->step : n};
+    return src->step <= n ||
+           err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", src->text, src->step, n);
+}
+
+static bool open_traces(struct sim_run *run, int64_t last, struct err *e)
+{
+    const struct tree_source *src = run->src;
+    int64_t first = src->trace.tree_index;
+    for (int64_t k = first; k <= last; k++) {
+        run->source = xgrow(run->source, &run->cap_sources, run->n_sources + 1, sizeof *run->source);
+        struct sim_source *s = &run->source[run->n_sources++];
+        *s = (struct sim_source){.src = tree_source_copy(src), .spec = run->spec};
+        if (!open_trace(src, (int32_t)k, s, e))
+            return false;
+        if (k == first && last > first && trace_items(s->trace) == 0)
+            return err_set(e,
+                           "%s: several trees, and these are requests (expected --tree K, the first of them)",
+                           src->text);
+        if (last == TREES_ALL)
+            last = trace_items(s->trace) - 1;
+    }
+    return true;
+}
+
+bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e)
+{
+    if (run->src->kind == SRC_TRACE)
+        return open_traces(run, last, e);
+    struct tree *t = tree_source_load(run->src, e);
+    if (!t)
+        return false;
+    run->n_sources = 1;
+    run->source = xcalloc(1, sizeof *run->source);
+    run->source[0] = (struct sim_source){.src = tree_source_copy(run->src),
+                                         .spec = run->spec,
+                                         .tree = t,
+                                         .steps = {.tree = t, .first = 1, .last = 1}};
+    return true;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------ */
+
+static struct sweep sweep_for(const struct sim_run *run, const struct sim_source *src, int32_t m)
+{
+    const struct problem_spec *p = &src->spec;
+    return (struct sweep){
+        .use = run->use,
+        .n_use = run->n_use,
+        .env = {.heads = p->heads, .machine = &run->machine[m].m},
+        .mode = run->mode,
+        .timed = run->timed,
+        .coefs = run->machine[m].coefs,
+        .model = run->model,
+        .command = run->command,
+        .coef = (const double(*)[2 * MAX_TRAITS]) run->machine[m].fitted,
+    };
+}
+
+bool sim_simulate(struct sim_run *run, struct err *e)
+{
+    int64_t steps = 0;
+    for (int64_t k = 0; k < run->n_sources; k++)
+        steps += sim_steps(&run->source[k]) * run->n_machines;
+    run->row = xcalloc((size_t)(run->n_sources * run->n_machines * run->n_use), sizeof *run->row);
+    struct progress progress = progress_start("sim", steps);
+    bool good = true;
+    for (int64_t k = 0; k < run->n_sources && good; k++)
+        for (int32_t m = 0; m < run->n_machines && good; m++) {
+            struct sweep s = sweep_for(run, &run->source[k], m);
+            good = sweep_run(&s, &run->source[k].steps, run->layers * run->n_sources, sim_rows(run, k, m),
+                             &progress, e);
+        }
+    progress_clear(&progress);
+    return good;
+}
+
+/* ---- one plan in time --------------------------------------------------------------------------------- */
+
+bool sim_check_timeline(const struct sim_run *run, struct err *e)
+{
+    if (!run->timeline && !run->spans)
+        return true;
+    if (!run->timed || run->n_machines != 1)
+        return err_set(e, "--timeline and --spans are of one machine (expected one --machine)");
+    if (run->n_use != 1)
+        return err_set(e, "--timeline and --spans are of one plan (expected one --strategy)");
+    if (outfile_is_stdout(run->timeline) && outfile_is_stdout(run->spans))
+        return err_set(e, "--timeline - and --spans - (expected one of them)");
+    if (run->n_sources != 1 || sim_steps(&run->source[0]) != 1)
+        return err_set(e, "--timeline and --spans are of one plan (expected a tree, or --step)");
+    return true;
+}
+
+static bool write_file(const char *path, void (*print)(FILE *f, const struct time_model *c),
+                       const struct time_model *c, struct err *e)
+{
+    struct outfile out;
+    if (!outfile_open(&out, path, e))
+        return false;
+    print(out.f, c);
+    return outfile_close(&out, true, e);
+}
+
+bool sim_write_timeline(const struct sim_run *run, struct err *e)
+{
+    if (!run->timeline && !run->spans)
+        return true;
+    const struct sim_source *src = &run->source[0];
+    struct sweep s = sweep_for(run, src, 0);
+    struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
+    struct nform *nf = nform_new(own ? own : src->tree);
+    char why[WHY_MAX];
+    struct plan *p = sweep_plan(&s, 0, nf, why);
+    bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
+    if (good) {
+        struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
+        good = (!run->timeline || write_file(run->timeline, time_model_print_ctas, &c, e)) &&
+               (!run->spans || write_file(run->spans, time_model_print_spans, &c, e));
+        time_model_free(&c);
+    }
+    plan_free(p);
+    nform_free(nf);
+    tree_free(own);
+    return good;
+}
+
+/* ---- fitted times ------------------------------------------------------------------------------------- */
+
+/* Of one machine: the time model's own, or those of a model beside it. */
+static bool read_machine(const struct sim_run *run, const char *file, const char *part, struct sim_machine *m,
+                         struct err *e)
+{
+    const struct fit_model *model = run->model;
+    if (!model)
+        return coefs_read_clock(file, m->m.name, part, &m->coefs, m->rest, e);
+    bool own = part && strcmp(part, "each") == 0, good = true;
+    m->fitted = xcalloc((size_t)run->n_use, sizeof *m->fitted);
+    for (int32_t i = 0; i < run->n_use && good; i++) {
+        if (i > 0 && !own) { /* the file was read */
+            memcpy(m->fitted[i], m->fitted[0], sizeof m->fitted[i]);
+            continue;
+        }
+        char *label = strategy_label(&run->use[i]);
+        good = coefs_read_model(file, m->m.name, model, own ? label : part, m->fitted[i],
+                                i == 0 ? m->fitted_rest : NULL, e);
+        free(label);
+    }
+    return good;
+}
+
+bool sim_read_coefficients(struct sim_run *run, const char *file, const char *part, struct err *e)
+{
+    bool good = true;
+    for (int32_t m = 0; m < run->n_machines; m++)
+        run->machine[m].coefs = time_model_coefs_default();
+    run->coefficients = COEFS_BUILT_IN;
+    if (file)
+        *(run->model ? &run->fitted_from : &run->coefficients) = file;
+    for (int32_t m = 0; m < run->n_machines && file && good; m++)
+        good = read_machine(run, file, part, &run->machine[m], e);
+    return good;
+}
+
+void sim_clear(struct sim_run *run)
+{
+    for (int64_t k = 0; k < run->n_sources; k++) {
+        trace_close(run->source[k].trace);
+        tree_free(run->source[k].tree);
+        tree_source_clear(&run->source[k].src);
+        free(run->source[k].at);
+    }
+    for (int32_t m = 0; m < run->n_machines; m++)
+        free(run->machine[m].fitted);
+    free(run->source);
+    free(run->command);
+    free(run->row);
+    free(run->use);
+}
