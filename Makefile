@@ -289,7 +289,7 @@ gpu-sweep: $(if $(GPU_PROGRAM),,$(PROGRAM)) ## on a GPU: time the plans that tre
 
 .PHONY: tile-price
 tile-price: $(PROGRAM) ## fit the prices by which treeattn chooses to SWEEPS (paper-figs/measured/h200_sweep_*.csv) of a MACHINE (h200): sim/time/treeattn_cost.def
-	$(Q)$(PROGRAM) fit --model treeattn --machine $(or $(MACHINE),h200) --save $(BUILD)/tile_price.csv -q $(SWEEPS)
+	$(Q)$(PROGRAM) fit --time-model treeattn --machine $(or $(MACHINE),h200) --save $(BUILD)/tile_price.csv -q $(SWEEPS)
 	$(Q)awk -F, 'BEGIN { print "/*\n * treeattn_cost.def - the coefficients of sim/time/treeattn_cost.h, COEF(where, value): made by `make tile-price`.\n */" } \
 	  /^[^#]/ && $$2 == "treeattn" { name = $$4; if (split(name, part, ".") == 2 && part[1] != "narrow") name = "of[" toupper(part[1]) "]." part[2]; \
 	  printf "COEF(%s, %.4g)\n", name, $$5 }' $(BUILD)/tile_price.csv >$(BUILD)/tile_price.def

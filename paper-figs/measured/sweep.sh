@@ -1,5 +1,5 @@
 #!/bin/bash
-# sweep.sh FOLDER [NAME..] - on a GPU: time the plans that treeattn chooses from; FOLDER gets sweep_NAME.csv, for `treeattn fit --model
+# sweep.sh FOLDER [NAME..] - on a GPU: time the plans that treeattn chooses from; FOLDER gets sweep_NAME.csv, for `treeattn fit --time-model
 # treeattn`: the papers' trees (sets), steps of traces (traces), trees and traces unlike these (more, ragged, random) and heads of
 # 64 (narrow); without NAMEs all. $TREEATTN: the program (build/treeattn).
 set -eu
@@ -25,7 +25,7 @@ plan 64/96 low=0,high=16/32/64/128 low=16,high=64/128
 plan 128/256/512/1024/2048/1073741824,tall=1 $cuts
 plan 1024/2048/1073741824,trunk=256,tall=1 $cuts
 one() {
-    "$program" bench gpu "$@" --reps 11 --distinct --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
+    "$program" bench-gpu "$@" --reps 11 --distinct --strategy "$plans" --csv --columns strategy,verdict,time_us,mad_us,heads,d,dtype,page,tree,kernel,device
 }
 sweep() { # NAME OPTION..; lines of heads and more options, a run each
     local name=$1 part=$out/sweep_$1.csv.part heads line options

@@ -738,13 +738,13 @@ TEST(what_cannot_be_fitted_gets_one_line)
     static const struct {
         const char *args, *says;
     } bad[] = {
-        {"n.csv --model fasttree --folds 6", "without fold 1: 5 rows for 5 coefficients"},
-        {"n.csv --model fasttree --folds 7", "7 folds of 6 configurations"},
+        {"n.csv --time-model fasttree --folds 6", "without fold 1: 5 rows for 5 coefficients"},
+        {"n.csv --time-model fasttree --folds 7", "7 folds of 6 configurations"},
         {"t.csv", "t.csv:1: "},
         {"m.csv", "4 rows for 12 coefficients"},
         {"m.csv --apart", "m.csv: no strategy has 24 rows"},
-        {"m.csv --model fasttree --save x", "4 rows for 5 coefficients"},
-        {"m.csv --model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
+        {"m.csv --time-model fasttree --save x", "4 rows for 5 coefficients"},
+        {"m.csv --time-model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
         {"t.csv m.csv --save ./m.csv", "./m.csv: would be written over"},
         {"m.csv -o m.csv", "m.csv: would be written over"},
         {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
@@ -818,7 +818,7 @@ TEST(every_table_is_shown)
     write_file(dir, "t.csv", csv);
     free(csv);
     for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
-        char *args = xasprintf("fit t.csv --model fasttree %s", shows[i].args);
+        char *args = xasprintf("fit t.csv --time-model fasttree %s", shows[i].args);
         int code = run_in(dir, args, text, sizeof text);
         ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
         ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
@@ -892,17 +892,17 @@ TEST(saved_coefficients_are_read_back)
     free(more);
     free(csv);
     /* a set for each strategy, but for the one with a single row */
-    int code = run_in(dir, "fit more.csv --model fasttree --apart --show quality --folds 0", first, SIZE);
+    int code = run_in(dir, "fit more.csv --time-model fasttree --apart --show quality --folds 0", first, SIZE);
     ck_assert_msg(code == 0 && strstr(first, "all         fitted      1500 ") && !strstr(first, "naive"),
                   "%s", first);
     static const char *const part[] = {"\nfasttree ", "\npat ", "\ncascade ", "\ndeft-flatten ",
                                        "\nflash-decoding "};
     for (int i = 0; i < 5; i++)
         ck_assert_msg(strstr(first, part[i]), "%s is not in %s", part[i], first);
-    code = run_in(dir, "fit m.csv --model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
+    code = run_in(dir, "fit m.csv --time-model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
     ck_assert_msg(code == 0, "%s", first);
     ck_assert_ptr_nonnull(strstr(first, "strategy,measured_s,predicted_s,held_out_s\n"));
-    code = run_in(dir, "fit m.csv --model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
+    code = run_in(dir, "fit m.csv --time-model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
     ck_assert_msg(code == 0, "%s", again);
     ck_assert_int_eq(same_predictions(first, again), 1500);
     struct coef_bound bound[MAX_TRAITS];
@@ -935,7 +935,7 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
                "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
                "\"levels:1,4_100,10\",32/8,128,f16,cascade,14\n");
     ck_assert_int_eq(
-        run_in(dir, "fit m.csv --model clock --coefficients c.csv --machine h200", text, sizeof text), 0);
+        run_in(dir, "fit m.csv --time-model clock --coefficients c.csv --machine h200", text, sizeof text), 0);
     static const char *const lacks[] = {"\nall         l2_latency ", "\nall         tensor ",
                                         "\nall         launch "},
                              *const has[] = {"\nall         l2 ", "\nall         base "};
@@ -989,7 +989,7 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
     }
     write_file(dir, "m.csv", csv);
     int code =
-        run_in(dir, "fit m.csv --model clock --coefficients built-in --show rows --csv", text, sizeof text);
+        run_in(dir, "fit m.csv --time-model clock --coefficients built-in --show rows --csv", text, sizeof text);
     struct csv c;
     double s[3];
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
@@ -1065,7 +1065,7 @@ TEST(built_in_coefficients_are_the_simulators)
                       name[i]);
         write_file(dir, "m.csv", row);
         double fit_s = only_figure(
-            dir, "fit m.csv --model clock --machine h200 --coefficients built-in --show rows --csv",
+            dir, "fit m.csv --time-model clock --machine h200 --coefficients built-in --show rows --csv",
             "predicted_s");
         ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
         char *told = xasprintf("%s --coefficients built-in", sim);
@@ -1127,7 +1127,7 @@ TEST(strategies_can_be_left_out)
                "levels:1_67,32/8,128,f16,fasttree,9\n");
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         char *args =
-            xasprintf("fit m.csv --model clock --coefficients built-in --show rows --csv --without %s >o; "
+            xasprintf("fit m.csv --time-model clock --coefficients built-in --show rows --csv --without %s >o; "
                       "grep -o '^m.csv,[0-9]*' o | cut -d, -f2",
                       some[i].without);
         int code = run_in(dir, args, text, sizeof text);
@@ -1232,7 +1232,7 @@ TEST(the_clock_is_found_again)
     fclose(f);
     write_file(dir, "m.csv", csv);
     free(csv);
-    int code = run_in(dir, "fit m.csv --model clock --points 8 --save c.csv --show quality --csv", text,
+    int code = run_in(dir, "fit m.csv --time-model clock --points 8 --save c.csv --show quality --csv", text,
                       sizeof text);
     ck_assert_msg(code == 0, "%s", text);
     const struct fit_model *m = fit_model_find("clock", NULL);

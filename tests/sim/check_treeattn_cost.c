@@ -523,7 +523,7 @@ TEST(the_compiled_prices_choose_well)
             return;
         }
         int code = run_shell(text, sizeof text,
-                             "%s fit --model treeattn --coefficients built-in --show quality --csv "
+                             "%s fit --time-model treeattn --coefficients built-in --show quality --csv "
                              "paper-figs/measured/h200_sweep_%s.csv 2>&1",
                              program_path(), of[i].sweep);
         ck_assert_msg(code == 0, "%s", text);
@@ -547,7 +547,7 @@ TEST(the_program_fits_plans_of_treeattn)
         "cd %s && { echo tree,heads,d,dtype,strategy,time_us; for n in 4 8 16; do for s in "
         "'\"treeattn:low=0,high=64,piece=128\",20' '\"treeattn:low=0,high=128,piece=128\",22' "
         "'\"treeattn:low=0,high=16,piece=256\",25' 'treeattn,1' '\"treeattn:low=0,high=16\",1' pat,1; do "
-        "echo '\"levels:1,'$n'_4000,32\",32/8,128,f16,'$s; done; done; } >m.csv; %s fit --model treeattn "
+        "echo '\"levels:1,'$n'_4000,32\",32/8,128,f16,'$s; done; done; } >m.csv; %s fit --time-model treeattn "
         "--folds 0 "
         "--save c.csv m.csv 2>&1",
         dir, program_path());
@@ -561,19 +561,19 @@ TEST(the_program_fits_plans_of_treeattn)
     for (int j = 0; j < N_TILE_COEFS; j++)
         ck_assert_msg(strstr(text, tile_traits[j].name), "no %s in %s", tile_traits[j].name, text);
     static const char *const command[] = {
-        "fit --model treeattn --folds 0 --show rows --csv m.csv | cut -d, -f1-7 >a",
-        "fit --model treeattn --coefficients c.csv --show rows --csv m.csv >b"};
+        "fit --time-model treeattn --folds 0 --show rows --csv m.csv | cut -d, -f1-7 >a",
+        "fit --time-model treeattn --coefficients c.csv --show rows --csv m.csv >b"};
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(run_shell(text, sizeof text, "cd %s && %s %s 2>&1", dir, program_path(), command[i]),
                          0);
     static const struct {
         const char *args, *says;
     } bad[] = {
-        {"fit --model treeattn --together m.csv", "has one set of coefficients"},
-        {"fit --model treeattn --apart m.csv", "has one set of coefficients"},
-        {"fit --model treeattn p.csv", "p.csv: no row of treeattn with low, high and piece"},
-        {"fit --model treeattn --folds 4 m.csv", "4 folds of 3 configurations"},
-        {"fit --model treeattn --coefficients x.csv m.csv", "kernel is 99 (expected 0.2 to 8)"},
+        {"fit --time-model treeattn --together m.csv", "has one set of coefficients"},
+        {"fit --time-model treeattn --apart m.csv", "has one set of coefficients"},
+        {"fit --time-model treeattn p.csv", "p.csv: no row of treeattn with low, high and piece"},
+        {"fit --time-model treeattn --folds 4 m.csv", "4 folds of 3 configurations"},
+        {"fit --time-model treeattn --coefficients x.csv m.csv", "kernel is 99 (expected 0.2 to 8)"},
     };
     ck_assert_int_eq(
         run_shell(text, sizeof text,

@@ -82,7 +82,7 @@ static void check_sentence(const struct entry *x, const char *msg)
                   msg);
 }
 
-/* Coefficients of fit --model linear for the rows of `measured_good`. */
+/* Coefficients of fit --time-model linear for the rows of `measured_good`. */
 static const char measured_good[] = OWN "levels:1_64,32/8,128,f16,cascade,9\n";
 static const struct coef_bound bound[] = {{"base", 0, INFINITY}, {"serial", 0, INFINITY}};
 static const struct coef_want want = {

@@ -162,7 +162,7 @@ TEST(options_may_be_written_in_several_ways)
 /* Where something is needed and nothing was given: a line that says so, and command lines that work. */
 TEST(commands_teach)
 {
-    static const char *const all[] = {"plan", "sim", "trace", "list", "compare", "bench-gpu", "bench gpu"};
+    static const char *const all[] = {"plan", "sim", "trace", "list", "compare", "fit", "bench-gpu", "bench gpu"};
     char text[1 << 14], name[80];
     if (!program_built())
         return;
@@ -908,7 +908,7 @@ TEST(decode_judges_the_steps_that_are_asked_for)
     static const char *const steps[] = {"--step 1 --steps 1", "--step 2 --steps 1", "--step 2 --steps 9"};
     static const char *const says[] = {",pat,1,2,", ",pat,1,1,", ",pat,3,4,"}; /* 2, 1, 2, 1 queries */
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        char *args = xasprintf("decode --decoder cpu --model tiny --strategy pat --csv %s --trace "
+        char *args = xasprintf("decode --decoder cpu --llm tiny --strategy pat --csv %s --trace "
                                "deft:tests/fuzz/corpus/deft/reasoning",
                                steps[i]);
         ck_assert_int_eq(run(args, false, text, sizeof text), EXIT_GOOD);

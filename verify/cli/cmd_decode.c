@@ -1,557 +1,109 @@
-/*
- * cmd_decode.c - `treeattn decode`: the decode step around tree attention, checked on small models, or timed.
- */
-#include "kernels/cuda/host/cupti.h"
+/* cmd_decode.c - `treeattn decode`: the decode step around tree attention, checked on small models, or timed. */
 #include "kernels/cuda/host/cuda.h"
+#include "ref/model.h"
 #include "verify/cli/cmd.h"
-#include "verify/replay/decode_run.h"
-#include "verify/io/text.h"
+#include "verify/replay/decode_job.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum {
-    KEY_DECODER = 0xC00,
-    KEY_MODEL,
-    KEY_DTYPE,
-    KEY_STRATEGY,
-    KEY_PAGE,
-    KEY_STEPS,
-    KEY_TIME,
-    KEY_NO_PARTS,
-    KEY_GRAPH,
-    KEY_GAPS,
-    KEY_ARCH,
-    KEY_A_TREE
-};
-enum { WARM_STEPS = 4, DEFAULT_STEPS = 12, DEFAULT_PAGE = 16, MOST_QUERIES = 64 };
-
-/* What is checked unless told otherwise: branches that come and go, and tokens that are accepted and move. */
-struct checked_trace {
-    const char *spec;
-    struct trace_opts opts;
-};
-static const struct checked_trace checked_traces[] = {
-    {"embedded:reasoning", {.prompt = 40, .max_seq = 200}},
-    {"spec:32,1", {.prompt = 50, .max_seq = 120, .topology = true}},
-};
-static const char *const checked_models[] = {"tiny", "tiny-mha", "tiny-qwen"};
 
 struct decode_args {
-    struct tree_source_cli tree;
+    struct cmd_tree tree;
     struct cmd_output out;
-    const char *decoder, *model, *strategies;
-    enum dtype dtype; /* N_DTYPES: the decoder's own */
-    int64_t page, steps;
-    int32_t arch;
-    bool time, no_parts, graph, gaps;
-    struct err *err;
+    const char *decoder, *strategies;
+    struct decode_job job;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static bool set_llm(void *self, const char *value, struct err *e)
 {
-    struct decode_args *a = state->input;
-    bool good = true;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->tree;
-        state->child_inputs[1] = &a->out;
-        return 0;
-    case KEY_DECODER:
-        a->decoder = arg;
-        good = decoder_type_find(arg, a->err);
-        break;
-    case KEY_MODEL:
-        a->model = arg;
-        good = model_find(arg, a->err);
-        break;
-    case KEY_DTYPE:
-        good = dtype_parse(arg, &a->dtype) ||
-               err_set(a->err, "--dtype '%.40s' (expected f64, f32, f16 or bf16)", arg);
-        break;
-    case KEY_STRATEGY:
-        a->strategies = arg;
-        break;
-    case KEY_PAGE:
-        good = text_i64(arg, "--page", 1, 1 << 16, &a->page, a->err);
-        break;
-    case KEY_STEPS:
-        good = text_i64(arg, "--steps", 1, 1 << 30, &a->steps, a->err);
-        break;
-    case KEY_TIME:
-        a->time = true;
-        break;
-    case KEY_NO_PARTS:
-        a->no_parts = true;
-        break;
-    case KEY_GRAPH:
-        a->graph = true;
-        break;
-    case KEY_GAPS:
-        a->gaps = true;
-        break;
-    case KEY_ARCH:
-        good = cmd_arch(arg, a->err);
-        a->arch = strcmp(arg, "80") == 0 ? 80 : 0;
-        break;
-    case KEY_A_TREE:
-        good = err_set(a->err, "decode: a tree alone is no trace (expected --trace SPEC)");
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return good ? 0 : EINVAL;
+    *(const char **)self = value;
+    return model_find(value, e) != NULL;
 }
 
-static const struct argp argp = {
-    .options =
-        (const struct argp_option[]){
-            {"decoder", KEY_DECODER, "NAME", 0, "cpu or cuda (default: cuda where there is a GPU)", 2},
-            {"model", KEY_MODEL, "NAME", 0,
-             "of treeattn list models (default: the tiny ones; with --time llama-3-8b)", 2},
-            {"dtype", KEY_DTYPE, "TYPE", 0,
-             "weights, activations and KV (default: f64 on the CPU, bf16 on a GPU)", 2},
-            {"strategy", KEY_STRATEGY, "LIST", 0, "strategies (default: all)", 2},
-            {"page", KEY_PAGE, "N", 0, "tokens of a page (default 16)", 2},
-            {"steps", KEY_STEPS, "N", 0, "steps of the trace, from --step or the first on (default 12)", 2},
-            {"time", KEY_TIME, NULL, 0, "time steps instead of checking them", 2},
-            {"no-parts", KEY_NO_PARTS, NULL, 0, "with --time: whole steps only, no events inside", 2},
-            {"graph", KEY_GRAPH, NULL, 0, "a step's kernels as one CUDA graph", 2},
-            {"gaps", KEY_GAPS, NULL, 0,
-             "with --time: the steps once more, every kernel traced by CUPTI: how long none was running", 2},
-            {"arch", KEY_ARCH, "80|auto", 0, "the Ampere path of the CUDA kernels, on whatever card", 2},
-            CMD_REFUSED("levels", KEY_A_TREE, "TEXT"),
-            CMD_REFUSED("tree-file", KEY_A_TREE, "FILE"),
-            CMD_REFUSED("gen", KEY_A_TREE, "FAMILY"),
-            {0}},
-    .parser = parse,
-    .doc = "Take a trace through whole decode steps: embedding, norms, products, rotation, paged KV, tree "
-           "attention, MLP, "
-           "head; one strategy after the other. Checked are the attention of every layer against exact "
-           "attention, the "
-           "logits of every query against its sequence decoded alone (no sharing, no plan), and its best "
-           "token wherever the "
-           "bound leaves no doubt.\v"
-           "Examples:\n"
-           "  treeattn decode\n"
-           "  treeattn decode --decoder cuda --dtype f16 --strategy pat,fasttree\n"
-           "  treeattn decode --time --trace fewshot:20 --prompt 4000 --max-seq 4400 --step 200 --strategy "
-           "pat\n\n"
-           "With --time, tokens of K and V are random, and the host plans a step while the device runs the "
-           "one before. "
-           "Microseconds a step: step (wall), device (first kernel to last), attention (all layers), idle "
-           "(device between "
-           "steps, moves apart), pool, plan, layout, enqueue (host). With --gaps also kernels (a step), busy "
-           "(the time in "
-           "which some kernel runs, moves apart) and outside_%, the share of step that is not busy: "
-           "launches, uploads, "
-           "moves, waiting for the host.",
-    .children = (const struct argp_child[]){{&tree_source_argp, 0, NULL, 1}, {&cmd_output_argp, 0, NULL, 3}, {0}},
-};
-
-/* ---- both ------------------------------------------------------------------------------------------- */
-
-struct job {
-    const struct decode_args *a;
-    const struct decoder_type *type;
-    const struct model *model;
-    struct trace *trace;
-    const char *name; /* of the trace */
-    int64_t first, last;
-    const struct strategy_use *use;
-    int32_t n_use;
-    struct printer *t;
-    int64_t wrong;
-};
-
-/* The trace, and whether it has the step that was asked for. */
-static bool open_trace(struct job *j, const struct trace_opts *opts, struct err *e)
+static bool read_options(struct decode_args *a, int argc, char **argv, struct err *e)
 {
-    int64_t step = j->a->tree.src.step;
-    j->trace = trace_open(j->name, opts, e);
-    if (!j->trace || step <= trace_steps(j->trace))
-        return j->trace != NULL;
-    err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", j->name, step, trace_steps(j->trace));
-    trace_close(j->trace);
-    return false;
+    struct decode_job *j = &a->job;
+    struct options o = {
+        .about =
+            "Takes a trace through whole decode steps: embedding, norms, products, rotation, paged KV, tree "
+            "attention, MLP, head; one strategy after the other. Checked are the attention of every layer "
+            "against exact attention, the logits of every query against its sequence decoded alone (no "
+            "sharing, no plan), and its best token wherever the bound leaves no doubt.",
+        .examples = "decode\n"
+                    "decode --decoder cuda --dtype f16 --strategy pat,fasttree\n"
+                    "decode --time --trace fewshot:20 --prompt 4000 --max-seq 4400 --step 200 --strategy pat",
+        .details = "With --time, tokens of K and V are random, and the host plans a step while the device "
+                   "runs the one before. Columns, in microseconds a step: step (wall), device (first kernel "
+                   "to last), attention (all layers), idle (device between steps, without moves), pool, "
+                   "plan, layout, enqueue (host).\n"
+                   "With --gaps also kernels (a step), busy (the time in which some kernel runs, without "
+                   "moves) and outside_%, the share of a step that is not busy: launches, uploads, moves, "
+                   "waiting for the host."};
+    tree_options(&o, &a->tree);
+    options_refuse(&o, "levels tree-file gen", "a tree alone is no trace (expected --trace SPEC)");
+    options_default(
+        &o, "trace", NULL,
+        "a trace: embedded:reasoning, deft:FILE ... (default: two small ones; see treeattn list formats)");
+    options_default(&o, "step", NULL, "the first decode step that is judged or timed (default 1)");
+    const struct opt own[] = {
+        HEADING("What is decoded:"),
+        TEXT("decoder", "NAME", &a->decoder, NULL, "cpu or cuda (default: cuda where there is a GPU)"),
+        CALL("llm", "NAME", set_llm, &j->model, NULL,
+             "the model's shapes (see treeattn list models; default: the tiny ones, with --time llama-3-8b)"),
+        WORD("dtype", "TYPE", &j->dtype, dtype_name, N_DTYPES, NULL,
+             "weights, activations and KV (default: f64 on the CPU, bf16 on a GPU):"),
+        TEXT("strategy", "LIST", &a->strategies, NULL, "only these: NAME[:K=V,..],.. (default: all)"),
+        I64("page", "N", &j->page, 1, 1 << 16, "16", "tokens of a page"),
+        I64("steps", "N", &j->steps, 1, 1 << 30, "12", "steps of the trace"),
+        FLAG("graph", &j->graph, "a step's kernels as one CUDA graph"),
+        arch_option(&j->arch),
+        HEADING("Timed:"),
+        FLAG("time", &j->time, "time steps instead of checking them"),
+        FLAG("gaps", &j->gaps,
+             "with --time: the steps once more, every kernel traced by CUPTI: how long none was running"),
+        {0},
+    };
+    options_add(&o, own);
+    output_options(&o, &a->out);
+    options_refuse(&o, "quiet", "every strategy has a row (expected none)");
+    return options_parse(&o, argc, argv, e);
 }
 
-/* Pages and queries that steps first .. last want. */
-static void measure(const struct job *j, struct decoder_spec *s)
+/* Options that contradict each other, and what they leave open. */
+static bool settle(struct decode_args *a, struct strategy_use **use, struct err *e)
 {
-    struct pool *pool = pool_new(s->page_size, INT32_MAX);
-    struct step x;
-    for (int64_t t = 1; t <= j->last; t++) {
-        CK(step_new(&x, j->trace, t, pool, NULL, NULL, NULL));
-        s->max_queries = (int32_t)max_i64(s->max_queries, x.tree->n_queries);
-        step_free(&x);
-    }
-    s->n_pages = pool_stats(pool).peak;
-    pool_free(pool);
-}
-
-static struct decoder *open_for(const struct job *j, struct err *e)
-{
-    const struct decode_args *a = j->a;
-    bool cpu = strcmp(j->type->name, "cpu") == 0;
-    struct decoder_spec s = {.model = j->model,
-                             .dtype = a->dtype != N_DTYPES ? a->dtype
-                                      : cpu                ? DT_F64
-                                                           : DT_BF16,
-                             .page_size = (int32_t)a->page,
-                             .max_queries = a->time ? 1 : MOST_QUERIES,
-                             .seed = a->tree.seed,
-                             .arch = a->arch,
-                             .graph = a->graph};
-    measure(j, &s);
-    return decoder_open(j->type, &s, e);
-}
-
-/* ---- checks ----------------------------------------------------------------------------------------- */
-
-static const char *const check_columns[] = {"model",     "trace",  "strategy", "steps", "queries", "greedy",
-                                            "attention", "logits", "verdict",  "why",   NULL};
-
-static void check_row(struct job *j, const struct strategy_use *u, const struct decode_run *r, int64_t steps,
-                      const char *verdict, const char *why)
-{
-    char *text = strategy_label(u);
-    table_text(j->t, j->model->name);
-    table_text(j->t, j->name);
-    table_text(j->t, text);
-    table_i64(j->t, steps);
-    table_i64(j->t, r->sum.queries);
-    table_i64(j->t, r->sum.greedy);
-    table_f64(j->t, r->attention_worst, 2);
-    table_f64(j->t, r->sum.worst, 2);
-    table_text(j->t, verdict);
-    table_text(j->t, why);
-    free(text);
-}
-
-/* judge: not only run */
-static bool check_step(struct decode_run *r, struct step *x, bool judge, char *skip, struct err *e)
-{
-    struct problem p = decode_problem(&r->decoder->spec, x->tree, x->page_off, x->page_table);
-    struct decode_time time;
-    if (!x->plan) {
-        snprintf(skip, WHY_MAX, "%s", x->why);
-        return true;
-    }
-    if (r->decoder->type->supports && !r->decoder->type->supports(r->decoder, &p, x->plan, skip))
-        return true;
-    return decode_run_advance(r, x, e) && decode_run_step(r, x, true, true, e) &&
-           decoder_wait(r->decoder, &time, e) && (!judge || decode_run_check(r, x, e));
-}
-
-/* The node that holds the piece; -1: none. */
-static int32_t node_of(const struct tree *tree, const struct trace_parts *parts, int64_t name)
-{
-    for (int32_t i = 0; i < tree->n_nodes; i++)
-        for (int32_t k = parts->piece0[i]; k < parts->piece0[i + 1]; k++)
-            if (parts->piece[k].name == name)
-                return i;
-    return -1;
-}
-
-/* Does each token that a step accepts hang, in the tree of the step before, on what it follows from now on? */
-static bool accepts_a_path(const struct trace_parts *parts, const struct tree *before,
-                           const struct trace_parts *parts_before)
-{
-    int32_t above = parts->n_accepts > 0 ? node_of(before, parts_before, parts->accept[0].to) : -1;
-    for (int32_t i = 0; i < parts->n_accepts; i++) {
-        int32_t node = node_of(before, parts_before, parts->accept[i].from);
-        if (node < 0 || before->parent[node] != above)
-            return false;
-        above = node;
-    }
-    return true;
-}
-
-/* Tokens keep their K and V when they are accepted. Where these have not seen each other, as side by side below a prefix,
- * no sequence decoded alone has the like. */
-static bool has_sequences(const struct job *j, struct err *e)
-{
-    struct trace_parts before_parts, parts;
-    struct tree *before = trace_step(j->trace, 1, &before_parts);
-    bool good = true;
-    for (int64_t t = 2; t <= j->last && good; t++) {
-        struct tree *tree = trace_step(j->trace, t, &parts);
-        good = accepts_a_path(&parts, before, &before_parts) ||
-               err_set(e,
-                       "%s: step %" PRId64 " accepts tokens that have not seen each other, which no sequence "
-                       "decoded alone has (expected accepted tokens on one path, as --topology hangs "
-                       "them, or no step from %" PRId64 " on)",
-                       j->name, t, t);
-        trace_parts_free(&before_parts);
-        tree_free(before);
-        before = tree;
-        before_parts = parts;
-    }
-    trace_parts_free(&before_parts);
-    tree_free(before);
-    return good;
-}
-
-/* One strategy; false with *e set only if the device or the pool failed. */
-static bool check_use(struct job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
-{
-    struct decoder *d = r->decoder;
-    struct plan_env env = decode_env(&d->spec, r->machine);
-    struct pool *pool = pool_new(d->spec.page_size, d->spec.n_pages);
-    struct err wrong = {0};
-    char skip[WHY_MAX] = "";
-    int64_t t = 1;
-    bool good = true;
-    for (; t <= j->last && good && !skip[0]; t++) {
-        struct step x;
-        good = step_new(&x, j->trace, t, pool, u, &env, &wrong) &&
-               check_step(r, &x, t >= j->first, skip, &wrong);
-        step_free(&x);
-    }
-    int64_t leaked = good ? pool_drain(pool) : 0;
-    pool_free(pool);
-    if (leaked > 0)
-        good = err_set(&wrong, "%" PRId64 " pages are still in use after the trace", leaked);
-    if (!good && wrong.code != EXIT_FAILED && leaked == 0) {
-        *e = wrong;
+    struct decode_job *j = &a->job;
+    struct cuda_caps caps;
+    struct err no_gpu = {0};
+    if (!tree_finish(&a->tree, false, e))
         return false;
-    }
-    j->wrong += !good;
-    check_row(j, u, r, max_i64(0, t - j->first),
-              !good     ? "FAIL"
-              : skip[0] ? "SKIP"
-                        : "PASS",
-              !good ? wrong.msg : skip);
-    return true;
-}
-
-static bool check_trace(struct job *j, struct err *e)
-{
-    struct decoder *d = open_for(j, e);
-    bool good = d;
-    struct witness *witness = NULL; /* of all strategies: their sequences are the same */
-    for (int32_t i = 0; i < j->n_use && good; i++) {
-        struct decode_run r;
-        good = decode_run_open(&r, d, machine_default(), false, !witness, e);
-        if (witness)
-            r.witness = witness;
-        witness = r.witness;
-        good = good && check_use(j, &r, &j->use[i], e);
-        r.witness = NULL;
-        decode_run_close(&r);
-    }
-    logits_check_free(witness);
-    decoder_close(d);
-    return good;
-}
-
-static bool check_model(struct job *j, struct err *e)
-{
-    const struct decode_args *a = j->a;
-    enum { TRACES = sizeof checked_traces / sizeof checked_traces[0] };
-    bool own = a->tree.src.kind != SRC_NONE, good = true;
-    for (int i = 0; i < (own ? 1 : TRACES) && good; i++) {
-        const struct trace_opts *opts = own ? &a->tree.src.trace : &checked_traces[i].opts;
-        j->name = own ? a->tree.src.text : checked_traces[i].spec;
-        if (!open_trace(j, opts, e))
-            return false;
-        j->first = max_i64(1, a->tree.src.step);
-        j->last = min_i64(trace_steps(j->trace), j->first + a->steps - 1);
-        good = has_sequences(j, e) && check_trace(j, e);
-        trace_close(j->trace);
-    }
-    return good;
-}
-
-/* ---- times ------------------------------------------------------------------------------------------ */
-
-static const char *const time_columns[] = {
-    "model",        "trace",   "strategy", "steps",     "queries", "step_us",   "device_us",
-    "attention_us", "idle_us", "move_us",  "pool_us",   "plan_us", "layout_us", "enqueue_us",
-    "upload_bytes", "kernels", "busy_us",  "outside_%", "why",     NULL};
-
-/* Sums over steps, seconds. */
-struct time_sum {
-    int64_t steps, queries, waited;
-    double wall, pool, plan;
-    struct decode_time t;
-};
-
-static void add_time(struct time_sum *s, const struct decode_time *t)
-{
-    s->t.whole_s += t->whole_s;
-    s->t.attention_s += t->attention_s;
-    s->t.idle_s += s->waited++ > 0 ? t->idle_s : 0; /* before the first, the clock was started */
-    s->t.move_s += t->move_s;
-    s->t.layout_s += t->layout_s;
-    s->t.enqueue_s += t->enqueue_s;
-    s->t.upload_bytes += t->upload_bytes;
-}
-
-/* busy: of the same steps, traced; NULL: not asked for. */
-static void time_row(struct job *j, const char *strategy, const struct time_sum *s,
-                     const struct cupti_busy *busy, const char *why)
-{
-    double n = (double)max_i64(s->steps, 1);
-    double figure[] = {s->wall, s->t.whole_s, s->t.attention_s, s->t.idle_s,   s->t.move_s,
-                       s->pool, s->plan,      s->t.layout_s,    s->t.enqueue_s};
-    table_text(j->t, j->model->name);
-    table_text(j->t, j->name);
-    table_text(j->t, strategy);
-    table_i64(j->t, s->steps);
-    table_measured(j->t, (double)s->queries / n, 4);
-    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
-        table_measured(j->t, 1e6 * figure[i] / n, 5);
-    table_i64(j->t, s->t.upload_bytes / max_i64(s->steps, 1));
-    if (busy && s->steps > 0) {
-        double us = busy->busy_us - 1e6 * s->t.move_s;
-        table_measured(j->t, (double)busy->kernels / n, 5);
-        table_measured(j->t, us / n, 5);
-        table_measured(j->t, 100 * (1 - 1e-6 * us / s->wall), 3);
-    } else {
-        for (int i = 0; i < 3; i++)
-            table_none(j->t);
-    }
-    table_text(j->t, why);
-}
-
-/* Steps 1 .. last; those from first on are run, the first few of them not counted. u NULL: no attention; busy not NULL:
- * traced. Not applicable: why[] says why. */
-static bool time_steps(struct job *j, struct decode_run *r, const struct strategy_use *u,
-                       struct time_sum *sum, struct cupti_busy *busy, char *why, struct err *e)
-{
-    struct decoder *d = r->decoder;
-    struct plan_env env = decode_env(&d->spec, r->machine);
-    struct pool *pool = pool_new(d->spec.page_size, d->spec.n_pages);
-    struct decode_time time;
-    double begin = 0;
-    bool good = true;
-    *sum = (struct time_sum){0};
-    for (int64_t t = 1; t <= j->last && good && !why[0]; t++) {
-        struct step x;
-        good = step_new(&x, j->trace, t, pool, t >= j->first ? u : NULL, &env, e);
-        if (good && u && t >= j->first && !x.plan)
-            snprintf(why, WHY_MAX, "%s", x.why);
-        if (good && t >= j->first && !why[0]) {
-            bool counted = t - j->first >= WARM_STEPS;
-            if (t - j->first == WARM_STEPS) { /* nothing under way: the clock starts */
-                for (; d->under_way > 0 && good;)
-                    good = decoder_wait(d, &time, e);
-                good = good && (!busy || cupti_busy_begin(e));
-                begin = now_s();
-            }
-            good = good && decode_run_advance(r, &x, e) && decode_run_step(r, &x, !j->a->no_parts, false, e);
-            sum->steps += counted;
-            sum->queries += counted ? x.tree->n_queries : 0;
-            sum->pool += counted ? x.pool_s : 0;
-            sum->plan += counted ? x.plan_s : 0;
-            if (good && d->under_way == DECODE_AHEAD) {
-                good = decoder_wait(d, &time, e);
-                if (counted)
-                    add_time(sum, &time);
-            }
-        }
-        step_free(&x);
-    }
-    while (d->under_way > 0 && good) {
-        good = decoder_wait(d, &time, e);
-        add_time(sum, &time);
-    }
-    sum->wall = sum->steps > 0 ? now_s() - begin : 0;
-    if (busy && sum->steps > 0)
-        good = cupti_busy_end(busy, e) && good;
-    pool_free(pool);
-    return good;
-}
-
-static bool time_use(struct job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
-{
-    struct time_sum sum, traced;
-    struct cupti_busy busy = {0};
-    char why[WHY_MAX] = "";
-    bool good = time_steps(j, r, u, &sum, NULL, why, e) &&
-                (!j->a->gaps || time_steps(j, r, u, &traced, &busy, why, e));
-    char *text = u ? strategy_label(u) : xstrdup("none");
-    if (good)
-        time_row(j, text, &sum, j->a->gaps && !why[0] ? &busy : NULL, why);
-    free(text);
-    return good;
-}
-
-static bool time_model(struct job *j, struct err *e)
-{
-    const struct decode_args *a = j->a;
-    const struct tree_source *src = &a->tree.src;
-    j->name = src->text;
-    if (!open_trace(j, &src->trace, e))
+    if (j->time && a->tree.src.kind != SRC_TRACE)
+        return err_set(e, "decode: --time: no trace given (expected --trace SPEC)");
+    if (j->gaps && !j->time)
+        return err_set(e, "decode: --gaps is of timed steps (expected --time)");
+    j->src = a->tree.src;
+    j->seed = a->tree.seed;
+    j->type = decoder_type_find(a->decoder ? a->decoder : cuda_caps(&caps, &no_gpu) ? "cuda" : "cpu", e);
+    if (!j->type || !case_strategies(a->strategies, use, &j->n_use, e))
         return false;
-    j->first = max_i64(1, src->step);
-    j->last = min_i64(trace_steps(j->trace), j->first + WARM_STEPS + a->steps - 1);
-    int64_t n = j->last - j->first + 1;
-    bool good = n > WARM_STEPS || err_set(e,
-                                          "%s: %" PRId64 " steps from step %" PRId64
-                                          " on (expected over %d, which go before those that are timed)",
-                                          j->name, n, j->first, WARM_STEPS);
-    struct decoder *d = good ? open_for(j, e) : NULL;
-    struct decode_run r;
-    good = d && decode_run_open(&r, d, machine_default(), true, false, e);
-    for (int32_t i = -1; i < j->n_use && good; i++) /* first without attention */
-        good = time_use(j, &r, i < 0 ? NULL : &j->use[i], e);
-    if (d)
-        decode_run_close(&r);
-    decoder_close(d);
-    trace_close(j->trace);
-    return good;
-}
-
-/* ---- the command ------------------------------------------------------------------------------------ */
-
-static bool run(struct job *j, struct err *e)
-{
-    const struct decode_args *a = j->a;
-    enum { MODELS = sizeof checked_models / sizeof checked_models[0] };
-    if (a->time) {
-        j->model = model_find(a->model ? a->model : "llama-3-8b", e);
-        return time_model(j, e);
-    }
-    bool good = true;
-    for (int i = 0; i < (a->model ? 1 : MODELS) && good; i++) {
-        j->model = model_find(a->model ? a->model : checked_models[i], e);
-        good = check_model(j, e);
-    }
-    return good;
+    j->use = *use;
+    return true;
 }
 
 int cmd_decode(int argc, char **argv)
 {
-    struct err e = {0}, no_gpu = {0};
-    struct cuda_caps caps;
+    struct err e = {0};
+    struct decode_args a = {.job.dtype = N_DTYPES};
+    struct decode_job *j = &a.job;
     struct strategy_use *use = NULL;
-    struct decode_args a = {
-        .tree.err = &e, .err = &e, .dtype = N_DTYPES, .page = DEFAULT_PAGE, .steps = DEFAULT_STEPS};
-    struct job j = {.a = &a};
-    bool good = cmd_parse(&argp, argc, argv, &a, &e) && tree_source_finish(&a.tree, false, &e) &&
-                case_strategies(a.strategies, &use, &j.n_use, &e);
-    if (good && a.time && a.tree.src.kind != SRC_TRACE)
-        good = err_set(&e, "decode: --time: no trace given (expected --trace SPEC)");
-    if (good && (a.gaps || a.no_parts) && !a.time)
-        good = err_set(&e, "decode: --gaps and --no-parts are of timed steps (expected --time)");
-    if (good && !a.decoder)
-        a.decoder = cuda_caps(&caps, &no_gpu) ? "cuda" : "cpu";
-    if (good && !(j.type = decoder_type_find(a.decoder, &e)))
-        good = false;
     struct outfile out;
-    good = good && outfile_open(&out, a.out.path, &e);
+    bool good =
+        read_options(&a, argc, argv, &e) && settle(&a, &use, &e) && outfile_open(&out, a.out.path, &e);
     if (good) {
         struct printer t = {
-            .f = out.f, .style = a.out.style, .column = a.time ? time_columns : check_columns};
-        j.t = &t;
-        j.use = use;
-        good = run(&j, &e);
+            .f = out.f, .style = a.out.style, .column = j->time ? decode_time_columns : decode_check_columns};
+        j->t = &t;
+        cuda_force_arch(j->arch);
+        good = j->time ? decode_measure(j, &e) : decode_check(j, &e);
         if (good)
             table_end(&t);
         good = outfile_close(&out, good, &e) && good;
@@ -560,5 +112,5 @@ int cmd_decode(int argc, char **argv)
     tree_source_clear(&a.tree.src);
     if (!good)
         return cmd_error(&e);
-    return j.wrong > 0 ? EXIT_FAILED : EXIT_GOOD;
+    return j->wrong > 0 ? EXIT_FAILED : EXIT_GOOD;
 }

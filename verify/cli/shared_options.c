@@ -1,5 +1,5 @@
-/* shared_options.c - groups of options that several commands have. */
-#include "verify/cli/cmd.h"
+#include "verify/cli/shared_options.h"
+#include "sim/time/machine.h"
 #include "verify/io/text.h"
 
 #include <stdlib.h>

@@ -26,13 +26,12 @@ struct skip {
 struct replay_log {
     struct replay_log_spec spec;
     char *path, *part; /* where spec.path leads; the same with .part */
-    FILE *f;           /* NULL: only read */
-    bool fresh;        /* there was nothing to go on with */
-    bool complete;     /* it had its own name */
-    bool marked;       /* a portion was added */
-    off_t whole;       /* bytes of what is whole */
-    double start;
-    char **name; /* [n_use] strategies */
+    FILE *f;
+    bool fresh;    /* there was nothing to go on with */
+    bool complete; /* it had its own name */
+    bool marked;   /* a portion was added */
+    off_t whole;   /* bytes of what is whole */
+    char **name;   /* [n_use] strategies */
     struct printer table;
     int64_t *done; /* [n_sources][n_use + 1], the last for all strategies at once: steps that are whole, */
     int64_t *seen; /* and that rows stand for */
@@ -84,24 +83,19 @@ static void print_row(struct printer *t, const struct replay_row *row, const cha
 
 void replay_log_row(struct replay_log *log, const struct replay_row *row)
 {
-    if (log->f)
-        print_row(&log->table, row, log->spec.source[row->source], log->name[row->use]);
+    print_row(&log->table, row, log->spec.source[row->source], log->name[row->use]);
 }
 
 void replay_log_skip(struct replay_log *log, int32_t source, int32_t use, int64_t t, const char *why)
 {
-    if (log->f)
-        fprintf(log->f, "# skip %" PRId32 " %" PRId32 " %" PRId64 " %s\n", source, use, t, why);
+    fprintf(log->f, "# skip %" PRId32 " %" PRId32 " %" PRId64 " %s\n", source, use, t, why);
 }
 
-bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t)
+void replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t)
 {
-    if (!log->f)
-        return true;
     fprintf(log->f, "# done %" PRId32 " %" PRId32 " %" PRId64 "\n", source, use, t);
     fflush(log->f);
     log->marked = true;
-    return log->spec.seconds <= 0 || now_s() - log->start < log->spec.seconds;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -315,34 +309,6 @@ static bool is_file(const char *path, struct err *e)
            err_set(e, "%s: not a regular file (expected one, or a new name)", path);
 }
 
-static FILE *open_file(const char *path, struct err *e)
-{
-    FILE *f = is_file(path, e) ? fopen(path, "r") : NULL;
-    if (!f)
-        err_set(e, "%s: cannot be read: %m", path);
-    return f;
-}
-
-char *replay_log_line(const char *path, int32_t number, struct err *e)
-{
-    struct lines l = {.f = open_file(path, e), .path = path, .text = NULL};
-    if (!l.f)
-        return NULL;
-    l.text = xmalloc(MAX_LINE);
-    bool good = true;
-    for (int32_t i = 0; i <= number && good; i++)
-        good = next_line(&l, e);
-    fclose(l.f);
-    if (good && strncmp(l.text, "# ", 2) == 0 && l.text[2])
-        memmove(l.text, l.text + 2, strlen(l.text + 2) + 1);
-    else
-        good =
-            err_set(e, "%s:%d: no rows of a replay (expected a line that begins with #)", path, number + 1);
-    char *line = good ? xstrdup(l.text) : NULL;
-    free(l.text);
-    return line;
-}
-
 /* ---- both ---------------------------------------------------------------------------------------------- */
 
 static void log_free(struct replay_log *log)
@@ -357,16 +323,6 @@ static void log_free(struct replay_log *log)
     free(log->row);
     free(log->skip);
     free(log);
-}
-
-static bool read_only(struct replay_log *log, struct err *e)
-{
-    FILE *f = open_file(log->path, e);
-    log->complete = true;
-    bool good = f && read_file(log, f, log->path, e);
-    if (f)
-        fclose(f);
-    return good;
 }
 
 /* One run at a time; a file system without locks has to do without this check. */
@@ -429,7 +385,6 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
 {
     struct replay_log *log = xcalloc(1, sizeof *log);
     log->spec = *spec;
-    log->start = now_s();
     log->path = follow(spec->path);
     log->part = xasprintf("%s.part", log->path);
     log->name = xcalloc((size_t)spec->n_use, sizeof *log->name);
@@ -440,7 +395,7 @@ struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct er
     for (int32_t i = 0; i < spec->n_sources; i++)
         log->steps += spec->last[i];
     log->table = (struct printer){.style = STYLE_CSV, .column = columns};
-    if (spec->read ? read_only(log, e) : open_part(log, e))
+    if (open_part(log, e))
         return log;
     if (log->f)
         fclose(log->f);
@@ -460,17 +415,14 @@ static bool leave(struct replay_log *log)
 
 bool replay_log_close(struct replay_log *log, bool complete, struct err *e)
 {
-    bool good = true;
-    if (log->f) {
-        if (complete)
-            table_end(&log->table);
-        good = fflush(log->f) == 0 && !ferror(log->f);
-        good = fclose(log->f) == 0 && good;
-        if (good)
-            good = complete ? rename(log->part, log->path) == 0 : leave(log);
-        if (!good)
-            err_set(e, "%s: not all of it could be written: %m", log->path);
-    }
+    if (complete)
+        table_end(&log->table);
+    bool good = fflush(log->f) == 0 && !ferror(log->f);
+    good = fclose(log->f) == 0 && good;
+    if (good)
+        good = complete ? rename(log->part, log->path) == 0 : leave(log);
+    if (!good)
+        err_set(e, "%s: not all of it could be written: %m", log->path);
     log_free(log);
     return good;
 }

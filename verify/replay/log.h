@@ -17,9 +17,7 @@ extern "C" {
  */
 struct replay_log_spec {
     const char *path;
-    bool read;           /* only read the complete file, which stays as it is */
     bool resume;         /* go on with what there is, if it is of the same `what` */
-    double seconds;      /* stop after so many; 0: do not */
     const char *what;    /* all that the rows depend on, in one line */
     const char *about;   /* where and when, in one line */
     char *const *source; /* [n_sources] their names */
@@ -30,8 +28,6 @@ struct replay_log_spec {
 };
 struct replay_log;
 struct replay_log *replay_log_open(const struct replay_log_spec *spec, struct err *e);
-/* What (0) or about (1) of a file of rows; NULL with *e set. The caller frees. */
-char *replay_log_line(const char *path, int32_t number, struct err *e);
 /* Rename if `complete`, else keep the part if anything was added to it; frees either way. */
 bool replay_log_close(struct replay_log *log, bool complete, struct err *e);
 /* The last iteration of this source and strategy (-1: all at once) that the file held whole; 0: none. */
@@ -42,8 +38,8 @@ void replay_log_row(struct replay_log *log, const struct replay_row *row);
 /* The strategy does not apply to that step, nor from then on; and why, if the file said so (else NULL). */
 void replay_log_skip(struct replay_log *log, int32_t source, int32_t use, int64_t t, const char *why);
 const char *replay_log_skipped(const struct replay_log *log, int32_t source, int32_t use);
-/* Everything up to iteration t is written. False if the time is up. */
-bool replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t);
+/* Everything up to iteration t is written. */
+void replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t);
 
 #ifdef __cplusplus
 }

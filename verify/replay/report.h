@@ -41,6 +41,7 @@ struct replay_run {
     double prefill_rate; /* tokens a second; 0: not charged */
     /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
     const char *coefficients, *built_in, *title;
+    bool coefs_told;    /* they were given */
     uint32_t coefs_sum; /* of the values, so that rows of other coefficients are not resumed */
 };
 

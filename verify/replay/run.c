@@ -215,8 +215,9 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
         good = steps_take(ps, t, t, false, NULL, NULL, e);
     for (int64_t t = done + 1; t <= ps->src->last && good;) {
         int64_t last = min_i64(t + PORTION * every - 1, ps->src->last);
-        good = take_portion(ps, t, last, log, total, progress, e) &&
-               (!log || replay_log_mark(log, ps->src->number, name, last));
+        good = take_portion(ps, t, last, log, total, progress, e);
+        if (good && log)
+            replay_log_mark(log, ps->src->number, name, last);
         t = last + 1;
     }
     pool->peak = max_i64(pool->peak, pool_stats(ps->pool).peak);
@@ -303,16 +304,16 @@ bool replay_peak(const struct replay_source *src, int32_t page_size, int64_t mos
 }
 
 /* What the device lacked for a strategy, mostly memory for what it keeps between its kernels, others may not need. */
-static bool leave_out(const struct replay_source *src, int32_t use, const char *why, struct replay_log *log,
+static void leave_out(const struct replay_source *src, int32_t use, const char *why, struct replay_log *log,
                       struct replay_total *total)
 {
     *total = (struct replay_total){
         .fate = FATE_SKIPPED, .copies = total->copies, .made = total->made, .time.error = NAN};
     snprintf(total->why, sizeof total->why, "%.200s", why);
-    if (!log)
-        return true;
-    replay_log_skip(log, src->number, use, src->last, total->why);
-    return replay_log_mark(log, src->number, use, src->last);
+    if (log) {
+        replay_log_skip(log, src->number, use, src->last, total->why);
+        replay_log_mark(log, src->number, use, src->last);
+    }
 }
 
 /* Steps of a pass that will not be looked at. */
@@ -352,10 +353,11 @@ bool replay_source(const struct replay *r, const struct replay_source *src, stru
             else if (progress)
                 progress_drop(progress, ceil_div(src->last, r->every));
             if (!good && own.code == EXIT_MISSING) {
-                good = leave_out(src, i, own.msg, log, &total[i]);
+                leave_out(src, i, own.msg, log, &total[i]);
+                good = true;
                 if (progress)
                     progress_drop(progress, left_of(&ps, i, log));
-            } else if (!good && own.code)
+            } else if (!good)
                 *e = own;
         }
         free(ps.kept);

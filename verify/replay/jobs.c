@@ -1,0 +1,245 @@
+/* jobs.c - the traces of a replay: opened, run through the executor, their rows kept in a file, and closed. */
+#include "verify/replay/jobs.h"
+#include "verify/io/progress.h"
+#include "verify/replay/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What was given on the command line goes before what the workload says. */
+static struct trace_opts merge_opts(struct trace_opts w, const struct trace_opts *given)
+{
+    w.tree_index = given->tree_index;
+    if (given->prompt)
+        w.prompt = given->prompt;
+    if (given->max_seq)
+        w.max_seq = given->max_seq;
+    if (given->batch)
+        w.batch = given->batch;
+    if (given->step_ms)
+        w.step_ms = given->step_ms;
+    w.topology = w.topology || given->topology;
+    return w;
+}
+
+static bool same_opts(const struct trace_opts *a, const struct trace_opts *b)
+{
+    return a->prompt == b->prompt && a->max_seq == b->max_seq && a->topology == b->topology &&
+           a->batch == b->batch && a->step_ms == b->step_ms;
+}
+
+static bool list_jobs(const struct replay_choice *a, struct replay_run *run, struct err *e)
+{
+    if (!a->workloads) {
+        run->n_jobs = 1;
+        run->job = xcalloc(1, sizeof *run->job);
+        run->job[0] = (struct replay_job){.name = xstrdup("trace"),
+                                          .spec = xstrdup(a->src->text),
+                                          .opts = a->src->trace,
+                                          .tree_last = a->tree_last};
+        return true;
+    }
+    const struct workload **pick;
+    bool good = workloads_pick(a->workloads, &pick, &run->n_jobs, e);
+    char *data = a->data ? xstrdup(a->data) : trace_folder();
+    run->job = xcalloc((size_t)run->n_jobs, sizeof *run->job);
+    for (int32_t j = 0; j < run->n_jobs; j++) {
+        struct trace_opts opts = merge_opts(pick[j]->opts, &a->src->trace);
+        run->job[j] = (struct replay_job){.name = xstrdup(pick[j]->name),
+                                          .spec = workload_spec(pick[j], data),
+                                          .lacks = workload_lacks(pick[j], data),
+                                          .opts = opts,
+                                          .changed = !same_opts(&opts, &pick[j]->opts),
+                                          .tree_last = a->tree_last};
+    }
+    char *golden = xasprintf("%s/golden.csv", data);
+    if (good && access(golden, R_OK) == 0)
+        good = csv_read(golden, &run->golden, e);
+    free(golden);
+    free(data);
+    free(pick);
+    return good;
+}
+
+/* With several workloads, --tree K-L is for those that have as many; others have the one tree. */
+static bool open_items(struct replay_job *job, bool alone, int64_t max_steps, int32_t *number, struct err *e)
+{
+    int64_t cap = 0, last = max_i64(job->opts.tree_index, job->tree_last);
+    for (int64_t k = job->opts.tree_index; k <= last; k++) {
+        struct trace_opts opts = job->opts;
+        opts.tree_index = (int32_t)k;
+        if (!alone && k > 0 && job->n_items > 0 && trace_items(job->item[0].trace) <= 1)
+            break;
+        job->item = xgrow(job->item, &cap, job->n_items + 1, sizeof *job->item);
+        struct replay_item *item = &job->item[job->n_items];
+        *item = (struct replay_item){.index = (int32_t)k, .trace = trace_open(job->spec, &opts, e)};
+        if (!item->trace)
+            return false;
+        job->n_items++;
+        if (k == job->opts.tree_index && last > k && trace_items(item->trace) == 0)
+            return err_set(e,
+                           "%s: several trees, and these are requests (expected --tree K, the first of them)",
+                           job->spec);
+        if (last == TREES_ALL)
+            last = trace_items(item->trace) - 1;
+        int64_t steps = trace_steps(item->trace);
+        item->src = (struct replay_source){.number = (*number)++,
+                                           .trace = item->trace,
+                                           .last = max_steps > 0 ? min_i64(max_steps, steps) : steps};
+    }
+    return true;
+}
+
+bool replay_jobs_open(const struct replay_choice *a, struct replay_run *run, struct err *e)
+{
+    int32_t number = 0;
+    bool good = list_jobs(a, run, e);
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        if (!run->job[j].lacks)
+            good = open_items(&run->job[j], run->n_jobs == 1, a->max_steps, &number, e);
+    return good;
+}
+
+char *replay_jobs_describe(const struct replay_run *run, const char *where, bool graph)
+{
+    const struct replay *r = &run->replay;
+    char coefs[64] = "";
+    if (run->coefs_told)
+        snprintf(coefs, sizeof coefs, " with fitted coefficients (sum %08" PRIx32 ")", run->coefs_sum);
+    char *text = xasprintf("treeattn replay: model %s, %" PRId32 " layers, %s, %s%s, pages of %" PRId32
+                           ", planned %s%s, every %" PRId64 ", check %" PRId64 ";",
+                           r->model->name, r->model->layers, dtype_name[r->env.heads.dtype], where, coefs,
+                           r->page_size, replan_name[r->replan], graph ? ", graphs" : "", r->every, r->check);
+    for (int32_t i = 0; i < r->n_use; i++) {
+        char *name = strategy_label(&r->use[i]), *longer = xasprintf("%s %s", text, name);
+        free(name);
+        free(text);
+        text = longer;
+    }
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++) {
+            const struct replay_item *item = &run->job[j].item[k];
+            char *longer =
+                xasprintf("%s; %s, %" PRId64 " steps", text, trace_title(item->trace), item->src.last);
+            free(text);
+            text = longer;
+        }
+    return text;
+}
+
+/* Names and steps of all items, by number. */
+static char **name_sources(const struct replay_run *run, int32_t *n, int64_t **last)
+{
+    char **name = NULL;
+    int64_t cap = 0, cap_last = 0;
+    *n = 0;
+    *last = NULL;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++) {
+            name = xgrow(name, &cap, *n + 1, sizeof *name);
+            *last = xgrow(*last, &cap_last, *n + 1, sizeof **last);
+            (*last)[*n] = run->job[j].item[k].src.last;
+            name[(*n)++] = xasprintf("%s tree %" PRId32, run->job[j].name, run->job[j].item[k].index);
+        }
+    return name;
+}
+
+static bool replay_all(struct replay_run *run, struct replay_log *log, struct err *e)
+{
+    int64_t work = 0;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            work += replay_work(&run->replay, &run->job[j].item[k].src);
+    struct progress progress = progress_start("replay", work);
+    bool good = true;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items && good; k++) {
+            struct replay_item *item = &run->job[j].item[k];
+            item->total = xcalloc((size_t)run->replay.n_use, sizeof *item->total);
+            good = replay_source(&run->replay, &item->src, log, item->total, &item->pool, &progress, e);
+        }
+    progress_clear(&progress);
+    return good;
+}
+
+bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, struct err *e)
+{
+    if (!rows->path)
+        return replay_all(run, NULL, e);
+    struct replay_log_spec spec = {.path = rows->path,
+                                   .resume = rows->resume,
+                                   .what = rows->what,
+                                   .about = rows->about,
+                                   .use = run->replay.use,
+                                   .n_use = run->replay.n_use};
+    int64_t *last;
+    char **name = name_sources(run, &spec.n_sources, &last);
+    spec.source = name;
+    spec.last = last;
+    struct replay_log *log = replay_log_open(&spec, e);
+    bool good = log != NULL;
+    if (good) {
+        good = replay_all(run, log, e);
+        good = replay_log_close(log, good, e) && good;
+    }
+    for (int32_t i = 0; i < spec.n_sources; i++)
+        free(name[i]);
+    free(name);
+    free(last);
+    return good;
+}
+
+void replay_jobs_close(struct replay_run *run)
+{
+    for (int32_t j = 0; j < run->n_jobs && run->job; j++) {
+        struct replay_job *job = &run->job[j];
+        for (int32_t k = 0; k < job->n_items; k++) {
+            trace_close(job->item[k].trace);
+            free(job->item[k].total);
+        }
+        free(job->item);
+        free(job->name);
+        free(job->spec);
+        free(job->lacks);
+    }
+    free(run->job);
+    csv_clear(&run->golden);
+}
+
+/* Pages that no piece holds any more must all be back. */
+static bool check_leaks(const struct replay_run *run, struct err *e)
+{
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            if (run->job[j].item[k].pool.leaked != 0) {
+                err_set(e, "%s: %" PRId64 " pages of the KV pool leaked", run->job[j].name,
+                        run->job[j].item[k].pool.leaked);
+                e->code = EXIT_FAILED;
+                return false;
+            }
+    return true;
+}
+
+/* A run of which nothing could be had is no success: without a trace, or on a device that lacked something for all, even for
+ * steps without attention. */
+static bool check_any(const struct replay_run *run, struct err *e)
+{
+    const char *why = NULL;
+    for (int32_t j = 0; j < run->n_jobs; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            for (int32_t i = 0; i < run->replay.n_use; i++) {
+                const struct replay_total *x = &run->job[j].item[k].total[i];
+                if (x->fate == FATE_RAN || simulated(run->replay.exec))
+                    return true;
+                why = x->why;
+            }
+    return why ? err_missing(e, "nothing was replayed: %.200s", why)
+               : err_missing(e, "nothing was replayed: no %s (expected in --data DIR)", run->job[0].lacks);
+}
+
+bool replay_jobs_check(const struct replay_run *run, struct err *e)
+{
+    return check_leaks(run, e) && check_any(run, e);
+}
