@@ -1,4 +1,5 @@
 /* check_ref.c - tree, normal form, dtypes, generator, problem, oracle, LSE merge. */
+#include "ref/csv.h"
 #include "ref/decimal.h"
 #include "ref/lse.h"
 #include "ref/nform.h"
@@ -325,6 +326,76 @@ TEST(oracle_is_the_definition)
                     }
                 }
         }
+}
+
+/* What a planner may see is the shape of the very problem; a path's slots are those of its tokens, root first. */
+TEST(a_shell_and_paths_are_the_problems)
+{
+    AUTO(tree) t = sample();
+    struct problem_spec s = spec(DT_F16, FILL_RANDOM);
+    for (int scattered = 0; scattered < 2; scattered++) {
+        s.scattered = scattered;
+        AUTO(problem) p = problem_new(t, &s, NULL);
+        AUTO(problem) bare = problem_shell(t, &s);
+        ck_assert(bare->n_pages == p->n_pages && bare->page_size == p->page_size && bare->scale == p->scale);
+        ck_assert(heads_equal(&bare->heads, &p->heads) && !bare->page_table && !bare->k);
+        ck_assert_mem_eq(bare->page_off, p->page_off, 5 * sizeof *p->page_off);
+        int64_t slot[17];
+        problem_path_slots(p, 0, 17, slot); /* 10 of the root, 4 of its child, 3 of the grandchild */
+        for (int64_t j = 0; j < 17; j++)
+            ck_assert_int_eq(slot[j], j < 10   ? problem_slot(p, 0, j)
+                                      : j < 14 ? problem_slot(p, 1, j - 10)
+                                               : problem_slot(p, 3, j - 14));
+        problem_path_slots(p, 1, 7, slot);
+        ck_assert_int_eq(slot[6], problem_slot(p, 0, 6));
+        problem_path_slots(p, 2, 0, slot);
+        struct err e = {0};
+        ck_assert_int_eq(problem_page(p, 0, 0, &e), p->page_table[0]);
+        p->page_table[0] = (int32_t)p->n_pages;
+        ck_assert_int_eq(problem_page(p, 0, 0, &e), -1);
+        ck_assert(strstr(e.msg, "page 0 of node 0 is"));
+    }
+}
+
+/* An order has every number once, and another series is another order. */
+TEST(pages_are_shuffled)
+{
+    int32_t *a = pages_shuffled(100, 1, 2), *b = pages_shuffled(100, 1, 3);
+    bool seen[100] = {false}, same = true;
+    for (int i = 0; i < 100; i++) {
+        ck_assert(a[i] >= 0 && a[i] < 100 && !seen[a[i]]);
+        seen[a[i]] = true;
+        same = same && a[i] == b[i];
+    }
+    ck_assert(!same);
+    free(a);
+    free(b);
+}
+
+static void whole(const char *text, const char *says)
+{
+    struct csv c;
+    struct err e = {0};
+    bool good = csv_parse(text, strlen(text), "f", &c, &e) && csv_whole(&c, &e);
+    ck_assert_msg(good == !says && (good || strstr(e.msg, says)), "'%s': %s", text, e.msg);
+    csv_clear(&c);
+}
+
+TEST(a_whole_csv_lacks_nothing)
+{
+    whole("# rows: 2\na,b\n1,2\n3,\"4,5\"\n", NULL);
+    whole("a,b\n1,2\n", NULL);
+    whole("a,b\n1,2", "f: ends inside of a line");
+    whole("a,b\n1\n1,2\n", "f:2: 1 fields (expected 2");
+    whole("a,b\n\n1,2\n", "f:2: empty");
+    whole("# rows: 2\na,b\n1,2\n", "f: 1 rows (expected 2");
+    const char *text = "# machine: h200\na,b\n# between\n1,2\n";
+    struct csv c;
+    ck_assert(csv_parse(text, strlen(text), "f", &c, NULL) && c.n_notes == 2);
+    ck_assert_str_eq(csv_note(&c, "machine"), "h200");
+    ck_assert(!csv_note(&c, "mach") && csv_text(&c, 0, "z")[0] == 0);
+    ck_assert_str_eq(csv_text(&c, 0, "b"), "2");
+    csv_clear(&c);
 }
 
 TEST(counting_data_counts)
