@@ -1,5 +1,6 @@
 #include "verify/judge/gpu_matrix.h"
 #include "ref/rng.h"
+#include "verify/judge/random_cases.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -162,15 +163,10 @@ static void add_data(struct list *l)
  * one. */
 static void add_sharp(struct list *l, bool named)
 {
-    static const char *const text[] = {
-#define SHARP(text, why) text,
-#include "verify/judge/sharp.def"
-#undef SHARP
-    };
-    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+    for (int32_t i = 0; i < n_sharp_texts; i++) {
         struct gpu_case x = {.kind = GPU_SHARP};
         struct err e = {0};
-        CK(case_parse(text[i], &x.c, &e));
+        CK(case_parse(sharp_text[i], &x.c, &e));
         if ((x.c.use.s != NULL) != named) {
             case_clear(&x.c);
             continue;

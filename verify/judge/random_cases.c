@@ -113,12 +113,13 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
 
 /* ---- sharp cases -------------------------------------------------------------------------------------- */
 
-static const char *const sharp_text[] = {
+const char *const sharp_text[] = {
 #define SHARP(text, why) text,
 #include "verify/judge/sharp.def"
 #undef SHARP
 };
 enum { N_SHARP = sizeof sharp_text / sizeof sharp_text[0] };
+const int32_t n_sharp_texts = N_SHARP;
 
 /* Lengths on, below and above the edges of the tiles and pages that strategies and kernels use. */
 static const int32_t edge_len[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};

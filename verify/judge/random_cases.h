@@ -24,7 +24,10 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
  * i alone. What `fixed` holds (may be NULL) is not drawn. *tree gets the tree, which the caller owns. */
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
-/* Sharp inputs: every fill, edges of tiles and pages, extremes of shape. Returns *n of them: free each with case_clear,
+/* Cases that are sharp by themselves (sharp.def), as strings. */
+extern const char *const sharp_text[];
+extern const int32_t n_sharp_texts;
+/* Sharp inputs: those, every fill, edges of tiles and pages, extremes of shape. Returns *n of them: free each with case_clear,
  * then the array. */
 struct case_spec *sharp_cases(int64_t *n);
 
