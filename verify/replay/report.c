@@ -252,7 +252,7 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
                 " of these steps: worst error %.3g of its bound\n",
                 r->check, worst);
     if (run->prefill_rate > 0)
-        fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, on top of every strategy's whole\n",
+        fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, added to the whole time of every strategy\n",
                 (double)prefill / run->prefill_rate, run->prefill_rate);
 }
 
