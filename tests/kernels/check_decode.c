@@ -45,7 +45,7 @@ static bool one_step(struct decode_run *r, const struct trip *trip, struct pool 
 {
     struct step x;
     struct strategy_use use;
-    struct plan_env env = decode_env(&r->decoder->spec, r->machine);
+    struct plan_env env = decode_env(&r->decoder->spec);
     struct decode_time time;
     ck_assert(strategy_parse(trip->strategy, &use, NULL));
     bool good = step_new(&x, trace, t, pool, &use, &env, e);
@@ -82,7 +82,7 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
     struct decoder *d = decoder_open(decoder_type_find("cpu", NULL), &wrong, e);
     ck_assert_msg(d, "%s", e->msg);
     struct decode_run r;
-    ck_assert(decode_run_open(&r, d, machine_default(), false, false, e));
+    ck_assert(decode_run_open(&r, d, false, false, e));
     if (!*witness) /* it knows the right model */
         *witness = logits_check_new(spec.model, spec.dtype, spec.seed);
     r.witness = *witness;

@@ -20,21 +20,22 @@
 
 enum { MAX_USES = 8 };
 
-static struct sweep sweep_of(int64_t h_q, int64_t d, enum count_mode mode)
+static struct simulation sweep_of(int64_t h_q, int64_t d, enum count_mode mode)
 {
     int32_t h_kv = h_q % 8 == 0 ? 8 : (int32_t)h_q;
-    return (struct sweep){
+    return (struct simulation){
         .env = plan_env_default((struct heads){(int32_t)h_q, h_kv, (int32_t)d, DT_F16}),
         .mode = mode,
     };
 }
 
 /* Every step of a trace into row[s->n_use]; the trace must open. */
-static void sweep_trace(const struct sweep *s, const struct trace *tr, int64_t layers, struct sweep_row *row)
+static void sweep_trace(const struct simulation *s, const struct trace *tr, int64_t layers,
+                        struct simulated_row *row)
 {
-    struct sweep_source src = {.trace = tr, .first = 1, .last = trace_steps(tr)};
+    struct simulation_source src = {.trace = tr, .first = 1, .last = trace_steps(tr)};
     struct err e = {0};
-    ck_assert_msg(sweep_run(s, &src, layers, row, NULL, &e), "%s", e.msg);
+    ck_assert_msg(simulate_steps(s, &src, layers, row, NULL, &e), "%s", e.msg);
     for (int32_t i = 0; i < s->n_use; i++)
         ck_assert_msg(row[i].skipped_at == 0, "%s: %s", trace_title(tr), row[i].why);
 }
@@ -115,7 +116,7 @@ static struct trace *open_run(const struct recorded *r)
 }
 
 static void check_recorded(const char *table, const struct recorded *r, const struct trace *tr,
-                           const struct sweep_row *row)
+                           const struct simulated_row *row)
 {
     const struct ledger *l = &row->moved;
     const struct {
@@ -140,7 +141,7 @@ static void check_recorded(const char *table, const struct recorded *r, const st
 static void check_run(const char *table, const struct recorded *r, int64_t n)
 {
     struct strategy_use use[N_RELEASE_MODES];
-    struct sweep s = sweep_of(r->heads, r->dim, COUNT_DEFT);
+    struct simulation s = sweep_of(r->heads, r->dim, COUNT_DEFT);
     int at[N_RELEASE_MODES];
     s.use = use;
     for (int m = 0; m < N_RELEASE_MODES; m++)
@@ -151,7 +152,7 @@ static void check_run(const char *table, const struct recorded *r, int64_t n)
                 break;
             }
     struct trace *tr = open_run(r);
-    struct sweep_row row[N_RELEASE_MODES];
+    struct simulated_row row[N_RELEASE_MODES];
     sweep_trace(&s, tr, r->layers, row);
     for (int64_t i = 0; i < n; i++)
         check_recorded(table, &r[i], tr, &row[at[r[i].mode]]);
@@ -256,7 +257,7 @@ static const struct cell table17[N_METHODS][N_COLUMNS] = {
 static void table17_run(const char *spec, int32_t n, struct trace_opts o, struct cell *got)
 {
     struct strategy_use use[N_METHODS];
-    struct sweep s = sweep_of(32, 128, COUNT_PAPER); /* Llama-3-8B, 32 layers */
+    struct simulation s = sweep_of(32, 128, COUNT_PAPER); /* Llama-3-8B, 32 layers */
     s.use = use;
     for (; s.n_use < N_METHODS; s.n_use++)
         ck_assert(strategy_parse(table17_method[s.n_use], &use[s.n_use], NULL));
@@ -265,7 +266,7 @@ static void table17_run(const char *spec, int32_t n, struct trace_opts o, struct
         struct err e = {0};
         struct trace *tr = trace_open(spec, &o, &e);
         ck_assert_msg(tr, "%s", e.msg);
-        struct sweep_row row[N_METHODS];
+        struct simulated_row row[N_METHODS];
         sweep_trace(&s, tr, 32, row);
         for (int m = 0; m < N_METHODS; m++) {
             const struct ledger *l = &row[m].moved;
@@ -393,8 +394,8 @@ TEST(release_formulas)
              .out = 2 * H * D * q},
         };
         struct strategy_use use[N_RELEASE_MODES];
-        struct sweep_row row[N_RELEASE_MODES];
-        struct sweep s = sweep_of(H, D, COUNT_DEFT);
+        struct simulated_row row[N_RELEASE_MODES];
+        struct simulation s = sweep_of(H, D, COUNT_DEFT);
         s.use = use;
         for (; s.n_use < N_RELEASE_MODES; s.n_use++)
             ck_assert(strategy_parse(release_modes[s.n_use].strategy, &use[s.n_use], NULL));
@@ -414,7 +415,7 @@ TEST(release_formulas)
 TEST(blocks_count_once)
 {
     AUTO_WITH_TREE nf = nform_new(levels_parse("1,100 300,3", NULL));
-    struct sweep s = sweep_of(8, 16, COUNT_DEFT);
+    struct simulation s = sweep_of(8, 16, COUNT_DEFT);
     static const char *const rules[] = {"deft-flatten", "deft-flatten:rule=artifact",
                                         "deft-flatten:block=64"};
     for (int i = 0; i < 3; i++)
@@ -448,13 +449,14 @@ TEST(a_wrong_plan_is_not_counted)
 {
     struct trace *tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
-    struct sweep s = sweep_of(8, 16, COUNT_TRUE);
+    struct simulation s = sweep_of(8, 16, COUNT_TRUE);
     struct strategy_use use = {.s = &forgetful};
-    struct sweep_row row;
+    struct simulated_row row;
     struct err e = {0};
     s.use = &use;
     s.n_use = 1;
-    ck_assert(!sweep_run(&s, &(struct sweep_source){.trace = tr, .first = 7, .last = 9}, 1, &row, NULL, &e));
+    ck_assert(!simulate_steps(&s, &(struct simulation_source){.trace = tr, .first = 7, .last = 9}, 1, &row,
+                              NULL, &e));
     ck_assert_int_eq(e.code, EXIT_FAILED);
     ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 7 is wrong: "), "%s", e.msg);
     trace_close(tr);
@@ -483,8 +485,8 @@ TEST(sweep_adds_up)
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
     static const char *const names[] = {"pat", "tree-specinfer", "deft-flatten"};
     struct strategy_use use[3];
-    struct sweep s = sweep_of(8, 16, COUNT_TRUE);
-    struct sweep_row want[3], row[3];
+    struct simulation s = sweep_of(8, 16, COUNT_TRUE);
+    struct simulated_row want[3], row[3];
     memset(want, 0, sizeof want);
     double latency[3] = {0}, kernel[3] = {0};
     s.use = use;
@@ -492,7 +494,7 @@ TEST(sweep_adds_up)
     s.coefs = time_model_coefs_default();
     for (; s.n_use < 3; s.n_use++)
         ck_assert(strategy_parse(names[s.n_use], &use[s.n_use], NULL));
-    struct sweep_source src = {.trace = tr, .first = 3, .last = trace_steps(tr) - 5};
+    struct simulation_source src = {.trace = tr, .first = 3, .last = trace_steps(tr) - 5};
     for (int64_t t = src.first; t <= src.last; t++) {
         AUTO_WITH_TREE nf = nform_new(trace_tree(tr, t));
         for (int i = 0; i < 3; i++) {
@@ -511,12 +513,12 @@ TEST(sweep_adds_up)
             time_model_free(&c);
         }
     }
-    struct sweep_times first[3];
+    struct simulated_times first[3];
     for (int threads = 1; threads <= 5; threads += 2) {
         omp_set_num_threads(threads);
-        ck_assert(sweep_run(&s, &src, 1, row, NULL, NULL));
+        ck_assert(simulate_steps(&s, &src, 1, row, NULL, NULL));
         for (int i = 0; i < 3; i++) {
-            const struct sweep_times *x = &row[i].time;
+            const struct simulated_times *x = &row[i].time;
             if (threads == 1)
                 first[i] = *x;
             ck_assert(memcmp(&first[i], x, sizeof *x) == 0);

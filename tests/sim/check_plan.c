@@ -651,18 +651,19 @@ TEST(a_planner_that_exits_is_named)
     /* so is one of `sim`, which plans in a sweep */
     struct strategy_use use = {.s = &leaver};
     AUTO(tree) t = sample();
-    struct sweep s = {.use = &use,
-                      .n_use = 1,
-                      .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
-                      .command = "treeattn sim --of tests"};
+    struct simulation s = {.use = &use,
+                           .n_use = 1,
+                           .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
+                           .command = "treeattn sim --of tests"};
     char *heard = scratch_file("", 0);
     pid_t child = fork();
     if (child == 0) {
-        struct sweep_row row;
+        struct simulated_row row;
         if (!freopen(heard, "w", stderr))
             _exit(99);
         crash_tell();
-        _exit(sweep_run(&s, &(struct sweep_source){.tree = t, .first = 1, .last = 1}, 1, &row, NULL, NULL));
+        _exit(simulate_steps(&s, &(struct simulation_source){.tree = t, .first = 1, .last = 1}, 1, &row, NULL,
+                             NULL));
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);

@@ -363,7 +363,7 @@ TEST(minima_within_bounds)
 
 enum { CONFIGS = 40, PLANS = 12, N_ROWS = CONFIGS * PLANS };
 
-struct sweep {
+struct simulation {
     struct tile_bill bill[N_ROWS];
     struct tile_env env[N_ROWS];
     double seconds[N_ROWS];
@@ -383,7 +383,7 @@ static struct tile_coefs other_prices(void)
 }
 
 /* PLANS plans of CONFIGS trees and heads, with times by these prices, off by a hundredth or so. */
-static void make_sweep(struct sweep *s, const struct tile_coefs *c, double off)
+static void make_sweep(struct simulation *s, const struct tile_coefs *c, double off)
 {
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {64, 8}, {16, 1}};
     static const int32_t cut[][2] = {{0, 16}, {0, 64}, {0, 128}, {16, 64}, {16, 128}, {64, 128}};
@@ -405,7 +405,7 @@ static void make_sweep(struct sweep *s, const struct tile_coefs *c, double off)
     s->rows = (struct tile_rows){N_ROWS, s->bill, s->env, s->seconds, s->config, CONFIGS};
 }
 
-static struct score score_of_sweep(const struct sweep *s, const double *predicted)
+static struct score score_of_sweep(const struct simulation *s, const double *predicted)
 {
     return score_of(N_ROWS, s->seconds, predicted, s->config, CONFIGS);
 }
@@ -413,7 +413,7 @@ static struct score score_of_sweep(const struct sweep *s, const double *predicte
 /* Prices that made the times are found again, as far as choices and times depend on them. */
 TEST(prices_are_found_again)
 {
-    struct sweep *s = xcalloc(1, sizeof *s);
+    struct simulation *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
     double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
     make_sweep(s, &truth, 0.01);
@@ -442,7 +442,7 @@ TEST(prices_are_found_again)
 /* Where no prices are right about all times, those are found that choose well: fitted to times alone they cost 10 %. */
 TEST(choices_count_more_than_times)
 {
-    struct sweep *s = xcalloc(1, sizeof *s);
+    struct simulation *s = xcalloc(1, sizeof *s);
     double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
     make_sweep(s, &tile_coefs, 0.1);
     treeattn_cost_fit(&s->rows, NULL, coef);
@@ -456,7 +456,7 @@ TEST(choices_count_more_than_times)
 /* Rows of a fold that is left out do not matter for what is predicted for it; others do. */
 TEST(held_out_plans_are_not_seen)
 {
-    struct sweep *s = xcalloc(1, sizeof *s);
+    struct simulation *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
     struct err e = {0};
     double *first = xcalloc(N_ROWS, sizeof *first), *again = xcalloc(N_ROWS, sizeof *again);

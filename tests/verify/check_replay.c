@@ -97,7 +97,7 @@ enum { N_TRACES = sizeof some_traces / sizeof some_traces[0] };
 
 /* ---- the simulator's figures --------------------------------------------------------------------------- */
 
-static void assert_same(const struct setting *s, const struct sweep_row *row, int32_t i)
+static void assert_same(const struct setting *s, const struct simulated_row *row, int32_t i)
 {
     const struct replay_total *x = &s->total[i];
     const struct ledger *l = &row->moved;
@@ -122,16 +122,16 @@ TEST(figures_are_the_simulators)
         struct setting s;
         struct err e = {0};
         set(&s, "h100:memory=1e15", "llama-3-8b", NULL, some_traces[k].spec, some_traces[k].opts);
-        struct sweep sweep = {.use = s.use,
-                              .n_use = s.replay.n_use,
-                              .env = s.replay.env,
-                              .mode = COUNT_TRUE,
-                              .timed = true,
-                              .coefs = s.sim.coefs};
-        struct sweep_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
-        struct sweep_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
+        struct simulation sweep = {.use = s.use,
+                                   .n_use = s.replay.n_use,
+                                   .env = s.replay.env,
+                                   .mode = COUNT_TRUE,
+                                   .timed = true,
+                                   .coefs = s.sim.coefs};
+        struct simulation_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
+        struct simulated_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
-        ck_assert(sweep_run(&sweep, &src, s.replay.model->layers, row, NULL, &e));
+        ck_assert(simulate_steps(&sweep, &src, s.replay.model->layers, row, NULL, &e));
         int64_t queries = 0, ran = 0;
         for (int64_t t = 1; t <= s.src.last; t++) {
             AUTO(tree) tree = trace_tree(s.trace, t);

@@ -274,3 +274,28 @@ struct tree *tree_source_load(const struct tree_source *s, struct err *e)
     }
     return t;
 }
+
+bool trace_items_open(const char *spec, const struct trace_opts *opts, int64_t last, bool if_there,
+                      struct trace ***out, int32_t *n, struct err *e)
+{
+    struct trace_opts o = *opts;
+    int64_t first = o.tree_index, cap = 0;
+    *out = NULL;
+    *n = 0;
+    last = max_i64(first, last);
+    for (int64_t k = first; k <= last; k++) {
+        o.tree_index = (int32_t)k;
+        struct trace *tr = trace_open(spec, &o, e);
+        if (!tr)
+            return false;
+        *out = xgrow(*out, &cap, *n + 1, sizeof **out);
+        (*out)[(*n)++] = tr;
+        int64_t items = trace_items(tr);
+        if (last > first && items == 0)
+            return err_set(
+                e, "%s: several trees, and these are requests (expected --tree K, the first of them)", spec);
+        last = last == TREES_ALL ? items - 1 : last;
+        last = if_there && items == 1 ? k : last;
+    }
+    return true;
+}

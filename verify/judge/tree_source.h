@@ -37,6 +37,10 @@ struct tree_source {
 
 /* The last of several items of a trace: however many there are. */
 enum { TREES_ALL = INT32_MAX };
+/* Items opts->tree_index .. last of a trace's source, each opened: (*out)[*n]. if_there: a source of one item gives that one.
+ * False with *e set, as for several of requests. The caller closes them and frees the array, also then. */
+bool trace_items_open(const char *spec, const struct trace_opts *opts, int64_t last, bool if_there,
+                      struct trace ***out, int32_t *n, struct err *e);
 
 /* Zero-initialised is SRC_NONE; free the contents with tree_source_clear. */
 bool tree_source_parse(const char *text, struct tree_source *out, struct err *e);

@@ -21,7 +21,7 @@ struct sim_source {
     int32_t index; /* --tree */
     struct trace *trace;
     struct tree *tree;
-    struct sweep_source steps;
+    struct simulation_source steps;
 };
 
 /* A name and the values it takes, of --sweep; `value` points into `name`. */
@@ -58,11 +58,11 @@ struct sim_run {
     int64_t n_sources, cap_sources;
     const char *timeline, *spans; /* files for one plan in time; NULL: not asked for */
     char *command;                /* what was called; owned */
-    struct sweep_row *row; /* [n_sources][n_machines][n_use] */
+    struct simulated_row *row;    /* [n_sources][n_machines][n_use] */
 };
 
 /* The rows of source k on machine m, one for each strategy. */
-static inline struct sweep_row *sim_rows(const struct sim_run *run, int64_t k, int32_t m)
+static inline struct simulated_row *sim_rows(const struct sim_run *run, int64_t k, int32_t m)
 {
     return run->row + (k * run->n_machines + m) * run->n_use;
 }

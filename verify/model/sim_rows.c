@@ -87,7 +87,7 @@ static void print_problem(struct printer *t, const struct sim_run *run, const st
 }
 
 /* What the way of counting leaves out is not 0. */
-static void print_counts(struct printer *t, const struct sim_run *run, const struct sweep_row *r)
+static void print_counts(struct printer *t, const struct sim_run *run, const struct simulated_row *r)
 {
     const struct ledger *l = &r->moved;
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
@@ -116,9 +116,10 @@ static void print_counts(struct printer *t, const struct sim_run *run, const str
     table_text(t, r->why);
 }
 
-static void print_times(struct printer *t, const struct sim_run *run, int32_t m, const struct sweep_row *r)
+static void print_times(struct printer *t, const struct sim_run *run, int32_t m,
+                        const struct simulated_row *r)
 {
-    const struct sweep_times *x = &r->time;
+    const struct simulated_times *x = &r->time;
     bool ran = r->skipped_at == 0;
     double ms = 1e3 * (double)run->layers;
     const double sum[] = {x->latency_s * ms,   x->overhead_s * ms, x->launch_s * ms,
@@ -146,7 +147,7 @@ void sim_print_rows(const struct sim_run *run, FILE *f, enum style style)
     for (int64_t k = 0; k < run->n_sources; k++)
         for (int32_t m = 0; m < run->n_machines; m++)
             for (int32_t i = 0; i < run->n_use; i++) {
-                const struct sweep_row *r = &sim_rows(run, k, m)[i];
+                const struct simulated_row *r = &sim_rows(run, k, m)[i];
                 char *name = strategy_label(&run->use[i]);
                 print_source(&t, run, &run->source[k]);
                 table_text(&t, name);

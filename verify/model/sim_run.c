@@ -9,40 +9,27 @@
 
 /* ---- sources ------------------------------------------------------------------------------------------ */
 
-static bool open_trace(const struct tree_source *src, int32_t index, struct sim_source *out, struct err *e)
-{
-    struct trace_opts opts = src->trace;
-    opts.tree_index = index;
-    struct trace *tr = trace_open(src->text, &opts, e);
-    if (!tr)
-        return false;
-    int64_t n = trace_steps(tr);
-    out->index = index;
-    out->trace = tr;
-    out->steps = (struct sweep_source){
-        .trace = tr, .first = src->step ? src->step : 1, .last = src->step ? src->step : n};
-    return src->step <= n ||
-           err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", src->text, src->step, n);
-}
-
 static bool open_traces(struct sim_run *run, int64_t last, struct err *e)
 {
     const struct tree_source *src = run->src;
-    int64_t first = src->trace.tree_index;
-    for (int64_t k = first; k <= last; k++) {
-        run->source = xgrow(run->source, &run->cap_sources, run->n_sources + 1, sizeof *run->source);
-        struct sim_source *s = &run->source[run->n_sources++];
-        *s = (struct sim_source){.src = tree_source_copy(src), .spec = run->spec};
-        if (!open_trace(src, (int32_t)k, s, e))
-            return false;
-        if (k == first && last > first && trace_items(s->trace) == 0)
-            return err_set(e,
-                           "%s: several trees, and these are requests (expected --tree K, the first of them)",
-                           src->text);
-        if (last == TREES_ALL)
-            last = trace_items(s->trace) - 1;
+    struct trace **trace;
+    int32_t n;
+    bool good = trace_items_open(src->text, &src->trace, last, false, &trace, &n, e);
+    run->source = xcalloc((size_t)n, sizeof *run->source);
+    for (run->n_sources = 0; run->n_sources < n; run->n_sources++) {
+        struct trace *tr = trace[run->n_sources];
+        int64_t steps = trace_steps(tr), step = src->step;
+        run->source[run->n_sources] = (struct sim_source){
+            .src = tree_source_copy(src),
+            .spec = run->spec,
+            .index = src->trace.tree_index + (int32_t)run->n_sources,
+            .trace = tr,
+            .steps = {.trace = tr, .first = step ? step : 1, .last = step ? step : steps}};
+        if (good && step > steps)
+            good = err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", src->text, step, steps);
     }
-    return true;
+    free(trace);
+    return good;
 }
 
 bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e)
@@ -63,10 +50,10 @@ bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e)
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
-static struct sweep sweep_for(const struct sim_run *run, const struct sim_source *src, int32_t m)
+static struct simulation sweep_for(const struct sim_run *run, const struct sim_source *src, int32_t m)
 {
     const struct problem_spec *p = &src->spec;
-    return (struct sweep){
+    return (struct simulation){
         .use = run->use,
         .n_use = run->n_use,
         .env = {.heads = p->heads, .machine = &run->machine[m].m},
@@ -89,9 +76,9 @@ bool sim_simulate(struct sim_run *run, struct err *e)
     bool good = true;
     for (int64_t k = 0; k < run->n_sources && good; k++)
         for (int32_t m = 0; m < run->n_machines && good; m++) {
-            struct sweep s = sweep_for(run, &run->source[k], m);
-            good = sweep_run(&s, &run->source[k].steps, run->layers * run->n_sources, sim_rows(run, k, m),
-                             &progress, e);
+            struct simulation s = sweep_for(run, &run->source[k], m);
+            good = simulate_steps(&s, &run->source[k].steps, run->layers * run->n_sources,
+                                  sim_rows(run, k, m), &progress, e);
         }
     progress_clear(&progress);
     return good;
@@ -129,11 +116,11 @@ bool sim_write_timeline(const struct sim_run *run, struct err *e)
     if (!run->timeline && !run->spans)
         return true;
     const struct sim_source *src = &run->source[0];
-    struct sweep s = sweep_for(run, src, 0);
+    struct simulation s = sweep_for(run, src, 0);
     struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
     struct nform *nf = nform_new(own ? own : src->tree);
     char why[WHY_MAX];
-    struct plan *p = sweep_plan(&s, 0, nf, why);
+    struct plan *p = simulation_plan(&s, 0, nf, why);
     bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
     if (good) {
         struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);

@@ -19,7 +19,7 @@ static bool add_tree(struct sim_run *run, struct tree_source src, const struct p
     struct sim_source *s = &run->source[run->n_sources++];
     *s = (struct sim_source){.src = src, .spec = *spec, .at = at};
     s->tree = tree_source_load(&s->src, e);
-    s->steps = (struct sweep_source){.tree = s->tree, .first = 1, .last = 1};
+    s->steps = (struct simulation_source){.tree = s->tree, .first = 1, .last = 1};
     return s->tree && problem_spec_check(spec, e);
 }
 

@@ -44,8 +44,8 @@ static void print_cells(struct printer *t, const struct cell *cell, int n)
 }
 
 /* Bytes of `over` trees together, as their mean. */
-static void print_bytes(struct printer *t, const struct sim_run *run, const struct sweep_row *r, double over,
-                        struct unit unit)
+static void print_bytes(struct printer *t, const struct sim_run *run, const struct simulated_row *r,
+                        double over, struct unit unit)
 {
     const struct ledger *l = &r->moved;
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
@@ -75,9 +75,10 @@ static double rest_of(double share, double all)
     return fabs(rest) < 1e-9 ? 0 : 100 * rest;
 }
 
-static void print_times(struct printer *t, const struct sim_run *run, const struct sweep_row *r, double over)
+static void print_times(struct printer *t, const struct sim_run *run, const struct simulated_row *r,
+                        double over)
 {
-    const struct sweep_times *x = &r->time;
+    const struct simulated_times *x = &r->time;
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
     double steps = (double)max_i64(r->steps, 1);
     const struct cell cell[N_TIME_CELLS] = {
@@ -128,11 +129,11 @@ static void print_head(const struct sim_run *run, FILE *f)
 }
 
 /* The sum of a strategy's rows; skipped where it did not apply to one of them. */
-static struct sweep_row sum_rows(const struct sim_run *run, int32_t m, int32_t i)
+static struct simulated_row sum_rows(const struct sim_run *run, int32_t m, int32_t i)
 {
-    struct sweep_row sum = sim_rows(run, 0, m)[i];
+    struct simulated_row sum = sim_rows(run, 0, m)[i];
     for (int64_t k = 1; k < run->n_sources; k++)
-        sweep_add(&sum, &sim_rows(run, k, m)[i]);
+        simulated_add(&sum, &sim_rows(run, k, m)[i]);
     return sum;
 }
 
@@ -163,7 +164,7 @@ static void print_table(const struct sim_run *run, struct printer *t, int32_t m,
     for (int64_t k = mean && quiet ? run->n_sources : 0; k < run->n_sources + mean; k++)
         for (int32_t i = 0; i < run->n_use; i++) {
             bool last = k == run->n_sources;
-            struct sweep_row r = last ? sum_rows(run, m, i) : sim_rows(run, k, m)[i];
+            struct simulated_row r = last ? sum_rows(run, m, i) : sim_rows(run, k, m)[i];
             char *tree = last ? xstrdup("mean") : label_of(&run->source[k]);
             char *name = strategy_label(&run->use[i]);
             table_text(t, tree);
@@ -238,16 +239,16 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
 
 /* A share of what a strategy costs that is worth a note where it is above a bound. */
 struct remark {
-    double (*share)(const struct sweep_times *x);
+    double (*share)(const struct simulated_times *x);
     double above;
 };
 
-static double unseen_share(const struct sweep_times *x)
+static double unseen_share(const struct simulated_times *x)
 {
     return x->unseen / x->kv;
 }
 
-static double trip_share(const struct sweep_times *x)
+static double trip_share(const struct simulated_times *x)
 {
     return x->trip_s / x->latency_s;
 }
@@ -259,7 +260,7 @@ static char *list_of(const struct sim_run *run, int32_t m, const struct remark *
 {
     char *list = xstrdup("");
     for (int32_t i = 0; i < run->n_use; i++) {
-        struct sweep_row row = sum_rows(run, m, i);
+        struct simulated_row row = sum_rows(run, m, i);
         double share = row.skipped_at == 0 ? r->share(&row.time) : 0;
         if (!(share > r->above))
             continue;
@@ -305,7 +306,7 @@ static void print_skipped(const struct sim_run *run, FILE *f)
 {
     for (int64_t k = 0; k < run->n_sources; k++)
         for (int32_t i = 0; i < run->n_use; i++) {
-            const struct sweep_row *r = &sim_rows(run, k, 0)[i];
+            const struct simulated_row *r = &sim_rows(run, k, 0)[i];
             if (r->skipped_at == 0)
                 continue;
             fprintf(f, "%s: SKIP: ", run->use[i].s->name);

@@ -28,7 +28,7 @@ static bool ledger_within(const struct ledger *l, double most)
     return within;
 }
 
-static void add_times(struct sweep_times *sum, const struct sweep_times *x)
+static void add_times(struct simulated_times *sum, const struct simulated_times *x)
 {
 #define X(field, of) sum->field += x->field;
     SIMULATED_TIMES(X)
@@ -39,13 +39,13 @@ static void add_times(struct sweep_times *sum, const struct sweep_times *x)
     sum->unseen += x->unseen;
 }
 
-static struct sweep_times time_plan(const struct sweep *s, int32_t i, const struct plan *p)
+static struct simulated_times time_plan(const struct simulation *s, int32_t i, const struct plan *p)
 {
     enum { OF_NOTHING, OF_KERNEL, OF_ATTENTION };
     struct time_model c = time_model_plan(p, &s->env.heads, s->env.machine, &s->coefs, 0, CLOCK_TOTALS);
     const double time[] = {[OF_NOTHING] = 1, [OF_KERNEL] = c.kernel_s, [OF_ATTENTION] = c.attention_s};
-    struct sweep_times x = {.trip_s = c.trip_s * s->coefs.kernel,
-                            .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->env.heads) : 0};
+    struct simulated_times x = {.trip_s = c.trip_s * s->coefs.kernel,
+                                .unseen = s->coefs.unseen > 0 ? price_unseen(p, &s->env.heads) : 0};
 #define X(field, of) x.field = (double)c.field * time[of];
     SIMULATED_TIMES(X)
 #undef X
@@ -63,7 +63,7 @@ static bool too_many_bytes(struct err *e)
     return err_set(e, "more bytes than 64 bits count (expected fewer tokens, queries, heads or layers)");
 }
 
-struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX])
+struct plan *simulation_plan(const struct simulation *s, int32_t i, const struct nform *nf, char why[WHY_MAX])
 {
     if (s->command)
         crash_planning(s->use[i].s->name, s->command);
@@ -74,11 +74,11 @@ struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf
 }
 
 /* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
-static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, int64_t step, bool checked,
-                     double most, struct sweep_row *row, struct err *e)
+static bool add_plan(const struct simulation *s, int32_t i, const struct nform *nf, int64_t step,
+                     bool checked, double most, struct simulated_row *row, struct err *e)
 {
     char why[WHY_MAX];
-    struct plan *p = sweep_plan(s, i, nf, why);
+    struct plan *p = simulation_plan(s, i, nf, why);
     if (!p) {
         row->skipped_at = step;
         memcpy(row->why, why, sizeof why);
@@ -99,7 +99,7 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     row->steps++;
     row->groups += p->n_groups;
     if (s->timed) {
-        struct sweep_times time = time_plan(s, i, p);
+        struct simulated_times time = time_plan(s, i, p);
         time.kv = (double)(s->mode == COUNT_TRUE ? moved.kv : ledger_of_plan(p, &s->env.heads).kv);
         add_times(&row->time, &time);
     }
@@ -107,8 +107,8 @@ static bool add_plan(const struct sweep *s, int32_t i, const struct nform *nf, i
     return good;
 }
 
-static bool run_step(const struct sweep *s, const struct sweep_source *src, int64_t step, double most,
-                     struct sweep_row *row, struct err *e)
+static bool run_step(const struct simulation *s, const struct simulation_source *src, int64_t step,
+                     double most, struct simulated_row *row, struct err *e)
 {
     struct tree *own = src->trace ? trace_tree(src->trace, step) : NULL;
     const struct tree *t = own ? own : src->tree;
@@ -122,7 +122,7 @@ static bool run_step(const struct sweep *s, const struct sweep_source *src, int6
     return good;
 }
 
-void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
+void simulated_add(struct simulated_row *sum, const struct simulated_row *r)
 {
     ledger_add(&sum->moved, &r->moved);
     add_times(&sum->time, &r->time);
@@ -134,13 +134,13 @@ void sweep_add(struct sweep_row *sum, const struct sweep_row *r)
     }
 }
 
-bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
-               struct progress *progress, struct err *e)
+bool simulate_steps(const struct simulation *s, const struct simulation_source *src, int64_t times,
+                    struct simulated_row *row, struct progress *progress, struct err *e)
 {
     int64_t n = src->last - src->first + 1, portions = min_i64(n, PORTIONS);
     double most = 0x1p62 / (double)times / (double)n; /* of a field, of a layer in a step */
     bool good = true;
-    struct sweep_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
+    struct simulated_row *part = xcalloc((size_t)(portions * s->n_use), sizeof *part);
 #pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
     for (int64_t k = 0; k < portions; k++)
         for (int64_t i = k * n / portions; i < (k + 1) * n / portions; i++) {
@@ -158,7 +158,7 @@ bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t ti
     memset(row, 0, (size_t)s->n_use * sizeof *row);
     for (int64_t k = 0; k < portions; k++)
         for (int32_t i = 0; i < s->n_use; i++)
-            sweep_add(&row[i], &part[k * s->n_use + i]);
+            simulated_add(&row[i], &part[k * s->n_use + i]);
     free(part);
     return good;
 }

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-struct sweep {
+struct simulation {
     const struct strategy_use *use;
     int32_t n_use;
     struct plan_env env;
@@ -31,7 +31,7 @@ struct sweep {
 };
 
 /* Where trees come from: steps first .. last (from 1) of a trace, or the one tree. */
-struct sweep_source {
+struct simulation_source {
     const struct trace *trace; /* NULL: tree */
     const struct tree *tree;
     int64_t first, last;
@@ -54,7 +54,7 @@ struct sweep_source {
     X(sm_use, OF_KERNEL)                                                                                     \
     X(slot_use, OF_KERNEL)                                                                                   \
     X(low_share, OF_ATTENTION)
-struct sweep_times {
+struct simulated_times {
 #define X(field, of) double field;
     SIMULATED_TIMES(X)
 #undef X
@@ -64,9 +64,9 @@ struct sweep_times {
 };
 
 /* One strategy: sums over the steps, of one layer. */
-struct sweep_row {
+struct simulated_row {
     struct ledger moved;
-    struct sweep_times time;
+    struct simulated_times time;
     int64_t steps, groups;
     int64_t
         skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
@@ -75,15 +75,16 @@ struct sweep_row {
 
 /* The plan of strategy i; NULL with the reason in `why`. As strategy_plan, but a crash reports what the
  * planner was given. */
-struct plan *sweep_plan(const struct sweep *s, int32_t i, const struct nform *nf, char why[WHY_MAX]);
+struct plan *simulation_plan(const struct simulation *s, int32_t i, const struct nform *nf,
+                             char why[WHY_MAX]);
 
 /* Adds the sums of later steps, or of another trace, to *sum. */
-void sweep_add(struct sweep_row *sum, const struct sweep_row *r);
+void simulated_add(struct simulated_row *sum, const struct simulated_row *r);
 
 /* Into row[s->n_use]. The first plan, and one in 64 after it, are checked. False with *e set if one of these
  * is wrong (EXIT_FAILED), or if 64 bits would not hold `times` such sums. */
-bool sweep_run(const struct sweep *s, const struct sweep_source *src, int64_t times, struct sweep_row *row,
-               struct progress *progress, struct err *e);
+bool simulate_steps(const struct simulation *s, const struct simulation_source *src, int64_t times,
+                    struct simulated_row *row, struct progress *progress, struct err *e);
 
 #ifdef __cplusplus
 }

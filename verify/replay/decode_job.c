@@ -151,7 +151,7 @@ static bool has_sequences(const struct decode_job *j, struct err *e)
 static bool check_use(struct decode_job *j, struct decode_run *r, const struct strategy_use *u, struct err *e)
 {
     struct decoder *d = r->decoder;
-    struct plan_env env = decode_env(&d->spec, r->machine);
+    struct plan_env env = decode_env(&d->spec);
     struct pool *pool = pool_new(d->spec.page_size, d->spec.n_pages);
     struct err wrong = {0};
     char skip[WHY_MAX] = "";
@@ -187,7 +187,7 @@ static bool check_trace(struct decode_job *j, struct err *e)
     struct witness *witness = NULL; /* of all strategies: their sequences are the same */
     for (int32_t i = 0; i < j->n_use && good; i++) {
         struct decode_run r;
-        good = decode_run_open(&r, d, machine_default(), false, !witness, e);
+        good = decode_run_open(&r, d, false, !witness, e);
         if (witness)
             r.witness = witness;
         witness = r.witness;
@@ -286,7 +286,7 @@ static bool time_steps(struct decode_job *j, struct decode_run *r, const struct 
                        struct time_sum *sum, struct cupti_busy *busy, char *why, struct err *e)
 {
     struct decoder *d = r->decoder;
-    struct plan_env env = decode_env(&d->spec, r->machine);
+    struct plan_env env = decode_env(&d->spec);
     struct pool *pool = pool_new(d->spec.page_size, d->spec.n_pages);
     struct decode_time time;
     double begin = 0;
@@ -361,7 +361,7 @@ bool decode_measure(struct decode_job *j, struct err *e)
                                           j->name, n, j->first, WARM_STEPS);
     struct decoder *d = good ? open_for(j, e) : NULL;
     struct decode_run r;
-    good = d && decode_run_open(&r, d, machine_default(), true, false, e);
+    good = d && decode_run_open(&r, d, true, false, e);
     for (int32_t i = -1; i < j->n_use && good; i++) /* first without attention */
         good = time_use(j, &r, i < 0 ? NULL : &j->use[i], e);
     if (d)

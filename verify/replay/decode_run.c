@@ -9,13 +9,11 @@
 /* What prompts are planned with: no mask, no limit, any tree. */
 #define PROMPT_STRATEGY "radix-attention"
 
-bool decode_run_open(struct decode_run *r, struct decoder *decoder, const struct machine *machine,
-                     bool filled, bool judge, struct err *e)
+bool decode_run_open(struct decode_run *r, struct decoder *decoder, bool filled, bool judge, struct err *e)
 {
     const struct decoder_spec *s = &decoder->spec;
     CK(!(filled && judge));
     *r = (struct decode_run){.decoder = decoder,
-                             .machine = machine,
                              .filled = filled,
                              .tokens = tokens_new(s->model->vocab, s->seed),
                              .witness = judge ? logits_check_new(s->model, s->dtype, s->seed) : NULL};
@@ -40,9 +38,9 @@ struct problem decode_problem(const struct decoder_spec *s, const struct tree *t
                             .page_table = page_table};
 }
 
-struct plan_env decode_env(const struct decoder_spec *s, const struct machine *machine)
+struct plan_env decode_env(const struct decoder_spec *s)
 {
-    return (struct plan_env){.heads = model_heads(s->model, s->dtype), .machine = machine};
+    return plan_env_default(model_heads(s->model, s->dtype));
 }
 
 bool decode_run_advance(struct decode_run *r, const struct step *s, struct err *e)
@@ -124,7 +122,7 @@ static bool decode_chain(struct decode_run *r, const struct step *s, struct quer
     chain.query = query;
     chain.n_queries = n;
     struct problem p = decode_problem(spec, &chain, s->page_off, s->page_table);
-    struct plan_env env = {.heads = p.heads, .machine = r->machine};
+    struct plan_env env = decode_env(spec);
     struct strategy_use use;
     CK(strategy_parse(PROMPT_STRATEGY, &use, NULL));
     struct nform *nf = nform_new(&chain);

@@ -25,7 +25,6 @@ extern "C" {
 
 struct decode_run {
     struct decoder *decoder;
-    const struct machine *machine; /* that prompts are planned for */
     bool filled;
     struct tokens *tokens;
     struct witness *witness; /* NULL: logits are not judged */
@@ -37,8 +36,7 @@ struct decode_run {
 };
 
 /* decoder is kept, not owned. judge: compare logits with the sequential replay (small models, never with filled). */
-bool decode_run_open(struct decode_run *r, struct decoder *decoder, const struct machine *machine,
-                     bool filled, bool judge, struct err *e);
+bool decode_run_open(struct decode_run *r, struct decoder *decoder, bool filled, bool judge, struct err *e);
 void decode_run_close(struct decode_run *r);
 
 /* Tokens and their K and V move: in order, for every step of the trace. */
@@ -52,7 +50,7 @@ bool decode_run_step(struct decode_run *r, const struct step *s, bool parts, boo
 enum { CHECKED_QUERIES = 64 };
 bool decode_run_check(struct decode_run *r, const struct step *s, struct err *e);
 
-struct plan_env decode_env(const struct decoder_spec *s, const struct machine *machine);
+struct plan_env decode_env(const struct decoder_spec *s);
 
 /* The problem that a step is to kernels, without Q, K and V. */
 struct problem decode_problem(const struct decoder_spec *s, const struct tree *tree, const int64_t *page_off,

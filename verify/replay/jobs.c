@@ -66,30 +66,20 @@ static bool list_jobs(const struct replay_choice *a, struct replay_run *run, str
 /* With several workloads, --tree K-L is for those that have as many; others have the one tree. */
 static bool open_items(struct replay_job *job, bool alone, int64_t max_steps, int32_t *number, struct err *e)
 {
-    int64_t cap = 0, last = max_i64(job->opts.tree_index, job->tree_last);
-    for (int64_t k = job->opts.tree_index; k <= last; k++) {
-        struct trace_opts opts = job->opts;
-        opts.tree_index = (int32_t)k;
-        if (!alone && k > 0 && job->n_items > 0 && trace_items(job->item[0].trace) <= 1)
-            break;
-        job->item = xgrow(job->item, &cap, job->n_items + 1, sizeof *job->item);
-        struct replay_item *item = &job->item[job->n_items];
-        *item = (struct replay_item){.index = (int32_t)k, .trace = trace_open(job->spec, &opts, e)};
-        if (!item->trace)
-            return false;
-        job->n_items++;
-        if (k == job->opts.tree_index && last > k && trace_items(item->trace) == 0)
-            return err_set(e,
-                           "%s: several trees, and these are requests (expected --tree K, the first of them)",
-                           job->spec);
-        if (last == TREES_ALL)
-            last = trace_items(item->trace) - 1;
-        int64_t steps = trace_steps(item->trace);
-        item->src = (struct replay_source){.number = (*number)++,
-                                           .trace = item->trace,
-                                           .last = max_steps > 0 ? min_i64(max_steps, steps) : steps};
+    struct trace **trace;
+    bool good = trace_items_open(job->spec, &job->opts, job->tree_last, !alone, &trace, &job->n_items, e);
+    job->item = xcalloc((size_t)job->n_items, sizeof *job->item);
+    for (int32_t k = 0; k < job->n_items; k++) {
+        int64_t steps = trace_steps(trace[k]);
+        job->item[k] =
+            (struct replay_item){.index = job->opts.tree_index + k,
+                                 .trace = trace[k],
+                                 .src = {.number = (*number)++,
+                                         .trace = trace[k],
+                                         .last = max_steps > 0 ? min_i64(max_steps, steps) : steps}};
     }
-    return true;
+    free(trace);
+    return good;
 }
 
 bool replay_jobs_open(const struct replay_choice *a, struct replay_run *run, struct err *e)

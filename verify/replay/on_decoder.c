@@ -25,7 +25,7 @@ static bool begin(void *self, struct err *e)
     d->n_ready = 0;
     d->cold = WARM_STEPS;
     d->cold_s = 0;
-    return decode_run_open(&d->run, d->decoder, machine_default(), true, false, e);
+    return decode_run_open(&d->run, d->decoder, true, false, e);
 }
 
 static bool advance(void *self, const struct step *s, struct err *e)
