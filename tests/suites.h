@@ -8,14 +8,15 @@
 #include <check.h>
 #include <stdbool.h>
 
-/* A test, or what those behind it in its file share: set-up and tear-down, and a time limit. */
+/* A test, or what those behind it in its file share: set-up and tear-down, a time limit, what they need. */
 struct enrolled {
     const char *file;
     const TTest *test; /* NULL: the tests behind share what follows */
     int times, exit_code;
     void (*setup)(void), (*teardown)(void);
-    bool once;   /* for all tests together, not for each of them */
-    int seconds; /* 0: what run.c says */
+    bool (*wanted)(void); /* where it says false, those behind are left out */
+    bool once;            /* for all tests together, not for each of them */
+    int seconds;          /* 0: what run.c says */
     struct enrolled *next;
 };
 /* *x is kept. */

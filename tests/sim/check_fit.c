@@ -719,6 +719,8 @@ TEST(measured_rows_of_both_kinds)
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
+FROM_HERE(program, .wanted = program_built)
+
 /* `treeattn ARGS` in a folder; both outputs in one text. Returns the exit code. */
 static int run_in(const char *dir, const char *args, char *out, size_t size)
 {
@@ -755,8 +757,6 @@ TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv --without cascade --without pat", "--without twice"},
     };
     char text[8192];
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     write_file(dir, "t.csv", "y,a\n1,1\n");
     write_file(dir, "n.csv",
@@ -804,8 +804,6 @@ TEST(every_table_is_shown)
         {"", "tau: Kendall's", 24},
     };
     char text[8192];
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
     for (int i = 1; i <= 20; i++) {
@@ -853,8 +851,6 @@ TEST(saved_coefficients_are_read_back)
     static const double truth[] = {11e-6, 3e-12, 2e-12, 1e-10, 1e-8}; /* base, useful, alpha, beta, gamma */
     enum { SIZE = 1 << 19 };
     static char first[SIZE], again[SIZE];
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     const struct fit_model *model = fit_model_find("fasttree", NULL);
     char *csv;
@@ -926,8 +922,6 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
     static const char head[] = "machine,model,part,coefficient,value,error\n",
                       some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
     char text[8192];
-    if (!program_built())
-        return;
     char *dir = scratch_folder(), *c = xasprintf("%s%s", head, some),
          *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
     write_file(dir, "c.csv", c);
@@ -966,8 +960,6 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 {
     static const char *const of[] = {"h100", "h200"};
     char text[8192];
-    if (!program_built())
-        return;
     char *dir = scratch_folder(),
          *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
                         "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
@@ -1027,8 +1019,6 @@ static double simulated(const char *dir, const char *lines, const char *column)
 
 TEST(the_simulator_takes_coefficients)
 {
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
            twice = simulated(dir, "h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
@@ -1053,8 +1043,6 @@ TEST(the_simulator_takes_coefficients)
 TEST(built_in_coefficients_are_the_simulators)
 {
     static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
         char *row = xasprintf(
@@ -1080,8 +1068,6 @@ TEST(built_in_coefficients_are_the_simulators)
 /* Of every strategy its own part, as fit --apart saves them. */
 TEST(the_simulator_takes_a_part_for_each_strategy)
 {
-    if (!program_built())
-        return;
     char *dir = scratch_folder(), text[8192];
     write_file(dir, "c.csv",
                "machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
@@ -1118,8 +1104,6 @@ TEST(strategies_can_be_left_out)
     } some[] = {
         {"pat", "3\n5\n"}, {"pat:rule=artifact", "2\n3\n5\n"}, {"cascade,pat:rule=artifact", "2\n5\n"}};
     char text[4096];
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     write_file(dir, "m.csv",
                "tree,heads,d,dtype,strategy,time_us\nlevels:1_64,32/8,128,f16,pat,9\n"
@@ -1164,8 +1148,6 @@ TEST(shipped_coefficients_predict_measured_replays)
     static char text[1 << 17];
     struct csv measured, model;
     struct err e = {0};
-    if (!program_built())
-        return;
     int code = run_shell(
         text, sizeof text,
         "%s replay -q --machine h200 --page 64 --every 16 --coefficients "
@@ -1197,8 +1179,6 @@ TEST(shipped_coefficients_predict_measured_replays)
 TEST(the_clock_is_found_again)
 {
     static char text[1 << 16];
-    if (!program_built())
-        return;
     char *dir = scratch_folder();
     char *csv;
     size_t size;

@@ -34,889 +34,6 @@ static int run_faulty(const char *args, bool err, char *out, size_t size)
 
 #define FORTY_VALUES "0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9"
 
-TEST(bad_input_gets_one_line_and_exit_2)
-{
-    static const struct {
-        const char *args, *says;
-    } bad[] = {
-#define BAD(args, says) {args, says},
-#include "tests/verify/bad_input.def"
-#undef BAD
-    };
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char text[4096];
-        int code = run(bad[i].args, true, text, sizeof text);
-        ck_assert_msg(code == 2, "'%s' exits with %d: %s", bad[i].args, code, text);
-        ck_assert_msg(strncmp(text, "treeattn: ", 10) == 0, "'%s' says %s", bad[i].args, text);
-        char *newline = strchr(text, '\n');
-        ck_assert_msg(newline && newline[1] == 0, "'%s' says more than one line: %s", bad[i].args, text);
-        ck_assert_msg(strstr(text, bad[i].says), "'%s' says %s", bad[i].args, text);
-    }
-}
-
-TEST(what_the_machine_lacks_exits_with_3)
-{
-    char text[4096];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
-    ck_assert(strstr(text, "needs") || strstr(text, "would take"));
-    static const char *const gpu[] = {"verify --kernel cuda --case tree=levels:1_4",
-                                      "verify --case 'tree=levels:1_4;kernel=cuda'",
-                                      "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
-                                      "compare --kernel cuda --levels '1 4'"};
-    ck_assert_int_eq(
-        run("replay --machine h100 --workload sorting --data /nonexistent --json", true, text, sizeof text),
-        3);
-    ck_assert_msg(strstr(text, "nothing was replayed: no /nonexistent/"), "%s", text);
-    if (cuda_caps(&(struct cuda_caps){0}, NULL))
-        return;
-    for (size_t i = 0; i < sizeof gpu / sizeof gpu[0]; i++) {
-        ck_assert_int_eq(run(gpu[i], true, text, sizeof text), 3);
-        ck_assert(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n')[1] == 0);
-    }
-}
-
-/* A case that the machine has no memory for ends a run, but not what is known by then; and nothing but skips is no success. */
-TEST(a_failure_outlives_what_is_missing)
-{
-    static const char list[] = "tree=gen:bushy:3;strategy=pat\ntree=levels:1_1000000000;strategy=pat\n";
-    char text[4096];
-    if (!program_built())
-        return;
-    char *folder = scratch_folder();
-    char *cases = xasprintf("%s/cases", folder), *rows = xasprintf("%s/rows", folder);
-    FILE *f = fopen(cases, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(list, f);
-    fclose(f);
-    char *fails =
-        xasprintf("verify -q --kernel faulty-group_dropped --no-shrink --cases %s --csv -o %s", cases, rows);
-    char *passes = xasprintf("verify -q --kernel cpu --cases %s --csv -o %s2", cases, rows);
-    ck_assert_int_eq(run_faulty(fails, true, text, sizeof text), EXIT_FAILED);
-    ck_assert_msg(strstr(text, "cases:2: the case needs") && strstr(text, " 1 failed"), "%s", text);
-    f = fopen(rows, "r");
-    ck_assert_ptr_nonnull(f);
-    ck_assert(fgets(text, sizeof text, f) && fgets(text, sizeof text, f) && strstr(text, ",FAIL,"));
-    fclose(f);
-    ck_assert_int_eq(run(passes, true, text, sizeof text), EXIT_MISSING);
-    ck_assert_int_eq(run("compare --levels '1,70 10,3' --strategy tree-specinfer", false, text, sizeof text),
-                     EXIT_MISSING);
-    free(cases);
-    free(rows);
-    free(fails);
-    free(passes);
-    free(folder);
-}
-
-TEST(help_lists_nothing_that_is_refused)
-{
-    static const struct {
-        const char *args, *refused[6];
-    } all[] = {
-        {"trace --help", {" --levels", " --tree-file", " --gen", " --step ", " --seed"}},
-        {"replay --help", {" --levels", " --tree-file", " --gen", " --step "}},
-        {"decode --help", {" --levels", " --tree-file", " --gen"}},
-        {"plan --help", {" --page", " --fill"}},
-        {"sim --help", {" --page", " --fill"}},
-        {"bench gpu --help", {" --fill"}},
-    };
-    char text[16384];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
-        ck_assert(strstr(text, " --trace") && strstr(text, " --prompt"));
-        for (int k = 0; all[i].refused[k]; k++)
-            ck_assert_msg(!strstr(text, all[i].refused[k]), "%s lists%s", all[i].args, all[i].refused[k]);
-    }
-}
-
-/* Long options may be cut short, letters may be put together, and a name that was spelled otherwise is still known. */
-TEST(options_may_be_written_in_several_ways)
-{
-    static const char *const same[] = {
-        "plan --levels '1,3 20,7' --strategy pat --format csv",
-        "plan --lev '1,3 20,7' --stra=pat --form=csv",
-        "plan --strategy naive --csv --strategy pat --levels=1,3_20,7",
-        "plan --levels 1,3_20,7 --strategy pat --csv -o-",
-        "plan --levels 1,3_20,7 --strategy pat --csv -o -",
-    };
-    char first[1 << 14], text[1 << 14];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
-        ck_assert_int_eq(run(same[i], false, i ? text : first, sizeof text), 0);
-        ck_assert_msg(i == 0 || strcmp(first, text) == 0, "%s: %s", same[i], text);
-    }
-    ck_assert_int_eq(
-        run("verify --levels '1 4' --strategy pat --kernel cpu -qo -", false, first, sizeof first), 0);
-    ck_assert_msg(strstr(first, "\nworst error") && !strstr(first, "levels"), "%s", first);
-    ck_assert_int_eq(run("list -- kernels", false, first, sizeof first), 0);
-    ck_assert_int_eq(run("bench --help plan", false, first, sizeof first), 0);
-    ck_assert_msg(strncmp(first, "usage: treeattn bench-plan ", 27) == 0, "%s", first);
-}
-
-/* Where something is needed and nothing was given: a line that says so, and command lines that work. */
-TEST(commands_teach)
-{
-    static const char *const all[] = {"plan", "sim", "trace", "list", "compare", "fit", "bench-gpu", "bench gpu"};
-    char text[1 << 14], name[80];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        const char *word = strchr(all[i], ' ') ? "bench-gpu" : all[i];
-        ck_assert_int_eq(run(all[i], true, text, sizeof text), 2);
-        snprintf(name, sizeof name, "treeattn: %s: no ", word);
-        ck_assert_msg(strncmp(text, name, strlen(name)) == 0 && strstr(text, "--help)\n\n"), "%s", text);
-        snprintf(name, sizeof name, "\n\n  treeattn %s ", word);
-        ck_assert_msg(strstr(text, name), "%s", text);
-    }
-    ck_assert_int_eq(run("", true, text, sizeof text), 2);
-    ck_assert_msg(strncmp(text, "treeattn: no command given (see treeattn --help)\n", 48) == 0, "%s", text);
-    ck_assert(strstr(text, "\n  bench-gpu ") && strstr(text, "\n  treeattn compare "));
-}
-
-TEST(help_teaches)
-{
-    static const char *const all[] = {
-#define PURPOSE(text)
-#define COMMAND(name, word, about) word " --help",
-#include "verify/cli/commands.def"
-#undef COMMAND
-#undef PURPOSE
-        "--help", "verify -?", "bench gpu --help"};
-    char text[16384];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
-        ck_assert(strlen(text) > 300);
-    }
-}
-
-/* The problems that commands begin with are not the same: each help states its command's own, and that is what it is. */
-TEST(help_states_default_heads)
-{
-    static const struct {
-        const char *command, *heads;
-    } all[] = {{"verify", "(default of a tree given: 4/2)"},
-               {"sim", "(default 32/8)"},
-               {"plan", "(default 32/8)"},
-               {"compare", "(default 32/8)"},
-               {"bench-gpu", "(default 32/8)"}};
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char *args = xasprintf("%s --help | tr -s ' \\n' ' '", all[i].command);
-        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-        ck_assert_msg(strstr(text, all[i].heads) && !strstr(text, "; verify: "), "%s", text);
-        free(args);
-    }
-    ck_assert_int_eq(run("verify --levels '1 4' --strategy pat --kernel cpu", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "heads=4/2;d=64;dtype=f16;page=16;"), "%s", text);
-    ck_assert_int_eq(
-        run("verify --levels '1 4' --heads 32/8 --strategy pat --kernel cpu", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "heads=32/8;d=128;"), "%s", text);
-    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16, pages of 16"), "%s", text);
-    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16"), "%s", text);
-}
-
-/* Of the columns that text has not, by their names. */
-TEST(sim_explains_its_columns)
-{
-    char text[1 << 14], help[1 << 14];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("sim --help", false, help, sizeof help), 0);
-    ck_assert_int_eq(
-        run("sim --levels '1 4' --strategy pat --machine h200 --csv | head -1", false, text, sizeof text), 0);
-    int named = 0;
-    char *rest = strstr(text, "mac_useful"), *column;
-    while (rest && (column = strsep(&rest, ",\n")) && *column) {
-        ck_assert_msg(strstr(help, column), "sim --help does not name %s", column);
-        named++;
-    }
-    ck_assert_int_gt(named, 20);
-    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat --machine h200", false, text, sizeof text), 0);
-    ck_assert(strstr(text, "\n% of GB/s:") && strstr(text, "\n% of FLOPS:"));
-    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
-    ck_assert(strstr(text, "\npadded rows:") && strstr(text, "every Q tile"));
-}
-
-/* What was built, and on what it would run. */
-TEST(version_says_what_was_built)
-{
-    char text[4096];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("--version", false, text, sizeof text), 0);
-    ck_assert_msg(strncmp(text, "treeattn, commit ", 17) == 0 && strchr(text, '\n'), "%s", text);
-    ck_assert_msg(strstr(text, "GPU") || strstr(text, "compute capability"), "%s", text);
-}
-
-/* The last line of a text; the text is changed. */
-static const char *last_line(char *text)
-{
-    size_t n = strlen(text);
-    ck_assert(n > 0 && text[n - 1] == '\n');
-    text[n - 1] = 0;
-    char *at = strrchr(text, '\n');
-    return at ? at + 1 : text;
-}
-
-TEST(verify_ends_with_its_totals)
-{
-    static char text[1 << 20];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("verify --levels '1,3 20,7' --strategy flash-attention,pat --kernel cpu", false,
-                         text, sizeof text),
-                     0);
-    ck_assert(strstr(text, "flash-attention/cpu/f16/"));
-    ck_assert(strstr(text, "tree=levels:1,3_20,7;"));
-    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
-    ck_assert_int_eq(
-        run("verify --trees 3 --seed 5 --no-sharp -q --strategy pat --kernel cpu", false, text, sizeof text),
-        0);
-    ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
-}
-
-/* On standard error, so that rows stay what they are. */
-TEST(absent_kernels_are_named)
-{
-    char text[1 << 14];
-    if (!program_built() || cuda_caps(&(struct cuda_caps){0}, NULL))
-        return;
-    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --csv", true, text, sizeof text), 0);
-    ck_assert_msg(strncmp(text, "not here: cuda: ", 16) == 0, "%s", text);
-    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --kernel cpu", true, text, sizeof text), 0);
-    ck_assert_str_eq(text, "");
-}
-
-/* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
-TEST(cases_name_their_line)
-{
-    static const char cases[] = "# two\ntree=levels:1,3_20,7\n\ntree=levels:1,3_20\n";
-    char text[1 << 14], command[4200];
-    if (!program_built())
-        return;
-    char *path = scratch_file(cases, sizeof cases - 1);
-    snprintf(command, sizeof command, "verify -q --strategy pat --kernel cpu --cases %s", path);
-    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
-    snprintf(command, sizeof command, "%s:4: levels: 2 node counts and 1 lengths", path);
-    ck_assert_msg(strstr(text, command), "%s", text);
-    unlink(path);
-    free(path);
-}
-
-/* As --heads and --dtype do. */
-TEST(options_replace_what_a_case_names)
-{
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    const char *args = "verify --case 'tree=levels:1,3_20,7;strategy=pat;kernel=cpu' --strategy relay,naive "
-                       "--kernel naive-c --dtype f64";
-    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "\nrelay/naive-c/f64/") && strstr(text, "\nnaive/naive-c/f64/"), "%s", text);
-    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
-    ck_assert_int_eq(run("verify --cases tests/cases.regress --kernel naive-c -q", false, text, sizeof text),
-                     0);
-    ck_assert_str_eq(last_line(text), "verify: 4 cases, 4 passed, 0 marginal, 0 failed, 0 skipped");
-}
-
-TEST(nothing_ran_is_not_good)
-{
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    const char *args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer --kernel cpu";
-    ck_assert_int_eq(run(args, false, text, sizeof text), 3);
-    ck_assert_msg(strstr(text, "no case ran: all were skipped, the first because 2000 tokens"), "%s", text);
-    ck_assert_str_eq(last_line(text), "verify: 1 cases, 0 passed, 0 marginal, 0 failed, 1 skipped");
-    args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer,pat --kernel cpu";
-    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    ck_assert(!strstr(text, "no case ran"));
-}
-
-/* Neither zeros nor what belongs to another run. */
-TEST(what_was_not_compared_has_no_numbers)
-{
-    const char *args = "verify --levels '1,4 256,40' --strategy cascade --no-shrink --kernel";
-    static const struct {
-        const char *rest, *row;
-    } all[] = {{"faulty-run_end | cut -f2-8", "\nFAIL\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
-               {"faulty-run_end --csv 2>/dev/null | cut -d, -f2-8", "\nFAIL,,,,,,\n"},
-               {"faulty-run_end --json", "\"worst\": null, \"worst_o\": null, "},
-               {"faulty-nan_in_o --json", /* JSON has no infinity; null would read as not compared */
-                "\"worst\": 1.7976931348623157e308, \"worst_o\": 1.7976931348623157e308, \"worst_lse\": 0."},
-               {"faulty-nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char *line = xasprintf("%s %s", args, all[i].rest);
-        run_faulty(line, false, text, sizeof text);
-        ck_assert_msg(strstr(text, all[i].row), "%s: %s", line, text);
-        free(line);
-    }
-}
-
-/* Nor a time, where the plan kept the kernel from running. */
-TEST(what_did_not_run_has_no_time)
-{
-    char text[4096] = "";
-    struct case_spec c;
-    struct err e = {0};
-    ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
-    AUTO(test_case) b = test_case_new(&c, NULL, &e);
-    struct strategy_use use = strategy_default(&forgetful);
-    struct result r = judge_case(b, &use, kernels[0]);
-    FILE *f = fmemopen(text, sizeof text, "w");
-    struct printer t = {.f = f, .column = result_columns};
-    result_row(&t, &r, c.spec.heads.dtype, "-");
-    fclose(f);
-    ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
-    case_clear(&c);
-}
-
-TEST(json_and_csv_parse)
-{
-    static char text[1 << 20];
-    json_error_t error;
-    if (!program_built())
-        return;
-    static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
-                                      "compare --levels '1,3 20,7' --heads 2/1 --json",
-                                      "list strategies --json",
-                                      "list options --json",
-                                      "list models --json",
-                                      "list machines --json",
-                                      "list figures --machine l40s:sms=10 --json",
-                                      "list tiles --machine a100-80 --head-dim 64 --json",
-                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json",
-                                      "sim --trace reasoning:3 --prompt 50 --max-seq 80 --json",
-                                      "sim --levels '1,3 20,7' --count paper --json",
-                                      "sim --levels '1,3 20,700' --machine all --json"};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
-        json_t *j = json_loads(text, 0, &error);
-        ck_assert_msg(j && json_is_array(j) && json_array_size(j) > 0, "%s: %s", all[i], error.text);
-        json_decref(j);
-    }
-    ck_assert_int_eq(run("plan --levels '1,3 20,7' --strategy pat --format json", false, text, sizeof text),
-                     0);
-    json_t *plan = json_loads(text, 0, &error);
-    ck_assert_msg(json_is_object(plan), "%s", error.text);
-    json_decref(plan);
-    ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
-    ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
-}
-
-/* The number of cores must not show in what is printed; times do, so they are cut away. */
-TEST(output_is_the_same_on_any_number_of_cores)
-{
-    static char one[1 << 20], two[1 << 20];
-    if (!program_built())
-        return;
-    const char *args =
-        "verify --trees 6 --seed 9 --no-sharp --kernel cpu --strategy flash-attention,naive,pat "
-        "| cut -f1-2,9,17";
-    setenv("OMP_NUM_THREADS", "1", 1);
-    ck_assert_int_eq(run(args, false, one, sizeof one), 0);
-    setenv("OMP_NUM_THREADS", "3", 1);
-    ck_assert_int_eq(run(args, false, two, sizeof two), 0);
-    unsetenv("OMP_NUM_THREADS");
-    char *tail = strstr(one, "worst error"), *tail_two = strstr(two, "worst error");
-    ck_assert(tail && tail_two && tail - one == tail_two - two);
-    *tail = *tail_two = 0;
-    ck_assert_str_eq(one, two);
-}
-
-/* More threads than any machine has: no crash, and the same output. */
-TEST(absurdly_many_threads)
-{
-    char text[4096];
-    if (!program_built())
-        return;
-    setenv("OMP_NUM_THREADS", "100000", 1);
-    ck_assert_int_eq(
-        run("verify --case 'tree=levels:1,2_30,5;strategy=pat;kernel=cpu'", false, text, sizeof text), 0);
-    ck_assert_str_eq(last_line(text), "verify: 1 cases, 1 passed, 0 marginal, 0 failed, 0 skipped");
-    ck_assert_int_eq(
-        run("sim --csv --trace fewshot:3 --prompt 5 --max-seq 12 --strategy pat", false, text, sizeof text),
-        0);
-    unsetenv("OMP_NUM_THREADS");
-}
-
-/* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
- * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
-TEST(sim_counts_as_the_release_does)
-{
-    static const struct {
-        const char *strategy, *counters;
-    } x[] = {{"deft-flatten", ",1,3,3328,208,0,0,0,0,0,"},
-             {"radix-attention", ",1,3,8448,0,0,0,0,0,0,"},
-             {"tree-medusa", ",1,3,3328,156,1248,1248,1248,2496,768,"}};
-    char text[4096];
-    if (!program_built())
-        return;
-    for (int i = 0; i < 3; i++) {
-        char *args =
-            xasprintf("sim --trace fewshot:3 --prompt 10 --max-seq 12 --strategy %s --count deft --csv "
-                      "--layers 2 --heads 4/2 --head-dim 8",
-                      x[i].strategy);
-        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-        ck_assert(strstr(text, "iterations,generated_len,KV_IO_bytes,Mask_IO_bytes,QK_IO_bytes"));
-        ck_assert_msg(strstr(text, x[i].counters), "%s: %s", args, text);
-        char *newline = strchr(text, '\n');
-        ck_assert(newline && strchr(newline + 1, '\n') && strchr(newline + 1, '\n')[1] == 0);
-        free(args);
-    }
-}
-
-/* Several items, in text: a line each and their mean, or the mean alone. */
-TEST(sim_prints_the_mean_of_trees)
-{
-    static char text[1 << 16], quiet[1 << 16];
-    const char *args =
-        "sim --trace embedded:reasoning --tree all --prompt 100 --max-seq 200 --strategy pat,relay";
-    if (!program_built())
-        return;
-    char *shorter = xasprintf("%s -q", args);
-    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    ck_assert_int_eq(run(shorter, false, quiet, sizeof quiet), 0);
-    const char *mean = strstr(text, "\nmean   pat"), *same = strstr(quiet, "\nmean   pat");
-    ck_assert(strstr(text, "\n2      pat") && mean && same);
-    ck_assert(!strstr(quiet, "\n2      pat"));
-    ck_assert_str_eq(mean, same);
-    free(shorter);
-}
-
-/* Every combination of swept values is a row like that of a run by itself, the last name's values fastest. */
-TEST(sim_sweeps)
-{
-    static char all[1 << 16], one[1 << 14], want[1 << 16];
-    static const char *const heads[] = {"8/2", "4/4"};
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("sim --csv --strategy pat,relay --machine h200 --levels '1,{b} {p},7' --sweep b=2,3 "
-                         "--sweep heads=8/2,4/4 --sweep p=100,2000",
-                         false, all, sizeof all),
-                     0);
-    for (int i = 0; i < 8; i++) {
-        int b = 2 + i / 4, p = i % 2 ? 2000 : 100;
-        char *args =
-                 xasprintf("sim --csv --strategy pat,relay --machine h200 --levels '1,%d %d,7' --heads %s", b,
-                           p, heads[i / 2 % 2]),
-             *at = xasprintf(",b=%d p=%d,", b, p);
-        ck_assert_int_eq(run(args, false, one, sizeof one), 0);
-        strcat(want, i == 0 ? one : strchr(one, '\n') + 1);
-        for (int k = 0; k < 2; k++) { /* the rows of this combination: the first that still say so */
-            char *found = strstr(all, at);
-            ck_assert_msg(found, "no row at%s", at);
-            memmove(found + 1, found + strlen(at) - 1, strlen(found + strlen(at) - 1) + 1);
-        }
-        free(args);
-        free(at);
-    }
-    ck_assert_msg(strcmp(all, want) == 0, "%.1500s, not %.1500s", all, want);
-}
-
-/* What is always busy is not idle by what rounding leaves. */
-TEST(sim_prints_no_rounding)
-{
-    static char text[1 << 16];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("sim --levels '1,{b} {p},128' --sweep b=8,64 --sweep p=512,8192 --machine h200 "
-                         "--layers 1 --strategy naive,flashinfer,tree-medusa",
-                         false, text, sizeof text),
-                     0);
-    ck_assert_msg(strstr(text, "% SM idle") && !strstr(text, "e-1"), "%s", text);
-}
-
-/* Parts that a merge takes from registers are told apart, and --csv is a format. */
-TEST(plan_counts_partials)
-{
-    static char text[1 << 14], csv[1 << 14];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, ", 6 partials (3 through memory, 3 on chip), 3 merges\n"), "%s", text);
-    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy cascade", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, ", 6 partials, 3 merges\n"), "%s", text);
-    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --csv", false, text, sizeof text), 0);
-    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --format csv", false, csv, sizeof csv),
-                     0);
-    ck_assert_str_eq(text, csv);
-}
-
-/* The case string of a first failure, the same on standard error and in the column, fails again by itself. */
-TEST(compare_names_its_failures)
-{
-    static char text[1 << 14], csv[1 << 14], again[1 << 14];
-    if (!program_built())
-        return;
-    const char *args =
-        "compare --levels '1,3 256,40' --strategy pat,relay --kernel faulty-input_dropped --csv";
-    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
-    ck_assert_int_eq(run_faulty(args, false, csv, sizeof csv), 1);
-    ck_assert_msg(strstr(csv, ",failed_case\n") && strstr(text, "compare: pat fails first at tree=levels:"),
-                  "%s%s", csv, text);
-    char *string = strstr(text, "compare: relay fails first at ") + 30;
-    string[strcspn(string, "\n")] = 0;
-    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=faulty-input_dropped"),
-                  "%s: %s", string, csv);
-    char *verify = xasprintf("verify -q --no-shrink --case '%s'", string);
-    ck_assert_int_eq(run_faulty(verify, false, again, sizeof again), 1);
-    ck_assert_msg(strstr(again, string), "%s", again);
-    free(verify);
-    /* of random trees the first by number, however many cores judge them */
-    args = "compare --levels '1 1' --strategy pat --trees 30 --kernel faulty-query_foreign --csv";
-    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
-    setenv("OMP_NUM_THREADS", "1", 1);
-    ck_assert_int_eq(run_faulty(args, true, again, sizeof again), 1);
-    unsetenv("OMP_NUM_THREADS");
-    ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
-    ck_assert_str_eq(text, again);
-}
-
-/* A kernel that counts nothing has moved nothing that could be printed. */
-TEST(no_counts_where_none_are)
-{
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c --csv", false,
-                         text, sizeof text),
-                     0);
-    ck_assert_msg(strstr(text, ",,,4,,,\n"), "%s", text);
-    ck_assert_int_eq(
-        run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text),
-        0);
-    ck_assert_msg(!strstr(text, " 0.00") && strstr(text, "not counted"), "%s", text);
-    ck_assert_int_eq(
-        run("verify --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "\t4\t-\t-\t-\t3\t"), "%s", text); /* groups, counts, launches */
-}
-
-/* A tree of a set, as of its levels. */
-TEST(sim_knows_the_papers_sets)
-{
-    static char set[1 << 18], one[1 << 14];
-    if (!program_built())
-        return;
-    ck_assert_int_eq(run("sim --csv --strategy pat --sets fasttree-fig9,speculative", false, set, sizeof set),
-                     0);
-    ck_assert_int_eq(
-        run("sim --csv --strategy pat --levels '1,10 4000,400' --heads 16/1", false, one, sizeof one), 0);
-    const char *row = strchr(one, '\n') + 1, *tail = strstr(row, ",,"), *found = set;
-    int rows = -1;
-    for (const char *line = set; *line; line = strchr(line, '\n') + 1)
-        rows++;
-    ck_assert_int_eq(rows, 15 * 3 + 6 * 3);
-    for (int i = 0; i < 3; i++)
-        ck_assert((found = strstr(found + 1, ",fasttree-fig9 9,")));
-    ck_assert_msg(strncmp(strstr(found, ",,"), tail + 1, strlen(tail + 1)) == 0, "%.800s, not %.800s", found,
-                  row);
-}
-
-/* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
-TEST(sim_times_plans)
-{
-    static char text[1 << 16], lines[256];
-    if (!program_built())
-        return;
-    char *dir = scratch_folder();
-    char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
-                           "--timeline %s/ctas --spans %s/spans",
-                           dir, dir);
-    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    ck_assert(strstr(text, ",machine,coefficients,built_in,latency_ms,") && strstr(text, ",h200,"));
-    ck_assert_int_eq(run_shell(lines, sizeof lines, "wc -l < %s/ctas; head -2 %s/spans | tail -1", dir, dir),
-                     0);
-    const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
-    int ctas = atoi(last + 1);
-    ck_assert_msg(atoi(lines) == ctas + 1, "%s lines, %s", lines, last);
-    ck_assert_msg(strstr(lines, "\n0.000000,"), "%s", lines);
-    ck_assert_int_eq(
-        run("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv --timeline -", false,
-            text, sizeof text),
-        0);
-    ck_assert_msg(strncmp(text, "launch,sm,slot,", 15) == 0 && !strstr(text, "latency_ms"), "%s", text);
-    free(dir);
-    free(args);
-}
-
-/* The column of the one row that `args` prints, as a number. */
-static double sim_number(const char *args, const char *column)
-{
-    char text[1 << 14];
-    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
-    char *head = text, *row = strchr(text, '\n') + 1, *name, *field;
-    row[-1] = 0;
-    while ((name = strsep(&head, ",")) && strcmp(name, column) != 0)
-        strsep(&row, ",");
-    ck_assert_msg(name && row, "no column %s", column);
-    field = strsep(&row, ",\n");
-    return atof(field);
-}
-
-/* Three layers of a plan with one launch. The linear model: 1 ms a call and 2 ms a launch. The time model: 1 s a call
- * more, all else as it is. */
-TEST(sim_predicts_from_fitted_coefficients)
-{
-    static const char coefs[] = "machine,model,part,coefficient,value,error\n"
-                                "h200,linear,a,base,0.001,0\nh200,linear,a,serial,0.002,0\n"
-                                "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n";
-    char text[1 << 14];
-    if (!program_built())
-        return;
-    char *path = scratch_file(coefs, strlen(coefs));
-    const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
-                       "flash-attention --layers 3 --csv";
-    char *linear = xasprintf("%s --coefficients %s --time-model linear --part a", args, path),
-         *clock = xasprintf("%s --coefficients %s", args, path), *mend = xasprintf("sed -i s/-1/7/ %s", path);
-    ck_assert_int_eq(run(linear, true, text, sizeof text), 2); /* every line is checked, other parts' too */
-    ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
-    ck_assert_int_eq(system(mend), 0);
-    ck_assert(fabs(sim_number(linear, "fitted_ms") - 9) < 1e-9);
-    double before = sim_number(args, "latency_ms") - sim_number(args, "overhead_ms");
-    ck_assert(fabs(sim_number(clock, "latency_ms") - before - 3000) < 1e-6);
-    free(path);
-    free(linear);
-    free(clock);
-    free(mend);
-}
-
-/* Text, CSV and JSON say on which coefficients a time rests, and which of them a file does not have. */
-TEST(times_say_what_they_rest_on)
-{
-    static const char
-        bare[] = "machine,model,part,coefficient,value,error\nh200,clock,c,base,1e-6,0\n",
-        rest[] = "launch concurrent kernel latency l2_latency start tensor bandwidth l2 stages unseen";
-    static const char *const one[] = {"sim --levels '1,8 400,30' --strategy pat",
-                                      "replay --trace fewshot:3 --prompt 20 --max-seq 40 --strategy pat"};
-    static char text[1 << 14];
-    if (!program_built())
-        return;
-    char *path = scratch_file(bare, strlen(bare));
-    for (int i = 0; i < 2; i++) {
-        char *h200 = xasprintf("%s --machine h200", one[i]),
-             *a100 = xasprintf("%s --machine a100-80", one[i]),
-             *file = xasprintf("%s --coefficients %s", h200, path),
-             *shipped = xasprintf("%s --coefficients paper-figs/measured/h200_clock.csv", h200),
-             *csv = xasprintf("%s --csv", file), *json = xasprintf("%s --json", h200),
-             *title = xasprintf("simulated with coefficients of %s (built in: %s)", path, rest),
-             *cells = xasprintf(",%s,%s%s", path, rest, i ? "\n" : ",");
-        const struct {
-            const char *args, *says;
-        } all[] = {
-            {h200, "simulated with built-in coefficients (fitted to our kernels on this card: --coefficients "
-                   "paper-figs/measured/h200_clock.csv)"},
-            {a100,
-             i ? "simulated with built-in coefficients; KV pool" : "simulated with built-in coefficients\n"},
-            {shipped,
-             "simulated with coefficients of paper-figs/measured/h200_clock.csv (built in: bandwidth)"},
-            {file, title},
-            {csv, cells},
-            {json, "\"coefficients\": \"built-in\", \"built_in\": \"all\""},
-        };
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
-            ck_assert_int_eq(run(all[k].args, false, text, sizeof text), 0);
-            ck_assert_msg(strstr(text, all[k].says), "treeattn %s: no '%s' in %s", all[k].args, all[k].says,
-                          text);
-        }
-        char *const used[] = {h200, a100, file, shipped, csv, json, title, cells};
-        for (size_t k = 0; k < sizeof used / sizeof used[0]; k++)
-            free(used[k]);
-    }
-    /* a model beside the time model has a file of its own */
-    char *linear = xasprintf("%s --machine h200 --time-model linear --coefficients %s", one[0], path),
-         *edit = xasprintf("sed -i s/clock/linear/ %s", path);
-    ck_assert_int_eq(system(edit), 0);
-    ck_assert_int_eq(run(linear, false, text, sizeof text), 0);
-    ck_assert_msg(strstr(text, "simulated with built-in coefficients (") &&
-                      strstr(text, "\nfitted us: model linear, coefficients ") &&
-                      strstr(text, " (not in it: serial "),
-                  "%s", text);
-    /* the files that headings name */
-    for (int i = 0; i < 2; i++) {
-        struct time_model_coefs c = time_model_coefs_default();
-        const char *machine = i ? "h100" : "h200";
-        char left[COEFS_REST], *name = xasprintf("paper-figs/measured/%s_clock.csv", machine);
-        struct err e = {0};
-        ck_assert_msg(coefs_read_clock(name, machine, NULL, &c, left, &e), "%s", e.msg);
-        ck_assert_str_eq(left, "bandwidth");
-        char *heading = coefs_title(NULL, machine, "");
-        ck_assert_msg(strstr(heading, name), "%s", heading);
-        free(heading);
-        free(name);
-    }
-    free(linear);
-    free(edit);
-    free(path);
-}
-
-/* What is behind a time that is not the card's own, or not every kernel's; and nothing where it is. */
-TEST(times_come_with_notes)
-{
-#define DEEP                                                                                                 \
-    "sim --levels '1,4,16,64,256,1024 256,8,256,64,32,256' --heads 16/1 --layers 1 --strategy tree-vanilla"
-#define LONG "sim --levels '1,64 4000,1' --strategy deft-node"
-    static const char unseen[] =
-        "\nnote: share of the KV bytes that no row of a Q tile sees: tree-vanilla 99 %;",
-                      trips[] = "\nnote: share of the time that round trips to memory take: deft-node 9";
-    static const struct {
-        const char *args, *says;
-        bool is;
-    } all[] = {
-        {DEEP " --machine h200", unseen, true},
-        {DEEP " --machine h200 --count paper", unseen, true},
-        {DEEP " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote: share of the KV",
-         false},
-        {"sim --levels '1,64 4000,1' --strategy pat --machine h200", "\nnote: share of the KV", false},
-        {LONG " --machine l40s", trips, true},
-        {LONG " --machine l40s", "latency_ns = 200 is not l40s's own figure (PAT table 1, of A100)", true},
-        {LONG " --machine a100-80", "\nnote:", false},
-        {LONG " --machine h200:latency_ns=350", "\nnote:", false},
-        {LONG " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote:", false},
-        {"sim --levels '1,64 4000,1' --strategy pat --machine a100-80", "\nnote:", false},
-        {"list machines", "latency ns  latency from\n", true},
-        {"list machines --csv", ",989,200,\"PAT table 1, of A100\"\n", true},
-    };
-#undef DEEP
-#undef LONG
-    static char text[1 << 14];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
-        ck_assert_msg((strstr(text, all[i].says) != NULL) == all[i].is, "treeattn %s: '%s' in %s",
-                      all[i].args, all[i].says, text);
-    }
-}
-
-/* What 64 bits hold is counted, however many queries and tokens there are. */
-TEST(sim_takes_large_trees)
-{
-    if (!program_built())
-        return;
-    double kv = sim_number("sim --levels '200000 1' --heads 32/8 --layers 1 --strategy deft-node --csv",
-                           "KV_IO_bytes");
-    ck_assert_double_eq(kv, 200000 * 2 * 8 * 128 * 2.0);
-}
-
-TEST(files_appear_complete_or_not_at_all)
-{
-    char text[4096], command[4096];
-    if (!program_built())
-        return;
-    char *dir = scratch_folder();
-    snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",
-             dir);
-    ck_assert_int_eq(run(command, true, text, sizeof text), 0);
-    snprintf(command, sizeof command, "plan --strategy tree-specinfer --levels '1,4 5,500' -o %s/bad", dir);
-    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
-    snprintf(command, sizeof command, "verify --case 'tree=nodes:-1.900000000000:0.5' -o %s/bad", dir);
-    ck_assert_int_eq(run(command, true, text, sizeof text), 3);
-    ck_assert_int_eq(run_shell(text, sizeof text, "ls -A %s", dir), 0);
-    ck_assert_str_eq(text, "plan.dot\n");
-    free(dir);
-}
-
-/* Where there is no room, or nobody reads what it says: nothing stays of an output. */
-TEST(files_that_end_early_leave_nothing)
-{
-    static const char *const all[] = {
-        "(ulimit -f 1; %s trace embedded:reasoning --csv -o %s/rows)",
-        "(sleep 0.3; %s trace embedded:reasoning --csv -o %s/rows) 2>&1 | true"};
-    char text[4096];
-    if (!program_built())
-        return;
-    char *dir = scratch_folder();
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char *command = xasprintf(all[i], program_path(), dir);
-        run_shell(text, sizeof text, "exec 2>/dev/null; (%s) >/dev/null; ls -A %s", command, dir);
-        ck_assert_msg(!text[0], "%s leaves %s", command, text);
-        free(command);
-    }
-    free(dir);
-}
-
-/* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
-TEST(outputs_that_are_no_files_stay)
-{
-    char text[1 << 14], want[1 << 14];
-    if (!program_built())
-        return;
-    char *dir = scratch_folder();
-    ck_assert_int_eq(run("list kernels", false, want, sizeof want), 0);
-    ck_assert_int_eq(
-        run_shell(text, sizeof text,
-                  "cd %s && mkfifo pipe && ln -s file link && echo old >file && ln -s none nowhere && "
-                  "(cat pipe & %s list kernels -o pipe; wait)",
-                  dir, program_path()),
-        0);
-    ck_assert_str_eq(text, want);
-    ck_assert_int_eq(
-        run_shell(text, sizeof text, "cd %s && %s list kernels -o link && cat file", dir, program_path()), 0);
-    ck_assert_str_eq(text, want);
-    ck_assert_int_eq(
-        run_shell(text, sizeof text, "cd %s && %s list kernels -o nowhere 2>&1", dir, program_path()), 2);
-    ck_assert_msg(strstr(text, "leads nowhere"), "%s", text);
-    ck_assert_int_eq(
-        run_shell(text, sizeof text, "cd %s && test -p pipe -a -L link -a -L nowhere && ls", dir), 0);
-    ck_assert_str_eq(text, "file\nlink\nnowhere\npipe\n");
-    free(dir);
-}
-
-/* What does not reach standard output is an error in every style. */
-TEST(a_full_device_is_an_error)
-{
-    static const char *const all[] = {"list figures",
-                                      "list figures --csv",
-                                      "list figures --json",
-                                      "--help",
-                                      "--version",
-                                      "plan --help",
-                                      "plan --levels 1,2000_8,8 --strategy flashinfer --json"};
-    char text[4096];
-    if (!program_built())
-        return;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        int code = run_shell(text, sizeof text, "%s %s 2>&1 >/dev/full", program_path(), all[i]);
-        ck_assert_msg(code == 2, "%s: %d", all[i], code);
-        ck_assert_msg(strstr(text, "not all of it could be written") && strchr(text, '\n')[1] == 0, "%s",
-                      text);
-    }
-}
-
-/* Steps before --step are taken, but not judged. */
-TEST(decode_judges_the_steps_that_are_asked_for)
-{
-    char text[4096];
-    if (!program_built())
-        return;
-    static const char *const steps[] = {"--step 1 --steps 1", "--step 2 --steps 1", "--step 2 --steps 9"};
-    static const char *const says[] = {",pat,1,2,", ",pat,1,1,", ",pat,3,4,"}; /* 2, 1, 2, 1 queries */
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        char *args = xasprintf("decode --decoder cpu --llm tiny --strategy pat --csv %s --trace "
-                               "deft:tests/fuzz/corpus/deft/reasoning",
-                               steps[i]);
-        ck_assert_int_eq(run(args, false, text, sizeof text), EXIT_GOOD);
-        ck_assert_msg(strstr(text, says[i]), "%s: %s", args, text);
-        free(args);
-    }
-}
-
 /* Strings only, no program: what a case prints is read back as the same case. */
 TEST(case_strings_round_trip)
 {
@@ -1027,13 +144,825 @@ TEST(strategy_lists_keep_their_options)
     free(many);
 }
 
+FROM_HERE(program, .wanted = program_built)
+
+TEST(bad_input_gets_one_line_and_exit_2)
+{
+    static const struct {
+        const char *args, *says;
+    } bad[] = {
+#define BAD(args, says) {args, says},
+#include "tests/verify/bad_input.def"
+#undef BAD
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[4096];
+        int code = run(bad[i].args, true, text, sizeof text);
+        ck_assert_msg(code == 2, "'%s' exits with %d: %s", bad[i].args, code, text);
+        ck_assert_msg(strncmp(text, "treeattn: ", 10) == 0, "'%s' says %s", bad[i].args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert_msg(newline && newline[1] == 0, "'%s' says more than one line: %s", bad[i].args, text);
+        ck_assert_msg(strstr(text, bad[i].says), "'%s' says %s", bad[i].args, text);
+    }
+}
+
+TEST(what_the_machine_lacks_exits_with_3)
+{
+    char text[4096];
+    ck_assert_int_eq(run("verify --case 'tree=nodes:-1.900000000000:0.5'", true, text, sizeof text), 3);
+    ck_assert(strstr(text, "needs") || strstr(text, "would take"));
+    static const char *const gpu[] = {"verify --kernel cuda --case tree=levels:1_4",
+                                      "verify --case 'tree=levels:1_4;kernel=cuda'",
+                                      "bench gpu --levels '1 4'", "selftest --kernel cuda --strategy pat",
+                                      "compare --kernel cuda --levels '1 4'"};
+    ck_assert_int_eq(
+        run("replay --machine h100 --workload sorting --data /nonexistent --json", true, text, sizeof text),
+        3);
+    ck_assert_msg(strstr(text, "nothing was replayed: no /nonexistent/"), "%s", text);
+    if (cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    for (size_t i = 0; i < sizeof gpu / sizeof gpu[0]; i++) {
+        ck_assert_int_eq(run(gpu[i], true, text, sizeof text), 3);
+        ck_assert(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n')[1] == 0);
+    }
+}
+
+/* A case that the machine has no memory for ends a run, but not what is known by then; and nothing but skips is no success. */
+TEST(a_failure_outlives_what_is_missing)
+{
+    static const char list[] = "tree=gen:bushy:3;strategy=pat\ntree=levels:1_1000000000;strategy=pat\n";
+    char text[4096];
+    char *folder = scratch_folder();
+    char *cases = xasprintf("%s/cases", folder), *rows = xasprintf("%s/rows", folder);
+    FILE *f = fopen(cases, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(list, f);
+    fclose(f);
+    char *fails =
+        xasprintf("verify -q --kernel faulty-group_dropped --no-shrink --cases %s --csv -o %s", cases, rows);
+    char *passes = xasprintf("verify -q --kernel cpu --cases %s --csv -o %s2", cases, rows);
+    ck_assert_int_eq(run_faulty(fails, true, text, sizeof text), EXIT_FAILED);
+    ck_assert_msg(strstr(text, "cases:2: the case needs") && strstr(text, " 1 failed"), "%s", text);
+    f = fopen(rows, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert(fgets(text, sizeof text, f) && fgets(text, sizeof text, f) && strstr(text, ",FAIL,"));
+    fclose(f);
+    ck_assert_int_eq(run(passes, true, text, sizeof text), EXIT_MISSING);
+    ck_assert_int_eq(run("compare --levels '1,70 10,3' --strategy tree-specinfer", false, text, sizeof text),
+                     EXIT_MISSING);
+    free(cases);
+    free(rows);
+    free(fails);
+    free(passes);
+    free(folder);
+}
+
+TEST(help_lists_nothing_that_is_refused)
+{
+    static const struct {
+        const char *args, *refused[6];
+    } all[] = {
+        {"trace --help", {" --levels", " --tree-file", " --gen", " --step ", " --seed"}},
+        {"replay --help", {" --levels", " --tree-file", " --gen", " --step "}},
+        {"decode --help", {" --levels", " --tree-file", " --gen"}},
+        {"plan --help", {" --page", " --fill"}},
+        {"sim --help", {" --page", " --fill"}},
+        {"bench gpu --help", {" --fill"}},
+    };
+    char text[16384];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, " --trace") && strstr(text, " --prompt"));
+        for (int k = 0; all[i].refused[k]; k++)
+            ck_assert_msg(!strstr(text, all[i].refused[k]), "%s lists%s", all[i].args, all[i].refused[k]);
+    }
+}
+
+/* Long options may be cut short, letters may be put together, and a name that was spelled otherwise is still known. */
+TEST(options_may_be_written_in_several_ways)
+{
+    static const char *const same[] = {
+        "plan --levels '1,3 20,7' --strategy pat --format csv",
+        "plan --lev '1,3 20,7' --stra=pat --form=csv",
+        "plan --strategy naive --csv --strategy pat --levels=1,3_20,7",
+        "plan --levels 1,3_20,7 --strategy pat --csv -o-",
+        "plan --levels 1,3_20,7 --strategy pat --csv -o -",
+    };
+    char first[1 << 14], text[1 << 14];
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        ck_assert_int_eq(run(same[i], false, i ? text : first, sizeof text), 0);
+        ck_assert_msg(i == 0 || strcmp(first, text) == 0, "%s: %s", same[i], text);
+    }
+    ck_assert_int_eq(
+        run("verify --levels '1 4' --strategy pat --kernel cpu -qo -", false, first, sizeof first), 0);
+    ck_assert_msg(strstr(first, "\nworst error") && !strstr(first, "levels"), "%s", first);
+    ck_assert_int_eq(run("list -- kernels", false, first, sizeof first), 0);
+    ck_assert_int_eq(run("bench --help plan", false, first, sizeof first), 0);
+    ck_assert_msg(strncmp(first, "usage: treeattn bench-plan ", 27) == 0, "%s", first);
+}
+
+/* Where something is needed and nothing was given: a line that says so, and command lines that work. */
+TEST(commands_teach)
+{
+    static const char *const all[] = {"plan",    "sim", "trace",     "list",
+                                      "compare", "fit", "bench-gpu", "bench gpu"};
+    char text[1 << 14], name[80];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const char *word = strchr(all[i], ' ') ? "bench-gpu" : all[i];
+        ck_assert_int_eq(run(all[i], true, text, sizeof text), 2);
+        snprintf(name, sizeof name, "treeattn: %s: no ", word);
+        ck_assert_msg(strncmp(text, name, strlen(name)) == 0 && strstr(text, "--help)\n\n"), "%s", text);
+        snprintf(name, sizeof name, "\n\n  treeattn %s ", word);
+        ck_assert_msg(strstr(text, name), "%s", text);
+    }
+    ck_assert_int_eq(run("", true, text, sizeof text), 2);
+    ck_assert_msg(strncmp(text, "treeattn: no command given (see treeattn --help)\n", 48) == 0, "%s", text);
+    ck_assert(strstr(text, "\n  bench-gpu ") && strstr(text, "\n  treeattn compare "));
+}
+
+TEST(help_teaches)
+{
+    static const char *const all[] = {
+#define PURPOSE(text)
+#define COMMAND(name, word, about) word " --help",
+#include "verify/cli/commands.def"
+#undef COMMAND
+#undef PURPOSE
+        "--help", "verify -?", "bench gpu --help"};
+    char text[16384];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        ck_assert(strlen(text) > 300);
+    }
+}
+
+/* The problems that commands begin with are not the same: each help states its command's own, and that is what it is. */
+TEST(help_states_default_heads)
+{
+    static const struct {
+        const char *command, *heads;
+    } all[] = {{"verify", "(default of a tree given: 4/2)"},
+               {"sim", "(default 32/8)"},
+               {"plan", "(default 32/8)"},
+               {"compare", "(default 32/8)"},
+               {"bench-gpu", "(default 32/8)"}};
+    char text[1 << 14];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *args = xasprintf("%s --help | tr -s ' \\n' ' '", all[i].command);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert_msg(strstr(text, all[i].heads) && !strstr(text, "; verify: "), "%s", text);
+        free(args);
+    }
+    ck_assert_int_eq(run("verify --levels '1 4' --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=4/2;d=64;dtype=f16;page=16;"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1 4' --heads 32/8 --strategy pat --kernel cpu", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "heads=32/8;d=128;"), "%s", text);
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16, pages of 16"), "%s", text);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "32 query heads, 8 KV heads, d = 128, f16"), "%s", text);
+}
+
+/* Of the columns that text has not, by their names. */
+TEST(sim_explains_its_columns)
+{
+    char text[1 << 14], help[1 << 14];
+    ck_assert_int_eq(run("sim --help", false, help, sizeof help), 0);
+    ck_assert_int_eq(
+        run("sim --levels '1 4' --strategy pat --machine h200 --csv | head -1", false, text, sizeof text), 0);
+    int named = 0;
+    char *rest = strstr(text, "mac_useful"), *column;
+    while (rest && (column = strsep(&rest, ",\n")) && *column) {
+        ck_assert_msg(strstr(help, column), "sim --help does not name %s", column);
+        named++;
+    }
+    ck_assert_int_gt(named, 20);
+    ck_assert_int_eq(run("sim --levels '1 4' --strategy pat --machine h200", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\n% of GB/s:") && strstr(text, "\n% of FLOPS:"));
+    ck_assert_int_eq(run("compare --levels '1 4' --strategy pat", false, text, sizeof text), 0);
+    ck_assert(strstr(text, "\npadded rows:") && strstr(text, "every Q tile"));
+}
+
+/* What was built, and on what it would run. */
+TEST(version_says_what_was_built)
+{
+    char text[4096];
+    ck_assert_int_eq(run("--version", false, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "treeattn, commit ", 17) == 0 && strchr(text, '\n'), "%s", text);
+    ck_assert_msg(strstr(text, "GPU") || strstr(text, "compute capability"), "%s", text);
+}
+
+/* The last line of a text; the text is changed. */
+static const char *last_line(char *text)
+{
+    size_t n = strlen(text);
+    ck_assert(n > 0 && text[n - 1] == '\n');
+    text[n - 1] = 0;
+    char *at = strrchr(text, '\n');
+    return at ? at + 1 : text;
+}
+
+TEST(verify_ends_with_its_totals)
+{
+    static char text[1 << 20];
+    ck_assert_int_eq(run("verify --levels '1,3 20,7' --strategy flash-attention,pat --kernel cpu", false,
+                         text, sizeof text),
+                     0);
+    ck_assert(strstr(text, "flash-attention/cpu/f16/"));
+    ck_assert(strstr(text, "tree=levels:1,3_20,7;"));
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("verify --trees 3 --seed 5 --no-sharp -q --strategy pat --kernel cpu", false, text, sizeof text),
+        0);
+    ck_assert_str_eq(last_line(text), "verify: 3 cases, 3 passed, 0 marginal, 0 failed, 0 skipped");
+}
+
+/* On standard error, so that rows stay what they are. */
+TEST(absent_kernels_are_named)
+{
+    char text[1 << 14];
+    if (!program_built() || cuda_caps(&(struct cuda_caps){0}, NULL))
+        return;
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --csv", true, text, sizeof text), 0);
+    ck_assert_msg(strncmp(text, "not here: cuda: ", 16) == 0, "%s", text);
+    ck_assert_int_eq(run("verify -q --levels '1 4' --strategy pat --kernel cpu", true, text, sizeof text), 0);
+    ck_assert_str_eq(text, "");
+}
+
+/* Where a case of a file is that cannot be had, if that shows only when its tree is made, too. */
+TEST(cases_name_their_line)
+{
+    static const char cases[] = "# two\ntree=levels:1,3_20,7\n\ntree=levels:1,3_20\n";
+    char text[1 << 14], command[4200];
+    char *path = scratch_file(cases, sizeof cases - 1);
+    snprintf(command, sizeof command, "verify -q --strategy pat --kernel cpu --cases %s", path);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "%s:4: levels: 2 node counts and 1 lengths", path);
+    ck_assert_msg(strstr(text, command), "%s", text);
+    unlink(path);
+    free(path);
+}
+
+/* As --heads and --dtype do. */
+TEST(options_replace_what_a_case_names)
+{
+    char text[1 << 14];
+    const char *args = "verify --case 'tree=levels:1,3_20,7;strategy=pat;kernel=cpu' --strategy relay,naive "
+                       "--kernel naive-c --dtype f64";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\nrelay/naive-c/f64/") && strstr(text, "\nnaive/naive-c/f64/"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 2 cases, 2 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(run("verify --cases tests/cases.regress --kernel naive-c -q", false, text, sizeof text),
+                     0);
+    ck_assert_str_eq(last_line(text), "verify: 4 cases, 4 passed, 0 marginal, 0 failed, 0 skipped");
+}
+
+TEST(nothing_ran_is_not_good)
+{
+    char text[1 << 14];
+    const char *args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 3);
+    ck_assert_msg(strstr(text, "no case ran: all were skipped, the first because 2000 tokens"), "%s", text);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 0 passed, 0 marginal, 0 failed, 1 skipped");
+    args = "verify -q --levels '1,4 5,500' --strategy tree-specinfer,pat --kernel cpu";
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(!strstr(text, "no case ran"));
+}
+
+/* Neither zeros nor what belongs to another run. */
+TEST(what_was_not_compared_has_no_numbers)
+{
+    const char *args = "verify --levels '1,4 256,40' --strategy cascade --no-shrink --kernel";
+    static const struct {
+        const char *rest, *row;
+    } all[] = {{"faulty-run_end | cut -f2-8", "\nFAIL\t-\t-\t-\t-\t-\t-\nverify: 1 cases"},
+               {"faulty-run_end --csv 2>/dev/null | cut -d, -f2-8", "\nFAIL,,,,,,\n"},
+               {"faulty-run_end --json", "\"worst\": null, \"worst_o\": null, "},
+               {"faulty-nan_in_o --json", /* JSON has no infinity; null would read as not compared */
+                "\"worst\": 1.7976931348623157e308, \"worst_o\": 1.7976931348623157e308, \"worst_lse\": 0."},
+               {"faulty-nan_in_o | cut -f2-3", "\nFAIL\tinf\nworst error inf"}};
+    char text[1 << 14];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *line = xasprintf("%s %s", args, all[i].rest);
+        run_faulty(line, false, text, sizeof text);
+        ck_assert_msg(strstr(text, all[i].row), "%s: %s", line, text);
+        free(line);
+    }
+}
+
+/* Nor a time, where the plan kept the kernel from running. */
+TEST(what_did_not_run_has_no_time)
+{
+    char text[4096] = "";
+    struct case_spec c;
+    struct err e = {0};
+    ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
+    AUTO(test_case) b = test_case_new(&c, NULL, &e);
+    struct strategy_use use = strategy_default(&forgetful);
+    struct result r = judge_case(b, &use, kernels[0]);
+    FILE *f = fmemopen(text, sizeof text, "w");
+    struct printer t = {.f = f, .column = result_columns};
+    result_row(&t, &r, c.spec.heads.dtype, "-");
+    fclose(f);
+    ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
+    case_clear(&c);
+}
+
+TEST(json_and_csv_parse)
+{
+    static char text[1 << 20];
+    json_error_t error;
+    static const char *const all[] = {"verify --levels '1,3 20,7' --strategy pat,relay --kernel cpu --json",
+                                      "compare --levels '1,3 20,7' --heads 2/1 --json",
+                                      "list strategies --json",
+                                      "list options --json",
+                                      "list models --json",
+                                      "list machines --json",
+                                      "list figures --machine l40s:sms=10 --json",
+                                      "list tiles --machine a100-80 --head-dim 64 --json",
+                                      "trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --trace reasoning:3 --prompt 50 --max-seq 80 --json",
+                                      "sim --levels '1,3 20,7' --count paper --json",
+                                      "sim --levels '1,3 20,700' --machine all --json"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i], false, text, sizeof text), 0);
+        json_t *j = json_loads(text, 0, &error);
+        ck_assert_msg(j && json_is_array(j) && json_array_size(j) > 0, "%s: %s", all[i], error.text);
+        json_decref(j);
+    }
+    ck_assert_int_eq(run("plan --levels '1,3 20,7' --strategy pat --format json", false, text, sizeof text),
+                     0);
+    json_t *plan = json_loads(text, 0, &error);
+    ck_assert_msg(json_is_object(plan), "%s", error.text);
+    json_decref(plan);
+    ck_assert_int_eq(run("trace reasoning:3 --prompt 50 --max-seq 80 --csv", false, text, sizeof text), 0);
+    ck_assert(strncmp(text, "iteration,queries,nodes,kv_tree,kv_seq\n1,", 40) == 0);
+}
+
+/* The number of cores must not show in what is printed; times do, so they are cut away. */
+TEST(output_is_the_same_on_any_number_of_cores)
+{
+    static char one[1 << 20], two[1 << 20];
+    const char *args =
+        "verify --trees 6 --seed 9 --no-sharp --kernel cpu --strategy flash-attention,naive,pat "
+        "| cut -f1-2,9,17";
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+    setenv("OMP_NUM_THREADS", "3", 1);
+    ck_assert_int_eq(run(args, false, two, sizeof two), 0);
+    unsetenv("OMP_NUM_THREADS");
+    char *tail = strstr(one, "worst error"), *tail_two = strstr(two, "worst error");
+    ck_assert(tail && tail_two && tail - one == tail_two - two);
+    *tail = *tail_two = 0;
+    ck_assert_str_eq(one, two);
+}
+
+/* More threads than any machine has: no crash, and the same output. */
+TEST(absurdly_many_threads)
+{
+    char text[4096];
+    setenv("OMP_NUM_THREADS", "100000", 1);
+    ck_assert_int_eq(
+        run("verify --case 'tree=levels:1,2_30,5;strategy=pat;kernel=cpu'", false, text, sizeof text), 0);
+    ck_assert_str_eq(last_line(text), "verify: 1 cases, 1 passed, 0 marginal, 0 failed, 0 skipped");
+    ck_assert_int_eq(
+        run("sim --csv --trace fewshot:3 --prompt 5 --max-seq 12 --strategy pat", false, text, sizeof text),
+        0);
+    unsetenv("OMP_NUM_THREADS");
+}
+
+/* The command of issue 4: a header and one row, whose counters follow from the tree by hand: one step of a prompt
+ * of 10 with three branches of a token each, 2 layers, 4 heads of 8. */
+TEST(sim_counts_as_the_release_does)
+{
+    static const struct {
+        const char *strategy, *counters;
+    } x[] = {{"deft-flatten", ",1,3,3328,208,0,0,0,0,0,"},
+             {"radix-attention", ",1,3,8448,0,0,0,0,0,0,"},
+             {"tree-medusa", ",1,3,3328,156,1248,1248,1248,2496,768,"}};
+    char text[4096];
+    for (int i = 0; i < 3; i++) {
+        char *args =
+            xasprintf("sim --trace fewshot:3 --prompt 10 --max-seq 12 --strategy %s --count deft --csv "
+                      "--layers 2 --heads 4/2 --head-dim 8",
+                      x[i].strategy);
+        ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+        ck_assert(strstr(text, "iterations,generated_len,KV_IO_bytes,Mask_IO_bytes,QK_IO_bytes"));
+        ck_assert_msg(strstr(text, x[i].counters), "%s: %s", args, text);
+        char *newline = strchr(text, '\n');
+        ck_assert(newline && strchr(newline + 1, '\n') && strchr(newline + 1, '\n')[1] == 0);
+        free(args);
+    }
+}
+
+/* Several items, in text: a line each and their mean, or the mean alone. */
+TEST(sim_prints_the_mean_of_trees)
+{
+    static char text[1 << 16], quiet[1 << 16];
+    const char *args =
+        "sim --trace embedded:reasoning --tree all --prompt 100 --max-seq 200 --strategy pat,relay";
+    char *shorter = xasprintf("%s -q", args);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert_int_eq(run(shorter, false, quiet, sizeof quiet), 0);
+    const char *mean = strstr(text, "\nmean   pat"), *same = strstr(quiet, "\nmean   pat");
+    ck_assert(strstr(text, "\n2      pat") && mean && same);
+    ck_assert(!strstr(quiet, "\n2      pat"));
+    ck_assert_str_eq(mean, same);
+    free(shorter);
+}
+
+/* Every combination of swept values is a row like that of a run by itself, the last name's values fastest. */
+TEST(sim_sweeps)
+{
+    static char all[1 << 16], one[1 << 14], want[1 << 16];
+    static const char *const heads[] = {"8/2", "4/4"};
+    ck_assert_int_eq(run("sim --csv --strategy pat,relay --machine h200 --levels '1,{b} {p},7' --sweep b=2,3 "
+                         "--sweep heads=8/2,4/4 --sweep p=100,2000",
+                         false, all, sizeof all),
+                     0);
+    for (int i = 0; i < 8; i++) {
+        int b = 2 + i / 4, p = i % 2 ? 2000 : 100;
+        char *args =
+                 xasprintf("sim --csv --strategy pat,relay --machine h200 --levels '1,%d %d,7' --heads %s", b,
+                           p, heads[i / 2 % 2]),
+             *at = xasprintf(",b=%d p=%d,", b, p);
+        ck_assert_int_eq(run(args, false, one, sizeof one), 0);
+        strcat(want, i == 0 ? one : strchr(one, '\n') + 1);
+        for (int k = 0; k < 2; k++) { /* the rows of this combination: the first that still say so */
+            char *found = strstr(all, at);
+            ck_assert_msg(found, "no row at%s", at);
+            memmove(found + 1, found + strlen(at) - 1, strlen(found + strlen(at) - 1) + 1);
+        }
+        free(args);
+        free(at);
+    }
+    ck_assert_msg(strcmp(all, want) == 0, "%.1500s, not %.1500s", all, want);
+}
+
+/* What is always busy is not idle by what rounding leaves. */
+TEST(sim_prints_no_rounding)
+{
+    static char text[1 << 16];
+    ck_assert_int_eq(run("sim --levels '1,{b} {p},128' --sweep b=8,64 --sweep p=512,8192 --machine h200 "
+                         "--layers 1 --strategy naive,flashinfer,tree-medusa",
+                         false, text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, "% SM idle") && !strstr(text, "e-1"), "%s", text);
+}
+
+/* Parts that a merge takes from registers are told apart, and --csv is a format. */
+TEST(plan_counts_partials)
+{
+    static char text[1 << 14], csv[1 << 14];
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials (3 through memory, 3 on chip), 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy cascade", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, ", 6 partials, 3 merges\n"), "%s", text);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --csv", false, text, sizeof text), 0);
+    ck_assert_int_eq(run("plan --levels '1,3 256,40' --strategy relay --format csv", false, csv, sizeof csv),
+                     0);
+    ck_assert_str_eq(text, csv);
+}
+
+/* The case string of a first failure, the same on standard error and in the column, fails again by itself. */
+TEST(compare_names_its_failures)
+{
+    static char text[1 << 14], csv[1 << 14], again[1 << 14];
+    const char *args =
+        "compare --levels '1,3 256,40' --strategy pat,relay --kernel faulty-input_dropped --csv";
+    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
+    ck_assert_int_eq(run_faulty(args, false, csv, sizeof csv), 1);
+    ck_assert_msg(strstr(csv, ",failed_case\n") && strstr(text, "compare: pat fails first at tree=levels:"),
+                  "%s%s", csv, text);
+    char *string = strstr(text, "compare: relay fails first at ") + 30;
+    string[strcspn(string, "\n")] = 0;
+    ck_assert_msg(strstr(csv, string) && strstr(string, ";strategy=relay;kernel=faulty-input_dropped"),
+                  "%s: %s", string, csv);
+    char *verify = xasprintf("verify -q --no-shrink --case '%s'", string);
+    ck_assert_int_eq(run_faulty(verify, false, again, sizeof again), 1);
+    ck_assert_msg(strstr(again, string), "%s", again);
+    free(verify);
+    /* of random trees the first by number, however many cores judge them */
+    args = "compare --levels '1 1' --strategy pat --trees 30 --kernel faulty-query_foreign --csv";
+    ck_assert_int_eq(run_faulty(args, true, text, sizeof text), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    ck_assert_int_eq(run_faulty(args, true, again, sizeof again), 1);
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert_msg(strstr(text, "compare: pat fails first at tree=gen:"), "%s", text);
+    ck_assert_str_eq(text, again);
+}
+
+/* A kernel that counts nothing has moved nothing that could be printed. */
+TEST(no_counts_where_none_are)
+{
+    char text[1 << 14];
+    ck_assert_int_eq(run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c --csv", false,
+                         text, sizeof text),
+                     0);
+    ck_assert_msg(strstr(text, ",,,4,,,\n"), "%s", text);
+    ck_assert_int_eq(
+        run("compare --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text),
+        0);
+    ck_assert_msg(!strstr(text, " 0.00") && strstr(text, "not counted"), "%s", text);
+    ck_assert_int_eq(
+        run("verify --levels '1,3 256,40' --strategy cascade --kernel naive-c", false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "\t4\t-\t-\t-\t3\t"), "%s", text); /* groups, counts, launches */
+}
+
+/* A tree of a set, as of its levels. */
+TEST(sim_knows_the_papers_sets)
+{
+    static char set[1 << 18], one[1 << 14];
+    ck_assert_int_eq(run("sim --csv --strategy pat --sets fasttree-fig9,speculative", false, set, sizeof set),
+                     0);
+    ck_assert_int_eq(
+        run("sim --csv --strategy pat --levels '1,10 4000,400' --heads 16/1", false, one, sizeof one), 0);
+    const char *row = strchr(one, '\n') + 1, *tail = strstr(row, ",,"), *found = set;
+    int rows = -1;
+    for (const char *line = set; *line; line = strchr(line, '\n') + 1)
+        rows++;
+    ck_assert_int_eq(rows, 15 * 3 + 6 * 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert((found = strstr(found + 1, ",fasttree-fig9 9,")));
+    ck_assert_msg(strncmp(strstr(found, ",,"), tail + 1, strlen(tail + 1)) == 0, "%.800s, not %.800s", found,
+                  row);
+}
+
+/* As many columns in every row as in the header, and a timeline of as many CTAs as the row says. */
+TEST(sim_times_plans)
+{
+    static char text[1 << 16], lines[256];
+    char *dir = scratch_folder();
+    char *args = xasprintf("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv "
+                           "--timeline %s/ctas --spans %s/spans",
+                           dir, dir);
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    ck_assert(strstr(text, ",machine,coefficients,built_in,latency_ms,") && strstr(text, ",h200,"));
+    ck_assert_int_eq(run_shell(lines, sizeof lines, "wc -l < %s/ctas; head -2 %s/spans | tail -1", dir, dir),
+                     0);
+    const char *fitted = strrchr(text, ','), *last = memrchr(text, ',', (size_t)(fitted - text)); /* ctas */
+    int ctas = atoi(last + 1);
+    ck_assert_msg(atoi(lines) == ctas + 1, "%s lines, %s", lines, last);
+    ck_assert_msg(strstr(lines, "\n0.000000,"), "%s", lines);
+    ck_assert_int_eq(
+        run("sim --levels '1,3 2000,70' --machine h200 --strategy pat --layers 1 --csv --timeline -", false,
+            text, sizeof text),
+        0);
+    ck_assert_msg(strncmp(text, "launch,sm,slot,", 15) == 0 && !strstr(text, "latency_ms"), "%s", text);
+    free(dir);
+    free(args);
+}
+
+/* The column of the one row that `args` prints, as a number. */
+static double sim_number(const char *args, const char *column)
+{
+    char text[1 << 14];
+    ck_assert_int_eq(run(args, false, text, sizeof text), 0);
+    char *head = text, *row = strchr(text, '\n') + 1, *name, *field;
+    row[-1] = 0;
+    while ((name = strsep(&head, ",")) && strcmp(name, column) != 0)
+        strsep(&row, ",");
+    ck_assert_msg(name && row, "no column %s", column);
+    field = strsep(&row, ",\n");
+    return atof(field);
+}
+
+/* Three layers of a plan with one launch. The linear model: 1 ms a call and 2 ms a launch. The time model: 1 s a call
+ * more, all else as it is. */
+TEST(sim_predicts_from_fitted_coefficients)
+{
+    static const char coefs[] = "machine,model,part,coefficient,value,error\n"
+                                "h200,linear,a,base,0.001,0\nh200,linear,a,serial,0.002,0\n"
+                                "h200,linear,b,base,-1,0\nh200,clock,c,base,1,0\n";
+    char text[1 << 14];
+    char *path = scratch_file(coefs, strlen(coefs));
+    const char *args = "sim --trace fewshot:3 --prompt 20 --step 7 --max-seq 40 --machine h200 --strategy "
+                       "flash-attention --layers 3 --csv";
+    char *linear = xasprintf("%s --coefficients %s --time-model linear --part a", args, path),
+         *clock = xasprintf("%s --coefficients %s", args, path), *mend = xasprintf("sed -i s/-1/7/ %s", path);
+    ck_assert_int_eq(run(linear, true, text, sizeof text), 2); /* every line is checked, other parts' too */
+    ck_assert_msg(strstr(text, ":4: ") && strchr(text, '\n')[1] == 0, "%s", text);
+    ck_assert_int_eq(system(mend), 0);
+    ck_assert(fabs(sim_number(linear, "fitted_ms") - 9) < 1e-9);
+    double before = sim_number(args, "latency_ms") - sim_number(args, "overhead_ms");
+    ck_assert(fabs(sim_number(clock, "latency_ms") - before - 3000) < 1e-6);
+    free(path);
+    free(linear);
+    free(clock);
+    free(mend);
+}
+
+/* Text, CSV and JSON say on which coefficients a time rests, and which of them a file does not have. */
+TEST(times_say_what_they_rest_on)
+{
+    static const char
+        bare[] = "machine,model,part,coefficient,value,error\nh200,clock,c,base,1e-6,0\n",
+        rest[] = "launch concurrent kernel latency l2_latency start tensor bandwidth l2 stages unseen";
+    static const char *const one[] = {"sim --levels '1,8 400,30' --strategy pat",
+                                      "replay --trace fewshot:3 --prompt 20 --max-seq 40 --strategy pat"};
+    static char text[1 << 14];
+    char *path = scratch_file(bare, strlen(bare));
+    for (int i = 0; i < 2; i++) {
+        char *h200 = xasprintf("%s --machine h200", one[i]),
+             *a100 = xasprintf("%s --machine a100-80", one[i]),
+             *file = xasprintf("%s --coefficients %s", h200, path),
+             *shipped = xasprintf("%s --coefficients paper-figs/measured/h200_clock.csv", h200),
+             *csv = xasprintf("%s --csv", file), *json = xasprintf("%s --json", h200),
+             *title = xasprintf("simulated with coefficients of %s (built in: %s)", path, rest),
+             *cells = xasprintf(",%s,%s%s", path, rest, i ? "\n" : ",");
+        const struct {
+            const char *args, *says;
+        } all[] = {
+            {h200, "simulated with built-in coefficients (fitted to our kernels on this card: --coefficients "
+                   "paper-figs/measured/h200_clock.csv)"},
+            {a100,
+             i ? "simulated with built-in coefficients; KV pool" : "simulated with built-in coefficients\n"},
+            {shipped,
+             "simulated with coefficients of paper-figs/measured/h200_clock.csv (built in: bandwidth)"},
+            {file, title},
+            {csv, cells},
+            {json, "\"coefficients\": \"built-in\", \"built_in\": \"all\""},
+        };
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+            ck_assert_int_eq(run(all[k].args, false, text, sizeof text), 0);
+            ck_assert_msg(strstr(text, all[k].says), "treeattn %s: no '%s' in %s", all[k].args, all[k].says,
+                          text);
+        }
+        char *const used[] = {h200, a100, file, shipped, csv, json, title, cells};
+        for (size_t k = 0; k < sizeof used / sizeof used[0]; k++)
+            free(used[k]);
+    }
+    /* a model beside the time model has a file of its own */
+    char *linear = xasprintf("%s --machine h200 --time-model linear --coefficients %s", one[0], path),
+         *edit = xasprintf("sed -i s/clock/linear/ %s", path);
+    ck_assert_int_eq(system(edit), 0);
+    ck_assert_int_eq(run(linear, false, text, sizeof text), 0);
+    ck_assert_msg(strstr(text, "simulated with built-in coefficients (") &&
+                      strstr(text, "\nfitted us: model linear, coefficients ") &&
+                      strstr(text, " (not in it: serial "),
+                  "%s", text);
+    /* the files that headings name */
+    for (int i = 0; i < 2; i++) {
+        struct time_model_coefs c = time_model_coefs_default();
+        const char *machine = i ? "h100" : "h200";
+        char left[COEFS_REST], *name = xasprintf("paper-figs/measured/%s_clock.csv", machine);
+        struct err e = {0};
+        ck_assert_msg(coefs_read_clock(name, machine, NULL, &c, left, &e), "%s", e.msg);
+        ck_assert_str_eq(left, "bandwidth");
+        char *heading = coefs_title(NULL, machine, "");
+        ck_assert_msg(strstr(heading, name), "%s", heading);
+        free(heading);
+        free(name);
+    }
+    free(linear);
+    free(edit);
+    free(path);
+}
+
+/* What is behind a time that is not the card's own, or not every kernel's; and nothing where it is. */
+TEST(times_come_with_notes)
+{
+#define DEEP                                                                                                 \
+    "sim --levels '1,4,16,64,256,1024 256,8,256,64,32,256' --heads 16/1 --layers 1 --strategy tree-vanilla"
+#define LONG "sim --levels '1,64 4000,1' --strategy deft-node"
+    static const char unseen[] =
+        "\nnote: share of the KV bytes that no row of a Q tile sees: tree-vanilla 99 %;",
+                      trips[] = "\nnote: share of the time that round trips to memory take: deft-node 9";
+    static const struct {
+        const char *args, *says;
+        bool is;
+    } all[] = {
+        {DEEP " --machine h200", unseen, true},
+        {DEEP " --machine h200 --count paper", unseen, true},
+        {DEEP " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote: share of the KV",
+         false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine h200", "\nnote: share of the KV", false},
+        {LONG " --machine l40s", trips, true},
+        {LONG " --machine l40s", "latency_ns = 200 is not l40s's own figure (PAT table 1, of A100)", true},
+        {LONG " --machine a100-80", "\nnote:", false},
+        {LONG " --machine h200:latency_ns=350", "\nnote:", false},
+        {LONG " --machine h200 --coefficients paper-figs/measured/h200_clock.csv", "\nnote:", false},
+        {"sim --levels '1,64 4000,1' --strategy pat --machine a100-80", "\nnote:", false},
+        {"list machines", "latency ns  latency from\n", true},
+        {"list machines --csv", ",989,200,\"PAT table 1, of A100\"\n", true},
+    };
+#undef DEEP
+#undef LONG
+    static char text[1 << 14];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        ck_assert_int_eq(run(all[i].args, false, text, sizeof text), 0);
+        ck_assert_msg((strstr(text, all[i].says) != NULL) == all[i].is, "treeattn %s: '%s' in %s",
+                      all[i].args, all[i].says, text);
+    }
+}
+
+/* What 64 bits hold is counted, however many queries and tokens there are. */
+TEST(sim_takes_large_trees)
+{
+    double kv = sim_number("sim --levels '200000 1' --heads 32/8 --layers 1 --strategy deft-node --csv",
+                           "KV_IO_bytes");
+    ck_assert_double_eq(kv, 200000 * 2 * 8 * 128 * 2.0);
+}
+
+TEST(files_appear_complete_or_not_at_all)
+{
+    char text[4096], command[4096];
+    char *dir = scratch_folder();
+    snprintf(command, sizeof command, "plan --strategy pat --levels '1,2 10,5' --format dot -o %s/plan.dot",
+             dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 0);
+    snprintf(command, sizeof command, "plan --strategy tree-specinfer --levels '1,4 5,500' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 2);
+    snprintf(command, sizeof command, "verify --case 'tree=nodes:-1.900000000000:0.5' -o %s/bad", dir);
+    ck_assert_int_eq(run(command, true, text, sizeof text), 3);
+    ck_assert_int_eq(run_shell(text, sizeof text, "ls -A %s", dir), 0);
+    ck_assert_str_eq(text, "plan.dot\n");
+    free(dir);
+}
+
+/* Where there is no room, or nobody reads what it says: nothing stays of an output. */
+TEST(files_that_end_early_leave_nothing)
+{
+    static const char *const all[] = {
+        "(ulimit -f 1; %s trace embedded:reasoning --csv -o %s/rows)",
+        "(sleep 0.3; %s trace embedded:reasoning --csv -o %s/rows) 2>&1 | true"};
+    char text[4096];
+    char *dir = scratch_folder();
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char *command = xasprintf(all[i], program_path(), dir);
+        run_shell(text, sizeof text, "exec 2>/dev/null; (%s) >/dev/null; ls -A %s", command, dir);
+        ck_assert_msg(!text[0], "%s leaves %s", command, text);
+        free(command);
+    }
+    free(dir);
+}
+
+/* As root, too, for whom a rename would succeed: what is no file stays what it is, and is written to. */
+TEST(outputs_that_are_no_files_stay)
+{
+    char text[1 << 14], want[1 << 14];
+    char *dir = scratch_folder();
+    ck_assert_int_eq(run("list kernels", false, want, sizeof want), 0);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text,
+                  "cd %s && mkfifo pipe && ln -s file link && echo old >file && ln -s none nowhere && "
+                  "(cat pipe & %s list kernels -o pipe; wait)",
+                  dir, program_path()),
+        0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o link && cat file", dir, program_path()), 0);
+    ck_assert_str_eq(text, want);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && %s list kernels -o nowhere 2>&1", dir, program_path()), 2);
+    ck_assert_msg(strstr(text, "leads nowhere"), "%s", text);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text, "cd %s && test -p pipe -a -L link -a -L nowhere && ls", dir), 0);
+    ck_assert_str_eq(text, "file\nlink\nnowhere\npipe\n");
+    free(dir);
+}
+
+/* What does not reach standard output is an error in every style. */
+TEST(a_full_device_is_an_error)
+{
+    static const char *const all[] = {"list figures",
+                                      "list figures --csv",
+                                      "list figures --json",
+                                      "--help",
+                                      "--version",
+                                      "plan --help",
+                                      "plan --levels 1,2000_8,8 --strategy flashinfer --json"};
+    char text[4096];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int code = run_shell(text, sizeof text, "%s %s 2>&1 >/dev/full", program_path(), all[i]);
+        ck_assert_msg(code == 2, "%s: %d", all[i], code);
+        ck_assert_msg(strstr(text, "not all of it could be written") && strchr(text, '\n')[1] == 0, "%s",
+                      text);
+    }
+}
+
+/* Steps before --step are taken, but not judged. */
+TEST(decode_judges_the_steps_that_are_asked_for)
+{
+    char text[4096];
+    static const char *const steps[] = {"--step 1 --steps 1", "--step 2 --steps 1", "--step 2 --steps 9"};
+    static const char *const says[] = {",pat,1,2,", ",pat,1,1,", ",pat,3,4,"}; /* 2, 1, 2, 1 queries */
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        char *args = xasprintf("decode --decoder cpu --llm tiny --strategy pat --csv %s --trace "
+                               "deft:tests/fuzz/corpus/deft/reasoning",
+                               steps[i]);
+        ck_assert_int_eq(run(args, false, text, sizeof text), EXIT_GOOD);
+        ck_assert_msg(strstr(text, says[i]), "%s: %s", args, text);
+        free(args);
+    }
+}
+
 /* Of two trees of a family the median is the mean. */
 /* A row for each strategy asked for, under its own name; every figure is there, or none where a tree is too large. */
 TEST(bench_plan_times_what_is_asked_for)
 {
     static char text[1 << 14];
-    if (!program_built())
-        return;
     ck_assert_int_eq(
         run("bench plan --reps 1 --csv --strategy pat:rule=artifact,tree-medusa", false, text, sizeof text),
         0);
@@ -1049,8 +978,6 @@ TEST(bench_plan_times_what_is_asked_for)
 TEST(gap_prints_medians)
 {
     char text[1 << 14];
-    if (!program_built())
-        return;
     ck_assert_int_eq(run("gap --trees 2 --cost bytes --csv", false, text, sizeof text), 0);
     int twos = 0, apart = 0;
     for (char *rest = text, *row; (row = strsep(&rest, "\n"));) {
