@@ -66,7 +66,7 @@ TRACES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
-JUDGE := $(wildcard verify/io/*.c verify/judge/*.c verify/faults/*.c)
+JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/judge/*.c verify/faults/*.c)
 WINGS := $(filter-out $(JUDGE),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
@@ -316,7 +316,7 @@ FUZZ_SECONDS ?= 60
 FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIB := $(REF) $(TRACES) $(SIM) \
-  $(wildcard verify/judge/case.c verify/judge/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c)
+  $(wildcard verify/cases/case.c verify/cases/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 
 .PHONY: fuzz

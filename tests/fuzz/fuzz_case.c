@@ -4,7 +4,7 @@
  */
 #include "kernels/kernel.h"
 #include "tests/fuzz/fuzz.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/judge/cover.h"
 
 /* A name is all that a case needs of a kernel; the real ones would bring OpenBLAS along. */

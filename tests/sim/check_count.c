@@ -8,7 +8,7 @@
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 #include "verify/bench/bench_cpu.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/model/simulate_steps.h"
 
 #include <math.h>

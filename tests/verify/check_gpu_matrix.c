@@ -5,7 +5,8 @@
 #include "kernels/cuda/host/guard_gpu.h"
 #include "ref/file.h"
 #include "verify/bench/rows_gpu.h"
-#include "verify/judge/gpu_matrix.h"
+#include "verify/cases/gpu_matrix.h"
+#include "verify/judge/pairs_met.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/compare.h"
 

@@ -1,10 +1,10 @@
 /* check_guard.c - a kernel of somebody's that breaks its word: who is blamed, and that nobody else suffers. */
 #include "verify/faults/faults.h"
 #include "verify/io/crash.h"
-#include "verify/judge/random_cases.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/shrink.h"
-#include "verify/judge/run_parallel.h"
+#include "verify/cases/run_parallel.h"
 
 #include "tests/auto.h"
 #include "tests/suites.h"
@@ -680,7 +680,7 @@ TEST(some_cases_run_alone)
     for (size_t k = 0; k < sizeof many / sizeof many[0]; k++) {
         struct tally *x = xcalloc(1, sizeof *x);
         int64_t alone = 0;
-        side_by_side(many[k], count_threads, x);
+        run_parallel(many[k], count_threads, x);
         for (int64_t i = 0; i < many[k]; i++) {
             ck_assert_int_eq(x->times[i], 1);
             alone += x->threads[i] == 3;

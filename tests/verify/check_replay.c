@@ -3,7 +3,7 @@
  * sampled, resumed, or planned late; and what goes wrong, in one line.
  */
 #include "sim/plan_extend.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/cli/cmd.h"
 #include "verify/judge/cover.h"
 #include "verify/replay/on_decoder.h"

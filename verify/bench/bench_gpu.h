@@ -26,7 +26,7 @@
 #include "sim/strategy.h"
 #include "verify/bench/card_limits.h"
 #include "verify/judge/compare.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #include "traces/formats/formats.h"
 #include "verify/judge/cover.h"
 #include "verify/io/progress.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  */
 #include "verify/cli/cmd.h"
 #include "verify/io/origin.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/model/fit.h"
 #include "verify/io/text.h"
 

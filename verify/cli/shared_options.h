@@ -7,8 +7,8 @@
 
 #include "verify/cli/options.h"
 #include "verify/io/table.h"
-#include "verify/judge/random_cases.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/random_cases.h"
+#include "verify/cases/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {

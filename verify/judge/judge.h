@@ -6,7 +6,7 @@
 #define TREEATTN_VERIFY_JUDGE_JUDGE_H
 
 #include "kernels/kernel.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/judge/guard_cpu.h"
 #include "verify/judge/result.h"
 

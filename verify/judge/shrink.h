@@ -14,7 +14,7 @@
 #ifndef TREEATTN_VERIFY_JUDGE_SHRINK_H
 #define TREEATTN_VERIFY_JUDGE_SHRINK_H
 
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/judge/judge.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "verify/judge/side_by_side.h"
 #include "verify/io/progress.h"
-#include "verify/judge/random_cases.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/result.h"
-#include "verify/judge/run_parallel.h"
+#include "verify/cases/run_parallel.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -93,7 +93,7 @@ static void judge_drawn(void *context, int64_t i)
 static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, struct err *e)
 {
     struct under_way x = {.run = run, .seed = seed, .progress = progress_start("random trees", n), .err = e};
-    side_by_side(n, judge_drawn, &x);
+    run_parallel(n, judge_drawn, &x);
     progress_clear(&x.progress);
     return !e->code;
 }

@@ -1,6 +1,6 @@
 #include "verify/judge/verify_run.h"
 #include "verify/judge/properties.h"
-#include "verify/judge/run_parallel.h"
+#include "verify/cases/run_parallel.h"
 #include "verify/judge/shrink.h"
 
 #include <errno.h>
@@ -240,7 +240,7 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 {
     run->progress = progress_start("verify", b->n);
     struct under_way x = {.run = run, .batch = b, .ready = xcalloc((size_t)b->n, sizeof(struct judged *))};
-    side_by_side(b->n, run_case, &x);
+    run_parallel(b->n, run_case, &x);
     for (int64_t i = 0; i < b->n; i++)
         if (x.ready[i]) /* beyond the case at which the run stopped */
             judged_free(x.ready[i]);

@@ -9,8 +9,9 @@
 
 #include "verify/io/progress.h"
 #include "verify/io/table.h"
-#include "verify/judge/gpu_matrix.h"
-#include "verify/judge/random_cases.h"
+#include "verify/cases/gpu_matrix.h"
+#include "verify/judge/pairs_met.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/result.h"
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 #define TREEATTN_VERIFY_MODEL_SIM_H
 
 #include "verify/io/table.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 #include "verify/model/coefficient_file.h"
 #include "verify/model/simulate_steps.h"
 

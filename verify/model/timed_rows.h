@@ -13,7 +13,7 @@
 #ifndef TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
 #define TREEATTN_VERIFY_MODEL_TIMED_ROWS_H
 
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "ref/csv.h"
 
 #ifdef __cplusplus

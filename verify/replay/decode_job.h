@@ -7,7 +7,7 @@
 #include "kernels/decode/decode.h"
 #include "sim/strategy.h"
 #include "verify/io/table.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #ifndef TREEATTN_VERIFY_REPLAY_JOBS_H
 #define TREEATTN_VERIFY_REPLAY_JOBS_H
 
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 #include "verify/replay/report.h"
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* log.c - the rows of a replay in a file that a later run can go on with. */
 #include "ref/csv.h"
 #include "ref/decimal.h"
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "verify/replay/log.h"
 #include "verify/io/table.h"
 #include "verify/io/text.h"

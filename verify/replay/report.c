@@ -1,7 +1,7 @@
 /* report.c - the tables of `treeattn replay`. */
 #include "verify/replay/report.h"
 
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 
 #include <inttypes.h>
 #include <math.h>

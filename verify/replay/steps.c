@@ -85,7 +85,7 @@ static bool make_plan(const struct pass *ps, const struct sample *s, int32_t use
     k->plan = strategy_plan(&u, k->nf, &ps->r->env, why);
     k->plan_s = host_s() - start;
     if (keeps && ps->choice)
-        ps->choice[use] = (struct choice){s->from, u};
+        ps->choice[use] = (struct step_choice){s->from, u};
     return k->plan != NULL;
 }
 

@@ -29,7 +29,7 @@ struct kept_plan {
 };
 
 /* A strategy with what it chose. */
-struct choice {
+struct step_choice {
     int64_t from; /* step; 0: none */
     struct strategy_use use;
 };
@@ -43,7 +43,7 @@ struct pass {
     struct pool *pool;
     struct private_kv *copies;  /* NULL: all share the pool */
     struct kept_plan *kept;     /* [n_use]; NULL where steps are simulated, at once and in any order */
-    struct choice *choice;      /* the same */
+    struct step_choice *choice; /* the same */
     struct replay_row *pending; /* started and not yet collected */
     struct kept_plan shape;     /* the step since which plans, or choices, are kept, without a plan */
     struct step ahead;          /* the trace's next step, without its pages, before it is its turn */

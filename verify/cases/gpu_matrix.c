@@ -1,10 +1,8 @@
-#include "verify/judge/gpu_matrix.h"
+#include "verify/cases/gpu_matrix.h"
 #include "ref/rng.h"
-#include "verify/judge/random_cases.h"
+#include "verify/cases/random_cases.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +10,11 @@
 /* Streams of the generator, one per property. */
 enum { DRAW_TREE = 2000, DRAW_DATA, DRAW_PREFIX, DRAW_TURN, DRAW_STEP };
 
-static const enum dtype dtypes[] = {DT_F16, DT_BF16};
-static const int32_t heads[][2] = {{32, 32}, {32, 8}, {16, 8}, {64, 8}, {16, 1}, {28, 4}, {71, 1}};
-static const int32_t dims[] = {64, 128};
-static const int32_t pages[] = {1, 16, 64, 256};
-enum { N_TYPE = 2, N_HEADS = 7, N_DIM = 2, N_PAGE = 4, N_COMBOS = N_TYPE * N_HEADS * N_DIM * N_PAGE };
+const enum dtype gpu_dtypes[GPU_TYPES] = {DT_F16, DT_BF16};
+const int32_t gpu_heads[GPU_HEADS][2] = {{32, 32}, {32, 8}, {16, 8}, {64, 8}, {16, 1}, {28, 4}, {71, 1}};
+const int32_t gpu_dims[GPU_DIMS] = {64, 128};
+const int32_t gpu_pages[GPU_PAGES] = {1, 16, 64, 256};
+enum { N_COMBOS = GPU_TYPES * GPU_HEADS * GPU_DIMS * GPU_PAGES };
 
 /* (query, token, head, element) products of a drawn case: the oracle takes about a second for 1e9. */
 static const double WORK_MAX = 2.5e8;
@@ -55,9 +53,9 @@ static void add_levels(struct list *l, int kind, char *levels, struct problem_sp
 static struct problem_spec spec_of(int type, int head, int dim, int page)
 {
     struct problem_spec s = case_default_spec();
-    const int32_t *h = heads[head % N_HEADS];
-    s.heads = (struct heads){h[0], h[1], dims[dim % N_DIM], dtypes[type % N_TYPE]};
-    s.page_size = pages[page % N_PAGE];
+    const int32_t *h = gpu_heads[head % GPU_HEADS];
+    s.heads = (struct heads){h[0], h[1], gpu_dims[dim % GPU_DIMS], gpu_dtypes[type % GPU_TYPES]};
+    s.page_size = gpu_pages[page % GPU_PAGES];
     return s;
 }
 
@@ -66,8 +64,8 @@ static struct problem_spec turn(struct list *l, int64_t i)
 {
     int64_t k = (i + rng_below(l->seed, DRAW_TURN, 0, N_COMBOS)) * 45 %
                 N_COMBOS; /* 45 and 112 have no common divisor */
-    return spec_of((int)(k % N_TYPE), (int)(k / N_TYPE % N_HEADS), (int)(k / N_TYPE / N_HEADS % N_DIM),
-                   (int)(k / N_TYPE / N_HEADS / N_DIM));
+    return spec_of((int)(k % GPU_TYPES), (int)(k / GPU_TYPES % GPU_HEADS),
+                   (int)(k / GPU_TYPES / GPU_HEADS % GPU_DIMS), (int)(k / GPU_TYPES / GPU_HEADS / GPU_DIMS));
 }
 
 static double products(const struct tree *t, const struct problem_spec *s)
@@ -114,11 +112,11 @@ static char *prefix_levels(uint64_t seed, uint64_t i)
 
 static void add_design(struct list *l)
 {
-    for (int t = 0; t < N_TYPE; t++)
-        for (int d = 0; d < N_DIM; d++)
-            for (int p = 0; p < N_PAGE; p++)
-                for (int h = 0; h < N_HEADS; h++) {
-                    int64_t other = (t * N_DIM + d) * N_PAGE + p, i = other * N_HEADS + h;
+    for (int t = 0; t < GPU_TYPES; t++)
+        for (int d = 0; d < GPU_DIMS; d++)
+            for (int p = 0; p < GPU_PAGES; p++)
+                for (int h = 0; h < GPU_HEADS; h++) {
+                    int64_t other = (t * GPU_DIMS + d) * GPU_PAGES + p, i = other * GPU_HEADS + h;
                     struct problem_spec s = spec_of(t, h, d, p);
                     /* for each of the other three axes' values h runs over all families, and the reverse */
                     enum family f = (enum family)((h + other + rng_below(l->seed, DRAW_TURN, 1, N_FAMILIES)) %
@@ -137,11 +135,11 @@ enum { N_EDGES = sizeof edge / sizeof edge[0] };
 static void add_edges(struct list *l)
 {
     for (int e = 0; e < N_EDGES; e++)
-        for (int p = 0; p < N_PAGE; p++)
+        for (int p = 0; p < GPU_PAGES; p++)
             add_levels(
                 l, GPU_EDGES,
                 xasprintf("1,3,6_%d,%d,%d", edge[e], edge[(e + 5 + p) % N_EDGES], edge[(e + 11) % N_EDGES]),
-                spec_of(e + p, e * N_PAGE + p, e / 2 + p, p));
+                spec_of(e + p, e * GPU_PAGES + p, e / 2 + p, p));
     for (int e = 0; e < N_EDGES; e++)
         for (int k = 0; k < 2; k++)
             add_levels(l, GPU_EDGES, xasprintf("1,%d_%d,%d", edge[e], 70 + 61 * k, 1 + e % 3),
@@ -172,7 +170,7 @@ static void add_sharp(struct list *l, bool named)
             continue;
         }
         struct problem_spec s = x.c.spec;
-        s.heads.dtype = dtypes[i % N_TYPE];
+        s.heads.dtype = gpu_dtypes[i % GPU_TYPES];
         s.heads.d = s.heads.d <= 64 ? 64 : 128;
         add(l, GPU_SHARP, x.c.src, s)->use = x.c.use;
     }
@@ -277,141 +275,4 @@ void gpu_cases_free(struct gpu_case *list, int64_t n)
     for (int64_t i = 0; i < n; i++)
         case_clear(&list[i].c);
     free(list);
-}
-
-/* ---- what was run ---------------------------------------------------------------------------------------- */
-
-static const char *const axis_name[] = {"dtype", "heads", "d", "page", "tree", "fill", "strategy"};
-
-static int32_t value_of(struct pairs_met *v, enum gpu_axis axis, const char *name)
-{
-    for (int32_t i = 0; i < v->n; i++)
-        if (v->value[i].axis == axis && strcmp(v->value[i].name, name) == 0)
-            return i;
-    CK(v->n < MAX_AXIS_VALUES);
-    struct axis_value *x = &v->value[v->n];
-    *x = (struct axis_value){.axis = axis};
-    snprintf(x->name, sizeof x->name, "%s", name);
-    return v->n++;
-}
-
-static void require(struct pairs_met *v, enum gpu_axis axis, const char *name)
-{
-    v->value[value_of(v, axis, name)].required = true;
-}
-
-static const char *number(char *text, size_t size, int32_t a, int32_t b)
-{
-    if (b)
-        snprintf(text, size, "%" PRId32 "/%" PRId32, a, b);
-    else
-        snprintf(text, size, "%" PRId32, a);
-    return text;
-}
-
-void pairs_met_init(struct pairs_met *v, const struct strategy_use *use, int32_t n_use)
-{
-    char text[32];
-    for (int i = 0; i < N_TYPE; i++)
-        require(v, AXIS_DTYPE, dtype_name[dtypes[i]]);
-    for (int i = 0; i < N_HEADS; i++)
-        require(v, AXIS_HEADS, number(text, sizeof text, heads[i][0], heads[i][1]));
-    for (int i = 0; i < N_DIM; i++)
-        require(v, AXIS_D, number(text, sizeof text, dims[i], 0));
-    for (int i = 0; i < N_PAGE; i++)
-        require(v, AXIS_PAGE, number(text, sizeof text, pages[i], 0));
-    for (int i = 0; i <= GPU_PREFIX; i++)
-        require(v, AXIS_TREE, gpu_kind_name(i));
-    for (int32_t i = 0; i < n_use; i++)
-        require(v, AXIS_STRATEGY, use[i].s->name);
-}
-
-/* The same sentence with other numbers is the same reason. */
-static void count_skip(struct pairs_met *v, const struct result *r)
-{
-    char text[160], why[RESULT_SENTENCE];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s: ", r->strategy);
-    for (const char *c = result_sentence(r, why); *c && n + 1 < sizeof text; c++)
-        if (!isdigit((unsigned char)*c))
-            text[n++] = *c;
-        else if (text[n - 1] != '#')
-            text[n++] = '#';
-    text[n] = 0;
-    for (int32_t i = 0; i < v->n_skips; i++)
-        if (strcmp(v->skip[i].text, text) == 0) {
-            v->skip[i].n++;
-            return;
-        }
-    if (v->n_skips == MAX_SKIPS)
-        return;
-    struct skip_reason *x = &v->skip[v->n_skips++];
-    memcpy(x->text, text, sizeof text);
-    x->n = 1;
-}
-
-void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct result *r)
-{
-    const struct problem_spec *s = &x->c.spec;
-    char text[32];
-    int32_t at[N_GPU_AXES];
-    at[AXIS_DTYPE] = value_of(v, AXIS_DTYPE, dtype_name[s->heads.dtype]);
-    at[AXIS_HEADS] = value_of(v, AXIS_HEADS, number(text, sizeof text, s->heads.h_q, s->heads.h_kv));
-    at[AXIS_D] = value_of(v, AXIS_D, number(text, sizeof text, s->heads.d, 0));
-    at[AXIS_PAGE] = value_of(v, AXIS_PAGE, number(text, sizeof text, s->page_size, 0));
-    at[AXIS_TREE] = value_of(v, AXIS_TREE, gpu_kind_name(x->kind));
-    at[AXIS_FILL] = value_of(v, AXIS_FILL, fill_name[s->fill]);
-    at[AXIS_STRATEGY] = value_of(v, AXIS_STRATEGY, r->strategy);
-    for (int a = 0; a < N_GPU_AXES; a++) {
-        struct axis_value *y = &v->value[at[a]];
-        y->n[r->verdict]++;
-        y->worst_o = fmax(y->worst_o, r->cmp.worst_o);
-        y->worst_lse = fmax(y->worst_lse, r->cmp.worst_lse);
-        for (int b = 0; b < N_GPU_AXES && r->verdict != V_SKIP; b++)
-            if (at[a] < at[b])
-                v->pair[at[a]][at[b]]++;
-    }
-    if (r->verdict == V_SKIP)
-        count_skip(v, r);
-}
-
-int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f)
-{
-    int64_t n = 0;
-    *met = 0;
-    for (int32_t i = 0; i < v->n; i++)
-        for (int32_t j = i + 1; j < v->n; j++) {
-            const struct axis_value *a = &v->value[i], *b = &v->value[j];
-            if (!a->required || !b->required || a->axis == b->axis)
-                continue;
-            if (v->pair[i][j] == 0 && a->axis == AXIS_TREE && b->axis == AXIS_STRATEGY)
-                continue; /* said under skips */
-            n++;
-            *met += v->pair[i][j] > 0;
-            if (v->pair[i][j] == 0 && f)
-                fprintf(f, "not run: %s %s with %s %s\n", axis_name[a->axis], a->name, axis_name[b->axis],
-                        b->name);
-        }
-    return n;
-}
-
-void pairs_met_print(FILE *f, const struct pairs_met *v, bool whole)
-{
-    fprintf(f, "%-9s %-20s %8s %8s %9s %7s %7s %9s %9s\n", "axis", "value", "cases", "pass", "marginal",
-            "fail", "skip", "worst O", "worst LSE");
-    for (int axis = 0; axis < N_GPU_AXES; axis++)
-        for (int32_t i = 0; i < v->n; i++) {
-            const struct axis_value *x = &v->value[i];
-            if ((int)x->axis != axis)
-                continue;
-            int64_t all = x->n[V_PASS] + x->n[V_MARGINAL] + x->n[V_FAIL] + x->n[V_SKIP];
-            fprintf(f,
-                    "%-9s %-20s %8" PRId64 " %8" PRId64 " %9" PRId64 " %7" PRId64 " %7" PRId64
-                    " %9.3g %9.3g\n",
-                    axis_name[axis], x->name, all, x->n[V_PASS], x->n[V_MARGINAL], x->n[V_FAIL], x->n[V_SKIP],
-                    x->worst_o, x->worst_lse);
-        }
-    for (int32_t i = 0; i < v->n_skips; i++)
-        fprintf(f, "skip %7" PRId64 "  %s\n", v->skip[i].n, v->skip[i].text);
-    int64_t met, pairs = pairs_met_pairs(v, &met, whole ? f : NULL);
-    fprintf(f, "pairs of axis values: %" PRId64 " of %" PRId64 " run\n", met, pairs);
 }

@@ -1,4 +1,4 @@
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 #include "kernels/kernel.h"
 #include "ref/file.h"
 #include "verify/io/text.h"

@@ -1,5 +1,5 @@
 /*
- * gpu_matrix.h - the cases of `make gpu-check`: a design, drawn from a seed, and what it covers.
+ * gpu_matrix.h - the cases of `make gpu-check`: a design, drawn from a seed.
  *
  * Axes: {f16, bf16} x heads {32/32, 32/8, 16/8, 64/8, 16/1, 28/4, 71/1} x d {64, 128} x page {1, 16, 64, 256} x kind of
  * tree x strategy. All 112 combinations of the first four are run, each on two trees. One tree is of the seven random
@@ -12,11 +12,10 @@
  * Every case is a case string (case.h). Tasks and token trees are read from $TREEATTN_SHARED (default ../shared). Where
  * it is absent, seeded and embedded traces stand in for them.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_GPU_MATRIX_H
-#define TREEATTN_VERIFY_JUDGE_GPU_MATRIX_H
+#ifndef TREEATTN_VERIFY_CASES_GPU_MATRIX_H
+#define TREEATTN_VERIFY_CASES_GPU_MATRIX_H
 
-#include "verify/judge/case.h"
-#include "verify/judge/result.h"
+#include "verify/cases/case.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +33,11 @@ enum gpu_kind {
 };
 const char *gpu_kind_name(int kind);
 
+/* Values of the four axes that are run in full. */
+enum { GPU_TYPES = 2, GPU_HEADS = 7, GPU_DIMS = 2, GPU_PAGES = 4 };
+extern const enum dtype gpu_dtypes[GPU_TYPES];
+extern const int32_t gpu_heads[GPU_HEADS][2], gpu_dims[GPU_DIMS], gpu_pages[GPU_PAGES];
+
 struct gpu_case {
     struct case_spec c; /* no strategy: every one of them */
     int kind;
@@ -43,41 +47,6 @@ struct gpu_case {
  * $TREEATTN_SHARED are among them. False with *e set if a trace is there and cannot be read. */
 bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *shared, struct err *e);
 void gpu_cases_free(struct gpu_case *list, int64_t n);
-
-/* ---- what was run, value by value ------------------------------------------------------------------------ */
-
-enum gpu_axis { AXIS_DTYPE, AXIS_HEADS, AXIS_D, AXIS_PAGE, AXIS_TREE, AXIS_FILL, AXIS_STRATEGY, N_GPU_AXES };
-
-enum { MAX_AXIS_VALUES = 160, MAX_SKIPS = 64 };
-
-struct axis_value {
-    enum gpu_axis axis;
-    char name[32];
-    bool required; /* of the design: must meet all required values of the other axes */
-    int64_t n[4];  /* by verdict */
-    double worst_o, worst_lse;
-};
-
-struct skip_reason {
-    char text[160]; /* "strategy: why", digits as # */
-    int64_t n;
-};
-
-/* Large: on the heap, zero-initialised, then pairs_met_init. */
-struct pairs_met {
-    int32_t n, n_skips;
-    struct axis_value value[MAX_AXIS_VALUES];
-    int32_t pair[MAX_AXIS_VALUES][MAX_AXIS_VALUES]; /* cases run with both values; [i][j], i < j */
-    struct skip_reason skip[MAX_SKIPS];
-};
-void pairs_met_init(struct pairs_met *v, const struct strategy_use *use, int32_t n_use);
-
-void pairs_met_add(struct pairs_met *v, const struct gpu_case *x, const struct result *r);
-/* Returns the number of required pairs; *met: how many of them were run. A (strategy, tree) pair with nothing but skips
- * is not required. Pairs that were not run are named on f (may be NULL), a line each. */
-int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f);
-/* `whole`: the whole design was run, so name the pairs that were not. */
-void pairs_met_print(FILE *f, const struct pairs_met *v, bool whole);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,10 @@
 /*
  * random_cases.h - the cases that `verify` runs: drawn at random from a seed, and a fixed list of sharp ones.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
-#define TREEATTN_VERIFY_JUDGE_RANDOM_CASES_H
+#ifndef TREEATTN_VERIFY_CASES_RANDOM_CASES_H
+#define TREEATTN_VERIFY_CASES_RANDOM_CASES_H
 
-#include "verify/judge/case.h"
+#include "verify/cases/case.h"
 
 #include <stdio.h>
 

@@ -10,8 +10,8 @@
  *   chain:DEPTH:LEN            nodes of LEN tokens one below the other, a query at the end of each
  *   nodes:P.L,P.L,..:N.U,..    parent and length of every node, then node and upto of every query
  */
-#ifndef TREEATTN_VERIFY_JUDGE_TREE_SOURCE_H
-#define TREEATTN_VERIFY_JUDGE_TREE_SOURCE_H
+#ifndef TREEATTN_VERIFY_CASES_TREE_SOURCE_H
+#define TREEATTN_VERIFY_CASES_TREE_SOURCE_H
 
 #include "traces/formats/formats.h"
 #include "traces/trace.h"

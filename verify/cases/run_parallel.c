@@ -1,4 +1,4 @@
-#include "verify/judge/run_parallel.h"
+#include "verify/cases/run_parallel.h"
 #include "ref/base.h"
 
 #include <omp.h>
@@ -9,7 +9,7 @@ enum {
     MOST_THREADS = 16   /* each holds a case's problem and oracle */
 };
 
-void side_by_side(int64_t n, void (*run)(void *context, int64_t i), void *context)
+void run_parallel(int64_t n, void (*run)(void *context, int64_t i), void *context)
 {
     int64_t stretch = max_i64(LEAST_STRETCH, ceil_div(n, MOST_ALONE));
     for (int64_t begin = 0; begin < n; begin += stretch) {

@@ -1,4 +1,4 @@
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 #include "verify/io/text.h"
 
 #include <errno.h>

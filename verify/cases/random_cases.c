@@ -1,4 +1,4 @@
-#include "verify/judge/random_cases.h"
+#include "verify/cases/random_cases.h"
 #include "ref/rng.h"
 
 #include <inttypes.h>
@@ -115,7 +115,7 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
 
 const char *const sharp_text[] = {
 #define SHARP(text, why) text,
-#include "verify/judge/sharp.def"
+#include "verify/cases/sharp.def"
 #undef SHARP
 };
 enum { N_SHARP = sizeof sharp_text / sizeof sharp_text[0] };

@@ -5,12 +5,12 @@
  *
  * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_CASE_H
-#define TREEATTN_VERIFY_JUDGE_CASE_H
+#ifndef TREEATTN_VERIFY_CASES_CASE_H
+#define TREEATTN_VERIFY_CASES_CASE_H
 
 #include "ref/problem.h"
 #include "sim/strategy.h"
-#include "verify/judge/tree_source.h"
+#include "verify/cases/tree_source.h"
 
 #ifdef __cplusplus
 extern "C" {
