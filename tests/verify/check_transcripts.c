@@ -1,5 +1,6 @@
 /*
- * check_transcripts.c - commands and what they print: tests/transcripts/NAME.txt, and the examples in every README.md.
+ * check_transcripts.c - commands and what they print: tests/transcripts/NAME.txt, and the examples in every README.md and in
+ * sim/ACCURACY.md, which is a README as well.
  *
  *     $ build/treeattn plan --heads 3     a command, run by sh at the top of the tree; a \ at the end continues it
  *     group 0 launch 0 *: ...             a line that it prints: words are compared, blanks are not.
@@ -55,7 +56,7 @@ struct script {
 static glob_t *files(void)
 {
     static const char *const where[] = {"tests/transcripts/*.txt", "README.md", "*/README.md",
-                                        "*/*/README.md"};
+                                        "*/*/README.md", "sim/ACCURACY.md"};
     static glob_t found;
     static bool looked;
     for (size_t i = 0; !looked && i < sizeof where / sizeof where[0]; i++)
@@ -192,7 +193,7 @@ static void mark(struct example *x)
 
 static struct script read_script(const char *path)
 {
-    struct script s = {.path = path, .readme = strstr(path, "README.md") != NULL};
+    struct script s = {.path = path, .readme = strstr(path, ".md") != NULL};
     FILE *f = fopen(path, "r");
     ck_assert_msg(f, "%s", path);
     char *line = NULL;
