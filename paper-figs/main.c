@@ -6,30 +6,14 @@
  */
 #include "paper-figs/figure.h"
 
-#include <argp.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { KEY_ROOT = 1000, KEY_SCRATCH, KEY_NO_DATA, KEY_NO_DRAWING, KEY_KEPT };
-static const struct argp_option options[] = {
-    {"root", KEY_ROOT, "DIR", 0, "where paper/, measured/ and data/ are (paper-figs)", 0},
-    {"scratch", KEY_SCRATCH, "DIR", 0, "where data and scripts go that every run makes anew (build/figures)",
-     0},
-    {"out", 'o', "DIR", 0, "where index.html, FIGURES.md and drawn/ go (paper-figs)", 0},
-    {"program", 'p', "FILE", 0, "treeattn (build/treeattn)", 0},
-    {"only", 'f', "ID", 0,
-     "this figure, or those that begin so, without the pages; may be given several times", 0},
-    {"no-data", KEY_NO_DATA, NULL, 0, "draw from the data that is there", 0},
-    {"no-drawing", KEY_NO_DRAWING, NULL, 0, "pages and CSV alone, no gnuplot", 0},
-    {"kept", KEY_KEPT, NULL, 0,
-     "make the data that is committed (needs DeFT's traces, TREEATTN_SHARED), draw nothing", 0},
-    {"jobs", 'j', "N", 0, "processes at a time (processors)", 0},
-    {0}};
 
 enum { MAX_ONLY = 64 };
 struct args {
@@ -39,44 +23,78 @@ struct args {
     bool no_data, no_drawing, kept;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static const char help[] =
+    "usage: figures [OPTION...]\n\n"
+    "Draws the papers' figures from result files, checks them, and writes index.html.\n\n"
+    "      --root DIR      where paper/, measured/ and data/ are (default paper-figs)\n"
+    "      --scratch DIR   where data and scripts go that every run makes anew (default build/figures)\n"
+    "  -o, --out DIR       where index.html, FIGURES.md and drawn/ go (default paper-figs)\n"
+    "  -p, --program FILE  treeattn (default build/treeattn)\n"
+    "  -f, --only ID       this figure, or those that begin so, without the pages; may be given several times\n"
+    "      --no-data       draw from the data that is there\n"
+    "      --no-drawing    pages and CSV alone, no gnuplot\n"
+    "      --kept          make the data that is committed (needs DeFT's traces, TREEATTN_SHARED), draw nothing\n"
+    "  -j, --jobs N        processes at a time (default: processors)\n";
+
+/* Read the command line; getopt says what is wrong with an option. */
+static bool read_options(struct args *a, int argc, char **argv)
 {
-    struct args *a = state->input;
-    switch (key) {
-    case KEY_ROOT:
-        a->places.root = arg;
-        return 0;
-    case KEY_SCRATCH:
-        a->places.scratch = arg;
-        return 0;
-    case 'o':
-        a->places.out = arg;
-        return 0;
-    case 'p':
-        a->program = arg;
-        return 0;
-    case 'f':
-        if (a->n_only == MAX_ONLY)
-            argp_error(state, "too many --only (expected at most %d)", MAX_ONLY);
-        a->only[a->n_only++] = arg;
-        return 0;
-    case KEY_NO_DATA:
-        a->no_data = true;
-        return 0;
-    case KEY_NO_DRAWING:
-        a->no_drawing = true;
-        return 0;
-    case KEY_KEPT:
-        a->kept = true;
-        return 0;
-    case 'j':
-        a->jobs = atoi(arg);
-        if (a->jobs < 1)
-            argp_error(state, "--jobs %s (expected 1 or more)", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    enum { OPT_ROOT = 256, OPT_SCRATCH, OPT_NO_DATA, OPT_NO_DRAWING, OPT_KEPT };
+    static const struct option options[] = {{"root", required_argument, NULL, OPT_ROOT},
+                                            {"scratch", required_argument, NULL, OPT_SCRATCH},
+                                            {"out", required_argument, NULL, 'o'},
+                                            {"program", required_argument, NULL, 'p'},
+                                            {"only", required_argument, NULL, 'f'},
+                                            {"no-data", no_argument, NULL, OPT_NO_DATA},
+                                            {"no-drawing", no_argument, NULL, OPT_NO_DRAWING},
+                                            {"kept", no_argument, NULL, OPT_KEPT},
+                                            {"jobs", required_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    for (int key; (key = getopt_long(argc, argv, "o:p:f:j:h", options, NULL)) >= 0;)
+        switch (key) {
+        case OPT_ROOT:
+            a->places.root = optarg;
+            break;
+        case OPT_SCRATCH:
+            a->places.scratch = optarg;
+            break;
+        case 'o':
+            a->places.out = optarg;
+            break;
+        case 'p':
+            a->program = optarg;
+            break;
+        case 'f':
+            if (a->n_only < MAX_ONLY)
+                a->only[a->n_only] = optarg;
+            a->n_only++;
+            break;
+        case OPT_NO_DATA:
+            a->no_data = true;
+            break;
+        case OPT_NO_DRAWING:
+            a->no_drawing = true;
+            break;
+        case OPT_KEPT:
+            a->kept = true;
+            break;
+        case 'j':
+            a->jobs = atoi(optarg);
+            break;
+        case 'h':
+            fputs(help, stdout);
+            exit(EXIT_GOOD);
+        default:
+            return false;
+        }
+    const char *wrong = a->n_only > MAX_ONLY ? "more than 64 --only"
+                        : a->jobs < 1        ? "--jobs (expected 1 or more)"
+                        : optind < argc      ? "an argument that is no option (see figures --help)"
+                                             : NULL;
+    if (wrong)
+        fprintf(stderr, "figures: %s\n", wrong);
+    return !wrong;
 }
 
 static bool wanted(const struct args *a, const char *id)
@@ -221,11 +239,8 @@ int main(int argc, char **argv)
     struct args a = {.places = {"paper-figs", "build/figures", "paper-figs"},
                      .program = "build/treeattn",
                      .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN)};
-    static const struct argp argp = {
-        options, parse, NULL, "Draw the papers' figures from result files, check them, write index.html.",
-        NULL,    NULL,  NULL};
-    argp_err_exit_status = EXIT_BAD_INPUT;
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (!read_options(&a, argc, argv))
+        return EXIT_BAD_INPUT;
     if (!check_only(&a))
         return EXIT_BAD_INPUT;
     int code = check_places(&a);
