@@ -7,7 +7,7 @@
  * Time is about the maximum of five: DRAM, L2, SM work, waves of one-per-SM CTAs, the longest CTA. Other kinds of tiles beside
  * it, and the merge behind it, add to that.
  *
- * `treeattn fit --model treeattn` finds the coefficients from measured times of such plans on an H200. They refer to its data
+ * `treeattn fit --time-model treeattn` finds the coefficients from measured times of such plans on an H200. They refer to its data
  * sheet. On other machines times follow the tensor cores, the bandwidth and the L2.
  */
 #ifndef TREEATTN_SIM_TIME_TREEATTN_COST_H

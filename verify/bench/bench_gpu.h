@@ -1,5 +1,5 @@
 /*
- * bench_gpu.h - `treeattn bench gpu`: plans timed on a GPU, each beside what the card could do at best.
+ * bench_gpu.h - `treeattn bench-gpu`: plans timed on a GPU, each beside what the card could do at best.
  *
  * Protocol of one tree and head count:
  *

@@ -1,4 +1,4 @@
-/* bench_plan.c - `treeattn bench plan`: how long planning takes, and how it grows. */
+/* bench_plan.c - `treeattn bench-plan`: how long planning takes, and how it grows. */
 #include "verify/bench/bench_cpu.h"
 #include "ref/rng.h"
 #include "traces/formats/formats.h"
@@ -257,7 +257,7 @@ static bool all_cover(const struct trees *t, const struct strategy_use *use, int
 static void take_turns(const struct trees *t, const struct strategy_use *use, int32_t n,
                        const struct plan_env *env, int64_t reps, struct timing *x)
 {
-    struct progress progress = progress_start("bench plan", (reps + 1) * n);
+    struct progress progress = progress_start("bench-plan", (reps + 1) * n);
     for (int64_t r = -1; r < reps; r++)
         for (int32_t i = 0; i < n; i++) {
             double seconds = steps_s(&use[i], t->step, env);

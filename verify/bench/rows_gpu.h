@@ -1,5 +1,5 @@
 /*
- * rows_gpu.h - rows of `treeattn bench gpu` for people and programs: columns, the summary, ours against recorded peers.
+ * rows_gpu.h - rows of `treeattn bench-gpu` for people and programs: columns, the summary, ours against recorded peers.
  */
 #ifndef TREEATTN_VERIFY_BENCH_ROWS_GPU_H
 #define TREEATTN_VERIFY_BENCH_ROWS_GPU_H

@@ -28,8 +28,6 @@ struct replay_args {
     char **argv;
 };
 
-#define MOST_CPU_BYTES 8e9 /* what a tiny model's replay may take in plain C */
-
 static const char default_strategies[] =
     "radix-attention,flash-decoding,tree-medusa,deft-node,deft-node-chunk,deft-flatten,fasttree,pat";
 
@@ -201,43 +199,15 @@ static bool suggest_machine(struct err *e)
     return err_missing(e, "%s (--machine NAME simulates a GPU)", cause.msg);
 }
 
-/* With a pool as large as the traces need. */
 static bool set_up_device(const struct replay_args *a, struct replay_run *run, struct ground *g,
                           struct err *e)
 {
-    struct replay *r = &run->replay;
     const struct decoder_type *type = decoder_type_find(a->decoder ? a->decoder : "cuda", e);
     if (!type)
         return false;
     if (type->ready && !type->ready(e))
         return suggest_machine(e);
-    struct cuda_caps caps;
-    bool gpu = strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL), good = true;
-    r->memory = gpu ? (double)caps.mem_total : MOST_CPU_BYTES;
-    struct decoder_spec spec = {.model = r->model,
-                                .dtype = a->dtype,
-                                .page_size = r->page_size,
-                                .n_pages = 1,
-                                .max_queries = 1,
-                                .seed = a->tree.seed,
-                                .graph = a->graph};
-    int64_t most = replay_pages(r, r->memory);
-    /* copies are not all that there is to run: they take what others leave of the GPU */
-    int64_t room = gpu ? replay_pages(r, (double)caps.mem_free) : most;
-    if (most == 0)
-        return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
-                           replay_weights(r) / 0x1p30, r->memory / 0x1p30);
-    for (int32_t j = 0; j < run->n_jobs && good; j++)
-        for (int32_t k = 0; k < run->job[j].n_items && good; k++)
-            good = replay_peak(&run->job[j].item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries,
-                               e);
-    r->n_pages = spec.n_pages;
-    for (int32_t j = 0; j < run->n_jobs && good; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            r->private_kv_pages =
-                max_i64(r->private_kv_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
-    spec.n_pages += r->private_kv_pages;
-    if (!good || !replay_device_open(&g->device, type, &spec, r->every == 1, e))
+    if (!replay_jobs_device(run, type, a->tree.seed, a->graph, &g->device, e))
         return false;
     g->exec = replay_on_device(&g->device);
     return true;

@@ -56,7 +56,7 @@ void timed_rows_clear(struct timed_rows *m);
 /* The normal form of a row's tree, which all rows of its configuration share. The caller frees it and *tree.
  * NULL with *e set ("file:line: ..."). */
 struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, struct err *e);
-/* The plan of a row, made as bench gpu made it; NULL with *e set ("file:line: ..."). */
+/* The plan of a row, made as bench-gpu made it; NULL with *e set ("file:line: ..."). */
 struct plan *timed_row_plan(const struct timed_row *r, const struct nform *nf, struct err *e);
 
 #ifdef __cplusplus

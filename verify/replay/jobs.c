@@ -1,5 +1,6 @@
 /* jobs.c - the traces of a replay: opened, run through the executor, their rows kept in a file, and closed. */
 #include "verify/replay/jobs.h"
+#include "kernels/cuda/host/cuda.h"
 #include "verify/io/progress.h"
 #include "verify/replay/log.h"
 
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define MOST_CPU_BYTES 8e9 /* what a tiny model's replay may take in plain C */
 
 /* What was given on the command line goes before what the workload says. */
 static struct trace_opts merge_opts(struct trace_opts w, const struct trace_opts *given)
@@ -90,6 +93,39 @@ bool replay_jobs_open(const struct replay_choice *a, struct replay_run *run, str
         if (!run->job[j].lacks)
             good = open_items(&run->job[j], run->n_jobs == 1, a->max_steps, &number, e);
     return good;
+}
+
+bool replay_jobs_device(struct replay_run *run, const struct decoder_type *type, uint64_t seed, bool graph,
+                        struct replay_device *device, struct err *e)
+{
+    struct replay *r = &run->replay;
+    struct cuda_caps caps;
+    bool gpu = strcmp(type->name, "cuda") == 0 && cuda_caps(&caps, NULL), good = true;
+    r->memory = gpu ? (double)caps.mem_total : MOST_CPU_BYTES;
+    struct decoder_spec spec = {.model = r->model,
+                                .dtype = r->env.heads.dtype,
+                                .page_size = r->page_size,
+                                .n_pages = 1,
+                                .max_queries = 1,
+                                .seed = seed,
+                                .graph = graph};
+    int64_t most = replay_pages(r, r->memory);
+    /* copies are not all that there is to run: they take what others leave of the GPU */
+    int64_t room = gpu ? replay_pages(r, (double)caps.mem_free) : most;
+    if (most == 0)
+        return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
+                           replay_weights(r) / 0x1p30, r->memory / 0x1p30);
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        for (int32_t k = 0; k < run->job[j].n_items && good; k++)
+            good = replay_peak(&run->job[j].item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries,
+                               e);
+    r->n_pages = spec.n_pages;
+    for (int32_t j = 0; j < run->n_jobs && good; j++)
+        for (int32_t k = 0; k < run->job[j].n_items; k++)
+            r->private_kv_pages =
+                max_i64(r->private_kv_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
+    spec.n_pages += r->private_kv_pages;
+    return good && replay_device_open(device, type, &spec, r->every == 1, e);
 }
 
 char *replay_jobs_describe(const struct replay_run *run, const char *where, bool graph)

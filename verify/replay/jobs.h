@@ -5,6 +5,7 @@
 #define TREEATTN_VERIFY_REPLAY_JOBS_H
 
 #include "verify/cases/tree_source.h"
+#include "verify/replay/on_decoder.h"
 #include "verify/replay/report.h"
 
 #ifdef __cplusplus
@@ -22,6 +23,10 @@ struct replay_choice {
 /* Fill run->job, and run->golden where it is there. False with *e set; replay_jobs_close in either case. */
 bool replay_jobs_open(const struct replay_choice *choice, struct replay_run *run, struct err *e);
 void replay_jobs_close(struct replay_run *run);
+
+/* Open a decoder with a pool as large as the traces need, and what it has room for into run->replay. */
+bool replay_jobs_device(struct replay_run *run, const struct decoder_type *type, uint64_t seed, bool graph,
+                        struct replay_device *device, struct err *e);
 
 /* All that rows depend on, in one line; `where`: on what steps run. The caller frees. */
 char *replay_jobs_describe(const struct replay_run *run, const char *where, bool graph);
