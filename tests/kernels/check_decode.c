@@ -43,7 +43,7 @@ static void cut_run(struct plan *plan)
 static bool one_step(struct decode_run *r, const struct trip *trip, struct pool *pool,
                      const struct trace *trace, int64_t t, struct err *e)
 {
-    struct step x;
+    CLEARED(step) x;
     struct strategy_use use;
     struct plan_env env = decode_env(&r->decoder->spec);
     struct decode_time time;
@@ -55,7 +55,6 @@ static bool one_step(struct decode_run *r, const struct trip *trip, struct pool 
         cut_run(x.plan);
     good = good && decode_run_advance(r, &x, e) && x.plan && decode_run_step(r, &x, true, true, e) &&
            decoder_wait(r->decoder, &time, e) && decode_run_check(r, &x, e);
-    step_free(&x);
     return good;
 }
 
@@ -65,7 +64,7 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
 {
     struct model other = *model_find(trip->model, NULL);
     struct trace_opts opts = {.prompt = trip->prompt, .max_seq = trip->max_seq, .topology = trip->topology};
-    struct trace *trace = trace_open(trip->trace, &opts, e);
+    AUTO(trace) trace = trace_open(trip->trace, &opts, e);
     ck_assert_msg(trace, "%s", e->msg);
     struct decoder_spec spec = {.model = model_find(trip->model, NULL),
                                 .dtype = trip->dtype,
@@ -81,22 +80,19 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
     wrong.model = trip->fault == OTHER_THETA || trip->fault == OTHER_EPSILON ? &other : spec.model;
     struct decoder *d = decoder_open(decoder_type_find("cpu", NULL), &wrong, e);
     ck_assert_msg(d, "%s", e->msg);
-    struct decode_run r;
+    CLEARED_BY(decode_run_close) struct decode_run r;
     ck_assert(decode_run_open(&r, d, false, false, e));
     if (!*witness) /* it knows the right model */
         *witness = logits_check_new(spec.model, spec.dtype, spec.seed);
     r.witness = *witness;
-    struct pool *pool = pool_new(spec.page_size, spec.n_pages);
+    AUTO(pool) pool = pool_new(spec.page_size, spec.n_pages);
     bool good = true;
     for (int64_t t = 1; t <= trace_steps(trace) && t <= trip->steps && good; t++)
         good = one_step(&r, trip, pool, trace, t, e);
     *sum = r.sum;
     ck_assert(!good || pool_drain(pool) == 0);
-    pool_free(pool);
     r.witness = NULL;
-    decode_run_close(&r);
     decoder_close(d);
-    trace_close(trace);
     return good;
 }
 

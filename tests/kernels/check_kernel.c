@@ -43,7 +43,7 @@ static struct plan *plan_whole(const struct nform *nf, enum mask_kind mask, int3
                                bool unfused)
 {
     struct plan *p = plan_new(nf, "hand-whole");
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     sel_queries(&s, 0, nf->n_queries);
     for (int32_t i = 0; i < nf->n_nodes; i++)
         if (nf->q1[i] > nf->q0[i])
@@ -52,7 +52,6 @@ static struct plan *plan_whole(const struct nform *nf, enum mask_kind mask, int3
     p->unfused = unfused;
     plan_group(p, &s, &g);
     plan_merge_flat(p, "merge", true);
-    sel_free(&s);
     return p;
 }
 
@@ -64,7 +63,7 @@ static struct plan *plan_nodes(const struct nform *nf, enum merge_style style, i
                                bool unfused)
 {
     struct plan *p = plan_new(nf, "hand-nodes");
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     int32_t depth = 0;
     for (int32_t i = 0; i < nf->n_nodes; i++)
         depth = nf->depth[i] >= depth ? nf->depth[i] + 1 : depth;
@@ -91,7 +90,6 @@ static struct plan *plan_nodes(const struct nform *nf, enum merge_style style, i
         plan_merge_levels(p, "merge");
     else
         plan_merge_fused(p);
-    sel_free(&s);
     return p;
 }
 
@@ -146,7 +144,7 @@ static void try_plan(const struct problem *p, const struct oracle *orc, struct p
     for (int32_t i = 0; i < n_kernels; i++) {
         if (kernels[i]->ready)
             continue; /* devices: make gpu-check */
-        struct output *out = output_new(p);
+        AUTO(output) out = output_new(p);
         struct ledger counted = {0};
         struct err e = {0};
         char name[256];
@@ -160,7 +158,6 @@ static void try_plan(const struct problem *p, const struct oracle *orc, struct p
             struct ledger want = price(p, plan);
             same_ledger(&counted, &want, name);
         }
-        output_free(out);
     }
     plan_free(plan);
 }
@@ -206,7 +203,7 @@ enum { N_TILES = sizeof tiles / sizeof tiles[0] };
 
 LOOP_TEST(masked_groups, N_SPECS)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[_i]);
     char what[128];
     for (enum mask_kind mask = MASK_RUN_WORDS; mask < N_MASK_KINDS; mask++)
         for (int32_t i = 0; i < N_TILES; i++)
@@ -215,12 +212,11 @@ LOOP_TEST(masked_groups, N_SPECS)
                          unfused ? "unfused" : "fused");
                 try_plan(f.p, f.orc, plan_whole(f.nf, mask, tiles[i][0], tiles[i][1], unfused), what);
             }
-    fixture_free(&f);
 }
 
 LOOP_TEST(merges_and_slots, N_SPECS)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[_i]);
     char what[128];
     for (int32_t i = 0; i < N_TILES; i++)
         for (int32_t variant = 0; variant < N_MERGE_STYLES * 8; variant++) {
@@ -231,13 +227,12 @@ LOOP_TEST(merges_and_slots, N_SPECS)
             snprintf(what, sizeof what, "nodes variant %d %dx%d", variant, tiles[i][0], tiles[i][1]);
             try_plan(f.p, f.orc, plan, what);
         }
-    fixture_free(&f);
 }
 
 /* Every strategy that applies, as registered. */
 LOOP_TEST(strategies_as_registered, N_SPECS)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[_i]);
     struct plan_env env = plan_env_default(f.p->heads);
     for (int32_t i = 0; i < n_strategies; i++) {
         char why[WHY_MAX];
@@ -246,7 +241,6 @@ LOOP_TEST(strategies_as_registered, N_SPECS)
         if (plan)
             try_plan(f.p, f.orc, plan, strategies[i]->name);
     }
-    fixture_free(&f);
 }
 
 /* Logits of +-1e4 and one-hot softmax leave the row finite and right; the last tile may take over. */
@@ -255,14 +249,13 @@ TEST(sharp_inputs)
     for (enum fill fill = 0; fill < N_FILLS; fill++) {
         struct problem_spec spec = specs[2];
         spec.fill = fill;
-        struct fixture f = fixture_new(make_tree(), &spec);
+        CLEARED(fixture) f = fixture_new(make_tree(), &spec);
         for (int32_t i = 0; i < N_TILES; i++) {
             try_plan(f.p, f.orc, plan_whole(f.nf, MASK_RUN_WORDS, tiles[i][0], tiles[i][1], false),
                      fill_name[fill]);
             try_plan(f.p, f.orc, plan_nodes(f.nf, MERGE_FLAT, tiles[i][0], tiles[i][1], true),
                      fill_name[fill]);
         }
-        fixture_free(&f);
     }
 }
 
@@ -278,14 +271,13 @@ TEST(large_whole_tiles)
         t->query[i] = (struct query){.node = 1 + i % 2, .upto = i % 40};
     struct problem_spec spec = specs[0];
     spec.heads.h_q = 6;
-    struct fixture f = fixture_new(t, &spec);
+    CLEARED(fixture) f = fixture_new(t, &spec);
     for (enum mask_kind mask = MASK_RUN_WORDS; mask < N_MASK_KINDS; mask++) {
         try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 0, false), "large fused");
         try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 0, true), "large unfused");
         try_plan(f.p, f.orc, plan_whole(f.nf, mask, 100, 0, false), "large, rows tiled");
         try_plan(f.p, f.orc, plan_whole(f.nf, mask, 0, 48, true), "large, tokens tiled");
     }
-    fixture_free(&f);
 }
 
 /* Root of 8 tokens, children of 5, 0 and 3, a query each; 4 / 2 heads of d = 8 in fp16; a group per node in
@@ -298,9 +290,9 @@ TEST(ledger_by_hand)
     t->parent[1] = t->parent[2] = t->parent[3] = 0;
     tree_query_leaves(t);
     struct problem_spec spec = {.heads = {4, 2, 8, DT_F16}, .page_size = 4};
-    struct fixture f = fixture_new(t, &spec);
+    CLEARED(fixture) f = fixture_new(t, &spec);
     AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);
-    struct output *out = output_new(f.p);
+    AUTO(output) out = output_new(f.p);
     struct ledger got = {0};
     ck_assert(kernels[0]->run(f.p, plan, out, &got, NULL));
     struct ledger want = {
@@ -344,14 +336,12 @@ TEST(ledger_by_hand)
         .launches = 1,
     };
     same_ledger(&got, &want, "by hand, unfused");
-    output_free(out);
-    fixture_free(&f);
 }
 
 /* A page that nobody may read has a poisoned entry: reading it is an error; nothing is read. */
 TEST(poisoned_page_is_reported)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[0]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[0]);
     int32_t dead = -1;
     for (int32_t i = 0; i < f.nf->n_nodes; i++)
         if (f.nf->src[i] == DEAD)
@@ -360,7 +350,7 @@ TEST(poisoned_page_is_reported)
         if (kernels[k]->ready)
             continue;
         AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
-        struct output *out = output_new(f.p);
+        AUTO(output) out = output_new(f.p);
         struct ledger counted = {0};
         struct err e = {0};
         plan->run[2].node = dead;
@@ -375,16 +365,14 @@ TEST(poisoned_page_is_reported)
             ck_assert(!kernels[k]->run(f.p, whole, out, &counted, NULL));
         }
         *entry = good;
-        output_free(out);
     }
-    fixture_free(&f);
 }
 
 /* One NaN in K: exactly the rows that see the token become NaN, O and LSE, whatever runs the plan. */
 LOOP_TEST(nan_reaches_exactly_its_rows, N_DTYPES)
 {
     struct problem_spec spec = {.heads = {2, 1, 16, _i}, .page_size = 16, .seed = 9};
-    struct fixture f = fixture_new(make_tree(), &spec);
+    CLEARED(fixture) f = fixture_new(make_tree(), &spec);
     const int32_t node = 4, token = 40;
     dtype_store(f.p->heads.dtype, f.p->k, problem_slot(f.p, node, token) * f.p->heads.d + 5, NAN);
     for (int32_t variant = 0; variant < 4 * N_TILES; variant++)
@@ -393,9 +381,9 @@ LOOP_TEST(nan_reaches_exactly_its_rows, N_DTYPES)
                 continue;
             const int32_t *tile = tiles[variant / 4];
             bool unfused = variant % 4 / 2;
-            struct plan *plan = variant % 2 ? plan_nodes(f.nf, MERGE_FLAT, tile[0], tile[1], unfused)
-                                            : plan_nodes(f.nf, MERGE_FUSED, tile[0], tile[1], unfused);
-            struct output *out = output_new(f.p);
+            AUTO(plan) plan = variant % 2 ? plan_nodes(f.nf, MERGE_FLAT, tile[0], tile[1], unfused)
+                                          : plan_nodes(f.nf, MERGE_FUSED, tile[0], tile[1], unfused);
+            AUTO(output) out = output_new(f.p);
             struct ledger counted = {0};
             ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
             for (int64_t row = 0; row < out->n_rows; row++) {
@@ -407,41 +395,36 @@ LOOP_TEST(nan_reaches_exactly_its_rows, N_DTYPES)
                     check_each(isnan(dtype_load(f.p->heads.dtype, out->o, i)) == sees, "row %ld: O is wrong",
                                (long)row);
             }
-            output_free(out);
-            plan_free(plan);
         }
-    fixture_free(&f);
 }
 
 /* A slot that no group writes is not quietly taken for empty. */
 TEST(lost_partial_is_visible)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[1]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[1]);
     AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 16, 16, false);
     plan->n_groups--;
     for (int32_t k = 0; k < n_kernels; k++) {
         if (kernels[k]->ready)
             continue;
-        struct output *out = output_new(f.p);
+        AUTO(output) out = output_new(f.p);
         struct ledger counted = {0};
         int64_t lost = 0;
         ck_assert(kernels[k]->run(f.p, plan, out, &counted, NULL));
         for (int64_t row = 0; row < out->n_rows; row++)
             lost += isnan(output_lse(out, row)) != 0;
         ck_assert_int_eq(lost, (int64_t)plan->group[plan->n_groups].nq * f.p->heads.h_q);
-        output_free(out);
     }
-    fixture_free(&f);
 }
 
 LOOP_TEST(threads_do_not_change_a_bit, N_SPECS)
 {
-    struct fixture f = fixture_new(make_tree(), &specs[_i]);
+    CLEARED(fixture) f = fixture_new(make_tree(), &specs[_i]);
     struct output *out[2] = {output_new(f.p), output_new(f.p)};
     struct ledger counted[2] = {{0}, {0}};
     for (int32_t variant = 0; variant < 6; variant++) {
-        struct plan *plan = variant < N_MERGE_STYLES ? plan_nodes(f.nf, variant, 3, 7, false)
-                                                     : plan_whole(f.nf, MASK_RUN_WORDS, 16, 16, variant == 4);
+        AUTO(plan) plan = variant < N_MERGE_STYLES ? plan_nodes(f.nf, variant, 3, 7, false)
+                                                   : plan_whole(f.nf, MASK_RUN_WORDS, 16, 16, variant == 4);
         for (int32_t i = 0; i < 2; i++) {
             omp_set_num_threads(1 + i);
             ck_assert(kernels[0]->run(f.p, plan, out[i], &counted[i], NULL));
@@ -451,11 +434,9 @@ LOOP_TEST(threads_do_not_change_a_bit, N_SPECS)
         ck_assert(memcmp(out[0]->lse, out[1]->lse,
                          (size_t)(out[0]->n_rows * (f.p->heads.dtype == DT_F64 ? 8 : 4))) == 0);
         same_ledger(&counted[0], &counted[1], "threads");
-        plan_free(plan);
     }
     output_free(out[0]);
     output_free(out[1]);
-    fixture_free(&f);
 }
 
 /* A million floats over the whole range against libm in double, in units in the last place of the result. */
@@ -512,9 +493,9 @@ TEST(conversions_agree_with_ref)
 LOOP_TEST(long_rows_of_equal_weights, 2)
 {
     static const char *const heads[] = {"1/1", "4/1"};
-    char *text = xasprintf("tree=levels:1_500000;heads=%s;d=16;dtype=f32;page=16;fill=count;strategy=naive",
-                           heads[_i]);
-    struct case_spec c;
+    FREED char *text = xasprintf(
+        "tree=levels:1_500000;heads=%s;d=16;dtype=f32;page=16;fill=count;strategy=naive", heads[_i]);
+    CLEARED_BY(case_clear) struct case_spec c;
     struct err e = {0};
     ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
     AUTO(test_case) b = test_case_new(&c, NULL, &e);
@@ -522,8 +503,6 @@ LOOP_TEST(long_rows_of_equal_weights, 2)
     struct result r = judge_case(b, &c.use, kernel_find("cpu"));
     ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
                   r.why);
-    case_clear(&c);
-    free(text);
 }
 
 TEST(registry)

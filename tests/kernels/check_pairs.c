@@ -2,6 +2,7 @@
 #include "kernels/cuda/host/pairs.h"
 #include "ref/base.h"
 #include "ref/rng.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -77,8 +78,8 @@ static int64_t follow_same(const struct pairs *p, const struct plan *plan, int32
 
 TEST(every_group_once_with_its_like)
 {
-    struct group *group = xcalloc(MOST_GROUPS, sizeof *group);
-    struct run *run = xcalloc(2 * MOST_GROUPS, sizeof *run);
+    FREED struct group *group = xcalloc(MOST_GROUPS, sizeof *group);
+    FREED struct run *run = xcalloc(2 * MOST_GROUPS, sizeof *run);
     for (uint64_t trial = 0; trial < 2000; trial++) {
         struct launch launch[LAUNCHES];
         struct plan plan = random_plan(SEED + trial, group, run, launch);
@@ -86,7 +87,7 @@ TEST(every_group_once_with_its_like)
                                .h_kv = 1 << trial % 6,
                                .sms = SMS,
                                .everywhere = trial % 3 == 0};
-        struct pairs p;
+        CLEARED(pairs) p;
         uint8_t seen[MOST_GROUPS] = {0};
         pairs_choose(&p, &plan, &c);
         for (int64_t i = 0; i < p.n_groups; i++) {
@@ -106,27 +107,22 @@ TEST(every_group_once_with_its_like)
             check_each(c.everywhere || !has_two || g->tile_m <= 64 || g->n_kv < 64 || seen[i],
                        "high tiles of group %ld", (long)i);
         }
-        pairs_free(&p);
     }
-    free(group);
-    free(run);
 }
 
 /* How many groups run as pairs of n of so many queries over the same tokens, beside a lone one if there is one. */
 static int64_t paired_beside(bool lone, int64_t n, int32_t nq, int32_t tile_m, int64_t n_kv, int32_t h_kv)
 {
-    struct group *group = xcalloc((size_t)n + lone, sizeof *group);
+    FREED struct group *group = xcalloc((size_t)n + lone, sizeof *group);
     struct run run[] = {{.end = n_kv}, {.node = 1, .end = n_kv}};
     struct launch launch = {.order = LAUNCH_SERIAL};
     struct plan plan = {.n_groups = n + lone, .n_launches = 1, .group = group, .run = run, .launch = &launch};
     for (int64_t i = 0; i < n + lone; i++)
         group[i] = (struct group){
             .run0 = i == n, .run1 = 1 + (i == n), .nq = i == n ? 8 : nq, .n_kv = n_kv, .tile_m = tile_m};
-    struct pairs p;
+    CLEARED(pairs) p;
     pairs_choose(&p, &plan, &(struct pairs_card){.gqa = 8, .h_kv = h_kv, .sms = SMS});
     int64_t groups = p.n_groups;
-    pairs_free(&p);
-    free(group);
     return groups;
 }
 
@@ -171,10 +167,9 @@ static bool paired_among(int first, int beside, int behind, enum launch_order of
                                                     .n_kv = 256,
                                                     .tile_m = others[l] == 1 ? 64 : 128,
                                                     .launch = l};
-    struct pairs p;
+    CLEARED(pairs) p;
     pairs_choose(&p, &plan, &(struct pairs_card){.gqa = 8, .h_kv = 8, .sms = SMS});
     bool is_there = p.ctas[0] >= 0;
-    pairs_free(&p);
     return is_there;
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/cuda/host/score_layout.h"
 #include "ref/base.h"
 #include "ref/rng.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ TEST(everything_has_a_place_of_its_own)
     static const int32_t heads[] = {1, 2, 4, 8, 32}, longest[] = {1, 7, 64, 65, 600, 3000},
                          rows[] = {1, 2, 8, 16, 17, 71};
     struct cuda_item item[MOST_GROUPS];
-    struct scores s = {0};
+    CLEARED(scores) s = {0};
     uint64_t at = 0;
     for (int trial = 0; trial < 200; trial++) {
         int32_t h_kv = heads[trial % 5];
@@ -122,9 +123,9 @@ TEST(everything_has_a_place_of_its_own)
         }
         /* Few SMs have large blocks, many small ones. */
         scores_lay_out(&s, item, n, h_kv, trial % 2 ? SMS : 1);
-        struct unfused_row *row = xcalloc((size_t)s.n_rows, sizeof *row);
-        struct unfused_block *block = xcalloc((size_t)s.n_blocks + 1, sizeof *block);
-        struct skinny_block *skinny = xcalloc((size_t)s.n_skinny + 1, sizeof *skinny);
+        FREED struct unfused_row *row = xcalloc((size_t)s.n_rows, sizeof *row);
+        FREED struct unfused_block *block = xcalloc((size_t)s.n_blocks + 1, sizeof *block);
+        FREED struct skinny_block *skinny = xcalloc((size_t)s.n_skinny + 1, sizeof *skinny);
         uint8_t *o = xcalloc((size_t)s.n_o, 1);
         scores_fill(&s, row, block, skinny);
         follow_rows(&s, item, row);
@@ -132,9 +133,5 @@ TEST(everything_has_a_place_of_its_own)
         follow_gathered(&s, item, row, block, o);
         all_taken(o, s.n_o, "row of O");
         check_each(s.masked == masked, "masks are not seen");
-        free(row);
-        free(block);
-        free(skinny);
     }
-    scores_free(&s);
 }

@@ -2,6 +2,7 @@
 #include "kernels/cuda/host/segments.h"
 #include "ref/base.h"
 #include "ref/rng.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static double bytes_of(const struct cuda_ctas *c, const struct cuda_item *it)
 /* Every CTA in the order of the grid: each (item, head) is some team's once, and CTAs take no more than their share. */
 static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int64_t n_items)
 {
-    uint8_t *seen = xcalloc((size_t)(n_items * c->h_kv), 1);
+    FREED uint8_t *seen = xcalloc((size_t)(n_items * c->h_kv), 1);
     double left = 0;
     for (int64_t i = 0; i < n_items; i++)
         left += bytes_of(c, &item[i]) * c->h_kv;
@@ -53,13 +54,12 @@ static void follow(const struct cuda_ctas *c, const struct cuda_item *item, int6
     }
     for (int64_t i = 0; i < n_items * c->h_kv; i++)
         check_each(seen[i], "item %ld, head %ld is nobody's", (long)(i / c->h_kv), (long)(i % c->h_kv));
-    free(seen);
 }
 
 TEST(every_head_of_every_item_once)
 {
     static const int32_t heads[] = {1, 2, 3, 4, 5, 8, 16, 28, 32, 71};
-    struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
+    FREED struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
     uint64_t at = 0;
     for (int trial = 0; trial < 400; trial++)
         for (int32_t teams = 1; teams <= 4; teams *= 2) {
@@ -77,7 +77,6 @@ TEST(every_head_of_every_item_once)
             to_segments(&c, item, n);
             follow(&c, item, n);
         }
-    free(item);
 }
 
 /* 256 leaves of 32 tokens, 32 heads, six CTAs of two teams on each of 132 SMs: 10.3 heads a slot. CTAs of 8 until 6 heads

@@ -2,6 +2,7 @@
 #include "kernels/cuda/host/tiling.h"
 #include "ref/base.h"
 #include "ref/rng.h"
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static bool is_compiled(int32_t m, int32_t n)
 TEST(any_items_have_a_compiled_tile)
 {
     static const int32_t heads[] = {1, 2, 4, 5, 8, 16, 32, 71}, longest[] = {1, 16, 33, 128, 1000, 20000};
-    struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
+    FREED struct cuda_item *item = xcalloc(MOST_ITEMS, sizeof *item);
     uint64_t at = 0;
     for (int trial = 0; trial < 300; trial++)
         for (int32_t m = 16; m <= 128; m *= 2)
@@ -67,7 +68,6 @@ TEST(any_items_have_a_compiled_tile)
                 check_each(first == t.n_items || item[first].n_kv <= max_i64(4 * ours, 256),
                            "%d tokens are not short", item[first < t.n_items ? first : 0].n_kv);
             }
-    free(item);
 }
 
 /* n of m x n for items of one length with as many rows, and how many of them are not by head. */
@@ -89,7 +89,7 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
                                int32_t n_rows, struct around x)
 {
     int64_t n_all = n_items + x.ones, tokens = n_items * n_kv + x.ones;
-    struct cuda_item *item = xcalloc((size_t)n_all, sizeof *item);
+    FREED struct cuda_item *item = xcalloc((size_t)n_all, sizeof *item);
     for (int64_t i = 0; i < n_all; i++)
         item[i] = (struct cuda_item){.n_kv = i < n_items ? n_kv : 1, .n_runs = 1, .n_rows = n_rows};
     struct tiling t = {.item = item,
@@ -107,7 +107,6 @@ static struct chosen choose_of(int32_t m, int32_t n, int32_t h_kv, int64_t n_ite
                        .masked = x.masked};
     struct chosen c = {.n = tiling_n(&t, n)};
     c.first = tiling_first_by_head(&t, c.n);
-    free(item);
     return c;
 }
 

@@ -10,6 +10,7 @@
 #include "traces/formats/formats.h"
 #include "verify/judge/compare.h"
 
+#include "tests/auto.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -214,7 +215,7 @@ static int64_t draw(int32_t i, uint64_t what, int64_t n)
 /* The first nodes of a tree of the seeded families, shortened, with some of their queries. */
 static struct tree *small_tree(int32_t i)
 {
-    struct tree *big = gen_tree(gen_family(SEED, i), gen_seed(SEED, i));
+    AUTO(tree) big = gen_tree(gen_family(SEED, i), gen_seed(SEED, i));
     int64_t longest = draw(i, 0, 8) == 0 ? 400 : draw(i, 1, 3) == 0 ? 100 : 30;
     struct tree *t = tree_new((int32_t)min_i64(big->n_nodes, MAX_NODES), MAX_QUERIES);
     for (int32_t n = 0; n < t->n_nodes; n++) {
@@ -229,7 +230,6 @@ static struct tree *small_tree(int32_t i)
     }
     if (t->n_queries < 3)
         tree_query_leaves(t);
-    tree_free(big);
     return t;
 }
 
@@ -270,7 +270,7 @@ struct tally {
 
 static void run_case(int32_t i, struct tally *y)
 {
-    struct mp_case c = case_new(i);
+    CLEARED_BY(case_free) struct mp_case c = case_new(i);
     struct exact *a = exact_new(c.p->heads.d, BITS);
     for (int32_t k = 0; k < ROWS_PER_CASE; k++) {
         int64_t row = draw(i, 10 + (uint64_t)k, c.orc->n_rows);
@@ -284,7 +284,6 @@ static void run_case(int32_t i, struct tally *y)
         y->ctx[k] = a->ctx;
     }
     exact_free(a);
-    case_free(&c);
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
@@ -336,7 +335,7 @@ TEST(the_oracle_keeps_half_the_bound)
 TEST(more_bits_change_nothing)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
-        struct mp_case c = case_new(i);
+        CLEARED_BY(case_free) struct mp_case c = case_new(i);
         struct exact *a = exact_new(c.p->heads.d, BITS), *b = exact_new(c.p->heads.d, 2 * BITS);
         exact_row(a, c.p, 0, 0);
         exact_row(b, c.p, 0, 0);
@@ -350,7 +349,6 @@ TEST(more_bits_change_nothing)
         }
         exact_free(a);
         exact_free(b);
-        case_free(&c);
     }
     mpfr_free_cache();
 }
@@ -360,7 +358,7 @@ TEST(more_bits_change_nothing)
 TEST(a_wrong_oracle_is_found)
 {
     for (int32_t i = 0; i < N_DTYPES * N_FILLS; i++) {
-        struct mp_case c = case_new(i);
+        CLEARED_BY(case_free) struct mp_case c = case_new(i);
         struct exact *a = exact_new(c.p->heads.d, BITS);
         int64_t row = -1;
         for (int64_t r = 0; r < c.orc->n_rows && row < 0; r++)
@@ -387,7 +385,6 @@ TEST(a_wrong_oracle_is_found)
                           "case %d: a lost token goes unseen", i);
         }
         exact_free(a);
-        case_free(&c);
     }
     mpfr_free_cache();
 }

@@ -360,7 +360,7 @@ TEST(a_shell_and_paths_are_the_problems)
 /* An order has every number once, and another series is another order. */
 TEST(pages_are_shuffled)
 {
-    int32_t *a = pages_shuffled(100, 1, 2), *b = pages_shuffled(100, 1, 3);
+    FREED int32_t *a = pages_shuffled(100, 1, 2), *b = pages_shuffled(100, 1, 3);
     bool seen[100] = {false}, same = true;
     for (int i = 0; i < 100; i++) {
         ck_assert(a[i] >= 0 && a[i] < 100 && !seen[a[i]]);
@@ -368,17 +368,14 @@ TEST(pages_are_shuffled)
         same = same && a[i] == b[i];
     }
     ck_assert(!same);
-    free(a);
-    free(b);
 }
 
 static void whole(const char *text, const char *says)
 {
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     struct err e = {0};
     bool good = csv_parse(text, strlen(text), "f", &c, &e) && csv_whole(&c, &e);
     ck_assert_msg(good == !says && (good || strstr(e.msg, says)), "'%s': %s", text, e.msg);
-    csv_clear(&c);
 }
 
 TEST(a_whole_csv_lacks_nothing)
@@ -390,12 +387,11 @@ TEST(a_whole_csv_lacks_nothing)
     whole("a,b\n\n1,2\n", "f:2: empty");
     whole("# rows: 2\na,b\n1,2\n", "f: 1 rows (expected 2");
     const char *text = "# machine: h200\na,b\n# between\n1,2\n";
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     ck_assert(csv_parse(text, strlen(text), "f", &c, NULL) && c.n_notes == 2);
     ck_assert_str_eq(csv_note(&c, "machine"), "h200");
     ck_assert(!csv_note(&c, "mach") && csv_text(&c, 0, "z")[0] == 0);
     ck_assert_str_eq(csv_text(&c, 0, "b"), "2");
-    csv_clear(&c);
 }
 
 TEST(counting_data_counts)
@@ -422,7 +418,7 @@ TEST(data_does_not_depend_on_paging)
     b.page_size = 1;
     b.scattered = false;
     b.poison = false;
-    struct problem *p = problem_new(t, &a, NULL), *r = problem_new(t, &b, NULL);
+    AUTO(problem) p = problem_new(t, &a, NULL), *r = problem_new(t, &b, NULL);
     int64_t row = (int64_t)p->heads.h_kv * p->heads.d;
     for (int32_t node = 0; node < t->n_nodes; node++)
         for (int64_t j = 0; j < t->len[node]; j++) {
@@ -432,8 +428,6 @@ TEST(data_does_not_depend_on_paging)
                              (uint16_t *)r->v + problem_slot(r, node, j) * row, (size_t)row * 2);
         }
     ck_assert_mem_eq(p->q, r->q, (size_t)t->n_queries * 4 * 16 * 2);
-    problem_free(p);
-    problem_free(r);
 }
 
 TEST(what_nobody_reads_is_poisoned)
@@ -501,9 +495,8 @@ TEST(decimals_are_strict_and_read_back)
 EXIT_TEST(arrays_stay_within_the_memory, EXIT_MISSING)
 {
     int64_t cap = 0;
-    char *p = xgrow(NULL, &cap, (1 << 24) + 1, 1);
+    FREED char *p = xgrow(NULL, &cap, (1 << 24) + 1, 1);
     ck_assert_int_gt(cap, 1 << 24);
-    free(p);
     cap = 0;
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* what it says there is meant */
     xgrow(NULL, &cap, INT64_C(1) << 50, 96);

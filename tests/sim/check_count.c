@@ -104,14 +104,11 @@ static int by_run(const void *x, const void *y)
 static struct trace *open_run(const struct recorded *r)
 {
     const char *width = strstr(r->file, "width=");
-    char *name = xasprintf("traces/%s", r->file), *path = width ? NULL : shared_path(name);
-    char *spec = width ? xasprintf("fewshot:%s", width + strlen("width=")) : xasprintf("deft:%s", path);
+    FREED char *name = xasprintf("traces/%s", r->file), *path = width ? NULL : shared_path(name);
+    FREED char *spec = width ? xasprintf("fewshot:%s", width + strlen("width=")) : xasprintf("deft:%s", path);
     struct err e = {0};
     struct trace *tr = trace_open(spec, &r->opts, &e);
     ck_assert_msg(tr, "row %lld: %s", (long long)r->row, e.msg);
-    free(name);
-    free(path);
-    free(spec);
     return tr;
 }
 
@@ -151,26 +148,24 @@ static void check_run(const char *table, const struct recorded *r, int64_t n)
                 at[m] = s.n_use++;
                 break;
             }
-    struct trace *tr = open_run(r);
+    AUTO(trace) tr = open_run(r);
     struct simulated_row row[N_RELEASE_MODES];
     sweep_trace(&s, tr, r->layers, row);
     for (int64_t i = 0; i < n; i++)
         check_recorded(table, &r[i], tr, &row[at[r[i].mode]]);
-    trace_close(tr);
 }
 
 /* Every row of the table, whatever tasks and files it names. */
 static void check_table(const char *table)
 {
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     if (!shared_csv(&c, table))
         return;
-    struct recorded *r = NULL;
+    FREED struct recorded *r = NULL;
     int64_t n = 0, runs = 0, quick = getenv("TREEATTN_QUICK") ? 8 : 1;
     r = xcalloc((size_t)c.n_rows, sizeof *r);
     for (; n < c.n_rows; n++)
         r[n] = recorded_row(&c, n);
-    csv_clear(&c);
     ck_assert_int_gt(n, 0);
     qsort(r, (size_t)n, sizeof *r, by_run);
     for (int64_t i = 0, next; i < n; i = next) {
@@ -181,7 +176,6 @@ static void check_table(const char *table)
     }
     if (quick > 1)
         printf("count: only every %lldth run of %s (TREEATTN_QUICK)\n", (long long)quick, table);
-    free(r);
 }
 
 TEST(recorded_runs)
@@ -264,7 +258,7 @@ static void table17_run(const char *spec, int32_t n, struct trace_opts o, struct
     memset(got, 0, N_METHODS * sizeof *got);
     for (o.tree_index = 0; o.tree_index < n; o.tree_index++) {
         struct err e = {0};
-        struct trace *tr = trace_open(spec, &o, &e);
+        AUTO(trace) tr = trace_open(spec, &o, &e);
         ck_assert_msg(tr, "%s", e.msg);
         struct simulated_row row[N_METHODS];
         sweep_trace(&s, tr, 32, row);
@@ -273,7 +267,6 @@ static void table17_run(const char *spec, int32_t n, struct trace_opts o, struct
             got[m].kv += (double)l->kv * 32 / 1e12 / n;
             got[m].partial += (double)(ledger_scores(l) + l->mask) * 32 / 1e12 / n;
         }
-        trace_close(tr);
     }
 }
 
@@ -307,18 +300,15 @@ LOOP_TEST(table_17_few_shot, N_FEWSHOT)
 LOOP_TEST(table_17_reasoning, N_REASONING)
 {
     const char *task = table17_column[N_FEWSHOT + _i];
-    char *name = xasprintf("traces/%s.json", task), *path = shared_path(name);
+    FREED char *name = xasprintf("traces/%s.json", task), *path = shared_path(name);
     if (getenv("TREEATTN_QUICK") && _i < 2) {
         printf("count: %s skipped (TREEATTN_QUICK)\n", task);
     } else if (path) {
-        char *spec = xasprintf("deft:%s", path);
+        FREED char *spec = xasprintf("deft:%s", path);
         struct cell got[N_METHODS];
         table17_run(spec, 10, (struct trace_opts){0}, got);
         check_column(N_FEWSHOT + _i, got, 1);
-        free(spec);
     }
-    free(path);
-    free(name);
 }
 
 /* The speculative cells are not reproduced: every cell of every method has 1.36 to 1.40 times what the published
@@ -326,9 +316,9 @@ LOOP_TEST(table_17_reasoning, N_REASONING)
 LOOP_TEST(table_17_speculative, N_COLUMNS - N_FEWSHOT - N_REASONING)
 {
     const char *tokens = table17_column[N_FEWSHOT + N_REASONING + _i];
-    char *name = xasprintf("traces/APPS_tree_size%s.json", tokens), *path = shared_path(name);
+    FREED char *name = xasprintf("traces/APPS_tree_size%s.json", tokens), *path = shared_path(name);
     if (path) {
-        char *spec = xasprintf("deft:%s", path);
+        FREED char *spec = xasprintf("deft:%s", path);
         struct cell got[N_METHODS];
         table17_run(spec, 1, (struct trace_opts){.prompt = 1016, .max_seq = 6000}, got);
         for (int m = 0; m < N_METHODS; m++) {
@@ -340,10 +330,7 @@ LOOP_TEST(table_17_speculative, N_COLUMNS - N_FEWSHOT - N_REASONING)
             ck_assert_msg(want->partial == 0 || (ratio > 1.355 && ratio < 1.405), "%s, t = %s: ratio %.3f",
                           table17_method[m], tokens, ratio);
         }
-        free(spec);
     }
-    free(path);
-    free(name);
 }
 
 /* ---- the same without reference data ------------------------------------------------------------------ */
@@ -447,7 +434,7 @@ TEST(names_of_modes)
 /* What reads less for being wrong is no result. */
 TEST(a_wrong_plan_is_not_counted)
 {
-    struct trace *tr =
+    AUTO(trace) tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
     struct simulation s = sweep_of(8, 16, COUNT_TRUE);
     struct strategy_use use = {.s = &forgetful};
@@ -459,12 +446,11 @@ TEST(a_wrong_plan_is_not_counted)
                               NULL, &e));
     ck_assert_int_eq(e.code, EXIT_FAILED);
     ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 7 is wrong: "), "%s", e.msg);
-    trace_close(tr);
 }
 
 TEST(a_wrong_plan_is_not_timed)
 {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size = 0;
     struct printer t = {.f = open_memstream(&text, &size), .style = STYLE_CSV, .column = bench_plan_columns};
     struct strategy_use use = {.s = &forgetful};
@@ -474,14 +460,13 @@ TEST(a_wrong_plan_is_not_timed)
     ck_assert_msg(strstr(e.msg, "the plan of forgetful for a tree of 1365 nodes is wrong: "), "%s", e.msg);
     fclose(t.f);
     ck_assert_int_eq(size, 0);
-    free(text);
 }
 
 /* Sums are those of a plain loop, on any number of threads, times to the last bit; what does not apply says where
  * first. */
 TEST(sweep_adds_up)
 {
-    struct trace *tr =
+    AUTO(trace) tr =
         trace_open("embedded:reasoning", &(struct trace_opts){.prompt = 200, .max_seq = 500}, NULL);
     static const char *const names[] = {"pat", "tree-specinfer", "deft-flatten"};
     struct strategy_use use[3];
@@ -507,10 +492,10 @@ TEST(sweep_adds_up)
             ledger_add(&want[i].moved, &l);
             want[i].steps++;
             want[i].groups += p->n_groups;
-            struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TOTALS);
+            CLEARED(time_model) c =
+                time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TOTALS);
             latency[i] += c.latency_s;
             kernel[i] += c.kernel_s;
-            time_model_free(&c);
         }
     }
     struct simulated_times first[3];
@@ -532,5 +517,4 @@ TEST(sweep_adds_up)
         }
     }
     ck_assert(want[1].skipped_at > 0 && strstr(row[1].why, "not visible"));
-    trace_close(tr);
 }

@@ -132,7 +132,7 @@ static long double squares(const struct draw *d, const long double *coef)
 TEST(coefficients_are_those_of_givens_rotations)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        struct draw d = draw(seed, 8 + (int64_t)(3 * seed), 1 + (int32_t)(seed % 6), 1);
+        CLEARED(draw) d = draw(seed, 8 + (int64_t)(3 * seed), 1 + (int32_t)(seed % 6), 1);
         struct fit_data data = {.n = d.n, .p = d.p, .x = d.x, .y = d.y, .weight = d.weight, .name = letters};
         long double coef[8];
         struct fit f;
@@ -142,7 +142,6 @@ TEST(coefficients_are_those_of_givens_rotations)
         for (int32_t j = 0; j < d.p; j++)
             ck_assert_double_le(fabs(f.coef[j] - (double)coef[j]),
                                 1e-9 * fabs((double)coef[j]) + 1e-12 * f.error[j]);
-        draw_free(&d);
     }
 }
 
@@ -151,7 +150,7 @@ TEST(non_negative_fits_are_the_best_of_all_subsets)
 {
     int64_t held = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct draw d = draw(seed, 12 + (int64_t)(seed % 40), 1 + (int32_t)(seed % 6), (double)(seed % 5));
+        CLEARED(draw) d = draw(seed, 12 + (int64_t)(seed % 40), 1 + (int32_t)(seed % 6), (double)(seed % 5));
         struct fit_data data = {.n = d.n, .p = d.p, .x = d.x, .y = d.y, .weight = d.weight, .name = letters};
         long double best = INFINITY, found[8] = {0};
         for (uint32_t set = 0; set < 1u << d.p; set++) {
@@ -172,7 +171,6 @@ TEST(non_negative_fits_are_the_best_of_all_subsets)
             found[j] = f.coef[j];
         }
         ck_assert_ldouble_le(squares(&d, found), best * (1 + 1e-9L));
-        draw_free(&d);
     }
     ck_assert_int_gt(held, 100);
 }
@@ -197,7 +195,7 @@ TEST(dependent_columns_are_named)
 {
     struct err e = {0};
     struct fit f;
-    struct draw d = draw(5, 40, 5, 0);
+    CLEARED(draw) d = draw(5, 40, 5, 0);
     struct fit_data data = {.n = d.n, .p = d.p, .x = d.x, .y = d.y, .name = letters};
     for (int64_t i = 0; i < d.n; i++)
         d.x[i * 5 + 3] = 2e7 * d.x[i * 5] - 3 * d.x[i * 5 + 2];
@@ -213,7 +211,6 @@ TEST(dependent_columns_are_named)
     data.n = 5;
     ck_assert(!fit_linear(&data, false, &f, &e));
     ck_assert_msg(strstr(e.msg, "5 rows for 5 coefficients"), "%s", e.msg);
-    draw_free(&d);
 }
 
 /* ---- recovery ----------------------------------------------------------------------------------------- */
@@ -290,8 +287,8 @@ TEST(known_coefficients_come_back_from_plans)
     int32_t n = 0;
     for (int32_t k = 0; k < TREES; k++) {
         int32_t gqa = 1 << k % 4;
-        char *levels = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 23), 64 << k % 8,
-                                 16 << k % 9, 1 + 50 * (k % 11));
+        FREED char *levels = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 23), 64 << k % 8,
+                                       16 << k % 9, 1 + 50 * (k % 11));
         AUTO(tree) t = levels_parse(levels, NULL);
         AUTO(nform) nf = nform_new(t);
         struct plan_env env = {.heads = {32, 32 / gqa, 128, DT_F16}, .machine = mc};
@@ -299,12 +296,11 @@ TEST(known_coefficients_come_back_from_plans)
             struct strategy_use u;
             char why[WHY_MAX];
             ck_assert(strategy_parse(planner[s], &u, NULL));
-            struct plan *p = strategy_plan(&u, nf, &env, why);
+            AUTO(plan) p = strategy_plan(&u, nf, &env, why);
             if (!p)
                 continue;
             double trait[MAX_TRAITS];
             model->of(p, &env.heads, mc, NULL, trait);
-            plan_free(p);
             y[n] = 0;
             for (int32_t j = 0; j < P; j++) {
                 x[n * P + j] = trait[at[j]];
@@ -313,7 +309,6 @@ TEST(known_coefficients_come_back_from_plans)
             config[n] = k;
             n++;
         }
-        free(levels);
     }
     ck_assert_int_gt(n, 800);
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -368,7 +363,7 @@ TEST(folds_share_out_configurations)
 TEST(held_out_rows_are_not_seen)
 {
     enum { N = 60, P = 3 };
-    struct draw d = draw(3, N, P, 0);
+    CLEARED(draw) d = draw(3, N, P, 0);
     int32_t config[N], part[N] = {0};
     const char *all = "all";
     double before[N], after[N];
@@ -395,7 +390,6 @@ TEST(held_out_rows_are_not_seen)
     ck_assert(!regress_held_out(&r, 21, 1, after, &e) && strstr(e.msg, "21 folds of 20 configurations"));
     e.code = 0;
     ck_assert(!regress_held_out(&r, 1, 1, after, &e));
-    draw_free(&d);
 }
 
 TEST(parts_have_their_own_coefficients)
@@ -506,7 +500,7 @@ TEST(scores_by_hand)
 TEST(csv_fields)
 {
     static const char text[] = "# note\na,\"b,c\",d\r\n1,\"x \"\"y\"\"\",-2.5e3\n\n# note\n,,\nshort\n7,8,9";
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     struct err e = {0};
     ck_assert_msg(csv_parse(text, strlen(text), "f", &c, &e), "%s", e.msg);
     ck_assert_int_eq(c.n_columns, 3);
@@ -527,7 +521,6 @@ TEST(csv_fields)
     e.code = 0;
     ck_assert_int_eq(csv_column(&c, "z", &e), -1);
     ck_assert_str_eq(e.msg, "f:1: no column 'z' (expected one of a, b,c, d)");
-    csv_clear(&c);
 }
 
 TEST(coefficients_round_trip)
@@ -535,7 +528,7 @@ TEST(coefficients_round_trip)
     static const struct coef_bound bound[] = {{"base", 0, 1}, {"serial", 0, INFINITY}, {"dram", 1e-3, 1e3}};
     static const double written[] = {1.25e-5, 0, 0.75};
     const char *const mc = "h200", *const other = "a100-80", *const part = "pat:rule=artifact,max_rows=32";
-    char *text;
+    FREED char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     fprintf(f, "# a note\n");
@@ -557,12 +550,11 @@ TEST(coefficients_round_trip)
     ck_assert(!coefs_parse(text, size, "f", &want, value, &e));
     ck_assert_msg(strstr(e.msg, "f:5: a second part, 'ft' after 'pat:rule=artifact,max_rows=32'"), "%s",
                   e.msg);
-    free(text);
 }
 
 TEST(coefficients_of_the_clock_are_read)
 {
-    char *path = scratch_file("", 0);
+    FREED char *path = scratch_file("", 0);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     coefs_write_header(f);
@@ -584,7 +576,6 @@ TEST(coefficients_of_the_clock_are_read)
     ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL, NULL));
     ck_assert(!coefs_read_model(path, "h200", m, "ft", value, NULL, &e));
     ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
-    free(path);
 }
 
 /* The bounds that files are read by are those that the simulation demands. */
@@ -669,16 +660,14 @@ TEST(points_of_the_clock_are_spread)
 
 TEST(names_are_numbered_as_they_come)
 {
-    struct names s = {0};
+    CLEARED_BY(names_clear) struct names s = {0};
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = 0; i < 5000; i++) {
-            char *name = xasprintf("name %d", (int)(i * 7919 % 5000));
+            FREED char *name = xasprintf("name %d", (int)(i * 7919 % 5000));
             ck_assert_int_eq(names_add(&s, name), i);
-            free(name);
         }
     ck_assert_int_eq(s.n, 5000);
     ck_assert_str_eq(s.name[1], "name 2919");
-    names_clear(&s);
 }
 
 TEST(measured_rows_of_both_kinds)
@@ -693,7 +682,7 @@ TEST(measured_rows_of_both_kinds)
                                "FT,\"2,8\",\"64,32\",32,8,fp16,ft,20,graph,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat_pub,20,eager,ok\n"
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat,,,skip\n";
-    struct timed_rows m = {0};
+    CLEARED_BY(timed_rows_clear) struct timed_rows m = {0};
     struct err e = {0};
     ck_assert_msg(timed_rows_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
     ck_assert_msg(timed_rows_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
@@ -706,15 +695,12 @@ TEST(measured_rows_of_both_kinds)
     ck_assert(m.row[0].heads.d == 64 && m.row[0].heads.dtype == DT_BF16 && m.row[0].heads.h_q == 32 &&
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
-    struct tree *t;
+    AUTO(tree) t;
     AUTO(nform) nf = timed_row_nform(&m.row[2], &t, &e);
     ck_assert_msg(nf, "%s", e.msg);
-    struct plan *p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
+    AUTO(plan) p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
-    plan_free(p);
-    tree_free(t);
-    timed_rows_clear(&m);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------- */
@@ -729,10 +715,9 @@ static int run_in(const char *dir, const char *args, char *out, size_t size)
 
 static void write_file(const char *dir, const char *name, const char *text)
 {
-    char *path = xasprintf("%s/%s", dir, name);
+    FREED char *path = xasprintf("%s/%s", dir, name);
     FILE *f = fopen(path, "w");
     ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-    free(path);
 }
 
 TEST(what_cannot_be_fitted_gets_one_line)
@@ -757,7 +742,7 @@ TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv --without cascade --without pat", "--without twice"},
     };
     char text[8192];
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     write_file(dir, "t.csv", "y,a\n1,1\n");
     write_file(dir, "n.csv",
                "tree,heads,d,dtype,strategy,time_us\n"
@@ -769,15 +754,13 @@ TEST(what_cannot_be_fitted_gets_one_line)
                "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
                "levels:1_66,32/8,128,f16,cascade,9\nlevels:1_67,32/8,128,f16,cascade,9\n");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char *args = xasprintf("fit %s", bad[i].args);
+        FREED char *args = xasprintf("fit %s", bad[i].args);
         int code = run_in(dir, args, text, sizeof text);
         char *lf = strchr(text, '\n');
         ck_assert_msg(code == 2 && strncmp(text, "treeattn: ", 10) == 0 && lf && !lf[1] &&
                           strstr(text, bad[i].says),
                       "'%s' exits with %d: %s", bad[i].args, code, text);
-        free(args);
     }
-    free(dir);
 }
 
 static int32_t lines_of(const char *text)
@@ -804,8 +787,8 @@ TEST(every_table_is_shown)
         {"", "tau: Kendall's", 24},
     };
     char text[8192];
-    char *dir = scratch_folder();
-    char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
+    FREED char *dir = scratch_folder();
+    FREED char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
     for (int i = 1; i <= 20; i++) {
         char *longer = xasprintf("%s\"levels:1,%d_%d,%d\",32/8,128,f16,%s,%d,%s\n", csv, 1 + i % 7, 90 * i,
                                  40 + 31 * (i * i % 11), i % 3 ? "cascade" : "relay", 9 + i * (i % 5),
@@ -814,16 +797,13 @@ TEST(every_table_is_shown)
         csv = longer;
     }
     write_file(dir, "t.csv", csv);
-    free(csv);
     for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
-        char *args = xasprintf("fit t.csv --time-model fasttree %s", shows[i].args);
+        FREED char *args = xasprintf("fit t.csv --time-model fasttree %s", shows[i].args);
         int code = run_in(dir, args, text, sizeof text);
         ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
         ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
                       text);
-        free(args);
     }
-    free(dir);
 }
 
 /* Rows of two `--show rows --csv`, whose column before the last, the prediction, agrees to 8 digits (the file
@@ -851,20 +831,20 @@ TEST(saved_coefficients_are_read_back)
     static const double truth[] = {11e-6, 3e-12, 2e-12, 1e-10, 1e-8}; /* base, useful, alpha, beta, gamma */
     enum { SIZE = 1 << 19 };
     static char first[SIZE], again[SIZE];
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     const struct fit_model *model = fit_model_find("fasttree", NULL);
-    char *csv;
+    FREED char *csv;
     size_t size;
     FILE *f = open_memstream(&csv, &size);
     fprintf(f, "tree,heads,d,dtype,strategy,time_us\n");
     for (int32_t k = 0, row = 0; k < 300; k++) {
         static const char *const name[] = {"fasttree", "pat", "cascade", "deft-flatten", "flash-decoding"};
-        char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
-                               64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
+        FREED char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
+                                     64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
         for (int s = 0; s < 5; s++, row++) {
             struct timed_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
             struct err e = {0};
-            struct tree *t;
+            AUTO(tree) t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
             AUTO(nform) nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
@@ -876,17 +856,14 @@ TEST(saved_coefficients_are_read_back)
                 us += 1e6 * truth[j] * trait[j];
             fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(4, 0, (uint64_t)row)));
-            tree_free(t);
             tree_source_clear(&r.tree);
         }
-        free(tree);
     }
     fclose(f);
     write_file(dir, "m.csv", csv);
     char *more = xasprintf("%s\"levels:1,2_100,10\",32/8,128,f16,naive,50\n", csv);
     write_file(dir, "more.csv", more);
     free(more);
-    free(csv);
     /* a set for each strategy, but for the one with a single row */
     int code = run_in(dir, "fit more.csv --time-model fasttree --apart --show quality --folds 0", first, SIZE);
     ck_assert_msg(code == 0 && strstr(first, "all         fitted      1500 ") && !strstr(first, "naive"),
@@ -907,13 +884,11 @@ TEST(saved_coefficients_are_read_back)
         bound[j] = (struct coef_bound){model->trait[j].name, 0, INFINITY};
     struct coef_want want = {.machine = "h200", .model = "fasttree", .n = model->n, .coef = bound};
     struct err e = {0};
-    char *path = xasprintf("%s/c.csv", dir);
+    FREED char *path = xasprintf("%s/c.csv", dir);
     ck_assert_msg(coefs_read(path, &want, value, &e), "%s", e.msg);
-    free(path);
     for (int32_t j = 0; j < model->n; j++)
         ck_assert_msg(fabs(value[j] / truth[j] - 1) < 0.05, "%s is %g, was %g", bound[j].name, value[j],
                       truth[j]);
-    free(dir);
 }
 
 /* A file that lacks some: fit says which, and where their values are from; replay goes on with rows of the same values alone. */
@@ -922,8 +897,8 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
     static const char head[] = "machine,model,part,coefficient,value,error\n",
                       some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
     char text[8192];
-    char *dir = scratch_folder(), *c = xasprintf("%s%s", head, some),
-         *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
+    FREED char *dir = scratch_folder(), *c = xasprintf("%s%s", head, some),
+               *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
     write_file(dir, "c.csv", c);
     write_file(dir, "m.csv",
                "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
@@ -943,16 +918,12 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
     static const char run[] =
         "replay --machine h200 --coefficients c.csv --trace fewshot:3 --prompt 90 --max-seq 140 "
         "--strategy pat --rows r.csv --csv";
-    char *more = xasprintf("%s --resume", run);
+    FREED char *more = xasprintf("%s --resume", run);
     ck_assert_msg(run_in(dir, run, text, sizeof text) == 0, "%s", text);
     ck_assert_msg(run_in(dir, more, text, sizeof text) == 0, "%s", text);
     write_file(dir, "c.csv", other);
     ck_assert_int_eq(run_in(dir, more, text, sizeof text), 2);
     ck_assert_msg(strstr(text, "r.csv:1: "), "%s", text);
-    free(more);
-    free(other);
-    free(c);
-    free(dir);
 }
 
 /* Rows of an H100 are of plans made for an H200, as bench gpu makes them: on this tree treeattn has others for an H100. */
@@ -960,9 +931,9 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 {
     static const char *const of[] = {"h100", "h200"};
     char text[8192];
-    char *dir = scratch_folder(),
-         *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
-                        "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
+    FREED char *dir = scratch_folder(),
+               *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
+                              "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
     struct err e = {0};
     AUTO(tree) t = levels_parse("1,10 4096,416", &e);
     ck_assert_msg(t, "%s", e.msg);
@@ -982,44 +953,39 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
     write_file(dir, "m.csv", csv);
     int code =
         run_in(dir, "fit m.csv --time-model clock --coefficients built-in --show rows --csv", text, sizeof text);
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     double s[3];
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
     for (int i = 0; i < 3; i++)
         ck_assert_msg(csv_f64(&c, i, csv_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
     ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
-    csv_clear(&c);
-    free(csv);
-    free(dir);
 }
 
 /* Column `name` of the only row that the program prints. */
 static double only_figure(const char *dir, const char *args, const char *name)
 {
     char text[8192];
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     struct err e = {0};
     double x = NAN;
     int code = run_in(dir, args, text, sizeof text);
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
     ck_assert_msg(csv_f64(&c, 0, csv_column(&c, name, &e), &x, &e), "%s", e.msg);
-    csv_clear(&c);
     return x;
 }
 
 /* `treeattn sim` with these lines of coefficients; one figure of its only row. */
 static double simulated(const char *dir, const char *lines, const char *column)
 {
-    char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
+    FREED char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
     write_file(dir, "c.csv", file);
-    free(file);
     return only_figure(
         dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv", column);
 }
 
 TEST(the_simulator_takes_coefficients)
 {
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
            twice = simulated(dir, "h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
     ck_assert(once > 0 && fabs(twice / once - 2) < 1e-12);
@@ -1036,18 +1002,17 @@ TEST(the_simulator_takes_coefficients)
     ck_assert_str_eq(
         text, "treeattn: c.csv:1: nothing of model clock, part b on h200; it has model clock, part a, on "
               "h200 (expected such lines)\n");
-    free(dir);
 }
 
 /* What judges the time model by measured rows says of a plan what the simulator says. */
 TEST(built_in_coefficients_are_the_simulators)
 {
     static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
-        char *row = xasprintf(
+        FREED char *row = xasprintf(
             "tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n", name[i]);
-        char *sim =
+        FREED char *sim =
             xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
                       "--strategy %s --csv",
                       name[i]);
@@ -1056,13 +1021,9 @@ TEST(built_in_coefficients_are_the_simulators)
             dir, "fit m.csv --time-model clock --machine h200 --coefficients built-in --show rows --csv",
             "predicted_s");
         ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
-        char *told = xasprintf("%s --coefficients built-in", sim);
+        FREED char *told = xasprintf("%s --coefficients built-in", sim);
         ck_assert_double_eq(only_figure(dir, told, "latency_ms"), only_figure(dir, sim, "latency_ms"));
-        free(row);
-        free(sim);
-        free(told);
     }
-    free(dir);
 }
 
 /* Of every strategy its own part, as fit --apart saves them. */
@@ -1104,21 +1065,19 @@ TEST(strategies_can_be_left_out)
     } some[] = {
         {"pat", "3\n5\n"}, {"pat:rule=artifact", "2\n3\n5\n"}, {"cascade,pat:rule=artifact", "2\n5\n"}};
     char text[4096];
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     write_file(dir, "m.csv",
                "tree,heads,d,dtype,strategy,time_us\nlevels:1_64,32/8,128,f16,pat,9\n"
                "levels:1_65,32/8,128,f16,cascade,9\nlevels:1_66,32/8,128,f16,pat:rule=artifact,9\n"
                "levels:1_67,32/8,128,f16,fasttree,9\n");
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
-        char *args =
-            xasprintf("fit m.csv --time-model clock --coefficients built-in --show rows --csv --without %s >o; "
-                      "grep -o '^m.csv,[0-9]*' o | cut -d, -f2",
-                      some[i].without);
+        FREED char *args = xasprintf(
+            "fit m.csv --time-model clock --coefficients built-in --show rows --csv --without %s >o; "
+            "grep -o '^m.csv,[0-9]*' o | cut -d, -f2",
+            some[i].without);
         int code = run_in(dir, args, text, sizeof text);
         ck_assert_msg(code == 0 && strcmp(text, some[i].left) == 0, "%s: %s", some[i].without, text);
-        free(args);
     }
-    free(dir);
 }
 
 /* Seconds of attention of that workload and strategy, of run full where there are runs; NAN: there is no such row. */
@@ -1146,7 +1105,7 @@ TEST(shipped_coefficients_predict_measured_replays)
     static const char *const strategy[STRATEGIES] = {
         "radix-attention", "deft-node", "deft-node-chunk", "deft-flatten", "fasttree", "pat", "treeattn"};
     static char text[1 << 17];
-    struct csv measured, model;
+    CLEARED_BY(csv_clear) struct csv measured = {0}, model = {0};
     struct err e = {0};
     int code = run_shell(
         text, sizeof text,
@@ -1171,16 +1130,14 @@ TEST(shipped_coefficients_predict_measured_replays)
     }
     ck_assert_msg(2 * near > WORKLOADS * STRATEGIES, "%d of %d within 6 %%", near, WORKLOADS * STRATEGIES);
     ck_assert_msg(ordered >= PAIRS - 5, "%d of %d pairs in order", ordered, PAIRS);
-    csv_clear(&measured);
-    csv_clear(&model);
 }
 
 /* Times that the clock made, fitted by it: nothing is left but the noise. */
 TEST(the_clock_is_found_again)
 {
     static char text[1 << 16];
-    char *dir = scratch_folder();
-    char *csv;
+    FREED char *dir = scratch_folder();
+    FREED char *csv;
     size_t size;
     FILE *f = open_memstream(&csv, &size);
     fprintf(f, "tree,heads,d,dtype,strategy,time_us\n");
@@ -1188,11 +1145,12 @@ TEST(the_clock_is_found_again)
     time_model_fit_point(5, inner);
     for (int32_t k = 0; k < 60; k++) {
         static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
-        char *tree = xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
+        FREED char *tree =
+            xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
         for (int s = 0; s < 4; s++) {
             struct timed_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
             struct err e = {0};
-            struct tree *t;
+            AUTO(tree) t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
             AUTO(nform) nf = timed_row_nform(&r, &t, &e);
             ck_assert_msg(nf, "%s", e.msg);
@@ -1204,26 +1162,21 @@ TEST(the_clock_is_found_again)
                 us += 1e6 * truth[j] * column[j];
             fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
                     us * (1 + 0.05 * rng_bell(9, (uint64_t)k, (uint64_t)s)));
-            tree_free(t);
             tree_source_clear(&r.tree);
         }
-        free(tree);
     }
     fclose(f);
     write_file(dir, "m.csv", csv);
-    free(csv);
     int code = run_in(dir, "fit m.csv --time-model clock --points 8 --save c.csv --show quality --csv", text,
                       sizeof text);
     ck_assert_msg(code == 0, "%s", text);
     const struct fit_model *m = fit_model_find("clock", NULL);
     double value[2 * MAX_TRAITS];
     struct err e = {0};
-    char *path = xasprintf("%s/c.csv", dir);
+    FREED char *path = xasprintf("%s/c.csv", dir);
     ck_assert_msg(coefs_read_model(path, "h200", m, NULL, value, NULL, &e), "%s", e.msg);
-    free(path);
     for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
         ck_assert_double_eq_tol(value[m->n + j], inner[j], 1e-6);
     ck_assert_double_eq_tol(value[CLOCKFIT_KERNEL] / truth[CLOCKFIT_KERNEL], 1, 0.05);
     ck_assert_double_eq_tol(value[CLOCKFIT_LAUNCH] / truth[CLOCKFIT_LAUNCH], 1, 0.05);
-    free(dir);
 }

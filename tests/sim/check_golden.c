@@ -54,9 +54,8 @@ static struct tree *golden_tree(const char *spec)
     struct err e = {0};
     struct tree *t;
     if (strncmp(spec, "trees/", 6) == 0) {
-        char *path = golden_path(spec);
+        FREED char *path = golden_path(spec);
         t = fasttree_file_read(path, &e);
-        free(path);
     } else {
         t = levels_parse(spec, &e);
     }
@@ -68,14 +67,12 @@ static struct tree *golden_tree(const char *spec)
  * table. */
 static int for_rows(const char *table, int fields, void (*row)(char **field))
 {
-    char *path = golden_path(table);
+    FREED char *path = golden_path(table);
     FILE *f = fopen(path, "r");
     if (!f) {
         printf("golden: %s is absent, skipped\n", path);
-        free(path);
         return -1;
     }
-    free(path);
     char *line = NULL, *field[MAX_FIELDS];
     size_t cap = 0;
     int rows = -1;
@@ -127,19 +124,18 @@ static char *histogram(struct shape *s, int64_t n)
 
 static char *plan_histogram(const struct plan *p)
 {
-    struct shape *s = xcalloc((size_t)p->n_groups, sizeof *s);
+    FREED struct shape *s = xcalloc((size_t)p->n_groups, sizeof *s);
     for (int64_t i = 0; i < p->n_groups; i++)
         s[i] = (struct shape){p->group[i].nq, p->group[i].n_kv};
     char *text = histogram(s, p->n_groups);
-    free(s);
     return text;
 }
 
 static char *vnode_histogram(const struct nform *nf, const uint8_t *joined)
 {
-    int32_t *nq = xcalloc((size_t)nf->n_nodes, sizeof *nq);
-    int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
-    struct shape *s = xcalloc((size_t)nf->n_nodes, sizeof *s);
+    FREED int32_t *nq = xcalloc((size_t)nf->n_nodes, sizeof *nq);
+    FREED int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
+    FREED struct shape *s = xcalloc((size_t)nf->n_nodes, sizeof *s);
     int64_t n = 0;
     vnode_sizes(nf, joined, nq, len);
     for (int32_t v = 0; v < nf->n_nodes; v++) {
@@ -149,9 +145,6 @@ static char *vnode_histogram(const struct nform *nf, const uint8_t *joined)
             s[n++] = (struct shape){nq[v], len[v]};
     }
     char *text = histogram(s, n);
-    free(nq);
-    free(len);
-    free(s);
     return text;
 }
 
@@ -191,7 +184,7 @@ static void edges_row(char **field)
     c.alpha = atof(field[5]);
     c.beta = atof(field[6]);
     c.gamma = atof(field[7]);
-    uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+    FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
     fasttree_edges(nf, &c, joined);
     int64_t ones = 0;
     for (int32_t v = 0; v < nf->n_nodes; v++)
@@ -199,7 +192,6 @@ static void edges_row(char **field)
     expect(xasprintf("%" PRId64, ones), field[8], field, "number of joined edges");
     expect(run_lengths(joined, nf->n_nodes), field[9], field, "edge assignment");
     expect(vnode_histogram(nf, joined), field[10], field, "groups");
-    free(joined);
 }
 
 TEST(fasttree_edges_as_published)
@@ -221,12 +213,11 @@ static void ctas_row(char **field)
     struct plan_env env = env_of(field[1], field[2]);
     struct strategy_use use = strategy_default(&strategy_fasttree);
     use.opt[0] = RULE_ARTIFACT;
-    struct fasttree_prep f = fasttree_prepare(nf, &env, use.s, use.opt);
+    CLEARED(fasttree_prep) f = fasttree_prepare(nf, &env, use.s, use.opt);
     expect(pair(f.cost.tile_q[0], f.cost.tile_q[1]), field[5], field, "final query tiles");
     expect(pair(f.split[0], f.split[1]), field[6], field, "final KV splits");
     expect(pair(f.parallelism[0], f.parallelism[1]), field[7], field, "parallelism");
     expect(run_lengths(f.joined, nf->n_nodes), field[9], field, "edge assignment");
-    fasttree_prep_free(&f);
 
     char why[WHY_MAX];
     AUTO(plan) p = strategy_plan(&use, nf, &env, why);
@@ -253,10 +244,9 @@ static void packs_row(char **field)
     struct plan_env env = env_of(field[1], field[2]);
     struct strategy_use use;
     struct err e = {0};
-    char *text = xasprintf("pat:rule=%s,split=0", field[4]);
+    FREED char *text = xasprintf("pat:rule=%s,split=0", field[4]);
     ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
     ck_assert_int_eq((int)use.opt[1] / heads_gqa(&env.heads), atoi(field[3]));
-    free(text);
     char why[WHY_MAX];
     AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s", why);
@@ -295,15 +285,15 @@ static bool peer_row(char *line)
     const char *page = strstr(note, "page="), *ctas = strstr(note, "ctas="),
                *split = strstr(note, "maxsplit=");
     ck_assert(page && ctas && split);
-    char *levels = xasprintf("%s %s", field[2], lengths),
-         *text = xasprintf("pat:rule=artifact,block=%d", atoi(page + strlen("page=")));
+    FREED char *levels = xasprintf("%s %s", field[2], lengths),
+               *text = xasprintf("pat:rule=artifact,block=%d", atoi(page + strlen("page=")));
     struct strategy_use use;
     struct err e = {0};
     ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
-    struct tree *t = golden_tree(levels);
-    struct nform *nf = nform_new(t);
+    AUTO(tree) t = golden_tree(levels);
+    AUTO(nform) nf = nform_new(t);
     struct plan_env env = env_of(field[4], field[5]);
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s", why);
     int32_t *partials = xcalloc((size_t)nf->n_queries, sizeof *partials), most = 0;
     for (int64_t i = 0; i < p->n_qr; i++)
@@ -313,11 +303,6 @@ static bool peer_row(char *line)
                   "%s at %s/%s: %" PRId64 " packs, at most %d a query (expected %s)", levels, field[4],
                   field[5], p->n_groups, most, ctas);
     free(partials);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
-    free(levels);
-    free(text);
     return true;
 }
 
@@ -326,7 +311,7 @@ TEST(pat_packs_as_timed)
     static const char *const table[] = {"h200_pat_fig9_a.csv", "h200_pat_fig9_b.csv",
                                         "h200_fasttree_fig9.csv", "h200_speculative.csv"};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        char *name = xasprintf("../peers/%s", table[i]), *path = golden_path(name), *line = NULL;
+        FREED char *name = xasprintf("../peers/%s", table[i]), *path = golden_path(name), *line = NULL;
         FILE *f = fopen(path, "r");
         size_t cap = 0;
         int rows = 0;
@@ -336,8 +321,5 @@ TEST(pat_packs_as_timed)
             fclose(f);
         printf("golden: %s%s\n", path, f ? "" : " is absent, skipped");
         ck_assert(!f || rows > 0);
-        free(line);
-        free(path);
-        free(name);
     }
 }

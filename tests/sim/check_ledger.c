@@ -75,10 +75,9 @@ static void account_tree(const struct tree *t, const struct heads *h, int64_t nu
 {
     AUTO(nform) nf = nform_new(t);
     AUTO(problem) prob = problem_of(t, h);
-    struct output *out = output_new(prob);
+    AUTO(output) out = output_new(prob);
     for (int32_t s = 0; s < n_strategies; s++)
         account_plan(prob, nf, h, s, number, out, tally);
-    output_free(out);
 }
 
 static void check_tally(struct tally *tally)
@@ -149,7 +148,7 @@ static int64_t plant_loads(const struct fault_case *fc)
     static const char *const kinds[] = {"run_end", "run_doubled", "group_dropped", "group_doubled"};
     const struct problem *p = fc->problem;
     struct ledger priced = ledger_of_plan(fc->plan, &p->heads);
-    struct output *out = output_new(p);
+    AUTO(output) out = output_new(p);
     int64_t planted = 0;
     for (uint64_t k = 0; k < 3 * sizeof kinds / sizeof kinds[0]; k++) {
         struct broken b = {.seed = k};
@@ -163,7 +162,6 @@ static int64_t plant_loads(const struct fault_case *fc)
         plan_free(b.plan);
         planted++;
     }
-    output_free(out);
     return planted;
 }
 
@@ -172,12 +170,11 @@ TEST(skipped_and_doubled_loads_are_noticed)
     struct fault_tree *ground = fault_tree_new(0, 5, kernel_find("cpu"));
     for (int32_t s = 0; s < n_strategies; s++) {
         struct strategy_use use = strategy_default(strategies[s]);
-        struct fault_case fc;
+        CLEARED(fault_case) fc;
         struct result sound;
         if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &sound))
             continue;
         ck_assert_msg(plant_loads(&fc) >= 6, "%s: hardly a fault had its place", strategies[s]->name);
-        fault_case_free(&fc);
     }
     fault_tree_free(ground);
 }

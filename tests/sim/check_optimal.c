@@ -96,7 +96,7 @@ TEST(the_papers_trees_are_solvable)
         ck_assert_msg(t != NULL, "%s", e.msg);
         AUTO(nform) nf = nform_new(t);
         struct plan_env env = settings[1];
-        uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+        FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
         char why[WHY_MAX];
         ck_assert(optimal_solvable(nf, why));
         for (int k = 0; k < N_OBJECTIVES; k++) {
@@ -105,13 +105,12 @@ TEST(the_papers_trees_are_solvable)
             optimal_edges(nf, &o, joined);
             ck_assert(now_s() - t0 < 10);
         }
-        free(joined);
     }
 }
 
 TEST(a_tree_too_large_is_refused_with_numbers)
 {
-    struct tree *t = tree_new(20000, 0); /* a chain: states grow with the square */
+    AUTO(tree) t = tree_new(20000, 0); /* a chain: states grow with the square */
     for (int32_t i = 0; i < t->n_nodes; i++) {
         t->parent[i] = i - 1;
         t->len[i] = 1;
@@ -121,5 +120,4 @@ TEST(a_tree_too_large_is_refused_with_numbers)
     char why[WHY_MAX] = "";
     ck_assert(!optimal_solvable(nf, why));
     ck_assert(why[0]);
-    tree_free(t);
 }

@@ -32,7 +32,7 @@ static struct tree *sample(void)
 TEST(selections_glue_and_cut)
 {
     AUTO_WITH_TREE nf = nform_new(sample());
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     sel_queries(&s, 0, 2);
     sel_queries(&s, 2, 3);
     sel_queries(&s, 3, 3);
@@ -57,14 +57,13 @@ TEST(selections_glue_and_cut)
     ck_assert(plan_visible(p, x, 0, 0) && !plan_visible(p, x, 0, 1));
     g = (struct group_spec){.q_begin = 3, .q_end = 3};
     ck_assert_int_eq(plan_group(p, &s, &g), 0);
-    sel_free(&s);
 }
 
 /* One group per node, one launch per depth. */
 static struct plan *by_node(const struct nform *nf, int32_t launches)
 {
     struct plan *p = plan_new(nf, "by-node");
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     for (int32_t l = 0; l < launches; l++)
         plan_launch(p, "attention", LAUNCH_SERIAL);
     for (int32_t i = 0; i < nf->n_nodes; i++) {
@@ -74,7 +73,6 @@ static struct plan *by_node(const struct nform *nf, int32_t launches)
         struct group_spec g = {.launch = nf->depth[i] < launches ? nf->depth[i] : launches - 1};
         plan_group(p, &s, &g);
     }
-    sel_free(&s);
     return p;
 }
 
@@ -112,7 +110,7 @@ TEST(lonely_groups_write_the_output)
 static struct plan *any_groups(const struct nform *nf, uint64_t seed)
 {
     struct plan *p = plan_new(nf, "any");
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     plan_launch(p, "attention", LAUNCH_SERIAL);
     sel_run(&s, 0, 0, nf->len[0]);
     int64_t n = rng_below(seed, 1, 0, 12);
@@ -126,7 +124,6 @@ static struct plan *any_groups(const struct nform *nf, uint64_t seed)
         }
         plan_group(p, &s, &(struct group_spec){0});
     }
-    sel_free(&s);
     return p;
 }
 
@@ -225,7 +222,7 @@ TEST(virtual_tree_moves_queries_and_tokens)
 {
     AUTO_WITH_TREE nf = nform_new(sample());
     uint8_t joined[4] = {0, 0, 1, 1};
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     vtree_select(nf, joined, 0, &s);
     ck_assert_int_eq(s.nq, 1);
     ck_assert_int_eq(s.qr[0].begin, 0);
@@ -235,7 +232,6 @@ TEST(virtual_tree_moves_queries_and_tokens)
     ck_assert_int_eq(s.run[0].node, 0);
     ck_assert_int_eq(vtree_len(nf, joined, 3), 11);
     ck_assert_int_eq(vtree_nq(nf, joined, 0), 1);
-    sel_free(&s);
 }
 
 TEST(stored_tokens_count_replicas)
@@ -317,7 +313,7 @@ TEST(private_kv_print_the_same)
     void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_json,
                                                           plan_print_dot};
     for (int i = 0; i < 4; i++) {
-        char *a, *b;
+        FREED char *a, *b;
         size_t na, nb;
         FILE *fa = open_memstream(&a, &na), *fb = open_memstream(&b, &nb);
         print[i](fa, p);
@@ -326,8 +322,6 @@ TEST(private_kv_print_the_same)
         fclose(fb);
         ck_assert(na > 100);
         ck_assert_str_eq(a, b);
-        free(a);
-        free(b);
     }
 }
 
@@ -364,7 +358,7 @@ TEST(prints_number_as_the_tree_does)
           "label=\"[4,10)\"];"}},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        char *text;
+        FREED char *text;
         size_t n;
         FILE *f = open_memstream(&text, &n);
         want[i].print(f, p);
@@ -372,13 +366,12 @@ TEST(prints_number_as_the_tree_does)
         for (int k = 0; k < 5 && want[i].says[k]; k++)
             ck_assert_msg(strstr(text, want[i].says[k]), "no '%s' in:\n%s", want[i].says[k], text);
         ck_assert(!strstr(text, "n3[") && !strstr(text, "n3 ["));
-        free(text);
     }
 }
 
 static json_t *json_of(const struct plan *p)
 {
-    char *text;
+    FREED char *text;
     size_t n;
     FILE *f = open_memstream(&text, &n);
     plan_print_json(f, p);
@@ -386,7 +379,6 @@ static json_t *json_of(const struct plan *p)
     json_error_t error;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     ck_assert_msg(j, "%s in:\n%s", error.text, text);
-    free(text);
     return j;
 }
 
@@ -510,7 +502,7 @@ TEST(text_csv_and_dot_say_what_masks_hide)
 {
     AUTO_WITH_TREE nf = nform_new(renumbered());
     AUTO(plan) p = plan_new(nf, "hand");
-    struct sel s = {0};
+    CLEARED(sel) s = {0};
     plan_launch(p, "idle", LAUNCH_SERIAL);
     plan_launch(p, "attention", LAUNCH_SERIAL);
     sel_queries(&s, 0, nf->n_queries);
@@ -526,7 +518,7 @@ TEST(text_csv_and_dot_say_what_masks_hide)
                                        "} x 65 tokens n0[0,4) n0[4,10){0-1} ",
                                        " n1[0,5){1} n2[0,50){0} ->",
                                        "\"n0[0,4) n0[4,10){0-1} n1[0,5){1} n2[0,50){0}\","};
-    char *text;
+    FREED char *text;
     size_t n;
     FILE *f = open_memstream(&text, &n);
     plan_print_dot(f, p);
@@ -536,8 +528,6 @@ TEST(text_csv_and_dot_say_what_masks_hide)
     fclose(f);
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
         ck_assert_msg(strstr(text, says[i]), "no '%s' in:\n%s", says[i], text);
-    free(text);
-    sel_free(&s);
 }
 
 /* A box for the merge steps of a launch, a line to it from all that it reads, other merges among them. */
@@ -547,7 +537,7 @@ TEST(dot_draws_merges)
     for (int levels = 0; levels < 2; levels++) {
         AUTO(plan) p = by_node(nf, 2);
         levels ? plan_merge_levels(p, "join") : plan_merge_flat(p, "join", true);
-        char *text;
+        FREED char *text;
         size_t n;
         FILE *f = open_memstream(&text, &n);
         plan_print_dot(f, p);
@@ -564,7 +554,6 @@ TEST(dot_draws_merges)
         ck_assert_int_eq(steps, p->n_merges);
         ck_assert_int_eq(partials, p->n_merge_in);
         ck_assert_msg(strstr(text, ": join\"];"), "%s", text);
-        free(text);
     }
 }
 
@@ -596,10 +585,10 @@ static struct plan *plan_and_exit(const struct nform *nf, const struct plan_env 
 static int plan_with(const struct strategy *s, enum plan_form form, char *printed, char *said, size_t size)
 {
     struct strategy_use use = {.s = s};
-    char *path = scratch_file("", 0), *heard = scratch_file("", 0);
+    FREED char *path = scratch_file("", 0), *heard = scratch_file("", 0);
     pid_t child = fork();
     if (child == 0) {
-        struct tree *t = sample();
+        AUTO(tree) t = sample();
         if (!freopen(heard, "w", stderr) || !freopen(path, "w", stdout))
             _exit(99);
         int code = cmd_plan_job(&(struct plan_job){.tree = t,
@@ -608,15 +597,12 @@ static int plan_with(const struct strategy *s, enum plan_form form, char *printe
                                                    .form = form,
                                                    .command = "treeattn plan --of tests"});
         fflush(NULL);
-        tree_free(t);
         _exit(code);
     }
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     run_shell(printed, size, "cat %s", path);
     run_shell(said, size, "cat %s", heard);
-    free(path);
-    free(heard);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
@@ -655,7 +641,7 @@ TEST(a_planner_that_exits_is_named)
                            .n_use = 1,
                            .env = plan_env_default((struct heads){8, 2, 64, DT_F16}),
                            .command = "treeattn sim --of tests"};
-    char *heard = scratch_file("", 0);
+    FREED char *heard = scratch_file("", 0);
     pid_t child = fork();
     if (child == 0) {
         struct simulated_row row;
@@ -671,7 +657,6 @@ TEST(a_planner_that_exits_is_named)
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED);
     ck_assert_str_eq(
         said, "treeattn: strategy leaver ended the program (exit code 0) on: treeattn sim --of tests\n");
-    free(heard);
 }
 
 TEST(json_is_all_of_the_plan)
@@ -730,11 +715,10 @@ TEST(wrong_strategy_names_are_explained)
     for (int32_t i = 0; i < n_strategies; i++) {
         ck_assert(strategy_parse(strategies[i]->name, &u, NULL));
         ck_assert_ptr_eq(u.s, strategies[i]);
-        char *bad = xasprintf("%s:nonsense=1", strategies[i]->name);
+        FREED char *bad = xasprintf("%s:nonsense=1", strategies[i]->name);
         e = (struct err){0};
         ck_assert(!strategy_parse(bad, &u, &e));
         ck_assert(strstr(e.msg, "has no option 'nonsense'"));
-        free(bad);
         for (int32_t j = 0; j < i; j++)
             ck_assert_str_ne(strategies[i]->name, strategies[j]->name);
     }

@@ -82,9 +82,9 @@ TEST(paths_are_those_of_the_tree)
     for (uint64_t seed = 0; seed < 200; seed++) {
         AUTO_WITH_TREE nf = nform_new(random_tree(seed));
         int32_t n_live, *up = xcalloc((size_t)nf->n_nodes, sizeof *up);
-        struct live *live = live_depth_first(nf, &n_live);
-        int64_t *context = query_contexts(nf);
-        struct paths paths = paths_of(nf, 0);
+        FREED struct live *live = live_depth_first(nf, &n_live);
+        FREED int64_t *context = query_contexts(nf);
+        CLEARED(paths) paths = paths_of(nf, 0);
         int32_t place = 0, stride = 1 + (int32_t)(seed % 3); /* queries may be left out */
         for (int32_t q = 0; q < nf->n_queries; q += stride) {
             const struct sel *s = paths_next(&paths, q);
@@ -107,9 +107,6 @@ TEST(paths_are_those_of_the_tree)
             ck_assert(live[i].len == nf->len[v] && live[i].depth == nf->depth[v] && live[i].q0 == nf->q0[v] &&
                       live[i].q1 == nf->q1[v]);
         }
-        paths_free(&paths);
-        free(context);
-        free(live);
         free(up);
     }
 }
@@ -119,7 +116,7 @@ TEST(paths_are_those_of_the_tree)
 TEST(pieces_partition_a_selection)
 {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct sel s = {0};
+        CLEARED(sel) s = {0};
         for (int32_t i = 0, q = 0; i < 5; i++) {
             int32_t n = (int32_t)rng_below(seed, 0, (uint64_t)i, 9);
             sel_queries(&s, q, q + n);
@@ -129,7 +126,7 @@ TEST(pieces_partition_a_selection)
         int64_t q_step = 1 + rng_below(seed, 3, 0, 8), kv_step = 1 + rng_below(seed, 4, 0, 40);
         bool equal = seed % 2;
         int64_t seen = 0, parts = ceil_div(s.n_kv, kv_step), count = 0, shortest = kv_step, longest = 0;
-        struct pieces it = pieces_of(&s, q_step, kv_step, equal);
+        CLEARED(pieces) it = pieces_of(&s, q_step, kv_step, equal);
         while (pieces_next(&it)) {
             ck_assert_int_le(it.piece.nq, q_step);
             ck_assert_int_le(it.piece.n_kv, kv_step);
@@ -149,8 +146,6 @@ TEST(pieces_partition_a_selection)
         ck_assert_int_eq(count, s.n_kv && s.nq ? parts * ceil_div(s.nq, q_step) : 0);
         if (equal && count > 0)
             ck_assert_int_le(longest - shortest, 1);
-        pieces_free(&it);
-        sel_free(&s);
     }
 }
 
@@ -200,7 +195,7 @@ TEST(the_paper_rule_asks_the_machine)
     struct plan_env env = heads(32, 32);
     struct strategy_use u;
     ck_assert(strategy_parse("fasttree", &u, NULL));
-    struct fasttree_prep f = fasttree_prepare(nf, &env, u.s, u.opt);
+    CLEARED(fasttree_prep) f = fasttree_prepare(nf, &env, u.s, u.opt);
     ck_assert_int_eq(f.split[0], 128);
     ck_assert_int_eq(f.split[1], 1024);
     ck_assert_int_eq(f.parallelism[0], 4 * 128);
@@ -209,7 +204,6 @@ TEST(the_paper_rule_asks_the_machine)
     f = fasttree_prepare(nf, &env, u.s, u.opt);
     ck_assert_int_eq(f.split[0], 1024);
     ck_assert_int_eq(f.parallelism[0], 128);
-    fasttree_prep_free(&f);
 }
 
 TEST(two_phases_only_when_both_fill_the_sms)
@@ -259,13 +253,12 @@ TEST(one_long_context_is_split)
 TEST(only_a_strictly_cheaper_join_counts)
 {
     AUTO_WITH_TREE nf = nform_new(random_tree(3));
-    uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+    FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
     struct fasttree_cost c = fasttree_default_cost(RULE_PAPER, 1);
     c.alpha = c.beta = c.gamma = 0;
     fasttree_edges(nf, &c, joined);
     for (int32_t v = 0; v < nf->n_nodes; v++)
         ck_assert_int_eq(joined[v], 0);
-    free(joined);
 }
 
 /* One query: the release gives it the large tile for want of CTAs, the paper says nothing of a lone phase.
@@ -340,7 +333,7 @@ TEST(long_packs_are_split_below_the_mean)
     for (uint64_t seed = 0; seed < 60; seed++) {
         AUTO_WITH_TREE nf = nform_new(random_tree(seed));
         struct plan_env env = heads(32, 8);
-        struct plan *whole = must_plan("pat:split=0", nf, &env), *cut = must_plan("pat", nf, &env);
+        AUTO(plan) whole = must_plan("pat:split=0", nf, &env), *cut = must_plan("pat", nf, &env);
         int64_t tokens = 0, want = 0, n = whole->n_groups;
         for (int64_t i = 0; i < n; i++)
             tokens += whole->group[i].n_kv;
@@ -356,8 +349,6 @@ TEST(long_packs_are_split_below_the_mean)
             for (int64_t end = k + parts; k < end; k++)
                 ck_assert(cut->group[k].n_kv == len / parts || cut->group[k].n_kv == ceil_div(len, parts));
         }
-        plan_free(whole);
-        plan_free(cut);
     }
 }
 
@@ -448,11 +439,10 @@ TEST(released_tiles)
             for (int32_t q = 0; q < nq[i]; q++)
                 t->query[q] = (struct query){0, len[k]};
             AUTO(nform) nf = nform_new(t);
-            struct plan *p = must_plan("pat:rule=artifact", nf, &env); /* 8 blocks at most: not halved */
+            AUTO(plan) p = must_plan("pat:rule=artifact", nf, &env); /* 8 blocks at most: not halved */
             ck_assert_int_eq(p->n_groups, 1);
             ck_assert_int_eq(p->group[0].tile_m, m[i]);
             ck_assert_int_eq(p->group[0].tile_n, m[i] == 64 ? max_i64(32, n[k]) : n[k]);
-            plan_free(p);
         }
 }
 
@@ -472,9 +462,8 @@ TEST(a_launch_per_tile)
         ck_assert_int_eq(p->n_launches > 2, strcmp(name[k], "pat-fixed") != 0);
         for (int64_t i = 0; i < p->n_groups; i++) {
             const struct group *g = &p->group[i];
-            char *tile = xasprintf("%dx%d", g->tile_m, g->tile_n);
+            FREED char *tile = xasprintf("%dx%d", g->tile_m, g->tile_n);
             ck_assert_str_eq(tile, p->launch[g->launch].name);
-            free(tile);
             ck_assert_int_le(g->nq * 4, g->tile_m);
         }
     }
@@ -490,20 +479,18 @@ TEST(ablations_pack_as_they_say)
         ck_assert_int_eq(p->group[i].run1 - p->group[i].run0, 1);
     plan_free(p);
 
-    uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+    FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
     struct fasttree_cost cost = fasttree_default_cost(RULE_PAPER, 4);
     fasttree_edges(nf, &cost, joined);
     int64_t runs = 0;
     for (int32_t v = 0; v < nf->n_nodes; v++) {
-        struct sel s = {0};
+        CLEARED(sel) s = {0};
         vtree_select(nf, joined, v, &s);
         runs += s.n_runs * ceil_div(s.nq, 16);
-        sel_free(&s);
     }
     p = must_plan("pat-compute:split=0", nf, &env);
     ck_assert_int_eq(p->n_runs, runs);
     ck_assert_ptr_nonnull(strstr(p->note, "packs of at most 16 queries"));
-    free(joined);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------ */

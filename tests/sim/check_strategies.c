@@ -185,8 +185,9 @@ struct facts {
 static struct facts facts_of(const struct tree *t)
 {
     struct facts f = {0};
-    int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
-    int64_t *need = xcalloc((size_t)t->n_nodes, sizeof *need); /* tokens of the node that some query sees */
+    FREED int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
+    FREED int64_t *need =
+        xcalloc((size_t)t->n_nodes, sizeof *need); /* tokens of the node that some query sees */
     uint8_t *used = xcalloc((size_t)t->n_nodes, 1);
     tree_contexts(t, ctx);
     for (int32_t q = 0; q < t->n_queries; q++) {
@@ -202,8 +203,6 @@ static struct facts facts_of(const struct tree *t)
         }
         f.live += need[i];
     }
-    free(ctx);
-    free(need);
     free(used);
     return f;
 }
@@ -317,8 +316,8 @@ static bool check_on(const struct strategy_use *use, const struct tree *t, const
     char why[WHY_MAX], where[128];
     snprintf(where, sizeof where, "%s on %s", use->s->name, tree_name);
     ck_assert_msg(tree_check(t, &e), "%s: %s", tree_name, e.msg);
-    struct nform *nf = nform_new(t);
-    struct plan *p = strategy_plan(use, nf, env, why);
+    AUTO(nform) nf = nform_new(t);
+    AUTO(plan) p = strategy_plan(use, nf, env, why);
     bool applies = p != NULL;
     if (!applies) {
         ck_assert_msg(strlen(why) > 20, "%s: no sentence says why not", where);
@@ -329,13 +328,9 @@ static bool check_on(const struct strategy_use *use, const struct tree *t, const
         if (x)
             check_shape(p, x, &f, where);
         AUTO(plan) again = strategy_plan(use, nf, env, why);
-        char *one = printed(p), *two = printed(again);
+        FREED char *one = printed(p), *two = printed(again);
         ck_assert_msg(strcmp(one, two) == 0, "%s: planned twice, two plans", where);
-        free(one);
-        free(two);
     }
-    plan_free(p);
-    nform_free(nf);
     return applies;
 }
 
@@ -559,12 +554,11 @@ static struct counted count_plan(const char *strategy, const struct nform *nf)
     char why[WHY_MAX];
     env.heads.h_kv = env.heads.h_q;
     ck_assert(strategy_parse(strategy, &use, NULL));
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     ck_assert_msg(p, "%s: %s", strategy, why);
     c.kv = tile_tokens(p, 1);
     for (int64_t g = 0; g < p->n_groups; g++)
         c.mask += plan_mask_bytes(&p->group[g], p->group[g].nq);
-    plan_free(p);
     return c;
 }
 
@@ -586,7 +580,7 @@ LOOP_TEST(release_counters, N_REPLAYED)
 {
     struct trace_opts opts = {.prompt = replayed[_i].prompt, .max_seq = replayed[_i].max_seq};
     struct err e = {0};
-    struct trace *tr = trace_open(replayed[_i].spec, &opts, &e);
+    AUTO(trace) tr = trace_open(replayed[_i].spec, &opts, &e);
     ck_assert_msg(tr, "%s", e.msg);
     struct counted seq = {0}, node = {0}, flat = {0};
     int64_t n = trace_steps(tr), steps = replayed[_i].steps > 0 ? min_i64(replayed[_i].steps, n) : n;
@@ -617,7 +611,6 @@ LOOP_TEST(release_counters, N_REPLAYED)
         ck_assert_int_eq(seq.kv * unit, INT64_C(17572036608000));
         ck_assert_int_eq(flat.mask * 32, INT64_C(817152000));
     }
-    trace_close(tr);
 }
 
 /* cascade: rows of the Q tile by the average rows of the level's groups (4 a query here). */

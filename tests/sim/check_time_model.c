@@ -225,10 +225,10 @@ LOOP_TEST(laws, n_strategies)
     for (int32_t i = 0; i < trees; i++)
         for (int32_t m = 0; m < n_machines; m++) {
             const int32_t *h = heads[(i + m) % 4];
-            struct job j =
+            CLEARED(job) j =
                 job_new(gen_tree(gen_family(SEED, i), gen_seed(SEED, i)), s, &machines[m], h[0], h[1]);
             if (j.p) {
-                struct time_model c = job_clock(&j, j.mc, CLOCK_TIMELINE);
+                CLEARED(time_model) c = job_clock(&j, j.mc, CLOCK_TIMELINE);
                 law_bounds(&j, &c);
                 law_ledger(&j, &c);
                 law_timeline(&j, &c);
@@ -236,9 +236,7 @@ LOOP_TEST(laws, n_strategies)
                 law_most(&j);
                 law_trips(&j, &c);
                 ran += c.ctas > 0;
-                time_model_free(&c);
             }
-            job_free(&j);
         }
     ck_assert_msg(ran > 0, "%s ran on no tree", s->name);
 }
@@ -263,16 +261,14 @@ LOOP_TEST(odd_machines, n_strategies)
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         struct machine mc;
         ck_assert(machine_parse(odd[i], &mc, NULL));
-        struct job j =
+        CLEARED(job) j =
             job_new(gen_tree(gen_family(9, (int64_t)i), gen_seed(9, (int64_t)i)), strategies[_i], &mc, 8, 2);
         if (j.p) {
-            struct time_model c = job_clock(&j, &mc, CLOCK_TIMELINE);
+            CLEARED(time_model) c = job_clock(&j, &mc, CLOCK_TIMELINE);
             law_bounds(&j, &c);
             law_ledger(&j, &c);
             law_timeline(&j, &c);
-            time_model_free(&c);
         }
-        job_free(&j);
     }
 }
 
@@ -345,13 +341,13 @@ LOOP_TEST(plain_bookkeeping_agrees, n_strategies)
     for (int32_t t = 0; t < 12; t++) {
         struct machine mc;
         ck_assert(machine_parse(t % 2 ? "a100-80:sms=5" : "h200:sms=7,bandwidth=1e11", &mc, NULL));
-        struct job j = job_new(gen_tree(gen_family(7, t), gen_seed(7, t)), strategies[_i], &mc, 4, 2);
+        CLEARED(job) j = job_new(gen_tree(gen_family(7, t), gen_seed(7, t)), strategies[_i], &mc, 4, 2);
         struct time_model_coefs coefs = time_model_coefs_default();
-        struct grid g = j.p ? grid_of(j.p, &j.env, &mc, &(struct grid_kernel){coefs.stages, coefs.unseen})
-                            : (struct grid){0};
+        CLEARED(grid) g = j.p ? grid_of(j.p, &j.env, &mc, &(struct grid_kernel){coefs.stages, coefs.unseen})
+                              : (struct grid){0};
         if (g.ctas > 0 && g.ctas < 400) {
-            struct time_model c = job_clock(&j, &mc, CLOCK_TIMELINE);
-            struct slow_cta *cta = xcalloc((size_t)g.ctas, sizeof *cta);
+            CLEARED(time_model) c = job_clock(&j, &mc, CLOCK_TIMELINE);
+            FREED struct slow_cta *cta = xcalloc((size_t)g.ctas, sizeof *cta);
             int64_t n = 0, first = 0;
             double now = 0;
             for (int32_t l = 0; l < j.p->n_launches; l++) {
@@ -370,11 +366,7 @@ LOOP_TEST(plain_bookkeeping_agrees, n_strategies)
                                   fabs(cta[i].end - c.cta[i].end) < 1e-6 * now,
                               "tree %d, CTA %lld", t, (long long)i);
             compared++;
-            free(cta);
-            time_model_free(&c);
         }
-        grid_free(&g);
-        job_free(&j);
     }
     ck_assert_int_gt(compared, 0);
 }
@@ -383,7 +375,7 @@ LOOP_TEST(plain_bookkeeping_agrees, n_strategies)
 static struct plan *regroup(const struct plan *p, int64_t parts)
 {
     struct plan *out = plan_new(p->nf, "regrouped");
-    struct sel sel = {0};
+    CLEARED(sel) sel = {0};
     plan_launch(out, "attention", LAUNCH_SERIAL);
     for (int64_t i = 0; i < p->n_groups; i++) {
         const struct group *g = &p->group[i];
@@ -401,7 +393,6 @@ static struct plan *regroup(const struct plan *p, int64_t parts)
         }
     }
     plan_merge_flat(out, "merge", true);
-    sel_free(&sel);
     return out;
 }
 
@@ -409,8 +400,8 @@ LOOP_TEST(splitting_never_lowers_partial_bytes, n_strategies)
 {
     int32_t more = 0;
     for (int32_t i = 0; i < TREES; i++) {
-        struct job j = job_new(gen_tree(gen_family(SEED, i), gen_seed(SEED, i)), strategies[_i],
-                               machine_default(), 8, 2);
+        CLEARED(job) j = job_new(gen_tree(gen_family(SEED, i), gen_seed(SEED, i)), strategies[_i],
+                                 machine_default(), 8, 2);
         int64_t before = 0;
         for (int64_t parts = 1; j.p && parts <= 8; parts *= 2) {
             AUTO(plan) p = regroup(j.p, parts);
@@ -419,7 +410,6 @@ LOOP_TEST(splitting_never_lowers_partial_bytes, n_strategies)
             more += parts > 1 && ledger_partials(&l) > before;
             before = ledger_partials(&l);
         }
-        job_free(&j);
     }
     ck_assert_int_gt(more, 0);
 }
@@ -435,13 +425,12 @@ TEST(query_centric_reads_the_sharing_factor_times)
             tree_query_leaves(t);
             struct strategy_use use;
             ck_assert(strategy_parse(names[k], &use, NULL));
-            struct job j = job_new(t, use.s, machine_default(), 8, 2);
+            CLEARED(job) j = job_new(t, use.s, machine_default(), 8, 2);
             int64_t sum = 0;
             for (int32_t q = 0; q < j.nf->n_queries; q++)
                 sum += nform_context(j.nf, q);
             struct ledger l = ledger_of_plan(j.p, &j.env);
             ck_assert_int_eq(l.kv, sum * (int64_t)token_bytes(&j.env));
-            job_free(&j);
         }
 }
 
@@ -461,12 +450,11 @@ static struct plan *plan_paths(const struct nform *nf, int32_t m, int32_t n)
 {
     struct plan *p = plan_new(nf, "paths");
     struct group_spec spec = {.tile_m = m, .tile_n = n};
-    struct paths paths = paths_of(nf, 0);
+    CLEARED(paths) paths = paths_of(nf, 0);
     plan_launch(p, "attention", LAUNCH_SERIAL);
     for (int32_t q = 0; q < nf->n_queries; q++)
         plan_group(p, paths_next(&paths, q), &spec);
     plan_merge_flat(p, "merge", true);
-    paths_free(&paths);
     return p;
 }
 
@@ -476,15 +464,12 @@ static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, i
     struct machine mc;
     struct err e = {0};
     ck_assert_msg(machine_parse(machine, &mc, &e), "%s", e.msg);
-    struct tree *t = roots(len, n_roots);
-    struct nform *nf = nform_new(t);
-    struct plan *p = plan_paths(nf, 16, tile_n);
+    AUTO(tree) t = roots(len, n_roots);
+    AUTO(nform) nf = nform_new(t);
+    AUTO(plan) p = plan_paths(nf, 16, tile_n);
     struct heads env = {1, 1, 128, DT_F16};
     struct time_model_coefs coefs = time_model_coefs_default();
     struct time_model c = time_model_plan(p, &env, &mc, &coefs, 0, CLOCK_TIMELINE);
-    plan_free(p);
-    nform_free(nf);
-    tree_free(t);
     return c;
 }
 
@@ -492,7 +477,7 @@ static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, i
 TEST(one_cta_takes_its_latencies)
 {
     const int64_t len[] = {128000};
-    struct time_model c = time_model_paths(len, 1, 128, "h200:latency_ns=1000");
+    CLEARED(time_model) c = time_model_paths(len, 1, 128, "h200:latency_ns=1000");
     double bytes = 128000 * 512.0 + 256 + 260, flight = 128 * 256;
     ck_assert(near(c.dram_bytes, bytes));
     ck_assert_msg(near(c.kernel_s, 2 * 3e-6 + bytes / (flight / 3e-6)), "%.9g", c.kernel_s);
@@ -500,7 +485,6 @@ TEST(one_cta_takes_its_latencies)
     ck_assert_int_eq(c.most_ctas, 1);
     ck_assert(near(c.sm_use, 1.0 / 132));
     ck_assert(near(c.low_share, 1));
-    time_model_free(&c);
 }
 
 /* One SM with bandwidth for one CTA: two of them take twice as long together. */
@@ -509,19 +493,17 @@ TEST(two_ctas_share_the_bandwidth)
     const int64_t len[] = {64000, 64000, 32000};
     static const char *const machine =
         "h200:latency_ns=1,sms=1,bandwidth=1e10,tensor_flops=1e18,l2_bandwidth=1e15";
-    struct time_model two = time_model_paths(len, 2, 128, machine);
+    CLEARED(time_model) two = time_model_paths(len, 2, 128, machine);
     double limit = 1e10 * 0.93, bytes = 64000 * 512.0 + 256 + 260;
     ck_assert_msg(fabs(two.kernel_s / (2 * bytes / limit) - 1) < 1e-4, "%.9g", two.kernel_s);
     ck_assert_int_eq(two.most_ctas, 2);
     ck_assert(two.cta[0].sm == two.cta[1].sm && two.cta[0].slot != two.cta[1].slot);
     ck_assert_int_eq(two.n_span, 1);
     /* a third, half as long, starts when both end: two are all that fit */
-    struct time_model three = time_model_paths(len, 3, 128, machine);
+    CLEARED(time_model) three = time_model_paths(len, 3, 128, machine);
     ck_assert_int_eq(three.most_ctas, 2);
     ck_assert(three.cta[2].start == three.cta[0].end);
     ck_assert_msg(fabs(three.kernel_s / (2.5 * bytes / limit) - 1) < 1e-4, "%.9g", three.kernel_s);
-    time_model_free(&two);
-    time_model_free(&three);
 }
 
 /*
@@ -538,14 +520,13 @@ TEST(higher_concurrency_larger_bubble)
     for (int o = 0; o < 3; o++) {
         double bubble[3], time[3];
         for (int k = 0; k < 3; k++) {
-            struct time_model c =
+            CLEARED(time_model) c =
                 time_model_paths(orders[o], 4, tile_n[k],
                                  "h200:sms=1,smem_per_cta=100000,smem_per_sm=130000,regs_per_sm=65536,"
                                  "latency_ns=200,bandwidth=5.81e10,l2_bandwidth=1e13,tensor_flops=1e18");
             ck_assert_int_eq(c.most_ctas, ctas[k]);
             bubble[k] = 1 - c.slot_use;
             time[k] = c.kernel_s;
-            time_model_free(&c);
         }
         ck_assert_msg(bubble[0] > bubble[1] + 0.05 && bubble[1] > bubble[2] + 0.05,
                       "order %d: bubbles of %.3f, %.3f, %.3f", o, bubble[0], bubble[1], bubble[2]);
@@ -562,15 +543,13 @@ TEST(concurrent_launches_are_not_slower)
     for (int i = 0; i < 3; i++) {
         struct strategy_use pat, serial;
         ck_assert(strategy_parse("pat", &pat, NULL) && strategy_parse("pat-serial", &serial, NULL));
-        struct job a = job_new(levels_parse(levels[i], NULL), pat.s, machine_find("a100-80"), 32, 8);
-        struct job b = job_new(levels_parse(levels[i], NULL), serial.s, machine_find("a100-80"), 32, 8);
+        CLEARED(job) a = job_new(levels_parse(levels[i], NULL), pat.s, machine_find("a100-80"), 32, 8);
+        CLEARED(job) b = job_new(levels_parse(levels[i], NULL), serial.s, machine_find("a100-80"), 32, 8);
         struct time_model x = job_clock(&a, a.mc, CLOCK_TOTALS), y = job_clock(&b, b.mc, CLOCK_TOTALS);
         ck_assert(near(x.l2_bytes, y.l2_bytes) && x.feature[CLOCK_serial] < y.feature[CLOCK_serial]);
         ck_assert_msg(x.kernel_s < y.kernel_s && x.latency_s < y.latency_s, "%s: %.3g us and %.3g us",
                       levels[i], 1e6 * x.latency_s, 1e6 * y.latency_s);
         ck_assert(x.slot_use > y.slot_use);
-        job_free(&a);
-        job_free(&b);
     }
 }
 
@@ -582,9 +561,8 @@ TEST(unbalanced_groups_leave_the_machine_idle)
     struct time_model c[2];
     for (int i = 0; i < 2; i++) {
         ck_assert(strategy_parse(i ? "deft-flatten" : "deft-node", &use, NULL));
-        struct job j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
+        CLEARED(job) j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
         c[i] = job_clock(&j, j.mc, CLOCK_TOTALS);
-        job_free(&j);
     }
     ck_assert_msg(c[0].low_share > 0.5 && c[1].low_share < 0.05, "%.3f and %.3f", c[0].low_share,
                   c[1].low_share);
@@ -599,9 +577,8 @@ static struct time_model time_model_levels(const char *levels, const char *strat
     struct machine mc;
     struct strategy_use use;
     ck_assert(machine_parse(machine, &mc, NULL) && strategy_parse(strategy, &use, NULL));
-    struct job j = job_new(levels_parse(levels, NULL), use.s, &mc, 32, 8);
+    CLEARED(job) j = job_new(levels_parse(levels, NULL), use.s, &mc, 32, 8);
     struct time_model c = job_clock(&j, &mc, CLOCK_TOTALS);
-    job_free(&j);
     return c;
 }
 
@@ -639,14 +616,13 @@ TEST(a_long_cta_waits_for_round_trips)
 {
     struct strategy_use use;
     ck_assert(strategy_parse("deft-node", &use, NULL));
-    struct job j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
+    CLEARED(job) j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
     struct machine slower = *j.mc;
     slower.latency_ns *= 1.01;
     struct time_model a = job_clock(&j, j.mc, CLOCK_TOTALS), b = job_clock(&j, &slower, CLOCK_TOTALS);
     ck_assert(a.trip_s > 0.9 * a.kernel_s);
     ck_assert_msg(fabs((b.kernel_s - a.kernel_s) / 0.01 / a.trip_s - 1) < 0.02, "%g, %g",
                   (b.kernel_s - a.kernel_s) / 0.01, a.trip_s);
-    job_free(&j);
 }
 
 /* ---- what a mask hides -------------------------------------------------------------------------------- */
@@ -661,10 +637,10 @@ TEST(what_no_row_sees_can_be_left_out)
 {
     struct strategy_use use;
     ck_assert(strategy_parse("tree-vanilla", &use, NULL));
-    struct job j = job_new(levels_parse("1,64 256,100", NULL), use.s, machine_find("h200"), 8, 2);
+    CLEARED(job) j = job_new(levels_parse("1,64 256,100", NULL), use.s, machine_find("h200"), 8, 2);
     ck_assert(j.p && j.p->n_groups == 1 && j.p->group[0].nq == 64);
     const struct group *g = &j.p->group[0];
-    struct grid all = grid_unseen(&j, 1), none = grid_unseen(&j, 0), half = grid_unseen(&j, 0.5);
+    CLEARED(grid) all = grid_unseen(&j, 1), none = grid_unseen(&j, 0), half = grid_unseen(&j, 0.5);
     double token = 2.0 * 64 * 2, tokens = 256 + 64 * 100;
     int64_t queries = g->tile_m / 4;
     ck_assert(queries < 64 && all.n == ceil_div(64, queries) && none.n == all.n);
@@ -676,10 +652,6 @@ TEST(what_no_row_sees_can_be_left_out)
         ck_assert(near(none.batch[i].ops, 4.0 * 64 * g->tile_m * g->tile_n * ceil(seen / g->tile_n)));
         ck_assert(all.batch[i].ops > half.batch[i].ops && half.batch[i].ops > none.batch[i].ops);
     }
-    grid_free(&all);
-    grid_free(&none);
-    grid_free(&half);
-    job_free(&j);
 }
 
 /* Plans without masks are the same, others no more than with it; every token is still read by somebody. */
@@ -687,13 +659,13 @@ LOOP_TEST(what_is_left_out_nobody_sees, n_strategies)
 {
     int64_t masked = 0;
     for (int32_t t = 0; t < TREES; t++) {
-        struct job j = job_new(gen_tree(gen_family(SEED, t), gen_seed(SEED, t)), strategies[_i],
-                               machine_find("h200"), 8, 2);
+        CLEARED(job) j = job_new(gen_tree(gen_family(SEED, t), gen_seed(SEED, t)), strategies[_i],
+                                 machine_find("h200"), 8, 2);
         if (j.p && !j.p->unfused) {
             bool mask = false;
             for (int64_t i = 0; i < j.p->n_groups; i++)
                 mask |= j.p->group[i].mask != MASK_NONE;
-            struct grid all = grid_unseen(&j, 1), none = grid_unseen(&j, 0);
+            CLEARED(grid) all = grid_unseen(&j, 1), none = grid_unseen(&j, 0);
             double dram = 0, left_out = 0;
             ck_assert(all.n == none.n);
             for (int64_t i = 0; i < all.n; i++) {
@@ -710,14 +682,10 @@ LOOP_TEST(what_is_left_out_nobody_sees, n_strategies)
             ck_assert(dram * (1 + ROUNDING) >= (double)union_tokens(j.nf) * token_bytes(&j.env));
             struct time_model_coefs fitted = time_model_coefs_default(); /* as a fit may have them */
             fitted.unseen = 0, fitted.stages = 3.03, fitted.latency = 1.06, fitted.start = 0.34;
-            struct time_model x = time_model_plan(j.p, &j.env, j.mc, &fitted, 0, CLOCK_TOTALS);
+            CLEARED(time_model) x = time_model_plan(j.p, &j.env, j.mc, &fitted, 0, CLOCK_TOTALS);
             law_bounds(&j, &x);
-            time_model_free(&x);
             masked += mask;
-            grid_free(&all);
-            grid_free(&none);
         }
-        job_free(&j);
     }
     ck_assert(masked > 0 || strcmp(strategies[_i]->name, "tree-vanilla") != 0);
 }
@@ -726,19 +694,17 @@ LOOP_TEST(what_is_left_out_nobody_sees, n_strategies)
 
 LOOP_TEST(nothing_takes_no_time, n_strategies)
 {
-    struct job j = job_new(tree_new(3, 0), strategies[_i], machine_default(), 8, 2);
+    CLEARED(job) j = job_new(tree_new(3, 0), strategies[_i], machine_default(), 8, 2);
     if (j.p) {
-        struct time_model c = job_clock(&j, j.mc, CLOCK_TIMELINE);
+        CLEARED(time_model) c = job_clock(&j, j.mc, CLOCK_TIMELINE);
         ck_assert(c.kernel_s == 0 && c.ctas == 0 && c.n_span == 0 && c.sm_use == 0 &&
                   !isnan(c.bandwidth_use));
-        time_model_free(&c);
     }
-    job_free(&j);
 }
 
 LOOP_TEST(same_in_every_thread, n_strategies)
 {
-    struct job j = job_new(gen_tree(FAM_BUSHY, 3), strategies[_i], machine_default(), 32, 8);
+    CLEARED(job) j = job_new(gen_tree(FAM_BUSHY, 3), strategies[_i], machine_default(), 32, 8);
     if (j.p) {
         struct time_model one = job_clock(&j, j.mc, CLOCK_TOTALS), many[8];
 #pragma omp parallel for num_threads(4)
@@ -747,7 +713,6 @@ LOOP_TEST(same_in_every_thread, n_strategies)
         for (int i = 0; i < 8; i++)
             ck_assert_mem_eq(&many[i], &one, sizeof one);
     }
-    job_free(&j);
 }
 
 TEST(coefficients_are_checked)
@@ -766,7 +731,7 @@ TEST(coefficients_are_checked)
 /* What a coefficient says is added says so exactly: launches, planning, a constant, the kernel's factor. */
 LOOP_TEST(latency_is_linear_where_it_says_so, n_strategies)
 {
-    struct job j =
+    CLEARED(job) j =
         job_new(levels_parse("1,4,16 256,512,1024", NULL), strategies[_i], machine_default(), 32, 8);
     if (j.p) {
         struct time_model_coefs c = time_model_coefs_default();
@@ -782,7 +747,6 @@ LOOP_TEST(latency_is_linear_where_it_says_so, n_strategies)
         ck_assert(near(a.kernel_s, b.kernel_s) && near(a.attention_s + a.merge_s, a.kernel_s));
         ck_assert(a.feature[CLOCK_serial] + a.feature[CLOCK_concurrent] == j.p->n_launches);
     }
-    job_free(&j);
 }
 
 /* As drivers name cards. */

@@ -224,7 +224,7 @@ TEST(what_was_chosen_can_be_asked_for)
     for (int64_t i = 0; i < TREES; i++) {
         struct plan_env env = heads(of[i % 3][0], of[i % 3][1]);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
-        struct plan *p = plan_of(nf, &env, -1, 0, 0), *again;
+        AUTO(plan) p = plan_of(nf, &env, -1, 0, 0), *again;
         const char *said = strstr(p->note, ": low=");
         ck_assert_msg(said, "%s", p->note);
         again = plan_as(nf, &env, said + 2);
@@ -239,8 +239,6 @@ TEST(what_was_chosen_can_be_asked_for)
         check_each(plan_same(p, again), "tree %d: %s", (int)i, again->params);
         seen[0] += strstr(said, "trunk=0") == NULL;
         seen[1] += strstr(said, "tall=1") != NULL;
-        plan_free(again);
-        plan_free(p);
     }
     ck_assert_msg(seen[0] >= 5 && seen[1] >= 5, "%d with trunks, %d of tall tiles", seen[0], seen[1]);
 }
@@ -449,8 +447,8 @@ TEST(shared_tokens_take_turns_with_others)
 {
     struct plan_env env = heads(64, 8);
     AUTO_WITH_TREE nf = levels("1,16 1024,64");
-    struct plan *p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
-                *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
+    AUTO(plan) p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
+               *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
     ck_assert_int_eq(was->n_runs, 17);
     ck_assert_int_eq(was->run[0].end, 1024);
     ck_assert_int_eq(p->n_groups, 1);
@@ -467,8 +465,6 @@ TEST(shared_tokens_take_turns_with_others)
             ck_assert_int_le(llabs(of_half[0] - of_half[1]), 128);
         }
     }
-    plan_free(p);
-    plan_free(was);
 }
 
 /* Tiles of 64 rows and more, and of 16 with 640 tokens or more; masked ones alone. */

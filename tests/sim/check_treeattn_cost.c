@@ -388,8 +388,8 @@ static void make_sweep(struct simulation *s, const struct tile_coefs *c, double 
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {64, 8}, {16, 1}};
     static const int32_t cut[][2] = {{0, 16}, {0, 64}, {0, 128}, {16, 64}, {16, 128}, {64, 128}};
     for (int32_t k = 0, i = 0; k < CONFIGS; k++) {
-        char *tree = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k * 5 % 37),
-                               64 + k * 137 % 5000, 16 << k % 6, 1 + 50 * (k % 11));
+        FREED char *tree = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k * 5 % 37),
+                                     64 + k * 137 % 5000, 16 << k % 6, 1 + 50 * (k % 11));
         AUTO_WITH_TREE nf = nform_new(levels_parse(tree, NULL));
         struct plan_env env = heads(of[k % 4][0], of[k % 4][1]);
         for (int32_t j = 0; j < PLANS; j++, i++) {
@@ -400,7 +400,6 @@ static void make_sweep(struct simulation *s, const struct tile_coefs *c, double 
             s->seconds[i] = 1e-6 * (tile_price(&s->bill[i], &s->env[i], c) + c->base) *
                             (1 + off * rng_bell(8, 0, (uint64_t)i));
         }
-        free(tree);
     }
     s->rows = (struct tile_rows){N_ROWS, s->bill, s->env, s->seconds, s->config, CONFIGS};
 }
@@ -413,7 +412,7 @@ static struct score score_of_sweep(const struct simulation *s, const double *pre
 /* Prices that made the times are found again, as far as choices and times depend on them. */
 TEST(prices_are_found_again)
 {
-    struct simulation *s = xcalloc(1, sizeof *s);
+    FREED struct simulation *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
     double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
     make_sweep(s, &truth, 0.01);
@@ -436,13 +435,12 @@ TEST(prices_are_found_again)
     ck_assert_msg(found.regret < before.regret && found.median < before.median,
                   "the program's prices do as well: %.2f, %.2f %%", 100 * before.regret, 100 * before.median);
     free(predicted);
-    free(s);
 }
 
 /* Where no prices are right about all times, those are found that choose well: fitted to times alone they cost 10 %. */
 TEST(choices_count_more_than_times)
 {
-    struct simulation *s = xcalloc(1, sizeof *s);
+    FREED struct simulation *s = xcalloc(1, sizeof *s);
     double coef[N_TILE_COEFS], *predicted = xcalloc(N_ROWS, sizeof *predicted);
     make_sweep(s, &tile_coefs, 0.1);
     treeattn_cost_fit(&s->rows, NULL, coef);
@@ -450,16 +448,15 @@ TEST(choices_count_more_than_times)
     struct score found = score_of_sweep(s, predicted);
     ck_assert_msg(found.regret < 0.09, "choices cost %.2f %%", 100 * found.regret);
     free(predicted);
-    free(s);
 }
 
 /* Rows of a fold that is left out do not matter for what is predicted for it; others do. */
 TEST(held_out_plans_are_not_seen)
 {
-    struct simulation *s = xcalloc(1, sizeof *s);
+    FREED struct simulation *s = xcalloc(1, sizeof *s);
     struct tile_coefs truth = other_prices();
     struct err e = {0};
-    double *first = xcalloc(N_ROWS, sizeof *first), *again = xcalloc(N_ROWS, sizeof *again);
+    FREED double *first = xcalloc(N_ROWS, sizeof *first), *again = xcalloc(N_ROWS, sizeof *again);
     int32_t fold[CONFIGS], same = 0, others = 0;
     make_sweep(s, &truth, 0.01);
     ck_assert(!treeattn_cost_held_out(&s->rows, CONFIGS + 1, 1, first, NULL, NULL, &e));
@@ -476,9 +473,6 @@ TEST(held_out_plans_are_not_seen)
     }
     ck_assert_msg(same == N_ROWS / 2 && others < N_ROWS / 4, "%d of the fold as before, %d of the others",
                   same, others);
-    free(first);
-    free(again);
-    free(s);
 }
 
 TEST(rows_of_one_bill_are_found)
@@ -541,7 +535,7 @@ TEST(the_program_fits_plans_of_treeattn)
     char text[8192];
     if (!program_built())
         return;
-    char *dir = scratch_folder();
+    FREED char *dir = scratch_folder();
     int code = run_shell(
         text, sizeof text,
         "cd %s && { echo tree,heads,d,dtype,strategy,time_us; for n in 4 8 16; do for s in "
@@ -588,5 +582,4 @@ TEST(the_program_fits_plans_of_treeattn)
                           strstr(text, bad[i].says),
                       "'%s' exits with %d: %s", bad[i].args, code, text);
     }
-    free(dir);
 }

@@ -35,9 +35,8 @@ static void assert_tree(struct tree *t, const char *want, const struct err *e)
 {
     ck_assert_msg(t != NULL, "%s", e->msg);
     ck_assert(tree_check(t, NULL));
-    char *got = describe(t);
+    FREED char *got = describe(t);
     ck_assert_str_eq(got, want);
-    free(got);
     tree_free(t);
 }
 
@@ -80,14 +79,13 @@ TEST(levels_build_the_tree_they_say)
 TEST(too_many_levels_are_an_error)
 {
     /* More levels than any tree: an error, not a long run. */
-    char *many = xmalloc(20001 + 2);
+    FREED char *many = xmalloc(20001 + 2);
     for (int i = 0; i < 10000; i++)
         memcpy(many + 2 * i, "1,", 2);
     memcpy(many + 20000, "1 1", 3);
     many[20002] = '\0';
     struct err e = {0};
     ck_assert_ptr_null(levels_parse(many, &e));
-    free(many);
 }
 
 /* ---- tree files ---------------------------------------------------------------------------------------- */
@@ -136,25 +134,23 @@ TEST(damaged_tree_files_do_no_harm)
 
 TEST(tree_files_round_trip)
 {
-    char *path = scratch_file("", 0);
+    FREED char *path = scratch_file("", 0);
     for (uint64_t seed = 0; seed < 60; seed++) {
         AUTO(tree) t = gen_tree((enum family)(seed % N_FAMILIES), seed);
         tree_query_leaves(t);
         FILE *f = fopen(path, "w");
         ck_assert(fasttree_file_write(f, t, NULL));
         fclose(f);
-        char *want = describe(t);
+        FREED char *want = describe(t);
         struct err e = {0};
         assert_tree(seed % 2 ? fasttree_file_read(path, &e) : tree_file_read(path, &e), want, &e);
-        free(want);
     }
-    free(path);
 }
 
 TEST(only_trees_with_leaf_queries_are_written)
 {
     AUTO(tree) t = levels_parse("1,3 9,4", NULL);
-    char *text;
+    FREED char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     struct err e = {0};
@@ -170,7 +166,6 @@ TEST(only_trees_with_leaf_queries_are_written)
     ck_assert(fasttree_file_write(f, t, NULL));
     fclose(f);
     ck_assert_str_eq(text, "4\n-1 0 9 3\n0 1 4 0\n0 2 4 0\n0 3 4 0\n");
-    free(text);
 }
 
 /* ---- the project's own text ---------------------------------------------------------------------------- */
@@ -230,7 +225,7 @@ LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
     for (uint64_t seed = 0; seed < 200; seed++) {
         AUTO(tree) t = gen_tree((enum family)_i, seed);
         struct err e = {0};
-        char *text = written(tree_text_write, t, &e);
+        FREED char *text = written(tree_text_write, t, &e);
         ck_assert_msg(text != NULL, "%s", e.msg);
         AUTO(tree) back = tree_file_parse(text, strlen(text), "t", &e);
         ck_assert_msg(back != NULL, "%s", e.msg);
@@ -250,7 +245,6 @@ LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
         back = text ? levels_parse(text, &e) : NULL;
         if (text)
             assert_same_tree(t, back);
-        free(text);
     }
 }
 
@@ -264,11 +258,9 @@ TEST(level_trees_round_trip)
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         struct err e = {0};
         AUTO(tree) t = levels_parse(good[i], &e);
-        char *text = written(levels_write, t, &e), *want = xasprintf("%s\n", good[i]);
+        FREED char *text = written(levels_write, t, &e), *want = xasprintf("%s\n", good[i]);
         ck_assert_msg(text != NULL, "%s: %s", good[i], e.msg);
         ck_assert_str_eq(text, want);
-        free(text);
-        free(want);
     }
     static const char *const bad[] = {
         "tree 0 0",
@@ -366,25 +358,20 @@ TEST(published_tree_files)
     const char *root = getenv("TREEATTN_SHARED");
     int found = 0;
     for (int i = 0; i <= 22; i += 2) {
-        char *path = xasprintf("%s/golden/trees/rand%02d.tree", root ? root : "../shared", i), *out;
+        FREED char *path = xasprintf("%s/golden/trees/rand%02d.tree", root ? root : "../shared", i), *out;
         if (access(path, R_OK) != 0) {
             printf("skip: %s is not here\n", path);
-            free(path);
             return;
         }
         size_t size, out_size;
         struct err e = {0};
-        struct tree *t = fasttree_file_read(path, &e);
+        AUTO(tree) t = fasttree_file_read(path, &e);
         ck_assert_msg(t != NULL, "%s", e.msg);
-        char *in = file_slurp(path, 1 << 20, &size, &e);
+        FREED char *in = file_slurp(path, 1 << 20, &size, &e);
         FILE *f = open_memstream(&out, &out_size);
         ck_assert(fasttree_file_write(f, t, NULL));
         fclose(f);
         ck_assert_msg(out_size == size && memcmp(in, out, size) == 0, "%s changes when written", path);
-        free(in);
-        free(out);
-        tree_free(t);
-        free(path);
         found++;
     }
     ck_assert_int_eq(found, 12);
@@ -396,7 +383,7 @@ TEST(slurp_reads_text_and_nothing_else)
 {
     size_t size;
     struct err e = {0};
-    char *path = scratch_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
+    FREED char *path = scratch_file("ab\r\nc", 5), *text = file_slurp(path, 5, &size, &e);
     ck_assert_msg(text != NULL, "%s", e.msg);
     ck_assert_int_eq(size, 5);
     ck_assert_mem_eq(text, "ab\r\nc", 6); /* the terminator too */
@@ -418,8 +405,6 @@ TEST(slurp_reads_text_and_nothing_else)
     path = scratch_file("", 0);
     text = file_slurp(path, 0, &size, NULL);
     ck_assert(text && size == 0 && text[0] == '\0');
-    free(text);
-    free(path);
     e = (struct err){0};
     ck_assert_ptr_null(file_slurp("/tmp", 100, &size, &e));
     assert_says(&e, "is a directory", "/tmp");
@@ -490,7 +475,7 @@ LOOP_TEST(families_are_valid_within_limits_and_repeat, N_FAMILIES)
     ck_assert_ptr_nonnull(family_about[f]);
     for (uint64_t k = 0; k < 400; k++) {
         uint64_t seed = k < 200 ? k : gen_seed(7, (int64_t)k);
-        struct tree *t = gen_tree(f, seed), *again = gen_tree(f, seed);
+        AUTO(tree) t = gen_tree(f, seed), *again = gen_tree(f, seed);
         struct err e = {0};
         ck_assert_msg(tree_check(t, &e), "%s %llu: %s", family_name[f], (unsigned long long)seed, e.msg);
         ck_assert_int_ge(t->n_nodes, 1);
@@ -505,8 +490,6 @@ LOOP_TEST(families_are_valid_within_limits_and_repeat, N_FAMILIES)
             ck_assert_int_eq(count_roots(t), 1);
         ck_assert(t->n_nodes == again->n_nodes && t->n_queries == again->n_queries);
         ck_assert_mem_eq(t->len, again->len, (size_t)t->n_nodes * sizeof *t->len);
-        tree_free(t);
-        tree_free(again);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "verify/model/coefficient_file.h"
 #include "verify/model/timed_rows.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -93,11 +94,11 @@ static bool parse(const struct entry *x, struct err *e)
 {
     const struct trace_opts o = {.prompt = prompt_of(x)};
     size_t size = strlen(x->text);
-    struct tree *t = NULL;
-    struct trace *tr = NULL;
-    struct requests *r = NULL;
-    struct csv csv = {0};
-    struct timed_rows m = {0};
+    AUTO(tree) t = NULL;
+    AUTO(trace) tr = NULL;
+    AUTO(requests) r = NULL;
+    CLEARED_BY(csv_clear) struct csv csv = {0};
+    CLEARED_BY(timed_rows_clear) struct timed_rows m = {0};
     double value[2];
     bool taken = false;
     switch (x->format) {
@@ -130,11 +131,6 @@ static bool parse(const struct entry *x, struct err *e)
         break;
     }
     taken = taken || t || tr || r;
-    csv_clear(&csv);
-    timed_rows_clear(&m);
-    tree_free(t);
-    trace_close(tr);
-    requests_free(r);
     return taken;
 }
 

@@ -118,7 +118,7 @@ static bool cache_step(struct cache *c, const struct tree *tree, const struct tr
                        const struct pool *pool, const struct pool_step *step, int64_t t, enum fault fault)
 {
     int64_t *off = xmalloc(((size_t)tree->n_nodes + 1) * sizeof *off), cap = 0;
-    int32_t *table = NULL;
+    FREED int32_t *table = NULL;
     bool good = true;
     int64_t first_new = c->next_token;
     next_contents(c, tree, parts, t);
@@ -143,7 +143,6 @@ static bool cache_step(struct cache *c, const struct tree *tree, const struct tr
     struct pool_stats s = pool_stats(pool);
     good = good && s.in_use == off[tree->n_nodes] && s.tokens == tree_tokens(tree);
     free(off);
-    free(table);
     return good;
 }
 
@@ -253,12 +252,12 @@ static struct tree *forest_tree(const struct forest *f, struct trace_parts *part
 static bool run_forest(uint64_t seed, int32_t page_size, enum fault fault, int64_t fault_at, int64_t *moved)
 {
     enum { STEPS = 120, PAGES = 4096 };
-    struct pool *pool = pool_new(page_size, PAGES);
-    struct cache cache = cache_new(page_size, PAGES);
+    AUTO(pool) pool = pool_new(page_size, PAGES);
+    CLEARED(cache) cache = cache_new(page_size, PAGES);
     struct forest f = forest_new(seed);
     bool good = true;
     for (int64_t t = 1; t <= STEPS && good; t++) {
-        struct trace_parts parts;
+        CLEARED(trace_parts) parts;
         struct pool_step step;
         forest_step(&f, seed, t);
         AUTO(tree) tree = forest_tree(&f, &parts);
@@ -268,13 +267,10 @@ static bool run_forest(uint64_t seed, int32_t page_size, enum fault fault, int64
                    (fault == FAULT_NONE || fault == FAULT_TABLE ||
                     (fault == FAULT_FRESH && step.n_fresh > 0) || (fault == FAULT_MOVE && step.n_moves > 0));
         good = cache_step(&cache, tree, &parts, pool, &step, t, now ? fault : FAULT_NONE);
-        trace_parts_free(&parts);
     }
     *moved += pool_stats(pool).moved;
     ck_assert_int_eq(pool_drain(pool), 0);
     ck_assert_int_eq(pool_stats(pool).tokens, 0);
-    pool_free(pool);
-    cache_free(&cache);
     return good;
 }
 
@@ -306,15 +302,15 @@ TEST(faults_are_seen)
 static void run_trace(const char *spec, struct trace_opts o, int32_t page_size, int64_t most, int64_t moves)
 {
     struct err e = {0};
-    struct trace *tr = trace_open(spec, &o, &e);
+    AUTO(trace) tr = trace_open(spec, &o, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     int64_t n_pages = ceil_div(60000, page_size) + 3000;
-    struct pool *pool = pool_new(page_size, n_pages);
-    struct cache cache = cache_new(page_size, n_pages);
+    AUTO(pool) pool = pool_new(page_size, n_pages);
+    CLEARED(cache) cache = cache_new(page_size, n_pages);
     for (int64_t t = 1; t <= min_i64(most, trace_steps(tr)); t++) {
-        struct trace_parts parts;
+        CLEARED(trace_parts) parts;
         struct pool_step step;
-        struct tree *tree = trace_step(tr, t, &parts), *same = trace_tree(tr, t);
+        AUTO(tree) tree = trace_step(tr, t, &parts), *same = trace_tree(tr, t);
         ck_assert_int_eq(tree->n_nodes, same->n_nodes);
         for (int32_t i = 0; i < tree->n_nodes; i++) {
             int64_t tokens = 0;
@@ -326,16 +322,10 @@ static void run_trace(const char *spec, struct trace_opts o, int32_t page_size, 
         ck_assert_int_ge(step.fresh_tokens, tree->n_queries); /* each query's own at least */
         ck_assert_msg(cache_step(&cache, tree, &parts, pool, &step, t, FAULT_NONE), "%s: step %lld", spec,
                       (long long)t);
-        trace_parts_free(&parts);
-        tree_free(tree);
-        tree_free(same);
     }
     if (moves >= 0)
         ck_assert_int_eq(pool_stats(pool).moved, moves);
     ck_assert_int_eq(pool_drain(pool), 0);
-    pool_free(pool);
-    cache_free(&cache);
-    trace_close(tr);
 }
 
 TEST(traces_stay_whole)
@@ -360,8 +350,8 @@ TEST(moves_do_not_meet)
     int32_t starts[2][4] = {{0, 2, 3, 4}, {0, 1, 2, 3}};
     struct trace_piece pieces[2][4] = {{{1, 3}, {2, 2}, {3, 4}, {4, 1}}, {{1, 3}, {2, 2}, {3, 5}}};
     struct trace_accept accept = {4, 3};
-    struct pool *pool = pool_new(PAGE, PAGES);
-    struct cache cache = cache_new(PAGE, PAGES);
+    AUTO(pool) pool = pool_new(PAGE, PAGES);
+    CLEARED(cache) cache = cache_new(PAGE, PAGES);
     for (int32_t k = 0; k < 2; k++) {
         struct tree tree = {.n_nodes = 3, .parent = parents[k], .len = lens[k]};
         struct trace_parts parts = {
@@ -371,8 +361,6 @@ TEST(moves_do_not_meet)
         ck_assert_int_eq(step.n_moves, k ? 3 : 0);
         ck_assert(cache_step(&cache, &tree, &parts, pool, &step, k + 1, FAULT_NONE));
     }
-    pool_free(pool);
-    cache_free(&cache);
 }
 
 TEST(accepted_tokens_move)
@@ -381,10 +369,10 @@ TEST(accepted_tokens_move)
     for (int topology = 0; topology < 2; topology++) {
         o.topology = topology;
         struct err e = {0};
-        struct trace *tr = trace_open("spec:64,2", &o, &e);
+        AUTO(trace) tr = trace_open("spec:64,2", &o, &e);
         ck_assert_msg(tr != NULL, "%s", e.msg);
         for (int64_t t = 1; t <= trace_steps(tr); t++) {
-            struct trace_parts parts, before;
+            CLEARED(trace_parts) parts, before;
             AUTO(tree) tree = trace_step(tr, t, &parts);
             AUTO(tree) last = trace_step(tr, max_i64(1, t - 1), &before);
             ck_assert_int_eq(parts.n_accepts, tree->len[0] - last->len[0]);
@@ -398,10 +386,7 @@ TEST(accepted_tokens_move)
                 ck_assert(topology || node == k + 1);
                 above = node;
             }
-            trace_parts_free(&parts);
-            trace_parts_free(&before);
         }
-        trace_close(tr);
     }
 }
 
@@ -409,15 +394,14 @@ TEST(a_full_pool_says_so)
 {
     struct trace_opts o = {.prompt = 100, .max_seq = 200};
     struct err e = {0};
-    struct trace *tr = trace_open("fewshot:4", &o, &e);
+    AUTO(trace) tr = trace_open("fewshot:4", &o, &e);
     struct pool *pool = pool_new(16, 20); /* 7 for the prompt, 4 x 3 last until step 48, 4 x 4 do not fit */
     int64_t t = 1;
     for (bool good = true; good; t++) {
-        struct trace_parts parts;
+        CLEARED(trace_parts) parts;
         struct pool_step step;
         AUTO(tree) tree = trace_step(tr, t, &parts);
         good = pool_advance(pool, tree, &parts, t, &step, &e);
-        trace_parts_free(&parts);
     }
     ck_assert_int_eq(t, 50);
     ck_assert_int_eq(e.code, EXIT_MISSING);
@@ -425,5 +409,4 @@ TEST(a_full_pool_says_so)
                             "the step's tree has 296 tokens in 5 nodes (expected a model with less KV a "
                             "token, fewer requests at a time, or a shorter run)");
     pool_free(pool);
-    trace_close(tr);
 }

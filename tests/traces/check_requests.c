@@ -59,7 +59,7 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
 
 TEST(batching_by_hand)
 {
-    struct trace *tr = open_small((struct trace_opts){0});
+    AUTO(trace) tr = open_small((struct trace_opts){0});
     ck_assert_int_eq(trace_steps(tr), 3);
     ck_assert_int_eq(trace_generated(tr), 8);
     ck_assert_str_eq(trace_title(tr), "requests, text, from request 0, B = 32, no clock, 3 steps");
@@ -83,14 +83,13 @@ TEST(batching_by_hand)
     ck_assert_int_eq(trace_steps(tr), 4);
     assert_step(tr, 2, "-1:1102 q0 ");
     assert_step(tr, 3, "-1:8 q0 ");
-    trace_close(tr);
 }
 
 TEST(the_clock_by_hand)
 {
     /* Steps begin at 0, 4, 8, 12: the second and the third join at the fourth step, after the first has gone;
      * the clock jumps to 10 at once, and to 95 for the last. */
-    struct trace *tr = open_small((struct trace_opts){.step_ms = 4});
+    AUTO(trace) tr = open_small((struct trace_opts){.step_ms = 4});
     ck_assert_int_eq(trace_steps(tr), 7);
     assert_step(tr, 3, "-1:1103 q0 ");
     assert_step(tr, 4, "-1:1024 0:77 0:513 q2 q1 ");
@@ -105,7 +104,6 @@ TEST(the_clock_by_hand)
     assert_step(tr, 2, "-1:1024 0:76 0:513 1:2 1:1 q3 q2 q4 ");
     assert_step(tr, 3, "-1:1100 0:3 0:2 q1 q2 ");
     assert_step(tr, 5, "-1:9 q0 ");
-    trace_close(tr);
 }
 
 /* ---- against a simulation ------------------------------------------------------------------------------ */
@@ -163,7 +161,7 @@ static void check_step(const struct requests *r, const struct active *active, in
         }
     }
     qsort(use, (size_t)m, sizeof *use, block_compare);
-    struct share *want = xcalloc((size_t)(n_blocks + n), sizeof *want), *got;
+    FREED struct share *want = xcalloc((size_t)(n_blocks + n), sizeof *want), *got;
     int32_t n_want = 0;
     for (int64_t i = 0; i < m; i++) {
         if (i == 0 || use[i][0] != use[i - 1][0])
@@ -179,7 +177,7 @@ static void check_step(const struct requests *r, const struct active *active, in
     ck_assert_int_eq(tree->n_queries, n);
     ck_assert_int_eq(tree->n_nodes, n_want);
     got = xcalloc((size_t)n_want, sizeof *got);
-    int64_t *context = xcalloc((size_t)n, sizeof *context);
+    FREED int64_t *context = xcalloc((size_t)n, sizeof *context);
     tree_contexts(tree, context);
     for (int32_t i = 0; i < n; i++) {
         got[tree->query[i].node].who |= UINT64_C(1) << i;
@@ -195,9 +193,6 @@ static void check_step(const struct requests *r, const struct active *active, in
     for (int32_t i = 0; i < n_want; i++)
         check_each(got[i].who == want[i].who && got[i].tokens == want[i].tokens, "node %d", i);
     free(use);
-    free(want);
-    free(got);
-    free(context);
 }
 
 /* Step by step: who is done leaves, who has arrived joins while there is a place. Every `every`-th step's
@@ -254,13 +249,11 @@ TEST(replays_agree_with_a_simulation)
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++)
         for (uint64_t seed = 1; seed <= 6; seed++) {
             int32_t n = 20 * (int32_t)seed;
-            struct requests *r = requests_gen(n, seed);
+            AUTO(requests) r = requests_gen(n, seed);
             struct err e = {0};
-            struct trace *tr = replay_requests(requests_gen(n, seed), "gen", &c[i], &e);
+            AUTO(trace) tr = replay_requests(requests_gen(n, seed), "gen", &c[i], &e);
             ck_assert_msg(tr != NULL, "%s", e.msg);
             check_replay(r, tr, c[i], 1);
-            trace_close(tr);
-            requests_free(r);
         }
 }
 
@@ -290,8 +283,9 @@ struct published {
 
 static void check_published(const struct requests *r, const struct published *p)
 {
-    int64_t *arrival = xmalloc((size_t)r->n * sizeof *arrival), *root = xmalloc((size_t)r->n * sizeof *root);
-    int64_t *id = xmalloc((size_t)r->n_blocks * sizeof *id);
+    FREED int64_t *arrival = xmalloc((size_t)r->n * sizeof *arrival),
+                  *root = xmalloc((size_t)r->n * sizeof *root);
+    FREED int64_t *id = xmalloc((size_t)r->n_blocks * sizeof *id);
     struct published s = {.input_min = INT64_MAX, .output_min = INT64_MAX};
     for (int32_t i = 0; i < r->n; i++) {
         const struct request *q = &r->request[i];
@@ -317,9 +311,6 @@ static void check_published(const struct requests *r, const struct published *p)
     ck_assert_int_eq(count_distinct(id, r->n_blocks), p->ids);
     ck_assert_int_eq(s.longest, p->longest);
     ck_assert_int_eq(count_distinct(root, r->n), p->roots);
-    free(arrival);
-    free(root);
-    free(id);
 }
 
 LOOP_TEST(published_traces, 2)
@@ -331,40 +322,33 @@ LOOP_TEST(published_traces, 2)
     static const struct trace_opts c[] = {{0}, {.batch = 64, .step_ms = 25}};
     const char *root = getenv("TREEATTN_SHARED");
     const struct published *p = &table[_i];
-    char *path = xasprintf("%s/traces/mooncake_%s_trace.jsonl", root ? root : "../shared", p->file), *text;
+    FREED char *path = xasprintf("%s/traces/mooncake_%s_trace.jsonl", root ? root : "../shared", p->file),
+               *text = NULL;
     struct err e = {0};
     size_t size;
     if (access(path, R_OK) != 0) {
         printf("skip: %s is not here\n", path);
-        free(path);
         return;
     }
     text = file_slurp(path, MOONCAKE_MAX_BYTES, &size, &e);
     ck_assert_msg(text != NULL, "%s", e.msg);
-    struct requests *r = mooncake_read(text, size, path, &e);
+    AUTO(requests) r = mooncake_read(text, size, path, &e);
     ck_assert_msg(r != NULL, "%s", e.msg);
     check_published(r, p);
 
-    char *again, *spec = xasprintf("mooncake:%s", path);
+    FREED char *again, *spec = xasprintf("mooncake:%s", path);
     size_t again_size;
     FILE *f = open_memstream(&again, &again_size);
     ck_assert(mooncake_write(f, r) && fclose(f) == 0);
     ck_assert(again_size <= size); /* theirs may end without a line feed, or hold other blanks */
-    struct requests *twin = mooncake_read(again, again_size, "again", &e);
+    AUTO(requests) twin = mooncake_read(again, again_size, "again", &e);
     ck_assert_msg(twin != NULL && twin->n_blocks == r->n_blocks, "%s", e.msg);
     ck_assert_mem_eq(twin->block, r->block, (size_t)r->n_blocks * sizeof *r->block);
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct trace *tr = trace_open(spec, &c[i], &e);
+        AUTO(trace) tr = trace_open(spec, &c[i], &e);
         ck_assert_msg(tr != NULL, "%s", e.msg);
         check_replay(r, tr, c[i], trace_steps(tr) / 150);
-        trace_close(tr);
     }
-    requests_free(twin);
-    requests_free(r);
-    free(again);
-    free(spec);
-    free(text);
-    free(path);
 }
 
 /* ---- round trip ---------------------------------------------------------------------------------------- */
@@ -372,22 +356,18 @@ LOOP_TEST(published_traces, 2)
 TEST(requests_round_trip)
 {
     for (uint64_t seed = 0; seed < 30; seed++) {
-        struct requests *r = requests_gen(1 + (int32_t)seed * 9, seed);
-        char *text, *again;
+        AUTO(requests) r = requests_gen(1 + (int32_t)seed * 9, seed);
+        FREED char *text, *again;
         size_t size, again_size;
         FILE *f = open_memstream(&text, &size);
         ck_assert(mooncake_write(f, r) && fclose(f) == 0);
         struct err e = {0};
-        struct requests *twin = mooncake_read(text, size, "t.jsonl", &e);
+        AUTO(requests) twin = mooncake_read(text, size, "t.jsonl", &e);
         ck_assert_msg(twin != NULL, "%s", e.msg);
         f = open_memstream(&again, &again_size);
         ck_assert(mooncake_write(f, twin) && fclose(f) == 0);
         ck_assert_str_eq(text, again);
         ck_assert_mem_eq(r->request, twin->request, (size_t)r->n * sizeof *r->request);
-        free(text);
-        free(again);
-        requests_free(r);
-        requests_free(twin);
     }
 }
 
@@ -395,7 +375,7 @@ TEST(requests_round_trip)
 
 TEST(damaged_requests_do_no_harm)
 {
-    char *text = xstrdup(small);
+    FREED char *text = xstrdup(small);
     for (size_t i = 0; i < sizeof small - 1; i++) {
         char kept = text[i];
         struct err e = {0};
@@ -407,15 +387,12 @@ TEST(damaged_requests_do_no_harm)
             e = (struct err){0};
             r = mooncake_read(text, sizeof small - 1, "t.jsonl", &e);
             ck_assert((r != NULL) == (e.code == 0));
-            struct trace *tr = r ? replay_requests(r, "t", &(struct trace_opts){.batch = 2}, &e) : NULL;
-            struct tree *tree = tr ? trace_tree(tr, trace_steps(tr)) : NULL;
+            AUTO(trace) tr = r ? replay_requests(r, "t", &(struct trace_opts){.batch = 2}, &e) : NULL;
+            AUTO(tree) tree = tr ? trace_tree(tr, trace_steps(tr)) : NULL;
             ck_assert(!tree || tree_check(tree, NULL));
-            tree_free(tree);
-            trace_close(tr);
         }
         text[i] = kept;
     }
-    free(text);
 }
 
 /* ---- the papers' serving workloads --------------------------------------------------------------------- */
@@ -437,18 +414,17 @@ static int32_t count_nodes(const struct tree *t, int64_t len, int32_t queries)
 static struct tree *first_step(const char *spec, int32_t batch, int64_t steps)
 {
     struct err e = {0};
-    struct trace *tr = trace_open(spec, &(struct trace_opts){.batch = batch}, &e);
+    AUTO(trace) tr = trace_open(spec, &(struct trace_opts){.batch = batch}, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     ck_assert(steps == 0 || trace_steps(tr) == steps);
     struct tree *t = trace_tree(tr, 1);
     ck_assert_int_eq(t->n_queries, batch);
-    trace_close(tr);
     return t;
 }
 
 TEST(serving_workloads_share_what_papers_say)
 {
-    struct tree *t = first_step("fasttree:prompt,1", 128, 256);
+    AUTO(tree) t = first_step("fasttree:prompt,1", 128, 256);
     ck_assert_int_eq(count_nodes(t, 459, 128), 1);
     ck_assert_int_eq(count_nodes(t, 38, 0), 4);
     ck_assert_int_eq(count_nodes(t, 584, 0), 8);
@@ -474,7 +450,6 @@ TEST(serving_workloads_share_what_papers_say)
     ck_assert_int_eq(count_nodes(t, 46, 200), 1);
     ck_assert_int_eq(count_nodes(t, 348, 0), 8);
     ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
-    tree_free(t);
     struct err e = {0};
     ck_assert_ptr_null(trace_open("fasttree:chess,1", &(struct trace_opts){0}, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "prompt, shots, chains or documents"));

@@ -40,9 +40,8 @@ static struct sums replay_sums(const struct trace *tr)
 {
     struct sums s = {.steps = trace_steps(tr), .generated = trace_generated(tr)};
     for (int64_t t = 1; t <= s.steps; t++) {
-        struct tree *tree = trace_tree(tr, t);
+        AUTO(tree) tree = trace_tree(tr, t);
         struct trace_count c = trace_count_tree(tree);
-        tree_free(tree);
         s.queries += c.queries;
         s.max_queries = max_i64(s.max_queries, c.queries);
         s.kv_tree += c.kv_tree;
@@ -73,13 +72,11 @@ TEST(python_draws)
 /* G = 1000 and 4984 both come from record 0 of the APPS files. */
 TEST(accepted_lengths_expand_exactly)
 {
-    char *expanded = shared_path("traces/spec_accept_expanded.json"), *records = NULL;
+    FREED char *expanded = shared_path("traces/spec_accept_expanded.json"), *records = NULL;
     if (expanded)
         records = shared_path("traces/APPS_tree_size64.json");
-    if (!records) {
-        free(expanded);
+    if (!records)
         return;
-    }
     json_t *want = json_load_file(expanded, 0, NULL), *file = json_load_file(records, 0, NULL), *list;
     json_t *record = json_array_get(json_object_get(file, "Records"), 0);
     json_t *accept = json_object_get(record, "Accept_length");
@@ -102,20 +99,17 @@ TEST(accepted_lengths_expand_exactly)
     json_decref(want);
     json_decref(file);
     free(in);
-    free(expanded);
-    free(records);
 }
 
 TEST(expansion_by_hand)
 {
     int64_t n, list[] = {2, 3, 4}, zero[] = {0, 0};
-    int64_t *out = accept_expand(list, 3, 9, &n, NULL); /* the list fills G exactly: nothing is drawn */
+    FREED int64_t *out = accept_expand(list, 3, 9, &n, NULL); /* the list fills G exactly: nothing is drawn */
     ck_assert_int_eq(n, 3);
     free(out);
     out = accept_expand(list, 3, 1, &n, NULL); /* the first entry does not fit: one draw, clipped */
     ck_assert_int_eq(n, 1);
     ck_assert_int_eq(out[0], 1);
-    free(out);
     struct err e = {0};
     ck_assert_ptr_null(accept_expand(zero, 2, 5, &n, &e));
     ck_assert_int_eq(e.code, EXIT_BAD_INPUT);
@@ -128,35 +122,31 @@ TEST(sorting_replays_every_row)
 {
     static const char *const column[] = {"iterations",  "generated_len", "sum_queries",  "max_queries",
                                          "sum_kv_tree", "sum_kv_seq",    "sum_kv_node32"};
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     if (!shared_csv(&c, "traces/replay_sorting.csv"))
         return;
-    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
+    FREED char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
     for (int64_t i = 0; i < c.n_rows; i++) {
         struct trace_opts o = {.tree_index = (int32_t)csv_number(&c, i, "tree_index", 0),
                                .prompt = csv_number(&c, i, "prompt_len", 0),
                                .max_seq = csv_number(&c, i, "max_seq_len", 0)};
-        struct trace *tr = open_or_fail(spec, o);
+        AUTO(trace) tr = open_or_fail(spec, o);
         struct sums s = replay_sums(tr);
         int64_t got[] = {s.steps, s.generated, s.queries, s.max_queries, s.kv_tree, s.kv_seq, s.kv_node32};
         for (int k = 0; k < 7; k++)
             ck_assert_msg(got[k] == csv_number(&c, i, column[k], -1), "%s: %s is %lld (expected %s)",
                           trace_title(tr), column[k], (long long)got[k], csv_text(&c, i, column[k]));
-        trace_close(tr);
     }
     ck_assert_int_eq(c.n_rows, 3 * 77);
-    csv_clear(&c);
-    free(file);
-    free(spec);
 }
 
 TEST(sorting_replays_every_iteration)
 {
-    struct csv x;
+    CLEARED_BY(csv_clear) struct csv x = {0};
     if (!shared_csv(&x, "traces/replay_sorting_tree0_p4000_s6000.csv"))
         return;
-    char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
-    struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
+    FREED char *file = shared_path("traces/sorting128ToT.json"), *spec = xasprintf("deft:%s", file);
+    AUTO(trace) tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000, .max_seq = 6000});
     for (int64_t i = 0; i < x.n_rows; i++) {
         ck_assert_int_eq(csv_number(&x, i, "iteration", 0), i + 1);
         AUTO(tree) tree = trace_tree(tr, i + 1);
@@ -168,10 +158,6 @@ TEST(sorting_replays_every_iteration)
         ck_assert_int_eq(c.kv_seq, csv_number(&x, i, "kv_seq", -1));
     }
     ck_assert_int_eq(x.n_rows, trace_steps(tr));
-    trace_close(tr);
-    csv_clear(&x);
-    free(file);
-    free(spec);
 }
 
 TEST(every_shared_template_opens)
@@ -182,25 +168,21 @@ TEST(every_shared_template_opens)
     } file[] = {
         {"sorting128ToT", 77, 101}, {"docmergeToT", 50, 31}, {"keywordToT", 98, 61}, {"set128ToT", 100, 91}};
     for (size_t i = 0; i < sizeof file / sizeof file[0]; i++) {
-        char *name = xasprintf("traces/%s.json", file[i].name), *path = shared_path(name);
-        free(name);
+        FREED char *name = xasprintf("traces/%s.json", file[i].name), *path = shared_path(name);
         if (!path)
             return;
-        char *spec = xasprintf("deft:%s", path);
+        FREED char *spec = xasprintf("deft:%s", path);
         for (int k = 1; k < file[i].trees; k += 5) { /* 16 and 31 among them */
-            struct trace *tr = open_or_fail(spec, (struct trace_opts){.tree_index = k});
+            AUTO(trace) tr = open_or_fail(spec, (struct trace_opts){.tree_index = k});
             bool anomaly = strcmp(file[i].name, "docmergeToT") == 0 && (k == 16 || k == 31);
             ck_assert_str_eq(trace_remark(tr), !anomaly  ? ""
                                                : k == 16 ? "dropped nodes of value 0: 13"
                                                          : "dropped nodes of value 0: 1");
             ck_assert_int_eq(((const struct reasoning *)tr->self)->n_nodes, file[i].nodes - anomaly);
-            trace_close(tr);
         }
         struct err e = {0};
         ck_assert_ptr_null(trace_open(spec, &(struct trace_opts){.tree_index = file[i].trees}, &e));
         ck_assert_ptr_nonnull(strstr(e.msg, "the number of complete items"));
-        free(spec);
-        free(path);
     }
 }
 
@@ -209,21 +191,17 @@ TEST(shared_speculative_files_open)
     static const int size[] = {32, 64, 128, 256};
     for (int i = 0; i < 4; i++)
         for (int apps = 0; apps < 2; apps++) {
-            char *name = xasprintf("traces/%stree_size%d.json", apps ? "APPS_" : "", size[i]),
-                 *path = shared_path(name);
-            free(name);
+            FREED char *name = xasprintf("traces/%stree_size%d.json", apps ? "APPS_" : "", size[i]),
+                       *path = shared_path(name);
             if (!path)
                 return;
-            char *spec = xasprintf("deft:%s", path);
+            FREED char *spec = xasprintf("deft:%s", path);
             struct trace_opts o = {.tree_index = apps ? 19 : 79, .prompt = 1000, .topology = true};
-            struct trace *tr = open_or_fail(spec, o);
+            AUTO(trace) tr = open_or_fail(spec, o);
             ck_assert_int_eq(trace_steps(tr), apps ? 401 : 700);
             AUTO(tree) tree = trace_tree(tr, trace_steps(tr));
             ck_assert_int_eq(tree->n_queries, size[i]);
             ck_assert_int_eq(tree_depth(tree), 6); /* prefix, last accepted token, four candidates */
-            trace_close(tr);
-            free(spec);
-            free(path);
         }
 }
 
@@ -261,7 +239,7 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
 TEST(reasoning_by_hand)
 {
     struct err e = {0};
-    struct trace *tr = from_text(small_tree, (struct trace_opts){0}, &e);
+    AUTO(trace) tr = from_text(small_tree, (struct trace_opts){0}, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     ck_assert_str_eq(trace_remark(tr), "dropped nodes of value 0: 3");
     ck_assert_int_eq(trace_steps(tr), 4);
@@ -277,7 +255,6 @@ TEST(reasoning_by_hand)
     ck_assert_int_eq(trace_steps(tr), 3);
     ck_assert_int_eq(trace_generated(tr), 6);
     assert_step(tr, 2, "-1:10 0:2 q1@2 ");
-    trace_close(tr);
 }
 
 static const char small_spec[] = "{\"Tree_ID\": 0, \"Token_Tree_size\": 5,"
@@ -287,7 +264,7 @@ static const char small_spec[] = "{\"Tree_ID\": 0, \"Token_Tree_size\": 5,"
 TEST(speculative_by_hand)
 {
     struct err e = {0};
-    struct trace *tr = from_text(small_spec, (struct trace_opts){.prompt = 7}, &e);
+    AUTO(trace) tr = from_text(small_spec, (struct trace_opts){.prompt = 7}, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     ck_assert_int_eq(trace_steps(tr), 3);
     ck_assert_int_eq(trace_generated(tr), 5 + 2 + 3);
@@ -297,18 +274,16 @@ TEST(speculative_by_hand)
     trace_close(tr);
     tr = from_text(small_spec, (struct trace_opts){.prompt = 7, .topology = true}, &e);
     assert_step(tr, 2, "-1:9 0:1 1:1 1:1 3:1 4:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
-    trace_close(tr);
     ck_assert_ptr_null(from_text(small_spec, (struct trace_opts){0}, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "expected a prompt length"));
 }
 
 TEST(fewshot_by_hand)
 {
-    struct trace *tr = open_or_fail("fewshot:2", (struct trace_opts){.prompt = 5, .max_seq = 8});
+    AUTO(trace) tr = open_or_fail("fewshot:2", (struct trace_opts){.prompt = 5, .max_seq = 8});
     ck_assert_int_eq(trace_steps(tr), 2);
     ck_assert_int_eq(trace_generated(tr), 4);
     assert_step(tr, 2, "-1:5 0:2 0:2 q1@2 q2@2 ");
-    trace_close(tr);
 }
 
 /* ---- our own traces ------------------------------------------------------------------------------------ */
@@ -339,11 +314,10 @@ static void check_data(const char *path, const char *text, size_t size)
     }
     FILE *f = fopen(path, "r");
     ck_assert_msg(f != NULL, "%s is missing", path);
-    char *have = xcalloc(size + 2, 1);
+    FREED char *have = xcalloc(size + 2, 1);
     size_t got = fread(have, 1, size + 1, f);
     fclose(f);
     ck_assert_msg(got == size && memcmp(have, text, size) == 0, "%s is not what its generator writes", path);
-    free(have);
 }
 
 TEST(data_files_are_what_their_generators_write)
@@ -362,10 +336,9 @@ TEST(data_files_are_what_their_generators_write)
     free(text);
 
     f = open_memstream(&text, &size);
-    struct speculative *s = speculative_gen(SPEC_TOKENS, SPEC_SEED);
+    AUTO(speculative) s = speculative_gen(SPEC_TOKENS, SPEC_SEED);
     ck_assert(deft_write_speculative(f, s, speculative_prompt));
     fclose(f);
-    speculative_free(s);
     check_data("traces/data/speculative.json", text, size);
     free(text);
 
@@ -394,66 +367,49 @@ static void assert_same_trace(const struct trace *a, const struct trace *b)
     ck_assert_int_eq(trace_steps(a), trace_steps(b));
     ck_assert_int_eq(trace_generated(a), trace_generated(b));
     for (int64_t t = 1; t <= trace_steps(a); t += 1 + trace_steps(a) / 50) {
-        struct tree *x = trace_tree(a, t), *y = trace_tree(b, t);
+        AUTO(tree) x = trace_tree(a, t), *y = trace_tree(b, t);
         ck_assert_int_eq(x->n_nodes, y->n_nodes);
         ck_assert_int_eq(x->n_queries, y->n_queries);
         ck_assert_mem_eq(x->parent, y->parent, (size_t)x->n_nodes * sizeof *x->parent);
         ck_assert_mem_eq(x->len, y->len, (size_t)x->n_nodes * sizeof *x->len);
         for (int32_t q = 0; q < x->n_queries; q++)
             ck_assert(x->query[q].node == y->query[q].node && x->query[q].upto == y->query[q].upto);
-        tree_free(x);
-        tree_free(y);
     }
 }
 
 TEST(embedded_traces_are_the_seeded_ones)
 {
     for (int i = 0; i < N_REASONING; i++) {
-        char *spec = xasprintf("reasoning:%d", i + 1);
-        struct trace *a = open_or_fail("embedded:reasoning", (struct trace_opts){.tree_index = i});
-        struct trace *b = open_or_fail(spec, (struct trace_opts){0});
+        FREED char *spec = xasprintf("reasoning:%d", i + 1);
+        AUTO(trace) a = open_or_fail("embedded:reasoning", (struct trace_opts){.tree_index = i});
+        AUTO(trace) b = open_or_fail(spec, (struct trace_opts){0});
         assert_same_trace(a, b);
-        trace_close(a);
-        trace_close(b);
-        free(spec);
     }
     for (int topology = 0; topology < 2; topology++) {
         struct trace_opts o = {.max_seq = 3000, .topology = topology};
-        struct trace *a = open_or_fail("embedded:speculative", o), *b = open_or_fail("spec:64,1", o);
+        AUTO(trace) a = open_or_fail("embedded:speculative", o), *b = open_or_fail("spec:64,1", o);
         assert_same_trace(a, b);
-        trace_close(a);
-        trace_close(b);
     }
     for (int i = 0; i < N_TOPOLOGIES; i++) {
-        char *named = xasprintf("embedded:medusa,%s", topology_name[i]),
-             *spec = xasprintf("spec:%d,%d", topology_tokens[i], i + 1);
-        struct trace *a = open_or_fail(named, (struct trace_opts){.prompt = 70});
-        struct trace *b = open_or_fail("embedded:medusa", (struct trace_opts){.prompt = 70, .tree_index = i});
-        struct trace *c = open_or_fail(spec, (struct trace_opts){.prompt = 70, .topology = true});
-        struct tree *last = trace_tree(a, 1), *seeded = trace_tree(c, 1);
+        FREED char *named = xasprintf("embedded:medusa,%s", topology_name[i]),
+                   *spec = xasprintf("spec:%d,%d", topology_tokens[i], i + 1);
+        AUTO(trace) a = open_or_fail(named, (struct trace_opts){.prompt = 70});
+        AUTO(trace) b = open_or_fail("embedded:medusa", (struct trace_opts){.prompt = 70, .tree_index = i});
+        AUTO(trace) c = open_or_fail(spec, (struct trace_opts){.prompt = 70, .topology = true});
+        AUTO(tree) last = trace_tree(a, 1), *seeded = trace_tree(c, 1);
         assert_same_trace(a, b);
         ck_assert_int_eq(trace_steps(a), 1);
         ck_assert_int_eq(last->n_nodes, seeded->n_nodes);
         ck_assert_mem_eq(last->parent, seeded->parent, (size_t)last->n_nodes * sizeof *last->parent);
-        tree_free(last);
-        tree_free(seeded);
-        trace_close(a);
-        trace_close(b);
-        trace_close(c);
-        free(named);
-        free(spec);
     }
-    struct trace *a = open_or_fail("embedded:requests", (struct trace_opts){.batch = 9, .step_ms = 20});
-    struct trace *b = open_or_fail("requests:48,1", (struct trace_opts){.batch = 9, .step_ms = 20});
+    AUTO(trace) a = open_or_fail("embedded:requests", (struct trace_opts){.batch = 9, .step_ms = 20});
+    AUTO(trace) b = open_or_fail("requests:48,1", (struct trace_opts){.batch = 9, .step_ms = 20});
     assert_same_trace(a, b);
-    trace_close(a);
-    trace_close(b);
     int n = 0;
     for (; trace_embedded[n]; n++) {
-        char *spec = xasprintf("embedded:%s", trace_embedded[n]);
+        FREED char *spec = xasprintf("embedded:%s", trace_embedded[n]);
         bool own = strcmp(trace_embedded[n], "requests") == 0; /* they have prompts of their own */
         trace_close(open_or_fail(spec, (struct trace_opts){.prompt = own ? 0 : 500}));
-        free(spec);
     }
     ck_assert_int_ge(n, 4);
 }
@@ -461,20 +417,16 @@ TEST(embedded_traces_are_the_seeded_ones)
 TEST(seeded_reasoning_has_the_shape_of_sorting)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
-        struct reasoning *r = reasoning_gen(seed);
+        AUTO(reasoning) r = reasoning_gen(seed);
         ck_assert_int_eq(r->n_nodes, 101);
-        char *spec = xasprintf("reasoning:%d", (int)seed);
-        struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000});
-        struct tree *late = trace_tree(tr, r->node[100].start);
+        FREED char *spec = xasprintf("reasoning:%d", (int)seed);
+        AUTO(trace) tr = open_or_fail(spec, (struct trace_opts){.prompt = 4000});
+        AUTO(tree) late = trace_tree(tr, r->node[100].start);
         ck_assert_int_eq(tree_depth(late), 11);
-        tree_free(late);
         struct sums s = replay_sums(tr);
         ck_assert(s.steps > 3000 && s.steps < 7000);
         ck_assert(s.max_queries >= 11 && s.max_queries <= 30);
         ck_assert(s.queries > 5 * s.steps);
-        trace_close(tr);
-        free(spec);
-        reasoning_free(r);
     }
 }
 
@@ -502,7 +454,7 @@ TEST(every_kind_keeps_its_promises)
         {"requests:200,6", {.batch = 16, .step_ms = 30}},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct trace *tr = open_or_fail(c[i].spec, c[i].o);
+        AUTO(trace) tr = open_or_fail(c[i].spec, c[i].o);
         ck_assert_int_ge(trace_steps(tr), 1);
         ck_assert_str_eq(trace_remark(tr), "");
         ck_assert_ptr_nonnull(strstr(trace_title(tr), c[i].spec));
@@ -516,7 +468,6 @@ TEST(every_kind_keeps_its_promises)
         }
         if (tr->kind == &reasoning_kind && c[i].o.max_seq == 0)
             ck_assert_int_eq(queries, trace_generated(tr));
-        trace_close(tr);
     }
 }
 
@@ -533,10 +484,9 @@ TEST(items_are_counted)
         bool medusa = strncmp(c[i].spec, "embedded:medusa", 15) == 0, requests = c[i].items == 0;
         struct trace_opts o = {.prompt = requests ? 0 : 50, .max_seq = medusa || requests ? 0 : 80};
         for (o.tree_index = 0; o.tree_index < max_i64(c[i].items, 1); o.tree_index++) {
-            struct trace *tr = open_or_fail(c[i].spec, o);
+            AUTO(trace) tr = open_or_fail(c[i].spec, o);
             ck_assert_int_eq(trace_items(tr), c[i].items);
             ck_assert_int_eq(trace_prompt(tr), o.prompt);
-            trace_close(tr);
         }
         if (!requests)
             ck_assert_ptr_null(trace_open(c[i].spec, &o, NULL));
@@ -625,14 +575,13 @@ TEST(topologies_by_hand)
 {
     static const char text[] = "{\"one\": [], \"two\": [[1, 0, 3], [0],\n [2], [1], [1, 0], [0, 7]]}";
     struct err e = {0};
-    struct trace *tr = from_medusa(text, "two", (struct trace_opts){.prompt = 9}, &e);
+    AUTO(trace) tr = from_medusa(text, "two", (struct trace_opts){.prompt = 9}, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     ck_assert_int_eq(trace_steps(tr), 1);
     assert_step(tr, 1, "-1:9 0:1 1:1 1:1 1:1 2:1 3:1 6:1 q1@1 q2@1 q3@1 q4@1 q5@1 q6@1 q7@1 ");
     trace_close(tr);
     tr = from_medusa(text, "", (struct trace_opts){.prompt = 2}, &e);
     assert_step(tr, 1, "-1:2 0:1 q1@1 ");
-    trace_close(tr);
 }
 
 TEST(many_names_and_long_paths)
@@ -670,15 +619,15 @@ TEST(many_names_and_long_paths)
  * the speculative records. */
 TEST(published_topologies)
 {
-    char *path = shared_path("traces/medusa_topologies.json"),
-         *records = shared_path("traces/tree_size64.json");
+    FREED char *path = shared_path("traces/medusa_topologies.json"),
+               *records = shared_path("traces/tree_size64.json");
     for (int i = 0; path && records && i < 9; i++) {
-        char *spec = xasprintf("medusa:%s", path), *known = xasprintf("deft:%s", records);
-        struct trace *tr = open_or_fail(spec, (struct trace_opts){.prompt = 100, .tree_index = i});
+        FREED char *spec = xasprintf("medusa:%s", path), *known = xasprintf("deft:%s", records);
+        AUTO(trace) tr = open_or_fail(spec, (struct trace_opts){.prompt = 100, .tree_index = i});
         AUTO(tree) tree = trace_tree(tr, 1);
         int32_t leaves = tree->n_nodes,
                 depth = tree_depth(tree) - 2; /* below prefix and last accepted token */
-        bool *inner = xcalloc((size_t)tree->n_nodes, sizeof *inner);
+        FREED bool *inner = xcalloc((size_t)tree->n_nodes, sizeof *inner);
         for (int32_t k = 1; k < tree->n_nodes; k++)
             inner[tree->parent[k]] = true;
         for (int32_t k = 0; k < tree->n_nodes; k++)
@@ -687,60 +636,45 @@ TEST(published_topologies)
         ck_assert(leaves >= 42 && leaves <= 46);
         ck_assert(depth == 4 || depth == 3);
         if (i == 0) {
-            char *named = xasprintf("medusa:%s,mc_sim_7b_63", path);
-            struct trace *first = open_or_fail(named, (struct trace_opts){.prompt = 100});
-            struct trace *same = open_or_fail(known, (struct trace_opts){.prompt = 100, .topology = true});
-            struct tree *a = trace_tree(first, 1), *b = trace_tree(same, 1);
+            FREED char *named = xasprintf("medusa:%s,mc_sim_7b_63", path);
+            AUTO(trace) first = open_or_fail(named, (struct trace_opts){.prompt = 100});
+            AUTO(trace) same = open_or_fail(known, (struct trace_opts){.prompt = 100, .topology = true});
+            AUTO(tree) a = trace_tree(first, 1), *b = trace_tree(same, 1);
             ck_assert_mem_eq(a->parent, tree->parent, 65 * sizeof *a->parent);
             ck_assert_mem_eq(a->parent, b->parent, 65 * sizeof *a->parent);
-            tree_free(a);
-            tree_free(b);
-            trace_close(first);
-            trace_close(same);
-            free(named);
         }
-        free(inner);
-        trace_close(tr);
-        free(spec);
-        free(known);
     }
-    free(path);
-    free(records);
 }
 
 TEST(topologies_round_trip)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         int32_t n = 1 + (int32_t)seed * 5;
-        struct speculative *s = speculative_gen(n, seed);
+        AUTO(speculative) s = speculative_gen(n, seed);
         const char *name = seed % 2 ? "plain" : "a \"quoted\", name";
-        char *text;
+        FREED char *text;
         size_t size;
         FILE *f = open_memstream(&text, &size);
         ck_assert(medusa_write(f, &name, (const struct speculative *const *)&s, 1));
         fclose(f);
         struct err e = {0};
-        struct trace *tr = from_medusa(text, name, (struct trace_opts){.prompt = 3}, &e);
+        AUTO(trace) tr = from_medusa(text, name, (struct trace_opts){.prompt = 3}, &e);
         ck_assert_msg(tr != NULL, "%s", e.msg);
         const struct speculative *read = tr->self;
         ck_assert_int_eq(read->n_tokens, n);
         ck_assert_mem_eq(read->parent, s->parent, (size_t)n * sizeof *s->parent);
-        trace_close(tr);
-        speculative_free(s);
-        free(text);
     }
 }
 
 TEST(deep_nesting_is_an_error)
 {
     enum { DEPTH = 1000000 };
-    char *text = xmalloc(DEPTH + 1);
+    FREED char *text = xmalloc(DEPTH + 1);
     memset(text, '[', DEPTH);
     text[DEPTH] = '\0';
     struct err e = {0};
     ck_assert_ptr_null(from_text(text, (struct trace_opts){0}, &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "t.json:1: "));
-    free(text);
 }
 
 /* Cut a good file anywhere, or spoil any byte: an error or a trace, never a crash. */
@@ -750,7 +684,7 @@ TEST(damaged_files_do_no_harm)
     const char *const good[] = {small_tree, small_spec, topologies};
     for (int k = 0; k < 3; k++) {
         size_t n = strlen(good[k]);
-        char *text = xstrdup(good[k]);
+        FREED char *text = xstrdup(good[k]);
         for (size_t i = 0; i < n; i++) {
             struct trace_opts o = {.prompt = 9, .max_seq = k < 2 ? 20 : 0, .topology = k == 1};
             struct err e = {0};
@@ -768,7 +702,6 @@ TEST(damaged_files_do_no_harm)
             }
             text[i] = kept;
         }
-        free(text);
     }
 }
 
@@ -777,23 +710,19 @@ TEST(names_are_looked_for)
 {
     static const char request[] =
         "{\"timestamp\": 0, \"input_length\": 7, \"output_length\": 2, \"hash_ids\": [0]}\n";
-    char *shared = scratch_folder(), *folder = xasprintf("%s/traces", shared),
-         *there = xasprintf("%s/some", folder);
+    FREED char *shared = scratch_folder(), *folder = xasprintf("%s/traces", shared),
+               *there = xasprintf("%s/some", folder);
     ck_assert_int_eq(mkdir(folder, 0777), 0);
     FILE *f = fopen(there, "w");
     ck_assert(f && fputs(request, f) >= 0 && fclose(f) == 0);
     setenv("TREEATTN_SHARED", shared, 1);
     struct err e = {0};
-    struct trace *tr = trace_open("mooncake:some", &(struct trace_opts){0}, &e);
+    AUTO(trace) tr = trace_open("mooncake:some", &(struct trace_opts){0}, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
-    trace_close(tr);
     ck_assert_ptr_null(trace_open("mooncake:./some", &(struct trace_opts){0}, &e));
     ck_assert_int_eq(unlink(there), 0);
     ck_assert_int_eq(rmdir(folder), 0);
     ck_assert_int_eq(rmdir(shared), 0);
-    free(there);
-    free(folder);
-    free(shared);
 }
 
 TEST(bad_specs_get_a_sentence)
