@@ -92,10 +92,10 @@ bool plant_page_swapped(const struct fault_case *fc, struct broken *b)
 bool plant_page_poisoned(const struct fault_case *fc, struct broken *b)
 {
     struct token t;
-    if (!draw_token(fc, b, false, &t))
-        return false;
-    *page_of(fault_edit_problem(fc, b), &t) = PAGE_POISON;
-    return true;
+    bool found = draw_token(fc, b, false, &t);
+    if (found)
+        *page_of(fault_edit_problem(fc, b), &t) = PAGE_POISON;
+    return found;
 }
 
 /* The neighbour in the pool is another node's page, or a spare one full of poison. */
@@ -174,16 +174,10 @@ static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
 }
 
 /* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */
-bool plant_k_stale(const struct fault_case *fc, struct broken *b)
-{
-    return break_row(fc, b, false);
-}
+KIND(k_stale, break_row(fc, b, false))
 
 /* LSE stays right: only O can tell. */
-bool plant_v_stale(const struct fault_case *fc, struct broken *b)
-{
-    return break_row(fc, b, true);
-}
+KIND(v_stale, break_row(fc, b, true))
 
 /* One row of one head; the other heads of the query stay right. */
 bool plant_q_stale(const struct fault_case *fc, struct broken *b)
@@ -216,22 +210,16 @@ bool plant_kv_exchanged(const struct fault_case *fc, struct broken *b)
 
 /* ---- scale and heads --------------------------------------------------------------------------------- */
 
-bool plant_scale_inverse_d(const struct fault_case *fc, struct broken *b)
-{
-    if (fc->problem->heads.d == 1 || !fault_any_seen(fc))
-        return false;
-    struct problem *p = fault_edit_problem(fc, b);
-    p->scale = 1.0 / p->heads.d;
-    return true;
-}
-
-bool plant_scale_off(const struct fault_case *fc, struct broken *b)
+static bool rescale(const struct fault_case *fc, struct broken *b, double scale)
 {
     if (!fault_any_seen(fc))
         return false;
-    fault_edit_problem(fc, b)->scale *= 1.01;
+    fault_edit_problem(fc, b)->scale = scale;
     return true;
 }
+
+KIND(scale_inverse_d, fc->problem->heads.d > 1 && rescale(fc, b, 1.0 / fc->problem->heads.d))
+KIND(scale_off, rescale(fc, b, 1.01 * fc->problem->scale))
 
 /*
  * A kernel that reads KV head kv_of(h) for query head h, said through the sound one: hand it the query rows
@@ -278,12 +266,8 @@ static int32_t round_robin(int32_t h, const struct heads *heads)
 }
 
 /* The two conventions in use: blocks of g heads per KV head (ours), or round robin. */
-bool plant_gqa_interleaved(const struct fault_case *fc, struct broken *b)
-{
-    const struct heads *h = &fc->problem->heads;
-    bool agree = h->h_kv == 1 || h->h_q == h->h_kv;
-    return !agree && run_with_heads(fc, b, round_robin);
-}
+KIND(gqa_interleaved,
+     fc->problem->heads.h_kv > 1 && heads_gqa(&fc->problem->heads) > 1 && run_with_heads(fc, b, round_robin))
 
 static int32_t next_head(int32_t h, const struct heads *heads)
 {
@@ -291,7 +275,4 @@ static int32_t next_head(int32_t h, const struct heads *heads)
 }
 
 /* An off-by-one in the head index. */
-bool plant_kv_head_next(const struct fault_case *fc, struct broken *b)
-{
-    return fc->problem->heads.h_kv > 1 && run_with_heads(fc, b, next_head);
-}
+KIND(kv_head_next, fc->problem->heads.h_kv > 1 && run_with_heads(fc, b, next_head))

@@ -1,7 +1,7 @@
 /*
  * edit.c - finding places in a plan, and editing it.
  */
-#include "verify/faults/plan.h"
+#include "verify/faults/kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,20 +48,23 @@ const struct run *place_run(const struct plan *p, const struct place *x)
     return &p->run[p->group[x->g].run0 + x->r];
 }
 
+bool place_matters(const struct fault_case *fc, const struct place *x)
+{
+    const struct run *r = place_run(fc->plan, x);
+    return fault_seen(fc, plan_query(fc->plan, &fc->plan->group[x->g], x->k), r->node, r->begin, r->end);
+}
+
 bool place_seen(const struct fault_case *fc, const struct place *x)
 {
-    const struct group *g = &fc->plan->group[x->g];
-    const struct run *r = place_run(fc->plan, x);
-    return plan_visible(fc->plan, g, x->k, x->r) &&
-           fault_seen(fc, plan_query(fc->plan, g, x->k), r->node, r->begin, r->end);
+    return plan_visible(fc->plan, &fc->plan->group[x->g], x->k, x->r) && place_matters(fc, x);
 }
 
 bool place_draw(const struct fault_case *fc, struct broken *b, struct place *x)
 {
-    int64_t n = place_first(fc->plan, b, x);
-    for (; n > 0 && !place_seen(fc, x); n--)
-        place_next(fc->plan, x);
-    return n > 0;
+    EACH_PLACE(fc->plan, b, x)
+    if (place_seen(fc, x))
+        return true;
+    return false;
 }
 
 /* ---- slots and edits --------------------------------------------------------------------------------- */
@@ -116,11 +119,6 @@ int64_t edit_add_merge(struct plan *p, const struct merge_step *m)
     return p->n_merges++;
 }
 
-int32_t edit_add_launch(struct plan *p, const char *name)
-{
-    return plan_launch(p, name, LAUNCH_SERIAL);
-}
-
 /* The inputs of a step must be consecutive: they move to the end, the old ones stay behind unread. */
 void edit_add_input(struct plan *p, int64_t m, int64_t slot)
 {
@@ -148,7 +146,7 @@ void edit_through_slots(struct plan *p, int64_t g)
     int32_t nq = p->group[g].nq, *q = xcalloc((size_t)nq, sizeof *q);
     plan_queries(p, &p->group[g], q);
     p->group[g].slot0 = edit_add_slots(p, nq);
-    int32_t launch = edit_add_launch(p, "merge");
+    int32_t launch = plan_launch(p, "merge", LAUNCH_SERIAL);
     for (int32_t k = 0; k < nq; k++) {
         struct merge_step step = {
             .out = PLAN_NO_SLOT, .query = q[k], .launch = launch, .onchip = PLAN_NO_SLOT};

@@ -13,6 +13,12 @@ extern "C" {
 #define FAULT(name, where, about) bool plant_##name(const struct fault_case *fc, struct broken *b);
 #include "verify/faults/faults.def"
 #undef FAULT
+/* Defines a kind that is one expression of fc and b. */
+#define KIND(name, planted)                                                                                  \
+    bool plant_##name(const struct fault_case *fc, struct broken *b)                                         \
+    {                                                                                                        \
+        return planted;                                                                                      \
+    }
 
 /* Uniform in [0, n), n >= 1; the next number of this planting. */
 int64_t fault_draw(struct broken *b, int64_t n);
@@ -31,6 +37,50 @@ bool fault_any_seen(const struct fault_case *fc);
 /* The plan or problem of *b, copied from the case on first use. */
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
+
+/* ---- places in a plan, and edits of it (edit.c) ---- */
+
+/* The k-th query of group g and its r-th run: one bit of a mask. */
+struct place {
+    int64_t g;
+    int32_t k;
+    int64_t r;
+};
+/* A random place, into *x; gives how many there are. */
+int64_t place_first(const struct plan *p, struct broken *b, struct place *x);
+/* The place behind it; behind the last is the first. */
+void place_next(const struct plan *p, struct place *x);
+/* Every place once, from a random one on. */
+#define EACH_PLACE(p, b, x) for (int64_t left = place_first(p, b, x); left > 0; left--, place_next(p, x))
+/* Do its tokens matter to the query, visible or not? */
+bool place_matters(const struct fault_case *fc, const struct place *x);
+/* Visible, and its tokens matter to the query. */
+bool place_seen(const struct fault_case *fc, const struct place *x);
+/* A random place that place_seen; false if there is none. */
+bool place_draw(const struct fault_case *fc, struct broken *b, struct place *x);
+const struct run *place_run(const struct plan *p, const struct place *x);
+
+/* Who writes a slot and who reads it; -1: nobody. */
+struct slot_use {
+    int64_t group, writer; /* group, or merge step */
+    int32_t k;             /* the group's k-th query */
+    int64_t reader, pos;   /* merge step, and which entry of merge_in */
+    bool onchip;
+};
+/* [n_slots] of a sound plan; the caller frees. */
+struct slot_use *slots_map(const struct plan *p);
+/* Does the partial in this slot matter to its query? (False for slots that merge steps write.) */
+bool slot_seen(const struct fault_case *fc, const struct slot_use *use);
+
+/* ---- edits ---- */
+
+int64_t edit_add_slots(struct plan *p, int64_t n);
+int64_t edit_add_merge(struct plan *p, const struct merge_step *m);
+/* Give merge step m one more input. */
+void edit_add_input(struct plan *p, int64_t m, int64_t slot);
+void edit_drop_input(struct plan *p, int64_t m, int64_t pos);
+/* A group that writes the output goes through slots and a merge launch of its own instead: still sound. */
+void edit_through_slots(struct plan *p, int64_t g);
 
 #ifdef __cplusplus
 }

@@ -54,13 +54,6 @@ static void set_o(struct output *out, int64_t row, int64_t col, double x)
     dtype_store(out->dtype, out->o, row * out->d + col, x);
 }
 
-static void fill_row(struct output *out, int64_t row, double o, double lse)
-{
-    for (int32_t c = 0; c < out->d; c++)
-        set_o(out, row, c, o);
-    output_set_lse(out, row, lse);
-}
-
 /* O and LSE; both outputs have the type and width of the problem. */
 static void copy_row(struct output *to, int64_t row, const struct output *from, int64_t from_row)
 {
@@ -69,23 +62,39 @@ static void copy_row(struct output *to, int64_t row, const struct output *from, 
     output_set_lse(to, row, output_lse(from, from_row));
 }
 
-/* All of O and LSE in a row whose query sees `least` tokens or, if 0, none. */
-static bool break_row(const struct fault_case *fc, struct broken *b, int64_t least, double o, double lse)
-{
-    int64_t row = draw_row(fc, b, least);
-    if (row >= 0)
-        fill_row(edit_output(fc, b), row, o, lse);
-    return row >= 0;
-}
-
-/* LSE alone. */
-static bool break_lse(const struct fault_case *fc, struct broken *b, int64_t least, double lse)
+/* LSE alone of a row whose query sees `least` tokens or, if 0, none. Gives the row; -1 if there is none. */
+static int64_t break_lse(const struct fault_case *fc, struct broken *b, int64_t least, double lse)
 {
     int64_t row = draw_row(fc, b, least);
     if (row >= 0)
         output_set_lse(edit_output(fc, b), row, lse);
+    return row;
+}
+
+/* LSE and all of O. */
+static bool break_row(const struct fault_case *fc, struct broken *b, int64_t least, double o, double lse)
+{
+    int64_t row = break_lse(fc, b, least, lse);
+    for (int32_t c = 0; row >= 0 && c < fc->problem->heads.d; c++)
+        set_o(b->output, row, c, o);
     return row >= 0;
 }
+
+/* Does `edit` break one of so many rows drawn? Each has a query that sees `least` tokens. */
+static bool break_one(const struct fault_case *fc, struct broken *b, int64_t least, int64_t tries,
+                      bool (*edit)(const struct fault_case *fc, struct broken *b, int64_t row))
+{
+    for (int64_t i = 0, row; i < tries && (row = draw_row(fc, b, least)) >= 0; i++)
+        if (edit(fc, b, row))
+            return true;
+    return false;
+}
+
+/* A kind that breaks one row: its body is the `edit` of break_one. */
+#define ROW_KIND(name, least, tries)                                                                         \
+    static bool name(const struct fault_case *fc, struct broken *b, int64_t row);                            \
+    KIND(name, break_one(fc, b, least, tries, name))                                                         \
+    static bool name(const struct fault_case *fc, struct broken *b, int64_t row)
 
 /* One element of O, and the same of the reference; 0: it stays as it is. */
 static bool break_element(const struct fault_case *fc, struct broken *b, double got, double want)
@@ -104,10 +113,10 @@ static bool break_element(const struct fault_case *fc, struct broken *b, double 
 }
 
 /* O and LSE of two heads of one query. */
-bool plant_heads_swapped(const struct fault_case *fc, struct broken *b)
+ROW_KIND(heads_swapped, 1, 1)
 {
-    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1);
-    if (h_q < 2 || row < 0)
+    int64_t h_q = fc->problem->heads.h_q;
+    if (h_q < 2)
         return false;
     int64_t other = row / h_q * h_q + (row % h_q + 1 + fault_draw(b, h_q - 1)) % h_q;
     struct output *out = edit_output(fc, b);
@@ -123,10 +132,10 @@ static int64_t other_query(const struct fault_case *fc, struct broken *b, int64_
     return n < 2 ? -1 : (q + 1 + fault_draw(b, n - 1)) % n;
 }
 
-bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
+ROW_KIND(queries_swapped, 1, 1)
 {
-    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
-    if (row < 0 || other < 0)
+    int64_t h_q = fc->problem->heads.h_q, other = other_query(fc, b, row / h_q);
+    if (other < 0)
         return false;
     struct output *out = edit_output(fc, b);
     for (int64_t h = 0; h < h_q; h++) {
@@ -137,32 +146,25 @@ bool plant_queries_swapped(const struct fault_case *fc, struct broken *b)
 }
 
 /* What another query left in a buffer that was not overwritten. */
-bool plant_row_stale(const struct fault_case *fc, struct broken *b)
+ROW_KIND(row_stale, 1, 1)
 {
-    int64_t h_q = fc->problem->heads.h_q, row = draw_row(fc, b, 1), other = other_query(fc, b, row / h_q);
-    if (row < 0 || other < 0)
+    int64_t h_q = fc->problem->heads.h_q, other = other_query(fc, b, row / h_q);
+    if (other < 0)
         return false;
     copy_row(edit_output(fc, b), row, fc->good, other * h_q + row % h_q);
     return true;
 }
 
 /* output_new fills with NaN: this is how a row looks that no kernel touched. */
-bool plant_row_unwritten(const struct fault_case *fc, struct broken *b)
-{
-    return break_row(fc, b, 1, NAN, NAN);
-}
+KIND(row_unwritten, break_row(fc, b, 1, NAN, NAN))
 
 /* The empty partial where there is something to see: all inputs of a merge lost. */
-bool plant_row_emptied(const struct fault_case *fc, struct broken *b)
-{
-    return break_row(fc, b, 1, 0, -INFINITY);
-}
+KIND(row_emptied, break_row(fc, b, 1, 0, -INFINITY))
 
 /* All numbers of the row are there, none in its place. */
-bool plant_row_rotated(const struct fault_case *fc, struct broken *b)
+ROW_KIND(row_rotated, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row < 0 || fc->problem->heads.d < 2)
+    if (fc->problem->heads.d < 2)
         return false;
     struct output *out = edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
@@ -171,12 +173,9 @@ bool plant_row_rotated(const struct fault_case *fc, struct broken *b)
 }
 
 /* O times its sum of exp(logit): what is left when the last division is forgotten. */
-bool plant_row_not_divided(const struct fault_case *fc, struct broken *b)
+ROW_KIND(row_not_divided, 2, fc->oracle->n_rows + 1)
 {
-    int64_t n = fc->oracle->n_rows, row = draw_row(fc, b, 2);
-    for (int64_t i = 0; row >= 0 && i < n && !(fabs(fc->oracle->lse[row]) > 0.1); i++)
-        row = draw_row(fc, b, 2);
-    if (row < 0 || !(fabs(fc->oracle->lse[row]) > 0.1)) /* dividing by 1 changes nothing */
+    if (!(fabs(fc->oracle->lse[row]) > 0.1)) /* dividing by 1 changes nothing */
         return false;
     struct output *out = edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
@@ -220,53 +219,35 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
 }
 
 /* The classical error of a split: partials averaged without their LSE. */
-bool plant_merge_unweighted(const struct fault_case *fc, struct broken *b)
+ROW_KIND(merge_unweighted, 3, 50)
 {
-    for (int attempt = 0; attempt < 50; attempt++) {
-        int64_t row = draw_row(fc, b, 3);
-        if (row < 0)
-            return false;
-        struct half one = attend_half(fc, row, false), two = attend_half(fc, row, true);
-        if (!(fabs(one.sum - two.sum) > 0.1)) /* halves of equal weight: their plain mean is right */
-            continue;
-        struct output *out = edit_output(fc, b);
-        for (int32_t c = 0; c < out->d; c++)
-            set_o(out, row, c, 0.5 * (one.o[c] / one.sum + two.o[c] / two.sum));
-        return true;
-    }
-    return false;
+    struct half one = attend_half(fc, row, false), two = attend_half(fc, row, true);
+    if (!(fabs(one.sum - two.sum) > 0.1)) /* halves of equal weight: their plain mean is right */
+        return false;
+    struct output *out = edit_output(fc, b);
+    for (int32_t c = 0; c < out->d; c++)
+        set_o(out, row, c, 0.5 * (one.o[c] / one.sum + two.o[c] / two.sum));
+    return true;
 }
 
 /* O right, LSE of a part: what a fused merge leaves if it forgets to add the sums. */
-bool plant_lse_of_half(const struct fault_case *fc, struct broken *b)
+ROW_KIND(lse_of_half, 2, 50)
 {
-    for (int attempt = 0; attempt < 50; attempt++) {
-        int64_t row = draw_row(fc, b, 2);
-        if (row < 0)
-            return false;
-        struct half one = attend_half(fc, row, false);
-        if (!(one.sum < 0.99)) /* nearly all of the weight: no fault to speak of */
-            continue;
-        output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + log(one.sum));
-        return true;
-    }
-    return false;
+    struct half one = attend_half(fc, row, false);
+    if (!(one.sum < 0.99)) /* nearly all of the weight: no fault to speak of */
+        return false;
+    output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + log(one.sum));
+    return true;
 }
 
 /* log of the sum forgotten. */
-bool plant_lse_maximum(const struct fault_case *fc, struct broken *b)
+ROW_KIND(lse_maximum, 2, 50)
 {
-    for (int attempt = 0; attempt < 50; attempt++) {
-        int64_t row = draw_row(fc, b, 2);
-        if (row < 0)
-            return false;
-        double top = fmax(attend_half(fc, row, false).top, attend_half(fc, row, true).top);
-        if (!(top < -0.01)) /* one key has it all: its logit is the LSE */
-            continue;
-        output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + top);
-        return true;
-    }
-    return false;
+    double top = fmax(attend_half(fc, row, false).top, attend_half(fc, row, true).top);
+    if (!(top < -0.01)) /* one key has it all: its logit is the LSE */
+        return false;
+    output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + top);
+    return true;
 }
 
 /* ---- the whole array --------------------------------------------------------------------------------- */
@@ -283,21 +264,12 @@ static bool break_all(const struct fault_case *fc, struct broken *b, double fact
 }
 
 /* Small, uniform, and invisible to a cosine distance. */
-bool plant_output_scaled(const struct fault_case *fc, struct broken *b)
-{
-    return break_all(fc, b, 1 + fmax(1e-3, 8 * dtype_unit[fc->good->dtype]), 0);
-}
+KIND(output_scaled, break_all(fc, b, 1 + fmax(1e-3, 8 * dtype_unit[fc->good->dtype]), 0))
 
-bool plant_output_zero(const struct fault_case *fc, struct broken *b)
-{
-    return break_all(fc, b, 0, 0);
-}
+KIND(output_zero, break_all(fc, b, 0, 0))
 
 /* The first element everywhere: finite and of the right size. */
-bool plant_output_constant(const struct fault_case *fc, struct broken *b)
-{
-    return fc->good->n_rows > 0 && break_all(fc, b, 0, get_o(fc->good, 0, 0));
-}
+KIND(output_constant, fc->good->n_rows > 0 && break_all(fc, b, 0, get_o(fc->good, 0, 0)))
 
 bool plant_output_random(const struct fault_case *fc, struct broken *b)
 {
@@ -326,66 +298,37 @@ bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
 }
 
 /* The whole row counted twice, or half of it. */
-bool plant_lse_shifted(const struct fault_case *fc, struct broken *b)
+ROW_KIND(lse_shifted, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row >= 0)
-        output_set_lse(edit_output(fc, b), row,
-                       output_lse(fc->good, row) + (fault_draw(b, 2) ? log(2) : -log(2)));
-    return row >= 0;
+    output_set_lse(edit_output(fc, b), row,
+                   output_lse(fc->good, row) + (fault_draw(b, 2) ? log(2) : -log(2)));
+    return true;
 }
 
 /* The convention of some libraries; ours is -inf, the identity of the merge. */
-bool plant_empty_plus_inf(const struct fault_case *fc, struct broken *b)
-{
-    return break_lse(fc, b, 0, INFINITY);
-}
+KIND(empty_plus_inf, break_lse(fc, b, 0, INFINITY) >= 0)
 
-bool plant_empty_zero(const struct fault_case *fc, struct broken *b)
-{
-    return break_lse(fc, b, 0, 0);
-}
+KIND(empty_zero, break_lse(fc, b, 0, 0) >= 0)
 
 /* 0/0, the usual result of dividing by an empty sum. */
-bool plant_empty_nan(const struct fault_case *fc, struct broken *b)
-{
-    return break_row(fc, b, 0, NAN, -INFINITY);
-}
+KIND(empty_nan, break_row(fc, b, 0, NAN, -INFINITY))
 
 /* ---- the comparator's inputs ------------------------------------------------------------------------- */
 
-bool plant_nan_in_o(const struct fault_case *fc, struct broken *b)
-{
-    return break_element(fc, b, NAN, 0);
-}
+KIND(nan_in_o, break_element(fc, b, NAN, 0))
 
-bool plant_nan_in_lse(const struct fault_case *fc, struct broken *b)
-{
-    return break_lse(fc, b, 1, NAN);
-}
+KIND(nan_in_lse, break_lse(fc, b, 1, NAN) >= 0)
 
 /* A reference that is broken judges nothing: it must not pass anything either. */
-bool plant_nan_in_oracle(const struct fault_case *fc, struct broken *b)
-{
-    return break_element(fc, b, 0, NAN);
-}
+KIND(nan_in_oracle, break_element(fc, b, 0, NAN))
 
 /* NaN - NaN compares neither greater nor smaller: the trap of comparators that ask `err > bound`. */
-bool plant_nan_in_both(const struct fault_case *fc, struct broken *b)
-{
-    return break_element(fc, b, NAN, NAN);
-}
+KIND(nan_in_both, break_element(fc, b, NAN, NAN))
 
-bool plant_inf_in_o(const struct fault_case *fc, struct broken *b)
-{
-    return break_element(fc, b, INFINITY, 0);
-}
+KIND(inf_in_o, break_element(fc, b, INFINITY, 0))
 
 /* -inf is right for queries that see nothing only. */
-bool plant_inf_in_lse(const struct fault_case *fc, struct broken *b)
-{
-    return break_lse(fc, b, 1, -INFINITY);
-}
+KIND(inf_in_lse, break_lse(fc, b, 1, -INFINITY) >= 0)
 
 /* Fewer rows, shorter rows: everything that is there is right and may be read. */
 bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
@@ -422,12 +365,9 @@ static double bound_at(const struct fault_case *fc, struct output *out, int64_t 
 }
 
 /* Two bounds off, and more where the storage type would round that away. */
-bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
+ROW_KIND(o_off_bounds, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
     int32_t col = (int32_t)fault_draw(b, fc->problem->heads.d);
-    if (row < 0)
-        return false;
     struct output *out = edit_output(fc, b);
     double want = fc->oracle->o[row * out->d + col], bound = bound_at(fc, out, row, col);
     bool narrow = out->dtype == DT_F16 || out->dtype == DT_BF16;
@@ -436,11 +376,8 @@ bool plant_o_off_bounds(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
-bool plant_lse_off_bounds(const struct fault_case *fc, struct broken *b)
+ROW_KIND(lse_off_bounds, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
-    if (row < 0)
-        return false;
     struct output *out = edit_output(fc, b);
     double bound = bound_at(fc, out, row, -1);
     if (bound > 0)
@@ -461,12 +398,11 @@ static double promised(const struct fault_case *fc, bool lse)
     return fc->problem->heads.dtype == DT_F64 ? 1e-12 : 5e-6;
 }
 
-bool plant_o_off_figure(const struct fault_case *fc, struct broken *b)
+ROW_KIND(o_off_figure, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
     int32_t d = fc->problem->heads.d, col = (int32_t)fault_draw(b, d);
     double figure = promised(fc, false), top = 0;
-    if (row < 0 || figure == 0)
+    if (figure == 0)
         return false;
     const double *want = fc->oracle->o + row * d;
     for (int32_t c = 0; c < d; c++)
@@ -475,11 +411,10 @@ bool plant_o_off_figure(const struct fault_case *fc, struct broken *b)
     return true;
 }
 
-bool plant_lse_off_figure(const struct fault_case *fc, struct broken *b)
+ROW_KIND(lse_off_figure, 1, 1)
 {
-    int64_t row = draw_row(fc, b, 1);
     double figure = promised(fc, true);
-    if (row < 0 || figure == 0)
+    if (figure == 0)
         return false;
     double want = fc->oracle->lse[row];
     output_set_lse(edit_output(fc, b), row,

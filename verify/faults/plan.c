@@ -4,7 +4,7 @@
  * Each fault leaves the rest of the plan consistent (slots renumbered, partials merged), so that only the
  * rule that it breaks can give it away.
  */
-#include "verify/faults/plan.h"
+#include "verify/faults/kinds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -66,14 +66,16 @@ bool plant_group_doubled(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
     struct slot_use *map = slots_map(fc->plan);
-    int64_t n = place_first(fc->plan, b, &x);
-    for (; n > 0; n--, place_next(fc->plan, &x)) {
+    bool found = false;
+    EACH_PLACE(fc->plan, b, &x)
+    {
         int64_t slot0 = fc->plan->group[x.g].slot0;
-        if ((slot0 == PLAN_NO_SLOT || !map[slot0 + x.k].onchip) && place_seen(fc, &x))
+        found = (slot0 == PLAN_NO_SLOT || !map[slot0 + x.k].onchip) && place_seen(fc, &x);
+        if (found)
             break;
     }
     free(map);
-    if (n == 0)
+    if (!found)
         return false;
     struct plan *p = fault_edit_plan(fc, b);
     if (p->group[x.g].slot0 == PLAN_NO_SLOT)
@@ -130,8 +132,8 @@ static bool move_end(const struct fault_case *fc, struct broken *b, bool at_begi
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t step = 0, n = place_first(p, b, &x);
-    for (; n > 0 && step == 0; n--, step == 0 ? place_next(p, &x) : (void)0) {
+    EACH_PLACE(p, b, &x)
+    {
         const struct run *r = place_run(p, &x);
         int32_t q = plan_query(p, &p->group[x.g], x.k);
         if (!plan_visible(p, &p->group[x.g], x.k, x.r))
@@ -140,57 +142,44 @@ static bool move_end(const struct fault_case *fc, struct broken *b, bool at_begi
         bool lose = r->end - r->begin >= 2 && fault_seen(fc, q, r->node, inside, inside + 1);
         bool gain = outside >= 0 && outside < fc->nf->len[r->node] &&
                     fault_seen(fc, q, r->node, outside, outside + 1);
-        if (lose || gain)
-            step = lose && (!gain || fault_draw(b, 2)) ? -1 : 1;
+        if (!lose && !gain)
+            continue;
+        int64_t step = lose && (!gain || fault_draw(b, 2)) ? -1 : 1;
+        struct plan *e = fault_edit_plan(fc, b);
+        struct run *moved = &e->run[e->group[x.g].run0 + x.r];
+        moved->begin -= at_begin ? step : 0;
+        moved->end += at_begin ? 0 : step;
+        e->group[x.g].n_kv += step;
+        say_place(fc, b, &x, step > 0 ? "one token more" : "one token less");
+        return true;
     }
-    if (step == 0)
-        return false;
-    struct plan *e = fault_edit_plan(fc, b);
-    struct run *r = &e->run[e->group[x.g].run0 + x.r];
-    if (at_begin)
-        r->begin -= step;
-    else
-        r->end += step;
-    e->group[x.g].n_kv += step;
-    say_place(fc, b, &x, step > 0 ? "one token more" : "one token less");
-    return true;
+    return false;
 }
 
-bool plant_run_begin(const struct fault_case *fc, struct broken *b)
-{
-    return move_end(fc, b, true);
-}
-
-bool plant_run_end(const struct fault_case *fc, struct broken *b)
-{
-    return move_end(fc, b, false);
-}
+KIND(run_begin, move_end(fc, b, true))
+KIND(run_end, move_end(fc, b, false))
 
 /* As many tokens from the head of another node, so that totals and tiles stay as they were. */
 bool plant_run_moved(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
-    int64_t n = place_first(fc->plan, b, &x);
-    int32_t to = -1, n_nodes = fc->nf->n_nodes;
-    for (; n > 0; n--, place_next(fc->plan, &x)) {
+    int32_t n_nodes = fc->nf->n_nodes;
+    EACH_PLACE(fc->plan, b, &x)
+    {
         const struct run *r = place_run(fc->plan, &x);
-        int32_t first = (int32_t)fault_draw(b, n_nodes);
+        int32_t first = (int32_t)fault_draw(b, n_nodes), to = -1;
         for (int32_t i = 0; i < n_nodes && to < 0; i++) {
             int32_t node = (first + i) % n_nodes;
             if (node != r->node && fc->nf->len[node] >= r->end - r->begin)
                 to = node;
         }
-        if (to >= 0 && place_seen(fc, &x))
-            break;
-        to = -1;
+        if (to < 0 || !place_seen(fc, &x))
+            continue;
+        fault_edit_plan(fc, b)->run[r - fc->plan->run] = (struct run){.node = to, .end = r->end - r->begin};
+        say_place(fc, b, &x, "moved");
+        return true;
     }
-    if (to < 0)
-        return false;
-    struct plan *p = fault_edit_plan(fc, b);
-    struct run *r = &p->run[p->group[x.g].run0 + x.r];
-    *r = (struct run){.node = to, .begin = 0, .end = r->end - r->begin};
-    say_place(fc, b, &x, "moved");
-    return true;
+    return false;
 }
 
 /* ---- queries ----------------------------------------------------------------------------------------- */
@@ -218,25 +207,23 @@ bool plant_query_shifted(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t n = place_first(p, b, &x), range = -1;
-    int32_t step = 0;
-    for (; n > 0; n--, place_next(p, &x)) {
+    EACH_PLACE(p, b, &x)
+    {
         const struct group *g = &p->group[x.g];
-        range = range_of(p, g, x.k);
+        int64_t range = range_of(p, g, x.k);
         int32_t before = p->qr[range].begin - 1, after = p->qr[range].end;
         bool up = after < fc->nf->n_queries && !group_has(p, g, after);
         bool down = before >= 0 && !group_has(p, g, before);
-        step = up && (!down || fault_draw(b, 2)) ? 1 : down ? -1 : 0;
-        if (step != 0 && place_seen(fc, &x))
-            break;
+        int32_t step = up && (!down || fault_draw(b, 2)) ? 1 : down ? -1 : 0;
+        if (step == 0 || !place_seen(fc, &x))
+            continue;
+        struct qrange *moved = &fault_edit_plan(fc, b)->qr[range];
+        moved->begin += step;
+        moved->end += step;
+        say_place(fc, b, &x, step > 0 ? "queries + 1" : "queries - 1");
+        return true;
     }
-    if (n == 0)
-        return false;
-    struct plan *e = fault_edit_plan(fc, b);
-    e->qr[range].begin += step;
-    e->qr[range].end += step;
-    say_place(fc, b, &x, step > 0 ? "queries + 1" : "queries - 1");
-    return true;
+    return false;
 }
 
 /* The foreign query reads what it does not see, and the one it replaces lacks what it does. */
@@ -244,9 +231,9 @@ bool plant_query_foreign(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t n = place_first(p, b, &x);
     int32_t foreign = -1, n_q = fc->nf->n_queries;
-    for (; n > 0; n--, place_next(p, &x)) {
+    EACH_PLACE(p, b, &x)
+    {
         int32_t first = (int32_t)fault_draw(b, n_q);
         for (int32_t i = 0; i < n_q && foreign < 0; i++)
             if (!group_has(p, &p->group[x.g], (first + i) % n_q))
@@ -285,38 +272,30 @@ static int64_t mask_bit(const struct plan *p, const struct place *x)
 /* A random place in a masked group with that visibility, whose tokens matter to the query. */
 static bool draw_masked(const struct fault_case *fc, struct broken *b, bool visible, struct place *x)
 {
-    int64_t n = place_first(fc->plan, b, x);
-    for (; n > 0; n--, place_next(fc->plan, x)) {
+    EACH_PLACE(fc->plan, b, x)
+    {
         const struct group *g = &fc->plan->group[x->g];
-        const struct run *r = place_run(fc->plan, x);
-        if (g->mask != MASK_NONE && plan_visible(fc->plan, g, x->k, x->r) == visible &&
-            fault_seen(fc, plan_query(fc->plan, g, x->k), r->node, r->begin, r->end))
+        if (g->mask != MASK_NONE && plan_visible(fc->plan, g, x->k, x->r) == visible && place_matters(fc, x))
             return true;
     }
     return false;
 }
 
-/* A visible run is lost to one query. */
-bool plant_mask_hidden(const struct fault_case *fc, struct broken *b)
+static bool flip_bit(const struct fault_case *fc, struct broken *b, bool visible)
 {
     struct place x;
-    if (!draw_masked(fc, b, true, &x))
+    if (!draw_masked(fc, b, visible, &x))
         return false;
-    fault_edit_plan(fc, b)->mask[mask_bit(fc->plan, &x)] = 0;
-    say_place(fc, b, &x, "hidden");
+    fault_edit_plan(fc, b)->mask[mask_bit(fc->plan, &x)] = !visible;
+    say_place(fc, b, &x, visible ? "hidden" : "shown");
     return true;
 }
 
+/* A visible run is lost to one query. */
+KIND(mask_hidden, flip_bit(fc, b, true))
+
 /* One query reads a run of another branch. */
-bool plant_mask_shown(const struct fault_case *fc, struct broken *b)
-{
-    struct place x;
-    if (!draw_masked(fc, b, false, &x))
-        return false;
-    fault_edit_plan(fc, b)->mask[mask_bit(fc->plan, &x)] = 1;
-    say_place(fc, b, &x, "shown");
-    return true;
-}
+KIND(mask_shown, flip_bit(fc, b, false))
 
 /* All queries of the group read all of its runs. */
 bool plant_mask_ignored(const struct fault_case *fc, struct broken *b)
@@ -334,12 +313,12 @@ bool plant_mask_shifted(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t step = fault_draw(b, 2) ? 1 : -1, n = place_first(p, b, &x);
-    for (; n > 0; n--, place_next(p, &x)) {
+    int64_t step = fault_draw(b, 2) ? 1 : -1;
+    EACH_PLACE(p, b, &x)
+    {
         const struct group *g = &p->group[x.g];
-        const struct run *r = place_run(p, &x);
         int64_t bits = g->nq * (g->run1 - g->run0), bit = mask_bit(p, &x) - g->mask0;
-        if (g->mask == MASK_NONE || !fault_seen(fc, plan_query(p, g, x.k), r->node, r->begin, r->end))
+        if (g->mask == MASK_NONE || !place_matters(fc, &x))
             continue;
         const uint8_t *old = p->mask + g->mask0;
         if (old[bit] == old[(bit + step + bits) % bits])
@@ -358,11 +337,10 @@ bool plant_mask_rows_swapped(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int64_t n = place_first(p, b, &x);
-    for (; n > 0; n--, place_next(p, &x)) {
+    EACH_PLACE(p, b, &x)
+    {
         const struct group *g = &p->group[x.g];
-        const struct run *r = place_run(p, &x);
-        if (g->mask == MASK_NONE || !fault_seen(fc, plan_query(p, g, x.k), r->node, r->begin, r->end))
+        if (g->mask == MASK_NONE || !place_matters(fc, &x))
             continue;
         int32_t other = 0; /* a query with the opposite bit */
         while (other < g->nq && plan_visible(p, g, other, x.r) == plan_visible(p, g, x.k, x.r))

@@ -4,7 +4,7 @@
  * What reads unwritten memory, goes out of bounds or races is marked no_run: there the coverage check is the
  * only judge, and must be.
  */
-#include "verify/faults/plan.h"
+#include "verify/faults/kinds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,8 +132,10 @@ bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
     if (i == n)
         return false;
     struct plan *p = fault_edit_plan(fc, b);
-    struct merge_step step = {
-        .out = PLAN_NO_SLOT, .query = q, .launch = edit_add_launch(p, "merge"), .onchip = PLAN_NO_SLOT};
+    struct merge_step step = {.out = PLAN_NO_SLOT,
+                              .query = q,
+                              .launch = plan_launch(p, "merge", LAUNCH_SERIAL),
+                              .onchip = PLAN_NO_SLOT};
     edit_add_merge(p, &step);
     fault_place(b, "query %" PRId32, fc->nf->orig[q]);
     return true;
@@ -198,43 +200,32 @@ bool plant_slots_shared(const struct fault_case *fc, struct broken *b)
 
 /* ---- indices out of range, never run ----------------------------------------------------------------- */
 
-/* A run of a random group, to be spoilt. */
-static struct run *spoil_run(const struct fault_case *fc, struct broken *b)
+/* A run of a random group in a node that is none; or ending where it begins, or past the end of its node. */
+enum spoil { PAST_END, EMPTY, WILD };
+
+static bool spoil_run(const struct fault_case *fc, struct broken *b, enum spoil how)
 {
     struct place x;
     if (place_first(fc->plan, b, &x) == 0)
-        return NULL;
+        return false;
     struct plan *p = fault_edit_plan(fc, b);
+    struct run *r = &p->run[p->group[x.g].run0 + x.r];
+    if (how == WILD)
+        r->node = fault_draw(b, 2) ? fc->nf->n_nodes : -1;
+    else
+        r->end = how == EMPTY ? r->begin : fc->nf->len[r->node] + 1;
     fault_place(b, "group %" PRId64 ", run %" PRId64, x.g, x.r);
     b->no_run = true;
-    return &p->run[p->group[x.g].run0 + x.r];
+    return true;
 }
 
 /* One token more than there are. */
-bool plant_run_past_end(const struct fault_case *fc, struct broken *b)
-{
-    struct run *r = spoil_run(fc, b);
-    if (r)
-        r->end = fc->nf->len[r->node] + 1;
-    return r != NULL;
-}
+KIND(run_past_end, spoil_run(fc, b, PAST_END))
 
 /* Would be harmless, but the contract of struct run says never empty, and kernels rely on it. */
-bool plant_run_empty(const struct fault_case *fc, struct broken *b)
-{
-    struct run *r = spoil_run(fc, b);
-    if (r)
-        r->end = r->begin;
-    return r != NULL;
-}
+KIND(run_empty, spoil_run(fc, b, EMPTY))
 
-bool plant_node_wild(const struct fault_case *fc, struct broken *b)
-{
-    struct run *r = spoil_run(fc, b);
-    if (r)
-        r->node = fault_draw(b, 2) ? fc->nf->n_nodes : -1;
-    return r != NULL;
-}
+KIND(node_wild, spoil_run(fc, b, WILD))
 
 bool plant_query_wild(const struct fault_case *fc, struct broken *b)
 {
