@@ -35,9 +35,7 @@ static bool draw_token(const struct fault_case *fc, struct broken *b, bool last_
         for (; at >= nf->len[node]; node = nf->parent[node])
             at -= nf->len[node];
         int64_t j = nf->off[node] + at, pages = ceil_div(p->tree->len[nf->src[node]], p->page_size);
-        if (last_page && j / p->page_size != pages - 1)
-            continue;
-        if (!fault_seen(fc, q, node, at, at + 1))
+        if ((last_page && j / p->page_size != pages - 1) || !fault_seen(fc, q, node, at, at + 1))
             continue;
         *out = (struct token){.query = nf->orig[q], .node = nf->src[node], .j = j};
         fault_place(b, "node %" PRId32 " token %" PRId64, out->node, j);
@@ -64,23 +62,20 @@ static bool on_path(const struct tree *t, int32_t query, int32_t node)
 /* ---- page table -------------------------------------------------------------------------------------- */
 
 /* With a page of a node that the query does not see: exchanging pages it sees all of would change nothing. */
-bool plant_page_swapped(const struct fault_case *fc, struct broken *b)
+KIND_AT(page_swapped, struct token, draw_token(fc, b, false, &x))
 {
     const struct problem *p = fc->problem;
-    struct token t;
-    if (!draw_token(fc, b, false, &t))
-        return false;
     int32_t n = p->tree->n_nodes, first = (int32_t)fault_draw(b, n);
     for (int32_t i = 0; i < n; i++) {
         int32_t node = (first + i) % n;
         int64_t pages = p->page_off[node + 1] - p->page_off[node];
-        if (pages == 0 || on_path(p->tree, t.query, node))
+        if (pages == 0 || on_path(p->tree, x->query, node))
             continue;
         int64_t at = p->page_off[node] + fault_draw(b, pages);
         if (p->page_table[at] == PAGE_POISON)
             continue;
         struct problem *e = fault_edit_problem(fc, b);
-        int32_t *one = page_of(e, &t), page = *one;
+        int32_t *one = page_of(e, x), page = *one;
         *one = e->page_table[at];
         e->page_table[at] = page;
         return true;
@@ -89,22 +84,16 @@ bool plant_page_swapped(const struct fault_case *fc, struct broken *b)
 }
 
 /* The kernel must refuse, or give NaN; it must not crash. */
-bool plant_page_poisoned(const struct fault_case *fc, struct broken *b)
+KIND_AT(page_poisoned, struct token, draw_token(fc, b, false, &x))
 {
-    struct token t;
-    bool found = draw_token(fc, b, false, &t);
-    if (found)
-        *page_of(fault_edit_problem(fc, b), &t) = PAGE_POISON;
-    return found;
+    *page_of(fault_edit_problem(fc, b), x) = PAGE_POISON;
+    return true;
 }
 
 /* The neighbour in the pool is another node's page, or a spare one full of poison. */
-bool plant_page_off_by_one(const struct fault_case *fc, struct broken *b)
+KIND_AT(page_off_by_one, struct token, draw_token(fc, b, true, &x))
 {
-    struct token t;
-    if (!draw_token(fc, b, true, &t))
-        return false;
-    int32_t *page = page_of(fault_edit_problem(fc, b), &t);
+    int32_t *page = page_of(fault_edit_problem(fc, b), x);
     *page += *page + 1 < fc->problem->n_pages ? 1 : -1;
     return true;
 }
@@ -180,19 +169,16 @@ KIND(k_stale, break_row(fc, b, false))
 KIND(v_stale, break_row(fc, b, true))
 
 /* One row of one head; the other heads of the query stay right. */
-bool plant_q_stale(const struct fault_case *fc, struct broken *b)
+KIND_AT(q_stale, struct token, fc->problem->tree->n_queries > 1 && draw_token(fc, b, false, &x))
 {
     const struct tree *t = fc->problem->tree;
-    struct token seen;
-    if (t->n_queries < 2 || !draw_token(fc, b, false, &seen))
-        return false;
     int32_t other = (int32_t)fault_draw(b, t->n_queries - 1);
-    other += other >= seen.query;
+    other += other >= x->query;
     struct problem *p = fault_edit_problem(fc, b);
     int64_t head = fault_draw(b, p->heads.h_q);
-    copy_elements(p, p->q, ((int64_t)seen.query * p->heads.h_q + head) * p->heads.d,
+    copy_elements(p, p->q, ((int64_t)x->query * p->heads.h_q + head) * p->heads.d,
                   ((int64_t)other * p->heads.h_q + head) * p->heads.d, p->heads.d);
-    fault_place(b, "query %" PRId32 " head %" PRId64 " from query %" PRId32, seen.query, head, other);
+    fault_place(b, "query %" PRId32 " head %" PRId64 " from query %" PRId32, x->query, head, other);
     return true;
 }
 

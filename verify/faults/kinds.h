@@ -19,6 +19,15 @@ extern "C" {
     {                                                                                                        \
         return planted;                                                                                      \
     }
+/* A kind that is planted at *x, if `drawn` can fill a `type` x: its body, with fc and b, tells whether it is. */
+#define KIND_AT(name, type, drawn)                                                                           \
+    static bool name(const struct fault_case *fc, struct broken *b, const type *x);                          \
+    bool plant_##name(const struct fault_case *fc, struct broken *b)                                         \
+    {                                                                                                        \
+        type x;                                                                                              \
+        return drawn && name(fc, b, &x);                                                                     \
+    }                                                                                                        \
+    static bool name(const struct fault_case *fc, struct broken *b, const type *x)
 
 /* Uniform in [0, n), n >= 1; the next number of this planting. */
 int64_t fault_draw(struct broken *b, int64_t n);

@@ -45,18 +45,15 @@ static void drop_slots(struct plan *p, int64_t first, int64_t n)
 /* ---- groups ------------------------------------------------------------------------------------------ */
 
 /* Its slots go too: all the wiring is sound, only tokens are missing. */
-bool plant_group_dropped(const struct fault_case *fc, struct broken *b)
+KIND_AT(group_dropped, struct place, place_draw(fc, b, &x))
 {
-    struct place x;
-    if (!place_draw(fc, b, &x))
-        return false;
     struct plan *p = fault_edit_plan(fc, b);
-    struct group gone = p->group[x.g];
-    memmove(p->group + x.g, p->group + x.g + 1, (size_t)(p->n_groups - x.g - 1) * sizeof *p->group);
+    struct group gone = p->group[x->g];
+    memmove(p->group + x->g, p->group + x->g + 1, (size_t)(p->n_groups - x->g - 1) * sizeof *p->group);
     p->n_groups--;
     if (gone.slot0 != PLAN_NO_SLOT)
         drop_slots(p, gone.slot0, gone.nq);
-    say_place(fc, b, &x, "dropped");
+    say_place(fc, b, x, "dropped");
     return true;
 }
 
@@ -117,13 +114,10 @@ static void repeat_run(struct plan *p, int64_t gi, int64_t r)
 }
 
 /* Both copies carry the same mask bits, so every query that sees the run counts it twice. */
-bool plant_run_doubled(const struct fault_case *fc, struct broken *b)
+KIND_AT(run_doubled, struct place, place_draw(fc, b, &x))
 {
-    struct place x;
-    if (!place_draw(fc, b, &x))
-        return false;
-    repeat_run(fault_edit_plan(fc, b), x.g, x.r);
-    say_place(fc, b, &x, "run doubled");
+    repeat_run(fault_edit_plan(fc, b), x->g, x->r);
+    say_place(fc, b, x, "run doubled");
     return true;
 }
 
@@ -298,13 +292,10 @@ KIND(mask_hidden, flip_bit(fc, b, true))
 KIND(mask_shown, flip_bit(fc, b, false))
 
 /* All queries of the group read all of its runs. */
-bool plant_mask_ignored(const struct fault_case *fc, struct broken *b)
+KIND_AT(mask_ignored, struct place, draw_masked(fc, b, false, &x))
 {
-    struct place x;
-    if (!draw_masked(fc, b, false, &x))
-        return false;
-    fault_edit_plan(fc, b)->group[x.g].mask = MASK_NONE;
-    say_place(fc, b, &x, "mask ignored");
+    fault_edit_plan(fc, b)->group[x->g].mask = MASK_NONE;
+    say_place(fc, b, x, "mask ignored");
     return true;
 }
 

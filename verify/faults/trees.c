@@ -2,21 +2,16 @@
  * trees.c - what faults are planted in: a fixed set of tree shapes, and one sound case per strategy.
  */
 #include "ref/rng.h"
-#include "verify/io/crash.h"
+#include "traces/formats/formats.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/arithmetic.h"
-#include "verify/judge/judge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_LEVELS 4
-
-/* Level l has fan[l] nodes under each node of the level above, lo[l] to hi[l] tokens each. */
+/* Two trees of the same nodes, as levels_parse reads them: a node is as long as in one of them, or between. */
 struct shape {
-    const char *name;
-    int32_t fan[MAX_LEVELS];
-    int64_t lo[MAX_LEVELS], hi[MAX_LEVELS];
+    const char *name, *shortest, *longest;
     bool every_node; /* a query at the end of every node, not of leaves only */
     bool empty;      /* and one that sees nothing */
     struct problem_spec spec;
@@ -25,77 +20,63 @@ struct shape {
 static const struct shape shapes[] = {
     /* one prefix and a suffix per query: what hydragen and relay are made for */
     {.name = "two-level",
-     .fan = {1, 12},
-     .lo = {260, 20},
-     .hi = {420, 60},
+     .shortest = "1,12 260,20",
+     .longest = "1,12 420,60",
      .empty = true,
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16, .scattered = true}},
     {.name = "multi-level",
-     .fan = {1, 3, 4, 2},
-     .lo = {150, 40, 10, 5},
-     .hi = {300, 90, 70, 30},
+     .shortest = "1,3,12,24 150,40,10,5",
+     .longest = "1,3,12,24 300,90,70,30",
      .empty = true,
      .spec = {.heads = {6, 3, 32, DT_F64}, .page_size = 8, .scattered = true}},
     /* 21 private tokens: tree-specinfer takes up to 64 */
     {.name = "token-tree",
-     .fan = {1, 3, 2, 2},
-     .lo = {150, 1, 1, 1},
-     .hi = {260, 1, 1, 1},
+     .shortest = "1,3,6,12 150,1,1,1",
+     .longest = "1,3,6,12 260,1,1,1",
      .every_node = true,
      .spec = {.heads = {4, 2, 64, DT_F16}, .page_size = 16, .scattered = true}},
     {.name = "forest",
-     .fan = {3, 4, 2},
-     .lo = {60, 20, 5},
-     .hi = {200, 60, 40},
+     .shortest = "3,12,24 60,20,5",
+     .longest = "3,12,24 200,60,40",
      .every_node = true,
      .empty = true,
      .spec = {.heads = {4, 2, 128, DT_BF16}, .page_size = 32, .scattered = false}},
     /* long enough for every rule that splits long KV */
     {.name = "long",
-     .fan = {1, 3},
-     .lo = {1400, 200},
-     .hi = {1800, 600},
+     .shortest = "1,3 1400,200",
+     .longest = "1,3 1800,600",
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 16, .scattered = true}},
     /* more queries than any block limit of 32 or 64 */
     {.name = "wide",
-     .fan = {1, 72},
-     .lo = {100, 1},
-     .hi = {180, 6},
+     .shortest = "1,72 100,1",
+     .longest = "1,72 180,6",
      .spec = {.heads = {4, 2, 32, DT_F16}, .page_size = 1, .scattered = true}},
     /* all tokens together stay under 64, so a query that sees nothing keeps tree-specinfer applicable */
     {.name = "small",
-     .fan = {1, 4, 2},
-     .lo = {8, 2, 1},
-     .hi = {12, 5, 3},
+     .shortest = "1,4,8 8,2,1",
+     .longest = "1,4,8 12,5,3",
      .empty = true,
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 4, .scattered = true}},
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 
-/* Nodes level by level, so parents come first; len is drawn per node. */
+/* Leaves are the last nodes. */
 static struct tree *grow(const struct shape *s, uint64_t seed)
 {
-    int32_t n_nodes = 0, level_nodes = 1, leaves_from = 0;
-    for (int l = 0; l < MAX_LEVELS && s->fan[l] > 0; l++) {
-        leaves_from = n_nodes;
-        n_nodes += level_nodes *= s->fan[l];
-    }
-    int32_t first = s->every_node ? 0 : leaves_from, n_queries = n_nodes - first;
-    struct tree *t = tree_new(n_nodes, n_queries + s->empty);
-    int32_t above = 0, begin = 0, end = s->fan[0]; /* nodes of this level, and the first of the level above */
-    for (int l = 0; l < MAX_LEVELS && s->fan[l] > 0; l++) {
-        for (int32_t i = begin; i < end; i++) {
-            t->parent[i] = l == 0 ? -1 : above + (i - begin) / s->fan[l];
-            t->len[i] = s->lo[l] + rng_below(seed, 1, (uint64_t)i, s->hi[l] - s->lo[l] + 1);
-        }
-        above = begin;
-        begin = end;
-        end += l + 1 < MAX_LEVELS ? (begin - above) * s->fan[l + 1] : 0;
+    struct tree *lo = levels_parse(s->shortest, NULL), *hi = levels_parse(s->longest, NULL);
+    CK(lo && hi);
+    int32_t n_queries = s->every_node ? lo->n_nodes : lo->n_queries, first = lo->n_nodes - n_queries;
+    struct tree *t = tree_new(lo->n_nodes, n_queries + s->empty);
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        t->parent[i] = lo->parent[i];
+        t->len[i] = lo->len[i] + rng_below(seed, 1, (uint64_t)i, hi->len[i] - lo->len[i] + 1);
     }
     for (int32_t i = 0; i < n_queries; i++)
         t->query[i] = (struct query){.node = first + i, .upto = t->len[first + i]};
     if (s->empty)
         t->query[n_queries] = (struct query){.node = 0, .upto = 0};
+    tree_free(lo);
+    tree_free(hi);
     return t;
 }
 

@@ -11,8 +11,8 @@
 
 /* ---- merges ------------------------------------------------------------------------------------------ */
 
-/* A random stored slot whose partial matters to its query, with a reader, and its use; -1 if there is none. */
-static int64_t draw_slot(const struct fault_case *fc, struct broken *b, struct slot_use *use)
+/* A random stored slot whose partial matters to its query, with a reader: its use; false if there is none. */
+static bool draw_slot(const struct fault_case *fc, struct broken *b, struct slot_use *use)
 {
     struct slot_use *map = slots_map(fc->plan);
     int64_t n = fc->plan->n_slots, first = n > 0 ? fault_draw(b, n) : 0, found = -1;
@@ -24,52 +24,43 @@ static int64_t draw_slot(const struct fault_case *fc, struct broken *b, struct s
     free(map);
     if (found >= 0)
         fault_place(b, "slot %" PRId64 " of merge step %" PRId64, found, use->reader);
-    return found;
+    return found >= 0;
 }
 
 /* The slot is written and never read. */
-bool plant_input_dropped(const struct fault_case *fc, struct broken *b)
+KIND_AT(input_dropped, struct slot_use, draw_slot(fc, b, &x))
 {
-    struct slot_use use;
-    int64_t s = draw_slot(fc, b, &use);
-    if (s >= 0)
-        edit_drop_input(fault_edit_plan(fc, b), use.reader, use.pos);
-    return s >= 0;
+    edit_drop_input(fault_edit_plan(fc, b), x->reader, x->pos);
+    return true;
 }
 
 /* The partial weighs twice: O moves towards it, LSE grows. */
-bool plant_input_doubled(const struct fault_case *fc, struct broken *b)
+KIND_AT(input_doubled, struct slot_use, draw_slot(fc, b, &x))
 {
-    struct slot_use use;
-    int64_t s = draw_slot(fc, b, &use);
-    if (s >= 0)
-        edit_add_input(fault_edit_plan(fc, b), use.reader, s);
-    return s >= 0;
+    edit_add_input(fault_edit_plan(fc, b), x->reader, fc->plan->merge_in[x->pos]);
+    return true;
 }
 
 /* The wrong slot must have been written when the step reads it: a group's, in an earlier launch. */
-bool plant_partial_lost(const struct fault_case *fc, struct broken *b)
+KIND_AT(partial_lost, struct slot_use, draw_slot(fc, b, &x))
 {
     const struct plan *p = fc->plan;
-    struct slot_use right;
-    int64_t s = draw_slot(fc, b, &right), n = p->n_slots, wrong = -1;
-    if (s < 0)
-        return false;
+    int64_t n = p->n_slots, wrong = -1;
     struct slot_use *map = slots_map(p);
     int64_t first = fault_draw(b, n);
     for (int64_t i = 0; i < n && wrong < 0; i++) {
         const struct slot_use *use = &map[(first + i) % n];
         if (use->group >= 0 && use->reader >= 0 && !use->onchip &&
-            p->merge[use->reader].query != p->merge[right.reader].query &&
-            p->group[use->group].launch < p->merge[right.reader].launch)
+            p->merge[use->reader].query != p->merge[x->reader].query &&
+            p->group[use->group].launch < p->merge[x->reader].launch)
             wrong = (first + i) % n;
     }
     free(map);
     if (wrong < 0)
         return false;
-    fault_edit_plan(fc, b)->merge_in[right.pos] = wrong;
-    fault_place(b, "slot %" PRId64 " read for slot %" PRId64 " by merge step %" PRId64, wrong, s,
-                right.reader);
+    fault_edit_plan(fc, b)->merge_in[x->pos] = wrong;
+    fault_place(b, "slot %" PRId64 " read for slot %" PRId64 " by merge step %" PRId64, wrong,
+                p->merge_in[x->pos], x->reader);
     return true;
 }
 
@@ -144,12 +135,9 @@ bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 /* ---- order: races, never run ------------------------------------------------------------------------- */
 
 /* On a GPU nothing orders a step behind groups of its own launch. */
-bool plant_merge_early(const struct fault_case *fc, struct broken *b)
+KIND_AT(merge_early, struct slot_use, draw_slot(fc, b, &x))
 {
-    struct slot_use use;
-    if (draw_slot(fc, b, &use) < 0)
-        return false;
-    fault_edit_plan(fc, b)->merge[use.reader].launch = fc->plan->group[use.group].launch;
+    fault_edit_plan(fc, b)->merge[x->reader].launch = fc->plan->group[x->group].launch;
     b->no_run = true;
     return true;
 }
@@ -227,29 +215,23 @@ KIND(run_empty, spoil_run(fc, b, EMPTY))
 
 KIND(node_wild, spoil_run(fc, b, WILD))
 
-bool plant_query_wild(const struct fault_case *fc, struct broken *b)
+KIND_AT(query_wild, struct place, place_first(fc->plan, b, &x) > 0)
 {
-    struct place x;
-    if (place_first(fc->plan, b, &x) == 0)
-        return false;
     struct plan *p = fault_edit_plan(fc, b);
-    const struct group *g = &p->group[x.g];
+    const struct group *g = &p->group[x->g];
     struct qrange *last = &p->qr[g->qr1 - 1];
     int32_t by = fc->nf->n_queries + 1 - last->end; /* as many queries as before, the last does not exist */
     last->begin += by;
     last->end += by;
-    fault_place(b, "group %" PRId64, x.g);
+    fault_place(b, "group %" PRId64, x->g);
     b->no_run = true;
     return true;
 }
 
 /* One past the last, or negative without being PLAN_NO_SLOT. */
-bool plant_slot_wild(const struct fault_case *fc, struct broken *b)
+KIND_AT(slot_wild, struct slot_use, draw_slot(fc, b, &x))
 {
-    struct slot_use use;
-    if (draw_slot(fc, b, &use) < 0)
-        return false;
-    fault_edit_plan(fc, b)->merge_in[use.pos] = fault_draw(b, 2) ? fc->plan->n_slots : -2;
+    fault_edit_plan(fc, b)->merge_in[x->pos] = fault_draw(b, 2) ? fc->plan->n_slots : -2;
     b->no_run = true;
     return true;
 }
