@@ -4,7 +4,7 @@
  */
 #include "kernels/cuda/host/guard_gpu.h"
 #include "ref/file.h"
-#include "verify/bench/rows_gpu.h"
+#include "verify/bench/bench_gpu.h"
 #include "verify/cases/gpu_matrix.h"
 #include "verify/judge/pairs_met.h"
 #include "verify/judge/judge.h"

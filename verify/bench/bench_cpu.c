@@ -72,9 +72,7 @@ static bool time_tile(const struct bench_cpu *a, const struct kernel *kernel, co
     struct output *o = output_new(p);
     int64_t stride = (int64_t)tile.m * (tile.n + p->heads.d);
     float *scratch = xaligned((size_t)(stride * a->threads), sizeof *scratch);
-    double *kernel_s = xcalloc((size_t)a->reps, sizeof *kernel_s),
-           *gemm_s = xcalloc((size_t)a->reps, sizeof *gemm_s),
-           *ratio = xcalloc((size_t)a->reps, sizeof *ratio);
+    double kernel_s[BENCH_MAX_REPS], gemm_s[BENCH_MAX_REPS], ratio[BENCH_MAX_REPS];
     bool good = true;
     for (int64_t rep = -1; rep < a->reps && good; rep++) { /* the first turn warms up and is not kept */
         struct ledger counted = {0};
@@ -92,9 +90,6 @@ static bool time_tile(const struct bench_cpu *a, const struct kernel *kernel, co
     *out = (struct timing){.kernel_s = quantile(kernel_s, a->reps, 0.5),
                            .gemm_s = quantile(gemm_s, a->reps, 0.5),
                            .ratio = quantile(ratio, a->reps, 0.5)};
-    free(ratio);
-    free(kernel_s);
-    free(gemm_s);
     free(scratch);
     output_free(o);
     plan_free(plan);

@@ -1,7 +1,6 @@
 #include "verify/bench/bench_gpu.h"
 #include "sim/plan_ledger.h"
 #include "traces/paper_sets.h"
-#include "verify/bench/exact_gpu.h"
 #include "verify/judge/cover.h"
 #include "verify/judge/arithmetic.h"
 #include "verify/judge/judge.h"
@@ -38,10 +37,8 @@ bool gpu_bench_open(struct gpu_bench *b, struct err *e)
 
 void gpu_bench_close(struct gpu_bench *b)
 {
-    if (b->flush)
-        gpu_free(b->flush);
-    if (b->stream)
-        gpu_stream_free(b->stream);
+    gpu_free(b->flush);
+    gpu_stream_free(b->stream);
     b->flush = b->stream = NULL;
 }
 
@@ -60,11 +57,6 @@ struct gpu_grid gpu_grid_of(const struct plan *plan, int32_t h_q, int32_t h_kv)
     }
     g.longest = sum > 0 ? longest * (double)g.ctas / sum : 0;
     return g;
-}
-
-int64_t gpu_ledger_bytes(const struct ledger *a)
-{
-    return a->kv + a->q + a->mask + ledger_scores(a) + ledger_partials(a) + a->out;
 }
 
 enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double floor_us)
@@ -112,8 +104,9 @@ static void skip(struct gpu_row *r, const char *why)
 
 static void out_of_memory(struct gpu_row *r, double bytes)
 {
-    r->verdict = GPU_SKIP;
-    snprintf(r->why, sizeof r->why, "OOM (needs %.1f GiB)", bytes / (1 << 30));
+    char why[WHY_MAX];
+    snprintf(why, sizeof why, "OOM (needs %.1f GiB)", bytes / (1 << 30));
+    skip(r, why);
 }
 
 /* What K, V, Q and O of so many tokens take. */
@@ -151,7 +144,8 @@ static bool send_plan(struct bed *x, struct job *j, struct err *e)
         return true;
     }
     r->ledger = ledger_of_plan(j->plan, &p->heads);
-    r->bytes = gpu_ledger_bytes(&r->ledger);
+    const struct ledger *a = &r->ledger;
+    r->bytes = a->kv + a->q + a->mask + ledger_scores(a) + ledger_partials(a) + a->out;
     r->grid = gpu_grid_of(j->plan, p->heads.h_q, p->heads.h_kv);
     double stored = bytes_stored(p, plan_stored_tokens(j->plan));
     if (!cuda_caps(&c, e))
@@ -289,8 +283,7 @@ static bool time_job(const struct bed *x, struct job *j, const struct cuda_args 
         if (good)
             j->row->time = gpu_time_of(us, n);
     }
-    if (r.graph)
-        gpu_graph_free(r.graph);
+    gpu_graph_free(r.graph);
     return good;
 }
 
@@ -428,8 +421,7 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     for (int32_t i = 0; i < n; i++)
         drop_plan(&job[i]);
     gpu_data_free(&x.d);
-    if (x.work)
-        gpu_free(x.work);
+    gpu_free(x.work);
     problem_free(x.d.p);
     free(job);
     nform_free(x.nf);

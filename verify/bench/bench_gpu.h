@@ -23,14 +23,80 @@
 #ifndef TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 #define TREEATTN_VERIFY_BENCH_BENCH_GPU_H
 
+#include "kernels/cuda/host/cuda.h"
 #include "sim/strategy.h"
-#include "verify/bench/card_limits.h"
-#include "verify/judge/compare.h"
 #include "verify/cases/tree_source.h"
+#include "verify/io/table.h"
+#include "verify/judge/compare.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- timing (card_limits.c) ------------------------------------------------------------------------------ */
+
+/* Something enqueued on a stream; turn counts from 0. */
+typedef bool gpu_action(void *of, int64_t turn, void *stream, struct err *e);
+/* `before` (may be NULL), then `timed` between two events, n times in a row; microseconds of each into us[n]. */
+bool gpu_time_each(gpu_action *before, gpu_action *timed, void *of, int64_t n, void *stream, double *us,
+                   struct err *e);
+
+struct gpu_time {
+    double median_us, mad_us, min_us, p90_us; /* mad: median distance from the median */
+    int64_t reps;
+};
+/* Sorts us. n >= 1. */
+struct gpu_time gpu_time_of(double *us, int64_t n);
+
+/* Device memory that is read or copied. */
+struct gpu_span {
+    uint8_t *from, *to;
+    int64_t bytes;
+    int way; /* of reading: 0 .. GPU_READ_WAYS - 1 */
+};
+/* Reads all of a struct gpu_span; what is left of it goes to `to`. */
+gpu_action gpu_do_read;
+
+/* ---- limits and floors ----------------------------------------------------------------------------------- */
+
+struct gpu_limits {
+    /* Bytes per second, of the fastest of 20: reading 16 GiB less reading 2 GiB, so without the cost of a launch; copying,
+     * read and written together. */
+    double read_bps, copy_bps;
+    double tensor_flops; /* of an 8192^3 bf16 product on random data */
+};
+bool gpu_limits_measure(struct gpu_limits *x, struct err *e);
+
+/* What a tree cannot do without. */
+struct gpu_need {
+    double bytes, operations;
+};
+struct gpu_need gpu_need(const struct nform *nf, const struct problem_spec *s);
+/* Bytes of K and V that some query sees, each token once. */
+int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s);
+double gpu_floor_us(const struct gpu_need *need, const struct gpu_limits *x);
+
+/* ---- the data of one tree on a card, and the exact answer for it (exact_gpu.c) ---------------------------- */
+
+struct gpu_data {
+    struct problem *p; /* the caller's: no Q, K, V; the page table from gpu_data_draw on */
+    uint64_t seed;
+    int64_t pool;                      /* elements of K, and of V; from gpu_data_draw on */
+    void *q, *k, *v, *pages, *o, *lse; /* on the device */
+    struct oracle *truth;              /* on the host, from gpu_exact on */
+};
+/* Pages, Q, K and V of x->p from x->seed, and room for O and LSE. For after every plan was made. False with *e set if the
+ * card fails; gpu_data_free in either case. */
+bool gpu_data_draw(struct gpu_data *x, void *stream, struct err *e);
+void gpu_data_free(struct gpu_data *x);
+/* The exact answer into x->truth, and a sample of it checked. */
+bool gpu_exact(struct gpu_data *x, void *stream, struct err *e);
+/* What the card wrote against it: all rows, by all cores, some queries at a time. The worst error, in units of its bound, into
+ * *worst if it is larger, and into why the first words on the worst verdict. */
+enum verdict gpu_exact_compare(const struct gpu_data *x, const struct output *out, const struct arithmetic *a,
+                               double *worst, char why[256]);
+
+/* ---- rows of a bench (bench_gpu.c) ------------------------------------------------------------------------ */
 
 /* What a plan launches at once: CTAs of all groups, and how uneven they are in tokens. */
 struct gpu_grid {
@@ -69,9 +135,6 @@ enum gpu_verdict gpu_verdict_of(enum verdict compared, double median_us, double 
 /* Has it a time that may be shown beside others? */
 bool gpu_row_counts(const struct gpu_row *r);
 
-/* All bytes that a plan moves, by its ledger. */
-int64_t gpu_ledger_bytes(const struct ledger *a);
-
 struct gpu_bench {
     struct cuda_options opt;
     const struct kernel *kernel; /* what opt.kernel is called; says whether probabilities are narrow */
@@ -99,6 +162,46 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
  * gives all but the heads, which are those of the set unless `heads` (then spec's). number > 0: only that tree. */
 bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
               struct gpu_config **out, int32_t *n, struct err *e);
+
+/* ---- kernels that others released, as somebody timed them: the format of ../shared/peers/README.md --------- */
+
+struct gpu_peer {
+    char *tree; /* "1,10_4096,416" */
+    int32_t h_q, h_kv;
+    char method[16];
+    double us;
+    double read_bps; /* of its own card, in its own run */
+};
+struct gpu_peers {
+    int64_t n, cap;
+    struct gpu_peer *at;
+};
+/* Every *.csv of a folder. Files with other columns and rows that were not measured are left out; a row that is cut off is an
+ * error, and so is a folder without timings. Free with gpu_peers_free. */
+bool gpu_peers_read(const char *dir, struct gpu_peers *out, struct err *e);
+void gpu_peers_free(struct gpu_peers *p);
+/* Of the card that the peers ran on: bytes per second, operations per second. */
+#define PEER_READ_BPS 4525e9
+#define PEER_TENSOR_FLOPS 790e12
+
+/* ---- rows for people and programs (rows_gpu.c) ------------------------------------------------------------ */
+
+/* Time over floor, ours against a peer's, over the rows that both have; the floor of each is its own card's. */
+struct gpu_match {
+    int64_t n, better;
+    double ratio; /* geometric mean of ours / the peer's; under 1 we are nearer to our floor */
+};
+/* strategy, as strategy_label says it, or NULL: the best of ours on each tree; method NULL: the best of the peers. */
+struct gpu_match gpu_match(const struct gpu_row *rows, int64_t n_rows, const struct gpu_peers *peers,
+                           const char *strategy, const char *method);
+
+/* The bars of issue and README, in words, each line after `lead`. */
+void gpu_summary(FILE *f, const char *lead, const struct gpu_bench *b, const struct gpu_row *rows,
+                 int64_t n_rows, const struct gpu_peers *peers);
+
+extern const char *const gpu_columns[];
+extern const int32_t gpu_width[];
+void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
 
 #ifdef __cplusplus
 }

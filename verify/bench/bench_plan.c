@@ -202,29 +202,16 @@ static void print(struct printer *t, const char *name, const struct timing *x, i
     }
 }
 
-/* What is planned. */
-struct trees {
-    struct nform *level, *family[FAMILIES][2], *step[STEPS];
-};
+/* What is planned, in this order. Superlinear strategies plan no families. */
+enum { LEVEL, STEP, FAMILY = STEP + STEPS, N_TREES = FAMILY + 2 * FAMILIES };
 
-static struct trees trees_new(void)
+static void make_trees(struct nform *nf[N_TREES])
 {
-    struct trees t = {.level = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL)),
-                      .family = {{form(random_tree(SMALL)), form(random_tree(LARGE))},
-                                 {form(shallow_tree(SMALL)), form(shallow_tree(LARGE))},
-                                 {form(chain(SMALL)), form(chain(LARGE))}}};
-    reasoning_steps(t.step);
-    return t;
-}
-
-static void trees_free(struct trees *t)
-{
-    nform_free_with_tree(t->level);
-    for (int k = 0; k < STEPS; k++)
-        nform_free_with_tree(t->step[k]);
-    for (int k = 0; k < FAMILIES; k++)
-        for (int size = 0; size < 2; size++)
-            nform_free_with_tree(t->family[k][size]);
+    static struct tree *(*const family[FAMILIES])(int32_t n) = {random_tree, shallow_tree, chain};
+    nf[LEVEL] = form(levels_parse("1,4,16,64,256,1024 256,32,256,64,32,256", NULL));
+    reasoning_steps(&nf[STEP]);
+    for (int k = 0; k < 2 * FAMILIES; k++)
+        nf[FAMILY + k] = form(family[k / 2](k % 2 ? LARGE : SMALL));
 }
 
 static bool covers(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
@@ -238,35 +225,31 @@ static bool covers(const struct strategy_use *use, const struct nform *nf, const
 }
 
 /* How long a wrong plan takes is no result. */
-static bool all_cover(const struct trees *t, const struct strategy_use *use, int32_t n,
+static bool all_cover(struct nform *const nf[N_TREES], const struct strategy_use *use, int32_t n,
                       const struct plan_env *env, struct err *e)
 {
     bool good = true;
-    for (int32_t i = 0; i < n && good; i++) {
-        good = covers(&use[i], t->level, env, e);
-        for (int k = 0; k < STEPS && good; k++)
-            good = covers(&use[i], t->step[k], env, e);
-        for (int k = 0; k < FAMILIES && good && !use[i].s->superlinear; k++)
-            good = covers(&use[i], t->family[k][0], env, e) && covers(&use[i], t->family[k][1], env, e);
-    }
+    for (int32_t i = 0; i < n; i++)
+        for (int k = 0; k < (use[i].s->superlinear ? FAMILY : N_TREES) && good; k++)
+            good = covers(&use[i], nf[k], env, e);
     return good;
 }
 
 /* The strategies take turns, not only the sizes: a machine that is slow for some seconds is so for all of them alike,
  * and the shortest times are of its better ones. */
-static void take_turns(const struct trees *t, const struct strategy_use *use, int32_t n,
+static void take_turns(struct nform *const nf[N_TREES], const struct strategy_use *use, int32_t n,
                        const struct plan_env *env, int64_t reps, struct timing *x)
 {
     struct progress progress = progress_start("bench-plan", (reps + 1) * n);
     for (int64_t r = -1; r < reps; r++)
         for (int32_t i = 0; i < n; i++) {
-            double seconds = steps_s(&use[i], t->step, env);
+            double seconds = steps_s(&use[i], &nf[STEP], env);
             x[i].step = isnan(seconds) ? NAN : fmin(x[i].step, seconds);
-            plan_s(&use[i], t->level, env, 1);
-            seconds = plan_s(&use[i], t->level, env, 10);
+            plan_s(&use[i], nf[LEVEL], env, 1);
+            seconds = plan_s(&use[i], nf[LEVEL], env, 10);
             x[i].level = isnan(seconds) ? NAN : fmin(x[i].level, seconds);
             for (int k = 0; k < FAMILIES && !use[i].s->superlinear; k++)
-                turn(&x[i].family[k], &use[i], t->family[k], env, r);
+                turn(&x[i].family[k], &use[i], &nf[FAMILY + 2 * k], env, r);
             progress_step(&progress);
         }
     progress_clear(&progress);
@@ -276,8 +259,9 @@ bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, in
                 int64_t reps, struct err *e)
 {
     struct plan_env env = plan_env_default((struct heads){h_q, h_kv, 128, DT_F16});
-    struct trees trees = trees_new();
-    bool good = all_cover(&trees, use, n, &env, e);
+    struct nform *nf[N_TREES];
+    make_trees(nf);
+    bool good = all_cover(nf, use, n, &env, e);
     struct timing *x = xcalloc((size_t)n, sizeof *x);
     for (int32_t i = 0; i < n; i++) {
         double shortest = use[i].s->superlinear ? NAN : INFINITY;
@@ -286,7 +270,7 @@ bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, in
             x[i].family[k] = (struct growth){shortest, shortest, xcalloc((size_t)reps, sizeof(double))};
     }
     if (good)
-        take_turns(&trees, use, n, &env, reps, x);
+        take_turns(nf, use, n, &env, reps, x);
     for (int32_t i = 0; i < n; i++) {
         char *label = strategy_label(&use[i]);
         if (good)
@@ -296,6 +280,7 @@ bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, in
             free(x[i].family[k].ratio);
     }
     free(x);
-    trees_free(&trees);
+    for (int k = 0; k < N_TREES; k++)
+        nform_free_with_tree(nf[k]);
     return good;
 }

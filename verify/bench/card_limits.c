@@ -1,5 +1,5 @@
 /* card_limits.c - what a card can do, what a tree cannot do without, and how both are timed. */
-#include "verify/bench/card_limits.h"
+#include "verify/bench/bench_gpu.h"
 
 #include "kernels/cuda/host/exact.h"
 
@@ -104,8 +104,7 @@ bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
                 fastest_of(do_copy, &r, stream, &copy, e);
     gpu_free(r.from);
     gpu_free(r.to);
-    if (stream)
-        gpu_stream_free(stream);
+    gpu_stream_free(stream);
     if (good)
         *x = (struct gpu_limits){.read_bps = read,
                                  .copy_bps = (double)(r.bytes / 2 * 2) / copy * 1e6,

@@ -1,5 +1,5 @@
 /* exact_gpu.c - the data of one tree on a card, the exact answer for it, and who judges by that. */
-#include "verify/bench/exact_gpu.h"
+#include "verify/bench/bench_gpu.h"
 
 #include "kernels/cuda/host/exact.h"
 #include "ref/rng.h"
@@ -22,8 +22,7 @@ static void *put(const void *host, int64_t bytes, struct err *e)
     void *dev = gpu_alloc(bytes, e);
     if (dev && gpu_upload(dev, host, bytes, e))
         return dev;
-    if (dev)
-        gpu_free(dev);
+    gpu_free(dev);
     return NULL;
 }
 
@@ -46,8 +45,7 @@ void gpu_data_free(struct gpu_data *x)
 {
     void *all[] = {x->q, x->k, x->v, x->pages, x->o, x->lse};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i])
-            gpu_free(all[i]);
+        gpu_free(all[i]);
     oracle_free(x->truth);
 }
 
@@ -97,8 +95,7 @@ static bool fetch_truth(struct gpu_data *x, void *stream, struct err *e)
            gpu_sync(e);
     for (int i = 0; i < 6; i++) {
         good = good && gpu_download(host[i], dev[i], i < 3 ? all : row, e);
-        if (dev[i])
-            gpu_free(dev[i]);
+        gpu_free(dev[i]);
     }
     gpu_free(d_first);
     gpu_free(d_slot);

@@ -1,4 +1,4 @@
-#include "verify/bench/peers.h"
+#include "verify/bench/bench_gpu.h"
 #include "ref/csv.h"
 
 #include <dirent.h>

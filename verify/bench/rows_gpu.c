@@ -1,4 +1,4 @@
-#include "verify/bench/rows_gpu.h"
+#include "verify/bench/bench_gpu.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
  * cmd_bench_gpu.c - `treeattn bench-gpu`: options, the loop over trees, and what is printed.
  */
-#include "verify/bench/rows_gpu.h"
+#include "verify/bench/bench_gpu.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/origin.h"
 #include "verify/io/progress.h"

@@ -185,34 +185,22 @@ void table_none(struct printer *t)
 
 void table_i64_if(struct printer *t, bool there, int64_t x)
 {
-    if (there)
-        table_i64(t, x);
-    else
-        table_none(t);
+    there ? table_i64(t, x) : table_none(t);
 }
 
 void table_f64_if(struct printer *t, bool there, double x, int digits)
 {
-    if (there)
-        table_f64(t, x, digits);
-    else
-        table_none(t);
+    there ? table_f64(t, x, digits) : table_none(t);
 }
 
 void table_measured_if(struct printer *t, bool there, double x, int digits)
 {
-    if (there)
-        table_measured(t, x, digits);
-    else
-        table_none(t);
+    there ? table_measured(t, x, digits) : table_none(t);
 }
 
 void table_bytes_if(struct printer *t, bool there, int64_t bytes)
 {
-    if (there)
-        table_bytes(t, bytes);
-    else
-        table_none(t);
+    there ? table_bytes(t, bytes) : table_none(t);
 }
 
 void table_end(struct printer *t)
