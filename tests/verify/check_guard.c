@@ -4,7 +4,6 @@
 #include "verify/cases/random_cases.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/shrink.h"
-#include "verify/cases/run_parallel.h"
 
 #include "tests/auto.h"
 #include "tests/suites.h"

@@ -1,7 +1,7 @@
 #include "tests/verify/faulty.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/cover.h"
-#include "verify/judge/arithmetic.h"
+#include "verify/judge/compare.h"
 #include "verify/judge/judge.h"
 
 #include <stdlib.h>

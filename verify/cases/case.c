@@ -77,8 +77,7 @@ bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, st
         /* a piece "key=value" without a name before it continues the options of the strategy before it */
         while (rest && strcspn(rest, "=") < strcspn(rest, ":,")) {
             rest[-1] = ',';
-            char *ignored = text_next(&rest, ',');
-            (void)ignored;
+            (void)text_next(&rest, ',');
         }
         good = add_uses(&u, item, e);
     }
@@ -105,8 +104,8 @@ static bool get_i32(const char *value, const char *key, int64_t hi, int32_t *out
 
 static bool get_flag(const char *value, const char *key, bool *out, struct err *e)
 {
-    int32_t x = 0;
-    bool good = get_i32(value, key, 1, &x, e);
+    int64_t x = 0;
+    bool good = text_i64(value, key, 0, 1, &x, e);
     *out = x;
     return good;
 }
@@ -190,22 +189,12 @@ void case_clear(struct case_spec *c)
     tree_source_clear(&c->src);
 }
 
-/* One line of a list of cases, zero-terminated. */
 bool case_at_line(const char *path, int64_t line, const struct err *why, struct err *e)
 {
     err_set(e, "%s:%" PRId64 ": %.300s", path, line, why->msg);
     if (e && why->code)
         e->code = why->code;
     return false;
-}
-
-static bool read_line(char *line, const char *path, int64_t number, struct case_spec *out, struct err *e)
-{
-    struct err own = {0};
-    if (!case_parse(line, out, &own))
-        return case_at_line(path, number, &own, e);
-    out->line = number;
-    return true;
 }
 
 bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct err *e)
@@ -226,7 +215,9 @@ bool case_read_list(const char *path, struct case_spec **out, int64_t *n, struct
         if (*line == 0 || *line == '#')
             continue;
         *out = xgrow(*out, &cap, *n + 1, sizeof **out);
-        good = read_line(line, path, number, &(*out)[*n], e);
+        struct err own = {0};
+        good = case_parse(line, &(*out)[*n], &own) || case_at_line(path, number, &own, e);
+        (*out)[*n].line = number;
         *n += good;
     }
     free(text);

@@ -68,17 +68,6 @@ static struct problem_spec turn(struct list *l, int64_t i)
                    (int)(k / GPU_TYPES / GPU_HEADS % GPU_DIMS), (int)(k / GPU_TYPES / GPU_HEADS / GPU_DIMS));
 }
 
-static double products(const struct tree *t, const struct problem_spec *s)
-{
-    int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx);
-    double sum = 0;
-    tree_contexts(t, ctx);
-    for (int32_t q = 0; q < t->n_queries; q++)
-        sum += (double)ctx[q];
-    free(ctx);
-    return sum * s->heads.h_q * s->heads.d;
-}
-
 /* ---- the design ------------------------------------------------------------------------------------------ */
 
 /* A tree of the family, the first drawn that is not too much work; the last resort is a small one. */
@@ -88,7 +77,8 @@ static struct tree_source family_tree(uint64_t seed, uint64_t i, enum family f, 
     for (uint64_t k = 0; k < 64; k++) {
         src.seed = rng_u64(seed, DRAW_TREE, i * 64 + k) >> 40;
         struct tree *t = gen_tree(f, src.seed);
-        bool fits = t->n_queries > 0 && tree_tokens(t) > 0 && products(t, s) <= WORK_MAX;
+        bool fits = t->n_queries > 0 && tree_tokens(t) > 0 &&
+                    (double)visible_pairs(t) * s->heads.h_q * s->heads.d <= WORK_MAX;
         tree_free(t);
         if (fits)
             break;
@@ -191,9 +181,9 @@ static bool add_steps(struct list *l, int kind, const char *text, struct trace_o
                 jitter = share > 1 ? rng_below(l->seed, DRAW_STEP, (uint64_t)l->n, share) : 0;
         add(l, kind,
             (struct tree_source){.kind = SRC_TRACE,
-                             .text = xstrdup(text),
-                             .trace = opts,
-                             .step = i == n_steps - 1 ? last : max_i64(1, i * share + jitter)},
+                                 .text = xstrdup(text),
+                                 .trace = opts,
+                                 .step = i == n_steps - 1 ? last : max_i64(1, i * share + jitter)},
             turn(l, first_turn + i));
     }
     trace_close(tr);

@@ -54,16 +54,14 @@ static int32_t draw_share(uint64_t seed, int stream, int64_t i, const struct sha
     return list->value;
 }
 
-/* (query, token) pairs of an average strategy: most compute visible pairs, a few all pairs of the tree. */
-static double pairs(const struct tree *t)
+int64_t visible_pairs(const struct tree *t)
 {
     int64_t *ctx = xcalloc((size_t)t->n_queries, sizeof *ctx), sum = 0;
     tree_contexts(t, ctx);
     for (int32_t q = 0; q < t->n_queries; q++)
         sum += ctx[q];
     free(ctx);
-    double all = (double)t->n_queries * (double)tree_tokens(t);
-    return 0.8 * (double)sum + 0.2 * all;
+    return sum;
 }
 
 static void draw_heads(uint64_t seed, int64_t i, double pairs_d, struct problem_spec *s)
@@ -105,7 +103,10 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.spec.page_size = draw_share(seed, DRAW_PAGE, i, share_page);
     c.spec.fill = (enum fill)draw_share(seed, DRAW_FILL, i, share_fill);
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
-    draw_heads(seed, i, pairs(*tree) * c.spec.heads.d, &c.spec);
+    /* of an average strategy: most compute visible pairs, a few all pairs of the tree */
+    double all = (double)(*tree)->n_queries * (double)tree_tokens(*tree),
+           pairs = 0.8 * (double)visible_pairs(*tree) + 0.2 * all;
+    draw_heads(seed, i, pairs * c.spec.heads.d, &c.spec);
     if (fixed)
         problem_given_apply(fixed, &c.spec);
     return c;
@@ -162,26 +163,29 @@ struct case_spec *sharp_cases(int64_t *n)
 
 /* ---- census ------------------------------------------------------------------------------------------- */
 
-enum { NODES, QUERIES, TOKENS, FAMILY, DTYPE, DIM, PAGE, FILL, GQA };
+/* Name, names of the values (NULL: they are numbers), value in a case x of tree t. */
+#define CENSUS(X)                                                                                            \
+    X(NODES, "nodes", NULL, t->n_nodes)                                                                      \
+    X(QUERIES, "queries", NULL, t->n_queries)                                                                \
+    X(TOKENS, "tokens", NULL, tree_tokens(t))                                                                \
+    X(FAMILY, "family", family_name, x->src.family)                                                          \
+    X(DTYPE, "dtype", dtype_name, x->spec.heads.dtype)                                                       \
+    X(DIM, "d", NULL, x->spec.heads.d)                                                                       \
+    X(PAGE, "page", NULL, x->spec.page_size)                                                                 \
+    X(FILL, "fill", fill_name, x->spec.fill)                                                                 \
+    X(GQA, "q/kv", NULL, heads_gqa(&x->spec.heads))
+#define COLUMN(id, name, words, value) id,
+#define LABEL(id, name, words, value) {name, words},
+#define VALUE(id, name, words, value) value,
+enum { CENSUS(COLUMN) };
 static const struct {
     const char *name;
-    const char *const *words; /* of its values; NULL: they are numbers */
-} census_column[CENSUS_COLUMNS] = {
-    [NODES] = {"nodes", NULL},       [QUERIES] = {"queries", NULL},
-    [TOKENS] = {"tokens", NULL},     [FAMILY] = {"family", family_name},
-    [DTYPE] = {"dtype", dtype_name}, [DIM] = {"d", NULL},
-    [PAGE] = {"page", NULL},         [FILL] = {"fill", fill_name},
-    [GQA] = {"q/kv", NULL},
-};
+    const char *const *words;
+} census_column[] = {CENSUS(LABEL)};
 
 void census_add(struct census *c, const struct case_spec *x, const struct tree *t)
 {
-    const struct problem_spec *s = &x->spec;
-    const int64_t row[CENSUS_COLUMNS] = {
-        [NODES] = t->n_nodes,     [QUERIES] = t->n_queries, [TOKENS] = tree_tokens(t),
-        [FAMILY] = x->src.family, [DTYPE] = s->heads.dtype, [DIM] = s->heads.d,
-        [PAGE] = s->page_size,    [FILL] = s->fill,         [GQA] = heads_gqa(&s->heads),
-    };
+    const int64_t row[CENSUS_COLUMNS] = {CENSUS(VALUE)};
     c->row = xgrow(c->row, &c->cap, c->n + 1, sizeof *c->row);
     memcpy(c->row[c->n++], row, sizeof row);
 }

@@ -24,6 +24,9 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
  * i alone. What `fixed` holds (may be NULL) is not drawn. *tree gets the tree, which the caller owns. */
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
+/* (query, token) pairs of the tree, the token in the context of the query. */
+int64_t visible_pairs(const struct tree *t);
+
 /* Cases that are sharp by themselves (sharp.def), as strings. */
 extern const char *const sharp_text[];
 extern const int32_t n_sharp_texts;

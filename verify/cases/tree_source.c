@@ -204,12 +204,10 @@ static struct tree *load_nodes(const char *text, struct err *e)
     char *nodes = text_next(&queries, ':');
     struct tree *t = NULL;
     int64_t n_nodes = count_items(nodes), n_queries = queries ? count_items(queries) : 0;
-    bool good = true;
-    if (!queries || n_nodes < 1 || n_nodes > TREE_MAX_NODES || n_queries > TREE_MAX_QUERIES) {
-        good = err_set(e, "tree nodes: '%.60s' (expected nodes:PARENT.LEN,..:NODE.UPTO,..)", text);
-        goto done;
-    }
-    t = tree_new((int32_t)n_nodes, (int32_t)n_queries);
+    bool good = (queries && n_nodes >= 1 && n_nodes <= TREE_MAX_NODES && n_queries <= TREE_MAX_QUERIES) ||
+                err_set(e, "tree nodes: '%.60s' (expected nodes:PARENT.LEN,..:NODE.UPTO,..)", text);
+    if (good)
+        t = tree_new((int32_t)n_nodes, (int32_t)n_queries);
     int64_t a, b;
     for (int64_t i = 0; i < n_nodes && good; i++)
         if ((good = next_pair(&nodes, -1, &a, &b, e))) {
@@ -219,13 +217,11 @@ static struct tree *load_nodes(const char *text, struct err *e)
     for (int64_t i = 0; i < n_queries && good; i++)
         if ((good = next_pair(&queries, 0, &a, &b, e)))
             t->query[i] = (struct query){.node = (int32_t)a, .upto = b};
-done:
     free(copy);
-    if (!good) {
-        tree_free(t);
-        return NULL;
-    }
-    return t;
+    if (good)
+        return t;
+    tree_free(t);
+    return NULL;
 }
 
 static struct tree *load_trace(const struct tree_source *s, struct err *e)
@@ -234,45 +230,43 @@ static struct tree *load_trace(const struct tree_source *s, struct err *e)
     if (!tr)
         return NULL;
     struct tree *t = NULL;
-    if (s->step > trace_steps(tr))
-        err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", s->text, s->step, trace_steps(tr));
-    else
+    if (s->step <= trace_steps(tr))
         t = trace_tree(tr, s->step);
+    else
+        err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", s->text, s->step, trace_steps(tr));
     trace_close(tr);
     return t;
 }
 
-struct tree *tree_source_load(const struct tree_source *s, struct err *e)
+static struct tree *load(const struct tree_source *s, struct err *e)
 {
-    struct tree *t = NULL;
     switch (s->kind) {
     case SRC_GEN:
-        t = gen_tree(s->family, s->seed);
-        break;
+        return gen_tree(s->family, s->seed);
     case SRC_LEVELS:
-        t = levels_parse(s->text, e);
-        break;
+        return levels_parse(s->text, e);
     case SRC_FILE:
-        t = tree_file_read(s->text, e);
-        break;
+        return tree_file_read(s->text, e);
     case SRC_TRACE:
-        t = load_trace(s, e);
-        break;
+        return load_trace(s, e);
     case SRC_CHAIN:
-        t = load_chain(s);
-        break;
+        return load_chain(s);
     case SRC_NODES:
-        t = load_nodes(s->text, e);
-        break;
+        return load_nodes(s->text, e);
     case SRC_NONE:
-        err_set(e, "no tree given (expected --levels, --tree-file, --gen or --trace)");
         break;
     }
-    if (t && !tree_check(t, e)) {
-        tree_free(t);
-        t = NULL;
-    }
-    return t;
+    err_set(e, "no tree given (expected --levels, --tree-file, --gen or --trace)");
+    return NULL;
+}
+
+struct tree *tree_source_load(const struct tree_source *s, struct err *e)
+{
+    struct tree *t = load(s, e);
+    if (!t || tree_check(t, e))
+        return t;
+    tree_free(t);
+    return NULL;
 }
 
 bool trace_items_open(const char *spec, const struct trace_opts *opts, int64_t last, bool if_there,

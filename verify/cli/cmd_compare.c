@@ -5,6 +5,8 @@
 #include "verify/io/crash.h"
 #include "verify/judge/side_by_side.h"
 
+#include <stdlib.h>
+
 struct compare_args {
     struct cmd_tree tree;
     struct problem_given problem;
@@ -63,7 +65,7 @@ int cmd_compare(int argc, char **argv)
         if (!outfile_close(&out, done, &e) || !done)
             code = cmd_error(&e);
     }
-    compare_clear(&run);
+    free(run.use);
     tree_source_clear(&a.tree.src);
     return code;
 }

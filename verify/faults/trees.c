@@ -4,7 +4,7 @@
 #include "ref/rng.h"
 #include "traces/formats/formats.h"
 #include "verify/faults/faults.h"
-#include "verify/judge/arithmetic.h"
+#include "verify/judge/compare.h"
 
 #include <stdio.h>
 #include <stdlib.h>

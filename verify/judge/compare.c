@@ -7,10 +7,12 @@
  * forgiven exactly and nothing else is.
  */
 #include "verify/judge/compare.h"
+#include "kernels/kernel.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TOL(name, value, reason) static const double TOL_##name = value;
@@ -18,6 +20,46 @@
 #undef TOL
 
 const char *const verdict_name[] = {"PASS", "MARGINAL", "FAIL", "SKIP"};
+
+/* The longest chain of merges. Steps are taken launch by launch: a step's inputs are of earlier launches. */
+static int32_t merge_chain(const struct plan *p)
+{
+    int32_t *chain = xcalloc((size_t)p->n_slots, sizeof *chain), longest = 0;
+    int64_t *first = xcalloc((size_t)p->n_launches, sizeof *first),
+            *next = xcalloc((size_t)p->n_merges, sizeof *next);
+    for (int32_t l = 0; l < p->n_launches; l++)
+        first[l] = -1;
+    for (int64_t m = 0; m < p->n_merges; m++) {
+        next[m] = first[p->merge[m].launch];
+        first[p->merge[m].launch] = m;
+    }
+    for (int32_t l = 0; l < p->n_launches; l++)
+        for (int64_t m = first[l]; m >= 0; m = next[m]) {
+            int32_t before = 0;
+            for (int64_t i = p->merge[m].in0; i < p->merge[m].in1; i++)
+                before = (int32_t)max_i64(before, chain[p->merge_in[i]]);
+            if (p->merge[m].out != PLAN_NO_SLOT)
+                chain[p->merge[m].out] = before + 1;
+            longest = (int32_t)max_i64(longest, before + 1);
+        }
+    free(chain);
+    free(first);
+    free(next);
+    return longest;
+}
+
+struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan, const struct kernel *k)
+{
+    struct arithmetic a = {.accumulate = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .partial_o = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
+                           .scores_stored = plan->unfused,
+                           .merges = merge_chain(plan)};
+    if (p->heads.dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
+        a.partial_o = DT_F16;
+    if (k->narrow_p)
+        a.probability = p->heads.dtype;
+    return a;
+}
 
 /* Smallest positive number of each type: under it, spacing is no longer relative. */
 static const double dtype_tiny[N_DTYPES] = {0x1p-1074, 0x1p-149, 0x1p-24, 0x1p-133};
@@ -152,6 +194,15 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
     return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
+/* Error of element i of O, in units of what is allowed, which is in *allowed. */
+static inline double ratio_o(const struct row_bound *b, const struct oracle *orc, int64_t i, double got,
+                             struct rounding round, double *allowed)
+{
+    double narrow = narrow_of(b, orc, i) + b->underflow, bound = accumulated_of(b, orc, i) + narrow;
+    *allowed = fmin(bound, b->cap_o + narrow);
+    return ratio_of(error_of(got, orc->o[i], round), bound, b->cap_o + narrow);
+}
+
 /* Remember the worst place so far; a ratio that is NaN counts as infinitely bad. */
 static void note(struct comparison *c, double ratio, int64_t row, int32_t col, double got, double want,
                  double bound)
@@ -194,13 +245,11 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
 {
     int32_t d = orc->d;
     const double *want = orc->o + r * d;
-    double max_err = 0, max_want = 0, worst = 0, sum_e = 0, sum_w = 0;
+    double max_err = 0, max_want = 0, worst = 0, sum_e = 0, sum_w = 0, allowed;
     bool good = true; /* every error and ratio compares <= DBL_MAX, which NaN does not */
     for (int32_t e = 0; e < d; e++) {
         double raw = fabs(got[e] - want[e]);
-        double narrow = narrow_of(b, orc, r * d + e) + b->underflow;
-        double ratio = ratio_of(error_of(got[e], want[e], round), accumulated_of(b, orc, r * d + e) + narrow,
-                                b->cap_o + narrow);
+        double ratio = ratio_o(b, orc, r * d + e, got[e], round, &allowed);
         good = good && raw <= DBL_MAX && ratio <= DBL_MAX;
         if (ratio > worst)
             worst = ratio;
@@ -213,10 +262,8 @@ static bool compare_row(struct comparison *c, const struct oracle *orc, int64_t 
         for (int32_t e = 0; e < d; e++) {
             if (!check_kind(c, r, e, got[e], want[e]))
                 return false;
-            double narrow = narrow_of(b, orc, r * d + e) + b->underflow,
-                   bound = accumulated_of(b, orc, r * d + e) + narrow, cap = b->cap_o + narrow;
-            double ratio = ratio_of(error_of(got[e], want[e], round), bound, cap);
-            note(c, ratio, r, e, got[e], want[e], fmin(bound, cap));
+            double ratio = ratio_o(b, orc, r * d + e, got[e], round, &allowed);
+            note(c, ratio, r, e, got[e], want[e], allowed);
         }
     }
     if (max_err > 0)

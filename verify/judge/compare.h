@@ -26,6 +26,12 @@ struct arithmetic {
     int32_t merges; /* longest chain of merges behind an output; 0: none */
 };
 
+struct plan;
+struct kernel;
+/* Of kernel k that ran a plan: in f64 for problems in f64, else in f32. The plan says the rest, and whether k narrows
+ * probabilities. */
+struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan, const struct kernel *k);
+
 struct comparison {
     enum verdict verdict;
     double worst; /* largest error / bound over O and LSE; 1.0 is the limit; +inf for a wrong shape or NaN */
@@ -49,6 +55,11 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
  * weights that are wrong by any factor then have a bound that is far too large. */
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
+
+/* What a wrong output looks like: a guess, in words, for whoever has to find the bug. After compare_output failed with
+ * *c. guess gets "" where nothing fits. Looks at the worst row, and at others only to find whose answer it holds. */
+void diagnose(const struct problem *p, const struct oracle *orc, const struct output *out,
+              const struct comparison *c, char *guess, size_t size);
 
 #ifdef __cplusplus
 }

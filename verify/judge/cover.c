@@ -3,8 +3,8 @@
  *
  * Four passes, each of which may trust what the ones before it established:
  *   1 groups   every index of every group, run, mask and launch is in range and the totals add up
- *   2 cover    the visible (query range x token range) rectangles of each node tile [q0, q1) x [0, len)
- * exactly 3 slots    every slot has one writer and one reader, of the same query, the reader in a later stage
+ *   2 cover    the visible (query range x token range) rectangles of each node tile [q0, q1) x [0, len) exactly
+ *   3 slots    every slot has one writer and one reader, of the same query, the reader in a later stage
  *   4 output   every query's output is written once
  * Because a slot is read once and outputs are written once, 3 and 4 make every partial of a query flow into
  * its output: no reachability search is needed. Cost: proportional to what the plan lists, plus sorting.
@@ -51,56 +51,61 @@ static bool check_header(const struct plan *p, struct err *e)
     return true;
 }
 
+#define NORMAL " of the normal form"
+
+/* Of the group or merge step i: is x one of 0 .. n - 1? */
+static bool check_index(struct err *e, const char *of, int64_t i, const char *what, const char *whose,
+                        int64_t x, int64_t n)
+{
+    return (x >= 0 && x < n) || err_set(e, "%s %" PRId64 ": %s %" PRId64 "%s (expected 0 to %" PRId64 ")", of,
+                                        i, what, x, whose, n - 1);
+}
+
+/* Are begin .. end - 1 some of 0 .. n - 1? */
+static bool check_span(struct err *e, const char *of, int64_t i, const char *what, const char *whose,
+                       int64_t begin, int64_t end, int64_t n)
+{
+    return (begin >= 0 && begin < end && end <= n) ||
+           err_set(e, "%s %" PRId64 ": %s %" PRId64 " to %" PRId64 "%s (expected some of 0 to %" PRId64 ")",
+                   of, i, what, begin, end, whose, n);
+}
+
 static bool check_queries(const struct plan *p, int64_t gi, struct err *e)
 {
     const struct group *g = &p->group[gi];
-    if (g->qr0 < 0 || g->qr0 >= g->qr1 || g->qr1 > p->n_qr)
-        return err_set(e,
-                       "group %" PRId64 ": query ranges %" PRId64 " to %" PRId64
-                       " (expected some of 0 to %" PRId64 ")",
-                       gi, g->qr0, g->qr1, p->n_qr);
     int64_t nq = 0;
+    if (!check_span(e, "group", gi, "query ranges", "", g->qr0, g->qr1, p->n_qr))
+        return false;
     for (int64_t i = g->qr0; i < g->qr1; i++) {
         const struct qrange *r = &p->qr[i];
-        if (r->begin < 0 || r->begin >= r->end || r->end > p->nf->n_queries)
-            return err_set(e,
-                           "group %" PRId64 ": queries %" PRId32 " to %" PRId32
-                           " of the normal form (expected some of 0 to %" PRId32 ")",
-                           gi, r->begin, r->end, p->nf->n_queries);
+        if (!check_span(e, "group", gi, "queries", NORMAL, r->begin, r->end, p->nf->n_queries))
+            return false;
         nq += r->end - r->begin;
     }
-    if (nq != g->nq)
-        return err_set(e, "group %" PRId64 ": says %" PRId32 " queries, its ranges hold %" PRId64, gi, g->nq,
-                       nq);
-    return true;
+    return nq == g->nq ||
+           err_set(e, "group %" PRId64 ": says %" PRId32 " queries, its ranges hold %" PRId64, gi, g->nq, nq);
 }
 
 static bool check_runs(const struct plan *p, int64_t gi, struct err *e)
 {
     const struct group *g = &p->group[gi];
-    if (g->run0 < 0 || g->run0 >= g->run1 || g->run1 > p->n_runs)
-        return err_set(
-            e, "group %" PRId64 ": runs %" PRId64 " to %" PRId64 " (expected some of 0 to %" PRId64 ")", gi,
-            g->run0, g->run1, p->n_runs);
     int64_t n_kv = 0;
+    if (!check_span(e, "group", gi, "runs", "", g->run0, g->run1, p->n_runs))
+        return false;
     for (int64_t i = g->run0; i < g->run1; i++) {
         const struct run *r = &p->run[i];
-        if (r->node < 0 || r->node >= p->nf->n_nodes)
-            return err_set(
-                e, "group %" PRId64 ": node %" PRId32 " of the normal form (expected 0 to %" PRId32 ")", gi,
-                r->node, p->nf->n_nodes - 1);
+        if (!check_index(e, "group", gi, "node", NORMAL, r->node, p->nf->n_nodes))
+            return false;
         if (r->begin < 0 || r->begin >= r->end || r->end > p->nf->len[r->node])
             return err_set(e,
-                           "group %" PRId64 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32
-                           " of the normal form (expected some of 0 to %" PRId64 ")",
+                           "group %" PRId64 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32 NORMAL
+                           " (expected some of 0 to %" PRId64 ")",
                            gi, r->begin, r->end, r->node, p->nf->len[r->node]);
         if (__builtin_add_overflow(n_kv, r->end - r->begin, &n_kv))
             return err_set(e, "group %" PRId64 ": more tokens than fit 63 bits", gi);
     }
-    if (n_kv != g->n_kv)
-        return err_set(e, "group %" PRId64 ": says %" PRId64 " tokens, its runs hold %" PRId64, gi, g->n_kv,
-                       n_kv);
-    return true;
+    return n_kv == g->n_kv || err_set(e, "group %" PRId64 ": says %" PRId64 " tokens, its runs hold %" PRId64,
+                                      gi, g->n_kv, n_kv);
 }
 
 static bool check_group(const struct plan *p, int64_t gi, struct err *e)
@@ -119,9 +124,8 @@ static bool check_group(const struct plan *p, int64_t gi, struct err *e)
         return err_set(e,
                        "group %" PRId64 ": tile %" PRId32 " x %" PRId32 " (expected sizes, or 0 for whole)",
                        gi, g->tile_m, g->tile_n);
-    if (g->launch < 0 || g->launch >= p->n_launches)
-        return err_set(e, "group %" PRId64 ": launch %" PRId32 " (expected 0 to %" PRId32 ")", gi, g->launch,
-                       p->n_launches - 1);
+    if (!check_index(e, "group", gi, "launch", "", g->launch, p->n_launches))
+        return false;
     if (g->slot0 != PLAN_NO_SLOT && (g->slot0 < 0 || g->nq > p->n_slots || g->slot0 > p->n_slots - g->nq))
         return err_set(e,
                        "group %" PRId64 ": slots from %" PRId64 " for %" PRId32
@@ -324,17 +328,9 @@ static bool check_step(const struct plan *p, int64_t mi, struct err *e)
         return err_set(
             e, "merge %" PRId64 ": inputs %" PRId64 " to %" PRId64 " (expected some of 0 to %" PRId64 ")", mi,
             m->in0, m->in1, p->n_merge_in);
-    if (m->query < 0 || m->query >= p->nf->n_queries)
-        return err_set(e,
-                       "merge %" PRId64 ": query %" PRId32 " of the normal form (expected 0 to %" PRId32 ")",
-                       mi, m->query, p->nf->n_queries - 1);
-    if (m->launch < 0 || m->launch >= p->n_launches)
-        return err_set(e, "merge %" PRId64 ": launch %" PRId32 " (expected 0 to %" PRId32 ")", mi, m->launch,
-                       p->n_launches - 1);
-    if (m->out != PLAN_NO_SLOT && (m->out < 0 || m->out >= p->n_slots))
-        return err_set(e, "merge %" PRId64 ": output slot %" PRId64 " (expected 0 to %" PRId64 ")", mi,
-                       m->out, p->n_slots - 1);
-    return true;
+    return check_index(e, "merge", mi, "query", NORMAL, m->query, p->nf->n_queries) &&
+           check_index(e, "merge", mi, "launch", "", m->launch, p->n_launches) &&
+           (m->out == PLAN_NO_SLOT || check_index(e, "merge", mi, "output slot", "", m->out, p->n_slots));
 }
 
 static bool merge_writes(struct flow *f, int64_t mi, struct err *e)
@@ -349,9 +345,8 @@ static bool merge_writes(struct flow *f, int64_t mi, struct err *e)
 static bool read_slot(struct flow *f, int64_t mi, int64_t s, struct err *e)
 {
     const struct merge_step *m = &f->p->merge[mi];
-    if (s < 0 || s >= f->p->n_slots)
-        return err_set(e, "merge %" PRId64 ": reads slot %" PRId64 " (expected 0 to %" PRId64 ")", mi, s,
-                       f->p->n_slots - 1);
+    if (!check_index(e, "merge", mi, "reads slot", "", s, f->p->n_slots))
+        return false;
     struct slot_state *x = &f->slot[s];
     if (x->query < 0)
         return err_set(e, "merge %" PRId64 ": reads slot %" PRId64 ", which nothing writes", mi, s);
@@ -387,11 +382,10 @@ static bool merge_reads(struct flow *f, int64_t mi, struct err *e)
             return false;
         onchip_seen = onchip_seen || f->p->merge_in[i] == m->onchip;
     }
-    if (!onchip_seen)
-        return err_set(
-            e, "merge %" PRId64 ": slot %" PRId64 " is to stay on the chip but is not among its inputs", mi,
-            m->onchip);
-    return true;
+    return onchip_seen ||
+           err_set(e,
+                   "merge %" PRId64 ": slot %" PRId64 " is to stay on the chip but is not among its inputs",
+                   mi, m->onchip);
 }
 
 static bool check_flow(struct flow *f, struct err *e)
@@ -425,10 +419,8 @@ static bool check_slot_count(const struct plan *p, struct err *e)
     int64_t writers = p->n_merges;
     for (int64_t gi = 0; gi < p->n_groups; gi++)
         writers += p->group[gi].slot0 == PLAN_NO_SLOT ? 0 : p->group[gi].nq;
-    if (p->n_slots > writers)
-        return err_set(e, "plan: %" PRId64 " slots but only %" PRId64 " partials to write", p->n_slots,
-                       writers);
-    return true;
+    return p->n_slots <= writers ||
+           err_set(e, "plan: %" PRId64 " slots but only %" PRId64 " partials to write", p->n_slots, writers);
 }
 
 static bool check_all_groups(const struct plan *p, struct err *e)
@@ -451,11 +443,7 @@ bool cover_structure(const struct plan *p, struct err *e)
 
 bool cover_check(const struct plan *p, struct err *e)
 {
-    if (!check_header(p, e) || !check_all_groups(p, e))
-        return false;
-    if (!check_cover(p, e))
-        return false;
-    if (!check_slot_count(p, e))
+    if (!check_header(p, e) || !check_all_groups(p, e) || !check_cover(p, e) || !check_slot_count(p, e))
         return false;
     struct flow f = {
         .p = p,

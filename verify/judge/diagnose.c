@@ -1,10 +1,9 @@
-/*
- * diagnose.c - guesses at what went wrong with one row.
- */
-#include "verify/judge/diagnose.h"
+/* diagnose.c - guesses at what went wrong with one row. */
+#include "verify/judge/compare.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 /* Far above rounding, far below what any of these mistakes makes. O may be stored in 16 bits, LSE never is. */
@@ -20,6 +19,16 @@ struct row {
     char *guess;
     size_t size;
 };
+
+/* The guess; returns true. */
+__attribute__((format(printf, 2, 3))) static bool says(const struct row *x, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(x->guess, x->size, fmt, ap);
+    va_end(ap);
+    return true;
+}
 
 static bool close_to(double got, double want)
 {
@@ -54,41 +63,34 @@ static bool guess_kind(const struct row *x)
         zeros += x->o[e] == 0;
     }
     if (isinf(want) && (nans || !isinf(x->lse) || x->lse > 0))
-        snprintf(x->guess, x->size, "a query that sees nothing is not given O = 0 and LSE = -inf");
-    else if (nans == x->orc->d && isnan(x->lse))
-        snprintf(x->guess, x->size, "a row that nobody wrote, or poison was read");
-    else if (nans == x->orc->d && close_to(x->lse, want))
-        snprintf(x->guess, x->size, "O that nobody wrote, or poison of V was read");
-    else if (isnan(x->lse) && holds(x, x->r, 1))
-        snprintf(x->guess, x->size, "an LSE that nobody wrote");
-    else if (nans || isnan(x->lse))
-        snprintf(x->guess, x->size, "poison was read, or 0 * inf, inf - inf or 0 / 0 computed");
-    else if (x->lse == -INFINITY && isfinite(want))
-        snprintf(x->guess, x->size, "the row says that its query sees nothing: partials lost or overwritten");
-    else if (zeros == x->orc->d && !holds(x, x->r, 1))
-        snprintf(x->guess, x->size, "O is all zeros: not computed, or not written back");
-    else
-        return false;
-    return true;
+        return says(x, "a query that sees nothing is not given O = 0 and LSE = -inf");
+    if (nans == x->orc->d && isnan(x->lse))
+        return says(x, "a row that nobody wrote, or poison was read");
+    if (nans == x->orc->d && close_to(x->lse, want))
+        return says(x, "O that nobody wrote, or poison of V was read");
+    if (isnan(x->lse) && holds(x, x->r, 1))
+        return says(x, "an LSE that nobody wrote");
+    if (nans || isnan(x->lse))
+        return says(x, "poison was read, or 0 * inf, inf - inf or 0 / 0 computed");
+    if (x->lse == -INFINITY && isfinite(want))
+        return says(x, "the row says that its query sees nothing: partials lost or overwritten");
+    return zeros == x->orc->d && !holds(x, x->r, 1) &&
+           says(x, "O is all zeros: not computed, or not written back");
 }
 
 /* Another row's answer, O and LSE. */
 static bool guess_swap(const struct row *x)
 {
-    for (int64_t r = 0; r < x->orc->n_rows; r++) {
-        if (!is_row(x, r) || is_row(x, x->r))
-            continue;
-        int32_t h = x->p->heads.h_q;
-        if (r / h == x->r / h)
-            snprintf(x->guess, x->size,
-                     "query %" PRId64 ": head %" PRId64 " holds the answer of head %" PRId64, r / h, x->r % h,
-                     r % h);
-        else
-            snprintf(x->guess, x->size,
-                     "query %" PRId64 " head %" PRId64 " holds the answer of query %" PRId64 " head %" PRId64,
-                     x->r / h, x->r % h, r / h, r % h);
-        return true;
-    }
+    int32_t h = x->p->heads.h_q;
+    for (int64_t r = 0; r < x->orc->n_rows && !is_row(x, x->r); r++)
+        if (is_row(x, r) && r / h == x->r / h)
+            return says(x, "query %" PRId64 ": head %" PRId64 " holds the answer of head %" PRId64, r / h,
+                        x->r % h, r % h);
+        else if (is_row(x, r))
+            return says(x,
+                        "query %" PRId64 " head %" PRId64 " holds the answer of query %" PRId64
+                        " head %" PRId64,
+                        x->r / h, x->r % h, r / h, r % h);
     return false;
 }
 
@@ -101,20 +103,15 @@ static bool is_sunk(const struct row *x)
 
 static bool guess_underflow(const struct row *x)
 {
-    if (!is_sunk(x) || x->lse != -INFINITY)
-        return false;
-    snprintf(x->guess, x->size,
-             "all scores are far below 0, and all weights were 0: does their maximum begin at -inf?");
-    return true;
+    return is_sunk(x) && x->lse == -INFINITY &&
+           says(x, "all scores are far below 0, and all weights were 0: does their maximum begin at -inf?");
 }
 
 static bool guess_hidden(const struct row *x)
 {
-    if (!is_sunk(x) || !(x->lse > x->orc->lse[x->r] + 100))
-        return false;
-    snprintf(x->guess, x->size,
-             "all scores are far below 0: is that of a hidden token, or of padding, a number and not -inf?");
-    return true;
+    return is_sunk(x) && x->lse > x->orc->lse[x->r] + 100 &&
+           says(x,
+                "all scores are far below 0: is that of a hidden token, or of padding, a number and not -inf?");
 }
 
 /* With Q = 0 the softmax is uniform and LSE says how many tokens were read. */
@@ -124,8 +121,7 @@ static bool guess_count(const struct row *x)
     int64_t ctx = x->orc->ctx[x->r / x->p->heads.h_q], read = llround(fmin(n, 1e15));
     if (x->orc->abs_dot[x->r] != 0 || n > 2000 || fabs(n - (double)read) > CLOSE_LSE * n || read == ctx)
         return false;
-    snprintf(x->guess, x->size, "%" PRId64 " tokens were counted, the query sees %" PRId64, read, ctx);
-    return true;
+    return says(x, "%" PRId64 " tokens were counted, the query sees %" PRId64, read, ctx);
 }
 
 /* Of one token O is V, and where all scores are 0 LSE counts tokens: right whatever else is wrong, which says nothing. */
@@ -146,18 +142,14 @@ static bool guess_lse(const struct row *x)
     if (!isfinite(x->lse) || close_to(x->lse, want))
         return false;
     if (right_o && close_to(x->lse / want, M_LOG2E))
-        snprintf(x->guess, x->size, "LSE in base 2 (1.4427 times what it should be)");
-    else if (right_o && close_to(x->lse / want, M_LN2))
-        snprintf(x->guess, x->size, "LSE turned from base 2 twice (0.6931 times what it should be)");
-    else if (close_to(off, M_LN2))
-        snprintf(x->guess, x->size, "every token counted twice (LSE too large by ln 2)");
-    else if (close_to(off, -M_LN2))
-        snprintf(x->guess, x->size, "half the weight is missing (LSE too small by ln 2)");
-    else if (right_o && x->c->worst_o <= 1 && !sees_one_token(x))
-        snprintf(x->guess, x->size, "O is right, LSE alone is wrong");
-    else
-        return false;
-    return true;
+        return says(x, "LSE in base 2 (1.4427 times what it should be)");
+    if (right_o && close_to(x->lse / want, M_LN2))
+        return says(x, "LSE turned from base 2 twice (0.6931 times what it should be)");
+    if (close_to(off, M_LN2))
+        return says(x, "every token counted twice (LSE too large by ln 2)");
+    if (close_to(off, -M_LN2))
+        return says(x, "half the weight is missing (LSE too small by ln 2)");
+    return right_o && x->c->worst_o <= 1 && !sees_one_token(x) && says(x, "O is right, LSE alone is wrong");
 }
 
 /* What the row would be with another scale, which wrong exponentials come down to as well. */
@@ -197,7 +189,7 @@ static bool guess_scale(const struct row *x)
             lse /= M_LN2; /* left in base 2 */
         y.orc = would;
         if (holds(&y, r, 1) && close_to(x->lse, lse) && !close_to(lse, x->orc->lse[x->r]))
-            snprintf(x->guess, x->size, "%s", scales[i].says);
+            says(x, "%s", scales[i].says);
         oracle_free(would);
     }
     return x->guess[0] != 0;
@@ -210,12 +202,12 @@ static bool guess_place(const struct row *x)
     int64_t h = x->p->heads.h_q;
     if (own_o == own_lse)
         return false;
-    for (int64_t r = 0; r < x->orc->n_rows && !x->guess[0]; r++)
+    for (int64_t r = 0; r < x->orc->n_rows; r++)
         if (own_lse ? holds(x, r, 1) : fabs(x->lse - x->orc->lse[r]) <= 1e-6 * fmax(1, fabs(x->lse)))
-            snprintf(x->guess, x->size,
-                     "%s of query %" PRId64 " head %" PRId64 " is that of query %" PRId64 " head %" PRId64,
-                     own_lse ? "O" : "LSE", x->r / h, x->r % h, r / h, r % h);
-    return x->guess[0] != 0;
+            return says(
+                x, "%s of query %" PRId64 " head %" PRId64 " is that of query %" PRId64 " head %" PRId64,
+                own_lse ? "O" : "LSE", x->r / h, x->r % h, r / h, r % h);
+    return false;
 }
 
 /* LSE right, O not. */
@@ -231,13 +223,10 @@ static bool guess_o(const struct row *x)
     }
     double factor = dot / square;
     if (square > 0 && fabs(factor - 1) > CLOSE_O && holds(x, x->r, factor))
-        snprintf(x->guess, x->size, "O is %.4g times what it should be: a division or a weight is missing",
-                 factor);
-    else if (x->c->worst_lse <= 1 && !has_no_scores(x) && !holds(x, x->r, 1))
-        snprintf(x->guess, x->size, "LSE is right, O alone is wrong: V, or how partials are weighted");
-    else
-        return false;
-    return true;
+        return says(x, "O is %.4g times what it should be: a division or a weight is missing", factor);
+    if (x->c->worst_lse <= 1 && !has_no_scores(x) && !holds(x, x->r, 1))
+        return says(x, "LSE is right, O alone is wrong: V, or how partials are weighted");
+    return false;
 }
 
 void diagnose(const struct problem *p, const struct oracle *orc, const struct output *out,

@@ -1,17 +1,24 @@
 #include "verify/judge/judge.h"
-#include "verify/judge/arithmetic.h"
+#include "sim/plan_ledger.h"
 #include "verify/io/crash.h"
-#include "verify/judge/diagnose.h"
+#include "verify/judge/cover.h"
 #include "verify/judge/properties.h"
-#include "verify/judge/run_plan.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static void fail(struct result *r, enum failure_stage stage, const char *why)
+{
+    r->verdict = V_FAIL;
+    r->stage = stage;
+    snprintf(r->why, sizeof r->why, "%s", why);
+}
 
 /* Problem and oracle; a kernel needs about as much again for its partials. */
 static bool check_memory(const struct tree *t, const struct problem_spec *s, struct err *e)
@@ -29,11 +36,8 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
 struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e)
 {
     struct tree *t = tree ? tree : tree_source_load(&c->src, e);
-    if (!t || !problem_spec_check(&c->spec, e) || !check_memory(t, &c->spec, e)) {
-        tree_free(t);
-        return NULL;
-    }
-    struct problem *p = problem_new(t, &c->spec, e);
+    bool good = t && problem_spec_check(&c->spec, e) && check_memory(t, &c->spec, e);
+    struct problem *p = good ? problem_new(t, &c->spec, e) : NULL;
     if (!p) {
         tree_free(t);
         return NULL;
@@ -78,18 +82,57 @@ static bool narrow_partials(struct plan *plan, enum dtype t, char *why)
 /* The first tile, and whether there are others. */
 static void name_tile(const struct plan *plan, char *out, size_t size)
 {
-    snprintf(out, size, "-");
+    const struct group *g = plan->group;
     bool mixed = false;
     for (int64_t i = 0; i < plan->n_groups; i++)
-        mixed = mixed || plan->group[i].tile_m != plan->group[0].tile_m ||
-                plan->group[i].tile_n != plan->group[0].tile_n;
-    if (plan->n_groups == 0)
-        return;
-    if (plan->group[0].tile_m == 0 && plan->group[0].tile_n == 0)
+        mixed = mixed || g[i].tile_m != g->tile_m || g[i].tile_n != g->tile_n;
+    if (plan->n_groups > 0 && g->tile_m == 0 && g->tile_n == 0)
         snprintf(out, size, "whole%s", mixed ? "+" : "");
-    else
-        snprintf(out, size, "%" PRId32 "x%" PRId32 "%s", plan->group[0].tile_m, plan->group[0].tile_n,
-                 mixed ? "+" : "");
+    else if (plan->n_groups > 0)
+        snprintf(out, size, "%" PRId32 "x%" PRId32 "%s", g->tile_m, g->tile_n, mixed ? "+" : "");
+}
+
+/* Who counts, counts all of it, as sim/ledger.h says: a field that was forgotten would be printed as 0. */
+static bool check_counts(const struct problem *p, const struct plan *plan, const struct ledger *counted,
+                         struct err *e)
+{
+    if (memcmp(counted, &(struct ledger){0}, sizeof *counted) == 0)
+        return true;
+    struct ledger want = ledger_of_plan(plan, &p->heads);
+#define X(field, meaning)                                                                                    \
+    if (counted->field != want.field)                                                                        \
+        return err_set(e, "counted %lld for \"" meaning "\", the plan has %lld", (long long)counted->field,  \
+                       (long long)want.field);
+    LEDGER_FIELDS(X)
+#undef X
+    return true;
+}
+
+struct output *run_plan(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
+                        const struct kernel *k, struct result *r)
+{
+    struct err e = {0};
+    crash_running(k->name);
+    if (!cover_check(plan, &e)) {
+        fail(r, STAGE_COVERAGE, e.msg);
+        return NULL;
+    }
+    if (!guarded_supports(k, p, plan, r->why)) {
+        r->verdict = V_SKIP;
+        return NULL;
+    }
+    struct output *out = output_new(p);
+    r->ran = true;
+    if (guarded_kernel(k, p, inputs, plan, out, &r->ledger, &r->run_s, &e) &&
+        check_counts(p, plan, &r->ledger, &e))
+        return out;
+    output_free(out);
+    fail(r, STAGE_KERNEL, e.msg);
+    if (e.code == EXIT_MISSING) { /* memory, say */
+        r->verdict = V_SKIP;
+        r->ran = false;
+    }
+    return NULL;
 }
 
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
@@ -142,37 +185,22 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
     const char *wrote;
     struct plan *plan = guarded_plan(use, b->nf, &b->env, r.why, &r.plan_s, &wrote);
     if (wrote) {
-        snprintf(r.why, sizeof r.why, "wrote to %s", wrote);
         r.verdict = V_FAIL;
         r.stage = STAGE_STRATEGY;
-        plan_free(plan);
-        return r;
-    }
-    if (!plan) {
+        snprintf(r.why, sizeof r.why, "wrote to %s", wrote);
+    } else if (!plan) {
         r.verdict = V_SKIP;
-        return r;
+    } else {
+        r.planned = true;
+        r.n_groups = plan->n_groups;
+        r.n_launches = plan->n_launches;
+        name_tile(plan, r.tile, sizeof r.tile);
+        if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, r.why))
+            r.verdict = V_SKIP;
+        else
+            output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
     }
-    r.planned = true;
-    r.n_groups = plan->n_groups;
-    r.n_launches = plan->n_launches;
-    name_tile(plan, r.tile, sizeof r.tile);
-    if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, r.why)) {
-        r.verdict = V_SKIP;
-        plan_free(plan);
-        return r;
-    }
-    struct output *out = judge_plan(b->p, &b->inputs, b->orc, plan, k, &r);
-    output_free(out);
     plan_free(plan);
-    return r;
-}
-
-static struct result check_law(const struct test_case *b, const struct strategy_use *use,
-                               const struct kernel *k, const struct property *law)
-{
-    struct property_case c = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
-    struct result r = property_check(law, &c);
-    r.use = use;
     return r;
 }
 
@@ -181,7 +209,9 @@ struct result judge_law(const struct test_case *b, const struct strategy_use *us
 {
     char *command = command_of(b, use, k, law);
     crash_planning(use->s->name, command);
-    struct result r = law ? check_law(b, use, k, law) : plan_and_judge(b, use, k);
+    struct property_case of_law = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
+    struct result r = law ? property_check(law, &of_law) : plan_and_judge(b, use, k);
+    r.use = use;
     if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */
@@ -206,4 +236,23 @@ int32_t judge_laws(const struct test_case *b, const struct strategy_use *use, co
         n += broken[n].verdict == V_FAIL;
     }
     return n;
+}
+
+enum {
+    LEAST_STRETCH = 16, /* cases of which one runs alone; */
+    MOST_ALONE = 24,    /* of all of them */
+    MOST_THREADS = 16   /* each holds a case's problem and oracle */
+};
+
+void run_parallel(int64_t n, void (*run)(void *context, int64_t i), void *context)
+{
+    int64_t stretch = max_i64(LEAST_STRETCH, ceil_div(n, MOST_ALONE));
+    for (int64_t begin = 0; begin < n; begin += stretch) {
+        int64_t alone = min_i64(begin + stretch, n) - 1;
+        int threads = (int)min_i64(min_i64(omp_get_max_threads(), MOST_THREADS), max_i64(1, alone - begin));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int64_t i = begin; i < alone; i++)
+            run(context, i);
+        run(context, alone);
+    }
 }

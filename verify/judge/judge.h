@@ -33,7 +33,13 @@ void test_case_free(struct test_case *b);
 /* Plan, check, run, compare. */
 struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
-/* The part of it that follows a plan: run_plan (`inputs` is of p), then the comparison with orc. */
+/* Coverage first, then the run under guard, then what the kernel counted. What the kernel wrote, to be freed with
+ * output_free; `inputs` is of p. NULL if it did not run, or not well: then verdict, stage and sentence of *r say why. *r
+ * is zero at first and gets the run's figures. */
+struct output *run_plan(const struct problem *p, const struct guarded *inputs, const struct plan *plan,
+                        const struct kernel *k, struct result *r);
+
+/* The part of judge_case that follows a plan: run_plan (`inputs` is of p), then the comparison with orc. */
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
                           const struct plan *plan, const struct kernel *k, struct result *r);
 
@@ -44,6 +50,11 @@ struct result judge_law(const struct test_case *b, const struct strategy_use *us
  * case with narrow partials has none. */
 int32_t judge_laws(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
                    struct result *broken, int64_t *held);
+
+/* run(context, i) for i = 0 .. n - 1. Stretches come one after the other; within one, up to 16 threads take its cases in
+ * any order. These have a core each, so what the threads of a kernel do to each other would never be seen. The last case
+ * of a stretch therefore runs alone, with all threads. Of fewer than 16 cases one is alone, of more at most 24. */
+void run_parallel(int64_t n, void (*run)(void *context, int64_t i), void *context);
 
 #ifdef __cplusplus
 }

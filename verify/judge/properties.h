@@ -19,16 +19,16 @@ extern "C" {
 
 struct property_case {
     const struct problem *p;
-    const struct nform *nf; /* of p's tree; property_check sets it */
     struct strategy_use use;
     const struct kernel *kernel;
     uint64_t seed; /* of what a property draws: orders, cuts, values of V */
 };
 
+struct law; /* a property under way */
 struct property {
     const char *name;
     const char *about; /* what holds, one sentence */
-    void (*check)(const struct property_case *c, struct result *r);
+    void (*check)(struct law *l);
 };
 
 extern const struct property properties[];

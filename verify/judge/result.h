@@ -40,7 +40,7 @@ struct result {
     int64_t n_groups, n_launches;
     double plan_s, run_s;
     char why[600];   /* FAIL, SKIP: one sentence, without the stage */
-    char guess[128]; /* wrong numbers: what they look like (verify/judge/diagnose.h), or "" */
+    char guess[128]; /* wrong numbers: what they look like (diagnose), or "" */
 };
 
 /* Why it failed or was skipped, as people are told: law and stage by name, where they have one, then the sentence. */

@@ -1,14 +1,16 @@
-/*
- * shrink.c - smaller and smaller cases that still fail.
- */
+/* shrink.c - smaller and smaller cases that still fail. */
 #include "verify/judge/shrink.h"
+#include "verify/io/text.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct shrinker {
     struct case_spec *c; /* the smallest so far */
-    struct tree *t;  /* its tree */
+    struct tree *t;      /* its tree */
     shrink_fails *fails;
     void *context;
     struct shrink_limits limit;
@@ -94,22 +96,16 @@ static bool try_change(struct shrinker *s, struct case_spec c)
 
 /* ---- fewer queries, fewer nodes ------------------------------------------------------------------------ */
 
-/* Without queries begin .. end - 1. */
-static struct tree *without_queries(const struct tree *t, int32_t begin, int32_t end)
-{
-    struct tree *x = tree_copy(t);
-    memmove(x->query + begin, x->query + end, (size_t)(t->n_queries - end) * sizeof *x->query);
-    x->n_queries -= end - begin;
-    return x;
-}
-
 /* Halves of the queries, quarters, ... single ones. */
 static void drop_queries(struct shrinker *s)
 {
     for (int32_t chunk = (s->t->n_queries + 1) / 2; chunk > 0 && !s->spent; chunk = chunk / 2)
         for (int32_t i = 0; i < s->t->n_queries && !s->spent;) {
             int32_t end = (int32_t)min_i64(s->t->n_queries, (int64_t)i + chunk);
-            if (!try_tree(s, without_queries(s->t, i, end)))
+            struct tree *x = tree_copy(s->t);
+            memmove(x->query + i, x->query + end, (size_t)(x->n_queries - end) * sizeof *x->query);
+            x->n_queries -= end - i;
+            if (!try_tree(s, x))
                 i = end;
         }
 }
@@ -209,20 +205,21 @@ static void join_nodes(struct shrinker *s)
 
 /* ---- shorter nodes, plainer queries -------------------------------------------------------------------- */
 
-/* Node i, and queries in it, not beyond `len`; queries at its end stay at its end. */
-static void shorten(struct tree *t, int32_t i, int64_t len)
+/* Nodes begin .. end - 1, and queries in them, not beyond `len`; queries at their ends stay there. */
+static bool try_lens(struct shrinker *s, int32_t begin, int32_t end, int64_t len)
 {
-    t->len[i] = min_i64(t->len[i], len);
-    for (int32_t q = 0; q < t->n_queries; q++)
-        if (t->query[q].node == i)
-            t->query[q].upto = min_i64(t->query[q].upto, len);
+    struct tree *x = tree_copy(s->t);
+    for (int32_t i = begin; i < end; i++)
+        x->len[i] = min_i64(x->len[i], len);
+    for (int32_t q = 0; q < x->n_queries; q++)
+        if (x->query[q].node >= begin && x->query[q].node < end)
+            x->query[q].upto = min_i64(x->query[q].upto, len);
+    return try_tree(s, x);
 }
 
 static bool try_len(struct shrinker *s, int32_t i, int64_t len)
 {
-    struct tree *x = tree_copy(s->t);
-    shorten(x, i, len);
-    return try_tree(s, x);
+    return try_lens(s, i, i + 1, len);
 }
 
 static bool try_upto(struct shrinker *s, int32_t q, int64_t upto)
@@ -251,14 +248,8 @@ static void shorten_nodes(struct shrinker *s)
     bool kept = false;
     for (int32_t i = 0; i < s->t->n_nodes; i++)
         longest = max_i64(longest, s->t->len[i]);
-    for (int64_t len = 1; len < longest && !kept && !s->spent; len *= 2) {
-        struct tree *x = tree_copy(s->t);
-        for (int32_t i = 0; i < x->n_nodes; i++)
-            x->len[i] = min_i64(x->len[i], len);
-        for (int32_t q = 0; q < x->n_queries; q++)
-            x->query[q].upto = min_i64(x->query[q].upto, len);
-        kept = try_tree(s, x);
-    }
+    for (int64_t len = 1; len < longest && !kept && !s->spent; len *= 2)
+        kept = try_lens(s, 0, s->t->n_nodes, len);
     for (int32_t i = 0; i < s->t->n_nodes && !s->spent; i++)
         reduce(s, try_len, i, s->t->len[i]);
 }
@@ -299,21 +290,20 @@ static void fewer_heads(struct shrinker *s)
     }
 }
 
-/* From least to the case's own; the first that fails. Below 16 elements a head is nobody's. */
+/* A number of the spec, from least to the case's own; the first that fails. */
+static void smaller_number(struct shrinker *s, size_t offset, int32_t least)
+{
+    struct case_spec c = *s->c;
+    int32_t *x = (int32_t *)((char *)&c.spec + offset), own = *x;
+    for (*x = least; *x < own && !try_change(s, c);)
+        *x *= 2;
+}
+
+/* Below 16 elements a head is nobody's. */
 static void smaller_numbers(struct shrinker *s)
 {
-    bool kept = false;
-    for (int32_t d = 16; d < s->c->spec.heads.d && !kept; d *= 2) {
-        struct case_spec c = *s->c;
-        c.spec.heads.d = d;
-        kept = try_change(s, c);
-    }
-    kept = false;
-    for (int32_t page = 1; page < s->c->spec.page_size && !kept; page *= 2) {
-        struct case_spec c = *s->c;
-        c.spec.page_size = page;
-        kept = try_change(s, c);
-    }
+    smaller_number(s, offsetof(struct problem_spec, heads.d), 16);
+    smaller_number(s, offsetof(struct problem_spec, page_size), 1);
 }
 
 static void plainer_storage(struct shrinker *s)
@@ -326,12 +316,10 @@ static void plainer_storage(struct shrinker *s)
     c.spec.poison = false;
     if (s->c->spec.poison)
         try_change(s, c);
-    bool kept = false;
-    for (enum dtype t = DT_F64; t < s->c->spec.heads.dtype && !kept; t++) {
-        c = *s->c;
-        c.spec.heads.dtype = t;
-        kept = try_change(s, c);
-    }
+    c = *s->c;
+    c.spec.heads.dtype = DT_F64;
+    while (c.spec.heads.dtype < s->c->spec.heads.dtype && !try_change(s, c))
+        c.spec.heads.dtype++;
 }
 
 /* Plainest first: with counts the output says who was read. */
@@ -339,20 +327,17 @@ static void plainer_data(struct shrinker *s)
 {
     static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM,
                                       FILL_HUGE,  FILL_VAST,      FILL_SUNK};
+    struct case_spec c = *s->c;
     for (int i = 0; order[i] != s->c->spec.fill; i++) {
-        struct case_spec c = *s->c;
         c.spec.fill = order[i];
         if (try_change(s, c))
             break;
     }
     uint64_t reseeds = s->reseeds;
     s->reseeds = 0; /* seeds are what is searched here */
-    for (uint64_t seed = 1; seed < 10 && seed < s->c->spec.seed; seed++) {
-        struct case_spec c = *s->c;
-        c.spec.seed = seed;
-        if (try_change(s, c))
-            break;
-    }
+    c = *s->c;
+    for (c.spec.seed = 1; c.spec.seed < 10 && c.spec.seed < s->c->spec.seed && !try_change(s, c);)
+        c.spec.seed++;
     s->reseeds = reseeds;
 }
 
@@ -442,4 +427,107 @@ struct shrink_report shrink_case(struct case_spec *c, shrink_fails *fails, void 
     s.report.tokens = tree_tokens(s.t);
     tree_free(s.t);
     return s.report;
+}
+
+/* ---- what the judge failed ------------------------------------------------------------------------------ */
+
+/* Shells and exec() take an argument of up to 128 KiB; what is longer could not be pasted. */
+enum { LONGEST_ARGUMENT = 100000 };
+
+/* A kernel that is torn by other threads fails now and then. */
+enum { REPEATS = 5 };
+
+/* A case that first failed one way and then another would be about something else: what is wrong by a hundredth and more must not
+ * end as what looks like rounding. */
+struct failure {
+    enum failure_stage stage;
+    bool gross;
+    const struct property *law;
+};
+#define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
+#define TINY 1e-4  /* and no less than this */
+
+static struct failure failure_of(const struct result *r)
+{
+    const struct comparison *c = &r->cmp;
+    double off = fabs(c->got - c->want);
+    bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
+    return (struct failure){r->stage, r->stage == STAGE_NUMBERS && (!isfinite(off) || (much && off > TINY)),
+                            r->law};
+}
+
+static bool alike(struct failure is, struct failure was)
+{
+    return is.stage == was.stage && is.law == was.law && is.gross >= was.gross;
+}
+
+/* False if the case cannot be had, as when memory would not do. */
+static bool judge_again(const struct case_spec *c, const struct property *law, struct result *r)
+{
+    struct test_case *b = test_case_new(c, NULL, NULL);
+    if (!b)
+        return false;
+    *r = judge_case(b, &c->use, c->kernel);
+    if (law && r->verdict != V_FAIL) /* as verify does */
+        *r = judge_law(b, &c->use, c->kernel, law);
+    r->use = NULL;
+    test_case_free(b);
+    return true;
+}
+
+static bool fails_alike(const struct case_spec *c, void *context)
+{
+    const struct failure *want = context;
+    struct result r;
+    return judge_again(c, want->law, &r) && r.verdict == V_FAIL && alike(failure_of(&r), *want);
+}
+
+struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits)
+{
+    struct failure kind = failure_of(r);
+    struct shrink_report report = shrink_case(c, fails_alike, &kind, limits);
+    report.steady = report.failed;
+    for (int i = 0; i < REPEATS && report.steady; i++)
+        report.steady = judge_again(c, kind.law, r) && r->verdict == V_FAIL;
+    return report;
+}
+
+void shrink_print(FILE *f, const char *program, const struct case_spec *failed, const struct result *result)
+{
+    struct shrink_limits limits = shrink_default_limits();
+    struct case_spec c = *failed;
+    struct result r = *result;
+    c.src = tree_source_copy(&failed->src);
+    struct shrink_report report = shrink_result(&c, &r, &limits);
+    char *text = case_print(&c), why[RESULT_SENTENCE];
+    struct result again;
+    if (!report.failed && judge_again(&c, r.law, &again) && again.verdict == V_SKIP) {
+        fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n",
+                result_sentence(&again, why));
+    } else if (!report.steady) {
+        fprintf(
+            f,
+            "smallest: not reproducible, %s passed when it was run again (run is called from several threads "
+            "at once: does the kernel keep state, or do its own threads share what they should not? try "
+            "OMP_NUM_THREADS=1; does it read behind an array? try make SAN=1)\n",
+            report.failed ? "a smaller case" : "the case");
+    } else if (strlen(text) > LONGEST_ARGUMENT) {
+        fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", report.nodes,
+                report.seconds);
+    } else {
+        char *quoted = text_quote(text);
+        fprintf(f,
+                "smallest: %s verify %s--case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
+                ", after %" PRId64 " trials%s: %s\n",
+                program, r.law ? "--properties " : "", quoted, report.nodes, report.queries, report.tokens,
+                report.trials, report.fixed ? "" : " (out of time)", result_sentence(&r, why));
+        free(quoted);
+        /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
+        if (result->guess[0])
+            fprintf(f, "  perhaps %s\n", result->guess);
+        if (r.guess[0] && strcmp(r.guess, result->guess) != 0)
+            fprintf(f, "  of the smallest alone: perhaps %s\n", r.guess);
+    }
+    free(text);
+    case_clear(&c);
 }

@@ -1,8 +1,6 @@
 #include "verify/judge/side_by_side.h"
 #include "verify/io/progress.h"
 #include "verify/cases/random_cases.h"
-#include "verify/judge/result.h"
-#include "verify/cases/run_parallel.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,66 +9,72 @@
 
 /* ---- judging ------------------------------------------------------------------------------------------ */
 
+/* The strategy on the tree given, and its tally over random trees. */
+struct compare_row {
+    struct result on_tree;
+    int64_t passed, run;
+    double worst;
+    char *failed;      /* case string of the first failure; NULL: none */
+    int64_t failed_at; /* number of the random tree, -1: the tree given */
+};
+
+struct beside {
+    struct compare_run *run;
+    struct compare_row *row; /* [run->n_use] */
+    double query_centric;    /* KV bytes of flash-attention on the tree */
+    uint64_t seed;           /* of random trees */
+    struct progress progress;
+    struct err *err; /* the first */
+};
+
 /* Random trees are judged in any order. */
-static void note_failure(struct compare_run *run, int32_t s, const struct case_spec *c, int64_t at)
+static void note_verdict(struct beside *x, int32_t s, const struct case_spec *c, int64_t at,
+                         const struct result *r)
 {
-    struct compare_row *row = &run->row[s];
-    if (row->failed && row->failed_at <= at)
+    struct compare_row *row = &x->row[s];
+    x->run->totals.n[r->verdict]++;
+    if (r->verdict != V_FAIL || (row->failed && row->failed_at <= at))
         return;
     struct case_spec failed = *c;
-    failed.use = run->use[s];
-    failed.kernel = run->kernel;
+    failed.use = x->run->use[s];
+    failed.kernel = x->run->kernel;
     free(row->failed);
     row->failed = case_print(&failed);
     row->failed_at = at;
 }
 
-static void judge_tree(struct compare_run *run, const struct test_case *b)
+static void judge_tree(struct beside *x, const struct test_case *b)
 {
-    struct progress progress = progress_start("compare", run->n_use);
-    for (int32_t s = 0; s < run->n_use; s++) {
-        run->row[s].on_tree = judge_case(b, &run->use[s], run->kernel);
-        run->totals.n[run->row[s].on_tree.verdict]++;
-        if (run->row[s].on_tree.verdict == V_FAIL)
-            note_failure(run, s, b->c, -1);
-        progress_step(&progress);
-    }
-    progress_clear(&progress);
+    const struct compare_run *run = x->run;
     struct strategy_use base;
     struct err e = {0};
     CK(strategy_parse("flash-attention", &base, &e));
-    for (int32_t s = 0; s < run->n_use; s++)
+    x->progress = progress_start("compare", run->n_use);
+    for (int32_t s = 0; s < run->n_use; s++) {
+        struct result *r = &x->row[s].on_tree;
+        *r = judge_case(b, &run->use[s], run->kernel);
+        note_verdict(x, s, b->c, -1, r);
         if (run->use[s].s == base.s)
-            run->query_centric = (double)run->row[s].on_tree.ledger.kv;
-    if (run->query_centric == 0)
-        run->query_centric = (double)judge_case(b, &base, run->kernel).ledger.kv;
+            x->query_centric = (double)r->ledger.kv;
+        progress_step(&x->progress);
+    }
+    progress_clear(&x->progress);
+    if (x->query_centric == 0)
+        x->query_centric = (double)judge_case(b, &base, run->kernel).ledger.kv;
 }
 
-static void tally(struct compare_run *run, int32_t s, const struct case_spec *c, int64_t at,
-                  const struct result *r)
+static void tally(struct beside *x, int32_t s, const struct case_spec *c, int64_t at, const struct result *r)
 {
-    run->totals.n[r->verdict]++;
-    if (r->verdict == V_SKIP)
-        return;
-    if (r->verdict == V_FAIL)
-        note_failure(run, s, c, at);
-    run->row[s].run++;
-    run->row[s].passed += r->verdict == V_PASS;
+    note_verdict(x, s, c, at, r);
+    x->row[s].run += r->verdict != V_SKIP;
+    x->row[s].passed += r->verdict == V_PASS;
     if (r->compared)
-        run->row[s].worst = fmax(run->row[s].worst, r->cmp.worst);
+        x->row[s].worst = fmax(x->row[s].worst, r->cmp.worst);
 }
-
-/* Random trees on their way. */
-struct under_way {
-    struct compare_run *run;
-    uint64_t seed;
-    struct progress progress;
-    struct err *err; /* the first */
-};
 
 static void judge_drawn(void *context, int64_t i)
 {
-    struct under_way *x = context;
+    struct beside *x = context;
     struct tree *t;
     struct err own = {0};
     struct case_spec c = random_case(x->seed, i, NULL, &t);
@@ -78,7 +82,7 @@ static void judge_drawn(void *context, int64_t i)
     for (int32_t s = 0; b && s < x->run->n_use; s++) {
         struct result r = judge_case(b, &x->run->use[s], x->run->kernel);
 #pragma omp critical(treeattn_compare)
-        tally(x->run, s, &c, i, &r);
+        tally(x, s, &c, i, &r);
     }
 #pragma omp critical(treeattn_compare)
     {
@@ -88,14 +92,6 @@ static void judge_drawn(void *context, int64_t i)
     }
     test_case_free(b);
     case_clear(&c);
-}
-
-static bool judge_random(struct compare_run *run, int64_t n, uint64_t seed, struct err *e)
-{
-    struct under_way x = {.run = run, .seed = seed, .progress = progress_start("random trees", n), .err = e};
-    run_parallel(n, judge_drawn, &x);
-    progress_clear(&x.progress);
-    return !e->code;
 }
 
 /* ---- printing ----------------------------------------------------------------------------------------- */
@@ -122,18 +118,18 @@ static void print_numbers(struct printer *t, const struct result *r, double quer
     table_bytes_if(t, counted, ledger_partials(&r->ledger));
 }
 
-static void print_rows(struct printer *t, const struct compare_run *run, bool random)
+static void print_rows(struct printer *t, const struct beside *x)
 {
-    for (int32_t s = 0; s < run->n_use; s++) {
-        const struct compare_row *row = &run->row[s];
-        char *name = strategy_label(&run->use[s]);
+    for (int32_t s = 0; s < x->run->n_use; s++) {
+        const struct compare_row *row = &x->row[s];
+        char *name = strategy_label(&x->run->use[s]);
         table_text(t, name);
         free(name);
         table_text(t, verdict_name[row->on_tree.verdict]);
-        print_numbers(t, &row->on_tree, run->query_centric);
+        print_numbers(t, &row->on_tree, x->query_centric);
         if (t->style != STYLE_TEXT)
             table_text(t, row->failed ? row->failed : "");
-        if (!random)
+        if (x->run->n_random == 0)
             continue;
         table_i64(t, row->passed);
         table_i64(t, row->run);
@@ -141,8 +137,9 @@ static void print_rows(struct printer *t, const struct compare_run *run, bool ra
     }
 }
 
-static void print_head(FILE *f, const struct case_spec *c, const struct test_case *b)
+static void print_head(FILE *f, const struct test_case *b)
 {
+    const struct case_spec *c = b->c;
     char *src = tree_source_print(&c->src);
     fprintf(f, "%s: %" PRId32 " nodes, %" PRId32 " queries, %" PRId64 " tokens\n", src, b->tree->n_nodes,
             b->tree->n_queries, tree_tokens(b->tree));
@@ -153,7 +150,7 @@ static void print_head(FILE *f, const struct case_spec *c, const struct test_cas
 }
 
 /* Why a strategy has no numbers, or wrong ones. */
-static void print_notes(FILE *f, const struct compare_run *run)
+static void print_notes(FILE *f, const struct beside *x)
 {
     char why[RESULT_SENTENCE];
     fputs("\nworst error: in units of a derived bound; over 1 fails\n"
@@ -163,58 +160,55 @@ static void print_notes(FILE *f, const struct compare_run *run)
           "partials:    O and LSE of parts, written and read back by the merge\n",
           f);
     bool uncounted = false;
-    for (int32_t s = 0; s < run->n_use; s++)
-        uncounted |= run->row[s].on_tree.verdict != V_SKIP && !result_is_counted(&run->row[s].on_tree);
+    for (int32_t s = 0; s < x->run->n_use; s++)
+        uncounted |= x->row[s].on_tree.verdict != V_SKIP && !result_is_counted(&x->row[s].on_tree);
     if (uncounted)
         fputs("-:           not counted: the kernel counts nothing, or did not run\n", f);
-    for (int32_t s = 0; s < run->n_use; s++) {
-        const struct result *r = &run->row[s].on_tree;
+    for (int32_t s = 0; s < x->run->n_use; s++) {
+        const struct result *r = &x->row[s].on_tree;
         if (r->verdict == V_SKIP || r->verdict == V_FAIL)
             fprintf(f, "%s: %s: %s\n", r->strategy, verdict_name[r->verdict], result_sentence(r, why));
     }
 }
 
-/* What `treeattn verify --case` runs again. */
-static void print_failures(const struct compare_run *run)
+static void print_all(const struct beside *x, const struct test_case *b, FILE *f, enum style style)
 {
-    for (int32_t s = 0; s < run->n_use; s++)
-        if (run->row[s].failed)
-            fprintf(stderr, "compare: %s fails first at %s\n", run->use[s].s->name, run->row[s].failed);
+    bool text = style == STYLE_TEXT;
+    const char *shown[sizeof columns / sizeof columns[0]];
+    memcpy(shown, text ? text_columns : columns, text ? sizeof text_columns : sizeof columns);
+    if (x->run->n_random == 0)
+        shown[text ? N_TEXT_FIXED : N_FIXED] = NULL;
+    struct printer t = {.f = f, .style = style, .column = shown, .aligned = true, .width = widths};
+    if (text)
+        print_head(f, b);
+    print_rows(&t, x);
+    table_end(&t);
+    if (text)
+        print_notes(f, x);
+    totals_print(text ? f : stderr, "compare", &x->run->totals);
+    for (int32_t s = 0; s < x->run->n_use; s++)
+        if (x->row[s].failed) /* what `treeattn verify --case` runs again */
+            fprintf(stderr, "compare: %s fails first at %s\n", x->run->use[s].s->name, x->row[s].failed);
 }
 
 bool compare_strategies(struct compare_run *run, const struct case_spec *c, FILE *f, enum style style,
                         struct err *e)
 {
-    run->row = xcalloc((size_t)run->n_use, sizeof *run->row);
     struct test_case *b = test_case_new(c, NULL, e);
     if (!b)
         return false;
-    judge_tree(run, b);
-    bool random = run->n_random > 0, text = style == STYLE_TEXT;
-    bool good = judge_random(run, run->n_random, c->spec.seed, e);
-    if (good) {
-        const char *shown[sizeof columns / sizeof columns[0]];
-        memcpy(shown, text ? text_columns : columns, text ? sizeof text_columns : sizeof columns);
-        if (!random)
-            shown[text ? N_TEXT_FIXED : N_FIXED] = NULL;
-        struct printer t = {.f = f, .style = style, .column = shown, .aligned = true, .width = widths};
-        if (text)
-            print_head(f, c, b);
-        print_rows(&t, run, random);
-        table_end(&t);
-        if (text)
-            print_notes(f, run);
-        totals_print(text ? f : stderr, "compare", &run->totals);
-        print_failures(run);
-    }
+    struct beside x = {.run = run, .seed = c->spec.seed, .err = e};
+    x.row = xcalloc((size_t)run->n_use, sizeof *x.row);
+    judge_tree(&x, b);
+    x.progress = progress_start("random trees", run->n_random);
+    run_parallel(run->n_random, judge_drawn, &x);
+    progress_clear(&x.progress);
+    bool good = !e->code;
+    if (good)
+        print_all(&x, b, f, style);
+    for (int32_t s = 0; s < run->n_use; s++)
+        free(x.row[s].failed);
+    free(x.row);
     test_case_free(b);
     return good;
-}
-
-void compare_clear(struct compare_run *run)
-{
-    for (int32_t s = 0; run->row && s < run->n_use; s++)
-        free(run->row[s].failed);
-    free(run->use);
-    free(run->row);
 }

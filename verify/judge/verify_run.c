@@ -1,6 +1,10 @@
 #include "verify/judge/verify_run.h"
+#include "kernels/cuda/host/guard_gpu.h"
+#include "verify/cases/gpu_matrix.h"
+#include "verify/io/progress.h"
+#include "verify/judge/judge.h"
+#include "verify/judge/pairs_met.h"
 #include "verify/judge/properties.h"
-#include "verify/cases/run_parallel.h"
 #include "verify/judge/shrink.h"
 
 #include <errno.h>
@@ -9,23 +13,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the run ------------------------------------------------------------------------------------------ */
-
-/* Where case i of a batch comes from; the caller frees it. *drawn: it belongs in the census. */
+/* Where case i of a batch comes from; the caller frees it. */
 struct batch {
     int64_t n;
     void (*get)(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t);
-    bool drawn;
-    uint64_t seed;
-    const struct problem_given *fixed;
+    bool drawn; /* it belongs in the census */
+    const struct verify_job *job;
     const struct case_spec *list;
     const char *path;              /* of the file that has the list, or NULL */
     const struct gpu_case *design; /* every stride-th of it */
     int64_t n_design, stride;
     const struct trace *trace;
-    const struct tree_source *src;
     struct problem_spec spec;
 };
+
+enum {
+    MAX_SHRUNK = 3,
+    MANY = 20 /* with more cases, the smallest ones are printed again at the end */
+};
+
+struct verify_run {
+    const struct verify_job *job;
+    struct batch batch;                        /* that is under way */
+    struct judged **ready;                     /* [batch.n] */
+    int64_t next;                              /* to be reported */
+    int64_t held, broken;                      /* laws */
+    const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
+    int32_t n_shrunk;
+    struct printer table;
+    struct totals totals;
+    bool all_kernels;              /* a case named none */
+    bool compared;                 /* a result was, so that there is a worst error */
+    char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
+    int64_t *refused;              /* [n_kernels] plans that a kernel skipped, */
+    char (*refusal)[160];          /* the first because */
+    char *smallest;                /* what was printed below failures, NULL: nothing */
+    struct progress progress;
+    struct census census;
+    int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
+    int64_t drawn[N_FAMILIES];
+    struct pairs_met *cover; /* NULL: not the design of gpu-check */
+    bool whole;              /* all of the design, for all strategies */
+    struct err err;
+    bool stop; /* err is set; read without holding up the others */
+};
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
 
 /* Case i of every stride-th: of neighbours, which alternate in kind, each in turn. */
 static const struct gpu_case *design_at(const struct batch *b, int64_t i)
@@ -103,12 +136,12 @@ static void note_refusal(struct verify_run *run, const struct result *r)
 }
 
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
-                 bool drawn, const struct gpu_case *design)
+                 const struct gpu_case *design)
 {
     run->all_kernels = run->all_kernels || !b->c->kernel;
     struct case_spec c = *b->c;
     progress_clear(&run->progress);
-    if (drawn) {
+    if (run->batch.drawn) {
         census_add(&run->census, &c, b->tree);
         count_admitted(run, c.src.family, r, n);
     }
@@ -157,20 +190,15 @@ static void judged_free(struct judged *d)
     free(d);
 }
 
-/* What options say in the place of the case's own keys. */
-static void replace_keys(const struct verify_run *run, struct case_spec *c)
-{
-    c->kernel = run->job->kernel ? run->job->kernel : c->kernel;
-    if (run->job->chosen)
-        c->use.s = NULL;
-}
-
-static struct judged *judge_one(const struct verify_run *run, const struct batch *b, int64_t i)
+static struct judged *judge_one(const struct verify_run *run, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
-    b->get(b, i, &d->c, &t);
-    replace_keys(run, &d->c);
+    run->batch.get(&run->batch, i, &d->c, &t);
+    /* what options say in the place of the case's own keys */
+    d->c.kernel = run->job->kernel ? run->job->kernel : d->c.kernel;
+    if (run->job->chosen)
+        d->c.use.s = NULL;
     if (d->c.kernel && !kernel_ready(d->c.kernel, &d->e)) {
         tree_free(t);
         return d;
@@ -186,15 +214,16 @@ static struct judged *judge_one(const struct verify_run *run, const struct batch
     return d;
 }
 
-/* Report what is ready, in order, from *next on. */
-static void report_ready(struct verify_run *run, const struct batch *b, struct judged **ready, int64_t *next)
+/* Report what is ready, in order, from run->next on. */
+static void report_ready(struct verify_run *run)
 {
-    for (; *next < b->n && ready[*next]; ++*next) {
-        struct judged *d = ready[*next];
-        ready[*next] = NULL;
+    const struct batch *b = &run->batch;
+    for (; run->next < b->n && run->ready[run->next]; run->next++) {
+        struct judged *d = run->ready[run->next];
+        run->ready[run->next] = NULL;
         run->held += d->held;
         if (run->err.code == 0 && d->x)
-            emit(run, d->x, d->r, d->n, b->drawn, b->design ? design_at(b, *next) : NULL);
+            emit(run, d->x, d->r, d->n, b->design ? design_at(b, run->next) : NULL);
         else if (run->err.code == 0 && b->path)
             case_at_line(b->path, d->c.line, &d->e, &run->err);
         else if (run->err.code == 0)
@@ -203,48 +232,38 @@ static void report_ready(struct verify_run *run, const struct batch *b, struct j
     }
 }
 
-static bool is_stopped(const struct verify_run *run)
+static void run_case(void *context, int64_t i)
 {
+    struct verify_run *run = context;
     bool stop;
 #pragma omp atomic read
     stop = run->stop;
-    return stop;
-}
-
-/* A batch on its way. */
-struct under_way {
-    struct verify_run *run;
-    const struct batch *batch;
-    struct judged **ready; /* [batch->n] */
-    int64_t next;          /* to be reported */
-};
-
-static void run_case(void *context, int64_t i)
-{
-    struct under_way *x = context;
-    if (is_stopped(x->run))
+    if (stop)
         return;
-    struct judged *d = judge_one(x->run, x->batch, i);
+    struct judged *d = judge_one(run, i);
 #pragma omp critical(treeattn_verify_report)
     {
-        x->ready[i] = d;
-        report_ready(x->run, x->batch, x->ready, &x->next);
+        run->ready[i] = d;
+        report_ready(run);
 #pragma omp atomic write
-        x->run->stop = x->run->err.code != 0;
+        run->stop = run->err.code != 0;
     }
 }
 
 /* Cases of a batch side by side, none waiting for another. Results are printed in order, so a run's output does not
  * depend on the number of cores. A case that cannot be had stops the run at its place. */
-static void run_batch(struct verify_run *run, const struct batch *b)
+static void run_batch(struct verify_run *run, struct batch b)
 {
-    run->progress = progress_start("verify", b->n);
-    struct under_way x = {.run = run, .batch = b, .ready = xcalloc((size_t)b->n, sizeof(struct judged *))};
-    run_parallel(b->n, run_case, &x);
-    for (int64_t i = 0; i < b->n; i++)
-        if (x.ready[i]) /* beyond the case at which the run stopped */
-            judged_free(x.ready[i]);
-    free(x.ready);
+    run->progress = progress_start("verify", b.n);
+    run->batch = b;
+    run->batch.job = run->job;
+    run->ready = xcalloc((size_t)b.n, sizeof *run->ready);
+    run->next = 0;
+    run_parallel(b.n, run_case, run);
+    for (int64_t i = 0; i < b.n; i++)
+        if (run->ready[i]) /* beyond the case at which the run stopped */
+            judged_free(run->ready[i]);
+    free(run->ready);
     progress_clear(&run->progress);
 }
 
@@ -252,46 +271,41 @@ static void run_batch(struct verify_run *run, const struct batch *b)
 
 static void get_drawn(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
-    *c = random_case(b->seed, i, b->fixed, t);
+    *c = random_case(b->job->seed, i, &b->job->given, t);
 }
 
 static void get_listed(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
-    *c = b->list[i];
-    c->src = tree_source_copy(&b->list[i].src);
-    *t = NULL;
-}
-
-static void get_design(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
-{
-    *c = design_at(b, i)->c;
+    (void)t; /* the case has a source */
+    *c = b->design ? design_at(b, i)->c : b->list[i];
     c->src = tree_source_copy(&c->src);
-    *t = NULL;
 }
 
 /* Steps spread evenly from the first to the last. */
 static void get_step(const struct batch *b, int64_t i, struct case_spec *c, struct tree **t)
 {
-    int64_t last = trace_steps(b->trace);
-    *c = (struct case_spec){.src = tree_source_copy(b->src), .spec = b->spec};
-    c->src.step = trace_spread(i, b->n, last);
+    *c = (struct case_spec){.src = tree_source_copy(&b->job->src), .spec = b->spec};
+    c->src.step = trace_spread(i, b->n, trace_steps(b->trace));
     *t = trace_tree(b->trace, c->src.step);
+}
+
+/* Takes the list. */
+static void run_list(struct verify_run *run, struct case_spec *list, int64_t n, const char *path)
+{
+    run_batch(run, (struct batch){.n = n, .get = get_listed, .list = list, .path = path});
+    for (int64_t i = 0; i < n; i++)
+        case_clear(&list[i]);
+    free(list);
 }
 
 static void verify_random(struct verify_run *run)
 {
-    const struct verify_job *j = run->job;
-    run_batch(run, &(struct batch){
-                       .n = j->trees, .get = get_drawn, .drawn = true, .seed = j->seed, .fixed = &j->given});
-    if (j->no_sharp || run->err.code)
+    run_batch(run, (struct batch){.n = run->job->trees, .get = get_drawn, .drawn = true});
+    if (run->job->no_sharp || run->err.code)
         return;
-    struct batch sharp = {.get = get_listed};
-    struct case_spec *list = sharp_cases(&sharp.n);
-    sharp.list = list;
-    run_batch(run, &sharp);
-    for (int64_t i = 0; i < sharp.n; i++)
-        case_clear(&list[i]);
-    free(list);
+    int64_t n;
+    struct case_spec *list = sharp_cases(&n);
+    run_list(run, list, n, NULL);
 }
 
 static void verify_design(struct verify_run *run)
@@ -306,14 +320,14 @@ static void verify_design(struct verify_run *run)
         fprintf(stderr,
                 "treeattn: no traces in $TREEATTN_SHARED or ../shared; seeded ones stand in for them\n");
     run->cover = xcalloc(1, sizeof *run->cover);
-    pairs_met_init(run->cover, run->job->use, run->job->n_use);
+    pairs_met_init(run->cover, j->use, j->n_use);
     for (int64_t i = 0; i < n; i++)
         problem_given_apply(&j->given, &list[i].c.spec);
-    run_batch(run, &(struct batch){.n = ceil_div(n, j->sample),
-                                   .get = get_design,
-                                   .design = list,
-                                   .n_design = n,
-                                   .stride = j->sample});
+    run_batch(run, (struct batch){.n = ceil_div(n, j->sample),
+                                  .get = get_listed,
+                                  .design = list,
+                                  .n_design = n,
+                                  .stride = j->sample});
     run->whole = j->sample == 1 && !j->chosen;
     gpu_cases_free(list, n);
 }
@@ -324,11 +338,8 @@ static void verify_trace(struct verify_run *run, struct problem_spec spec)
     struct trace *tr = trace_open(j->src.text, &j->src.trace, &run->err);
     if (!tr)
         return;
-    run_batch(run, &(struct batch){.n = min_i64(j->steps, trace_steps(tr)),
-                                   .get = get_step,
-                                   .trace = tr,
-                                   .src = &j->src,
-                                   .spec = spec});
+    run_batch(run, (struct batch){
+                       .n = min_i64(j->steps, trace_steps(tr)), .get = get_step, .trace = tr, .spec = spec});
     trace_close(tr);
 }
 
@@ -336,36 +347,110 @@ static void verify_trace(struct verify_run *run, struct problem_spec spec)
 static void verify_one(struct verify_run *run, struct problem_spec spec)
 {
     const struct verify_job *j = run->job;
-    struct case_spec c = {.src = tree_source_copy(&j->src), .spec = spec};
+    struct case_spec *c = xcalloc(1, sizeof *c);
+    *c = (struct case_spec){.src = tree_source_copy(&j->src), .spec = spec};
     if (j->text) {
-        tree_source_clear(&c.src);
-        if (!case_parse(j->text, &c, &run->err))
+        tree_source_clear(&c->src);
+        if (!case_parse(j->text, c, &run->err)) {
+            free(c);
             return;
-        problem_given_apply(&j->given, &c.spec);
+        }
+        problem_given_apply(&j->given, &c->spec);
     }
-    run_batch(run, &(struct batch){.n = 1, .get = get_listed, .list = &c});
-    case_clear(&c);
+    run_list(run, c, 1, NULL);
 }
 
 /* The cases of a file, all of which are read before any is run. */
 static void verify_list(struct verify_run *run)
 {
     const struct verify_job *j = run->job;
-    struct batch b = {.get = get_listed, .path = j->list};
     struct case_spec *list;
-    if (!case_read_list(j->list, &list, &b.n, &run->err))
+    int64_t n;
+    if (!case_read_list(j->list, &list, &n, &run->err))
         return;
-    for (int64_t i = 0; i < b.n; i++)
-        problem_given_apply(&j->given, &list[i].spec);
-    b.list = list;
-    if (b.n > 0)
-        run_batch(run, &b);
-    else
+    if (n == 0)
         err_set(&run->err, "%s: no case in it (expected one a line)", j->list);
-    for (int64_t i = 0; i < b.n; i++)
-        case_clear(&list[i]);
-    free(list);
+    for (int64_t i = 0; i < n; i++)
+        problem_given_apply(&j->given, &list[i].spec);
+    run_list(run, list, n, j->list);
 }
+
+/* ---- the report --------------------------------------------------------------------------------------- */
+
+/* How often each strategy could be used, over all drawn cases and over the family that suits it best. */
+static void print_admission(FILE *f, const struct verify_run *run)
+{
+    int64_t all = run->census.n;
+    fprintf(f, "%-20s %10s  %s\n", "admitted", "all trees", "its best family");
+    for (int32_t s = 0; s < run->job->n_use; s++) {
+        const int64_t *n = run->admitted + s * N_FAMILIES;
+        int64_t sum = 0;
+        int best = 0;
+        for (int fam = 0; fam < N_FAMILIES; fam++) {
+            sum += n[fam];
+            if (n[fam] * max_i64(run->drawn[best], 1) > n[best] * max_i64(run->drawn[fam], 1))
+                best = fam;
+        }
+        fprintf(f, "  %-18s %9.1f%%  %s %.1f%%\n", run->job->use[s].s->name, 100 * (double)sum / (double)all,
+                family_name[best], 100 * (double)n[best] / (double)max_i64(run->drawn[best], 1));
+    }
+}
+
+/* What a GPU ran, besides the results: nothing where none did. */
+static void print_device(FILE *f)
+{
+    struct guarded_tally t = guarded_tally();
+    struct cuda_caps c;
+    if (t.runs == 0 || !cuda_caps(&c, NULL))
+        return;
+    fprintf(f,
+            "%s: %" PRId64 " runs, %" PRId64 " KiB of canaries untouched; %" PRId64
+            " replays of a CUDA graph with the same bits\n",
+            c.name, t.runs, t.guard_bytes >> 10, t.replays);
+}
+
+/* A run that skipped every case says nothing of the code under test. */
+static bool any_ran(const struct verify_run *run)
+{
+    return totals_cases(&run->totals) > run->totals.n[V_SKIP];
+}
+
+/* Kernels that verify would have run were they ready: a machine that lost its GPU must not look like one without. */
+static void report_absent(void)
+{
+    for (int32_t k = 0; k < n_kernels; k++) {
+        struct err e = {0};
+        if (!kernel_ready(kernels[k], &e))
+            fprintf(stderr, "not here: %s: %s\n", kernels[k]->name, e.msg);
+    }
+}
+
+/* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
+static void report(FILE *f, const struct verify_run *run)
+{
+    if (run->census.n > 0) {
+        census_print(f, &run->census);
+        print_admission(f, run);
+    }
+    if (run->cover)
+        pairs_met_print(f, run->cover, run->whole);
+    print_device(f);
+    if (run->compared)
+        fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
+    if (run->job->properties)
+        fprintf(f, "laws: %" PRId64 " held, %" PRId64 " broken\n", run->held, run->broken);
+    for (int32_t k = 0; k < n_kernels; k++)
+        if (run->refused[k] > 0)
+            fprintf(f, "%s skipped %" PRId64 " plans, the first because %s\n", kernels[k]->name,
+                    run->refused[k], run->refusal[k]);
+    if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
+        fputs(run->smallest, f);
+    if (!any_ran(run))
+        fprintf(f, "no case ran: all were skipped, the first because %s\n", run->skipped);
+    totals_print(f, "verify", &run->totals);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------- */
 
 static bool run_all(struct verify_run *run, FILE *f)
 {
@@ -395,16 +480,9 @@ static bool run_all(struct verify_run *run, FILE *f)
     if (run->err.code && run->totals.n[V_FAIL] == 0)
         return false;
     if (run->all_kernels)
-        verify_report_absent();
-    verify_report(j->style == STYLE_TEXT ? f : stderr, run);
+        report_absent();
+    report(j->style == STYLE_TEXT ? f : stderr, run);
     return !run->err.code;
-}
-
-/* A pair of the design that nothing ran on is as bad as a failure. */
-static bool covered(const struct verify_run *run)
-{
-    int64_t met = 0;
-    return !run->cover || !run->whole || pairs_met_pairs(run->cover, &met, NULL) == met;
 }
 
 bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
@@ -414,11 +492,12 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
     run.refusal = xcalloc((size_t)n_kernels, sizeof *run.refusal);
     bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
+    int64_t met;
     if (!done)
         *e = run.err;
-    *code = failed || (done && !covered(&run)) ? EXIT_FAILED
-            : verify_any_ran(&run)             ? EXIT_GOOD
-                                               : EXIT_MISSING;
+    else if (run.whole) /* a pair of the design that nothing ran on is as bad as a failure */
+        failed |= pairs_met_pairs(run.cover, &met, NULL) != met;
+    *code = failed ? EXIT_FAILED : any_ran(&run) ? EXIT_GOOD : EXIT_MISSING;
     free(run.admitted);
     free(run.refused);
     free(run.refusal);

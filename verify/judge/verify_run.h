@@ -7,12 +7,8 @@
 #ifndef TREEATTN_VERIFY_JUDGE_VERIFY_RUN_H
 #define TREEATTN_VERIFY_JUDGE_VERIFY_RUN_H
 
-#include "verify/io/progress.h"
 #include "verify/io/table.h"
-#include "verify/cases/gpu_matrix.h"
-#include "verify/judge/pairs_met.h"
 #include "verify/cases/random_cases.h"
-#include "verify/judge/result.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,43 +38,6 @@ struct verify_job {
  * with *e set if the run could not be finished; then *code is EXIT_FAILED if a failure was found before.
  */
 bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e);
-
-/* ---- between verify_run.c and verify_report.c ---- */
-
-enum {
-    MAX_SHRUNK = 3,
-    MANY = 20 /* with more cases, the smallest ones are printed again at the end */
-};
-
-struct verify_run {
-    const struct verify_job *job;
-    int64_t held, broken;                      /* laws */
-    const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
-    int32_t n_shrunk;
-    struct printer table;
-    struct totals totals;
-    bool all_kernels;              /* a case named none */
-    bool compared;                 /* a result was, so that there is a worst error */
-    char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
-    int64_t *refused;              /* [n_kernels] plans that a kernel skipped, */
-    char (*refusal)[160];          /* the first because */
-    char *smallest;                /* what was printed below failures, NULL: nothing */
-    struct progress progress;
-    struct census census;
-    int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
-    int64_t drawn[N_FAMILIES];
-    struct pairs_met *cover; /* NULL: not the design of gpu-check */
-    bool whole;              /* all of the design, for all strategies */
-    struct err err;
-    bool stop; /* err is set; read without holding up the others */
-};
-
-/* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
-void verify_report(FILE *f, const struct verify_run *run);
-/* Kernels that verify would have run were they ready: a machine that lost its GPU must not look like one without. */
-void verify_report_absent(void);
-/* A run that skipped every case says nothing of the code under test. */
-bool verify_any_ran(const struct verify_run *run);
 
 #ifdef __cplusplus
 }
