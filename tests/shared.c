@@ -152,16 +152,35 @@ char *scratch_file(const void *bytes, size_t size)
     return path;
 }
 
+struct strategy_use strategy_of(const char *text)
+{
+    struct strategy_use use;
+    struct err e = {0};
+    ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
+    return use;
+}
+
+struct plan *must_plan(const char *text, const struct nform *nf, const struct plan_env *env)
+{
+    struct strategy_use use = strategy_of(text);
+    char why[WHY_MAX];
+    struct plan *p = strategy_plan(&use, nf, env, why);
+    ck_assert_msg(p, "%s: %s", text, why);
+    return p;
+}
+
+struct plan_env env_h200(int32_t h_q, int32_t h_kv)
+{
+    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
+}
+
 /* ---- a wrong strategy ---------------------------------------------------------------------------------- */
 
 static struct plan *forget(const struct nform *nf, const struct plan_env *env, const struct strategy *s,
                            const double *opt)
 {
-    struct strategy_use use;
-    char why[WHY_MAX];
     (void)s, (void)opt;
-    ck_assert(strategy_parse("flash-decoding", &use, NULL));
-    struct plan *p = strategy_plan(&use, nf, env, why);
+    struct plan *p = must_plan("flash-decoding", nf, env);
     if (p->n_groups == 0) /* nobody sees a token */
         return p;
     p->group[0].n_kv -= p->run[p->group[0].run0].end - p->run[p->group[0].run0].begin;

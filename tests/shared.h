@@ -40,6 +40,14 @@ const char *faulty_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- strategies and plans that must be good ------------------------------------------------------------- */
+
+struct strategy_use strategy_of(const char *text);
+/* The caller frees. */
+struct plan *must_plan(const char *text, const struct nform *nf, const struct plan_env *env);
+/* Heads of 128, f16, on an H200. */
+struct plan_env env_h200(int32_t h_q, int32_t h_kv);
+
 /* ---- a strategy that is wrong: flash-decoding with one run less than queries see ------------------------ */
 
 extern const struct strategy forgetful;

@@ -1,12 +1,15 @@
 /*
  * suites.h - tests that enrol themselves. TEST(name) { .. } is a test of the suite that its file is named after:
- * check_plan.c holds suite `plan`. Every tests/check_*.c includes this.
+ * check_plan.c holds suite `plan`. Every tests/check_*.c includes this, and by it what most of them need.
  */
 #ifndef TREEATTN_TESTS_SUITES_H
 #define TREEATTN_TESTS_SUITES_H
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* A test, or what those behind it in its file share: set-up and tear-down, a time limit, what they need. */
 struct enrolled {
@@ -53,5 +56,15 @@ void enrol(struct enrolled *x);
         if (!(condition))                                                                                    \
             ck_abort_msg(__VA_ARGS__);                                                                       \
     while (0)
+
+/* What a function gives that must be good; its last parameter is where it says what is wrong, which fails the test:
+ * tr = MUST(trace_open, spec, &opts). */
+#define MUST(function, ...)                                                                                  \
+    __extension__({                                                                                          \
+        struct err must_say = {0};                                                                           \
+        __typeof__(function(__VA_ARGS__, &must_say)) must_give = function(__VA_ARGS__, &must_say);           \
+        ck_assert_msg(must_give, "%s", must_say.msg);                                                        \
+        must_give;                                                                                           \
+    })
 
 #endif

@@ -5,11 +5,10 @@
 #include "verify/replay/decode_run.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- a trace through a decoder ---------------------------------------------------------------------- */
 
@@ -44,10 +43,9 @@ static bool one_step(struct decode_run *r, const struct trip *trip, struct pool 
                      const struct trace *trace, int64_t t, struct err *e)
 {
     CLEARED(step) x;
-    struct strategy_use use;
     struct plan_env env = decode_env(&r->decoder->spec);
     struct decode_time time;
-    ck_assert(strategy_parse(trip->strategy, &use, NULL));
+    struct strategy_use use = strategy_of(trip->strategy);
     bool good = step_new(&x, trace, t, pool, &use, &env, e);
     if (trip->fault == LOST_MOVE)
         x.moved.n_moves = 0;
@@ -177,12 +175,11 @@ LOOP_TEST(other_shapes_types_and_pages, 4)
     struct trip trip = trip_of(&branching);
     struct witness *witness = NULL;
     struct logits_check_sum sum;
-    struct err e = {0};
     trip.model = other[_i].model;
     trip.strategy = other[_i].strategy;
     trip.dtype = other[_i].dtype;
     trip.page_size = other[_i].page_size;
-    ck_assert_msg(travel(&trip, &witness, &sum, &e), "%s", e.msg);
+    MUST(travel, &trip, &witness, &sum);
     ck_assert_msg(sum.greedy > sum.queries / 2, "%lld of %lld", (long long)sum.greedy,
                   (long long)sum.queries);
     logits_check_free(witness);

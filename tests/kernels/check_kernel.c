@@ -12,8 +12,6 @@
 #include "tests/suites.h"
 
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 AUTO_FREE(test_case, test_case, test_case_free)
 
@@ -33,8 +31,7 @@ static struct tree *make_tree(void)
     memcpy(t->parent, parent, sizeof parent);
     memcpy(t->len, len, sizeof len);
     memcpy(t->query, query, sizeof query);
-    struct err e = {0};
-    ck_assert_msg(tree_check(t, &e), "%s", e.msg);
+    MUST(tree_check, t);
     return t;
 }
 
@@ -496,10 +493,8 @@ LOOP_TEST(long_rows_of_equal_weights, 2)
     FREED char *text = xasprintf(
         "tree=levels:1_500000;heads=%s;d=16;dtype=f32;page=16;fill=count;strategy=naive", heads[_i]);
     CLEARED_BY(case_clear) struct case_spec c;
-    struct err e = {0};
-    ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
-    AUTO(test_case) b = test_case_new(&c, NULL, &e);
-    ck_assert_msg(b, "%s", e.msg);
+    MUST(case_parse, text, &c);
+    AUTO(test_case) b = MUST(test_case_new, &c, NULL);
     struct result r = judge_case(b, &c.use, kernel_find("cpu"));
     ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
                   r.why);

@@ -5,9 +5,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { SEED = 12, MOST_GROUPS = 200, LAUNCHES = 3, SMS = 132 };
 
 static bool same_tokens(const struct plan *plan, const struct group *g, const struct group *h)

@@ -5,8 +5,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdlib.h>
-
 enum { SEED = 9, MOST_GROUPS = 60, SMS = 132 };
 
 /* Elements begin .. end of an array of n are one row's, or block's, alone. */

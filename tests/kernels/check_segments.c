@@ -5,8 +5,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdlib.h>
-
 enum { SEED = 5, MOST_ITEMS = 600 };
 
 static double bytes_of(const struct cuda_ctas *c, const struct cuda_item *it)

@@ -5,9 +5,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { SEED = 6, MOST_ITEMS = 2000, SMS = 132 };
 
 static const struct {

@@ -15,9 +15,6 @@
 
 #include <math.h>
 #include <mpfr.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BITS = 256, N_CASES = 1000, ROWS_PER_CASE = 4, SEED = 20, MAX_NODES = 16, MAX_QUERIES = 8 };
 

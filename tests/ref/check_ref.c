@@ -10,8 +10,6 @@
 #include "tests/suites.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Root of 10 tokens; two children of 4 and 0 tokens; a grandchild of 3. Queries: two on the grandchild, one
  * inside the root, one that sees nothing, one at the end of the empty node. */

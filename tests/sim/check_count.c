@@ -13,8 +13,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- a sweep with its sources ------------------------------------------------------------------------- */
 
@@ -34,8 +32,7 @@ static void sweep_trace(const struct simulation *s, const struct trace *tr, int6
                         struct simulated_row *row)
 {
     struct simulation_source src = {.trace = tr, .first = 1, .last = trace_steps(tr)};
-    struct err e = {0};
-    ck_assert_msg(simulate_steps(s, &src, layers, row, NULL, &e), "%s", e.msg);
+    MUST(simulate_steps, s, &src, layers, row, NULL);
     for (int32_t i = 0; i < s->n_use; i++)
         ck_assert_msg(row[i].skipped_at == 0, "%s: %s", trace_title(tr), row[i].why);
 }
@@ -257,9 +254,7 @@ static void table17_run(const char *spec, int32_t n, struct trace_opts o, struct
         ck_assert(strategy_parse(table17_method[s.n_use], &use[s.n_use], NULL));
     memset(got, 0, N_METHODS * sizeof *got);
     for (o.tree_index = 0; o.tree_index < n; o.tree_index++) {
-        struct err e = {0};
-        AUTO(trace) tr = trace_open(spec, &o, &e);
-        ck_assert_msg(tr, "%s", e.msg);
+        AUTO(trace) tr = MUST(trace_open, spec, &o);
         struct simulated_row row[N_METHODS];
         sweep_trace(&s, tr, 32, row);
         for (int m = 0; m < N_METHODS; m++) {
@@ -407,10 +402,7 @@ TEST(blocks_count_once)
                                         "deft-flatten:block=64"};
     for (int i = 0; i < 3; i++)
         for (int mode = COUNT_PAPER; mode <= COUNT_DEFT; mode++) {
-            struct strategy_use use;
-            char why[WHY_MAX];
-            ck_assert(strategy_parse(rules[i], &use, NULL));
-            AUTO(plan) p = strategy_plan(&use, nf, &s.env, why);
+            AUTO(plan) p = must_plan(rules[i], nf, &s.env);
             ck_assert_int_gt(p->n_groups, 5);
             struct ledger l = count_plan(p, &s.env.heads, (enum count_mode)mode);
             ck_assert_int_eq(l.kv, 600 * 2 * 16 * 8 * 2);

@@ -19,9 +19,6 @@
 #include "tests/suites.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char *const letters[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
@@ -35,7 +32,7 @@ TEST(a_line_by_hand)
     struct fit_data d = {.n = 4, .p = 2, .x = x, .y = y, .name = letters};
     struct fit f;
     struct err e = {0};
-    ck_assert_msg(fit_linear(&d, false, &f, &e), "%s", e.msg);
+    MUST(fit_linear, &d, false, &f);
     ck_assert_double_eq_tol(f.coef[0], 3.5, 1e-12);
     ck_assert_double_eq_tol(f.coef[1], 1.4, 1e-12);
     ck_assert_double_eq_tol(f.error[0], sqrt(2.1 * 1.5), 1e-12);
@@ -136,9 +133,8 @@ TEST(coefficients_are_those_of_givens_rotations)
         struct fit_data data = {.n = d.n, .p = d.p, .x = d.x, .y = d.y, .weight = d.weight, .name = letters};
         long double coef[8];
         struct fit f;
-        struct err e = {0};
         by_givens(&d, UINT32_MAX, coef);
-        ck_assert_msg(fit_linear(&data, false, &f, &e), "%s", e.msg);
+        MUST(fit_linear, &data, false, &f);
         for (int32_t j = 0; j < d.p; j++)
             ck_assert_double_le(fabs(f.coef[j] - (double)coef[j]),
                                 1e-9 * fabs((double)coef[j]) + 1e-12 * f.error[j]);
@@ -163,8 +159,7 @@ TEST(non_negative_fits_are_the_best_of_all_subsets)
                 best = fminl(best, squares(&d, coef));
         }
         struct fit f;
-        struct err e = {0};
-        ck_assert_msg(fit_linear(&data, true, &f, &e), "%s", e.msg);
+        MUST(fit_linear, &data, true, &f);
         for (int32_t j = 0; j < d.p; j++) {
             ck_assert(f.coef[j] >= 0 && f.held[j] == (f.coef[j] == 0));
             held += f.held[j];
@@ -251,7 +246,7 @@ TEST(known_coefficients_come_back)
         const struct fit *f = &all_of_it.fit;
         struct err e = {0};
         double held_out[N];
-        ck_assert_msg(regress(&r, NULL, &all_of_it, &e), "%s", e.msg);
+        MUST(regress, &r, NULL, &all_of_it);
         for (int32_t j = 0; j < P; j++) {
             ck_assert_msg(fabs(f->coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
                           letters[j], f->coef[j], truth[j]);
@@ -293,10 +288,7 @@ TEST(known_coefficients_come_back_from_plans)
         AUTO(nform) nf = nform_new(t);
         struct plan_env env = {.heads = {32, 32 / gqa, 128, DT_F16}, .machine = mc};
         for (int32_t s = 0; s < PLANNERS; s++) {
-            struct strategy_use u;
-            char why[WHY_MAX];
-            ck_assert(strategy_parse(planner[s], &u, NULL));
-            AUTO(plan) p = strategy_plan(&u, nf, &env, why);
+            AUTO(plan) p = must_plan(planner[s], nf, &env);
             if (!p)
                 continue;
             double trait[MAX_TRAITS];
@@ -330,8 +322,7 @@ TEST(known_coefficients_come_back_from_plans)
                                .relative = true,
                                .nonneg = true};
         struct part_fit f;
-        struct err e = {0};
-        ck_assert_msg(regress(&r, NULL, &f, &e), "%s", e.msg);
+        MUST(regress, &r, NULL, &f);
         for (int32_t j = 0; j < P; j++)
             ck_assert_msg(fabs(f.fit.coef[j] / truth[j] - 1) < 0.05, "seed %d: %s is %g, was %g", (int)seed,
                           name[j], f.fit.coef[j], truth[j]);
@@ -502,7 +493,7 @@ TEST(csv_fields)
     static const char text[] = "# note\na,\"b,c\",d\r\n1,\"x \"\"y\"\"\",-2.5e3\n\n# note\n,,\nshort\n7,8,9";
     CLEARED_BY(csv_clear) struct csv c = {0};
     struct err e = {0};
-    ck_assert_msg(csv_parse(text, strlen(text), "f", &c, &e), "%s", e.msg);
+    MUST(csv_parse, text, strlen(text), "f", &c);
     ck_assert_int_eq(c.n_columns, 3);
     ck_assert_int_eq(c.n_rows, 4);
     ck_assert_str_eq(c.column[1], "b,c");
@@ -543,7 +534,7 @@ TEST(coefficients_round_trip)
     struct coef_want want = {.machine = mc, .model = "linear", .part = part, .n = 3, .coef = bound};
     double value[] = {-1, -1, -1};
     struct err e = {0};
-    ck_assert_msg(coefs_parse(text, size, "f", &want, value, &e), "%s", e.msg);
+    MUST(coefs_parse, text, size, "f", &want, value);
     for (int j = 0; j < 3; j++)
         ck_assert_double_eq(value[j], written[j]);
     want.part = NULL;
@@ -566,12 +557,12 @@ TEST(coefficients_of_the_clock_are_read)
     double value[2 * MAX_TRAITS], inner[MAX_TRAITS];
     struct err e = {0};
     time_model_fit_point(0, inner);
-    ck_assert_msg(coefs_read_model(path, "h200", m, "pat", value, NULL, &e), "%s", e.msg);
+    MUST(coefs_read_model, path, "h200", m, "pat", value, NULL);
     ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == time_model_coefs_default().launch);
     ck_assert(value[m->n + CLOCKFIT_tensor] == 0.375 &&
               value[m->n + CLOCKFIT_start] == inner[CLOCKFIT_start]);
     struct time_model_coefs c = time_model_coefs_default(), d = c;
-    ck_assert_msg(coefs_read_clock(path, "h200", "pat", &c, NULL, &e), "%s", e.msg);
+    MUST(coefs_read_clock, path, "h200", "pat", &c, NULL);
     ck_assert(c.kernel == 1.25 && c.tensor == 0.375 && c.launch == d.launch && c.stages == d.stages);
     ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL, NULL));
     ck_assert(!coefs_read_model(path, "h200", m, "ft", value, NULL, &e));
@@ -627,7 +618,7 @@ TEST(the_best_variant_is_chosen)
                            .part_name = parts};
     struct part_fit f[2];
     struct err e = {0};
-    ck_assert_msg(regress(&r, NULL, f, &e), "%s", e.msg);
+    MUST(regress, &r, NULL, f);
     ck_assert(f[0].variant == 2 && f[1].variant == 5);
     ck_assert(regress_held_out(&r, 4, 1, held_out, &e));
     for (int32_t i = 0; i < N; i++)
@@ -684,8 +675,8 @@ TEST(measured_rows_of_both_kinds)
                                "FT,\"2,8\",\"64,32\",32,8,fp16,pat,,,skip\n";
     CLEARED_BY(timed_rows_clear) struct timed_rows m = {0};
     struct err e = {0};
-    ck_assert_msg(timed_rows_parse(own, strlen(own), "own", &m, &e), "%s", e.msg);
-    ck_assert_msg(timed_rows_parse(peer, strlen(peer), "peer", &m, &e), "%s", e.msg);
+    MUST(timed_rows_parse, own, strlen(own), "own", &m);
+    MUST(timed_rows_parse, peer, strlen(peer), "peer", &m);
     ck_assert_int_eq(m.n, 3);
     ck_assert_int_eq(m.left_out, 5);
     ck_assert_int_eq(m.configs.n, 2);
@@ -696,8 +687,7 @@ TEST(measured_rows_of_both_kinds)
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
     AUTO(tree) t;
-    AUTO(nform) nf = timed_row_nform(&m.row[2], &t, &e);
-    ck_assert_msg(nf, "%s", e.msg);
+    AUTO(nform) nf = MUST(timed_row_nform, &m.row[2], &t);
     AUTO(plan) p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
     ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
@@ -846,10 +836,8 @@ TEST(saved_coefficients_are_read_back)
             struct err e = {0};
             AUTO(tree) t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            AUTO(nform) nf = timed_row_nform(&r, &t, &e);
-            ck_assert_msg(nf, "%s", e.msg);
-            AUTO(plan) p = timed_row_plan(&r, nf, &e);
-            ck_assert_msg(p, "%s", e.msg);
+            AUTO(nform) nf = MUST(timed_row_nform, &r, &t);
+            AUTO(plan) p = MUST(timed_row_plan, &r, nf);
             double trait[MAX_TRAITS], us = 0;
             model->of(p, &r.heads, machine_default(), NULL, trait);
             for (int32_t j = 0; j < model->n; j++)
@@ -883,9 +871,8 @@ TEST(saved_coefficients_are_read_back)
     for (int32_t j = 0; j < model->n; j++)
         bound[j] = (struct coef_bound){model->trait[j].name, 0, INFINITY};
     struct coef_want want = {.machine = "h200", .model = "fasttree", .n = model->n, .coef = bound};
-    struct err e = {0};
     FREED char *path = xasprintf("%s/c.csv", dir);
-    ck_assert_msg(coefs_read(path, &want, value, &e), "%s", e.msg);
+    MUST(coefs_read, path, &want, value);
     for (int32_t j = 0; j < model->n; j++)
         ck_assert_msg(fabs(value[j] / truth[j] - 1) < 0.05, "%s is %g, was %g", bound[j].name, value[j],
                       truth[j]);
@@ -935,13 +922,11 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
                *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
                               "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
     struct err e = {0};
-    AUTO(tree) t = levels_parse("1,10 4096,416", &e);
-    ck_assert_msg(t, "%s", e.msg);
+    AUTO(tree) t = MUST(levels_parse, "1,10 4096,416");
     AUTO(nform) nf = nform_new(t);
     for (int i = 0; i < 2; i++) {
         struct plan_env env = {.heads = {32, 32, 128, DT_F16}, .machine = machine_find(of[i])};
-        struct strategy_use any;
-        ck_assert(strategy_parse("treeattn", &any, NULL));
+        struct strategy_use any = strategy_of("treeattn");
         struct strategy_use chosen = strategy_chosen(&any, nf, &env);
         char *label = strategy_label(&chosen),
              *more =
@@ -957,7 +942,7 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
     double s[3];
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
     for (int i = 0; i < 3; i++)
-        ck_assert_msg(csv_f64(&c, i, csv_column(&c, "predicted_s", &e), &s[i], &e), "%s", e.msg);
+        MUST(csv_f64, &c, i, csv_column(&c, "predicted_s", &e), &s[i]);
     ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
 }
 
@@ -970,7 +955,7 @@ static double only_figure(const char *dir, const char *args, const char *name)
     double x = NAN;
     int code = run_in(dir, args, text, sizeof text);
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
-    ck_assert_msg(csv_f64(&c, 0, csv_column(&c, name, &e), &x, &e), "%s", e.msg);
+    MUST(csv_f64, &c, 0, csv_column(&c, name, &e), &x);
     return x;
 }
 
@@ -1044,7 +1029,7 @@ TEST(the_simulator_takes_a_part_for_each_strategy)
     ck_assert_int_eq(c.n_rows, 3);
     for (int i = 0; i < 3; i++) {
         double x;
-        ck_assert_msg(csv_f64(&c, i, csv_column(&c, "fitted_ms", &e), &x, &e), "%s", e.msg);
+        MUST(csv_f64, &c, i, csv_column(&c, "fitted_ms", &e), &x);
         ck_assert_double_eq_tol(x, i == 0 ? 2 : i == 1 ? 1 : 3, 1e-9);
     }
     csv_clear(&c);
@@ -1090,7 +1075,7 @@ static double attention_s(const struct csv *c, const char *workload, const char 
     for (int64_t i = 0; i < c->n_rows && w >= 0 && s >= 0 && t >= 0; i++)
         if (strcmp(csv_peek(c, i, w), workload) == 0 && strcmp(csv_peek(c, i, s), strategy) == 0 &&
             (run < 0 || strcmp(csv_peek(c, i, run), "full") == 0)) {
-            ck_assert_msg(csv_f64(c, i, t, &x, &e), "%s", e.msg);
+            MUST(csv_f64, c, i, t, &x);
             return x;
         }
     return NAN;
@@ -1114,7 +1099,7 @@ TEST(shipped_coefficients_predict_measured_replays)
         "--strategy radix-attention,deft-node,deft-node-chunk,deft-flatten,fasttree,pat,treeattn --csv",
         program_path());
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "replay", &model, &e), "%s %s", text, e.msg);
-    ck_assert_msg(csv_read("paper-figs/measured/h200_replay.csv", &measured, &e), "%s", e.msg);
+    MUST(csv_read, "paper-figs/measured/h200_replay.csv", &measured);
     int32_t near = 0, ordered = 0;
     for (int32_t w = 0; w < WORKLOADS; w++) {
         double said[STRATEGIES], was[STRATEGIES];
@@ -1152,10 +1137,8 @@ TEST(the_clock_is_found_again)
             struct err e = {0};
             AUTO(tree) t;
             ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            AUTO(nform) nf = timed_row_nform(&r, &t, &e);
-            ck_assert_msg(nf, "%s", e.msg);
-            AUTO(plan) p = timed_row_plan(&r, nf, &e);
-            ck_assert_msg(p, "%s", e.msg);
+            AUTO(nform) nf = MUST(timed_row_nform, &r, &t);
+            AUTO(plan) p = MUST(timed_row_plan, &r, nf);
             double column[N_CLOCKFIT], us = 0;
             time_model_fit_of(p, &r.heads, machine_default(), inner, column);
             for (int32_t j = 0; j < N_CLOCKFIT; j++)
@@ -1172,9 +1155,8 @@ TEST(the_clock_is_found_again)
     ck_assert_msg(code == 0, "%s", text);
     const struct fit_model *m = fit_model_find("clock", NULL);
     double value[2 * MAX_TRAITS];
-    struct err e = {0};
     FREED char *path = xasprintf("%s/c.csv", dir);
-    ck_assert_msg(coefs_read_model(path, "h200", m, NULL, value, NULL, &e), "%s", e.msg);
+    MUST(coefs_read_model, path, "h200", m, NULL, value, NULL);
     for (int32_t j = 0; j < N_CLOCKFIT_INNER; j++)
         ck_assert_double_eq_tol(value[m->n + j], inner[j], 1e-6);
     ck_assert_double_eq_tol(value[CLOCKFIT_KERNEL] / truth[CLOCKFIT_KERNEL], 1, 0.05);

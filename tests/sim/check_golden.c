@@ -7,13 +7,11 @@
  */
 #include "sim/strategies/edge_planners.h"
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 extern const struct strategy strategy_fasttree, strategy_pat;
 
@@ -242,10 +240,8 @@ static void packs_row(char **field)
 {
     AUTO_WITH_TREE nf = nform_new(golden_tree(field[0]));
     struct plan_env env = env_of(field[1], field[2]);
-    struct strategy_use use;
-    struct err e = {0};
     FREED char *text = xasprintf("pat:rule=%s,split=0", field[4]);
-    ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
+    struct strategy_use use = strategy_of(text);
     ck_assert_int_eq((int)use.opt[1] / heads_gqa(&env.heads), atoi(field[3]));
     char why[WHY_MAX];
     AUTO(plan) p = strategy_plan(&use, nf, &env, why);
@@ -287,9 +283,7 @@ static bool peer_row(char *line)
     ck_assert(page && ctas && split);
     FREED char *levels = xasprintf("%s %s", field[2], lengths),
                *text = xasprintf("pat:rule=artifact,block=%d", atoi(page + strlen("page=")));
-    struct strategy_use use;
-    struct err e = {0};
-    ck_assert_msg(strategy_parse(text, &use, &e), "%s", e.msg);
+    struct strategy_use use = strategy_of(text);
     AUTO(tree) t = golden_tree(levels);
     AUTO(nform) nf = nform_new(t);
     struct plan_env env = env_of(field[4], field[5]);

@@ -11,9 +11,6 @@
 #include "verify/faults/faults.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Small: queries x tokens, which is what a plan without sharing computes. */
 enum { TREES = 1000, QUICK_TREES = 60, SMALL = 6000, LARGE_TREES = 24, QUICK_LARGE_TREES = 6 };

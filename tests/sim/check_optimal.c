@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { TREES = 10000, NODES = 12 };
 
@@ -91,9 +90,7 @@ TEST(the_papers_trees_are_solvable)
                                          "1,2,4,8,16,32,64,128,1024 256,128,64,16,16,16,16,16,16",
                                          "4,16,256,512 512,32,128,32"};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        struct err e = {0};
-        AUTO(tree) t = levels_parse(levels[i], &e);
-        ck_assert_msg(t != NULL, "%s", e.msg);
+        AUTO(tree) t = MUST(levels_parse, levels[i]);
         AUTO(nform) nf = nform_new(t);
         struct plan_env env = settings[1];
         FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);

@@ -11,8 +11,6 @@
 #include "verify/model/simulate_steps.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -484,8 +482,7 @@ static int64_t times_read(const json_t *groups, int64_t q, int32_t i, int64_t at
 static void reads_what_it_sees(const json_t *j)
 {
     AUTO(tree) t = tree_of(json_object_get(j, "tree"));
-    struct err e = {0};
-    ck_assert_msg(tree_check(t, &e), "%s", e.msg);
+    MUST(tree_check, t);
     for (int32_t q = 0; q < t->n_queries; q++)
         for (int32_t i = 0; i < t->n_nodes; i++)
             for (int64_t at = 0; at < t->len[i]; at++) {
@@ -668,11 +665,7 @@ TEST(json_is_all_of_the_plan)
     AUTO_WITH_TREE nf = nform_new(renumbered());
     int masked = 0, on_chip = 0, partial = 0;
     for (size_t s = 0; s < sizeof all / sizeof all[0]; s++) {
-        struct strategy_use use;
-        char why[WHY_MAX];
-        ck_assert(strategy_parse(all[s], &use, NULL));
-        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
-        ck_assert_msg(p, "%s: %s", all[s], why);
+        AUTO(plan) p = must_plan(all[s], nf, &env);
         json_t *j = json_of(p), *launch = json_object_get(j, "launches"),
                *partials = json_object_get(j, "partials"), *group = json_object_get(j, "groups"),
                *merge = json_object_get(j, "merges");

@@ -4,28 +4,9 @@
 #include "sim/strategies/tree_parts.h"
 #include "sim/strategies/edge_planners.h"
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 #include "verify/judge/cover.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* A plan that the strategy must be able to make. */
-static struct plan *must_plan(const char *text, const struct nform *nf, const struct plan_env *env)
-{
-    struct strategy_use u;
-    struct err e = {0};
-    char why[WHY_MAX];
-    ck_assert_msg(strategy_parse(text, &u, &e), "%s", e.msg);
-    struct plan *p = strategy_plan(&u, nf, env, why);
-    ck_assert_msg(p, "%s: %s", text, why);
-    return p;
-}
-
-static struct plan_env heads(int32_t h_q, int32_t h_kv)
-{
-    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
-}
 
 /* `roots` nodes of len[0] tokens, then levels of equal fan-out below each; a query on each leaf. */
 static struct tree *even_tree(int32_t levels, const int32_t *count, const int64_t *len)
@@ -178,10 +159,9 @@ TEST(gqa_ratio_weighs_padding_only_as_released)
 TEST(released_fasttree_skips_forests)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){2, 8}, (int64_t[]){100, 50}));
-    struct plan_env env = heads(8, 8);
-    struct strategy_use u;
+    struct plan_env env = env_h200(8, 8);
     char why[WHY_MAX];
-    ck_assert(strategy_parse("fasttree:rule=artifact", &u, NULL));
+    struct strategy_use u = strategy_of("fasttree:rule=artifact");
     ck_assert_ptr_null(strategy_plan(&u, nf, &env, why));
     ck_assert_ptr_nonnull(strstr(why, "2 roots"));
     AUTO(plan) p = must_plan("fasttree", nf, &env);
@@ -192,9 +172,8 @@ TEST(released_fasttree_skips_forests)
 TEST(the_paper_rule_asks_the_machine)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){4, 256}, (int64_t[]){512, 64}));
-    struct plan_env env = heads(32, 32);
-    struct strategy_use u;
-    ck_assert(strategy_parse("fasttree", &u, NULL));
+    struct plan_env env = env_h200(32, 32);
+    struct strategy_use u = strategy_of("fasttree");
     CLEARED(fasttree_prep) f = fasttree_prepare(nf, &env, u.s, u.opt);
     ck_assert_int_eq(f.split[0], 128);
     ck_assert_int_eq(f.split[1], 1024);
@@ -211,7 +190,7 @@ TEST(two_phases_only_when_both_fill_the_sms)
     AUTO(tree) full = even_tree(3, (int32_t[]){1, 16, 512}, (int64_t[]){1024, 512, 64});
     AUTO(tree) thin = even_tree(2, (int32_t[]){1, 40}, (int64_t[]){64, 64});
     AUTO(nform) nf = nform_new(full);
-    struct plan_env env = heads(32, 32);
+    struct plan_env env = env_h200(32, 32);
     AUTO(plan) p = must_plan("fasttree", nf, &env);
     ck_assert_int_eq(p->n_launches, 3);
     ck_assert_str_eq(p->launch[0].name, "large tiles");
@@ -228,7 +207,7 @@ TEST(two_phases_only_when_both_fill_the_sms)
     nform_free(nf);
 
     nf = nform_new(thin);
-    env = heads(2, 2);
+    env = env_h200(2, 2);
     p = must_plan("fasttree-no-greedy", nf, &env);
     ck_assert_int_eq(p->n_launches, 2); /* one phase and the merge */
     ck_assert_int_eq(p->n_groups, 41);
@@ -239,7 +218,7 @@ TEST(two_phases_only_when_both_fill_the_sms)
 TEST(one_long_context_is_split)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(1, (int32_t[]){1}, (int64_t[]){100000}));
-    struct plan_env env = heads(1, 1);
+    struct plan_env env = env_h200(1, 1);
     static const char *const rule[] = {"fasttree", "fasttree:rule=artifact"};
     for (int i = 0; i < 2; i++) {
         AUTO(plan) p = must_plan(rule[i], nf, &env);
@@ -266,7 +245,7 @@ TEST(only_a_strictly_cheaper_join_counts)
 TEST(a_lonely_phase_changes_tiles_only_as_released)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(1, (int32_t[]){1}, (int64_t[]){100}));
-    struct plan_env env = heads(1, 1);
+    struct plan_env env = env_h200(1, 1);
     for (int32_t rule = RULE_PAPER; rule <= RULE_ARTIFACT; rule++) {
         AUTO(plan) p = must_plan(rule == RULE_PAPER ? "fasttree" : "fasttree:rule=artifact", nf, &env);
         ck_assert_int_eq(p->n_groups, 1);
@@ -280,7 +259,7 @@ TEST(a_lonely_phase_changes_tiles_only_as_released)
 TEST(a_short_small_phase_takes_the_large_tile)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){1, 64}, (int64_t[]){132 * 128, 100}));
-    struct plan_env env = heads(1, 1);
+    struct plan_env env = env_h200(1, 1);
     static const char *const name[] = {"fasttree-no-greedy", "fasttree-no-greedy:rule=artifact"};
     for (int i = 0; i < 2; i++) {
         AUTO(plan) p = must_plan(name[i], nf, &env);
@@ -295,7 +274,7 @@ TEST(a_short_small_phase_takes_the_large_tile)
 TEST(many_heads_raise_the_tile)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(2, (int32_t[]){1, 8}, (int64_t[]){100, 50}));
-    struct plan_env env = heads(96, 1);
+    struct plan_env env = env_h200(96, 1);
     AUTO(plan) p = must_plan("fasttree", nf, &env);
     for (int64_t i = 0; i < p->n_groups; i++)
         ck_assert_int_eq(p->group[i].tile_m, 128);
@@ -332,7 +311,7 @@ TEST(long_packs_are_split_below_the_mean)
 {
     for (uint64_t seed = 0; seed < 60; seed++) {
         AUTO_WITH_TREE nf = nform_new(random_tree(seed));
-        struct plan_env env = heads(32, 8);
+        struct plan_env env = env_h200(32, 8);
         AUTO(plan) whole = must_plan("pat:split=0", nf, &env), *cut = must_plan("pat", nf, &env);
         int64_t tokens = 0, want = 0, n = whole->n_groups;
         for (int64_t i = 0; i < n; i++)
@@ -363,7 +342,7 @@ TEST(released_pat_splits_at_five_means)
     }
     tree_query_leaves(t);
     AUTO(nform) nf = nform_new(t);
-    struct plan_env env = heads(64, 64); /* 4 packs are enough */
+    struct plan_env env = env_h200(64, 64); /* 4 packs are enough */
     AUTO(plan) p = must_plan(released, nf, &env);
     ck_assert_int_eq(p->n_groups, 8 + 7); /* mean (6 x 257 + 10000) / 7 = 1648.9; 10000 > 8244; 6.06 means */
     ck_assert_int_eq(p->group[8].n_kv, ceil_div(10000, 7));
@@ -407,7 +386,7 @@ TEST(released_pat_halves_the_longest)
     t->query[0] = (struct query){0, 100000};
     AUTO(nform) nf = nform_new(t);
     for (size_t i = 0; i < sizeof by_heads / sizeof by_heads[0]; i++) {
-        struct plan_env env = heads(by_heads[i].h_kv, by_heads[i].h_kv);
+        struct plan_env env = env_h200(by_heads[i].h_kv, by_heads[i].h_kv);
         AUTO(plan) p = must_plan("pat:rule=artifact", nf, &env);
         ck_assert_int_eq(p->n_groups, by_heads[i].wanted); /* of one query: 32 at most */
         ck_assert_int_eq(p->group[0].n_kv % 32, 0);
@@ -418,7 +397,7 @@ TEST(released_pat_halves_the_longest)
     nform_free(nf);
     t->len[0] = t->query[0].upto = 17 * 16 - 1; /* 17 blocks: 9 and 8, then 5, 4 and 8 */
     nf = nform_new(t);
-    struct plan_env env = heads(8, 8);
+    struct plan_env env = env_h200(8, 8);
     AUTO(plan) p = must_plan("pat:rule=artifact,block=16", nf, &env);
     ck_assert_int_eq(p->n_groups, 3);
     ck_assert_int_eq(p->group[0].n_kv, 8 * 16 - 1);
@@ -431,7 +410,7 @@ TEST(released_tiles)
     static const int32_t nq[] = {1, 16, 17, 32, 33, 64}, m[] = {16, 16, 32, 32, 64, 64};
     static const int64_t len[] = {31, 32, 63, 64, 127, 128};
     static const int32_t n[] = {16, 32, 32, 64, 64, 128};
-    struct plan_env env = heads(8, 8);
+    struct plan_env env = env_h200(8, 8);
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < 6; k++) {
             AUTO(tree) t = tree_new(1, nq[i]);
@@ -449,7 +428,7 @@ TEST(released_tiles)
 TEST(a_launch_per_tile)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(3, (int32_t[]){1, 4, 64}, (int64_t[]){2000, 192, 40}));
-    struct plan_env env = heads(32, 8);
+    struct plan_env env = env_h200(32, 8);
     static const char *const name[] = {"pat", "pat:rule=artifact", "pat-serial", "pat-fixed"};
     for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
         AUTO(plan) p = must_plan(name[k], nf, &env);
@@ -472,7 +451,7 @@ TEST(a_launch_per_tile)
 TEST(ablations_pack_as_they_say)
 {
     AUTO_WITH_TREE nf = nform_new(even_tree(4, (int32_t[]){1, 4, 16, 512}, (int64_t[]){1024, 256, 24, 32}));
-    struct plan_env env = heads(32, 8);
+    struct plan_env env = env_h200(32, 8);
     AUTO(plan) p = must_plan("pat-naive:split=0", nf, &env);
     ck_assert_int_eq(p->n_groups, 32 + 4 * 8 + 16 * 2 + 512);
     for (int64_t i = 0; i < p->n_groups; i++)
@@ -507,7 +486,7 @@ TEST(every_rule_and_option_covers)
     static const int32_t gqa[][2] = {{8, 8}, {32, 8}, {16, 1}, {6, 2}};
     for (uint64_t seed = 100; seed < 160; seed++) {
         AUTO_WITH_TREE nf = nform_new(random_tree(seed));
-        struct plan_env env = heads(gqa[seed % 4][0], gqa[seed % 4][1]);
+        struct plan_env env = env_h200(gqa[seed % 4][0], gqa[seed % 4][1]);
         for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
             if (strstr(name[k], "fasttree:rule=artifact") && nform_live_roots(nf) > 1)
                 continue;

@@ -3,10 +3,8 @@
  * or a sentence says why not, it covers exactly what is visible, and it looks the way its paper says.
  */
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "sim/strategy.h"
 #include "traces/formats/formats.h"
@@ -374,10 +372,7 @@ LOOP_TEST(prefix_length, N_KNOWN)
     struct plan_env env = llama3_8b();
     AUTO_WITH_TREE nf = nform_new(known[_i].make());
     for (int i = 0; i < 3 && known[_i].prefixes == 1; i++) {
-        struct strategy_use use;
-        char why[WHY_MAX];
-        ck_assert(strategy_parse(names[i], &use, NULL));
-        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = must_plan(names[i], nf, &env);
         ck_assert_int_eq(p->group[0].n_kv, known[_i].prefix);
         ck_assert_int_eq(p->group[0].nq, known[_i].seeing);
     }
@@ -448,13 +443,9 @@ enum { N_WORKED = (int)(sizeof worked / sizeof worked[0]) };
 LOOP_TEST(worked_example, N_WORKED)
 {
     struct plan_env env = llama3_8b();
-    struct strategy_use use;
     struct err e = {0};
-    char why[WHY_MAX];
     AUTO_WITH_TREE nf = nform_new(worked[_i].make());
-    ck_assert_msg(strategy_parse(worked[_i].strategy, &use, &e), "%s", e.msg);
-    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
-    ck_assert_msg(p, "%s: %s", worked[_i].strategy, why);
+    AUTO(plan) p = must_plan(worked[_i].strategy, nf, &env);
     ck_assert_msg(cover_check(p, &e), "%s: %s", worked[_i].strategy, e.msg);
     ck_assert_msg(p->n_groups == worked[_i].groups && kv_tokens(p) == worked[_i].tokens &&
                       tile_tokens(p, heads_gqa(&env.heads)) == worked[_i].tile_tokens &&
@@ -478,10 +469,7 @@ TEST(launch_names)
     struct plan_env env = llama3_8b();
     AUTO_WITH_TREE nf = nform_new(few_shot());
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct strategy_use use;
-        char why[WHY_MAX];
-        ck_assert(strategy_parse(names[i][0], &use, NULL));
-        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = must_plan(names[i][0], nf, &env);
         for (int32_t l = 0; l < p->n_launches; l++)
             ck_assert_str_eq(p->launch[l].name, names[i][1 + l]);
     }
@@ -495,10 +483,7 @@ LOOP_TEST(flatten_blocks, N_KNOWN)
     struct plan_env env = llama3_8b();
     AUTO_WITH_TREE nf = nform_new(known[_i].make());
     for (int rule = 0; rule < 2; rule++) {
-        struct strategy_use use;
-        char why[WHY_MAX];
-        ck_assert(strategy_parse(rules[rule], &use, NULL));
-        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = must_plan(rules[rule], nf, &env);
         int32_t most = rule == 0 ? 64 : 32;
         int64_t blocks = 0, tokens = 0, short_blocks = 0;
         for (int64_t i = 0; i < p->n_groups; i++) {
@@ -527,14 +512,11 @@ LOOP_TEST(flatten_blocks, N_KNOWN)
 LOOP_TEST(flashinfer_grid, 20)
 {
     struct plan_env env = llama3_8b();
-    struct strategy_use use = {0};
-    char why[WHY_MAX];
     int64_t root = 100000 + 777 * _i, room = 2 * 132 / 8, chunk = 0;
     AUTO(tree) t = star(root, 3, 11);
     t->query[2] = (struct query){0, 40000};
     AUTO(nform) nf = nform_new(t);
-    ck_assert(strategy_parse("flashinfer", &use, NULL));
-    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = must_plan("flashinfer", nf, &env);
     for (int64_t g = 0; g < p->n_groups; g++)
         chunk = max_i64(chunk, p->group[g].n_kv);
     ck_assert_int_le(p->n_groups, room);
@@ -549,13 +531,9 @@ struct counted {
 static struct counted count_plan(const char *strategy, const struct nform *nf)
 {
     struct plan_env env = llama3_8b();
-    struct strategy_use use;
     struct counted c = {0};
-    char why[WHY_MAX];
     env.heads.h_kv = env.heads.h_q;
-    ck_assert(strategy_parse(strategy, &use, NULL));
-    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
-    ck_assert_msg(p, "%s: %s", strategy, why);
+    AUTO(plan) p = must_plan(strategy, nf, &env);
     c.kv = tile_tokens(p, 1);
     for (int64_t g = 0; g < p->n_groups; g++)
         c.mask += plan_mask_bytes(&p->group[g], p->group[g].nq);
@@ -579,9 +557,7 @@ enum { N_REPLAYED = (int)(sizeof replayed / sizeof replayed[0]) };
 LOOP_TEST(release_counters, N_REPLAYED)
 {
     struct trace_opts opts = {.prompt = replayed[_i].prompt, .max_seq = replayed[_i].max_seq};
-    struct err e = {0};
-    AUTO(trace) tr = trace_open(replayed[_i].spec, &opts, &e);
-    ck_assert_msg(tr, "%s", e.msg);
+    AUTO(trace) tr = MUST(trace_open, replayed[_i].spec, &opts);
     struct counted seq = {0}, node = {0}, flat = {0};
     int64_t n = trace_steps(tr), steps = replayed[_i].steps > 0 ? min_i64(replayed[_i].steps, n) : n;
     for (int64_t k = 0; k < steps; k++) {
@@ -622,10 +598,7 @@ TEST(cascade_tiles)
     struct plan_env env = llama3_8b();
     for (int i = 0; i < 4; i++) {
         AUTO_WITH_TREE nf = nform_new(star(100, x[i].width, 9));
-        struct strategy_use use = {0};
-        char why[WHY_MAX];
-        ck_assert(strategy_parse("cascade", &use, NULL));
-        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+        AUTO(plan) p = must_plan("cascade", nf, &env);
         ck_assert_int_eq(p->group[0].tile_m, x[i].top);
         ck_assert_int_eq(p->group[1].tile_m, x[i].leaf);
     }
@@ -646,9 +619,8 @@ TEST(not_applicable)
     struct plan_env env = llama3_8b();
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) {
         AUTO_WITH_TREE nf = nform_new(x[i].make());
-        struct strategy_use use;
         char why[WHY_MAX];
-        ck_assert(strategy_parse(x[i].strategy, &use, NULL));
+        struct strategy_use use = strategy_of(x[i].strategy);
         ck_assert_ptr_null(strategy_plan(&use, nf, &env, why));
         ck_assert_msg(strstr(why, x[i].says), "%s says '%s'", x[i].strategy, why);
     }

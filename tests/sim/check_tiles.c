@@ -3,8 +3,6 @@
 #include "sim/time/tiles.h"
 #include "tests/suites.h"
 
-#include <string.h>
-
 static const struct machine *a100(void)
 {
     const struct machine *mc = machine_find("a100-80");

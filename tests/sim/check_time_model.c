@@ -8,14 +8,12 @@
 #include "sim/time/ctas.h"
 #include "sim/strategies/tree_parts.h"
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 
 #include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { TREES = 16, SMALL_TREES = 3, SEED = 4 };
 static const double ROUNDING = 1e-9;
@@ -423,8 +421,7 @@ TEST(query_centric_reads_the_sharing_factor_times)
         for (int k = 0; k < 5; k++) {
             struct tree *t = gen_tree(gen_family(SEED, i), gen_seed(SEED, i));
             tree_query_leaves(t);
-            struct strategy_use use;
-            ck_assert(strategy_parse(names[k], &use, NULL));
+            struct strategy_use use = strategy_of(names[k]);
             CLEARED(job) j = job_new(t, use.s, machine_default(), 8, 2);
             int64_t sum = 0;
             for (int32_t q = 0; q < j.nf->n_queries; q++)
@@ -462,8 +459,7 @@ static struct time_model time_model_paths(const int64_t *len, int32_t n_roots, i
                                           const char *machine)
 {
     struct machine mc;
-    struct err e = {0};
-    ck_assert_msg(machine_parse(machine, &mc, &e), "%s", e.msg);
+    MUST(machine_parse, machine, &mc);
     AUTO(tree) t = roots(len, n_roots);
     AUTO(nform) nf = nform_new(t);
     AUTO(plan) p = plan_paths(nf, 16, tile_n);
@@ -614,8 +610,7 @@ TEST(later_waves_need_the_working_set)
 /* DeFT-Node's longest CTA reads a long prefix by itself: all that it does is wait. */
 TEST(a_long_cta_waits_for_round_trips)
 {
-    struct strategy_use use;
-    ck_assert(strategy_parse("deft-node", &use, NULL));
+    struct strategy_use use = strategy_of("deft-node");
     CLEARED(job) j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
     struct machine slower = *j.mc;
     slower.latency_ns *= 1.01;
@@ -635,8 +630,7 @@ static struct grid grid_unseen(const struct job *j, double unseen)
 /* A group of 64 queries of a leaf each: a Q tile's rows see the prefix and their own leaves. */
 TEST(what_no_row_sees_can_be_left_out)
 {
-    struct strategy_use use;
-    ck_assert(strategy_parse("tree-vanilla", &use, NULL));
+    struct strategy_use use = strategy_of("tree-vanilla");
     CLEARED(job) j = job_new(levels_parse("1,64 256,100", NULL), use.s, machine_find("h200"), 8, 2);
     ck_assert(j.p && j.p->n_groups == 1 && j.p->group[0].nq == 64);
     const struct group *g = &j.p->group[0];

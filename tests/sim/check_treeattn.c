@@ -4,28 +4,21 @@
 #include "sim/strategies/treeattn.h"
 #include "sim/strategy.h"
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 #include "traces/formats/formats.h"
 #include "traces/generate/tree_builder.h"
 #include "verify/judge/cover.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { WHOLE = 1 << 30, TREES = 300 };
-
-static struct plan_env heads(int32_t h_q, int32_t h_kv)
-{
-    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
-}
 
 static struct plan *plan_as(const struct nform *nf, const struct plan_env *env, const char *options)
 {
     char why[WHY_MAX], *text = xasprintf("treeattn:%s", options);
-    struct strategy_use u;
     struct err e = {0};
-    ck_assert_msg(strategy_parse(text, &u, &e), "%s", e.msg);
+    struct strategy_use u = strategy_of(text);
     struct plan *p = strategy_plan(&u, nf, env, why);
     ck_assert_msg(p && cover_check(p, &e), "%s: %s", text, p ? e.msg : why);
     free(text);
@@ -83,7 +76,7 @@ LOOP_TEST(groups_are_as_asked_for, 12)
               {16, 1, 0, 128, 200},   {32, 8, 16, 128, WHOLE}, {32, 32, 32, 64, WHOLE},
               {32, 8, 64, 128, 300},  {32, 32, 16, 16, WHOLE}, {28, 4, 14, 100, WHOLE},
               {71, 1, 0, 128, WHOLE}, {32, 32, 128, 128, 64},  {32, 8, 12, 20, 1}};
-    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
+    struct plan_env env = env_h200(of[_i].h_q, of[_i].h_kv);
     for (int64_t i = 0; i < TREES; i++) {
         struct nform *nf =
             nform_new(gen_tree(gen_family(31 + (uint64_t)_i, i), gen_seed(31 + (uint64_t)_i, i)));
@@ -95,16 +88,14 @@ LOOP_TEST(groups_are_as_asked_for, 12)
 
 static struct nform *levels(const char *text)
 {
-    struct err e = {0};
-    struct tree *t = levels_parse(text, &e);
-    ck_assert_msg(t, "%s", e.msg);
+    struct tree *t = MUST(levels_parse, text);
     return nform_new(t);
 }
 
 /* Neighbours below a small node are one group with it; what is above them another, of as many as fit. */
 TEST(bundles_and_blocks)
 {
-    struct plan_env env = heads(8, 2); /* 4 rows a query */
+    struct plan_env env = env_h200(8, 2); /* 4 rows a query */
     AUTO_WITH_TREE nf = levels("1,2,4,16 100,50,20,10");
     AUTO(plan) p = plan_of(nf, &env, 16, 32, WHOLE);
     ck_assert_int_eq(p->n_groups, 2 + 4); /* blocks of 8 queries; bundles of 4 below the third level */
@@ -139,7 +130,7 @@ LOOP_TEST(blocks_go_on, 5)
         {"11,22 5,1", 11, 2, 5 + 2},                    /* nothing above: nothing to save */
         {"1,3,3,9 1000,1,1,1", 2, 5, 1000 + 2 + 2 + 5}, /* where a node and its child go on */
     };
-    struct plan_env env = heads(16, 2);
+    struct plan_env env = env_h200(16, 2);
     AUTO_WITH_TREE nf = levels(of[_i].tree);
     AUTO(plan) p = plan_of(nf, &env, 0, 40, WHOLE);
     ck_assert_int_eq(p->n_groups, of[_i].n_groups);
@@ -152,7 +143,7 @@ LOOP_TEST(blocks_go_on, 5)
 /* A part of a group has those queries alone that see any of it. */
 TEST(parts_have_the_queries_that_see_them)
 {
-    struct plan_env env = heads(4, 4);
+    struct plan_env env = env_h200(4, 4);
     AUTO_WITH_TREE nf = levels("1,4 64,128");
     AUTO(plan) p = plan_of(nf, &env, 0, 16, 64);
     ck_assert_int_eq(p->n_groups, 1 + 4 * 2);
@@ -180,7 +171,7 @@ LOOP_TEST(parts_end_where_nodes_end, 9)
         {"1,64 1000,1", 768, 2 + 1, 1, 64},
         {"1,2,64 40,1000,1", 768, 2 * 2, 3, 64}, /* of a node that not all see the last, too */
     };
-    struct plan_env env = heads(_i % 2 ? 16 : 8, 8);
+    struct plan_env env = env_h200(_i % 2 ? 16 : 8, 8);
     AUTO_WITH_TREE nf = levels(of[_i].tree);
     AUTO(plan) p = plan_of(nf, &env, 0, 128, of[_i].piece);
     int32_t masked = 0, leaf0 = nf->n_nodes - nf->n_queries;
@@ -197,7 +188,7 @@ LOOP_TEST(parts_end_where_nodes_end, 9)
  * common are apart, one long prefix is cut. */
 TEST(the_model_chooses)
 {
-    struct plan_env env = heads(32, 8);
+    struct plan_env env = env_h200(32, 8);
     AUTO_WITH_TREE nf = levels("1,16,32,64,256,1024 256,128,64,32,32,32");
     AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
     ck_assert_msg(p->n_slots <= 2 * 1024, "%lld partial results of 1,024 queries", (long long)p->n_slots);
@@ -222,7 +213,7 @@ TEST(what_was_chosen_can_be_asked_for)
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {71, 1}};
     int seen[2] = {0}; /* trunks, tall tiles */
     for (int64_t i = 0; i < TREES; i++) {
-        struct plan_env env = heads(of[i % 3][0], of[i % 3][1]);
+        struct plan_env env = env_h200(of[i % 3][0], of[i % 3][1]);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(77, i), gen_seed(77, i)));
         AUTO(plan) p = plan_of(nf, &env, -1, 0, 0), *again;
         const char *said = strstr(p->note, ": low=");
@@ -250,16 +241,15 @@ TEST(ranks_are_plans_by_price)
     enum { RANKS = 12 };
     int others = 0, last = 0;
     for (int64_t i = 0; i < TREES; i++) {
-        struct plan_env env = i % 2 ? heads(32, 8) : heads(16, 1);
+        struct plan_env env = i % 2 ? env_h200(32, 8) : env_h200(16, 1);
         struct tile_env tiles = tile_env_of(&env);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(79, i), gen_seed(79, i)));
         AUTO(plan) before = plan_of(nf, &env, -1, 0, 0);
         double least = 0;
         for (int rank = 1; rank <= RANKS; rank++) {
             char name[32];
-            struct strategy_use use;
             snprintf(name, sizeof name, "treeattn:rank=%d", rank);
-            ck_assert(strategy_parse(name, &use, NULL));
+            struct strategy_use use = strategy_of(name);
             struct tile_bill bill = treeattn_bill(nf, &env, use.opt);
             double price = tile_price(&bill, &tiles, &tile_coefs);
             struct plan *p = plan_as(nf, &env, strchr(name, ':') + 1);
@@ -286,7 +276,7 @@ TEST(tallest_tiles_are_one_wave)
     static const int32_t of[][2] = {{16, 1}, {32, 8}, {32, 32}, {14, 2}};
     int seen = 0;
     for (int64_t i = 0; i < 2 * TREES; i++) {
-        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        struct plan_env env = env_h200(of[i % 4][0], of[i % 4][1]);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(78, i), gen_seed(78, i)));
         AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
         int64_t ctas = 0, small = 0;
@@ -305,7 +295,7 @@ TEST(tallest_tiles_are_one_wave)
  * once, in tiles of 128 rows; branches of 30 tokens stay in blocks, a second long node with all its queries in the same trunk. */
 TEST(trunks_are_groups_of_their_own)
 {
-    struct plan_env env = heads(28, 4);
+    struct plan_env env = env_h200(28, 4);
     AUTO_WITH_TREE nf = levels("1,1,40 512,300,30");
     struct plan *whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
                 *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
@@ -340,7 +330,7 @@ TEST(trunks_are_groups_of_their_own)
 /* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */
 TEST(blocks_go_on_across_trunks)
 {
-    struct plan_env env = heads(28, 4);
+    struct plan_env env = env_h200(28, 4);
     AUTO_WITH_TREE nf = levels("1,1,3,60 1500,1500,1600,30");
     AUTO(plan) p = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=1600");
     ck_assert_int_eq(p->n_groups, 3 + 4); /* 60 queries, 18 a block */
@@ -351,7 +341,7 @@ TEST(blocks_go_on_across_trunks)
 /* Pieces of bundles apart from those of blocks, tiles of 64 rows for 17 to 32, or fewer. */
 TEST(bundles_and_tiles_as_asked_for)
 {
-    struct plan_env env = heads(32, 8);
+    struct plan_env env = env_h200(32, 8);
     AUTO_WITH_TREE nf = levels("1,12 1000,900");
     struct plan *p = plan_as(nf, &env, "low=16,high=64,piece=512,bundle=128"),
                 *tall = plan_as(nf, &env, "low=32,high=64,piece=512,bundle=300,tall=1");
@@ -445,7 +435,7 @@ TEST(sorts_take_turns)
 /* 1,024 tokens that 16 queries see, 128 rows, and 64 of each: 128 of the first, then 128 of either half of the rows. */
 TEST(shared_tokens_take_turns_with_others)
 {
-    struct plan_env env = heads(64, 8);
+    struct plan_env env = env_h200(64, 8);
     AUTO_WITH_TREE nf = levels("1,16 1024,64");
     AUTO(plan) p = plan_as(nf, &env, "low=0,high=128,piece=1000000"),
                *was = plan_as(nf, &env, "low=0,high=128,piece=1000000,turns=0");
@@ -484,7 +474,7 @@ TEST(which_tiles_take_turns)
         {"1,16 256,3", "low=0,high=64,piece=100000", false},
         {"1,32 256,64", "low=0,high=128,piece=100000,turns=0", false},
     };
-    struct plan_env env = heads(32, 8);
+    struct plan_env env = env_h200(32, 8);
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         AUTO_WITH_TREE nf = levels(of[i].tree);
         AUTO(plan) p = plan_as(nf, &env, of[i].options);
@@ -514,7 +504,7 @@ LOOP_TEST(the_model_chooses_what_was_fast, 8)
         {"1,50,250 3700,1,1", 32, 8, 1000, 0, 132}, /* a token tree: neighbours in a tile, whole */
         {"1,8,512 32,2048,256", 32, 8, 16, 1024, 5000}, /* long leaves by themselves, or whole: 170.8 us, 167.9 at best */
     };
-    struct plan_env env = heads(of[_i].h_q, of[_i].h_kv);
+    struct plan_env env = env_h200(of[_i].h_q, of[_i].h_kv);
     AUTO_WITH_TREE nf = levels(of[_i].tree);
     AUTO(plan) p = plan_of(nf, &env, -1, 0, 0);
     int32_t masked = 0;

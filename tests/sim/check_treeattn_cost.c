@@ -12,28 +12,20 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct strategy_use use_with(int64_t low, int64_t high, int64_t piece, const char *others)
 {
     char text[128];
-    struct strategy_use u;
     snprintf(text, sizeof text, "treeattn:low=%lld,high=%lld,piece=%lld%s", (long long)low, (long long)high,
              (long long)piece, others);
-    ck_assert(strategy_parse(text, &u, NULL));
+    struct strategy_use u = strategy_of(text);
     return u;
 }
 
 static struct strategy_use use_of(int64_t low, int64_t high, int64_t piece)
 {
     return use_with(low, high, piece, "");
-}
-
-static struct plan_env heads(int32_t h_q, int32_t h_kv)
-{
-    return (struct plan_env){.heads = {h_q, h_kv, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
 /* ---- bills -------------------------------------------------------------------------------------------- */
@@ -50,7 +42,7 @@ TEST(a_bill_is_that_of_its_plan)
     static const int32_t of[][2] = {{32, 8}, {32, 32}, {16, 1}, {71, 1}};
     int exact = 0;
     for (int64_t i = 0; i < 240; i++) {
-        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        struct plan_env env = env_h200(of[i % 4][0], of[i % 4][1]);
         int32_t gqa = heads_gqa(&env.heads);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(5, i), gen_seed(5, i)));
         static const char *const others[] = {"",        ",trunk=16", ",bundle=48",
@@ -93,7 +85,7 @@ TEST(a_bill_of_taller_tiles)
 {
     int grows[TILE_TALLEST + 1] = {0};
     for (int64_t i = 0; i < 60; i++) {
-        struct plan_env env = heads(32, i % 2 ? 8 : 32);
+        struct plan_env env = env_h200(32, i % 2 ? 8 : 32);
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(8, i), gen_seed(8, i)));
         struct strategy_use u = use_with((i % 3) * 16, INT64_C(16) << i % 4, INT64_C(64) << i % 5, "");
         struct tile_bill b = treeattn_bill(nf, &env, u.opt), before = b;
@@ -142,12 +134,11 @@ TEST(nothing_cheaper_can_be_asked_for)
     static const int64_t low[] = {0, 16, 32, 64}, high[] = {16, 32, 64, 128},
                          piece[] = {128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 1 << 30};
     static const char *const others[] = {",tall=0", ",tall=1", ",trunk=256,tall=0", ",trunk=256,tall=1"};
-    struct strategy_use any;
     double worst = 0, sum = 0;
     int n = 0;
-    ck_assert(strategy_parse("treeattn", &any, NULL));
+    struct strategy_use any = strategy_of("treeattn");
     for (; n < (int)(sizeof of / sizeof of[0]); n++) {
-        struct plan_env env = heads(of[n].h_q, of[n].h_kv);
+        struct plan_env env = env_h200(of[n].h_q, of[n].h_kv);
         struct tile_env at = tile_env_of(&env);
         AUTO_WITH_TREE nf = nform_new(levels_parse(of[n].levels, NULL));
         struct tile_bill b = treeattn_bill(nf, &env, any.opt);
@@ -172,7 +163,7 @@ TEST(a_bill_by_hand)
 {
     struct tree *t = levels_parse("1,4 100,10", NULL);
     AUTO_WITH_TREE nf = nform_new(t);
-    struct plan_env env = heads(32, 1);
+    struct plan_env env = env_h200(32, 1);
     struct strategy_use u = use_of(0, 64, 1 << 30);
     struct tile_bill b = treeattn_bill(nf, &env, u.opt);
     const struct tile_load *x = &b.of[ROWS_64];
@@ -298,7 +289,7 @@ TEST(slopes_are_those_of_the_price)
     double seen[N_TILE_COEFS] = {0};
     int kinks = 0;
     for (int64_t i = 0; i < 200; i++) {
-        struct plan_env env = heads(of[i % 4][0], of[i % 4][1]);
+        struct plan_env env = env_h200(of[i % 4][0], of[i % 4][1]);
         env.heads.d = i % 3 == 0 ? 64 : i % 3 == 1 ? 128 : 96;
         AUTO_WITH_TREE nf = nform_new(gen_tree(gen_family(6, i), gen_seed(6, i)));
         struct strategy_use u = use_of(i % 5 * 16 * (i % 2), high[i % 4], INT64_C(64) << i % 6);
@@ -391,7 +382,7 @@ static void make_sweep(struct simulation *s, const struct tile_coefs *c, double 
         FREED char *tree = xasprintf("1,%d,%d %d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k * 5 % 37),
                                      64 + k * 137 % 5000, 16 << k % 6, 1 + 50 * (k % 11));
         AUTO_WITH_TREE nf = nform_new(levels_parse(tree, NULL));
-        struct plan_env env = heads(of[k % 4][0], of[k % 4][1]);
+        struct plan_env env = env_h200(of[k % 4][0], of[k % 4][1]);
         for (int32_t j = 0; j < PLANS; j++, i++) {
             struct strategy_use u = use_of(cut[j % 6][0], cut[j % 6][1], INT64_C(128) << 4 * (j / 6));
             s->bill[i] = treeattn_bill(nf, &env, u.opt);

@@ -8,9 +8,6 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- helpers ------------------------------------------------------------------------------------------- */
@@ -181,8 +178,7 @@ TEST(tree_text_reads)
                                "9\n\tnode 1 0  0\nnode 2 -1 5 #\n"
                                "query 1 0\nquery 0 7 #x y z\nquery 0 12 \nquery 0 7\n   # end\n";
     struct err e = {0};
-    AUTO(tree) t = parse_text(text, &e);
-    ck_assert_msg(t != NULL, "%s", e.msg);
+    AUTO(tree) t = MUST(parse_text, text);
     ck_assert(tree_check(t, NULL));
     ck_assert(t->n_nodes == 3 && t->n_queries == 4);
     ck_assert(t->parent[0] == -1 && t->parent[1] == 0 && t->parent[2] == -1);
@@ -225,10 +221,8 @@ LOOP_TEST(tree_text_says_every_tree, N_FAMILIES)
     for (uint64_t seed = 0; seed < 200; seed++) {
         AUTO(tree) t = gen_tree((enum family)_i, seed);
         struct err e = {0};
-        FREED char *text = written(tree_text_write, t, &e);
-        ck_assert_msg(text != NULL, "%s", e.msg);
-        AUTO(tree) back = tree_file_parse(text, strlen(text), "t", &e);
-        ck_assert_msg(back != NULL, "%s", e.msg);
+        FREED char *text = MUST(written, tree_text_write, t);
+        AUTO(tree) back = MUST(tree_file_parse, text, strlen(text), "t");
         assert_same_tree(t, back);
         tree_free(back);
 
@@ -276,8 +270,7 @@ TEST(level_trees_round_trip)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err e = {0};
-        AUTO(tree) t = parse_text(bad[i], &e);
-        ck_assert_msg(t != NULL, "%s", e.msg);
+        AUTO(tree) t = MUST(parse_text, bad[i]);
         char *text = written(levels_write, t, &e);
         ck_assert_msg(text == NULL, "%s gives %s", bad[i], text);
         assert_says(&e, "no level string says this tree", bad[i]);
@@ -365,8 +358,7 @@ TEST(published_tree_files)
         }
         size_t size, out_size;
         struct err e = {0};
-        AUTO(tree) t = fasttree_file_read(path, &e);
-        ck_assert_msg(t != NULL, "%s", e.msg);
+        AUTO(tree) t = MUST(fasttree_file_read, path);
         FREED char *in = file_slurp(path, 1 << 20, &size, &e);
         FILE *f = open_memstream(&out, &out_size);
         ck_assert(fasttree_file_write(f, t, NULL));

@@ -20,9 +20,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

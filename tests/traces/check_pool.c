@@ -11,10 +11,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- the naive cache ----------------------------------------------------------------------------------- */
 
 struct content {
@@ -301,9 +297,7 @@ TEST(faults_are_seen)
 
 static void run_trace(const char *spec, struct trace_opts o, int32_t page_size, int64_t most, int64_t moves)
 {
-    struct err e = {0};
-    AUTO(trace) tr = trace_open(spec, &o, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(trace_open, spec, &o);
     int64_t n_pages = ceil_div(60000, page_size) + 3000;
     AUTO(pool) pool = pool_new(page_size, n_pages);
     CLEARED(cache) cache = cache_new(page_size, n_pages);
@@ -318,7 +312,7 @@ static void run_trace(const char *spec, struct trace_opts o, int32_t page_size, 
                 tokens += parts.piece[k].tokens;
             ck_assert_int_eq(tokens, tree->len[i]);
         }
-        ck_assert_msg(pool_advance(pool, tree, &parts, t, &step, &e), "%s", e.msg);
+        MUST(pool_advance, pool, tree, &parts, t, &step);
         ck_assert_int_ge(step.fresh_tokens, tree->n_queries); /* each query's own at least */
         ck_assert_msg(cache_step(&cache, tree, &parts, pool, &step, t, FAULT_NONE), "%s: step %lld", spec,
                       (long long)t);
@@ -368,9 +362,7 @@ TEST(accepted_tokens_move)
     struct trace_opts o = {.prompt = 100, .max_seq = 400};
     for (int topology = 0; topology < 2; topology++) {
         o.topology = topology;
-        struct err e = {0};
-        AUTO(trace) tr = trace_open("spec:64,2", &o, &e);
-        ck_assert_msg(tr != NULL, "%s", e.msg);
+        AUTO(trace) tr = MUST(trace_open, "spec:64,2", &o);
         for (int64_t t = 1; t <= trace_steps(tr); t++) {
             CLEARED(trace_parts) parts, before;
             AUTO(tree) tree = trace_step(tr, t, &parts);

@@ -11,9 +11,6 @@
 #include "tests/auto.h"
 #include "tests/suites.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static struct requests *read_text(const char *text, struct err *e)
@@ -34,11 +31,8 @@ static const char small[] =
 
 static struct trace *open_small(struct trace_opts o)
 {
-    struct err e = {0};
-    struct requests *r = read_text(small, &e);
-    ck_assert_msg(r != NULL, "%s", e.msg);
-    struct trace *tr = replay_requests(r, "text", &o, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    struct requests *r = MUST(read_text, small);
+    struct trace *tr = MUST(replay_requests, r, "text", &o);
     return tr;
 }
 
@@ -172,8 +166,7 @@ static void check_step(const struct requests *r, const struct active *active, in
         want[n_want++] = (struct share){UINT64_C(1) << i, active[i].k};
     n_want = merge_shares(want, n_want);
 
-    struct err e = {0};
-    ck_assert_msg(tree_check(tree, &e), "%s", e.msg);
+    MUST(tree_check, tree);
     ck_assert_int_eq(tree->n_queries, n);
     ck_assert_int_eq(tree->n_nodes, n_want);
     got = xcalloc((size_t)n_want, sizeof *got);
@@ -250,9 +243,7 @@ TEST(replays_agree_with_a_simulation)
         for (uint64_t seed = 1; seed <= 6; seed++) {
             int32_t n = 20 * (int32_t)seed;
             AUTO(requests) r = requests_gen(n, seed);
-            struct err e = {0};
-            AUTO(trace) tr = replay_requests(requests_gen(n, seed), "gen", &c[i], &e);
-            ck_assert_msg(tr != NULL, "%s", e.msg);
+            AUTO(trace) tr = MUST(replay_requests, requests_gen(n, seed), "gen", &c[i]);
             check_replay(r, tr, c[i], 1);
         }
 }
@@ -330,10 +321,8 @@ LOOP_TEST(published_traces, 2)
         printf("skip: %s is not here\n", path);
         return;
     }
-    text = file_slurp(path, MOONCAKE_MAX_BYTES, &size, &e);
-    ck_assert_msg(text != NULL, "%s", e.msg);
-    AUTO(requests) r = mooncake_read(text, size, path, &e);
-    ck_assert_msg(r != NULL, "%s", e.msg);
+    text = MUST(file_slurp, path, MOONCAKE_MAX_BYTES, &size);
+    AUTO(requests) r = MUST(mooncake_read, text, size, path);
     check_published(r, p);
 
     FREED char *again, *spec = xasprintf("mooncake:%s", path);
@@ -345,8 +334,7 @@ LOOP_TEST(published_traces, 2)
     ck_assert_msg(twin != NULL && twin->n_blocks == r->n_blocks, "%s", e.msg);
     ck_assert_mem_eq(twin->block, r->block, (size_t)r->n_blocks * sizeof *r->block);
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        AUTO(trace) tr = trace_open(spec, &c[i], &e);
-        ck_assert_msg(tr != NULL, "%s", e.msg);
+        AUTO(trace) tr = MUST(trace_open, spec, &c[i]);
         check_replay(r, tr, c[i], trace_steps(tr) / 150);
     }
 }
@@ -361,9 +349,7 @@ TEST(requests_round_trip)
         size_t size, again_size;
         FILE *f = open_memstream(&text, &size);
         ck_assert(mooncake_write(f, r) && fclose(f) == 0);
-        struct err e = {0};
-        AUTO(requests) twin = mooncake_read(text, size, "t.jsonl", &e);
-        ck_assert_msg(twin != NULL, "%s", e.msg);
+        AUTO(requests) twin = MUST(mooncake_read, text, size, "t.jsonl");
         f = open_memstream(&again, &again_size);
         ck_assert(mooncake_write(f, twin) && fclose(f) == 0);
         ck_assert_str_eq(text, again);
@@ -413,9 +399,7 @@ static int32_t count_nodes(const struct tree *t, int64_t len, int32_t queries)
 
 static struct tree *first_step(const char *spec, int32_t batch, int64_t steps)
 {
-    struct err e = {0};
-    AUTO(trace) tr = trace_open(spec, &(struct trace_opts){.batch = batch}, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(trace_open, spec, &(struct trace_opts){.batch = batch});
     ck_assert(steps == 0 || trace_steps(tr) == steps);
     struct tree *t = trace_tree(tr, 1);
     ck_assert_int_eq(t->n_queries, batch);

@@ -15,9 +15,6 @@
 #include "tests/suites.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -239,8 +236,7 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
 TEST(reasoning_by_hand)
 {
     struct err e = {0};
-    AUTO(trace) tr = from_text(small_tree, (struct trace_opts){0}, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(from_text, small_tree, (struct trace_opts){0});
     ck_assert_str_eq(trace_remark(tr), "dropped nodes of value 0: 3");
     ck_assert_int_eq(trace_steps(tr), 4);
     ck_assert_int_eq(trace_generated(tr), 6);
@@ -264,8 +260,7 @@ static const char small_spec[] = "{\"Tree_ID\": 0, \"Token_Tree_size\": 5,"
 TEST(speculative_by_hand)
 {
     struct err e = {0};
-    AUTO(trace) tr = from_text(small_spec, (struct trace_opts){.prompt = 7}, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(from_text, small_spec, (struct trace_opts){.prompt = 7});
     ck_assert_int_eq(trace_steps(tr), 3);
     ck_assert_int_eq(trace_generated(tr), 5 + 2 + 3);
     assert_step(tr, 1, "-1:7 0:1 0:1 0:1 0:1 0:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
@@ -575,8 +570,7 @@ TEST(topologies_by_hand)
 {
     static const char text[] = "{\"one\": [], \"two\": [[1, 0, 3], [0],\n [2], [1], [1, 0], [0, 7]]}";
     struct err e = {0};
-    AUTO(trace) tr = from_medusa(text, "two", (struct trace_opts){.prompt = 9}, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(from_medusa, text, "two", (struct trace_opts){.prompt = 9});
     ck_assert_int_eq(trace_steps(tr), 1);
     assert_step(tr, 1, "-1:9 0:1 1:1 1:1 1:1 2:1 3:1 6:1 q1@1 q2@1 q3@1 q4@1 q5@1 q6@1 q7@1 ");
     trace_close(tr);
@@ -657,9 +651,7 @@ TEST(topologies_round_trip)
         FILE *f = open_memstream(&text, &size);
         ck_assert(medusa_write(f, &name, (const struct speculative *const *)&s, 1));
         fclose(f);
-        struct err e = {0};
-        AUTO(trace) tr = from_medusa(text, name, (struct trace_opts){.prompt = 3}, &e);
-        ck_assert_msg(tr != NULL, "%s", e.msg);
+        AUTO(trace) tr = MUST(from_medusa, text, name, (struct trace_opts){.prompt = 3});
         const struct speculative *read = tr->self;
         ck_assert_int_eq(read->n_tokens, n);
         ck_assert_mem_eq(read->parent, s->parent, (size_t)n * sizeof *s->parent);
@@ -717,8 +709,7 @@ TEST(names_are_looked_for)
     ck_assert(f && fputs(request, f) >= 0 && fclose(f) == 0);
     setenv("TREEATTN_SHARED", shared, 1);
     struct err e = {0};
-    AUTO(trace) tr = trace_open("mooncake:some", &(struct trace_opts){0}, &e);
-    ck_assert_msg(tr != NULL, "%s", e.msg);
+    AUTO(trace) tr = MUST(trace_open, "mooncake:some", &(struct trace_opts){0});
     ck_assert_ptr_null(trace_open("mooncake:./some", &(struct trace_opts){0}, &e));
     ck_assert_int_eq(unlink(there), 0);
     ck_assert_int_eq(rmdir(folder), 0);
