@@ -8,6 +8,8 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 
+AUTO_FREE(decoder, decoder, decoder_close)
+
 #include <math.h>
 
 /* ---- a trace through a decoder ---------------------------------------------------------------------- */
@@ -76,7 +78,7 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
         other.norm_eps += 1e-3;
     struct decoder_spec wrong = spec;
     wrong.model = trip->fault == OTHER_THETA || trip->fault == OTHER_EPSILON ? &other : spec.model;
-    struct decoder *d = decoder_open(decoder_type_find("cpu", NULL), &wrong, e);
+    AUTO(decoder) d = decoder_open(decoder_type_find("cpu", NULL), &wrong, e);
     ck_assert_msg(d, "%s", e->msg);
     CLEARED_BY(decode_run_close) struct decode_run r;
     ck_assert(decode_run_open(&r, d, false, false, e));
@@ -90,7 +92,6 @@ static bool travel(const struct trip *trip, struct witness **witness, struct log
     *sum = r.sum;
     ck_assert(!good || pool_drain(pool) == 0);
     r.witness = NULL;
-    decoder_close(d);
     return good;
 }
 
@@ -221,7 +222,7 @@ static struct decoder *small_decoder(enum dtype t)
                                 .n_pages = 4,
                                 .max_queries = 4,
                                 .seed = 3};
-    struct decoder *d = decoder_open(decoder_type_find("cpu", NULL), &spec, NULL);
+    AUTO(decoder) d = decoder_open(decoder_type_find("cpu", NULL), &spec, NULL);
     ck_assert_ptr_nonnull(d);
     return d;
 }
@@ -229,7 +230,7 @@ static struct decoder *small_decoder(enum dtype t)
 TEST(moves_read_before_they_write)
 {
     enum { SLOTS = 16, TOKEN = 2 * 64 };
-    struct decoder *d = small_decoder(DT_F64);
+    AUTO(decoder) d = small_decoder(DT_F64);
     static double k[2][SLOTS * TOKEN], v[2][SLOTS * TOKEN], k_then[2][SLOTS * TOKEN],
         v_then[2][SLOTS * TOKEN];
     ck_assert(decoder_kv(d, 0, 5, 1, k[0], v[0], NULL));
@@ -248,7 +249,6 @@ TEST(moves_read_before_they_write)
             ck_assert_mem_eq(v_then[l] + slot * TOKEN, v[l] + was * TOKEN, TOKEN * sizeof(double));
         }
     }
-    decoder_close(d);
 }
 
 static bool fail_step(struct decoder *d, const struct decode_step *s, struct err *e)
@@ -260,7 +260,7 @@ static bool fail_step(struct decoder *d, const struct decode_step *s, struct err
 /* Nobody may wait for a step that was not taken. */
 TEST(a_refused_step_is_not_under_way)
 {
-    struct decoder *d = small_decoder(DT_F64);
+    AUTO(decoder) d = small_decoder(DT_F64);
     struct decoder_type refusing = *d->type;
     const struct decoder_type *type = d->type;
     AUTO(tree) tree = tree_new(1, 1);
@@ -278,7 +278,6 @@ TEST(a_refused_step_is_not_under_way)
     ck_assert_str_eq(e.msg, "refused");
     ck_assert_int_eq(d->under_way, 0);
     d->type = type;
-    decoder_close(d);
 }
 
 TEST(what_does_not_fit_says_so)

@@ -210,6 +210,27 @@ TEST(dependent_columns_are_named)
 
 /* ---- recovery ----------------------------------------------------------------------------------------- */
 
+/* All rows in one part, their columns in one variant. */
+static struct regression regression_of(int64_t n, int32_t p, const double *x, const double *y,
+                                       const int32_t *config, int32_t n_configs)
+{
+    enum { MOST_ROWS = 4096 };
+    static const char *const all = "all";
+    static const int32_t part[MOST_ROWS];
+    ck_assert_int_le(n, MOST_ROWS);
+    return (struct regression){.n = n,
+                               .p = p,
+                               .n_variants = 1,
+                               .x = x,
+                               .y = y,
+                               .name = letters,
+                               .config = config,
+                               .n_configs = n_configs,
+                               .part = part,
+                               .n_parts = 1,
+                               .part_name = &all};
+}
+
 /* The bar: coefficients that made the rows, times 5 % of noise, come back within 5 %. */
 TEST(known_coefficients_come_back)
 {
@@ -218,8 +239,7 @@ TEST(known_coefficients_come_back)
     static const double size[P] = {1, 4, 30e-6, 10e-6, 60};
     for (uint64_t seed = 1; seed <= 20; seed++) {
         static double x[N * P], y[N];
-        int32_t config[N], part[N] = {0};
-        const char *all = "all";
+        int32_t config[N];
         for (int32_t i = 0; i < N; i++) {
             y[i] = 0;
             for (int32_t j = 0; j < P; j++) {
@@ -229,19 +249,8 @@ TEST(known_coefficients_come_back)
             y[i] *= 1 + 0.05 * rng_bell(seed, 99, (uint64_t)i);
             config[i] = i / 8;
         }
-        struct regression r = {.n = N,
-                               .n_variants = 1,
-                               .p = P,
-                               .x = x,
-                               .y = y,
-                               .name = letters,
-                               .config = config,
-                               .n_configs = N / 8,
-                               .part = part,
-                               .n_parts = 1,
-                               .part_name = &all,
-                               .relative = true,
-                               .nonneg = true};
+        struct regression r = regression_of(N, P, x, y, config, N / 8);
+        r.relative = r.nonneg = true;
         struct part_fit all_of_it;
         const struct fit *f = &all_of_it.fit;
         struct err e = {0};
@@ -278,7 +287,7 @@ TEST(known_coefficients_come_back_from_plans)
         for (at[j] = 0; strcmp(model->trait[at[j]].name, name[j]) != 0; at[j]++)
             ck_assert_int_lt(at[j], model->n);
     static double x[TREES * PLANNERS * P], y[TREES * PLANNERS];
-    static int32_t config[TREES * PLANNERS], part[TREES * PLANNERS];
+    static int32_t config[TREES * PLANNERS];
     int32_t n = 0;
     for (int32_t k = 0; k < TREES; k++) {
         int32_t gqa = 1 << k % 4;
@@ -305,22 +314,11 @@ TEST(known_coefficients_come_back_from_plans)
     ck_assert_int_gt(n, 800);
     for (uint64_t seed = 1; seed <= 10; seed++) {
         static double noisy[TREES * PLANNERS];
-        const char *all = "all";
         for (int32_t i = 0; i < n; i++)
             noisy[i] = y[i] * (1 + 0.05 * rng_bell(seed, 0, (uint64_t)i));
-        struct regression r = {.n = n,
-                               .n_variants = 1,
-                               .p = P,
-                               .x = x,
-                               .y = noisy,
-                               .name = name,
-                               .config = config,
-                               .n_configs = TREES,
-                               .part = part,
-                               .n_parts = 1,
-                               .part_name = &all,
-                               .relative = true,
-                               .nonneg = true};
+        struct regression r = regression_of(n, P, x, noisy, config, TREES);
+        r.relative = r.nonneg = true;
+        r.name = name;
         struct part_fit f;
         MUST(regress, &r, NULL, &f);
         for (int32_t j = 0; j < P; j++)
@@ -355,22 +353,11 @@ TEST(held_out_rows_are_not_seen)
 {
     enum { N = 60, P = 3 };
     CLEARED(draw) d = draw(3, N, P, 0);
-    int32_t config[N], part[N] = {0};
-    const char *all = "all";
+    int32_t config[N];
     double before[N], after[N];
     for (int32_t i = 0; i < N; i++)
         config[i] = i / 3;
-    struct regression r = {.n = N,
-                           .n_variants = 1,
-                           .p = P,
-                           .x = d.x,
-                           .y = d.y,
-                           .name = letters,
-                           .config = config,
-                           .n_configs = 20,
-                           .part = part,
-                           .n_parts = 1,
-                           .part_name = &all};
+    struct regression r = regression_of(N, P, d.x, d.y, config, 20);
     ck_assert(regress_held_out(&r, 20, 1, before, NULL));
     for (int32_t i = 21; i < 24; i++)
         d.y[i] += 100;
@@ -397,18 +384,11 @@ TEST(parts_have_their_own_coefficients)
         config[i] = i;
         part[i] = i % 2;
     }
-    struct regression r = {.n = N,
-                           .n_variants = 1,
-                           .p = 3,
-                           .x = x,
-                           .y = y,
-                           .name = letters,
-                           .config = config,
-                           .n_configs = N,
-                           .part = part,
-                           .n_parts = 2,
-                           .part_name = parts,
-                           .drop = true};
+    struct regression r = regression_of(N, 3, x, y, config, N);
+    r.part = part;
+    r.n_parts = 2;
+    r.part_name = parts;
+    r.drop = true;
     struct part_fit f[2];
     struct err e = {0};
     ck_assert(regress(&r, NULL, f, &e));
@@ -605,17 +585,11 @@ TEST(the_best_variant_is_chosen)
         int32_t made = part[i] ? 5 : 2;
         y[i] = 3 + 4 * x[(made * N + i) * P + 1];
     }
-    struct regression r = {.n = N,
-                           .p = P,
-                           .n_variants = V,
-                           .x = x,
-                           .y = y,
-                           .name = letters,
-                           .config = config,
-                           .n_configs = N / 4,
-                           .part = part,
-                           .n_parts = 2,
-                           .part_name = parts};
+    struct regression r = regression_of(N, P, x, y, config, N / 4);
+    r.n_variants = V;
+    r.part = part;
+    r.n_parts = 2;
+    r.part_name = parts;
     struct part_fit f[2];
     struct err e = {0};
     MUST(regress, &r, NULL, f);
@@ -695,19 +669,31 @@ TEST(measured_rows_of_both_kinds)
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-FROM_HERE(program, .wanted = program_built)
+static char *dir, text[1 << 19]; /* a folder of the test's own; what the program has said */
 
-/* `treeattn ARGS` in a folder; both outputs in one text. Returns the exit code. */
-static int run_in(const char *dir, const char *args, char *out, size_t size)
+static void new_folder(void)
 {
-    return run_shell(out, size, "cd %s && %s %s 2>&1", dir, program_path(), args);
+    dir = scratch_folder();
 }
 
-static void write_file(const char *dir, const char *name, const char *text)
+static void remove_name(void)
+{
+    free(dir);
+}
+
+FROM_HERE(program, .wanted = program_built, .setup = new_folder, .teardown = remove_name)
+
+/* `treeattn ARGS` in the folder; both outputs in text. Returns the exit code. */
+static int run_in(const char *args)
+{
+    return run_shell(text, sizeof text, "cd %s && %s %s 2>&1", dir, program_path(), args);
+}
+
+static void write_file(const char *name, const char *content)
 {
     FREED char *path = xasprintf("%s/%s", dir, name);
     FILE *f = fopen(path, "w");
-    ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    ck_assert(f && fputs(content, f) >= 0 && fclose(f) == 0);
 }
 
 TEST(what_cannot_be_fitted_gets_one_line)
@@ -731,21 +717,17 @@ TEST(what_cannot_be_fitted_gets_one_line)
         {"m.csv --without pat", "--without pat: no row is of it"},
         {"m.csv --without cascade --without pat", "--without twice"},
     };
-    char text[8192];
-    FREED char *dir = scratch_folder();
-    write_file(dir, "t.csv", "y,a\n1,1\n");
-    write_file(dir, "n.csv",
-               "tree,heads,d,dtype,strategy,time_us\n"
-               "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_165,32/8,128,f16,pat,8\n"
-               "levels:1_266,32/4,128,f16,cascade,7\nlevels:1_967,32/8,128,f16,cascade,6\n"
-               "levels:1_968,32/32,128,f16,relay,5\n\"levels:1,4_99,70\",32/8,128,f16,cascade,4\n");
-    write_file(dir, "m.csv",
-               "tree,heads,d,dtype,strategy,time_us\n"
-               "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
-               "levels:1_66,32/8,128,f16,cascade,9\nlevels:1_67,32/8,128,f16,cascade,9\n");
+    write_file("t.csv", "y,a\n1,1\n");
+    write_file("n.csv", "tree,heads,d,dtype,strategy,time_us\n"
+                        "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_165,32/8,128,f16,pat,8\n"
+                        "levels:1_266,32/4,128,f16,cascade,7\nlevels:1_967,32/8,128,f16,cascade,6\n"
+                        "levels:1_968,32/32,128,f16,relay,5\n\"levels:1,4_99,70\",32/8,128,f16,cascade,4\n");
+    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\n"
+                        "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
+                        "levels:1_66,32/8,128,f16,cascade,9\nlevels:1_67,32/8,128,f16,cascade,9\n");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         FREED char *args = xasprintf("fit %s", bad[i].args);
-        int code = run_in(dir, args, text, sizeof text);
+        int code = run_in(args);
         char *lf = strchr(text, '\n');
         ck_assert_msg(code == 2 && strncmp(text, "treeattn: ", 10) == 0 && lf && !lf[1] &&
                           strstr(text, bad[i].says),
@@ -753,11 +735,11 @@ TEST(what_cannot_be_fitted_gets_one_line)
     }
 }
 
-static int32_t lines_of(const char *text)
+static int32_t lines_of(const char *s)
 {
     int32_t n = 0;
-    for (; *text; text++)
-        n += *text == '\n';
+    for (; *s; s++)
+        n += *s == '\n';
     return n;
 }
 
@@ -776,8 +758,6 @@ TEST(every_table_is_shown)
         {"--json --show quality --folds 0", "\"part\": \"all\", \"rows\": \"fitted\"", 5},
         {"", "tau: Kendall's", 24},
     };
-    char text[8192];
-    FREED char *dir = scratch_folder();
     FREED char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
     for (int i = 1; i <= 20; i++) {
         char *longer = xasprintf("%s\"levels:1,%d_%d,%d\",32/8,128,f16,%s,%d,%s\n", csv, 1 + i % 7, 90 * i,
@@ -786,10 +766,10 @@ TEST(every_table_is_shown)
         free(csv);
         csv = longer;
     }
-    write_file(dir, "t.csv", csv);
+    write_file("t.csv", csv);
     for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
         FREED char *args = xasprintf("fit t.csv --time-model fasttree %s", shows[i].args);
-        int code = run_in(dir, args, text, sizeof text);
+        int code = run_in(args);
         ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
         ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
                       text);
@@ -819,9 +799,6 @@ static int64_t same_predictions(char *a, char *b)
 TEST(saved_coefficients_are_read_back)
 {
     static const double truth[] = {11e-6, 3e-12, 2e-12, 1e-10, 1e-8}; /* base, useful, alpha, beta, gamma */
-    enum { SIZE = 1 << 19 };
-    static char first[SIZE], again[SIZE];
-    FREED char *dir = scratch_folder();
     const struct fit_model *model = fit_model_find("fasttree", NULL);
     FREED char *csv;
     size_t size;
@@ -848,24 +825,25 @@ TEST(saved_coefficients_are_read_back)
         }
     }
     fclose(f);
-    write_file(dir, "m.csv", csv);
+    write_file("m.csv", csv);
     char *more = xasprintf("%s\"levels:1,2_100,10\",32/8,128,f16,naive,50\n", csv);
-    write_file(dir, "more.csv", more);
+    write_file("more.csv", more);
     free(more);
     /* a set for each strategy, but for the one with a single row */
-    int code = run_in(dir, "fit more.csv --time-model fasttree --apart --show quality --folds 0", first, SIZE);
-    ck_assert_msg(code == 0 && strstr(first, "all         fitted      1500 ") && !strstr(first, "naive"),
-                  "%s", first);
+    int code = run_in("fit more.csv --time-model fasttree --apart --show quality --folds 0");
+    ck_assert_msg(code == 0 && strstr(text, "all         fitted      1500 ") && !strstr(text, "naive"), "%s",
+                  text);
     static const char *const part[] = {"\nfasttree ", "\npat ", "\ncascade ", "\ndeft-flatten ",
                                        "\nflash-decoding "};
     for (int i = 0; i < 5; i++)
-        ck_assert_msg(strstr(first, part[i]), "%s is not in %s", part[i], first);
-    code = run_in(dir, "fit m.csv --time-model fasttree --save c.csv --folds 0 --show rows --csv", first, SIZE);
-    ck_assert_msg(code == 0, "%s", first);
-    ck_assert_ptr_nonnull(strstr(first, "strategy,measured_s,predicted_s,held_out_s\n"));
-    code = run_in(dir, "fit m.csv --time-model fasttree --coefficients c.csv --show rows --csv", again, SIZE);
-    ck_assert_msg(code == 0, "%s", again);
-    ck_assert_int_eq(same_predictions(first, again), 1500);
+        ck_assert_msg(strstr(text, part[i]), "%s is not in %s", part[i], text);
+    code = run_in("fit m.csv --time-model fasttree --save c.csv --folds 0 --show rows --csv");
+    ck_assert_msg(code == 0, "%s", text);
+    ck_assert_ptr_nonnull(strstr(text, "strategy,measured_s,predicted_s,held_out_s\n"));
+    FREED char *before = xstrdup(text);
+    code = run_in("fit m.csv --time-model fasttree --coefficients c.csv --show rows --csv");
+    ck_assert_msg(code == 0, "%s", text);
+    ck_assert_int_eq(same_predictions(before, text), 1500);
     struct coef_bound bound[MAX_TRAITS];
     double value[MAX_TRAITS];
     for (int32_t j = 0; j < model->n; j++)
@@ -883,15 +861,12 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
 {
     static const char head[] = "machine,model,part,coefficient,value,error\n",
                       some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
-    char text[8192];
-    FREED char *dir = scratch_folder(), *c = xasprintf("%s%s", head, some),
+    FREED char *c = xasprintf("%s%s", head, some),
                *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
-    write_file(dir, "c.csv", c);
-    write_file(dir, "m.csv",
-               "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
-               "\"levels:1,4_100,10\",32/8,128,f16,cascade,14\n");
-    ck_assert_int_eq(
-        run_in(dir, "fit m.csv --time-model clock --coefficients c.csv --machine h200", text, sizeof text), 0);
+    write_file("c.csv", c);
+    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
+                        "\"levels:1,4_100,10\",32/8,128,f16,cascade,14\n");
+    ck_assert_int_eq(run_in("fit m.csv --time-model clock --coefficients c.csv --machine h200"), 0);
     static const char *const lacks[] = {"\nall         l2_latency ", "\nall         tensor ",
                                         "\nall         launch "},
                              *const has[] = {"\nall         l2 ", "\nall         base "};
@@ -906,10 +881,10 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
         "replay --machine h200 --coefficients c.csv --trace fewshot:3 --prompt 90 --max-seq 140 "
         "--strategy pat --rows r.csv --csv";
     FREED char *more = xasprintf("%s --resume", run);
-    ck_assert_msg(run_in(dir, run, text, sizeof text) == 0, "%s", text);
-    ck_assert_msg(run_in(dir, more, text, sizeof text) == 0, "%s", text);
-    write_file(dir, "c.csv", other);
-    ck_assert_int_eq(run_in(dir, more, text, sizeof text), 2);
+    ck_assert_msg(run_in(run) == 0, "%s", text);
+    ck_assert_msg(run_in(more) == 0, "%s", text);
+    write_file("c.csv", other);
+    ck_assert_int_eq(run_in(more), 2);
     ck_assert_msg(strstr(text, "r.csv:1: "), "%s", text);
 }
 
@@ -917,9 +892,7 @@ TEST(what_a_file_of_coefficients_lacks_is_said)
 TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 {
     static const char *const of[] = {"h100", "h200"};
-    char text[8192];
-    FREED char *dir = scratch_folder(),
-               *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
+    FREED char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
                               "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
     struct err e = {0};
     AUTO(tree) t = MUST(levels_parse, "1,10 4096,416");
@@ -935,9 +908,8 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
         free(csv);
         csv = more;
     }
-    write_file(dir, "m.csv", csv);
-    int code =
-        run_in(dir, "fit m.csv --time-model clock --coefficients built-in --show rows --csv", text, sizeof text);
+    write_file("m.csv", csv);
+    int code = run_in("fit m.csv --time-model clock --coefficients built-in --show rows --csv");
     CLEARED_BY(csv_clear) struct csv c = {0};
     double s[3];
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
@@ -947,43 +919,38 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 }
 
 /* Column `name` of the only row that the program prints. */
-static double only_figure(const char *dir, const char *args, const char *name)
+static double only_figure(const char *args, const char *name)
 {
-    char text[8192];
     CLEARED_BY(csv_clear) struct csv c = {0};
     struct err e = {0};
     double x = NAN;
-    int code = run_in(dir, args, text, sizeof text);
+    int code = run_in(args);
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
     MUST(csv_f64, &c, 0, csv_column(&c, name, &e), &x);
     return x;
 }
 
 /* `treeattn sim` with these lines of coefficients; one figure of its only row. */
-static double simulated(const char *dir, const char *lines, const char *column)
+static double simulated(const char *lines, const char *column)
 {
     FREED char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
-    write_file(dir, "c.csv", file);
-    return only_figure(
-        dir, "sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv", column);
+    write_file("c.csv", file);
+    return only_figure("sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv",
+                       column);
 }
 
 TEST(the_simulator_takes_coefficients)
 {
-    FREED char *dir = scratch_folder();
-    double once = simulated(dir, "h200,clock,a,kernel,1,0\n", "attention_ms"),
-           twice = simulated(dir, "h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
+    double once = simulated("h200,clock,a,kernel,1,0\n", "attention_ms"),
+           twice = simulated("h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
     ck_assert(once > 0 && fabs(twice / once - 2) < 1e-12);
-    ck_assert_double_gt(simulated(dir, "h200,clock,a,latency,20,0\n", "attention_ms"), once);
-    ck_assert_double_eq(simulated(dir, "h200,clock,a,base,0,0\n", "overhead_ms"), 0);
-    char text[4096];
-    ck_assert_int_eq(run_in(dir, "sim --levels '1 4' --machine h100 --coefficients c.csv", text, sizeof text),
-                     2);
+    ck_assert_double_gt(simulated("h200,clock,a,latency,20,0\n", "attention_ms"), once);
+    ck_assert_double_eq(simulated("h200,clock,a,base,0,0\n", "overhead_ms"), 0);
+    ck_assert_int_eq(run_in("sim --levels '1 4' --machine h100 --coefficients c.csv"), 2);
     ck_assert_str_eq(text,
                      "treeattn: c.csv:1: nothing of model clock on h100; it has model clock, part a, on h200 "
                      "(expected such lines)\n");
-    ck_assert_int_eq(
-        run_in(dir, "sim --levels '1 4' --machine h200 --coefficients c.csv --part b", text, sizeof text), 2);
+    ck_assert_int_eq(run_in("sim --levels '1 4' --machine h200 --coefficients c.csv --part b"), 2);
     ck_assert_str_eq(
         text, "treeattn: c.csv:1: nothing of model clock, part b on h200; it has model clock, part a, on "
               "h200 (expected such lines)\n");
@@ -993,7 +960,6 @@ TEST(the_simulator_takes_coefficients)
 TEST(built_in_coefficients_are_the_simulators)
 {
     static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
-    FREED char *dir = scratch_folder();
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
         FREED char *row = xasprintf(
             "tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n", name[i]);
@@ -1001,28 +967,24 @@ TEST(built_in_coefficients_are_the_simulators)
             xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
                       "--strategy %s --csv",
                       name[i]);
-        write_file(dir, "m.csv", row);
+        write_file("m.csv", row);
         double fit_s = only_figure(
-            dir, "fit m.csv --time-model clock --machine h200 --coefficients built-in --show rows --csv",
+            "fit m.csv --time-model clock --machine h200 --coefficients built-in --show rows --csv",
             "predicted_s");
-        ck_assert_double_eq_tol(1e3 * fit_s / only_figure(dir, sim, "latency_ms"), 1, 1e-6);
+        ck_assert_double_eq_tol(1e3 * fit_s / only_figure(sim, "latency_ms"), 1, 1e-6);
         FREED char *told = xasprintf("%s --coefficients built-in", sim);
-        ck_assert_double_eq(only_figure(dir, told, "latency_ms"), only_figure(dir, sim, "latency_ms"));
+        ck_assert_double_eq(only_figure(told, "latency_ms"), only_figure(sim, "latency_ms"));
     }
 }
 
 /* Of every strategy its own part, as fit --apart saves them. */
 TEST(the_simulator_takes_a_part_for_each_strategy)
 {
-    char *dir = scratch_folder(), text[8192];
-    write_file(dir, "c.csv",
-               "machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
-               "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n");
+    write_file("c.csv", "machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
+                        "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n");
     int code =
-        run_in(dir,
-               "sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
-               "--coefficients c.csv --time-model linear --part each --csv",
-               text, sizeof text);
+        run_in("sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
+               "--coefficients c.csv --time-model linear --part each --csv");
     struct csv c;
     struct err e = {0};
     ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "sim", &c, &e), "%s", text);
@@ -1033,13 +995,10 @@ TEST(the_simulator_takes_a_part_for_each_strategy)
         ck_assert_double_eq_tol(x, i == 0 ? 2 : i == 1 ? 1 : 3, 1e-9);
     }
     csv_clear(&c);
-    code =
-        run_in(dir,
-               "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --time-model linear "
-               "--part each",
-               text, sizeof text);
+    code = run_in(
+        "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --time-model linear "
+        "--part each");
     ck_assert_msg(code == 2 && strstr(text, "nothing of model linear, part cascade on h200"), "%s", text);
-    free(dir);
 }
 
 /* A name leaves out all of its strategy, one with options only those; others stay in their order. */
@@ -1049,18 +1008,15 @@ TEST(strategies_can_be_left_out)
         const char *without, *left;
     } some[] = {
         {"pat", "3\n5\n"}, {"pat:rule=artifact", "2\n3\n5\n"}, {"cascade,pat:rule=artifact", "2\n5\n"}};
-    char text[4096];
-    FREED char *dir = scratch_folder();
-    write_file(dir, "m.csv",
-               "tree,heads,d,dtype,strategy,time_us\nlevels:1_64,32/8,128,f16,pat,9\n"
-               "levels:1_65,32/8,128,f16,cascade,9\nlevels:1_66,32/8,128,f16,pat:rule=artifact,9\n"
-               "levels:1_67,32/8,128,f16,fasttree,9\n");
+    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\nlevels:1_64,32/8,128,f16,pat,9\n"
+                        "levels:1_65,32/8,128,f16,cascade,9\nlevels:1_66,32/8,128,f16,pat:rule=artifact,9\n"
+                        "levels:1_67,32/8,128,f16,fasttree,9\n");
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
         FREED char *args = xasprintf(
             "fit m.csv --time-model clock --coefficients built-in --show rows --csv --without %s >o; "
             "grep -o '^m.csv,[0-9]*' o | cut -d, -f2",
             some[i].without);
-        int code = run_in(dir, args, text, sizeof text);
+        int code = run_in(args);
         ck_assert_msg(code == 0 && strcmp(text, some[i].left) == 0, "%s: %s", some[i].without, text);
     }
 }
@@ -1089,7 +1045,6 @@ TEST(shipped_coefficients_predict_measured_replays)
     static const char *const workload[WORKLOADS] = {"few-shot-20", "few-shot-30", "few-shot-50"};
     static const char *const strategy[STRATEGIES] = {
         "radix-attention", "deft-node", "deft-node-chunk", "deft-flatten", "fasttree", "pat", "treeattn"};
-    static char text[1 << 17];
     CLEARED_BY(csv_clear) struct csv measured = {0}, model = {0};
     struct err e = {0};
     int code = run_shell(
@@ -1120,8 +1075,6 @@ TEST(shipped_coefficients_predict_measured_replays)
 /* Times that the clock made, fitted by it: nothing is left but the noise. */
 TEST(the_clock_is_found_again)
 {
-    static char text[1 << 16];
-    FREED char *dir = scratch_folder();
     FREED char *csv;
     size_t size;
     FILE *f = open_memstream(&csv, &size);
@@ -1149,9 +1102,8 @@ TEST(the_clock_is_found_again)
         }
     }
     fclose(f);
-    write_file(dir, "m.csv", csv);
-    int code = run_in(dir, "fit m.csv --time-model clock --points 8 --save c.csv --show quality --csv", text,
-                      sizeof text);
+    write_file("m.csv", csv);
+    int code = run_in("fit m.csv --time-model clock --points 8 --save c.csv --show quality --csv");
     ck_assert_msg(code == 0, "%s", text);
     const struct fit_model *m = fit_model_find("clock", NULL);
     double value[2 * MAX_TRAITS];

@@ -110,25 +110,6 @@ TEST(tree_files_read)
     }
 }
 
-/* Cut a good file anywhere, or spoil any byte. */
-TEST(damaged_tree_files_do_no_harm)
-{
-    static const char good[] = "4\n-1 0 12 2\n0 1 7 1\n0 2 129 0\n1 3 1 0\n";
-    char text[sizeof good];
-    for (size_t i = 0; i < sizeof good - 1; i++)
-        for (const char *c = "90- \nx\xff\x01"; *c; c++) {
-            memcpy(text, good, sizeof good);
-            text[i] = *c;
-            struct err e = {0};
-            AUTO(tree) t = fasttree_file_parse(text, sizeof good - 1, "t", &e);
-            ck_assert((t != NULL) == (e.code == 0));
-            ck_assert(!t || tree_check(t, NULL));
-            tree_free(t);
-            t = fasttree_file_parse(good, i, "t", NULL);
-            ck_assert(!t || i >= sizeof good - 2);
-        }
-}
-
 TEST(tree_files_round_trip)
 {
     FREED char *path = scratch_file("", 0);
@@ -324,22 +305,27 @@ TEST(tree_files_are_told_apart)
     }
 }
 
-TEST(damaged_tree_text_does_no_harm)
+/* Cut a good file anywhere, or spoil any byte. */
+LOOP_TEST(damaged_trees_do_no_harm, 2)
 {
-    static const char good[] =
-        "#\ntree 3 3\nnode 0 -1 12\nnode 1 0 7\nnode 2 0 129\nquery 1 7\nquery 2 64\nquery 0 0\n";
-    char text[sizeof good];
-    for (size_t i = 0; i < sizeof good - 1; i++)
-        for (const char *c = "90- \n#x\xff\x01"; *c; c++) {
-            memcpy(text, good, sizeof good);
+    static const struct {
+        struct tree *(*parse)(const char *, size_t, const char *, struct err *);
+        const char *good, *bytes;
+    } of[] = {{fasttree_file_parse, "4\n-1 0 12 2\n0 1 7 1\n0 2 129 0\n1 3 1 0\n", "90- \nx\xff\x01"},
+              {tree_file_parse,
+               "#\ntree 3 3\nnode 0 -1 12\nnode 1 0 7\nnode 2 0 129\nquery 1 7\nquery 2 64\nquery 0 0\n",
+               "90- \n#x\xff\x01"}};
+    size_t n = strlen(of[_i].good);
+    for (size_t i = 0; i < n; i++)
+        for (const char *c = of[_i].bytes; *c; c++) {
+            FREED char *text = xstrdup(of[_i].good);
             text[i] = *c;
             struct err e = {0};
-            AUTO(tree) t = tree_file_parse(text, sizeof good - 1, "t", &e);
+            AUTO(tree) t = of[_i].parse(text, n, "t", &e);
             ck_assert((t != NULL) == (e.code == 0));
             ck_assert(!t || tree_check(t, NULL));
-            tree_free(t);
-            t = tree_file_parse(good, i, "t", NULL);
-            ck_assert(!t || i >= sizeof good - 2);
+            AUTO(tree) cut = of[_i].parse(of[_i].good, i, "t", NULL);
+            ck_assert(!cut || i >= n - 1);
         }
 }
 
@@ -348,22 +334,16 @@ TEST(damaged_tree_text_does_no_harm)
 /* FastTree's own files, out again byte for byte. */
 TEST(published_tree_files)
 {
-    const char *root = getenv("TREEATTN_SHARED");
     int found = 0;
     for (int i = 0; i <= 22; i += 2) {
-        FREED char *path = xasprintf("%s/golden/trees/rand%02d.tree", root ? root : "../shared", i), *out;
-        if (access(path, R_OK) != 0) {
-            printf("skip: %s is not here\n", path);
+        FREED char *name = xasprintf("golden/trees/rand%02d.tree", i), *path = shared_path(name);
+        if (!path)
             return;
-        }
-        size_t size, out_size;
-        struct err e = {0};
+        size_t size;
         AUTO(tree) t = MUST(fasttree_file_read, path);
-        FREED char *in = file_slurp(path, 1 << 20, &size, &e);
-        FILE *f = open_memstream(&out, &out_size);
-        ck_assert(fasttree_file_write(f, t, NULL));
-        fclose(f);
-        ck_assert_msg(out_size == size && memcmp(in, out, size) == 0, "%s changes when written", path);
+        FREED char *in = file_slurp(path, 1 << 20, &size, NULL), *out = written(fasttree_file_write, t, NULL);
+        ck_assert_msg(out && strlen(out) == size && memcmp(in, out, size) == 0, "%s changes when written",
+                      path);
         found++;
     }
     ck_assert_int_eq(found, 12);

@@ -9,6 +9,7 @@
 #include "traces/formats/mooncake.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <unistd.h>
@@ -32,8 +33,7 @@ static const char small[] =
 static struct trace *open_small(struct trace_opts o)
 {
     struct requests *r = MUST(read_text, small);
-    struct trace *tr = MUST(replay_requests, r, "text", &o);
-    return tr;
+    return MUST(replay_requests, r, "text", &o);
 }
 
 static void assert_step(const struct trace *tr, int64_t t, const char *want)
@@ -51,53 +51,42 @@ static void assert_step(const struct trace *tr, int64_t t, const char *want)
     ck_assert_str_eq(got, want);
 }
 
-TEST(batching_by_hand)
+LOOP_TEST(batching_by_hand, 5)
 {
-    AUTO(trace) tr = open_small((struct trace_opts){0});
-    ck_assert_int_eq(trace_steps(tr), 3);
-    ck_assert_int_eq(trace_generated(tr), 8);
-    ck_assert_str_eq(trace_title(tr), "requests, text, from request 0, B = 32, no clock, 3 steps");
-    /* 1024 tokens for three; 76 for two of them; and what each has for itself. */
-    assert_step(tr, 1, "-1:8 -1:1024 1:76 1:513 2:1 2:1 q4 q3 q5 q0 ");
-    assert_step(tr, 2, "-1:9 -1:1100 1:2 1:2 q2 q3 q0 ");
-    assert_step(tr, 3, "-1:1103 q0 ");
-    trace_close(tr);
-
-    /* Two places: the third waits for the second, the fourth for the first or the third. */
-    tr = open_small((struct trace_opts){.batch = 2});
-    ck_assert_int_eq(trace_steps(tr), 5);
-    assert_step(tr, 1, "-1:1024 0:77 0:513 q1 q2 ");
-    assert_step(tr, 2, "-1:1100 0:2 0:1 q1 q2 ");
-    assert_step(tr, 3, "-1:1100 0:3 0:2 q1 q2 ");
-    assert_step(tr, 4, "-1:8 q0 ");
-    assert_step(tr, 5, "-1:9 q0 ");
-    trace_close(tr);
-
-    tr = open_small((struct trace_opts){.batch = 1, .tree_index = 2});
-    ck_assert_int_eq(trace_steps(tr), 4);
-    assert_step(tr, 2, "-1:1102 q0 ");
-    assert_step(tr, 3, "-1:8 q0 ");
-}
-
-TEST(the_clock_by_hand)
-{
-    /* Steps begin at 0, 4, 8, 12: the second and the third join at the fourth step, after the first has gone;
-     * the clock jumps to 10 at once, and to 95 for the last. */
-    AUTO(trace) tr = open_small((struct trace_opts){.step_ms = 4});
-    ck_assert_int_eq(trace_steps(tr), 7);
-    assert_step(tr, 3, "-1:1103 q0 ");
-    assert_step(tr, 4, "-1:1024 0:77 0:513 q2 q1 ");
-    assert_step(tr, 5, "-1:1102 q0 ");
-    assert_step(tr, 6, "-1:8 q0 ");
-    trace_close(tr);
-
-    /* Steps begin at 0, 10, 20; the last request finds nobody and the clock jumps to 95. */
-    tr = open_small((struct trace_opts){.step_ms = 10});
-    ck_assert_int_eq(trace_steps(tr), 5);
-    assert_step(tr, 1, "-1:1101 q0 ");
-    assert_step(tr, 2, "-1:1024 0:76 0:513 1:2 1:1 q3 q2 q4 ");
-    assert_step(tr, 3, "-1:1100 0:3 0:2 q1 q2 ");
-    assert_step(tr, 5, "-1:9 q0 ");
+    static const struct {
+        struct trace_opts o;
+        int64_t steps;
+        const char *want[7]; /* of a step each; NULL: any */
+    } of[] = {
+        /* 1024 tokens for three; 76 for two of them; and what each has for itself. */
+        {{0},
+         3,
+         {"-1:8 -1:1024 1:76 1:513 2:1 2:1 q4 q3 q5 q0 ", "-1:9 -1:1100 1:2 1:2 q2 q3 q0 ", "-1:1103 q0 "}},
+        /* Two places: the third waits for the second, the fourth for the first or the third. */
+        {{.batch = 2},
+         5,
+         {"-1:1024 0:77 0:513 q1 q2 ", "-1:1100 0:2 0:1 q1 q2 ", "-1:1100 0:3 0:2 q1 q2 ", "-1:8 q0 ",
+          "-1:9 q0 "}},
+        {{.batch = 1, .tree_index = 2}, 4, {NULL, "-1:1102 q0 ", "-1:8 q0 "}},
+        /* Steps begin at 0, 4, 8, 12: the second and the third join at the fourth step, after the first has gone;
+         * the clock jumps to 10 at once, and to 95 for the last. */
+        {{.step_ms = 4},
+         7,
+         {NULL, NULL, "-1:1103 q0 ", "-1:1024 0:77 0:513 q2 q1 ", "-1:1102 q0 ", "-1:8 q0 "}},
+        /* Steps begin at 0, 10, 20; the last request finds nobody and the clock jumps to 95. */
+        {{.step_ms = 10},
+         5,
+         {"-1:1101 q0 ", "-1:1024 0:76 0:513 1:2 1:1 q3 q2 q4 ", "-1:1100 0:3 0:2 q1 q2 ", NULL, "-1:9 q0 "}},
+    };
+    AUTO(trace) tr = open_small(of[_i].o);
+    ck_assert_int_eq(trace_steps(tr), of[_i].steps);
+    for (int64_t t = 0; t < of[_i].steps; t++)
+        if (of[_i].want[t])
+            assert_step(tr, t + 1, of[_i].want[t]);
+    if (_i == 0) {
+        ck_assert_int_eq(trace_generated(tr), 8);
+        ck_assert_str_eq(trace_title(tr), "requests, text, from request 0, B = 32, no clock, 3 steps");
+    }
 }
 
 /* ---- against a simulation ------------------------------------------------------------------------------ */
@@ -311,17 +300,12 @@ LOOP_TEST(published_traces, 2)
         {"synthetic", 3993, 1022025, 3982, 15325, 13, 191378, 149, 1, 893, 121877, 43924, 374, 2211},
     };
     static const struct trace_opts c[] = {{0}, {.batch = 64, .step_ms = 25}};
-    const char *root = getenv("TREEATTN_SHARED");
     const struct published *p = &table[_i];
-    FREED char *path = xasprintf("%s/traces/mooncake_%s_trace.jsonl", root ? root : "../shared", p->file),
-               *text = NULL;
-    struct err e = {0};
-    size_t size;
-    if (access(path, R_OK) != 0) {
-        printf("skip: %s is not here\n", path);
+    FREED char *name = xasprintf("traces/mooncake_%s_trace.jsonl", p->file), *path = shared_path(name);
+    if (!path)
         return;
-    }
-    text = MUST(file_slurp, path, MOONCAKE_MAX_BYTES, &size);
+    size_t size;
+    FREED char *text = MUST(file_slurp, path, MOONCAKE_MAX_BYTES, &size);
     AUTO(requests) r = MUST(mooncake_read, text, size, path);
     check_published(r, p);
 
@@ -330,8 +314,8 @@ LOOP_TEST(published_traces, 2)
     FILE *f = open_memstream(&again, &again_size);
     ck_assert(mooncake_write(f, r) && fclose(f) == 0);
     ck_assert(again_size <= size); /* theirs may end without a line feed, or hold other blanks */
-    AUTO(requests) twin = mooncake_read(again, again_size, "again", &e);
-    ck_assert_msg(twin != NULL && twin->n_blocks == r->n_blocks, "%s", e.msg);
+    AUTO(requests) twin = MUST(mooncake_read, again, again_size, "again");
+    ck_assert_int_eq(twin->n_blocks, r->n_blocks);
     ck_assert_mem_eq(twin->block, r->block, (size_t)r->n_blocks * sizeof *r->block);
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         AUTO(trace) tr = MUST(trace_open, spec, &c[i]);
