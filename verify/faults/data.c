@@ -65,11 +65,10 @@ static bool on_path(const struct tree *t, int32_t query, int32_t node)
 KIND_AT(page_swapped, struct token, draw_token(fc, b, false, &x))
 {
     const struct problem *p = fc->problem;
-    int32_t n = p->tree->n_nodes, first = (int32_t)fault_draw(b, n);
-    for (int32_t i = 0; i < n; i++) {
-        int32_t node = (first + i) % n;
+    EACH_INDEX(b, node, p->tree->n_nodes)
+    {
         int64_t pages = p->page_off[node + 1] - p->page_off[node];
-        if (pages == 0 || on_path(p->tree, x->query, node))
+        if (pages == 0 || on_path(p->tree, x->query, (int32_t)node))
             continue;
         int64_t at = p->page_off[node] + fault_draw(b, pages);
         if (p->page_table[at] == PAGE_POISON)
@@ -131,8 +130,8 @@ static int32_t keenest_head(const struct fault_case *fc, int32_t query, int64_t 
     return best;
 }
 
-/* Two tokens, and the KV head in which the first one's row becomes the second one's. */
-static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to, int64_t *from)
+/* In one KV head, the row of one token becomes that of another. */
+static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
 {
     const struct problem *p = fc->problem;
     struct token t, other;
@@ -144,22 +143,13 @@ static bool draw_pair(const struct fault_case *fc, struct broken *b, int64_t *to
         double before = fault_weight(fc, t.query, head, slot), after = fault_weight(fc, t.query, head, stale);
         if (fabs(after - before) < 1e-3) /* the wrong key would count as much as the right one */
             continue;
+        struct problem *e = fault_edit_problem(fc, b);
         int32_t kv_head = head / heads_gqa(&p->heads);
-        *to = (slot * p->heads.h_kv + kv_head) * p->heads.d;
-        *from = (stale * p->heads.h_kv + kv_head) * p->heads.d;
+        copy_elements(p, of_v ? e->v : e->k, (slot * p->heads.h_kv + kv_head) * p->heads.d,
+                      (stale * p->heads.h_kv + kv_head) * p->heads.d, p->heads.d);
         return true;
     }
     return false;
-}
-
-static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
-{
-    int64_t to, from;
-    if (!draw_pair(fc, b, &to, &from))
-        return false;
-    struct problem *p = fault_edit_problem(fc, b);
-    copy_elements(p, of_v ? p->v : p->k, to, from, p->heads.d);
-    return true;
 }
 
 /* The logit of one token is wrong, for all g query heads of the KV head and all queries below. */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- places ------------------------------------------------------------------------------------------ */
-
 /* Places are numbered group by group, query by query, run by run; the first one is uniform among them. */
 int64_t place_first(const struct plan *p, struct broken *b, struct place *x)
 {
@@ -112,10 +110,11 @@ int64_t edit_add_slots(struct plan *p, int64_t n)
     return p->n_slots - n;
 }
 
-int64_t edit_add_merge(struct plan *p, const struct merge_step *m)
+int64_t edit_add_merge(struct plan *p, int32_t query, int32_t launch)
 {
     p->merge = xgrow(p->merge, &p->cap_merge, p->n_merges + 1, sizeof *p->merge);
-    p->merge[p->n_merges] = *m;
+    p->merge[p->n_merges] =
+        (struct merge_step){.out = PLAN_NO_SLOT, .query = query, .launch = launch, .onchip = PLAN_NO_SLOT};
     return p->n_merges++;
 }
 
@@ -147,10 +146,7 @@ void edit_through_slots(struct plan *p, int64_t g)
     plan_queries(p, &p->group[g], q);
     p->group[g].slot0 = edit_add_slots(p, nq);
     int32_t launch = plan_launch(p, "merge", LAUNCH_SERIAL);
-    for (int32_t k = 0; k < nq; k++) {
-        struct merge_step step = {
-            .out = PLAN_NO_SLOT, .query = q[k], .launch = launch, .onchip = PLAN_NO_SLOT};
-        edit_add_input(p, edit_add_merge(p, &step), p->group[g].slot0 + k);
-    }
+    for (int32_t k = 0; k < nq; k++)
+        edit_add_input(p, edit_add_merge(p, q[k], launch), p->group[g].slot0 + k);
     free(q);
 }

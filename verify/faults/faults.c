@@ -188,16 +188,15 @@ static void remark(struct fault_report *r, char *line)
     r->remark[r->n_remarks++] = line;
 }
 
-/* One planting into its cell of the kill table. */
-static void count(struct fault_tally *t, const struct fault_result *res)
+/* Counts add; the weakest is the smallest. */
+static void add(struct fault_tally *sum, const struct fault_tally *t)
 {
-    t->planted++;
-    t->run += res->run;
-    t->cover += res->cover;
-    t->numbers += res->numbers;
-    t->caught += res->cover || res->numbers;
-    if (res->run)
-        t->weakest = fmin(t->weakest, res->worst);
+    sum->planted += t->planted;
+    sum->run += t->run;
+    sum->cover += t->cover;
+    sum->numbers += t->numbers;
+    sum->caught += t->caught;
+    sum->weakest = fmin(sum->weakest, t->weakest);
 }
 
 /* Every kind once in one case. Worth a line: what nobody noticed, and what ran without numbers noticing (the
@@ -208,7 +207,12 @@ static void plant_all(struct fault_report *r, const struct fault_case *fc, int32
         struct fault_result res = fault_try(&faults[f], fc, rng_u64(seed, 4, (uint64_t)f));
         if (!res.planted)
             continue;
-        count(&r->cell[f * r->n_uses + u], &res);
+        add(&r->cell[f * r->n_uses + u], &(struct fault_tally){.planted = 1,
+                                                               .run = res.run,
+                                                               .cover = res.cover,
+                                                               .numbers = res.numbers,
+                                                               .caught = res.cover || res.numbers,
+                                                               .weakest = res.run ? res.worst : INFINITY});
         if (res.numbers || (res.cover && !res.run))
             continue;
         remark(r, xasprintf("%s: %s in %s on %s (%s): error %.3g bounds", res.cover ? "cover only" : "MISSED",
@@ -278,21 +282,12 @@ void fault_report_free(struct fault_report *r)
     free(r);
 }
 
-/* Counts add; the weakest is the smallest. */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u)
 {
     struct fault_tally sum = {.weakest = INFINITY};
     for (int32_t i = 0; i < n_faults; i++)
-        for (int32_t k = 0; k < r->n_uses; k++) {
-            const struct fault_tally *t = &r->cell[i * r->n_uses + k];
-            if ((f >= 0 && i != f) || (u >= 0 && k != u))
-                continue;
-            sum.planted += t->planted;
-            sum.run += t->run;
-            sum.cover += t->cover;
-            sum.numbers += t->numbers;
-            sum.caught += t->caught;
-            sum.weakest = fmin(sum.weakest, t->weakest);
-        }
+        for (int32_t k = 0; k < r->n_uses; k++)
+            if ((f < 0 || i == f) && (u < 0 || k == u))
+                add(&sum, &r->cell[i * r->n_uses + k]);
     return sum;
 }

@@ -31,6 +31,9 @@ extern "C" {
 
 /* Uniform in [0, n), n >= 1; the next number of this planting. */
 int64_t fault_draw(struct broken *b, int64_t n);
+/* i: every number under n once, from a random one on. */
+#define EACH_INDEX(b, i, n)                                                                                  \
+    for (int64_t rest = (n), i = rest > 0 ? fault_draw(b, n) : 0; rest > 0; rest--, i = (i + 1) % (n))
 void fault_place(struct broken *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* exp(logit - LSE): the softmax weight of the token in a pool slot, in the true answer of query q (as the tree numbers
@@ -84,7 +87,8 @@ bool slot_seen(const struct fault_case *fc, const struct slot_use *use);
 /* ---- edits ---- */
 
 int64_t edit_add_slots(struct plan *p, int64_t n);
-int64_t edit_add_merge(struct plan *p, const struct merge_step *m);
+/* A step without inputs that writes the output of that query; gives its number. */
+int64_t edit_add_merge(struct plan *p, int32_t query, int32_t launch);
 /* Give merge step m one more input. */
 void edit_add_input(struct plan *p, int64_t m, int64_t slot);
 void edit_drop_input(struct plan *p, int64_t m, int64_t pos);

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows -------------------------------------------------------------------------------------------- */
@@ -31,12 +30,12 @@ static struct output *edit_output(const struct fault_case *fc, struct broken *b)
 /* A random row whose query sees at least `least` tokens (0: whose query sees none, exactly); -1 if none. */
 static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t least)
 {
-    int64_t n = fc->oracle->n_rows, row = n > 0 ? fault_draw(b, n) : 0;
-    for (int64_t i = 0; i < n; i++, row = (row + 1) % n) {
-        int64_t ctx = fc->oracle->ctx[row / fc->problem->heads.h_q];
+    int64_t h_q = fc->problem->heads.h_q;
+    EACH_INDEX(b, row, fc->oracle->n_rows)
+    {
+        int64_t ctx = fc->oracle->ctx[row / h_q];
         if (least == 0 ? ctx == 0 : ctx >= least) {
-            fault_place(b, "query %" PRId64 " head %" PRId64, row / fc->problem->heads.h_q,
-                        row % fc->problem->heads.h_q);
+            fault_place(b, "query %" PRId64 " head %" PRId64, row / h_q, row % h_q);
             return row;
         }
     }

@@ -91,32 +91,28 @@ bool plant_group_doubled(const struct fault_case *fc, struct broken *b)
 
 /* ---- runs -------------------------------------------------------------------------------------------- */
 
-/* Give group g lists of its own in which run r stands twice. */
-static void repeat_run(struct plan *p, int64_t gi, int64_t r)
+/* The group gets lists of its own in which the run stands twice. Both copies carry the same mask bits, so every
+ * query that sees the run counts it twice. */
+KIND_AT(run_doubled, struct place, place_draw(fc, b, &x))
 {
-    struct group *g = &p->group[gi];
+    struct plan *p = fault_edit_plan(fc, b);
+    struct group *g = &p->group[x->g];
     int64_t nr = g->run1 - g->run0, to = p->n_runs, bits = p->n_mask;
     p->run = xgrow(p->run, &p->cap_run, to + nr + 1, sizeof *p->run);
     for (int64_t i = 0; i <= nr; i++)
-        p->run[to + i] = p->run[g->run0 + (i <= r ? i : i - 1)];
+        p->run[to + i] = p->run[g->run0 + (i <= x->r ? i : i - 1)];
     p->n_runs += nr + 1;
     if (g->mask != MASK_NONE) {
         p->mask = xgrow(p->mask, &p->cap_mask, bits + g->nq * (nr + 1), 1);
         for (int64_t k = 0; k < g->nq; k++)
             for (int64_t i = 0; i <= nr; i++)
-                p->mask[bits + k * (nr + 1) + i] = p->mask[g->mask0 + k * nr + (i <= r ? i : i - 1)];
+                p->mask[bits + k * (nr + 1) + i] = p->mask[g->mask0 + k * nr + (i <= x->r ? i : i - 1)];
         p->n_mask += g->nq * (nr + 1);
         g->mask0 = bits;
     }
     g->run0 = to;
     g->run1 = to + nr + 1;
-    g->n_kv += p->run[to + r].end - p->run[to + r].begin;
-}
-
-/* Both copies carry the same mask bits, so every query that sees the run counts it twice. */
-KIND_AT(run_doubled, struct place, place_draw(fc, b, &x))
-{
-    repeat_run(fault_edit_plan(fc, b), x->g, x->r);
+    g->n_kv += p->run[to + x->r].end - p->run[to + x->r].begin;
     say_place(fc, b, x, "run doubled");
     return true;
 }
@@ -157,16 +153,13 @@ KIND(run_end, move_end(fc, b, false))
 bool plant_run_moved(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
-    int32_t n_nodes = fc->nf->n_nodes;
     EACH_PLACE(fc->plan, b, &x)
     {
         const struct run *r = place_run(fc->plan, &x);
-        int32_t first = (int32_t)fault_draw(b, n_nodes), to = -1;
-        for (int32_t i = 0; i < n_nodes && to < 0; i++) {
-            int32_t node = (first + i) % n_nodes;
-            if (node != r->node && fc->nf->len[node] >= r->end - r->begin)
-                to = node;
-        }
+        int32_t to = -1;
+        EACH_INDEX(b, node, fc->nf->n_nodes)
+        if (to < 0 && node != r->node && fc->nf->len[node] >= r->end - r->begin)
+            to = (int32_t)node;
         if (to < 0 || !place_seen(fc, &x))
             continue;
         fault_edit_plan(fc, b)->run[r - fc->plan->run] = (struct run){.node = to, .end = r->end - r->begin};
@@ -225,13 +218,12 @@ bool plant_query_foreign(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    int32_t foreign = -1, n_q = fc->nf->n_queries;
+    int32_t foreign = -1;
     EACH_PLACE(p, b, &x)
     {
-        int32_t first = (int32_t)fault_draw(b, n_q);
-        for (int32_t i = 0; i < n_q && foreign < 0; i++)
-            if (!group_has(p, &p->group[x.g], (first + i) % n_q))
-                foreign = (first + i) % n_q;
+        EACH_INDEX(b, q, fc->nf->n_queries)
+        if (foreign < 0 && !group_has(p, &p->group[x.g], (int32_t)q))
+            foreign = (int32_t)q;
         if (foreign >= 0 && place_seen(fc, &x))
             break;
         foreign = -1;

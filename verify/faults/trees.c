@@ -6,7 +6,6 @@
 #include "verify/faults/faults.h"
 #include "verify/judge/compare.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Two trees of the same nodes, as levels_parse reads them: a node is as long as in one of them, or between. */

@@ -15,16 +15,18 @@
 static bool draw_slot(const struct fault_case *fc, struct broken *b, struct slot_use *use)
 {
     struct slot_use *map = slots_map(fc->plan);
-    int64_t n = fc->plan->n_slots, first = n > 0 ? fault_draw(b, n) : 0, found = -1;
-    for (int64_t i = 0; i < n && found < 0; i++) {
-        *use = map[(first + i) % n];
-        if (use->reader >= 0 && !use->onchip && slot_seen(fc, use))
-            found = (first + i) % n;
+    bool found = false;
+    EACH_INDEX(b, i, fc->plan->n_slots)
+    {
+        *use = map[i];
+        found = use->reader >= 0 && !use->onchip && slot_seen(fc, use);
+        if (!found)
+            continue;
+        fault_place(b, "slot %" PRId64 " of merge step %" PRId64, i, use->reader);
+        break;
     }
     free(map);
-    if (found >= 0)
-        fault_place(b, "slot %" PRId64 " of merge step %" PRId64, found, use->reader);
-    return found >= 0;
+    return found;
 }
 
 /* The slot is written and never read. */
@@ -45,15 +47,15 @@ KIND_AT(input_doubled, struct slot_use, draw_slot(fc, b, &x))
 KIND_AT(partial_lost, struct slot_use, draw_slot(fc, b, &x))
 {
     const struct plan *p = fc->plan;
-    int64_t n = p->n_slots, wrong = -1;
+    int64_t wrong = -1;
     struct slot_use *map = slots_map(p);
-    int64_t first = fault_draw(b, n);
-    for (int64_t i = 0; i < n && wrong < 0; i++) {
-        const struct slot_use *use = &map[(first + i) % n];
-        if (use->group >= 0 && use->reader >= 0 && !use->onchip &&
+    EACH_INDEX(b, i, p->n_slots)
+    {
+        const struct slot_use *use = &map[i];
+        if (wrong < 0 && use->group >= 0 && use->reader >= 0 && !use->onchip &&
             p->merge[use->reader].query != p->merge[x->reader].query &&
             p->group[use->group].launch < p->merge[x->reader].launch)
-            wrong = (first + i) % n;
+            wrong = i;
     }
     free(map);
     if (wrong < 0)
@@ -68,12 +70,9 @@ KIND_AT(partial_lost, struct slot_use, draw_slot(fc, b, &x))
 static int64_t draw_last_step(const struct fault_case *fc, struct broken *b, int64_t not_this)
 {
     const struct plan *p = fc->plan;
-    int64_t first = p->n_merges > 0 ? fault_draw(b, p->n_merges) : 0;
-    for (int64_t i = 0; i < p->n_merges; i++) {
-        int64_t m = (first + i) % p->n_merges;
-        if (m != not_this && p->merge[m].out == PLAN_NO_SLOT && nform_context(fc->nf, p->merge[m].query) > 0)
-            return m;
-    }
+    EACH_INDEX(b, m, p->n_merges)
+    if (m != not_this && p->merge[m].out == PLAN_NO_SLOT && nform_context(fc->nf, p->merge[m].query) > 0)
+        return m;
     return -1;
 }
 
@@ -95,9 +94,9 @@ bool plant_steps_swapped(const struct fault_case *fc, struct broken *b)
 bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
-    int64_t n = p->n_merges + p->n_groups, first = n > 0 ? fault_draw(b, n) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t m = (first + i) % n, g = m - p->n_merges;
+    EACH_INDEX(b, m, p->n_merges + p->n_groups)
+    {
+        int64_t g = m - p->n_merges;
         if (g < 0 && p->merge[m].out == PLAN_NO_SLOT) {
             struct plan *e = fault_edit_plan(fc, b);
             e->merge[m].out = edit_add_slots(e, 1);
@@ -117,19 +116,16 @@ bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 /* After everything else, so that the order is defined and the plan may run. */
 bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 {
-    int32_t n = fc->nf->n_queries, q = n > 0 ? (int32_t)fault_draw(b, n) : 0, i = 0;
-    for (; i < n && nform_context(fc->nf, q) == 0; i++)
-        q = (q + 1) % n;
-    if (i == n)
-        return false;
-    struct plan *p = fault_edit_plan(fc, b);
-    struct merge_step step = {.out = PLAN_NO_SLOT,
-                              .query = q,
-                              .launch = plan_launch(p, "merge", LAUNCH_SERIAL),
-                              .onchip = PLAN_NO_SLOT};
-    edit_add_merge(p, &step);
-    fault_place(b, "query %" PRId32, fc->nf->orig[q]);
-    return true;
+    EACH_INDEX(b, q, fc->nf->n_queries)
+    {
+        if (nform_context(fc->nf, (int32_t)q) == 0)
+            continue;
+        struct plan *p = fault_edit_plan(fc, b);
+        edit_add_merge(p, (int32_t)q, plan_launch(p, "merge", LAUNCH_SERIAL));
+        fault_place(b, "query %" PRId32, fc->nf->orig[q]);
+        return true;
+    }
+    return false;
 }
 
 /* ---- order: races, never run ------------------------------------------------------------------------- */
@@ -147,10 +143,9 @@ bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct slot_use *map = slots_map(p);
-    int64_t first = p->n_slots > 0 ? fault_draw(b, p->n_slots) : 0;
-    bool found = false;
-    for (int64_t i = 0; i < p->n_slots && !found; i++) {
-        const struct slot_use *use = &map[(first + i) % p->n_slots];
+    EACH_INDEX(b, i, p->n_slots)
+    {
+        const struct slot_use *use = &map[i];
         if (use->group < 0 || use->reader < 0 || use->onchip)
             continue;
         int32_t launch = p->merge[use->reader].launch;
@@ -159,19 +154,19 @@ bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
         fault_edit_plan(fc, b)->launch[launch].order = LAUNCH_CONCURRENT;
         fault_place(b, "launch %" PRId32, launch);
         b->no_run = true;
-        found = true;
+        break;
     }
     free(map);
-    return found;
+    return b->no_run;
 }
 
 /* The second group overwrites the first one's partials, its own slots stay unwritten. */
 bool plant_slots_shared(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
-    int64_t n = p->n_groups, first = n > 0 ? fault_draw(b, n) : 0, one = -1;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t g = (first + i) % n;
+    int64_t one = -1;
+    EACH_INDEX(b, g, p->n_groups)
+    {
         if (p->group[g].slot0 == PLAN_NO_SLOT)
             continue;
         if (one < 0) {

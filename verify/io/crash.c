@@ -23,14 +23,7 @@ static atomic_uint turns;
 static _Thread_local struct running *mine;
 
 static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* raised by the planner or kernel */
-static const int ending[] = {SIGINT, SIGQUIT, SIGTERM,
-                             SIGHUP, SIGALRM, SIGXCPU}; /* sent by the user or a limit */
-static const int writing[] = {SIGPIPE, SIGXFSZ};        /* the output failed: not the fault of what runs */
-enum {
-    N_DEADLY = sizeof deadly / sizeof deadly[0],
-    N_ENDING = sizeof ending / sizeof ending[0],
-    N_WRITING = sizeof writing / sizeof writing[0]
-};
+enum { N_DEADLY = sizeof deadly / sizeof deadly[0] };
 static struct sigaction before[N_DEADLY];
 
 /* What was said to a thread that overflowed its stack has to stand elsewhere. */
@@ -103,16 +96,16 @@ static const struct running *find_here(void)
     return mine && atomic_load(&mine->command) ? mine : find_running(true);
 }
 
-static void say_who(const struct running *r)
+/* One line: who did what, with which number, on what. */
+static void tell(const struct running *r, const char *did, int number, const char *behind, const char *on)
 {
     say("treeattn: ");
     say(r->what);
     say(" ");
     say(r->name);
-}
-
-static void say_where(const struct running *r, const char *on)
-{
+    say(did);
+    say_number(number);
+    say(behind);
     if (r->planted) {
         say(", given the planted fault ");
         say(r->planted);
@@ -127,13 +120,9 @@ static void tell_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const struct running *here = find_here();
-    if (here) {
-        say_who(here);
-        say(" crashed (signal ");
-        say_number(number);
-        say(")");
-        say_where(here, here == mine ? " on: " : " in a thread of its own, on, perhaps: ");
-    }
+    if (here)
+        tell(here, " crashed (signal ", number, ")",
+             here == mine ? " on: " : " in a thread of its own, on, perhaps: ");
     remove_unfinished();
     for (int i = 0; i < N_DEADLY; i++)
         if (deadly[i] == number)
@@ -153,13 +142,8 @@ static void end_by(int number)
 static void tell_end(int number)
 {
     const struct running *longest = find_running(false);
-    if (longest) {
-        say_who(longest);
-        say(" was running when signal ");
-        say_number(number);
-        say(" came");
-        say_where(longest, longest->planted ? " on: " : ", on: ");
-    }
+    if (longest)
+        tell(longest, " was running when signal ", number, " came", longest->planted ? " on: " : ", on: ");
     end_by(number);
 }
 
@@ -180,11 +164,7 @@ void crash_exits(int status)
     remove_unfinished();
     if (!here)
         return;
-    say_who(here);
-    say(" ended the program (exit code ");
-    say_number(status);
-    say(")");
-    say_where(here, " on: ");
+    tell(here, " ended the program (exit code ", status, ")", " on: ");
     if (!memory_ran_out)
         end_now(EXIT_FAILED);
 }
@@ -200,13 +180,12 @@ static void tell_quick_exit(void)
     crash_exits(0);
 }
 
-/* Under nohup a SIGHUP stays ignored. */
-static void unless_ignored(int number, const struct sigaction *to)
-{
-    struct sigaction now;
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-        sigaction(number, to, NULL);
-}
+/* The user or a limit ends what runs; or the output failed, which is not its fault. */
+static const struct {
+    int number;
+    void (*handler)(int number);
+} sent[] = {{SIGINT, tell_end},  {SIGQUIT, tell_end}, {SIGTERM, tell_end}, {SIGHUP, tell_end},
+            {SIGALRM, tell_end}, {SIGXCPU, tell_end}, {SIGPIPE, end_by},   {SIGXFSZ, end_by}};
 
 void crash_tell(void)
 {
@@ -215,15 +194,14 @@ void crash_tell(void)
     if (told)
         return;
     told = true;
-    struct sigaction crash = {.sa_sigaction = tell_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK},
-                     end = {.sa_handler = tell_end, .sa_flags = SA_ONSTACK},
-                     full = {.sa_handler = end_by, .sa_flags = SA_ONSTACK};
+    struct sigaction crash = {.sa_sigaction = tell_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK}, now;
     for (int i = 0; i < N_DEADLY; i++)
         sigaction(deadly[i], &crash, &before[i]);
-    for (int i = 0; i < N_ENDING; i++)
-        unless_ignored(ending[i], &end);
-    for (int i = 0; i < N_WRITING; i++)
-        unless_ignored(writing[i], &full);
+    for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
+        struct sigaction end = {.sa_handler = sent[i].handler, .sa_flags = SA_ONSTACK};
+        if (sigaction(sent[i].number, NULL, &now) == 0 && now.sa_handler != SIG_IGN) /* as SIGHUP by nohup */
+            sigaction(sent[i].number, &end, NULL);
+    }
     on_exit(tell_exit, NULL);
     at_quick_exit(tell_quick_exit);
 }

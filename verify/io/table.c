@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_csv_text(FILE *f, const char *s)
-{
-    char *cell = text_csv(s);
-    fputs(cell, f);
-    free(cell);
-}
-
 /* What is behind the first name of a list "A,B,..": NULL if nothing is. */
 static const char *next_name(const char *list)
 {
@@ -95,29 +88,17 @@ static void open_table(struct printer *t)
     t->behind = false;
 }
 
-/* After the last cell of a row. */
-static void next_cell(struct printer *t)
-{
-    t->at++;
-    if (t->column[t->at])
-        return;
-    fputs(t->style == STYLE_JSON ? "}" : "\n", t->f);
-    t->at = 0;
-    t->behind = false;
-    t->rows++;
-}
-
 static void print_cell(struct printer *t, const char *s, bool number)
 {
+    char *csv = t->style == STYLE_CSV ? text_csv(s) : NULL;
     lead(t);
     if (t->style == STYLE_JSON && !number)
         print_json_text(t->f, s);
-    else if (t->style == STYLE_CSV)
-        print_csv_text(t->f, s);
     else if (t->style == STYLE_TEXT && t->aligned)
         pad(t, s, number);
     else
-        fputs(s, t->f);
+        fputs(csv ? csv : s, t->f);
+    free(csv);
     t->behind = true;
 }
 
@@ -127,7 +108,13 @@ static void put(struct printer *t, const char *s, bool number)
         open_table(t);
     if (is_printed(t))
         print_cell(t, s, number);
-    next_cell(t);
+    t->at++;
+    if (t->column[t->at]) /* the row goes on */
+        return;
+    fputs(t->style == STYLE_JSON ? "}" : "\n", t->f);
+    t->at = 0;
+    t->behind = false;
+    t->rows++;
 }
 
 void table_text(struct printer *t, const char *s)
@@ -142,10 +129,12 @@ void table_i64(struct printer *t, int64_t x)
     put(t, s, true);
 }
 
-/* x as it was printed into s. JSON has no infinity: the largest number, for null would pass for what nobody measured. */
-static void put_number(struct printer *t, double x, const char *s)
+/* JSON has no infinity: the largest number, for null would pass for what nobody measured. */
+void table_measured(struct printer *t, double x, int digits)
 {
+    char s[64];
     bool json = t->style == STYLE_JSON;
+    snprintf(s, sizeof s, "%.*g", digits, x);
     put(t,
         json && isnan(x)   ? "null"
         : json && isinf(x) ? x > 0 ? "1.7976931348623157e308" : "-1.7976931348623157e308"
@@ -155,16 +144,7 @@ static void put_number(struct printer *t, double x, const char *s)
 
 void table_f64(struct printer *t, double x, int digits)
 {
-    char s[64];
-    snprintf(s, sizeof s, "%.*g", t->style == STYLE_TEXT ? digits : 17, x);
-    put_number(t, x, s);
-}
-
-void table_measured(struct printer *t, double x, int digits)
-{
-    char s[64];
-    snprintf(s, sizeof s, "%.*g", digits, x);
-    put_number(t, x, s);
+    table_measured(t, x, t->style == STYLE_TEXT ? digits : 17);
 }
 
 void table_bytes(struct printer *t, int64_t bytes)
