@@ -19,8 +19,6 @@
 static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128}, {16, 128}, {16, 32}};
 enum { N_USUAL = sizeof usual_tiles / sizeof usual_tiles[0] };
 
-/* ---- the yardstick ------------------------------------------------------------------------------------ */
-
 /* S = Q K^T and O += S V of every (Q tile, KV tile); S and O are [m][n] and [m][d] per thread. */
 static void products_only(const struct problem *p, struct tile_shape tile, float *scratch, int64_t stride)
 {
@@ -44,8 +42,6 @@ static void products_only(const struct problem *p, struct tile_shape tile, float
         }
     }
 }
-
-/* ---- one shape ---------------------------------------------------------------------------------------- */
 
 static struct plan *one_group(const struct nform *nf, struct tile_shape tile)
 {
@@ -95,8 +91,6 @@ static bool time_tile(const struct bench_cpu *a, const struct kernel *kernel, co
     plan_free(plan);
     return good;
 }
-
-/* ---- all shapes --------------------------------------------------------------------------------------- */
 
 /* "model name" of /proc/cpuinfo, or "unknown". */
 static void cpu_model(char *out, size_t size)

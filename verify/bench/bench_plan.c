@@ -11,19 +11,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-const char *const bench_plan_columns[] = {"strategy",
-                                          "step_us",
-                                          "tree_1365_us",
-                                          "random_10k_ms",
-                                          "random_100k_ms",
-                                          "random_growth",
-                                          "shallow_10k_ms",
-                                          "shallow_100k_ms",
-                                          "shallow_growth",
-                                          "chain_10k_ms",
-                                          "chain_100k_ms",
-                                          "chain_growth",
-                                          NULL};
+#define OF_FAMILY(name) name "_10k_ms", name "_100k_ms", name "_growth"
+const char *const bench_plan_columns[] = {
+    "strategy",         "step_us", "tree_1365_us", OF_FAMILY("random"), OF_FAMILY("shallow"),
+    OF_FAMILY("chain"), NULL};
 const int32_t bench_plan_width[] = {18, 7, 12, 13, 14, 13, 14, 15, 14, 12, 13, 0};
 
 /* The tree with that parent of each node, in any order with parents first, renumbered level by level with siblings side

@@ -11,8 +11,6 @@ enum { LIMIT_REPS = 20, LIMIT_SIDE = 8192 };
 #define LIMIT_MATRIX ((int64_t)LIMIT_SIDE * LIMIT_SIDE * 2) /* bytes */
 enum { LIMIT_SERIES = 2 };                                  /* of the generator */
 
-/* ---- events ---------------------------------------------------------------------------------------------- */
-
 bool gpu_time_each(gpu_action *before, gpu_action *timed, void *of, int64_t n, void *stream, double *us,
                    struct err *e)
 {
@@ -31,8 +29,6 @@ bool gpu_time_each(gpu_action *before, gpu_action *timed, void *of, int64_t n, v
     free(event);
     return good;
 }
-
-/* ---- limits ---------------------------------------------------------------------------------------------- */
 
 bool gpu_do_read(void *of, int64_t turn, void *stream, struct err *e)
 {
@@ -111,8 +107,6 @@ bool gpu_limits_measure(struct gpu_limits *x, struct err *e)
                                  .tensor_flops = 2 * pow(LIMIT_SIDE, 3) / product * 1e6};
     return good;
 }
-
-/* ---- floors and statistics ------------------------------------------------------------------------------- */
 
 int64_t gpu_unique_kv(const struct nform *nf, const struct problem_spec *s)
 {

@@ -14,8 +14,6 @@ enum { SAMPLE_ROWS = 16 };
 /* Series of the generator. */
 enum { SERIES_Q = 1, SERIES_K, SERIES_V, SERIES_PAGES, SERIES_SAMPLE };
 
-/* ---- data ------------------------------------------------------------------------------------------------ */
-
 /* Device memory for n bytes with what the host has there. */
 static void *put(const void *host, int64_t bytes, struct err *e)
 {
@@ -48,8 +46,6 @@ void gpu_data_free(struct gpu_data *x)
         gpu_free(all[i]);
     oracle_free(x->truth);
 }
-
-/* ---- the exact answer ------------------------------------------------------------------------------------ */
 
 /* The exact answer, computed on the card and fetched. */
 static bool fetch_truth(struct gpu_data *x, void *stream, struct err *e)
@@ -181,8 +177,6 @@ bool gpu_exact(struct gpu_data *x, void *stream, struct err *e)
 {
     return fetch_truth(x, stream, e) && certify(x, e);
 }
-
-/* ---- the comparison --------------------------------------------------------------------------------------- */
 
 enum verdict gpu_exact_compare(const struct gpu_data *x, const struct output *out, const struct arithmetic *a,
                                double *worst, char why[256])

@@ -65,8 +65,7 @@ static bool on_path(const struct tree *t, int32_t query, int32_t node)
 KIND_AT(page_swapped, struct token, draw_token(fc, b, false, &x))
 {
     const struct problem *p = fc->problem;
-    EACH_INDEX(b, node, p->tree->n_nodes)
-    {
+    EACH_INDEX (b, node, p->tree->n_nodes) {
         int64_t pages = p->page_off[node + 1] - p->page_off[node];
         if (pages == 0 || on_path(p->tree, x->query, (int32_t)node))
             continue;

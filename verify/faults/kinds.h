@@ -50,7 +50,7 @@ bool fault_any_seen(const struct fault_case *fc);
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
 
-/* ---- places in a plan, and edits of it (edit.c) ---- */
+/* ---- places in a plan, and edits of it (plan.c) ---- */
 
 /* The k-th query of group g and its r-th run: one bit of a mask. */
 struct place {
@@ -60,17 +60,6 @@ struct place {
 };
 /* A random place, into *x; gives how many there are. */
 int64_t place_first(const struct plan *p, struct broken *b, struct place *x);
-/* The place behind it; behind the last is the first. */
-void place_next(const struct plan *p, struct place *x);
-/* Every place once, from a random one on. */
-#define EACH_PLACE(p, b, x) for (int64_t left = place_first(p, b, x); left > 0; left--, place_next(p, x))
-/* Do its tokens matter to the query, visible or not? */
-bool place_matters(const struct fault_case *fc, const struct place *x);
-/* Visible, and its tokens matter to the query. */
-bool place_seen(const struct fault_case *fc, const struct place *x);
-/* A random place that place_seen; false if there is none. */
-bool place_draw(const struct fault_case *fc, struct broken *b, struct place *x);
-const struct run *place_run(const struct plan *p, const struct place *x);
 
 /* Who writes a slot and who reads it; -1: nobody. */
 struct slot_use {
@@ -84,16 +73,12 @@ struct slot_use *slots_map(const struct plan *p);
 /* Does the partial in this slot matter to its query? (False for slots that merge steps write.) */
 bool slot_seen(const struct fault_case *fc, const struct slot_use *use);
 
-/* ---- edits ---- */
-
 int64_t edit_add_slots(struct plan *p, int64_t n);
 /* A step without inputs that writes the output of that query; gives its number. */
 int64_t edit_add_merge(struct plan *p, int32_t query, int32_t launch);
 /* Give merge step m one more input. */
 void edit_add_input(struct plan *p, int64_t m, int64_t slot);
 void edit_drop_input(struct plan *p, int64_t m, int64_t pos);
-/* A group that writes the output goes through slots and a merge launch of its own instead: still sound. */
-void edit_through_slots(struct plan *p, int64_t g);
 
 #ifdef __cplusplus
 }

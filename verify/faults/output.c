@@ -12,18 +12,14 @@
 
 /* ---- rows -------------------------------------------------------------------------------------------- */
 
-static size_t lse_size(const struct output *out)
-{
-    return out->dtype == DT_F64 ? sizeof(double) : sizeof(float);
-}
-
 /* The output of *b: a copy of the sound one. */
 static struct output *edit_output(const struct fault_case *fc, struct broken *b)
 {
     const struct output *good = fc->good;
     b->output = output_new(fc->problem);
     memcpy(b->output->o, good->o, (size_t)(good->n_rows * good->d) * (size_t)dtype_size[good->dtype]);
-    memcpy(b->output->lse, good->lse, (size_t)good->n_rows * lse_size(good));
+    memcpy(b->output->lse, good->lse,
+           (size_t)good->n_rows * (good->dtype == DT_F64 ? sizeof(double) : sizeof(float)));
     return b->output;
 }
 
@@ -31,8 +27,7 @@ static struct output *edit_output(const struct fault_case *fc, struct broken *b)
 static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t least)
 {
     int64_t h_q = fc->problem->heads.h_q;
-    EACH_INDEX(b, row, fc->oracle->n_rows)
-    {
+    EACH_INDEX (b, row, fc->oracle->n_rows) {
         int64_t ctx = fc->oracle->ctx[row / h_q];
         if (least == 0 ? ctx == 0 : ctx >= least) {
             fault_place(b, "query %" PRId64 " head %" PRId64, row / h_q, row % h_q);

@@ -1,5 +1,5 @@
 /*
- * plan.c - faults in who computes what: groups, runs, queries, masks.
+ * plan.c - finding places in a plan, editing it, and faults in who computes what: groups, runs, queries, masks.
  *
  * Each fault leaves the rest of the plan consistent (slots renumbered, partials merged), so that only the
  * rule that it breaks can give it away.
@@ -9,6 +9,161 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- places ------------------------------------------------------------------------------------------ */
+
+/* Places are numbered group by group, query by query, run by run; the first one is uniform among them. */
+int64_t place_first(const struct plan *p, struct broken *b, struct place *x)
+{
+    int64_t total = 0;
+    for (int64_t g = 0; g < p->n_groups; g++)
+        total += p->group[g].nq * (p->group[g].run1 - p->group[g].run0);
+    if (total == 0)
+        return 0;
+    int64_t at = fault_draw(b, total), size;
+    x->g = 0;
+    while (at >= (size = p->group[x->g].nq * (p->group[x->g].run1 - p->group[x->g].run0))) {
+        at -= size;
+        x->g++;
+    }
+    int64_t nr = p->group[x->g].run1 - p->group[x->g].run0;
+    x->k = (int32_t)(at / nr);
+    x->r = at % nr;
+    return total;
+}
+
+/* The place behind it; behind the last is the first. */
+static void place_next(const struct plan *p, struct place *x)
+{
+    const struct group *g = &p->group[x->g];
+    if (++x->r < g->run1 - g->run0)
+        return;
+    x->r = 0;
+    if (++x->k < g->nq)
+        return;
+    x->k = 0;
+    do { /* groups without queries or runs have no place */
+        x->g = (x->g + 1) % p->n_groups;
+        g = &p->group[x->g];
+    } while (g->nq == 0 || g->run0 == g->run1);
+}
+
+/* Every place once, from a random one on. */
+#define EACH_PLACE(p, b, x) for (int64_t left = place_first(p, b, x); left > 0; left--, place_next(p, x))
+
+static const struct run *place_run(const struct plan *p, const struct place *x)
+{
+    return &p->run[p->group[x->g].run0 + x->r];
+}
+
+/* Do its tokens matter to the query, visible or not? */
+static bool place_matters(const struct fault_case *fc, const struct place *x)
+{
+    const struct run *r = place_run(fc->plan, x);
+    return fault_seen(fc, plan_query(fc->plan, &fc->plan->group[x->g], x->k), r->node, r->begin, r->end);
+}
+
+/* Visible, and its tokens matter to the query. */
+static bool place_seen(const struct fault_case *fc, const struct place *x)
+{
+    return plan_visible(fc->plan, &fc->plan->group[x->g], x->k, x->r) && place_matters(fc, x);
+}
+
+/* A random place that is seen. */
+static bool place_draw(const struct fault_case *fc, struct broken *b, struct place *x)
+{
+    EACH_PLACE (fc->plan, b, x)
+        if (place_seen(fc, x))
+            return true;
+    return false;
+}
+
+/* ---- slots and edits --------------------------------------------------------------------------------- */
+
+/* Groups first, then steps: in a sound plan no slot has two writers or two readers. */
+struct slot_use *slots_map(const struct plan *p)
+{
+    struct slot_use *map = xcalloc((size_t)p->n_slots, sizeof *map);
+    for (int64_t s = 0; s < p->n_slots; s++)
+        map[s] = (struct slot_use){.group = -1, .writer = -1, .reader = -1};
+    for (int64_t g = 0; g < p->n_groups; g++)
+        for (int32_t k = 0; p->group[g].slot0 != PLAN_NO_SLOT && k < p->group[g].nq; k++) {
+            map[p->group[g].slot0 + k].group = g;
+            map[p->group[g].slot0 + k].k = k;
+        }
+    for (int64_t m = 0; m < p->n_merges; m++) {
+        const struct merge_step *step = &p->merge[m];
+        if (step->out != PLAN_NO_SLOT)
+            map[step->out].writer = m;
+        for (int64_t i = step->in0; i < step->in1; i++) {
+            struct slot_use *use = &map[p->merge_in[i]];
+            use->reader = m;
+            use->pos = i;
+            use->onchip = step->onchip == p->merge_in[i];
+        }
+    }
+    return map;
+}
+
+/* One visible run that matters is enough. */
+bool slot_seen(const struct fault_case *fc, const struct slot_use *use)
+{
+    struct place x = {.g = use->group, .k = use->k};
+    if (use->group < 0)
+        return false;
+    for (; x.r < fc->plan->group[x.g].run1 - fc->plan->group[x.g].run0; x.r++)
+        if (place_seen(fc, &x))
+            return true;
+    return false;
+}
+
+int64_t edit_add_slots(struct plan *p, int64_t n)
+{
+    p->n_slots += n;
+    return p->n_slots - n;
+}
+
+int64_t edit_add_merge(struct plan *p, int32_t query, int32_t launch)
+{
+    p->merge = xgrow(p->merge, &p->cap_merge, p->n_merges + 1, sizeof *p->merge);
+    p->merge[p->n_merges] =
+        (struct merge_step){.out = PLAN_NO_SLOT, .query = query, .launch = launch, .onchip = PLAN_NO_SLOT};
+    return p->n_merges++;
+}
+
+/* The inputs of a step must be consecutive: they move to the end, the old ones stay behind unread. */
+void edit_add_input(struct plan *p, int64_t m, int64_t slot)
+{
+    struct merge_step *step = &p->merge[m];
+    int64_t n = step->in1 - step->in0, to = p->n_merge_in;
+    p->merge_in = xgrow(p->merge_in, &p->cap_merge_in, to + n + 1, sizeof *p->merge_in);
+    memcpy(p->merge_in + to, p->merge_in + step->in0, (size_t)n * sizeof *p->merge_in);
+    p->merge_in[to + n] = slot;
+    p->n_merge_in += n + 1;
+    step->in0 = to;
+    step->in1 = to + n + 1;
+}
+
+/* The order of the other inputs stays, and with it the order of rounding. */
+void edit_drop_input(struct plan *p, int64_t m, int64_t pos)
+{
+    struct merge_step *step = &p->merge[m];
+    memmove(p->merge_in + pos, p->merge_in + pos + 1, (size_t)(step->in1 - pos - 1) * sizeof *p->merge_in);
+    step->in1--;
+}
+
+/* A group that writes the output goes through slots and a merge launch of its own instead. Still exact: merging one
+ * partial gives it back. */
+static void edit_through_slots(struct plan *p, int64_t g)
+{
+    int32_t nq = p->group[g].nq, *q = xcalloc((size_t)nq, sizeof *q);
+    plan_queries(p, &p->group[g], q);
+    p->group[g].slot0 = edit_add_slots(p, nq);
+    int32_t launch = plan_launch(p, "merge", LAUNCH_SERIAL);
+    for (int32_t k = 0; k < nq; k++)
+        edit_add_input(p, edit_add_merge(p, q[k], launch), p->group[g].slot0 + k);
+    free(q);
+}
 
 /* The place in words, with the group's query and the run as the tree numbers them. */
 static void say_place(const struct fault_case *fc, struct broken *b, const struct place *x, const char *what)
@@ -64,8 +219,7 @@ bool plant_group_doubled(const struct fault_case *fc, struct broken *b)
     struct place x;
     struct slot_use *map = slots_map(fc->plan);
     bool found = false;
-    EACH_PLACE(fc->plan, b, &x)
-    {
+    EACH_PLACE (fc->plan, b, &x) {
         int64_t slot0 = fc->plan->group[x.g].slot0;
         found = (slot0 == PLAN_NO_SLOT || !map[slot0 + x.k].onchip) && place_seen(fc, &x);
         if (found)
@@ -122,8 +276,7 @@ static bool move_end(const struct fault_case *fc, struct broken *b, bool at_begi
 {
     const struct plan *p = fc->plan;
     struct place x;
-    EACH_PLACE(p, b, &x)
-    {
+    EACH_PLACE (p, b, &x) {
         const struct run *r = place_run(p, &x);
         int32_t q = plan_query(p, &p->group[x.g], x.k);
         if (!plan_visible(p, &p->group[x.g], x.k, x.r))
@@ -153,13 +306,12 @@ KIND(run_end, move_end(fc, b, false))
 bool plant_run_moved(const struct fault_case *fc, struct broken *b)
 {
     struct place x;
-    EACH_PLACE(fc->plan, b, &x)
-    {
+    EACH_PLACE (fc->plan, b, &x) {
         const struct run *r = place_run(fc->plan, &x);
         int32_t to = -1;
-        EACH_INDEX(b, node, fc->nf->n_nodes)
-        if (to < 0 && node != r->node && fc->nf->len[node] >= r->end - r->begin)
-            to = (int32_t)node;
+        EACH_INDEX (b, node, fc->nf->n_nodes)
+            if (to < 0 && node != r->node && fc->nf->len[node] >= r->end - r->begin)
+                to = (int32_t)node;
         if (to < 0 || !place_seen(fc, &x))
             continue;
         fault_edit_plan(fc, b)->run[r - fc->plan->run] = (struct run){.node = to, .end = r->end - r->begin};
@@ -194,8 +346,7 @@ bool plant_query_shifted(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    EACH_PLACE(p, b, &x)
-    {
+    EACH_PLACE (p, b, &x) {
         const struct group *g = &p->group[x.g];
         int64_t range = range_of(p, g, x.k);
         int32_t before = p->qr[range].begin - 1, after = p->qr[range].end;
@@ -219,11 +370,10 @@ bool plant_query_foreign(const struct fault_case *fc, struct broken *b)
     const struct plan *p = fc->plan;
     struct place x;
     int32_t foreign = -1;
-    EACH_PLACE(p, b, &x)
-    {
-        EACH_INDEX(b, q, fc->nf->n_queries)
-        if (foreign < 0 && !group_has(p, &p->group[x.g], (int32_t)q))
-            foreign = (int32_t)q;
+    EACH_PLACE (p, b, &x) {
+        EACH_INDEX (b, q, fc->nf->n_queries)
+            if (foreign < 0 && !group_has(p, &p->group[x.g], (int32_t)q))
+                foreign = (int32_t)q;
         if (foreign >= 0 && place_seen(fc, &x))
             break;
         foreign = -1;
@@ -258,8 +408,7 @@ static int64_t mask_bit(const struct plan *p, const struct place *x)
 /* A random place in a masked group with that visibility, whose tokens matter to the query. */
 static bool draw_masked(const struct fault_case *fc, struct broken *b, bool visible, struct place *x)
 {
-    EACH_PLACE(fc->plan, b, x)
-    {
+    EACH_PLACE (fc->plan, b, x) {
         const struct group *g = &fc->plan->group[x->g];
         if (g->mask != MASK_NONE && plan_visible(fc->plan, g, x->k, x->r) == visible && place_matters(fc, x))
             return true;
@@ -297,8 +446,7 @@ bool plant_mask_shifted(const struct fault_case *fc, struct broken *b)
     const struct plan *p = fc->plan;
     struct place x;
     int64_t step = fault_draw(b, 2) ? 1 : -1;
-    EACH_PLACE(p, b, &x)
-    {
+    EACH_PLACE (p, b, &x) {
         const struct group *g = &p->group[x.g];
         int64_t bits = g->nq * (g->run1 - g->run0), bit = mask_bit(p, &x) - g->mask0;
         if (g->mask == MASK_NONE || !place_matters(fc, &x))
@@ -320,8 +468,7 @@ bool plant_mask_rows_swapped(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct place x;
-    EACH_PLACE(p, b, &x)
-    {
+    EACH_PLACE (p, b, &x) {
         const struct group *g = &p->group[x.g];
         if (g->mask == MASK_NONE || !place_matters(fc, &x))
             continue;

@@ -16,8 +16,7 @@ static bool draw_slot(const struct fault_case *fc, struct broken *b, struct slot
 {
     struct slot_use *map = slots_map(fc->plan);
     bool found = false;
-    EACH_INDEX(b, i, fc->plan->n_slots)
-    {
+    EACH_INDEX (b, i, fc->plan->n_slots) {
         *use = map[i];
         found = use->reader >= 0 && !use->onchip && slot_seen(fc, use);
         if (!found)
@@ -49,8 +48,7 @@ KIND_AT(partial_lost, struct slot_use, draw_slot(fc, b, &x))
     const struct plan *p = fc->plan;
     int64_t wrong = -1;
     struct slot_use *map = slots_map(p);
-    EACH_INDEX(b, i, p->n_slots)
-    {
+    EACH_INDEX (b, i, p->n_slots) {
         const struct slot_use *use = &map[i];
         if (wrong < 0 && use->group >= 0 && use->reader >= 0 && !use->onchip &&
             p->merge[use->reader].query != p->merge[x->reader].query &&
@@ -70,9 +68,9 @@ KIND_AT(partial_lost, struct slot_use, draw_slot(fc, b, &x))
 static int64_t draw_last_step(const struct fault_case *fc, struct broken *b, int64_t not_this)
 {
     const struct plan *p = fc->plan;
-    EACH_INDEX(b, m, p->n_merges)
-    if (m != not_this && p->merge[m].out == PLAN_NO_SLOT && nform_context(fc->nf, p->merge[m].query) > 0)
-        return m;
+    EACH_INDEX (b, m, p->n_merges)
+        if (m != not_this && p->merge[m].out == PLAN_NO_SLOT && nform_context(fc->nf, p->merge[m].query) > 0)
+            return m;
     return -1;
 }
 
@@ -94,8 +92,7 @@ bool plant_steps_swapped(const struct fault_case *fc, struct broken *b)
 bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
-    EACH_INDEX(b, m, p->n_merges + p->n_groups)
-    {
+    EACH_INDEX (b, m, p->n_merges + p->n_groups) {
         int64_t g = m - p->n_merges;
         if (g < 0 && p->merge[m].out == PLAN_NO_SLOT) {
             struct plan *e = fault_edit_plan(fc, b);
@@ -116,8 +113,7 @@ bool plant_output_unwritten(const struct fault_case *fc, struct broken *b)
 /* After everything else, so that the order is defined and the plan may run. */
 bool plant_output_emptied(const struct fault_case *fc, struct broken *b)
 {
-    EACH_INDEX(b, q, fc->nf->n_queries)
-    {
+    EACH_INDEX (b, q, fc->nf->n_queries) {
         if (nform_context(fc->nf, (int32_t)q) == 0)
             continue;
         struct plan *p = fault_edit_plan(fc, b);
@@ -143,8 +139,7 @@ bool plant_merge_concurrent(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     struct slot_use *map = slots_map(p);
-    EACH_INDEX(b, i, p->n_slots)
-    {
+    EACH_INDEX (b, i, p->n_slots) {
         const struct slot_use *use = &map[i];
         if (use->group < 0 || use->reader < 0 || use->onchip)
             continue;
@@ -165,8 +160,7 @@ bool plant_slots_shared(const struct fault_case *fc, struct broken *b)
 {
     const struct plan *p = fc->plan;
     int64_t one = -1;
-    EACH_INDEX(b, g, p->n_groups)
-    {
+    EACH_INDEX (b, g, p->n_groups) {
         if (p->group[g].slot0 == PLAN_NO_SLOT)
             continue;
         if (one < 0) {
