@@ -1,6 +1,4 @@
-/*
- * bench_cpu.h - what can be timed on a processor: the CPU kernel, and planning.
- */
+/* bench_cpu.h - what can be timed on a processor: the CPU kernel, and planning. */
 #ifndef TREEATTN_VERIFY_BENCH_BENCH_CPU_H
 #define TREEATTN_VERIFY_BENCH_BENCH_CPU_H
 

@@ -21,24 +21,21 @@ const int32_t bench_plan_width[] = {18, 7, 12, 13, 14, 13, 14, 15, 14, 12, 13, 0
  * by side: a node's place is found once its parent's is known. */
 static struct tree *tree_by_level(int32_t n, const int32_t *parent)
 {
-    int32_t *first = xcalloc((size_t)n + 1, sizeof *first), *child = xcalloc((size_t)n, sizeof *child);
-    int32_t *place = xcalloc((size_t)n, sizeof *place), *order = xcalloc((size_t)n, sizeof *order);
-    for (int32_t i = 1; i < n; i++)
-        first[parent[i] + 1]++;
-    for (int32_t i = 0; i < n; i++)
-        first[i + 1] += first[i];
-    for (int32_t i = 1; i < n; i++)
-        child[first[parent[i]] + place[parent[i]]++] = i;
+    int32_t *first = xcalloc((size_t)n, sizeof *first), *next = xcalloc((size_t)n, sizeof *next);
+    int32_t *order = xcalloc((size_t)n, sizeof *order); /* children, siblings: 0 is none, for the root is nobody's */
+    for (int32_t i = n - 1; i > 0; i--) {
+        next[i] = first[parent[i]];
+        first[parent[i]] = i;
+    }
     struct tree *t = tree_new(n, 0);
     t->parent[0] = -1;
     for (int32_t i = 0, end = 1; i < n; i++)
-        for (int32_t c = first[order[i]]; c < first[order[i] + 1]; c++) {
+        for (int32_t c = first[order[i]]; c > 0; c = next[c]) {
             t->parent[end] = i;
-            order[end++] = child[c];
+            order[end++] = c;
         }
     free(first);
-    free(child);
-    free(place);
+    free(next);
     free(order);
     return t;
 }
@@ -62,8 +59,7 @@ static struct tree *random_tree(int32_t n)
     return fill_tree(t);
 }
 
-/* Each node hangs on any earlier one that is less than SHALLOW_LEVELS deep; numbered level by level, as tree files are.
- */
+/* Each node hangs on any earlier one less than SHALLOW_LEVELS deep; numbered by level, as tree files are. */
 enum { SHALLOW_LEVELS = 10 }; /* of DeFT's reasoning trees, the deepest in the papers */
 
 static struct tree *shallow_tree(int32_t n)

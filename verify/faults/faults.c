@@ -1,6 +1,4 @@
-/*
- * faults.c - the registry of faults, one planting, and the kill table.
- */
+/* faults.c - the registry of faults, one planting, and the kill table. */
 #include "verify/faults/kinds.h"
 
 #include "ref/rng.h"

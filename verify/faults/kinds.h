@@ -61,11 +61,11 @@ struct place {
 /* A random place, into *x; gives how many there are. */
 int64_t place_first(const struct plan *p, struct broken *b, struct place *x);
 
-/* Who writes a slot and who reads it; -1: nobody. */
+/* Which group writes a slot and which step reads it; -1: none. */
 struct slot_use {
-    int64_t group, writer; /* group, or merge step */
-    int32_t k;             /* the group's k-th query */
-    int64_t reader, pos;   /* merge step, and which entry of merge_in */
+    int64_t group;
+    int32_t k;           /* the group's k-th query */
+    int64_t reader, pos; /* merge step, and which entry of merge_in */
     bool onchip;
 };
 /* [n_slots] of a sound plan; the caller frees. */

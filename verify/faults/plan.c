@@ -85,7 +85,7 @@ struct slot_use *slots_map(const struct plan *p)
 {
     struct slot_use *map = xcalloc((size_t)p->n_slots, sizeof *map);
     for (int64_t s = 0; s < p->n_slots; s++)
-        map[s] = (struct slot_use){.group = -1, .writer = -1, .reader = -1};
+        map[s] = (struct slot_use){.group = -1, .reader = -1};
     for (int64_t g = 0; g < p->n_groups; g++)
         for (int32_t k = 0; p->group[g].slot0 != PLAN_NO_SLOT && k < p->group[g].nq; k++) {
             map[p->group[g].slot0 + k].group = g;
@@ -93,8 +93,6 @@ struct slot_use *slots_map(const struct plan *p)
         }
     for (int64_t m = 0; m < p->n_merges; m++) {
         const struct merge_step *step = &p->merge[m];
-        if (step->out != PLAN_NO_SLOT)
-            map[step->out].writer = m;
         for (int64_t i = step->in0; i < step->in1; i++) {
             struct slot_use *use = &map[p->merge_in[i]];
             use->reader = m;

@@ -1,6 +1,4 @@
-/*
- * trees.c - what faults are planted in: a fixed set of tree shapes, and one sound case per strategy.
- */
+/* trees.c - what faults are planted in: a fixed set of tree shapes, and one sound case per strategy. */
 #include "ref/rng.h"
 #include "traces/formats/formats.h"
 #include "verify/faults/faults.h"

@@ -1,6 +1,4 @@
-/*
- * outfile.h - where results go: standard output, or a file of the user's that is whole or not there.
- */
+/* outfile.h - where results go: standard output, or a file of the user's that is whole or not there. */
 #ifndef TREEATTN_VERIFY_IO_OUTFILE_H
 #define TREEATTN_VERIFY_IO_OUTFILE_H
 

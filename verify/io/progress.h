@@ -1,6 +1,4 @@
-/*
- * progress.h - one line on stderr with rate and time left, while it is a terminal; silent otherwise.
- */
+/* progress.h - one line on stderr with rate and time left, while it is a terminal; silent otherwise. */
 #ifndef TREEATTN_VERIFY_IO_PROGRESS_H
 #define TREEATTN_VERIFY_IO_PROGRESS_H
 

@@ -1,6 +1,4 @@
-/*
- * table.h - tables whose rows are printed as they come: text for eyes, CSV, JSON.
- */
+/* table.h - tables whose rows are printed as they come: text for eyes, CSV, JSON. */
 #ifndef TREEATTN_VERIFY_IO_TABLE_H
 #define TREEATTN_VERIFY_IO_TABLE_H
 
