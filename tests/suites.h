@@ -67,4 +67,18 @@ void enrol(struct enrolled *x);
         must_give;                                                                                           \
     })
 
+/* What must not be good, with these words in what it says, or with this whole message. */
+#define FAILS(words, function, ...)                                                                          \
+    do {                                                                                                     \
+        struct err must_say = {0};                                                                           \
+        ck_assert(!function(__VA_ARGS__, &must_say));                                                        \
+        ck_assert_msg(strstr(must_say.msg, words), "%s (expected: %s)", must_say.msg, words);                \
+    } while (0)
+#define FAILS_WITH(message, function, ...)                                                                   \
+    do {                                                                                                     \
+        struct err must_say = {0};                                                                           \
+        ck_assert(!function(__VA_ARGS__, &must_say));                                                        \
+        ck_assert_str_eq(must_say.msg, message);                                                             \
+    } while (0)
+
 #endif

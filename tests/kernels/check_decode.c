@@ -264,7 +264,6 @@ TEST(a_refused_step_is_not_under_way)
     struct decoder_type refusing = *d->type;
     const struct decoder_type *type = d->type;
     AUTO(tree) tree = tree_new(1, 1);
-    struct err e = {0};
     int64_t page_off[2] = {0, 1}, slot = 0;
     int32_t page = 0, token = 0, position = 0;
     tree->parent[0] = -1;
@@ -273,9 +272,8 @@ TEST(a_refused_step_is_not_under_way)
     struct problem p = decode_problem(&d->spec, tree, page_off, &page);
     refusing.step = fail_step;
     d->type = &refusing;
-    ck_assert(!decoder_step(
-        d, &(struct decode_step){.p = &p, .token = &token, .position = &position, .slot = &slot}, &e));
-    ck_assert_str_eq(e.msg, "refused");
+    FAILS_WITH("refused", decoder_step, d,
+               &(struct decode_step){.p = &p, .token = &token, .position = &position, .slot = &slot});
     ck_assert_int_eq(d->under_way, 0);
     d->type = type;
 }

@@ -194,9 +194,8 @@ TEST(dependent_columns_are_named)
     struct fit_data data = {.n = d.n, .p = d.p, .x = d.x, .y = d.y, .name = letters};
     for (int64_t i = 0; i < d.n; i++)
         d.x[i * 5 + 3] = 2e7 * d.x[i * 5] - 3 * d.x[i * 5 + 2];
-    ck_assert(!fit_linear(&data, false, &f, &e));
-    ck_assert_str_eq(
-        e.msg, "columns 'a', 'c' and 'd' depend on each other (expected independent ones; leave one out)");
+    FAILS_WITH("columns 'a', 'c' and 'd' depend on each other (expected independent ones; leave one out)",
+               fit_linear, &data, false, &f);
     for (int64_t i = 0; i < d.n; i++)
         d.x[i * 5 + 3] = 0;
     e.code = 0;
@@ -204,8 +203,7 @@ TEST(dependent_columns_are_named)
     ck_assert_msg(strstr(e.msg, "column 'd' is 0 in every row"), "%s", e.msg);
     e.code = 0;
     data.n = 5;
-    ck_assert(!fit_linear(&data, false, &f, &e));
-    ck_assert_msg(strstr(e.msg, "5 rows for 5 coefficients"), "%s", e.msg);
+    FAILS("5 rows for 5 coefficients", fit_linear, &data, false, &f);
 }
 
 /* ---- recovery ----------------------------------------------------------------------------------------- */
@@ -398,9 +396,8 @@ TEST(parts_have_their_own_coefficients)
         ck_assert(f[j / 3].dropped[j % 3] == (j == 4));
     }
     r.drop = false;
-    ck_assert(!regress(&r, NULL, f, &e));
-    ck_assert_str_eq(
-        e.msg, "two: columns 'a' and 'b' depend on each other (expected independent ones; leave one out)");
+    FAILS_WITH("two: columns 'a' and 'b' depend on each other (expected independent ones; leave one out)",
+               regress, &r, NULL, f);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------------- */
@@ -513,14 +510,12 @@ TEST(coefficients_round_trip)
     fclose(f);
     struct coef_want want = {.machine = mc, .model = "linear", .part = part, .n = 3, .coef = bound};
     double value[] = {-1, -1, -1};
-    struct err e = {0};
     MUST(coefs_parse, text, size, "f", &want, value);
     for (int j = 0; j < 3; j++)
         ck_assert_double_eq(value[j], written[j]);
     want.part = NULL;
-    ck_assert(!coefs_parse(text, size, "f", &want, value, &e));
-    ck_assert_msg(strstr(e.msg, "f:5: a second part, 'ft' after 'pat:rule=artifact,max_rows=32'"), "%s",
-                  e.msg);
+    FAILS("f:5: a second part, 'ft' after 'pat:rule=artifact,max_rows=32'", coefs_parse, text, size, "f",
+          &want, value);
 }
 
 TEST(coefficients_of_the_clock_are_read)
@@ -535,7 +530,6 @@ TEST(coefficients_of_the_clock_are_read)
     fclose(f);
     const struct fit_model *m = fit_model_find("clock", NULL);
     double value[2 * MAX_TRAITS], inner[MAX_TRAITS];
-    struct err e = {0};
     time_model_fit_point(0, inner);
     MUST(coefs_read_model, path, "h200", m, "pat", value, NULL);
     ck_assert(value[CLOCKFIT_KERNEL] == 1.25 && value[CLOCKFIT_LAUNCH] == time_model_coefs_default().launch);
@@ -545,8 +539,7 @@ TEST(coefficients_of_the_clock_are_read)
     MUST(coefs_read_clock, path, "h200", "pat", &c, NULL);
     ck_assert(c.kernel == 1.25 && c.tensor == 0.375 && c.launch == d.launch && c.stages == d.stages);
     ck_assert(!coefs_read_clock(path, "h200", "ft", &c, NULL, NULL));
-    ck_assert(!coefs_read_model(path, "h200", m, "ft", value, NULL, &e));
-    ck_assert_msg(strstr(e.msg, ":4: latency is 0 (expected 0.001 to 1e+06)"), "%s", e.msg);
+    FAILS(":4: latency is 0 (expected 0.001 to 1e+06)", coefs_read_model, path, "h200", m, "ft", value, NULL);
 }
 
 /* The bounds that files are read by are those that the simulation demands. */

@@ -702,16 +702,12 @@ TEST(json_is_all_of_the_plan)
 TEST(wrong_strategy_names_are_explained)
 {
     struct strategy_use u;
-    struct err e = {0};
-    ck_assert(!strategy_parse("no-such", &u, &e));
-    ck_assert(strstr(e.msg, "no strategy 'no-such' (expected one of "));
+    FAILS("no strategy 'no-such' (expected one of ", strategy_parse, "no-such", &u);
     for (int32_t i = 0; i < n_strategies; i++) {
         ck_assert(strategy_parse(strategies[i]->name, &u, NULL));
         ck_assert_ptr_eq(u.s, strategies[i]);
         FREED char *bad = xasprintf("%s:nonsense=1", strategies[i]->name);
-        e = (struct err){0};
-        ck_assert(!strategy_parse(bad, &u, &e));
-        ck_assert(strstr(e.msg, "has no option 'nonsense'"));
+        FAILS("has no option 'nonsense'", strategy_parse, bad, &u);
         for (int32_t j = 0; j < i; j++)
             ck_assert_str_ne(strategies[i]->name, strategies[j]->name);
     }

@@ -297,11 +297,11 @@ TEST(trunks_are_groups_of_their_own)
 {
     struct plan_env env = env_h200(28, 4);
     AUTO_WITH_TREE nf = levels("1,1,40 512,300,30");
-    struct plan *whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
-                *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
-                *longer = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=301"),
-                *low = plan_as(nf, &env, "low=0,high=64,piece=1000000,trunk=256"),
-                *bundles = plan_as(nf, &env, "low=128,trunk=256"); /* as large as a block may be */
+    AUTO(plan) whole = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=0"),
+               *trunk = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=256"),
+               *longer = plan_as(nf, &env, "low=0,high=128,piece=1000000,trunk=301"),
+               *low = plan_as(nf, &env, "low=0,high=64,piece=1000000,trunk=256"),
+               *bundles = plan_as(nf, &env, "low=128,trunk=256"); /* as large as a block may be */
     for (const struct group *g = bundles->group; g < bundles->group + bundles->n_groups; g++)
         ck_assert(g->nq == 40 || g->n_kv == 30);
     ck_assert_int_eq(whole->n_groups, 3);
@@ -322,9 +322,6 @@ TEST(trunks_are_groups_of_their_own)
             ck_assert_int_eq(g->n_kv, 300 + 30 * g->nq);
     for (const struct group *g = low->group; g < low->group + low->n_groups; g++)
         ck_assert(g->nq < 40 || g->tile_m == 64);
-    struct plan *all[] = {whole, trunk, longer, low, bundles};
-    for (int i = 0; i < 5; i++)
-        plan_free(all[i]);
 }
 
 /* Blocks that go on from one trunk into the next, for the 3,000 tokens above, do without the tokens of either. */

@@ -127,8 +127,7 @@ static bool parse(const struct entry *x, struct err *e)
         taken = coefs_parse(x->text, size, "FILE", &want, value, e);
         break;
     }
-    taken = taken || t || tr || r;
-    return taken;
+    return taken || t || tr || r;
 }
 
 LOOP_TEST(parsers_give_a_sentence, N_ENTRIES)
@@ -175,15 +174,15 @@ LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
     if (!program_built())
         return;
     char *program = (char *)program_file();
-    char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0), *err = scratch_file("", 0),
-         *result = xasprintf("%s.out", in);
-    char *good = scratch_file(measured_good, strlen(measured_good)),
-         *prompt = xasprintf("%lld", (long long)prompt_of(x));
-    char *source = x->format == LEVELS     ? xstrdup(x->text)
-                   : x->format == DEFT     ? xasprintf("deft:%s", in)
-                   : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
-                   : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
-                                           : xstrdup(in);
+    FREED char *in = scratch_file(x->text, strlen(x->text)), *out = scratch_file("", 0),
+               *err = scratch_file("", 0), *result = xasprintf("%s.out", in);
+    FREED char *good = scratch_file(measured_good, strlen(measured_good)),
+               *prompt = xasprintf("%lld", (long long)prompt_of(x));
+    FREED char *source = x->format == LEVELS     ? xstrdup(x->text)
+                         : x->format == DEFT     ? xasprintf("deft:%s", in)
+                         : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
+                         : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
+                                                 : xstrdup(in);
     char *option = x->format == LEVELS ? "--levels" : x->format <= TEXT ? "--tree-file" : "--trace";
     char *plan[] = {program, "plan", "--strategy", "cascade", "-o", result, option, source, NULL, NULL, NULL};
     char *fit[] = {program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};
@@ -198,17 +197,13 @@ LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
     char *const *argv = x->format < CSV ? plan : fit;
     ck_assert_int_eq(spawn(argv, out, err), EXIT_BAD_INPUT);
     size_t size, said;
-    char *text = file_slurp(out, 1 << 20, &size, NULL), *msg = file_slurp(err, 1 << 20, &said, NULL);
+    FREED char *text = file_slurp(out, 1 << 20, &size, NULL), *msg = file_slurp(err, 1 << 20, &said, NULL);
     ck_assert_msg(size == 0, "'%s' prints %s", x->text, text);
     ck_assert_msg(access(result, F_OK) != 0, "'%s' leaves %s", x->text, result);
     ck_assert_msg(strncmp(msg, "treeattn: ", 10) == 0, "'%s' says %s", x->text, msg);
     char *lf = strchr(msg, '\n');
     ck_assert_msg(lf && lf[1] == '\0', "'%s' says more than one line: %s", x->text, msg);
     *lf = '\0';
-    char *named = name_file(msg + strlen("treeattn: "), in);
+    FREED char *named = name_file(msg + strlen("treeattn: "), in);
     check_sentence(x, named);
-
-    char *all[] = {in, out, err, good, result, prompt, source, text, msg, named};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
 }

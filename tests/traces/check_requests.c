@@ -418,8 +418,6 @@ TEST(serving_workloads_share_what_papers_say)
     ck_assert_int_eq(count_nodes(t, 46, 200), 1);
     ck_assert_int_eq(count_nodes(t, 348, 0), 8);
     ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
-    struct err e = {0};
-    ck_assert_ptr_null(trace_open("fasttree:chess,1", &(struct trace_opts){0}, &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "prompt, shots, chains or documents"));
+    FAILS("prompt, shots, chains or documents", trace_open, "fasttree:chess,1", &(struct trace_opts){0});
     ck_assert_ptr_null(trace_open("conversation:0,1", &(struct trace_opts){0}, NULL));
 }

@@ -177,9 +177,8 @@ TEST(every_shared_template_opens)
                                                          : "dropped nodes of value 0: 1");
             ck_assert_int_eq(((const struct reasoning *)tr->self)->n_nodes, file[i].nodes - anomaly);
         }
-        struct err e = {0};
-        ck_assert_ptr_null(trace_open(spec, &(struct trace_opts){.tree_index = file[i].trees}, &e));
-        ck_assert_ptr_nonnull(strstr(e.msg, "the number of complete items"));
+        FAILS("the number of complete items", trace_open, spec,
+              &(struct trace_opts){.tree_index = file[i].trees});
     }
 }
 
@@ -269,8 +268,7 @@ TEST(speculative_by_hand)
     trace_close(tr);
     tr = from_text(small_spec, (struct trace_opts){.prompt = 7, .topology = true}, &e);
     assert_step(tr, 2, "-1:9 0:1 1:1 1:1 3:1 4:1 q1@1 q2@1 q3@1 q4@1 q5@1 ");
-    ck_assert_ptr_null(from_text(small_spec, (struct trace_opts){0}, &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "expected a prompt length"));
+    FAILS("expected a prompt length", from_text, small_spec, (struct trace_opts){0});
 }
 
 TEST(fewshot_by_hand)
@@ -603,9 +601,8 @@ TEST(many_names_and_long_paths)
     }
     fprintf(f, "]}");
     fclose(f);
-    e = (struct err){0};
-    ck_assert_ptr_null(from_medusa(text, "a", (struct trace_opts){.prompt = 9}, &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "path 64 of \"a\" is no path (expected an array of 1 to 64"));
+    FAILS("path 64 of \"a\" is no path (expected an array of 1 to 64", from_medusa, text, "a",
+          (struct trace_opts){.prompt = 9});
     free(text);
 }
 
@@ -664,9 +661,7 @@ TEST(deep_nesting_is_an_error)
     FREED char *text = xmalloc(DEPTH + 1);
     memset(text, '[', DEPTH);
     text[DEPTH] = '\0';
-    struct err e = {0};
-    ck_assert_ptr_null(from_text(text, (struct trace_opts){0}, &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "t.json:1: "));
+    FAILS("t.json:1: ", from_text, text, (struct trace_opts){0});
 }
 
 /* Cut a good file anywhere, or spoil any byte: an error or a trace, never a crash. */
