@@ -152,6 +152,28 @@ char *scratch_file(const void *bytes, size_t size)
     return path;
 }
 
+struct tree *tree_of(int32_t n, const int32_t *parent, const int64_t *len, int32_t nq,
+                     const struct query *query)
+{
+    struct tree *t = tree_new(n, nq);
+    memcpy(t->parent, parent, (size_t)n * sizeof *parent);
+    memcpy(t->len, len, (size_t)n * sizeof *len);
+    if (nq > 0)
+        memcpy(t->query, query, (size_t)nq * sizeof *query);
+    else
+        tree_query_leaves(t);
+    return t;
+}
+
+void assert_same_tree(const struct tree *a, const struct tree *b)
+{
+    ck_assert(a->n_nodes == b->n_nodes && a->n_queries == b->n_queries);
+    ck_assert_mem_eq(a->parent, b->parent, (size_t)a->n_nodes * sizeof *a->parent);
+    ck_assert_mem_eq(a->len, b->len, (size_t)a->n_nodes * sizeof *a->len);
+    for (int32_t q = 0; q < a->n_queries; q++)
+        ck_assert(a->query[q].node == b->query[q].node && a->query[q].upto == b->query[q].upto);
+}
+
 struct strategy_use strategy_of(const char *text)
 {
     struct strategy_use use;

@@ -40,6 +40,13 @@ const char *faulty_path(void);
 /* A shell command; the first size - 1 bytes that it prints in out. Returns its exit code, 128 on a crash. */
 int run_shell(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- trees ---------------------------------------------------------------------------------------------- */
+
+/* n nodes and nq queries of these arrays; nq = 0: a query at the end of every leaf. The caller frees. */
+struct tree *tree_of(int32_t n, const int32_t *parent, const int64_t *len, int32_t nq,
+                     const struct query *query);
+void assert_same_tree(const struct tree *a, const struct tree *b);
+
 /* ---- strategies and plans that must be good ------------------------------------------------------------- */
 
 struct strategy_use strategy_of(const char *text);

@@ -9,6 +9,7 @@
 #include "verify/judge/guard_cpu.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <omp.h>
@@ -27,10 +28,7 @@ static struct tree *make_tree(void)
     static const int64_t len[N_NODES] = {70, 33, 0, 5, 64, 1, 9, 17, 0};
     static const struct query query[] = {{3, 5}, {4, 64}, {4, 31}, {5, 1}, {1, 33}, {8, 0}, {7, 17},
                                          {0, 3}, {5, 1},  {3, 2},  {2, 0}, {4, 63}, {1, 1}};
-    struct tree *t = tree_new(N_NODES, sizeof query / sizeof query[0]);
-    memcpy(t->parent, parent, sizeof parent);
-    memcpy(t->len, len, sizeof len);
-    memcpy(t->query, query, sizeof query);
+    struct tree *t = tree_of(N_NODES, parent, len, sizeof query / sizeof query[0], query);
     MUST(tree_check, t);
     return t;
 }
@@ -281,11 +279,7 @@ TEST(large_whole_tiles)
  * tiles of 4 x 4. Rows per group and KV head: 6, 2, 2 (the empty child has no group). All sums by hand. */
 TEST(ledger_by_hand)
 {
-    struct tree *t = tree_new(4, 0);
-    int64_t len[] = {8, 5, 0, 3};
-    memcpy(t->len, len, sizeof len);
-    t->parent[1] = t->parent[2] = t->parent[3] = 0;
-    tree_query_leaves(t);
+    struct tree *t = tree_of(4, (int32_t[]){-1, 0, 0, 0}, (int64_t[]){8, 5, 0, 3}, 0, NULL);
     struct problem_spec spec = {.heads = {4, 2, 8, DT_F16}, .page_size = 4};
     CLEARED(fixture) f = fixture_new(t, &spec);
     AUTO(plan) plan = plan_nodes(f.nf, MERGE_FLAT, 4, 4, false);

@@ -7,6 +7,7 @@
 #include "ref/rng.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -15,14 +16,8 @@
  * inside the root, one that sees nothing, one at the end of the empty node. */
 static struct tree *sample(void)
 {
-    struct tree *t = tree_new(4, 5);
-    int32_t parent[] = {-1, 0, 0, 1};
-    int64_t len[] = {10, 4, 0, 3};
-    struct query query[] = {{3, 3}, {0, 7}, {0, 0}, {3, 3}, {2, 0}};
-    memcpy(t->parent, parent, sizeof parent);
-    memcpy(t->len, len, sizeof len);
-    memcpy(t->query, query, sizeof query);
-    return t;
+    static const struct query query[] = {{3, 3}, {0, 7}, {0, 0}, {3, 3}, {2, 0}};
+    return tree_of(4, (int32_t[]){-1, 0, 0, 1}, (int64_t[]){10, 4, 0, 3}, 5, query);
 }
 
 TEST(errors_are_one_printable_line)
@@ -136,12 +131,8 @@ TEST(normal_form_cuts_and_numbers)
 
 TEST(normal_form_keeps_uncut_trees)
 {
-    AUTO(tree) t = tree_new(4, 0);
     int32_t parent[] = {-1, 0, 0, -1};
-    memcpy(t->parent, parent, sizeof parent);
-    for (int32_t i = 0; i < 4; i++)
-        t->len[i] = i + 1;
-    tree_query_leaves(t);
+    AUTO(tree) t = tree_of(4, parent, (int64_t[]){1, 2, 3, 4}, 0, NULL);
     ck_assert_int_eq(t->n_queries, 3);
     AUTO(nform) nf = nform_new(t);
     ck_assert_int_eq(nf->n_nodes, 4);

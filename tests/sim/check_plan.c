@@ -18,13 +18,7 @@
  */
 static struct tree *sample(void)
 {
-    struct tree *t = tree_new(4, 0);
-    int64_t len[] = {8, 5, 0, 3};
-    memcpy(t->len, len, sizeof len);
-    for (int32_t i = 1; i < 4; i++)
-        t->parent[i] = 0;
-    tree_query_leaves(t);
-    return t;
+    return tree_of(4, (int32_t[]){-1, 0, 0, 0}, (int64_t[]){8, 5, 0, 3}, 0, NULL);
 }
 
 TEST(selections_glue_and_cut)
@@ -301,6 +295,17 @@ TEST(private_kv_are_the_same)
     }
 }
 
+/* What a printer makes of a plan; the caller frees. */
+static char *printed(const struct plan *p, void (*print)(FILE *, const struct plan *))
+{
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    print(f, p);
+    fclose(f);
+    return text;
+}
+
 TEST(private_kv_print_the_same)
 {
     AUTO_WITH_TREE nf = nform_new(sample());
@@ -311,14 +316,8 @@ TEST(private_kv_print_the_same)
     void (*const print[])(FILE *, const struct plan *) = {plan_print_text, plan_print_csv, plan_print_json,
                                                           plan_print_dot};
     for (int i = 0; i < 4; i++) {
-        FREED char *a, *b;
-        size_t na, nb;
-        FILE *fa = open_memstream(&a, &na), *fb = open_memstream(&b, &nb);
-        print[i](fa, p);
-        print[i](fb, c);
-        fclose(fa);
-        fclose(fb);
-        ck_assert(na > 100);
+        FREED char *a = printed(p, print[i]), *b = printed(c, print[i]);
+        ck_assert(strlen(a) > 100);
         ck_assert_str_eq(a, b);
     }
 }
@@ -327,11 +326,7 @@ TEST(private_kv_print_the_same)
 static struct tree *renumbered(void)
 {
     static const struct query query[] = {{2, 50}, {1, 5}, {0, 4}};
-    struct tree *t = tree_new(3, 3);
-    memcpy(t->len, (int64_t[]){10, 5, 50}, 3 * sizeof *t->len);
-    t->parent[1] = t->parent[2] = 0;
-    memcpy(t->query, query, sizeof query);
-    return t;
+    return tree_of(3, (int32_t[]){-1, 0, 0}, (int64_t[]){10, 5, 50}, 3, query);
 }
 
 TEST(prints_number_as_the_tree_does)
@@ -356,11 +351,7 @@ TEST(prints_number_as_the_tree_does)
           "label=\"[4,10)\"];"}},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        FREED char *text;
-        size_t n;
-        FILE *f = open_memstream(&text, &n);
-        want[i].print(f, p);
-        fclose(f);
+        FREED char *text = printed(p, want[i].print);
         for (int k = 0; k < 5 && want[i].says[k]; k++)
             ck_assert_msg(strstr(text, want[i].says[k]), "no '%s' in:\n%s", want[i].says[k], text);
         ck_assert(!strstr(text, "n3[") && !strstr(text, "n3 ["));
@@ -369,11 +360,7 @@ TEST(prints_number_as_the_tree_does)
 
 static json_t *json_of(const struct plan *p)
 {
-    FREED char *text;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    plan_print_json(f, p);
-    fclose(f);
+    FREED char *text = printed(p, plan_print_json);
     json_error_t error;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     ck_assert_msg(j, "%s in:\n%s", error.text, text);
@@ -441,7 +428,7 @@ static void same_merge(const json_t *j, const struct plan *p, const struct merge
 }
 
 /* The tree that the JSON holds; the caller frees. */
-static struct tree *tree_of(const json_t *j)
+static struct tree *tree_of_json(const json_t *j)
 {
     json_t *node = json_object_get(j, "nodes"), *query = json_object_get(j, "queries"), *x;
     struct tree *t = tree_new((int32_t)json_array_size(node), (int32_t)json_array_size(query));
@@ -481,7 +468,7 @@ static int64_t times_read(const json_t *groups, int64_t q, int32_t i, int64_t at
 /* The rule of queries, on the tree as it stands in the JSON: what is seen is read once, nothing else is read. */
 static void reads_what_it_sees(const json_t *j)
 {
-    AUTO(tree) t = tree_of(json_object_get(j, "tree"));
+    AUTO(tree) t = tree_of_json(json_object_get(j, "tree"));
     MUST(tree_check, t);
     for (int32_t q = 0; q < t->n_queries; q++)
         for (int32_t i = 0; i < t->n_nodes; i++)
@@ -534,11 +521,7 @@ TEST(dot_draws_merges)
     for (int levels = 0; levels < 2; levels++) {
         AUTO(plan) p = by_node(nf, 2);
         levels ? plan_merge_levels(p, "join") : plan_merge_flat(p, "join", true);
-        FREED char *text;
-        size_t n;
-        FILE *f = open_memstream(&text, &n);
-        plan_print_dot(f, p);
-        fclose(f);
+        FREED char *text = printed(p, plan_print_dot);
         int64_t partials = 0, steps = 0;
         for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
             char *box = strstr(at, "merge step"), *line = strstr(at, " -> m");

@@ -18,19 +18,6 @@ static struct plan_env llama3_8b(void)
     return (struct plan_env){.heads = {32, 8, 128, DT_F16}, .machine = machine_find("h200")};
 }
 
-static struct tree *build(int32_t n, const int32_t *parent, const int64_t *len, int32_t nq,
-                          const struct query *query)
-{
-    struct tree *t = tree_new(n, nq);
-    for (int32_t i = 0; i < n; i++) {
-        t->parent[i] = parent[i];
-        t->len[i] = len[i];
-    }
-    for (int32_t q = 0; q < nq; q++)
-        t->query[q] = query[q];
-    return t;
-}
-
 static struct tree *star(int64_t root, int32_t width, int64_t leaf)
 {
     struct tree *t = tree_new(width + 1, 0);
@@ -55,9 +42,7 @@ static struct tree *many_queries(void)
 
 static struct tree *forest(void)
 {
-    struct tree *t = build(6, (int32_t[]){-1, -1, 0, 0, 1, 1}, (int64_t[]){100, 300, 20, 7, 5, 129}, 0, NULL);
-    tree_query_leaves(t);
-    return t;
+    return tree_of(6, (int32_t[]){-1, -1, 0, 0, 1, 1}, (int64_t[]){100, 300, 20, 7, 5, 129}, 0, NULL);
 }
 
 /* Three times ten children of which the fourth branches again. */
@@ -79,8 +64,8 @@ static struct tree *token_tree(void)
     struct query query[8];
     for (int32_t i = 0; i < 8; i++)
         query[i] = (struct query){i + 1, 1};
-    return build(9, (int32_t[]){-1, 0, 0, 0, 1, 1, 2, 4, 4}, (int64_t[]){1000, 1, 1, 1, 1, 1, 1, 1, 1}, 8,
-                 query);
+    return tree_of(9, (int32_t[]){-1, 0, 0, 0, 1, 1, 2, 4, 4}, (int64_t[]){1000, 1, 1, 1, 1, 1, 1, 1, 1}, 8,
+                   query);
 }
 
 static struct tree *chain(void)
@@ -98,53 +83,49 @@ static struct tree *chain(void)
 
 static struct tree *inside_one_node(void)
 {
-    return build(1, (int32_t[]){-1}, (int64_t[]){300}, 5,
-                 (struct query[]){{0, 300}, {0, 128}, {0, 0}, {0, 128}, {0, 1}});
+    return tree_of(1, (int32_t[]){-1}, (int64_t[]){300}, 5,
+                   (struct query[]){{0, 300}, {0, 128}, {0, 0}, {0, 128}, {0, 1}});
 }
 
 /* Node 1 and what hangs below it belongs to nobody; node 3 is read up to its middle. */
 static struct tree *dead_branch(void)
 {
-    return build(5, (int32_t[]){-1, 0, 1, 0, 3}, (int64_t[]){64, 500, 40, 80, 9}, 2,
-                 (struct query[]){{3, 50}, {3, 20}});
+    return tree_of(5, (int32_t[]){-1, 0, 1, 0, 3}, (int64_t[]){64, 500, 40, 80, 9}, 2,
+                   (struct query[]){{3, 50}, {3, 20}});
 }
 
 /* The first level of tokens is below an empty root: two prefixes. */
 static struct tree *empty_nodes(void)
 {
-    return build(6, (int32_t[]){-1, 0, 1, 0, 3, 3}, (int64_t[]){0, 10, 0, 0, 200, 0}, 4,
-                 (struct query[]){{2, 0}, {4, 200}, {5, 0}, {1, 10}});
+    return tree_of(6, (int32_t[]){-1, 0, 1, 0, 3, 3}, (int64_t[]){0, 10, 0, 0, 200, 0}, 4,
+                   (struct query[]){{2, 0}, {4, 200}, {5, 0}, {1, 10}});
 }
 
 static struct tree *no_tokens(void)
 {
-    return build(2, (int32_t[]){-1, 0}, (int64_t[]){0, 0}, 2, (struct query[]){{1, 0}, {0, 0}});
+    return tree_of(2, (int32_t[]){-1, 0}, (int64_t[]){0, 0}, 2, (struct query[]){{1, 0}, {0, 0}});
 }
 
 static struct tree *one_token(void)
 {
-    return build(1, (int32_t[]){-1}, (int64_t[]){1}, 1, (struct query[]){{0, 1}});
+    return tree_of(1, (int32_t[]){-1}, (int64_t[]){1}, 1, (struct query[]){{0, 1}});
 }
 
 static struct tree *same_place(void)
 {
-    return build(2, (int32_t[]){-1, 0}, (int64_t[]){256, 0}, 3, (struct query[]){{0, 256}, {1, 0}, {0, 256}});
+    return tree_of(2, (int32_t[]){-1, 0}, (int64_t[]){256, 0}, 3,
+                   (struct query[]){{0, 256}, {1, 0}, {0, 256}});
 }
 
 static struct tree *block_edges(void)
 {
-    struct tree *t =
-        build(7, (int32_t[]){-1, 0, 0, 1, 1, 2, 2}, (int64_t[]){127, 1, 128, 129, 255, 256, 1}, 0, NULL);
-    tree_query_leaves(t);
-    return t;
+    return tree_of(7, (int32_t[]){-1, 0, 0, 1, 1, 2, 2}, (int64_t[]){127, 1, 128, 129, 255, 256, 1}, 0, NULL);
 }
 
 /* A long path and a short one, one query each. */
 static struct tree *long_and_short(void)
 {
-    struct tree *t = build(2, (int32_t[]){-1, -1}, (int64_t[]){20000, 100}, 0, NULL);
-    tree_query_leaves(t);
-    return t;
+    return tree_of(2, (int32_t[]){-1, -1}, (int64_t[]){20000, 100}, 0, NULL);
 }
 
 /* What is known of each by counting with pencil and paper. */

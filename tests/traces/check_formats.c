@@ -172,15 +172,6 @@ TEST(tree_text_reads)
     ck_assert(t && t->n_nodes == 0 && t->n_queries == 0);
 }
 
-static void assert_same_tree(const struct tree *a, const struct tree *b)
-{
-    ck_assert(a->n_nodes == b->n_nodes && a->n_queries == b->n_queries);
-    ck_assert_mem_eq(a->parent, b->parent, (size_t)a->n_nodes * sizeof *a->parent);
-    ck_assert_mem_eq(a->len, b->len, (size_t)a->n_nodes * sizeof *a->len);
-    for (int32_t q = 0; q < a->n_queries; q++)
-        ck_assert(a->query[q].node == b->query[q].node && a->query[q].upto == b->query[q].upto);
-}
-
 /* What a writer makes of a tree, NULL if it refuses. The caller frees. */
 static char *written(bool (*write)(FILE *, const struct tree *, struct err *), const struct tree *t,
                      struct err *e)

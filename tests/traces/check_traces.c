@@ -361,12 +361,7 @@ static void assert_same_trace(const struct trace *a, const struct trace *b)
     ck_assert_int_eq(trace_generated(a), trace_generated(b));
     for (int64_t t = 1; t <= trace_steps(a); t += 1 + trace_steps(a) / 50) {
         AUTO(tree) x = trace_tree(a, t), *y = trace_tree(b, t);
-        ck_assert_int_eq(x->n_nodes, y->n_nodes);
-        ck_assert_int_eq(x->n_queries, y->n_queries);
-        ck_assert_mem_eq(x->parent, y->parent, (size_t)x->n_nodes * sizeof *x->parent);
-        ck_assert_mem_eq(x->len, y->len, (size_t)x->n_nodes * sizeof *x->len);
-        for (int32_t q = 0; q < x->n_queries; q++)
-            ck_assert(x->query[q].node == y->query[q].node && x->query[q].upto == y->query[q].upto);
+        assert_same_tree(x, y);
     }
 }
 
