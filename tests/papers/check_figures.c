@@ -7,6 +7,7 @@
 #include "paper-figs/figure.h"
 #include "paper-figs/times.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "ref/csv.h"
@@ -47,22 +48,17 @@ static void make_folder(const char *path)
 /* Symbolic links to all files of paper-figs/FOLDER. */
 static void link_folder(const char *folder)
 {
-    char *to = xasprintf("%s/%s", root, folder), *from = xasprintf("paper-figs/%s", folder);
+    FREED char *to = xasprintf("%s/%s", root, folder), *from = xasprintf("paper-figs/%s", folder);
     make_folder(to);
     DIR *d = opendir(from);
     ck_assert_ptr_nonnull(d);
     for (struct dirent *entry; (entry = readdir(d));) {
-        char *name = xasprintf("%s/%s", from, entry->d_name), *path = realpath(name, NULL);
-        char *link = xasprintf("%s/%s", to, entry->d_name);
+        FREED char *name = xasprintf("%s/%s", from, entry->d_name), *path = realpath(name, NULL);
+        FREED char *link = xasprintf("%s/%s", to, entry->d_name);
         if (entry->d_name[0] != '.')
             ck_assert_int_eq(symlink(path, link), 0);
-        free(name);
-        free(path);
-        free(link);
     }
     closedir(d);
-    free(to);
-    free(from);
 }
 
 static void setup_files(void)
@@ -73,14 +69,11 @@ static void setup_files(void)
     static const char *const folders[] = {"paper", "measured", "recorded", "data"};
     for (int i = 0; i < 4; i++)
         link_folder(folders[i]);
-    char *style = realpath("paper-figs/style.gp", NULL), *link = xasprintf("%s/style.gp", root);
+    FREED char *style = realpath("paper-figs/style.gp", NULL), *link = xasprintf("%s/style.gp", root);
     ck_assert_int_eq(symlink(style, link), 0);
-    free(style);
-    free(link);
-    char *drawn = xasprintf("%s/drawn", out);
+    FREED char *drawn = xasprintf("%s/drawn", out);
     make_folder(out);
     make_folder(drawn);
-    free(drawn);
 }
 
 static void setup(void)
@@ -154,10 +147,9 @@ static bool left_out(const struct figure *f)
 /* Whether a strategy is in what the figures of our own kernel are drawn from. */
 static bool was_measured(const char *strategy)
 {
-    char *text = read_file("paper-figs/measured/h200_bench_gpu.csv"), *row = xasprintf("\n%s,", strategy);
+    FREED char *text = read_file("paper-figs/measured/h200_bench_gpu.csv"),
+               *row = xasprintf("\n%s,", strategy);
     bool found = strstr(text, row) != NULL;
-    free(text);
-    free(row);
     return found;
 }
 
@@ -199,8 +191,8 @@ TEST(every_line_is_whole)
 TEST(every_cut_is_compared_as_one)
 {
     struct err e = {0};
-    struct csv t;
-    char *path = path_of("paper/headlines");
+    CLEARED_BY(csv_clear) struct csv t;
+    FREED char *path = path_of("paper/headlines");
     ck_assert_msg(result_read(path, "headlines", &t, &e), "%s", e.msg);
     for (int64_t i = 0; i < t.n_rows; i++) {
         const char *id = csv_peek(&t, i, 0), *claim = csv_peek(&t, i, 2);
@@ -208,8 +200,6 @@ TEST(every_cut_is_compared_as_one)
                    !headline_not_possible(id);
         ck_assert_msg(cut == headline_is_cut(id), "%s: %s", id, claim);
     }
-    csv_clear(&t);
-    free(path);
 }
 
 /* ---- figures, verdicts, pages --------------------------------------------------------------------------------- */
@@ -232,10 +222,9 @@ static void bars_differ(const struct figure *f)
 static void page_follows_from_csv(const struct figure *f, const char *page)
 {
     struct err e = {0};
-    struct csv t;
-    char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
+    CLEARED_BY(csv_clear) struct csv t;
+    FREED char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
     ck_assert_msg(figure_write_csv(f, &e) && result_read(path, f->def->id, &t, &e), "%s", e.msg);
-    free(path);
     ck_assert_int_eq(t.n_rows, f->n_points + f->n_checks);
     char *id = xasprintf("<section id=\"%s\">", f->def->id);
     const char *section = strstr(page, id), *end = section ? strstr(section, "</section>") : NULL;
@@ -262,7 +251,6 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
         found -= at[-2] == 'd' &&
                  strchr("0123456789", at[4 + (at[4] == '-')]); /* a number, not in the first cell */
     ck_assert_msg(found == 0, "%s: %d numbers of the page are not in the CSV", f->def->id, -found);
-    csv_clear(&t);
 }
 
 /* In the list of FIGURES.md a claim's results come in the order in which they decide, but for three that never do: PAT's cut,
@@ -273,14 +261,13 @@ static void nearest_results_decide(void)
     int rank = 0, parts = 0, several = 0;
     while ((line = strsep(&rest, "\n")) && strncmp(line, "## Figures", 10) != 0)
         for (int s = 0; s < N_SOURCES; s++) {
-            char *how = xasprintf("| %s", source_names[s]);
+            FREED char *how = xasprintf("| %s", source_names[s]);
             if (strncmp(line, "| ", 2) == 0 && strstr(line, how)) {
                 bool below = strncmp(line, "|  |", 4) == 0;
                 several += below;
                 parts += below && s < rank;
                 rank = below && s < rank ? rank : s;
             }
-            free(how);
         }
     ck_assert_msg(several > 20 && parts == 3, "%d results below another, %d of them nearer", several, parts);
     free(text);
@@ -290,15 +277,12 @@ static void nearest_results_decide(void)
 /* The list as it is committed, which paper-figs/README.md quotes, is that of today's numbers. */
 static void list_is_the_committed_one(void)
 {
-    char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),
-         *was = read_file("paper-figs/FIGURES.md");
+    FREED char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),
+               *was = read_file("paper-figs/FIGURES.md");
     char *a = now, *b = was, *x, *y;
     while ((x = strsep(&a, "\n")) && (y = strsep(&b, "\n")))
         ck_assert_msg(strcmp(x, y) == 0, "paper-figs/FIGURES.md says (make figures)\n%s\nand now it is\n%s",
                       y, x);
-    free(now);
-    free(was);
-    free(path);
 }
 
 /* Of a table in panels FIGURES.md counts the numbers of all of them, not of the one that agrees best. */
@@ -327,7 +311,7 @@ static void list_counts_all_panels(const struct figure *f)
 TEST(all_figures_and_headlines_have_verdicts)
 {
     struct err e = {0};
-    struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
+    FREED struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
     int counts[N_VERDICTS] = {0}, without = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
         figure_make(&figure_defs[i], &places, &f[i]);
@@ -345,7 +329,7 @@ TEST(all_figures_and_headlines_have_verdicts)
             page_follows_from_csv(&f[i], page);
             list_counts_all_panels(&f[i]);
         }
-    struct csv headlines;
+    CLEARED_BY(csv_clear) struct csv headlines;
     free(path);
     path = path_of("paper/headlines");
     ck_assert_msg(result_read(path, "headlines", &headlines, &e), "%s", e.msg);
@@ -364,10 +348,8 @@ TEST(all_figures_and_headlines_have_verdicts)
     }
     printf("figures: %d reproduced, %d trend, %d differ, %d not possible; %d left out here\n",
            counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
-    csv_clear(&headlines);
     for (int32_t i = 0; i < n_figure_defs; i++)
         figure_clear(&f[i]);
-    free(f);
     free(path);
     free(page);
 }
@@ -377,7 +359,7 @@ TEST(what_no_paper_prints_is_not_called_so)
 {
     int others = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        struct figure f;
+        CLEARED_BY(figure_clear) struct figure f;
         figure_make(&figure_defs[i], &places, &f);
         bool printed = false, compared = false;
         for (int32_t k = 0; k < f.n_tables; k++)
@@ -390,12 +372,9 @@ TEST(what_no_paper_prints_is_not_called_so)
         if (compared && !printed) {
             others++;
             ck_assert_msg(strstr(f.def->why, "The paper prints no number"), "%s: %s", f.def->id, f.def->why);
-            char *path = xasprintf("paper-figs/drawn/%s.svg", f.def->id), *svg = read_file(path);
+            FREED char *path = xasprintf("paper-figs/drawn/%s.svg", f.def->id), *svg = read_file(path);
             ck_assert_msg(strstr(svg, "the release's") && !strstr(svg, "the paper's"), "%s", path);
-            free(path);
-            free(svg);
         }
-        figure_clear(&f);
     }
     ck_assert_int_eq(others, 3);
 }
@@ -413,7 +392,7 @@ TEST(pat_is_compared_with_what_ran)
 {
     static const char *const id[] = {"pat_fig9_released", "pat_fig9_ours"};
     for (int i = 0; i < 2; i++) {
-        struct figure f;
+        CLEARED_BY(figure_clear) struct figure f;
         struct times x;
         figure_make(def_of(id[i]), &places, &f);
         if (i == 0)
@@ -436,7 +415,6 @@ TEST(pat_is_compared_with_what_ran)
             }
         }
         ck_assert_int_eq(found, 1);
-        figure_clear(&f);
     }
 }
 
@@ -486,9 +464,9 @@ static void make_changed(const struct figure *before, const char *column, const 
         for (int32_t i = 0; i < before->n_tables; i++) {
             struct err e = {0};
             int32_t c = csv_column(before->table[i], column, &e);
-            char *path = path_of(before->table[i]->name);
+            FREED char *path = path_of(before->table[i]->name);
             if (c >= 0 && pass == 0) {
-                char *text = changed(before->table[i], c, series, factor, heading);
+                FREED char *text = changed(before->table[i], c, series, factor, heading);
                 link[i] = realpath(path, NULL);
                 kept[i] = read_file(path);
                 bool linked = strcmp(link[i], path) != 0;
@@ -497,7 +475,6 @@ static void make_changed(const struct figure *before, const char *column, const 
                     free(link[i]);
                     link[i] = NULL;
                 }
-                free(text);
             } else if (c >= 0) {
                 if (link[i]) {
                     remove(path);
@@ -507,7 +484,6 @@ static void make_changed(const struct figure *before, const char *column, const 
                 free(kept[i]);
                 free(link[i]);
             }
-            free(path);
         }
         if (pass == 0)
             figure_make(before->def, &places, f);
@@ -587,19 +563,17 @@ static const struct figure_def small = {"small",   "PAT",  "Figure 0", "two numb
 /* The verdict that a file with this text gives; the error must have `says` in it. */
 static enum verdict small_verdict(const char *text, const char *says)
 {
-    char *path = path_of("data/deft_prompts");
+    FREED char *path = path_of("data/deft_prompts");
     if (text)
         write_file(path, text);
     else
         remove(path);
-    struct figure f;
+    CLEARED_BY(figure_clear) struct figure f;
     figure_make(&small, &places, &f);
     enum verdict v = figure_verdict(&f);
     ck_assert_msg(strstr(f.err.msg, says), "'%s' lacks '%s'", f.err.msg, says);
     ck_assert_msg(v != NO_DATA || strstr(f.err.msg, "data/deft_prompts"), "'%s' does not name the file",
                   f.err.msg);
-    figure_clear(&f);
-    free(path);
     return v;
 }
 
@@ -618,7 +592,7 @@ static enum verdict grade(void (*check)(struct figure *f, double x), const doubl
     static const char *const at[] = {"1", "2", "3"};
     struct figure_def def = small;
     def.make = NULL;
-    struct figure f;
+    CLEARED_BY(figure_clear) struct figure f;
     figure_make(&def, &places, &f);
     add_panel(&f, "panel", LINES, 0, "x", "y");
     for (int i = 0; i < 3; i++) {
@@ -628,7 +602,6 @@ static enum verdict grade(void (*check)(struct figure *f, double x), const doubl
     check(&f, x);
     ck_assert_int_eq(f.err.code, 0);
     enum verdict v = f.check[f.n_checks - 1].grade;
-    figure_clear(&f);
     return v;
 }
 
@@ -690,7 +663,7 @@ static void do_less(struct figure *f, double x)
 /* The median of an even number of errors, as the check says it, is half way between the middle two. */
 TEST(medians_are_of_all_points)
 {
-    struct figure f;
+    CLEARED_BY(figure_clear) struct figure f;
     double error[100];
     int32_t i = 0;
     while (strcmp(figure_defs[i].id, "replayed") != 0)
@@ -704,20 +677,18 @@ TEST(medians_are_of_all_points)
                 error[n++] = 100 * fabs(f.point[k].ours / f.point[k].x - 1);
         ck_assert(n > 0 && n % 2 == 0);
         sort_f64(error, n);
-        char *says = xasprintf("%s: median error at most 25 %%: %.3g %%", f.panel[p].name,
-                               (error[n / 2 - 1] + error[n / 2]) / 2);
+        FREED char *says = xasprintf("%s: median error at most 25 %%: %.3g %%", f.panel[p].name,
+                                     (error[n / 2 - 1] + error[n / 2]) / 2);
         for (int32_t k = 0; k < f.n_checks; k++)
             said += strcmp(f.check[k].text, says) == 0;
         ck_assert_msg(said == 1, "no check says '%s'", says);
-        free(says);
     }
-    figure_clear(&f);
 }
 
 /* How far the map of winners hangs on coefficients is told beside it as well, in a line that is written by hand. */
 TEST(cells_that_change_are_counted)
 {
-    struct figure f;
+    CLEARED_BY(figure_clear) struct figure f;
     int32_t i = 0, cells = 0, of = 0;
     while (strcmp(figure_defs[i].id, "crossover") != 0)
         i++;
@@ -728,10 +699,8 @@ TEST(cells_that_change_are_counted)
         if (in)
             ck_assert_int_eq(sscanf(in, "in at most one of ten cells: in %d of %d", &cells, &of), 2);
     }
-    char *says = xasprintf("another in %d of %d cells", (int)cells, (int)of);
+    FREED char *says = xasprintf("another in %d of %d cells", (int)cells, (int)of);
     ck_assert_msg(f.err.code || strstr(f.def->why, says), "figures.def does not say '%s'", says);
-    free(says);
-    figure_clear(&f);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------------- */
@@ -770,12 +739,11 @@ TEST(what_cannot_be_drawn_is_said_in_a_line)
     if (access(drawer(), X_OK) != 0)
         return;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        char *command = xasprintf(all[i].how, drawer_quoted());
+        FREED char *command = xasprintf(all[i].how, drawer_quoted());
         int code = run_shell(text, sizeof text, "(%s) 2>&1", command);
         ck_assert_msg(code == all[i].code, "'%s' exits with %d: %s", command, code, text);
         ck_assert_msg(strncmp(text, "figures: ", 9) == 0 && strstr(text, all[i].says), "%s", text);
         ck_assert_msg(strchr(text, '\n')[1] == 0, "more than one line: %s", text);
-        free(command);
     }
 }
 
@@ -790,17 +758,15 @@ TEST(two_runs_draw_the_same)
         ck_assert_msg(!strstr(text, "arning"), "%.4000s", text);
         free(text);
     }
-    char *command = xasprintf("diff -r -q %s %s", a, b);
+    FREED char *command = xasprintf("diff -r -q %s %s", a, b);
     ck_assert_int_eq(system(command), 0);
     int drawn = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        char *svg = xasprintf("%s/drawn/%s.svg", a, figure_defs[i].id);
+        FREED char *svg = xasprintf("%s/drawn/%s.svg", a, figure_defs[i].id);
         drawn += access(svg, R_OK) == 0;
         ck_assert_msg(!figure_defs[i].make || access(svg, R_OK) == 0, "%s is not there", svg);
-        free(svg);
     }
     printf("figures: %d drawn twice, SVG and PNG equal to the byte\n", drawn);
-    free(command);
     free(a);
     free(b);
 }
@@ -810,17 +776,17 @@ TEST(two_runs_draw_the_same)
 /* The first command of every kept data set gives the first rows of the file again, perhaps with columns that are new. */
 TEST(kept_data_is_what_its_commands_give)
 {
-    char *again_root = xasprintf("%s/again", root), *again_data = xasprintf("%s/data", again_root);
+    FREED char *again_root = xasprintf("%s/again", root), *again_data = xasprintf("%s/data", again_root);
     const struct places elsewhere = {again_root, again_root, again_root};
     make_folder(again_root);
     make_folder(again_data);
-    char *traces = shared_path("traces/sorting128ToT.json");
+    FREED char *traces = shared_path("traces/sorting128ToT.json");
     bool possible = traces && !getenv("TREEATTN_QUICK") && program_built();
     for (int32_t i = 0; possible && i < n_data_defs; i++) {
         if (data_defs[i].keep != KEPT)
             continue;
         struct err e = {0};
-        struct csv kept, again;
+        CLEARED_BY(csv_clear) struct csv kept, again;
         char *path = data_path(&data_defs[i], &places);
         ck_assert_msg(result_read(path, data_defs[i].name, &kept, &e), "%s", e.msg);
         const char *first[] = {data_defs[i].command[0], NULL};
@@ -831,10 +797,9 @@ TEST(kept_data_is_what_its_commands_give)
         ck_assert_msg(result_read(path, data_defs[i].name, &again, &e), "%s", e.msg);
         ck_assert_int_le(again.n_rows, kept.n_rows);
         for (int64_t c = 0; data_defs[i].command[c]; c++) {
-            char *line = xasprintf("treeattn %s --csv", data_defs[i].command[c]);
+            FREED char *line = xasprintf("treeattn %s --csv", data_defs[i].command[c]);
             ck_assert_msg(c < kept.n_notes && strcmp(kept.note[c], line) == 0,
                           "%s: made by other commands (make figures-data)", data_defs[i].name);
-            free(line);
         }
         for (int32_t c = 0; c < kept.n_columns; c++) {
             const char *column = kept.column[c];
@@ -849,13 +814,8 @@ TEST(kept_data_is_what_its_commands_give)
                               was);
             }
         }
-        csv_clear(&kept);
-        csv_clear(&again);
         free(path);
     }
-    free(traces);
-    free(again_root);
-    free(again_data);
 }
 
 /* recorded/deft_release.csv against the file that it is an extract of. */
@@ -865,8 +825,8 @@ TEST(recorded_latencies_are_the_releases)
     if (!shared_csv(&c, "traces/golden.csv"))
         return;
     struct err e = {0};
-    struct csv t;
-    char *path = path_of("recorded/deft_release");
+    CLEARED_BY(csv_clear) struct csv t;
+    FREED char *path = path_of("recorded/deft_release");
     ck_assert_msg(result_read(path, "recorded/deft_release", &t, &e), "%s", e.msg);
     int64_t row = 0;
     for (int64_t i = 0; i < c.n_rows; i++) {
@@ -883,8 +843,6 @@ TEST(recorded_latencies_are_the_releases)
     }
     ck_assert_int_eq(row, t.n_rows);
     csv_clear(&c);
-    csv_clear(&t);
-    free(path);
 }
 
 /* recorded/h200_peers.csv against the files that it is made of: every row that was measured. */
@@ -894,15 +852,15 @@ TEST(recorded_times_are_the_peers)
                                         "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
     static const char *const same[] = {"set", "idx", "N", "C", "hq", "hk", "method", "cold_us", "lb_us"};
     struct err e = {0};
-    struct csv t;
-    char *path = path_of("recorded/h200_peers");
+    CLEARED_BY(csv_clear) struct csv t;
+    FREED char *path = path_of("recorded/h200_peers");
     ck_assert_msg(result_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
     int64_t row = 0;
     for (int i = 0; i < 4; i++) {
-        char *file = shared_path(files[i]);
-        struct csv c;
+        FREED char *file = shared_path(files[i]);
         if (!file)
             break;
+        CLEARED_BY(csv_clear) struct csv c;
         ck_assert_msg(csv_read(file, &c, &e), "%s", e.msg);
         for (int64_t r = 0; r < c.n_rows; r++) {
             if (strcmp(csv_text(&c, r, "status"), "ok") != 0)
@@ -912,12 +870,8 @@ TEST(recorded_times_are_the_peers)
                 ck_assert_str_eq(csv_text(&t, row, same[k]), csv_text(&c, r, same[k]));
             row++;
         }
-        csv_clear(&c);
-        free(file);
     }
     ck_assert_msg(row == 0 || row == t.n_rows, "%d rows, of %d recorded", (int)t.n_rows, (int)row);
-    csv_clear(&t);
-    free(path);
 }
 
 /* The last on these files: where it crashes, they stay changed. */
@@ -925,7 +879,7 @@ TEST(a_planted_change_flips_the_verdict)
 {
     int flipped = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        struct figure f;
+        CLEARED_BY(figure_clear) struct figure f;
         figure_make(&figure_defs[i], &places, &f);
         ck_assert_msg(figure_verdict(&f) != NO_DATA || left_out(&f), "%s: %s", f.def->id, f.err.msg);
         if (figure_verdict(&f) < NOT_POSSIBLE) {
@@ -933,7 +887,6 @@ TEST(a_planted_change_flips_the_verdict)
                           verdict_names[figure_verdict(&f)]);
             flipped++;
         }
-        figure_clear(&f);
     }
     printf("figures: %d verdicts flipped by a planted change\n", flipped);
     ck_assert_int_gt(flipped, 0);
@@ -1013,12 +966,11 @@ TEST(what_is_broken_is_named)
 TEST(a_figure_without_checks_is_named)
 {
     struct figure_def def = small;
-    struct figure f;
+    CLEARED_BY(figure_clear) struct figure f;
     def.make = fig_unchecked;
     figure_make(&def, &places, &f);
     ck_assert_int_eq(figure_verdict(&f), NO_DATA);
     ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
-    figure_clear(&f);
 }
 
 /* "0 of 0" holds, and no number is near none: a figure without its data says neither. */
@@ -1026,13 +978,12 @@ TEST(a_figure_without_data_checks_nothing)
 {
     int without = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        struct figure f;
+        CLEARED_BY(figure_clear) struct figure f;
         figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
         if (figure_verdict(&f) == NO_DATA) {
             ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
             without++;
         }
-        figure_clear(&f);
     }
     ck_assert_int_gt(without, 0);
     if (access(drawer(), X_OK) != 0)
@@ -1057,12 +1008,10 @@ TEST(a_broken_file_stops_only_its_figure)
     ck_assert_msg(code == EXIT_FAILED, "exit code %d: %s", code, text);
     ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts: ends inside of a line"),
                   "%s", text);
-    char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
-         *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);
+    FREED char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
+               *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);
     ck_assert_msg(access(drawn, R_OK) == 0, "deft_fig13 is not drawn: %s", text);
     ck_assert(access(not_drawn, R_OK) != 0);
-    free(drawn);
-    free(not_drawn);
     free(path);
     free(text);
 }

@@ -33,7 +33,7 @@ static bool agree_on_tree(const struct tree *t, const struct nform *nf, enum tab
     struct strategy_use use;
     char why[WHY_MAX];
     ck_assert(strategy_parse(table12_strategy[m], &use, NULL));
-    struct plan *p = strategy_plan(&use, nf, &env, why);
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
     if (!p)
         return false;
     struct ledger l = count_plan(p, &env.heads, COUNT_PAPER);
@@ -48,7 +48,6 @@ static bool agree_on_tree(const struct tree *t, const struct nform *nf, enum tab
         ck_assert_msg(both[k][0] == both[k][1],
                       "%s on tree %lld: column %d of Table 12 is %lld, its plan counts %lld",
                       table12_strategy[m], (long long)i, k, (long long)both[k][0], (long long)both[k][1]);
-    plan_free(p);
     return true;
 }
 
@@ -85,9 +84,8 @@ static struct plan *plan_of(const struct nform *nf, const uint8_t *joined)
 
 static int64_t profit_of(const struct nform *nf, const uint8_t *joined)
 {
-    struct plan *p = plan_of(nf, joined);
+    AUTO(plan) p = plan_of(nf, joined);
     int64_t profit = pat_profit(p);
-    plan_free(p);
     return profit;
 }
 
@@ -154,14 +152,13 @@ TEST(profit_against_the_planners_cost)
         AUTO_WITH_TREE nf = nform_new(random_tree(i));
         struct objective_env o = objective_of(OBJECTIVE_PAT, &env, 64);
         o.pack = INT32_MAX; /* the equations know no largest pack */
-        uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+        FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
         random_edges(nf, (uint64_t)i, joined);
         int64_t alone = 0;
         for (int32_t q = 0; q < nf->n_queries; q++)
             alone += nform_context(nf, q) + (nform_context(nf, q) > 0 ? 4 : 0);
         double cost = objective_cost(nf, &o, joined);
         ck_assert_msg(alone - (int64_t)cost == profit_of(nf, joined), "tree %lld", (long long)i);
-        free(joined);
     }
 }
 
@@ -206,13 +203,13 @@ TEST(equations_against_the_planner)
         struct objective_env o = objective_of(OBJECTIVE_FASTTREE, &env, 64);
         o.fasttree.gamma = gammas[i % 3];
         struct fasttree_model m = model_of(&o.fasttree);
-        uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
+        FREED uint8_t *joined = xcalloc((size_t)nf->n_nodes, 1);
         random_edges(nf, (uint64_t)i, joined);
         ck_assert(near(fasttree_plan_cost(&m, nf, joined), 128 * objective_cost(nf, &o, joined)));
 
         fasttree_edges(nf, &o.fasttree, joined);
-        int64_t *left = xcalloc((size_t)nf->n_nodes, sizeof *left),
-                *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
+        FREED int64_t *left = xcalloc((size_t)nf->n_nodes, sizeof *left),
+                      *len = xcalloc((size_t)nf->n_nodes, sizeof *len);
         for (int32_t v = 0; v < nf->n_nodes; v++) {
             int32_t u = nf->parent[v];
             left[v] = nf->q1[v] - nf->q0[v];
@@ -227,8 +224,5 @@ TEST(equations_against_the_planner)
                 len[v] += len[u];
             }
         }
-        free(left);
-        free(len);
-        free(joined);
     }
 }

@@ -9,6 +9,7 @@
  */
 #include "ref/csv.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -70,10 +71,8 @@ TEST(files_are_as_they_were_read)
 /* Is it one of "a;b;c"? */
 static bool is_of(const char *word, const char *list)
 {
-    char *padded = xasprintf(";%s;", list), *wanted = xasprintf(";%s;", word);
+    FREED char *padded = xasprintf(";%s;", list), *wanted = xasprintf(";%s;", word);
     bool is = *word && strstr(padded, wanted);
-    free(padded);
-    free(wanted);
     return is;
 }
 
@@ -186,10 +185,9 @@ static const char *table_is_wrong(const struct csv *c, const char *stem, int64_t
     const char *place = csv_note(c, "place"), *number = strrchr(place, ' ');
     if (paper == N_PAPERS || !number)
         return "its paper or place is not known";
-    char *wanted =
+    FREED char *wanted =
         xasprintf("%s-%s%s", papers[paper][0], begins(place, "Table ") ? "table" : "fig", number + 1);
     bool same = strcmp(wanted, stem) == 0;
-    free(wanted);
     if (!same)
         return "its place is another than its name";
     for (int64_t i = 0; i < c->n_rows; i++) {
@@ -197,12 +195,11 @@ static const char *table_is_wrong(const struct csv *c, const char *stem, int64_t
         *row = i + 1;
         if (wrong)
             return wrong;
-        char *list = strdup(used);
+        FREED char *list = strdup(used);
         for (char *at = list; (at = strstr(at, "; "));)
             memmove(at + 1, at + 2, strlen(at + 1));
         if (!is_of(unit, list))
             snprintf(used + strlen(used), sizeof used - strlen(used), "%s%s", *used ? "; " : "", unit);
-        free(list);
     }
     *row = 0;
     return strcmp(used, csv_note(c, "unit")) == 0 ? NULL : "its units are not those of the note";
@@ -212,20 +209,19 @@ TEST(tables_keep_their_format)
 {
     int64_t rows = 0, tables = 0;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        struct csv c;
+        CLEARED_BY(csv_clear) struct csv c;
         struct err e = {0};
         const char *path = found.gl_pathv[i];
         ck_assert_msg(csv_read(path, &c, &e) && csv_whole(&c, &e), "%s", e.msg);
         if (!is_list(path)) {
-            char *stem = xasprintf("%.*s", (int)strcspn(path + strlen(FOLDER), "."), path + strlen(FOLDER));
+            FREED char *stem =
+                xasprintf("%.*s", (int)strcspn(path + strlen(FOLDER), "."), path + strlen(FOLDER));
             int64_t row;
             const char *wrong = table_is_wrong(&c, stem, &row);
             ck_assert_msg(!wrong, "%s row %d: %s", path, (int)row, wrong);
-            free(stem);
             tables++;
             rows += c.n_rows;
         }
-        csv_clear(&c);
     }
     printf("papers: %d tables and figures with %d rows\n", (int)tables, (int)rows);
     ck_assert(tables == 39 && rows == 1394);
@@ -265,16 +261,15 @@ TEST(broken_tables_are_refused)
     };
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         const char *at = strstr(sound, edits[i][0]);
-        char *text = xasprintf("%.*s%s%s", (int)(at - sound), sound, edits[i][1], at + strlen(edits[i][0]));
-        struct csv c;
+        FREED char *text =
+            xasprintf("%.*s%s%s", (int)(at - sound), sound, edits[i][1], at + strlen(edits[i][0]));
+        CLEARED_BY(csv_clear) struct csv c;
         struct err e = {0};
         int64_t row;
         ck_assert_msg(csv_parse(text, strlen(text), "broken", &c, &e), "%s", e.msg);
         const char *wrong = table_is_wrong(&c, "deft-table1", &row), *says = edits[i][2];
         ck_assert_msg(says ? wrong && strstr(wrong, says) : !wrong, "%s for %s: %s", edits[i][1], edits[i][0],
                       wrong ? wrong : "accepted");
-        csv_clear(&c);
-        free(text);
     }
 }
 
@@ -311,18 +306,14 @@ TEST(nothing_is_left_out)
             int number = k < 16 ? wanted[i].table[k] : wanted[i].figure[k - 16];
             if (!number)
                 continue;
-            char *stem = xasprintf("%s-%s%d", wanted[i].paper, k < 16 ? "table" : "fig", number);
-            char *path = xasprintf(FOLDER "%s.csv", stem), *row = xasprintf("| `%s` |", stem);
-            char *said = k < 16 ? NULL : told_from(row);
+            FREED char *stem = xasprintf("%s-%s%d", wanted[i].paper, k < 16 ? "table" : "fig", number);
+            FREED char *path = xasprintf(FOLDER "%s.csv", stem), *row = xasprintf("| `%s` |", stem);
+            FREED char *said = k < 16 ? NULL : told_from(row);
             bool there = access(path, R_OK) == 0,
                  drawn_only = said && begins(said + strlen(row), " nothing |");
             ck_assert_msg(k < 16 || said, FOLDER "README.md says nothing of %s", stem);
             ck_assert_msg(there == !drawn_only, FOLDER "README.md and the folder disagree about %s", stem);
             files += there;
-            free(said);
-            free(row);
-            free(path);
-            free(stem);
         }
     ck_assert_uint_eq(files, found.gl_pathc);
 }

@@ -1,4 +1,5 @@
 #include "tests/papers/fasttree_cost.h"
+#include "tests/auto.h"
 
 #include <stdlib.h>
 
@@ -33,10 +34,10 @@ double fasttree_split_q(const struct fasttree_model *m, int64_t nq_v, int64_t le
 
 double fasttree_plan_cost(const struct fasttree_model *m, const struct nform *nf, const uint8_t *joined)
 {
-    int64_t *nq =
+    FREED int64_t *nq =
         xcalloc((size_t)nf->n_nodes, sizeof *nq); /* queries whose path has a virtual node ending here */
-    int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);     /* and its tokens */
-    int64_t *below = xcalloc((size_t)nf->n_nodes, sizeof *below); /* queries whose path comes by */
+    FREED int64_t *len = xcalloc((size_t)nf->n_nodes, sizeof *len);     /* and its tokens */
+    FREED int64_t *below = xcalloc((size_t)nf->n_nodes, sizeof *below); /* queries whose path comes by */
     for (int32_t q = 0; q < nf->n_queries; q++)
         for (int32_t v = nf->at[q]; v >= 0;) {
             int32_t last = v;
@@ -54,8 +55,5 @@ double fasttree_plan_cost(const struct fasttree_model *m, const struct nform *nf
         if (nf->parent[v] >= 0 && !joined[v])
             sum += m->gamma * (double)(below[v] * m->d);
     }
-    free(nq);
-    free(len);
-    free(below);
     return sum;
 }

@@ -42,20 +42,16 @@ TEST(case_strings_round_trip)
         "tree=gen:bushy:17;partials=f16",
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct case_spec a, b;
+        CLEARED_BY(case_clear) struct case_spec a, b;
         struct err e = {0};
         ck_assert_msg(case_parse(all[i], &a, &e), "%s: %s", all[i], e.msg);
-        char *once = case_print(&a);
+        FREED char *once = case_print(&a);
         ck_assert_msg(case_parse(once, &b, &e), "%s: %s", once, e.msg);
-        char *twice = case_print(&b);
+        FREED char *twice = case_print(&b);
         ck_assert_str_eq(once, twice);
         ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
         ck_assert(memcmp(a.use.opt, b.use.opt, sizeof a.use.opt) == 0);
         ck_assert_int_eq(a.narrow_partials, b.narrow_partials);
-        free(once);
-        free(twice);
-        case_clear(&a);
-        case_clear(&b);
     }
 }
 
@@ -72,12 +68,11 @@ TEST(partials_may_be_narrow)
     };
     struct result r[5];
     for (int i = 0; i < 5; i++) {
-        struct case_spec c;
+        CLEARED_BY(case_clear) struct case_spec c;
         struct err e = {0};
         ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
         AUTO(test_case) b = test_case_new(&c, NULL, &e);
         r[i] = judge_case(b, &c.use, kernel_find("cpu"));
-        case_clear(&c);
     }
     ck_assert(r[0].verdict == V_PASS && r[1].verdict == V_PASS);
     ck_assert(r[1].ledger.partial_o_write * 2 == r[0].ledger.partial_o_write);
@@ -161,7 +156,7 @@ TEST(bad_input_gets_one_line_and_exit_2)
 TEST(what_did_not_run_has_no_time)
 {
     char text[4096] = "";
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     struct err e = {0};
     ck_assert(case_parse("tree=levels:1,4_256,40", &c, &e));
     AUTO(test_case) b = test_case_new(&c, NULL, &e);
@@ -172,7 +167,6 @@ TEST(what_did_not_run_has_no_time)
     result_row(&t, &r, c.spec.heads.dtype, "-");
     fclose(f);
     ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
-    case_clear(&c);
 }
 
 TEST(json_and_csv_parse)

@@ -68,7 +68,7 @@ LOOP_TEST(the_design_covers_every_pair, 4)
         setenv("TREEATTN_SHARED", "/nonexistent", 1);
     int64_t n, met, run = 0;
     struct gpu_case *list = design((uint64_t)_i, &n);
-    struct pairs_met *v = cover_new();
+    FREED struct pairs_met *v = cover_new();
     int64_t kinds[N_GPU_KINDS] = {0};
     for (int64_t i = 0; i < n; i++) {
         pretend(v, &list[i]);
@@ -92,7 +92,6 @@ LOOP_TEST(the_design_covers_every_pair, 4)
     for (int axis = 0; axis < AXIS_FILL; axis++)
         ck_assert_int_eq(required[axis], values[axis]);
     ck_assert_int_eq(required[AXIS_STRATEGY], n_strategies);
-    free(v);
     gpu_cases_free(list, n);
 }
 
@@ -101,7 +100,7 @@ TEST(a_hole_is_seen)
 {
     int64_t n, met;
     struct gpu_case *list = design(1, &n);
-    struct pairs_met *v = cover_new();
+    FREED struct pairs_met *v = cover_new();
     for (int64_t i = 0; i < n; i++)
         if (list[i].c.spec.heads.h_q != 71 || list[i].c.spec.page_size != 64)
             pretend(v, &list[i]);
@@ -113,7 +112,6 @@ TEST(a_hole_is_seen)
     fclose(f);
     ck_assert_int_eq(met, pairs - 1);
     ck_assert_str_eq(line, "not run: heads 71/1 with page 64\n");
-    free(v);
     gpu_cases_free(list, n);
 }
 
@@ -124,19 +122,15 @@ TEST(the_design_is_its_seed)
     struct gpu_case *list[3] = {design(7, &n[0]), design(7, &n[1]), design(8, &n[2])};
     ck_assert(n[0] == n[1] && n[0] == n[2]);
     for (int64_t i = 0; i < n[0]; i++) {
-        char *a = case_print(&list[0][i].c), *b = case_print(&list[1][i].c), *c = case_print(&list[2][i].c);
-        struct case_spec back;
+        FREED char *a = case_print(&list[0][i].c), *b = case_print(&list[1][i].c),
+                   *c = case_print(&list[2][i].c);
+        CLEARED_BY(case_clear) struct case_spec back;
         struct err e = {0};
         ck_assert_str_eq(a, b);
         same += strcmp(a, c) == 0;
         ck_assert_msg(case_parse(a, &back, &e), "%s: %s", a, e.msg);
-        char *again = case_print(&back);
+        FREED char *again = case_print(&back);
         ck_assert_str_eq(a, again);
-        case_clear(&back);
-        free(again);
-        free(a);
-        free(b);
-        free(c);
     }
     ck_assert_int_eq(same, 0);
     for (int i = 0; i < 3; i++)
@@ -147,14 +141,14 @@ TEST(the_design_is_its_seed)
 LOOP_TEST(canaries_see_every_byte, 2)
 {
     struct err e = {0};
-    struct tree_source src;
+    CLEARED_BY(tree_source_clear) struct tree_source src;
     ck_assert(tree_source_parse("levels:1,3_20,5", &src, &e));
     AUTO(tree) t = tree_source_load(&src, &e);
     struct problem_spec spec = case_default_spec();
     spec.page_size = 1 + 15 * _i;
     AUTO(problem) p = problem_new(t, &spec, &e);
     struct guarded_layout l = guarded_layout(p);
-    uint8_t *before = guarded_image(&l, p), *after = guarded_image(&l, p);
+    FREED uint8_t *before = guarded_image(&l, p), *after = guarded_image(&l, p);
     for (int part = 0; part + 1 < N_PARTS; part++) {
         ck_assert(l.at[part] % 256 == 0 && l.at[part] + l.size[part] + 256 <= l.at[part + 1]);
         ck_assert(l.at[0] >= 256 && l.total >= l.at[PART_LSE] + l.size[PART_LSE] + 256);
@@ -171,9 +165,6 @@ LOOP_TEST(canaries_see_every_byte, 2)
         ck_assert(written || strstr(mine.msg, "overwritten"));
         after[i] ^= 1;
     }
-    free(before);
-    free(after);
-    tree_source_clear(&src);
 }
 
 /* ---- the bench, as far as it needs no card ----------------------------------------------------------------- */
@@ -201,12 +192,12 @@ TEST(floors_are_the_larger_of_two)
     ck_assert_double_eq_tol(gpu_floor_us(&need, &card), 100, 1e-9);
     nform_free_with_tree(nf);
 
+    CLEARED_BY(tree_source_clear)
     struct tree_source src; /* what nobody sees need not be read: a dead subtree, the end of a node */
     ck_assert(tree_source_parse("nodes:-1.40,0.20,0.0,1.9,-1.11,4.6:0.30,1.3", &src, NULL));
     AUTO(tree) t = tree_source_load(&src, NULL);
     nf = nform_new(t);
     ck_assert_int_eq(gpu_unique_kv(nf, &heads_32_32), (40 + 3) * 2 * 32 * 128 * 2);
-    tree_source_clear(&src);
 }
 
 TEST(times_have_a_median_and_a_spread)
@@ -316,12 +307,11 @@ static char *summary(struct bench_fixture *x)
 static char *peers_folder(const char *csv)
 {
     char *dir = scratch_folder();
-    char *path = xasprintf("%s/a.csv", dir);
+    FREED char *path = xasprintf("%s/a.csv", dir);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     fputs(csv, f);
     fclose(f);
-    free(path);
     return dir;
 }
 
@@ -329,7 +319,7 @@ static char *peers_folder(const char *csv)
 TEST(peers_are_compared_by_time_over_floor)
 {
     struct bench_fixture x = bench_fixture();
-    char *csv =
+    FREED char *csv =
         xasprintf("set,idx,N,C,hq,hk,dtype,B,T,method,cold_us,hot_us,timing,rel_l2,status,lb_us,note\n"
                   "bw,,,,,,,,,copy_GBps=1,,,,,read_GBps=2262.5\n" /* half of ours: floors twice as long */
                   "P,0,\"1,10\",\"4096,416\",32,32,fp16,10,1,ft,%.9g,1,graph,1e-4,ok,1,\"a, b\"\n"
@@ -338,7 +328,7 @@ TEST(peers_are_compared_by_time_over_floor)
                   "P,0,\"1,10\",\"4096,416\",32,8,fp16,10,1,pat,1,1,graph,1e-4,ok,1,\n"
                   "P,19,256,4096,32,32,fp16,10,1,pat,%.9g,1,graph,1e-4,ok,1,\n",
                   4 * 2 * x.row[0].floor_us, 1.5 * 2 * x.row[0].floor_us, 2.5 * 2 * x.row[3].floor_us);
-    char *dir = peers_folder(csv);
+    FREED char *dir = peers_folder(csv);
     ck_assert(gpu_peers_read(dir, &x.peers, NULL));
     ck_assert_int_eq(x.peers.n, 4);
     char *text = summary(&x);
@@ -366,8 +356,6 @@ TEST(peers_are_compared_by_time_over_floor)
     text = summary(&x);
     ck_assert(!strstr(text, "void: read bandwidth") && strstr(text, "void: they were timed"));
     free(text);
-    free(csv);
-    free(dir);
     bench_fixture_free(&x);
 }
 
@@ -375,9 +363,8 @@ TEST(peers_that_are_none_are_refused)
 {
     struct gpu_peers p;
     struct err e = {0};
-    char *dir = peers_folder("a,b,c\nbw,1\n");
+    FREED char *dir = peers_folder("a,b,c\nbw,1\n");
     ck_assert(!gpu_peers_read(dir, &p, &e) && strstr(e.msg, "no timings") && p.n == 0);
-    free(dir);
     e = (struct err){0};
     ck_assert(!gpu_peers_read("/nonexistent", &p, &e) && strstr(e.msg, "/nonexistent"));
 }
@@ -419,7 +406,7 @@ TEST(rows_are_whole)
     x.row[1].grid = (struct gpu_grid){0};
     snprintf(x.row[1].why, sizeof x.row[1].why, "OOM (needs 1.5 GiB)");
     for (int style = STYLE_TEXT; style <= STYLE_JSON; style++) {
-        char *text = NULL;
+        FREED char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
         struct printer t = {
@@ -439,7 +426,6 @@ TEST(rows_are_whole)
                 json_number_value(json_object_get(json_array_get(rows, 0), "time_over_floor")), 2, 1e-9);
             json_decref(rows);
         }
-        free(text);
     }
     bench_fixture_free(&x);
 }
@@ -455,7 +441,7 @@ TEST(rows_have_the_columns_asked_for)
     ck_assert(strategy_parse("pat", &x.use[0], NULL));
     x.row[0].use = &x.use[0];
     for (int style = STYLE_TEXT; style <= STYLE_JSON; style++) {
-        char *text = NULL;
+        FREED char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
         struct printer t = {.f = f,
@@ -479,7 +465,6 @@ TEST(rows_have_the_columns_asked_for)
             *to = 0;
         }
         ck_assert_msg(strncmp(squeezed, want[style], strlen(want[style])) == 0, "%s", squeezed);
-        free(text);
     }
     ck_assert(table_knows(gpu_columns, "device,strategy,verdict", &e));
     ck_assert(!table_knows(gpu_columns, "device,strateg", &e) && strstr(e.msg, "no column 'strateg'"));
@@ -499,9 +484,8 @@ TEST(rows_are_named_with_their_options)
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
         struct strategy_use use;
         ck_assert(strategy_parse(text[i][0], &use, NULL));
-        char *label = strategy_label(&use);
+        FREED char *label = strategy_label(&use);
         ck_assert_str_eq(label, text[i][1]);
-        free(label);
     }
     struct bench_fixture x = bench_fixture();
     ck_assert(strategy_parse("pat:rule=artifact", &x.use[0], NULL));
@@ -547,7 +531,7 @@ TEST(grids_count_tiles_and_heads)
 
 static struct result judge_on_fake(enum fake_fault fault, const char *text)
 {
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     struct err e = {0};
     ck_assert_msg(case_parse(text, &c, &e), "%s", e.msg);
     fake_gpu.there = true;
@@ -557,7 +541,6 @@ static struct result judge_on_fake(enum fake_fault fault, const char *text)
     struct result r = judge_case(b, &c.use, kernel_find("cuda"));
     fake_gpu.there = false;
     test_case_free(b);
-    case_clear(&c);
     return r;
 }
 
@@ -684,10 +667,9 @@ TEST(the_fastest_of_a_strategy_is_its_row)
         fake_gpu.slow_from = slow * (3 + 5);
         fake_gpu.slow_to = fake_gpu.slow_from + 3 + 5;
         x = bench_of(three, FASTEST_ROWS, FAKE_SOUND, 1 << 28, false, 0, settled);
-        char *label = strategy_label(x.row[0].use);
+        FREED char *label = strategy_label(x.row[0].use);
         ck_assert_str_eq(label, three[1 - slow]);
         ck_assert(x.row[0].time.median_us < 50000);
-        free(label);
     }
     fake_gpu.replays = 0; /* the second plan is wrong, and slow */
     x = bench_of(three, FASTEST_ROWS, FAKE_OLD_OUTPUT, 1 << 28, false, 0, settled);

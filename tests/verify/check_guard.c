@@ -188,7 +188,7 @@ static struct test_case *bench(struct case_spec *c, const char *text)
 LOOP_TEST(who_overwrites_is_named, N_SPOTS)
 {
     struct kernel mine = {.name = "mine", .run = run_and_overwrite};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     spot = (enum spot)_i;
     struct result r = judge_case(b, &c.use, &mine);
@@ -197,28 +197,26 @@ LOOP_TEST(who_overwrites_is_named, N_SPOTS)
     ck_assert_str_eq(r.why, blame[_i]);
     r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
-    case_clear(&c);
 }
 
 /* Nor does the next kernel compute with it. */
 TEST(who_rounds_otherwise_is_named)
 {
     struct kernel mine = {.name = "mine", .run = run_and_round};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_int_eq(r.stage, STAGE_KERNEL);
     ck_assert_str_eq(r.why, "left another rounding mode, or numbers next to 0 as 0");
     ck_assert_int_eq(fegetround(), FE_TONEAREST);
-    case_clear(&c);
 }
 
 /* All of them, as they are. */
 TEST(counts_are_those_of_the_plan)
 {
     struct kernel mine = {.name = "mine", .run = run_and_count};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     more_kv = more_q = 0;
     struct result r = judge_case(b, &c.use, &mine);
@@ -232,7 +230,6 @@ TEST(counts_are_those_of_the_plan)
     ck_assert_int_lt(more_q, 0);
     r = judge_case(b, &c.use, &mine);
     ck_assert_msg(r.verdict == V_FAIL && strstr(r.why, "counted 0 for \"Q read\""), "%s", r.why);
-    case_clear(&c);
 }
 
 static bool not_ready(struct err *e)
@@ -266,7 +263,7 @@ TEST(what_is_not_ready_says_why)
 /* A pool of untouched pages stays untouched: the sum reads what has tokens, and where pages without any begin. */
 TEST(sums_are_of_what_somebody_may_read)
 {
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, "tree=levels:1,3_40,40;d=16;page=4096;poison=0;scatter=0;strategy=pat");
     struct guarded before = guarded_inputs(b->p);
     uint16_t *k = b->p->k;
@@ -275,16 +272,15 @@ TEST(sums_are_of_what_somebody_may_read)
     ck_assert(!guarded_change(&before, b->p));
     k[100 * slot] ^= 1;
     ck_assert_str_eq(guarded_change(&before, b->p), "K");
-    case_clear(&c);
 }
 
 /* Pages that no node has are somebody else's. */
 TEST(pages_of_others_are_watched)
 {
     for (int poison = 0; poison < 2; poison++) {
-        struct case_spec c;
-        struct test_case *b = bench(&c, poison ? "tree=levels:1,3_40,40;d=16;page=16;poison=1;strategy=pat"
-                                               : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
+        CLEARED_BY(case_clear) struct case_spec c;
+        AUTO(test_case) b = bench(&c, poison ? "tree=levels:1,3_40,40;d=16;page=16;poison=1;strategy=pat"
+                                             : "tree=levels:1,3_40,40;d=16;page=16;poison=0;strategy=pat");
         struct problem *p = b->p;
         struct guarded before = guarded_inputs(p);
         int64_t n = p->page_off[p->tree->n_nodes], slot = p->heads.h_kv * p->heads.d, others = 0;
@@ -302,21 +298,18 @@ TEST(pages_of_others_are_watched)
         }
         ck_assert_int_gt(others, 0);
         ck_assert(!guarded_change(&before, p));
-        test_case_free(b);
-        case_clear(&c);
     }
 }
 
 /* On the plain case, by this verdict for this reason. */
 static void ends_with(const struct kernel *k, enum verdict verdict, const char *why)
 {
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &c.use, k);
     char text[RESULT_SENTENCE];
     ck_assert_int_eq(r.verdict, verdict);
     ck_assert_str_eq(result_sentence(&r, text), why);
-    case_clear(&c);
 }
 
 TEST(silence_is_told)
@@ -402,7 +395,7 @@ TEST(sharp_cases_have_empty_partials)
 {
     struct kernel mine = {.name = "mine", .run = run_without_identity};
     int64_t n, failed = 0;
-    struct case_spec *list = sharp_cases(&n);
+    FREED struct case_spec *list = sharp_cases(&n);
     for (int64_t i = 0; i < n; i++) {
         if (list[i].use.s && list[i].spec.heads.dtype != DT_F64) {
             struct err e = {0};
@@ -415,7 +408,6 @@ TEST(sharp_cases_have_empty_partials)
         case_clear(&list[i]);
     }
     ck_assert_int_ge(failed, 3);
-    free(list);
 }
 
 /* ---- state ---------------------------------------------------------------------------------------------- */
@@ -453,7 +445,7 @@ LOOP_TEST(sharp_cases_go_beyond_limits, N_LIMITS)
     static const char *const with[N_LIMITS] = {"pat", "flash-attention", "flash-attention", "pat", "pat"};
     struct kernel mine = {.name = "mine", .run = run_within_limits};
     int64_t n, failed = 0;
-    struct case_spec *list = sharp_cases(&n);
+    FREED struct case_spec *list = sharp_cases(&n);
     limit = (enum limit)_i;
     for (int64_t i = 0; i < n; i++) {
         struct err e = {0};
@@ -467,7 +459,6 @@ LOOP_TEST(sharp_cases_go_beyond_limits, N_LIMITS)
         case_clear(&list[i]);
     }
     ck_assert_int_gt(failed, 0);
-    free(list);
 }
 
 static int failures_left;
@@ -486,9 +477,9 @@ TEST(what_passes_again_is_not_printed_as_failing)
     static const int failures[] = {1, 2, 9, 1000000};
     struct kernel mine = {.name = "mine", .run = run_with_state};
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
-        struct case_spec c;
+        CLEARED_BY(case_clear) struct case_spec c;
         AUTO(test_case) b = bench(&c, plain);
-        char *said = NULL;
+        FREED char *said = NULL;
         size_t size;
         c.kernel = &mine;
         failures_left = failures[i];
@@ -502,8 +493,6 @@ TEST(what_passes_again_is_not_printed_as_failing)
                       said);
         ck_assert_msg((strstr(said, "not reproducible, ") && strstr(said, "OMP_NUM_THREADS=1")) == !always,
                       "%s", said);
-        free(said);
-        case_clear(&c);
     }
 }
 
@@ -536,8 +525,8 @@ TEST(scales_are_guessed)
                {M_LOG2E, false, "log2(e) before exp"}, {1.07, false, ""}};
     struct kernel mine = {.name = "mine", .run = run_with_scale};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct case_spec c;
-        struct test_case *b =
+        CLEARED_BY(case_clear) struct case_spec c;
+        AUTO(test_case) b =
             bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat");
         scale_is = all[i].scale;
         lse_in_base_2 = all[i].base_2;
@@ -545,8 +534,6 @@ TEST(scales_are_guessed)
         ck_assert_int_eq(r.verdict, V_FAIL);
         ck_assert_msg(all[i].says[0] ? strstr(r.guess, all[i].says) != NULL : r.guess[0] == 0, "scale %g: %s",
                       all[i].scale, r.guess);
-        test_case_free(b);
-        case_clear(&c);
     }
 }
 
@@ -582,15 +569,13 @@ LOOP_TEST(what_stands_for_no_score_is_guessed, 3)
     static const double hidden[] = {NAN, -1e4, -65504};
     static const char *const guess[] = {"maximum begin at -inf", "hidden token", "hidden token"};
     struct kernel mine = {.name = "mine", .run = run_above_scores};
-    struct case_spec c;
-    struct test_case *b = bench(
+    CLEARED_BY(case_clear) struct case_spec c;
+    AUTO(test_case) b = bench(
         &c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f16;page=16;fill=sunk;strategy=tree-vanilla");
     hidden_is = hidden[_i];
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(strstr(r.guess, guess[_i]), "%s", r.guess);
-    test_case_free(b);
-    case_clear(&c);
 }
 
 enum misplaced { O_UNWRITTEN, LSE_UNWRITTEN, O_ELSEWHERE, LSE_ELSEWHERE, N_MISPLACED };
@@ -620,23 +605,19 @@ LOOP_TEST(what_lies_elsewhere_is_guessed, N_MISPLACED)
                                                    "O of query 0 head 1 is that of query 0 head 2",
                                                    "LSE of query 0 head "};
     struct kernel mine = {.name = "mine", .run = run_misplaced};
-    struct case_spec c;
-    struct test_case *b =
-        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    CLEARED_BY(case_clear) struct case_spec c;
+    AUTO(test_case) b = bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
     misplaced = (enum misplaced)_i;
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
     ck_assert_msg(strncmp(r.guess, guess[_i], strlen(guess[_i])) == 0, "%s", r.guess);
-    test_case_free(b);
-    case_clear(&c);
 }
 
 TEST(what_is_wrong_is_not_called_right)
 {
     struct kernel mine = {.name = "mine", .run = run_off};
-    struct case_spec c;
-    struct test_case *b =
-        bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
+    CLEARED_BY(case_clear) struct case_spec c;
+    AUTO(test_case) b = bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f64;page=16;strategy=pat");
     c.kernel = &mine;
     struct result r = judge_case(b, &c.use, &mine);
     ck_assert_int_eq(r.verdict, V_FAIL);
@@ -648,8 +629,6 @@ TEST(what_is_wrong_is_not_called_right)
     ck_assert(s.failed && s.steady && s.kept > 0);
     ck_assert_int_eq(s.nodes, 3);
     ck_assert(r.cmp.rel_o > 1e-2);
-    test_case_free(b);
-    case_clear(&c);
 }
 
 /* ---- side by side --------------------------------------------------------------------------------------- */
@@ -677,7 +656,7 @@ TEST(some_cases_run_alone)
     int threads = omp_get_max_threads();
     omp_set_num_threads(3);
     for (size_t k = 0; k < sizeof many / sizeof many[0]; k++) {
-        struct tally *x = xcalloc(1, sizeof *x);
+        FREED struct tally *x = xcalloc(1, sizeof *x);
         int64_t alone = 0;
         run_parallel(many[k], count_threads, x);
         for (int64_t i = 0; i < many[k]; i++) {
@@ -686,7 +665,6 @@ TEST(some_cases_run_alone)
         }
         ck_assert_int_ge(alone, many[k] == 0 ? 0 : max_i64(1, min_i64(many[k] / 16, 20)));
         ck_assert(many[k] < 100 || alone <= 24);
-        free(x);
     }
     omp_set_num_threads(threads);
 }
@@ -745,7 +723,7 @@ static bool run_and_crash(const struct problem *p, const struct plan *plan, stru
 static void crash_and_listen(char *said, size_t size, int *status)
 {
     struct kernel mine = {.name = "mine", .run = run_and_crash};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
@@ -764,7 +742,6 @@ static void crash_and_listen(char *said, size_t size, int *status)
     said[n] = 0;
     close(ends[0]);
     ck_assert_int_eq(waitpid(child, status, 0), child);
-    case_clear(&c);
 }
 
 LOOP_TEST(a_crash_says_what_ran, N_DEADLY + 1)
@@ -856,7 +833,7 @@ LOOP_TEST(a_planner_that_writes_to_the_tree_is_named, 2)
     static const int config = 1;
     struct strategy spender = {.name = "spender", .plan = plan_and_spend, .config = _i ? &config : NULL};
     struct strategy_use use = {.s = &spender};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     struct result r = judge_case(b, &use, kernels[0]);
     ck_assert_int_eq(r.verdict, V_FAIL);
@@ -864,14 +841,13 @@ LOOP_TEST(a_planner_that_writes_to_the_tree_is_named, 2)
     ck_assert_str_eq(r.why, _i ? "wrote to the tree" : "wrote to the normal form");
     r = judge_case(b, &c.use, kernels[0]);
     ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
-    case_clear(&c);
 }
 
 TEST(a_planner_that_crashes_is_named)
 {
     struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};
     struct strategy_use use = {.s = &clumsy};
-    struct case_spec c;
+    CLEARED_BY(case_clear) struct case_spec c;
     AUTO(test_case) b = bench(&c, plain);
     char said[1 << 12] = "";
     int ends[2], status;
@@ -887,7 +863,6 @@ TEST(a_planner_that_crashes_is_named)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(read(ends[0], said, sizeof said - 1) > 0);
     ck_assert_msg(strncmp(said, "treeattn: strategy clumsy crashed (signal 6) on: ", 49) == 0, "%s", said);
-    case_clear(&c);
 }
 
 TEST(unfinished_files_do_not_stay)

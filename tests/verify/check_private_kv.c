@@ -77,11 +77,10 @@ static void place_shared(struct walk *w, const struct tree *tree, const struct t
     struct problem p = {
         .tree = tree, .page_size = PAGE, .page_off = w->page_off, .page_table = w->page_table};
     for (int32_t i = 0; i < tree->n_nodes; i++) {
-        struct token *token = xcalloc((size_t)tree->len[i], sizeof *token);
+        FREED struct token *token = xcalloc((size_t)tree->len[i], sizeof *token);
         ck_assert_int_eq(put_node(parts, i, tree->len[i], token), tree->len[i]);
         for (int64_t j = 0; j < tree->len[i]; j++)
             w->slot[problem_slot(&p, i, j)] = token[j];
-        free(token);
     }
 }
 
@@ -105,7 +104,7 @@ static void check_lanes(struct walk *w, const struct tree *tree, const struct tr
         .tree = apart, .page_size = PAGE, .page_off = w->page_off, .page_table = w->page_table};
     ck_assert_int_eq(apart->n_queries, tree->n_queries);
     for (int32_t q = 0; q < tree->n_queries; q++) {
-        struct token *path = xcalloc((size_t)apart->len[q], sizeof *path);
+        FREED struct token *path = xcalloc((size_t)apart->len[q], sizeof *path);
         ck_assert_int_eq(put_path(tree, parts, tree->query[q].node, tree->query[q].upto, path),
                          apart->len[q]);
         ck_assert(apart->query[q].node == q && apart->query[q].upto == apart->len[q]);
@@ -113,7 +112,6 @@ static void check_lanes(struct walk *w, const struct tree *tree, const struct tr
         for (int64_t j = 0; j < apart->len[q]; j++)
             ck_assert_msg(same(w->slot[problem_slot(&p, q, j)], path[j]), "query %d, token %lld", q,
                           (long long)j);
-        free(path);
     }
 }
 
@@ -140,7 +138,7 @@ static void step(struct walk *w, const struct trace *tr, int64_t t)
 LOOP_TEST(private_kv_hold_the_paths, N_TRACES)
 {
     struct err e = {0};
-    struct trace *tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
+    AUTO(trace) tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     struct private_kv_spec spec = {.page_size = PAGE, .first_page = SHARED_PAGES};
     int64_t queries = 0;
@@ -165,7 +163,6 @@ LOOP_TEST(private_kv_hold_the_paths, N_TRACES)
     free(w.slot);
     free(w.page_off);
     free(w.page_table);
-    trace_close(tr);
 }
 
 LOOP_TEST(plans_of_copies_move_the_same_bytes, N_TRACES)
@@ -173,7 +170,7 @@ LOOP_TEST(plans_of_copies_move_the_same_bytes, N_TRACES)
     static const char *const names[] = {"flash-decoding", "naive"};
     struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
     struct err e = {0};
-    struct trace *tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
+    AUTO(trace) tr = trace_open(traces[_i].spec, &traces[_i].opts, &e);
     ck_assert_msg(tr != NULL, "%s", e.msg);
     for (int64_t t = 1; t <= steps_of(tr, _i); t += 7)
         for (int k = 0; k < 2; k++) {
@@ -193,5 +190,4 @@ LOOP_TEST(plans_of_copies_move_the_same_bytes, N_TRACES)
             tree_free(tree[0]);
             tree_free(tree[1]);
         }
-    trace_close(tr);
 }

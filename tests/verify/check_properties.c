@@ -160,7 +160,7 @@ static bool run_short(const struct problem *p, const struct plan *plan, struct o
                       struct err *e)
 {
     (void)l;
-    struct plan *bad = plan_copy(plan);
+    AUTO(plan) bad = plan_copy(plan);
     for (int64_t i = 0; i < bad->n_groups; i++)
         for (int64_t r = bad->group[i].run0; r < bad->group[i].run1; r++)
             if (bad->run[r].end - bad->run[r].begin > 1) {
@@ -168,7 +168,6 @@ static bool run_short(const struct problem *p, const struct plan *plan, struct o
                 bad->group[i].n_kv--;
             }
     bool good = run(p, bad, out, e);
-    plan_free(bad);
     return good;
 }
 

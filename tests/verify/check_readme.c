@@ -31,13 +31,12 @@ static bool begins(const char *text, const char *with)
 static char *text_from(const char *path, const char *from)
 {
     FILE *f = fopen(path, "r");
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t cap = 0;
     bool good = f && getdelim(&text, &cap, 0, f) > 0;
     if (f)
         fclose(f);
     char *at = good ? strstr(text, from) : NULL, *copy = at ? xstrdup(at) : NULL;
-    free(text);
     return copy;
 }
 
@@ -188,17 +187,16 @@ static void says_how_many(char *told, const int n[4])
         *c = ' ';
     static const char *const name[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE"};
     for (int v = 0; v < 4; v++) {
-        char *says = xasprintf(" %d %s", n[v], name[v]);
+        FREED char *says = xasprintf(" %d %s", n[v], name[v]);
         ck_assert_msg(strstr(told, says), "no '%s' in '%.80s'", says, told);
-        free(says);
     }
 }
 
 /* Verdicts by count, and the speedups over best baselines, which only the page has. */
 TEST(figures_are_as_many_as_told)
 {
-    char *told = told_from("and says of each whether it holds: "),
-         *is = text_from("paper-figs/FIGURES.md", "\nREPRODUCED ");
+    FREED char *told = told_from("and says of each whether it holds: "),
+               *is = text_from("paper-figs/FIGURES.md", "\nREPRODUCED ");
     ck_assert(told && is);
     for (char *c = told; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
@@ -207,10 +205,9 @@ TEST(figures_are_as_many_as_told)
         sscanf(is, " REPRODUCED %d, TREND %d, DIFFERS %d, NOT POSSIBLE %d", &n[0], &n[1], &n[2], &n[3]) == 4);
     says_how_many(told, n);
     if (access("README.md", R_OK) == 0) {
-        char *top = told_from("A verdict stands beside each of the");
+        FREED char *top = told_from("A verdict stands beside each of the");
         ck_assert_ptr_nonnull(top);
         says_how_many(top, n);
-        free(top);
     }
     const char *flip = strstr(told, "sees each of the ");
     ck_assert(flip && sscanf(flip, "sees each of the %d flip", &drawn) == 1);
@@ -218,7 +215,8 @@ TEST(figures_are_as_many_as_told)
     static const char *const table[] = {"deft_table16_measured", "deft_table5_measured"};
     const char *at = strstr(told, "Over the best baseline of a workload");
     for (int i = 0; i < 2; i++) {
-        char *id = xasprintf("<section id=\"%s\">", table[i]), *page = text_from("paper-figs/index.html", id);
+        FREED char *id = xasprintf("<section id=\"%s\">", table[i]),
+                   *page = text_from("paper-figs/index.html", id);
         const char *best = page ? strstr(page, "the speedup over the best baseline is largest") : NULL;
         double ours, half, value;
         ck_assert_msg(best && next_number(best, &ours, &half), "index.html has no best baseline of %s",
@@ -226,11 +224,7 @@ TEST(figures_are_as_many_as_told)
         at = at ? next_number(at, &value, &half) : NULL;
         ck_assert_msg(at && rounds_to(ours, value, half), "over the best baseline: README.md has %g, is %g",
                       at ? value : NAN, ours);
-        free(page);
-        free(id);
     }
-    free(told);
-    free(is);
 }
 
 /* The flags that files of one's own are compiled with stand where they are explained. */
@@ -300,14 +294,13 @@ TEST(three_counts_are_as_told)
             at = begins(cell[0], run[i].begins) ? i : at;
         char *strategy = strchr(cell[0], '`') + 1;
         strategy[strcspn(strategy, "`")] = 0;
-        char *trace = xasprintf("--trace %s", run[at].trace);
+        FREED char *trace = xasprintf("--trace %s", run[at].trace);
         rows++;
         for (int i = 0; i < 3 && access(run[at].file, R_OK) == 0; i++) {
             double tb[3];
             count_tb(trace, counts[i], strategy, tb);
             cell_tells(cell[i + 1], tb, cell[0]);
         }
-        free(trace);
     }
     ck_assert(!program_built() || rows == 9);
     free(text);
@@ -376,9 +369,8 @@ static char *race_text(const struct raced *r, int n, bool on_bench, bool fastest
         worst = fmax(worst, over);
         m++;
     }
-    char *of = fastest ? xstrdup("") : xasprintf(" of %d", m);
+    FREED char *of = fastest ? xstrdup("") : xasprintf(" of %d", m);
     char *text = xasprintf("%.3f; %d%s; %.2f", exp(logs / m), won, of, worst);
-    free(of);
     return text;
 }
 
@@ -392,9 +384,9 @@ TEST(plans_that_were_timed_are_as_told)
                                        "| the bench's trees, 26 others |"};
     char *line[2] = {xstrdup(rows[0]), xstrdup(rows[1])};
     for (int f = 0; f < CARDS; f++) {
-        struct csv x = {0};
+        CLEARED_BY(csv_clear) struct csv x = {0};
         struct err e = {0};
-        struct raced *r = xcalloc(MOST, sizeof *r);
+        FREED struct raced *r = xcalloc(MOST, sizeof *r);
         int n = 0;
         ck_assert_msg(csv_read(files[f], &x, &e), "%s", e.msg);
         int32_t tree = csv_find(&x, "tree"), heads = csv_find(&x, "heads"),
@@ -423,13 +415,10 @@ TEST(plans_that_were_timed_are_as_told)
                 free(cell);
                 line[on_bench] = longer;
             }
-        csv_clear(&x);
-        free(r);
     }
     for (int i = 0; i < 2; i++) {
-        char *text = told_from(rows[i]);
+        FREED char *text = told_from(rows[i]);
         ck_assert_msg(text && begins(text, line[i]), "no README has: %s", line[i]);
-        free(text);
         free(line[i]);
     }
 }

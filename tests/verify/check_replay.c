@@ -129,7 +129,7 @@ TEST(figures_are_the_simulators)
                                    .timed = true,
                                    .coefs = s.sim.coefs};
         struct simulation_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
-        struct simulated_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
+        FREED struct simulated_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         ck_assert(simulate_steps(&sweep, &src, s.replay.model->layers, row, NULL, &e));
         int64_t queries = 0, ran = 0;
@@ -146,7 +146,6 @@ TEST(figures_are_the_simulators)
         }
         ck_assert_int_gt(ran, 10);
         ck_assert_int_eq(s.pool.leaked, 0);
-        free(row);
         clear(&s);
     }
 }
@@ -264,17 +263,15 @@ static int64_t check_extended(const struct trace *tr, int64_t from, int64_t t, c
     for (int32_t i = 0; i < n_strategies && plan_extends(old, now); i++) {
         char why[WHY_MAX];
         struct strategy_use use = strategy_default(strategies[i]);
-        struct plan *p = strategy_plan(&use, old, env, why);
+        AUTO(plan) p = strategy_plan(&use, old, env, why);
         if (!p)
             continue;
-        struct plan *longer = plan_extend(p, now);
+        AUTO(plan) longer = plan_extend(p, now);
         struct err e = {0};
         ck_assert_msg(cover_check(longer, &e), "%s from step %lld at %lld: %s", strategies[i]->name,
                       (long long)from, (long long)t, e.msg);
         ck_assert_int_eq(longer->n_groups, p->n_groups);
         ck_assert_int_eq(longer->n_merges, p->n_merges);
-        plan_free(longer);
-        plan_free(p);
         checked++;
     }
     nform_free(old);
@@ -289,14 +286,13 @@ TEST(old_plans_still_cover)
     struct plan_env env = plan_env_default((struct heads){32, 8, 128, DT_F16});
     for (int k = 0; k < N_TRACES; k++) {
         struct err e = {0};
-        struct trace *tr = trace_open(some_traces[k].spec, &some_traces[k].opts, &e);
+        AUTO(trace) tr = trace_open(some_traces[k].spec, &some_traces[k].opts, &e);
         ck_assert_msg(tr != NULL, "%s", e.msg);
         int64_t checked = 0;
         for (int64_t t = 1; t < trace_steps(tr); t += 19)
             for (int64_t ahead = 1; ahead <= 64 && t + ahead <= trace_steps(tr); ahead *= 4)
                 checked += check_extended(tr, t, t + ahead, &env);
         ck_assert_int_gt(checked, 60);
-        trace_close(tr);
     }
 }
 
@@ -464,9 +460,8 @@ static bool is_longer(const struct trace *tr, int64_t from, int64_t t)
 
 static int64_t tokens_of_step(const struct trace *tr, int64_t t)
 {
-    struct tree *tree = trace_tree(tr, t);
+    AUTO(tree) tree = trace_tree(tr, t);
     int64_t n = tree_tokens(tree);
-    tree_free(tree);
     return n;
 }
 
@@ -491,7 +486,7 @@ static void check_choices(struct setting *s, enum replan replan, bool runs, int6
                           const int64_t *tokens)
 {
     struct err e = {0};
-    struct seen *x = xcalloc(1, sizeof *x);
+    FREED struct seen *x = xcalloc(1, sizeof *x);
     int64_t looked_at = 0;
     for (int64_t t = 0; t < MOST_STEPS; t++)
         x->tokens[t] = -1;
@@ -506,7 +501,6 @@ static void check_choices(struct setting *s, enum replan replan, bool runs, int6
             ck_assert_int_eq(x->tokens[t], replan == REPLAN_CHOICE ? tokens[t] : 0);
     }
     ck_assert_int_eq(looked_at, ceil_div(s->src.last, every));
-    free(x);
 }
 
 TEST(choices_are_kept)
@@ -538,7 +532,7 @@ TEST(a_step_is_asked_when_the_next_one_runs)
     for (int async = 0; async < 2; async++) {
         struct setting s;
         struct err e = {0};
-        struct seen *x = xcalloc(1, sizeof *x);
+        FREED struct seen *x = xcalloc(1, sizeof *x);
         set(&s, "h100", "tiny", "pat", "fewshot:2", (struct trace_opts){.prompt = 10, .max_seq = 14});
         ck_assert_int_eq(s.src.last, 3);
         s.use[0] = strategy_default(&fickle);
@@ -547,7 +541,6 @@ TEST(a_step_is_asked_when_the_next_one_runs)
         ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
         ck_assert_str_eq(x->did, async ? "basascascc" : "basfascfascfc");
         ck_assert(s.total[0].time.step_s == 1 + 2 + 3); /* every row has its own */
-        free(x);
         clear(&s);
     }
 }
@@ -642,8 +635,8 @@ TEST(a_run_goes_on)
     struct err e = {0};
     const char *list = "deft-flatten:block=64,tree-specinfer,pat"; /* specinfer applies only for a while */
     set(&s, "h100", "llama-3-8b", list, "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 700});
-    char *folder = scratch_folder();
-    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    FREED char *folder = scratch_folder();
+    FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
     struct replay_log *log = open_log(&s, path, false, "run 1", &e);
     ck_assert_msg(log != NULL, "%s", e.msg);
     ck_assert_msg(go(&s, log, &e), "%s", e.msg);
@@ -652,7 +645,7 @@ TEST(a_run_goes_on)
     struct replay_total whole[3];
     memcpy(whole, s.total, sizeof whole);
     ck_assert_int_eq(whole[1].fate, FATE_SKIPPED);
-    char *text = slurp(path);
+    FREED char *text = slurp(path);
     size_t n = strlen(text);
 
     /* cut anywhere, the rest is run again and the same comes out */
@@ -666,14 +659,13 @@ TEST(a_run_goes_on)
         ck_assert(replay_log_close(log, true, &e));
         for (int i = 0; i < 3; i++)
             assert_same_total(&s.total[i], &whole[i]);
-        char *again = slurp(path);
+        FREED char *again = slurp(path);
         int64_t lines[2] = {0};
         for (const char *c = text; *c; c++)
             lines[0] += *c == '\n';
         for (const char *c = again; *c; c++)
             lines[1] += *c == '\n';
         ck_assert_int_eq(lines[0], lines[1]);
-        free(again);
     }
     /* it ends after each portion of 64 steps */
     unlink(path);
@@ -708,10 +700,6 @@ TEST(a_run_goes_on)
     e = (struct err){0};
     ck_assert_ptr_null(open_log(&s, path, true, "run 1", &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
-    free(text);
-    free(path);
-    free(part);
-    free(folder);
     clear(&s);
 }
 
@@ -737,13 +725,13 @@ TEST(who_lacks_memory_is_left_out)
         lacking.start = lack_start;
         set(&s[i], "h100", "tiny", list[i], "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
         s[i].exec = lacking;
-        char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+        FREED char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
         struct replay_log *log = open_log(&s[i], path, false, "run 1", &e);
         ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
         ck_assert_int_eq(e.code, 0);
 
         /* nothing is run again, for those that were left out as little as for others */
-        struct replay_total *ran = s[i].total;
+        FREED struct replay_total *ran = s[i].total;
         int64_t started = x.started;
         s[i].total = xcalloc((size_t)s[i].replay.n_use, sizeof *ran);
         log = open_log(&s[i], path, true, "run 1", &e);
@@ -752,11 +740,8 @@ TEST(who_lacks_memory_is_left_out)
         for (int k = 0; k < s[i].replay.n_use; k++)
             ck_assert(s[i].total[k].fate == ran[k].fate && s[i].total[k].kv == ran[k].kv &&
                       strcmp(s[i].total[k].why, ran[k].why) == 0);
-        free(ran);
         unlink(path);
         rmdir(folder);
-        free(path);
-        free(folder);
     }
     ck_assert(s[0].total[0].fate == FATE_RAN && s[0].total[1].fate == FATE_RAN);
     for (int k = 0; k < 2; k++) {
@@ -779,12 +764,12 @@ TEST(rows_are_not_lost)
     struct setting s;
     struct err e = {0};
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
-    char *folder = scratch_folder();
-    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
-    char *link = xasprintf("%s/link", folder);
+    FREED char *folder = scratch_folder();
+    FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    FREED char *link = xasprintf("%s/link", folder);
     struct replay_log *log = open_log(&s, path, false, "run 1", &e);
     ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
-    char *text = slurp(path), *cut = xstrdup(text);
+    FREED char *text = slurp(path), *cut = xstrdup(text);
     *strstr(cut, "# done 0 -1 192") = '\0';
     ck_assert_int_eq(symlink("rows.csv", link), 0);
     for (int k = 0; k < 2; k++) {
@@ -798,20 +783,13 @@ TEST(rows_are_not_lost)
             ck_assert_msg(k == 0 ? log != NULL : strstr(why.msg, "not complete") != NULL, "%s", why.msg);
             if (log)
                 ck_assert(replay_log_close(log, false, &why));
-            char *now = slurp(path);
+            FREED char *now = slurp(path);
             ck_assert_str_eq(now, all);
             ck_assert_int_ne(access(part, F_OK), 0);
-            free(now);
         }
     }
     struct stat st;
     ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
-    free(text);
-    free(cut);
-    free(link);
-    free(path);
-    free(part);
-    free(folder);
     clear(&s);
 }
 
@@ -848,12 +826,12 @@ TEST(rows_say_what_a_run_writes)
     struct err e = {0};
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:3", (struct trace_opts){.prompt = 5, .max_seq = 12});
     ck_assert_int_eq(s.src.last, 6);
-    char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
+    FREED char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
     struct replay_log_spec spec = log_spec(&s, path, "run 1");
     spec.source = (char *[]){(char *)"source"};
     struct replay_log *log = replay_log_open(&spec, &e);
     ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
-    char *text = slurp(path);
+    FREED char *text = slurp(path);
     spec.resume = true;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *at = strstr(text, bad[i].from);
@@ -865,9 +843,6 @@ TEST(rows_say_what_a_run_writes)
         ck_assert_msg(!replay_log_open(&spec, &e), "%s: taken", bad[i].to);
         ck_assert_msg(strstr(e.msg, bad[i].says), "%s: %s", bad[i].to, e.msg);
     }
-    free(text);
-    free(path);
-    free(folder);
     clear(&s);
 }
 
@@ -877,8 +852,8 @@ TEST(one_run_writes_rows)
     struct setting s;
     struct err e = {0};
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
-    char *folder = scratch_folder();
-    char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
+    FREED char *folder = scratch_folder();
+    FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
     struct replay_log *log = open_log(&s, path, false, "run 1", &e);
     ck_assert_ptr_nonnull(log);
     for (int resume = 0; resume < 2; resume++) {
@@ -888,10 +863,10 @@ TEST(one_run_writes_rows)
     }
     e = (struct err){0};
     ck_assert(go(&s, log, &e) && replay_log_close(log, false, &e));
-    char *before = slurp(part);
+    FREED char *before = slurp(part);
     ck_assert_ptr_null(open_log(&s, path, false, "run 1", &e));
     ck_assert_ptr_nonnull(strstr(e.msg, "expected --resume"));
-    char *after = slurp(part);
+    FREED char *after = slurp(part);
     ck_assert_str_eq(before, after);
     unlink(part);
     e = (struct err){0};
@@ -907,11 +882,6 @@ TEST(one_run_writes_rows)
             ck_assert_ptr_null(open_log(&s, bad[i], resume, "run 1", &e));
             ck_assert_msg(strstr(e.msg, "not a regular file"), "%s", e.msg);
         }
-    free(before);
-    free(after);
-    free(path);
-    free(part);
-    free(folder);
     clear(&s);
 }
 
@@ -981,7 +951,7 @@ TEST(latencies_are_the_papers)
                                         {"spec-64", "speculative t=64"},    {"spec-128", "speculative t=128"},
                                         {"spec-256", "speculative t=256"}};
     for (int k = 0; k < 2; k++) {
-        struct csv s;
+        CLEARED_BY(csv_clear) struct csv s;
         struct err e = {0};
         int64_t found = 0;
         ck_assert_msg(csv_read(file[k], &s, &e), "%s", e.msg);
@@ -997,14 +967,13 @@ TEST(latencies_are_the_papers)
                 found++;
             }
         ck_assert_int_eq(found, 44);
-        csv_clear(&s);
     }
     ck_assert(deft_latency(5, "pat", "sorting") < 0);
 }
 
 TEST(recordings_are_found)
 {
-    char *path = shared_path("traces/golden.csv");
+    FREED char *path = shared_path("traces/golden.csv");
     struct csv s;
     struct err e = {0};
     if (!path)
@@ -1020,23 +989,19 @@ TEST(recordings_are_found)
     ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400}, "radix-attention",
                                true) > 8);
     csv_clear(&s);
-    free(path);
 }
 
 TEST(workloads_open)
 {
-    char *data = shared_path("traces");
+    FREED char *data = shared_path("traces");
     for (int32_t i = 0; i < n_workloads && data; i++) {
         struct err e = {0};
         char *spec = workload_spec(&workloads[i], data), *lacks = workload_lacks(&workloads[i], data);
         ck_assert_msg(!lacks, "%s", lacks);
-        struct trace *tr = trace_open(spec, &workloads[i].opts, &e);
+        AUTO(trace) tr = trace_open(spec, &workloads[i].opts, &e);
         ck_assert_msg(tr != NULL, "%s: %s", workloads[i].name, e.msg);
-        trace_close(tr);
         free(spec);
     }
-    free(data);
-    char *lacks = workload_lacks(&workloads[3], "/nonexistent");
+    FREED char *lacks = workload_lacks(&workloads[3], "/nonexistent");
     ck_assert_str_eq(lacks, "/nonexistent/sorting128ToT.json");
-    free(lacks);
 }

@@ -5,6 +5,7 @@
 #include "verify/faults/faults.h"
 #include "verify/judge/shrink.h"
 
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -14,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+AUTO_FREE(test_case, test_case, test_case_free)
 
 static struct case_spec parse(const char *text)
 {
@@ -26,10 +29,9 @@ static struct case_spec parse(const char *text)
 static struct result judged(const struct case_spec *c)
 {
     struct err e = {0};
-    struct test_case *b = test_case_new(c, NULL, &e);
+    AUTO(test_case) b = test_case_new(c, NULL, &e);
     ck_assert_msg(b != NULL, "%s", e.msg);
     struct result r = judge_case(b, &c->use, c->kernel);
-    test_case_free(b);
     return r;
 }
 
@@ -72,17 +74,14 @@ static bool plant(const struct fault *f, int32_t from, struct case_spec *c, stru
 /* What is printed is read back, and fails again; nothing it says is of the tree it came from. */
 static void check_small(const struct fault *f, const struct case_spec *small)
 {
-    char *text = case_print(small);
-    struct case_spec again = parse(text);
+    FREED char *text = case_print(small);
+    CLEARED_BY(case_clear) struct case_spec again = parse(text);
     ck_assert(again.kernel == faulty_kernel(f->name));
     ck_assert(again.src.kind == SRC_NODES);
     struct result r = judged(&again);
     ck_assert_msg(r.verdict == V_FAIL, "%s: %s does not fail", f->name, text);
-    char *twice = case_print(&again);
+    FREED char *twice = case_print(&again);
     ck_assert_str_eq(text, twice);
-    free(twice);
-    case_clear(&again);
-    free(text);
 }
 
 /* Ten seconds are asked of a machine that has nothing else to do: processor time does not see what else there is, and
@@ -101,10 +100,10 @@ TEST(every_kind_of_fault_shrinks)
     double most_seconds = 0, sum = 0;
     omp_set_num_threads(1);
     for (int32_t i = 0; i < n_faults; i++) {
-        struct case_spec c;
-        struct result r;
         if (!faulty_can(faults[i].name))
             continue;
+        CLEARED_BY(case_clear) struct case_spec c;
+        struct result r;
         ck_assert_msg(plant(&faults[i], i, &c, &r), "%s shows nowhere", faults[i].name);
         double start = cpu_s();
         struct shrink_report s = shrink_result(&c, &r, &limits);
@@ -121,7 +120,6 @@ TEST(every_kind_of_fault_shrinks)
         most_seconds = seconds > most_seconds ? seconds : most_seconds;
         sum += seconds;
         kinds++;
-        case_clear(&c);
     }
     printf("shrink: %d kinds of fault, at most %d nodes left, %.2f s of a core on average, %.2f s at most\n",
            kinds, most_nodes, sum / kinds, most_seconds);
@@ -130,6 +128,7 @@ TEST(every_kind_of_fault_shrinks)
 /* As long as it is the plan that does not cover the tree, no kernel runs. */
 TEST(a_wrong_plan_shrinks)
 {
+    CLEARED_BY(case_clear)
     struct case_spec c = parse("tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;kernel=cpu");
     struct shrink_limits limits = shrink_default_limits();
     c.use = strategy_default(&forgetful);
@@ -138,7 +137,6 @@ TEST(a_wrong_plan_shrinks)
     struct shrink_report s = shrink_result(&c, &r, &limits);
     ck_assert(s.failed && s.steady && s.fixed && s.nodes == 1 && s.queries == 1 && s.tokens == 1);
     ck_assert_msg(r.verdict == V_FAIL && r.stage == STAGE_COVERAGE && !r.ran, "%s", r.why);
-    case_clear(&c);
 }
 
 /* ---- the search itself, on failures made up ------------------------------------------------------------ */
@@ -151,11 +149,10 @@ struct made_up {
 static bool ask(const struct case_spec *c, void *context)
 {
     struct made_up *m = context;
-    struct tree *t = tree_source_load(&c->src, NULL);
+    AUTO(tree) t = tree_source_load(&c->src, NULL);
     ck_assert_ptr_nonnull(t);
     m->calls++;
     bool fails = m->fails(c, t);
-    tree_free(t);
     return fails;
 }
 
@@ -229,14 +226,12 @@ TEST(searches_end_at_the_smallest)
     struct shrink_limits limits = shrink_default_limits();
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (int twice = 0; twice < 2; twice++) { /* the second time from the result: nothing is left to do */
-            struct case_spec c = parse(twice ? all[i].to : all[i].from);
+            CLEARED_BY(case_clear) struct case_spec c = parse(twice ? all[i].to : all[i].from);
             struct made_up m = {.fails = all[i].fails};
             struct shrink_report s = shrink_case(&c, ask, &m, &limits);
-            char *text = case_print(&c);
+            FREED char *text = case_print(&c);
             ck_assert_str_eq(text, all[i].to);
             ck_assert(s.failed && s.fixed && s.trials == m.calls && (s.kept == 0) == twice);
-            free(text);
-            case_clear(&c);
         }
 }
 
@@ -244,15 +239,13 @@ TEST(what_does_not_fail_is_left_alone)
 {
     static const char *const text = "tree=levels:1,3_5,5;heads=4/2;d=64;dtype=f16;page=16;scatter=1;poison=1;"
                                     "fill=random;seed=9;strategy=pat;kernel=cpu";
-    struct case_spec c = parse(text);
+    CLEARED_BY(case_clear) struct case_spec c = parse(text);
     struct made_up m = {.fails = never};
     struct shrink_limits limits = shrink_default_limits();
     struct shrink_report s = shrink_case(&c, ask, &m, &limits);
-    char *after = case_print(&c);
+    FREED char *after = case_print(&c);
     ck_assert_str_eq(after, text);
     ck_assert(!s.failed && !s.fixed && s.kept == 0 && s.trials == 1);
-    free(after);
-    case_clear(&c);
 }
 
 /* Out of trials, or of time: whatever was found by then still fails. */
@@ -261,13 +254,13 @@ TEST(limits_stop_the_search)
     static const struct shrink_limits limits[] = {{.trials = 6, .seconds = 1000},
                                                   {.trials = 1000, .seconds = 0}};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        CLEARED_BY(case_clear)
         struct case_spec c = parse("tree=nodes:-1.9,0.50,1.8,1.8,1.8:2.8,3.8,3.8,4.1;seed=77");
         struct made_up m = {.fails = two_below};
         struct shrink_report s = shrink_case(&c, ask, &m, &limits[i]);
         ck_assert_int_eq(s.trials, limits[i].trials == 6 ? 6 : 0);
         ck_assert(!s.fixed);
         ck_assert(ask(&c, &m));
-        case_clear(&c);
     }
 }
 
@@ -314,12 +307,11 @@ TEST(guesses)
                {"lse_of_half", "LSE alone is wrong"},
                {"v_stale", "O alone is wrong"}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct case_spec c = parse(ground[3]);
+        CLEARED_BY(case_clear) struct case_spec c = parse(ground[3]);
         c.kernel = faulty_kernel(all[i].kind);
         struct result r = judged(&c);
         ck_assert_msg(r.verdict == V_FAIL && strstr(r.guess, all[i].says), "%s: %s: %s", all[i].kind, r.why,
                       r.guess);
-        case_clear(&c);
     }
 }
 
@@ -333,7 +325,7 @@ TEST(lines_for_shells)
     write_file(path, file, strlen(file));
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text, "tree=file:%s;strategy=naive;kernel=cpu", path);
-        struct case_spec c = parse(text);
+        CLEARED_BY(case_clear) struct case_spec c = parse(text);
         c.kernel = faulty[i] ? faulty_kernel(faulty[i]) : c.kernel;
         struct result r = judged(&c);
         ck_assert((r.verdict == V_FAIL) == (faulty[i] != NULL));
@@ -343,7 +335,6 @@ TEST(lines_for_shells)
         fclose(f);
         ck_assert_msg(strstr(text, faulty[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
                       text);
-        case_clear(&c);
     }
     free(path);
     free(folder);
@@ -362,7 +353,7 @@ TEST(lists_of_cases)
         {"tree=levels:1_5;kernel=weeds\n", ":1: no kernel 'weeds'"},
         {"\n\nstrategy=pat\n", ":3: case has no tree"},
     };
-    char *path = scratch_file("", 0);
+    FREED char *path = scratch_file("", 0);
     struct case_spec *list;
     int64_t n;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -384,5 +375,4 @@ TEST(lists_of_cases)
     unlink(path);
     e = (struct err){0};
     ck_assert(!case_read_list(path, &list, &n, &e) && e.code == EXIT_BAD_INPUT);
-    free(path);
 }

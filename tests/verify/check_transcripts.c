@@ -19,6 +19,7 @@
  */
 #include "ref/base.h"
 #include "sim/strategy.h"
+#include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -101,11 +102,10 @@ static void add_line(struct lines *to, const char *text)
 static struct lines read_lines(FILE *f)
 {
     struct lines x = {0};
-    char *line = NULL;
+    FREED char *line = NULL;
     size_t cap = 0;
     while (getline(&line, &cap, f) > 0)
         add_line(&x, line);
-    free(line);
     return x;
 }
 
@@ -196,7 +196,7 @@ static struct script read_script(const char *path)
     struct script s = {.path = path, .readme = strstr(path, ".md") != NULL};
     FILE *f = fopen(path, "r");
     ck_assert_msg(f, "%s", path);
-    char *line = NULL;
+    FREED char *line = NULL;
     size_t cap = 0;
     struct example *at = NULL; /* the one that lines belong to */
     bool more = false;         /* its command goes on */
@@ -235,7 +235,6 @@ static struct script read_script(const char *path)
             mark(at);
     }
     fclose(f);
-    free(line);
     return s;
 }
 
@@ -276,10 +275,9 @@ static bool is_error(const char *word, int n)
 static bool is_strategy_row(const char *line)
 {
     struct strategy_use use;
-    char *word = xstrdup(line);
+    FREED char *word = xstrdup(line);
     word[strcspn(word, " ")] = 0;
     bool is = strategy_parse(word, &use, NULL);
-    free(word);
     return is;
 }
 
@@ -290,9 +288,8 @@ static int told_strategies(void)
                                          "`treeattn list strategies` names all "};
     int n = 0;
     for (int i = 0; i < 2 && n == 0; i++) {
-        char *told = told_from(phrase[i]);
+        FREED char *told = told_from(phrase[i]);
         n = told ? atoi(told + strlen(phrase[i])) : 0;
-        free(told);
     }
     return n;
 }
@@ -343,11 +340,10 @@ static char *replaced(char *text, const char *what, const char *with)
 /* Does it run here and now? */
 static bool is_wanted(const struct example *x)
 {
-    char *data = x->shared ? shared_path("traces") : NULL;
+    FREED char *data = x->shared ? shared_path("traces") : NULL;
     bool here = !x->shared || data, wanted = here && !(x->slow && getenv("TREEATTN_QUICK"));
     if (!wanted)
         printf("skip: %s: %s\n", here ? "in a hurry, and `make check` runs the like" : "no data", x->command);
-    free(data);
     return wanted;
 }
 
@@ -364,10 +360,9 @@ static void start(struct example *x, const char *folder)
     command = replaced(command, "build/treeattn", program_path());
     if (strstr(command, faulty))
         command = replaced(command, faulty, faulty_path());
-    char *all = xasprintf("T='%s'; { %s\n} 2>'%s/%d'", folder, command, folder, x->at);
+    FREED char *all = xasprintf("T='%s'; { %s\n} 2>'%s/%d'", folder, command, folder, x->at);
     x->running = popen(all, "r");
     ck_assert_msg(x->running, "%s", all);
-    free(all);
     free(command);
 }
 
@@ -384,7 +379,8 @@ static char *finish(const struct script *s, struct example *x, const char *folde
     free(path);
     if (s->readme)
         hide_numbers(x);
-    char *in_out = lines_differ(&x->out, &out, s->readme), *in_err = lines_differ(&x->err, &err, s->readme);
+    FREED char *in_out = lines_differ(&x->out, &out, s->readme),
+               *in_err = lines_differ(&x->err, &err, s->readme);
     if (code != x->code || in_out || in_err)
         wrong =
             xasprintf("%s:%d: $ %s\nexit code: %d, expected %d\n%s%s%s%s%s", s->path, x->at, x->command, code,
@@ -393,8 +389,6 @@ static char *finish(const struct script *s, struct example *x, const char *folde
                       : err.n > 0 ? err.line[0]
                                   : "",
                       in_err || err.n > 0 ? "\n" : "");
-    free(in_out);
-    free(in_err);
     free_lines(&out);
     free_lines(&err);
     return wrong;
@@ -407,7 +401,7 @@ LOOP_TEST(commands_print_what_is_shown, (int)files()->gl_pathc)
     if (!program_built())
         return;
     struct script s = read_script(files()->gl_pathv[_i]);
-    char *folder = scratch_folder();
+    FREED char *folder = scratch_folder();
     const char *told = getenv("TREEATTN_JOBS");
     int jobs = !s.readme ? 1 : told ? (int)max_i64(atol(told), 1) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     char *first = NULL;
@@ -427,7 +421,6 @@ LOOP_TEST(commands_print_what_is_shown, (int)files()->gl_pathc)
     fflush(stdout);
     ck_assert_msg(bad == 0, "%d of %d commands do not do what is shown:\n%s", bad, s.n, first);
     ck_assert_msg(s.readme || s.n > 0, "%s has no command", s.path);
-    free(folder);
     free_script(&s);
 }
 
@@ -483,10 +476,9 @@ TEST(what_is_not_shown_is_seen)
             free(text);
         }
         for (int some = 0; some < 2; some++) {
-            char *why = lines_differ(&of[0], &of[1], some);
+            FREED char *why = lines_differ(&of[0], &of[1], some);
             ck_assert_msg((why == NULL) == (some ? t[i].some : t[i].all), "'%s' for '%s': %s", t[i].shown,
                           t[i].is, why ? why : "fits");
-            free(why);
         }
         free_lines(&of[0]);
         free_lines(&of[1]);
