@@ -13,9 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Around the declarations of a header, which C++ may include as well. */
 #ifdef __cplusplus
-extern "C" {
+#define BEGIN_C extern "C" {
+#define END_C }
+#else
+#define BEGIN_C
+#define END_C
 #endif
+
+BEGIN_C
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_MISSING = 3 };
 
@@ -112,8 +119,6 @@ static inline double max_f64(double a, double b)
     return b > a ? b : a;
 }
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -12,9 +12,7 @@
 #include "sim/strategy.h"
 #include "verify/cases/tree_source.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct case_spec {
     struct tree_source src;
@@ -49,8 +47,6 @@ bool case_kernel(const char *name, const struct kernel **out, struct err *e);
 enum { CASE_MAX_STRATEGIES = 4096 };
 bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

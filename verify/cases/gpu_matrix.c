@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Streams of the generator, one per property. */
 enum { DRAW_TREE = 2000, DRAW_DATA, DRAW_PREFIX, DRAW_TURN, DRAW_STEP };
@@ -190,14 +191,6 @@ static bool add_steps(struct list *l, int kind, const char *text, struct trace_o
     return true;
 }
 
-static bool readable(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    if (f)
-        fclose(f);
-    return f != NULL;
-}
-
 static const char *const tasks[] = {"docmergeToT", "keywordToT", "set128ToT", "sorting128ToT"};
 static const int32_t token_trees[] = {32, 64, 128, 256};
 enum { N_TASKS = 4, N_TOKEN_TREES = 4, TASK_STEPS = 4, TOKEN_STEPS = 2 };
@@ -239,7 +232,7 @@ static bool add_token_trees(struct list *l, const char *dir, bool shared, struct
 bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *shared, struct err *e)
 {
     char *dir = trace_folder(), *probe = xasprintf("%s/%s.json", dir, tasks[0]);
-    *shared = readable(probe);
+    *shared = access(probe, R_OK) == 0;
     free(probe);
     struct list l = {.seed = seed};
     /* what takes long comes first, side by side */

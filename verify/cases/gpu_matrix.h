@@ -17,9 +17,7 @@
 
 #include "verify/cases/case.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* Kinds of tree: the random families first. */
 enum gpu_kind {
@@ -48,8 +46,6 @@ struct gpu_case {
 bool gpu_cases_new(uint64_t seed, struct gpu_case **out, int64_t *n, bool *shared, struct err *e);
 void gpu_cases_free(struct gpu_case *list, int64_t n);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

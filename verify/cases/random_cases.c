@@ -127,12 +127,12 @@ static const int32_t edge_len[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 1
 static const int32_t edge_page[] = {1, 16, 32, 64, 256};
 enum { N_LEN = sizeof edge_len / sizeof edge_len[0], N_PAGE = sizeof edge_page / sizeof edge_page[0] };
 
-static struct case_spec must_parse(const char *text)
+/* Takes the text. */
+static void add_sharp(struct case_spec *out, int64_t *n, char *text)
 {
-    struct case_spec c;
     struct err e = {0};
-    CK(case_parse(text, &c, &e));
-    return c;
+    CK(case_parse(text, &out[(*n)++], &e));
+    free(text);
 }
 
 struct case_spec *sharp_cases(int64_t *n)
@@ -142,21 +142,18 @@ struct case_spec *sharp_cases(int64_t *n)
     struct case_spec *out = xcalloc(N_SHARP + N_FILLS * N_DTYPES + N_LEN * N_PAGE, sizeof *out);
     *n = 0;
     for (int i = 0; i < N_SHARP; i++)
-        out[(*n)++] = must_parse(sharp_text[i]);
+        add_sharp(out, n, xstrdup(sharp_text[i]));
     for (int f = 0; f < N_FILLS; f++)
-        for (int t = 0; t < N_DTYPES; t++) {
-            char *text = xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s",
-                                   t % 2 ? 64 : 128, dtype_name[t], fill_name[f]);
-            out[(*n)++] = must_parse(text);
-            free(text);
-        }
+        for (int t = 0; t < N_DTYPES; t++)
+            add_sharp(out, n,
+                      xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s",
+                                t % 2 ? 64 : 128, dtype_name[t], fill_name[f]));
     for (int i = 0; i < N_LEN * N_PAGE; i++) {
         int l = i / N_PAGE;
-        char *text = xasprintf("tree=levels:1,3,6_%d,%d,%d;heads=%s;d=%d;dtype=%s;page=%d;seed=%d",
-                               edge_len[l], edge_len[(l + 5) % N_LEN], edge_len[(l + 9) % N_LEN],
-                               heads[i % 6], dim[i % 5], dtype_name[i % N_DTYPES], edge_page[i % N_PAGE], i);
-        out[(*n)++] = must_parse(text);
-        free(text);
+        add_sharp(out, n,
+                  xasprintf("tree=levels:1,3,6_%d,%d,%d;heads=%s;d=%d;dtype=%s;page=%d;seed=%d", edge_len[l],
+                            edge_len[(l + 5) % N_LEN], edge_len[(l + 9) % N_LEN], heads[i % 6], dim[i % 5],
+                            dtype_name[i % N_DTYPES], edge_page[i % N_PAGE], i));
     }
     return out;
 }

@@ -8,9 +8,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What somebody chose of a problem: a field of spec counts where its flag is set. */
 struct problem_given {
@@ -44,8 +42,6 @@ void census_add(struct census *c, const struct case_spec *x, const struct tree *
 /* Minimum, median, 90th percentile, maximum of the sizes; shares of everything else. */
 void census_print(FILE *f, const struct census *c);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -16,9 +16,7 @@
 #include "traces/formats/formats.h"
 #include "traces/trace.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum tree_source_kind { SRC_NONE, SRC_GEN, SRC_LEVELS, SRC_FILE, SRC_TRACE, SRC_CHAIN, SRC_NODES };
 
@@ -52,8 +50,6 @@ struct tree_source tree_source_from_tree(const struct tree *t);
 /* The tree; NULL with *e set. It has passed tree_check. */
 struct tree *tree_source_load(const struct tree_source *s, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -222,17 +222,10 @@ static void note(struct comparison *c, double ratio, int64_t row, int32_t col, d
     }
 }
 
-static bool same_kind(double got, double want)
-{
-    if (isfinite(want))
-        return isfinite(got);
-    return isnan(want) ? isnan(got) : got == want;
-}
-
 /* NaN, +inf and -inf sit where the oracle has them; else *c is filled and false returned. */
 static bool check_kind(struct comparison *c, int64_t row, int32_t col, double got, double want)
 {
-    if (same_kind(got, want))
+    if (isfinite(want) ? isfinite(got) : isnan(want) ? isnan(got) : got == want)
         return true;
     c->row = -1;
     note(c, INFINITY, row, col, got, want, 0);

@@ -9,9 +9,7 @@
 
 #include "ref/oracle.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum verdict { V_PASS, V_MARGINAL, V_FAIL, V_SKIP };
 extern const char *const verdict_name[]; /* "PASS" "MARGINAL" "FAIL" "SKIP" */
@@ -61,8 +59,6 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
 void diagnose(const struct problem *p, const struct oracle *orc, const struct output *out,
               const struct comparison *c, char *guess, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -290,11 +290,10 @@ struct flow {
 
 static bool write_slot(struct flow *f, int64_t s, struct slot_state w, struct err *e)
 {
-    if (f->slot[s].query >= 0)
-        return err_set(e, "slot %" PRId64 " is written twice: for queries %" PRId32 " and %" PRId32, s,
-                       f->p->nf->orig[f->slot[s].query], f->p->nf->orig[w.query]);
+    int32_t before = f->slot[s].query;
     f->slot[s] = w;
-    return true;
+    return before < 0 || err_set(e, "slot %" PRId64 " is written twice: for queries %" PRId32 " and %" PRId32,
+                                 s, f->p->nf->orig[before], f->p->nf->orig[w.query]);
 }
 
 static bool write_output(struct flow *f, int32_t q, struct err *e)

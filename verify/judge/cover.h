@@ -10,9 +10,7 @@
 
 #include "sim/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* True if the plan keeps the invariant. Else *e says which rule broke, where: a sentence naming group, query,
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
@@ -28,8 +26,6 @@ enum { COVER_EVERY = 64 };
 bool cover_check_of(const struct plan *p, const char *strategy, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -87,10 +87,9 @@ static bool guess_swap(const struct row *x)
             return says(x, "query %" PRId64 ": head %" PRId64 " holds the answer of head %" PRId64, r / h,
                         x->r % h, r % h);
         else if (is_row(x, r))
-            return says(x,
-                        "query %" PRId64 " head %" PRId64 " holds the answer of query %" PRId64
-                        " head %" PRId64,
-                        x->r / h, x->r % h, r / h, r % h);
+            return says(
+                x, "query %" PRId64 " head %" PRId64 " holds the answer of query %" PRId64 " head %" PRId64,
+                x->r / h, x->r % h, r / h, r % h);
     return false;
 }
 
@@ -110,8 +109,8 @@ static bool guess_underflow(const struct row *x)
 static bool guess_hidden(const struct row *x)
 {
     return is_sunk(x) && x->lse > x->orc->lse[x->r] + 100 &&
-           says(x,
-                "all scores are far below 0: is that of a hidden token, or of padding, a number and not -inf?");
+           says(x, "all scores are far below 0: is that of a hidden token, or of padding, a number and not "
+                   "-inf?");
 }
 
 /* With Q = 0 the softmax is uniform and LSE says how many tokens were read. */
@@ -124,12 +123,7 @@ static bool guess_count(const struct row *x)
     return says(x, "%" PRId64 " tokens were counted, the query sees %" PRId64, read, ctx);
 }
 
-/* Of one token O is V, and where all scores are 0 LSE counts tokens: right whatever else is wrong, which says nothing. */
-static bool sees_one_token(const struct row *x)
-{
-    return x->orc->ctx[x->r / x->p->heads.h_q] == 1;
-}
-
+/* LSE counts tokens where all scores are 0: right whatever else is wrong. */
 static bool has_no_scores(const struct row *x)
 {
     return x->orc->abs_dot[x->r] == 0;
@@ -149,7 +143,8 @@ static bool guess_lse(const struct row *x)
         return says(x, "every token counted twice (LSE too large by ln 2)");
     if (close_to(off, -M_LN2))
         return says(x, "half the weight is missing (LSE too small by ln 2)");
-    return right_o && x->c->worst_o <= 1 && !sees_one_token(x) && says(x, "O is right, LSE alone is wrong");
+    bool one_token = x->orc->ctx[x->r / x->p->heads.h_q] == 1; /* of which O is V, whatever the softmax */
+    return right_o && x->c->worst_o <= 1 && !one_token && says(x, "O is right, LSE alone is wrong");
 }
 
 /* What the row would be with another scale, which wrong exponentials come down to as well. */
@@ -204,9 +199,9 @@ static bool guess_place(const struct row *x)
         return false;
     for (int64_t r = 0; r < x->orc->n_rows; r++)
         if (own_lse ? holds(x, r, 1) : fabs(x->lse - x->orc->lse[r]) <= 1e-6 * fmax(1, fabs(x->lse)))
-            return says(
-                x, "%s of query %" PRId64 " head %" PRId64 " is that of query %" PRId64 " head %" PRId64,
-                own_lse ? "O" : "LSE", x->r / h, x->r % h, r / h, r % h);
+            return says(x,
+                        "%s of query %" PRId64 " head %" PRId64 " is that of query %" PRId64 " head %" PRId64,
+                        own_lse ? "O" : "LSE", x->r / h, x->r % h, r / h, r % h);
     return false;
 }
 

@@ -1,11 +1,10 @@
 /*
  * guard_cpu.h - one run of a kernel that may be anybody's: it writes O and LSE and nothing else that it is given.
  *
- * O and LSE lie between canaries. Q, the pages of K and V that have tokens, and the page table must have the
- * same sums before and after a run. The problem's numbers, the tree, its normal form and the plan are
- * compared with copies, and the rounding mode of the calling thread with what it was. A problem belongs to
- * one thread at a time, and every run is checked when it ends. So what was written was written by the kernel
- * that ran last.
+ * O and LSE lie between canaries. Q, the pages of K and V that have tokens, and the page table must have the same sums
+ * before and after a run. The problem's numbers, the tree, its normal form and the plan are compared with copies, and the
+ * rounding mode of the calling thread with what it was. A problem belongs to one thread at a time, and every run is checked
+ * when it ends. So what was written was written by the kernel that ran last.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_GUARD_CPU_H
 #define TREEATTN_VERIFY_JUDGE_GUARD_CPU_H
@@ -13,9 +12,7 @@
 #include "kernels/kernel.h"
 #include "sim/strategy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum guarded_input { GUARDED_OFFSETS, GUARDED_PAGES, GUARDED_Q, GUARDED_K, GUARDED_V, N_GUARDED };
 
@@ -42,8 +39,6 @@ bool guarded_kernel(const struct kernel *k, const struct problem *p, const struc
                     const struct plan *plan, struct output *out, struct ledger *counted, double *run_s,
                     struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -10,9 +10,7 @@
 #include "verify/judge/guard_cpu.h"
 #include "verify/judge/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What all strategies of a case share. */
 struct test_case {
@@ -56,8 +54,6 @@ int32_t judge_laws(const struct test_case *b, const struct strategy_use *use, co
  * of a stretch therefore runs alone, with all threads. Of fewer than 16 cases one is alone, of more at most 24. */
 void run_parallel(int64_t n, void (*run)(void *context, int64_t i), void *context);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -7,9 +7,7 @@
 #include "verify/cases/gpu_matrix.h"
 #include "verify/judge/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum gpu_axis { AXIS_DTYPE, AXIS_HEADS, AXIS_D, AXIS_PAGE, AXIS_TREE, AXIS_FILL, AXIS_STRATEGY, N_GPU_AXES };
 
@@ -44,8 +42,6 @@ int64_t pairs_met_pairs(const struct pairs_met *v, int64_t *met, FILE *f);
 /* `whole`: the whole design was run, so name the pairs that were not. */
 void pairs_met_print(FILE *f, const struct pairs_met *v, bool whole);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

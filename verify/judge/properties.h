@@ -1,11 +1,9 @@
 /*
  * properties.h - what holds of attention whatever the right answer is: no oracle needed.
  *
- * A property changes a problem in a way whose effect on the output is known. The keys of a node in another
- * order change nothing; V twice as large makes O twice as large. The same strategy and kernel run on both,
- * and the outputs are compared. Each may be off by its bound (verify/judge/compare.h), so they may differ by
- * the sum of the two. The bounds come from the norms of Q, K and V along the paths, not from an oracle
- * either.
+ * A property changes a problem in a way whose effect on the output is known: V twice as large makes O twice as large. The
+ * same strategy and kernel run on both. The outputs may differ by the sum of their bounds (verify/judge/compare.h), which
+ * come from the norms of Q, K and V along the paths.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_PROPERTIES_H
 #define TREEATTN_VERIFY_JUDGE_PROPERTIES_H
@@ -13,9 +11,7 @@
 #include "kernels/kernel.h"
 #include "verify/judge/result.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct property_case {
     const struct problem *p;
@@ -39,8 +35,6 @@ extern const int32_t n_properties;
  * difference / sum of the two bounds, +inf for NaN, a wrong infinity or a run that failed; nothing else of cmp is set. */
 struct result property_check(const struct property *which, const struct property_case *c);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -9,9 +9,7 @@
 #include "verify/io/table.h"
 #include "verify/judge/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct property;
 
@@ -63,8 +61,6 @@ void totals_print(FILE *f, const char *name, const struct totals *t);
 extern const char *const result_columns[];
 void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -1,15 +1,12 @@
 /*
  * shrink.h - reduce a failing case to a smallest one that still fails.
  *
- * Greedy: a simpler case is tried, kept if it still fails, else undone, until no step of any kind can be
- * kept. What is simpler, most important first:
+ * Greedy: a simpler case is tried, kept if it still fails, else undone, until no step of any kind can be kept. Simpler is,
+ * most important first: fewer nodes, fewer queries, fewer tokens, queries at the ends of their nodes, fewer heads, a smaller
+ * d, f64 over f32 over f16, pages of one token in order, no poison, plainer data, options at their defaults, a small seed.
  *
- *   fewer nodes, fewer queries, fewer tokens, queries at the ends of their nodes,
- *   fewer heads, a smaller d, f64 over f32 over f16, pages of one token in order,
- *   no poison, plainer data, options at their defaults, a small seed
- *
- * Every kept step goes down in that order, so the search ends. The same case, predicate and limits that
- * suffice give the same result.
+ * Every kept step goes down in that order, so the search ends. The same case, predicate and limits give the same result, if
+ * the limits suffice.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_SHRINK_H
 #define TREEATTN_VERIFY_JUDGE_SHRINK_H
@@ -19,9 +16,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* Does this case fail? Must be a function of the case alone. */
 typedef bool shrink_fails(const struct case_spec *c, void *context);
@@ -56,8 +51,6 @@ struct shrink_report shrink_result(struct case_spec *c, struct result *r, const 
  * wrong with it; or, if it passes when run again, that and what it may come from. */
 void shrink_print(FILE *f, const char *program, const struct case_spec *c, const struct result *r);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

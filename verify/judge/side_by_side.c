@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- judging ------------------------------------------------------------------------------------------ */
-
 /* The strategy on the tree given, and its tally over random trees. */
 struct compare_row {
     struct result on_tree;

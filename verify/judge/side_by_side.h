@@ -7,9 +7,7 @@
 #include "verify/io/table.h"
 #include "verify/judge/judge.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What is compared, and by which kernel; the verdicts of all. */
 struct compare_run {
@@ -25,8 +23,6 @@ struct compare_run {
 bool compare_strategies(struct compare_run *run, const struct case_spec *c, FILE *f, enum style style,
                         struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -45,9 +45,11 @@ struct verify_run {
     bool all_kernels;              /* a case named none */
     bool compared;                 /* a result was, so that there is a worst error */
     char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
-    int64_t *refused;              /* [n_kernels] plans that a kernel skipped, */
-    char (*refusal)[160];          /* the first because */
-    char *smallest;                /* what was printed below failures, NULL: nothing */
+    struct {
+        int64_t n;     /* plans that a kernel skipped, */
+        char why[160]; /* the first because */
+    } * refused;       /* [n_kernels] */
+    char *smallest;    /* what was printed below failures, NULL: nothing */
     struct progress progress;
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
@@ -66,31 +68,25 @@ static const struct gpu_case *design_at(const struct batch *b, int64_t i)
     return &b->design[min_i64(i * b->stride + i % b->stride, b->n_design - 1)];
 }
 
-/* One strategy on one kernel, and the laws if the numbers are right. Returns how many results. */
-static int32_t judge_both(const struct verify_run *run, const struct test_case *b,
-                          const struct strategy_use *use, const struct kernel *k, struct result *out,
-                          int64_t *held)
-{
-    out[0] = judge_case(b, use, k);
-    bool good = out[0].verdict == V_PASS || out[0].verdict == V_MARGINAL;
-    return 1 + (run->job->properties && good ? judge_laws(b, use, k, out + 1, held) : 0);
-}
-
-/* The strategies and kernels of one case, in registry order, into *out (the caller frees); returns how many. */
+/* The strategies and kernels of one case, in registry order, and the laws where the numbers are right: into *out (the
+ * caller frees). Returns how many. */
 static int32_t judge_all(const struct verify_run *run, const struct test_case *b, struct result **out,
                          int64_t *held)
 {
     const struct case_spec *c = b->c;
     const struct strategy_use *use = c->use.s ? &c->use : run->job->use;
-    int32_t n_use = c->use.s ? 1 : run->job->n_use, n = 0;
-    *out = xcalloc((size_t)(n_use * n_kernels * (1 + n_properties)), sizeof **out);
-    for (int32_t s = 0; s < n_use; s++)
-        if (c->kernel)
-            n += judge_both(run, b, &use[s], c->kernel, *out + n, held);
-        else
-            for (int32_t k = 0; k < n_kernels; k++)
-                if (kernel_ready(kernels[k], NULL))
-                    n += judge_both(run, b, &use[s], kernels[k], *out + n, held);
+    const struct kernel *const *on = c->kernel ? &c->kernel : kernels;
+    int32_t n_on = c->kernel ? 1 : n_kernels, n_pairs = (c->use.s ? 1 : run->job->n_use) * n_on, n = 0;
+    *out = xcalloc((size_t)(n_pairs * (1 + n_properties)), sizeof **out);
+    for (int32_t i = 0; i < n_pairs; i++) {
+        const struct kernel *k = on[i % n_on];
+        if (!c->kernel && !kernel_ready(k, NULL))
+            continue;
+        struct result *r = *out + n++;
+        *r = judge_case(b, &use[i / n_on], k);
+        if (run->job->properties && (r->verdict == V_PASS || r->verdict == V_MARGINAL))
+            n += judge_laws(b, r->use, k, r + 1, held);
+    }
     return n;
 }
 
@@ -131,8 +127,8 @@ static void note_refusal(struct verify_run *run, const struct result *r)
     char why[RESULT_SENTENCE];
     for (int32_t k = 0; k < n_kernels; k++)
         if (r->verdict == V_SKIP && r->planned && strcmp(kernels[k]->name, r->kernel) == 0 &&
-            run->refused[k]++ == 0)
-            snprintf(run->refusal[k], sizeof run->refusal[k], "%s", result_sentence(r, why));
+            run->refused[k].n++ == 0)
+            snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
 }
 
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
@@ -440,9 +436,9 @@ static void report(FILE *f, const struct verify_run *run)
     if (run->job->properties)
         fprintf(f, "laws: %" PRId64 " held, %" PRId64 " broken\n", run->held, run->broken);
     for (int32_t k = 0; k < n_kernels; k++)
-        if (run->refused[k] > 0)
+        if (run->refused[k].n > 0)
             fprintf(f, "%s skipped %" PRId64 " plans, the first because %s\n", kernels[k]->name,
-                    run->refused[k], run->refusal[k]);
+                    run->refused[k].n, run->refused[k].why);
     if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
         fputs(run->smallest, f);
     if (!any_ran(run))
@@ -490,7 +486,6 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     struct verify_run run = {.job = job};
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
     run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
-    run.refusal = xcalloc((size_t)n_kernels, sizeof *run.refusal);
     bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
     int64_t met;
     if (!done)
@@ -500,7 +495,6 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     *code = failed ? EXIT_FAILED : any_ran(&run) ? EXIT_GOOD : EXIT_MISSING;
     free(run.admitted);
     free(run.refused);
-    free(run.refusal);
     free(run.smallest);
     free(run.cover);
     free(run.census.row);

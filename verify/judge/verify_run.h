@@ -10,9 +10,7 @@
 #include "verify/io/table.h"
 #include "verify/cases/random_cases.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What is judged: the first that is given of text, list, src, gpu_cases; else random trees. */
 struct verify_job {
@@ -39,8 +37,6 @@ struct verify_job {
  */
 bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif
