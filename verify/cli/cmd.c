@@ -10,6 +10,13 @@ int cmd_error(const struct err *e)
     return e->code;
 }
 
+struct printer cmd_table(const struct outfile *out, const struct cmd_output *o, const char *const *column,
+                         const int32_t *width)
+{
+    return (struct printer){
+        .f = out->f, .style = o->style, .column = column, .aligned = true, .width = width};
+}
+
 int cmd_printed(void)
 {
     struct err e = {0};

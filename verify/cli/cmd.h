@@ -9,9 +9,7 @@
 #include "verify/io/outfile.h"
 #include "verify/io/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 #define PURPOSE(text)
 #define COMMAND(name, word, about) int cmd_##name(int argc, char **argv);
@@ -37,11 +35,13 @@ struct plan_job {
 };
 int cmd_plan_job(const struct plan_job *j);
 
+/* A table for people, with padded columns, unless --csv or --json. column ends with NULL. */
+struct printer cmd_table(const struct outfile *out, const struct cmd_output *o, const char *const *column,
+                         const int32_t *width);
+
 /* The exit code of a command that has printed to standard output and is done. */
 int cmd_printed(void);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

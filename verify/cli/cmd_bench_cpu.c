@@ -61,11 +61,7 @@ int cmd_bench_cpu(int argc, char **argv)
     struct outfile out;
     if (!read_options(&a, &output, argc, argv, &e) || !outfile_open(&out, output.path, &e))
         return cmd_error(&e);
-    struct printer t = {.f = out.f,
-                      .style = output.style,
-                      .column = bench_cpu_columns,
-                      .aligned = true,
-                      .width = bench_cpu_width};
+    struct printer t = cmd_table(&out, &output, bench_cpu_columns, bench_cpu_width);
     bool good = bench_cpu(&a, &t, &e);
     table_end(&t);
     return outfile_close(&out, good, &e) && good ? EXIT_GOOD : cmd_error(&e);

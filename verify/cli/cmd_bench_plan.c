@@ -50,11 +50,7 @@ int cmd_bench_plan(int argc, char **argv)
         free(use);
         return cmd_error(&e);
     }
-    struct printer t = {.f = out.f,
-                        .style = a.out.style,
-                        .column = bench_plan_columns,
-                        .aligned = true,
-                        .width = bench_plan_width};
+    struct printer t = cmd_table(&out, &a.out, bench_plan_columns, bench_plan_width);
     bool good = bench_plan(&t, use, n_use, a.heads.h_q, a.heads.h_kv, a.reps, &e);
     table_end(&t);
     free(use);

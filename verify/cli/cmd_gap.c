@@ -176,7 +176,7 @@ int cmd_gap(int argc, char **argv)
     static const char *const columns[] = {"cost",   "trees",    "n",     "planner", "exact %",
                                           "mean %", "median %", "p90 %", "max %",   NULL};
     static const int32_t width[] = {9, 13, 4, 23, 8, 8, 9, 8, 0};
-    struct printer t = {.f = out.f, .style = a.out.style, .column = columns, .aligned = true, .width = width};
+    struct printer t = cmd_table(&out, &a.out, columns, width);
     int64_t costs = a.cost == N_OBJECTIVES ? N_OBJECTIVES : 1, unsolved = 0;
     struct progress progress = progress_start("gap", costs * N_FAMILIES * a.trees);
     for (unsigned k = 0; k < N_OBJECTIVES; k++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 struct list_args {
+    struct printer t;
     struct cmd_output out;
     struct machine machine; /* figures, tiles: of this one */
     bool one_machine;
@@ -18,9 +19,9 @@ struct list_args {
     enum dtype dtype;
 };
 
-static void list_strategies(struct printer *t, const struct list_args *a)
+static void list_strategies(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_strategies; i++) {
         const struct strategy *s = strategies[i];
         struct strategy_use use = strategy_default(s);
@@ -33,9 +34,9 @@ static void list_strategies(struct printer *t, const struct list_args *a)
     }
 }
 
-static void list_options(struct printer *t, const struct list_args *a)
+static void list_options(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_strategies; i++)
         for (const struct strategy_opt *o = strategies[i]->opts; o && o->key; o++) {
             const double values[] = {o->def, o->min, o->max};
@@ -50,18 +51,18 @@ static void list_options(struct printer *t, const struct list_args *a)
         }
 }
 
-static void list_kernels(struct printer *t, const struct list_args *a)
+static void list_kernels(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_kernels; i++) {
         table_text(t, kernels[i]->name);
         table_text(t, kernels[i]->about);
     }
 }
 
-static void list_formats(struct printer *t, const struct list_args *a)
+static void list_formats(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_formats; i++) {
         table_text(t, formats[i].name);
         table_text(t, formats[i].spec);
@@ -69,62 +70,56 @@ static void list_formats(struct printer *t, const struct list_args *a)
     }
 }
 
-static void list_machines(struct printer *t, const struct list_args *a)
+static void list_machines(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_machines; i++) {
         const struct machine *m = &machines[i];
         table_text(t, m->name);
         table_text(t, m->title);
         table_i64(t, m->sms);
         table_i64(t, m->smem_per_sm / 1024);
-        table_f64(t, m->memory / 1e9, 5);
-        table_f64(t, m->bandwidth / 1e9, 5);
-        table_f64(t, m->l2_bytes / 1048576, 5);
-        table_f64(t, m->l2_bandwidth / 1e9, 5);
-        table_f64(t, m->tensor_flops / 1e12, 5);
-        table_f64(t, m->latency_ns, 5);
+        const double figures[] = {m->memory / 1e9,       m->bandwidth / 1e9,     m->l2_bytes / 1048576,
+                                  m->l2_bandwidth / 1e9, m->tensor_flops / 1e12, m->latency_ns};
+        for (size_t k = 0; k < sizeof figures / sizeof figures[0]; k++)
+            table_f64(t, figures[k], 5);
         table_text(t, m->source[MACHINE_latency_ns]);
     }
 }
 
-static void list_figures_of(struct printer *t, const struct machine *m)
-{
-    for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
-        if (!m->source[f])
-            continue;
-        table_text(t, m->name);
-        table_text(t, machine_figures[f].name);
-        table_f64(t, machine_get(m, f), 6);
-        table_text(t, machine_figures[f].unit);
-        table_text(t, m->source[f]);
-        table_text(t, machine_figures[f].about);
-    }
-}
-
 /* Every figure with its own source. */
-static void list_figures(struct printer *t, const struct list_args *a)
+static void list_figures(struct list_args *a)
 {
-    if (a->one_machine)
-        list_figures_of(t, &a->machine);
-    for (int32_t i = 0; i < n_machines && !a->one_machine; i++)
-        list_figures_of(t, &machines[i]);
+    struct printer *t = &a->t;
+    for (int32_t i = 0; i < (a->one_machine ? 1 : n_machines); i++)
+        for (int32_t f = 0; f < N_MACHINE_FIGURES; f++) {
+            const struct machine *m = a->one_machine ? &a->machine : &machines[i];
+            if (!m->source[f])
+                continue;
+            table_text(t, m->name);
+            table_text(t, machine_figures[f].name);
+            table_f64(t, machine_get(m, f), 6);
+            table_text(t, machine_figures[f].unit);
+            table_text(t, m->source[f]);
+            table_text(t, machine_figures[f].about);
+        }
 }
 
-static void list_tile(struct printer *t, const struct machine *m, struct tile x, int32_t d, int32_t elt_bytes)
+static void list_tile(const struct list_args *a, struct printer *t, struct tile x)
 {
+    const struct machine *m = &a->machine;
+    int32_t d = (int32_t)a->d, elt_bytes = dtype_size[a->dtype];
     enum tile_fault fault = tile_check(m, x, d, elt_bytes);
     struct tile_code code = tile_code(x, d, elt_bytes);
     enum tile_bound bound;
     tile_fit(m, &code, tile_smem(x, d, elt_bytes), &bound);
-    int64_t resident = tile_resident(m, x, d, elt_bytes);
     table_text(t, m->name);
     table_i64(t, d);
     table_i64(t, x.m);
     table_i64(t, x.n);
     table_text(t, fault == TILE_FITS ? "yes" : "no");
     table_text(t, fault == TILE_FITS ? tile_bound_name[bound] : tile_fault_name[fault]);
-    table_i64(t, resident);
+    table_i64(t, tile_resident(m, x, d, elt_bytes));
     table_i64(t, tile_smem(x, d, elt_bytes));
     table_i64(t, code.registers);
     table_f64(t, tile_in_flight(m, x, d, elt_bytes) / 1e3, 5);
@@ -133,16 +128,16 @@ static void list_tile(struct printer *t, const struct machine *m, struct tile x,
 }
 
 /* Feasible or not, and what binds: the constraint that a tile breaks, or what bounds its CTAs on an SM. */
-static void list_tiles(struct printer *t, const struct list_args *a)
+static void list_tiles(struct list_args *a)
 {
     for (int32_t m = TILE_MIN / 2; m <= TILE_MAX; m *= 2)
         for (int32_t n = TILE_MIN / 2; n <= TILE_MAX; n *= 2)
-            list_tile(t, &a->machine, (struct tile){m, n}, (int32_t)a->d, dtype_size[a->dtype]);
+            list_tile(a, &a->t, (struct tile){m, n});
 }
 
-static void list_workloads(struct printer *t, const struct list_args *a)
+static void list_workloads(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_workloads; i++) {
         const struct workload *w = &workloads[i];
         table_text(t, w->name);
@@ -157,9 +152,9 @@ static void list_workloads(struct printer *t, const struct list_args *a)
 
 /* Shapes, and what they come to in 16-bit weights: GB of all weights; of those that every decode step reads; KB of a
  * token's K and V; GFLOP of a query's matrix products, attention left out. */
-static void list_models(struct printer *t, const struct list_args *a)
+static void list_models(struct list_args *a)
 {
-    (void)a;
+    struct printer *t = &a->t;
     for (int32_t i = 0; i < n_models; i++) {
         const struct model *m = &models[i];
         const int32_t shape[] = {m->layers, m->hidden, m->h_q, m->h_kv, m->d, m->ffn, m->vocab};
@@ -176,7 +171,7 @@ static void list_models(struct printer *t, const struct list_args *a)
 
 static const struct list_kind {
     const char *name;
-    void (*print)(struct printer *t, const struct list_args *a);
+    void (*print)(struct list_args *a);
     const char *column[14];
     int32_t width[13];
 } kinds[] = {
@@ -270,9 +265,8 @@ int cmd_list(int argc, char **argv)
     const struct list_kind *kind = read_options(&a, argc, argv, &e);
     if (!kind || !outfile_open(&out, a.out.path, &e))
         return cmd_error(&e);
-    struct printer t = {
-        .f = out.f, .style = a.out.style, .column = kind->column, .aligned = true, .width = kind->width};
-    kind->print(&t, &a);
-    table_end(&t);
+    a.t = cmd_table(&out, &a.out, kind->column, kind->width);
+    kind->print(&a);
+    table_end(&a.t);
     return outfile_close(&out, true, &e) ? EXIT_GOOD : cmd_error(&e);
 }

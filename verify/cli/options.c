@@ -78,6 +78,8 @@ static bool set_number(const struct opt *x, const char *value, struct err *e)
     int64_t number;
     char what[80];
     snprintf(what, sizeof what, "--%s", x->name);
+    if (x->kind == OPT_U64)
+        return text_u64(value, what, x->to.u64, e);
     if (!text_i64(value, what, x->least, x->most, &number, x->zero ? NULL : e))
         return err_set(e, "%s '%.60s' (expected a whole number from %" PRId64 " to %" PRId64 "; 0: %s)", what,
                        value, x->least, x->most, x->zero);
@@ -116,12 +118,8 @@ static bool set(const struct options *o, const char *command, const struct opt *
         return true;
     case OPT_I64:
     case OPT_I32:
+    case OPT_U64:
         return set_number(x, value, e);
-    case OPT_U64: {
-        char what[80];
-        snprintf(what, sizeof what, "--%s", x->name);
-        return text_u64(value, what, x->to.u64, e);
-    }
     case OPT_WORD:
         return set_word(x, value, e);
     case OPT_CALL:
@@ -164,123 +162,22 @@ bool options_near(const char *word, const char *name)
            distance(word, name) <= (n > 5 ? 2 : 1);
 }
 
+static void add_name(char *list, size_t size, const struct opt *x)
+{
+    char *name = xasprintf("--%s", x->name);
+    listing_add(list, size, name);
+    free(name);
+}
+
 static bool unknown(const struct options *o, const char *command, const char *arg, size_t n, struct err *e)
 {
     char close[200] = "", *word = xasprintf("%.*s", (int)n, arg + 2);
     for (int32_t i = 0; i < o->n && strncmp(arg, "--", 2) == 0; i++)
-        if (o->opt[i].kind > OPT_REFUSED && options_near(word, o->opt[i].name)) {
-            char *name = xasprintf("--%s", o->opt[i].name);
-            listing_add(close, sizeof close, name);
-            free(name);
-        }
+        if (o->opt[i].kind > OPT_REFUSED && options_near(word, o->opt[i].name))
+            add_name(close, sizeof close, &o->opt[i]);
     free(word);
     return err_set(e, "%s: unknown option '%.60s' (%s%s%ssee treeattn %s --help)", command, arg,
                    close[0] ? "did you mean " : "", close, close[0] ? "? " : "", command);
-}
-
-/* ---- parsing ------------------------------------------------------------------------------------------- */
-
-/* The option --NAME, or the only one that begins so. NULL with *e set: there is none, or several. */
-static const struct opt *find_long(struct options *o, const char *command, const char *arg, size_t n,
-                                   struct err *e)
-{
-    const struct opt *found = NULL;
-    char names[200] = "";
-    for (int32_t i = 0; i < o->n; i++) {
-        const struct opt *x = &o->opt[i];
-        if (x->kind == OPT_HEADING || strncmp(x->name, arg + 2, n) != 0)
-            continue;
-        if (!x->name[n])
-            return x;
-        char *name = xasprintf("--%s", x->name);
-        listing_add(names, sizeof names, name);
-        free(name);
-        found = found ? &o->opt[o->n] : x;
-    }
-    if (!found)
-        unknown(o, command, arg, n, e);
-    else if (found == &o->opt[o->n])
-        err_set(e, "%s: option '%.60s' begins several names (expected one of %s)", command, arg, names);
-    return found == &o->opt[o->n] ? NULL : found;
-}
-
-static const struct opt *find_letter(const struct options *o, char letter)
-{
-    for (int32_t i = 0; i < o->n; i++)
-        if (o->opt[i].letter == letter)
-            return &o->opt[i];
-    return NULL;
-}
-
-static bool take(const struct options *o, const struct opt *x, int argc, char **argv, int *i,
-                 const char *value, struct err *e)
-{
-    const char *arg = argv[*i];
-    if (x->arg && !value && ++*i >= argc)
-        return err_set(e, "%s: option '%.60s' lacks its value %s", argv[0], arg, x->arg);
-    if (!x->arg && value && x->kind != OPT_REFUSED)
-        return err_set(e, "%s: --%s takes no value (given '%.60s')", argv[0], x->name, value);
-    if (!set(o, argv[0], x, value ? value : argv[*i], e))
-        return false;
-    if (x->given)
-        *x->given = true;
-    return true;
-}
-
-/* -q, -o FILE, -oFILE, -qo FILE */
-static bool take_letters(const struct options *o, int argc, char **argv, int *i, struct err *e)
-{
-    const char *arg = argv[*i];
-    for (const char *at = arg + 1; *at; at++) {
-        const struct opt *x = find_letter(o, *at);
-        if (!x)
-            return unknown(o, argv[0], arg, 0, e);
-        const char *value = x->arg && at[1] ? at + 1 : NULL;
-        if (!take(o, x, argc, argv, i, value, e))
-            return false;
-        if (x->arg)
-            break;
-    }
-    return true;
-}
-
-static bool take_long(struct options *o, int argc, char **argv, int *i, struct err *e)
-{
-    const char *arg = argv[*i];
-    size_t n = strcspn(arg + 2, "=");
-    const struct opt *x = find_long(o, argv[0], arg, n, e);
-    return x && take(o, x, argc, argv, i, arg[2 + n] ? arg + 3 + n : NULL, e);
-}
-
-static void teach(const struct options *o, const char *command);
-static void print_help(const struct options *o, const char *command);
-
-bool options_parse(struct options *o, int argc, char **argv, struct err *e)
-{
-    struct err bad = {0};
-    for (int32_t i = 0; i < o->n; i++)
-        if (o->opt[i].def)
-            CK(set(o, argv[0], &o->opt[i], o->opt[i].def, &bad));
-    if (argc < 2 && o->needs)
-        teach(o, argv[0]);
-    bool options = true, good = true;
-    for (int i = 1; i < argc && good; i++) {
-        const char *arg = argv[i];
-        if (!options || arg[0] != '-' || !arg[1]) {
-            if (o->n_words == o->max_words)
-                return err_set(e, "%s: argument '%.60s' is one too many (see treeattn %s --help)", argv[0],
-                               arg, argv[0]);
-            o->word[o->n_words++] = arg;
-        } else if (strcmp(arg, "--") == 0) {
-            options = false;
-        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-?") == 0) {
-            print_help(o, argv[0]);
-            exit(cmd_printed());
-        } else {
-            good = arg[1] == '-' ? take_long(o, argc, argv, &i, e) : take_letters(o, argc, argv, &i, e);
-        }
-    }
-    return good;
 }
 
 /* ---- help ---------------------------------------------------------------------------------------------- */
@@ -360,4 +257,100 @@ static void print_help(const struct options *o, const char *command)
         putchar('\n');
         options_wrap(stdout, 0, 0, o->details);
     }
+}
+
+/* ---- parsing ------------------------------------------------------------------------------------------- */
+
+/* The option --NAME, or the only one that begins so. NULL with *e set: there is none, or several. */
+static const struct opt *find_long(struct options *o, const char *command, const char *arg, size_t n,
+                                   struct err *e)
+{
+    const struct opt *found = NULL;
+    int32_t n_found = 0;
+    char names[200] = "";
+    for (int32_t i = 0; i < o->n; i++) {
+        const struct opt *x = &o->opt[i];
+        if (x->kind == OPT_HEADING || strncmp(x->name, arg + 2, n) != 0)
+            continue;
+        if (!x->name[n])
+            return x;
+        add_name(names, sizeof names, x);
+        found = x;
+        n_found++;
+    }
+    if (n_found == 0)
+        unknown(o, command, arg, n, e);
+    if (n_found > 1)
+        err_set(e, "%s: option '%.60s' begins several names (expected one of %s)", command, arg, names);
+    return n_found == 1 ? found : NULL;
+}
+
+static bool take(const struct options *o, const struct opt *x, int argc, char **argv, int *i,
+                 const char *value, struct err *e)
+{
+    const char *arg = argv[*i];
+    if (x->arg && !value && ++*i >= argc)
+        return err_set(e, "%s: option '%.60s' lacks its value %s", argv[0], arg, x->arg);
+    if (!x->arg && value && x->kind != OPT_REFUSED)
+        return err_set(e, "%s: --%s takes no value (given '%.60s')", argv[0], x->name, value);
+    if (!set(o, argv[0], x, value ? value : argv[*i], e))
+        return false;
+    if (x->given)
+        *x->given = true;
+    return true;
+}
+
+/* -q, -o FILE, -oFILE, -qo FILE */
+static bool take_letters(const struct options *o, int argc, char **argv, int *i, struct err *e)
+{
+    const char *arg = argv[*i];
+    for (const char *at = arg + 1; *at; at++) {
+        const struct opt *x = o->opt;
+        while (x < o->opt + o->n && x->letter != *at)
+            x++;
+        if (x == o->opt + o->n)
+            return unknown(o, argv[0], arg, 0, e);
+        const char *value = x->arg && at[1] ? at + 1 : NULL;
+        if (!take(o, x, argc, argv, i, value, e))
+            return false;
+        if (x->arg)
+            break;
+    }
+    return true;
+}
+
+static bool take_long(struct options *o, int argc, char **argv, int *i, struct err *e)
+{
+    const char *arg = argv[*i];
+    size_t n = strcspn(arg + 2, "=");
+    const struct opt *x = find_long(o, argv[0], arg, n, e);
+    return x && take(o, x, argc, argv, i, arg[2 + n] ? arg + 3 + n : NULL, e);
+}
+
+bool options_parse(struct options *o, int argc, char **argv, struct err *e)
+{
+    struct err bad = {0};
+    for (int32_t i = 0; i < o->n; i++)
+        if (o->opt[i].def)
+            CK(set(o, argv[0], &o->opt[i], o->opt[i].def, &bad));
+    if (argc < 2 && o->needs)
+        teach(o, argv[0]);
+    bool options = true, good = true;
+    for (int i = 1; i < argc && good; i++) {
+        const char *arg = argv[i];
+        if (!options || arg[0] != '-' || !arg[1]) {
+            if (o->n_words == o->max_words)
+                return err_set(e, "%s: argument '%.60s' is one too many (see treeattn %s --help)", argv[0],
+                               arg, argv[0]);
+            o->word[o->n_words++] = arg;
+        } else if (strcmp(arg, "--") == 0) {
+            options = false;
+        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-?") == 0) {
+            print_help(o, argv[0]);
+            exit(cmd_printed());
+        } else {
+            good = arg[1] == '-' ? take_long(o, argc, argv, &i, e) : take_letters(o, argc, argv, &i, e);
+        }
+    }
+    return good;
 }

@@ -11,9 +11,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum opt_kind {
     OPT_END,
@@ -29,7 +27,6 @@ enum opt_kind {
     OPT_CALL
 };
 
-/* One line of a table. Made by the macros below. */
 struct opt {
     enum opt_kind kind;
     const char *name; /* without its dashes; OPT_HEADING: the heading */
@@ -54,52 +51,30 @@ struct opt {
     char letter; /* 0: it has none */
 };
 
-/* The last arguments may set further fields: .given = &x, .letter = 'o', .zero = "none". */
-#define HEADING(text)                                                                                        \
+/* A line of a table. The last arguments may set further fields: .given = &x, .letter = 'o', .zero = "none". */
+#define OPT(kind_, name_, arg_, help_, ...)                                                                  \
     {                                                                                                        \
-        .kind = OPT_HEADING, .name = text                                                                    \
+        .kind = kind_, .name = name_, .arg = arg_, .help = help_, __VA_ARGS__                                \
     }
-
-#define FLAG(name_, to_, help_, ...)                                                                         \
-    {                                                                                                        \
-        .kind = OPT_FLAG, .name = name_, .to.flag = to_, .help = help_, __VA_ARGS__                          \
-    }
+#define HEADING(text) OPT(OPT_HEADING, text, NULL, NULL, )
+#define FLAG(name, to_, help, ...) OPT(OPT_FLAG, name, NULL, help, .to.flag = to_, __VA_ARGS__)
 /* Sets an enum, which was 0, to a value; options that set the same enum exclude each other. */
-#define SET(name_, to_, value_, help_, ...)                                                                  \
-    {                                                                                                        \
-        .kind = OPT_SET, .name = name_, .to.word = to_, .value = value_, .help = help_, __VA_ARGS__          \
-    }
-#define TEXT(name_, arg_, to_, def_, help_, ...)                                                             \
-    {                                                                                                        \
-        .kind = OPT_TEXT, .name = name_, .arg = arg_, .to.text = to_, .def = def_, .help = help_,            \
-        __VA_ARGS__                                                                                          \
-    }
-#define I64(name_, arg_, to_, least_, most_, def_, help_, ...)                                               \
-    {                                                                                                        \
-        .kind = OPT_I64, .name = name_, .arg = arg_, .to.i64 = to_, .least = least_, .most = most_,          \
-        .def = def_, .help = help_, __VA_ARGS__                                                              \
-    }
-#define I32(name_, arg_, to_, least_, most_, def_, help_, ...)                                               \
-    {                                                                                                        \
-        .kind = OPT_I32, .name = name_, .arg = arg_, .to.i32 = to_, .least = least_, .most = most_,          \
-        .def = def_, .help = help_, __VA_ARGS__                                                              \
-    }
-#define U64(name_, arg_, to_, def_, help_, ...)                                                              \
-    {                                                                                                        \
-        .kind = OPT_U64, .name = name_, .arg = arg_, .to.u64 = to_, .def = def_, .help = help_, __VA_ARGS__  \
-    }
-/* One of n words, list[0 .. n); its number goes to an enum. */
-#define WORD(name_, arg_, to_, list_, n_, def_, help_, ...)                                                  \
-    {                                                                                                        \
-        .kind = OPT_WORD, .name = name_, .arg = arg_, .to.word = to_, .list = list_, .most = n_,             \
-        .def = def_, .help = help_, __VA_ARGS__                                                              \
-    }
-/* Whatever call(self, value, e) makes of it. */
-#define CALL(name_, arg_, call_, self_, def_, help_, ...)                                                    \
-    {                                                                                                        \
-        .kind = OPT_CALL, .name = name_, .arg = arg_, .call = call_, .to.self = self_, .def = def_,          \
-        .help = help_, __VA_ARGS__                                                                           \
-    }
+#define SET(name, to_, value_, help, ...)                                                                    \
+    OPT(OPT_SET, name, NULL, help, .to.word = to_, .value = value_, __VA_ARGS__)
+#define TEXT(name, arg, to_, def_, help, ...)                                                                \
+    OPT(OPT_TEXT, name, arg, help, .to.text = to_, .def = def_, __VA_ARGS__)
+#define I64(name, arg, to_, least_, most_, def_, help, ...)                                                  \
+    OPT(OPT_I64, name, arg, help, .to.i64 = to_, .least = least_, .most = most_, .def = def_, __VA_ARGS__)
+#define I32(name, arg, to_, least_, most_, def_, help, ...)                                                  \
+    OPT(OPT_I32, name, arg, help, .to.i32 = to_, .least = least_, .most = most_, .def = def_, __VA_ARGS__)
+#define U64(name, arg, to_, def_, help, ...)                                                                 \
+    OPT(OPT_U64, name, arg, help, .to.u64 = to_, .def = def_, __VA_ARGS__)
+/* One of n words, list_[0 .. n); its number goes to an enum. */
+#define WORD(name, arg, to_, list_, n, def_, help, ...)                                                      \
+    OPT(OPT_WORD, name, arg, help, .to.word = to_, .list = list_, .most = n, .def = def_, __VA_ARGS__)
+/* Whatever call_(self_, value, e) makes of it. */
+#define CALL(name, arg, call_, self_, def_, help, ...)                                                       \
+    OPT(OPT_CALL, name, arg, help, .call = call_, .to.self = self_, .def = def_, __VA_ARGS__)
 
 enum { OPTIONS_MAX = 64 };
 
@@ -108,10 +83,9 @@ struct options {
     const char *about;
     const char *examples; /* command lines without the leading "treeattn ", one a line; may be NULL */
     const char *details;  /* below the options in the help; may be NULL */
-    const char
-        *needs; /* the complaint when nothing at all is given; NULL: the command runs without options */
-    const char *words; /* what the usage line calls arguments that are no options; NULL: there are none */
-    const char **word; /* [max_words] they are left here, */
+    const char *needs;    /* the complaint when nothing is given; NULL: the command runs without options */
+    const char *words;    /* what the usage line calls arguments that are no options; NULL: there are none */
+    const char **word;    /* [max_words] they are left here, */
     int32_t max_words, n_words; /* so many */
     struct opt opt[OPTIONS_MAX];
     int32_t n;
@@ -136,8 +110,6 @@ bool options_near(const char *word, const char *name);
 /* Print text in lines of at most 79 columns, `indent` spaces before each but the first, which stands at column `at`. */
 void options_wrap(FILE *f, int indent, int at, const char *text);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

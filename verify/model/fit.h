@@ -15,9 +15,7 @@
 #include "verify/model/coefficient_file.h"
 #include "verify/model/timed_rows.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What is asked for. */
 struct fit_spec {
@@ -76,8 +74,6 @@ extern const char *const fit_show_name[N_FIT_SHOWS];
 void fit_print(const struct fit_spec *s, const struct fit_rows *r, const struct fitted *f, enum fit_show show,
                enum style style, bool quiet, FILE *out);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

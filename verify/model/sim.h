@@ -9,9 +9,7 @@
 #include "verify/model/coefficient_file.h"
 #include "verify/model/simulate_steps.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* A tree, or steps of a trace. */
 struct sim_source {
@@ -99,8 +97,6 @@ void sim_print_rows(const struct sim_run *run, FILE *f, enum style style);
 /* The same for people, with the mean over sources. `quiet`: the mean alone, if there are several sources. */
 void sim_print_text(const struct sim_run *run, FILE *f, bool quiet);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

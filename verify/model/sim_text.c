@@ -32,15 +32,9 @@ static struct unit choose_unit(const struct sim_run *run)
     return units[u];
 }
 
-struct cell {
-    bool there;
-    double x;
-};
-
-static void print_cells(struct printer *t, const struct cell *cell, int n)
+static void cell(struct printer *t, bool there, double x)
 {
-    for (int i = 0; i < n; i++)
-        table_f64_if(t, cell[i].there, cell[i].x, 5);
+    table_f64_if(t, there, x, 5);
 }
 
 /* Bytes of `over` trees together, as their mean. */
@@ -51,22 +45,17 @@ static void print_bytes(struct printer *t, const struct sim_run *run, const stru
     bool ran = r->skipped_at == 0, all = ran && run->mode == COUNT_TRUE;
     double scale = (double)run->layers / over / unit.bytes;
     double pairs = (double)l->mac_useful + (double)l->mac_masked + (double)l->mac_padded;
-    const struct cell cell[] = {
-        {ran, (double)l->kv * scale},
-        {ran, (double)l->mask * scale},
-        {ran, (double)ledger_scores(l) * scale},
-        {ran && run->mode != COUNT_PAPER, ((double)l->q + (double)l->out) * scale},
-        {all, (double)ledger_partials(l) * scale},
-        {ran, all_bytes(l) * scale},
-        {ran, (double)r->groups / (double)max_i64(r->steps, 1)},
-        {all && pairs > 0, 100 * (1 - (double)l->mac_useful / pairs)},
-    };
-    print_cells(t, cell, sizeof cell / sizeof cell[0]);
+    cell(t, ran, (double)l->kv * scale);
+    cell(t, ran, (double)l->mask * scale);
+    cell(t, ran, (double)ledger_scores(l) * scale);
+    cell(t, ran && run->mode != COUNT_PAPER, ((double)l->q + (double)l->out) * scale);
+    cell(t, all, (double)ledger_partials(l) * scale);
+    cell(t, ran, all_bytes(l) * scale);
+    cell(t, ran, (double)r->groups / (double)max_i64(r->steps, 1));
+    cell(t, all && pairs > 0, 100 * (1 - (double)l->mac_useful / pairs));
 }
 
 /* ---- times -------------------------------------------------------------------------------------------- */
-
-enum { N_TIME_CELLS = 11 }; /* the last only with fitted coefficients */
 
 /* What a share of `all` leaves, in percent; what rounding leaves of it is nothing. */
 static double rest_of(double share, double all)
@@ -81,20 +70,18 @@ static void print_times(struct printer *t, const struct sim_run *run, const stru
     const struct simulated_times *x = &r->time;
     bool ran = r->skipped_at == 0, busy = ran && x->kernel_s > 0;
     double steps = (double)max_i64(r->steps, 1);
-    const struct cell cell[N_TIME_CELLS] = {
-        {ran, 1e3 * x->latency_s * (double)run->layers / over},
-        {ran, 1e6 * x->latency_s / steps},
-        {ran && x->latency_s > 0, 100 * (x->overhead_s + x->launch_s) / x->latency_s},
-        {ran && x->latency_s > 0, 100 * x->merge_s / x->latency_s},
-        {ran, x->ctas / steps},
-        {busy, 100 * x->bandwidth_use / x->kernel_s},
-        {busy, 100 * x->tensor_use / x->kernel_s},
-        {busy, rest_of(x->sm_use, x->kernel_s)},
-        {busy, rest_of(x->slot_use, x->kernel_s)},
-        {ran && x->attention_s > 0, 100 * x->low_share / x->attention_s},
-        {ran && run->model, 1e6 * x->fitted_s / steps},
-    };
-    print_cells(t, cell, N_TIME_CELLS - !run->model);
+    cell(t, ran, 1e3 * x->latency_s * (double)run->layers / over);
+    cell(t, ran, 1e6 * x->latency_s / steps);
+    cell(t, ran && x->latency_s > 0, 100 * (x->overhead_s + x->launch_s) / x->latency_s);
+    cell(t, ran && x->latency_s > 0, 100 * x->merge_s / x->latency_s);
+    cell(t, ran, x->ctas / steps);
+    cell(t, busy, 100 * x->bandwidth_use / x->kernel_s);
+    cell(t, busy, 100 * x->tensor_use / x->kernel_s);
+    cell(t, busy, rest_of(x->sm_use, x->kernel_s));
+    cell(t, busy, rest_of(x->slot_use, x->kernel_s));
+    cell(t, ran && x->attention_s > 0, 100 * x->low_share / x->attention_s);
+    if (run->model)
+        cell(t, ran, 1e6 * x->fitted_s / steps);
 }
 
 /* ---- both --------------------------------------------------------------------------------------------- */
@@ -145,15 +132,27 @@ static char *label_of(const struct sim_source *s)
     return s->trace ? xasprintf("%" PRId32, s->index) : xstrdup("-");
 }
 
+/* Columns are wide enough for the longest name. Frees it. */
+static void widen(int32_t *width, char *name)
+{
+    *width = (int32_t)max_i64(*width, (int64_t)strlen(name));
+    free(name);
+}
+
 static int32_t label_width(const struct sim_run *run)
 {
-    size_t most = 5;
-    for (int64_t k = 0; k < run->n_sources; k++) {
-        char *label = label_of(&run->source[k]);
-        most = strlen(label) > most ? strlen(label) : most;
-        free(label);
-    }
-    return (int32_t)most;
+    int32_t width = 5;
+    for (int64_t k = 0; k < run->n_sources; k++)
+        widen(&width, label_of(&run->source[k]));
+    return width;
+}
+
+static int32_t name_width(const struct sim_run *run)
+{
+    int32_t width = 8;
+    for (int32_t i = 0; i < run->n_use; i++)
+        widen(&width, strategy_label(&run->use[i]));
+    return width;
 }
 
 /* A line per source and strategy on machine m, then one per strategy for the mean. */
@@ -179,18 +178,6 @@ static void print_table(const struct sim_run *run, struct printer *t, int32_t m,
     table_end(t);
 }
 
-/* Columns wide enough for the longest name. */
-static int32_t name_width(const struct sim_run *run)
-{
-    size_t most = 8;
-    for (int32_t i = 0; i < run->n_use; i++) {
-        char *name = strategy_label(&run->use[i]);
-        most = strlen(name) > most ? strlen(name) : most;
-        free(name);
-    }
-    return (int32_t)most;
-}
-
 static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
 {
     static const char *const what[] = {"KV", "masks", "scores", "Q and O", "partials", "total"};
@@ -202,20 +189,9 @@ static void print_byte_table(const struct sim_run *run, FILE *f, int32_t m, bool
     for (int i = 0; i < 6; i++)
         snprintf(head[i], sizeof head[i], "%s %s", what[i], unit.name);
     struct printer t = {.f = f, .column = column, .aligned = true, .width = widths};
-    if (run->timed)
-        fprintf(f, "\nbytes moved by plans for %s, count %s\n", run->machine[m].text,
-                count_mode_name[run->mode]);
-    else
-        fprintf(f, "\nbytes moved, count %s\n", count_mode_name[run->mode]);
+    fprintf(f, "\nbytes moved%s%s, count %s\n", run->timed ? " by plans for " : "",
+            run->timed ? run->machine[m].text : "", count_mode_name[run->mode]);
     print_table(run, &t, m, false, quiet, unit);
-}
-
-/* What the last column rests on. */
-static void print_fitted(const struct sim_run *run, FILE *f, int32_t m)
-{
-    const char *rest = run->machine[m].fitted_rest;
-    fprintf(f, "fitted us: model %s, coefficients %s%s%s%s\n", run->model->name, run->fitted_from,
-            rest[0] ? " (not in it: " : "", rest, rest[0] ? ")" : "");
 }
 
 static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool quiet)
@@ -224,45 +200,30 @@ static void print_time_table(const struct sim_run *run, FILE *f, int32_t m, bool
                             "% merge",     "CTAs",        "% of GB/s", "% of FLOPS", "% SM idle",
                             "% slot idle", "% under 5 %", "fitted us", NULL};
     const int32_t widths[] = {label_width(run), name_width(run), 9, 8, 10, 7, 6, 9, 10, 9, 11, 11, 9};
+    const char *rest = run->machine[m].fitted_rest;
     if (!run->model)
-        column[1 + N_TIME_CELLS] = NULL;
+        column[sizeof column / sizeof column[0] - 2] = NULL;
     struct printer t = {.f = f, .column = column, .aligned = true, .width = widths};
     bool left_out = run->machine[m].coefs.unseen < 1;
     char *title = coefs_title(run->coefficients, run->machine[m].m.name, run->machine[m].rest);
     fprintf(f, "\ntime on %s, simulated with %s%s\n", run->machine[m].text, title,
             left_out ? "; what no row of a Q tile sees is left out here" : "");
-    if (run->model)
-        print_fitted(run, f, m);
+    if (run->model) /* what the last column rests on */
+        fprintf(f, "fitted us: model %s, coefficients %s%s%s%s\n", run->model->name, run->fitted_from,
+                rest[0] ? " (not in it: " : "", rest, rest[0] ? ")" : "");
     free(title);
     print_table(run, &t, m, true, quiet, (struct unit){0});
 }
 
-/* A share of what a strategy costs that is worth a note where it is above a bound. */
-struct remark {
-    double (*share)(const struct simulated_times *x);
-    double above;
-};
-
-static double unseen_share(const struct simulated_times *x)
-{
-    return x->unseen / x->kv;
-}
-
-static double trip_share(const struct simulated_times *x)
-{
-    return x->trip_s / x->latency_s;
-}
-
-static const struct remark unseen = {unseen_share, 0.1}, trips = {trip_share, 0.5};
-
-/* "pat 12 %, cascade 40 %", of all sources; empty: none. */
-static char *list_of(const struct sim_run *run, int32_t m, const struct remark *r)
+/* Strategies of which a share of the bytes that no row sees, or of round trips' time, is worth a note: "pat 12 %, cascade 40 %",
+ * of all sources; empty: none. */
+static char *list_of(const struct sim_run *run, int32_t m, bool trips)
 {
     char *list = xstrdup("");
     for (int32_t i = 0; i < run->n_use; i++) {
         struct simulated_row row = sum_rows(run, m, i);
-        double share = row.skipped_at == 0 ? r->share(&row.time) : 0;
-        if (!(share > r->above))
+        double share = trips ? row.time.trip_s / row.time.latency_s : row.time.unseen / row.time.kv;
+        if (row.skipped_at > 0 || !(share > (trips ? 0.5 : 0.1)))
             continue;
         char *name = strategy_label(&run->use[i]);
         char *longer = xasprintf("%s%s%s %.0f %%", list, list[0] ? ", " : "", name, floor(100 * share));
@@ -286,7 +247,7 @@ static bool has_own_latency(const struct sim_run *run, const struct sim_machine 
 static void print_remarks(const struct sim_run *run, FILE *f, int32_t m)
 {
     const struct sim_machine *x = &run->machine[m];
-    char *blind = list_of(run, m, &unseen), *bound = list_of(run, m, &trips);
+    char *blind = list_of(run, m, false), *bound = list_of(run, m, true);
     if (blind[0])
         fprintf(f,
                 "note: share of the KV bytes that no row of a Q tile sees: %s; read in these times (unseen = "

@@ -14,9 +14,7 @@
 #include "traces/trace.h"
 #include "verify/io/progress.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct simulation {
     const struct strategy_use *use;
@@ -86,8 +84,6 @@ void simulated_add(struct simulated_row *sum, const struct simulated_row *r);
 bool simulate_steps(const struct simulation *s, const struct simulation_source *src, int64_t times,
                     struct simulated_row *row, struct progress *progress, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -16,9 +16,7 @@
 #include "verify/cases/case.h"
 #include "ref/csv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* Strings numbered from 0 in the order they are first seen. */
 struct names {
@@ -59,8 +57,6 @@ struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, str
 /* The plan of a row, made as bench-gpu made it; NULL with *e set ("file:line: ..."). */
 struct plan *timed_row_plan(const struct timed_row *r, const struct nform *nf, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -6,9 +6,7 @@
 
 #include "ref/csv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* A recorded run: `file` as its column says, "synthetic:width=20" or a file's name. */
 struct deft_run {
@@ -25,8 +23,6 @@ double deft_run_latency(const struct csv *golden, const struct deft_run *run, co
  * the table. */
 double deft_latency(int table, const char *strategy, const char *workload);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

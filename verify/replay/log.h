@@ -6,9 +6,7 @@
 
 #include "verify/replay/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /*
  * The rows of a run in a file: `# what` in the first line, `# about` in the second, then a row a step and strategy. After
@@ -41,8 +39,6 @@ const char *replay_log_skipped(const struct replay_log *log, int32_t source, int
 /* Everything up to iteration t is written. */
 void replay_log_mark(struct replay_log *log, int32_t source, int32_t use, int64_t t);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -13,9 +13,7 @@
 #include "verify/replay/decode_run.h"
 #include "verify/replay/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct replay_device {
     struct decoder *decoder;
@@ -34,8 +32,6 @@ bool replay_device_open(struct replay_device *d, const struct decoder_type *type
 void replay_device_close(struct replay_device *d);
 struct executor replay_on_device(struct replay_device *d);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

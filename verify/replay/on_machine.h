@@ -8,9 +8,7 @@
 #include "sim/time/time_model.h"
 #include "verify/replay/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct replay_machine {
     const struct machine *mc;
@@ -24,8 +22,6 @@ struct executor replay_on_machine(struct replay_machine *m);
  * tensor peak), what stands between products is its bytes / bandwidth; each costs a launch. */
 double replay_other_s(const struct replay_machine *m, int64_t n);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

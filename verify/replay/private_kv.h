@@ -12,9 +12,7 @@
 
 #include "traces/trace.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct private_kv_spec {
     int32_t page_size;
@@ -45,8 +43,6 @@ struct tree *tree_apart(const struct tree *tree);
 void private_kv_table(const struct private_kv *c, const struct tree *apart, int64_t *page_off,
                       int32_t **page_table, int64_t *cap);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

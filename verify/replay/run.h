@@ -12,9 +12,7 @@
 #include "verify/io/progress.h"
 #include "verify/replay/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum replan { REPLAN_EVERY, REPLAN_CHOICE, REPLAN_SHAPE, REPLAN_ASYNC, N_REPLANS };
 extern const char *const replan_name[N_REPLANS]; /* "every" "choice" "shape-change" "async" */
@@ -100,8 +98,6 @@ double replay_weights(const struct replay *r);
 /* Pages that fit beside the weights into so many bytes; 0: not even these fit. */
 int64_t replay_pages(const struct replay *r, double memory);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -8,9 +8,7 @@
 #include "traces/pool.h"
 #include "verify/replay/private_kv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* A step with all that goes with it. Who only reads one may be given a copy of the struct with other pointers in it. */
 struct step {
@@ -112,8 +110,6 @@ struct replay_total {
 void replay_add(struct replay_total *sum, const struct replay_total *x);
 void replay_add_row(struct replay_total *sum, const struct replay_row *row);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif
