@@ -13,12 +13,6 @@ struct decode_args {
     struct decode_job job;
 };
 
-static bool set_llm(void *self, const char *value, struct err *e)
-{
-    *(const char **)self = value;
-    return model_find(value, e) != NULL;
-}
-
 static bool read_options(struct decode_args *a, int argc, char **argv, struct err *e)
 {
     struct decode_job *j = &a->job;

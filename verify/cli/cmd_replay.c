@@ -2,7 +2,6 @@
  * cmd_replay.c - `treeattn replay`: traces through whole decode steps, on the model of a machine or on a GPU.
  */
 #include "kernels/cuda/host/cuda.h"
-#include "ref/rng.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/origin.h"
 #include "verify/model/coefficient_file.h"
@@ -10,36 +9,27 @@
 #include "verify/replay/on_decoder.h"
 #include "verify/replay/on_machine.h"
 
-#include <math.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct replay_args {
     struct cmd_tree tree;
     struct cmd_output out;
-    const char *strategies, *machine, *decoder, *workloads, *data, *rows, *coefficients, *part;
-    struct model model;
-    bool resume, graph;
+    struct replay_choice choice;
+    struct replay_rows rows;
+    const char *strategies, *machine, *decoder, *coefficients, *part;
+    const struct model *llm;
+    struct model model; /* the same, with its layers */
+    bool graph;
     enum replan replan;
     enum dtype dtype;
-    int64_t every, max_steps, layers, page, prefill_rate, check;
-    int argc; /* as called */
-    char **argv;
+    int64_t every, layers, page, prefill_rate, check;
 };
 
 static const char default_strategies[] =
     "radix-attention,flash-decoding,tree-medusa,deft-node,deft-node-chunk,deft-flatten,fasttree,pat";
 
 /* ---- options ------------------------------------------------------------------------------------------- */
-
-static bool set_llm(void *self, const char *name, struct err *e)
-{
-    const struct model *m = model_find(name, e);
-    if (m)
-        *(struct model *)self = *m;
-    return m != NULL;
-}
 
 static bool set_dtype(void *self, const char *value, struct err *e)
 {
@@ -70,15 +60,14 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
                     "sequence length at which the run ends; of a workload instead of its own");
     const struct opt own[] = {
         HEADING("What is replayed:"),
-        TEXT("workload", "LIST", &a->workloads, NULL,
+        TEXT("workload", "LIST", &a->choice.workloads, NULL,
              "papers' workloads by name or group instead of --trace (default deft; see treeattn list "
              "workloads)"),
-        TEXT("data", "DIR", &a->data, NULL,
+        TEXT("data", "DIR", &a->choice.data, NULL,
              "where their files are (default: $TREEATTN_SHARED/traces, else ../shared/traces)"),
         TEXT("strategy", "LIST", &a->strategies, NULL,
              "NAME[:K=V,..],.. or all (default: those of DeFT's tables, its node strategies, fasttree, pat)"),
-        CALL("llm", "NAME", set_llm, &a->model, "llama-3-8b",
-             "the model's shapes (see treeattn list models)"),
+        CALL("llm", "NAME", set_llm, &a->llm, "llama-3-8b", "the model's shapes (see treeattn list models)"),
         I64("layers", "L", &a->layers, 1, 1 << 16, NULL, "only so many of its layers"),
         CALL("dtype", "TYPE", set_dtype, &a->dtype, "bf16", "of weights and cache: bf16 or f16"),
         I64("page", "SIZE", &a->page, 1, 65536, "16", "tokens of a page of the KV pool"),
@@ -103,13 +92,13 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
         HEADING("How much of it:"),
         I64("every", "K", &a->every, 1, INT32_MAX, "1",
             "look at one step in K, which stands for all of them"),
-        I64("max-steps", "N", &a->max_steps, 1, INT64_MAX, NULL, "cut every trace after N steps"),
+        I64("max-steps", "N", &a->choice.max_steps, 1, INT64_MAX, NULL, "cut every trace after N steps"),
         I64("check", "K", &a->check, 1, INT32_MAX, NULL,
             "on a GPU: compare the attention of every layer with exact attention, at one in K of these "
             "steps"),
-        TEXT("rows", "FILE", &a->rows, NULL,
+        TEXT("rows", "FILE", &a->rows.path, NULL,
              "a row a step and strategy into FILE, as CSV; FILE.part until complete"),
-        FLAG("resume", &a->resume, "go on with FILE.part, or print the tables of a complete FILE"),
+        FLAG("resume", &a->rows.resume, "go on with FILE.part, or print the tables of a complete FILE"),
         {0},
     };
     options_add(&o, own);
@@ -122,67 +111,57 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
 static bool settle(struct replay_args *a, struct err *e)
 {
     struct tree_source *src = &a->tree.src;
-    if (src->kind == SRC_TRACE && a->workloads)
+    if (src->kind == SRC_TRACE && a->choice.workloads)
         return err_set(e, "--trace and --workload (expected one of them)");
-    if (a->resume && !a->rows)
+    if (a->rows.resume && !a->rows.path)
         return err_set(e, "--resume needs a file (expected --rows FILE)");
     if ((a->coefficients || a->part) && !a->machine)
         return err_set(e, "--coefficients and --part are of a machine (expected --machine)");
     if ((a->check || a->decoder || a->graph) && a->machine)
         return err_set(e, "--check, --decoder and --graph are for steps that run (expected no --machine)");
-    char *part = a->rows ? xasprintf("%s.part", a->rows) : NULL;
-    const char *const out[] = {a->out.path, a->rows, part};
+    char *part = a->rows.path ? xasprintf("%s.part", a->rows.path) : NULL;
+    const char *const out[] = {a->out.path, a->rows.path, part};
     bool good = outfiles_check(out, 3, e);
     free(part);
+    a->model = *a->llm;
     if (a->layers > 0)
         a->model.layers = (int32_t)a->layers;
     if (src->kind != SRC_TRACE) { /* the options of a trace apply to workloads as well */
         src->kind = SRC_TRACE;
         src->text = xstrdup("");
-        if (!a->workloads)
-            a->workloads = "deft";
+        if (!a->choice.workloads)
+            a->choice.workloads = "deft";
     }
+    a->choice.src = src;
+    a->choice.tree_last = a->tree.last;
     return good && tree_finish(&a->tree, true, e);
 }
 
 /* ---- what a run stands on ------------------------------------------------------------------------------ */
 
-/* All that a run stands on. */
 struct ground {
     struct machine mc;
     struct replay_machine sim;
     struct replay_device device;
     struct executor exec;
     struct strategy_use *use;
-    char rest[COEFS_REST], *title; /* of the time model's coefficients */
+    char rest[COEFS_REST]; /* coefficients that the file does not name */
 };
-
-static uint32_t sum_of(const struct time_model_coefs *c)
-{
-    double value[sizeof *c / sizeof(double)];
-    uint64_t sum = 0, bits;
-    memcpy(value, c, sizeof value);
-    for (size_t i = 0; i < sizeof value / sizeof value[0]; i++) {
-        memcpy(&bits, &value[i], sizeof bits);
-        sum = rng_mix(sum + bits);
-    }
-    return (uint32_t)sum;
-}
 
 static bool set_up_machine(const struct replay_args *a, struct replay_run *run, struct ground *g,
                            struct err *e)
 {
     struct replay *r = &run->replay;
-    run->coefs_told = a->coefficients != NULL;
-    bool fitted = a->coefficients && strcmp(a->coefficients, COEFS_BUILT_IN) != 0;
+    const char *file = a->coefficients ? a->coefficients : COEFS_BUILT_IN;
     g->sim = (struct replay_machine){
         .mc = &g->mc, .model = r->model, .heads = r->env.heads, .coefs = time_model_coefs_default()};
-    if (a->coefficients && !coefs_read_clock(a->coefficients, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
+    if (!coefs_read_clock(file, g->mc.name, a->part, &g->sim.coefs, g->rest, e))
         return false;
-    run->coefficients = fitted ? a->coefficients : COEFS_BUILT_IN;
-    run->built_in = fitted ? g->rest : "all";
-    run->title = g->title = coefs_title(a->coefficients, g->mc.name, g->rest);
-    run->coefs_sum = sum_of(&g->sim.coefs);
+    run->coefs_told = a->coefficients != NULL;
+    run->coefficients = file;
+    run->built_in = strcmp(file, COEFS_BUILT_IN) == 0 ? "all" : g->rest;
+    run->title = coefs_title(file, g->mc.name, g->rest);
+    run->coefs_sum = coefs_sum(&g->sim.coefs);
     g->exec = replay_on_machine(&g->sim);
     r->memory = g->mc.memory;
     r->n_pages = replay_pages(r, r->memory);
@@ -191,51 +170,35 @@ static bool set_up_machine(const struct replay_args *a, struct replay_run *run, 
                        replay_weights(r) / 0x1p30, g->mc.name, g->mc.memory / 0x1p30);
 }
 
-/* Something is missing: say what else there is. */
-static bool suggest_machine(struct err *e)
-{
-    struct err cause = *e;
-    *e = (struct err){0};
-    return err_missing(e, "%s (--machine NAME simulates a GPU)", cause.msg);
-}
-
 static bool set_up_device(const struct replay_args *a, struct replay_run *run, struct ground *g,
                           struct err *e)
 {
     const struct decoder_type *type = decoder_type_find(a->decoder ? a->decoder : "cuda", e);
-    if (!type)
-        return false;
-    if (type->ready && !type->ready(e))
-        return suggest_machine(e);
-    if (!replay_jobs_device(run, type, a->tree.seed, a->graph, &g->device, e))
+    struct err missing = {0};
+    if (type && type->ready && !type->ready(&missing))
+        return err_missing(e, "%s (--machine NAME simulates a GPU)", missing.msg);
+    if (!type || !replay_jobs_device(run, type, a->tree.seed, a->graph, &g->device, e))
         return false;
     g->exec = replay_on_device(&g->device);
     return true;
 }
 
-/* Steps that run do so once more without attention: the bound of what attention can gain. */
-static void add_no_attention(struct ground *g, struct replay *r)
-{
-    g->use = xrealloc(g->use, (size_t)r->n_use + 1, sizeof *g->use);
-    g->use[r->n_use++] = strategy_default(&replay_no_attention);
-}
-
 static bool set_up(const struct replay_args *a, struct replay_run *run, struct ground *g, struct err *e)
 {
-    struct replay *r = &run->replay;
-    const struct model *m = &a->model;
     const char *list = a->strategies ? a->strategies : default_strategies;
-    g->mc = *machine_default();
+    int32_t n_use = 0;
     if ((a->machine && !machine_parse(a->machine, &g->mc, e)) ||
-        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, &g->use, &r->n_use, e))
+        !case_strategies(strcmp(list, "all") == 0 ? NULL : list, &g->use, &n_use, e))
         return false;
-    if (!a->machine)
-        add_no_attention(g, r);
-    *r = (struct replay){
-        .model = m,
-        .env = {.heads = model_heads(m, a->dtype), .machine = &g->mc},
+    if (!a->machine) { /* steps run once more without attention: the bound of what attention can gain */
+        g->use = xrealloc(g->use, (size_t)n_use + 1, sizeof *g->use);
+        g->use[n_use++] = strategy_default(&replay_no_attention);
+    }
+    run->replay = (struct replay){
+        .model = &a->model,
+        .env = {.heads = model_heads(&a->model, a->dtype), .machine = &g->mc},
         .use = g->use,
-        .n_use = r->n_use,
+        .n_use = n_use,
         .replan = a->replan,
         .every = a->every,
         .check = a->check,
@@ -246,40 +209,23 @@ static bool set_up(const struct replay_args *a, struct replay_run *run, struct g
     return a->machine ? set_up_machine(a, run, g, e) : set_up_device(a, run, g, e);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
-
-/* Where, when and by which command. */
-static char *origin(const struct replay_args *a, const struct replay_run *run)
+static bool run_and_print(struct replay_args *a, struct replay_run *run, const char *command, struct err *e)
 {
-    char date[ORIGIN_DATE], *text = origin_command(a->argv[0], a->argc, a->argv);
-    origin_date(date);
-    char *all = xasprintf("%s; %s, commit %s, %s; host times: processor time of the host that ran it", text,
-                          run->replay.exec->name, origin_commit(), date);
-    free(text);
-    return all;
-}
-
-static bool print_result(const struct replay_args *a, const struct replay_run *run,
-                         const struct replay_rows *rows, struct err *e)
-{
+    const char *name = run->replay.exec->name;
     struct outfile out;
-    if (!outfile_open(&out, a->out.path, e))
-        return false;
-    if (a->out.style == STYLE_CSV)
-        fprintf(out.f, "# %s\n# %s\n", rows->what, rows->about);
-    if (a->out.style == STYLE_TEXT)
-        replay_print_text(run, out.f, a->out.quiet);
-    else
-        replay_print_rows(run, out.f, a->out.style);
-    return outfile_close(&out, true, e);
-}
-
-static bool run_and_print(const struct replay_args *a, struct replay_run *run, struct err *e)
-{
-    char *what = replay_jobs_describe(run, a->machine ? a->machine : run->replay.exec->name, a->graph);
-    char *about = origin(a, run);
-    struct replay_rows rows = {.path = a->rows, .resume = a->resume, .what = what, .about = about};
-    bool good = replay_jobs_run(run, &rows, e) && print_result(a, run, &rows, e) && replay_jobs_check(run, e);
+    char date[ORIGIN_DATE], *what = replay_jobs_describe(run, a->machine ? a->machine : name, a->graph);
+    origin_date(date);
+    char *about = xasprintf("%s; %s, commit %s, %s; host times: processor time of the host that ran it",
+                            command, name, origin_commit(), date);
+    a->rows.what = what;
+    a->rows.about = about;
+    bool good = replay_jobs_run(run, &a->rows, e) && outfile_open(&out, a->out.path, e);
+    if (good) {
+        if (a->out.style == STYLE_CSV)
+            fprintf(out.f, "# %s\n# %s\n", what, about);
+        replay_print(run, out.f, a->out.style, a->out.quiet);
+        good = outfile_close(&out, true, e) && replay_jobs_check(run, e);
+    }
     free(what);
     free(about);
     return good;
@@ -288,21 +234,16 @@ static bool run_and_print(const struct replay_args *a, struct replay_run *run, s
 int cmd_replay(int argc, char **argv)
 {
     struct err e = {0};
-    struct replay_args a = {.tree.many = true, .argc = argc, .argv = argv};
+    struct replay_args a = {.tree.many = true};
     struct replay_run run = {0};
-    struct ground ground = {.use = NULL};
-    bool good = read_options(&a, argc, argv, &e) && settle(&a, &e);
-    struct replay_choice choice = {.workloads = a.workloads,
-                                   .data = a.data,
-                                   .src = &a.tree.src,
-                                   .tree_last = a.tree.last,
-                                   .max_steps = a.max_steps};
-    good = good && replay_jobs_open(&choice, &run, &e) && set_up(&a, &run, &ground, &e) &&
-           run_and_print(&a, &run, &e);
+    struct ground ground = {.mc = *machine_default()};
+    char *command = origin_command(argv[0], argc, argv);
+    bool good = read_options(&a, argc, argv, &e) && settle(&a, &e) && replay_jobs_open(&a.choice, &run, &e) &&
+                set_up(&a, &run, &ground, &e) && run_and_print(&a, &run, command, &e);
     replay_jobs_close(&run);
     replay_device_close(&ground.device);
     free(ground.use);
-    free(ground.title);
+    free(command);
     tree_source_clear(&a.tree.src);
     return good ? EXIT_GOOD : cmd_error(&e);
 }

@@ -1,4 +1,5 @@
 #include "verify/cli/shared_options.h"
+#include "ref/model.h"
 #include "sim/time/machine.h"
 #include "verify/io/text.h"
 
@@ -76,6 +77,11 @@ struct opt arch_option(int32_t *arch)
 {
     return (struct opt)CALL("arch", "80|auto", set_arch, arch, "auto",
                             "kernels of a GPU; 80: the Ampere path on a newer card");
+}
+
+bool set_llm(void *self, const char *value, struct err *e)
+{
+    return (*(const struct model **)self = model_find(value, e)) != NULL;
 }
 
 bool set_machine(void *self, const char *value, struct err *e)

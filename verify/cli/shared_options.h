@@ -10,9 +10,7 @@
 #include "verify/cases/random_cases.h"
 #include "verify/cases/tree_source.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* --csv, --json, --quiet, --output. */
 struct cmd_output {
@@ -46,14 +44,13 @@ bool tree_takes_steps(const struct cmd_tree *t, int64_t steps, struct err *e);
 
 /* --arch into *arch: 0 for auto, or 80. The command hands it to cuda_force_arch before it runs. */
 struct opt arch_option(int32_t *arch);
-/* For CALL: a machine into a struct machine. */
+/* For CALL: a model into a const struct model *, a machine into a struct machine. */
+bool set_llm(void *self, const char *value, struct err *e);
 bool set_machine(void *self, const char *value, struct err *e);
 /* Lines of a table: --heads into the counts of *h; --dtype into *dtype. */
 struct opt heads_option(struct heads *h, const char *def, bool *given);
 struct opt dtype_option(enum dtype *dtype, const char *def, const char *help);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

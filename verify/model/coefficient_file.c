@@ -3,6 +3,7 @@
 #include "sim/time/machine.h"
 #include "ref/csv.h"
 #include "ref/file.h"
+#include "ref/rng.h"
 #include "verify/io/text.h"
 
 #include <math.h>
@@ -200,6 +201,18 @@ bool coefs_read_clock(const char *path, const char *machine, const char *part, s
     CLOCK_COEFS(X)
 #undef X
     return true;
+}
+
+uint32_t coefs_sum(const struct time_model_coefs *c)
+{
+    double value[sizeof *c / sizeof(double)];
+    uint64_t sum = 0, bits;
+    memcpy(value, c, sizeof value);
+    for (size_t i = 0; i < sizeof value / sizeof value[0]; i++) {
+        memcpy(&bits, &value[i], sizeof bits);
+        sum = rng_mix(sum + bits);
+    }
+    return (uint32_t)sum;
 }
 
 char *coefs_title(const char *path, const char *machine, const char *rest)

@@ -16,9 +16,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 void coefs_write_header(FILE *f);
 void coefs_write(FILE *f, const char *machine, const char *model, const char *part, const char *coefficient,
@@ -63,12 +61,13 @@ bool coefs_read_model(const char *path, const char *machine, const struct fit_mo
 bool coefs_read_clock(const char *path, const char *machine, const char *part, struct time_model_coefs *out,
                       char rest[COEFS_REST], struct err *e);
 
+/* A hash of the values. */
+uint32_t coefs_sum(const struct time_model_coefs *c);
+
 /* For headings: which coefficients the times rest on. The file, and what it does not name (`rest`). Or, where
  * path is NULL, that they are built in, and where fitted ones of that machine are. The caller frees. */
 char *coefs_title(const char *path, const char *machine, const char *rest);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

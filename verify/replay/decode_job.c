@@ -222,7 +222,7 @@ bool decode_check(struct decode_job *j, struct err *e)
     enum { MODELS = sizeof checked_models / sizeof checked_models[0] };
     bool good = true;
     for (int i = 0; i < (j->model ? 1 : MODELS) && good; i++) {
-        j->llm = model_find(j->model ? j->model : checked_models[i], e);
+        j->llm = j->model ? j->model : model_find(checked_models[i], e);
         good = j->llm && check_model(j, e);
     }
     return good;
@@ -345,7 +345,7 @@ static bool time_use(struct decode_job *j, struct decode_run *r, const struct st
 
 bool decode_measure(struct decode_job *j, struct err *e)
 {
-    j->llm = model_find(j->model ? j->model : "llama-3-8b", e);
+    j->llm = j->model ? j->model : model_find("llama-3-8b", e);
     if (!j->llm)
         return false;
     const struct tree_source *src = &j->src;

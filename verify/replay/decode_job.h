@@ -9,14 +9,12 @@
 #include "verify/io/table.h"
 #include "verify/cases/tree_source.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct decode_job {
     const struct decoder_type *type;
-    const char *model;      /* its name; NULL: checks take the tiny ones, times llama-3-8b */
-    enum dtype dtype;       /* N_DTYPES: f64 on the CPU, bf16 on a GPU */
+    const struct model *model; /* NULL: checks take the tiny ones, times llama-3-8b */
+    enum dtype dtype;          /* N_DTYPES: f64 on the CPU, bf16 on a GPU */
     struct tree_source src; /* a trace, perhaps from a step on; SRC_NONE: checks take two built-in traces */
     int64_t steps, page;
     uint64_t seed;
@@ -41,8 +39,6 @@ bool decode_check(struct decode_job *j, struct err *e);
 /* A row per strategy, and one without attention. */
 bool decode_measure(struct decode_job *j, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -59,55 +59,30 @@ bool decode_run_advance(struct decode_run *r, const struct step *s, struct err *
     return good;
 }
 
-/* Queries of t, each of which writes the last token that it sees, through the decoder. */
-struct arrays {
-    int32_t *token, *position;
-    int64_t *slot;
-};
-
-static struct arrays arrays_of(const struct decode_run *r, const struct problem *p,
-                               const struct trace_parts *parts)
+/* Queries of p->tree, each of which writes the last token that it sees, through the decoder. */
+static bool enqueue(struct decode_run *r, const struct problem *p, const struct trace_parts *parts,
+                    const struct plan *plan, bool timed, bool keep, struct err *e)
 {
     const struct tree *t = p->tree;
     size_t n = (size_t)t->n_queries;
-    struct arrays a = {xcalloc(n, sizeof *a.token), xcalloc(n, sizeof *a.position),
-                       xcalloc(n, sizeof *a.slot)};
-    int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above);
+    int32_t *token = xcalloc(n, sizeof *token), *position = xcalloc(n, sizeof *position);
+    int64_t *slot = xcalloc(n, sizeof *slot), *above = xcalloc((size_t)t->n_nodes, sizeof *above);
     for (int32_t i = 0; i < t->n_nodes; i++)
         above[i] = t->parent[i] < 0 ? 0 : above[t->parent[i]] + t->len[t->parent[i]];
     for (int32_t q = 0; q < t->n_queries; q++) {
         struct query x = t->query[q];
         CK(x.upto > 0);
-        a.position[q] = (int32_t)(above[x.node] + x.upto - 1);
-        a.slot[q] = problem_slot(p, x.node, x.upto - 1);
-        a.token[q] = r->filled ? (int32_t)(a.slot[q] % r->decoder->spec.model->vocab)
-                               : tokens_at(r->tokens, parts, x.node, x.upto - 1);
+        position[q] = (int32_t)(above[x.node] + x.upto - 1);
+        slot[q] = problem_slot(p, x.node, x.upto - 1);
+        token[q] = r->filled ? (int32_t)(slot[q] % r->decoder->spec.model->vocab)
+                             : tokens_at(r->tokens, parts, x.node, x.upto - 1);
     }
+    struct decode_step step = {p, plan, token, position, slot, .parts = timed, .keep = keep};
+    bool good = decoder_step(r->decoder, &step, e);
+    free(token);
+    free(position);
+    free(slot);
     free(above);
-    return a;
-}
-
-static void arrays_free(struct arrays *a)
-{
-    free(a->token);
-    free(a->position);
-    free(a->slot);
-}
-
-static bool enqueue(struct decode_run *r, const struct problem *p, const struct trace_parts *parts,
-                    const struct plan *plan, bool timed, bool keep, struct err *e)
-{
-    struct arrays a = arrays_of(r, p, parts);
-    bool good = decoder_step(r->decoder,
-                             &(struct decode_step){.p = p,
-                                                   .plan = plan,
-                                                   .token = a.token,
-                                                   .position = a.position,
-                                                   .slot = a.slot,
-                                                   .parts = timed,
-                                                   .keep = keep},
-                             e);
-    arrays_free(&a);
     return good;
 }
 
@@ -128,10 +103,7 @@ static bool decode_chain(struct decode_run *r, const struct step *s, struct quer
     struct nform *nf = nform_new(&chain);
     char why[WHY_MAX];
     struct plan *plan = strategy_plan(&use, nf, &env, why);
-    struct decode_time t = {0};
-    bool good = enqueue(r, &p, &s->parts, plan, false, false, e) && decoder_wait(r->decoder, &t, e);
-    r->prompt_steps++;
-    r->prompts.whole_s += t.whole_s;
+    bool good = enqueue(r, &p, &s->parts, plan, false, false, e) && decoder_wait(r->decoder, NULL, e);
     plan_free(plan);
     nform_free(nf);
     return good;
@@ -207,7 +179,6 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
         struct arithmetic a = arithmetic_of(p, plan, kernel);
         struct comparison c = compare_output(p, orc, out, &a);
         r->attention_worst = fmax(r->attention_worst, c.worst);
-        r->layers_checked++;
         if (c.verdict == V_FAIL) {
             good = err_set(e, "attention of layer %d, query %lld: %s", layer,
                            (long long)query[c.row / p->heads.h_q], c.why);

@@ -19,9 +19,7 @@
 #include "verify/replay/logits_check.h"
 #include "verify/replay/step.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct decode_run {
     struct decoder *decoder;
@@ -30,9 +28,6 @@ struct decode_run {
     struct witness *witness; /* NULL: logits are not judged */
     struct logits_check_sum sum;
     double attention_worst; /* of layers that were checked, in bounds */
-    int64_t layers_checked;
-    int64_t prompt_steps;       /* decode steps spent on prompts */
-    struct decode_time prompts; /* their sum */
 };
 
 /* decoder is kept, not owned. judge: compare logits with the sequential replay (small models, never with filled). */
@@ -56,8 +51,6 @@ struct plan_env decode_env(const struct decoder_spec *s);
 struct problem decode_problem(const struct decoder_spec *s, const struct tree *tree, const int64_t *page_off,
                               int32_t *page_table);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -67,19 +67,21 @@ static bool list_jobs(const struct replay_choice *a, struct replay_run *run, str
 }
 
 /* With several workloads, --tree K-L is for those that have as many; others have the one tree. */
-static bool open_items(struct replay_job *job, bool alone, int64_t max_steps, int32_t *number, struct err *e)
+static bool open_items(struct replay_run *run, struct replay_job *job, int64_t max_steps, struct err *e)
 {
     struct trace **trace;
-    bool good = trace_items_open(job->spec, &job->opts, job->tree_last, !alone, &trace, &job->n_items, e);
-    job->item = xcalloc((size_t)job->n_items, sizeof *job->item);
+    bool some = run->n_jobs > 1;
+    bool good = trace_items_open(job->spec, &job->opts, job->tree_last, some, &trace, &job->n_items, e);
+    run->item = xrealloc(run->item, (size_t)(run->n_items + job->n_items), sizeof *run->item);
     for (int32_t k = 0; k < job->n_items; k++) {
         int64_t steps = trace_steps(trace[k]);
-        job->item[k] =
-            (struct replay_item){.index = job->opts.tree_index + k,
+        int64_t last = max_steps > 0 ? min_i64(max_steps, steps) : steps;
+        run->item[run->n_items] =
+            (struct replay_item){.job = job,
+                                 .index = job->opts.tree_index + k,
                                  .trace = trace[k],
-                                 .src = {.number = (*number)++,
-                                         .trace = trace[k],
-                                         .last = max_steps > 0 ? min_i64(max_steps, steps) : steps}};
+                                 .src = {.number = run->n_items, .trace = trace[k], .last = last}};
+        run->n_items++;
     }
     free(trace);
     return good;
@@ -87,11 +89,15 @@ static bool open_items(struct replay_job *job, bool alone, int64_t max_steps, in
 
 bool replay_jobs_open(const struct replay_choice *a, struct replay_run *run, struct err *e)
 {
-    int32_t number = 0;
     bool good = list_jobs(a, run, e);
     for (int32_t j = 0; j < run->n_jobs && good; j++)
         if (!run->job[j].lacks)
-            good = open_items(&run->job[j], run->n_jobs == 1, a->max_steps, &number, e);
+            good = open_items(run, &run->job[j], a->max_steps, e);
+    struct replay_item *item = run->item;
+    for (int32_t j = 0; j < run->n_jobs && good; j++) {
+        run->job[j].item = item;
+        item += run->job[j].n_items;
+    }
     return good;
 }
 
@@ -115,15 +121,12 @@ bool replay_jobs_device(struct replay_run *run, const struct decoder_type *type,
     if (most == 0)
         return err_missing(e, "%s does not fit: its weights take %.1f GiB of %.1f GiB", r->model->name,
                            replay_weights(r) / 0x1p30, r->memory / 0x1p30);
-    for (int32_t j = 0; j < run->n_jobs && good; j++)
-        for (int32_t k = 0; k < run->job[j].n_items && good; k++)
-            good = replay_peak(&run->job[j].item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries,
-                               e);
+    for (int32_t k = 0; k < run->n_items && good; k++)
+        good = replay_peak(&run->item[k].src, r->page_size, most, &spec.n_pages, &spec.max_queries, e);
     r->n_pages = spec.n_pages;
-    for (int32_t j = 0; j < run->n_jobs && good; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            r->private_kv_pages =
-                max_i64(r->private_kv_pages, replay_copies(r, &run->job[j].item[k].src, room - r->n_pages));
+    for (int32_t k = 0; k < run->n_items && good; k++)
+        r->private_kv_pages =
+            max_i64(r->private_kv_pages, replay_copies(r, &run->item[k].src, room - r->n_pages));
     spec.n_pages += r->private_kv_pages;
     return good && replay_device_open(device, type, &spec, r->every == 1, e);
 }
@@ -144,48 +147,27 @@ char *replay_jobs_describe(const struct replay_run *run, const char *where, bool
         free(text);
         text = longer;
     }
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++) {
-            const struct replay_item *item = &run->job[j].item[k];
-            char *longer =
-                xasprintf("%s; %s, %" PRId64 " steps", text, trace_title(item->trace), item->src.last);
-            free(text);
-            text = longer;
-        }
+    for (int32_t k = 0; k < run->n_items; k++) {
+        const struct replay_item *item = &run->item[k];
+        char *longer = xasprintf("%s; %s, %" PRId64 " steps", text, trace_title(item->trace), item->src.last);
+        free(text);
+        text = longer;
+    }
     return text;
-}
-
-/* Names and steps of all items, by number. */
-static char **name_sources(const struct replay_run *run, int32_t *n, int64_t **last)
-{
-    char **name = NULL;
-    int64_t cap = 0, cap_last = 0;
-    *n = 0;
-    *last = NULL;
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++) {
-            name = xgrow(name, &cap, *n + 1, sizeof *name);
-            *last = xgrow(*last, &cap_last, *n + 1, sizeof **last);
-            (*last)[*n] = run->job[j].item[k].src.last;
-            name[(*n)++] = xasprintf("%s tree %" PRId32, run->job[j].name, run->job[j].item[k].index);
-        }
-    return name;
 }
 
 static bool replay_all(struct replay_run *run, struct replay_log *log, struct err *e)
 {
     int64_t work = 0;
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            work += replay_work(&run->replay, &run->job[j].item[k].src);
+    for (int32_t k = 0; k < run->n_items; k++)
+        work += replay_work(&run->replay, &run->item[k].src);
     struct progress progress = progress_start("replay", work);
     bool good = true;
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items && good; k++) {
-            struct replay_item *item = &run->job[j].item[k];
-            item->total = xcalloc((size_t)run->replay.n_use, sizeof *item->total);
-            good = replay_source(&run->replay, &item->src, log, item->total, &item->pool, &progress, e);
-        }
+    for (int32_t k = 0; k < run->n_items && good; k++) {
+        struct replay_item *item = &run->item[k];
+        item->total = xcalloc((size_t)run->replay.n_use, sizeof *item->total);
+        good = replay_source(&run->replay, &item->src, log, item->total, &item->pool, &progress, e);
+    }
     progress_clear(&progress);
     return good;
 }
@@ -200,8 +182,13 @@ bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, str
                                    .about = rows->about,
                                    .use = run->replay.use,
                                    .n_use = run->replay.n_use};
-    int64_t *last;
-    char **name = name_sources(run, &spec.n_sources, &last);
+    int32_t n = spec.n_sources = run->n_items;
+    char **name = xcalloc((size_t)n, sizeof *name);
+    int64_t *last = xcalloc((size_t)n, sizeof *last);
+    for (int32_t k = 0; k < n; k++) {
+        name[k] = xasprintf("%s tree %" PRId32, run->item[k].job->name, run->item[k].index);
+        last[k] = run->item[k].src.last;
+    }
     spec.source = name;
     spec.last = last;
     struct replay_log *log = replay_log_open(&spec, e);
@@ -210,8 +197,8 @@ bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, str
         good = replay_all(run, log, e);
         good = replay_log_close(log, good, e) && good;
     }
-    for (int32_t i = 0; i < spec.n_sources; i++)
-        free(name[i]);
+    for (int32_t k = 0; k < n; k++)
+        free(name[k]);
     free(name);
     free(last);
     return good;
@@ -219,17 +206,17 @@ bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, str
 
 void replay_jobs_close(struct replay_run *run)
 {
-    for (int32_t j = 0; j < run->n_jobs && run->job; j++) {
-        struct replay_job *job = &run->job[j];
-        for (int32_t k = 0; k < job->n_items; k++) {
-            trace_close(job->item[k].trace);
-            free(job->item[k].total);
-        }
-        free(job->item);
-        free(job->name);
-        free(job->spec);
-        free(job->lacks);
+    for (int32_t k = 0; k < run->n_items; k++) {
+        trace_close(run->item[k].trace);
+        free(run->item[k].total);
     }
+    for (int32_t j = 0; j < run->n_jobs && run->job; j++) {
+        free(run->job[j].name);
+        free(run->job[j].spec);
+        free(run->job[j].lacks);
+    }
+    free(run->title);
+    free(run->item);
     free(run->job);
     csv_clear(&run->golden);
 }
@@ -237,14 +224,13 @@ void replay_jobs_close(struct replay_run *run)
 /* Pages that no piece holds any more must all be back. */
 static bool check_leaks(const struct replay_run *run, struct err *e)
 {
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            if (run->job[j].item[k].pool.leaked != 0) {
-                err_set(e, "%s: %" PRId64 " pages of the KV pool leaked", run->job[j].name,
-                        run->job[j].item[k].pool.leaked);
-                e->code = EXIT_FAILED;
-                return false;
-            }
+    for (int32_t k = 0; k < run->n_items; k++)
+        if (run->item[k].pool.leaked != 0) {
+            err_set(e, "%s: %" PRId64 " pages of the KV pool leaked", run->item[k].job->name,
+                    run->item[k].pool.leaked);
+            e->code = EXIT_FAILED;
+            return false;
+        }
     return true;
 }
 
@@ -253,14 +239,13 @@ static bool check_leaks(const struct replay_run *run, struct err *e)
 static bool check_any(const struct replay_run *run, struct err *e)
 {
     const char *why = NULL;
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            for (int32_t i = 0; i < run->replay.n_use; i++) {
-                const struct replay_total *x = &run->job[j].item[k].total[i];
-                if (x->fate == FATE_RAN || simulated(run->replay.exec))
-                    return true;
-                why = x->why;
-            }
+    for (int32_t k = 0; k < run->n_items; k++)
+        for (int32_t i = 0; i < run->replay.n_use; i++) {
+            const struct replay_total *x = &run->item[k].total[i];
+            if (x->fate == FATE_RAN || simulated(run->replay.exec))
+                return true;
+            why = x->why;
+        }
     return why ? err_missing(e, "nothing was replayed: %.200s", why)
                : err_missing(e, "nothing was replayed: no %s (expected in --data DIR)", run->job[0].lacks);
 }

@@ -8,9 +8,7 @@
 #include "verify/replay/on_decoder.h"
 #include "verify/replay/report.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* What is replayed. */
 struct replay_choice {
@@ -42,8 +40,6 @@ bool replay_jobs_run(struct replay_run *run, const struct replay_rows *rows, str
 /* Are all pages of the KV pool back (if not, *e has EXIT_FAILED), and was anything replayed at all? */
 bool replay_jobs_check(const struct replay_run *run, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

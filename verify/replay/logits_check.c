@@ -266,8 +266,6 @@ bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token,
     bool certain = x->exact[best] - second > 2 * limit, good = worst <= 1 && (!certain || got == best);
     sum->queries++;
     sum->greedy += certain && got == best;
-    sum->greedy_wrong += certain && got != best;
-    sum->wrong += !good;
     sum->worst = fmax(sum->worst, worst);
     if (!good)
         snprintf(why, 256,

@@ -8,9 +8,7 @@
 #include "ref/sequence.h"
 #include "traces/trace.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* Which token is where. Traces have lengths only: the i-th token of a piece is a function of (seed, name, i), and
  * follows the piece when it is accepted. */
@@ -28,8 +26,7 @@ int64_t tokens_path(const struct tokens *x, const struct tree *tree, const struc
 /* What the judgement over some queries amounts to. */
 struct logits_check_sum {
     int64_t queries, greedy; /* judged; those whose best token is beyond doubt, and was found */
-    int64_t wrong, greedy_wrong;
-    double worst; /* largest |logit - exact| in units of its bound */
+    double worst;            /* largest |logit - exact| in units of its bound */
 };
 
 /* Sequences are remembered by a number: one that has grown, or has parted from what it was, costs its new tokens only. */
@@ -42,8 +39,6 @@ void logits_check_free(struct witness *w);
 bool logits_check_judge(struct witness *w, int32_t number, const int32_t *token, int64_t n,
                         const double *logits, struct logits_check_sum *sum, char *why);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

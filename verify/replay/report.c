@@ -24,15 +24,15 @@ static bool is_bound(const struct replay_run *run, int32_t use)
     return run->replay.use[use].s == &replay_no_attention;
 }
 
-/* The mean over items first .. first + n - 1. */
-static struct figures figures_of(const struct replay_run *run, const struct replay_job *job, int32_t first,
-                                 int32_t n, int32_t use)
+/* The mean over n items. */
+static struct figures figures_of(const struct replay_run *run, const struct replay_item *item, int32_t n,
+                                 int32_t use)
 {
     struct replay_total sum = {.time.error = NAN};
     double path = 0;
-    for (int32_t k = first; k < first + n; k++) {
-        replay_add(&sum, &job->item[k].total[use]);
-        path += (double)trace_path_tokens(job->item[k].trace, job->item[k].src.last);
+    for (int32_t k = 0; k < n; k++) {
+        replay_add(&sum, &item[k].total[use]);
+        path += (double)trace_path_tokens(item[k].trace, item[k].src.last);
     }
     double over = sum.fate == FATE_RAN ? (double)n : (double)NAN;
     return (struct figures){
@@ -60,106 +60,84 @@ static int32_t find_use(const struct replay_run *run, const char *name)
 }
 
 /* NaN where the run has no such strategy. */
-static struct figures baseline(const struct replay_run *run, const struct replay_job *job, int32_t first,
-                               int32_t n, const char *name)
+static struct figures baseline(const struct replay_run *run, const struct replay_job *job, const char *name)
 {
     int32_t i = find_use(run, name);
-    return i >= 0 ? figures_of(run, job, first, n, i) : (struct figures){.attention = NAN, .whole = NAN};
+    return i >= 0 ? figures_of(run, job->item, job->n_items, i)
+                  : (struct figures){.attention = NAN, .whole = NAN};
 }
 
 /* ---- for scripts --------------------------------------------------------------------------------------- */
 
-static const char *const columns[] = {"workload",
-                                      "trace",
-                                      "tree",
-                                      "strategy",
-                                      "machine",
-                                      "model",
-                                      "iterations",
-                                      "looked_at",
-                                      "queries",
-                                      "generated_len",
-                                      "KV_IO_bytes",
-                                      "Q_IO_bytes",
-                                      "Mask_IO_bytes",
-                                      "score_IO_bytes",
-                                      "partial_IO_bytes",
-                                      "out_IO_bytes",
-                                      "attention_s",
-                                      "other_s",
-                                      "moves_s",
-                                      "idle_s",
-                                      "whole_s",
-                                      "tpot_ms",
-                                      "host_step_s",
-                                      "host_cache_s",
-                                      "host_extend_s",
-                                      "host_plan_s",
-                                      "exposed_s",
-                                      "plans",
-                                      "prefill_len",
-                                      "moved_len",
-                                      "copied_len",
-                                      "peak_pages",
-                                      "leaked_pages",
-                                      "worst_error",
-                                      "why",
-                                      "coefficients",
-                                      "built_in",
-                                      NULL};
+/* X(column, how it is printed of an item's total x). */
+#define COLUMNS(X)                                                                                           \
+    X("workload", table_text(t, job->name))                                                                  \
+    X("trace", table_text(t, job->spec))                                                                     \
+    X("tree", table_i64(t, item->index))                                                                     \
+    X("strategy", table_text(t, strategy))                                                                   \
+    X("machine", table_text(t, r->exec->name))                                                               \
+    X("model", table_text(t, r->model->name))                                                                \
+    X("iterations", table_i64_if(t, ran, x->weight))                                                         \
+    X("looked_at", table_i64_if(t, ran, x->looked_at))                                                       \
+    X("queries", table_i64_if(t, ran, x->queries))                                                           \
+    X("generated_len", table_i64_if(t, ran &&whole, trace_generated(item->trace)))                           \
+    X("KV_IO_bytes", number(t, ran, (double)x->kv))                                                          \
+    X("Q_IO_bytes", number(t, ran, (double)x->q))                                                            \
+    X("Mask_IO_bytes", number(t, ran, (double)x->mask))                                                      \
+    X("score_IO_bytes", number(t, ran, (double)x->scores))                                                   \
+    X("partial_IO_bytes", number(t, ran, (double)x->partials))                                               \
+    X("out_IO_bytes", number(t, ran, (double)x->out))                                                        \
+    X("attention_s", number(t, ran, f.attention))                                                            \
+    X("other_s", number(t, ran, f.other))                                                                    \
+    X("moves_s", number(t, ran, f.moves))                                                                    \
+    X("idle_s", number(t, ran, f.idle))                                                                      \
+    X("whole_s", number(t, ran, f.whole))                                                                    \
+    X("tpot_ms", number(t, ran, 1e3 * f.tpot))                                                               \
+    X("host_step_s", number(t, ran, x->time.host_s))                                                         \
+    X("host_cache_s", number(t, ran, x->time.cache_s))                                                       \
+    X("host_extend_s", number(t, ran, x->time.extend_s))                                                     \
+    X("host_plan_s", number(t, ran, x->time.plan_s))                                                         \
+    X("exposed_s", number(t, ran, x->time.exposed_s))                                                        \
+    X("plans", table_i64_if(t, ran, x->planned))                                                             \
+    X("prefill_len", table_i64_if(t, ran, x->prefill))                                                       \
+    X("moved_len", table_i64_if(t, ran, x->moves))                                                           \
+    X("copied_len", table_i64_if(t, ran, x->copied))                                                         \
+    X("peak_pages", table_i64_if(t, ran, item->pool.peak))                                                   \
+    X("leaked_pages", table_i64_if(t, ran, item->pool.leaked))                                               \
+    X("worst_error", number(t, ran, x->time.error))                                                          \
+    X("why", table_text(t, x->why))                                                                          \
+    X("coefficients", table_text(t, run->coefficients ? run->coefficients : ""))                             \
+    X("built_in", table_text(t, run->built_in ? run->built_in : ""))
 
 static void number(struct printer *t, bool there, double x)
 {
     table_f64_if(t, there && !isnan(x), x, 5);
 }
 
-static void print_item(struct printer *t, const struct replay_run *run, const struct replay_job *job,
-                       int32_t k, int32_t use)
+static void print_item(struct printer *t, const struct replay_run *run, const struct replay_item *item,
+                       int32_t use)
 {
     const struct replay *r = &run->replay;
-    const struct replay_item *item = &job->item[k];
+    const struct replay_job *job = item->job;
     const struct replay_total *x = &item->total[use];
-    struct figures f = figures_of(run, job, k, 1, use);
-    bool ran = x->fate == FATE_RAN;
+    struct figures f = figures_of(run, item, 1, use);
+    bool ran = x->fate == FATE_RAN, whole = item->src.last == trace_steps(item->trace);
     char *strategy = strategy_label(&r->use[use]);
-    table_text(t, job->name);
-    table_text(t, job->spec);
-    table_i64(t, item->index);
-    table_text(t, strategy);
-    table_text(t, r->exec->name);
-    table_text(t, r->model->name);
-    table_i64_if(t, ran, x->weight);
-    table_i64_if(t, ran, x->looked_at);
-    table_i64_if(t, ran, x->queries);
-    table_i64_if(t, ran && item->src.last == trace_steps(item->trace), trace_generated(item->trace));
-    const int64_t bytes[] = {x->kv, x->q, x->mask, x->scores, x->partials, x->out};
-    for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
-        number(t, ran, (double)bytes[i]);
-    const double seconds[] = {f.attention,      f.other,        f.moves,          f.idle,
-                              f.whole,          1e3 * f.tpot,   x->time.host_s,   x->time.cache_s,
-                              x->time.extend_s, x->time.plan_s, x->time.exposed_s};
-    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++)
-        number(t, ran, seconds[i]);
-    table_i64_if(t, ran, x->planned);
-    table_i64_if(t, ran, x->prefill);
-    table_i64_if(t, ran, x->moves);
-    table_i64_if(t, ran, x->copied);
-    table_i64_if(t, ran, item->pool.peak);
-    table_i64_if(t, ran, item->pool.leaked);
-    number(t, ran, x->time.error);
-    table_text(t, x->why);
-    table_text(t, run->coefficients ? run->coefficients : "");
-    table_text(t, run->built_in ? run->built_in : "");
+#define X(column, print) print;
+    COLUMNS(X)
+#undef X
     free(strategy);
 }
 
-void replay_print_rows(const struct replay_run *run, FILE *f, enum style style)
+static void print_rows(const struct replay_run *run, FILE *f, enum style style)
 {
+#define X(column, print) column,
+    static const char *const columns[] = {COLUMNS(X) NULL};
+#undef X
     struct printer t = {.f = f, .style = style, .column = columns};
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        for (int32_t k = 0; k < run->job[j].n_items; k++)
-            for (int32_t i = 0; i < run->replay.n_use; i++)
-                print_item(&t, run, &run->job[j], k, i);
+    for (int32_t k = 0; k < run->n_items; k++)
+        for (int32_t i = 0; i < run->replay.n_use; i++)
+            print_item(&t, run, &run->item[k], i);
     table_end(&t);
 }
 
@@ -278,13 +256,13 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
                                        "/whole",   "flash/attn", "/whole",      "KV TB",    "total TB",
                                        "plans",    "plan ms",    "exposed ms",  "cache ms", NULL};
     static const int32_t width[] = {18, 0, 11, 8, 8, 8, 8, 8, 6, 10, 7, 10, 7, 8, 8, 7, 8, 10, 8};
-    struct figures radix = baseline(run, job, 0, job->n_items, "radix-attention");
-    struct figures flash = baseline(run, job, 0, job->n_items, "flash-decoding");
+    struct figures radix = baseline(run, job, "radix-attention");
+    struct figures flash = baseline(run, job, "flash-decoding");
     struct printer t = {.f = f, .column = head, .aligned = true, .width = width};
     print_head(f, run, job);
     double other = NAN, moves = 0;
     for (int32_t i = 0; i < run->replay.n_use; i++) {
-        struct figures x = figures_of(run, job, 0, job->n_items, i);
+        struct figures x = figures_of(run, job->item, job->n_items, i);
         char *name = strategy_label(&run->replay.use[i]);
         const double cell[] = {x.attention,
                                x.other,
@@ -325,7 +303,7 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
 
 static bool in_tables(const struct replay_job *job)
 {
-    return deft_latency(5, "radix-attention", job->name) >= 0;
+    return job->n_items > 0 && deft_latency(5, "radix-attention", job->name) >= 0;
 }
 
 /* What the paper prints for the job; -1: nothing, or the job is not what the paper ran. */
@@ -392,7 +370,7 @@ static double latency(const struct replay_run *run, int table, enum origin from,
         return paper_latency(table, name, job);
     if (from == RELEASE)
         return release_latency(run, table, name, job);
-    struct figures x = figures_of(run, job, 0, job->n_items, use);
+    struct figures x = figures_of(run, job->item, job->n_items, use);
     return is_oom(job, use) ? 0 : pick(table, &x);
 }
 
@@ -404,14 +382,13 @@ static void print_lines(FILE *f, const struct replay_run *run, int table, int32_
     for (enum origin from = OURS; from < N_ORIGINS; from++) {
         bool any = from == OURS;
         for (int32_t j = 0; j < run->n_jobs; j++)
-            any = any || (in_tables(&run->job[j]) && run->job[j].n_items > 0 &&
-                          latency(run, table, from, use, &run->job[j]) >= 0);
+            any = any || (in_tables(&run->job[j]) && latency(run, table, from, use, &run->job[j]) >= 0);
         if (!any)
             continue;
         fprintf(f, "%-20s", from == OURS ? run->replay.use[use].s->name : label[from]);
         for (int32_t j = 0; j < run->n_jobs; j++) {
             const struct replay_job *job = &run->job[j];
-            if (!in_tables(job) || job->n_items == 0)
+            if (!in_tables(job))
                 continue;
             double x = latency(run, table, from, use, job);
             print_cell(f, over && x > 0 ? latency(run, table, from, radix, job) / x : x, x == 0);
@@ -428,7 +405,7 @@ static void print_deft(FILE *f, const struct replay_run *run, int table, bool ov
     else
         fprintf(f, "%s latency in seconds, in the form of DeFT's Table %d\n%-20s", what, table, "");
     for (int32_t j = 0; j < run->n_jobs; j++)
-        if (in_tables(&run->job[j]) && run->job[j].n_items > 0)
+        if (in_tables(&run->job[j]))
             fprintf(f, "  %11s", run->job[j].name);
     fputc('\n', f);
     for (int32_t i = 0; i < run->replay.n_use; i++)
@@ -443,7 +420,7 @@ static void print_tables(FILE *f, const struct replay_run *run)
             run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
     for (int32_t j = 0; j < run->n_jobs; j++) {
         const struct replay_job *job = &run->job[j];
-        if (!in_tables(job) || job->n_items == 0 ||
+        if (!in_tables(job) ||
             strncmp(trace_title(job->item[0].trace), "reasoning", strlen("reasoning")) != 0)
             continue;
         fprintf(f, "%s: tree %" PRId32, job->name, job->item[0].index);
@@ -460,13 +437,13 @@ static void print_tables(FILE *f, const struct replay_run *run)
     }
 }
 
-void replay_print_text(const struct replay_run *run, FILE *f, bool quiet)
+static void print_text(const struct replay_run *run, FILE *f, bool quiet)
 {
     int32_t tables = 0;
     bool any = false;
     for (int32_t j = 0; j < run->n_jobs; j++) {
         const struct replay_job *job = &run->job[j];
-        tables += in_tables(job) && job->n_items > 0;
+        tables += in_tables(job);
         any = any || job->n_items > 0;
         if (job->lacks)
             fprintf(f, "%s: SKIP: no %s (expected in --data DIR)\n", job->name, job->lacks);
@@ -485,4 +462,12 @@ void replay_print_text(const struct replay_run *run, FILE *f, bool quiet)
             simulated(run->replay.exec) ? ", which is simulated" : "");
     if (tables > 0)
         print_tables(f, run);
+}
+
+void replay_print(const struct replay_run *run, FILE *f, enum style style, bool quiet)
+{
+    if (style == STYLE_TEXT)
+        print_text(run, f, quiet);
+    else
+        print_rows(run, f, style);
 }

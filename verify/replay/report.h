@@ -9,12 +9,11 @@
 #include "verify/io/table.h"
 #include "traces/workloads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* One item of a trace. */
 struct replay_item {
+    const struct replay_job *job;
     int32_t index; /* in its file */
     struct trace *trace;
     struct replay_source src;
@@ -29,7 +28,7 @@ struct replay_job {
     struct trace_opts opts;
     bool changed; /* other lengths than the workload's */
     int32_t tree_last;
-    struct replay_item *item;
+    struct replay_item *item; /* [n_items] */
     int32_t n_items;
 };
 
@@ -37,21 +36,21 @@ struct replay_run {
     struct replay replay;
     struct replay_job *job;
     int32_t n_jobs;
+    struct replay_item *item; /* [n_items] of all jobs, one job's behind the other's */
+    int32_t n_items;
     struct csv golden;   /* what DeFT's release recorded; empty: not there */
     double prefill_rate; /* tokens a second; 0: not charged */
     /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
-    const char *coefficients, *built_in, *title;
+    const char *coefficients, *built_in;
+    char *title;
     bool coefs_told;    /* they were given */
     uint32_t coefs_sum; /* of the values, so that rows of other coefficients are not resumed */
 };
 
-/* A row per item and strategy, for scripts. */
-void replay_print_rows(const struct replay_run *run, FILE *f, enum style style);
-/* The same for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`: those alone. */
-void replay_print_text(const struct replay_run *run, FILE *f, bool quiet);
+/* A row per item and strategy. As text: for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`:
+ * those alone. */
+void replay_print(const struct replay_run *run, FILE *f, enum style style, bool quiet);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

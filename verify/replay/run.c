@@ -32,11 +32,6 @@ enum {
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */
 
-static int64_t token_bytes(const struct replay *r)
-{
-    return model_kv_bytes(r->model, r->env.heads.dtype);
-}
-
 double replay_weights(const struct replay *r)
 {
     return (double)model_weight_bytes(r->model, r->env.heads.dtype);
@@ -45,18 +40,11 @@ double replay_weights(const struct replay *r)
 int64_t replay_pages(const struct replay *r, double memory)
 {
     double room = memory - replay_weights(r) - RESERVE;
-    double pages = room / ((double)token_bytes(r) * r->page_size);
+    double pages = room / ((double)model_kv_bytes(r->model, r->env.heads.dtype) * r->page_size);
     return pages < 1 ? 0 : (int64_t)fmin(pages, INT32_MAX);
 }
 
-/* Tokens that replicated storage holds of a step. */
-static int64_t stored_tokens(const struct nform *nf, enum storage storage)
-{
-    struct plan empty = {.nf = nf, .storage = storage};
-    return plan_stored_tokens(&empty);
-}
-
-/* The most over all steps. */
+/* The most tokens that replicated storage holds of a step. */
 static int64_t most_stored(const struct replay_source *src, enum storage storage)
 {
     int64_t most = 0;
@@ -64,36 +52,26 @@ static int64_t most_stored(const struct replay_source *src, enum storage storage
     for (int64_t t = 1; t <= src->last; t++) {
         struct tree *tree = trace_tree(src->trace, t);
         struct nform *nf = nform_new(tree);
-        most = max_i64(most, stored_tokens(nf, storage));
+        most = max_i64(most, plan_stored_tokens(&(struct plan){.nf = nf, .storage = storage}));
         nform_free(nf);
         tree_free(tree);
     }
     return most;
 }
 
-/* The first of the outcomes says what went wrong. */
-static bool first_error(const struct outcome *o, int64_t n, struct err *e)
-{
-    for (int64_t k = 0; k < n && e; k++)
-        if (o[k].e.code) {
-            *e = o[k].e;
-            break;
-        }
-    return false;
-}
-
-static void keep_outcome(const struct pass *ps, const struct sample *s, struct outcome *o,
-                         struct replay_log *log, struct replay_total *total)
+static void keep_outcome(const struct pass *ps, const struct sample *s, struct replay_log *log,
+                         struct replay_total *total)
 {
     for (int32_t i = ps->first; i < ps->last; i++) {
-        struct replay_row *row = &o->row[i];
+        struct replay_row *row = &s->outcome[i].row;
         if (total[i].fate != FATE_RAN)
             continue;
-        if (o->result[i] == 0) {
+        if (s->outcome[i].result == 0) {
+            const char *why = s->outcome[i].why;
             total[i].fate = FATE_SKIPPED;
-            snprintf(total[i].why, sizeof total[i].why, "%.200s", o->why[i]);
+            snprintf(total[i].why, sizeof total[i].why, "%.200s", why);
             if (log)
-                replay_log_skip(log, ps->src->number, i, s->step.t, o->why[i]);
+                replay_log_skip(log, ps->src->number, i, s->step.t, why);
             continue;
         }
         /* known only when the last of the steps it stands for had been seen */
@@ -108,54 +86,36 @@ static void keep_outcome(const struct pass *ps, const struct sample *s, struct o
     }
 }
 
-static struct outcome outcome_new(int32_t n_use)
-{
-    return (struct outcome){.row = xcalloc((size_t)n_use, sizeof(struct replay_row)),
-                            .result = xcalloc((size_t)n_use, sizeof(int8_t)),
-                            .why = xcalloc((size_t)n_use, WHY_MAX)};
-}
-
-static void outcome_free(struct outcome *o)
-{
-    free(o->row);
-    free(o->result);
-    free(o->why);
-}
-
 static bool take_portion(struct pass *ps, int64_t first, int64_t last, struct replay_log *log,
                          struct replay_total *total, struct progress *progress, struct err *e)
 {
     int64_t n = ceil_div(last - first + 1, ps->r->every);
     struct sample *sample = xcalloc((size_t)n, sizeof *sample);
-    struct outcome *o = xcalloc((size_t)n, sizeof *o);
     bool good = true;
-    for (int64_t k = 0; k < n; k++)
-        o[k] = outcome_new(ps->r->n_use);
     for (int64_t k = 0; k < n && good; k++) {
         int64_t t = first + k * ps->r->every;
-        good = steps_take(ps, t, min_i64(t + ps->r->every - 1, last), true, &sample[k], &o[k], e);
+        good = steps_take(ps, t, min_i64(t + ps->r->every - 1, last), true, &sample[k], e);
         if (!simulated(ps->r->exec) && progress)
             progress_step(progress);
     }
     if (good && simulated(ps->r->exec)) {
 #pragma omp parallel for schedule(dynamic, 1) reduction(&& : good)
         for (int64_t k = 0; k < n; k++) {
-            good = sample_run(ps, &sample[k], &o[k]) && good;
+            good = sample_run(ps, &sample[k]) && good;
             if (progress)
 #pragma omp critical
                 progress_step(progress);
         }
     }
     good = good && steps_collect(ps, e);
-    good = good || first_error(o, n, e);
     for (int64_t k = 0; k < n; k++) {
         if (good)
-            keep_outcome(ps, &sample[k], &o[k], log, total);
+            keep_outcome(ps, &sample[k], log, total);
+        else if (e && !e->code) /* the first says what went wrong */
+            *e = sample[k].e;
         sample_clear(&sample[k]);
-        outcome_free(&o[k]);
     }
     free(sample);
-    free(o);
     return good;
 }
 
@@ -168,12 +128,6 @@ static struct private_kv_spec lanes_of(const struct replay *r, const struct repl
         tree_free(tree);
     }
     return s;
-}
-
-static struct private_kv *new_copies(const struct replay *r, const struct replay_source *src)
-{
-    struct private_kv_spec s = lanes_of(r, src);
-    return private_kv_new(&s);
 }
 
 /* The storage of the strategy's plan of the first step. */
@@ -209,10 +163,13 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
     if (progress)
         progress_drop(progress, ceil_div(done, every));
     ps->pool = pool_new(ps->r->page_size, ps->r->n_pages);
-    ps->copies = total[ps->first].made ? new_copies(ps->r, ps->src) : NULL;
+    struct private_kv_spec lanes = {0};
+    if (total[ps->first].made)
+        lanes = lanes_of(ps->r, ps->src);
+    ps->copies = lanes.lanes > 0 ? private_kv_new(&lanes) : NULL;
     ps->executed = 0;
     for (int64_t t = 1; t <= done && good; t++)
-        good = steps_take(ps, t, t, false, NULL, NULL, e);
+        good = steps_take(ps, t, t, false, NULL, e);
     for (int64_t t = done + 1; t <= ps->src->last && good;) {
         int64_t last = min_i64(t + PORTION * every - 1, ps->src->last);
         good = take_portion(ps, t, last, log, total, progress, e);
@@ -253,8 +210,8 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
         total[i].made = made && p->storage == STORAGE_REPLICATED;
         if (total[i].copies && most[p->storage] == 0)
             most[p->storage] = most_stored(src, p->storage);
-        double kv = (double)most[p->storage] * (double)token_bytes(r),
-               needs = replay_weights(r) + kv + RESERVE;
+        double kv = (double)most[p->storage] * (double)model_kv_bytes(r->model, r->env.heads.dtype);
+        double needs = replay_weights(r) + kv + RESERVE;
         if (kv > 0 && needs > r->memory) {
             total[i].fate = FATE_OOM;
             total[i].needs = needs;

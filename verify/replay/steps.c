@@ -37,6 +37,7 @@ void sample_clear(struct sample *s)
 {
     step_free(&s->step);
     tree_free(s->apart);
+    free(s->outcome);
     *s = (struct sample){0};
 }
 
@@ -220,14 +221,15 @@ static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct 
     return good ? 1 : -1;
 }
 
-bool sample_run(struct pass *ps, const struct sample *s, struct outcome *o)
+bool sample_run(struct pass *ps, struct sample *s)
 {
     bool good = true;
     for (int32_t i = ps->first; i < ps->last && good; i++) {
+        struct outcome *o = &s->outcome[i];
         if (ps->total[i].fate != FATE_RAN)
             continue;
-        o->result[i] = (int8_t)run_use(ps, s, i, &o->row[i], o->why[i], &o->e);
-        good = o->result[i] >= 0;
+        o->result = (int8_t)run_use(ps, s, i, &o->row, o->why, &s->e);
+        good = o->result >= 0;
     }
     return good;
 }
@@ -327,19 +329,18 @@ static void look_at(struct pass *ps, struct sample *s, int64_t weight)
                                  .time.cache_s = host_s() - start};
     step->check = ps->r->check > 0 && ps->executed % ps->r->check == 0;
     s->covered = ps->executed % COVER_EVERY == 0;
+    s->outcome = xcalloc((size_t)ps->r->n_use, sizeof *s->outcome);
     ps->executed++;
 }
 
-bool steps_take(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s, struct outcome *o,
-                struct err *e)
+bool steps_take(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s, struct err *e)
 {
     int64_t place = place_of(ps->r->every, first, last);
     struct replay_row all = {0}; /* what all steps come to */
     struct sample now = {0};
     bool good = true;
     for (int64_t t = first; t <= last && good; t++) {
-        good = advance(ps, &now, t, e);
-        if (!good)
+        if (!(good = advance(ps, &now, t, e)))
             break;
         all.prefill += now.step.moved.fresh_tokens - now.step.tree->n_queries;
         all.moves += now.step.moved.n_moves;
@@ -352,7 +353,7 @@ bool steps_take(struct pass *ps, int64_t first, int64_t last, bool run, struct s
         *s = now;
         now = (struct sample){0};
         if (!simulated(ps->r->exec))
-            good = sample_run(ps, s, o);
+            good = sample_run(ps, s);
         s->step.moved.move = NULL; /* the pool's, and gone with the next step */
         s->step.moved.fresh = NULL;
     }

@@ -6,9 +6,7 @@
 
 #include "verify/replay/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* A step that is looked at. */
 struct sample {
@@ -18,6 +16,15 @@ struct sample {
     double kept_s;      /* host: to see what can be kept */
     struct tree *apart; /* the tree as plans see it where queries have copies; else NULL */
     bool covered;       /* see that plans cover their tree */
+    struct outcome *outcome; /* [n_use] */
+    struct err e;            /* where the result of one of them is -1 */
+};
+
+/* What a step came to under one strategy. */
+struct outcome {
+    int8_t result; /* 1: a row; 0: does not apply, why[] says why; -1: failed */
+    struct replay_row row;
+    char why[WHY_MAX];
 };
 
 /* A plan that is kept, and the tree it is made of. */
@@ -52,28 +59,17 @@ struct pass {
     int64_t executed;
 };
 
-/* What a step came to, [n_use] each. */
-struct outcome {
-    struct replay_row *row;
-    int8_t *result; /* 1: a row; 0: does not apply, why[] says why; -1: failed, e says how */
-    char (*why)[WHY_MAX];
-    struct err e;
-};
-
 /* Steps first .. last, one of which is looked at: *s, with what all of them came to in s->row. An executor that does not
  * simulate runs it as soon as it is reached. `run`: they have not been run before. */
-bool steps_take(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s, struct outcome *o,
-                struct err *e);
+bool steps_take(struct pass *ps, int64_t first, int64_t last, bool run, struct sample *s, struct err *e);
 /* All strategies of the pass on it. */
-bool sample_run(struct pass *ps, const struct sample *s, struct outcome *o);
+bool sample_run(struct pass *ps, struct sample *s);
 void sample_clear(struct sample *s);
 /* The times of the step that is still under way, if one is. */
 bool steps_collect(struct pass *ps, struct err *e);
 /* All that is kept from step to step. */
 void steps_clear(struct pass *ps);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif
