@@ -30,23 +30,29 @@ void fit_rows_clear(struct fit_rows *r)
     names_clear(&r->files);
 }
 
-/* One more row but for its x. */
-static void rows_add(struct fit_rows *r, double y, const char *config, const char *part, const char *strategy,
-                     const char *file, int32_t line)
+/* Rows of those that were timed, but for their x. */
+static void take_rows(const struct fit_spec *a, const struct timed_rows *m, struct fit_rows *r)
 {
-    int64_t i = r->n++;
-    r->y = xgrow(r->y, &r->cap_y, r->n, sizeof *r->y);
-    r->config = xgrow(r->config, &r->cap_config, r->n, sizeof *r->config);
-    r->part = xgrow(r->part, &r->cap_part, r->n, sizeof *r->part);
-    r->strategy = xgrow(r->strategy, &r->cap_strategy, r->n, sizeof *r->strategy);
-    r->file = xgrow(r->file, &r->cap_file, r->n, sizeof *r->file);
-    r->line = xgrow(r->line, &r->cap_line, r->n, sizeof *r->line);
-    r->y[i] = y;
-    r->config[i] = names_add(&r->configs, config);
-    r->part[i] = names_add(&r->parts, part);
-    r->strategy[i] = names_add(&r->strategies, strategy);
-    r->file[i] = names_add(&r->files, file);
-    r->line[i] = line;
+    size_t n = (size_t)m->n;
+    r->n = m->n;
+    r->y = xcalloc(n, sizeof *r->y);
+    r->config = xcalloc(n, sizeof *r->config);
+    r->part = xcalloc(n, sizeof *r->part);
+    r->strategy = xcalloc(n, sizeof *r->strategy);
+    r->file = xcalloc(n, sizeof *r->file);
+    r->line = xcalloc(n, sizeof *r->line);
+    for (int64_t i = 0; i < m->n; i++) {
+        const struct timed_row *row = &m->row[i];
+        char *strategy = strategy_label(&row->use[0]);
+        const char *own = a->apart ? strategy : m->kernels.name[row->kernel];
+        r->y[i] = row->seconds;
+        r->config[i] = names_add(&r->configs, m->configs.name[row->config]);
+        r->part[i] = names_add(&r->parts, a->together || a->model->tiles ? "all" : own);
+        r->strategy[i] = names_add(&r->strategies, strategy);
+        r->file[i] = names_add(&r->files, row->file);
+        r->line[i] = row->line;
+        free(strategy);
+    }
 }
 
 /* ---- rows by plans ------------------------------------------------------------------------------------ */
@@ -284,16 +290,8 @@ bool fit_load(struct fit_spec *a, struct fit_rows *r, struct err *e)
         m.n = tell_rows(&m);
     else if (a->apart && good)
         m.n = part_rows(&m, 2 * (int64_t)r->p);
-    for (int64_t i = 0; i < m.n && good; i++) {
-        const struct timed_row *row = &m.row[i];
-        char *strategy = strategy_label(&row->use[0]);
-        rows_add(r, row->seconds, m.configs.name[row->config],
-                 a->together || a->model->tiles ? "all"
-                 : a->apart                     ? strategy
-                                                : m.kernels.name[row->kernel],
-                 strategy, row->file, row->line);
-        free(strategy);
-    }
+    if (good)
+        take_rows(a, &m, r);
     good = good && (!a->coefficients || read_coefficients(a, r, e));
     r->n_variants = a->model->point && !r->given ? (int32_t)a->points : 1;
     if (a->model->tiles) {

@@ -35,7 +35,7 @@ struct fit_spec {
 };
 
 struct fit_rows {
-    int64_t n, cap_y, cap_config, cap_part, cap_strategy, cap_file, cap_line;
+    int64_t n;
     int32_t p; /* coefficients, the model's */
     int32_t n_variants;
     double *x;              /* [n_variants][n][p] */

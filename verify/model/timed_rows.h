@@ -4,8 +4,8 @@
  * Two kinds of file, told apart by their columns; others are ignored:
  *   measured   tree, heads, d, dtype, strategy, time_us; perhaps verdict, kernel, device, as `treeattn bench
  *              gpu` has them
- *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods by
- *              peers.def
+ *   peers      N, C, hq, hk, dtype, method, timing, status, cold_us: shared/peers; d = 128; methods
+ *              as in timed_rows.c
  * Rows are counted and left out where the verdict is not PASS or MARGINAL, the status not `ok`, the timing
  * not `graph`, or where no strategy stands for the method. Rows of two devices are an error. So is a row that
  * is cut off, whatever its verdict: a file that was not written to its end must not be half used.
