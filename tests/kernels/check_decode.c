@@ -222,7 +222,7 @@ static struct decoder *small_decoder(enum dtype t)
                                 .n_pages = 4,
                                 .max_queries = 4,
                                 .seed = 3};
-    AUTO(decoder) d = decoder_open(decoder_type_find("cpu", NULL), &spec, NULL);
+    struct decoder *d = decoder_open(decoder_type_find("cpu", NULL), &spec, NULL);
     ck_assert_ptr_nonnull(d);
     return d;
 }
