@@ -140,7 +140,11 @@ $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addpre
 $(FAULTY): $(call obj,verify/main.c tests/verify/faulty.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY)
+# As an archive: only what tests call is linked, so that nothing pulls a GPU's host code in beside tests/verify/fake_gpu.c.
+$(BUILD)/libwings.a: $(call obj,$(WINGS))
+	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
+
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 # The strategy that a README shows is compiled as it stands there.
