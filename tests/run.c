@@ -210,6 +210,8 @@ static struct tally run_all(const bool *chosen, const char *root, long jobs, boo
     CK(t != MAP_FAILED);
     long busy = 0;
     for (int next = 0; next < n_suites || busy > 0;) {
+        if (stopped && busy == 0)
+            break;
         if (stopped)
             next = n_suites;
         if (next < n_suites && busy < jobs) {
