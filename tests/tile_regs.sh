@@ -2,6 +2,8 @@
 # tile_regs.sh 13.0.88 REPORT...: does sim/time/tile_regs.def say what ptxas of that nvcc reported of the group kernel (group_*.ptxas)?
 # The table as it should be, on stdout, where it differs. Run from the top of the source tree.
 set -euo pipefail
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
 version=$1
 shift
 if ! grep -q "($version)" sim/time/tile_regs.def; then
@@ -36,11 +38,11 @@ awk -v source="\"nvcc ${version%.*}, group kernel\"" '
                     of = ((m "," n) in shape) ? shape[m "," n] : shape[m "," n / 2]
                     printf "TILE_REGS(%d, %d, %d, 2, %d, %d, %s)\n", m, n, d, threads[of], most[of, d], source
                 }
-    }' kernels/cuda/device/shapes.def "$@" >build-cuda/tile_regs
-if grep '^TILE_REGS' sim/time/tile_regs.def | cmp -s - build-cuda/tile_regs; then
-    echo "tile-regs: sim/time/tile_regs.def is what nvcc $version reported of $(wc -l <build-cuda/tile_regs) tiles"
+    }' kernels/cuda/device/shapes.def "$@" >"$table"
+if grep '^TILE_REGS' sim/time/tile_regs.def | cmp -s - "$table"; then
+    echo "tile-regs: sim/time/tile_regs.def is what nvcc $version reported of $(wc -l <"$table") tiles"
 else
-    cat build-cuda/tile_regs
+    cat "$table"
     echo "tile-regs: sim/time/tile_regs.def is not what nvcc $version reported (above)"
     exit 1
 fi

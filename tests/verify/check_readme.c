@@ -236,6 +236,7 @@ TEST(flags_are_those_of_the_makefile)
     ck_assert_int_eq(run_shell(flags, sizeof flags, "sed -n 's/^WARN := //p' Makefile"), 0);
     flags[strcspn(flags, "\n")] = 0;
     ck_assert(begins(flags, "-Wall "));
+    ck_assert_int_eq(run_shell(text, sizeof text, "grep -q -e 'make WERROR=1' */README.md"), 0);
     ck_assert_int_eq(run_shell(text, sizeof text,
                                "grep -l -e 'make WERROR=1' *README.md */README.md | xargs grep -L -e '%s'",
                                flags),
