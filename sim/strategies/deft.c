@@ -6,7 +6,7 @@
  * - deft-node-chunk  the same, nodes cut every 128 tokens
  * - deft-flatten     the tree's tokens depth first, children by id, cut every 128 tokens wherever that falls; a
  *                    block's queries are all that see any of it, and a mask of bits tells who sees which node
- *                    (algorithms 3 and 4), tile 32x128
+ *                    (algorithms 3 and 4), tile 32x128, or 32xB for blocks of B < 128 tokens
  *
  * All of them write partials and reduce in a second kernel, also where a query has only one (figure 9).
  *
@@ -20,6 +20,7 @@
  * under GQA its Q tile of 32 rows holds 32 / g queries.
  */
 #include "sim/strategies/tree_parts.h"
+#include "sim/time/tiles.h"
 
 #include <stdlib.h>
 
@@ -87,6 +88,8 @@ static struct plan *plan_deft_flatten(const struct nform *nf, const struct plan_
     int64_t size = (int64_t)opt[OPT_BLOCK], most = artifact ? 32 : 64, n_blocks = 0;
     struct plan *p = plan_new(nf, s->name);
     struct group_spec g = {.tile_m = 32, .tile_n = 128};
+    while (g.tile_n > TILE_MIN && g.tile_n / 2 >= size) /* no tile is half empty */
+        g.tile_n /= 2;
     g.mask = artifact ? MASK_TOKEN_WORDS : MASK_RUN_WORDS; /* read also where it hides nothing */
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     int32_t n;
