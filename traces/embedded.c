@@ -75,6 +75,6 @@ struct trace *trace_open_embedded(const char *arg, const char *spec, const struc
         return deft_open(em->begin, size, em->file, spec, o, e);
     if (em->kind == EMBEDDED_MEDUSA)
         return medusa_open(em->begin, size, em->file, pick, spec, o, e);
-    struct requests *r = mooncake_read(em->begin, size, em->file, e);
+    struct requests *r = mooncake_read(em->begin, size, em->file, NULL, e);
     return r ? replay_requests(r, spec, o, e) : NULL;
 }

@@ -1,6 +1,5 @@
 #include "traces/paper_sets.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +31,8 @@ static const struct set *find_set(const char *name, struct err *e)
     return NULL;
 }
 
-struct paper_case *paper_sets(const char *list, bool own_heads, int64_t number, int32_t *n, struct err *e)
+struct paper_case *paper_sets(const char *list, const struct heads *heads, bool own_heads, int32_t *n,
+                              struct err *e)
 {
     char *copy = xstrdup(list), *rest = copy;
     struct paper_case *out = NULL;
@@ -44,21 +44,21 @@ struct paper_case *paper_sets(const char *list, bool own_heads, int64_t number, 
         good = s != NULL;
         for (int32_t i = 0; good && i < n_paper_trees; i++) {
             const struct paper_tree *t = &paper_trees[i];
-            if (strcmp(t->paper, s->paper) != 0 || (number > 0 && t->number != number))
+            if (strcmp(t->paper, s->paper) != 0)
                 continue;
             for (int h = 0; h < (own_heads ? 1 : MAX_SET_HEADS) && s->heads[h][0]; h++) {
                 out = xgrow(out, &cap, *n + 1, sizeof *out);
-                out[*n] = (struct paper_case){.set = s->name, .tree = t};
+                out[*n] = (struct paper_case){s->name, t, *heads};
                 if (!own_heads) {
-                    out[*n].h_q = s->heads[h][0];
-                    out[*n].h_kv = s->heads[h][1];
+                    out[*n].heads.h_q = s->heads[h][0];
+                    out[*n].heads.h_kv = s->heads[h][1];
                 }
                 ++*n;
             }
         }
     }
     free(copy);
-    if (good && (*n > 0 || err_set(e, "--config %" PRId64 ": no such tree in %.60s", number, list)))
+    if (good)
         return out;
     free(out);
     *n = 0;

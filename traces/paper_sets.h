@@ -4,7 +4,7 @@
 #ifndef TREEATTN_TRACES_PAPER_SETS_H
 #define TREEATTN_TRACES_PAPER_SETS_H
 
-#include "ref/base.h"
+#include "ref/heads.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,13 +22,14 @@ extern const int32_t n_paper_trees;
 struct paper_case {
     const char *set; /* "fasttree-fig9" */
     const struct paper_tree *tree;
-    int32_t h_q, h_kv; /* 0: the caller's own */
+    struct heads heads; /* those of the set, or the caller's own */
 };
 
-/* The cases of a list of sets, "fasttree-fig9,pat-fig9,speculative": an array of *n, which the caller frees. With own_heads
- * a tree is one case; else it is one for each heads of its set. number > 0: only that tree. NULL with *e set where a set is
- * unknown, or there is no such tree. */
-struct paper_case *paper_sets(const char *list, bool own_heads, int64_t number, int32_t *n, struct err *e);
+/* The cases of a list of sets, "fasttree-fig9,pat-fig9,speculative": an array of *n, which the caller frees. heads gives
+ * all but the head counts, of which a tree has a case each; own_heads: these as well, in one case. NULL with *e set where a set
+ * is unknown. */
+struct paper_case *paper_sets(const char *list, const struct heads *heads, bool own_heads, int32_t *n,
+                              struct err *e);
 
 #ifdef __cplusplus
 }

@@ -38,7 +38,7 @@ struct speculative {
 };
 
 /* A request trace: prompts as lists of blocks. Equal ids mean equal blocks under equal prefixes. */
-enum { REQUEST_BLOCK = 512 }; /* tokens of a block; the last of a prompt may have fewer */
+enum { REQUEST_BLOCK = 512 }; /* tokens of a block in Mooncake's traces */
 struct request {
     int64_t arrival;       /* ms; never decreases */
     int64_t input, output; /* tokens of the prompt, tokens to decode; both at least 1 */
@@ -49,7 +49,8 @@ struct requests {
     int32_t n;
     struct request *request; /* [n] */
     int64_t n_blocks, *block;
-    int64_t *end; /* [n_blocks] tokens of the prompt up to the end of each block; NULL: REQUEST_BLOCK each */
+    int64_t block_tokens; /* of a block; the last of a prompt may have fewer */
+    int64_t *end; /* [n_blocks] tokens of the prompt up to the end of each block; NULL: block_tokens each */
 };
 
 /* Who of them is in flight at which steps. */
@@ -65,7 +66,7 @@ struct reasoning *reasoning_new(int32_t n_nodes);
 void reasoning_free(struct reasoning *r);
 struct speculative *speculative_new(int32_t n_tokens, int64_t n_accept);
 void speculative_free(struct speculative *s);
-struct requests *requests_new(void); /* none yet */
+struct requests *requests_new(void); /* none yet, in blocks of REQUEST_BLOCK */
 void requests_free(struct requests *r);
 
 /* What `self` of a trace points to: struct reasoning, struct speculative, struct batching. */

@@ -13,7 +13,9 @@
 
 struct requests *requests_new(void)
 {
-    return xcalloc(1, sizeof(struct requests));
+    struct requests *r = xcalloc(1, sizeof *r);
+    r->block_tokens = REQUEST_BLOCK;
+    return r;
 }
 
 void requests_free(struct requests *r)
@@ -183,7 +185,7 @@ static int64_t prompt_tokens(const struct requests *r, const struct request *q, 
 {
     if (r->end)
         return n > 0 ? r->end[q->first + n - 1] : 0;
-    return min_i64(q->input, (int64_t)n * REQUEST_BLOCK);
+    return min_i64(q->input, n * r->block_tokens);
 }
 
 /* Blocks from .. to of a request's prompt are the last node's next pieces, each by its id. */

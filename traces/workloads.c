@@ -21,11 +21,9 @@ static bool no_such(const char *name, struct err *e)
     char *list = xstrdup("");
     for (int32_t i = 0; i < n_workloads; i++) {
         bool group = i == 0 || strcmp(workloads[i].group, workloads[i - 1].group) != 0;
-        char *longer =
-            group ? xasprintf("%s%s%s: %s", list, i ? "; " : "", workloads[i].group, workloads[i].name)
-                  : xasprintf("%s %s", list, workloads[i].name);
-        free(list);
-        list = longer;
+        if (group)
+            xappend(&list, "%s%s:", i ? "; " : "", workloads[i].group);
+        xappend(&list, " %s", workloads[i].name);
     }
     err_set(e, "--workload '%.40s' (expected %s)", name, list);
     free(list);

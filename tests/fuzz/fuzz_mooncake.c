@@ -10,7 +10,7 @@ static void round_trip(const struct requests *r)
     size_t n;
     FILE *f = open_memstream(&text, &n);
     CK(mooncake_write(f, r) && fclose(f) == 0);
-    struct requests *back = n <= MOONCAKE_MAX_BYTES ? mooncake_read(text, n, FUZZ_FILE, &e) : NULL;
+    struct requests *back = n <= MOONCAKE_MAX_BYTES ? mooncake_read(text, n, FUZZ_FILE, NULL, &e) : NULL;
     CK(back && back->n == r->n && back->n_blocks == r->n_blocks);
     CK(memcmp(back->block, r->block, (size_t)r->n_blocks * sizeof *r->block) == 0);
     for (int32_t i = 0; i < r->n; i++) {
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         struct err e = {0};
-        struct requests *r = mooncake_read((const char *)data, size, FUZZ_FILE, &e);
+        struct requests *r = mooncake_read((const char *)data, size, FUZZ_FILE, NULL, &e);
         fuzz_verdict(r, &e, false);
         if (!r)
             return 0;

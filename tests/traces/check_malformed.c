@@ -25,7 +25,8 @@
 
 extern char **environ;
 
-enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MOONCAKE, CSV, MEASURED, COEFS };
+/* MEDUSA asks for the topology "a", MEDUSA_ALL for the first; OTHERS are requests in blocks of 16, timed in seconds. */
+enum format { LEVELS, FASTTREE, TEXT, DEFT, MEDUSA, MEDUSA_ALL, MOONCAKE, OTHERS, CSV, MEASURED, COEFS };
 
 #define NODE(id, value, start, end, children)                                                                \
     "\"" #id "\":{\"id\":" #id ",\"value\":" #value ",\"start\":" #start ",\"end\":" #end                    \
@@ -58,7 +59,8 @@ enum { N_ENTRIES = sizeof entry / sizeof entry[0] };
 /* Speculative records need a prompt, and so do topologies. */
 static int64_t prompt_of(const struct entry *x)
 {
-    return x->format == MEDUSA || (x->format == DEFT && x->text[0] == '{') ? 100 : 0;
+    return x->format == MEDUSA || x->format == MEDUSA_ALL || (x->format == DEFT && x->text[0] == '{') ? 100
+                                                                                                      : 0;
 }
 
 /* Tree files are told apart by their first word; if that is no use, neither parser is asked. */
@@ -114,8 +116,14 @@ static bool parse(const struct entry *x, struct err *e)
     case MEDUSA:
         tr = medusa_open(x->text, size, "FILE", "a", "medusa:FILE,a", &o, e);
         break;
+    case MEDUSA_ALL:
+        tr = medusa_open(x->text, size, "FILE", "", "medusa:FILE", &o, e);
+        break;
+    case OTHERS:
+        r = mooncake_read(x->text, size, "FILE", &(struct mooncake_form){16, SECONDS}, e);
+        break;
     case MOONCAKE:
-        r = mooncake_read(x->text, size, "FILE", e);
+        r = mooncake_read(x->text, size, "FILE", NULL, e);
         break;
     case CSV:
         taken = csv_parse(x->text, size, "FILE", &csv, e);
@@ -178,11 +186,13 @@ LOOP_TEST(the_program_ends_with_2_and_writes_nothing, N_ENTRIES)
                *err = scratch_file("", 0), *result = xasprintf("%s.out", in);
     FREED char *good = scratch_file(measured_good, strlen(measured_good)),
                *prompt = xasprintf("%lld", (long long)prompt_of(x));
-    FREED char *source = x->format == LEVELS     ? xstrdup(x->text)
-                         : x->format == DEFT     ? xasprintf("deft:%s", in)
-                         : x->format == MEDUSA   ? xasprintf("medusa:%s,a", in)
-                         : x->format == MOONCAKE ? xasprintf("mooncake:%s", in)
-                                                 : xstrdup(in);
+    FREED char *source = x->format == LEVELS       ? xstrdup(x->text)
+                         : x->format == DEFT       ? xasprintf("deft:%s", in)
+                         : x->format == MEDUSA     ? xasprintf("medusa:%s,a", in)
+                         : x->format == MEDUSA_ALL ? xasprintf("medusa:%s", in)
+                         : x->format == OTHERS     ? xasprintf("mooncake:%s,block=16,unit=s", in)
+                         : x->format == MOONCAKE   ? xasprintf("mooncake:%s", in)
+                                                   : xstrdup(in);
     char *option = x->format == LEVELS ? "--levels" : x->format <= TEXT ? "--tree-file" : "--trace";
     char *plan[] = {program, "plan", "--strategy", "cascade", "-o", result, option, source, NULL, NULL, NULL};
     char *fit[] = {program, "fit", "-o", result, x->format == COEFS ? good : in, NULL, NULL, NULL, NULL};

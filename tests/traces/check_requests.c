@@ -12,11 +12,12 @@
 #include "tests/shared.h"
 #include "tests/suites.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static struct requests *read_text(const char *text, struct err *e)
 {
-    return mooncake_read(text, strlen(text), "t.jsonl", e);
+    return mooncake_read(text, strlen(text), "t.jsonl", NULL, e);
 }
 
 /* ---- by hand ------------------------------------------------------------------------------------------- */
@@ -306,7 +307,7 @@ LOOP_TEST(published_traces, 2)
         return;
     size_t size;
     FREED char *text = MUST(file_slurp, path, MOONCAKE_MAX_BYTES, &size);
-    AUTO(requests) r = MUST(mooncake_read, text, size, path);
+    AUTO(requests) r = MUST(mooncake_read, text, size, path, NULL);
     check_published(r, p);
 
     FREED char *again, *spec = xasprintf("mooncake:%s", path);
@@ -314,13 +315,41 @@ LOOP_TEST(published_traces, 2)
     FILE *f = open_memstream(&again, &again_size);
     ck_assert(mooncake_write(f, r) && fclose(f) == 0);
     ck_assert(again_size <= size); /* theirs may end without a line feed, or hold other blanks */
-    AUTO(requests) twin = MUST(mooncake_read, again, again_size, "again");
+    AUTO(requests) twin = MUST(mooncake_read, again, again_size, "again", NULL);
     ck_assert_int_eq(twin->n_blocks, r->n_blocks);
     ck_assert_mem_eq(twin->block, r->block, (size_t)r->n_blocks * sizeof *r->block);
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         AUTO(trace) tr = MUST(trace_open, spec, &c[i]);
         check_replay(r, tr, c[i], trace_steps(tr) / 150);
     }
+}
+
+/* ---- as others write them ------------------------------------------------------------------------------- */
+
+/* Lines as of Alibaba's usage traces: blocks of 16, seconds with fractions, other members. */
+TEST(other_blocks_and_units)
+{
+    static const char text[] =
+        "{\"chat_id\": 1, \"timestamp\": 61.1144, \"input_length\": 40, \"output_length\": 2, \"hash_ids\": "
+        "[7, 8, 9]}\n"
+        "{\"chat_id\": 2, \"timestamp\": 62, \"input_length\": 64, \"output_length\": 3, \"type\": \"text\", "
+        "\"hash_ids\": [7, 8, 4, 5]}\n";
+    FREED char *file = scratch_file(text, strlen(text)),
+               *spec = xasprintf("mooncake:%s,block=16,unit=s", file);
+    AUTO(trace) tr = MUST(trace_open, spec, &(struct trace_opts){0});
+    const struct requests *r = ((const struct batching *)tr->self)->requests;
+    ck_assert(r->request[0].arrival == 61114 && r->request[1].arrival == 62000);
+    assert_step(tr, 1, "-1:32 0:33 0:9 q2 q1 ");
+    FREED char *ms = xasprintf("mooncake:%s,unit=ms,block=16", file),
+               *wrong = xasprintf("mooncake:%s,block=32,unit=s", file),
+               *none = xasprintf("mooncake:%s,block=0", file),
+               *other = xasprintf("mooncake:%s,size=16", file);
+    AUTO(trace) slow = MUST(trace_open, ms, &(struct trace_opts){0});
+    ck_assert_int_eq(((const struct batching *)slow->self)->requests->request[0].arrival, 61);
+    FAILS("expected 2, one per 32 tokens of the prompt; or is this mooncake:FILE,block=16,unit=s?",
+          trace_open, wrong, &(struct trace_opts){0});
+    FAILS("'block=0' (expected FILE, block=B from 1 to 4096", trace_open, none, &(struct trace_opts){0});
+    FAILS("'size=16' (expected FILE, block=B", trace_open, other, &(struct trace_opts){0});
 }
 
 /* ---- round trip ---------------------------------------------------------------------------------------- */
@@ -333,7 +362,7 @@ TEST(requests_round_trip)
         size_t size, again_size;
         FILE *f = open_memstream(&text, &size);
         ck_assert(mooncake_write(f, r) && fclose(f) == 0);
-        AUTO(requests) twin = MUST(mooncake_read, text, size, "t.jsonl");
+        AUTO(requests) twin = MUST(mooncake_read, text, size, "t.jsonl", NULL);
         f = open_memstream(&again, &again_size);
         ck_assert(mooncake_write(f, twin) && fclose(f) == 0);
         ck_assert_str_eq(text, again);
@@ -349,13 +378,13 @@ TEST(damaged_requests_do_no_harm)
     for (size_t i = 0; i < sizeof small - 1; i++) {
         char kept = text[i];
         struct err e = {0};
-        struct requests *r = mooncake_read(small, i, "t.jsonl", &e);
+        struct requests *r = mooncake_read(small, i, "t.jsonl", NULL, &e);
         ck_assert((r != NULL) == (e.code == 0));
         requests_free(r);
         for (const char *c = "90-\"[}, \n\xff"; *c; c++) {
             text[i] = *c;
             e = (struct err){0};
-            r = mooncake_read(text, sizeof small - 1, "t.jsonl", &e);
+            r = mooncake_read(text, sizeof small - 1, "t.jsonl", NULL, &e);
             ck_assert((r != NULL) == (e.code == 0));
             AUTO(trace) tr = r ? replay_requests(r, "t", &(struct trace_opts){.batch = 2}, &e) : NULL;
             AUTO(tree) tree = tr ? trace_tree(tr, trace_steps(tr)) : NULL;
@@ -419,5 +448,9 @@ TEST(serving_workloads_share_what_papers_say)
     ck_assert_int_eq(count_nodes(t, 348, 0), 8);
     ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
     FAILS("prompt, shots, chains or documents", trace_open, "fasttree:chess,1", &(struct trace_opts){0});
+    AUTO(trace) talk = MUST(trace_open, "conversation:20000,1", &(struct trace_opts){0});
+    const struct requests *r = ((const struct batching *)talk->self)->requests;
+    double per_second = 1000.0 * (r->n - 1) / (double)r->request[r->n - 1].arrival;
+    ck_assert_msg(fabs(per_second - 5) < 0.2, "%g arrivals a second", per_second);
     ck_assert_ptr_null(trace_open("conversation:0,1", &(struct trace_opts){0}, NULL));
 }
