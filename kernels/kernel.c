@@ -35,3 +35,20 @@ bool kernel_ready(const struct kernel *k, struct err *e)
         *e = own;
     return false;
 }
+
+const char *const run_end_name[N_RUN_ENDS] = {[RUN_DONE] = "OK",
+                                              [RUN_UNSUPPORTED] = "UNSUPPORTED",
+                                              [RUN_NO_VIEW] = "NO_VIEW",
+                                              [RUN_ERROR] = "ERROR",
+                                              [RUN_CRASH] = "CRASH",
+                                              [RUN_EXIT] = "EXIT",
+                                              [RUN_HANG] = "HANG",
+                                              [RUN_DEVICE_FAULT] = "DEVICE_FAULT",
+                                              [RUN_MEMORY] = "MEMORY",
+                                              [RUN_PROCESSES] = "PROCESSES",
+                                              [RUN_PROTOCOL] = "PROTOCOL",
+                                              [RUN_SHAPE] = "SHAPE",
+                                              [RUN_DTYPE] = "DTYPE",
+                                              [RUN_UNWRITTEN] = "UNWRITTEN",
+                                              [RUN_WROTE_INPUT] = "WROTE_INPUT",
+                                              [RUN_WROTE_OUTSIDE] = "WROTE_OUTSIDE"};

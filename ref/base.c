@@ -62,6 +62,15 @@ bool err_missing(struct err *e, const char *fmt, ...)
     return false;
 }
 
+bool err_failed(struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err_fill(e, EXIT_FAILED, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
 void ck_fail(const char *file, int line, const char *expr)
 {
     fprintf(stderr, "treeattn: %s:%d: internal check failed: %s\n", file, line, expr);
@@ -122,6 +131,20 @@ char *xasprintf(const char *fmt, ...)
     vsnprintf(s, (size_t)n + 1, fmt, ap);
     va_end(ap);
     return s;
+}
+
+void xappend(char **text, const char *fmt, ...)
+{
+    size_t n = strlen(*text);
+    va_list ap;
+    va_start(ap, fmt);
+    int more = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    CK(more >= 0);
+    *text = xrealloc(*text, n + (size_t)more + 1, 1);
+    va_start(ap, fmt);
+    vsnprintf(*text + n, (size_t)more + 1, fmt, ap);
+    va_end(ap);
 }
 
 void listing_add(char *list, size_t size, const char *name)
@@ -197,9 +220,19 @@ double quantile(double *x, int64_t n, double q)
     return q == 0.5 && n % 2 == 0 ? (x[n / 2 - 1] + x[n / 2]) / 2 : x[i];
 }
 
-double now_s(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double now_s(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double thread_s(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }

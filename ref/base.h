@@ -28,7 +28,7 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_BAD_INPUT = 2, EXIT_MISSING = 3 };
 
 /* What went wrong with somebody's data: one sentence, without the leading "treeattn: ". */
 struct err {
-    int code; /* EXIT_BAD_INPUT or EXIT_MISSING; 0 while nothing went wrong */
+    int code; /* an EXIT_ that is not EXIT_GOOD; 0 while nothing went wrong */
     char msg[512];
 };
 
@@ -38,6 +38,8 @@ struct err {
 bool err_set(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same with EXIT_MISSING: the input is fine, the machine lacks something. */
 bool err_missing(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same with EXIT_FAILED: the input is fine, what came out of it is not. */
+bool err_failed(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Adds a name to a list for such a sentence: "a, b, c", a string in `size` bytes, 8 at least. If there is no room for it the list
  * ends with "..." and stays as it is from then on. */
@@ -58,6 +60,8 @@ void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Print behind *text, which is memory of these and may move. */
+void xappend(char **text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* End the program, as if there were no memory, unless n elements take an eighth of the machine's memory at most. The
  * system hands out what it does not have, and ends whom it likes when that is written. */
@@ -96,6 +100,8 @@ double quantile(double *x, int64_t n, double q);
 
 /* Seconds since some fixed moment; monotonic. */
 double now_s(void);
+/* Seconds of a processor that this thread has taken: does not see what else the machine does. */
+double thread_s(void);
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {

@@ -52,9 +52,21 @@ char *csv_field(char **rest, struct err *e)
     return field;
 }
 
+/* What git leaves where two versions of a line meet. */
+static bool is_conflict(const char *text)
+{
+    static const char *const marker[] = {"<<<<<<<", "|||||||", "=======", ">>>>>>>"};
+    for (size_t i = 0; i < sizeof marker / sizeof marker[0]; i++)
+        if (strncmp(text, marker[i], 7) == 0 && (!text[7] || text[7] == ' '))
+            return true;
+    return false;
+}
+
 static bool add_line(struct csv *c, char *text, int32_t line, struct err *e)
 {
     struct err why = {0};
+    if (is_conflict(text))
+        return csv_error(e, c->name, line, "'%.30s' marks a conflict (expected rows of one version)", text);
     int64_t n = c->start ? c->start[c->n_rows] : 0;
     while (text) {
         char *field = csv_field(&text, &why);
@@ -117,6 +129,7 @@ bool csv_parse(const char *text, size_t size, const char *name, struct csv *out,
     if (good && out->n_rows == 0)
         good =
             csv_error(e, name, (int32_t)max_i64(line, 1), "no rows (expected a heading and rows of values)");
+    out->n_lines = line;
     if (!good)
         csv_clear(out);
     return good;
@@ -156,7 +169,7 @@ static bool check_row(const struct csv *c, int64_t row, struct err *e)
 bool csv_whole(const struct csv *c, struct err *e)
 {
     if (c->cut)
-        return err_set(e, "%s: ends inside of a line (expected a whole file)", c->name);
+        return csv_error(e, c->name, c->n_lines, "ends inside of a line (expected a whole file)");
     if (c->empty_line)
         return csv_error(e, c->name, c->empty_line, "empty (expected a row)");
     for (int64_t i = 0; i < c->n_rows; i++)
@@ -165,8 +178,32 @@ bool csv_whole(const struct csv *c, struct err *e)
     const char *rows = csv_note(c, "rows");
     int64_t promised = rows ? strtoll(rows, NULL, 10) : -1;
     if (promised >= 0 && c->n_rows != promised)
-        return err_set(e, "%s: %" PRId64 " rows (expected %" PRId64 ", as its `# rows:` says)", c->name,
-                       c->n_rows, promised);
+        return csv_error(e, c->name, c->n_lines,
+                         "%" PRId64 " rows (expected %" PRId64 ", as its `# rows:` says)", c->n_rows,
+                         promised);
+    return true;
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = words; n > 0 && (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return true;
+    return false;
+}
+
+bool csv_words(const struct csv *c, const char *column, const char *words, struct err *e)
+{
+    int32_t at = csv_find(c, column);
+    for (int64_t i = 0; i < c->n_rows && at >= 0; i++) {
+        const char *cell = csv_cell(c, i, at, e);
+        if (!cell)
+            return false;
+        if (!has_word(words, cell) && strcmp(cell, column) != 0)
+            return csv_error(e, c->name, c->line[i], "%s is '%.40s' (expected one of %s)", column, cell,
+                             words);
+    }
     return true;
 }
 

@@ -2,7 +2,7 @@
  * csv.h - the one reader of comma-separated values: a heading, then rows, columns found by name.
  *
  * A field may be quoted ("1,2,64"; "" is a quotation mark). A quoted field ends on its line. Empty lines say nothing.
- * Lines that begin with # are notes. A row may be shorter than the heading; asking such a row for a cell is an error.
+ * Lines that begin with # are notes. A marker of a conflict that nobody resolved is an error. A row may be shorter than the heading; asking such a row for a cell is an error.
  * Who wants no such row asks csv_whole as well.
  */
 #ifndef TREEATTN_REF_CSV_H
@@ -28,7 +28,8 @@ struct csv {
     char *text;     /* owns the characters */
     int64_t cap_cell, cap_start, cap_line, cap_note;
     int32_t empty_line; /* the first line that is empty; 0: none is */
-    bool cut;           /* the last line has no end */
+    int32_t n_lines;    /* of the text */
+    bool cut;           /* the last of them has no end */
 };
 
 /* Text that holds a heading and one row at least. It is copied. `name` appears in messages. False with *e set
@@ -41,6 +42,12 @@ void csv_clear(struct csv *c);
 /* Nothing is missing: the last line has an end, every row has as many fields as the heading, no line is empty, and there
  * are as many rows as the note "rows: N" says, where there is one. */
 bool csv_whole(const struct csv *c, struct err *e);
+
+/* Verdicts of measured rows (gpu_verdict_name in verify/bench). */
+#define CSV_VERDICTS "PASS, MARGINAL, FAIL, SKIP, INVALID"
+/* Every cell of that column says one of these words, which ", " parts: else the row would be left out without a word. A heading
+ * between rows, where files were joined, is passed over. True if there is no such column. */
+bool csv_words(const struct csv *c, const char *column, const char *words, struct err *e);
 
 /* "name:line: sentence", what is not printable ASCII made '?'; returns false. */
 bool csv_error(struct err *e, const char *name, int32_t line, const char *fmt, ...)

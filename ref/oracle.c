@@ -76,8 +76,10 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     }
     for (int64_t c = first_row * d; c < (first_row + g) * d; c++)
         orc->rms_o[c] = sqrt(orc->rms_o[c]);
-    for (int64_t c = 0; c < (int64_t)g * d; c++)
-        orc->range_o[first_row * d + c] = ctx > 0 ? s->high[c % d] - s->low[c % d] : 0;
+    for (int64_t c = 0; c < (int64_t)g * d && ctx > 0; c++) {
+        orc->range_o[first_row * d + c] = s->high[c % d] - s->low[c % d];
+        orc->max_v[first_row * d + c] = max_f64(-s->low[c % d], s->high[c % d]);
+    }
 }
 
 struct oracle *oracle_alloc(const struct problem *p, bool margins)
@@ -91,6 +93,7 @@ struct oracle *oracle_alloc(const struct problem *p, bool margins)
                            .abs_o = xcalloc(all, sizeof(double)),
                            .rms_o = xcalloc(all, sizeof(double)),
                            .range_o = margins ? xcalloc(all, sizeof(double)) : NULL,
+                           .max_v = margins ? xcalloc(all, sizeof(double)) : NULL,
                            .gap = margins ? xcalloc(rows, sizeof(double)) : NULL,
                            .lse = xcalloc(rows, sizeof(double)),
                            .logit = xcalloc(rows, sizeof(double)),
@@ -138,6 +141,7 @@ void oracle_free(struct oracle *orc)
     free(orc->abs_o);
     free(orc->rms_o);
     free(orc->range_o);
+    free(orc->max_v);
     free(orc->gap);
     free(orc->lse);
     free(orc->logit);

@@ -23,6 +23,7 @@ struct oracle {
     double *abs_o; /* [n_rows][d] sum of p_j |v_j|: what cancellation hides in o */
     double *rms_o; /* [n_rows][d] sqrt(sum of p_j^2 v_j^2): what errors of random sign in each p_j do to o */
     double *range_o; /* [n_rows][d] largest less smallest v_j: O lies between them, whatever the p_j */
+    double *max_v;   /* [n_rows][d] largest |v_j|, which a weight that is lost is lost with */
     /* [n_rows] by how much the largest logit exceeds the second largest, which may be as large; +inf if there is none. */
     double *gap;
     double *logit;   /* [n_rows] largest |logit| */
@@ -31,7 +32,7 @@ struct oracle {
 };
 
 struct oracle *oracle_new(const struct problem *p);
-/* Room for the same answer, with contexts filled in and all else zero. Without `margins`, range_o and gap are NULL: who
+/* Room for the same answer, with contexts filled in and all else zero. Without `margins`, range_o, max_v and gap are NULL: who
  * compares then does without them. */
 struct oracle *oracle_alloc(const struct problem *p, bool margins);
 void oracle_free(struct oracle *orc);

@@ -5,8 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical", "vast", "sunk"};
+/* Pools of more bytes than this are mapped, so that memory is what is touched and not what is addressed. */
+#define MAPPED_FROM (INT64_C(1) << 28)
+enum { MACHINE_PAGE = 4096 };
+
+const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical",
+                                        "vast",   "sunk",  "span", "onesign"};
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
 enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N_TENSORS };
@@ -43,6 +49,8 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
         return err_set(e, "head size %" PRId32 " (expected 1 to %d)", s->heads.d, PROBLEM_MAX_D);
     if (s->page_size < 1 || s->page_size > 65536)
         return err_set(e, "page size %" PRId32 " (expected 1 to 65536)", s->page_size);
+    if (s->scale != 0 && !(s->scale >= PROBLEM_MIN_SCALE && s->scale <= PROBLEM_MAX_SCALE))
+        return err_set(e, "scale %g (expected %g to %g)", s->scale, PROBLEM_MIN_SCALE, PROBLEM_MAX_SCALE);
     return true;
 }
 
@@ -58,15 +66,27 @@ static int64_t pages_needed(const struct tree *t, int32_t page_size)
 static int64_t pool_pages(const struct tree *t, const struct problem_spec *s)
 {
     int64_t n = pages_needed(t, s->page_size);
-    return s->scattered ? n + n / 4 + 3 : n + 1;
+    return max_i64(s->scattered ? n + n / 4 + 3 : n + 1, s->pool);
+}
+
+static int64_t token_bytes(const struct heads *h)
+{
+    return (int64_t)h->h_kv * h->d * heads_elt_bytes(h);
+}
+
+/* Of K, or of V. */
+static int64_t pool_bytes(const struct tree *t, const struct problem_spec *s)
+{
+    return pool_pages(t, s) * s->page_size * token_bytes(&s->heads);
 }
 
 int64_t problem_bytes(const struct tree *t, const struct problem_spec *s)
 {
-    int64_t row = (int64_t)s->heads.h_kv * s->heads.d * heads_elt_bytes(&s->heads);
-    return 2 * pool_pages(t, s) * s->page_size * row +
-           (int64_t)t->n_queries * s->heads.h_q * s->heads.d * heads_elt_bytes(&s->heads) +
-           pages_needed(t, s->page_size) * 4;
+    int64_t pool = pool_bytes(t, s), pages = pages_needed(t, s->page_size);
+    if (!s->poison) /* each page may end within a page of the machine's memory */
+        pool = min_i64(pool, tree_tokens(t) * token_bytes(&s->heads) + 2 * MACHINE_PAGE * pages);
+    return 2 * pool + (int64_t)t->n_queries * s->heads.h_q * s->heads.d * heads_elt_bytes(&s->heads) +
+           pages * 4;
 }
 
 /* live[i]: how many leading tokens of node i some query sees. */
@@ -158,10 +178,46 @@ static void path_token(const struct tree *t, const struct query *x, int64_t want
 /* Of K, and of Q with the other sign: a dot product is -d SUNK^2. */
 enum { SUNK = 150 };
 
+/*
+ * SPAN: exponents of columns c, c + 8, .. Those of K and Q cancel, so that each product counts in the logit; where they do not,
+ * K or Q is subnormal and its partner as large as the type has it. A column of V is all that a column of O depends on.
+ * The bell ends at 3.5, and Q has up to four times that. fp16 has numbers from 2^-24 to 2^16, normal from 2^-14 on.
+ */
+enum { SPAN = 8 };
+/* Numbers below the normal ones of float, in one column alone since CPUs are slow at them; in f64 below those of double. */
+enum { SPAN_TINY = -130, SPAN_TINY_F64 = -1030, SPAN_ELSE = -100 };
+static const struct {
+    int16_t k, q, v;
+} span_f16[SPAN] = {{14, -14, 14}, {-12, 12, -10}, {0, 0, 0},    {14, -17, -17},
+                    {-16, 12, 10}, {5, -5, -14},   {-14, 12, 5}, {0, 0, -20}},
+  span_wide[SPAN] = {{17, -17, 17}, {-27, 27, -27}, {0, 0, 0},    {60, -60, 60},
+                     {-17, 17, 10}, {27, -27, -60}, {-60, 60, 5}, {SPAN_TINY, 60, SPAN_TINY}};
+
+enum span_of { SPAN_Q, SPAN_K, SPAN_V };
+
+static double span(const struct problem_spec *s, enum span_of which, int64_t in_row)
+{
+    int64_t c = in_row % s->heads.d % SPAN;
+    bool narrow = s->heads.dtype == DT_F16;
+    int e = which == SPAN_Q   ? (narrow ? span_f16 : span_wide)[c].q
+            : which == SPAN_K ? (narrow ? span_f16 : span_wide)[c].k
+                              : (narrow ? span_f16 : span_wide)[c].v;
+    if (e == SPAN_TINY)
+        e = in_row % s->heads.d != c ? SPAN_ELSE : s->heads.dtype == DT_F64 ? SPAN_TINY_F64 : SPAN_TINY;
+    return ldexp(1, e);
+}
+
+/* Of every other stretch of columns in SPAN, and of all in ONESIGN: the sign that column c of V has. */
+static double column_sign(int64_t c)
+{
+    return c & 1 ? -1 : 1;
+}
+
 static double k_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
 {
     switch (s->fill) {
     case FILL_IDENTICAL:
+    case FILL_ONESIGN:
         return rng_bell(s->seed, stream(TENSOR_K, 0), (uint64_t)in_row);
     case FILL_HUGE:
         return 50 * rng_bell(s->seed, stream(TENSOR_K, node), index);
@@ -169,29 +225,50 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
         return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     case FILL_SUNK: /* whole numbers that all types hold; one of them tells tokens apart */
         return SUNK + (in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
+    case FILL_SPAN:
+        return span(s, SPAN_K, in_row) * rng_bell(s->seed, stream(TENSOR_K, node), index);
     default:
         return rng_bell(s->seed, stream(TENSOR_K, node), index);
     }
 }
 
-static double v_value(const struct problem_spec *s, int32_t node, uint64_t index)
+static double v_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
 {
     uint64_t key = stream(TENSOR_V, node);
-    if (s->fill ==
-        FILL_COUNT) /* a code of 0s and 1s per token: n * O is the sum of the codes that were read */
+    int64_t c = in_row % s->heads.d;
+    switch (s->fill) {
+    case FILL_COUNT: /* a code of 0s and 1s per token: n * O is the sum of the codes that were read */
         return (double)(rng_u64(s->seed, key, index) >> 63);
-    return rng_bell(s->seed, key, index);
+    case FILL_SPAN: {
+        double x = span(s, SPAN_V, in_row) * rng_bell(s->seed, key, index);
+        return c / SPAN % 2 ? column_sign(c) * fabs(x) : x;
+    }
+    case FILL_ONESIGN:
+        return column_sign(c) * 3e4 * (1 + rng_unit(s->seed, key, index));
+    default:
+        return rng_bell(s->seed, key, index);
+    }
+}
+
+/* x[n], n > 0, is NaN. */
+static void poison(enum dtype t, void *x, int64_t n)
+{
+    size_t all = (size_t)n * (size_t)dtype_size[t], done = (size_t)dtype_size[t];
+    dtype_store(t, x, 0, NAN);
+    for (size_t more; done < all; done += more) {
+        more = done < all - done ? done : all - done;
+        memcpy((char *)x + done, x, more);
+    }
 }
 
 static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live)
 {
     const struct tree *t = p->tree;
     int64_t row = (int64_t)p->heads.h_kv * p->heads.d, n = p->n_pages * p->page_size * row;
-    if (s->poison)
-        for (int64_t i = 0; i < n; i++) {
-            dtype_store(p->heads.dtype, p->k, i, NAN);
-            dtype_store(p->heads.dtype, p->v, i, NAN);
-        }
+    if (s->poison) {
+        poison(p->heads.dtype, p->k, n);
+        poison(p->heads.dtype, p->v, n);
+    }
     for (int32_t node = 0; node < t->n_nodes; node++) {
         int64_t end = s->poison ? live[node] : t->len[node];
 #pragma omp parallel for schedule(static) if (end > 256)
@@ -200,7 +277,7 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
                 dtype_store(p->heads.dtype, p->k, to + x, k_value(s, node, index, x));
-                dtype_store(p->heads.dtype, p->v, to + x, v_value(s, node, index));
+                dtype_store(p->heads.dtype, p->v, to + x, v_value(s, node, index, x));
             }
         }
     }
@@ -235,7 +312,8 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
                     aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->heads.dtype, p->k, key + x)
                     : s->fill == FILL_SUNK
                         ? (x == 0 ? -8 * scale : -SUNK)
-                        : scale * rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->heads.d + x));
+                        : scale * (s->fill == FILL_SPAN ? span(s, SPAN_Q, x) : 1) *
+                              rng_bell(s->seed, stream(TENSOR_Q, q), (uint64_t)(h * p->heads.d + x));
                 dtype_store(p->heads.dtype, p->q, to, value);
             }
         }
@@ -247,7 +325,7 @@ struct problem *problem_shell(const struct tree *t, const struct problem_spec *s
     struct problem *p = xcalloc(1, sizeof *p);
     *p = (struct problem){.tree = t,
                           .heads = s->heads,
-                          .scale = 1 / sqrt(s->heads.d),
+                          .scale = s->scale > 0 ? s->scale : 1 / sqrt(s->heads.d),
                           .page_size = s->page_size,
                           .n_pages = pool_pages(t, s),
                           .page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off)};
@@ -256,22 +334,53 @@ struct problem *problem_shell(const struct tree *t, const struct problem_spec *s
     return p;
 }
 
+/* K and V, of that many bytes each, all 0. */
+static bool pool_new(struct problem *p, int64_t bytes, struct err *e)
+{
+    if (bytes < MAPPED_FROM) {
+        p->k = xcalloc((size_t)bytes, 1);
+        p->v = xcalloc((size_t)bytes, 1);
+        return true;
+    }
+    void **const pool[] = {&p->k, &p->v};
+    p->mapped = (size_t)bytes;
+    for (int i = 0; i < 2; i++) {
+        void *at =
+            mmap(NULL, p->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            return err_missing(e, "the system gives no addresses for a KV pool of %" PRId64 " GiB",
+                               2 * bytes >> 30);
+        madvise(at, p->mapped, MADV_NOHUGEPAGE); /* a page of which one token is touched would take 2 MiB */
+        *pool[i] = at;
+    }
+    return true;
+}
+
+static void pool_free(const struct problem *p, void *pool)
+{
+    if (pool && p->mapped > 0)
+        munmap(pool, p->mapped);
+    else
+        free(pool);
+}
+
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e)
 {
     if (!problem_spec_check(s, e))
         return NULL;
-    int64_t n_pages = pool_pages(t, s);
-    if (n_pages > INT32_MAX - 1 || problem_bytes(t, s) > (INT64_C(1) << 38)) {
+    int64_t n_pages = pool_pages(t, s), pool = pool_bytes(t, s);
+    if (n_pages > INT32_MAX - 1 || pool > (INT64_C(1) << 37)) {
         err_missing(e,
                     "the KV pool would take %" PRId64 " GiB in %" PRId64 " pages (expected at most 256 GiB)",
-                    problem_bytes(t, s) >> 30, n_pages);
+                    2 * pool >> 30, n_pages);
         return NULL;
     }
     struct problem *p = problem_shell(t, s);
+    if (!pool_new(p, pool, e)) {
+        problem_free(p);
+        return NULL;
+    }
     p->page_table = xcalloc((size_t)p->page_off[t->n_nodes], sizeof *p->page_table);
-    size_t pool = (size_t)(n_pages * p->page_size * p->heads.h_kv * p->heads.d);
-    p->k = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));
-    p->v = xcalloc(pool, (size_t)heads_elt_bytes(&p->heads));
     p->q = xcalloc((size_t)t->n_queries * (size_t)p->heads.h_q * (size_t)p->heads.d,
                    (size_t)heads_elt_bytes(&p->heads));
     int64_t *live = live_tokens(t);
@@ -289,8 +398,8 @@ void problem_free(struct problem *p)
     free(p->page_off);
     free(p->page_table);
     free(p->q);
-    free(p->k);
-    free(p->v);
+    pool_free(p, p->k);
+    pool_free(p, p->v);
     free(p);
 }
 

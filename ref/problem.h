@@ -25,10 +25,14 @@ enum fill {
     FILL_IDENTICAL, /* all keys identical, all logits equal and not zero */
     FILL_VAST, /* logits to 1e9, of which a float keeps no digit after the point; each query is a key of its path */
     FILL_SUNK, /* all logits far below 0, -1.8e5 for d = 64, and few apart: below what stands for "masked" or "no maximum yet" */
+    FILL_SPAN, /* columns of Q, K and V of very different magnitudes, subnormal to near the end of fp16, beyond it in the wider
+                  types; logits as in RANDOM */
+    FILL_ONESIGN, /* keys as in IDENTICAL; a column of V has one sign, 3e4 to 6e4: two of them are beyond fp16 */
     N_FILLS
 };
 #define FILL_KINDS(remark)                                                                                   \
-    "random" remark ", count, huge, onehot, identical, vast or sunk" /* fill_name, for help and errors */
+    "random" remark                                                                                          \
+    ", count, huge, onehot, identical, vast, sunk, span or onesign" /* fill_name, for help and errors */
 extern const char *const fill_name[N_FILLS];
 bool fill_parse(const char *s, enum fill *out);
 
@@ -39,26 +43,32 @@ struct problem_spec {
     bool poison; /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
     enum fill fill;
     uint64_t seed;
+    double scale; /* of the problem; 0: 1 / sqrt(d) */
+    int32_t
+        pool; /* pages of the pool where the tree needs fewer, as an engine's: others lie between its own */
 };
 
 struct problem {
     const struct tree *tree;
     struct heads heads;
-    double scale; /* logits are scale * q.k; 1 / sqrt(d) */
+    double scale; /* logits are scale * q.k */
     int32_t page_size;
     int64_t n_pages;     /* physical pages in the pool */
     int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
     int32_t *page_table; /* [page_off[n_nodes]] physical page, 0 .. n_pages - 1; PAGE_POISON where poisoned */
     void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
     void *k, *v;         /* [n_pages * page_size][h_kv][d] */
+    size_t mapped;       /* bytes of K, and of V, where they are mapped and not allocated; else 0 */
 };
 #define PAGE_POISON INT32_C(0x7F7F7F7F)
 #define PROBLEM_MAX_D 256
+#define PROBLEM_MIN_SCALE 1e-6
+#define PROBLEM_MAX_SCALE 1e3
 #define PROBLEM_MAX_HEADS 4096 /* query heads */
 
-/* Bytes that problem_new would allocate, for a check before it does. */
+/* Bytes that problem_new would touch, for a check before it does. Without poison, what no token lies in is only addressed. */
 int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
-/* NULL with *e set if the spec is not valid (heads, d, page size, more slots than fit). The tree must outlive
+/* NULL with *e set if the spec is not valid (heads, d, page size, scale, more slots than fit). The tree must outlive
  * the result; free with problem_free. */
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
 /* The shape of the same problem, which is all that a planner may see: no page table, no Q, K, V. The spec has been checked.

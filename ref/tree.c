@@ -87,6 +87,41 @@ bool tree_check(const struct tree *t, struct err *e)
     return true;
 }
 
+struct tree *tree_aligned(const struct tree *t, int32_t page)
+{
+    int32_t n = t->n_nodes;
+    struct tree *x = tree_new(2 * n, t->n_queries);
+    int64_t *rest = xcalloc((size_t)n, sizeof *rest); /* tokens that children copy */
+    int32_t *leaf = xcalloc((size_t)n, sizeof *leaf); /* the new leaf below a node; 0: none */
+    for (int32_t i = 0; i < n; i++)
+        if (t->parent[i] >= 0)
+            rest[t->parent[i]] = 1; /* an inner node */
+    for (int32_t i = 0; i < n; i++) {
+        x->parent[i] = t->parent[i];
+        x->len[i] = t->len[i] + (t->parent[i] < 0 ? 0 : rest[t->parent[i]]);
+        rest[i] = rest[i] ? x->len[i] % page : 0;
+        x->len[i] -= rest[i];
+    }
+    x->n_nodes = n;
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        struct query y = t->query[q];
+        y.upto += t->parent[y.node] < 0 ? 0 : rest[t->parent[y.node]];
+        if (y.upto > x->len[y.node]) {
+            if (!leaf[y.node]) {
+                leaf[y.node] = x->n_nodes;
+                x->parent[x->n_nodes] = y.node;
+                x->len[x->n_nodes++] = rest[y.node];
+            }
+            y.upto -= x->len[y.node];
+            y.node = leaf[y.node];
+        }
+        x->query[q] = y;
+    }
+    free(rest);
+    free(leaf);
+    return x;
+}
+
 int64_t tree_tokens(const struct tree *t)
 {
     int64_t sum = 0;

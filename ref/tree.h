@@ -41,6 +41,13 @@ struct tree *tree_copy(const struct tree *t);
 /* Replace the queries: one at the end of each leaf (node without children), in node order. */
 void tree_query_leaves(struct tree *t);
 
+/*
+ * The same queries with the same contexts, stored as an engine stores them that has pages of that many tokens and one list of
+ * pages a request: only the last page of a request may be partly filled. Inner nodes are cut to whole pages. Each child has a
+ * copy of the tokens that are left over, and so has a new leaf for the queries of the node that see some of them.
+ */
+struct tree *tree_aligned(const struct tree *t, int32_t page);
+
 /* Topological order, lengths >= 0 and within TREE_MAX_TOKENS together, queries on nodes and within them. */
 bool tree_check(const struct tree *t, struct err *e);
 

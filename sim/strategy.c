@@ -137,11 +137,9 @@ static char *print_options(const struct strategy_use *u, bool all)
         const struct strategy_opt *o = &u->s->opts[i];
         if (!all && u->opt[i] == def.opt[i])
             continue;
-        char *value = strategy_opt_text(o, u->opt[i]),
-             *longer = xasprintf("%s%s%s=%s", s, s[0] ? "," : "", o->key, value);
+        char *value = strategy_opt_text(o, u->opt[i]);
+        xappend(&s, "%s%s=%s", s[0] ? "," : "", o->key, value);
         free(value);
-        free(s);
-        s = longer;
     }
     return s;
 }

@@ -1,8 +1,8 @@
 /* Work items in float, for float, half and bfloat16 storage: what differs from double, then attn_body.h. */
 #include "kernels/cpu/attn.h"
+#include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
 
-#include <cblas.h>
 #include <string.h>
 
 typedef float real;
@@ -52,8 +52,8 @@ static void store_elements(enum dtype t, void *dst, int64_t first, const real *s
 static void gemm(enum CBLAS_TRANSPOSE trans_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
                  int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, trans_b, (blasint)m, (blasint)n, (blasint)k, alpha, a,
-                (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+    blas.sgemm(CblasRowMajor, CblasNoTrans, trans_b, (blasint)m, (blasint)n, (blasint)k, alpha, a,
+               (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
 #include "kernels/cpu/attn_body.h"

@@ -8,9 +8,9 @@
  * at the end.
  */
 #include "kernels/cpu/attn.h"
+#include "kernels/cpu/blas.h"
 #include "kernels/kernel.h"
 
-#include <cblas.h>
 #include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -287,6 +287,8 @@ static bool cpu_run(const struct problem *p, const struct plan *plan, struct out
                     struct ledger *counted, struct err *e)
 {
     bool wide = p->heads.dtype == DT_F64;
+    if (!blas_load(e))
+        return false;
     CK(plan->nf->n_queries == p->tree->n_queries && plan->nf->tree->n_nodes == p->tree->n_nodes);
     CK(out->dtype == p->heads.dtype && out->d == p->heads.d &&
        out->n_rows == (int64_t)p->tree->n_queries * p->heads.h_q);
@@ -302,10 +304,6 @@ static bool cpu_run(const struct problem *p, const struct plan *plan, struct out
                               .word_bytes = wide ? 8 : 4},
                         .ops = wide ? &attn_f64 : &attn_f32,
                         .n_threads = omp_get_max_threads()};
-    if (openblas_get_parallel() ==
-        OPENBLAS_THREAD) /* a library with threads of its own does not ask OpenMP */
-        openblas_set_num_threads(1);
-
     struct extent x = plan_extent(&r.a);
     struct arena m = {0};
     lay_out(&r, &m, &x);
@@ -331,6 +329,9 @@ const struct kernel kernel_cpu = {
     .name = "cpu",
     .about =
         "tile by tile in C and OpenBLAS, all cores; online softmax in fp32 (fp64 for f64); counts its ledger",
+    .ready = blas_load,
+    .sum_run = 128,
+    .merges_at_once = true,
     .supports = cpu_supports,
     .run = cpu_run,
 };

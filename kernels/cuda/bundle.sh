@@ -6,7 +6,10 @@ program=$1 folder=$2
 rm -rf "$folder"
 mkdir -p "$folder/lib"
 cp "$program" "$folder/treeattn"
-ldd "$program" | awk '/=> \// { print $1, $3 }' | while read -r name path; do
+# what the program loads when it needs it
+openblas=$(ldconfig -p | awk '$1 == "libopenblas.so.0" { print $NF; exit }')
+cp -L "$openblas" "$folder/lib/libopenblas.so.0"
+ldd "$program" "$openblas" | awk '/=> \// { print $1, $3 }' | while read -r name path; do
     case $name in
     libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux*) ;;
     *) cp -L "$path" "$folder/lib/$name" ;;

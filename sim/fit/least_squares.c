@@ -76,9 +76,7 @@ static char *name_dependent(const struct fit_data *d, const gsl_multifit_linear_
     for (int32_t j = 0; j < d->p; j++) {
         if (fabs(gsl_matrix_get(w->Q, (size_t)j, (size_t)d->p - 1)) < NAMED_SHARE)
             continue;
-        char *longer = xasprintf("%s%s'%s'", list, !list[0] ? "" : left == 1 ? " and " : ", ", d->name[j]);
-        free(list);
-        list = longer;
+        xappend(&list, "%s'%s'", !list[0] ? "" : left == 1 ? " and " : ", ", d->name[j]);
         left--;
     }
     return list;

@@ -9,7 +9,7 @@
  *                   token (DeFT remark 3.2, A.2, remark A.3)
  *
  * "The whole tree" is its live part: a dead node is not in memory any more. Queries that see nothing take no
- * part.
+ * part, unless `blind` is 1: then their masks hide all, as where a batch is padded, and all of their partials are empty.
  *
  * SpecInfer's bit mask is one 64-bit integer per query, for the tokens of the token tree; the sequence before
  * it is seen by all. So it applies while at most 64 tokens are not visible to every query. Its mask is priced
@@ -21,6 +21,23 @@
 
 #include <stdlib.h>
 
+/* The first option of all three. */
+enum { OPT_BLIND };
+#define BLIND_OPT                                                                                            \
+    {                                                                                                        \
+        "blind", 0, 0, 1, "1: queries that see nothing take part, wholly masked", NULL                       \
+    }
+
+static const struct strategy_opt dense_opts[] = {BLIND_OPT, {0}};
+
+/* The queries that see nothing, which no node has. */
+static void sel_blind(struct sel *s, const struct nform *nf)
+{
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        if (nf->at[q] < 0)
+            sel_queries(s, q, q + 1);
+}
+
 struct tree_dense {
     bool unfused;
     int32_t tile_m, tile_n;
@@ -30,7 +47,6 @@ static struct plan *plan_dense(const struct nform *nf, const struct plan_env *en
                                const double *opt)
 {
     (void)env;
-    (void)opt;
     const struct tree_dense *c = s->config;
     struct plan *p = plan_new(nf, s->name);
     p->unfused = c->unfused;
@@ -44,16 +60,19 @@ static struct plan *plan_dense(const struct nform *nf, const struct plan_env *en
     }
     struct sel sel = {0};
     sel_live_tree(&sel, nf);
+    if (opt[OPT_BLIND] != 0)
+        sel_blind(&sel, nf);
     plan_group(p, &sel, &g);
     plan_merge_flat(p, "merge", true);
     sel_free(&sel);
     return p;
 }
 
-enum { OPT_CHUNK, OPT_RESIDENT };
+enum { OPT_CHUNK = OPT_BLIND + 1, OPT_RESIDENT };
 enum { SPECINFER_BITS = 64, SPECINFER_TILE_M = 64, SPECINFER_TILE_N = 128 };
 
 static const struct strategy_opt specinfer_opts[] = {
+    BLIND_OPT,
     {"chunk", 0, 0, 1 << 30, "tokens per chunk; 0: FlashAttention's split heuristic", NULL},
     {"resident", 2, 1, 32, "CTAs that an SM holds at a time, as the heuristic assumes", NULL},
     {0},
@@ -86,6 +105,8 @@ static struct plan *plan_specinfer(const struct nform *nf, const struct plan_env
     g.launch = plan_launch(p, "attention", LAUNCH_SERIAL);
     struct sel tree = {0}, one = {0};
     sel_live_tree(&tree, nf);
+    if (opt[OPT_BLIND] != 0)
+        sel_blind(&tree, nf);
     int64_t chunk = (int64_t)opt[OPT_CHUNK];
     if (chunk == 0) {
         int64_t ctas = tree.nq * env->heads.h_kv * ceil_div(heads_gqa(&env->heads), g.tile_m);
@@ -111,6 +132,7 @@ const struct strategy strategy_tree_vanilla = {
     .superlinear = true,
     .source = "DeFT 3.3",
     .about = "All queries times the whole tree in one fused kernel, with a dense mask.",
+    .opts = dense_opts,
     .config = &(const struct tree_dense){.tile_m = 64, .tile_n = 128},
     .plan = plan_dense,
 };
@@ -119,6 +141,7 @@ const struct strategy strategy_tree_medusa = {
     .superlinear = true,
     .source = "DeFT 3.3, A.4",
     .about = "All queries times the whole tree by GEMMs, with scores and a dense mask in memory.",
+    .opts = dense_opts,
     .config = &(const struct tree_dense){.unfused = true},
     .plan = plan_dense,
 };

@@ -59,8 +59,11 @@ static bool run(const struct cuda_options *opt, const struct problem *p, const s
     const struct kernel kernel_cuda_##symbol = {                                                             \
         .name = name_,                                                                                       \
         .about = about_,                                                                                     \
+        .on_gpu = true,                                                                                      \
         .ready = gpu_ready,                                                                                  \
         .narrow_p = narrow,                                                                                  \
+        .sum_run = 128,                                                                                      \
+        .merges_at_once = true,                                                                              \
         .supports = symbol##_supports,                                                                       \
         .run = symbol##_run,                                                                                 \
         .config = &symbol##_options,                                                                         \
