@@ -27,14 +27,13 @@ WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-protot
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(COV),--coverage)
 OPENBLAS_CFLAGS = $(shell pkg-config --cflags openblas 2>/dev/null)
-OPENBLAS_LIBS = $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas)
 # What the user gives comes first: what correctness needs comes last and wins.
 ALL_CPPFLAGS = $(CPPFLAGS) $(OWN_CPPFLAGS) -I. -D_GNU_SOURCE $(OPENBLAS_CFLAGS) $(CUDA_CPPFLAGS)
 ALL_CFLAGS = $(OPT) -march=$(ARCH) $(WARN) $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror) $(CFLAGS) -std=gnu11 -fopenmp -fno-fast-math -ffp-contract=off $(SANFLAGS) $(COVFLAGS)
 # CARRY=1: libraries are found in lib/ beside the program, also those that libraries need
 ALL_LDFLAGS = $(LDFLAGS) -fopenmp $(SANFLAGS) $(COVFLAGS) $(if $(CARRY),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib')
-ALL_LDLIBS = $(LDLIBS) $(OPENBLAS_LIBS) -ljansson -lm $(CUDA_LDLIBS)
-GSL_LIBS := -lgsl # after OpenBLAS, whose cblas_* it then takes as well
+ALL_LDLIBS = $(LDLIBS) -ljansson -lm -ldl $(CUDA_LDLIBS)
+GSL_LIBS := -lgsl -lgslcblas
 
 # ---- CUDA: with nvcc from 12.3 on; else one line says so and a stub stands in. NVCC= builds without ----------
 # GPU objects do not depend on SAN and COV and are shared by all builds.
@@ -57,7 +56,7 @@ CUDA_ARCHS := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=
 NVCCFLAGS = -std=c++17 -O3 -I. $(CUDA_ARCHS) -Xcompiler -Wall,-Wextra -Xptxas -v
 ifneq ($(CUDA),)
 CUDA_CPPFLAGS = -isystem $(CUDA_HOME)/include
-CUDA_LDLIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lpthread -lstdc++
+CUDA_LDLIBS = -L$(CUDA_HOME)/lib64 -lcudart_static -lrt -lpthread -lstdc++
 endif
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
@@ -67,7 +66,8 @@ FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked in
 SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/judge/*.c verify/faults/*.c)
-WINGS := $(filter-out $(JUDGE),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
+HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
+WINGS := $(filter-out $(JUDGE) $(HOST),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
@@ -75,15 +75,18 @@ TESTS := tests/run.c tests/shared.c $(foreach d,ref traces sim kernels verify pa
 STAND_IN := $(wildcard tests/stand_in/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
+HOST_PROGRAM := $(BUILD)/treeattn-host
 RUNNER := $(BUILD)/tests/run
 FAULTY := $(BUILD)/tests/treeattn-faulty
+# A plug-in of the tests, and others that must be refused
+PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so small.so future.so nameless.so shown.so)
 # A GPU of host memory: what it defines is not taken from the library
 STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
 DRAWER := $(BUILD)/paper-figs/figures
 
 .PHONY: all
-all: $(PROGRAM) ## build build/treeattn
+all: $(PROGRAM) $(HOST_PROGRAM) ## build build/treeattn and build/treeattn-host
 
 # Before the first file: are the packages there, and can BUILD be written?
 needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
@@ -134,6 +137,9 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
+$(HOST_PROGRAM): $(call obj,$(HOST) verify/child/tensors.c ref/base.c ref/json_text.c)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
+
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -lm -o $@
 
@@ -144,8 +150,21 @@ $(FAULTY): $(call obj,verify/main.c tests/verify/faulty.c $(WINGS) $(FIT)) $(BUI
 $(BUILD)/libwings.a: $(call obj,$(WINGS))
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY)
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(PLUGINS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
+
+$(BUILD)/tests/plugin/small.so: OWN_CPPFLAGS := -DPLUGIN_SMALL
+$(BUILD)/tests/plugin/future.so: OWN_CPPFLAGS := -DPLUGIN_FUTURE
+$(BUILD)/tests/plugin/nameless.so: OWN_CPPFLAGS := -DPLUGIN_NAMELESS
+# The one that a README shows is compiled as it stands there.
+$(BUILD)/tests/plugin/shown.c: verify/child/README.md
+	@mkdir -p $(@D)
+	$(Q)sed -n '/^    #include "treeattn_plugin.h"/,/^    gcc/s/^    //p' $< | grep -v ^gcc >$@
+$(BUILD)/tests/plugin/shown.so: $(BUILD)/tests/plugin/shown.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
+	$(call say,CC,$<)$(CC) -I verify/child -O2 -Wall -Wextra -Werror -shared -fPIC $< -o $@ -lm
+$(filter-out %/shown.so,$(PLUGINS)): tests/plugin/plugin.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(OWN_CPPFLAGS) -I. -O2 -Wall -Wextra -shared -fPIC $< -o $@ -lm
 
 # The strategy that a README shows is compiled as it stands there.
 $(BUILD)/tests/per_node.c: $(wildcard */README.md */*/README.md)
@@ -161,7 +180,7 @@ $(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
 $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
 # trace data is assembled into the program
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
@@ -217,7 +236,7 @@ check: deps check-prose ## build and run every test (5 minutes on 2 cores); ends
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(DRAWER) $(RUNNER) check-rest
+check-built: $(PROGRAM) $(HOST_PROGRAM) $(DRAWER) $(RUNNER) check-rest
 	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest

@@ -125,7 +125,9 @@ const struct csv *figure_table(struct figure *f, const char *name)
     CK(d || strncmp(name, "data/", 5) != 0);
     char *path = d ? data_path(d, f->places) : xasprintf("%s/%s.csv", f->places->root, name);
     struct csv *t = xcalloc(1, sizeof *t);
-    if (!result_read(path, name, t, &f->err)) {
+    bool good = result_read(path, name, t, &f->err) &&
+                (strncmp(name, "measured/", 9) != 0 || csv_words(t, "verdict", CSV_VERDICTS, &f->err));
+    if (!good) {
         csv_clear(t);
         t->name = xstrdup(name);
     }

@@ -1,5 +1,6 @@
 #include "tests/shared.h"
 #include "ref/decimal.h"
+#include "ref/file.h"
 
 #include <check.h>
 #include <errno.h>
@@ -49,12 +50,7 @@ char *told_from(const char *phrase)
     glob("*/README.md", GLOB_APPEND, NULL, &readmes);
     glob("*/*/README.md", GLOB_APPEND, NULL, &readmes);
     for (size_t i = 0; i < readmes.gl_pathc && !found; i++) {
-        FILE *f = fopen(readmes.gl_pathv[i], "r");
-        char *text = NULL;
-        size_t cap = 0;
-        ck_assert_msg(f && getdelim(&text, &cap, 0, f) > 0, "%s", readmes.gl_pathv[i]);
-        fclose(f);
-        char *flat = xstrdup(text);
+        char *text = file_text(readmes.gl_pathv[i]), *flat = xstrdup(text);
         for (char *c = flat; (c = strchr(c, '\n'));)
             *c = ' ';
         const char *at = strstr(flat, phrase);
@@ -135,6 +131,21 @@ int run_shell(char *out, size_t size, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+char *file_text(const char *path)
+{
+    size_t size;
+    struct err e = {0};
+    char *text = file_slurp(path, 64 << 20, &size, &e);
+    ck_assert_msg(text, "%s", e.msg);
+    return text;
+}
+
+void write_bytes(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_msg(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0, "%s: %s", path, strerror(errno));
+}
+
 char *scratch_folder(void)
 {
     const char *root = getenv("TMPDIR");
@@ -146,8 +157,7 @@ char *scratch_folder(void)
 char *scratch_file(const void *bytes, size_t size)
 {
     char *folder = scratch_folder(), *path = xasprintf("%s/file", folder);
-    FILE *f = fopen(path, "wb");
-    ck_assert_msg(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0, "%s: %s", path, strerror(errno));
+    write_bytes(path, bytes, size);
     free(folder);
     return path;
 }

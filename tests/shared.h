@@ -59,6 +59,12 @@ struct plan_env env_h200(int32_t h_q, int32_t h_kv);
 
 extern const struct strategy forgetful;
 
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+/* All of a file, which must be there and be no larger than 64 MB of text; the caller frees. */
+char *file_text(const char *path);
+void write_bytes(const char *path, const void *bytes, size_t size);
+
 /* ---- what tests write; removed when the suite has ended, however that was --------------------------------- */
 
 /* A new folder; the caller frees its path. */

@@ -6,6 +6,7 @@
 #include "kernels/kernel.h"
 #include "sim/strategy.h"
 #include "verify/cli/cmd.h"
+#include "verify/io/crash.h"
 #include "verify/io/origin.h"
 
 #include <inttypes.h>
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
     /* OMP_NUM_THREADS may say anything, and threads that cannot be started end the program */
     if (omp_get_max_threads() > MAX_THREADS)
         omp_set_num_threads(MAX_THREADS);
+    crash_tell();
     struct err e = {0};
     if (!check_names("kernel", name_of_kernel, n_kernels, &e) ||
         !check_names("strategy", name_of_strategy, n_strategies, &e))

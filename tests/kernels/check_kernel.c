@@ -137,7 +137,7 @@ static void try_plan(const struct problem *p, const struct oracle *orc, struct p
 {
     struct guarded inputs = guarded_inputs(p);
     for (int32_t i = 0; i < n_kernels; i++) {
-        if (kernels[i]->ready)
+        if (kernels[i]->on_gpu)
             continue; /* devices: make gpu-check */
         AUTO(output) out = output_new(p);
         struct ledger counted = {0};

@@ -106,26 +106,28 @@ static char *path_of(const char *table)
     return d ? data_path(d, &places) : xasprintf("%s/%s.csv", root, table);
 }
 
-static char *read_file(const char *path)
+/* A table of the copy; figure files have the same form. The caller clears it. */
+static struct csv read_table(const char *name)
 {
-    FILE *f = fopen(path, "r");
-    ck_assert_msg(f, "%s: %s", path, strerror(errno));
-    char *text = NULL;
-    size_t cap = 0;
-    ssize_t n = getdelim(&text, &cap, 0, f);
-    fclose(f);
-    ck_assert_int_gt(n, 0);
-    return text;
+    struct csv t;
+    FREED char *path = path_of(name);
+    MUST(result_read, path, name, &t);
+    return t;
+}
+
+/* The caller clears it. */
+static struct figure made(const struct figure_def *d)
+{
+    struct figure f;
+    figure_make(d, &places, &f);
+    return f;
 }
 
 /* Replace what stands there, and what it links to not. */
 static void write_file(const char *path, const char *text)
 {
     remove(path);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    ck_assert_int_eq(fclose(f), 0);
+    write_bytes(path, text, strlen(text));
 }
 
 /* Whether a figure lacks nothing but data that is computed anew, and none of that was. */
@@ -147,7 +149,7 @@ static bool left_out(const struct figure *f)
 /* Whether a strategy is in what the figures of our own kernel are drawn from. */
 static bool was_measured(const char *strategy)
 {
-    FREED char *text = read_file("paper-figs/measured/h200_bench_gpu.csv"),
+    FREED char *text = file_text("paper-figs/measured/h200_bench_gpu.csv"),
                *row = xasprintf("\n%s,", strategy);
     bool found = strstr(text, row) != NULL;
     return found;
@@ -190,10 +192,7 @@ TEST(every_line_is_whole)
 /* Of what a paper prints in percent, all is a cut but what an ablation costs more; a new headline needs a decision. */
 TEST(every_cut_is_compared_as_one)
 {
-    struct err e = {0};
-    CLEARED_BY(csv_clear) struct csv t;
-    FREED char *path = path_of("paper/headlines");
-    ck_assert_msg(result_read(path, "headlines", &t, &e), "%s", e.msg);
+    CLEARED_BY(csv_clear) struct csv t = read_table("paper/headlines");
     for (int64_t i = 0; i < t.n_rows; i++) {
         const char *id = csv_peek(&t, i, 0), *claim = csv_peek(&t, i, 2);
         bool cut = strcmp(csv_peek(&t, i, 5), "%") == 0 && strncmp(claim, "extra ", 6) != 0 &&
@@ -226,10 +225,9 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
     FREED char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
     ck_assert_msg(figure_write_csv(f, &e) && result_read(path, f->def->id, &t, &e), "%s", e.msg);
     ck_assert_int_eq(t.n_rows, f->n_points + f->n_checks);
-    char *id = xasprintf("<section id=\"%s\">", f->def->id);
+    FREED char *id = xasprintf("<section id=\"%s\">", f->def->id);
     const char *section = strstr(page, id), *end = section ? strstr(section, "</section>") : NULL;
     ck_assert_msg(section && end, "no section for %s", f->def->id);
-    free(id);
     int32_t found = 0;
     for (int64_t i = 0; i < t.n_rows; i++) {
         const char *kind = csv_peek(&t, i, 0), *unit = csv_peek(&t, i, 7);
@@ -257,7 +255,8 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
  * which neither the recorded kernels nor ours have over RelayAttention, and sorting, which ran with a longer prompt. */
 static void nearest_results_decide(void)
 {
-    char *path = xasprintf("%s/FIGURES.md", out), *text = read_file(path), *rest = text, *line;
+    FREED char *path = xasprintf("%s/FIGURES.md", out), *text = file_text(path);
+    char *rest = text, *line;
     int rank = 0, parts = 0, several = 0;
     while ((line = strsep(&rest, "\n")) && strncmp(line, "## Figures", 10) != 0)
         for (int s = 0; s < N_SOURCES; s++) {
@@ -270,15 +269,13 @@ static void nearest_results_decide(void)
             }
         }
     ck_assert_msg(several > 20 && parts == 3, "%d results below another, %d of them nearer", several, parts);
-    free(text);
-    free(path);
 }
 
 /* The list as it is committed, which paper-figs/README.md quotes, is that of today's numbers. */
 static void list_is_the_committed_one(void)
 {
-    FREED char *path = xasprintf("%s/FIGURES.md", out), *now = read_file(path),
-               *was = read_file("paper-figs/FIGURES.md");
+    FREED char *path = xasprintf("%s/FIGURES.md", out), *now = file_text(path),
+               *was = file_text("paper-figs/FIGURES.md");
     char *a = now, *b = was, *x, *y;
     while ((x = strsep(&a, "\n")) && (y = strsep(&b, "\n")))
         ck_assert_msg(strcmp(x, y) == 0, "paper-figs/FIGURES.md says (make figures)\n%s\nand now it is\n%s",
@@ -297,15 +294,11 @@ static void list_counts_all_panels(const struct figure *f)
     }
     if (panels < 2 || numbers)
         return;
-    char *path = xasprintf("%s/FIGURES.md", out), *text = read_file(path),
-         *row = xasprintf("(drawn/%s.svg)", f->def->id),
-         *says = xasprintf(": %d of %d in %d panels", held, of, panels), *at = strstr(text, row),
-         *found = at ? strstr(at, says) : NULL;
+    FREED char *path = xasprintf("%s/FIGURES.md", out), *text = file_text(path);
+    FREED char *row = xasprintf("(drawn/%s.svg)", f->def->id),
+               *says = xasprintf(": %d of %d in %d panels", held, of, panels);
+    const char *at = strstr(text, row), *found = at ? strstr(at, says) : NULL;
     ck_assert_msg(found && found < strchr(at, '\n'), "%s: FIGURES.md does not say '%s'", f->def->id, says);
-    free(path);
-    free(text);
-    free(row);
-    free(says);
 }
 
 TEST(all_figures_and_headlines_have_verdicts)
@@ -323,16 +316,13 @@ TEST(all_figures_and_headlines_have_verdicts)
     }
     ck_assert_msg(write_index(f, n_figure_defs, &places, &e) && write_markdown(f, n_figure_defs, &places, &e),
                   "%s", e.msg);
-    char *path = xasprintf("%s/index.html", out), *page = read_file(path);
+    FREED char *path = xasprintf("%s/index.html", out), *page = file_text(path);
     for (int32_t i = 0; i < n_figure_defs; i++)
         if (figure_verdict(&f[i]) < NOT_POSSIBLE) {
             page_follows_from_csv(&f[i], page);
             list_counts_all_panels(&f[i]);
         }
-    CLEARED_BY(csv_clear) struct csv headlines;
-    free(path);
-    path = path_of("paper/headlines");
-    ck_assert_msg(result_read(path, "headlines", &headlines, &e), "%s", e.msg);
+    CLEARED_BY(csv_clear) struct csv headlines = read_table("paper/headlines");
     for (int64_t h = 0; h < headlines.n_rows && without == 0; h++) {
         const char *id = csv_peek(&headlines, h, 0);
         int in = 0;
@@ -350,8 +340,6 @@ TEST(all_figures_and_headlines_have_verdicts)
            counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
     for (int32_t i = 0; i < n_figure_defs; i++)
         figure_clear(&f[i]);
-    free(path);
-    free(page);
 }
 
 /* Numbers that stand in the paper's place and are not the paper's, but its release's, say so. */
@@ -359,8 +347,7 @@ TEST(what_no_paper_prints_is_not_called_so)
 {
     int others = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        CLEARED_BY(figure_clear) struct figure f;
-        figure_make(&figure_defs[i], &places, &f);
+        CLEARED_BY(figure_clear) struct figure f = made(&figure_defs[i]);
         bool printed = false, compared = false;
         for (int32_t k = 0; k < f.n_tables; k++)
             printed |= strncmp(f.table[k]->name, "paper/", 6) == 0;
@@ -372,7 +359,7 @@ TEST(what_no_paper_prints_is_not_called_so)
         if (compared && !printed) {
             others++;
             ck_assert_msg(strstr(f.def->why, "The paper prints no number"), "%s: %s", f.def->id, f.def->why);
-            FREED char *path = xasprintf("paper-figs/drawn/%s.svg", f.def->id), *svg = read_file(path);
+            FREED char *path = xasprintf("paper-figs/drawn/%s.svg", f.def->id), *svg = file_text(path);
             ck_assert_msg(strstr(svg, "the release's") && !strstr(svg, "the paper's"), "%s", path);
         }
     }
@@ -392,9 +379,8 @@ TEST(pat_is_compared_with_what_ran)
 {
     static const char *const id[] = {"pat_fig9_released", "pat_fig9_ours"};
     for (int i = 0; i < 2; i++) {
-        CLEARED_BY(figure_clear) struct figure f;
+        CLEARED_BY(figure_clear) struct figure f = made(def_of(id[i]));
         struct times x;
-        figure_make(def_of(id[i]), &places, &f);
         if (i == 0)
             times_released(&f, "PAT", &x);
         else
@@ -458,38 +444,21 @@ static char *changed(const struct csv *t, int32_t column, const char *series, do
 static void make_changed(const struct figure *before, const char *column, const char *series, double factor,
                          bool heading, struct figure *f)
 {
-    char **kept = xcalloc((size_t)before->n_tables, sizeof *kept),
-         **link = xcalloc((size_t)before->n_tables, sizeof *link);
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < before->n_tables; i++) {
-            struct err e = {0};
-            int32_t c = csv_column(before->table[i], column, &e);
-            FREED char *path = path_of(before->table[i]->name);
+            int32_t c = csv_find(before->table[i], column);
+            FREED char *path = path_of(before->table[i]->name), *kept = xasprintf("%s.kept", path);
             if (c >= 0 && pass == 0) {
                 FREED char *text = changed(before->table[i], c, series, factor, heading);
-                link[i] = realpath(path, NULL);
-                kept[i] = read_file(path);
-                bool linked = strcmp(link[i], path) != 0;
+                ck_assert_int_eq(rename(path, kept), 0);
                 write_file(path, text);
-                if (!linked) {
-                    free(link[i]);
-                    link[i] = NULL;
-                }
             } else if (c >= 0) {
-                if (link[i]) {
-                    remove(path);
-                    ck_assert_int_eq(symlink(link[i], path), 0);
-                } else
-                    write_file(path, kept[i]);
-                free(kept[i]);
-                free(link[i]);
+                ck_assert_int_eq(rename(kept, path), 0);
             }
         }
         if (pass == 0)
-            figure_make(before->def, &places, f);
+            *f = made(before->def);
     }
-    free(kept);
-    free(link);
 }
 
 /* Another verdict; where several things may differ from the paper's already, another grade of one of them. */
@@ -568,8 +537,7 @@ static enum verdict small_verdict(const char *text, const char *says)
         write_file(path, text);
     else
         remove(path);
-    CLEARED_BY(figure_clear) struct figure f;
-    figure_make(&small, &places, &f);
+    CLEARED_BY(figure_clear) struct figure f = made(&small);
     enum verdict v = figure_verdict(&f);
     ck_assert_msg(strstr(f.err.msg, says), "'%s' lacks '%s'", f.err.msg, says);
     ck_assert_msg(v != NO_DATA || strstr(f.err.msg, "data/deft_prompts"), "'%s' does not name the file",
@@ -592,8 +560,7 @@ static enum verdict grade(void (*check)(struct figure *f, double x), const doubl
     static const char *const at[] = {"1", "2", "3"};
     struct figure_def def = small;
     def.make = NULL;
-    CLEARED_BY(figure_clear) struct figure f;
-    figure_make(&def, &places, &f);
+    CLEARED_BY(figure_clear) struct figure f = made(&def);
     add_panel(&f, "panel", LINES, 0, "x", "y");
     for (int i = 0; i < 3; i++) {
         add_point(&f, "pat", at[i], i, a[i], b[i]);
@@ -663,12 +630,8 @@ static void do_less(struct figure *f, double x)
 /* The median of an even number of errors, as the check says it, is half way between the middle two. */
 TEST(medians_are_of_all_points)
 {
-    CLEARED_BY(figure_clear) struct figure f;
+    CLEARED_BY(figure_clear) struct figure f = made(def_of("replayed"));
     double error[100];
-    int32_t i = 0;
-    while (strcmp(figure_defs[i].id, "replayed") != 0)
-        i++;
-    figure_make(&figure_defs[i], &places, &f);
     ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
     for (int32_t p = 0; p < f.n_panels && !f.err.code; p++) {
         int n = 0, said = 0;
@@ -688,11 +651,8 @@ TEST(medians_are_of_all_points)
 /* How far the map of winners hangs on coefficients is told beside it as well, in a line that is written by hand. */
 TEST(cells_that_change_are_counted)
 {
-    CLEARED_BY(figure_clear) struct figure f;
-    int32_t i = 0, cells = 0, of = 0;
-    while (strcmp(figure_defs[i].id, "crossover") != 0)
-        i++;
-    figure_make(&figure_defs[i], &places, &f);
+    CLEARED_BY(figure_clear) struct figure f = made(def_of("crossover"));
+    int32_t cells = 0, of = 0;
     ck_assert_msg(!f.err.code || left_out(&f), "%s", f.err.msg);
     for (int32_t k = 0; k < f.n_checks; k++) {
         const char *in = strstr(f.check[k].text, "in at most one of ten cells: in ");
@@ -821,13 +781,10 @@ TEST(kept_data_is_what_its_commands_give)
 /* recorded/deft_release.csv against the file that it is an extract of. */
 TEST(recorded_latencies_are_the_releases)
 {
-    struct csv c;
+    CLEARED_BY(csv_clear) struct csv c = {0};
     if (!shared_csv(&c, "traces/golden.csv"))
         return;
-    struct err e = {0};
-    CLEARED_BY(csv_clear) struct csv t;
-    FREED char *path = path_of("recorded/deft_release");
-    ck_assert_msg(result_read(path, "recorded/deft_release", &t, &e), "%s", e.msg);
+    CLEARED_BY(csv_clear) struct csv t = read_table("recorded/deft_release");
     int64_t row = 0;
     for (int64_t i = 0; i < c.n_rows; i++) {
         if (strcmp(csv_text(&c, i, "task"), "sorting") == 0)
@@ -842,7 +799,6 @@ TEST(recorded_latencies_are_the_releases)
         row++;
     }
     ck_assert_int_eq(row, t.n_rows);
-    csv_clear(&c);
 }
 
 /* recorded/h200_peers.csv against the files that it is made of: every row that was measured. */
@@ -851,17 +807,14 @@ TEST(recorded_times_are_the_peers)
     static const char *const files[] = {"peers/h200_fasttree_fig9.csv", "peers/h200_pat_fig9_a.csv",
                                         "peers/h200_pat_fig9_b.csv", "peers/h200_speculative.csv"};
     static const char *const same[] = {"set", "idx", "N", "C", "hq", "hk", "method", "cold_us", "lb_us"};
-    struct err e = {0};
-    CLEARED_BY(csv_clear) struct csv t;
-    FREED char *path = path_of("recorded/h200_peers");
-    ck_assert_msg(result_read(path, "recorded/h200_peers", &t, &e), "%s", e.msg);
+    CLEARED_BY(csv_clear) struct csv t = read_table("recorded/h200_peers");
     int64_t row = 0;
     for (int i = 0; i < 4; i++) {
         FREED char *file = shared_path(files[i]);
         if (!file)
             break;
         CLEARED_BY(csv_clear) struct csv c;
-        ck_assert_msg(csv_read(file, &c, &e), "%s", e.msg);
+        MUST(csv_read, file, &c);
         for (int64_t r = 0; r < c.n_rows; r++) {
             if (strcmp(csv_text(&c, r, "status"), "ok") != 0)
                 continue;
@@ -879,8 +832,7 @@ TEST(a_planted_change_flips_the_verdict)
 {
     int flipped = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        CLEARED_BY(figure_clear) struct figure f;
-        figure_make(&figure_defs[i], &places, &f);
+        CLEARED_BY(figure_clear) struct figure f = made(&figure_defs[i]);
         ck_assert_msg(figure_verdict(&f) != NO_DATA || left_out(&f), "%s: %s", f.def->id, f.err.msg);
         if (figure_verdict(&f) < NOT_POSSIBLE) {
             ck_assert_msg(flips(&f), "%s stays %s, whatever its files say", f.def->id,
@@ -966,9 +918,8 @@ TEST(what_is_broken_is_named)
 TEST(a_figure_without_checks_is_named)
 {
     struct figure_def def = small;
-    CLEARED_BY(figure_clear) struct figure f;
     def.make = fig_unchecked;
-    figure_make(&def, &places, &f);
+    CLEARED_BY(figure_clear) struct figure f = made(&def);
     ck_assert_int_eq(figure_verdict(&f), NO_DATA);
     ck_assert_str_eq(f.err.msg, "figure small has 1 points and 0 checks (expected one of each at least)");
 }
@@ -978,8 +929,7 @@ TEST(a_figure_without_data_checks_nothing)
 {
     int without = 0;
     for (int32_t i = 0; i < n_figure_defs; i++) {
-        CLEARED_BY(figure_clear) struct figure f;
-        figure_make(&figure_defs[i], &places, &f); /* nothing is computed anew for this copy */
+        CLEARED_BY(figure_clear) struct figure f = made(&figure_defs[i]); /* no data of its own */
         if (figure_verdict(&f) == NO_DATA) {
             ck_assert_msg(f.n_checks == 0, "%s: %s", f.def->id, f.n_checks ? f.check[0].text : "");
             without++;
@@ -1006,7 +956,7 @@ TEST(a_broken_file_stops_only_its_figure)
     write_file(path, "# rows: 3\nhalf,a\nrow,");
     int code = draw(out, "--only deft_table7 --only deft_fig13", &text);
     ck_assert_msg(code == EXIT_FAILED, "exit code %d: %s", code, text);
-    ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts: ends inside of a line"),
+    ck_assert_msg(strstr(text, "deft_table7 ") && strstr(text, "data/deft_prompts:3: ends inside of a line"),
                   "%s", text);
     FREED char *drawn = xasprintf("%s/drawn/deft_fig13.svg", out),
                *not_drawn = xasprintf("%s/drawn/deft_table7.svg", out);

@@ -23,9 +23,7 @@
 
 #include "ref/tree.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum table12_method {
     TABLE12_NAIVE,
@@ -50,8 +48,6 @@ struct table12 {
 struct table12 deft_table12(const struct tree *t, enum table12_method m, int32_t heads, int32_t d,
                             int32_t elt_bytes);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

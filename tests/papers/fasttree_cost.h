@@ -10,9 +10,7 @@
 
 #include "ref/nform.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct fasttree_model {
     int64_t tile_q[2]; /* TS_q: of nodes of more than tile_q[1] queries, and of the others */
@@ -37,8 +35,6 @@ double fasttree_split_q(const struct fasttree_model *m, int64_t nq_v, int64_t le
  * equation 10 over the edges that are kept. */
 double fasttree_plan_cost(const struct fasttree_model *m, const struct nform *nf, const uint8_t *joined);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -17,14 +17,10 @@
 
 #include "sim/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 int64_t pat_profit(const struct plan *p);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -125,7 +125,7 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
 struct error {
     double o, lse;   /* largest |oracle - exact| / bound; +inf for a wrong NaN or infinity */
     double compared; /* what the comparator says of this row, absolute figures and all */
-    /* Of abs_o, logit, abs_dot, gap: relative to O's bound, and to d u abs_dot; +inf for another range_o. */
+    /* Of abs_o, logit, abs_dot, gap: relative to O's bound, and to d u abs_dot; +inf for another range_o or max_v. */
     double report;
     double bound_o; /* of element 0, and of the LSE: for tests that move the oracle by so much */
     double bound_lse;
@@ -149,13 +149,15 @@ static double in_units(double err, double bound)
 /* The bound comes from the exact row, not from what the oracle says of itself. a holds the exact row. */
 static struct error judge_row(struct exact *a, const struct problem *p, const struct oracle *orc, int64_t row)
 {
-    double o[PROBLEM_MAX_D], abs_o[PROBLEM_MAX_D], range_o[PROBLEM_MAX_D], bound_o[PROBLEM_MAX_D];
+    double o[PROBLEM_MAX_D], abs_o[PROBLEM_MAX_D], range_o[PROBLEM_MAX_D], max_v[PROBLEM_MAX_D],
+        bound_o[PROBLEM_MAX_D];
     double lse = mpfr_get_d(a->lse, MPFR_RNDN), logit = mpfr_get_d(a->logit, MPFR_RNDU),
            mag = mpfr_get_d(a->mag, MPFR_RNDU);
     for (int32_t e = 0; e < a->d; e++) {
         o[e] = mpfr_get_d(a->o[e], MPFR_RNDN);
         abs_o[e] = mpfr_get_d(a->abs_o[e], MPFR_RNDN);
         range_o[e] = a->ctx > 0 ? a->high[e] - a->low[e] : 0;
+        max_v[e] = a->ctx > 0 ? fmax(-a->low[e], a->high[e]) : 0;
     }
     mpfr_sub(a->y, a->top, a->second, MPFR_RNDN);
     double gap = a->ctx > 1 ? mpfr_get_d(a->y, MPFR_RNDN) : INFINITY;
@@ -165,6 +167,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
                            .lse = &lse,
                            .abs_o = abs_o,
                            .range_o = range_o,
+                           .max_v = max_v,
                            .gap = &gap,
                            .logit = &logit,
                            .abs_dot = &mag,
@@ -183,7 +186,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
         int64_t i = row * a->d + e;
         err.o = fmax(err.o, in_units(distance(a, orc->o[i], a->o[e]), bound_o[e]));
         err.report = fmax(err.report, in_units(distance(a, orc->abs_o[i], a->abs_o[e]), bound_o[e]));
-        if (orc->range_o[i] != range_o[e])
+        if (orc->range_o[i] != range_o[e] || orc->max_v[i] != max_v[e])
             err.report = INFINITY;
     }
     double dot = dtype_unit[DT_F64] * a->d * mag; /* d additions, one rounding each at most */

@@ -308,12 +308,54 @@ TEST(oracle_is_the_definition)
                               fabsl(orc->gap[row] - x.gap) <= 1e-14L * (1 + orc->abs_dot[row]));
                     for (int32_t c = 0; c < p->heads.d; c++) {
                         ck_assert(fabsl(orc->o[row * p->heads.d + c] - x.o[c]) <=
-                                  1e-11L * (1 + orc->logit[row]));
+                                  1e-11L * (1 + orc->logit[row]) * orc->max_v[row * p->heads.d + c]);
                         ck_assert(orc->range_o[row * p->heads.d + c] ==
                                   (isinf(x.lse) ? 0 : (double)(x.high[c] - x.low[c])));
                     }
                 }
         }
+}
+
+/* Contexts stay, inner nodes end at page edges, and there is nothing more to align. */
+TEST(aligned_trees_have_whole_pages_and_the_same_queries)
+{
+    for (int32_t page = 1; page < 9; page++) {
+        AUTO(tree) t = sample();
+        AUTO(tree) x = tree_aligned(t, page);
+        AUTO(tree) again = tree_aligned(x, page);
+        int64_t before[16], after[16];
+        ck_assert(tree_check(x, NULL) && x->n_queries == t->n_queries && t->n_queries <= 16);
+        tree_contexts(t, before);
+        tree_contexts(x, after);
+        ck_assert_mem_eq(before, after, (size_t)t->n_queries * sizeof *before);
+        for (int32_t i = 0; i < x->n_nodes; i++)
+            ck_assert(x->parent[i] < 0 || x->len[x->parent[i]] % page == 0);
+        ck_assert_int_eq(again->n_nodes, x->n_nodes);
+        ck_assert_mem_eq(again->len, x->len, (size_t)x->n_nodes * sizeof *x->len);
+        ck_assert(page > 1 || tree_tokens(x) == tree_tokens(t));
+    }
+}
+
+/* A pool of 2^33 elements costs what is touched of it; the scale is the one given. */
+TEST(pools_may_be_far_larger_than_trees)
+{
+    AUTO(tree) t = sample();
+    struct problem_spec s = spec(DT_F16, FILL_RANDOM);
+    s.poison = false;
+    s.pool = 1 << 26;
+    s.scale = 0.3;
+    ck_assert_int_lt(problem_bytes(t, &s), 1 << 20);
+    struct err e = {0};
+    AUTO(problem) p = problem_new(t, &s, &e);
+    ck_assert_msg(p, "%s", e.msg);
+    int64_t last = 0;
+    for (int64_t i = 0; i < p->page_off[t->n_nodes]; i++)
+        last = max_i64(last, p->page_table[i]);
+    ck_assert(p->n_pages == s.pool && last * s.page_size * 2 * 16 > INT64_C(1) << 32 && p->scale == 0.3);
+    s.poison = true;
+    ck_assert_int_gt(problem_bytes(t, &s), INT64_C(1) << 33);
+    s.scale = NAN;
+    ck_assert(!problem_spec_check(&s, NULL));
 }
 
 /* What a planner may see is the shape of the very problem; a path's slots are those of its tokens, root first. */
@@ -370,10 +412,10 @@ TEST(a_whole_csv_lacks_nothing)
 {
     whole("# rows: 2\na,b\n1,2\n3,\"4,5\"\n", NULL);
     whole("a,b\n1,2\n", NULL);
-    whole("a,b\n1,2", "f: ends inside of a line");
+    whole("a,b\n1,2", "f:2: ends inside of a line");
     whole("a,b\n1\n1,2\n", "f:2: 1 fields (expected 2");
     whole("a,b\n\n1,2\n", "f:2: empty");
-    whole("# rows: 2\na,b\n1,2\n", "f: 1 rows (expected 2");
+    whole("# rows: 2\na,b\n1,2\n", "f:3: 1 rows (expected 2");
     const char *text = "# machine: h200\na,b\n# between\n1,2\n";
     CLEARED_BY(csv_clear) struct csv c = {0};
     ck_assert(csv_parse(text, strlen(text), "f", &c, NULL) && c.n_notes == 2);

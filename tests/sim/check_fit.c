@@ -653,11 +653,10 @@ TEST(measured_rows_of_both_kinds)
     ck_assert(m.row[0].heads.d == 64 && m.row[0].heads.dtype == DT_BF16 && m.row[0].heads.h_q == 32 &&
               m.row[0].heads.h_kv == 8);
     ck_assert(m.row[2].heads.d == 128 && m.row[2].heads.dtype == DT_F16 && m.row[2].line == 3);
-    AUTO(tree) t;
-    AUTO(nform) nf = MUST(timed_row_nform, &m.row[2], &t);
+    AUTO_WITH_TREE nf = MUST(timed_row_nform, &m.row[2]);
     AUTO(plan) p = timed_row_plan(&m.row[2], nf, &e); /* a forest: the paper's rule */
     ck_assert_msg(p, "%s", e.msg);
-    ck_assert(strstr(p->params, "rule=paper") && t->n_queries == 8);
+    ck_assert(strstr(p->params, "rule=paper") && nf->n_queries == 8);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------- */
@@ -685,106 +684,36 @@ static int run_in(const char *args)
 static void write_file(const char *name, const char *content)
 {
     FREED char *path = xasprintf("%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    ck_assert(f && fputs(content, f) >= 0 && fclose(f) == 0);
+    write_bytes(path, content, strlen(content));
 }
 
-TEST(what_cannot_be_fitted_gets_one_line)
+/* Column `name` of the n rows that `treeattn ARGS` prints. */
+static void printed_column(const char *args, const char *name, int64_t n, double *x)
 {
-    static const struct {
-        const char *args, *says;
-    } bad[] = {
-        {"n.csv --time-model fasttree --folds 6", "without fold 1: 5 rows for 5 coefficients"},
-        {"n.csv --time-model fasttree --folds 7", "7 folds of 6 configurations"},
-        {"t.csv", "t.csv:1: "},
-        {"m.csv", "4 rows for 12 coefficients"},
-        {"m.csv --apart", "m.csv: no strategy has 24 rows"},
-        {"m.csv --time-model fasttree --save x", "4 rows for 5 coefficients"},
-        {"m.csv --time-model fasttree --save /nonexistent/x", "/nonexistent/x: cannot be written"},
-        {"t.csv m.csv --save ./m.csv", "./m.csv: would be written over"},
-        {"m.csv -o m.csv", "m.csv: would be written over"},
-        {"m.csv --coefficients t.csv -o t.csv", "t.csv: would be written over"},
-        {"m.csv --coefficients built-in", "--coefficients built-in: model linear has none"},
-        {"m.csv --without cascade", "m.csv: no row is left"},
-        {"m.csv --without cascades", "no strategy 'cascades'"},
-        {"m.csv --without pat", "--without pat: no row is of it"},
-        {"m.csv --without cascade --without pat", "--without twice"},
-    };
-    write_file("t.csv", "y,a\n1,1\n");
-    write_file("n.csv", "tree,heads,d,dtype,strategy,time_us\n"
-                        "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_165,32/8,128,f16,pat,8\n"
-                        "levels:1_266,32/4,128,f16,cascade,7\nlevels:1_967,32/8,128,f16,cascade,6\n"
-                        "levels:1_968,32/32,128,f16,relay,5\n\"levels:1,4_99,70\",32/8,128,f16,cascade,4\n");
-    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\n"
-                        "levels:1_64,32/8,128,f16,cascade,9\nlevels:1_65,32/8,128,f16,cascade,9\n"
-                        "levels:1_66,32/8,128,f16,cascade,9\nlevels:1_67,32/8,128,f16,cascade,9\n");
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        FREED char *args = xasprintf("fit %s", bad[i].args);
-        int code = run_in(args);
-        char *lf = strchr(text, '\n');
-        ck_assert_msg(code == 2 && strncmp(text, "treeattn: ", 10) == 0 && lf && !lf[1] &&
-                          strstr(text, bad[i].says),
-                      "'%s' exits with %d: %s", bad[i].args, code, text);
-    }
+    CLEARED_BY(csv_clear) struct csv c = {0};
+    struct err e = {0};
+    int code = run_in(args);
+    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == n, "%s", text);
+    for (int64_t i = 0; i < n; i++)
+        MUST(csv_f64, &c, i, csv_column(&c, name, &e), &x[i]);
 }
 
-static int32_t lines_of(const char *s)
+/* A row of a table of times: what truth times the model's columns of that plan make, and 5 % of noise, of which `bell` are. */
+static void write_time(FILE *f, const char *model, const double *inner, const double *truth, const char *tree,
+                       int h_kv, const char *strategy, double bell)
 {
-    int32_t n = 0;
-    for (; *s; s++)
-        n += *s == '\n';
-    return n;
-}
-
-/* What each way of showing a fit of two parts prints. */
-TEST(every_table_is_shown)
-{
-    static const struct {
-        const char *args, *has;
-        int32_t lines;
-    } shows[] = {
-        {"--csv", "part,coefficient,value,error,unit,of\none,base,", 11},
-        {"--csv --show quality", "\none,held out,10,", 7},
-        {"--csv --quiet", "\nall,held out,20,", 3},
-        {"--csv --show rows",
-         "file,line,configuration,part,strategy,measured_s,predicted_s,held_out_s\nt.csv,2,", 21},
-        {"--json --show quality --folds 0", "\"part\": \"all\", \"rows\": \"fitted\"", 5},
-        {"", "tau: Kendall's", 24},
-    };
-    FREED char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,kernel\n");
-    for (int i = 1; i <= 20; i++) {
-        char *longer = xasprintf("%s\"levels:1,%d_%d,%d\",32/8,128,f16,%s,%d,%s\n", csv, 1 + i % 7, 90 * i,
-                                 40 + 31 * (i * i % 11), i % 3 ? "cascade" : "relay", 9 + i * (i % 5),
-                                 i % 2 ? "one" : "two");
-        free(csv);
-        csv = longer;
-    }
-    write_file("t.csv", csv);
-    for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
-        FREED char *args = xasprintf("fit t.csv --time-model fasttree %s", shows[i].args);
-        int code = run_in(args);
-        ck_assert_msg(code == 0 && strstr(text, shows[i].has), "'%s' exits with %d: %s", args, code, text);
-        ck_assert_msg(lines_of(text) == shows[i].lines, "'%s' has %d lines: %s", args, (int)lines_of(text),
-                      text);
-    }
-}
-
-/* Rows of two `--show rows --csv`, whose column before the last, the prediction, agrees to 8 digits (the file
- * has 9). */
-static int64_t same_predictions(char *a, char *b)
-{
-    int64_t rows = 0;
-    char *line_a = strchr(a, '\n') + 1, *line_b = strchr(b, '\n') + 1;
-    for (char *end_a, *end_b; *line_a && *line_b; line_a = end_a + 1, line_b = end_b + 1, rows++) {
-        end_a = strchr(line_a, '\n');
-        end_b = strchr(line_b, '\n');
-        *end_a = *end_b = 0;
-        *strrchr(line_a, ',') = *strrchr(line_b, ',') = 0;
-        double x = atof(strrchr(line_a, ',') + 1), y = atof(strrchr(line_b, ',') + 1);
-        ck_assert_msg(x > 0 && fabs(x / y - 1) < 1e-8, "%s and %s", line_a, line_b);
-    }
-    ck_assert(!*line_a && !*line_b);
-    return rows;
+    const struct fit_model *m = fit_model_find(model, NULL);
+    struct timed_row r = {.heads = {32, h_kv, 128, DT_F16}};
+    MUST(tree_source_parse, tree, &r.tree);
+    MUST(strategy_parse, strategy, &r.use[0]);
+    AUTO_WITH_TREE nf = MUST(timed_row_nform, &r);
+    AUTO(plan) p = MUST(timed_row_plan, &r, nf);
+    double trait[MAX_TRAITS], us = 0;
+    m->of(p, &r.heads, machine_default(), inner, trait);
+    for (int32_t j = 0; j < m->n; j++)
+        us += 1e6 * truth[j] * trait[j];
+    fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, h_kv, strategy, us * (1 + 0.05 * bell));
+    tree_source_clear(&r.tree);
 }
 
 /* Synthetic times of real plans, to the program and back: the coefficients it saves are those that made the
@@ -801,21 +730,8 @@ TEST(saved_coefficients_are_read_back)
         static const char *const name[] = {"fasttree", "pat", "cascade", "deft-flatten", "flash-decoding"};
         FREED char *tree = xasprintf("levels:1,%d,%d_%d,%d,%d", 1 + k % 7, (1 + k % 7) * (1 + k % 53),
                                      64 + k * 37 % 4000, 16 << k % 9, 1 + 50 * (k % 11));
-        for (int s = 0; s < 5; s++, row++) {
-            struct timed_row r = {.heads = {32, 8 << k % 3, 128, DT_F16}};
-            struct err e = {0};
-            AUTO(tree) t;
-            ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            AUTO(nform) nf = MUST(timed_row_nform, &r, &t);
-            AUTO(plan) p = MUST(timed_row_plan, &r, nf);
-            double trait[MAX_TRAITS], us = 0;
-            model->of(p, &r.heads, machine_default(), NULL, trait);
-            for (int32_t j = 0; j < model->n; j++)
-                us += 1e6 * truth[j] * trait[j];
-            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
-                    us * (1 + 0.05 * rng_bell(4, 0, (uint64_t)row)));
-            tree_source_clear(&r.tree);
-        }
+        for (int s = 0; s < 5; s++, row++)
+            write_time(f, "fasttree", NULL, truth, tree, 8 << k % 3, name[s], rng_bell(4, 0, (uint64_t)row));
     }
     fclose(f);
     write_file("m.csv", csv);
@@ -830,13 +746,13 @@ TEST(saved_coefficients_are_read_back)
                                        "\nflash-decoding "};
     for (int i = 0; i < 5; i++)
         ck_assert_msg(strstr(text, part[i]), "%s is not in %s", part[i], text);
-    code = run_in("fit m.csv --time-model fasttree --save c.csv --folds 0 --show rows --csv");
-    ck_assert_msg(code == 0, "%s", text);
-    ck_assert_ptr_nonnull(strstr(text, "strategy,measured_s,predicted_s,held_out_s\n"));
-    FREED char *before = xstrdup(text);
-    code = run_in("fit m.csv --time-model fasttree --coefficients c.csv --show rows --csv");
-    ck_assert_msg(code == 0, "%s", text);
-    ck_assert_int_eq(same_predictions(before, text), 1500);
+    double before[1500], after[1500];
+    printed_column("fit m.csv --time-model fasttree --save c.csv --folds 0 --show rows --csv", "predicted_s",
+                   1500, before);
+    printed_column("fit m.csv --time-model fasttree --coefficients c.csv --show rows --csv", "predicted_s",
+                   1500, after);
+    for (int i = 0; i < 1500; i++) /* the file has 9 digits */
+        ck_assert(before[i] > 0 && fabs(before[i] / after[i] - 1) < 1e-8);
     struct coef_bound bound[MAX_TRAITS];
     double value[MAX_TRAITS];
     for (int32_t j = 0; j < model->n; j++)
@@ -849,45 +765,12 @@ TEST(saved_coefficients_are_read_back)
                       truth[j]);
 }
 
-/* A file that lacks some: fit says which, and where their values are from; replay goes on with rows of the same values alone. */
-TEST(what_a_file_of_coefficients_lacks_is_said)
-{
-    static const char head[] = "machine,model,part,coefficient,value,error\n",
-                      some[] = "h200,clock,all,base,3e-06,0\nh200,clock,all,l2,0.7,0\n";
-    FREED char *c = xasprintf("%s%s", head, some),
-               *other = xasprintf("%s%sh200,clock,all,tensor,0.7,0\n", head, some);
-    write_file("c.csv", c);
-    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\n\"levels:1,4_100,10\",32/8,128,f16,pat,12\n"
-                        "\"levels:1,4_100,10\",32/8,128,f16,cascade,14\n");
-    ck_assert_int_eq(run_in("fit m.csv --time-model clock --coefficients c.csv --machine h200"), 0);
-    static const char *const lacks[] = {"\nall         l2_latency ", "\nall         tensor ",
-                                        "\nall         launch "},
-                             *const has[] = {"\nall         l2 ", "\nall         base "};
-    for (int i = 0; i < 5; i++) {
-        const char *line = strstr(text, i < 3 ? lacks[i] : has[i - 3]),
-                   *end = line ? strchr(line + 1, '\n') : NULL;
-        ck_assert_msg(end, "%s", text);
-        const char *said = strstr(line, "(not in the file: built in)");
-        ck_assert_msg((said && said < end) == (i < 3), "%.*s", (int)(end - line), line);
-    }
-    static const char run[] =
-        "replay --machine h200 --coefficients c.csv --trace fewshot:3 --prompt 90 --max-seq 140 "
-        "--strategy pat --rows r.csv --csv";
-    FREED char *more = xasprintf("%s --resume", run);
-    ck_assert_msg(run_in(run) == 0, "%s", text);
-    ck_assert_msg(run_in(more) == 0, "%s", text);
-    write_file("c.csv", other);
-    ck_assert_int_eq(run_in(more), 2);
-    ck_assert_msg(strstr(text, "r.csv:1: "), "%s", text);
-}
-
 /* Rows of an H100 are of plans made for an H200, as bench gpu makes them: on this tree treeattn has others for an H100. */
 TEST(plans_of_rows_are_those_that_bench_gpu_makes)
 {
     static const char *const of[] = {"h100", "h200"};
     FREED char *csv = xstrdup("tree,heads,d,dtype,strategy,time_us,device\n"
                               "\"levels:1,10_4096,416\",32/32,128,f16,treeattn,60,NVIDIA H100\n");
-    struct err e = {0};
     AUTO(tree) t = MUST(levels_parse, "1,10 4096,416");
     AUTO(nform) nf = nform_new(t);
     for (int i = 0; i < 2; i++) {
@@ -902,116 +785,10 @@ TEST(plans_of_rows_are_those_that_bench_gpu_makes)
         csv = more;
     }
     write_file("m.csv", csv);
-    int code = run_in("fit m.csv --time-model clock --coefficients built-in --show rows --csv");
-    CLEARED_BY(csv_clear) struct csv c = {0};
     double s[3];
-    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "rows", &c, &e) && c.n_rows == 3, "%s", text);
-    for (int i = 0; i < 3; i++)
-        MUST(csv_f64, &c, i, csv_column(&c, "predicted_s", &e), &s[i]);
+    printed_column("fit m.csv --time-model clock --coefficients built-in --show rows --csv", "predicted_s", 3,
+                   s);
     ck_assert_msg(s[0] == s[2] && s[0] != s[1], "%g s, as for an H100 %g, for an H200 %g", s[0], s[1], s[2]);
-}
-
-/* Column `name` of the only row that the program prints. */
-static double only_figure(const char *args, const char *name)
-{
-    CLEARED_BY(csv_clear) struct csv c = {0};
-    struct err e = {0};
-    double x = NAN;
-    int code = run_in(args);
-    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), args, &c, &e) && c.n_rows == 1, "%s", text);
-    MUST(csv_f64, &c, 0, csv_column(&c, name, &e), &x);
-    return x;
-}
-
-/* `treeattn sim` with these lines of coefficients; one figure of its only row. */
-static double simulated(const char *lines, const char *column)
-{
-    FREED char *file = xasprintf("machine,model,part,coefficient,value,error\n%s", lines);
-    write_file("c.csv", file);
-    return only_figure("sim --levels '1,8 4000,300' --strategy pat --machine h200 --coefficients c.csv --csv",
-                       column);
-}
-
-TEST(the_simulator_takes_coefficients)
-{
-    double once = simulated("h200,clock,a,kernel,1,0\n", "attention_ms"),
-           twice = simulated("h200,clock,a,kernel,2,0\nh100,clock,a,kernel,9,0\n", "attention_ms");
-    ck_assert(once > 0 && fabs(twice / once - 2) < 1e-12);
-    ck_assert_double_gt(simulated("h200,clock,a,latency,20,0\n", "attention_ms"), once);
-    ck_assert_double_eq(simulated("h200,clock,a,base,0,0\n", "overhead_ms"), 0);
-    ck_assert_int_eq(run_in("sim --levels '1 4' --machine h100 --coefficients c.csv"), 2);
-    ck_assert_str_eq(text,
-                     "treeattn: c.csv:1: nothing of model clock on h100; it has model clock, part a, on h200 "
-                     "(expected such lines)\n");
-    ck_assert_int_eq(run_in("sim --levels '1 4' --machine h200 --coefficients c.csv --part b"), 2);
-    ck_assert_str_eq(
-        text, "treeattn: c.csv:1: nothing of model clock, part b on h200; it has model clock, part a, on "
-              "h200 (expected such lines)\n");
-}
-
-/* What judges the time model by measured rows says of a plan what the simulator says. */
-TEST(built_in_coefficients_are_the_simulators)
-{
-    static const char *const name[] = {"deft-node", "pat", "naive", "treeattn"};
-    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
-        FREED char *row = xasprintf(
-            "tree,heads,d,dtype,strategy,time_us\n\"levels:1,8_4000,300\",32/8,128,f16,%s,9\n", name[i]);
-        FREED char *sim =
-            xasprintf("sim --levels '1,8 4000,300' --heads 32/8 --dtype f16 --layers 1 --machine h200 "
-                      "--strategy %s --csv",
-                      name[i]);
-        write_file("m.csv", row);
-        double fit_s = only_figure(
-            "fit m.csv --time-model clock --machine h200 --coefficients built-in --show rows --csv",
-            "predicted_s");
-        ck_assert_double_eq_tol(1e3 * fit_s / only_figure(sim, "latency_ms"), 1, 1e-6);
-        FREED char *told = xasprintf("%s --coefficients built-in", sim);
-        ck_assert_double_eq(only_figure(told, "latency_ms"), only_figure(sim, "latency_ms"));
-    }
-}
-
-/* Of every strategy its own part, as fit --apart saves them. */
-TEST(the_simulator_takes_a_part_for_each_strategy)
-{
-    write_file("c.csv", "machine,model,part,coefficient,value,error\nh200,linear,pat,base,0.001,0\n"
-                        "h200,linear,pat:split=0,base,0.003,0\nh200,linear,fasttree,base,0.002,0\n");
-    int code =
-        run_in("sim --levels '1,8 4000,300' --layers 1 --strategy fasttree,pat,pat:split=0 --machine h200 "
-               "--coefficients c.csv --time-model linear --part each --csv");
-    struct csv c;
-    struct err e = {0};
-    ck_assert_msg(code == 0 && csv_parse(text, strlen(text), "sim", &c, &e), "%s", text);
-    ck_assert_int_eq(c.n_rows, 3);
-    for (int i = 0; i < 3; i++) {
-        double x;
-        MUST(csv_f64, &c, i, csv_column(&c, "fitted_ms", &e), &x);
-        ck_assert_double_eq_tol(x, i == 0 ? 2 : i == 1 ? 1 : 3, 1e-9);
-    }
-    csv_clear(&c);
-    code = run_in(
-        "sim --levels '1 4' --strategy pat,cascade --machine h200 --coefficients c.csv --time-model linear "
-        "--part each");
-    ck_assert_msg(code == 2 && strstr(text, "nothing of model linear, part cascade on h200"), "%s", text);
-}
-
-/* A name leaves out all of its strategy, one with options only those; others stay in their order. */
-TEST(strategies_can_be_left_out)
-{
-    static const struct {
-        const char *without, *left;
-    } some[] = {
-        {"pat", "3\n5\n"}, {"pat:rule=artifact", "2\n3\n5\n"}, {"cascade,pat:rule=artifact", "2\n5\n"}};
-    write_file("m.csv", "tree,heads,d,dtype,strategy,time_us\nlevels:1_64,32/8,128,f16,pat,9\n"
-                        "levels:1_65,32/8,128,f16,cascade,9\nlevels:1_66,32/8,128,f16,pat:rule=artifact,9\n"
-                        "levels:1_67,32/8,128,f16,fasttree,9\n");
-    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
-        FREED char *args = xasprintf(
-            "fit m.csv --time-model clock --coefficients built-in --show rows --csv --without %s >o; "
-            "grep -o '^m.csv,[0-9]*' o | cut -d, -f2",
-            some[i].without);
-        int code = run_in(args);
-        ck_assert_msg(code == 0 && strcmp(text, some[i].left) == 0, "%s: %s", some[i].without, text);
-    }
 }
 
 /* Seconds of attention of that workload and strategy, of run full where there are runs; NAN: there is no such row. */
@@ -1042,7 +819,7 @@ TEST(shipped_coefficients_predict_measured_replays)
     struct err e = {0};
     int code = run_shell(
         text, sizeof text,
-        "%s replay -q --machine h200 --page 64 --every 16 --coefficients "
+        "%s replay --machine h200 --page 64 --every 16 --coefficients "
         "paper-figs/measured/h200_clock.csv --workload few-shot-20,few-shot-30,few-shot-50 "
         "--strategy radix-attention,deft-node,deft-node-chunk,deft-flatten,fasttree,pat,treeattn --csv",
         program_path());
@@ -1078,21 +855,9 @@ TEST(the_clock_is_found_again)
         static const char *const name[] = {"fasttree", "pat", "cascade", "flash-decoding"};
         FREED char *tree =
             xasprintf("levels:1,%d_%d,%d", 2 + k % 29, 100 + k * 137 % 9000, 10 + 61 * (k % 13));
-        for (int s = 0; s < 4; s++) {
-            struct timed_row r = {.heads = {32, 4 << k % 4, 128, DT_F16}};
-            struct err e = {0};
-            AUTO(tree) t;
-            ck_assert(tree_source_parse(tree, &r.tree, &e) && strategy_parse(name[s], &r.use[0], &e));
-            AUTO(nform) nf = MUST(timed_row_nform, &r, &t);
-            AUTO(plan) p = MUST(timed_row_plan, &r, nf);
-            double column[N_CLOCKFIT], us = 0;
-            time_model_fit_of(p, &r.heads, machine_default(), inner, column);
-            for (int32_t j = 0; j < N_CLOCKFIT; j++)
-                us += 1e6 * truth[j] * column[j];
-            fprintf(f, "\"%s\",32/%d,128,f16,%s,%.9g\n", tree, (int)r.heads.h_kv, name[s],
-                    us * (1 + 0.05 * rng_bell(9, (uint64_t)k, (uint64_t)s)));
-            tree_source_clear(&r.tree);
-        }
+        for (int s = 0; s < 4; s++)
+            write_time(f, "clock", inner, truth, tree, 4 << k % 4, name[s],
+                       rng_bell(9, (uint64_t)k, (uint64_t)s));
     }
     fclose(f);
     write_file("m.csv", csv);

@@ -378,6 +378,24 @@ LOOP_TEST(seeded_trees, N_FAMILIES)
     }
 }
 
+/* Tokens of a tile that a block does not fill are loaded and computed for nothing. */
+TEST(tiles_of_deft_are_no_wider_than_its_blocks)
+{
+    static const int32_t of[][2] = {{1, 16},  {16, 16},  {17, 32},   {32, 32},
+                                    {64, 64}, {65, 128}, {128, 128}, {500, 128}};
+    struct plan_env env = llama3_8b();
+    AUTO_WITH_TREE nf = nform_new(few_shot());
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        for (int rule = 0; rule < 2; rule++) {
+            FREED char *use =
+                xasprintf("deft-flatten:rule=%s,block=%d", rule ? "artifact" : "paper", (int)of[i][0]);
+            AUTO(plan) p = must_plan(use, nf, &env);
+            for (int64_t g = 0; g < p->n_groups; g++)
+                ck_assert_msg(p->group[g].tile_n == of[i][1], "%s: tiles of %d tokens", use,
+                              (int)p->group[g].tile_n);
+        }
+}
+
 /* Worked examples, g = 4 rows a query, 132 SMs holding two CTAs each: 264 slots, 33 for each of 8 KV heads.
  *   few-shot (root 4000, 20 leaves of 5): flash-decoding has 160 CTAs; three parts fill 480 / 528 = 0.91 of
  *   two waves, within 0.85 of the best (8 parts, 0.97): 11 tiles of 128 a part. flashinfer: 33 chunks are

@@ -41,6 +41,12 @@ static struct job job_new(struct tree *t, const struct strategy *s, const struct
     return j;
 }
 
+static struct job job_levels(const char *levels, const char *strategy, const struct machine *mc, int32_t h_q,
+                             int32_t h_kv)
+{
+    return job_new(levels_parse(levels, NULL), strategy_of(strategy).s, mc, h_q, h_kv);
+}
+
 static void job_free(struct job *j)
 {
     plan_free(j->p);
@@ -537,10 +543,8 @@ TEST(concurrent_launches_are_not_slower)
     static const char *const levels[] = {"1,4,16 256,512,1024", "1,8,64 2048,100,300",
                                          "1,2,4,64 512,64,1000,16"};
     for (int i = 0; i < 3; i++) {
-        struct strategy_use pat, serial;
-        ck_assert(strategy_parse("pat", &pat, NULL) && strategy_parse("pat-serial", &serial, NULL));
-        CLEARED(job) a = job_new(levels_parse(levels[i], NULL), pat.s, machine_find("a100-80"), 32, 8);
-        CLEARED(job) b = job_new(levels_parse(levels[i], NULL), serial.s, machine_find("a100-80"), 32, 8);
+        CLEARED(job) a = job_levels(levels[i], "pat", machine_find("a100-80"), 32, 8);
+        CLEARED(job) b = job_levels(levels[i], "pat-serial", machine_find("a100-80"), 32, 8);
         struct time_model x = job_clock(&a, a.mc, CLOCK_TOTALS), y = job_clock(&b, b.mc, CLOCK_TOTALS);
         ck_assert(near(x.l2_bytes, y.l2_bytes) && x.feature[CLOCK_serial] < y.feature[CLOCK_serial]);
         ck_assert_msg(x.kernel_s < y.kernel_s && x.latency_s < y.latency_s, "%s: %.3g us and %.3g us",
@@ -553,11 +557,10 @@ TEST(concurrent_launches_are_not_slower)
  * 5 % most of the time (82 % there), flattened ones never (0 %); both throughputs and the latency follow. */
 TEST(unbalanced_groups_leave_the_machine_idle)
 {
-    struct strategy_use use;
     struct time_model c[2];
     for (int i = 0; i < 2; i++) {
-        ck_assert(strategy_parse(i ? "deft-flatten" : "deft-node", &use, NULL));
-        CLEARED(job) j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
+        const char *strategy = i ? "deft-flatten" : "deft-node";
+        CLEARED(job) j = job_levels("1,64 4000,1", strategy, machine_find("a100-80"), 32, 8);
         c[i] = job_clock(&j, j.mc, CLOCK_TOTALS);
     }
     ck_assert_msg(c[0].low_share > 0.5 && c[1].low_share < 0.05, "%.3f and %.3f", c[0].low_share,
@@ -571,9 +574,8 @@ TEST(unbalanced_groups_leave_the_machine_idle)
 static struct time_model time_model_levels(const char *levels, const char *strategy, const char *machine)
 {
     struct machine mc;
-    struct strategy_use use;
-    ck_assert(machine_parse(machine, &mc, NULL) && strategy_parse(strategy, &use, NULL));
-    CLEARED(job) j = job_new(levels_parse(levels, NULL), use.s, &mc, 32, 8);
+    ck_assert(machine_parse(machine, &mc, NULL));
+    CLEARED(job) j = job_levels(levels, strategy, &mc, 32, 8);
     struct time_model c = job_clock(&j, &mc, CLOCK_TOTALS);
     return c;
 }
@@ -610,8 +612,7 @@ TEST(later_waves_need_the_working_set)
 /* DeFT-Node's longest CTA reads a long prefix by itself: all that it does is wait. */
 TEST(a_long_cta_waits_for_round_trips)
 {
-    struct strategy_use use = strategy_of("deft-node");
-    CLEARED(job) j = job_new(levels_parse("1,64 4000,1", NULL), use.s, machine_find("a100-80"), 32, 8);
+    CLEARED(job) j = job_levels("1,64 4000,1", "deft-node", machine_find("a100-80"), 32, 8);
     struct machine slower = *j.mc;
     slower.latency_ns *= 1.01;
     struct time_model a = job_clock(&j, j.mc, CLOCK_TOTALS), b = job_clock(&j, &slower, CLOCK_TOTALS);
@@ -630,8 +631,7 @@ static struct grid grid_unseen(const struct job *j, double unseen)
 /* A group of 64 queries of a leaf each: a Q tile's rows see the prefix and their own leaves. */
 TEST(what_no_row_sees_can_be_left_out)
 {
-    struct strategy_use use = strategy_of("tree-vanilla");
-    CLEARED(job) j = job_new(levels_parse("1,64 256,100", NULL), use.s, machine_find("h200"), 8, 2);
+    CLEARED(job) j = job_levels("1,64 256,100", "tree-vanilla", machine_find("h200"), 8, 2);
     ck_assert(j.p && j.p->n_groups == 1 && j.p->group[0].nq == 64);
     const struct group *g = &j.p->group[0];
     CLEARED(grid) all = grid_unseen(&j, 1), none = grid_unseen(&j, 0), half = grid_unseen(&j, 0.5);

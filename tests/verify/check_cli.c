@@ -40,6 +40,7 @@ TEST(case_strings_round_trip)
         "tree=gen:bushy:17;strategy=deft-flatten:block=1234567",
         "tree=gen:bushy:17;strategy=fasttree:alpha=0.1234567890123456",
         "tree=gen:bushy:17;partials=f16",
+        "tree=gen:bushy:17;scale=0.1;pool=70000;aligned=1;fill=span",
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         CLEARED_BY(case_clear) struct case_spec a, b;
@@ -52,6 +53,7 @@ TEST(case_strings_round_trip)
         ck_assert(strncmp(once, all[i], strcspn(all[i], ";")) == 0);
         ck_assert(memcmp(a.use.opt, b.use.opt, sizeof a.use.opt) == 0);
         ck_assert_int_eq(a.narrow_partials, b.narrow_partials);
+        ck_assert(a.spec.scale == b.spec.scale && a.spec.pool == b.spec.pool && a.aligned == b.aligned);
     }
 }
 
@@ -65,9 +67,11 @@ TEST(partials_may_be_narrow)
         "tree=levels:1,3,6_70,17,5;strategy=pat;partials=f16",
         "tree=levels:1,3,6_70,17,5;strategy=flash-attention;partials=f16",
         "tree=levels:1,3,6_70,17,5;dtype=f64;strategy=fasttree;partials=f16",
+        "tree=levels:1,3,6_70,17,5;dtype=bf16;fill=span;strategy=fasttree;partials=f16",
+        "tree=levels:1,3,6_70,17,5;dtype=f16;fill=span;strategy=fasttree;partials=f16",
     };
-    struct result r[5];
-    for (int i = 0; i < 5; i++) {
+    struct result r[7];
+    for (int i = 0; i < 7; i++) {
         CLEARED_BY(case_clear) struct case_spec c;
         struct err e = {0};
         ck_assert_msg(case_parse(text[i], &c, &e), "%s", e.msg);
@@ -77,6 +81,7 @@ TEST(partials_may_be_narrow)
     ck_assert(r[0].verdict == V_PASS && r[1].verdict == V_PASS);
     ck_assert(r[1].ledger.partial_o_write * 2 == r[0].ledger.partial_o_write);
     ck_assert_double_gt(r[1].cmp.rel_o, r[0].cmp.rel_o);
+    ck_assert(r[5].verdict == V_SKIP && strstr(r[5].why, "beyond fp16") && r[6].verdict == V_PASS);
     ck_assert(r[2].verdict == V_SKIP && strstr(r[2].why, "not normalised"));
     ck_assert(r[3].verdict == V_SKIP && strstr(r[3].why, "no partial results"));
     ck_assert(r[4].verdict == V_SKIP && strstr(r[4].why, "f64"));

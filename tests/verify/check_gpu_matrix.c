@@ -3,7 +3,6 @@
  * covers.
  */
 #include "kernels/cuda/host/guard_gpu.h"
-#include "ref/file.h"
 #include "verify/bench/bench_gpu.h"
 #include "verify/cases/gpu_matrix.h"
 #include "verify/judge/pairs_met.h"
@@ -235,7 +234,7 @@ TEST(the_sets_are_the_papers)
     int32_t n;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (int heads = 0; heads < 2; heads++) {
-            ck_assert(gpu_sets(all[i].list, &heads_32_32, heads, 0, &c, &n, NULL));
+            ck_assert(gpu_sets(all[i].list, &heads_32_32, heads, &c, &n, NULL));
             ck_assert_int_eq(n, heads ? all[i].with_heads : all[i].n);
             for (int32_t k = 0; k < n; k++) {
                 AUTO(tree) t = tree_source_load(&c[k].src, NULL);
@@ -245,7 +244,7 @@ TEST(the_sets_are_the_papers)
             free(c);
         }
     struct err e = {0};
-    ck_assert(!gpu_sets("pat-fig9,fig10", &heads_32_32, false, 0, &c, &n, &e));
+    ck_assert(!gpu_sets("pat-fig9,fig10", &heads_32_32, false, &c, &n, &e));
     ck_assert(strstr(e.msg, "fig10") && c == NULL && n == 0);
 }
 
@@ -265,7 +264,7 @@ static struct bench_fixture bench_fixture(void)
                                     .kernel = kernel_find("cuda"),
                                     .sms = 132}};
     int32_t n;
-    ck_assert(gpu_sets("pat-fig9", &heads_32_32, true, 0, &x.config, &n, NULL));
+    ck_assert(gpu_sets("pat-fig9", &heads_32_32, true, &x.config, &n, NULL));
     for (int i = 0; i < 3; i++)
         ck_assert(strategy_parse((const char *[]){"fasttree", "pat", "cascade"}[i], &x.use[i], NULL));
     for (int i = 0; i < 6; i++) {
@@ -290,17 +289,18 @@ static void bench_fixture_free(struct bench_fixture *x)
     gpu_peers_free(&x->peers);
 }
 
-/* What gpu_summary prints. */
-static char *summary(struct bench_fixture *x)
+/* Does gpu_summary print this? Links rows and uses. */
+static bool summary_has(struct bench_fixture *x, const char *words)
 {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size;
     for (int i = 0; i < 6; i++)
         x->row[i].use = &x->use[i % 3];
     FILE *f = open_memstream(&text, &size);
     gpu_summary(f, "# ", &x->b, x->row, 6, &x->peers);
     fclose(f);
-    return text;
+    bool has = strstr(text, words) != NULL;
+    return has;
 }
 
 /* A folder with one file of peers' timings. */
@@ -308,17 +308,14 @@ static char *peers_folder(const char *csv)
 {
     char *dir = scratch_folder();
     FREED char *path = xasprintf("%s/a.csv", dir);
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(csv, f);
-    fclose(f);
+    write_bytes(path, csv, strlen(csv));
     return dir;
 }
 
 /* Peers are read with their card's bandwidth, and compared by time over floor; what was not measured is left out. */
 TEST(peers_are_compared_by_time_over_floor)
 {
-    struct bench_fixture x = bench_fixture();
+    CLEARED(bench_fixture) x = bench_fixture();
     FREED char *csv =
         xasprintf("set,idx,N,C,hq,hk,dtype,B,T,method,cold_us,hot_us,timing,rel_l2,status,lb_us,note\n"
                   "bw,,,,,,,,,copy_GBps=1,,,,,read_GBps=2262.5\n" /* half of ours: floors twice as long */
@@ -331,7 +328,10 @@ TEST(peers_are_compared_by_time_over_floor)
     FREED char *dir = peers_folder(csv);
     ck_assert(gpu_peers_read(dir, &x.peers, NULL));
     ck_assert_int_eq(x.peers.n, 4);
-    char *text = summary(&x);
+    ck_assert(summary_has(
+        &x, "# pat's plan against the released PAT kernel: 2 trees and head counts, time/floor 1.000"));
+    ck_assert(summary_has(&x, "# best plan of each tree: time/floor 1.369 (geometric mean of 2)"));
+    ck_assert(!summary_has(&x, "void"));
     struct gpu_match m =
         gpu_match(x.row, 6, &x.peers, "fasttree", "ft"); /* 2 against 4; the other tree has no ft */
     ck_assert(m.n == 1 && m.better == 1 && fabs(m.ratio - 0.5) < 1e-6);
@@ -339,67 +339,49 @@ TEST(peers_are_compared_by_time_over_floor)
     ck_assert(m.n == 2 && m.better == 1 && fabs(m.ratio - 1) < 1e-6);
     m = gpu_match(x.row, 6, &x.peers, NULL, NULL); /* 1.5 against 1.5, 1.25 against 2.5 */
     ck_assert(m.n == 2 && m.better == 2 && fabs(m.ratio - sqrt(0.5)) < 1e-6);
-    ck_assert(strstr(
-        text, "# pat's plan against the released PAT kernel: 2 trees and head counts, time/floor 1.000"));
-    ck_assert(strstr(text, "# best plan of each tree: time/floor 1.369 (geometric mean of 2)"));
-    ck_assert(!strstr(text, "void"));
-    free(text);
     x.row[2].verdict = GPU_INVALID; /* does not count: the best of the first tree is now 2 */
     m = gpu_match(x.row, 6, &x.peers, NULL, NULL);
     ck_assert(fabs(m.ratio - sqrt(0.5 * 2 / 1.5)) < 1e-6);
     x.b.limits.read_bps *= 1.031;
-    text = summary(&x);
-    ck_assert(strstr(text, "void: read bandwidth +3.1 %"));
-    free(text);
+    ck_assert(summary_has(&x, "void: read bandwidth +3.1 %"));
     x.b.limits.read_bps /= 1.031;
     x.b.flush_reads = true;
-    text = summary(&x);
-    ck_assert(!strstr(text, "void: read bandwidth") && strstr(text, "void: they were timed"));
-    free(text);
-    bench_fixture_free(&x);
+    ck_assert(!summary_has(&x, "void: read bandwidth") && summary_has(&x, "void: they were timed"));
 }
 
 TEST(peers_that_are_none_are_refused)
 {
     struct gpu_peers p;
-    struct err e = {0};
     FREED char *dir = peers_folder("a,b,c\nbw,1\n");
-    ck_assert(!gpu_peers_read(dir, &p, &e) && strstr(e.msg, "no timings") && p.n == 0);
-    e = (struct err){0};
-    ck_assert(!gpu_peers_read("/nonexistent", &p, &e) && strstr(e.msg, "/nonexistent"));
+    FAILS("no timings", gpu_peers_read, dir, &p);
+    ck_assert_int_eq(p.n, 0);
+    FAILS("/nonexistent", gpu_peers_read, "/nonexistent", &p);
 }
 
 /* Both bars of speed: a forest without sharing, and plans without an excuse. */
 TEST(bars_are_in_the_summary)
 {
-    struct bench_fixture x = bench_fixture();
-    char *text = summary(&x); /* 1.25 x the floor; Q and O are a little of the floor's bytes */
-    ck_assert_msg(strstr(text, "# 256 4096: 80.0 %"), "%s", text);
-    ck_assert(strstr(text, "pat on 256_4096 at 32/32"));
-    ck_assert(!strstr(text, "plans are made"));
-    ck_assert_msg(strstr(text, "6 rows, 1 at 75 % of the read bandwidth or more; least 20.0 %, cascade"),
-                  "%s", text);
-    free(text);
+    CLEARED(bench_fixture) x = bench_fixture();
+    /* 1.25 x the floor; Q and O are a little of the floor's bytes */
+    ck_assert(summary_has(&x, "# 256 4096: 80.0 %"));
+    ck_assert(summary_has(&x, "pat on 256_4096 at 32/32"));
+    ck_assert(!summary_has(&x, "plans are made"));
+    ck_assert(summary_has(&x, "6 rows, 1 at 75 % of the read bandwidth or more; least 20.0 %, cascade"));
     x.row[0].grid.ctas = 527;
     x.row[1].grid.longest = 2.1;
     x.row[2].ledger.kv = x.row[2].unique_kv * 12 / 10;
     x.row[3].verdict = GPU_SKIP;
     x.row[4].ledger.kv = 99000000;
-    text = summary(&x);
-    ck_assert_msg(strstr(text, "1 rows, 0 at 75 %"), "%s", text);
-    ck_assert(strstr(text, "rows: 6, 5 PASS, 0 MARGINAL, 0 FAIL, 1 SKIP, 0 INVALID"));
-    free(text);
+    ck_assert(summary_has(&x, "1 rows, 0 at 75 %"));
+    ck_assert(summary_has(&x, "rows: 6, 5 PASS, 0 MARGINAL, 0 FAIL, 1 SKIP, 0 INVALID"));
     x.b.sms = 108;
-    text = summary(&x);
-    ck_assert(strstr(text, "# plans are made for h200, which has 132 SMs; this card has 108: those"));
-    free(text);
-    bench_fixture_free(&x);
+    ck_assert(summary_has(&x, "# plans are made for h200, which has 132 SMs; this card has 108: those"));
 }
 
 /* As many cells as columns, whatever a row lacks; JSON that parses. */
 TEST(rows_are_whole)
 {
-    struct bench_fixture x = bench_fixture();
+    CLEARED(bench_fixture) x = bench_fixture();
     x.row[0].use = x.row[1].use = &x.use[0];
     x.row[1].verdict = GPU_SKIP;
     x.row[1].time = (struct gpu_time){0};
@@ -427,7 +409,6 @@ TEST(rows_are_whole)
             json_decref(rows);
         }
     }
-    bench_fixture_free(&x);
 }
 
 /* Of three columns, in the table's order, nothing but these. */
@@ -436,7 +417,7 @@ TEST(rows_have_the_columns_asked_for)
     static const char *const want[] = {
         "strategy  verdict  device", "strategy,verdict,device\npat,PASS,A\n",
         "[\n  {\"strategy\": \"pat\", \"verdict\": \"PASS\", \"device\": \"A\"}"};
-    struct bench_fixture x = bench_fixture();
+    CLEARED(bench_fixture) x = bench_fixture();
     struct err e = {0};
     ck_assert(strategy_parse("pat", &x.use[0], NULL));
     x.row[0].use = &x.use[0];
@@ -469,7 +450,6 @@ TEST(rows_have_the_columns_asked_for)
     ck_assert(table_knows(gpu_columns, "device,strategy,verdict", &e));
     ck_assert(!table_knows(gpu_columns, "device,strateg", &e) && strstr(e.msg, "no column 'strateg'"));
     ck_assert(!table_knows(gpu_columns, "", &e) && strstr(e.msg, "expected some of strategy, verdict"));
-    bench_fixture_free(&x);
 }
 
 /* Only what differs from the defaults is in the name of a row; a rule's rows match apart. */
@@ -487,9 +467,9 @@ TEST(rows_are_named_with_their_options)
         FREED char *label = strategy_label(&use);
         ck_assert_str_eq(label, text[i][1]);
     }
-    struct bench_fixture x = bench_fixture();
+    CLEARED(bench_fixture) x = bench_fixture();
     ck_assert(strategy_parse("pat:rule=artifact", &x.use[0], NULL));
-    free(summary(&x)); /* links rows and uses: 2 and 4 times the floor */
+    ck_assert(summary_has(&x, "rows: 6")); /* links rows and uses: 2 and 4 times the floor */
     x.peers.at = xcalloc(1, sizeof *x.peers.at);
     x.peers.at[x.peers.n++] = (struct gpu_peer){.tree = xstrdup("1,10_4096,416"),
                                                 .h_q = 32,
@@ -501,7 +481,6 @@ TEST(rows_are_named_with_their_options)
     ck_assert(m.n == 1 && fabs(m.ratio - 2) < 1e-6);
     m = gpu_match(x.row, 6, &x.peers, "pat", "pat");
     ck_assert(m.n == 1 && fabs(m.ratio - 3) < 1e-6);
-    bench_fixture_free(&x);
 }
 
 TEST(grids_count_tiles_and_heads)
@@ -785,10 +764,9 @@ static void check_measured(const char *path)
 {
     static const char *const needs[] = {
         "# treeattn bench", "device ", "driver ", "toolkit ", "commit ", "UTC", "measured here: read "};
-    size_t size, n = 0;
-    struct err e = {0};
-    char *text = file_slurp(path, 1 << 24, &size, &e), *columns = strchr(text, '\n'), head[1024] = "";
-    ck_assert_msg(text, "%s", e.msg);
+    size_t n = 0;
+    FREED char *text = file_text(path);
+    char *columns = strchr(text, '\n'), head[1024] = "";
     while (columns && columns[1] == '#')
         columns = strchr(columns + 1, '\n');
     ck_assert_msg(columns, "%s has no rows", path);
@@ -800,7 +778,6 @@ static void check_measured(const char *path)
         n += (size_t)snprintf(head + n, sizeof head - n, "%s%s", i ? "," : "", gpu_columns[i]);
     ck_assert_msg(strncmp(columns, head, n) == 0 && columns[n] == '\n', "%s: columns", path);
     ck_assert_msg(!strstr(columns, ",FAIL,"), "%s has figures that are none", path);
-    free(text);
 }
 
 /* Committed timings say where they come from, have the columns of today, and no figure beside a wrong answer. */

@@ -6,6 +6,7 @@
 #include "verify/judge/shrink.h"
 
 #include "tests/auto.h"
+#include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <fenv.h>
@@ -410,6 +411,108 @@ TEST(sharp_cases_have_empty_partials)
     ck_assert_int_ge(failed, 3);
 }
 
+/* Merge steps all of whose inputs are empty, and groups that hide all from a query whose output they write. */
+TEST(sharp_cases_merge_empty_with_empty)
+{
+    int64_t n, merges = 0, hidden = 0;
+    FREED struct case_spec *list = sharp_cases(&n);
+    for (int64_t i = 0; i < n; i++) {
+        if (list[i].use.s && strncmp(list[i].use.s->name, "tree-", 5) == 0) {
+            struct err e = {0};
+            char why[WHY_MAX];
+            AUTO(test_case) b = test_case_new(&list[i], NULL, &e);
+            ck_assert_msg(b, "%s", e.msg);
+            AUTO(plan) plan = strategy_plan(&list[i].use, b->nf, &b->env, why);
+            ck_assert_msg(plan, "%s", why);
+            for (int64_t m = 0; m < plan->n_merges; m++) {
+                int64_t n_in = plan->merge[m].in1 - plan->merge[m].in0, n_empty = 0;
+                for (int64_t k = plan->merge[m].in0; k < plan->merge[m].in1; k++)
+                    n_empty += is_empty(plan, plan->merge_in[k]);
+                merges += n_in > 1 && n_empty == n_in;
+            }
+            for (int64_t k = 0; k < plan->n_groups; k++)
+                for (int32_t q = 0; q < plan->group[k].nq && plan->group[k].slot0 == PLAN_NO_SLOT; q++) {
+                    bool seen = false;
+                    for (int64_t r = 0; r < plan->group[k].run1 - plan->group[k].run0; r++)
+                        seen = seen || plan_visible(plan, &plan->group[k], q, r);
+                    hidden += !seen;
+                }
+        }
+        case_clear(&list[i]);
+    }
+    ck_assert_int_ge(merges, 4);
+    ck_assert_int_ge(hidden, 4);
+}
+
+/* ---- what is drawn --------------------------------------------------------------------------------------- */
+
+/* Inner nodes end at page edges: a list of pages a request says all. */
+static bool has_block_tables(const struct problem *p)
+{
+    for (int32_t i = 0; i < p->tree->n_nodes; i++)
+        if (p->tree->parent[i] >= 0 && p->tree->len[p->tree->parent[i]] % p->page_size != 0)
+            return false;
+    return true;
+}
+
+TEST(draws_meet_what_users_have)
+{
+    enum { N = 200 };
+    int64_t gqa = 0, groups = 0, tables = 0, paged = 0, scaled = 0, pools = 0, odd = 0, fills[N_FILLS] = {0};
+    for (int64_t i = 0; i < N; i++) {
+        struct err e = {0};
+        struct tree *t;
+        struct case_spec c = random_case(4, i, NULL, &t);
+        AUTO(test_case) b = test_case_new(&c, t, &e);
+        ck_assert_msg(b, "%s", e.msg);
+        int32_t g = heads_gqa(&c.spec.heads);
+        gqa += g > 1;
+        groups += g > 1 && c.spec.heads.h_kv > 1;
+        paged += c.spec.page_size > 1;
+        tables += c.spec.page_size > 1 && has_block_tables(b->p);
+        scaled += c.spec.scale > 0 && fabs(c.spec.scale * sqrt(c.spec.heads.d) - 1) > 0.05;
+        pools += b->p->n_pages > UINT16_MAX;
+        odd += (c.spec.page_size & (c.spec.page_size - 1)) != 0;
+        fills[c.spec.fill]++;
+        case_clear(&c);
+    }
+    ck_assert_msg(10 * groups >= 8 * gqa && gqa >= N / 2, "%d of %d share KV heads among several",
+                  (int)groups, (int)gqa);
+    ck_assert_msg(3 * tables >= paged, "%d of %d have block tables", (int)tables, (int)paged);
+    ck_assert_msg(scaled >= N / 4, "%d have a scale of their own", (int)scaled);
+    ck_assert_msg(pools >= N / 50, "%d have page numbers of 17 bits", (int)pools);
+    ck_assert_msg(odd >= N / 20, "%d have pages of no power of two", (int)odd);
+    for (int f = 0; f < N_FILLS; f++)
+        ck_assert_msg(fills[f] >= N / 25, "%s: %d", fill_name[f], (int)fills[f]);
+}
+
+/* The tier holds what it says, in addresses if not in memory. */
+TEST(wide_cases_are_wide)
+{
+    int64_t n, elements = 0, queries = 0, tokens = 0, pages = 0;
+    int32_t heads = 0, kv_heads = 0;
+    FREED struct case_spec *list = wide_cases(&n);
+    ck_assert_int_eq(n, n_wide_texts);
+    for (int64_t i = 0; i < n; i++) {
+        const struct problem_spec *s = &list[i].spec;
+        struct err e = {0};
+        AUTO(tree) t = tree_source_load(&list[i].src, &e);
+        ck_assert_msg(t, "%s", e.msg);
+        AUTO(problem) p = problem_shell(t, s);
+        ck_assert_int_lt(problem_bytes(t, s), INT64_C(1) << 31);
+        for (int32_t k = 0; k < t->n_nodes; k++)
+            tokens = max_i64(tokens, t->len[k]);
+        elements = max_i64(elements, p->n_pages * p->page_size * s->heads.h_kv * s->heads.d);
+        queries = max_i64(queries, t->n_queries);
+        pages = max_i64(pages, p->n_pages);
+        heads = (int32_t)max_i64(heads, s->heads.h_q);
+        kv_heads = (int32_t)max_i64(kv_heads, s->heads.h_kv);
+        case_clear(&list[i]);
+    }
+    ck_assert(elements > INT64_C(1) << 32 && queries > 1 << 16 && tokens > 1 << 20 && pages > 1 << 20);
+    ck_assert(heads == 128 && kv_heads == 64);
+}
+
 /* ---- state ---------------------------------------------------------------------------------------------- */
 
 /* Right but for what few cases ask for: each of these has been some kernel's. */
@@ -519,15 +622,22 @@ TEST(scales_are_guessed)
     static const struct {
         double scale;
         bool base_2;
-        const char *says;
-    } all[] = {{8, false, "not divided by sqrt(d)"},   {1. / 8, false, "divided by sqrt(d) twice"},
-               {M_LN2, false, "exp2 where exp"},       {M_LN2, true, "exp2 where exp"},
-               {M_LOG2E, false, "log2(e) before exp"}, {1.07, false, ""}};
+        const char *says, *given;
+    } all[] = {{8, false, "not divided by sqrt(d)", ""},
+               {1. / 8, false, "divided by sqrt(d) twice", ""},
+               {M_LN2, false, "exp2 where exp", ""},
+               {M_LN2, true, "exp2 where exp", ";scale=0.3"},
+               {M_LOG2E, false, "log2(e) before exp", ""},
+               {1 / 0.3, false, "not multiplied by the scale given", ";scale=0.3"},
+               {0.3, false, "multiplied by the scale given twice", ";scale=0.3"},
+               {1 / (8 * 0.3), false, "the scale given is not used", ";scale=0.3"},
+               {1.07, false, "", ""}};
     struct kernel mine = {.name = "mine", .run = run_with_scale};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         CLEARED_BY(case_clear) struct case_spec c;
-        AUTO(test_case) b =
-            bench(&c, "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat");
+        FREED char *text = xasprintf(
+            "tree=levels:1,3,6_70,33,5;heads=4/2;d=64;dtype=f32;page=16;strategy=pat%s", all[i].given);
+        AUTO(test_case) b = bench(&c, text);
         scale_is = all[i].scale;
         lse_in_base_2 = all[i].base_2;
         struct result r = judge_case(b, &c.use, &mine);
@@ -794,6 +904,48 @@ TEST(who_hangs_is_named)
         BY_SIGNAL + 1,
         "treeattn: kernel mine was running when signal 15 came, given the planted fault a fault, on: ",
         &status);
+}
+
+/* Sends the signal to a process that waits, with an unfinished file; what it says. */
+static void send_and_listen(int number, const char *file, char *said, size_t size, int *status)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(number, SIG_DFL); /* whatever whoever runs this ignores */
+        dup2(ends[1], STDERR_FILENO);
+        crash_removes(file);
+        ck_assert_int_eq(write(ends[1], "!", 1), 1);
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    ck_assert(read(ends[0], said, 1) == 1 && kill(child, number) == 0);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], said + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    said[n] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, status, 0), child);
+}
+
+/* Whatever ends the program, a line says so, and no part of a file stays. */
+TEST(a_signal_leaves_a_line_and_no_file)
+{
+    static const int all[] = {SIGINT,    SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM,
+                              SIGVTALRM, SIGPROF, SIGXCPU, SIGIO,  SIGPIPE, SIGXFSZ, SIGSYS};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *file = scratch_file("", 0);
+        char said[256], want[256];
+        int status;
+        send_and_listen(all[i], file, said, sizeof said, &status);
+        snprintf(want, sizeof want, "treeattn: ended by SIG%s: its output was not finished and is removed\n",
+                 sigabbrev_np(all[i]));
+        ck_assert_str_eq(said, want);
+        ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == all[i]);
+        ck_assert_int_ne(access(file, F_OK), 0);
+    }
 }
 
 static struct plan *plan_and_crash(const struct nform *nf, const struct plan_env *env,

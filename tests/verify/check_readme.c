@@ -30,13 +30,8 @@ static bool begins(const char *text, const char *with)
 /* A file from `from` on; NULL where it, or that, is not there. The caller frees. */
 static char *text_from(const char *path, const char *from)
 {
-    FILE *f = fopen(path, "r");
-    FREED char *text = NULL;
-    size_t cap = 0;
-    bool good = f && getdelim(&text, &cap, 0, f) > 0;
-    if (f)
-        fclose(f);
-    char *at = good ? strstr(text, from) : NULL, *copy = at ? xstrdup(at) : NULL;
+    FREED char *text = access(path, R_OK) == 0 ? file_text(path) : NULL;
+    char *at = text ? strstr(text, from) : NULL, *copy = at ? xstrdup(at) : NULL;
     return copy;
 }
 

@@ -66,7 +66,7 @@ static void set(struct setting *s, const char *machine, const char *model, const
     s->total = xcalloc((size_t)r->n_use, sizeof *s->total);
 }
 
-static void clear(struct setting *s)
+static void setting_free(struct setting *s)
 {
     trace_close(s->trace);
     free(s->use);
@@ -119,7 +119,7 @@ static void assert_same(const struct setting *s, const struct simulated_row *row
 TEST(figures_are_the_simulators)
 {
     for (int k = 0; k < N_TRACES; k++) {
-        struct setting s;
+        CLEARED(setting) s;
         struct err e = {0};
         set(&s, "h100:memory=1e15", "llama-3-8b", NULL, some_traces[k].spec, some_traces[k].opts);
         struct simulation sweep = {.use = s.use,
@@ -130,7 +130,7 @@ TEST(figures_are_the_simulators)
                                    .coefs = s.sim.coefs};
         struct simulation_source src = {.trace = s.trace, .first = 1, .last = s.src.last};
         FREED struct simulated_row *row = xcalloc((size_t)s.replay.n_use, sizeof *row);
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         ck_assert(simulate_steps(&sweep, &src, s.replay.model->layers, row, NULL, &e));
         int64_t queries = 0, ran = 0;
         for (int64_t t = 1; t <= s.src.last; t++) {
@@ -146,7 +146,6 @@ TEST(figures_are_the_simulators)
         }
         ck_assert_int_gt(ran, 10);
         ck_assert_int_eq(s.pool.leaked, 0);
-        clear(&s);
     }
 }
 
@@ -154,7 +153,7 @@ TEST(figures_are_the_simulators)
 TEST(a_wrong_plan_is_not_replayed)
 {
     for (int when = 0; when < N_REPLANS; when++) {
-        struct setting s;
+        CLEARED(setting) s;
         struct err e = {0};
         set(&s, "h200", "llama-3-8b", "pat", some_traces[0].spec, some_traces[0].opts);
         s.use[0] = (struct strategy_use){.s = &forgetful};
@@ -162,14 +161,13 @@ TEST(a_wrong_plan_is_not_replayed)
         ck_assert(!go(&s, NULL, &e));
         ck_assert_int_eq(e.code, EXIT_FAILED);
         ck_assert_msg(strstr(e.msg, "the plan of forgetful for step 1 is wrong: "), "%s", e.msg);
-        clear(&s);
     }
 }
 
 /* The products of a tiny model by hand: 128 wide, heads 4/2 of 64, 192 in the MLP, 256 words, 2 layers. */
 TEST(other_kernels_by_hand)
 {
-    struct setting s;
+    CLEARED(setting) s;
     set(&s, "h100:bandwidth=1e6,launch_ns=0", "tiny", "pat", "fewshot:3",
         (struct trace_opts){.prompt = 50, .max_seq = 60});
     s.sim.coefs.bandwidth = 1;
@@ -183,7 +181,6 @@ TEST(other_kernels_by_hand)
     s.mc.bandwidth = 1e18;
     s.mc.tensor_flops = 1e6;
     assert_near(replay_other_s(&s.sim, 3), model_flops(s.replay.model) * 16 / 0.8e6, 1e-6, "operations");
-    clear(&s);
 }
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
@@ -197,14 +194,13 @@ TEST(samples_stand_for_all)
                  {"embedded:speculative", {.prompt = 1000}},
                  {"requests:300,2", {.batch = 16}}};
     for (size_t k = 0; k < sizeof whole / sizeof whole[0]; k++) {
-        struct setting s;
-        struct err e = {0};
+        CLEARED(setting) s;
         set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", whole[k].spec, whole[k].opts);
         struct replay_total all[3];
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         memcpy(all, s.total, sizeof all);
         s.replay.every = 16;
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         for (int i = 0; i < 3; i++) {
             const struct replay_total *x = &s.total[i];
             ck_assert_int_eq(x->weight, all[i].weight);
@@ -216,7 +212,6 @@ TEST(samples_stand_for_all)
             assert_near(x->time.step_s, all[i].time.step_s, 0.02, "whole");
             assert_near((double)x->kv, (double)all[i].kv, 0.02, "bytes");
         }
-        clear(&s);
     }
 }
 
@@ -237,18 +232,16 @@ TEST(samples_come_to_every_place)
 {
     const int32_t every[] = {2, 3, 4, 5, 8, 16}, visits = 12;
     for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
-        struct setting s;
-        struct err e = {0};
+        CLEARED(setting) s;
         int32_t met[PERIOD] = {0};
         set(&s, "h100", "tiny", "pat", "fewshot:2",
             (struct trace_opts){.prompt = 10, .max_seq = 11 + visits * PERIOD * every[i]});
         s.exec = (struct executor){.name = "places", .self = met, .run = note_place};
         s.replay.every = every[i];
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         for (int k = 0; k < PERIOD; k++)
             ck_assert_msg(abs(met[k] - visits) <= 3, "every %d: place %d of %d: %d times", every[i], k,
                           PERIOD, met[k]);
-        clear(&s);
     }
 }
 
@@ -298,8 +291,7 @@ TEST(old_plans_still_cover)
 
 TEST(late_plans_are_few)
 {
-    struct setting s;
-    struct err e = {0};
+    CLEARED(setting) s;
     set(&s, "h100", "llama-3-8b", "radix-attention,deft-flatten,pat", "embedded:reasoning",
         (struct trace_opts){.prompt = 500, .max_seq = 1500});
     int64_t changes = 0;
@@ -317,11 +309,11 @@ TEST(late_plans_are_few)
         tree_free(b);
     }
     ck_assert_int_gt(changes, 10);
-    ck_assert(go(&s, NULL, &e));
+    MUST(go, &s, NULL);
     double every = s.total[2].time.attention_s, kv = (double)s.total[2].kv;
     for (int mode = REPLAN_SHAPE; mode <= REPLAN_ASYNC; mode++) {
         s.replay.replan = (enum replan)mode;
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         ck_assert_int_eq(s.total[2].planned, mode == REPLAN_SHAPE ? changes : s.src.last);
         ck_assert_int_eq(s.total[2].weight, s.src.last);
         ck_assert(s.total[2].time.exposed_s <= s.total[2].time.plan_s);
@@ -334,7 +326,6 @@ TEST(late_plans_are_few)
             assert_near((double)s.total[2].kv, kv, 0.1, "bytes of old plans");
         }
     }
-    clear(&s);
 }
 
 /* ---- choices kept for longer nodes, and when is what ---------------------------------------------------- */
@@ -485,7 +476,6 @@ static int64_t kept_tokens(const struct trace *tr, int64_t last, int64_t *tokens
 static void check_choices(struct setting *s, enum replan replan, bool runs, int64_t every,
                           const int64_t *tokens)
 {
-    struct err e = {0};
     FREED struct seen *x = xcalloc(1, sizeof *x);
     int64_t looked_at = 0;
     for (int64_t t = 0; t < MOST_STEPS; t++)
@@ -493,7 +483,7 @@ static void check_choices(struct setting *s, enum replan replan, bool runs, int6
     s->replay.replan = replan;
     s->replay.every = every;
     s->exec = runs ? seeing(x) : (struct executor){.name = "seen", .self = x, .run = see_run};
-    ck_assert_msg(go(s, NULL, &e), "%s", e.msg);
+    MUST(go, s, NULL);
     ck_assert(replan == REPLAN_SHAPE || s->total[0].planned == s->src.last);
     for (int64_t t = 1; t <= s->src.last; t++) {
         looked_at += x->tokens[t] >= 0;
@@ -511,7 +501,7 @@ TEST(choices_are_kept)
     } of[] = {{"embedded:reasoning", {.prompt = 500, .max_seq = 1500}},
               {"fewshot:5", {.prompt = 50, .max_seq = 100}}};
     for (int k = 0; k < 2; k++) {
-        struct setting s;
+        CLEARED(setting) s;
         int64_t tokens[MOST_STEPS];
         set(&s, "h100", "tiny", "pat", of[k].spec, of[k].opts);
         s.use[0] = strategy_default(&fickle);
@@ -521,7 +511,6 @@ TEST(choices_are_kept)
         for (int replan = 0; replan < N_REPLANS; replan++)
             for (int how = 0; how < 3; how++)
                 check_choices(&s, (enum replan)replan, how > 0, how == 2 ? 3 : 1, tokens);
-        clear(&s);
     }
 }
 
@@ -530,18 +519,16 @@ TEST(choices_are_kept)
 TEST(a_step_is_asked_when_the_next_one_runs)
 {
     for (int async = 0; async < 2; async++) {
-        struct setting s;
-        struct err e = {0};
+        CLEARED(setting) s;
         FREED struct seen *x = xcalloc(1, sizeof *x);
         set(&s, "h100", "tiny", "pat", "fewshot:2", (struct trace_opts){.prompt = 10, .max_seq = 14});
         ck_assert_int_eq(s.src.last, 3);
         s.use[0] = strategy_default(&fickle);
         s.replay.replan = async ? REPLAN_ASYNC : REPLAN_EVERY;
         s.exec = seeing(x);
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         ck_assert_str_eq(x->did, async ? "basascascc" : "basfascfascfc");
         ck_assert(s.total[0].time.step_s == 1 + 2 + 3); /* every row has its own */
-        clear(&s);
     }
 }
 
@@ -549,71 +536,60 @@ TEST(a_step_is_asked_when_the_next_one_runs)
 
 TEST(private_kv_that_do_not_fit_are_foreseen)
 {
-    struct setting s;
-    struct err e = {0};
+    CLEARED(setting) s;
     const char *list = "flash-decoding,relay,radix-attention";
     struct trace_opts opts = {.prompt = 1000, .max_seq = 1101};
     set(&s, "h100:memory=1e15", "llama-3-8b", list, "fewshot:8", opts);
     double fixed = replay_weights(&s.replay) + 0x1p30, token = 131072;
     /* the last step: 8 copies of 1,100 tokens; the prompt once and 8 x 100 */
     double flash = fixed + 8 * 1100 * token, relay = fixed + (1000 + 8 * 100) * token;
-    ck_assert(go(&s, NULL, &e));
+    MUST(go, &s, NULL);
     ck_assert(s.total[0].fate == FATE_RAN && s.total[1].fate == FATE_RAN);
     s.replay.memory = flash - 1;
-    ck_assert(go(&s, NULL, &e));
+    MUST(go, &s, NULL);
     ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_RAN);
     ck_assert(s.total[0].needs == flash);
     ck_assert_str_eq(s.total[0].why, "OOM (needs 17.0 GiB)");
     s.replay.memory = relay - 1;
-    ck_assert(go(&s, NULL, &e));
+    MUST(go, &s, NULL);
     ck_assert(s.total[0].fate == FATE_OOM && s.total[1].fate == FATE_OOM && s.total[2].fate == FATE_RAN);
-    clear(&s);
 }
 
 TEST(a_full_pool_ends_the_run)
 {
-    struct setting s;
+    CLEARED(setting) s;
     struct err e = {0};
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 200});
     s.replay.n_pages = 20;
     ck_assert(!go(&s, NULL, &e));
     ck_assert_int_eq(e.code, EXIT_MISSING);
     ck_assert_ptr_nonnull(strstr(e.msg, "step 49: the KV pool is full"));
-    clear(&s);
 }
 
 /* ---- rows, and going on with them ---------------------------------------------------------------------- */
 
-static char *slurp(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    ck_assert_msg(f != NULL, "%s", path);
-    char *text = xcalloc(1, 1 << 22);
-    size_t n = fread(text, 1, (1 << 22) - 1, f);
-    ck_assert(n < (1 << 22) - 1);
-    fclose(f);
-    return text;
-}
-
-static struct replay_log_spec log_spec(const struct setting *s, const char *path, const char *what)
-{
-    static char text[] = "a, \"quoted\" source", *name[] = {text};
-    return (struct replay_log_spec){.path = path,
-                                    .what = what,
-                                    .about = "about",
-                                    .source = name,
-                                    .last = &s->src.last,
-                                    .n_sources = 1,
-                                    .use = s->use,
-                                    .n_use = s->replay.n_use};
-}
-
 static struct replay_log *open_log(const struct setting *s, const char *path, bool resume, const char *what,
                                    struct err *e)
 {
-    struct replay_log_spec spec = log_spec(s, path, what);
-    spec.resume = resume;
+    static char text[] = "a, \"quoted\" source", *name[] = {text};
+    struct replay_log_spec spec = {.path = path,
+                                   .what = what,
+                                   .about = "about",
+                                   .source = name,
+                                   .last = &s->src.last,
+                                   .n_sources = 1,
+                                   .use = s->use,
+                                   .n_use = s->replay.n_use,
+                                   .resume = resume};
     return replay_log_open(&spec, e);
+}
+
+/* A run whose rows go into that file, or that goes on with them, to its end. */
+static void run_logged(struct setting *s, const char *path, bool resume)
+{
+    struct err e = {0};
+    struct replay_log *log = open_log(s, path, resume, "run 1", &e);
+    ck_assert_msg(log && go(s, log, &e) && replay_log_close(log, true, &e) && !e.code, "%s", e.msg);
 }
 
 /* Compare what does not depend on this host's clock. */
@@ -631,35 +607,26 @@ static void assert_same_total(const struct replay_total *a, const struct replay_
 
 TEST(a_run_goes_on)
 {
-    struct setting s;
-    struct err e = {0};
+    CLEARED(setting) s;
     const char *list = "deft-flatten:block=64,tree-specinfer,pat"; /* specinfer applies only for a while */
     set(&s, "h100", "llama-3-8b", list, "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 700});
     FREED char *folder = scratch_folder();
     FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
-    struct replay_log *log = open_log(&s, path, false, "run 1", &e);
-    ck_assert_msg(log != NULL, "%s", e.msg);
-    ck_assert_msg(go(&s, log, &e), "%s", e.msg);
-    ck_assert(replay_log_close(log, true, &e));
+    run_logged(&s, path, false);
     ck_assert_int_ne(access(part, F_OK), 0);
     struct replay_total whole[3];
     memcpy(whole, s.total, sizeof whole);
     ck_assert_int_eq(whole[1].fate, FATE_SKIPPED);
-    FREED char *text = slurp(path);
+    FREED char *text = file_text(path);
     size_t n = strlen(text);
 
     /* cut anywhere, the rest is run again and the same comes out */
     for (size_t k = 0; k <= 16; k++) {
-        FILE *f = fopen(part, "w");
-        fwrite(text, 1, n * k / 16, f);
-        fclose(f);
-        log = open_log(&s, path, true, "run 1", &e);
-        ck_assert_msg(log != NULL, "%s", e.msg);
-        ck_assert_msg(go(&s, log, &e), "%s", e.msg);
-        ck_assert(replay_log_close(log, true, &e));
+        write_bytes(part, text, n * k / 16);
+        run_logged(&s, path, true);
         for (int i = 0; i < 3; i++)
             assert_same_total(&s.total[i], &whole[i]);
-        FREED char *again = slurp(path);
+        FREED char *again = file_text(path);
         int64_t lines[2] = {0};
         for (const char *c = text; *c; c++)
             lines[0] += *c == '\n';
@@ -672,35 +639,27 @@ TEST(a_run_goes_on)
     int64_t last = s.src.last;
     for (int64_t done = 0; done < last; done = min_i64(done + 64, last)) {
         s.src.last = min_i64(done + 64, last);
-        log = open_log(&s, path, true, "run 1", &e);
+        struct replay_log *log = MUST(open_log, &s, path, true, "run 1");
         ck_assert_int_eq(replay_log_done(log, 0, -1), done);
-        ck_assert_msg(go(&s, log, &e), "%s", e.msg);
-        ck_assert(replay_log_close(log, false, &e));
+        MUST(go, &s, log);
+        MUST(replay_log_close, log, false);
     }
-    log = open_log(&s, path, true, "run 1", &e);
-    ck_assert(go(&s, log, &e));
+    run_logged(&s, path, true);
     for (int i = 0; i < 3; i++)
         assert_same_total(&s.total[i], &whole[i]);
-    ck_assert(replay_log_close(log, true, &e));
     /* complete: it is only read */
-    log = open_log(&s, path, true, "run 1", &e);
+    struct replay_log *log = MUST(open_log, &s, path, true, "run 1");
     ck_assert_int_eq(replay_log_done(log, 0, -1), s.src.last);
-    ck_assert(go(&s, log, &e));
+    MUST(go, &s, log);
     assert_same_total(&s.total[2], &whole[2]);
-    ck_assert(replay_log_close(log, false, &e));
+    MUST(replay_log_close, log, false);
     /* another run's rows, or none of ours, are not taken */
-    ck_assert_ptr_null(open_log(&s, path, true, "run 2", &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "rows.csv:1: rows of another run"));
+    FAILS("rows.csv:1: rows of another run", open_log, &s, path, true, "run 2");
     ck_assert_int_ne(access(part, F_OK), 0);
     char *bad = strstr(text, "pat,") + 4;
     *bad = 'x';
-    FILE *f = fopen(part, "w");
-    fwrite(text, 1, n, f);
-    fclose(f);
-    e = (struct err){0};
-    ck_assert_ptr_null(open_log(&s, path, true, "run 1", &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "whole number"));
-    clear(&s);
+    write_bytes(part, text, n);
+    FAILS("whole number", open_log, &s, path, true, "run 1");
 }
 
 /* A device that has no memory for what deft-flatten keeps of step 100. */
@@ -718,7 +677,6 @@ TEST(who_lacks_memory_is_left_out)
 {
     static const char *const list[] = {"pat,fasttree", "pat,deft-flatten,fasttree", "deft-flatten"};
     struct setting s[3];
-    struct err e = {0};
     for (int i = 0; i < 3; i++) {
         struct seen x = {.started = 0};
         struct executor lacking = seeing(&x);
@@ -726,16 +684,13 @@ TEST(who_lacks_memory_is_left_out)
         set(&s[i], "h100", "tiny", list[i], "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
         s[i].exec = lacking;
         FREED char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
-        struct replay_log *log = open_log(&s[i], path, false, "run 1", &e);
-        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
-        ck_assert_int_eq(e.code, 0);
+        run_logged(&s[i], path, false);
 
         /* nothing is run again, for those that were left out as little as for others */
         FREED struct replay_total *ran = s[i].total;
         int64_t started = x.started;
         s[i].total = xcalloc((size_t)s[i].replay.n_use, sizeof *ran);
-        log = open_log(&s[i], path, true, "run 1", &e);
-        ck_assert_msg(log && go(&s[i], log, &e) && replay_log_close(log, true, &e), "%s", e.msg);
+        run_logged(&s[i], path, true);
         ck_assert_int_eq(x.started, started);
         for (int k = 0; k < s[i].replay.n_use; k++)
             ck_assert(s[i].total[k].fate == ran[k].fate && s[i].total[k].kv == ran[k].kv &&
@@ -755,134 +710,67 @@ TEST(who_lacks_memory_is_left_out)
         ck_assert_str_eq(x->why, "the GPU is out of memory");
     }
     for (int i = 0; i < 3; i++)
-        clear(&s[i]);
+        setting_free(&s[i]);
 }
 
-/* What the file held when it was opened is there after a run that added nothing, however it ended. */
+/* What the file held when it was opened is there after a run that added nothing, however it ended. Its rows are
+ * samples: each stands for steps before and behind its own. */
 TEST(rows_are_not_lost)
 {
-    struct setting s;
-    struct err e = {0};
+    CLEARED(setting) s;
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
+    s.replay.every = 3;
     FREED char *folder = scratch_folder();
     FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
     FREED char *link = xasprintf("%s/link", folder);
-    struct replay_log *log = open_log(&s, path, false, "run 1", &e);
-    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
-    FREED char *text = slurp(path), *cut = xstrdup(text);
+    run_logged(&s, path, false);
+    FREED char *text = file_text(path), *cut = xstrdup(text);
     *strstr(cut, "# done 0 -1 192") = '\0';
     ck_assert_int_eq(symlink("rows.csv", link), 0);
     for (int k = 0; k < 2; k++) {
         const char *all = k == 0 ? text : cut;
-        FILE *f = fopen(path, "w");
-        fputs(all, f);
-        fclose(f);
+        write_bytes(path, all, strlen(all));
         for (int linked = 0; linked < 2; linked++) {
             struct err why = {0};
-            log = open_log(&s, linked ? link : path, true, "run 1", &why);
+            struct replay_log *log = open_log(&s, linked ? link : path, true, "run 1", &why);
             ck_assert_msg(k == 0 ? log != NULL : strstr(why.msg, "not complete") != NULL, "%s", why.msg);
             if (log)
                 ck_assert(replay_log_close(log, false, &why));
-            FREED char *now = slurp(path);
+            FREED char *now = file_text(path);
             ck_assert_str_eq(now, all);
             ck_assert_int_ne(access(part, F_OK), 0);
         }
     }
     struct stat st;
     ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
-    clear(&s);
-}
-
-/* Every line is checked for what it says. Each of these is one change of a file of six rows. */
-TEST(rows_say_what_a_run_writes)
-{
-    static const struct {
-        const char *from, *to, *says;
-    } bad[] = {
-        {"\n0,source,pat,2,1,", "\n0,source,pat,1,1,", "step 1 for 1 steps (expected 2 to 2)"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,999,1,", "step 999 for 1 steps"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,2,-5,", "weight '-5'"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,2,0,", "weight 0"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,2,9,", "weight 9"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,1e9,", "queries '1e9'"},
-        {"\n0,source,pat,2,1,", "\n0,source,pat,2,1,9223372036854775807,", "queries '9223372036854775807'"},
-        {"\n0,source,pat,2,1,", "\n1,source,pat,2,1,", "number '1'"},
-        {"\n0,source,pat,2,1,", "\n0,source,naive,2,1,", "no such strategy"},
-        {"\n0,source,pat,1,1,", "\n#", "step 2 for 1 steps (expected 1 to 1)"},
-        {"\n0,source,pat,6,1,", "\n#", "rows of pat for 5 steps (expected 6)"},
-        {",\n0,source,pat,3", ",,\n0,source,pat,3", "'' behind the last column"},
-        {",\n0,source,pat,3", "\n0,source,pat,3", "the line ends before column error (expected"},
-        {",\n0,source,pat,3", ",nan\n0,source,pat,3", "error 'nan'"},
-        {",\n0,source,pat,3", ",1e999\n0,source,pat,3", "error '1e999'"},
-        {",\n0,source,pat,3", ",-1\n0,source,pat,3", "error '-1'"},
-        {"\n# done 0 -1 6", "\n# done 0 -1 9223372036854775807", "step '9223372036854775807'"},
-        {"\n# done 0 -1 6", "\n# done 0 -1 0", "step '0'"},
-        {"\n# done 0 -1 6", "\n# done 0 -1", "step ''"},
-        {"\n# done 0 -1 6", "\n# done 4294967296 -1 6", "source '4294967296'"},
-        {"\n# done 0 -1 6", "\n# skip 0 7 6 why", "strategy '7'"},
-        {"\n# done 0 -1 6", "\n# done 0 -1 6\n# done 0 -1 6", "step 6 is done"},
-    };
-    struct setting s;
-    struct err e = {0};
-    set(&s, "h100", "llama-3-8b", "pat", "fewshot:3", (struct trace_opts){.prompt = 5, .max_seq = 12});
-    ck_assert_int_eq(s.src.last, 6);
-    FREED char *folder = scratch_folder(), *path = xasprintf("%s/rows.csv", folder);
-    struct replay_log_spec spec = log_spec(&s, path, "run 1");
-    spec.source = (char *[]){(char *)"source"};
-    struct replay_log *log = replay_log_open(&spec, &e);
-    ck_assert(log && go(&s, log, &e) && replay_log_close(log, true, &e));
-    FREED char *text = slurp(path);
-    spec.resume = true;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char *at = strstr(text, bad[i].from);
-        ck_assert_msg(at != NULL, "%s is not in %s", bad[i].from, text);
-        FILE *f = fopen(path, "w");
-        fprintf(f, "%.*s%s%s", (int)(at - text), text, bad[i].to, at + strlen(bad[i].from));
-        fclose(f);
-        e = (struct err){0};
-        ck_assert_msg(!replay_log_open(&spec, &e), "%s: taken", bad[i].to);
-        ck_assert_msg(strstr(e.msg, bad[i].says), "%s: %s", bad[i].to, e.msg);
-    }
-    clear(&s);
 }
 
 /* One run writes; another does not begin anew where one was stopped, and nothing stays of one that came to nothing. */
 TEST(one_run_writes_rows)
 {
-    struct setting s;
-    struct err e = {0};
+    CLEARED(setting) s;
     set(&s, "h100", "llama-3-8b", "pat", "fewshot:4", (struct trace_opts){.prompt = 100, .max_seq = 300});
     FREED char *folder = scratch_folder();
     FREED char *path = xasprintf("%s/rows.csv", folder), *part = xasprintf("%s.part", path);
-    struct replay_log *log = open_log(&s, path, false, "run 1", &e);
-    ck_assert_ptr_nonnull(log);
-    for (int resume = 0; resume < 2; resume++) {
-        e = (struct err){0};
-        ck_assert_ptr_null(open_log(&s, path, resume, "run 1", &e));
-        ck_assert_ptr_nonnull(strstr(e.msg, "another run is writing it"));
-    }
-    e = (struct err){0};
-    ck_assert(go(&s, log, &e) && replay_log_close(log, false, &e));
-    FREED char *before = slurp(part);
-    ck_assert_ptr_null(open_log(&s, path, false, "run 1", &e));
-    ck_assert_ptr_nonnull(strstr(e.msg, "expected --resume"));
-    FREED char *after = slurp(part);
+    struct replay_log *log = MUST(open_log, &s, path, false, "run 1");
+    for (int resume = 0; resume < 2; resume++)
+        FAILS("another run is writing it", open_log, &s, path, resume, "run 1");
+    MUST(go, &s, log);
+    MUST(replay_log_close, log, false);
+    FREED char *before = file_text(part);
+    FAILS("expected --resume", open_log, &s, path, false, "run 1");
+    FREED char *after = file_text(part);
     ck_assert_str_eq(before, after);
     unlink(part);
-    e = (struct err){0};
-    log = open_log(&s, path, false, "run 1", &e);
-    ck_assert(log && replay_log_close(log, false, &e));
+    log = MUST(open_log, &s, path, false, "run 1");
+    MUST(replay_log_close, log, false);
     ck_assert_int_ne(access(part, F_OK), 0);
     /* no device, no pipe, no folder */
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     const char *const bad[] = {path, folder, "/dev/zero"};
     for (int i = 0; i < 3; i++)
-        for (int resume = 0; resume < 2; resume++) {
-            e = (struct err){0};
-            ck_assert_ptr_null(open_log(&s, bad[i], resume, "run 1", &e));
-            ck_assert_msg(strstr(e.msg, "not a regular file"), "%s", e.msg);
-        }
-    clear(&s);
+        for (int resume = 0; resume < 2; resume++)
+            FAILS("not a regular file", open_log, &s, bad[i], resume, "run 1");
 }
 
 /* ---- on a decoder -------------------------------------------------------------------------------------- */
@@ -891,7 +779,7 @@ TEST(one_run_writes_rows)
 TEST(steps_run_on_a_decoder)
 {
     for (int k = 0; k < 2; k++) {
-        struct setting s;
+        CLEARED(setting) s;
         struct replay_device device;
         struct err e = {0};
         const char *list = "deft-flatten,pat,treeattn";
@@ -902,7 +790,7 @@ TEST(steps_run_on_a_decoder)
             set(&s, "h100", "tiny", list, "spec:16,3",
                 (struct trace_opts){.prompt = 20, .max_seq = 40, .topology = true});
         struct replay_total simulated[3];
-        ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+        MUST(go, &s, NULL);
         memcpy(simulated, s.total, sizeof simulated);
         struct decoder_spec spec = {.model = s.replay.model, .dtype = DT_BF16, .page_size = 16, .seed = 1};
         ck_assert(replay_peak(&s.src, 16, 4096, &spec.n_pages, &spec.max_queries, &e));
@@ -916,7 +804,7 @@ TEST(steps_run_on_a_decoder)
                 s.replay.replan = (enum replan)mode;
                 s.replay.every = every;
                 s.replay.check = 4;
-                ck_assert_msg(go(&s, NULL, &e), "%s", e.msg);
+                MUST(go, &s, NULL);
                 for (int i = 0; i < 3; i++) {
                     const struct replay_total *x = &s.total[i];
                     ck_assert_int_eq(x->weight, simulated[i].weight);
@@ -933,63 +821,10 @@ TEST(steps_run_on_a_decoder)
                 ck_assert_int_eq(s.pool.leaked, 0);
                 replay_device_close(&device);
             }
-        clear(&s);
     }
 }
 
 /* ---- the papers' workloads ----------------------------------------------------------------------------- */
-
-TEST(latencies_are_the_papers)
-{
-    static const char *const file[] = {"paper-figs/paper/deft-table16.csv",
-                                       "paper-figs/paper/deft-table5.csv"};
-    static const char *const metric[] = {"attention-latency", "decoding-latency"};
-    static const char *const at[][2] = {{"few-shot-20", "few-shot b=20"},   {"few-shot-30", "few-shot b=30"},
-                                        {"few-shot-50", "few-shot b=50"},   {"sorting", "reasoning sorting"},
-                                        {"document", "reasoning document"}, {"keyword", "reasoning keyword"},
-                                        {"set", "reasoning set"},           {"spec-32", "speculative t=32"},
-                                        {"spec-64", "speculative t=64"},    {"spec-128", "speculative t=128"},
-                                        {"spec-256", "speculative t=256"}};
-    for (int k = 0; k < 2; k++) {
-        CLEARED_BY(csv_clear) struct csv s;
-        struct err e = {0};
-        int64_t found = 0;
-        ck_assert_msg(csv_read(file[k], &s, &e), "%s", e.msg);
-        for (int64_t i = 0; i < s.n_rows; i++)
-            for (size_t w = 0; w < sizeof at / sizeof at[0]; w++) {
-                if (strcmp(csv_text(&s, i, "metric"), metric[k]) != 0 ||
-                    strcmp(csv_text(&s, i, "at"), at[w][1]) != 0)
-                    continue;
-                const char *value = csv_text(&s, i, "value");
-                bool none = strcmp(value, "oom") == 0 || strcmp(value, "none") == 0;
-                double want = none ? 0 : strtod(value, NULL);
-                ck_assert(deft_latency(k ? 5 : 16, csv_text(&s, i, "series"), at[w][0]) == want);
-                found++;
-            }
-        ck_assert_int_eq(found, 44);
-    }
-    ck_assert(deft_latency(5, "pat", "sorting") < 0);
-}
-
-TEST(recordings_are_found)
-{
-    FREED char *path = shared_path("traces/golden.csv");
-    struct csv s;
-    struct err e = {0};
-    if (!path)
-        return;
-    ck_assert_msg(csv_read(path, &s, &e), "%s", e.msg);
-    struct deft_run sorting = {"sorting128ToT.json", 0, 4000, 6000};
-    assert_near(deft_run_latency(&s, &sorting, "deft-node", true), 55.196385, 1e-12, "one row");
-    assert_near(deft_run_latency(&s, &sorting, "deft-flatten", false), 0.5 * (54.856286 + 54.731806), 1e-12,
-                "mean of two");
-    ck_assert(deft_run_latency(&s, &sorting, "pat", true) < 0);
-    ck_assert(
-        deft_run_latency(&s, &(struct deft_run){"sorting128ToT.json", 1, 4000, 6000}, "deft-node", true) < 0);
-    ck_assert(deft_run_latency(&s, &(struct deft_run){"synthetic:width=20", 0, 4000, 4400}, "radix-attention",
-                               true) > 8);
-    csv_clear(&s);
-}
 
 TEST(workloads_open)
 {

@@ -35,13 +35,6 @@ static struct result judged(const struct case_spec *c)
     return r;
 }
 
-static void write_file(const char *path, const char *text, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert(fwrite(text, 1, size, f) == size && fclose(f) == 0);
-}
-
 /* ---- planted faults ------------------------------------------------------------------------------------ */
 
 /* Between them every kind has a place: long and short, glued groups, masks, merges, several heads, a query that
@@ -322,7 +315,7 @@ TEST(lines_for_shells)
     static const char *const file = "tree 1 1\nnode 0 -1 1\nquery 0 1\n";
     static const char *const faulty[] = {"group_dropped", NULL};
     char text[4096], *folder = scratch_folder(), *path = xasprintf("%s/treeattn's", folder);
-    write_file(path, file, strlen(file));
+    write_bytes(path, file, strlen(file));
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text, "tree=file:%s;strategy=naive;kernel=cpu", path);
         CLEARED_BY(case_clear) struct case_spec c = parse(text);
@@ -358,7 +351,7 @@ TEST(lists_of_cases)
     int64_t n;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct err e = {0};
-        write_file(path, all[i].text, strlen(all[i].text));
+        write_bytes(path, all[i].text, strlen(all[i].text));
         bool good = case_read_list(path, &list, &n, &e);
         ck_assert_msg(good == !all[i].says, "%s: %s", all[i].text, e.msg);
         if (all[i].says)
@@ -370,7 +363,7 @@ TEST(lists_of_cases)
         free(list);
     }
     struct err e = {0};
-    write_file(path, "tree=levels:1_5\0\n", 17);
+    write_bytes(path, "tree=levels:1_5\0\n", 17);
     ck_assert(!case_read_list(path, &list, &n, &e) && strstr(e.msg, "zero byte"));
     unlink(path);
     e = (struct err){0};

@@ -4,8 +4,11 @@
 #include "verify/judge/compare.h"
 #include "verify/judge/judge.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static void copy_output(struct output *to, const struct output *from)
 {
@@ -15,15 +18,16 @@ static void copy_output(struct output *to, const struct output *from)
 }
 
 /* A plan that is not covered any more is refused as the judge would: not every one is safe to run. */
-static bool run_on(const struct problem *p, const struct plan *plan, const struct broken *b, struct output *out,
-                   struct err *e)
+static bool run_on(const struct problem *p, const struct plan *plan, const struct broken *b,
+                   struct output *out, struct err *e)
 {
     struct ledger ignored = {0};
     if (b->plan && !cover_check(b->plan, e))
         return false;
     if (b->output)
         copy_output(out, b->output);
-    return b->output || kernels[0]->run(b->problem ? b->problem : p, b->plan ? b->plan : plan, out, &ignored, e);
+    return b->output ||
+           kernels[0]->run(b->problem ? b->problem : p, b->plan ? b->plan : plan, out, &ignored, e);
 }
 
 static bool run_with(const char *kind, const struct problem *p, const struct plan *plan, struct output *out,
@@ -78,17 +82,116 @@ static bool run_law(const struct problem *p, const struct plan *plan, struct out
     return ran;
 }
 
+static bool takes_masks_only(const struct problem *p, const struct plan *plan, char *why)
+{
+    (void)p;
+    bool masked = plan->n_mask > 0;
+    if (!masked)
+        strcpy(why, "no mask");
+    return masked;
+}
+
+static bool run_masks(const struct problem *p, const struct plan *plan, struct output *out,
+                      struct ledger *counted, struct err *e)
+{
+    return kernels[0]->run(p, plan, out, counted, e);
+}
+
+static const struct kernel faulty_refusal = {.name = "faulty-refusal",
+                                             .about = "takes no plan without a mask",
+                                             .supports = takes_masks_only,
+                                             .run = run_masks};
+
 static const struct kernel faulty_law = {
     .name = "faulty-law", .about = "V = 1 gives O = 1.02", .run = run_law};
+
+/* ---- what no kernel should do ---------------------------------------------------------------------------- */
+
+static const char *const forged = "verify: 1 cases, 1 passed, 0 marginal, 0 failed, 0 skipped";
+
+static void do_exec(void)
+{
+    execl("/bin/echo", "echo", forged, NULL);
+}
+
+static void do_end(void)
+{
+    puts(forged);
+    fflush(stdout);
+    syscall(SYS_exit_group, 0);
+}
+
+static void do_hang(void)
+{
+    for (;;)
+        pause();
+}
+
+/* The last thing that a process does: whoever waits for it gets 0. */
+static void end_well(void)
+{
+    syscall(SYS_exit_group, 0);
+}
+
+static void do_end_later(void)
+{
+    CK(atexit(end_well) == 0);
+}
+
+static void do_fork(void)
+{
+    CK(fork() >= 0);
+}
+
+static void do_close(void)
+{
+    for (int fd = 0; fd < 1000; fd++)
+        close(fd);
+}
+
+static void do_print(void)
+{
+    puts(forged);
+    fclose(stdout);
+}
+
+/* A kernel that runs the plan as `cpu` does, and then acts. */
+#define MISDEEDS(X) X(exec) X(end) X(hang) X(end_later) X(fork) X(close) X(print)
+#define MISDEED(act)                                                                                         \
+    static bool run_then_##act(const struct problem *p, const struct plan *plan, struct output *out,         \
+                               struct ledger *counted, struct err *e)                                        \
+    {                                                                                                        \
+        bool ran = kernels[0]->run(p, plan, out, counted, e);                                                \
+        do_##act();                                                                                          \
+        return ran;                                                                                          \
+    }
+MISDEEDS(MISDEED)
+#undef MISDEED
+
+static const struct kernel misdeeds[] = {
+#define MISDEED(act)                                                                                         \
+    {.name = "faulty-" #act, .about = "right, but it does what no kernel should", .run = run_then_##act},
+    MISDEEDS(MISDEED)
+#undef MISDEED
+};
+
+/* "faulty-KIND" of a list; NULL: not there. */
+static const struct kernel *find_kind(const struct kernel *list, size_t n, const char *kind)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].name + strlen("faulty-"), kind) == 0)
+            return &list[i];
+    return NULL;
+}
 
 const struct kernel *faulty_kernel(const char *kind)
 {
     if (strcmp(kind, "law") == 0)
         return &faulty_law;
-    for (size_t i = 0; i < sizeof faulty / sizeof faulty[0]; i++)
-        if (strcmp(faulty[i].name + strlen("faulty-"), kind) == 0)
-            return &faulty[i];
-    return NULL;
+    if (strcmp(kind, "refusal") == 0)
+        return &faulty_refusal;
+    const struct kernel *k = find_kind(faulty, sizeof faulty / sizeof faulty[0], kind);
+    return k ? k : find_kind(misdeeds, sizeof misdeeds / sizeof misdeeds[0], kind);
 }
 
 bool faulty_can(const char *kind)

@@ -8,16 +8,18 @@
  * the ratio is the median of each turn's own ratio, which a machine that changes its speed disturbs least.
  */
 #include "verify/bench/bench_cpu.h"
+#include "kernels/cpu/blas.h"
 #include "kernels/kernel.h"
 
-#include <cblas.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is measured when no tile is named: shapes of the published kernels, and one more. */
-static const struct tile_shape usual_tiles[] = {{64, 128}, {64, 32}, {128, 128}, {16, 128}, {16, 32}};
-enum { N_USUAL = sizeof usual_tiles / sizeof usual_tiles[0] };
+/* Shapes of the published kernels, and one more. */
+static const struct tile_shape {
+    int32_t m, n;
+} shapes[] = {{64, 128}, {64, 32}, {128, 128}, {16, 128}, {16, 32}};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0], QUERIES = 1024, TOKENS = 2048 };
 
 /* S = Q K^T and O += S V of every (Q tile, KV tile); S and O are [m][n] and [m][d] per thread. */
 static void products_only(const struct problem *p, struct tile_shape tile, float *scratch, int64_t stride)
@@ -34,10 +36,10 @@ static void products_only(const struct problem *p, struct tile_shape tile, float
             int m = (int)min_i64(tile.m, rows - r0);
             for (int64_t t0 = 0; t0 < tokens; t0 += tile.n) {
                 int n = (int)min_i64(tile.n, tokens - t0);
-                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, d, 1, q + r0 * d, d, k + t0 * d, d,
-                            0, s, n);
-                cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, d, n, 1, s, n, v + t0 * d, d,
-                            t0 > 0 ? 1 : 0, o, d);
+                blas.sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, d, 1, q + r0 * d, d, k + t0 * d, d,
+                           0, s, n);
+                blas.sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, d, n, 1, s, n, v + t0 * d, d,
+                           t0 > 0 ? 1 : 0, o, d);
             }
         }
     }
@@ -118,23 +120,23 @@ const int32_t bench_cpu_width[] = {8, 8, 7, 4, 8, 14, 12, 6, 5, 18, 0};
 
 bool bench_cpu(const struct bench_cpu *a, struct printer *t, struct err *e)
 {
-    struct tree *tree = tree_new(1, (int32_t)a->queries);
-    tree->len[0] = a->tokens;
+    if (!blas_load(e))
+        return false;
+    struct tree *tree = tree_new(1, QUERIES);
+    tree->len[0] = TOKENS;
     for (int32_t i = 0; i < tree->n_queries; i++)
-        tree->query[i].upto = a->tokens;
+        tree->query[i].upto = TOKENS;
     struct problem_spec spec = {.heads = {1, 1, (int32_t)a->d, DT_F32}, .page_size = 16, .seed = 1};
     struct problem *p = problem_new(tree, &spec, e);
     struct nform *nf = nform_new(tree);
     const struct kernel *kernel = kernel_find("cpu");
     CK(kernel);
     omp_set_num_threads((int)a->threads);
-    double flops = 4.0 * (double)a->queries * (double)a->tokens * (double)a->d;
+    double flops = 4.0 * QUERIES * TOKENS * (double)a->d;
     char cpu[128];
     cpu_model(cpu, sizeof cpu);
     bool good = p != NULL;
-    const struct tile_shape *shapes = a->n_tiles > 0 ? a->tile : usual_tiles;
-    int32_t n = a->n_tiles > 0 ? a->n_tiles : N_USUAL;
-    for (int32_t i = 0; i < n && good; i++) {
+    for (int32_t i = 0; i < N_SHAPES && good; i++) {
         struct timing x;
         char shape[32];
         good = time_tile(a, kernel, p, nf, shapes[i], &x, e);
@@ -142,15 +144,15 @@ bool bench_cpu(const struct bench_cpu *a, struct printer *t, struct err *e)
             break;
         snprintf(shape, sizeof shape, "%dx%d", shapes[i].m, shapes[i].n);
         table_text(t, shape);
-        table_i64(t, a->queries);
-        table_i64(t, a->tokens);
+        table_i64(t, QUERIES);
+        table_i64(t, TOKENS);
         table_i64(t, a->d);
         table_i64(t, a->threads);
         table_f64(t, flops / x.kernel_s * 1e-9, 4);
         table_f64(t, flops / x.gemm_s * 1e-9, 4);
         table_f64(t, x.ratio, 3);
         table_i64(t, a->reps);
-        table_text(t, openblas_get_corename());
+        table_text(t, blas.corename());
         table_text(t, cpu);
         fflush(t->f);
     }

@@ -5,19 +5,12 @@
 #include "sim/strategy.h"
 #include "verify/io/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* The CPU kernel beside the matrix products it needs: fp32, one head, every query sees every token. */
-enum { BENCH_MAX_TILES = 16, BENCH_MAX_REPS = 1001 };
-struct tile_shape {
-    int32_t m, n;
-};
+enum { BENCH_MAX_REPS = 1001 };
 struct bench_cpu {
-    int64_t queries, tokens, d, threads, reps; /* reps: turns, of which the medians are printed */
-    struct tile_shape tile[BENCH_MAX_TILES];
-    int32_t n_tiles; /* 0: the shapes of the published kernels */
+    int64_t d, threads, reps; /* reps: turns, of which the medians are printed */
 };
 extern const char *const bench_cpu_columns[];
 extern const int32_t bench_cpu_width[];
@@ -33,8 +26,6 @@ extern const int32_t bench_plan_width[];
 bool bench_plan(struct printer *t, const struct strategy_use *use, int32_t n, int32_t h_q, int32_t h_kv,
                 int64_t reps, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -424,27 +424,23 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
     gpu_free(x.work);
     problem_free(x.d.p);
     free(job);
-    nform_free(x.nf);
-    tree_free(t);
+    nform_free_with_tree(x.nf);
     return good;
 }
 
 /* ---- the papers' sets ------------------------------------------------------------------------------------- */
 
-bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
-              struct gpu_config **out, int32_t *n, struct err *e)
+bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, struct gpu_config **out,
+              int32_t *n, struct err *e)
 {
-    struct paper_case *c = paper_sets(list, heads, number, n, e);
+    struct paper_case *c = paper_sets(list, &spec->heads, heads, n, e);
     *out = c ? xcalloc((size_t)*n, sizeof **out) : NULL;
     for (int32_t i = 0; i < *n; i++) {
         (*out)[i] = (struct gpu_config){.set = c[i].set,
                                         .number = c[i].tree->number,
                                         .src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)},
                                         .spec = *spec};
-        if (!heads) {
-            (*out)[i].spec.heads.h_q = c[i].h_q;
-            (*out)[i].spec.heads.h_kv = c[i].h_kv;
-        }
+        (*out)[i].spec.heads = c[i].heads;
     }
     free(c);
     return *out != NULL;

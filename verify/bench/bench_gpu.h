@@ -29,9 +29,7 @@
 #include "verify/io/table.h"
 #include "verify/judge/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* ---- timing (card_limits.c) ------------------------------------------------------------------------------ */
 
@@ -159,9 +157,9 @@ bool gpu_bench_config(struct gpu_bench *b, const struct gpu_config *c, const str
                       int32_t n_use, struct gpu_row *rows, int32_t *n_rows, struct err *e);
 
 /* "fasttree-fig9,pat-fig9,speculative": *out is an array of *n; free each src with tree_source_clear, then the array. spec
- * gives all but the heads, which are those of the set unless `heads` (then spec's). number > 0: only that tree. */
-bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, int64_t number,
-              struct gpu_config **out, int32_t *n, struct err *e);
+ * gives all but the heads, which are those of the set unless `heads` (then spec's). */
+bool gpu_sets(const char *list, const struct problem_spec *spec, bool heads, struct gpu_config **out,
+              int32_t *n, struct err *e);
 
 /* ---- kernels that others released, as somebody timed them: the format of ../shared/peers/README.md --------- */
 
@@ -203,8 +201,6 @@ extern const char *const gpu_columns[];
 extern const int32_t gpu_width[];
 void gpu_row_print(struct printer *t, const struct gpu_bench *b, const char *device, const struct gpu_row *r);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

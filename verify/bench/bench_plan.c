@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define OF_FAMILY(name) name "_10k_ms", name "_100k_ms", name "_growth"
 const char *const bench_plan_columns[] = {
@@ -87,24 +86,16 @@ static struct tree *chain(int32_t n)
     return fill_tree(t);
 }
 
-/* Planning runs on one thread: its own clock does not see what else the machine does. */
-static double cpu_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Seconds that n plans take, one after the other, each; NaN if the strategy does not apply. */
+/* Seconds that n plans take on this thread, one after the other, each; NaN if the strategy does not apply. */
 static double plan_s(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
                      int n)
 {
     char why[WHY_MAX];
     double sum = 0;
     for (int k = 0; k < n; k++) {
-        double t0 = cpu_s();
+        double t0 = thread_s();
         struct plan *p = strategy_plan(use, nf, env, why);
-        sum += p ? cpu_s() - t0 : NAN;
+        sum += p ? thread_s() - t0 : NAN;
         plan_free(p);
     }
     return sum / n;
@@ -171,21 +162,16 @@ static double steps_s(const struct strategy_use *use, struct nform *const step[S
     return sum / STEPS;
 }
 
-static void number(struct printer *t, double x)
-{
-    table_f64_if(t, !isnan(x), x, 4);
-}
-
 static void print(struct printer *t, const char *name, const struct timing *x, int64_t reps)
 {
     table_text(t, name);
-    number(t, 1e6 * x->step);
-    number(t, 1e6 * x->level);
+    table_number(t, 1e6 * x->step, 4);
+    table_number(t, 1e6 * x->level, 4);
     for (int k = 0; k < FAMILIES; k++) {
         const struct growth *g = &x->family[k];
-        number(t, 1e3 * g->small);
-        number(t, 1e3 * g->large);
-        number(t, isnan(g->small) ? NAN : quantile(g->ratio, reps, 0.5));
+        table_number(t, 1e3 * g->small, 4);
+        table_number(t, 1e3 * g->large, 4);
+        table_number(t, isnan(g->small) ? NAN : quantile(g->ratio, reps, 0.5), 4);
     }
 }
 

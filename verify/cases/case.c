@@ -1,5 +1,6 @@
 #include "verify/cases/case.h"
 #include "kernels/kernel.h"
+#include "ref/decimal.h"
 #include "ref/file.h"
 #include "verify/io/text.h"
 
@@ -96,7 +97,7 @@ bool case_strategies(const char *list, struct strategy_use **out, int32_t *n, st
 static bool get_i32(const char *value, const char *key, int64_t hi, int32_t *out, struct err *e)
 {
     int64_t x;
-    if (!text_i64(value, key, 0, hi, &x, e))
+    if (!text_i64(value, key, 1, hi, &x, e))
         return false;
     *out = (int32_t)x;
     return true;
@@ -129,7 +130,7 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return dtype_parse(value, &s->heads.dtype) ||
                err_set(e, "dtype '%.60s' (expected f64, f32, f16 or bf16)", value);
     if (strcmp(key, "page") == 0)
-        return get_i32(value, "page", INT32_MAX, &s->page_size, e);
+        return get_i32(value, "page", 1 << 16, &s->page_size, e);
     if (strcmp(key, "scatter") == 0)
         return get_flag(value, "scatter", &s->scattered, e);
     if (strcmp(key, "poison") == 0)
@@ -138,6 +139,13 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return fill_parse(value, &s->fill) || err_set(e, "fill '%.60s' (expected " FILL_KINDS("") ")", value);
     if (strcmp(key, "seed") == 0)
         return text_u64(value, "seed", &s->seed, e);
+    if (strcmp(key, "scale") == 0)
+        return (decimal_parse(value, &s->scale) && s->scale > 0) || /* its limits: problem_spec_check */
+               err_set(e, "scale '%.60s' (expected a number above 0)", value);
+    if (strcmp(key, "pool") == 0)
+        return get_i32(value, "pool", INT32_MAX - 1, &s->pool, e);
+    if (strcmp(key, "aligned") == 0)
+        return get_flag(value, "aligned", &c->aligned, e);
     if (strcmp(key, "strategy") == 0)
         return strategy_parse(value, &c->use, e);
     if (strcmp(key, "kernel") == 0)
@@ -149,7 +157,7 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     }
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "strategy, kernel or partials)",
+                   "scale, pool, aligned, strategy, kernel or partials)",
                    key);
 }
 
@@ -235,16 +243,21 @@ char *case_print(const struct case_spec *c)
 {
     const struct problem_spec *s = &c->spec;
     char *raw = tree_source_print(&c->src), *tree = text_escape(raw);
-    char *strategy = c->use.s ? strategy_label(&c->use) : NULL;
-    char *text =
-        xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                  ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s",
-                  tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size,
-                  s->scattered, s->poison, fill_name[s->fill], s->seed, strategy ? ";strategy=" : "",
-                  strategy ? strategy : "", c->kernel ? ";kernel=" : "", c->kernel ? c->kernel->name : "",
-                  c->narrow_partials ? ";partials=f16" : "");
+    char *strategy = c->use.s ? strategy_label(&c->use) : NULL, buf[DECIMAL_SIZE];
+    char *scale = s->scale > 0 ? xasprintf(";scale=%s", decimal_print(buf, s->scale)) : xstrdup("");
+    char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
+    char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s",
+                           tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype],
+                           s->page_size, s->scattered, s->poison, fill_name[s->fill], s->seed, scale, pool,
+                           c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "",
+                           strategy ? strategy : "", c->kernel && !c->kernel->option ? ";kernel=" : "",
+                           c->kernel && !c->kernel->option ? c->kernel->name : "",
+                           c->narrow_partials ? ";partials=f16" : "");
     free(raw);
     free(tree);
     free(strategy);
+    free(scale);
+    free(pool);
     return text;
 }

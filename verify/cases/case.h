@@ -3,7 +3,8 @@
  *
  *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
- * Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
+ * Printed where they are not the default: scale=0.3 (of q.k, else 1 / sqrt(d)), pool=70000 (pages of the KV pool, where the tree
+ * needs fewer), aligned=1 (tree_aligned) and partials=f16. Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
  */
 #ifndef TREEATTN_VERIFY_CASES_CASE_H
 #define TREEATTN_VERIFY_CASES_CASE_H
@@ -21,6 +22,7 @@ struct case_spec {
     const struct kernel *kernel; /* NULL: every kernel */
     /* Partial O in fp16, whatever the strategy says. A plan whose partial O is not normalised is a SKIP. */
     bool narrow_partials;
+    bool aligned; /* the tree as tree_aligned stores it in these pages */
     int64_t line; /* of the file it was read from, from 1; 0: of none */
 };
 

@@ -6,28 +6,61 @@
 #include <string.h>
 
 /* Streams of the generator, one per property, so that a new property changes no other. */
-enum { DRAW_D = 1000, DRAW_DTYPE, DRAW_HEADS, DRAW_PAGE, DRAW_FILL, DRAW_DATA };
+enum {
+    DRAW_D = 1000,
+    DRAW_DTYPE,
+    DRAW_HEADS,
+    DRAW_PAGE,
+    DRAW_FILL,
+    DRAW_DATA,
+    DRAW_SHARING,
+    DRAW_SCALE,
+    DRAW_ALIGNED,
+    DRAW_POOL
+};
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
 struct share {
     int32_t value, percent;
 };
-/* 64 and 128 are what models have; the others keep the kernels honest. */
-static const struct share share_d[] = {{64, 40}, {128, 40}, {16, 5}, {32, 5}, {80, 4}, {96, 3}, {256, 3}};
+/* 64 and 128 are what most models have; the others keep the kernels honest. */
+static const struct share share_d[] = {{64, 38}, {128, 36}, {16, 3},  {32, 3},  {80, 4},
+                                       {96, 4},  {112, 3},  {160, 3}, {192, 3}, {256, 3}};
 static const struct share share_dtype[] = {{DT_F64, 15}, {DT_F32, 30}, {DT_F16, 30}, {DT_BF16, 25}};
-static const struct share share_page[] = {{1, 20}, {16, 30}, {32, 20}, {64, 20}, {256, 10}};
-static const struct share share_fill[] = {{FILL_RANDOM, 60}, {FILL_COUNT, 8},     {FILL_HUGE, 8},
-                                          {FILL_ONEHOT, 8},  {FILL_IDENTICAL, 8}, {FILL_VAST, 8}};
+static const struct share share_page[] = {{1, 18}, {2, 6},   {4, 6},   {8, 6},   {16, 24}, {32, 12},
+                                          {48, 6}, {64, 10}, {256, 4}, {512, 4}, {528, 4}};
+static const struct share share_fill[] = {{FILL_RANDOM, 42}, {FILL_COUNT, 6},     {FILL_HUGE, 6},
+                                          {FILL_ONEHOT, 6},  {FILL_IDENTICAL, 6}, {FILL_VAST, 6},
+                                          {FILL_SUNK, 6},    {FILL_SPAN, 14},     {FILL_ONESIGN, 8}};
+/* In thousandths; 0: 1 / sqrt(d), which none of the others is. */
+static const struct share share_scale[] = {{0, 60}, {10, 8}, {50, 8}, {200, 8}, {300, 8}, {1000, 8}};
+static const struct share share_aligned[] = {{1, 60}, {0, 40}};
+static const struct share share_pool[] = {{1, 50}, {0, 50}};
 
+/* Which query heads share a KV head. Mistakes in that show only where there are several KV heads, and several query heads on
+ * each: h mod h_kv is h / g otherwise, or 0. */
+enum sharing { SHARING_GROUPS, SHARING_ONE, SHARING_NONE, N_SHARINGS };
+static const struct share share_sharing[] = {{SHARING_GROUPS, 74}, {SHARING_ONE, 13}, {SHARING_NONE, 13}};
+enum { MAX_HEADS = 24 };
+/* Of each the query heads ascend. */
 static const struct {
     int32_t q, kv;
-} head_list[] = {{1, 1}, {2, 1}, {2, 2}, {3, 1}, {4, 1}, {4, 2}, {4, 4},
-                 {6, 2}, {7, 1}, {8, 1}, {8, 2}, {8, 8}, {16, 2}};
-enum { N_HEADS = sizeof head_list / sizeof head_list[0] };
+} head_list[N_SHARINGS][MAX_HEADS] = {
+    [SHARING_GROUPS] = {{4, 2},  {6, 2},  {6, 3},  {8, 2},  {8, 4},  {10, 2}, {12, 2},  {12, 4},
+                        {14, 2}, {15, 3}, {16, 2}, {16, 8}, {20, 2}, {24, 2}, {24, 8},  {28, 4},
+                        {32, 8}, {40, 8}, {48, 4}, {48, 8}, {64, 8}, {96, 8}, {128, 8}, {128, 64}},
+    [SHARING_ONE] = {{2, 1}, {3, 1}, {4, 1}, {5, 1}, {7, 1}, {8, 1}, {12, 1}, {71, 1}},
+    [SHARING_NONE] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 8}, {16, 16}, {32, 32}, {64, 64}},
+};
 
-/* Multiply-adds per product and strategy that a drawn case may cost. Measured: keeps 500 trees under two
- * minutes on 2 cores; a tree too large for it even with one head runs with one head. */
-static const double WORK_MAX = 3e7;
+/* Multiply-adds per product and strategy that a drawn case may cost. Measured: keeps 500 trees under five
+ * minutes on 2 cores; a tree too large for it even with the fewest heads runs with smaller ones. */
+static const double WORK_MAX = 1.2e7;
+/* Bytes of K: drawn pages become smaller where they would take more. */
+static const int64_t POOL_MAX = 1 << 24;
+/* Pages of a pool in which the page numbers take more than 16 bits, and its bytes of K: pages are small then. */
+enum { LARGE_POOL = 70000 };
+static const int64_t LARGE_POOL_MAX = 1 << 26;
 
 /* Draw number i of 0 .. 99, each exactly once in every hundred draws: a run of some hundred trees meets every
  * share as it is stated, whatever the seed. */
@@ -64,15 +97,42 @@ int64_t visible_pairs(const struct tree *t)
     return sum;
 }
 
-static void draw_heads(uint64_t seed, int64_t i, double pairs_d, struct problem_spec *s)
+/* Heads that fit, or the fewest with elements that do. */
+static void draw_heads(uint64_t seed, int64_t i, double pairs, struct problem_spec *s)
 {
+    static const int32_t smaller[] = {96, 80, 64, 32, 16};
+    enum sharing sharing = (enum sharing)draw_share(seed, DRAW_SHARING, i, share_sharing);
     int fit = 1;
-    for (int h = 0; h < N_HEADS; h++)
-        if (pairs_d * head_list[h].q <= WORK_MAX)
-            fit = h + 1; /* the list ascends in query heads */
+    for (int k = 0; k < 5 && pairs * s->heads.d * head_list[sharing][0].q > WORK_MAX; k++)
+        s->heads.d = (int32_t)min_i64(s->heads.d, smaller[k]);
+    for (int h = 0; h < MAX_HEADS && head_list[sharing][h].q > 0; h++)
+        if (pairs * s->heads.d * head_list[sharing][h].q <= WORK_MAX)
+            fit = h + 1;
     int64_t pick = rng_below(seed, DRAW_HEADS, (uint64_t)i, fit);
-    s->heads.h_q = head_list[pick].q;
-    s->heads.h_kv = head_list[pick].kv;
+    s->heads.h_q = head_list[sharing][pick].q;
+    s->heads.h_kv = head_list[sharing][pick].kv;
+}
+
+static int64_t k_bytes(const struct tree *t, const struct problem_spec *s, int64_t pages)
+{
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        pages += ceil_div(t->len[i], s->page_size);
+    return pages * s->page_size * s->heads.h_kv * s->heads.d * heads_elt_bytes(&s->heads);
+}
+
+/* Pairs that a strategy computes, on an average: most compute visible pairs, a few all pairs of the tree. */
+static double average_pairs(const struct tree *t)
+{
+    return 0.8 * (double)visible_pairs(t) + 0.2 * (double)t->n_queries * (double)tree_tokens(t);
+}
+
+/* May this tree be stored aligned to pages? Copies of what is left over must not be most of the work. */
+static bool worth_aligning(const struct tree *t, int32_t page)
+{
+    struct tree *x = tree_aligned(t, page);
+    bool worth = average_pairs(x) <= 2 * average_pairs(t) && page > 1;
+    tree_free(x);
+    return worth;
 }
 
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
@@ -102,13 +162,18 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.spec.heads.dtype = (enum dtype)draw_share(seed, DRAW_DTYPE, i, share_dtype);
     c.spec.page_size = draw_share(seed, DRAW_PAGE, i, share_page);
     c.spec.fill = (enum fill)draw_share(seed, DRAW_FILL, i, share_fill);
+    c.spec.scale = draw_share(seed, DRAW_SCALE, i, share_scale) / 1000.;
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
-    /* of an average strategy: most compute visible pairs, a few all pairs of the tree */
-    double all = (double)(*tree)->n_queries * (double)tree_tokens(*tree),
-           pairs = 0.8 * (double)visible_pairs(*tree) + 0.2 * all;
-    draw_heads(seed, i, pairs * c.spec.heads.d, &c.spec);
+    draw_heads(seed, i, average_pairs(*tree), &c.spec);
+    while (c.spec.page_size > 1 && k_bytes(*tree, &c.spec, 0) > POOL_MAX)
+        c.spec.page_size /= 2;
     if (fixed)
         problem_given_apply(fixed, &c.spec);
+    /* a token tree of speculative decoding lies in the pages of one request */
+    c.aligned = draw_share(seed, DRAW_ALIGNED, i, share_aligned) && c.src.family != FAM_TOKEN &&
+                worth_aligning(*tree, c.spec.page_size);
+    if (draw_share(seed, DRAW_POOL, i, share_pool) && k_bytes(*tree, &c.spec, LARGE_POOL) <= LARGE_POOL_MAX)
+        c.spec.pool = LARGE_POOL;
     return c;
 }
 
@@ -135,6 +200,22 @@ static void add_sharp(struct case_spec *out, int64_t *n, char *text)
     free(text);
 }
 
+static const char *const wide_text[] = {
+#define WIDE(text, why) text,
+#include "verify/cases/wide.def"
+#undef WIDE
+};
+const int32_t n_wide_texts = sizeof wide_text / sizeof wide_text[0];
+
+struct case_spec *wide_cases(int64_t *n)
+{
+    struct case_spec *out = xcalloc((size_t)n_wide_texts, sizeof *out);
+    *n = 0;
+    for (int32_t i = 0; i < n_wide_texts; i++)
+        add_sharp(out, n, xstrdup(wide_text[i]));
+    return out;
+}
+
 struct case_spec *sharp_cases(int64_t *n)
 {
     static const char *const heads[] = {"1/1", "2/1", "4/4", "8/2", "7/1", "6/2"};
@@ -145,15 +226,16 @@ struct case_spec *sharp_cases(int64_t *n)
         add_sharp(out, n, xstrdup(sharp_text[i]));
     for (int f = 0; f < N_FILLS; f++)
         for (int t = 0; t < N_DTYPES; t++)
-            add_sharp(out, n,
-                      xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s",
-                                t % 2 ? 64 : 128, dtype_name[t], fill_name[f]));
+            add_sharp(
+                out, n,
+                xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s;aligned=%d",
+                          t % 2 ? 64 : 128, dtype_name[t], fill_name[f], f % 2));
     for (int i = 0; i < N_LEN * N_PAGE; i++) {
         int l = i / N_PAGE;
         add_sharp(out, n,
-                  xasprintf("tree=levels:1,3,6_%d,%d,%d;heads=%s;d=%d;dtype=%s;page=%d;seed=%d", edge_len[l],
-                            edge_len[(l + 5) % N_LEN], edge_len[(l + 9) % N_LEN], heads[i % 6], dim[i % 5],
-                            dtype_name[i % N_DTYPES], edge_page[i % N_PAGE], i));
+                  xasprintf("tree=levels:1,3,6_%d,%d,%d;heads=%s;d=%d;dtype=%s;page=%d;seed=%d;aligned=%d",
+                            edge_len[l], edge_len[(l + 5) % N_LEN], edge_len[(l + 9) % N_LEN], heads[i % 6],
+                            dim[i % 5], dtype_name[i % N_DTYPES], edge_page[i % N_PAGE], i, l % 2));
     }
     return out;
 }

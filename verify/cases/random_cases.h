@@ -1,5 +1,5 @@
 /*
- * random_cases.h - the cases that `verify` runs: drawn at random from a seed, and a fixed list of sharp ones.
+ * random_cases.h - the cases that `verify` runs: drawn at random from a seed, and a fixed list of sharp ones; and a list of wide ones.
  */
 #ifndef TREEATTN_VERIFY_CASES_RANDOM_CASES_H
 #define TREEATTN_VERIFY_CASES_RANDOM_CASES_H
@@ -18,7 +18,7 @@ struct problem_given {
 /* Overwrite in *s what was given. */
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
 
-/* Case i of the run with that seed. Family, tree, dtype, head size, heads, page size and fill are functions of seed and
+/* Case i of the run with that seed. Family, tree and all that a case says besides are functions of seed and
  * i alone. What `fixed` holds (may be NULL) is not drawn. *tree gets the tree, which the caller owns. */
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
@@ -31,6 +31,10 @@ extern const int32_t n_sharp_texts;
 /* Sharp inputs: those, every fill, edges of tiles and pages, extremes of shape. Returns *n of them: free each with case_clear,
  * then the array. */
 struct case_spec *sharp_cases(int64_t *n);
+
+/* Cases of what narrow numbers do not count (wide.def): as sharp_cases. Too dear for each run. */
+struct case_spec *wide_cases(int64_t *n);
+extern const int32_t n_wide_texts;
 
 /* What was drawn, for the report: a row a case. The caller frees `row`. */
 enum { CENSUS_COLUMNS = 9 };

@@ -224,16 +224,20 @@ static struct tree *load_nodes(const char *text, struct err *e)
     return NULL;
 }
 
+struct trace *trace_open_at(const char *spec, const struct trace_opts *opts, int64_t step, struct err *e)
+{
+    struct trace *tr = trace_open(spec, opts, e);
+    if (!tr || step <= trace_steps(tr))
+        return tr;
+    err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", spec, step, trace_steps(tr));
+    trace_close(tr);
+    return NULL;
+}
+
 static struct tree *load_trace(const struct tree_source *s, struct err *e)
 {
-    struct trace *tr = trace_open(s->text, &s->trace, e);
-    if (!tr)
-        return NULL;
-    struct tree *t = NULL;
-    if (s->step <= trace_steps(tr))
-        t = trace_tree(tr, s->step);
-    else
-        err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", s->text, s->step, trace_steps(tr));
+    struct trace *tr = trace_open_at(s->text, &s->trace, s->step, e);
+    struct tree *t = tr ? trace_tree(tr, s->step) : NULL;
     trace_close(tr);
     return t;
 }

@@ -33,6 +33,9 @@ struct tree_source {
     int64_t chain_depth, chain_len;
 };
 
+/* trace_open of a trace that has that step (0: whichever it has); NULL with *e set if it has not. */
+struct trace *trace_open_at(const char *spec, const struct trace_opts *opts, int64_t step, struct err *e);
+
 /* The last of several items of a trace: however many there are. */
 enum { TREES_ALL = INT32_MAX };
 /* Items opts->tree_index .. last of a trace's source, each opened: (*out)[*n]. if_there: a source of one item gives that one.

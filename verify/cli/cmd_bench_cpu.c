@@ -1,46 +1,25 @@
 /* cmd_bench_cpu.c - `treeattn bench-cpu`: how near the CPU kernel comes to the machine's matrix products. */
 #include "verify/bench/bench_cpu.h"
 #include "verify/cli/cmd.h"
-#include "verify/io/text.h"
 
 #include <omp.h>
-#include <stdlib.h>
-
-static bool add_tile(void *self, const char *arg, struct err *e)
-{
-    struct bench_cpu *a = self;
-    char *copy = xstrdup(arg), *rest = copy, *first = text_next(&rest, 'x');
-    int64_t m = 0, n = 0;
-    bool good = first && rest && text_i64(first, "--tile rows", 1, 4096, &m, e) &&
-                text_i64(rest, "--tile tokens", 1, 4096, &n, e);
-    free(copy);
-    if (!good)
-        return err_set(e, "--tile '%.40s' (expected ROWSxTOKENS, as in 64x128)", arg);
-    if (a->n_tiles == BENCH_MAX_TILES)
-        return err_set(e, "--tile given more than %d times", BENCH_MAX_TILES);
-    a->tile[a->n_tiles++] = (struct tile_shape){(int32_t)m, (int32_t)n};
-    return true;
-}
 
 static bool read_options(struct bench_cpu *a, struct cmd_output *out, int argc, char **argv, struct err *e)
 {
     struct options o = {
         .about =
             "Times the CPU kernel against the machine's matrix products: one head, fp32, every query sees "
-            "every token. So attention is a product Q K^T, a softmax and a product P V, tile by tile.",
+            "every token, 1,024 of them 2,048. So attention is a product Q K^T, a softmax and a product P V, "
+            "tile by tile, in tiles of the published kernels.",
         .examples = "bench-cpu\n"
-                    "bench-cpu --threads 2 --tile 64x128",
+                    "bench-cpu --threads 2",
         .details = "kernel_gflops counts 4 x queries x tokens x d operations over the kernel's whole time. "
                    "gemm_gflops counts the same over the time of the two products alone, in the same tiles, "
                    "taking turns with the kernel. A ratio of 1 would mean that softmax, masks, merging and "
                    "bookkeeping cost nothing."};
     const struct opt own[] = {
         HEADING("What is computed:"),
-        I64("queries", "N", &a->queries, 1, 1 << 20, "1024", "queries, all of which see all tokens"),
-        I64("tokens", "N", &a->tokens, 1, 1 << 20, "2048", "tokens, in consecutive slots"),
         I64("head-dim", "D", &a->d, 1, PROBLEM_MAX_D, "128", "elements of a head"),
-        CALL("tile", "MxN", add_tile, a, NULL,
-             "rows x tokens of a tile; may be given several times (default: those of the published kernels)"),
         HEADING("How it is timed:"),
         I64("threads", "N", &a->threads, 1, 256, NULL,
             "threads of both the kernel and the products (default: all cores)"),

@@ -14,7 +14,7 @@ struct args {
     struct problem_given problem;
     struct cmd_output out;
     const char *sets, *strategies, *kernel, *peers, *columns;
-    int64_t config, reps, steps;
+    int64_t reps, steps;
     enum { FLUSH_WRITE, FLUSH_READ } flush;
     int32_t arch;
     bool distinct, fastest;
@@ -59,7 +59,6 @@ static bool read_options(struct args *a, int argc, char **argv, struct err *e)
         TEXT("sets", "LIST", &a->sets, NULL,
              "the papers' trees with their head counts: fasttree-fig9, pat-fig9, speculative; --heads "
              "replaces the head counts"),
-        I64("config", "N", &a->config, 1, 1000, NULL, "only tree N of the sets"),
         I64("steps", "N", &a->steps, 1, 1000, NULL,
             "with --trace: N steps spread over it (default: --step alone)"),
         TEXT("strategy", "LIST", &a->strategies, NULL,
@@ -143,9 +142,7 @@ static bool find_work(struct args *a, struct work *w, struct err *e)
         return false;
     if (a->sets && a->tree.src.kind != SRC_NONE)
         return err_set(e, "--sets brings its own trees (expected no other tree option)");
-    if (a->config && !a->sets)
-        return err_set(e, "--config belongs to --sets (none was given)");
-    return a->sets ? gpu_sets(a->sets, spec, a->problem.heads, a->config, &w->config, &w->n, e)
+    return a->sets ? gpu_sets(a->sets, spec, a->problem.heads, &w->config, &w->n, e)
                    : one_tree(a, spec, w, e);
 }
 

@@ -13,6 +13,7 @@ struct compare_args {
     struct cmd_output out;
     int64_t trees;
     const char *strategies, *kernel;
+    struct supervision watch;
 };
 
 static bool read_options(struct compare_args *a, int argc, char **argv, struct err *e)
@@ -40,7 +41,30 @@ static bool read_options(struct compare_args *a, int argc, char **argv, struct e
     options_add(&o, own);
     output_options(&o, &a->out);
     options_refuse(&o, "quiet", "every strategy has a row (expected none)");
+    supervision_options(&o, &a->watch);
     return options_parse(&o, argc, argv, e);
+}
+
+/* The exit code. */
+static int judge(struct compare_args *a, struct compare_run *run, struct outfile *out)
+{
+    struct err e = {0};
+    int code = EXIT_BAD_INPUT;
+    crash_tell();
+    bool done = case_kernel(a->kernel, &run->kernel, &e) && kernel_ready(run->kernel, &e) &&
+                tree_finish(&a->tree, true, &e) && case_strategies(a->strategies, &run->use, &run->n_use, &e);
+    if (done) {
+        struct case_spec c = {.src = a->tree.src, .spec = a->problem.spec};
+        c.spec.seed = a->tree.seed;
+        run->n_random = a->trees;
+        done = compare_strategies(run, &c, out->f, a->out.style, &e);
+        bool any = totals_cases(&run->totals) > run->totals.n[V_SKIP];
+        code = run->totals.n[V_FAIL] ? EXIT_FAILED : any ? EXIT_GOOD : EXIT_MISSING;
+    }
+    if (!outfile_close(out, done, &e) || !done)
+        code = cmd_error(&e);
+    supervise_end(done, code);
+    return code;
 }
 
 int cmd_compare(int argc, char **argv)
@@ -50,21 +74,10 @@ int cmd_compare(int argc, char **argv)
     struct compare_run run = {.n_use = 0};
     struct outfile out = {0};
     int code;
-    if (!read_options(&a, argc, argv, &e) || !case_kernel(a.kernel, &run.kernel, &e) ||
-        !kernel_ready(run.kernel, &e) || !tree_finish(&a.tree, true, &e) ||
-        !case_strategies(a.strategies, &run.use, &run.n_use, &e) || !outfile_open(&out, a.out.path, &e)) {
+    if (!read_options(&a, argc, argv, &e) || !outfile_open(&out, a.out.path, &e))
         code = cmd_error(&e);
-    } else {
-        struct case_spec c = {.src = a.tree.src, .spec = a.problem.spec};
-        c.spec.seed = a.tree.seed;
-        run.n_random = a.trees;
-        crash_tell();
-        bool done = compare_strategies(&run, &c, out.f, a.out.style, &e);
-        bool any = totals_cases(&run.totals) > run.totals.n[V_SKIP];
-        code = run.totals.n[V_FAIL] ? EXIT_FAILED : any ? EXIT_GOOD : EXIT_MISSING;
-        if (!outfile_close(&out, done, &e) || !done)
-            code = cmd_error(&e);
-    }
+    else if (supervised(&a.watch, &out, &code))
+        code = judge(&a, &run, &out);
     free(run.use);
     tree_source_clear(&a.tree.src);
     return code;

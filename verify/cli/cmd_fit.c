@@ -73,7 +73,6 @@ static bool read_options(struct fit_args *a, int argc, char **argv, struct err *
              "a figure",
              .given = &f->machine_given),
         FLAG("apart", &f->apart, "one set of coefficients for each strategy"),
-        FLAG("together", &f->together, "one set of coefficients for all kernels, not one each"),
         TEXT("coefficients", "FILE", &f->coefficients, NULL,
              "take them from FILE and only judge them; built-in: those that treeattn was compiled with"),
         TEXT("save", "FILE", &a->save, NULL, "write the coefficients to FILE"),
@@ -101,11 +100,8 @@ static bool read_options(struct fit_args *a, int argc, char **argv, struct err *
 /* Options that contradict each other, and what they leave open. */
 static bool settle(struct fit_args *a, struct err *e)
 {
-    if (a->fit.model->tiles && (a->fit.together || a->fit.apart))
-        return err_set(
-            e, "fit: --time-model treeattn has one set of coefficients (expected no --together or --apart)");
-    if (a->fit.together && a->fit.apart)
-        return err_set(e, "fit: --together and --apart exclude each other (expected one of them)");
+    if (a->fit.model->tiles && a->fit.apart)
+        return err_set(e, "fit: --time-model treeattn has one set of coefficients (expected no --apart)");
     const char *const out[] = {a->out.path, a->save};
     if (!outfiles_check(out, 2, e))
         return false;

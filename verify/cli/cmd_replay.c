@@ -23,7 +23,7 @@ struct replay_args {
     bool graph;
     enum replan replan;
     enum dtype dtype;
-    int64_t every, layers, page, prefill_rate, check;
+    int64_t every, layers, page, check;
 };
 
 static const char default_strategies[] =
@@ -84,9 +84,6 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
              "every: plan each step; choice: each step, but keep what a strategy (treeattn) chose for up to "
              "8 steps, until nodes or queries come or go; shape-change: only when nodes or queries come or "
              "go, else the old plan with longer nodes; async: each step, while the step before runs"),
-        I64("prefill-rate", "N", &a->prefill_rate, 1, INT64_MAX, NULL,
-            "charge prompts, at N tokens a second, added to the whole of every strategy; they delay no step, "
-            "so all strategies keep the same steps (default: free)"),
         FLAG("graph", &a->graph,
              "on a GPU: a step's kernels as one CUDA graph; pays where the host is ahead (--replan async)"),
         HEADING("How much of it:"),
@@ -103,7 +100,7 @@ static bool read_options(struct replay_args *a, int argc, char **argv, struct er
     };
     options_add(&o, own);
     output_options(&o, &a->out);
-    options_default(&o, "quiet", NULL, "of text only DeFT's tables");
+    options_refuse(&o, "quiet", "every row is a result (expected none)");
     return options_parse(&o, argc, argv, e);
 }
 
@@ -205,7 +202,6 @@ static bool set_up(const struct replay_args *a, struct replay_run *run, struct g
         .page_size = (int32_t)a->page,
         .exec = &g->exec,
     };
-    run->prefill_rate = (double)a->prefill_rate;
     return a->machine ? set_up_machine(a, run, g, e) : set_up_device(a, run, g, e);
 }
 
@@ -223,7 +219,7 @@ static bool run_and_print(struct replay_args *a, struct replay_run *run, const c
     if (good) {
         if (a->out.style == STYLE_CSV)
             fprintf(out.f, "# %s\n# %s\n", what, about);
-        replay_print(run, out.f, a->out.style, a->out.quiet);
+        replay_print(run, out.f, a->out.style);
         good = outfile_close(&out, true, e) && replay_jobs_check(run, e);
     }
     free(what);

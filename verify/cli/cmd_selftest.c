@@ -21,7 +21,8 @@ struct selftest_args {
     const char *strategies; /* NULL: all */
     const char *kernel;
     int32_t arch;
-    bool matrix, kinds;
+    bool kinds;
+    struct supervision watch;
 };
 
 /* One blind spot of the comparator shows in every strategy. */
@@ -78,47 +79,23 @@ static void print_text(FILE *f, const struct fault_report *r, bool quiet)
     print_tally(f, "all", "", true, &all);
 }
 
-static void print_matrix(FILE *f, const struct fault_report *r)
+/* One row per kind. */
+static void print_rows(FILE *f, const struct fault_report *r, enum style style)
 {
-    fprintf(f, "\ncaught, of those planted; a star where fewer:\n");
-    for (int32_t u = 0; u < r->n_uses; u++)
-        fprintf(f, "%*s%2d %s\n", 20, "", u + 1, r->uses[u].s->name);
-    fprintf(f, "\n%-18s", "fault");
-    for (int32_t u = 0; u < r->n_uses; u++)
-        fprintf(f, "%4d", u + 1);
-    fputc('\n', f);
+    static const char *const columns[] = {"fault",   "where",  "planned", "cover", "run",
+                                          "numbers", "caught", "weakest", NULL};
+    struct printer t = {.f = f, .style = style, .column = columns};
     for (int32_t i = 0; i < n_faults; i++) {
-        fprintf(f, "%-18s", faults[i].name);
-        for (int32_t u = 0; u < r->n_uses; u++) {
-            const struct fault_tally *t = &r->cell[i * r->n_uses + u];
-            if (t->planted == 0)
-                fprintf(f, "%4s", "-");
-            else
-                fprintf(f, "%3" PRId64 "%c", t->caught, t->caught < t->planted ? '*' : ' ');
-        }
-        fputc('\n', f);
+        struct fault_tally sum = fault_sum(r, i, -1);
+        table_text(&t, faults[i].name);
+        table_text(&t, fault_where_name[faults[i].where]);
+        table_i64(&t, sum.planted);
+        table_i64(&t, sum.cover);
+        table_i64(&t, sum.run);
+        table_i64(&t, sum.numbers);
+        table_i64(&t, sum.caught);
+        table_f64_if(&t, sum.run > 0, sum.weakest, 3);
     }
-}
-
-/* One row per kind, or per kind and strategy. */
-static void print_rows(FILE *f, const struct fault_report *r, const struct selftest_args *o)
-{
-    static const char *const columns[] = {"fault", "where",   "strategy", "planted", "cover",
-                                          "run",   "numbers", "caught",   "weakest", NULL};
-    struct printer t = {.f = f, .style = o->out.style, .column = columns};
-    for (int32_t i = 0; i < n_faults; i++)
-        for (int32_t u = o->matrix ? 0 : -1; u < (o->matrix ? r->n_uses : 0); u++) {
-            struct fault_tally sum = fault_sum(r, i, u);
-            table_text(&t, faults[i].name);
-            table_text(&t, fault_where_name[faults[i].where]);
-            table_text(&t, u < 0 ? "all" : r->uses[u].s->name);
-            table_i64(&t, sum.planted);
-            table_i64(&t, sum.cover);
-            table_i64(&t, sum.run);
-            table_i64(&t, sum.numbers);
-            table_i64(&t, sum.caught);
-            table_f64_if(&t, sum.run > 0, sum.weakest, 3);
-        }
     table_end(&t);
 }
 
@@ -127,13 +104,10 @@ static void print_rows(FILE *f, const struct fault_report *r, const struct selft
 static void print_report(FILE *f, const struct fault_report *r, const struct selftest_args *o)
 {
     FILE *human = o->out.style == STYLE_TEXT ? f : stderr;
-    if (o->out.style == STYLE_TEXT) {
+    if (o->out.style == STYLE_TEXT)
         print_text(f, r, o->out.quiet);
-        if (o->matrix)
-            print_matrix(f, r);
-    } else {
-        print_rows(f, r, o);
-    }
+    else
+        print_rows(f, r, o->out.style);
     for (int64_t i = 0; i < min_i64(r->n_remarks, MAX_REMARKS); i++)
         fprintf(human, "%s\n", r->remark[i]);
     if (r->n_remarks > MAX_REMARKS)
@@ -163,7 +137,7 @@ static bool read_options(struct selftest_args *a, int argc, char **argv, struct 
                  "detector, or if a sound plan raised an alarm.",
         .examples = "selftest\n"
                     "selftest --kinds\n"
-                    "selftest --strategy pat,fasttree --by-strategy",
+                    "selftest --strategy pat,fasttree",
         .details = "Two detectors are judged. `cover` is the float-free check of the plan. `numbers` is the "
                    "kernel, run on what is broken and compared with exact attention. Faults that cannot be "
                    "run safely are for cover alone (n/a under numbers). A kind that a strategy has no place "
@@ -181,11 +155,11 @@ static bool read_options(struct selftest_args *a, int argc, char **argv, struct 
     options_add(&o, own);
     output_options(&o, &a->out);
     const struct opt more[] = {
-        FLAG("by-strategy", &a->matrix, "a column per strategy: caught, of those planted"),
         FLAG("kinds", &a->kinds, "say what each kind of fault is, and plant nothing"),
         {0},
     };
     options_add(&o, more);
+    supervision_options(&o, &a->watch);
     return options_parse(&o, argc, argv, e);
 }
 
@@ -220,22 +194,30 @@ static bool selftest(const struct selftest_args *o, FILE *f, bool *failed, struc
     return any;
 }
 
+/* The exit code. */
+static int judge(const struct selftest_args *o, struct outfile *out)
+{
+    struct err e = {0};
+    cuda_force_arch(o->arch);
+    bool failed = false, good = true;
+    if (o->kinds)
+        print_kinds(out->f, o->out.style);
+    else
+        good = selftest(o, out->f, &failed, &e);
+    if (!outfile_close(out, good, &e))
+        good = false;
+    int code = !good ? cmd_error(&e) : failed ? EXIT_FAILED : EXIT_GOOD;
+    supervise_end(good, code);
+    return code;
+}
+
 int cmd_selftest(int argc, char **argv)
 {
-    struct selftest_args o = {.matrix = false};
+    struct selftest_args o = {.kinds = false};
     struct err e = {0};
     struct outfile out;
+    int code;
     if (!read_options(&o, argc, argv, &e) || !outfile_open(&out, o.out.path, &e))
         return cmd_error(&e);
-    cuda_force_arch(o.arch);
-    bool failed = false, good = true;
-    if (o.kinds)
-        print_kinds(out.f, o.out.style);
-    else
-        good = selftest(&o, out.f, &failed, &e);
-    if (!outfile_close(&out, good, &e))
-        good = false;
-    if (!good)
-        return cmd_error(&e);
-    return failed ? EXIT_FAILED : EXIT_GOOD;
+    return supervised(&o.watch, &out, &code) ? judge(&o, &out) : code;
 }

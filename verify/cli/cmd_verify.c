@@ -1,16 +1,26 @@
 /* cmd_verify.c - `treeattn verify`: every strategy and kernel against exact attention. */
 #include "kernels/cuda/host/cuda.h"
+#include "verify/child/child.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/crash.h"
+#include "verify/io/text.h"
 #include "verify/judge/verify_run.h"
 
+#include <limits.h>
+#include <omp.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct verify_args {
     struct cmd_tree tree;
     struct cmd_output out;
-    const char *strategies, *kernel;
+    const char *strategies, *kernel, *exec, *plugin;
     int32_t arch;
+    int64_t memory, n_children;
+    bool nan_tails;
+    struct children *children; /* of exec or plugin */
+    struct supervision watch;
     struct verify_job job;
 };
 
@@ -49,6 +59,10 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
             "with --trace: N steps spread over it (default: --step alone)"),
         TEXT("case", "STRING", &j->text, NULL, "one case, as a result line prints it"),
         TEXT("cases", "FILE", &j->list, NULL, "such cases, one a line; # begins a comment"),
+        FLAG("wide", &j->wide,
+             "the wide cases: contexts, queries, partial results, page numbers and pools of more than 16, "
+             "17, 20, 31 and 32 "
+             "bits, up to 128 heads. Ten minutes on two cores, 4 GiB"),
         FLAG("gpu-cases", &j->gpu_cases,
              "the design of make gpu-check from --seed: types x heads x head sizes x pages x trees, edges, "
              "traces (the default for --kernel of a GPU)"),
@@ -58,16 +72,29 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "it replaces what a case names"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
         arch_option(&a->arch),
+        HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),
+        TEXT("plugin", "FILE.so", &a->plugin, NULL, "a shared object that treeattn_plugin.h describes"),
+        TEXT("exec", "CMD", &a->exec, NULL, "a program that speaks the protocol: of treeattn.py, say"),
+        I64("memory", "MiB", &a->memory, 1, INT32_MAX, NULL,
+            "what it may hold (default: half of this machine's)"),
+        I64("children", "N", &a->n_children, 1, MAX_CHILDREN, NULL,
+            "processes at once (default: a core each)"),
+        FLAG("nan-tails", &a->nan_tails,
+             "NaN, not large numbers, behind the last token of a page: does it tolerate that?"),
+        HEADING("How:"),
         FLAG("properties", &j->properties,
              "also check laws of attention that need no oracle: the order of keys is irrelevant, V = 1 gives "
              "O = 1, and six more. A law that is broken is a row of its own. Takes 20 to 40 times as long"),
         FLAG("no-sharp", &j->no_sharp, "random trees without the sharp list"),
+        FLAG("require-all", &j->require_all,
+             "a plan that the kernel does not take is not good enough: exit code 3, unless something failed"),
         FLAG("no-shrink", &j->no_shrink, "print failures as they are, without reducing them"),
         {0},
     };
     options_add(&o, own);
     output_options(&o, &a->out);
     options_default(&o, "quiet", NULL, "only FAIL and MARGINAL, and the totals");
+    supervision_options(&o, &a->watch);
     return options_parse(&o, argc, argv, e);
 }
 
@@ -75,7 +102,9 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
 static bool settle(struct verify_args *a, struct err *e)
 {
     struct verify_job *j = &a->job;
-    bool given = j->text || j->list || a->tree.src.kind != SRC_NONE, said = j->trees || given;
+    bool given = j->text || j->list || a->tree.src.kind != SRC_NONE, said = j->trees || given || j->wide;
+    if (j->wide && (given || j->trees))
+        return err_set(e, "--wide brings its own trees (expected no other tree option)");
     if ((j->gpu_cases || j->sample) && said)
         return err_set(e, "--gpu-cases and --sample bring their own trees (expected no other tree option)");
     if (j->trees && given)
@@ -84,9 +113,13 @@ static bool settle(struct verify_args *a, struct err *e)
         return err_set(e, "--case and --cases bring their own trees (expected no other tree option)");
     if (!tree_takes_steps(&a->tree, j->steps, e) || !tree_finish(&a->tree, false, e))
         return false;
+    if (!!a->kernel + !!a->exec + !!a->plugin > 1)
+        return err_set(e, "--kernel, --exec and --plugin exclude each other (expected one)");
+    if ((a->exec || a->plugin) && (j->properties || a->strategies))
+        return err_set(e, "--exec and --plugin run no plans (expected no --properties or --strategy)");
     if (a->kernel && (!case_kernel(a->kernel, &j->kernel, e) || !kernel_ready(j->kernel, e)))
         return false;
-    j->gpu_cases = j->gpu_cases || j->sample || (j->kernel && j->kernel->ready && !said);
+    j->gpu_cases = j->gpu_cases || j->sample || (j->kernel && j->kernel->on_gpu && !said);
     j->sample = max_i64(j->sample, 1);
     j->trees = j->trees ? j->trees : 100;
     j->chosen = a->strategies != NULL;
@@ -97,22 +130,86 @@ static bool settle(struct verify_args *a, struct err *e)
     return case_strategies(a->strategies, &j->use, &j->n_use, e);
 }
 
+/* The program that loads a plug-in lies beside this one. */
+static char *host_command(const char *plugin, struct err *e)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    char *host = xasprintf("%s/treeattn-host", self), *quoted = text_quote(host),
+         *object = text_quote(plugin), *command = xasprintf("exec %s %s", quoted, object);
+    bool good = access(host, X_OK) == 0 || err_missing(e, "%s: %m (make builds it)", host);
+    free(host);
+    free(quoted);
+    free(object);
+    if (!good) {
+        free(command);
+        return NULL;
+    }
+    return command;
+}
+
+/* Starts what --exec or --plugin names. */
+static bool start_children(struct verify_args *a, struct err *e)
+{
+    if (!a->exec && !a->plugin)
+        return true;
+    char *command = a->exec ? xstrdup(a->exec) : host_command(a->plugin, e);
+    if (!command)
+        return false;
+    struct child_limits limits = {.process = process_default_limits(),
+                                  .start_seconds = 120,
+                                  .case_seconds =
+                                      (double)(a->watch.given && a->watch.seconds ? a->watch.seconds : 60),
+                                  .n = a->n_children ? (int32_t)a->n_children : omp_get_max_threads(),
+                                  .tail = a->nan_tails ? TAIL_NAN : TAIL_FINITE};
+    if (a->memory)
+        limits.process.memory = a->memory << 20;
+    char *quoted = text_quote(a->exec ? a->exec : a->plugin),
+         *option = xasprintf("--%s %s", a->exec ? "exec" : "plugin", quoted);
+    a->children = children_new(command, option, &limits, e);
+    if (a->children)
+        a->job.kernel = children_kernel(a->children);
+    free(command);
+    free(quoted);
+    free(option);
+    return a->children != NULL;
+}
+
+/* The exit code. */
+static int judge(struct verify_args *a, struct outfile *out)
+{
+    struct err e = {0};
+    int code = EXIT_BAD_INPUT;
+    crash_tell();
+    cuda_force_arch(a->arch);
+    bool done = settle(a, &e) && start_children(a, &e) && verify_run(&a->job, out->f, &code, &e),
+         failed = code == EXIT_FAILED;
+    bool keep = done || failed;
+    if (!outfile_close(out, keep, &e) || !done)
+        code = cmd_error(&e);
+    code = failed && !done ? EXIT_FAILED : code; /* whatever ended the run: that is known */
+    children_free(a->children);
+    supervise_end(keep, code);
+    return code;
+}
+
 int cmd_verify(int argc, char **argv)
 {
     struct err e = {0};
     struct verify_args a = {.arch = 0};
     struct outfile out = {0};
     int code;
-    if (!read_options(&a, argc, argv, &e) || !settle(&a, &e) || !outfile_open(&out, a.out.path, &e)) {
+    bool good = read_options(&a, argc, argv, &e) && outfile_open(&out, a.out.path, &e);
+    struct supervision watch = a.watch;
+    watch.seconds = a.exec || a.plugin ? 0 : a.watch.seconds; /* their processes have limits of their own */
+    if (!good)
         code = cmd_error(&e);
-    } else {
-        crash_tell();
-        cuda_force_arch(a.arch);
-        bool done = verify_run(&a.job, out.f, &code, &e), failed = code == EXIT_FAILED;
-        if (!outfile_close(&out, done || failed, &e) || !done)
-            code = cmd_error(&e);
-        code = failed && !done ? EXIT_FAILED : code; /* whatever ended the run: that is known */
-    }
+    else if (supervised(&watch, &out, &code))
+        code = judge(&a, &out);
     free(a.job.use);
     tree_source_clear(&a.tree.src);
     return code;

@@ -53,9 +53,7 @@ static char *word_list(const struct opt *x)
     char *list = xstrdup("");
     for (int64_t i = 0; i < x->most; i++) {
         const char *between = i == 0 ? "" : i + 1 == x->most ? " or " : ", ";
-        char *longer = xasprintf("%s%s%s", list, between, x->list[i]);
-        free(list);
-        list = longer;
+        xappend(&list, "%s%s", between, x->list[i]);
     }
     return list;
 }
@@ -182,7 +180,8 @@ static bool unknown(const struct options *o, const char *command, const char *ar
 
 /* ---- help ---------------------------------------------------------------------------------------------- */
 
-void options_wrap(FILE *f, int indent, int at, const char *text)
+/* In lines of at most WIDTH columns, `indent` spaces before each but the first, which stands at column `at`. */
+static void print_wrapped(FILE *f, int indent, int at, const char *text)
 {
     for (int start = at; *text;) {
         size_t n = strcspn(text, " \n");
@@ -213,7 +212,7 @@ static void print_examples(const struct options *o, FILE *f)
 static void teach(const struct options *o, const char *command)
 {
     fprintf(stderr, "treeattn: %s: %s (see treeattn %s --help)\n\n", command, o->needs, command);
-    options_wrap(stderr, 0, 0, o->about);
+    print_wrapped(stderr, 0, 0, o->about);
     fputc('\n', stderr);
     print_examples(o, stderr);
     exit(EXIT_BAD_INPUT);
@@ -236,7 +235,7 @@ static void print_option(const struct opt *x)
                 : x->def ? xasprintf(" (default %s)", x->def)
                          : xstrdup("");
     char *help = xasprintf("%s%s%s%s", x->help, lists ? " " : "", list, def);
-    options_wrap(stdout, HELP_COLUMN, HELP_COLUMN, help);
+    print_wrapped(stdout, HELP_COLUMN, HELP_COLUMN, help);
     free(help);
     free(def);
     free(list);
@@ -245,7 +244,7 @@ static void print_option(const struct opt *x)
 static void print_help(const struct options *o, const char *command)
 {
     printf("usage: treeattn %s [OPTION...]%s%s\n\n", command, o->words ? " " : "", o->words ? o->words : "");
-    options_wrap(stdout, 0, 0, o->about);
+    print_wrapped(stdout, 0, 0, o->about);
     putchar('\n');
     print_examples(o, stdout);
     for (int32_t i = 0; i < o->n; i++)
@@ -255,7 +254,7 @@ static void print_help(const struct options *o, const char *command)
             print_option(&o->opt[i]);
     if (o->details) {
         putchar('\n');
-        options_wrap(stdout, 0, 0, o->details);
+        print_wrapped(stdout, 0, 0, o->details);
     }
 }
 

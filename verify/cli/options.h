@@ -9,8 +9,6 @@
 
 #include "ref/base.h"
 
-#include <stdio.h>
-
 BEGIN_C
 
 enum opt_kind {
@@ -106,9 +104,6 @@ bool options_parse(struct options *o, int argc, char **argv, struct err *e);
 
 /* Is a name near enough to a wrong word to be suggested? */
 bool options_near(const char *word, const char *name);
-
-/* Print text in lines of at most 79 columns, `indent` spaces before each but the first, which stands at column `at`. */
-void options_wrap(FILE *f, int indent, int at, const char *text);
 
 END_C
 

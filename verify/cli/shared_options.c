@@ -22,6 +22,24 @@ void output_options(struct options *o, struct cmd_output *out)
     options_add(o, own);
 }
 
+void supervision_options(struct options *o, struct supervision *s)
+{
+    const struct opt own[] = {
+        HEADING("How it is run:"),
+        I64("seconds-a-case", "S", &s->seconds, 0, 1000000, "600",
+            "a plan and a kernel that take longer for one case end the run, exit code 1; 0: no limit. Of "
+            "--exec and "
+            "--plugin that case alone is a HANG (60 where nothing is said)",
+            .given = &s->given),
+        FLAG("no-fork", &s->off,
+             "judge in this process, for profilers; under a debugger, or with TREEATTN_NO_FORK set, that is "
+             "so "
+             "anyway"),
+        {0},
+    };
+    options_add(o, own);
+}
+
 /* ---- heads and storage --------------------------------------------------------------------------------- */
 
 static bool set_heads(void *self, const char *value, struct err *e)

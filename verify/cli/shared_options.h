@@ -6,6 +6,7 @@
 #define TREEATTN_VERIFY_CLI_SHARED_OPTIONS_H
 
 #include "verify/cli/options.h"
+#include "verify/io/supervise.h"
 #include "verify/io/table.h"
 #include "verify/cases/random_cases.h"
 #include "verify/cases/tree_source.h"
@@ -19,6 +20,9 @@ struct cmd_output {
     const char *path; /* NULL: standard output */
 };
 void output_options(struct options *o, struct cmd_output *out);
+
+/* --seconds-a-case, --no-fork: of commands that judge. */
+void supervision_options(struct options *o, struct supervision *s);
 
 /* --heads, --head-dim, --dtype, --page, --fill into *p; the flags say which were given. */
 void problem_options(struct options *o, struct problem_given *p);

@@ -11,9 +11,7 @@
 
 #include "verify/judge/judge.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum fault_where { FAULT_PLAN, FAULT_DATA, FAULT_OUTPUT, FAULT_JUDGE, N_FAULT_WHERES };
 extern const char *const fault_where_name[N_FAULT_WHERES];
@@ -115,8 +113,6 @@ void fault_report_free(struct fault_report *r);
 /* Sum over uses of kind f (-1: all kinds) and use u (-1: all). */
 struct fault_tally fault_sum(const struct fault_report *r, int32_t f, int32_t u);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

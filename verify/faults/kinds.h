@@ -6,9 +6,7 @@
 
 #include "verify/faults/faults.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 #define FAULT(name, where, about) bool plant_##name(const struct fault_case *fc, struct broken *b);
 #include "verify/faults/faults.def"
@@ -80,8 +78,6 @@ int64_t edit_add_merge(struct plan *p, int32_t query, int32_t launch);
 void edit_add_input(struct plan *p, int64_t m, int64_t slot);
 void edit_drop_input(struct plan *p, int64_t m, int64_t pos);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

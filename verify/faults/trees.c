@@ -89,7 +89,7 @@ struct fault_tree *fault_tree_new(int32_t i, uint64_t seed, const struct kernel 
     *spec = s->spec;
     spec->poison = true;
     spec->seed = rng_u64(seed, 3, (uint64_t)i);
-    if (kernel->ready) {
+    if (kernel->on_gpu) {
         if (spec->heads.dtype < DT_F16)
             spec->heads.dtype = spec->heads.dtype == DT_F32 ? DT_F16 : DT_BF16;
         spec->heads.d = spec->heads.d <= 64 ? 64 : 128;

@@ -17,9 +17,7 @@ char *origin_command(const char *name, int argc, char **argv)
     char *text = xasprintf("treeattn %s", name);
     for (int i = 1; i < argc; i++) {
         const char *mark = strpbrk(argv[i], "$`\\\"") ? "'" : strpbrk(argv[i], " ;*?|&()<>#'") ? "\"" : "";
-        char *longer = xasprintf("%s %s%s%s", text, mark, argv[i], mark);
-        free(text);
-        text = longer;
+        xappend(&text, " %s%s%s", mark, argv[i], mark);
     }
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ')

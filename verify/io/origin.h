@@ -6,9 +6,7 @@
 
 #include "kernels/cuda/host/cuda.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* The commit of the sources, followed by "-dirty" if files differed from it; or "unknown". */
 const char *origin_commit(void);
@@ -20,8 +18,6 @@ void origin_date(char out[ORIGIN_DATE]);
 /* "NVIDIA H200, driver 580.159.04 (CUDA 13.0), toolkit 13.0". Free it. */
 char *origin_device(const struct cuda_caps *c);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

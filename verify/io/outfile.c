@@ -1,6 +1,7 @@
 #include "verify/io/outfile.h"
 #include "verify/io/crash.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,19 +20,23 @@ static bool find_folder(const char *path, char **real, struct err *e)
     return good;
 }
 
-/* What a path leads to, links followed: the file that is to be replaced or made, or (*direct) a device or pipe that is
- * there and stays. The caller frees; NULL with *e set. */
+/* What a path leads to, links followed: the file that is to be replaced or made, or (*direct) a device, a pipe or what a process
+ * has open (/dev/fd/3), which is there and stays. The caller frees; NULL with *e set. */
 static char *find_target(const char *path, bool *direct, struct err *e)
 {
     struct stat st;
     char *folder = NULL, *target = NULL;
     bool there = stat(path, &st) == 0;
-    *direct = there && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode));
+    bool open_by_number = strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0;
+    *direct =
+        there && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode) || (open_by_number && S_ISREG(st.st_mode)));
     if (*direct)
         return xstrdup(path);
     if (there && !S_ISREG(st.st_mode))
         err_set(e, "%s: cannot be written: %s", path,
                 S_ISDIR(st.st_mode) ? "it is a folder" : "it is no file");
+    else if (there && !(st.st_mode & 0222 && access(path, W_OK) == 0)) /* root may write to any */
+        err_set(e, "%s: cannot be written: it is read-only (expected another file, or chmod u+w)", path);
     else if (there)
         target = realpath(path, NULL);
     else if (!path[0])
@@ -48,7 +53,11 @@ static char *find_target(const char *path, bool *direct, struct err *e)
 
 bool outfile_is_stdout(const char *path)
 {
-    return path && strcmp(path, "-") == 0;
+    static const char *const name[] = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof name / sizeof name[0] && path; i++)
+        is = is || strcmp(path, name[i]) == 0;
+    return is;
 }
 
 bool outfiles_check(const char *const *path, int32_t n, struct err *e)
@@ -86,19 +95,29 @@ bool outfile_open(struct outfile *o, const char *path, struct err *e)
     *o = (struct outfile){.f = stdout};
     if (!path || outfile_is_stdout(path))
         return true;
+    struct stat st;
     bool direct;
     *o = (struct outfile){.path = find_target(path, &direct, e)};
     if (o->path && direct) {
-        o->f = fopen(o->path, "w");
+        o->f = fopen(o->path, "a"); /* nothing of a file that somebody has open is lost */
     } else if (o->path) {
         o->tmp = xasprintf("%s.tmp.%ld", o->path, (long)getpid());
+        crash_removes(o->tmp); /* before it is there, so that it never stays */
         o->f = fopen(o->tmp, "wx");
-        if (o->f)
-            crash_removes(o->tmp);
+        if (o->f && stat(o->path, &st) == 0 &&
+            (fchmod(fileno(o->f), st.st_mode & 07777) != 0 ||
+             (st.st_uid != geteuid() && fchown(fileno(o->f), st.st_uid, st.st_gid) != 0)))
+            err_set(e, "%s: cannot be replaced by a file of its owner and mode: %m", path);
     }
-    if (o->f)
+    if (o->f && !(e && e->code))
         return true;
     err_set(e, "%s: cannot be written: %m", path);
+    if (o->f)
+        fclose(o->f);
+    if (o->f && o->tmp)
+        unlink(o->tmp);
+    if (o->tmp)
+        crash_spares(o->tmp);
     free(o->path);
     free(o->tmp);
     *o = (struct outfile){0};
@@ -109,9 +128,12 @@ bool outfile_close(struct outfile *o, bool keep, struct err *e)
 {
     if (!o->f)
         return true;
+    errno = 0;
     bool good = fflush(o->f) == 0 && !ferror(o->f);
+    int why = errno;
     if (o->path)
         good = fclose(o->f) == 0 && good;
+    errno = why ? why : good || errno ? errno : EIO; /* of a write long ago nobody knows */
     if (o->tmp && good && keep)
         good = rename(o->tmp, o->path) == 0;
     if (o->tmp && (!good || !keep))

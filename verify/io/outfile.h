@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* Standard output, or a file. A file has a temporary name until everything went well. Links are followed. A device or a
  * pipe is written to as it is. */
@@ -17,7 +15,7 @@ struct outfile {
     char *path; /* NULL for standard output */
     char *tmp;  /* NULL for what is written to as it is */
 };
-/* Is it "-"? NULL: no. */
+/* Is it "-", /dev/stdout or the like? NULL: no. */
 bool outfile_is_stdout(const char *path);
 /* Before any work: can all of these be written, and is each a file of its own? NULL: not asked for. */
 bool outfiles_check(const char *const *path, int32_t n, struct err *e);
@@ -28,8 +26,6 @@ bool outfile_open(struct outfile *o, const char *path, struct err *e);
 /* Flush and rename if `keep`, else remove. False with *e set if the bytes did not reach the file. */
 bool outfile_close(struct outfile *o, bool keep, struct err *e);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -1,13 +1,12 @@
 #include "verify/io/progress.h"
+#include "verify/io/supervise.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 struct progress progress_start(const char *what, int64_t total)
 {
-    return (struct progress){
-        .what = what, .total = total, .start = now_s(), .on = isatty(STDERR_FILENO) == 1};
+    return (struct progress){.what = what, .total = total, .start = now_s(), .on = supervise_terminal()};
 }
 
 void progress_step(struct progress *p)

@@ -4,9 +4,7 @@
 
 #include "ref/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 struct progress {
     const char *what;
@@ -23,8 +21,6 @@ void progress_drop(struct progress *p, int64_t n);
 /* Wipe the line, before anything else goes to the terminal. */
 void progress_clear(struct progress *p);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

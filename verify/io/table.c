@@ -173,6 +173,11 @@ void table_f64_if(struct printer *t, bool there, double x, int digits)
     there ? table_f64(t, x, digits) : table_none(t);
 }
 
+void table_number(struct printer *t, double x, int digits)
+{
+    table_f64_if(t, !isnan(x), x, digits);
+}
+
 void table_measured_if(struct printer *t, bool there, double x, int digits)
 {
     there ? table_measured(t, x, digits) : table_none(t);

@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 enum style { STYLE_TEXT, STYLE_CSV, STYLE_JSON };
 
@@ -44,13 +42,13 @@ void table_none(struct printer *t);
 /* The number if it is `there`, else table_none. */
 void table_i64_if(struct printer *t, bool there, int64_t x);
 void table_f64_if(struct printer *t, bool there, double x, int digits);
+/* NaN stands for none. */
+void table_number(struct printer *t, double x, int digits);
 void table_measured_if(struct printer *t, bool there, double x, int digits);
 void table_bytes_if(struct printer *t, bool there, int64_t bytes);
 /* After the last row; a table without rows gets its header here. */
 void table_end(struct printer *t);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -4,9 +4,7 @@
 
 #include "ref/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+BEGIN_C
 
 /* A whole decimal number in [lo, hi], no more. On failure *out is untouched; `what` names it in *e. */
 bool text_i64(const char *s, const char *what, int64_t lo, int64_t hi, int64_t *out, struct err *e);
@@ -26,8 +24,6 @@ char *text_quote(const char *s);
 /* A cell of CSV, in double quotes where it has to be. Caller frees. */
 char *text_csv(const char *s);
 
-#ifdef __cplusplus
-}
-#endif
+END_C
 
 #endif

@@ -21,8 +21,9 @@
 
 const char *const verdict_name[] = {"PASS", "MARGINAL", "FAIL", "SKIP"};
 
-/* The longest chain of merges. Steps are taken launch by launch: a step's inputs are of earlier launches. */
-static int32_t merge_chain(const struct plan *p)
+/* The longest chain of merges; in_order: a step of n inputs is n - 1 of them. Steps are taken launch by launch: a step's inputs
+ * are of earlier launches. */
+static int32_t merge_chain(const struct plan *p, bool in_order)
 {
     int32_t *chain = xcalloc((size_t)p->n_slots, sizeof *chain), longest = 0;
     int64_t *first = xcalloc((size_t)p->n_launches, sizeof *first),
@@ -35,12 +36,13 @@ static int32_t merge_chain(const struct plan *p)
     }
     for (int32_t l = 0; l < p->n_launches; l++)
         for (int64_t m = first[l]; m >= 0; m = next[m]) {
-            int32_t before = 0;
+            int64_t n_in = p->merge[m].in1 - p->merge[m].in0;
+            int32_t before = 0, own = in_order ? (int32_t)max_i64(1, n_in - 1) : 1;
             for (int64_t i = p->merge[m].in0; i < p->merge[m].in1; i++)
                 before = (int32_t)max_i64(before, chain[p->merge_in[i]]);
             if (p->merge[m].out != PLAN_NO_SLOT)
-                chain[p->merge[m].out] = before + 1;
-            longest = (int32_t)max_i64(longest, before + 1);
+                chain[p->merge[m].out] = before + own;
+            longest = (int32_t)max_i64(longest, before + own);
         }
     free(chain);
     free(first);
@@ -53,12 +55,26 @@ struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan
     struct arithmetic a = {.accumulate = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
                            .partial_o = p->heads.dtype == DT_F64 ? DT_F64 : DT_F32,
                            .scores_stored = plan->unfused,
-                           .merges = merge_chain(plan)};
+                           .sum_run = k->sum_run ? k->sum_run : INT64_MAX,
+                           .in_order = !k->merges_at_once,
+                           .merges = merge_chain(plan, !k->merges_at_once)};
     if (p->heads.dtype != DT_F64 && plan->slot_o == SLOT_O_F16 && plan->n_slots > 0)
         a.partial_o = DT_F16;
     if (k->narrow_p)
         a.probability = p->heads.dtype;
     return a;
+}
+
+struct arithmetic arithmetic_declared(const struct kernel *k)
+{
+    const struct kernel_arithmetic *d = k->declared;
+    return (struct arithmetic){.accumulate = d->accumulate,
+                               .partial_o = d->partial_o,
+                               .probability = d->probability,
+                               .sum_run = d->sum_run ? d->sum_run : INT64_MAX,
+                               .in_order = true,
+                               .lse_scaled = d->lse_scaled,
+                               .merges = (int32_t)min_i64(d->merge_chain, INT32_MAX)};
 }
 
 /* Smallest positive number of each type: under it, spacing is no longer relative. */
@@ -70,8 +86,10 @@ struct row_bound {
     double weights, rest;
     double others;         /* relative to range_o[e]: what all weights but the largest may add up to */
     double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
-    double underflow, lse; /* absolute */
-    double vanish;         /* absolute: narrow probabilities below their type's normal numbers */
+    double partial_tiny;   /* absolute: narrower partials below their type's normal numbers */
+    double lse;            /* absolute */
+    double underflow;      /* relative to max_v[e], or to 1 if that is more */
+    double vanish;         /* relative to max_v[e]: narrow probabilities below their type's normal numbers */
     double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
 };
 
@@ -86,6 +104,14 @@ static struct rounding rounding_of(enum dtype stored, enum dtype computed)
     if (dtype_unit[stored] > dtype_unit[computed])
         r = (struct rounding){dtype_unit[stored], dtype_tiny[stored] / 2};
     return r;
+}
+
+/* LSE is f64 for f64, else f32. A change of base moves a number within two powers of two, so that half a gap may double. */
+static struct rounding rounding_of_lse(enum dtype output, const struct arithmetic *a)
+{
+    struct rounding r = rounding_of(output == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    double scale = a->lse_scaled ? 2 : 1;
+    return (struct rounding){r.u * scale, r.half_tiny * scale};
 }
 
 /* Distance from `want` to the interval of numbers that are stored as `got`; both are finite. */
@@ -134,19 +160,24 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
     double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
-    double chain = u * TOL_MERGE * sqrt(a->merges) * (1 + lse), weights = 2 * delta + chain;
+    double merges = fmax(TOL_MERGE * sqrt(a->merges), a->in_order ? TOL_MERGE_DRIFT * a->merges : 0);
+    double chain = u * merges * (1 + lse), weights = 2 * delta + chain;
     double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;
+    double in_order = fmax(0, fmin((double)a->sum_run, (double)ctx) - TOL_SUM_TILE);
+    double run = u * (TOL_SUM_RUN * sqrt(in_order) + TOL_SUM_DRIFT * in_order);
     struct row_bound b = {
         .weights = weights,
-        .rest = u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + oracle,
+        .rest = u * (TOL_SUM_BASE + TOL_SUM_LOG * steps) + run + oracle,
         .others = orc->gap ? fmin(1, fmax(0, (double)ctx - 1) * exp(weights - orc->gap[r])) : INFINITY,
         .underflow = TOL_UNDERFLOW * (double)ctx * (a->accumulate == DT_F64 ? DBL_MIN : FLT_MIN),
         .cap_o = INFINITY,
         .cap_lse = INFINITY,
-        .lse = delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * lse) + chain + oracle,
+        .lse = delta + u * (TOL_LSE_BASE + TOL_LSE_LOG * steps + TOL_LSE_OWN * lse) + run + chain + oracle,
     };
     if (dtype_unit[a->partial_o] > u)
         b.partial = TOL_PARTIAL * dtype_unit[a->partial_o];
+    if (b.partial > 0)
+        b.partial_tiny = TOL_PARTIAL * dtype_tiny[a->partial_o] / 2;
     if (dtype_unit[a->probability] > u) {
         /* Probabilities are relative to the largest logit; in O they count divided by their sum, at least e^(lse - logit). */
         b.prob = dtype_unit[a->probability];
@@ -154,22 +185,33 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
                    fmin(1, exp(orc->logit[r] - orc->lse[r]));
     }
     if (cap > 0) {
+        cap += run + (a->in_order ? chain : 0);
         b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
         b.cap_lse = cap * fmax(1, lse);
     }
     return b;
 }
 
+static inline double max_v(const struct oracle *orc, int64_t i)
+{
+    return orc->max_v ? orc->max_v[i] : TOL_BELL;
+}
+
+static inline double underflow_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
+{
+    return b->underflow * fmax(1, max_v(orc, i));
+}
+
 /* What narrower partials and probabilities may add to element i of the oracle's O: beyond any cap. */
 static inline double narrow_of(const struct row_bound *b, const struct oracle *orc, int64_t i)
 {
-    double narrow = b->partial * orc->abs_o[i];
+    double narrow = b->partial * orc->abs_o[i] + b->partial_tiny;
     if (b->prob == 0)
         return narrow;
     double prob = TOL_PROB * orc->abs_o[i];
     if (orc->rms_o)
         prob = fmin(prob, TOL_PROB_SAME * fabs(orc->o[i]) + TOL_PROB_WALK * orc->rms_o[i]);
-    return narrow + b->prob * prob + b->vanish;
+    return narrow + b->prob * prob + b->vanish * max_v(orc, i);
 }
 
 /* What errors of logits and merges, and additions, may do to element i of the oracle's O. However wrong the weights are, O lies
@@ -188,9 +230,9 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
     struct row_bound b = bound_of(orc, row, orc->ctx[row / p->heads.h_q], a, 0);
     struct rounding o = rounding_of(p->heads.dtype, a->accumulate);
     for (int64_t e = 0, i = row * orc->d; e < orc->d; e++, i++)
-        bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + b.underflow +
+        bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + underflow_of(&b, orc, i) +
                      fmax(o.u * fabs(orc->o[i]), o.half_tiny);
-    struct rounding lse = rounding_of(p->heads.dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    struct rounding lse = rounding_of_lse(p->heads.dtype, a);
     return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
@@ -198,7 +240,8 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
 static inline double ratio_o(const struct row_bound *b, const struct oracle *orc, int64_t i, double got,
                              struct rounding round, double *allowed)
 {
-    double narrow = narrow_of(b, orc, i) + b->underflow, bound = accumulated_of(b, orc, i) + narrow;
+    double narrow = narrow_of(b, orc, i) + underflow_of(b, orc, i),
+           bound = accumulated_of(b, orc, i) + narrow;
     *allowed = fmin(bound, b->cap_o + narrow);
     return ratio_of(error_of(got, orc->o[i], round), bound, b->cap_o + narrow);
 }
@@ -319,7 +362,7 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     if (!shapes_agree(&c, p, orc, out))
         return c;
     struct rounding round_o = rounding_of(out->dtype, a->accumulate);
-    struct rounding round_lse = rounding_of(out->dtype == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
+    struct rounding round_lse = rounding_of_lse(out->dtype, a);
     double got[PROBLEM_MAX_D], e_l2 = 0, w_l2 = 0;
     c.max_logit = row_max(orc->logit, orc->n_rows);
     double cap = cap_of(orc, a, c.max_logit);

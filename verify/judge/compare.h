@@ -21,14 +21,18 @@ struct arithmetic {
     bool scores_stored;    /* unfused: scores pass through storage (in the accumulation type) */
     /* How probabilities enter the product with V; 0 (f64) where they are not narrowed. Their sum is not narrowed. */
     enum dtype probability;
-    int32_t merges; /* longest chain of merges behind an output; 0: none */
+    int64_t sum_run; /* tokens that are added one after the other, if these are more than a tile's (SUM_TILE) */
+    bool lse_scaled; /* LSE was stored in another base, and brought to base e afterwards */
+    bool in_order;   /* merges, too, may be one after the other */
+    int32_t merges;  /* longest chain of merges behind an output; 0: none */
 };
 
 struct plan;
 struct kernel;
-/* Of kernel k that ran a plan: in f64 for problems in f64, else in f32. The plan says the rest, and whether k narrows
- * probabilities. */
+/* Of kernel k that ran a plan: in f64 for problems in f64, else in f32. The rest the plan says, and what k says of itself. */
 struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan, const struct kernel *k);
+/* Of a kernel that runs no plan: what it declares. */
+struct arithmetic arithmetic_declared(const struct kernel *k);
 
 struct comparison {
     enum verdict verdict;

@@ -149,15 +149,17 @@ static bool guess_lse(const struct row *x)
 
 /* What the row would be with another scale, which wrong exponentials come down to as well. */
 static const struct {
-    double factor, per_sqrt_d;
+    double factor;
+    int to_scale, to_sqrt_d; /* powers: of the problem's scale, which they begin with, and of sqrt(d) */
     const char *says;
-} scales[] = {{1, 1, "scores are not divided by sqrt(d)"},
-              {1, -1, "scores are divided by sqrt(d) twice"},
-              {M_LN2, 0, "exp2 where exp should be, or scores lack a factor of log2(e)"},
-              {M_LOG2E, 0, "scores have a factor of log2(e) before exp, not exp2"}};
+} scales[] = {{1, 0, 0, "scores are not divided by sqrt(d), or not multiplied by the scale given"},
+              {1, 2, 0, "scores are divided by sqrt(d) twice, or multiplied by the scale given twice"},
+              {1, 0, -1, "the scale given is not used: scores are divided by sqrt(d)"},
+              {M_LN2, 1, 0, "exp2 where exp should be, or scores lack a factor of log2(e)"},
+              {M_LOG2E, 1, 0, "scores have a factor of log2(e) before exp, not exp2"}};
 
 /* The answer of the row's query with scores of another scale; the caller frees. */
-static struct oracle *with_scale(const struct row *x, double factor)
+static struct oracle *with_scale(const struct row *x, double scale)
 {
     int64_t q = x->r / x->p->heads.h_q;
     struct tree one = *x->p->tree;
@@ -166,7 +168,7 @@ static struct oracle *with_scale(const struct row *x, double factor)
     one.query += q;
     alone.tree = &one;
     alone.q = (char *)x->p->q + q * x->p->heads.h_q * x->p->heads.d * heads_elt_bytes(&x->p->heads);
-    alone.scale *= factor;
+    alone.scale = scale;
     return oracle_new(&alone);
 }
 
@@ -175,8 +177,8 @@ static bool guess_scale(const struct row *x)
     if (has_no_scores(x) || is_row(x, x->r))
         return false;
     for (size_t i = 0; i < sizeof scales / sizeof scales[0] && !x->guess[0]; i++) {
-        struct oracle *would =
-            with_scale(x, scales[i].factor * pow(sqrt(x->p->heads.d), scales[i].per_sqrt_d));
+        struct oracle *would = with_scale(x, scales[i].factor * pow(x->p->scale, scales[i].to_scale) *
+                                                 pow(sqrt(x->p->heads.d), scales[i].to_sqrt_d));
         struct row y = *x;
         int64_t r = x->r % x->p->heads.h_q;
         double lse = would->lse[r];

@@ -1,10 +1,12 @@
 #include "verify/judge/guard_cpu.h"
 #include "ref/rng.h"
+#include "verify/io/supervise.h"
 
 #include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -14,6 +16,8 @@
 /* Slots behind a node's last token, and of a page that nobody has, that belong to the sum: more than a tile reaches. A pool may
  * have pages of 65,536 slots, few of which were ever touched. */
 enum { TAIL = 256 };
+/* Bytes of pages that nobody has. */
+#define MOST_OTHERS (INT64_C(1) << 23)
 
 /* Sums side by side: one after the other they would wait for each other's products, and not for memory. */
 typedef uint32_t lanes __attribute__((vector_size(32)));
@@ -59,7 +63,10 @@ static void add_pool(lanes *sum, const struct problem *p, const void *pool)
             add_bytes(sum, (const char *)pool + slot * slot_bytes,
                       min_i64(p->page_size, t->len[node] - first + TAIL) * slot_bytes);
         }
-    for (int64_t page = 0; page < p->n_pages; page++)
+    int64_t others_bytes = p->n_pages * min_i64(p->page_size, TAIL) * slot_bytes,
+            stride =
+                ceil_div(others_bytes, MOST_OTHERS); /* of a pool that is far larger than the tree, some */
+    for (int64_t page = 0; page < p->n_pages; page += stride)
         if (!held[page])
             add_bytes(sum, (const char *)pool + page * p->page_size * slot_bytes,
                       min_i64(p->page_size, TAIL) * slot_bytes);
@@ -184,9 +191,11 @@ struct plan *guarded_plan(const struct strategy_use *use, const struct nform *nf
                           char *why, double *plan_s, const char **wrote)
 {
     struct copies copies = copies_of(nf->tree, nf, NULL);
+    pid_t self = getpid();
     double start = now_s();
     struct plan *plan = strategy_plan(use, nf, env, why);
     *plan_s = now_s() - start;
+    supervise_back(self);
     *wrote = restore(&copies);
     free(copies.content);
     return plan;
@@ -247,10 +256,12 @@ bool guarded_kernel(const struct kernel *k, const struct problem *p, const struc
     unsigned mode = arithmetic_mode();
     fenv_t env;
     fegetenv(&env);
+    pid_t self = getpid();
     double start = now_s();
     bool ran = k->run(p, plan, &inner, counted, &own);
     if (run_s)
         *run_s = now_s() - start;
+    supervise_back(self);
     memcpy(out->o, o + GUARD, o_size);
     memcpy(out->lse, lse + GUARD, lse_size);
     bool same_mode = arithmetic_mode() == mode;

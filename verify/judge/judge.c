@@ -25,7 +25,7 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
 {
     int64_t have = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     int64_t rows = (int64_t)t->n_queries * s->heads.h_q;
-    int64_t need = problem_bytes(t, s) + 4 * rows * s->heads.d * (int64_t)sizeof(double);
+    int64_t need = problem_bytes(t, s) + 5 * rows * s->heads.d * (int64_t)sizeof(double);
     if (need <= have / 2)
         return true;
     return err_missing(
@@ -36,6 +36,11 @@ static bool check_memory(const struct tree *t, const struct problem_spec *s, str
 struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e)
 {
     struct tree *t = tree ? tree : tree_source_load(&c->src, e);
+    if (t && c->aligned) {
+        struct tree *aligned = tree_aligned(t, c->spec.page_size);
+        tree_free(t);
+        t = aligned;
+    }
     bool good = t && problem_spec_check(&c->spec, e) && check_memory(t, &c->spec, e);
     struct problem *p = good ? problem_new(t, &c->spec, e) : NULL;
     if (!p) {
@@ -49,7 +54,8 @@ struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, st
         .nf = nform_new(t),
         .p = p,
         .inputs = guarded_inputs(p),
-        .orc = oracle_new(p),
+        /* a kernel outside answers before the right answer is there */
+        .orc = c->kernel && c->kernel->attend ? NULL : oracle_new(p),
         .env = plan_env_default(p->heads),
     };
     return b;
@@ -67,8 +73,14 @@ void test_case_free(struct test_case *b)
 }
 
 /* Partial O of the plan in fp16 from now on; false with the reason where that is not sound, or nothing. */
-static bool narrow_partials(struct plan *plan, enum dtype t, char *why)
+static bool narrow_partials(struct plan *plan, enum dtype t, const struct oracle *orc, char *why)
 {
+    const double most = 65504; /* of fp16 */
+    bool fits = true;
+    for (int64_t i = 0; i < orc->n_rows * orc->d && fits; i++)
+        fits = orc->max_v[i] <= most;
+    if (!fits)
+        return why_not(why, "V, and with it a partial O, is beyond fp16");
     if (plan->n_slots == 0)
         return why_not(why, "the plan has no partial results");
     if (plan->slot_weight != SLOT_LSE)
@@ -119,6 +131,7 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
     }
     if (!guarded_supports(k, p, plan, r->why)) {
         r->verdict = V_SKIP;
+        r->refused = true;
         return NULL;
     }
     struct output *out = output_new(p);
@@ -130,9 +143,24 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
     fail(r, STAGE_KERNEL, e.msg);
     if (e.code == EXIT_MISSING) { /* memory, say */
         r->verdict = V_SKIP;
+        r->refused = true;
         r->ran = false;
     }
     return NULL;
+}
+
+/* What *out is worth, into *r. */
+static void judge_output(const struct problem *p, const struct oracle *orc, const struct output *out,
+                         const struct arithmetic *a, struct result *r)
+{
+    r->cmp = compare_output(p, orc, out, a);
+    r->compared = true;
+    r->verdict = r->cmp.verdict;
+    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
+    if (r->verdict == V_FAIL) {
+        r->stage = STAGE_NUMBERS;
+        diagnose(p, orc, out, &r->cmp, r->guess, sizeof r->guess);
+    }
 }
 
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
@@ -142,15 +170,35 @@ struct output *judge_plan(const struct problem *p, const struct guarded *inputs,
     if (!out)
         return NULL;
     struct arithmetic a = arithmetic_of(p, plan, k);
-    r->cmp = compare_output(p, orc, out, &a);
-    r->compared = true;
-    r->verdict = r->cmp.verdict;
-    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
-    if (r->verdict == V_FAIL) {
-        r->stage = STAGE_NUMBERS;
-        diagnose(p, orc, out, &r->cmp, r->guess, sizeof r->guess);
-    }
+    judge_output(p, orc, out, &a, r);
     return out;
+}
+
+/* A kernel outside, which makes no use of plans. */
+static struct result attend_and_judge(const struct test_case *b, const struct kernel *k)
+{
+    static const struct strategy_use none = {.s = NULL};
+    struct result r = {.use = &none, .strategy = k->view, .kernel = k->name, .tile = "-"};
+    struct output *out = output_new(b->p);
+    struct err why = {0};
+    double began = now_s();
+    r.end = k->attend(k, b->p, out, &why);
+    r.run_s = now_s() - began;
+    r.ran = r.end != RUN_UNSUPPORTED && r.end != RUN_NO_VIEW;
+    if (r.end == RUN_DONE) {
+        struct oracle *orc = oracle_new(b->p);
+        struct arithmetic a = arithmetic_declared(k);
+        for (int64_t row = 0; row < out->n_rows && k->no_lse; row++)
+            output_set_lse(out, row, orc->lse[row]); /* what is not written is not judged */
+        judge_output(b->p, orc, out, &a, &r);
+        oracle_free(orc);
+    } else {
+        fail(&r, STAGE_KERNEL, why.msg);
+        r.verdict = r.ran ? V_FAIL : V_SKIP;
+        r.refused = !r.ran;
+    }
+    output_free(out);
+    return r;
 }
 
 /* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
@@ -172,7 +220,8 @@ static char *command_of(const struct test_case *b, const struct strategy_use *us
     c.kernel = k;
     char *text = case_print(&c), *quoted = text_quote(text),
          *command =
-             xasprintf("%s verify %s--case %s", program_invocation_name, law ? "--properties " : "", quoted);
+             xasprintf("%s verify %s%s%s--case %s", program_invocation_name, law ? "--properties " : "",
+                       k->option ? k->option : "", k->option ? " " : "", quoted);
     free(text);
     free(quoted);
     return command;
@@ -195,7 +244,7 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
         r.n_groups = plan->n_groups;
         r.n_launches = plan->n_launches;
         name_tile(plan, r.tile, sizeof r.tile);
-        if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, r.why))
+        if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r.why))
             r.verdict = V_SKIP;
         else
             output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
@@ -208,10 +257,12 @@ struct result judge_law(const struct test_case *b, const struct strategy_use *us
                         const struct property *law)
 {
     char *command = command_of(b, use, k, law);
-    crash_planning(use->s->name, command);
+    crash_planning(use->s ? use->s->name : "no strategy", command);
     struct property_case of_law = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
-    struct result r = law ? property_check(law, &of_law) : plan_and_judge(b, use, k);
-    r.use = use;
+    struct result r = law         ? property_check(law, &of_law)
+                      : k->attend ? attend_and_judge(b, k)
+                                  : plan_and_judge(b, use, k);
+    r.use = k->attend ? r.use : use;
     if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */

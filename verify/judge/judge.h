@@ -19,12 +19,12 @@ struct test_case {
     struct nform *nf;
     struct problem *p; /* a run that writes to it fails, and it is made anew for the next */
     struct guarded inputs;
-    struct oracle *orc;
+    struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
 };
 
 /* NULL with *e set if the tree cannot be had, the heads are not valid, or memory would not do. The tree is
- * loaded from c->src unless given, and owned either way; c must outlive the result. */
+ * loaded from c->src unless given, aligned if c says so, and owned either way; c must outlive the result. */
 struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e);
 void test_case_free(struct test_case *b);
 

@@ -78,7 +78,8 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
                                 .page_size = p->page_size,
                                 .scattered = true,
                                 .poison = true,
-                                .seed = rng_mix(l->c->seed)};
+                                .seed = rng_mix(l->c->seed),
+                                .scale = p->scale};
     struct problem *x = problem_new(t, &spec, NULL);
     CK(x != NULL); /* the spec of a problem that exists, about as many tokens */
     struct nform *nf = nform_new(t);
@@ -163,6 +164,7 @@ static void set_bounds(struct run_of *t, const struct problem *p, const struct p
                                     .o = t->o + row * d,
                                     .lse = &lse,
                                     .abs_o = abs_o,
+                                    .max_v = abs_o,
                                     .logit = &dot,
                                     .abs_dot = &dot,
                                     .ctx = &ctx};

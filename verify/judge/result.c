@@ -2,6 +2,7 @@
 #include "verify/judge/properties.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,11 @@ static const char *const stage_name[] = {[STAGE_NONE] = "",
 
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE])
 {
-    snprintf(text, RESULT_SENTENCE, "%s%s%s%s%s", r->law ? "law " : "", r->law ? r->law->name : "",
-             r->law ? ": " : "", stage_name[r->stage], r->why);
+    if (r->end != RUN_DONE)
+        snprintf(text, RESULT_SENTENCE, "%s: %s", run_end_name[r->end], r->why);
+    else
+        snprintf(text, RESULT_SENTENCE, "%s%s%s%s%s", r->law ? "law " : "", r->law ? r->law->name : "",
+                 r->law ? ": " : "", stage_name[r->stage], r->why);
     return text;
 }
 
@@ -29,12 +33,23 @@ int64_t totals_cases(const struct totals *t)
     return t->n[V_PASS] + t->n[V_MARGINAL] + t->n[V_FAIL] + t->n[V_SKIP];
 }
 
-void totals_print(FILE *f, const char *name, const struct totals *t)
+void totals_add(struct totals *t, const struct result *r)
+{
+    t->n[r->verdict]++;
+    t->refused += r->refused;
+    if (r->compared)
+        t->worst = fmax(t->worst, r->cmp.worst);
+}
+
+void totals_print(FILE *f, const char *name, const struct totals *t, const char *more)
 {
     fprintf(f,
             "%s: %" PRId64 " cases, %" PRId64 " passed, %" PRId64 " marginal, %" PRId64 " failed, %" PRId64
-            " skipped\n",
+            " skipped",
             name, totals_cases(t), t->n[V_PASS], t->n[V_MARGINAL], t->n[V_FAIL], t->n[V_SKIP]);
+    if (t->refused > 0)
+        fprintf(f, " (%" PRId64 " by kernels)", t->refused);
+    fprintf(f, "%s\n", more);
 }
 
 const char *const result_columns[] = {

@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_JUDGE_RESULT_H
 #define TREEATTN_VERIFY_JUDGE_RESULT_H
 
+#include "kernels/kernel.h"
 #include "sim/ledger.h"
 #include "sim/strategy.h"
 #include "verify/io/table.h"
@@ -26,11 +27,13 @@ enum failure_stage {
 struct result {
     enum verdict verdict;
     enum failure_stage stage;
+    enum run_end end;           /* of a kernel outside: how it ended, if not with an answer */
     const struct property *law; /* that was checked; NULL: the oracle judged */
     const char *strategy, *kernel;
     const struct strategy_use *use; /* the caller's, if it keeps it */
     bool planned;                   /* the strategy applies; a plan was made */
     char tile[32];                  /* "64x128", "+" appended where groups differ, "-" without a plan */
+    bool refused;                   /* the kernel did not take it */
     bool ran;                       /* the kernel did, on what the verdict is of; so there is run_s */
     bool compared;                  /* what it wrote was held against the truth; so there is */
     struct comparison cmp;
@@ -50,12 +53,14 @@ bool result_is_counted(const struct result *r);
 
 /* Totals of a verify run. */
 struct totals {
-    int64_t n[4]; /* by verdict */
+    int64_t n[4];    /* by verdict */
+    int64_t refused; /* of those skipped: there was a plan, and the kernel did not take it */
     double worst;
 };
 int64_t totals_cases(const struct totals *t);
-/* "verify: C cases, P passed, M marginal, F failed, K skipped" */
-void totals_print(FILE *f, const char *name, const struct totals *t);
+void totals_add(struct totals *t, const struct result *r);
+/* "verify: C cases, P passed, M marginal, F failed, K skipped (R by kernels)"; the brackets only where there are such, then `more`. */
+void totals_print(FILE *f, const char *name, const struct totals *t, const char *more);
 
 /* The result table of `verify`: one row a case. What was not planned, run or compared has no numbers. */
 extern const char *const result_columns[];

@@ -317,6 +317,18 @@ static void plainer_storage(struct shrinker *s)
     if (s->c->spec.poison)
         try_change(s, c);
     c = *s->c;
+    c.spec.scale = 0;
+    if (s->c->spec.scale > 0)
+        try_change(s, c);
+    c = *s->c;
+    c.spec.pool = 0;
+    if (s->c->spec.pool > 0)
+        try_change(s, c);
+    c = *s->c;
+    c.aligned = false;
+    if (s->c->aligned)
+        try_change(s, c);
+    c = *s->c;
     c.spec.heads.dtype = DT_F64;
     while (c.spec.heads.dtype < s->c->spec.heads.dtype && !try_change(s, c))
         c.spec.heads.dtype++;
@@ -325,8 +337,9 @@ static void plainer_storage(struct shrinker *s)
 /* Plainest first: with counts the output says who was read. */
 static void plainer_data(struct shrinker *s)
 {
-    static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM,
-                                      FILL_HUGE,  FILL_VAST,      FILL_SUNK};
+    static const enum fill order[] = {FILL_COUNT, FILL_IDENTICAL, FILL_ONEHOT, FILL_RANDOM, FILL_ONESIGN,
+                                      FILL_HUGE,  FILL_VAST,      FILL_SUNK,   FILL_SPAN};
+    _Static_assert(sizeof order / sizeof order[0] == N_FILLS, "each fill has its place");
     struct case_spec c = *s->c;
     for (int i = 0; order[i] != s->c->spec.fill; i++) {
         c.spec.fill = order[i];
@@ -517,9 +530,10 @@ void shrink_print(FILE *f, const char *program, const struct case_spec *failed, 
     } else {
         char *quoted = text_quote(text);
         fprintf(f,
-                "smallest: %s verify %s--case %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64
-                ", after %" PRId64 " trials%s: %s\n",
-                program, r.law ? "--properties " : "", quoted, report.nodes, report.queries, report.tokens,
+                "smallest: %s verify %s%s%s--case %s\n  nodes %" PRId32 ", queries %" PRId32
+                ", tokens %" PRId64 ", after %" PRId64 " trials%s: %s\n",
+                program, r.law ? "--properties " : "", c.kernel->option ? c.kernel->option : "",
+                c.kernel->option ? " " : "", quoted, report.nodes, report.queries, report.tokens,
                 report.trials, report.fixed ? "" : " (out of time)", result_sentence(&r, why));
         free(quoted);
         /* A small case hides what a large one shows: of one token O is V whatever the softmax. */

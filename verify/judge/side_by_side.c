@@ -30,7 +30,7 @@ static void note_verdict(struct beside *x, int32_t s, const struct case_spec *c,
                          const struct result *r)
 {
     struct compare_row *row = &x->row[s];
-    x->run->totals.n[r->verdict]++;
+    totals_add(&x->run->totals, r);
     if (r->verdict != V_FAIL || (row->failed && row->failed_at <= at))
         return;
     struct case_spec failed = *c;
@@ -183,7 +183,7 @@ static void print_all(const struct beside *x, const struct test_case *b, FILE *f
     table_end(&t);
     if (text)
         print_notes(f, x);
-    totals_print(text ? f : stderr, "compare", &x->run->totals);
+    totals_print(text ? f : stderr, "compare", &x->run->totals, "");
     for (int32_t s = 0; s < x->run->n_use; s++)
         if (x->row[s].failed) /* what `treeattn verify --case` runs again */
             fprintf(stderr, "compare: %s fails first at %s\n", x->run->use[s].s->name, x->row[s].failed);

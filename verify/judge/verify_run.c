@@ -43,12 +43,13 @@ struct verify_run {
     struct printer table;
     struct totals totals;
     bool all_kernels;              /* a case named none */
+    bool not_wide;                 /* the wide cases were not run, where others are chosen for all to see */
     bool compared;                 /* a result was, so that there is a worst error */
     char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
     struct {
         int64_t n;     /* plans that a kernel skipped, */
         char why[160]; /* the first because */
-    } * refused;       /* [n_kernels] */
+    } * refused;       /* [n_kernels + 1], the last of a kernel outside: cases */
     char *smallest;    /* what was printed below failures, NULL: nothing */
     struct progress progress;
     struct census census;
@@ -78,6 +79,8 @@ static int32_t judge_all(const struct verify_run *run, const struct test_case *b
     const struct kernel *const *on = c->kernel ? &c->kernel : kernels;
     int32_t n_on = c->kernel ? 1 : n_kernels, n_pairs = (c->use.s ? 1 : run->job->n_use) * n_on, n = 0;
     *out = xcalloc((size_t)(n_pairs * (1 + n_properties)), sizeof **out);
+    if (c->kernel && c->kernel->attend)
+        n_pairs = 1; /* it is given no plan */
     for (int32_t i = 0; i < n_pairs; i++) {
         const struct kernel *k = on[i % n_on];
         if (!c->kernel && !kernel_ready(k, NULL))
@@ -125,10 +128,12 @@ static void reduce(struct verify_run *run, const struct case_spec *c, const stru
 static void note_refusal(struct verify_run *run, const struct result *r)
 {
     char why[RESULT_SENTENCE];
-    for (int32_t k = 0; k < n_kernels; k++)
-        if (r->verdict == V_SKIP && r->planned && strcmp(kernels[k]->name, r->kernel) == 0 &&
-            run->refused[k].n++ == 0)
-            snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
+    bool outside = r->end != RUN_DONE;
+    int32_t k = outside ? n_kernels : 0;
+    while (k < n_kernels && strcmp(kernels[k]->name, r->kernel) != 0)
+        k++;
+    if (r->refused && (outside || k < n_kernels) && run->refused[k].n++ == 0)
+        snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
 }
 
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
@@ -142,12 +147,10 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         count_admitted(run, c.src.family, r, n);
     }
     for (int32_t i = 0; i < n; i++) {
-        run->totals.n[r[i].verdict]++;
+        totals_add(&run->totals, &r[i]);
         run->broken += r[i].law != NULL;
         run->compared = run->compared || r[i].compared;
         note_refusal(run, &r[i]);
-        if (r[i].compared)
-            run->totals.worst = fmax(run->totals.worst, r[i].cmp.worst);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
             result_sentence(&r[i], run->skipped);
         if (design)
@@ -155,7 +158,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         if (run->job->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
             continue;
         c.use = *r[i].use;
-        c.kernel = kernel_find(r[i].kernel);
+        c.kernel = b->c->kernel && b->c->kernel->attend ? b->c->kernel : kernel_find(r[i].kernel);
         char *text = case_print(&c);
         result_row(&run->table, &r[i], c.spec.heads.dtype, text);
         free(text);
@@ -304,6 +307,15 @@ static void verify_random(struct verify_run *run)
     run_list(run, list, n, NULL);
 }
 
+static void verify_wide(struct verify_run *run)
+{
+    int64_t n;
+    struct case_spec *list = wide_cases(&n);
+    for (int64_t i = 0; i < n; i++)
+        problem_given_apply(&run->job->given, &list[i].spec);
+    run_list(run, list, n, NULL);
+}
+
 static void verify_design(struct verify_run *run)
 {
     const struct verify_job *j = run->job;
@@ -424,10 +436,11 @@ static void report_absent(void)
 /* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
 static void report(FILE *f, const struct verify_run *run)
 {
-    if (run->census.n > 0) {
+    bool outside = run->job->kernel && run->job->kernel->attend;
+    if (run->census.n > 0)
         census_print(f, &run->census);
+    if (run->census.n > 0 && !outside)
         print_admission(f, run);
-    }
     if (run->cover)
         pairs_met_print(f, run->cover, run->whole);
     print_device(f);
@@ -435,15 +448,21 @@ static void report(FILE *f, const struct verify_run *run)
         fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
     if (run->job->properties)
         fprintf(f, "laws: %" PRId64 " held, %" PRId64 " broken\n", run->held, run->broken);
-    for (int32_t k = 0; k < n_kernels; k++)
+    for (int32_t k = 0; k <= n_kernels; k++)
         if (run->refused[k].n > 0)
-            fprintf(f, "%s skipped %" PRId64 " plans, the first because %s\n", kernels[k]->name,
-                    run->refused[k].n, run->refused[k].why);
+            fprintf(f, "%s skipped %" PRId64 " %s, the first because %s\n",
+                    k < n_kernels ? kernels[k]->name : run->job->kernel->name, run->refused[k].n,
+                    k < n_kernels ? "plans" : "cases", run->refused[k].why);
     if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
         fputs(run->smallest, f);
+    if (run->job->require_all && run->totals.refused > 0)
+        fprintf(f, "--require-all: kernels did not take %" PRId64 " plans\n", run->totals.refused);
     if (!any_ran(run))
         fprintf(f, "no case ran: all were skipped, the first because %s\n", run->skipped);
-    totals_print(f, "verify", &run->totals);
+    char *more =
+        run->not_wide ? xasprintf("; %" PRId32 " wide cases not run (--wide)", n_wide_texts) : xstrdup("");
+    totals_print(f, "verify", &run->totals, more);
+    free(more);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------- */
@@ -467,10 +486,14 @@ static bool run_all(struct verify_run *run, FILE *f)
         verify_trace(run, spec);
     else if (j->src.kind != SRC_NONE)
         verify_one(run, spec);
+    else if (j->wide)
+        verify_wide(run);
     else if (j->gpu_cases)
         verify_design(run);
-    else
+    else {
         verify_random(run);
+        run->not_wide = true;
+    }
     if (!run->err.code || run->table.open)
         table_end(&run->table);
     if (run->err.code && run->totals.n[V_FAIL] == 0)
@@ -485,14 +508,15 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
 {
     struct verify_run run = {.job = job};
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
-    run.refused = xcalloc((size_t)n_kernels, sizeof *run.refused);
+    run.refused = xcalloc((size_t)n_kernels + 1, sizeof *run.refused);
     bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
     int64_t met;
     if (!done)
         *e = run.err;
     else if (run.whole) /* a pair of the design that nothing ran on is as bad as a failure */
         failed |= pairs_met_pairs(run.cover, &met, NULL) != met;
-    *code = failed ? EXIT_FAILED : any_ran(&run) ? EXIT_GOOD : EXIT_MISSING;
+    bool all = any_ran(&run) && !(job->require_all && run.totals.refused > 0);
+    *code = failed ? EXIT_FAILED : all ? EXIT_GOOD : EXIT_MISSING;
     free(run.admitted);
     free(run.refused);
     free(run.smallest);

@@ -12,11 +12,12 @@
 
 BEGIN_C
 
-/* What is judged: the first that is given of text, list, src, gpu_cases; else random trees. */
+/* What is judged: the first that is given of text, list, src, wide, gpu_cases; else random trees. */
 struct verify_job {
     const char *text, *list; /* a case; a file of cases */
     struct tree_source src;  /* a tree, or a trace; SRC_NONE: not given */
     int64_t steps;           /* of a trace, spread over it; 0: the step of src */
+    bool wide;               /* the wide cases */
     bool gpu_cases;          /* the design of make gpu-check, */
     int64_t sample;          /* one tree in `sample` of it */
     int64_t trees;           /* random ones, */
@@ -28,11 +29,13 @@ struct verify_job {
     bool chosen;                 /* they are for all cases */
     const struct kernel *kernel; /* NULL: a case's, or all */
     bool quiet, properties, no_shrink;
+    bool require_all; /* a plan that a kernel does not take is something that is missing */
     enum style style;
 };
 
 /*
- * Judge and print. *code is the exit code: EXIT_FAILED if something failed, EXIT_MISSING if every case was skipped. False
+ * Judge and print. *code is the exit code: EXIT_FAILED if something failed, EXIT_MISSING if every case was skipped, or
+ * with require_all a plan by a kernel. False
  * with *e set if the run could not be finished; then *code is EXIT_FAILED if a failure was found before.
  */
 bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e);

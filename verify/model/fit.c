@@ -47,7 +47,7 @@ static void take_rows(const struct fit_spec *a, const struct timed_rows *m, stru
         const char *own = a->apart ? strategy : m->kernels.name[row->kernel];
         r->y[i] = row->seconds;
         r->config[i] = names_add(&r->configs, m->configs.name[row->config]);
-        r->part[i] = names_add(&r->parts, a->together || a->model->tiles ? "all" : own);
+        r->part[i] = names_add(&r->parts, a->model->tiles ? "all" : own);
         r->strategy[i] = names_add(&r->strategies, strategy);
         r->file[i] = names_add(&r->files, row->file);
         r->line[i] = row->line;
@@ -107,8 +107,7 @@ static void bill_row(const struct fit_spec *a, const struct fit_rows *r, const s
 static int64_t plan_config(const struct fit_spec *a, const struct fit_rows *r, const struct timed_rows *m,
                            const int64_t *row, int64_t n, struct err *e)
 {
-    struct tree *t;
-    struct nform *nf = timed_row_nform(&m->row[row[0]], &t, e);
+    struct nform *nf = timed_row_nform(&m->row[row[0]], e);
     int64_t bad = nf ? -1 : row[0];
     for (int64_t k = 0; k < n && bad < 0; k++) {
         const struct timed_row *x = &m->row[row[k]];
@@ -117,8 +116,7 @@ static int64_t plan_config(const struct fit_spec *a, const struct fit_rows *r, c
         else if (!plan_row(a, r, x, nf, row[k], e))
             bad = row[k];
     }
-    nform_free(nf);
-    tree_free(t);
+    nform_free_with_tree(nf);
     return bad;
 }
 

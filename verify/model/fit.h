@@ -24,7 +24,7 @@ struct fit_spec {
     const struct fit_model *model;
     struct machine mc;
     bool machine_given;           /* else it is that of the rows' card */
-    bool together, apart;         /* one part; one for each strategy; neither: one for each kernel */
+    bool apart;                   /* one part for each strategy, not for each kernel */
     struct strategy_use *without; /* [n_without] strategies whose rows are left out */
     int32_t n_without;
     const char *coefficients; /* a file, or "built-in": only judged; NULL: to be fitted */

@@ -7,18 +7,13 @@
 
 const char *const fit_show_name[N_FIT_SHOWS] = {"usual", "coefficients", "quality", "rows"};
 
-static void number_or_none(struct printer *t, double x, int digits)
-{
-    table_f64_if(t, !isnan(x), x, digits);
-}
-
 static void coefficient_row(struct printer *t, const char *part, const struct trait *c, double value,
                             double error, const char *note)
 {
     table_text(t, part);
     table_text(t, c->name);
-    number_or_none(t, value, 4);
-    number_or_none(t, error, 2);
+    table_number(t, value, 4);
+    table_number(t, error, 2);
     table_text(t, c->unit);
     char *about = xasprintf("%s%s", c->about, note);
     table_text(t, about);
@@ -91,13 +86,13 @@ static void quality_row(struct printer *t, const struct fit_rows *r, const doubl
     table_text(t, part < 0 ? "all" : r->parts.name[part]);
     table_text(t, kind);
     table_i64(t, n);
-    number_or_none(t, r2, 4);
-    number_or_none(t, 100 * s.median, 3);
-    number_or_none(t, 100 * s.p90, 3);
-    number_or_none(t, s.tau, 3);
+    table_number(t, r2, 4);
+    table_number(t, 100 * s.median, 3);
+    table_number(t, 100 * s.p90, 3);
+    table_number(t, s.tau, 3);
     table_i64(t, s.contested);
-    number_or_none(t, s.contested ? 100 * (double)s.right / (double)s.contested : NAN, 3);
-    number_or_none(t, 100 * s.regret, 3);
+    table_number(t, s.contested ? 100 * (double)s.right / (double)s.contested : NAN, 3);
+    table_number(t, 100 * s.regret, 3);
     free(y);
     free(p);
     free(config);
@@ -133,7 +128,7 @@ static void show_rows(const struct fit_rows *r, const struct fitted *f, enum sty
         table_text(&t, r->strategies.name[r->strategy[i]]);
         table_f64(&t, r->y[i], 6);
         table_f64(&t, f->predicted[i], 6);
-        number_or_none(&t, f->held_out ? f->held_out[i] : NAN, 6);
+        table_number(&t, f->held_out ? f->held_out[i] : NAN, 6);
     }
     table_end(&t);
 }

@@ -28,15 +28,12 @@ static bool add_tree(struct sim_run *run, struct tree_source src, const struct p
 bool sim_open_sets(struct sim_run *run, const char *list, bool heads, struct err *e)
 {
     int32_t n;
-    struct paper_case *c = paper_sets(list, heads, 0, &n, e);
+    struct paper_case *c = paper_sets(list, &run->spec.heads, heads, &n, e);
     bool good = c != NULL;
     for (int32_t i = 0; i < n && good; i++) {
         struct tree_source src = {.kind = SRC_LEVELS, .text = xstrdup(c[i].tree->levels)};
         struct problem_spec spec = run->spec;
-        if (!heads) {
-            spec.heads.h_q = c[i].h_q;
-            spec.heads.h_kv = c[i].h_kv;
-        }
+        spec.heads = c[i].heads;
         good = add_tree(run, src, &spec, xasprintf("%s %" PRId32, c[i].set, c[i].tree->number), e);
     }
     free(c);
@@ -76,16 +73,12 @@ static bool put_value(char **text, const char *name, const char *value)
 {
     char *key = xasprintf("{%s}", name), *rest = *text, *done = xstrdup("");
     bool any = false;
-    for (char *found; (found = strstr(rest, key)); rest = found + strlen(key), any = true) {
-        char *longer = xasprintf("%s%.*s%s", done, (int)(found - rest), rest, value);
-        free(done);
-        done = longer;
-    }
-    char *all = xasprintf("%s%s", done, rest);
+    for (char *found; (found = strstr(rest, key)); rest = found + strlen(key), any = true)
+        xappend(&done, "%.*s%s", (int)(found - rest), rest, value);
+    xappend(&done, "%s", rest);
     free(key);
-    free(done);
     free(*text);
-    *text = all;
+    *text = done;
     return any;
 }
 

@@ -226,10 +226,8 @@ static char *list_of(const struct sim_run *run, int32_t m, bool trips)
         if (row.skipped_at > 0 || !(share > (trips ? 0.5 : 0.1)))
             continue;
         char *name = strategy_label(&run->use[i]);
-        char *longer = xasprintf("%s%s%s %.0f %%", list, list[0] ? ", " : "", name, floor(100 * share));
+        xappend(&list, "%s%s %.0f %%", list[0] ? ", " : "", name, floor(100 * share));
         free(name);
-        free(list);
-        list = longer;
     }
     return list;
 }

@@ -53,17 +53,11 @@ void names_clear(struct names *s)
 
 /* ---- one row ------------------------------------------------------------------------------------------ */
 
-/* "file:line: " before a sentence that does not know where it is. */
-static bool locate(const struct csv *c, int64_t row, const struct err *why, struct err *e)
+static bool read_dtype(const struct csv *c, int64_t row, int32_t column, enum dtype *out, struct err *e)
 {
-    return csv_error(e, c->name, c->line[row], "%s", why->msg);
-}
-
-static bool parse_dtype(const char *s, enum dtype *out)
-{
-    if (strcmp(s, "fp16") == 0)
-        s = "f16";
-    return dtype_parse(s, out);
+    const char *s = csv_peek(c, row, column);
+    return dtype_parse(strcmp(s, "fp16") == 0 ? "f16" : s, out) ||
+           csv_error(e, c->name, c->line[row], "dtype is '%.40s' (expected f16, fp16, bf16, f32 or f64)", s);
 }
 
 /* What a configuration is called: all that a time depends on but strategy and kernel. */
@@ -138,28 +132,28 @@ static enum taken peer_row(const struct csv *c, int64_t i, const int32_t *at, st
     if (!*kernel)
         return BAD;
     const struct peer *p = find_peer(*kernel);
+    if (!*csv_peek(c, i, at[STATUS])) {
+        csv_error(e, c->name, c->line[i], "no status (expected ok, or why there is no time)");
+        return BAD;
+    }
     if (!p || strcmp(csv_peek(c, i, at[STATUS]), "ok") != 0 ||
         strcmp(csv_peek(c, i, at[TIMING]), "graph") != 0)
         return LEFT_OUT;
     int64_t h_q, h_kv;
     double us;
     if (!csv_i64(c, i, at[HQ], 1, 1 << 20, &h_q, e) || !csv_i64(c, i, at[HK], 1, 1 << 20, &h_kv, e) ||
-        !csv_f64(c, i, at[COLD], &us, e))
+        !csv_f64(c, i, at[COLD], &us, e) || !read_dtype(c, i, at[DTYPE], &r->heads.dtype, e))
         return BAD;
     r->heads.h_q = (int32_t)h_q;
     r->heads.h_kv = (int32_t)h_kv;
     r->heads.d = 128; /* shared/peers/README.md: all rows */
     r->seconds = us * 1e-6;
-    const char *dtype = csv_peek(c, i, at[DTYPE]);
-    if (!parse_dtype(dtype, &r->heads.dtype)) {
-        csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected fp16, bf16, f16, f32 or f64)", dtype);
-        return BAD;
-    }
     char *source = xasprintf("levels:%s_%s", csv_peek(c, i, at[N]), csv_peek(c, i, at[C]));
-    bool good = tree_source_parse(source, &r->tree, &why) && parse_uses(p->strategies, r->use, &why);
+    bool good = tree_source_parse(source, &r->tree, &why) && parse_uses(p->strategies, r->use, &why) &&
+                check_row(r, &why);
     free(source);
     if (!good)
-        locate(c, i, &why, e);
+        csv_error(e, c->name, c->line[i], "%s", why.msg);
     return good ? TAKEN : BAD;
 }
 
@@ -171,33 +165,23 @@ static enum taken own_row(const struct csv *c, int64_t i, const int32_t *at, str
 {
     struct err why = {0};
     int32_t verdict = csv_find(c, "verdict"), named = csv_find(c, "kernel");
-    const char *judged = verdict >= 0 ? csv_cell(c, i, verdict, e) : "PASS";
-    if (!judged)
-        return BAD;
-    if (!*judged) {
-        csv_error(e, c->name, c->line[i], "no verdict (expected PASS, or why the row does not count)");
-        return BAD;
-    }
+    const char *judged = verdict >= 0 ? csv_peek(c, i, verdict) : "PASS";
     if (strcmp(judged, "PASS") != 0 && strcmp(judged, "MARGINAL") != 0)
         return LEFT_OUT;
     *kernel = named >= 0 ? csv_peek(c, i, named) : "all";
     int64_t d;
     double us;
-    if (!csv_i64(c, i, at[D], 1, PROBLEM_MAX_D, &d, e) || !csv_f64(c, i, at[TIME], &us, e))
+    if (!csv_i64(c, i, at[D], 1, PROBLEM_MAX_D, &d, e) || !csv_f64(c, i, at[TIME], &us, e) ||
+        !read_dtype(c, i, at[M_DTYPE], &r->heads.dtype, e))
         return BAD;
     r->heads.d = (int32_t)d;
     r->seconds = us * 1e-6;
-    const char *dtype = csv_peek(c, i, at[M_DTYPE]);
-    if (!parse_dtype(dtype, &r->heads.dtype)) {
-        csv_error(e, c->name, c->line[i], "dtype is '%.40s' (expected f16, bf16, f32 or f64)", dtype);
-        return BAD;
-    }
     bool good = tree_source_parse(csv_peek(c, i, at[TREE]), &r->tree, &why) &&
                 text_heads(csv_peek(c, i, at[HEADS]), &r->heads.h_q, &r->heads.h_kv, &why) &&
-                strategy_parse(csv_peek(c, i, at[STRATEGY]), &r->use[0], &why);
+                strategy_parse(csv_peek(c, i, at[STRATEGY]), &r->use[0], &why) && check_row(r, &why);
     r->use[1].s = NULL;
     if (!good)
-        locate(c, i, &why, e);
+        csv_error(e, c->name, c->line[i], "%s", why.msg);
     return good ? TAKEN : BAD;
 }
 
@@ -248,13 +232,8 @@ static bool read_rows(const struct csv *c, const struct kind *kind, struct timed
     for (int64_t i = 0; i < c->n_rows; i++) {
         struct timed_row r = {.file = m->files.name[number], .line = c->line[i]};
         const char *kernel;
-        struct err why = {0};
         enum taken taken = kind->row(c, i, at, &r, &kernel, e);
         m->left_out += taken == LEFT_OUT;
-        if (taken == TAKEN && !check_row(&r, &why)) {
-            locate(c, i, &why, e);
-            taken = BAD;
-        }
         if (taken != TAKEN)
             tree_source_clear(&r.tree);
         if (taken == BAD || (taken == TAKEN && !(add_row(m, &r, kernel, e) && check_device(c, i, m, e))))
@@ -272,7 +251,7 @@ bool timed_rows_parse(const char *text, size_t size, const char *name, struct ti
     int64_t before = m->n;
     bool good = (!c.cut || csv_error(e, name, c.line[c.n_rows - 1],
                                      "the last row has no end (expected a whole file)")) &&
-                read_rows(&c, kind, m, e);
+                csv_words(&c, "verdict", CSV_VERDICTS, e) && read_rows(&c, kind, m, e);
     if (good && m->n == before)
         good = csv_error(e, name, 1, "no row can be used (expected rows of measured times that passed)");
     csv_clear(&c);
@@ -302,12 +281,12 @@ void timed_rows_clear(struct timed_rows *m)
 
 /* ---- plans -------------------------------------------------------------------------------------------- */
 
-struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, struct err *e)
+struct nform *timed_row_nform(const struct timed_row *r, struct err *e)
 {
     struct err why = {0};
-    *tree = tree_source_load(&r->tree, &why);
-    if (*tree)
-        return nform_new(*tree);
+    struct tree *tree = tree_source_load(&r->tree, &why);
+    if (tree)
+        return nform_new(tree);
     csv_error(e, r->file, r->line, "%s", why.msg);
     return NULL;
 }

@@ -51,9 +51,9 @@ bool timed_rows_parse(const char *text, size_t size, const char *name, struct ti
 bool timed_rows_read(const char *path, struct timed_rows *m, struct err *e);
 void timed_rows_clear(struct timed_rows *m);
 
-/* The normal form of a row's tree, which all rows of its configuration share. The caller frees it and *tree.
- * NULL with *e set ("file:line: ..."). */
-struct nform *timed_row_nform(const struct timed_row *r, struct tree **tree, struct err *e);
+/* The normal form of a row's tree, which all rows of its configuration share. Free it with
+ * nform_free_with_tree. NULL with *e set ("file:line: ..."). */
+struct nform *timed_row_nform(const struct timed_row *r, struct err *e);
 /* The plan of a row, made as bench-gpu made it; NULL with *e set ("file:line: ..."). */
 struct plan *timed_row_plan(const struct timed_row *r, const struct nform *nf, struct err *e);
 

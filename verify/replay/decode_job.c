@@ -1,6 +1,7 @@
 #include "verify/replay/decode_job.h"
 #include "kernels/cuda/host/cupti.h"
 #include "verify/replay/decode_run.h"
+#include "verify/replay/run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,32 +20,6 @@ static const struct checked_trace checked_traces[] = {
 };
 static const char *const checked_models[] = {"tiny", "tiny-mha", "tiny-qwen"};
 
-/* The trace, and whether it has the step that was asked for. */
-static bool open_trace(struct decode_job *j, const struct trace_opts *opts, struct err *e)
-{
-    int64_t step = j->src.step;
-    j->trace = trace_open(j->name, opts, e);
-    if (!j->trace || step <= trace_steps(j->trace))
-        return j->trace != NULL;
-    err_set(e, "%s: step %" PRId64 " (expected 1 to %" PRId64 ")", j->name, step, trace_steps(j->trace));
-    trace_close(j->trace);
-    return false;
-}
-
-/* Pages and queries that steps first .. last want. */
-static void measure(const struct decode_job *j, struct decoder_spec *s)
-{
-    struct pool *pool = pool_new(s->page_size, INT32_MAX);
-    struct step x;
-    for (int64_t t = 1; t <= j->last; t++) {
-        CK(step_new(&x, j->trace, t, pool, NULL, NULL, NULL));
-        s->max_queries = (int32_t)max_i64(s->max_queries, x.tree->n_queries);
-        step_free(&x);
-    }
-    s->n_pages = pool_stats(pool).peak;
-    pool_free(pool);
-}
-
 static struct decoder *open_for(const struct decode_job *j, struct err *e)
 {
     bool cpu = strcmp(j->type->name, "cpu") == 0;
@@ -57,8 +32,10 @@ static struct decoder *open_for(const struct decode_job *j, struct err *e)
                              .seed = j->seed,
                              .arch = j->arch,
                              .graph = j->graph};
-    measure(j, &s);
-    return decoder_open(j->type, &s, e);
+    struct replay_source steps = {.trace = j->trace, .last = j->last};
+    return replay_peak(&steps, s.page_size, INT32_MAX, &s.n_pages, &s.max_queries, e)
+               ? decoder_open(j->type, &s, e)
+               : NULL;
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------- */
@@ -207,7 +184,8 @@ static bool check_model(struct decode_job *j, struct err *e)
     for (int i = 0; i < (own ? 1 : TRACES) && good; i++) {
         const struct trace_opts *opts = own ? &j->src.trace : &checked_traces[i].opts;
         j->name = own ? j->src.text : checked_traces[i].spec;
-        if (!open_trace(j, opts, e))
+        j->trace = trace_open_at(j->name, opts, j->src.step, e);
+        if (!j->trace)
             return false;
         j->first = max_i64(1, j->src.step);
         j->last = min_i64(trace_steps(j->trace), j->first + j->steps - 1);
@@ -350,7 +328,8 @@ bool decode_measure(struct decode_job *j, struct err *e)
         return false;
     const struct tree_source *src = &j->src;
     j->name = src->text;
-    if (!open_trace(j, &src->trace, e))
+    j->trace = trace_open_at(j->name, &src->trace, src->step, e);
+    if (!j->trace)
         return false;
     j->first = max_i64(1, src->step);
     j->last = min_i64(trace_steps(j->trace), j->first + WARM_STEPS + j->steps - 1);

@@ -179,12 +179,9 @@ static bool check_layer(struct decode_run *r, struct problem *p, const struct pl
         struct arithmetic a = arithmetic_of(p, plan, kernel);
         struct comparison c = compare_output(p, orc, out, &a);
         r->attention_worst = fmax(r->attention_worst, c.worst);
-        if (c.verdict == V_FAIL) {
-            good = err_set(e, "attention of layer %d, query %lld: %s", layer,
-                           (long long)query[c.row / p->heads.h_q], c.why);
-            if (e)
-                e->code = EXIT_FAILED;
-        }
+        if (c.verdict == V_FAIL)
+            good = err_failed(e, "attention of layer %d, query %lld: %s", layer,
+                              (long long)query[c.row / p->heads.h_q], c.why);
         oracle_free(orc);
         output_free(out);
         free(p->q);
@@ -227,12 +224,8 @@ static bool check_logits(struct decode_run *r, const struct step *s, struct err 
         int32_t *token;
         char why[256];
         int64_t len = tokens_path(r->tokens, s->tree, &s->parts, s->tree->query[q], &token);
-        good = logits_check_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why);
-        if (!good) {
-            err_set(e, "query %d: %s", q, why);
-            if (e)
-                e->code = EXIT_FAILED;
-        }
+        good = logits_check_judge(r->witness, q, token, len, logits + (int64_t)q * vocab, &r->sum, why) ||
+               err_failed(e, "query %d: %s", q, why);
         free(token);
     }
     free(logits);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_CPU_BYTES 8e9 /* what a tiny model's replay may take in plain C */
 
@@ -27,12 +26,6 @@ static struct trace_opts merge_opts(struct trace_opts w, const struct trace_opts
     return w;
 }
 
-static bool same_opts(const struct trace_opts *a, const struct trace_opts *b)
-{
-    return a->prompt == b->prompt && a->max_seq == b->max_seq && a->topology == b->topology &&
-           a->batch == b->batch && a->step_ms == b->step_ms;
-}
-
 static bool list_jobs(const struct replay_choice *a, struct replay_run *run, struct err *e)
 {
     if (!a->workloads) {
@@ -49,18 +42,12 @@ static bool list_jobs(const struct replay_choice *a, struct replay_run *run, str
     char *data = a->data ? xstrdup(a->data) : trace_folder();
     run->job = xcalloc((size_t)run->n_jobs, sizeof *run->job);
     for (int32_t j = 0; j < run->n_jobs; j++) {
-        struct trace_opts opts = merge_opts(pick[j]->opts, &a->src->trace);
         run->job[j] = (struct replay_job){.name = xstrdup(pick[j]->name),
                                           .spec = workload_spec(pick[j], data),
                                           .lacks = workload_lacks(pick[j], data),
-                                          .opts = opts,
-                                          .changed = !same_opts(&opts, &pick[j]->opts),
+                                          .opts = merge_opts(pick[j]->opts, &a->src->trace),
                                           .tree_last = a->tree_last};
     }
-    char *golden = xasprintf("%s/golden.csv", data);
-    if (good && access(golden, R_OK) == 0)
-        good = csv_read(golden, &run->golden, e);
-    free(golden);
     free(data);
     free(pick);
     return good;
@@ -142,16 +129,13 @@ char *replay_jobs_describe(const struct replay_run *run, const char *where, bool
                            r->model->name, r->model->layers, dtype_name[r->env.heads.dtype], where, coefs,
                            r->page_size, replan_name[r->replan], graph ? ", graphs" : "", r->every, r->check);
     for (int32_t i = 0; i < r->n_use; i++) {
-        char *name = strategy_label(&r->use[i]), *longer = xasprintf("%s %s", text, name);
+        char *name = strategy_label(&r->use[i]);
+        xappend(&text, " %s", name);
         free(name);
-        free(text);
-        text = longer;
     }
     for (int32_t k = 0; k < run->n_items; k++) {
         const struct replay_item *item = &run->item[k];
-        char *longer = xasprintf("%s; %s, %" PRId64 " steps", text, trace_title(item->trace), item->src.last);
-        free(text);
-        text = longer;
+        xappend(&text, "; %s, %" PRId64 " steps", trace_title(item->trace), item->src.last);
     }
     return text;
 }
@@ -218,19 +202,15 @@ void replay_jobs_close(struct replay_run *run)
     free(run->title);
     free(run->item);
     free(run->job);
-    csv_clear(&run->golden);
 }
 
 /* Pages that no piece holds any more must all be back. */
 static bool check_leaks(const struct replay_run *run, struct err *e)
 {
     for (int32_t k = 0; k < run->n_items; k++)
-        if (run->item[k].pool.leaked != 0) {
-            err_set(e, "%s: %" PRId64 " pages of the KV pool leaked", run->item[k].job->name,
-                    run->item[k].pool.leaked);
-            e->code = EXIT_FAILED;
-            return false;
-        }
+        if (run->item[k].pool.leaked != 0)
+            return err_failed(e, "%s: %" PRId64 " pages of the KV pool leaked", run->item[k].job->name,
+                              run->item[k].pool.leaked);
     return true;
 }
 

@@ -18,7 +18,7 @@ struct replay_choice {
     int32_t tree_last;             /* the last item of each, TREES_ALL: all of them */
     int64_t max_steps;             /* 0: all */
 };
-/* Fill run->job, and run->golden where it is there. False with *e set; replay_jobs_close in either case. */
+/* Fill run->job. False with *e set; replay_jobs_close in either case. */
 bool replay_jobs_open(const struct replay_choice *choice, struct replay_run *run, struct err *e);
 void replay_jobs_close(struct replay_run *run);
 

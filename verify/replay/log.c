@@ -46,6 +46,9 @@ static const char *const columns[] = {"number", "source", "strategy",
                                       REPLAY_COUNTS(X) REPLAY_TIMES(X)
 #undef X
                                           NULL};
+#define X(field, how, about) "," #field
+static const char header[] = "number,source,strategy" REPLAY_COUNTS(X) REPLAY_TIMES(X);
+#undef X
 
 /* In log->done or log->seen. */
 static int64_t *steps_at(const struct replay_log *log, int64_t *steps, int32_t source, int32_t use)
@@ -76,7 +79,7 @@ static void print_row(struct printer *t, const struct replay_row *row, const cha
 #define X(field, how, about) table_i64(t, row->field);
     REPLAY_COUNTS(X)
 #undef X
-#define X(field, how, about) table_f64_if(t, !isnan(row->time.field), row->time.field, 6);
+#define X(field, how, about) table_number(t, row->time.field, 6);
     REPLAY_TIMES(X)
 #undef X
 }
@@ -218,19 +221,6 @@ const char *replay_log_skipped(const struct replay_log *log, int32_t source, int
     return NULL;
 }
 
-static bool is_header(const char *line)
-{
-    char *copy = xstrdup(line), *rest = copy;
-    bool same = true;
-    for (int i = 0; columns[i] && same; i++) {
-        const char *name = text_next(&rest, ',');
-        same = name && strcmp(name, columns[i]) == 0;
-    }
-    same = same && !rest;
-    free(copy);
-    return same;
-}
-
 /* The lines of a file, one at a time. */
 struct lines {
     FILE *f;
@@ -261,7 +251,7 @@ static bool next_line(struct lines *l, struct err *e)
 static bool read_lines(struct replay_log *log, struct lines *l, struct err *e)
 {
     int64_t rows = 0, skips = 0;
-    bool good = true, header = false;
+    bool good = true, in_rows = false;
     while (good && next_line(l, e)) {
         struct err cause = {0};
         bool mark = false;
@@ -269,11 +259,11 @@ static bool read_lines(struct replay_log *log, struct lines *l, struct err *e)
             good = err_set(&cause, "rows of another run (expected \"# %.200s\")", log->spec.what);
         else if (l->text[0] == '#')
             good = read_remark(log, l->text, &mark, &cause);
-        else if (header)
+        else if (in_rows)
             good = read_row(log, l->text, &cause);
         else
-            header = good = is_header(l->text) ||
-                            err_set(&cause, "other columns (expected those that this program writes)");
+            in_rows = good = strcmp(l->text, header) == 0 ||
+                             err_set(&cause, "other columns (expected those that this program writes)");
         if (!good)
             err_set(e, "%s:%" PRId64 ": %s", l->path, l->number, cause.msg);
         if (mark) {

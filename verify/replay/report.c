@@ -81,38 +81,33 @@ static struct figures baseline(const struct replay_run *run, const struct replay
     X("looked_at", table_i64_if(t, ran, x->looked_at))                                                       \
     X("queries", table_i64_if(t, ran, x->queries))                                                           \
     X("generated_len", table_i64_if(t, ran &&whole, trace_generated(item->trace)))                           \
-    X("KV_IO_bytes", number(t, ran, (double)x->kv))                                                          \
-    X("Q_IO_bytes", number(t, ran, (double)x->q))                                                            \
-    X("Mask_IO_bytes", number(t, ran, (double)x->mask))                                                      \
-    X("score_IO_bytes", number(t, ran, (double)x->scores))                                                   \
-    X("partial_IO_bytes", number(t, ran, (double)x->partials))                                               \
-    X("out_IO_bytes", number(t, ran, (double)x->out))                                                        \
-    X("attention_s", number(t, ran, f.attention))                                                            \
-    X("other_s", number(t, ran, f.other))                                                                    \
-    X("moves_s", number(t, ran, f.moves))                                                                    \
-    X("idle_s", number(t, ran, f.idle))                                                                      \
-    X("whole_s", number(t, ran, f.whole))                                                                    \
-    X("tpot_ms", number(t, ran, 1e3 * f.tpot))                                                               \
-    X("host_step_s", number(t, ran, x->time.host_s))                                                         \
-    X("host_cache_s", number(t, ran, x->time.cache_s))                                                       \
-    X("host_extend_s", number(t, ran, x->time.extend_s))                                                     \
-    X("host_plan_s", number(t, ran, x->time.plan_s))                                                         \
-    X("exposed_s", number(t, ran, x->time.exposed_s))                                                        \
+    X("KV_IO_bytes", table_number(t, one *(double)x->kv, 5))                                                 \
+    X("Q_IO_bytes", table_number(t, one *(double)x->q, 5))                                                   \
+    X("Mask_IO_bytes", table_number(t, one *(double)x->mask, 5))                                             \
+    X("score_IO_bytes", table_number(t, one *(double)x->scores, 5))                                          \
+    X("partial_IO_bytes", table_number(t, one *(double)x->partials, 5))                                      \
+    X("out_IO_bytes", table_number(t, one *(double)x->out, 5))                                               \
+    X("attention_s", table_number(t, f.attention, 5))                                                        \
+    X("other_s", table_number(t, f.other, 5))                                                                \
+    X("moves_s", table_number(t, f.moves, 5))                                                                \
+    X("idle_s", table_number(t, f.idle, 5))                                                                  \
+    X("whole_s", table_number(t, f.whole, 5))                                                                \
+    X("tpot_ms", table_number(t, 1e3 * f.tpot, 5))                                                           \
+    X("host_step_s", table_number(t, one * x->time.host_s, 5))                                               \
+    X("host_cache_s", table_number(t, one * x->time.cache_s, 5))                                             \
+    X("host_extend_s", table_number(t, one * x->time.extend_s, 5))                                           \
+    X("host_plan_s", table_number(t, one * x->time.plan_s, 5))                                               \
+    X("exposed_s", table_number(t, one * x->time.exposed_s, 5))                                              \
     X("plans", table_i64_if(t, ran, x->planned))                                                             \
     X("prefill_len", table_i64_if(t, ran, x->prefill))                                                       \
     X("moved_len", table_i64_if(t, ran, x->moves))                                                           \
     X("copied_len", table_i64_if(t, ran, x->copied))                                                         \
     X("peak_pages", table_i64_if(t, ran, item->pool.peak))                                                   \
     X("leaked_pages", table_i64_if(t, ran, item->pool.leaked))                                               \
-    X("worst_error", number(t, ran, x->time.error))                                                          \
+    X("worst_error", table_number(t, one * x->time.error, 5))                                                \
     X("why", table_text(t, x->why))                                                                          \
     X("coefficients", table_text(t, run->coefficients ? run->coefficients : ""))                             \
     X("built_in", table_text(t, run->built_in ? run->built_in : ""))
-
-static void number(struct printer *t, bool there, double x)
-{
-    table_f64_if(t, there && !isnan(x), x, 5);
-}
 
 static void print_item(struct printer *t, const struct replay_run *run, const struct replay_item *item,
                        int32_t use)
@@ -122,6 +117,7 @@ static void print_item(struct printer *t, const struct replay_run *run, const st
     const struct replay_total *x = &item->total[use];
     struct figures f = figures_of(run, item, 1, use);
     bool ran = x->fate == FATE_RAN, whole = item->src.last == trace_steps(item->trace);
+    double one = ran ? 1 : NAN; /* makes a figure that is not there NaN */
     char *strategy = strategy_label(&r->use[use]);
 #define X(column, print) print;
     COLUMNS(X)
@@ -229,9 +225,6 @@ static void print_pool(FILE *f, const struct replay_run *run, const struct repla
                 "attention of all layers checked at one in %" PRId64
                 " of these steps: worst error %.3g of its bound\n",
                 r->check, worst);
-    if (run->prefill_rate > 0)
-        fprintf(f, "prefill: %.6g s for these at %.6g tokens/s, added to the whole time of every strategy\n",
-                (double)prefill / run->prefill_rate, run->prefill_rate);
 }
 
 /* What is left of a simulated step without attention. */
@@ -242,9 +235,9 @@ static void print_bound(struct printer *t, double other, double moves, double ra
     table_text(t, "no attention");
     table_text(t, "");
     for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
-        number(t, true, cell[k]);
+        table_number(t, cell[k], 5);
     table_none(t);
-    number(t, true, flash / least);
+    table_number(t, flash / least, 5);
     while (t->at > 0)
         table_none(t);
 }
@@ -280,11 +273,11 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
         table_text(&t, name);
         table_text(&t, "");
         for (size_t k = 0; k < sizeof cell / sizeof cell[0]; k++)
-            number(&t, true, cell[k]);
+            table_number(&t, cell[k], 5);
         table_i64_if(&t, !isnan(x.whole), x.plans);
-        number(&t, true, 1e3 * x.plan);
-        number(&t, true, 1e3 * x.exposed);
-        number(&t, true, 1e3 * x.cache);
+        table_number(&t, 1e3 * x.plan, 5);
+        table_number(&t, 1e3 * x.exposed, 5);
+        table_number(&t, 1e3 * x.cache, 5);
         free(name);
         if (!isnan(x.other) && !(x.other + x.moves >= other + moves)) {
             other = x.other;
@@ -299,158 +292,18 @@ static void print_job(FILE *f, const struct replay_run *run, const struct replay
     fputc('\n', f);
 }
 
-/* ---- the form of DeFT's tables ------------------------------------------------------------------------- */
-
-static bool in_tables(const struct replay_job *job)
+static void print_text(const struct replay_run *run, FILE *f)
 {
-    return job->n_items > 0 && deft_latency(5, "radix-attention", job->name) >= 0;
-}
-
-/* What the paper prints for the job; -1: nothing, or the job is not what the paper ran. */
-static double paper_latency(int table, const char *strategy, const struct replay_job *job)
-{
-    bool whole = !job->changed;
-    for (int32_t k = 0; k < job->n_items; k++)
-        whole = whole && job->item[k].src.last == trace_steps(job->item[k].trace);
-    return whole ? deft_latency(table, strategy, job->name) : -1;
-}
-
-static double pick(int table, const struct figures *x)
-{
-    return table == 16 ? x->attention : x->whole;
-}
-
-static void print_cell(FILE *f, double x, bool oom)
-{
-    if (oom)
-        fprintf(f, "  %11s", "OOM");
-    else if (isnan(x) || x < 0)
-        fprintf(f, "  %11s", "-");
-    else
-        fprintf(f, "  %11.4g", x);
-}
-
-static bool is_oom(const struct replay_job *job, int32_t use)
-{
-    bool oom = false;
-    for (int32_t k = 0; k < job->n_items; k++)
-        oom = oom || job->item[k].total[use].fate == FATE_OOM;
-    return oom;
-}
-
-/* What DeFT's release recorded of the job's run; -1: nothing. */
-static double release_latency(const struct replay_run *run, int table, const char *strategy,
-                              const struct replay_job *job)
-{
-    const struct replay_item *item = &job->item[0];
-    const char *file = strrchr(job->spec, '/'), *width = strstr(job->spec, "fewshot:");
-    if (job->n_items != 1 || item->src.last < trace_steps(item->trace) || (!file && width != job->spec))
-        return -1;
-    char *name = file ? xstrdup(file + 1) : xasprintf("synthetic:width=%s", width + strlen("fewshot:"));
-    double x = deft_run_latency(&run->golden,
-                                &(struct deft_run){.file = name,
-                                                   .tree = item->index,
-                                                   .prompt = trace_prompt(item->trace),
-                                                   .max_seq = job->opts.max_seq},
-                                strategy, table == 16);
-    free(name);
-    return x;
-}
-
-enum origin { OURS, PAPER, RELEASE, N_ORIGINS };
-
-/* Seconds, 0 where out of memory, negative or NaN where there are none. */
-static double latency(const struct replay_run *run, int table, enum origin from, int32_t use,
-                      const struct replay_job *job)
-{
-    if (use < 0)
-        return NAN;
-    const char *name = run->replay.use[use].s->name;
-    if (from == PAPER)
-        return paper_latency(table, name, job);
-    if (from == RELEASE)
-        return release_latency(run, table, name, job);
-    struct figures x = figures_of(run, job->item, job->n_items, use);
-    return is_oom(job, use) ? 0 : pick(table, &x);
-}
-
-/* A line of ours, and below it those of others, if there are any; over: divided into radix-attention's. */
-static void print_lines(FILE *f, const struct replay_run *run, int table, int32_t use, bool over)
-{
-    static const char *const label[] = {NULL, "  paper, A100 80GB", "  DeFT's release"};
-    int32_t radix = find_use(run, "radix-attention");
-    for (enum origin from = OURS; from < N_ORIGINS; from++) {
-        bool any = from == OURS;
-        for (int32_t j = 0; j < run->n_jobs; j++)
-            any = any || (in_tables(&run->job[j]) && latency(run, table, from, use, &run->job[j]) >= 0);
-        if (!any)
-            continue;
-        fprintf(f, "%-20s", from == OURS ? run->replay.use[use].s->name : label[from]);
-        for (int32_t j = 0; j < run->n_jobs; j++) {
-            const struct replay_job *job = &run->job[j];
-            if (!in_tables(job))
-                continue;
-            double x = latency(run, table, from, use, job);
-            print_cell(f, over && x > 0 ? latency(run, table, from, radix, job) / x : x, x == 0);
-        }
-        fputc('\n', f);
-    }
-}
-
-static void print_deft(FILE *f, const struct replay_run *run, int table, bool over)
-{
-    const char *what = table == 16 ? "attention" : "decoding";
-    if (over)
-        fprintf(f, "%s, times faster than radix-attention\n%-20s", what, "");
-    else
-        fprintf(f, "%s latency in seconds, in the form of DeFT's Table %d\n%-20s", what, table, "");
-    for (int32_t j = 0; j < run->n_jobs; j++)
-        if (in_tables(&run->job[j]))
-            fprintf(f, "  %11s", run->job[j].name);
-    fputc('\n', f);
-    for (int32_t i = 0; i < run->replay.n_use; i++)
-        print_lines(f, run, table, i, over);
-    fputc('\n', f);
-}
-
-static void print_tables(FILE *f, const struct replay_run *run)
-{
-    print_where(f, run);
-    fprintf(f, "; below it what the paper prints for Llama3-8B on one A100 80GB%s\n",
-            run->golden.n_rows ? ", and what its release recorded on a GPU it does not name" : "");
-    for (int32_t j = 0; j < run->n_jobs; j++) {
-        const struct replay_job *job = &run->job[j];
-        if (!in_tables(job) ||
-            strncmp(trace_title(job->item[0].trace), "reasoning", strlen("reasoning")) != 0)
-            continue;
-        fprintf(f, "%s: tree %" PRId32, job->name, job->item[0].index);
-        if (job->n_items > 1)
-            fprintf(f, " to %" PRId32 ", mean", job->item[job->n_items - 1].index);
-        fputs("; the paper's is a mean over trees\n", f);
-    }
-    fputc('\n', f);
-    bool radix = find_use(run, "radix-attention") >= 0;
-    for (int table = 16; table >= 5; table -= 11) {
-        print_deft(f, run, table, false);
-        if (radix)
-            print_deft(f, run, table, true);
-    }
-}
-
-static void print_text(const struct replay_run *run, FILE *f, bool quiet)
-{
-    int32_t tables = 0;
     bool any = false;
     for (int32_t j = 0; j < run->n_jobs; j++) {
         const struct replay_job *job = &run->job[j];
-        tables += in_tables(job);
         any = any || job->n_items > 0;
         if (job->lacks)
             fprintf(f, "%s: SKIP: no %s (expected in --data DIR)\n", job->name, job->lacks);
-        else if (!quiet || !in_tables(job))
+        else
             print_job(f, run, job);
     }
-    if (any && !quiet)
+    if (any)
         fprintf(
             f,
             "radix/attn, flash/attn: attention of radix-attention, of flash-decoding over this one's; "
@@ -460,14 +313,12 @@ static void print_text(const struct replay_run *run, FILE *f, bool quiet)
             "processor time of this host: calls of the planner, their time, the part a device waits "
             "for, KV pool and page tables",
             simulated(run->replay.exec) ? ", which is simulated" : "");
-    if (tables > 0)
-        print_tables(f, run);
 }
 
-void replay_print(const struct replay_run *run, FILE *f, enum style style, bool quiet)
+void replay_print(const struct replay_run *run, FILE *f, enum style style)
 {
     if (style == STYLE_TEXT)
-        print_text(run, f, quiet);
+        print_text(run, f);
     else
         print_rows(run, f, style);
 }

@@ -4,7 +4,6 @@
 #ifndef TREEATTN_VERIFY_REPLAY_REPORT_H
 #define TREEATTN_VERIFY_REPLAY_REPORT_H
 
-#include "verify/replay/deft_runs.h"
 #include "verify/replay/run.h"
 #include "verify/io/table.h"
 #include "traces/workloads.h"
@@ -26,7 +25,6 @@ struct replay_job {
     char *name, *spec;
     char *lacks; /* a file that is not there: no items */
     struct trace_opts opts;
-    bool changed; /* other lengths than the workload's */
     int32_t tree_last;
     struct replay_item *item; /* [n_items] */
     int32_t n_items;
@@ -38,8 +36,6 @@ struct replay_run {
     int32_t n_jobs;
     struct replay_item *item; /* [n_items] of all jobs, one job's behind the other's */
     int32_t n_items;
-    struct csv golden;   /* what DeFT's release recorded; empty: not there */
-    double prefill_rate; /* tokens a second; 0: not charged */
     /* Of the time model: a file, or "built-in"; what it does not name; both for titles. NULL where nothing is simulated. */
     const char *coefficients, *built_in;
     char *title;
@@ -47,9 +43,8 @@ struct replay_run {
     uint32_t coefs_sum; /* of the values, so that rows of other coefficients are not resumed */
 };
 
-/* A row per item and strategy. As text: for people, and DeFT's Tables 16 and 5 if there are workloads of theirs; `quiet`:
- * those alone. */
-void replay_print(const struct replay_run *run, FILE *f, enum style style, bool quiet);
+/* A row per item and strategy; as text a table a job, with what there is to say of it. */
+void replay_print(const struct replay_run *run, FILE *f, enum style style);
 
 END_C
 

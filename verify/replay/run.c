@@ -50,11 +50,9 @@ static int64_t most_stored(const struct replay_source *src, enum storage storage
     int64_t most = 0;
 #pragma omp parallel for schedule(dynamic, 64) reduction(max : most)
     for (int64_t t = 1; t <= src->last; t++) {
-        struct tree *tree = trace_tree(src->trace, t);
-        struct nform *nf = nform_new(tree);
+        struct nform *nf = nform_new(trace_tree(src->trace, t));
         most = max_i64(most, plan_stored_tokens(&(struct plan){.nf = nf, .storage = storage}));
-        nform_free(nf);
-        tree_free(tree);
+        nform_free_with_tree(nf);
     }
     return most;
 }
@@ -133,14 +131,12 @@ static struct private_kv_spec lanes_of(const struct replay *r, const struct repl
 /* The storage of the strategy's plan of the first step. */
 static enum storage storage_of(const struct replay *r, const struct replay_source *src, int32_t use)
 {
-    struct tree *tree = trace_tree(src->trace, 1);
-    struct nform *nf = nform_new(tree);
+    struct nform *nf = nform_new(trace_tree(src->trace, 1));
     char why[WHY_MAX];
     struct plan *p = strategy_plan(&r->use[use], nf, &r->env, why);
     enum storage storage = p ? p->storage : STORAGE_SHARED;
     plan_free(p);
-    nform_free(nf);
-    tree_free(tree);
+    nform_free_with_tree(nf);
     return storage;
 }
 
@@ -192,8 +188,7 @@ static bool run_pass(struct pass *ps, int32_t name, struct replay_log *log, stru
 static void find_fates(const struct replay *r, const struct replay_source *src, const struct replay_log *log,
                        struct replay_total *total)
 {
-    struct tree *tree = trace_tree(src->trace, 1);
-    struct nform *nf = nform_new(tree);
+    struct nform *nf = nform_new(trace_tree(src->trace, 1));
     int64_t most[STORAGE_REPLICATED_SUFFIX + 1] = {0};
     bool made = replay_copies(r, src, r->private_kv_pages) > 0;
     for (int32_t i = 0; i < r->n_use; i++) {
@@ -219,8 +214,7 @@ static void find_fates(const struct replay *r, const struct replay_source *src, 
         }
         plan_free(p);
     }
-    nform_free(nf);
-    tree_free(tree);
+    nform_free_with_tree(nf);
 }
 
 /* Those that a log holds. They stand for all steps that it says are done. */

@@ -8,15 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* Processor time of this thread. */
-static double host_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void kept_clear(struct kept_plan *k)
 {
@@ -78,13 +69,13 @@ static bool make_plan(const struct pass *ps, const struct sample *s, int32_t use
     bool keeps = keeps_choice(ps->r, use), anew = keeps && s->from == from;
     struct strategy_use u = keeps && !anew ? old_choice(ps, s, use) : ps->r->use[use];
     struct tree *tree = tree_of(ps, s, from);
-    double start = host_s();
+    double start = thread_s();
     k->from = from;
     k->nf = nform_new(tree);
     if (anew)
         u = strategy_chosen(&u, k->nf, &ps->r->env);
     k->plan = strategy_plan(&u, k->nf, &ps->r->env, why);
-    k->plan_s = host_s() - start;
+    k->plan_s = thread_s() - start;
     if (keeps && ps->choice)
         ps->choice[use] = (struct step_choice){s->from, u};
     return k->plan != NULL;
@@ -205,10 +196,11 @@ static int run_use(struct pass *ps, const struct sample *s, int32_t use, struct 
     }
     if (from != s->step.t) {
         struct tree *tree = tree_of(ps, s, s->step.t);
-        double start = host_s();
+        double start = thread_s();
         longer.nf = nform_new(tree);
         longer.plan = plan_extend(k->plan, longer.nf);
-        row->time.extend_s += (host_s() - start) * (double)(row->weight - row->planned) / (double)row->weight;
+        row->time.extend_s +=
+            (thread_s() - start) * (double)(row->weight - row->planned) / (double)row->weight;
     }
     struct plan *p = longer.plan ? longer.plan : k->plan;
     row->time.plan_s = k->plan_s;
@@ -279,18 +271,18 @@ static bool advance(struct pass *ps, struct sample *sample, int64_t t, struct er
         *s = (struct step){.t = t};
         s->tree = trace_step(ps->src->trace, t, &s->parts);
     }
-    double start = host_s();
+    double start = thread_s();
     if (!pool_advance(ps->pool, s->tree, &s->parts, t, &s->moved, e))
         return false;
-    s->pool_s = host_s() - start;
-    start = host_s();
+    s->pool_s = thread_s() - start;
+    start = thread_s();
     sample->from = kept_from(ps, s->tree, t);
-    sample->kept_s = host_s() - start;
+    sample->kept_s = thread_s() - start;
     if (ps->copies) {
-        start = host_s();
+        start = thread_s();
         make_table(ps, s);
         s->copied = private_kv_advance(ps->copies, s->tree, &s->parts, ps->page_off, ps->page_table);
-        s->pool_s += host_s() - start;
+        s->pool_s += thread_s() - start;
     }
     return simulated(x) || x->advance(x->self, s, e);
 }
@@ -314,7 +306,7 @@ static int64_t place_of(int64_t every, int64_t first, int64_t last)
 static void look_at(struct pass *ps, struct sample *s, int64_t weight)
 {
     struct step *step = &s->step;
-    double start = host_s();
+    double start = thread_s();
     if (ps->copies) {
         s->apart = tree_apart(step->tree);
         ps->page_off = xgrow(ps->page_off, &ps->off_cap, s->apart->n_nodes + 1, sizeof *ps->page_off);
@@ -326,7 +318,7 @@ static void look_at(struct pass *ps, struct sample *s, int64_t weight)
                                  .step = step->t,
                                  .weight = weight,
                                  .pages = pool_stats(ps->pool).in_use,
-                                 .time.cache_s = host_s() - start};
+                                 .time.cache_s = thread_s() - start};
     step->check = ps->r->check > 0 && ps->executed % ps->r->check == 0;
     s->covered = ps->executed % COVER_EVERY == 0;
     s->outcome = xcalloc((size_t)ps->r->n_use, sizeof *s->outcome);

@@ -1,0 +1,30 @@
+"""child.py - attention in numpy over lists of pages, as a child of treeattn.py."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../verify/child"))
+import numpy as np
+import treeattn
+
+
+@treeattn.kernel(view="paged", max_pairs=2e6)
+def numpy_paged(c):
+    n, heads, d = c.q.shape
+    wide = np.float64 if c.dtype == "f64" else np.float32
+    o, lse = np.zeros((n, heads, d), wide), np.full((n, heads), -np.inf, wide)
+    for i in range(n):
+        pages = c.kv_indices[c.kv_indptr[i] : c.kv_indptr[i + 1]]
+        if len(pages) == 0:
+            continue
+        tokens = (len(pages) - 1) * c.page_size + c.last_page_len[i]
+        k, v = (x[pages].reshape(-1, c.kv_heads, d)[:tokens].astype(wide) for x in (c.k, c.v))
+        for h in range(heads):
+            g = h // (heads // c.kv_heads)
+            logit = (k[:, g] @ c.q[i, h].astype(wide)) * wide(c.scale)
+            p = np.exp(logit - logit.max())
+            o[i, h] = p @ v[:, g] / p.sum()
+            lse[i, h] = logit.max() + np.log(p.sum())
+    return o, lse
+
+
+treeattn.main(numpy_paged)

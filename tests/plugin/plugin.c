@@ -1,0 +1,247 @@
+/*
+ * plugin.c - a plug-in for tests/verify/check_child.c, which takes every view and every type. It turns whatever a view says
+ * into the slots that each query sees, and computes attention in double. The environment says what it is, and what it does
+ * wrong: PLUGIN_VIEW, PLUGIN_LAYOUT, PLUGIN_LSE, PLUGIN_ORDER, PLUGIN_EMPTY, PLUGIN_DOES.
+ *
+ * Compiled with -DPLUGIN_SMALL or -DPLUGIN_FUTURE its struct is too small, or of an ABI to come; with -DPLUGIN_NAMELESS the
+ * symbol is not there.
+ */
+#include "verify/child/treeattn_plugin.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *env(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+static int is(const char *name, const char *value)
+{
+    return strcmp(env(name, ""), value) == 0;
+}
+
+/* ---- elements ----------------------------------------------------------------------------------------- */
+
+static double half(uint16_t h)
+{
+    int e = h >> 10 & 31;
+    double m = h & 1023, x = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h >> 15 ? -x : x;
+}
+
+static double get(const struct ta_tensor *t, int64_t i)
+{
+    uint32_t bits;
+    float f;
+    if (t->bits == 64)
+        return ((const double *)t->data)[i];
+    if (t->bits == 32)
+        return (double)((const float *)t->data)[i];
+    if (t->code == 2)
+        return half(((const uint16_t *)t->data)[i]);
+    bits = (uint32_t)((const uint16_t *)t->data)[i] << 16;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
+/* To nearest even: the neighbour below in size, or the one above. */
+static void put(const struct ta_tensor *t, int64_t i, double x)
+{
+    uint16_t low = 0, high;
+    struct ta_tensor one = *t;
+    one.data = &low;
+    if (t->bits == 64) {
+        ((double *)t->data)[i] = x;
+    } else if (t->bits == 32) {
+        ((float *)t->data)[i] = (float)x;
+    } else {
+        uint16_t best = 0, top = t->code == 2 ? 0x7c00 : 0x7f80;
+        for (int bit = 14; bit >= 0;
+             bit--) { /* bits grow with the number: the largest that is not over |x| */
+            low = (uint16_t)(best | 1 << bit);
+            if (low < top && get(&one, 0) <= fabs(x))
+                best = low;
+        }
+        low = high = best;
+        high++;
+        double below = get(&one, 0);
+        low = high;
+        double above = get(&one, 0), middle = (below + above) / 2;
+        if (fabs(x) > middle || (fabs(x) == middle && best & 1))
+            best = high;
+        ((uint16_t *)t->data)[i] = (uint16_t)(best | (x < 0 ? 0x8000 : 0));
+    }
+}
+
+/* ---- what each view says: the slots of query q, in order, into slot; how many ---------------------------- */
+
+static int64_t of_pages(const struct ta_case *c, const int32_t *page, int64_t tokens, int64_t *slot)
+{
+    for (int64_t j = 0; j < tokens; j++)
+        slot[j] = (int64_t)page[j / c->page_size] * c->page_size + j % c->page_size;
+    return tokens;
+}
+
+static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *parent = ta_i32(c, "parent"), *page = ta_i32(c, "node_page");
+    const int64_t *len = ta_find(c, "len")->data, *upto = ta_find(c, "query_upto")->data,
+                  *ptr = ta_find(c, "node_page_ptr")->data;
+    int32_t path[4096], depth = 0;
+    int64_t n = 0;
+    for (int32_t i = ta_i32(c, "query_node")[q]; i >= 0; i = parent[i])
+        path[depth++] = i;
+    while (depth-- > 0)
+        n += of_pages(c, page + ptr[path[depth]], depth ? len[path[depth]] : upto[q], slot + n);
+    return n;
+}
+
+static int64_t of_levels(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *level = ta_i32(c, "level_ptr"), *qo = ta_i32(c, "qo_indptr"), *kv = ta_i32(c, "kv_indptr"),
+                  *page = ta_i32(c, "kv_indices"), *last = ta_i32(c, "last_page_len");
+    int64_t n = 0, base = 0, levels = ta_find(c, "level_ptr")->shape[0] - 1;
+    for (int64_t l = 0; l < levels; l++) {
+        for (int64_t s = level[l]; s < level[l + 1]; s++)
+            if (qo[s + l] <= q && q < qo[s + l + 1] && kv[s + l + 1] > kv[s + l])
+                n += of_pages(c, page + base + kv[s + l],
+                              (int64_t)(kv[s + l + 1] - kv[s + l] - 1) * c->page_size + last[s], slot + n);
+        base += kv[level[l + 1] + l];
+    }
+    return n;
+}
+
+static int64_t of_mask(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *qo = ta_i32(c, "qo_indptr"), *kv = ta_i32(c, "kv_indptr"),
+                  *index = ta_i32(c, "kv_indices"), *at = ta_i32(c, "mask_indptr");
+    const uint8_t *mask = ta_find(c, "mask")->data;
+    int64_t n = 0;
+    int r = 0;
+    while (q >= qo[r + 1])
+        r++;
+    for (int64_t j = 0, tokens = kv[r + 1] - kv[r]; j < tokens; j++) {
+        int64_t bit = (q - qo[r]) * tokens + j;
+        if (mask[at[r] + bit / 8] >> (bit % 8) & 1)
+            slot[n++] = index[kv[r] + j];
+    }
+    return n;
+}
+
+static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const char *view = env("PLUGIN_VIEW", "slots");
+    const int32_t *ptr = ta_i32(c, "kv_indptr"), *index = ta_i32(c, "kv_indices");
+    int64_t n = 0;
+    if (strcmp(view, "tree") == 0)
+        return of_tree(c, q, slot);
+    if (strcmp(view, "levels") == 0)
+        return of_levels(c, q, slot);
+    if (strcmp(view, "masked") == 0)
+        return of_mask(c, q, slot);
+    if (strcmp(view, "paged") == 0)
+        return of_pages(c, index + ptr[q],
+                        ptr[q + 1] > ptr[q] ? (int64_t)(ptr[q + 1] - ptr[q] - 1) * c->page_size +
+                                                  ta_i32(c, "last_page_len")[q]
+                                            : 0,
+                        slot);
+    if (strcmp(view, "slots") != 0) { /* block_table, prefix */
+        const struct ta_tensor *table = ta_find(c, "block_table"), *common = ta_find(c, "common_prefix_len");
+        const int32_t *row = (const int32_t *)table->data + q * table->shape[1];
+        int64_t shared = common ? *(const int32_t *)common->data / c->page_size : 0;
+        n = of_pages(c, row, ta_i32(c, "seq_lens")[q], slot);
+        of_pages(c, table->data, shared * c->page_size, slot); /* of the first query, which has them, too */
+        return n;
+    }
+    for (; n < ptr[q + 1] - ptr[q]; n++)
+        slot[n] = index[ptr[q] + n];
+    return n;
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------- */
+
+static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
+{
+    if (is("PLUGIN_LAYOUT", "HND"))
+        return ((slot / c->page_size * c->n_kv_heads + head) * c->page_size + slot % c->page_size) *
+               c->head_dim;
+    return (slot * c->n_kv_heads + head) * c->head_dim;
+}
+
+static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
+{
+    int32_t d = c->head_dim, kv_head = is("PLUGIN_DOES", "modulo") ? head % c->n_kv_heads
+                                                                   : head / (c->n_heads / c->n_kv_heads);
+    double max = -INFINITY, sum = 0, o[512] = {0};
+    for (int64_t j = 0; j < n; j++) {
+        int64_t at = element(c, slot[j], kv_head);
+        double logit = 0;
+        for (int32_t i = 0; i < d; i++)
+            logit += get(&c->q, ((int64_t)q * c->n_heads + head) * d + i) * get(&c->k, at + i);
+        logit *= c->scale;
+        double most = logit > max ? logit : max, keep = exp(max - most), add = exp(logit - most);
+        for (int32_t i = 0; i < d; i++)
+            o[i] = keep * o[i] + add * get(&c->v, at + i);
+        sum = keep * sum + add;
+        max = most;
+    }
+    for (int32_t i = 0; i < d; i++)
+        put(&c->o, ((int64_t)q * c->n_heads + head) * d + i, sum > 0 ? o[i] / sum : 0);
+    double lse = sum > 0                      ? (max + log(sum)) / (is("PLUGIN_LSE", "2") ? log(2) : 1)
+                 : is("PLUGIN_EMPTY", "+inf") ? INFINITY
+                                              : -INFINITY;
+    int64_t at = is("PLUGIN_ORDER", "hq") ? (int64_t)head * c->n_queries + q : (int64_t)q * c->n_heads + head;
+    if (!is("PLUGIN_DOES", "no LSE"))
+        put(&c->lse, at, lse);
+}
+
+static int run(const struct ta_case *c, char why[TA_WHY])
+{
+    int64_t *slot = malloc((size_t)(c->k.shape[0] * c->page_size + 1) * sizeof *slot);
+    if (is("PLUGIN_DOES", "crash"))
+        abort();
+    if (is("PLUGIN_DOES", "refuse")) {
+        snprintf(why, TA_WHY, "not today");
+        return TA_UNSUPPORTED;
+    }
+    for (int32_t q = 0; q < c->n_queries; q++) {
+        int64_t n = slots_of(c, q, slot);
+        for (int32_t head = 0; head < c->n_heads; head++)
+            row(c, q, head, slot, n);
+    }
+    free(slot);
+    if (is("PLUGIN_DOES", "write K"))
+        ((char *)c->k.data)[3] ^= 1;
+    if (is("PLUGIN_DOES", "write before O"))
+        ((char *)c->o.data)[-1] = 0;
+    if (is("PLUGIN_DOES", "write behind O"))
+        ((char *)c->o.data)[(int64_t)c->n_queries * c->n_heads * c->head_dim * c->o.bits / 8 + 100] = 0;
+    return TA_OK;
+}
+
+#ifdef PLUGIN_NAMELESS
+#define treeattn_plugin other_plugin
+#endif
+
+const struct ta_plugin *treeattn_plugin(uint32_t abi)
+{
+    static struct ta_plugin me = {
+        .size = sizeof me, .abi = TA_ABI, .name = "test", .run = run, .accumulate = "f64", .sum_block = 1};
+    (void)abi;
+    me.view = env("PLUGIN_VIEW", "slots");
+    me.layout = env("PLUGIN_LAYOUT", NULL);
+    me.lse = env("PLUGIN_LSE", NULL);
+    me.lse_order = env("PLUGIN_ORDER", NULL);
+    me.empty_lse = env("PLUGIN_EMPTY", NULL);
+#ifdef PLUGIN_SMALL
+    me.size = 16;
+#endif
+#ifdef PLUGIN_FUTURE
+    me.abi = TA_ABI + 1;
+#endif
+    return &me;
+}

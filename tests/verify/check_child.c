@@ -1,0 +1,226 @@
+/*
+ * check_child.c - kernels outside: every view says the whole case, and a child may do what it likes: the run ends with a
+ * verdict of its own, and nothing of it is left.
+ */
+#include "kernels/kernel.h"
+#include "verify/child/views.h"
+
+#include "tests/auto.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+static char text[1 << 16];
+
+/* What verify prints, with these variables set, in `text`; its exit code. */
+static int verify(const char *env, const char *args)
+{
+    return run_shell(text, sizeof text, "%s %s verify %s --no-shrink 2>&1", env, program_path(), args);
+}
+
+/* The plug-in of tests/plugin, or one of its variants, in quotes. */
+static const char *plugin(const char *name)
+{
+    static char quoted[4 * PATH_MAX + 3];
+    FREED char *folder = xstrdup(program_file()), *path = NULL;
+    strrchr(folder, '/')[0] = 0;
+    path = xasprintf("%s/tests/plugin/%s.so", folder, name);
+    return quote(path, quoted);
+}
+
+static int64_t total(const char *word)
+{
+    const char *line = strstr(text, "\nverify: ");
+    const char *at = line ? strstr(line, word) : NULL;
+    ck_assert_msg(at != NULL, "no totals: %s", text);
+    while (at[-1] == ' ')
+        at--;
+    while (at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return strtoll(at, NULL, 10);
+}
+
+static int64_t left_behind(void)
+{
+    DIR *d = opendir("/dev/shm");
+    int64_t n = 0;
+    for (struct dirent *f; d && (f = readdir(d));)
+        n += strncmp(f->d_name, "treeattn-child.", strlen("treeattn-child.")) == 0;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Every view, in every type: right answers pass. Pages of one token are lossless in all of them. */
+LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
+{
+    FREED char *env = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
+               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q", plugin("plugin"));
+    ck_assert_msg(verify(env, args) == 0, "%s: %s", view_name[_i], text);
+    ck_assert_int_eq(total("passed"), 12);
+}
+
+/* Pages that end inside a path cannot be listed, and are told. */
+TEST(lossy_views_are_refused)
+{
+    FREED char *even = xasprintf("--plugin %s --case 'tree=levels:1,3_32,40;page=16' -q", plugin("plugin")),
+               *odd = xasprintf("--plugin %s --case 'tree=levels:1,3_33,40;page=16' -q", plugin("plugin"));
+    static const char *const view[] = {"paged", "block_table", "prefix"};
+    for (int i = 0; i < 3; i++) {
+        FREED char *env = xasprintf("PLUGIN_VIEW=%s", view[i]);
+        ck_assert_msg(verify(env, even) == 0 && total("passed") == 1, "%s: %s", view[i], text);
+        ck_assert_msg(verify(env, odd) == 3 && strstr(text, "NO_VIEW: node 0 ends inside a page"), "%s: %s",
+                      view[i], text);
+    }
+    ck_assert_msg(verify("PLUGIN_VIEW=levels", odd) == 0, "%s", text);
+}
+
+TEST(declared_forms_are_read)
+{
+    static const char *const env[] = {"PLUGIN_LSE=2", "PLUGIN_ORDER=hq", "PLUGIN_EMPTY=+inf",
+                                      "PLUGIN_VIEW=levels PLUGIN_LAYOUT=HND",
+                                      "PLUGIN_LSE=none PLUGIN_DOES='no LSE'"};
+    for (size_t i = 0; i < sizeof env / sizeof env[0]; i++) {
+        FREED char *args =
+            xasprintf("--plugin %s --case "
+                      "'tree=nodes:-1.129,0.30:0.0,0.129,1.16,1.30;heads=4/2;d=16;dtype=f16;page=16' -q",
+                      plugin("plugin"));
+        ck_assert_msg(verify(env[i], args) == 0 && total("passed") == 1, "%s: %s", env[i], text);
+    }
+}
+
+TEST(plugins_that_are_none_are_refused)
+{
+    static const char *const bad[][2] = {{"small", "its struct ta_plugin is too small (expected ABI 1"},
+                                         {"future", "it is of another ABI (expected ABI 1"},
+                                         {"nameless", "no symbol treeattn_plugin"},
+                                         {"absent", "absent.so: cannot open"}};
+    for (int i = 0; i < 4; i++) {
+        FREED char *args = xasprintf("--plugin %s --trees 1", plugin(bad[i][0]));
+        ck_assert_msg(verify("", args) == 2 && strstr(text, bad[i][1]) && strchr(text, '\n')[1] == 0,
+                      "%s: %s", bad[i][0], text);
+    }
+}
+
+/* What a child does, what is told of it, and the exit code. */
+TEST(children_may_do_what_they_like)
+{
+    static const struct {
+        const char *command, *told;
+        int code;
+    } all[] = {{"segv", "CRASH: ", 1},
+               {"abort", "CRASH: ", 1},
+               {"loop", "HANG: no answer after 2 s", 1},
+               {"exit0", "EXIT: ", 1},
+               {"exec", "EXIT: ", 1},
+               {"close", "HANG: ", 1},
+               {"bomb", "PROCESSES: ", 1},
+               {"memory", "MEMORY: ", 1},
+               {"kill", "FAIL", 1},
+               {"input", "WROTE_INPUT: ", 1},
+               {"stale", "UNWRITTEN: ", 1},
+               {"stderr", "ERROR: tired", 1},
+               {"junk", "PROTOCOL: ", 1},
+               {"long", "PROTOCOL: ", 1},
+               {"link", "PROTOCOL: ", 1},
+               {"garbage", "PROTOCOL: ", 1},
+               {"fifo", "PROTOCOL: ", 1},
+               {"shape", "SHAPE: its O has the shape 1 ", 1},
+               {"dtype", "DTYPE: ", 1},
+               {"half", "UNWRITTEN: ", 1},
+               {"fault", "DEVICE_FAULT: CUDA error 700", 1},
+               {"other", "PROTOCOL: it answered", 1},
+               {"no", "UNSUPPORTED: no", 3}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *args =
+            xasprintf("--exec 'sh tests/plugin/hostile.sh %s' --seconds-a-case %d --memory 256 "
+                      "--children 1 --trees 2 --no-sharp --dtype f32",
+                      all[i].command, strncmp(all[i].told, "HANG", 4) == 0 ? 2 : 60);
+        int code = verify("", args);
+        ck_assert_msg(code == all[i].code && strstr(text, all[i].told), "%s: exit %d, %s", all[i].command,
+                      code, text);
+        ck_assert_msg(total("cases") == 2, "%s: %s", all[i].command, text); /* the next one was judged */
+    }
+    ck_assert_int_eq(left_behind(), 0);
+}
+
+TEST(plugins_that_do_wrong_are_told)
+{
+    static const struct {
+        const char *does, *told;
+    } all[] = {{"crash", "CRASH: "},
+               {"write K", "WROTE_INPUT: wrote to k"},
+               {"write before O", "WROTE_OUTSIDE: wrote outside of o"},
+               {"write behind O", "CRASH: "},
+               {"no LSE", "LSE is nan"},
+               {"modulo", "oracle has"}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *env = xasprintf("ASAN_OPTIONS=handle_segv=0 PLUGIN_DOES='%s'", all[i].does),
+                   *args = xasprintf("--plugin %s --case 'tree=levels:1,3_32,9;heads=8/2;d=16;dtype=f32'",
+                                     plugin("plugin"));
+        ck_assert_msg(verify(env, args) == 1 && strstr(text, all[i].told), "%s: %s", all[i].does, text);
+    }
+    FREED char *args = xasprintf("--plugin %s --trees 2 --no-sharp", plugin("plugin"));
+    ck_assert_msg(verify("PLUGIN_DOES=refuse", args) == 3 &&
+                      strstr(text, "test skipped 2 cases, the first because UNSUPPORTED: not today"),
+                  "%s", text);
+}
+
+/* Killed without a word, the judge leaves nothing to the next. */
+TEST(nothing_is_left_of_a_judge_that_was_killed)
+{
+    run_shell(text, sizeof text,
+              "timeout -s KILL 1 %s verify --exec 'sh tests/plugin/hostile.sh loop' --trees 2 --no-sharp "
+              "2>&1; sleep 1",
+              program_path());
+    ck_assert_int_eq(left_behind(), 0);
+}
+
+TEST(a_command_that_is_no_child_is_refused)
+{
+    ck_assert_int_eq(verify("", "--exec true --trees 1"), 2);
+    ck_assert_msg(strstr(text, "'true' is no child: it exited with code 0"), "%s", text);
+    ck_assert_int_eq(verify("", "--exec 'echo hello >&4; sleep 9' --trees 1"), 2);
+    ck_assert_msg(strstr(text, "its first line is 'hello'"), "%s", text);
+    ck_assert_int_eq(
+        verify("", "--exec 'echo {\\\"hello\\\":1,\\\"name\\\":\\\"x\\\",\\\"view\\\":\\\"words\\\"} >&4; "
+                   "sleep 9' --trees 1"),
+        2);
+    ck_assert_msg(strstr(text, "the child's \"view\" is words (expected one of slots, paged"), "%s", text);
+}
+
+/* A child in perl-base, which any Debian has. */
+TEST(a_child_in_perl_passes)
+{
+    ck_assert_msg(
+        verify("", "--exec 'perl tests/plugin/child.pl' --dtype f32 --heads 1/1 --trees 30 --no-sharp -q") ==
+            0,
+        "%s", text);
+    ck_assert_msg(total("passed") > 1, "%s", text);
+}
+
+/* treeattn.py starts the judge when a person starts it. */
+TEST(a_child_in_python_passes)
+{
+    if (run_shell(text, sizeof text, "python3 -c 'import numpy' 2>&1") != 0) {
+        printf("skip: no python3 with numpy\n");
+        return;
+    }
+    int code = run_shell(text, sizeof text,
+                         "TREEATTN=%s python3 tests/plugin/child.py --trees 10 --no-sharp --page 1 -q 2>&1",
+                         program_path());
+    ck_assert_msg(code == 0 && total("passed") > 4, "%s", text);
+}
+
+/* The plug-in of README.md, in order and in float, also on a context of 70,000 tokens. */
+TEST(the_plugin_that_is_shown_passes)
+{
+    FREED char *args = xasprintf("--plugin %s --dtype f32 --trees 12 --no-sharp -q", plugin("shown")),
+               *far = xasprintf("--plugin %s --case 'tree=levels:1,2_70000,17;heads=2/1;d=16;dtype=f32' -q",
+                                plugin("shown"));
+    ck_assert_msg(verify("", args) == 0 && total("passed") == 12, "%s", text);
+    ck_assert_msg(verify("", far) == 0 && total("passed") == 1, "%s", text);
+}

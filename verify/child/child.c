@@ -1,0 +1,601 @@
+#include "verify/child/child.h"
+#include "ref/json_text.h"
+#include "verify/io/origin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct children {
+    struct kernel kernel; /* whose config points here */
+    struct child_caps caps;
+    struct child_limits limits;
+    char *command, *folder, *option;
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    int32_t n_busy;
+    struct process *idle[MAX_CHILDREN]; /* [n_idle] */
+    int32_t n_idle;
+    int64_t n_asked; /* the number of the last case */
+};
+
+/* ---- what a child declares ---------------------------------------------------------------------------- */
+
+/* Key of an object as a choice: its number in name[n], or `otherwise` where it is not there. */
+static bool read_choice(const json_t *o, const char *key, const char *const *name, int32_t n,
+                        int32_t otherwise, int32_t *out, struct err *e)
+{
+    const json_t *v = json_object_get(o, key);
+    *out = otherwise;
+    if (!v)
+        return otherwise >= 0 || err_set(e, "the child's first line has no \"%s\"", key);
+    char list[256] = "";
+    for (int32_t i = 0; i < n; i++) {
+        listing_add(list, sizeof list, name[i]);
+        if (json_is_string(v) && strcmp(json_string_value(v), name[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return err_set(e, "the child's \"%s\" is %s%.40s (expected one of %s)", key,
+                   json_is_string(v) ? "" : "no text", json_is_string(v) ? json_string_value(v) : "", list);
+}
+
+/* A number of 0 or more; 0 where it is not there. */
+static bool read_count(const json_t *o, const char *key, int64_t *out, struct err *e)
+{
+    const json_t *v = json_object_get(o, key);
+    double x = json_number_value(v);
+    *out = v && x >= 0 && x < 9e18 ? (int64_t)x : 0;
+    return !v || (json_is_number(v) && x >= 0 && x < 9e18) ||
+           err_set(e, "the child's \"%s\" is no number of 0 or more", key);
+}
+
+/* Whole numbers over 0, ending in 0. */
+static bool read_list(const json_t *o, const char *key, int32_t out[CHILD_MAX_LIST], struct err *e)
+{
+    const json_t *v = json_object_get(o, key);
+    size_t n = json_array_size(v);
+    bool good = !v || (json_is_array(v) && n < CHILD_MAX_LIST);
+    for (size_t i = 0; i < n && good; i++) {
+        int64_t x = json_integer_value(json_array_get(v, i));
+        good = x > 0 && x <= INT32_MAX;
+        out[i] = (int32_t)x;
+    }
+    return good || err_set(e, "the child's \"%s\" (expected a list of at most %d whole numbers over 0)", key,
+                           CHILD_MAX_LIST - 1);
+}
+
+static bool read_dtypes(const json_t *o, struct child_caps *caps, struct err *e)
+{
+    const json_t *v = json_object_get(o, "dtypes");
+    for (int t = 0; t < N_DTYPES; t++)
+        caps->dtype[t] = !v;
+    bool good = !v || json_is_array(v);
+    for (size_t i = 0; good && i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        enum dtype t;
+        good = name && dtype_parse(name, &t);
+        if (good)
+            caps->dtype[t] = true;
+    }
+    return good ||
+           err_set(e, "the child's \"dtypes\" (expected a list of \"f64\", \"f32\", \"f16\", \"bf16\")");
+}
+
+/* Texts for people and tables. */
+static void read_name(const json_t *o, const char *key, char out[CHILD_MAX_NAME])
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    int32_t n = 0;
+    for (; s && *s && n < CHILD_MAX_NAME - 1; s++)
+        out[n++] = *s > ' ' && *s < 127 && !strchr(",;'\"\\", *s) ? *s : '_';
+    out[n] = 0;
+}
+
+static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct err *e)
+{
+    int32_t accumulate, probability, partial;
+    int64_t block, chain;
+    if (!read_choice(o, "accumulate", dtype_name, N_DTYPES, DT_F32, &accumulate, e) ||
+        !read_choice(o, "probability", dtype_name, N_DTYPES, accumulate, &probability, e) ||
+        !read_choice(o, "partial_o", dtype_name, N_DTYPES, accumulate, &partial, e) ||
+        !read_count(o, "sum_block", &block, e) || !read_count(o, "merge_chain", &chain, e))
+        return false;
+    if (accumulate > DT_F32)
+        return err_set(e,
+                       "the child's \"accumulate\" is %s (expected f32 or f64: there is no bound for less)",
+                       dtype_name[accumulate]);
+    *a = (struct kernel_arithmetic){.accumulate = (enum dtype)accumulate,
+                                    .probability = (enum dtype)probability,
+                                    .partial_o = (enum dtype)partial,
+                                    .sum_run = block,
+                                    .merge_chain = chain};
+    return true;
+}
+
+static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
+{
+    static const char *const layout[] = {"NHD", "HND"}, *const lse[] = {"none", "e", "2"},
+                             *const order[] = {"qh", "hq"}, *const empty[] = {"-inf", "+inf"};
+    int32_t view, layout_at, lse_at, order_at, empty_at;
+    *caps = (struct child_caps){.name = ""};
+    read_name(o, "name", caps->name);
+    read_name(o, "version", caps->version);
+    if (!caps->name[0])
+        return err_set(e, "the child's first line has no \"name\"");
+    if (!read_choice(o, "view", view_name, N_VIEWS, -1, &view, e) ||
+        !read_choice(o, "layout", layout, 2, 0, &layout_at, e) ||
+        !read_choice(o, "lse", lse, 3, 1, &lse_at, e) ||
+        !read_choice(o, "lse_order", order, 2, 0, &order_at, e) ||
+        !read_choice(o, "empty_lse", empty, 2, 0, &empty_at, e) || !read_dtypes(o, caps, e) ||
+        !read_list(o, "head_dims", caps->head_dims, e) || !read_list(o, "ratios", caps->ratios, e) ||
+        !read_list(o, "page_sizes", caps->page_sizes, e) ||
+        !read_count(o, "max_context", &caps->max_context, e) ||
+        !read_count(o, "max_queries", &caps->max_queries, e) ||
+        !read_count(o, "max_pairs", &caps->max_pairs, e) || !read_arithmetic(o, &caps->arithmetic, e))
+        return false;
+    caps->view = (enum view)view;
+    caps->layout = layout_at ? KV_HND : KV_NHD;
+    caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
+    caps->arithmetic.lse_scaled = lse_at == 2;
+    caps->lse_by_head = order_at == 1;
+    caps->empty_is_plus_inf = empty_at == 1;
+    return true;
+}
+
+static bool in_list(const int32_t *list, int32_t x)
+{
+    if (!*list)
+        return true;
+    while (*list && *list != x)
+        list++;
+    return *list == x;
+}
+
+/* Does the child say that it takes this? If not, what not in *why. */
+static bool takes(const struct child_caps *c, const struct problem *p, struct err *why)
+{
+    const struct heads *h = &p->heads;
+    int64_t n = p->tree->n_queries, *ctx = xcalloc((size_t)n, sizeof *ctx), most = 0, pairs = 0;
+    tree_contexts(p->tree, ctx);
+    for (int64_t q = 0; q < n; q++) {
+        most = max_i64(most, ctx[q]);
+        pairs += ctx[q] * h->h_q;
+    }
+    free(ctx);
+    if (!c->dtype[h->dtype])
+        return err_set(why, "it does not take %s", dtype_name[h->dtype]);
+    if (!in_list(c->head_dims, h->d))
+        return err_set(why, "it does not take heads of %" PRId32, h->d);
+    if (!in_list(c->ratios, heads_gqa(h)))
+        return err_set(why, "it does not take %" PRId32 " query heads on a KV head", heads_gqa(h));
+    if (!in_list(c->page_sizes, p->page_size))
+        return err_set(why, "it does not take pages of %" PRId32, p->page_size);
+    if (c->max_context && most > c->max_context)
+        return err_set(why, "a context of %" PRId64 " tokens (it takes %" PRId64 ")", most, c->max_context);
+    if (c->max_queries && n > c->max_queries)
+        return err_set(why, "%" PRId64 " queries (it takes %" PRId64 ")", n, c->max_queries);
+    if (c->max_pairs && pairs > c->max_pairs)
+        return err_set(why, "%" PRId64 " pairs of a query head and a token (it takes %" PRId64 ")", pairs,
+                       c->max_pairs);
+    return true;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------- */
+
+/* Element i; the file need not align what it holds. */
+static double lse_at(const struct tensor *lse, int64_t i)
+{
+    double x;
+    float f;
+    if (lse->type == EL_F64) {
+        memcpy(&x, (char *)lse->data + i * 8, sizeof x);
+        return x;
+    }
+    memcpy(&f, (char *)lse->data + i * 4, sizeof f);
+    return (double)f;
+}
+
+/* O and LSE as the child wrote them, into ours; row i of the view is query order[i]. */
+static enum run_end take_answer(const struct child_caps *c, const struct problem *p, const int32_t *order,
+                                const char *path, struct output *out, struct err *why)
+{
+    const struct heads *h = &p->heads;
+    int64_t n = p->tree->n_queries, rows = n * h->h_q;
+    struct tensors t;
+    struct err e = {0};
+    if (access(path, F_OK) != 0) {
+        err_set(why, "it says that it is done, and \"out\" is not there");
+        return RUN_UNWRITTEN;
+    }
+    if (!tensors_read(path, rows * (h->d + 1) * 8, &t, &e)) {
+        size_t folder = (size_t)(strrchr(path, '/') + 1 - path); /* of no use to anybody */
+        err_set(why, "its answer %s", e.msg + (strncmp(e.msg, path, folder) == 0 ? folder : 0));
+        return RUN_PROTOCOL;
+    }
+    struct tensor *o = tensors_find(&t, "o"), *lse = tensors_find(&t, "lse");
+    enum run_end end = RUN_DONE;
+    enum element want = (enum element[]){EL_F64, EL_F32, EL_F16, EL_BF16}[h->dtype];
+    int64_t lse_rows[2] = {c->lse_by_head ? h->h_q : n, c->lse_by_head ? n : h->h_q};
+    if (!o || (c->lse_unit != 0 && !lse)) {
+        end = RUN_UNWRITTEN;
+        err_set(why, "its answer has no \"%s\"", o ? "lse" : "o");
+    } else if (o->type != want || (c->lse_unit != 0 && lse->type != EL_F32 && lse->type != EL_F64)) {
+        end = RUN_DTYPE;
+        err_set(why, "its O is %s, its LSE %s (expected %s, and F32 or F64)", element_name[o->type],
+                lse ? element_name[lse->type] : "not there", element_name[want]);
+    } else if (o->n_dims != 3 || o->shape[0] != n || o->shape[1] != h->h_q || o->shape[2] != h->d) {
+        end = RUN_SHAPE;
+        err_set(why, "its O has the shape %s (expected %" PRId64 " x %" PRId32 " x %" PRId32 ")",
+                tensor_shape_text(o, (char[TENSOR_SHAPE_TEXT]){0}), n, h->h_q, h->d);
+    } else if (c->lse_unit != 0 &&
+               (lse->n_dims != 2 || lse->shape[0] != lse_rows[0] || lse->shape[1] != lse_rows[1])) {
+        end = RUN_SHAPE;
+        err_set(why, "its LSE has the shape %s (expected %" PRId64 " x %" PRId64 ")",
+                tensor_shape_text(lse, (char[TENSOR_SHAPE_TEXT]){0}), lse_rows[0], lse_rows[1]);
+    }
+    size_t o_bytes = (size_t)h->h_q * (size_t)h->d * (size_t)dtype_size[h->dtype];
+    for (int64_t i = 0; end == RUN_DONE && i < n; i++) {
+        int64_t q = order ? order[i] : i;
+        memcpy((char *)out->o + (size_t)q * o_bytes, (char *)o->data + (size_t)i * o_bytes, o_bytes);
+        for (int64_t k = 0; k < h->h_q && c->lse_unit != 0; k++) {
+            int64_t at = c->lse_by_head ? k * n + i : i * h->h_q + k;
+            double x = lse_at(lse, at);
+            if (c->empty_is_plus_inf && x == INFINITY)
+                x = -INFINITY;
+            output_set_lse(out, q * h->h_q + k, x * c->lse_unit);
+        }
+    }
+    tensors_free(&t);
+    return end;
+}
+
+/* ---- conversation ------------------------------------------------------------------------------------- */
+
+/* How a child that gave no line ended, in words. */
+static enum run_end how_it_failed(const struct process_said *s, double seconds, struct err *why)
+{
+    switch (s->event) {
+    case PROCESS_EXITED:
+        err_set(why, "it exited with code %d", s->code);
+        return RUN_EXIT;
+    case PROCESS_SIGNALLED:
+        err_set(why, "it was ended by signal %d (%s)", s->code, strsignal(s->code));
+        return RUN_CRASH;
+    case PROCESS_CLOSED:
+        err_set(why, "it closed descriptor 4 without an answer");
+        return RUN_PROTOCOL;
+    case PROCESS_TIMEOUT:
+        err_set(why, "no answer after %g s", seconds);
+        return RUN_HANG;
+    case PROCESS_MEMORY:
+        err_set(why, "it holds more memory than it may");
+        return RUN_MEMORY;
+    case PROCESS_MANY:
+        err_set(why, "it has more processes than it may");
+        return RUN_PROCESSES;
+    case PROCESS_LONG_LINE:
+        err_set(why, "a line of over %d bytes on descriptor 4", PROCESS_MAX_LINE);
+        return RUN_PROTOCOL;
+    case PROCESS_LINE:
+        break;
+    }
+    CK_FOUND("an end of a child");
+}
+
+/* What it said last goes behind the sentence. */
+static void add_log(struct process *p, struct err *why)
+{
+    const char *log = process_log(p);
+    enum { LAST = 160 };
+    size_t n = strlen(log);
+    if (n == 0)
+        return;
+    struct err with = {0};
+    err_set(&with, "%s; it said: %s%s", why->msg, n > LAST ? ".." : "", log + (n > LAST ? n - LAST : 0));
+    *why = with;
+}
+
+/* Starts a child and reads its first line. */
+static struct process *start(const struct children *c, struct child_caps *caps, struct err *e)
+{
+    struct process *p = process_start(c->command, c->folder, &c->limits.process, e);
+    if (!p)
+        return NULL;
+    char *hello = xasprintf("{\"hello\":1,\"treeattn\":\"%s\"}", origin_commit());
+    struct process_said said = process_ask(p, hello, c->limits.start_seconds);
+    free(hello);
+    json_t *o = said.event == PROCESS_LINE ? json_loads(said.line, 0, NULL) : NULL;
+    const char *refused = json_string_value(json_object_get(o, "refused"));
+    bool good = false;
+    if (said.event != PROCESS_LINE) {
+        struct err why = {0};
+        how_it_failed(&said, c->limits.start_seconds, &why);
+        add_log(p, &why);
+        err_set(e, "'%s' is no child: %s (expected a line {\"hello\":1,..} on descriptor 4)", c->command,
+                why.msg);
+    } else if (refused) {
+        err_set(e, "%s", refused);
+    } else if (json_integer_value(json_object_get(o, "hello")) != 1) {
+        err_set(e, "'%s' is no child: its first line is '%.60s' (expected {\"hello\":1,..})", c->command,
+                said.line);
+    } else {
+        good = read_caps(o, caps, e);
+    }
+    json_decref(o);
+    if (good)
+        return p;
+    process_stop(p);
+    return NULL;
+}
+
+/* A child that is free, or a new one; waits where there are as many as may be. */
+static struct process *borrow(struct children *c, int64_t *number, struct err *e)
+{
+    struct process *p = NULL;
+    pthread_mutex_lock(&c->lock);
+    while (c->n_busy == c->limits.n)
+        pthread_cond_wait(&c->freed, &c->lock);
+    c->n_busy++;
+    *number = ++c->n_asked;
+    if (c->n_idle > 0)
+        p = c->idle[--c->n_idle];
+    pthread_mutex_unlock(&c->lock);
+    struct child_caps again;
+    return p ? p : start(c, &again, e);
+}
+
+/* Back, or ended if it is of no more use. */
+static void give_back(struct children *c, struct process *p, bool sound)
+{
+    if (!sound) {
+        process_stop(p);
+        p = NULL;
+    }
+    pthread_mutex_lock(&c->lock);
+    c->n_busy--;
+    if (p)
+        c->idle[c->n_idle++] = p;
+    pthread_cond_signal(&c->freed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* The line that asks for case `number`; the caller frees. */
+static char *request(const struct children *c, const struct problem *p, int64_t number, const char *in,
+                     const char *out)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    CK(f);
+    fprintf(f, "{\"run\":%" PRId64 ",\"point\":\"attention\",\"view\":\"%s\",\"in\":", number,
+            view_name[c->caps.view]);
+    print_json_text(f, in);
+    fprintf(f, ",\"out\":");
+    print_json_text(f, out);
+    fprintf(f,
+            ",\"dtype\":\"%s\",\"queries\":%" PRId32 ",\"heads\":%" PRId32 ",\"kv_heads\":%" PRId32
+            ",\"head_dim\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g,\"seconds\":%g}",
+            dtype_name[p->heads.dtype], p->tree->n_queries, p->heads.h_q, p->heads.h_kv, p->heads.d,
+            p->page_size, p->scale, c->limits.case_seconds);
+    fclose(f);
+    return text;
+}
+
+/* What a line that came for case `number` means. *sound: the child may go on. */
+static enum run_end read_reply(const char *line, int64_t number, bool *sound, struct err *why)
+{
+    json_t *o = json_loads(line, 0, NULL);
+    static const struct {
+        const char *key;
+        enum run_end end;
+    } kind[] = {{"done", RUN_DONE},
+                {"unsupported", RUN_UNSUPPORTED},
+                {"error", RUN_ERROR},
+                {"wrote_input", RUN_WROTE_INPUT},
+                {"wrote_outside", RUN_WROTE_OUTSIDE},
+                {"device_fault", RUN_DEVICE_FAULT},
+                {"memory", RUN_MEMORY}};
+    enum run_end end = RUN_PROTOCOL;
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
+        const json_t *v = json_object_get(o, kind[i].key);
+        if (json_is_integer(v) && json_integer_value(v) == number)
+            end = kind[i].end;
+    }
+    const char *said = json_string_value(json_object_get(o, "why"));
+    if (end == RUN_PROTOCOL)
+        err_set(why, "it answered '%.80s' (expected {\"done\":%" PRId64 "})", line, number);
+    else if (end != RUN_DONE)
+        err_set(why, "%.300s", said ? said : "it says no more");
+    *sound = end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE;
+    json_decref(o);
+    return end;
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
+}
+
+/* Is the file as it was written? */
+static bool still_there(const char *path, int64_t bytes, const struct tensors *wrote)
+{
+    struct tensors now;
+    if (file_bytes(path) != bytes || !tensors_read(path, bytes, &now, NULL))
+        return false;
+    bool same = now.n == wrote->n;
+    for (int32_t i = 0; i < wrote->n && same; i++) {
+        const struct tensor *a = &wrote->at[i], *b = tensors_find(&now, a->name);
+        same =
+            b && tensor_bytes(a) == tensor_bytes(b) && memcmp(a->data, b->data, (size_t)tensor_bytes(a)) == 0;
+    }
+    tensors_free(&now);
+    return same;
+}
+
+static enum run_end attend(const struct kernel *k, const struct problem *p, struct output *out,
+                           struct err *why)
+{
+    struct children *c = (struct children *)k->config;
+    struct view_data v;
+    if (!takes(&c->caps, p, why))
+        return RUN_UNSUPPORTED;
+    if (!view_make(c->caps.view, c->caps.layout, c->limits.tail, p, &v, why))
+        return RUN_NO_VIEW;
+    int64_t number;
+    struct process *child = borrow(c, &number, why);
+    if (!child) {
+        give_back(c, NULL, false);
+        view_free(&v);
+        return RUN_ERROR;
+    }
+    char *in = xasprintf("%s/%" PRId64 ".in", c->folder, number),
+         *answer = xasprintf("%s/%" PRId64 ".out", c->folder, number),
+         *line = request(c, p, number, in, answer);
+    bool sound = true;
+    enum run_end end = RUN_ERROR;
+    unlink(answer);
+    if (tensors_write(in, &v.tensors, why)) {
+        int64_t bytes = file_bytes(in);
+        struct process_said said = process_ask(child, line, c->limits.case_seconds);
+        if (said.event == PROCESS_LINE) {
+            end = read_reply(said.line, number, &sound, why);
+        } else {
+            end = how_it_failed(&said, c->limits.case_seconds, why);
+            add_log(child, why);
+            sound = false;
+        }
+        if (end == RUN_DONE && !still_there(in, bytes, &v.tensors)) {
+            end = RUN_WROTE_INPUT;
+            err_set(why, "wrote to the file of its inputs");
+        }
+        if (end == RUN_DONE)
+            end = take_answer(&c->caps, p, v.order, answer, out, why);
+    }
+    unlink(in);
+    unlink(answer);
+    give_back(c, child, sound);
+    free(in);
+    free(answer);
+    free(line);
+    view_free(&v);
+    return end;
+}
+
+/* ---- all of them -------------------------------------------------------------------------------------- */
+
+static void remove_folder(const char *path)
+{
+    DIR *d = opendir(path);
+    for (struct dirent *f; d && (f = readdir(d));) {
+        char *file = xasprintf("%s/%s", path, f->d_name);
+        unlink(file); /* "." and "..", too, which fails */
+        free(file);
+    }
+    if (d)
+        closedir(d);
+    rmdir(path);
+}
+
+static const char *const folder_start = "treeattn-child.";
+
+/* Where a judge was killed, its folder is still there. */
+static void remove_left(const char *where)
+{
+    DIR *d = opendir(where);
+    for (struct dirent *f; d && (f = readdir(d));) {
+        size_t n = strlen(folder_start);
+        if (strncmp(f->d_name, folder_start, n) != 0)
+            continue;
+        pid_t owner = (pid_t)atoi(f->d_name + n);
+        if (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH) {
+            char *path = xasprintf("%s/%s", where, f->d_name);
+            remove_folder(path);
+            free(path);
+        }
+    }
+    if (d)
+        closedir(d);
+}
+
+/* A folder of our own, in memory if that may be; NULL with *e set. */
+static char *make_folder(struct err *e)
+{
+    const char *tmp = getenv("TMPDIR"), *const places[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp"};
+    for (int i = 0; i < 2; i++) {
+        remove_left(places[i]);
+        char *path = xasprintf("%s/%s%d.XXXXXX", places[i], folder_start, (int)getpid());
+        if (mkdtemp(path))
+            return path;
+        free(path);
+    }
+    err_missing(e, "no folder for tensors in %s or %s: %s", places[0], places[1], strerror(errno));
+    return NULL;
+}
+
+struct children *children_new(const char *command, const char *option, const struct child_limits *limits,
+                              struct err *e)
+{
+    struct children *c = xcalloc(1, sizeof *c);
+    c->limits = *limits;
+    c->limits.n = (int32_t)min_i64(max_i64(limits->n, 1), MAX_CHILDREN);
+    c->command = xstrdup(command);
+    c->option = xstrdup(option);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->freed, NULL);
+    prctl(PR_SET_DUMPABLE, 0); /* no child of the same user may look into our memory */
+    c->folder = make_folder(e);
+    struct process *first = c->folder ? start(c, &c->caps, e) : NULL;
+    if (!first) {
+        children_free(c);
+        return NULL;
+    }
+    c->idle[c->n_idle++] = first;
+    c->kernel = (struct kernel){.name = c->caps.name,
+                                .about = "a child",
+                                .attend = attend,
+                                .view = view_name[c->caps.view],
+                                .declared = &c->caps.arithmetic,
+                                .no_lse = c->caps.lse_unit == 0,
+                                .option = c->option,
+                                .config = c};
+    return c;
+}
+
+void children_free(struct children *c)
+{
+    if (!c)
+        return;
+    for (int32_t i = 0; i < c->n_idle; i++)
+        process_stop(c->idle[i]);
+    if (c->folder)
+        remove_folder(c->folder);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->freed);
+    free(c->folder);
+    free(c->command);
+    free(c->option);
+    free(c);
+}
+
+const struct child_caps *children_caps(const struct children *c)
+{
+    return &c->caps;
+}
+
+const struct kernel *children_kernel(const struct children *c)
+{
+    return &c->kernel;
+}

@@ -1,0 +1,250 @@
+#include "verify/child/tensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const element_name[N_ELEMENTS] = {"F64", "I64", "F32", "I32", "F16", "BF16", "U8"};
+const int32_t element_size[N_ELEMENTS] = {8, 8, 4, 4, 2, 2, 1};
+
+enum { MAX_HEADER = 1 << 16, LENGTH_BYTES = 8 };
+
+int64_t tensor_elements(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < t->n_dims; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+int64_t tensor_bytes(const struct tensor *t)
+{
+    return tensor_elements(t) * element_size[t->type];
+}
+
+const char *tensor_shape_text(const struct tensor *t, char text[TENSOR_SHAPE_TEXT])
+{
+    int n = 0;
+    text[0] = 0;
+    for (int32_t i = 0; i < t->n_dims; i++)
+        n += snprintf(text + n, (size_t)(TENSOR_SHAPE_TEXT - n), "%s%" PRId64, i ? " x " : "", t->shape[i]);
+    return text;
+}
+
+struct tensor *tensors_add(struct tensors *t, const char *name, enum element type, void *data, bool owned,
+                           int32_t n_dims, const int64_t *shape)
+{
+    CK(t->n < TENSORS_MAX && n_dims <= TENSOR_MAX_DIMS);
+    struct tensor *x = &t->at[t->n];
+    *x = (struct tensor){.name = name, .type = type, .n_dims = n_dims, .data = data};
+    memcpy(x->shape, shape, (size_t)n_dims * sizeof *shape);
+    t->owned[t->n++] = owned;
+    return x;
+}
+
+struct tensor *tensors_find(struct tensors *t, const char *name)
+{
+    for (int32_t i = 0; i < t->n; i++)
+        if (strcmp(t->at[i].name, name) == 0)
+            return &t->at[i];
+    return NULL;
+}
+
+void tensors_free(struct tensors *t)
+{
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->owned[i])
+            free(t->at[i].data);
+    free(t->file);
+    free(t->names);
+    *t = (struct tensors){0};
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------ */
+
+/* The header, padded with blanks so that the data begins at a multiple of 64; the caller frees. */
+static char *header_of(const struct tensors *t, size_t *size)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    CK(f);
+    const char *between = "{";
+    int64_t at = 0;
+    for (int type = 0; type < N_ELEMENTS; type++)
+        for (int32_t i = 0; i < t->n; i++) {
+            const struct tensor *x = &t->at[i];
+            if ((int)x->type != type)
+                continue;
+            fprintf(f, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", between, x->name, element_name[type]);
+            for (int32_t k = 0; k < x->n_dims; k++)
+                fprintf(f, "%s%" PRId64, k ? "," : "", x->shape[k]);
+            fprintf(f, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", at, at + tensor_bytes(x));
+            at += tensor_bytes(x);
+            between = ",";
+        }
+    fputs(t->n ? "}" : "{}", f);
+    fflush(f);
+    while ((LENGTH_BYTES + *size) % 64 != 0) {
+        fputc(' ', f);
+        fflush(f);
+    }
+    fclose(f);
+    return text;
+}
+
+static bool write_all(int fd, const void *data, size_t n)
+{
+    for (const char *p = data; n > 0;) {
+        ssize_t done = write(fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+bool tensors_write(const char *path, const struct tensors *t, struct err *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(e, "%s: %s", path, strerror(errno));
+    size_t size;
+    char *header = header_of(t, &size);
+    uint64_t length = size; /* the machine is little-endian, as all that treeattn runs on are */
+    bool good = write_all(fd, &length, sizeof length) && write_all(fd, header, size);
+    for (int type = 0; type < N_ELEMENTS && good; type++)
+        for (int32_t i = 0; i < t->n && good; i++)
+            if ((int)t->at[i].type == type)
+                good = write_all(fd, t->at[i].data, (size_t)tensor_bytes(&t->at[i]));
+    free(header);
+    if (!good)
+        err_missing(e, "%s: %s", path, strerror(errno));
+    close(fd);
+    if (!good)
+        unlink(path);
+    return good;
+}
+
+/* ---- reading: a stranger wrote it --------------------------------------------------------------------- */
+
+/* One entry of the header into *x, but for its name. */
+static bool read_entry(const json_t *entry, char *data, int64_t n_bytes, struct tensor *x)
+{
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *shape = json_object_get(entry, "shape"), *offsets = json_object_get(entry, "data_offsets");
+    if (!dtype || !json_is_array(shape) || json_array_size(shape) > TENSOR_MAX_DIMS ||
+        json_array_size(offsets) != 2)
+        return false;
+    int type = 0;
+    while (type < N_ELEMENTS && strcmp(dtype, element_name[type]) != 0)
+        type++;
+    if (type == N_ELEMENTS)
+        return false;
+    *x = (struct tensor){.type = (enum element)type, .n_dims = (int32_t)json_array_size(shape)};
+    int64_t bytes = element_size[type];
+    for (int32_t i = 0; i < x->n_dims; i++) {
+        const json_t *v = json_array_get(shape, (size_t)i);
+        x->shape[i] = json_integer_value(v);
+        if (!json_is_integer(v) || x->shape[i] < 0 || __builtin_mul_overflow(bytes, x->shape[i], &bytes))
+            return false;
+    }
+    const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
+    int64_t begin = json_integer_value(from), end = json_integer_value(to);
+    if (!json_is_integer(from) || !json_is_integer(to) || begin < 0 || end < begin || end > n_bytes ||
+        end - begin != bytes || begin % element_size[type] != 0)
+        return false;
+    x->data = data + begin;
+    return true;
+}
+
+static bool read_header(struct tensors *t, const char *path, struct err *e)
+{
+    uint64_t length;
+    if (t->file_size < LENGTH_BYTES)
+        return err_set(e, "%s: %" PRId64 " bytes (expected a safetensors file)", path, t->file_size);
+    memcpy(&length, t->file, sizeof length);
+    if (length > MAX_HEADER || (int64_t)length > t->file_size - LENGTH_BYTES)
+        return err_set(e, "%s: a header of %" PRIu64 " bytes (expected at most %d, and within the file)",
+                       path, length, MAX_HEADER);
+    json_error_t at;
+    const char *text = t->file + LENGTH_BYTES;
+    json_t *root = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &at);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return err_set(e, "%s: the header is no JSON object (%s)", path, root ? "another value" : at.text);
+    }
+    char *data = t->file + LENGTH_BYTES + length;
+    int64_t n_bytes = t->file_size - LENGTH_BYTES - (int64_t)length;
+    t->names = xmalloc((size_t)length + 1);
+    char *name = t->names; /* names of the header are no longer than it */
+    const char *key;
+    json_t *entry;
+    bool good = true;
+    json_object_foreach(root, key, entry)
+    {
+        if (strcmp(key, "__metadata__") == 0)
+            continue;
+        if (t->n == TENSORS_MAX) {
+            good = err_set(e, "%s: more than %d tensors", path, TENSORS_MAX);
+            break;
+        }
+        if (!read_entry(entry, data, n_bytes, &t->at[t->n])) {
+            good = err_set(e,
+                           "%s: tensor \"%.40s\" (expected dtype, shape of at most %d dimensions, and "
+                           "data_offsets within the file that fit them)",
+                           path, key, TENSOR_MAX_DIMS);
+            break;
+        }
+        t->at[t->n++].name = strcpy(name, key);
+        name += strlen(key) + 1;
+    }
+    json_decref(root);
+    return good;
+}
+
+/* Up to n bytes; how many there were, or -1. */
+static int64_t read_all(int fd, char *to, int64_t n)
+{
+    int64_t got = 0;
+    while (got < n) {
+        ssize_t now = read(fd, to + got, (size_t)(n - got));
+        if (now < 0 && errno != EINTR)
+            return -1;
+        if (now == 0)
+            break;
+        got += max_i64(now, 0);
+    }
+    return got;
+}
+
+bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err *e)
+{
+    *t = (struct tensors){0};
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, "%s: %s", path, strerror(errno));
+    most += MAX_HEADER + LENGTH_BYTES;
+    bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= most;
+    if (!good) {
+        err_set(e, "%s: no regular file of at most %" PRId64 " bytes", path, most);
+    } else {
+        t->file = xaligned((size_t)st.st_size, 1);
+        t->file_size = read_all(fd, t->file, st.st_size);
+        good = t->file_size >= 0 || err_set(e, "%s: %s", path, strerror(errno));
+    }
+    close(fd);
+    if (good && read_header(t, path, e))
+        return true;
+    tensors_free(t);
+    return false;
+}

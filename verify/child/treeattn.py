@@ -1,0 +1,175 @@
+"""treeattn.py - a kernel of yours before the judge of treeattn, from Python. Needs numpy or torch.
+
+    import treeattn
+
+    @treeattn.kernel(view="paged", dtypes=("f16", "bf16"), head_dims=(64, 128), sum_block=64)
+    def mine(c):                    # c.q, c.k, c.v, c.scale, and what the view adds: c.kv_indptr, ..
+        ...
+        return o, lse               # like c.q; [queries, heads] in float32. lse="none": return o
+
+    treeattn.main(mine)             # python mine.py --trees 100
+
+The keywords are those of the first line of a child (verify/child/README.md). array="torch" gives torch tensors, on
+device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32.
+Raise treeattn.Unsupported("why") for a case that you do not take. What the kernel prints is not read.
+"""
+import json
+import os
+import struct
+import sys
+
+
+class Unsupported(Exception):
+    pass
+
+
+class Case:
+    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, and a tensor for each name of the view."""
+
+
+_NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
+_NAME = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16"}
+
+
+def _header(path):
+    with open(path, "rb") as f:
+        data = bytearray(f.read())
+    n = struct.unpack("<Q", data[:8])[0]
+    return json.loads(bytes(data[8 : 8 + n])), data, 8 + n
+
+
+def _write(path, tensors):
+    """tensors: name -> (dtype of safetensors, shape, bytes)."""
+    head, at = {}, 0
+    for name, (dtype, shape, raw) in tensors.items():
+        head[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(head).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    with open(path, "xb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, _, raw in tensors.values():
+            f.write(raw)
+
+
+class _Numpy:
+    def __init__(self, device):
+        import numpy
+
+        self.np = numpy
+
+    def read(self, entry, data, at):
+        np, (begin, end) = self.np, entry["data_offsets"]
+        x = np.frombuffer(data, _NUMPY[entry["dtype"]], (end - begin) // np.dtype(_NUMPY[entry["dtype"]]).itemsize, at + begin)
+        if entry["dtype"] == "BF16":
+            x = (x.astype(np.uint32) << 16).view(np.float32)
+        return x.reshape(entry["shape"])
+
+    def raw(self, x, dtype):
+        np = self.np
+        x = np.ascontiguousarray(x)
+        if dtype != "BF16":
+            return x.astype(_NUMPY[dtype]).tobytes()
+        bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+        near = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+        return np.where(np.isnan(x), np.uint16(0x7FC0), near).astype("<u2").tobytes()
+
+    def finish(self):
+        pass
+
+
+class _Torch:
+    def __init__(self, device):
+        import torch
+
+        self.torch, self.device = torch, device
+        t = torch
+        self.type = {"F64": t.float64, "F32": t.float32, "F16": t.float16, "BF16": t.bfloat16, "I64": t.int64, "I32": t.int32, "U8": t.uint8}
+
+    def read(self, entry, data, at):
+        t, (begin, end) = self.torch, entry["data_offsets"]
+        if begin == end:
+            return t.empty(entry["shape"], dtype=self.type[entry["dtype"]], device=self.device)
+        x = t.frombuffer(data, dtype=t.uint8, count=end - begin, offset=at + begin).clone()
+        return x.view(self.type[entry["dtype"]]).reshape(entry["shape"]).to(self.device)
+
+    def raw(self, x, dtype):
+        x = x.detach().to(self.type[dtype]).contiguous().cpu()
+        return x.view(self.torch.uint8).numpy().tobytes() if x.numel() else b""
+
+    def finish(self):
+        if self.device != "cpu":
+            self.torch.cuda.synchronize()
+
+
+def kernel(**caps):
+    def mark(f):
+        f.caps = caps
+        return f
+
+    return mark
+
+
+def _run(f, arrays, line, lse_kind):
+    head, data, at = _header(line["in"])
+    c = Case()
+    for key in ("heads", "kv_heads", "head_dim", "page_size", "queries", "scale", "dtype"):
+        setattr(c, key, line[key])
+    for name, entry in head.items():
+        setattr(c, name, arrays.read(entry, data, at))
+    answer = f(c)
+    arrays.finish()
+    o, lse = (answer, None) if lse_kind == "none" else answer
+    tensors = {"o": (_NAME[c.dtype], tuple(o.shape), arrays.raw(o, _NAME[c.dtype]))}
+    if lse is not None:
+        kind = "F64" if c.dtype == "f64" else "F32"
+        tensors["lse"] = (kind, tuple(lse.shape), arrays.raw(lse, kind))
+    _write(line["out"], tensors)
+
+
+def _serve(f):
+    caps = dict(f.caps)
+    arrays = {"numpy": _Numpy, "torch": _Torch}[caps.pop("array", "numpy")](caps.pop("device", "cpu"))
+    caps.setdefault("name", f.__name__)
+    judge, me = os.fdopen(3, "r"), os.fdopen(4, "w")
+
+    def say(x):
+        me.write(json.dumps(x) + "\n")
+        me.flush()
+
+    for text in judge:
+        line = json.loads(text)
+        if "hello" in line:
+            say({"hello": 1, **{k: list(v) if isinstance(v, tuple) else v for k, v in caps.items()}})
+        elif "bye" in line:
+            break
+        else:
+            number = line["run"]
+            try:
+                _run(f, arrays, line, caps.get("lse", "e"))
+                say({"done": number})
+            except Unsupported as e:
+                say({"unsupported": number, "why": str(e)})
+            except MemoryError as e:
+                say({"memory": number, "why": str(e) or "MemoryError"})
+            except Exception as e:  # a device that has failed once fails for good: the judge starts another process
+                fault = "CUDA error" in str(e) or "illegal memory" in str(e)
+                say({"device_fault" if fault else "error": number, "why": "%s: %s" % (type(e).__name__, str(e)[:200])})
+
+
+def main(f):
+    """Serves the judge; started by a person, starts the judge with this file and the arguments given."""
+    try:
+        os.fstat(3), os.fstat(4)
+        serves = os.environ.get("TREEATTN_CHILD") == "1"
+    except OSError:
+        serves = False
+    if serves:
+        return _serve(f)
+    program = os.environ.get("TREEATTN", "treeattn")
+    command = "exec %s %s" % (_quote(sys.executable), _quote(os.path.abspath(sys.argv[0])))
+    os.execvp(program, [program, "verify", "--exec", command] + sys.argv[1:])
+
+
+def _quote(s):
+    return "'" + s.replace("'", "'\\''") + "'"

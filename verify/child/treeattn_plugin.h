@@ -1,0 +1,118 @@
+/*
+ * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.
+ *
+ * A plug-in is a shared object with one symbol, treeattn_plugin(). It runs in a process of its own (treeattn-host), which
+ * knows no right answers: it may crash or hang, and the next case is run all the same.
+ *
+ *     #include "treeattn_plugin.h"
+ *     static int run(const struct ta_case *c, char why[TA_WHY]) { ... c->o ... c->lse ... return TA_OK; }
+ *     const struct ta_plugin *treeattn_plugin(uint32_t abi)
+ *     {
+ *         static const struct ta_plugin me = {.size = sizeof me, .abi = TA_ABI, .name = "mine", .view = "slots", .run = run};
+ *         return abi >= me.abi ? &me : NULL;
+ *     }
+ *
+ *     gcc -O2 -shared -fPIC mine.c -o mine.so
+ *
+ * This header is C11 and C++14 and includes nothing of ours. Every struct begins with its size. Fields are only ever added
+ * at the end: what was compiled with this header runs under later ones.
+ */
+#ifndef TREEATTN_PLUGIN_H
+#define TREEATTN_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TA_ABI 1
+enum { TA_WHY = 256, TA_MAX_DIMS = 4 };
+
+/* What run() returns. With all but TA_OK it writes a sentence into why. */
+enum ta_status {
+    TA_OK = 0,
+    TA_UNSUPPORTED = 1, /* it does not take this case, which is then skipped */
+    TA_ERROR = 2,
+    TA_NO_MEMORY = 3,
+    TA_DEVICE_FAULT = 4 /* the process is of no more use, and started anew */
+};
+
+/* An array, as DLPack's DLTensor lays it out (48 bytes): a DLTensor * may point to one. */
+struct ta_tensor {
+    void *data;
+    int32_t device_type, device_id; /* 1, 0: memory of the CPU */
+    int32_t ndim;
+    uint8_t code, bits; /* DLDataType: 0/32 int32, 0/64 int64, 1/8 bytes, 2/64 f64, 2/32 f32, 2/16 f16, 4/16 bf16 */
+    uint16_t lanes;     /* 1 */
+    int64_t *shape, *strides; /* strides in elements */
+    uint64_t byte_offset;     /* 0 */
+};
+
+/*
+ * A case. All but o and lse is only read: who writes there fails. o and lse are NaN at first.
+ * A query that sees nothing has O = 0 and LSE = -inf.
+ */
+struct ta_case {
+    uint32_t size;
+    int32_t n_queries, n_heads, n_kv_heads, head_dim, page_size;
+    double scale;           /* logits are scale * (q . k) */
+    struct ta_tensor q;     /* [n_queries][n_heads][head_dim]; query head h reads KV head h / (n_heads / n_kv_heads) */
+    struct ta_tensor k, v;  /* views of slots: [slots][n_kv_heads][head_dim]; of pages: [pages][page_size][n_kv_heads][head_dim] */
+    struct ta_tensor o;     /* like q */
+    struct ta_tensor lse;   /* f64 for f64, else f32: [n_queries][n_heads], natural logarithm; see ta_plugin for others */
+    /* What the view adds, by name: ta_find(c, "kv_indptr"). verify/child/README.md lists them. */
+    int32_t n_index;
+    const struct ta_tensor *index;
+    const char *const *index_name;
+};
+
+static inline const struct ta_tensor *ta_find(const struct ta_case *c, const char *name)
+{
+    int32_t i, k;
+    for (i = 0; i < c->n_index; i++) {
+        for (k = 0; name[k] && c->index_name[i][k] == name[k]; k++)
+            ;
+        if (c->index_name[i][k] == name[k])
+            return &c->index[i];
+    }
+    return NULL;
+}
+
+/* Numbers of a tensor of int32, as those of views are. */
+static inline const int32_t *ta_i32(const struct ta_case *c, const char *name)
+{
+    const struct ta_tensor *t = ta_find(c, name);
+    return t ? (const int32_t *)t->data : NULL;
+}
+
+/* What the plug-in is, and what it takes: a case beyond that is skipped. What is 0 or NULL has the default in brackets. */
+struct ta_plugin {
+    uint32_t size, abi;
+    const char *name, *version;
+    const char *view;   /* slots, paged, block_table, prefix, levels, masked or tree */
+    const char *layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim] [NHD] */
+    int (*run)(const struct ta_case *c, char why[TA_WHY]);
+    const char *dtypes;                                   /* "f32 f16 bf16" [all four] */
+    const int32_t *head_dims, *ratios, *page_sizes;       /* ending in 0; ratio: query heads on a KV head [any] */
+    int64_t max_context, max_queries, max_pairs;          /* pairs: of a query head and a token that it sees [any] */
+    const char *lse;       /* none, e, or 2: base of the logarithm [e] */
+    const char *lse_order; /* qh, or hq for [n_heads][n_queries] [qh] */
+    const char *empty_lse; /* -inf or +inf, of a query that sees nothing [-inf] */
+    /* The arithmetic, from which the error that is allowed is derived. */
+    const char *accumulate;  /* f32 or f64 [f32] */
+    const char *probability; /* what p is rounded to before it meets V [accumulate] */
+    const char *partial_o;   /* how partial results are stored [accumulate] */
+    int64_t sum_block;   /* longest run of additions in order [the whole context] */
+    int64_t merge_chain; /* longest chain of merges of partial results [0] */
+};
+
+/* The one symbol. `abi` is that of the host; NULL: not this one. */
+const struct ta_plugin *treeattn_plugin(uint32_t abi);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,471 @@
+#include "verify/child/views.h"
+#include "ref/nform.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const view_name[N_VIEWS] = {
+#define VIEW(id, about) #id,
+#include "verify/child/views.def"
+#undef VIEW
+};
+const char *const view_about[N_VIEWS] = {
+#define VIEW(id, about) about,
+#include "verify/child/views.def"
+#undef VIEW
+};
+
+static const enum element element_of[N_DTYPES] = {
+    [DT_F64] = EL_F64, [DT_F32] = EL_F32, [DT_F16] = EL_F16, [DT_BF16] = EL_BF16};
+
+/* ---- arrays ------------------------------------------------------------------------------------------- */
+
+static int32_t *add_i32(struct view_data *v, const char *name, int64_t n)
+{
+    int32_t *x = xcalloc((size_t)n, sizeof *x);
+    tensors_add(&v->tensors, name, EL_I32, x, true, 1, &n);
+    return x;
+}
+
+static int64_t *add_i64(struct view_data *v, const char *name, int64_t n)
+{
+    int64_t *x = xcalloc((size_t)n, sizeof *x);
+    tensors_add(&v->tensors, name, EL_I64, x, true, 1, &n);
+    return x;
+}
+
+/* Indices of a view are int32. */
+static bool fits(int64_t n, const char *what, struct err *why)
+{
+    return n <= INT32_MAX || err_set(why, "%" PRId64 " %s (indices of this view are 32 bits wide)", n, what);
+}
+
+/* ---- K and V ------------------------------------------------------------------------------------------ */
+
+/* Tokens of each node that some query sees: the first seen[i]. The caller frees. */
+static int64_t *tokens_seen(const struct tree *t)
+{
+    int64_t *seen = xcalloc((size_t)t->n_nodes, sizeof *seen);
+    bool *used = xcalloc((size_t)t->n_nodes, sizeof *used); /* by a query there or below */
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        const struct query *x = &t->query[q];
+        seen[x->node] = max_i64(seen[x->node], x->upto);
+        used[x->node] = true;
+    }
+    for (int32_t i = t->n_nodes; i-- > 0;)
+        if (used[i] && t->parent[i] >= 0) {
+            used[t->parent[i]] = true;
+            seen[t->parent[i]] = t->len[t->parent[i]];
+        }
+    free(used);
+    return seen;
+}
+
+/* Behind the last token that is read in a page: large numbers of both signs, in a type that may end at 65504. */
+static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
+{
+    const double junk = 6e4;
+    int64_t slot_elements = (int64_t)p->heads.h_kv * p->heads.d;
+    for (int32_t i = 0; i < p->tree->n_nodes; i++) {
+        if (seen[i] % p->page_size == 0)
+            continue;
+        int64_t slot = problem_slot(p, i, seen[i] - 1) + 1, left = p->page_size - seen[i] % p->page_size;
+        for (int64_t k = slot * slot_elements; k < (slot + left) * slot_elements; k++)
+            dtype_store(p->heads.dtype, kv, k, k & 1 ? junk : -junk);
+    }
+}
+
+/* [page][token][head][d] to [page][head][token][d]; the caller frees. */
+static void *head_major(const struct problem *p, const char *kv)
+{
+    size_t row = (size_t)p->heads.d * (size_t)dtype_size[p->heads.dtype];
+    int64_t h = p->heads.h_kv, n = p->page_size;
+    char *out = xmalloc((size_t)(p->n_pages * n * h) * row);
+    for (int64_t page = 0; page < p->n_pages; page++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t k = 0; k < h; k++)
+                memcpy(out + (size_t)((page * h + k) * n + j) * row,
+                       kv + (size_t)((page * n + j) * h + k) * row, row);
+    return out;
+}
+
+static void add_kv(struct view_data *v, const char *name, const struct problem *p, const void *kv,
+                   const int64_t *seen, bool pages, enum kv_layout layout)
+{
+    int64_t h = p->heads.h_kv, d = p->heads.d, slots = p->n_pages * p->page_size;
+    size_t bytes = (size_t)(slots * h * d * dtype_size[p->heads.dtype]);
+    void *copy = xmalloc(bytes);
+    memcpy(copy, kv, bytes);
+    if (seen)
+        fill_tails(p, seen, copy);
+    if (pages && layout == KV_HND) {
+        void *moved = head_major(p, copy);
+        free(copy);
+        copy = moved;
+    }
+    int64_t of_slots[] = {slots, h, d}, of_pages[] = {p->n_pages, p->page_size, h, d};
+    if (layout == KV_HND) {
+        of_pages[1] = h;
+        of_pages[2] = p->page_size;
+    }
+    tensors_add(&v->tensors, name, element_of[p->heads.dtype], copy, true, pages ? 4 : 3,
+                pages ? of_pages : of_slots);
+}
+
+static void add_q(struct view_data *v, const struct problem *p)
+{
+    int64_t n = p->tree->n_queries, row = (int64_t)p->heads.h_q * p->heads.d * dtype_size[p->heads.dtype];
+    char *q = xmalloc((size_t)(n * row));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(q + i * row, (const char *)p->q + (v->order ? v->order[i] : i) * row, (size_t)row);
+    tensors_add(&v->tensors, "q", element_of[p->heads.dtype], q, true, 3,
+                (int64_t[]){n, p->heads.h_q, p->heads.d});
+}
+
+/* ---- the views ---------------------------------------------------------------------------------------- */
+
+static int64_t total(const int64_t *x, int64_t n)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+static bool view_slots(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    int32_t n = p->tree->n_queries;
+    int64_t nnz = total(ctx, n);
+    if (!fits(p->n_pages * p->page_size, "slots", why) || !fits(nnz, "tokens that queries see", why))
+        return false;
+    int32_t *ptr = add_i32(v, "kv_indptr", (int64_t)n + 1), *index = add_i32(v, "kv_indices", nnz);
+    for (int32_t q = 0; q < n; q++) {
+        int64_t *slot = xmalloc((size_t)ctx[q] * sizeof *slot);
+        problem_path_slots(p, q, ctx[q], slot);
+        for (int64_t j = 0; j < ctx[q]; j++)
+            index[ptr[q] + j] = (int32_t)slot[j];
+        ptr[q + 1] = (int32_t)(ptr[q] + ctx[q]);
+        free(slot);
+    }
+    return true;
+}
+
+/* The pages that query q reads, in order, into page[] if it is not NULL; how many, or -1 where one but the last is only
+ * partly read: then a list of pages cannot say what the query sees. */
+static int64_t path_pages(const struct problem *p, int32_t q, int32_t *path, int32_t *page, struct err *why)
+{
+    const struct tree *t = p->tree;
+    int32_t depth = tree_path(t->parent, t->query[q].node, path);
+    int64_t n = 0;
+    int32_t partial = -1;
+    for (int32_t i = 0; i < depth; i++) {
+        int64_t tokens = i + 1 < depth ? t->len[path[i]] : t->query[q].upto;
+        if (tokens == 0)
+            continue;
+        if (partial >= 0) {
+            err_set(why,
+                    "node %" PRId32 " ends inside a page, and query %" PRId32
+                    " goes on below it: a list of pages cannot say that",
+                    partial, q);
+            return -1;
+        }
+        partial = tokens % p->page_size ? path[i] : -1;
+        for (int64_t k = 0; k < ceil_div(tokens, p->page_size); k++, n++)
+            if (page)
+                page[n] = p->page_table[p->page_off[path[i]] + k];
+    }
+    return n;
+}
+
+/* Lists of pages as one array: page[ptr[q]] .. of query q. False with *why, or memory to be freed. */
+static bool page_lists(const struct problem *p, int64_t **ptr_out, int32_t **page_out, struct err *why)
+{
+    int32_t n = p->tree->n_queries;
+    int32_t *path = xcalloc((size_t)tree_depth(p->tree) + 1, sizeof *path), *page = NULL;
+    int64_t *ptr = xcalloc((size_t)n + 1, sizeof *ptr);
+    bool good = true;
+    for (int32_t q = 0; q < n && good; q++) {
+        int64_t k = path_pages(p, q, path, NULL, why);
+        good = k >= 0;
+        ptr[q + 1] = ptr[q] + k;
+    }
+    good = good && fits(ptr[n], "pages that queries see", why);
+    if (good) {
+        page = xcalloc((size_t)ptr[n], sizeof *page);
+        for (int32_t q = 0; q < n; q++)
+            path_pages(p, q, path, page + ptr[q], why);
+        *ptr_out = ptr;
+        *page_out = page;
+    } else {
+        free(ptr);
+    }
+    free(path);
+    return good;
+}
+
+static int32_t last_page(int64_t tokens, int32_t page_size)
+{
+    return tokens == 0 ? 0 : (int32_t)((tokens - 1) % page_size + 1);
+}
+
+static bool view_paged(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    int32_t n = p->tree->n_queries;
+    int64_t *ptr;
+    int32_t *page;
+    if (!page_lists(p, &ptr, &page, why))
+        return false;
+    int32_t *indptr = add_i32(v, "kv_indptr", (int64_t)n + 1);
+    for (int32_t q = 0; q <= n; q++)
+        indptr[q] = (int32_t)ptr[q];
+    tensors_add(&v->tensors, "kv_indices", EL_I32, page, true, 1, &ptr[n]);
+    int32_t *last = add_i32(v, "last_page_len", n);
+    for (int32_t q = 0; q < n; q++)
+        last[q] = last_page(ctx[q], p->page_size);
+    free(ptr);
+    return true;
+}
+
+static bool view_block_table(const struct problem *p, const int64_t *ctx, struct view_data *v,
+                             struct err *why)
+{
+    int32_t n = p->tree->n_queries;
+    int64_t *ptr, most = 1;
+    int32_t *page;
+    if (!page_lists(p, &ptr, &page, why))
+        return false;
+    for (int32_t q = 0; q < n; q++)
+        most = max_i64(most, ptr[q + 1] - ptr[q]);
+    bool good = fits(n * most, "entries of the block table", why);
+    if (good) {
+        /* what engines leave behind: nothing, junk, or pages of others */
+        const int32_t padding[] = {-1, PAGE_POISON, (int32_t)(p->n_pages - 1)};
+        int32_t pad = padding[(uint64_t)(n + ptr[n]) % 3],
+                *table = xcalloc((size_t)(n * most), sizeof *table);
+        for (int64_t q = 0; q < n; q++)
+            for (int64_t k = 0; k < most; k++)
+                table[q * most + k] = k < ptr[q + 1] - ptr[q] ? page[ptr[q] + k] : pad;
+        tensors_add(&v->tensors, "block_table", EL_I32, table, true, 2, (int64_t[]){n, most});
+        int32_t *lens = add_i32(v, "seq_lens", n);
+        for (int32_t q = 0; q < n; q++)
+            lens[q] = (int32_t)ctx[q];
+    }
+    free(ptr);
+    free(page);
+    return good;
+}
+
+/* Whole pages that all queries begin with, in tokens. */
+static int64_t common_prefix(const struct problem *p, const int64_t *ctx)
+{
+    int64_t *ptr, common = 0;
+    int32_t *page;
+    if (p->tree->n_queries == 0 || !page_lists(p, &ptr, &page, NULL))
+        return 0;
+    for (bool same = true; same; common += same) {
+        for (int32_t q = 0; q < p->tree->n_queries && same; q++)
+            same = (common + 1) * p->page_size <= ctx[q] && page[ptr[q] + common] == page[common];
+    }
+    free(ptr);
+    free(page);
+    return common * p->page_size;
+}
+
+static bool view_prefix(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    if (!view_block_table(p, ctx, v, why))
+        return false;
+    *add_i32(v, "common_prefix_len", 1) = (int32_t)common_prefix(p, ctx);
+    return true;
+}
+
+/* Level l has the nodes of depth l, and all queries in depth-first order: those below a node are a segment, each other
+ * query is one without pages. */
+static bool view_levels(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    (void)ctx;
+    struct nform *nf = nform_new(p->tree);
+    int32_t n = nf->n_queries, depth = 0;
+    int64_t n_pages = 0;
+    bool good = true;
+    for (int32_t i = 0; i < nf->n_nodes && good; i++) {
+        depth = nf->depth[i] + 1 > depth ? nf->depth[i] + 1 : depth;
+        n_pages += nf->q1[i] > nf->q0[i] ? ceil_div(nf->len[i], p->page_size) : 0;
+        if (nf->off[i] % p->page_size != 0)
+            good = err_set(why, "a query ends inside a page of node %" PRId32 ", and others go on there",
+                           nf->src[i]);
+    }
+    good = good && fits((int64_t)depth * (n + 1), "segments", why) && fits(n_pages, "pages", why);
+    if (!good) {
+        nform_free(nf);
+        return false;
+    }
+    v->order = xcalloc((size_t)n, sizeof *v->order);
+    memcpy(v->order, nf->orig, (size_t)n * sizeof *v->order);
+    int64_t most = (int64_t)depth * n;
+    int32_t *level = add_i32(v, "level_ptr", (int64_t)depth + 1), *qo = add_i32(v, "qo_indptr", most + depth),
+            *kv = add_i32(v, "kv_indptr", most + depth), *index = add_i32(v, "kv_indices", n_pages),
+            *last = add_i32(v, "last_page_len", most);
+    struct tensor *of_qo = tensors_find(&v->tensors, "qo_indptr"),
+                  *of_kv = tensors_find(&v->tensors, "kv_indptr"),
+                  *of_last = tensors_find(&v->tensors, "last_page_len");
+    int32_t *node_at =
+        xcalloc((size_t)n + 1, sizeof *node_at); /* the node of this level that begins at a query */
+    int64_t s = 0, page = 0;                     /* segment, page */
+    for (int32_t l = 0; l < depth; l++) {
+        memset(node_at, -1, ((size_t)n + 1) * sizeof *node_at);
+        for (int32_t i = 0; i < nf->n_nodes; i++)
+            if (nf->depth[i] == l && nf->q1[i] > nf->q0[i])
+                node_at[nf->q0[i]] = i;
+        level[l] = (int32_t)s;
+        int64_t first_page = page;
+        for (int32_t q = 0; q < n; s++) {
+            int32_t i = node_at[q];
+            int64_t tokens = i >= 0 ? nf->len[i] : 0;
+            qo[s + l] = q;
+            kv[s + l] = (int32_t)(page - first_page);
+            for (int64_t k = 0; k < ceil_div(tokens, p->page_size); k++)
+                index[page++] = p->page_table[p->page_off[nf->src[i]] + nf->off[i] / p->page_size + k];
+            last[s] = last_page(tokens, p->page_size);
+            q = i >= 0 ? nf->q1[i] : q + 1;
+        }
+        qo[s + l] = n;
+        kv[s + l] = (int32_t)(page - first_page);
+    }
+    level[depth] = (int32_t)s;
+    of_qo->shape[0] = of_kv->shape[0] = s + depth;
+    of_last->shape[0] = s;
+    free(node_at);
+    nform_free(nf);
+    return true;
+}
+
+/* A segment of view_masked: a tree of the forest with the queries on it; the last, without tokens, has those that see
+ * nothing. */
+struct forest_part {
+    int32_t q0, q1;
+    int64_t tokens;
+};
+
+/* Parts of the forest, and part_of[i] of its nodes: -1 for those that no query reads. The caller frees both. */
+static struct forest_part *forest_parts(const struct nform *nf, int32_t *n_parts, int32_t **part_of)
+{
+    struct forest_part *part = xcalloc((size_t)nf->n_roots + 1, sizeof *part);
+    int32_t *of = xcalloc((size_t)nf->n_nodes + 1, sizeof *of), n = 0, q = 0;
+    for (int32_t r = 0; r < nf->n_roots; r++) {
+        part[n] = (struct forest_part){nf->q0[nf->root[r]], nf->q1[nf->root[r]], 0};
+        of[nf->root[r]] = n++;
+        q = part[n - 1].q1 > q ? part[n - 1].q1 : q;
+    }
+    if (q < nf->n_queries)
+        part[n++] = (struct forest_part){q, nf->n_queries, 0};
+    for (int32_t i = 0; i < nf->n_nodes; i++) {
+        if (nf->parent[i] >= 0)
+            of[i] = of[nf->parent[i]];
+        if (nf->q1[i] > nf->q0[i])
+            part[of[i]].tokens += nf->len[i];
+    }
+    *n_parts = n;
+    *part_of = of;
+    return part;
+}
+
+static bool view_masked(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    enum { MAX_MASK = 1 << 26 /* bytes */ };
+    (void)ctx;
+    struct nform *nf = nform_new(p->tree);
+    int32_t n_parts, *part_of;
+    struct forest_part *part = forest_parts(nf, &n_parts, &part_of);
+    int64_t mask_bytes = 0, nnz = 0;
+    for (int32_t r = 0; r < n_parts; r++) {
+        nnz += part[r].tokens;
+        mask_bytes += ceil_div(part[r].tokens * (part[r].q1 - part[r].q0), 8);
+    }
+    bool good = fits(nnz, "tokens", why) && fits(p->n_pages * p->page_size, "slots", why) &&
+                (mask_bytes <= MAX_MASK ||
+                 err_set(why, "a mask of %" PRId64 " bytes (at most %d)", mask_bytes, MAX_MASK));
+    if (good) {
+        v->order = xcalloc((size_t)nf->n_queries, sizeof *v->order);
+        memcpy(v->order, nf->orig, (size_t)nf->n_queries * sizeof *v->order);
+        int32_t *qo = add_i32(v, "qo_indptr", (int64_t)n_parts + 1),
+                *kv = add_i32(v, "kv_indptr", (int64_t)n_parts + 1), *index = add_i32(v, "kv_indices", nnz),
+                *at = add_i32(v, "mask_indptr", (int64_t)n_parts + 1);
+        uint8_t *mask = xcalloc((size_t)mask_bytes, 1);
+        tensors_add(&v->tensors, "mask", EL_U8, mask, true, 1, &mask_bytes);
+        for (int32_t r = 0; r < n_parts; r++) {
+            qo[r + 1] = part[r].q1;
+            kv[r + 1] = (int32_t)(kv[r] + part[r].tokens);
+            at[r + 1] = (int32_t)(at[r] + ceil_div(part[r].tokens * (part[r].q1 - part[r].q0), 8));
+        }
+        int64_t *column = xcalloc((size_t)n_parts + 1, sizeof *column); /* next of each part */
+        for (int32_t i = 0; i < nf->n_nodes; i++) {
+            int32_t r = part_of[i];
+            for (int64_t j = 0; nf->q1[i] > nf->q0[i] && j < nf->len[i]; j++, column[r]++) {
+                index[kv[r] + column[r]] = (int32_t)problem_slot(p, nf->src[i], nf->off[i] + j);
+                for (int64_t q = nf->q0[i]; q < nf->q1[i]; q++) {
+                    int64_t bit = (q - part[r].q0) * part[r].tokens + column[r];
+                    mask[at[r] + bit / 8] |= (uint8_t)(1 << (bit % 8));
+                }
+            }
+        }
+        free(column);
+    }
+    free(part);
+    free(part_of);
+    nform_free(nf);
+    return good;
+}
+
+static bool view_tree(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+{
+    (void)ctx, (void)why;
+    const struct tree *t = p->tree;
+    int32_t *parent = add_i32(v, "parent", t->n_nodes), *node = add_i32(v, "query_node", t->n_queries);
+    int64_t *len = add_i64(v, "len", t->n_nodes), *upto = add_i64(v, "query_upto", t->n_queries),
+            *ptr = add_i64(v, "node_page_ptr", (int64_t)t->n_nodes + 1);
+    int32_t *page = add_i32(v, "node_page", p->page_off[t->n_nodes]);
+    memcpy(parent, t->parent, (size_t)t->n_nodes * sizeof *parent);
+    memcpy(len, t->len, (size_t)t->n_nodes * sizeof *len);
+    memcpy(ptr, p->page_off, ((size_t)t->n_nodes + 1) * sizeof *ptr);
+    memcpy(page, p->page_table, (size_t)p->page_off[t->n_nodes] * sizeof *page);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        node[q] = t->query[q].node;
+        upto[q] = t->query[q].upto;
+    }
+    return true;
+}
+
+bool view_make(enum view view, enum kv_layout layout, enum tail tail, const struct problem *p,
+               struct view_data *out, struct err *why)
+{
+    static bool (*const make[N_VIEWS])(const struct problem *, const int64_t *, struct view_data *,
+                                       struct err *) = {
+#define VIEW(id, about) view_##id,
+#include "verify/child/views.def"
+#undef VIEW
+    };
+    *out = (struct view_data){.order = NULL};
+    int64_t *ctx = xcalloc((size_t)p->tree->n_queries, sizeof *ctx);
+    tree_contexts(p->tree, ctx);
+    bool good = make[view](p, ctx, out, why), pages = view != VIEW_slots && view != VIEW_masked;
+    if (good) {
+        int64_t *seen = tail == TAIL_FINITE ? tokens_seen(p->tree) : NULL;
+        add_q(out, p);
+        add_kv(out, "k", p, p->k, seen, pages, layout);
+        add_kv(out, "v", p, p->v, seen, pages, layout);
+        free(seen);
+    }
+    free(ctx);
+    if (!good)
+        view_free(out);
+    return good;
+}
+
+void view_free(struct view_data *v)
+{
+    tensors_free(&v->tensors);
+    free(v->order);
+    *v = (struct view_data){.order = NULL};
+}
