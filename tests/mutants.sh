@@ -19,7 +19,7 @@ shared=${TREEATTN_SHARED:-../shared}
 [ -d "$shared" ] && TREEATTN_SHARED=$(cd "$shared" && pwd) && export TREEATTN_SHARED
 export TREEATTN_STOP=1 # a mutant is dead when one suite fails
 unset TREEATTN_JOBS MAKEFLAGS
-cores=$((($(nproc) + jobs - 1) / jobs))
+cores=$(nproc) # of one copy: all, until there are more
 ccache=$(command -v ccache) && export CCACHE_BASEDIR=$top CCACHE_NOHASHDIR=1 # what is restored need not be compiled again
 
 # build, in the folder of a copy
@@ -95,6 +95,7 @@ done <"$top/list" | tr ' ' '\n' | grep -v ^check- | sort -u)
 (cd "$top/1" && { [ -z "$wanted" ] || suites_alone $wanted; } && make -s NVCC= check-rest) >"$top/green" 2>&1 ||
     { grep -E 'FAILED$|\*\*\*' "$top/green"; echo "mutants: the checks fail before anything is broken: $top/green"; exit 1; }
 echo 1 >"$top/next"
+cores=$((($(nproc) + jobs - 1) / jobs))
 for k in $(seq "$jobs"); do
     [ "$k" = 1 ] || cp -a "$top/1" "$top/$k"
     worker "$top/$k" &

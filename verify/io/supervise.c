@@ -87,8 +87,10 @@ static void become_judge(int end, int said, pid_t parent, struct outfile *out)
     close(said);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     stderr = open_stream(&to_err, _IONBF);
-    *out = (struct outfile){.f = open_stream(&to_out, _IOFBF)};
     crash_child(channel);
+    free(out->path); /* the parent's, and nobody here removes them any more */
+    free(out->tmp);
+    *out = (struct outfile){.f = open_stream(&to_out, _IOFBF)};
 }
 
 void supervise_back(pid_t was)
