@@ -79,7 +79,7 @@ HOST_PROGRAM := $(BUILD)/treeattn-host
 RUNNER := $(BUILD)/tests/run
 FAULTY := $(BUILD)/tests/treeattn-faulty
 # A plug-in of the tests, and others that must be refused
-PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so small.so future.so nameless.so shown.so)
+PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so old.so later.so small.so future.so nameless.so shown.so)
 # A GPU of host memory: what it defines is not taken from the library
 STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
@@ -153,13 +153,16 @@ $(BUILD)/libwings.a: $(call obj,$(WINGS))
 $(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(PLUGINS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
+$(BUILD)/tests/plugin/old.so: OWN_CPPFLAGS := -DPLUGIN_OLD
+$(BUILD)/tests/plugin/later.so: OWN_CPPFLAGS := -DPLUGIN_LATER
 $(BUILD)/tests/plugin/small.so: OWN_CPPFLAGS := -DPLUGIN_SMALL
 $(BUILD)/tests/plugin/future.so: OWN_CPPFLAGS := -DPLUGIN_FUTURE
 $(BUILD)/tests/plugin/nameless.so: OWN_CPPFLAGS := -DPLUGIN_NAMELESS
-# The one that a README shows is compiled as it stands there.
+# The one that a README shows is compiled as it stands there, with the merge that stands below it.
 $(BUILD)/tests/plugin/shown.c: verify/child/README.md
 	@mkdir -p $(@D)
-	$(Q)sed -n '/^    #include "treeattn_plugin.h"/,/^    gcc/s/^    //p' $< | grep -v ^gcc >$@
+	$(Q){ printf '#include "treeattn_plugin.h"\n#include <math.h>\n'; sed -n '/^    static int merge/,/^    }/s/^    //p' $<; \
+	sed -n '/^    #include "treeattn_plugin.h"/,/^    gcc/s/^    //p' $< | grep -v ^gcc | sed 's/.run = run/&, .merge = merge/'; } >$@
 $(BUILD)/tests/plugin/shown.so: $(BUILD)/tests/plugin/shown.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
 	$(call say,CC,$<)$(CC) -I verify/child -O2 -Wall -Wextra -Werror -shared -fPIC $< -o $@ -lm
 $(filter-out %/shown.so,$(PLUGINS)): tests/plugin/plugin.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests

@@ -34,7 +34,32 @@ enum run_end {
 };
 extern const char *const run_end_name[N_RUN_ENDS]; /* "CRASH" .. */
 
-/* The arithmetic of a kernel that is given no plan, as it declares it. */
+/* Where a kernel of somebody else's is plugged in. */
+enum kernel_point {
+    POINT_ATTENTION, /* all of it */
+    POINT_PARTIAL,   /* some queries over some tokens: the groups of a plan */
+    POINT_MERGE,     /* of such results */
+    N_KERNEL_POINTS
+};
+extern const char *const kernel_point_name[N_KERNEL_POINTS]; /* "attention", "partial", "merge" */
+
+/* Partial results, so many for each of n queries. */
+struct partials {
+    struct heads heads; /* those of KV count for nothing */
+    int32_t n;
+    int64_t inputs;
+    void *o;     /* [inputs][n][h_q][d] of heads.dtype */
+    double *lse; /* [inputs][n][h_q] natural logarithm, -inf of an empty one, whose O is 0; as the kernel is given it */
+};
+
+/* What such a kernel is asked. */
+struct question {
+    const struct problem *p;
+    const struct plan *plan;         /* of a kernel that wants one */
+    const struct partials *partials; /* POINT_MERGE: there is no p */
+};
+
+/* The arithmetic of a kernel of somebody else's, as it declares it. */
 struct kernel_arithmetic {
     enum dtype accumulate;             /* DT_F32 or DT_F64: dot products, softmax, sums */
     enum dtype probability, partial_o; /* what these are rounded to */
@@ -67,12 +92,16 @@ struct kernel {
      * Called from several threads at once, with a problem each: what a run keeps in static variables is torn. */
     bool (*run)(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *counted,
                 struct err *e);
-    /* NULL: it runs plans. Else it computes attention of the whole problem as it likes, without one, and run and supports are
-     * not there. Not RUN_DONE: *why says why not. */
-    enum run_end (*attend)(const struct kernel *k, const struct problem *p, struct output *out, struct err *why);
-    const struct kernel_arithmetic *declared; /* of attend */
-    bool no_lse;                              /* attend writes no LSE */
-    const char *view;                         /* what attend is given, for tables */
+    /* NULL: it runs plans. Else it answers as it likes, and run and supports are not there. Rows of O and LSE are queries as the
+     * tree numbers them; of POINT_PARTIAL the queries of each group of the plan; of POINT_MERGE those of the partials. Not
+     * RUN_DONE: *why says why not. */
+    enum run_end (*attend)(const struct kernel *k, const struct question *ask, struct output *out, struct err *why);
+    enum kernel_point point;                  /* of attend, as all below */
+    bool wants_plan;                          /* always, but for some of POINT_ATTENTION */
+    const struct kernel_arithmetic *declared;
+    double lse_unit;            /* what its LSE is multiplied by for the natural one; 0: it writes none */
+    const char *view;           /* what it is given, for tables */
+    const struct kernel *also;  /* another point of the same program, or NULL */
     const char *option; /* what brings it about on a command line; NULL: the name in a case does */
     const void *config; /* of the file that defines the kernel, or NULL */
 };

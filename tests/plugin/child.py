@@ -27,4 +27,30 @@ def numpy_paged(c):
     return o, lse
 
 
-treeattn.main(numpy_paged)
+@treeattn.partial()
+def numpy_partial(c):
+    n, heads, d = c.q.shape
+    wide = np.float64 if c.dtype == "f64" else np.float32
+    group = np.arange(heads) // (heads // c.kv_heads)
+    k, v = (x[c.tokens][:, group].astype(wide) for x in (c.k, c.v))
+    logit = np.einsum("nhd,thd->nht", c.q.astype(wide), k) * wide(c.scale)
+    if c.sees is not None:
+        logit[np.broadcast_to(~c.sees[:, None, :], logit.shape)] = -np.inf
+    top = np.maximum(logit.max(2, initial=-np.inf), np.finfo(wide).min)
+    p = np.exp(logit - top[..., None])
+    total = p.sum(2)
+    with np.errstate(divide="ignore"):
+        return np.einsum("nht,thd->nhd", p / np.where(total > 0, total, 1)[..., None], v), np.log(total) + top
+
+
+@treeattn.merge()
+def numpy_merge(c):
+    lse = c.lse_in.astype(np.float64)
+    top = np.maximum(lse.max(0), np.finfo(np.float64).min)
+    weight = np.exp(lse - top)
+    total = weight.sum(0)
+    with np.errstate(divide="ignore"):
+        return (weight[..., None] * c.o_in).sum(0) / np.where(total > 0, total, 1)[..., None], np.log(total) + top
+
+
+treeattn.main(numpy_paged, numpy_partial, numpy_merge)

@@ -1,10 +1,10 @@
 /*
  * plugin.c - a plug-in for tests/verify/check_child.c, which takes every view and every type. It turns whatever a view says
  * into the slots that each query sees, and computes attention in double. The environment says what it is, and what it does
- * wrong: PLUGIN_VIEW, PLUGIN_LAYOUT, PLUGIN_LSE, PLUGIN_ORDER, PLUGIN_EMPTY, PLUGIN_DOES.
+ * wrong: PLUGIN_POINTS, PLUGIN_VIEW, PLUGIN_LAYOUT, PLUGIN_LSE, PLUGIN_ORDER, PLUGIN_EMPTY, PLUGIN_DOES.
  *
- * Compiled with -DPLUGIN_SMALL or -DPLUGIN_FUTURE its struct is too small, or of an ABI to come; with -DPLUGIN_NAMELESS the
- * symbol is not there.
+ * Compiled with -DPLUGIN_OLD it is of 1.0, with -DPLUGIN_LATER of some 1.x to come; with -DPLUGIN_SMALL or -DPLUGIN_FUTURE its
+ * struct is too small, or of another ABI; with -DPLUGIN_NAMELESS the symbol is not there.
  */
 #include "verify/child/treeattn_plugin.h"
 
@@ -199,6 +199,188 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
         put(&c->lse, at, lse);
 }
 
+static double empty_lse(void)
+{
+    return is("PLUGIN_EMPTY", "+inf") ? INFINITY : -INFINITY;
+}
+
+static double lse_unit(void)
+{
+    return is("PLUGIN_LSE", "2") ? log(2) : 1;
+}
+
+/* Softmax of n numbers, in place; their LSE. */
+static double softmax(double *x, int64_t n)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        max = x[j] > max ? x[j] : max;
+    for (int64_t j = 0; j < n && max > -INFINITY; j++)
+        sum += x[j] = exp(x[j] - max);
+    for (int64_t j = 0; j < n; j++)
+        x[j] = sum > 0 ? x[j] / sum : 0;
+    return sum > 0 ? max + log(sum) : -INFINITY;
+}
+
+static int64_t lse_place(int64_t q, int64_t head, int64_t n, int64_t heads)
+{
+    return is("PLUGIN_ORDER", "hq") ? head * n + q : q * heads + head;
+}
+
+static int partial(const struct ta_partial *c, char why[TA_WHY])
+{
+    int64_t d = c->head_dim, heads = c->n_heads, n = c->n_tokens;
+    double *p = malloc((size_t)(n + 1) * sizeof *p);
+    (void)why;
+    for (int64_t row = 0; row < c->n_queries * heads; row++) {
+        int64_t q = row / heads, kv_head = row % heads / (heads / c->n_kv_heads);
+        for (int64_t j = 0; j < n; j++) {
+            p[j] = 0;
+            for (int64_t i = 0; i < d; i++)
+                p[j] += c->scale * get(&c->q, row * d + i) *
+                        get(&c->k, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
+            if (c->sees && !c->sees[q * n + j] && !is("PLUGIN_DOES", "no mask"))
+                p[j] = -INFINITY;
+        }
+        double lse = softmax(p, n);
+        for (int64_t i = 0; i < d; i++) {
+            double o = 0;
+            for (int64_t j = 0; j < n; j++)
+                if (p[j] > 0)
+                    o += p[j] * get(&c->v, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
+            put(&c->o, row * d + i, o);
+        }
+        /* by head, the rows of this group are a part of all */
+        int64_t at = is("PLUGIN_ORDER", "hq") ? row % heads * c->lse.strides[0] + q : row;
+        put(&c->lse, at, lse == -INFINITY ? empty_lse() : lse / lse_unit());
+    }
+    free(p);
+    return TA_OK;
+}
+
+static int merge(const struct ta_merge *c, char why[TA_WHY])
+{
+    int64_t d = c->head_dim, heads = c->n_heads, n = c->n_queries, s = c->n_inputs;
+    double *p = malloc((size_t)s * sizeof *p);
+    (void)why;
+    for (int64_t row = 0; row < n * heads; row++) {
+        int64_t at = lse_place(row / heads, row % heads, n, heads);
+        for (int64_t j = 0; j < s; j++) {
+            p[j] = get(&c->lse_in, j * n * heads + at);
+            p[j] = p[j] == empty_lse() ? -INFINITY : p[j] * (is("PLUGIN_DOES", "base e") ? 1 : lse_unit());
+        }
+        double lse = softmax(p, s);
+        for (int64_t i = 0; i < d; i++) {
+            double o = 0;
+            for (int64_t j = is("PLUGIN_DOES", "lose one"); j < s; j++)
+                o += (is("PLUGIN_DOES", "mean") ? 1. / (double)s : p[j]) *
+                     get(&c->o_in, (j * n * heads + row) * d + i);
+            put(&c->o, row * d + i, o);
+        }
+        put(&c->lse, at,
+            lse > -INFINITY                 ? lse / lse_unit()
+            : is("PLUGIN_DOES", "no empty") ? NAN
+                                            : empty_lse());
+    }
+    free(p);
+    return TA_OK;
+}
+
+/* Softmax over these slots of the pool: O into o[], LSE returned. */
+static double attend(const struct ta_case *c, int64_t row, const int64_t *slot, int64_t n, double *o)
+{
+    int32_t d = c->head_dim, kv_head = (int32_t)(row % c->n_heads / (c->n_heads / c->n_kv_heads));
+    double *p = malloc((size_t)(n + 1) * sizeof *p);
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = 0;
+        for (int32_t i = 0; i < d; i++)
+            p[j] += c->scale * get(&c->q, row * d + i) * get(&c->k, element(c, slot[j], kv_head) + i);
+    }
+    double lse = softmax(p, n);
+    for (int32_t i = 0; i < d; i++) {
+        o[i] = 0;
+        for (int64_t j = 0; j < n; j++)
+            o[i] += p[j] * get(&c->v, element(c, slot[j], kv_head) + i);
+    }
+    free(p);
+    return lse;
+}
+
+static void put_row(const struct ta_case *c, int64_t row, const double *o, double lse)
+{
+    for (int32_t i = 0; i < c->head_dim; i++)
+        put(&c->o, row * c->head_dim + i, o[i]);
+    put(&c->lse, lse_place(row / c->n_heads, row % c->n_heads, c->n_queries, c->n_heads),
+        lse == -INFINITY ? empty_lse() : lse / lse_unit());
+}
+
+/* View plan. A slot has a row for each head: O, and LSE behind it. */
+static void plan_groups(const struct ta_case *c, int32_t launch, double *room, int64_t *slot)
+{
+    const int32_t *query_ptr = ta_i32(c, "group_query_ptr"), *query = ta_i32(c, "group_query"),
+                  *run_ptr = ta_i32(c, "group_run_ptr"), *node = ta_i32(c, "run_node"),
+                  *mask_ptr = ta_i32(c, "group_mask_ptr"), *to = ta_i32(c, "group_slot"),
+                  *page = ta_i32(c, "node_page");
+    const int64_t *begin = ta_find(c, "run_begin")->data, *end = ta_find(c, "run_end")->data,
+                  *ptr = ta_find(c, "node_page_ptr")->data;
+    const uint8_t *mask = ta_find(c, "group_mask")->data;
+    int64_t d = c->head_dim, heads = c->n_heads;
+    for (int64_t g = 0; g + 1 < ta_find(c, "group_query_ptr")->shape[0]; g++)
+        for (int64_t k = 0; k < query_ptr[g + 1] - query_ptr[g] && ta_i32(c, "group_launch")[g] == launch;
+             k++) {
+            int64_t runs = run_ptr[g + 1] - run_ptr[g], n = 0;
+            for (int64_t r = 0; r < runs; r++) {
+                int64_t bit = k * runs + r, at = run_ptr[g] + r;
+                if (mask_ptr[g] < mask_ptr[g + 1] && !(mask[mask_ptr[g] + bit / 8] >> (bit % 8) & 1))
+                    continue;
+                for (int64_t j = begin[at]; j < end[at]; j++)
+                    slot[n++] =
+                        (int64_t)page[ptr[node[at]] + j / c->page_size] * c->page_size + j % c->page_size;
+            }
+            for (int64_t h = 0; h < heads; h++) {
+                double own[512], *o = to[g] < 0 ? own : room + ((to[g] + k) * heads + h) * (d + 1),
+                                 lse = attend(c, query[query_ptr[g] + k] * heads + h, slot, n, o);
+                if (to[g] < 0)
+                    put_row(c, query[query_ptr[g] + k] * heads + h, o, lse);
+                else
+                    o[d] = lse;
+            }
+        }
+}
+
+static void plan_merges(const struct ta_case *c, int32_t launch, double *room)
+{
+    const int32_t *ptr = ta_i32(c, "merge_ptr"), *in = ta_i32(c, "merge_in"), *out = ta_i32(c, "merge_out");
+    int64_t d = c->head_dim, heads = c->n_heads;
+    for (int64_t m = 0; m + 1 < ta_find(c, "merge_ptr")->shape[0]; m++)
+        for (int64_t h = 0; h < heads && ta_i32(c, "merge_launch")[m] == launch; h++) {
+            int64_t n = ptr[m + 1] - ptr[m];
+            double *p = malloc((size_t)(n + 1) * sizeof *p), own[512] = {0};
+            for (int64_t j = 0; j < n; j++)
+                p[j] = room[(in[ptr[m] + j] * heads + h) * (d + 1) + d];
+            double lse = softmax(p, n);
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t i = 0; i < d; i++)
+                    own[i] += p[j] * room[(in[ptr[m] + j] * heads + h) * (d + 1) + i];
+            if (out[m] < 0)
+                put_row(c, ta_i32(c, "merge_query")[m] * heads + h, own, lse);
+            for (int64_t i = 0; i <= d && out[m] >= 0; i++)
+                room[(out[m] * heads + h) * (d + 1) + i] = i < d ? own[i] : lse;
+            free(p);
+        }
+}
+
+static void run_plan(const struct ta_case *c, int64_t *slot)
+{
+    int64_t size = *ta_i32(c, "n_slots") * (int64_t)c->n_heads * (c->head_dim + 1);
+    double *room = malloc((size_t)(size + 1) * sizeof *room);
+    for (int32_t launch = 0; launch < *ta_i32(c, "n_launches"); launch++) {
+        plan_groups(c, launch, room, slot);
+        plan_merges(c, launch, room);
+    }
+    free(room);
+}
+
 static int run(const struct ta_case *c, char why[TA_WHY])
 {
     int64_t *slot = malloc((size_t)(c->k.shape[0] * c->page_size + 1) * sizeof *slot);
@@ -208,7 +390,9 @@ static int run(const struct ta_case *c, char why[TA_WHY])
         snprintf(why, TA_WHY, "not today");
         return TA_UNSUPPORTED;
     }
-    for (int32_t q = 0; q < c->n_queries; q++) {
+    if (is("PLUGIN_VIEW", "plan"))
+        run_plan(c, slot);
+    for (int32_t q = 0; q < c->n_queries && !is("PLUGIN_VIEW", "plan"); q++) {
         int64_t n = slots_of(c, q, slot);
         for (int32_t head = 0; head < c->n_heads; head++)
             row(c, q, head, slot, n);
@@ -221,6 +405,19 @@ static int run(const struct ta_case *c, char why[TA_WHY])
     if (is("PLUGIN_DOES", "write behind O"))
         ((char *)c->o.data)[(int64_t)c->n_queries * c->n_heads * c->head_dim * c->o.bits / 8 + 100] = 0;
     return TA_OK;
+}
+
+/* What 1.0 had stays where it was. */
+enum { SIZE_OF_1_0 = 168 };
+_Static_assert(offsetof(struct ta_plugin, partial) == SIZE_OF_1_0 && offsetof(struct ta_plugin, run) == 40 &&
+                   offsetof(struct ta_plugin, merge_chain) == 160 && sizeof(struct ta_tensor) == 48 &&
+                   offsetof(struct ta_case, index_name) == 288,
+               "fields are only added at the end");
+
+/* Is this one of its points? */
+static int has(const char *point)
+{
+    return strstr(env("PLUGIN_POINTS", "attention"), point) != NULL;
 }
 
 #ifdef PLUGIN_NAMELESS
@@ -237,6 +434,17 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     me.lse = env("PLUGIN_LSE", NULL);
     me.lse_order = env("PLUGIN_ORDER", NULL);
     me.empty_lse = env("PLUGIN_EMPTY", NULL);
+    me.run = has("attention") ? run : NULL;
+    me.partial = has("partial") ? partial : NULL;
+    me.merge = has("merge") ? merge : NULL;
+#ifdef PLUGIN_OLD
+    me.size = SIZE_OF_1_0;
+    me.partial =
+        (int (*)(const struct ta_partial *, char *))(intptr_t)me.size; /* what lies there is not ours */
+#endif
+#ifdef PLUGIN_LATER
+    me.size += 64;
+#endif
 #ifdef PLUGIN_SMALL
     me.size = 16;
 #endif

@@ -3,6 +3,7 @@
  * verdict of its own, and nothing of it is left.
  */
 #include "kernels/kernel.h"
+#include "sim/strategy.h"
 #include "verify/child/views.h"
 
 #include "tests/auto.h"
@@ -66,9 +67,74 @@ static int64_t left_behind(void)
 LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
 {
     FREED char *env = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
-               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q", plugin("plugin"));
+               *args = xasprintf("--plugin %s --trees 12 --seed 5 --no-sharp --page 1 -q%s", plugin("plugin"),
+                                 _i == VIEW_plan ? " --strategy treeattn" : "");
     ck_assert_msg(verify(env, args) == 0, "%s: %s", view_name[_i], text);
     ck_assert_int_eq(total("passed"), 12);
+}
+
+/* A plan is run as it is: masks, merges in levels, groups of one launch that come later than merges of another. */
+TEST(plans_of_all_strategies_are_packed)
+{
+    FREED char *args = xasprintf("--plugin %s --case 'tree=levels:1,3,6_70,37,9;heads=4/2;d=16;page=16' -q",
+                                 plugin("plugin")),
+               *blind =
+                   xasprintf("--plugin %s -q --case 'tree=nodes:-1.140,-1.0,0.9:0.0,1.0,2.9,2.3,0.0,0.140;"
+                             "strategy=tree-vanilla:blind=1'",
+                             plugin("plugin"));
+    ck_assert_msg(verify("PLUGIN_VIEW=plan", args) == 0 && total("passed") > 15, "%s", text);
+    ck_assert_msg(total("cases") == n_strategies, "%s", text);
+    ck_assert_msg(verify("PLUGIN_VIEW=plan PLUGIN_LAYOUT=HND", blind) == 0 && total("passed") == 1, "%s",
+                  text);
+}
+
+/* Partial results and merges of them: with empty ones, with 1,250 inputs, in every form that may be declared. */
+TEST(parts_of_attention_are_judged)
+{
+    static const char *const env[] = {
+        "PLUGIN_POINTS='attention partial merge'",
+        "PLUGIN_POINTS='partial merge' PLUGIN_LSE=2 PLUGIN_ORDER=hq PLUGIN_EMPTY=+inf"};
+    static const char *const one[] = {"levels:1_20000;heads=1/1;d=64;strategy=flash-decoding:chunk=16",
+                                      "levels:4_16;heads=2/2;d=128;fill=vast;strategy=tree-specinfer:chunk=8",
+                                      "nodes:-1.40,-1.0,0.9:0.0,1.0,2.9,2.3,0.0,0.40;"
+                                      "strategy=tree-specinfer:blind=1,chunk=16"};
+    for (int i = 0; i < 2; i++) {
+        FREED char *args = xasprintf("--plugin %s --trees 20 --no-sharp -q", plugin("plugin"));
+        ck_assert_msg(verify(env[i], args) == 0 && total("passed") > 35, "%s: %s", env[i], text);
+        for (int k = 0; k < 3; k++) {
+            FREED char *alone = xasprintf("--plugin %s --case 'tree=%s'", plugin("plugin"), one[k]);
+            ck_assert_msg(verify(env[i], alone) == 0 && total("passed") == (i ? 2 : 3), "%s: %s", one[k],
+                          text);
+            ck_assert_msg(strstr(text, "/test.partial/f16") && strstr(text, "/test.merge/f16"), "%s", text);
+        }
+    }
+}
+
+TEST(parts_that_are_wrong_are_told)
+{
+    static const char *const wrong[][2] = {{"partial", "no mask"},
+                                           {"merge", "lose one"},
+                                           {"merge", "mean"},
+                                           {"merge", "no empty"},
+                                           {"merge", "base e"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        FREED char *env =
+                       xasprintf("PLUGIN_POINTS=%s PLUGIN_LSE=2 PLUGIN_DOES='%s'", wrong[i][0], wrong[i][1]),
+                   *args = xasprintf("--plugin %s --case 'tree=levels:1,3,6_70,37,9;heads=4/2;d=32;"
+                                     "strategy=deft-flatten:block=64'",
+                                     plugin("plugin"));
+        ck_assert_msg(verify(env, args) == 1 && strstr(text, "oracle has"), "%s: %s", wrong[i][1], text);
+    }
+}
+
+/* What was compiled with an older header, or with one to come, runs. */
+TEST(plugins_of_other_editions_run)
+{
+    static const char *const name[] = {"old", "later"};
+    for (int i = 0; i < 2; i++) {
+        FREED char *args = xasprintf("--plugin %s --trees 3 --no-sharp -q", plugin(name[i]));
+        ck_assert_msg(verify("", args) == 0 && total("passed") == 3, "%s: %s", name[i], text);
+    }
 }
 
 /* Pages that end inside a path cannot be listed, and are told. */
@@ -102,10 +168,11 @@ TEST(declared_forms_are_read)
 
 TEST(plugins_that_are_none_are_refused)
 {
-    static const char *const bad[][2] = {{"small", "its struct ta_plugin is too small (expected ABI 1"},
-                                         {"future", "it is of another ABI (expected ABI 1"},
-                                         {"nameless", "no symbol treeattn_plugin"},
-                                         {"absent", "absent.so: cannot open"}};
+    static const char *const bad[][2] = {
+        {"small", "its struct ta_plugin is too small (expected ABI 1, at least 168 bytes; it has ABI 1, 16"},
+        {"future", "it is of another ABI (expected ABI 1"},
+        {"nameless", "no symbol treeattn_plugin"},
+        {"absent", "absent.so: cannot open"}};
     for (int i = 0; i < 4; i++) {
         FREED char *args = xasprintf("--plugin %s --trees 1", plugin(bad[i][0]));
         ck_assert_msg(verify("", args) == 2 && strstr(text, bad[i][1]) && strchr(text, '\n')[1] == 0,
@@ -229,6 +296,6 @@ TEST(the_plugin_that_is_shown_passes)
     FREED char *args = xasprintf("--plugin %s --dtype f32 --trees 12 --no-sharp -q", plugin("shown")),
                *far = xasprintf("--plugin %s --case 'tree=levels:1,2_70000,17;heads=2/1;d=16;dtype=f32' -q",
                                 plugin("shown"));
-    ck_assert_msg(verify("", args) == 0 && total("passed") == 12, "%s", text);
-    ck_assert_msg(verify("", far) == 0 && total("passed") == 1, "%s", text);
+    ck_assert_msg(verify("", args) == 0 && total("passed") == 24, "%s", text);
+    ck_assert_msg(verify("", far) == 0 && total("passed") == 2, "%s", text);
 }

@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 struct children {
-    struct kernel kernel; /* whose config points here */
+    struct kernel kernel[N_KERNEL_POINTS]; /* whose config points here */
+    char *name[N_KERNEL_POINTS];
     struct child_caps caps;
     struct child_limits limits;
     char *command, *folder, *option;
@@ -93,6 +94,21 @@ static bool read_dtypes(const json_t *o, struct child_caps *caps, struct err *e)
            err_set(e, "the child's \"dtypes\" (expected a list of \"f64\", \"f32\", \"f16\", \"bf16\")");
 }
 
+static bool read_points(const json_t *o, struct child_caps *caps, struct err *e)
+{
+    const json_t *v = json_object_get(o, "points");
+    int32_t n = 0;
+    caps->point[POINT_ATTENTION] = !v;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        for (int k = 0; k < N_KERNEL_POINTS; k++)
+            if (name && strcmp(name, kernel_point_name[k]) == 0)
+                caps->point[k] = ++n;
+    }
+    return !v || (n > 0 && n == (int32_t)json_array_size(v)) ||
+           err_set(e, "the child's \"points\" (expected a list of \"attention\", \"partial\", \"merge\")");
+}
+
 /* Texts for people and tables. */
 static void read_name(const json_t *o, const char *key, char out[CHILD_MAX_NAME])
 {
@@ -128,13 +144,14 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
 {
     static const char *const layout[] = {"NHD", "HND"}, *const lse[] = {"none", "e", "2"},
                              *const order[] = {"qh", "hq"}, *const empty[] = {"-inf", "+inf"};
-    int32_t view, layout_at, lse_at, order_at, empty_at;
+    int32_t view = 0, layout_at, lse_at, order_at, empty_at;
     *caps = (struct child_caps){.name = ""};
     read_name(o, "name", caps->name);
     read_name(o, "version", caps->version);
     if (!caps->name[0])
         return err_set(e, "the child's first line has no \"name\"");
-    if (!read_choice(o, "view", view_name, N_VIEWS, -1, &view, e) ||
+    if (!read_points(o, caps, e) ||
+        (caps->point[POINT_ATTENTION] && !read_choice(o, "view", view_name, N_VIEWS, -1, &view, e)) ||
         !read_choice(o, "layout", layout, 2, 0, &layout_at, e) ||
         !read_choice(o, "lse", lse, 3, 1, &lse_at, e) ||
         !read_choice(o, "lse_order", order, 2, 0, &order_at, e) ||
@@ -163,31 +180,53 @@ static bool in_list(const int32_t *list, int32_t x)
     return *list == x;
 }
 
-/* Does the child say that it takes this? If not, what not in *why. */
-static bool takes(const struct child_caps *c, const struct problem *p, struct err *why)
+static const struct heads *heads_of(const struct question *ask)
 {
-    const struct heads *h = &p->heads;
-    int64_t n = p->tree->n_queries, *ctx = xcalloc((size_t)n, sizeof *ctx), most = 0, pairs = 0;
-    tree_contexts(p->tree, ctx);
+    return ask->p ? &ask->p->heads : &ask->partials->heads;
+}
+
+/* What a question is large in. */
+struct size {
+    int64_t queries, context, pairs;
+};
+
+static struct size size_of(const struct question *ask)
+{
+    if (ask->partials) {
+        const struct partials *x = ask->partials;
+        return (struct size){x->n, x->inputs, x->inputs * x->n * x->heads.h_q};
+    }
+    int64_t n = ask->p->tree->n_queries, *ctx = xcalloc((size_t)n, sizeof *ctx);
+    struct size s = {.queries = n};
+    tree_contexts(ask->p->tree, ctx);
     for (int64_t q = 0; q < n; q++) {
-        most = max_i64(most, ctx[q]);
-        pairs += ctx[q] * h->h_q;
+        s.context = max_i64(s.context, ctx[q]);
+        s.pairs += ctx[q] * ask->p->heads.h_q;
     }
     free(ctx);
+    return s;
+}
+
+/* Does the child say that it takes this? If not, what not in *why. */
+static bool takes(const struct child_caps *c, const struct question *ask, struct err *why)
+{
+    const struct heads *h = heads_of(ask);
+    struct size s = size_of(ask);
     if (!c->dtype[h->dtype])
         return err_set(why, "it does not take %s", dtype_name[h->dtype]);
     if (!in_list(c->head_dims, h->d))
         return err_set(why, "it does not take heads of %" PRId32, h->d);
-    if (!in_list(c->ratios, heads_gqa(h)))
+    if (ask->p && !in_list(c->ratios, heads_gqa(h)))
         return err_set(why, "it does not take %" PRId32 " query heads on a KV head", heads_gqa(h));
-    if (!in_list(c->page_sizes, p->page_size))
-        return err_set(why, "it does not take pages of %" PRId32, p->page_size);
-    if (c->max_context && most > c->max_context)
-        return err_set(why, "a context of %" PRId64 " tokens (it takes %" PRId64 ")", most, c->max_context);
-    if (c->max_queries && n > c->max_queries)
-        return err_set(why, "%" PRId64 " queries (it takes %" PRId64 ")", n, c->max_queries);
-    if (c->max_pairs && pairs > c->max_pairs)
-        return err_set(why, "%" PRId64 " pairs of a query head and a token (it takes %" PRId64 ")", pairs,
+    if (ask->p && !in_list(c->page_sizes, ask->p->page_size))
+        return err_set(why, "it does not take pages of %" PRId32, ask->p->page_size);
+    if (c->max_context && s.context > c->max_context)
+        return err_set(why, "a context of %" PRId64 " tokens (it takes %" PRId64 ")", s.context,
+                       c->max_context);
+    if (c->max_queries && s.queries > c->max_queries)
+        return err_set(why, "%" PRId64 " queries (it takes %" PRId64 ")", s.queries, c->max_queries);
+    if (c->max_pairs && s.pairs > c->max_pairs)
+        return err_set(why, "%" PRId64 " pairs of a query head and a token (it takes %" PRId64 ")", s.pairs,
                        c->max_pairs);
     return true;
 }
@@ -207,12 +246,11 @@ static double lse_at(const struct tensor *lse, int64_t i)
     return (double)f;
 }
 
-/* O and LSE as the child wrote them, into ours; row i of the view is query order[i]. */
-static enum run_end take_answer(const struct child_caps *c, const struct problem *p, const int32_t *order,
+/* O and LSE as the child wrote them, into ours; its row i is ours of order[i], if that is not NULL. */
+static enum run_end take_answer(const struct child_caps *c, const struct heads *h, const int32_t *order,
                                 const char *path, struct output *out, struct err *why)
 {
-    const struct heads *h = &p->heads;
-    int64_t n = p->tree->n_queries, rows = n * h->h_q;
+    int64_t rows = out->n_rows, n = rows / h->h_q;
     struct tensors t;
     struct err e = {0};
     if (access(path, F_OK) != 0) {
@@ -372,23 +410,27 @@ static void give_back(struct children *c, struct process *p, bool sound)
 }
 
 /* The line that asks for case `number`; the caller frees. */
-static char *request(const struct children *c, const struct problem *p, int64_t number, const char *in,
-                     const char *out)
+static char *request(const struct children *c, const struct kernel *k, const struct question *ask,
+                     int64_t rows, int64_t number, const char *in, const char *out)
 {
+    const struct heads *h = heads_of(ask);
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     CK(f);
-    fprintf(f, "{\"run\":%" PRId64 ",\"point\":\"attention\",\"view\":\"%s\",\"in\":", number,
-            view_name[c->caps.view]);
+    fprintf(f, "{\"run\":%" PRId64 ",\"point\":\"%s\"", number, kernel_point_name[k->point]);
+    if (k->point == POINT_ATTENTION)
+        fprintf(f, ",\"view\":\"%s\"", view_name[c->caps.view]);
+    fprintf(f, ",\"in\":");
     print_json_text(f, in);
     fprintf(f, ",\"out\":");
     print_json_text(f, out);
-    fprintf(f,
-            ",\"dtype\":\"%s\",\"queries\":%" PRId32 ",\"heads\":%" PRId32 ",\"kv_heads\":%" PRId32
-            ",\"head_dim\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g,\"seconds\":%g}",
-            dtype_name[p->heads.dtype], p->tree->n_queries, p->heads.h_q, p->heads.h_kv, p->heads.d,
-            p->page_size, p->scale, c->limits.case_seconds);
+    fprintf(f, ",\"dtype\":\"%s\",\"queries\":%" PRId64 ",\"heads\":%" PRId32 ",\"head_dim\":%" PRId32,
+            dtype_name[h->dtype], rows, h->h_q, h->d);
+    if (ask->p)
+        fprintf(f, ",\"kv_heads\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g", h->h_kv,
+                ask->p->page_size, ask->p->scale);
+    fprintf(f, ",\"seconds\":%g}", c->limits.case_seconds);
     fclose(f);
     return text;
 }
@@ -445,14 +487,30 @@ static bool still_there(const char *path, int64_t bytes, const struct tensors *w
     return same;
 }
 
-static enum run_end attend(const struct kernel *k, const struct problem *p, struct output *out,
+/* The tensors of a question; false with *why if there are none. */
+static bool tensors_of(const struct children *c, const struct kernel *k, const struct question *ask,
+                       struct view_data *v, struct err *why)
+{
+    struct view_form form = {c->caps.layout, c->limits.tail};
+    if (k->point == POINT_PARTIAL)
+        return view_groups(&form, ask->p, ask->plan, v, why);
+    if (k->point == POINT_ATTENTION)
+        return view_make(c->caps.view, &form, ask->p, ask->plan, v, why);
+    view_partials(ask->partials,
+                  (struct merge_form){c->caps.lse_unit > 0 ? c->caps.lse_unit : 1, c->caps.lse_by_head,
+                                      c->caps.empty_is_plus_inf},
+                  v);
+    return true;
+}
+
+static enum run_end attend(const struct kernel *k, const struct question *ask, struct output *out,
                            struct err *why)
 {
     struct children *c = (struct children *)k->config;
     struct view_data v;
-    if (!takes(&c->caps, p, why))
+    if (!takes(&c->caps, ask, why))
         return RUN_UNSUPPORTED;
-    if (!view_make(c->caps.view, c->caps.layout, c->limits.tail, p, &v, why))
+    if (!tensors_of(c, k, ask, &v, why))
         return RUN_NO_VIEW;
     int64_t number;
     struct process *child = borrow(c, &number, why);
@@ -463,7 +521,7 @@ static enum run_end attend(const struct kernel *k, const struct problem *p, stru
     }
     char *in = xasprintf("%s/%" PRId64 ".in", c->folder, number),
          *answer = xasprintf("%s/%" PRId64 ".out", c->folder, number),
-         *line = request(c, p, number, in, answer);
+         *line = request(c, k, ask, v.n_rows, number, in, answer);
     bool sound = true;
     enum run_end end = RUN_ERROR;
     unlink(answer);
@@ -482,7 +540,8 @@ static enum run_end attend(const struct kernel *k, const struct problem *p, stru
             err_set(why, "wrote to the file of its inputs");
         }
         if (end == RUN_DONE)
-            end = take_answer(&c->caps, p, v.order, answer, out, why);
+            end = take_answer(&c->caps, heads_of(ask), k->point == POINT_ATTENTION ? v.order : NULL, answer,
+                              out, why);
     }
     unlink(in);
     unlink(answer);
@@ -545,6 +604,32 @@ static char *make_folder(struct err *e)
     return NULL;
 }
 
+/* A kernel for each point that is offered, which lead from one to the next. */
+static void make_kernels(struct children *c)
+{
+    struct kernel *last = NULL;
+    for (int i = 0; i < N_KERNEL_POINTS; i++) {
+        if (!c->caps.point[i])
+            continue;
+        struct kernel *k = &c->kernel[last ? last - c->kernel + 1 : 0];
+        c->name[i] = i == POINT_ATTENTION ? xstrdup(c->caps.name)
+                                          : xasprintf("%s.%s", c->caps.name, kernel_point_name[i]);
+        *k = (struct kernel){.name = c->name[i],
+                             .about = "a child",
+                             .attend = attend,
+                             .point = (enum kernel_point)i,
+                             .wants_plan = i != POINT_ATTENTION || c->caps.view == VIEW_plan,
+                             .view = view_name[c->caps.view],
+                             .declared = &c->caps.arithmetic,
+                             .lse_unit = c->caps.lse_unit,
+                             .option = c->option,
+                             .config = c};
+        if (last)
+            last->also = k;
+        last = k;
+    }
+}
+
 struct children *children_new(const char *command, const char *option, const struct child_limits *limits,
                               struct err *e)
 {
@@ -563,14 +648,7 @@ struct children *children_new(const char *command, const char *option, const str
         return NULL;
     }
     c->idle[c->n_idle++] = first;
-    c->kernel = (struct kernel){.name = c->caps.name,
-                                .about = "a child",
-                                .attend = attend,
-                                .view = view_name[c->caps.view],
-                                .declared = &c->caps.arithmetic,
-                                .no_lse = c->caps.lse_unit == 0,
-                                .option = c->option,
-                                .config = c};
+    make_kernels(c);
     return c;
 }
 
@@ -587,6 +665,8 @@ void children_free(struct children *c)
     free(c->folder);
     free(c->command);
     free(c->option);
+    for (int i = 0; i < N_KERNEL_POINTS; i++)
+        free(c->name[i]);
     free(c);
 }
 
@@ -597,5 +677,5 @@ const struct child_caps *children_caps(const struct children *c)
 
 const struct kernel *children_kernel(const struct children *c)
 {
-    return &c->kernel;
+    return c->kernel;
 }

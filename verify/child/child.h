@@ -18,7 +18,8 @@ enum { CHILD_MAX_LIST = 32, CHILD_MAX_NAME = 64, MAX_CHILDREN = 16 };
 /* What a child declares in its first line. What it does not take is a SKIP, never a FAIL. */
 struct child_caps {
     char name[CHILD_MAX_NAME], version[CHILD_MAX_NAME];
-    enum view view;
+    bool point[N_KERNEL_POINTS];
+    enum view view; /* of POINT_ATTENTION */
     enum kv_layout layout;
     bool dtype[N_DTYPES];
     int32_t head_dims[CHILD_MAX_LIST], ratios[CHILD_MAX_LIST],
@@ -46,7 +47,7 @@ struct children *children_new(const char *command, const char *option, const str
 /* Ends them all, and removes what they were given. */
 void children_free(struct children *c);
 const struct child_caps *children_caps(const struct children *c);
-/* A kernel that asks them, for as long as they live. */
+/* A kernel that asks them, for as long as they live; the other points that they offer behind it. */
 const struct kernel *children_kernel(const struct children *c);
 
 END_C

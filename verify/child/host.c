@@ -45,8 +45,11 @@ static int refuse(const char *sentence)
 
 /* ---- the plug-in -------------------------------------------------------------------------------------- */
 
-/* Of ABI 1: all of it, since there is no older one. */
-static const struct ta_plugin *load(const char *path, char *why, size_t size)
+/* A plug-in of 1.0 ends before these fields; of a later one only what we know is read. */
+enum { SIZE_OF_1_0 = offsetof(struct ta_plugin, partial) };
+
+/* False with a sentence in why. */
+static bool load(const char *path, struct ta_plugin *out, char *why, size_t size)
 {
     const char *slash = strchr(path, '/'); /* dlopen looks elsewhere for a name without one */
     char *name = slash ? xstrdup(path) : xasprintf("./%s", path);
@@ -54,7 +57,7 @@ static const struct ta_plugin *load(const char *path, char *why, size_t size)
     free(name);
     if (!object) {
         snprintf(why, size, "%s", dlerror());
-        return NULL;
+        return false;
     }
     union {
         void *symbol;
@@ -63,18 +66,25 @@ static const struct ta_plugin *load(const char *path, char *why, size_t size)
     if (!f.symbol) {
         snprintf(why, size, "%s: no symbol treeattn_plugin (expected the function of treeattn_plugin.h)",
                  path);
-        return NULL;
+        return false;
     }
     const struct ta_plugin *p = f.get(TA_ABI);
-    const char *wrong = !p                                ? "it does not know this ABI"
-                        : p->size < sizeof *p             ? "its struct ta_plugin is too small"
-                        : p->abi < 1 || p->abi > TA_ABI   ? "it is of another ABI"
-                        : !p->name || !p->view || !p->run ? "name, view and run must be there"
-                                                          : NULL;
+    bool known = p && p->abi >= 1 && p->abi <= TA_ABI && p->size >= SIZE_OF_1_0;
+    *out = (struct ta_plugin){.size = 0};
+    if (known)
+        memcpy(out, p, p->size < sizeof *out ? p->size : sizeof *out);
+    const char *wrong = !p                                          ? "it does not know this ABI"
+                        : p->size < SIZE_OF_1_0                   ? "its struct ta_plugin is too small"
+                        : p->abi < 1 || p->abi > TA_ABI             ? "it is of another ABI"
+                        : !out->name                                ? "name must be there"
+                        : !out->run && !out->partial && !out->merge ? "run, partial or merge must be there"
+                        : out->run && !out->view                    ? "view must be there"
+                                                                    : NULL;
     if (wrong)
-        snprintf(why, size, "%s: %s (expected ABI %d, %zu bytes; it has ABI %" PRIu32 ", %" PRIu32 " bytes)",
-                 path, wrong, TA_ABI, sizeof *p, p ? p->abi : 0, p ? p->size : 0);
-    return wrong ? NULL : p;
+        snprintf(why, size,
+                 "%s: %s (expected ABI %d, at least %d bytes; it has ABI %" PRIu32 ", %" PRIu32 " bytes)",
+                 path, wrong, TA_ABI, (int)SIZE_OF_1_0, p ? p->abi : 0, p ? p->size : 0);
+    return !wrong;
 }
 
 static void say_text(const char *key, const char *value)
@@ -100,6 +110,15 @@ static void say_hello(const struct ta_plugin *p)
     fputs("{\"hello\":1", to_judge);
     say_text("name", p->name);
     say_text("version", p->version);
+    const char *const point[] = {p->run ? "attention" : NULL, p->partial ? "partial" : NULL,
+                                 p->merge ? "merge" : NULL};
+    const char *before = ",\"points\":[";
+    for (int i = 0; i < 3; i++)
+        if (point[i]) {
+            fprintf(to_judge, "%s\"%s\"", before, point[i]);
+            before = ",";
+        }
+    fputs("]", to_judge);
     say_text("view", p->view);
     say_text("layout", p->layout);
     if (p->dtypes) {
@@ -227,89 +246,205 @@ static void fill_unwritten(const struct array *a)
 struct request {
     int64_t number, heads, kv_heads, head_dim, page_size;
     double scale;
-    const char *in, *out;
+    const char *in, *out, *point;
     bool lse_by_head;
 };
 
-static void run_case(const struct ta_plugin *p, const struct request *r)
-{
-    struct tensors in;
-    struct err e = {0};
-    if (!tensors_read(r->in, INT64_MAX / 2, &in, &e)) {
-        answer("error", r->number, e.msg);
-        return;
-    }
+/* What a request says, as a plug-in is given it: inputs, and behind them O and LSE. */
+struct job {
+    const struct ta_plugin *plugin;
+    const struct request *r;
+    struct tensors in, out;
+    int32_t n;
     struct array array[TENSORS_MAX + 2];
+    struct ta_tensor given[TENSORS_MAX + 2];
+};
+
+static const struct ta_tensor *input(const struct job *j, const char *name)
+{
+    for (int32_t i = 0; i < j->n; i++)
+        if (strcmp(j->in.at[i].name, name) == 0)
+            return &j->given[i];
+    return NULL;
+}
+
+static const int32_t *numbers(const struct job *j, const char *name)
+{
+    const struct ta_tensor *t = input(j, name);
+    return t && t->code == 0 && t->bits == 32 ? t->data : NULL;
+}
+
+static void add_output(struct job *j, const char *name, enum element type, int32_t n_dims,
+                       const int64_t *shape)
+{
+    int32_t i = j->n + j->out.n;
+    struct tensor *t = tensors_add(&j->out, name, type, NULL, false, n_dims, shape);
+    j->given[i] = ta_tensor_of(&j->array[i], t, false);
+    fill_unwritten(&j->array[i]);
+    t->data = j->given[i].data;
+}
+
+/* O and LSE for n rows of queries, like an input of that type. */
+static void add_outputs(struct job *j, int64_t n, enum element type)
+{
+    int64_t h = j->r->heads, by_head[] = {h, n}, by_query[] = {n, h};
+    add_output(j, "o", type, 3, (int64_t[]){n, h, j->r->head_dim});
+    add_output(j, "lse", type == EL_F64 ? EL_F64 : EL_F32, 2, j->r->lse_by_head ? by_head : by_query);
+}
+
+static int run_attention(struct job *j, char why[TA_WHY])
+{
     struct ta_tensor index[TENSORS_MAX];
     const char *name[TENSORS_MAX];
+    const struct ta_tensor *q = input(j, "q"), *k = input(j, "k"), *v = input(j, "v");
     struct ta_case c = {.size = sizeof c,
-                        .n_heads = (int32_t)r->heads,
-                        .n_kv_heads = (int32_t)r->kv_heads,
-                        .head_dim = (int32_t)r->head_dim,
-                        .page_size = (int32_t)r->page_size,
-                        .scale = r->scale,
+                        .n_queries = (int32_t)q->shape[0],
+                        .n_heads = (int32_t)j->r->heads,
+                        .n_kv_heads = (int32_t)j->r->kv_heads,
+                        .head_dim = (int32_t)j->r->head_dim,
+                        .page_size = (int32_t)j->r->page_size,
+                        .scale = j->r->scale,
+                        .q = *q,
+                        .k = *k,
+                        .v = *v,
+                        .o = j->given[j->n],
+                        .lse = j->given[j->n + 1],
                         .index = index,
                         .index_name = name};
-    int32_t n = 0;
-    enum element type = EL_F32;
-    for (; n < in.n; n++) {
-        struct tensor *t = &in.at[n];
-        struct ta_tensor x = ta_tensor_of(&array[n], t, true);
-        if (strcmp(t->name, "q") == 0) {
-            c.q = x;
-            c.n_queries = (int32_t)t->shape[0];
-            type = t->type;
-        } else if (strcmp(t->name, "k") == 0) {
-            c.k = x;
-        } else if (strcmp(t->name, "v") == 0) {
-            c.v = x;
-        } else {
-            name[c.n_index] = t->name;
-            index[c.n_index++] = x;
-        }
+    for (int32_t i = 0; i < j->n; i++) {
+        const struct ta_tensor *t = &j->given[i];
+        if (t == q || t == k || t == v)
+            continue;
+        name[c.n_index] = j->in.at[i].name;
+        index[c.n_index++] = *t;
     }
-    struct tensors out = {0};
-    int64_t n_q = c.n_queries, rows[2] = {r->lse_by_head ? r->heads : n_q, r->lse_by_head ? n_q : r->heads};
-    struct tensor *o = tensors_add(&out, "o", type, NULL, false, 3, (int64_t[]){n_q, r->heads, r->head_dim}),
-                  *lse = tensors_add(&out, "lse", type == EL_F64 ? EL_F64 : EL_F32, NULL, false, 2, rows);
-    c.o = ta_tensor_of(&array[n], o, false);
-    c.lse = ta_tensor_of(&array[n + 1], lse, false);
-    fill_unwritten(&array[n]);
-    fill_unwritten(&array[n + 1]);
-    o->data = c.o.data;
-    lse->data = c.lse.data;
+    return j->plugin->run(&c, why);
+}
 
-    char why[TA_WHY] = "";
-    int status = p->run(&c, why);
-    why[TA_WHY - 1] = 0;
+/* Rows of queries from `first` on, n of them; by head they are apart. */
+static struct ta_tensor rows_of(const struct ta_tensor *t, int32_t dim, int64_t first,
+                                int64_t shape[TA_MAX_DIMS])
+{
+    struct ta_tensor x = *t;
+    x.data = (char *)t->data + first * t->strides[dim] * (t->bits / 8);
+    x.shape = shape;
+    return x;
+}
+
+/* A group of queries and tokens at a time. */
+static int run_partial(struct job *j, char why[TA_WHY])
+{
+    const struct ta_tensor *q = input(j, "q"), *groups = input(j, "qo_indptr"), *o = &j->given[j->n],
+                           *lse = &j->given[j->n + 1];
+    const int32_t *qo = numbers(j, "qo_indptr"), *kv = numbers(j, "kv_indptr"),
+                  *token = numbers(j, "kv_indices"), *at = numbers(j, "mask_indptr");
+    const uint8_t *mask = input(j, "mask")->data;
+    int status = TA_OK;
+    for (int64_t g = 0; g + 1 < groups->shape[0] && status == TA_OK; g++) {
+        int32_t n = qo[g + 1] - qo[g], tokens = kv[g + 1] - kv[g];
+        uint8_t *sees = at[g] == at[g + 1] ? NULL : xcalloc((size_t)n * (size_t)tokens, 1);
+        for (int64_t i = 0; sees && i < (int64_t)n * tokens; i++)
+            sees[i] = mask[at[g] + i / 8] >> (i % 8) & 1;
+        bool by_head = j->r->lse_by_head;
+        int64_t rows[TA_MAX_DIMS] = {n, j->r->heads, j->r->head_dim},
+                lse_rows[TA_MAX_DIMS] = {n, j->r->heads};
+        if (by_head) {
+            lse_rows[0] = j->r->heads;
+            lse_rows[1] = n;
+        }
+        struct ta_partial c = {.size = sizeof c,
+                               .n_queries = n,
+                               .n_heads = (int32_t)j->r->heads,
+                               .n_kv_heads = (int32_t)j->r->kv_heads,
+                               .head_dim = (int32_t)j->r->head_dim,
+                               .n_tokens = tokens,
+                               .scale = j->r->scale,
+                               .q = rows_of(q, 0, qo[g], rows),
+                               .k = *input(j, "k"),
+                               .v = *input(j, "v"),
+                               .o = rows_of(o, 0, qo[g], rows),
+                               .lse = rows_of(lse, by_head, qo[g], lse_rows),
+                               .token = token + kv[g],
+                               .sees = sees};
+        status = j->plugin->partial(&c, why);
+        free(sees);
+    }
+    return status;
+}
+
+static int run_merge(struct job *j, char why[TA_WHY])
+{
+    const struct ta_tensor *o = input(j, "o_in");
+    struct ta_merge c = {.size = sizeof c,
+                         .n_inputs = (int32_t)o->shape[0],
+                         .n_queries = (int32_t)o->shape[1],
+                         .n_heads = (int32_t)j->r->heads,
+                         .head_dim = (int32_t)j->r->head_dim,
+                         .o_in = *o,
+                         .lse_in = *input(j, "lse_in"),
+                         .o = j->given[j->n],
+                         .lse = j->given[j->n + 1]};
+    return j->plugin->merge(&c, why);
+}
+
+/* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */
+static const char *complaint(const struct job *j, int status, const char *why, char *text, size_t size)
+{
     const char *touched = NULL, *wrote = NULL;
-    for (int32_t i = 0; i < n; i++) {
-        touched = fence_holds(&array[i].memory) ? touched : in.at[i].name;
-        if (memcmp(array[i].memory.data, in.at[i].data, array[i].memory.size) != 0)
-            wrote = in.at[i].name;
+    for (int32_t i = 0; i < j->n; i++) {
+        touched = fence_holds(&j->array[i].memory) ? touched : j->in.at[i].name;
+        if (memcmp(j->array[i].memory.data, j->in.at[i].data, j->array[i].memory.size) != 0)
+            wrote = j->in.at[i].name;
     }
-    touched = !fence_holds(&array[n].memory) ? "o" : !fence_holds(&array[n + 1].memory) ? "lse" : touched;
-    char text[TA_WHY + 80];
-    if (touched) {
-        snprintf(text, sizeof text, "wrote outside of %s", touched);
-        answer("wrote_outside", r->number, text);
-    } else if (wrote) {
-        snprintf(text, sizeof text, "wrote to %s", wrote);
-        answer("wrote_input", r->number, text);
-    } else if (status != TA_OK) {
-        static const char *const key[] = {
-            [TA_UNSUPPORTED] = "unsupported", [TA_NO_MEMORY] = "memory", [TA_DEVICE_FAULT] = "device_fault"};
-        bool known = status == TA_UNSUPPORTED || status == TA_NO_MEMORY || status == TA_DEVICE_FAULT;
-        snprintf(text, sizeof text, "%s%s", known || status == TA_ERROR ? "" : "(a status of its own) ", why);
-        answer(known ? key[status] : "error", r->number, text);
-    } else if (!tensors_write(r->out, &out, &e)) {
+    for (int32_t i = 0; i < j->out.n; i++)
+        touched = fence_holds(&j->array[j->n + i].memory) ? touched : j->out.at[i].name;
+    if (touched || wrote) {
+        snprintf(text, size, "wrote %s %s", touched ? "outside of" : "to", touched ? touched : wrote);
+        return touched ? "wrote_outside" : "wrote_input";
+    }
+    static const char *const key[] = {
+        [TA_UNSUPPORTED] = "unsupported", [TA_NO_MEMORY] = "memory", [TA_DEVICE_FAULT] = "device_fault"};
+    bool known = status == TA_UNSUPPORTED || status == TA_NO_MEMORY || status == TA_DEVICE_FAULT;
+    snprintf(text, size, "%s%s", known || status == TA_ERROR ? "" : "(a status of its own) ", why);
+    return status == TA_OK ? NULL : known ? key[status] : "error";
+}
+
+static void run_case(const struct ta_plugin *p, const struct request *r)
+{
+    static const struct {
+        const char *name, *like; /* an input with as many rows, */
+        int32_t rows;            /* in this dimension */
+        int (*run)(struct job *j, char why[TA_WHY]);
+    } points[] = {{"attention", "q", 0, run_attention},
+                  {"partial", "q", 0, run_partial},
+                  {"merge", "o_in", 1, run_merge}};
+    struct job j = {.plugin = p, .r = r};
+    struct err e = {0};
+    int at = 0;
+    while (at < 3 && strcmp(points[at].name, r->point) != 0)
+        at++;
+    if (at == 3 || !tensors_read(r->in, INT64_MAX / 2, &j.in, &e)) {
+        answer("error", r->number, at == 3 ? "not a point of this plug-in" : e.msg);
+        return;
+    }
+    for (; j.n < j.in.n; j.n++)
+        j.given[j.n] = ta_tensor_of(&j.array[j.n], &j.in.at[j.n], true);
+    struct tensor *like = tensors_find(&j.in, points[at].like);
+    add_outputs(&j, like->shape[points[at].rows], like->type);
+
+    char why[TA_WHY] = "", text[TA_WHY + 80];
+    int status = points[at].run(&j, why);
+    why[TA_WHY - 1] = 0;
+    const char *key = complaint(&j, status, why, text, sizeof text);
+    if (key)
+        answer(key, r->number, text);
+    else if (!tensors_write(r->out, &j.out, &e))
         answer("error", r->number, e.msg);
-    } else {
+    else
         answer("done", r->number, NULL);
-    }
-    for (int32_t i = 0; i < n + 2; i++)
-        fence_free(&array[i].memory);
-    tensors_free(&in);
+    for (int32_t i = 0; i < j.n + j.out.n; i++)
+        fence_free(&j.array[i].memory);
+    tensors_free(&j.in);
 }
 
 static bool read_request(const json_t *o, struct request *r)
@@ -321,8 +456,9 @@ static bool read_request(const json_t *o, struct request *r)
                           .page_size = json_integer_value(json_object_get(o, "page_size")),
                           .scale = json_number_value(json_object_get(o, "scale")),
                           .in = json_string_value(json_object_get(o, "in")),
-                          .out = json_string_value(json_object_get(o, "out"))};
-    return r->number > 0 && r->in && r->out;
+                          .out = json_string_value(json_object_get(o, "out")),
+                          .point = json_string_value(json_object_get(o, "point"))};
+    return r->number > 0 && r->in && r->out && r->point;
 }
 
 int main(int argc, char **argv)
@@ -337,14 +473,14 @@ int main(int argc, char **argv)
     }
     char *line = NULL, why[600];
     size_t size = 0;
-    const struct ta_plugin *p = NULL;
+    struct ta_plugin plugin, *p = NULL;
     while (getline(&line, &size, from_judge) > 0) {
         json_t *o = json_loads(line, 0, NULL);
         struct request r;
         if (json_object_get(o, "hello") && !p) {
-            p = load(argv[1], why, sizeof why);
-            if (!p)
+            if (!load(argv[1], &plugin, why, sizeof why))
                 return refuse(why);
+            p = &plugin;
             say_hello(p);
         } else if (json_object_get(o, "run") && p && read_request(o, &r)) {
             r.lse_by_head = p->lse_order && strcmp(p->lse_order, "hq") == 0;

@@ -9,6 +9,16 @@
 
     treeattn.main(mine)             # python mine.py --trees 100
 
+Parts of attention are judged as well, alone or beside it: main(mine, part, join).
+
+    @treeattn.partial()             # c.q of some queries; c.k, c.v of all slots; c.tokens: slots; c.sees [queries, tokens], or None: all
+    def part(c):
+        return o, lse
+
+    @treeattn.merge()               # c.o_in [inputs, queries, heads, d], c.lse_in [inputs, queries, heads]
+    def join(c):
+        return o, lse
+
 The keywords are those of the first line of a child (verify/child/README.md). array="torch" gives torch tensors, on
 device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32.
 Raise treeattn.Unsupported("why") for a case that you do not take. What the kernel prints is not read.
@@ -74,6 +84,12 @@ class _Numpy:
         near = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         return np.where(np.isnan(x), np.uint16(0x7FC0), near).astype("<u2").tobytes()
 
+    def bits(self, packed, n):
+        return self.np.unpackbits(packed, bitorder="little")[:n].astype(bool)
+
+    def join(self, parts, dim, empty):
+        return self.np.concatenate(parts, dim) if parts else self.np.zeros(empty, self.np.float32)
+
     def finish(self):
         pass
 
@@ -97,40 +113,73 @@ class _Torch:
         x = x.detach().to(self.type[dtype]).contiguous().cpu()
         return x.view(self.torch.uint8).numpy().tobytes() if x.numel() else b""
 
+    def bits(self, packed, n):
+        t = self.torch
+        return ((packed[:, None] >> t.arange(8, device=self.device)) & 1).reshape(-1)[:n].bool()
+
+    def join(self, parts, dim, empty):
+        return self.torch.cat(parts, dim) if parts else self.torch.zeros(empty)
+
     def finish(self):
         if self.device != "cpu":
             self.torch.cuda.synchronize()
 
 
-def kernel(**caps):
-    def mark(f):
-        f.caps = caps
-        return f
+def _marker(point):
+    def keywords(**caps):
+        def mark(f):
+            f.point, f.caps = point, caps
+            return f
 
-    return mark
+        return mark
+
+    return keywords
 
 
-def _run(f, arrays, line, lse_kind):
+kernel, partial, merge = _marker("attention"), _marker("partial"), _marker("merge")
+
+
+def _groups(c, arrays):
+    """The groups of a request at point "partial", one by one, and where their rows begin."""
+    qo, kv, at = ([int(x) for x in t] for t in (c.qo_indptr, c.kv_indptr, c.mask_indptr))
+    for g in range(len(qo) - 1):
+        part = Case()
+        part.__dict__.update(c.__dict__)
+        part.queries, part.q = qo[g + 1] - qo[g], c.q[qo[g] : qo[g + 1]]
+        part.tokens, part.sees = c.kv_indices[kv[g] : kv[g + 1]], None
+        if at[g + 1] > at[g]:
+            shape = (part.queries, kv[g + 1] - kv[g])
+            part.sees = arrays.bits(c.mask[at[g] : at[g + 1]], shape[0] * shape[1]).reshape(shape)
+        yield part
+
+
+def _run(f, arrays, line, caps):
     head, data, at = _header(line["in"])
     c = Case()
     for key in ("heads", "kv_heads", "head_dim", "page_size", "queries", "scale", "dtype"):
-        setattr(c, key, line[key])
+        setattr(c, key, line.get(key))
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
-    answer = f(c)
+    no_lse = caps.get("lse", "e") == "none"
+    answers = [f(part) for part in (_groups(c, arrays) if f.point == "partial" else [c])]
     arrays.finish()
-    o, lse = (answer, None) if lse_kind == "none" else answer
+    o = arrays.join([x if no_lse else x[0] for x in answers], 0, (0, c.heads, c.head_dim))
     tensors = {"o": (_NAME[c.dtype], tuple(o.shape), arrays.raw(o, _NAME[c.dtype]))}
-    if lse is not None:
+    if not no_lse:
+        by_head = caps.get("lse_order", "qh") == "hq"
+        lse = arrays.join([x[1] for x in answers], int(by_head), (c.heads, 0) if by_head else (0, c.heads))
         kind = "F64" if c.dtype == "f64" else "F32"
         tensors["lse"] = (kind, tuple(lse.shape), arrays.raw(lse, kind))
     _write(line["out"], tensors)
 
 
-def _serve(f):
-    caps = dict(f.caps)
+def _serve(functions):
+    caps, at = {}, {f.point: f for f in functions}
+    for f in functions:
+        caps.update(f.caps)
+    caps["points"] = list(at)
     arrays = {"numpy": _Numpy, "torch": _Torch}[caps.pop("array", "numpy")](caps.pop("device", "cpu"))
-    caps.setdefault("name", f.__name__)
+    caps.setdefault("name", functions[0].__name__)
     judge, me = os.fdopen(3, "r"), os.fdopen(4, "w")
 
     def say(x):
@@ -146,7 +195,7 @@ def _serve(f):
         else:
             number = line["run"]
             try:
-                _run(f, arrays, line, caps.get("lse", "e"))
+                _run(at[line["point"]], arrays, line, caps)
                 say({"done": number})
             except Unsupported as e:
                 say({"unsupported": number, "why": str(e)})
@@ -157,7 +206,7 @@ def _serve(f):
                 say({"device_fault" if fault else "error": number, "why": "%s: %s" % (type(e).__name__, str(e)[:200])})
 
 
-def main(f):
+def main(*functions):
     """Serves the judge; started by a person, starts the judge with this file and the arguments given."""
     try:
         os.fstat(3), os.fstat(4)
@@ -165,7 +214,7 @@ def main(f):
     except OSError:
         serves = False
     if serves:
-        return _serve(f)
+        return _serve(functions)
     program = os.environ.get("TREEATTN", "treeattn")
     command = "exec %s %s" % (_quote(sys.executable), _quote(os.path.abspath(sys.argv[0])))
     os.execvp(program, [program, "verify", "--exec", command] + sys.argv[1:])

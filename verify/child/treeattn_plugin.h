@@ -1,5 +1,5 @@
 /*
- * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.
+ * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.1.
  *
  * A plug-in is a shared object with one symbol, treeattn_plugin(). It runs in a process of its own (treeattn-host), which
  * knows no right answers: it may crash or hang, and the next case is run all the same.
@@ -15,7 +15,7 @@
  *     gcc -O2 -shared -fPIC mine.c -o mine.so
  *
  * This header is C11 and C++14 and includes nothing of ours. Every struct begins with its size. Fields are only ever added
- * at the end: what was compiled with this header runs under later ones.
+ * at the end: what was compiled with this header runs under later ones. What came with 1.1 says so.
  */
 #ifndef TREEATTN_PLUGIN_H
 #define TREEATTN_PLUGIN_H
@@ -30,7 +30,7 @@ extern "C" {
 #define TA_ABI 1
 enum { TA_WHY = 256, TA_MAX_DIMS = 4 };
 
-/* What run() returns. With all but TA_OK it writes a sentence into why. */
+/* What run(), partial() and merge() return. With all but TA_OK it writes a sentence into why. */
 enum ta_status {
     TA_OK = 0,
     TA_UNSUPPORTED = 1, /* it does not take this case, which is then skipped */
@@ -87,11 +87,33 @@ static inline const int32_t *ta_i32(const struct ta_case *c, const char *name)
     return t ? (const int32_t *)t->data : NULL;
 }
 
+/* 1.1: a partial result, which is attention of some queries over some tokens alone. o and lse are as in ta_case. */
+struct ta_partial {
+    uint32_t size;
+    int32_t n_queries, n_heads, n_kv_heads, head_dim, n_tokens;
+    double scale;
+    struct ta_tensor q;    /* [n_queries][n_heads][head_dim] */
+    struct ta_tensor k, v; /* [slots][n_kv_heads][head_dim] */
+    struct ta_tensor o, lse;
+    const int32_t *token; /* [n_tokens] their slots */
+    const uint8_t *sees;  /* [n_queries][n_tokens] 1: this query sees it, which may be none of them; NULL: all see all */
+};
+
+/* 1.1: a merge: n_inputs partial results of each query become one. An empty one has O = 0, and the LSE of a query that sees
+ * nothing. Where all are empty, so is the result. */
+struct ta_merge {
+    uint32_t size;
+    int32_t n_inputs, n_queries, n_heads, head_dim;
+    struct ta_tensor o_in;   /* [n_inputs][n_queries][n_heads][head_dim] */
+    struct ta_tensor lse_in; /* n_inputs of what lse is */
+    struct ta_tensor o, lse; /* as in ta_case */
+};
+
 /* What the plug-in is, and what it takes: a case beyond that is skipped. What is 0 or NULL has the default in brackets. */
 struct ta_plugin {
     uint32_t size, abi;
     const char *name, *version;
-    const char *view;   /* slots, paged, block_table, prefix, levels, masked or tree */
+    const char *view;   /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan */
     const char *layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim] [NHD] */
     int (*run)(const struct ta_case *c, char why[TA_WHY]);
     const char *dtypes;                                   /* "f32 f16 bf16" [all four] */
@@ -105,7 +127,10 @@ struct ta_plugin {
     const char *probability; /* what p is rounded to before it meets V [accumulate] */
     const char *partial_o;   /* how partial results are stored [accumulate] */
     int64_t sum_block;   /* longest run of additions in order [the whole context] */
-    int64_t merge_chain; /* longest chain of merges of partial results [0] */
+    int64_t merge_chain; /* longest chain of merges of partial results [0; of merge(): all its inputs] */
+    /* 1.1: parts of attention. All is judged that is there, and something must be. */
+    int (*partial)(const struct ta_partial *c, char why[TA_WHY]);
+    int (*merge)(const struct ta_merge *c, char why[TA_WHY]);
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

@@ -1,4 +1,4 @@
-#include "verify/child/views.h"
+#include "verify/child/view_plan.h"
 #include "ref/nform.h"
 
 #include <inttypes.h>
@@ -16,27 +16,26 @@ const char *const view_about[N_VIEWS] = {
 #undef VIEW
 };
 
-static const enum element element_of[N_DTYPES] = {
+const enum element element_of[N_DTYPES] = {
     [DT_F64] = EL_F64, [DT_F32] = EL_F32, [DT_F16] = EL_F16, [DT_BF16] = EL_BF16};
 
 /* ---- arrays ------------------------------------------------------------------------------------------- */
 
-static int32_t *add_i32(struct view_data *v, const char *name, int64_t n)
+int32_t *add_i32(struct view_data *v, const char *name, int64_t n)
 {
     int32_t *x = xcalloc((size_t)n, sizeof *x);
     tensors_add(&v->tensors, name, EL_I32, x, true, 1, &n);
     return x;
 }
 
-static int64_t *add_i64(struct view_data *v, const char *name, int64_t n)
+int64_t *add_i64(struct view_data *v, const char *name, int64_t n)
 {
     int64_t *x = xcalloc((size_t)n, sizeof *x);
     tensors_add(&v->tensors, name, EL_I64, x, true, 1, &n);
     return x;
 }
 
-/* Indices of a view are int32. */
-static bool fits(int64_t n, const char *what, struct err *why)
+bool fits(int64_t n, const char *what, struct err *why)
 {
     return n <= INT32_MAX || err_set(why, "%" PRId64 " %s (indices of this view are 32 bits wide)", n, what);
 }
@@ -115,7 +114,7 @@ static void add_kv(struct view_data *v, const char *name, const struct problem *
 
 static void add_q(struct view_data *v, const struct problem *p)
 {
-    int64_t n = p->tree->n_queries, row = (int64_t)p->heads.h_q * p->heads.d * dtype_size[p->heads.dtype];
+    int64_t n = v->n_rows, row = (int64_t)p->heads.h_q * p->heads.d * dtype_size[p->heads.dtype];
     char *q = xmalloc((size_t)(n * row));
     for (int64_t i = 0; i < n; i++)
         memcpy(q + i * row, (const char *)p->q + (v->order ? v->order[i] : i) * row, (size_t)row);
@@ -418,7 +417,7 @@ static bool view_masked(const struct problem *p, const int64_t *ctx, struct view
     return good;
 }
 
-static bool view_tree(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
+bool view_tree(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
 {
     (void)ctx, (void)why;
     const struct tree *t = p->tree;
@@ -437,7 +436,18 @@ static bool view_tree(const struct problem *p, const int64_t *ctx, struct view_d
     return true;
 }
 
-bool view_make(enum view view, enum kv_layout layout, enum tail tail, const struct problem *p,
+/* Q, K and V behind what a view says. */
+static void add_inputs(struct view_data *v, const struct problem *p, enum tail tail, bool pages,
+                       enum kv_layout layout)
+{
+    int64_t *seen = tail == TAIL_FINITE ? tokens_seen(p->tree) : NULL;
+    add_q(v, p);
+    add_kv(v, "k", p, p->k, seen, pages, layout);
+    add_kv(v, "v", p, p->v, seen, pages, layout);
+    free(seen);
+}
+
+bool view_make(enum view view, const struct view_form *form, const struct problem *p, const struct plan *plan,
                struct view_data *out, struct err *why)
 {
     static bool (*const make[N_VIEWS])(const struct problem *, const int64_t *, struct view_data *,
@@ -446,19 +456,26 @@ bool view_make(enum view view, enum kv_layout layout, enum tail tail, const stru
 #include "verify/child/views.def"
 #undef VIEW
     };
-    *out = (struct view_data){.order = NULL};
+    *out = (struct view_data){.n_rows = p->tree->n_queries, .plan = plan};
     int64_t *ctx = xcalloc((size_t)p->tree->n_queries, sizeof *ctx);
     tree_contexts(p->tree, ctx);
-    bool good = make[view](p, ctx, out, why), pages = view != VIEW_slots && view != VIEW_masked;
-    if (good) {
-        int64_t *seen = tail == TAIL_FINITE ? tokens_seen(p->tree) : NULL;
-        add_q(out, p);
-        add_kv(out, "k", p, p->k, seen, pages, layout);
-        add_kv(out, "v", p, p->v, seen, pages, layout);
-        free(seen);
-    }
+    bool good = make[view](p, ctx, out, why);
     free(ctx);
-    if (!good)
+    if (good)
+        add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
+    else
+        view_free(out);
+    return good;
+}
+
+bool view_groups(const struct view_form *form, const struct problem *p, const struct plan *plan,
+                 struct view_data *out, struct err *why)
+{
+    *out = (struct view_data){.plan = plan};
+    bool good = add_groups(p, out, why);
+    if (good)
+        add_inputs(out, p, form->tail, false, KV_NHD);
+    else
         view_free(out);
     return good;
 }

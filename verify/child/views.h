@@ -7,7 +7,7 @@
 #ifndef TREEATTN_VERIFY_CHILD_VIEWS_H
 #define TREEATTN_VERIFY_CHILD_VIEWS_H
 
-#include "ref/problem.h"
+#include "kernels/kernel.h"
 #include "verify/child/tensors.h"
 
 BEGIN_C
@@ -32,15 +32,32 @@ enum tail {
     TAIL_NAN     /* NaN: a weight of 0 does not hide them */
 };
 
+struct view_form {
+    enum kv_layout layout;
+    enum tail tail;
+};
+
 /* Rows of Q, O and LSE are the tree's queries, or order[] of them, if it is not NULL. */
 struct view_data {
     struct tensors tensors;
-    int32_t *order; /* [n_queries] row i of the view is query order[i] */
+    int32_t *order; /* [n_rows] row i of the view is query order[i] */
+    int64_t n_rows;
+    const struct plan *plan; /* that it was made of */
 };
-/* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. False with a sentence in *why, if the view
- * cannot say the case. Free with view_free. */
-bool view_make(enum view view, enum kv_layout layout, enum tail tail, const struct problem *p,
+/* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. The plan is NULL but for VIEW_plan. False
+ * with a sentence in *why, if the view cannot say the case. Free with view_free. */
+bool view_make(enum view view, const struct view_form *form, const struct problem *p, const struct plan *plan,
                struct view_data *out, struct err *why);
+/* The same for the groups of a plan, each a segment as of VIEW_masked, without a mask where all see all. Rows are the queries of
+ * the first group, then those of the second, and so on. */
+bool view_groups(const struct view_form *form, const struct problem *p, const struct plan *plan,
+                 struct view_data *out, struct err *why);
+/* "o_in" and "lse_in"; LSE in units of lse_unit, heads first where lse_by_head, and +inf of empty ones where empty_is_plus_inf. */
+struct merge_form {
+    double lse_unit;
+    bool lse_by_head, empty_is_plus_inf;
+};
+void view_partials(const struct partials *x, struct merge_form form, struct view_data *out);
 void view_free(struct view_data *v);
 
 END_C

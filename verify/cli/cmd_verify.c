@@ -115,8 +115,8 @@ static bool settle(struct verify_args *a, struct err *e)
         return false;
     if (!!a->kernel + !!a->exec + !!a->plugin > 1)
         return err_set(e, "--kernel, --exec and --plugin exclude each other (expected one)");
-    if ((a->exec || a->plugin) && (j->properties || a->strategies))
-        return err_set(e, "--exec and --plugin run no plans (expected no --properties or --strategy)");
+    if ((a->exec || a->plugin) && j->properties)
+        return err_set(e, "--exec and --plugin run no plans (expected no --properties)");
     if (a->kernel && (!case_kernel(a->kernel, &j->kernel, e) || !kernel_ready(j->kernel, e)))
         return false;
     j->gpu_cases = j->gpu_cases || j->sample || (j->kernel && j->kernel->on_gpu && !said);

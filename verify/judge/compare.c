@@ -65,16 +65,17 @@ struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan
     return a;
 }
 
-struct arithmetic arithmetic_declared(const struct kernel *k)
+struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan *plan)
 {
     const struct kernel_arithmetic *d = k->declared;
+    int64_t merges = plan && k->point == POINT_ATTENTION ? merge_chain(plan, true) : 0;
     return (struct arithmetic){.accumulate = d->accumulate,
                                .partial_o = d->partial_o,
                                .probability = d->probability,
                                .sum_run = d->sum_run ? d->sum_run : INT64_MAX,
                                .in_order = true,
                                .lse_scaled = d->lse_scaled,
-                               .merges = (int32_t)min_i64(d->merge_chain, INT32_MAX)};
+                               .merges = (int32_t)min_i64(max_i64(merges, d->merge_chain), INT32_MAX)};
 }
 
 /* Smallest positive number of each type: under it, spacing is no longer relative. */
@@ -106,11 +107,12 @@ static struct rounding rounding_of(enum dtype stored, enum dtype computed)
     return r;
 }
 
-/* LSE is f64 for f64, else f32. A change of base moves a number within two powers of two, so that half a gap may double. */
+/* LSE is f64 for f64, else f32. In base 2, half a gap of a number up to 2 x / ln 2 comes to 1.4 of one of x; the number that is
+ * then ours is rounded once more. */
 static struct rounding rounding_of_lse(enum dtype output, const struct arithmetic *a)
 {
     struct rounding r = rounding_of(output == DT_F64 ? DT_F64 : DT_F32, a->accumulate);
-    double scale = a->lse_scaled ? 2 : 1;
+    double scale = a->lse_scaled ? 2.5 : 1;
     return (struct rounding){r.u * scale, r.half_tiny * scale};
 }
 

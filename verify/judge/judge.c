@@ -2,6 +2,7 @@
 #include "sim/plan_ledger.h"
 #include "verify/io/crash.h"
 #include "verify/judge/cover.h"
+#include "verify/judge/outside.h"
 #include "verify/judge/properties.h"
 #include "verify/io/text.h"
 
@@ -149,8 +150,7 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
     return NULL;
 }
 
-/* What *out is worth, into *r. */
-static void judge_output(const struct problem *p, const struct oracle *orc, const struct output *out,
+void judge_written(const struct problem *p, const struct oracle *orc, const struct output *out,
                          const struct arithmetic *a, struct result *r)
 {
     r->cmp = compare_output(p, orc, out, a);
@@ -170,7 +170,7 @@ struct output *judge_plan(const struct problem *p, const struct guarded *inputs,
     if (!out)
         return NULL;
     struct arithmetic a = arithmetic_of(p, plan, k);
-    judge_output(p, orc, out, &a, r);
+    judge_written(p, orc, out, &a, r);
     return out;
 }
 
@@ -179,25 +179,7 @@ static struct result attend_and_judge(const struct test_case *b, const struct ke
 {
     static const struct strategy_use none = {.s = NULL};
     struct result r = {.use = &none, .strategy = k->view, .kernel = k->name, .tile = "-"};
-    struct output *out = output_new(b->p);
-    struct err why = {0};
-    double began = now_s();
-    r.end = k->attend(k, b->p, out, &why);
-    r.run_s = now_s() - began;
-    r.ran = r.end != RUN_UNSUPPORTED && r.end != RUN_NO_VIEW;
-    if (r.end == RUN_DONE) {
-        struct oracle *orc = oracle_new(b->p);
-        struct arithmetic a = arithmetic_declared(k);
-        for (int64_t row = 0; row < out->n_rows && k->no_lse; row++)
-            output_set_lse(out, row, orc->lse[row]); /* what is not written is not judged */
-        judge_output(b->p, orc, out, &a, &r);
-        oracle_free(orc);
-    } else {
-        fail(&r, STAGE_KERNEL, why.msg);
-        r.verdict = r.ran ? V_FAIL : V_SKIP;
-        r.refused = !r.ran;
-    }
-    output_free(out);
+    judge_outside(b, NULL, k, &r);
     return r;
 }
 
@@ -244,7 +226,12 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
         r.n_groups = plan->n_groups;
         r.n_launches = plan->n_launches;
         name_tile(plan, r.tile, sizeof r.tile);
-        if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r.why))
+        struct err e = {0};
+        if (k->attend && !cover_check(plan, &e))
+            fail(&r, STAGE_COVERAGE, e.msg);
+        else if (k->attend)
+            judge_outside(b, plan, k, &r);
+        else if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r.why))
             r.verdict = V_SKIP;
         else
             output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
@@ -260,9 +247,9 @@ struct result judge_law(const struct test_case *b, const struct strategy_use *us
     crash_planning(use->s ? use->s->name : "no strategy", command);
     struct property_case of_law = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
     struct result r = law         ? property_check(law, &of_law)
-                      : k->attend ? attend_and_judge(b, k)
-                                  : plan_and_judge(b, use, k);
-    r.use = k->attend ? r.use : use;
+                      : k->attend && !k->wants_plan ? attend_and_judge(b, k)
+                                                    : plan_and_judge(b, use, k);
+    r.use = k->attend && !k->wants_plan ? r.use : use;
     if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */

@@ -41,6 +41,10 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
                           const struct plan *plan, const struct kernel *k, struct result *r);
 
+/* What *out is worth, into *r. */
+void judge_written(const struct problem *p, const struct oracle *orc, const struct output *out,
+                  const struct arithmetic *a, struct result *r);
+
 /* Does that law of attention hold? It needs no oracle. */
 struct result judge_law(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,
                         const struct property *law);

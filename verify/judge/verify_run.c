@@ -3,6 +3,7 @@
 #include "verify/cases/gpu_matrix.h"
 #include "verify/io/progress.h"
 #include "verify/judge/judge.h"
+#include "verify/judge/outside.h"
 #include "verify/judge/pairs_met.h"
 #include "verify/judge/properties.h"
 #include "verify/judge/shrink.h"
@@ -78,9 +79,11 @@ static int32_t judge_all(const struct verify_run *run, const struct test_case *b
     const struct strategy_use *use = c->use.s ? &c->use : run->job->use;
     const struct kernel *const *on = c->kernel ? &c->kernel : kernels;
     int32_t n_on = c->kernel ? 1 : n_kernels, n_pairs = (c->use.s ? 1 : run->job->n_use) * n_on, n = 0;
+    if (c->kernel && c->kernel->attend) {
+        *out = xcalloc((size_t)(n_pairs * N_KERNEL_POINTS), sizeof **out);
+        return outside_points(b, c->kernel, use, n_pairs, !c->use.s && !run->job->chosen, *out);
+    }
     *out = xcalloc((size_t)(n_pairs * (1 + n_properties)), sizeof **out);
-    if (c->kernel && c->kernel->attend)
-        n_pairs = 1; /* it is given no plan */
     for (int32_t i = 0; i < n_pairs; i++) {
         const struct kernel *k = on[i % n_on];
         if (!c->kernel && !kernel_ready(k, NULL))
@@ -158,7 +161,8 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         if (run->job->quiet && r[i].verdict != V_FAIL && r[i].verdict != V_MARGINAL)
             continue;
         c.use = *r[i].use;
-        c.kernel = b->c->kernel && b->c->kernel->attend ? b->c->kernel : kernel_find(r[i].kernel);
+        c.kernel = b->c->kernel && b->c->kernel->attend ? outside_find(b->c->kernel, r[i].kernel)
+                                                        : kernel_find(r[i].kernel);
         char *text = case_print(&c);
         result_row(&run->table, &r[i], c.spec.heads.dtype, text);
         free(text);
