@@ -127,6 +127,22 @@ TEST(parts_that_are_wrong_are_told)
     }
 }
 
+/* Seven parts are the whole, byte for byte but for times. */
+TEST(shards_make_a_whole)
+{
+    FREED char *d = scratch_folder();
+    int code = run_shell(
+        text, sizeof text,
+        "rows() { %s verify --plugin %s --trees 15 --no-sharp --no-shrink \"$@\" 2>&1 | awk -F'\\t' '"
+        "NR == 1 { for (i = 1; i <= NF; i++) keep[i] = $i !~ /_ms$/ } "
+        "$2 ~ /^(PASS|FAIL|SKIP|MARGINAL)$/ { row = \"\"; for (i = 1; i <= NF; i++) if (keep[i]) row = row "
+        "FS $i; print row }'; }; "
+        "rows | sort >%s/whole; for k in 1 2 3 4 5 6 7; do rows --shard $k/7; done | sort >%s/parts; "
+        "wc -l <%s/whole; cmp %s/whole %s/parts",
+        program_path(), plugin("shown"), d, d, d, d, d);
+    ck_assert_msg(code == 0 && atoi(text) > 15, "%s", text);
+}
+
 /* What was compiled with an older header, or with one to come, runs. */
 TEST(plugins_of_other_editions_run)
 {

@@ -24,6 +24,19 @@ struct verify_args {
     struct verify_job job;
 };
 
+/* "K/N", K from 1. */
+static bool set_shard(void *self, const char *value, struct err *e)
+{
+    struct verify_job *j = self;
+    int64_t k = 0;
+    char *text = xstrdup(value), *rest = text, *first = text_next(&rest, '/');
+    bool good = rest && text_i64(rest, "N of --shard K/N", 1, 1000000, &j->shards, e) &&
+                text_i64(first, "K of --shard K/N", 1, j->shards, &k, e);
+    j->shard = k - 1;
+    free(text);
+    return good || err_set(e, "--shard '%.40s' (expected K/N: the K-th of N parts)", value);
+}
+
 static bool read_options(struct verify_args *a, int argc, char **argv, struct err *e)
 {
     struct verify_job *j = &a->job;
@@ -85,6 +98,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         FLAG("properties", &j->properties,
              "also check laws of attention that need no oracle: the order of keys is irrelevant, V = 1 gives "
              "O = 1, and six more. A law that is broken is a row of its own. Takes 20 to 40 times as long"),
+        CALL("shard", "K/N", set_shard, j, "1/1",
+             "only every N-th case, from the K-th on: N runs make a whole"),
         FLAG("no-sharp", &j->no_sharp, "random trees without the sharp list"),
         FLAG("require-all", &j->require_all,
              "a plan that the kernel does not take is not good enough: exit code 3, unless something failed"),

@@ -36,7 +36,8 @@ enum {
 struct verify_run {
     const struct verify_job *job;
     struct batch batch;                        /* that is under way */
-    struct judged **ready;                     /* [batch.n] */
+    int64_t n;                                 /* cases of it that are run */
+    struct judged **ready;                     /* [n] */
     int64_t next;                              /* to be reported */
     int64_t held, broken;                      /* laws */
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
@@ -63,6 +64,12 @@ struct verify_run {
 };
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
+
+/* Which case of the batch is the i-th that is run. */
+static int64_t case_at(const struct verify_run *run, int64_t i)
+{
+    return run->job->shard + i * run->job->shards;
+}
 
 /* Case i of every stride-th: of neighbours, which alternate in kind, each in turn. */
 static const struct gpu_case *design_at(const struct batch *b, int64_t i)
@@ -197,7 +204,7 @@ static struct judged *judge_one(const struct verify_run *run, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
-    run->batch.get(&run->batch, i, &d->c, &t);
+    run->batch.get(&run->batch, case_at(run, i), &d->c, &t);
     /* what options say in the place of the case's own keys */
     d->c.kernel = run->job->kernel ? run->job->kernel : d->c.kernel;
     if (run->job->chosen)
@@ -221,12 +228,12 @@ static struct judged *judge_one(const struct verify_run *run, int64_t i)
 static void report_ready(struct verify_run *run)
 {
     const struct batch *b = &run->batch;
-    for (; run->next < b->n && run->ready[run->next]; run->next++) {
+    for (; run->next < run->n && run->ready[run->next]; run->next++) {
         struct judged *d = run->ready[run->next];
         run->ready[run->next] = NULL;
         run->held += d->held;
         if (run->err.code == 0 && d->x)
-            emit(run, d->x, d->r, d->n, b->design ? design_at(b, run->next) : NULL);
+            emit(run, d->x, d->r, d->n, b->design ? design_at(b, case_at(run, run->next)) : NULL);
         else if (run->err.code == 0 && b->path)
             case_at_line(b->path, d->c.line, &d->e, &run->err);
         else if (run->err.code == 0)
@@ -257,13 +264,14 @@ static void run_case(void *context, int64_t i)
  * depend on the number of cores. A case that cannot be had stops the run at its place. */
 static void run_batch(struct verify_run *run, struct batch b)
 {
-    run->progress = progress_start("verify", b.n);
+    run->n = ceil_div(max_i64(b.n - run->job->shard, 0), run->job->shards);
+    run->progress = progress_start("verify", run->n);
     run->batch = b;
     run->batch.job = run->job;
-    run->ready = xcalloc((size_t)b.n, sizeof *run->ready);
+    run->ready = xcalloc((size_t)run->n, sizeof *run->ready);
     run->next = 0;
-    run_parallel(b.n, run_case, run);
-    for (int64_t i = 0; i < b.n; i++)
+    run_parallel(run->n, run_case, run);
+    for (int64_t i = 0; i < run->n; i++)
         if (run->ready[i]) /* beyond the case at which the run stopped */
             judged_free(run->ready[i]);
     free(run->ready);
@@ -340,7 +348,7 @@ static void verify_design(struct verify_run *run)
                                   .design = list,
                                   .n_design = n,
                                   .stride = j->sample});
-    run->whole = j->sample == 1 && !j->chosen;
+    run->whole = j->sample == 1 && !j->chosen && j->shards == 1;
     gpu_cases_free(list, n);
 }
 
@@ -421,9 +429,11 @@ static void print_device(FILE *f)
             c.name, t.runs, t.guard_bytes >> 10, t.replays);
 }
 
-/* A run that skipped every case says nothing of the code under test. */
+/* A run that skipped every case says nothing of the code under test. A part of a run may have none. */
 static bool any_ran(const struct verify_run *run)
 {
+    if (totals_cases(&run->totals) == 0 && run->job->shards > 1)
+        return true;
     return totals_cases(&run->totals) > run->totals.n[V_SKIP];
 }
 

@@ -28,6 +28,8 @@ struct verify_job {
     int32_t n_use;
     bool chosen;                 /* they are for all cases */
     const struct kernel *kernel; /* NULL: a case's, or all */
+    int64_t shard,
+        shards; /* of each list of cases only number shard, shard + shards, .. from 0; all: 0 and 1 */
     bool quiet, properties, no_shrink;
     bool require_all; /* a plan that a kernel does not take is something that is missing */
     enum style style;
