@@ -143,7 +143,7 @@ $(HOST_PROGRAM): $(call obj,$(HOST) verify/child/tensors.c ref/base.c ref/json_t
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ -lm -o $@
 
-$(FAULTY): $(call obj,verify/main.c tests/verify/faulty.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
+$(FAULTY): $(call obj,verify/main.c $(addprefix tests/verify/,faulty.c stateful.c) $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 # As an archive: only what tests call is linked, so that nothing pulls a GPU's host code in beside tests/verify/fake_gpu.c.

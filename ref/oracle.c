@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pairs of a row and a token: with fewer, starting threads takes longer than the sums. */
+enum { WORTH_THREADS = 20000 };
+
 /* Scratch of one thread: logits of the g heads that share a KV head, a row of K or V, the queries. */
 struct scratch {
     double *logit;      /* [g][ctx] */
@@ -110,7 +113,7 @@ struct oracle *oracle_new(const struct problem *p)
     int64_t longest = 0;
     for (int32_t q = 0; q < n_q; q++)
         longest = max_i64(longest, orc->ctx[q]);
-#pragma omp parallel
+#pragma omp parallel if (longest * orc->n_rows >= WORTH_THREADS)
     {
         struct scratch s = {
             .logit = xcalloc((size_t)longest * (size_t)g, sizeof(double)),

@@ -1,4 +1,5 @@
 #include "tests/verify/faulty.h"
+#include "tests/verify/stateful.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/cover.h"
 #include "verify/judge/compare.h"
@@ -191,7 +192,8 @@ const struct kernel *faulty_kernel(const char *kind)
     if (strcmp(kind, "refusal") == 0)
         return &faulty_refusal;
     const struct kernel *k = find_kind(faulty, sizeof faulty / sizeof faulty[0], kind);
-    return k ? k : find_kind(misdeeds, sizeof misdeeds / sizeof misdeeds[0], kind);
+    k = k ? k : find_kind(misdeeds, sizeof misdeeds / sizeof misdeeds[0], kind);
+    return k ? k : find_kind(stateful, (size_t)n_stateful, kind);
 }
 
 bool faulty_can(const char *kind)

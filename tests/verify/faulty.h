@@ -1,6 +1,7 @@
 /*
  * faulty.h - kernels that are wrong in every way that verify/faults/faults.def knows: what fails on purpose.
- * And kernels that do what no kernel should: "faulty-exec" and others, right but for that.
+ * And kernels that do what no kernel should: "faulty-exec" and others, right but for that. And those of
+ * stateful.h.
  *
  * "faulty-KIND" runs the plan as `cpu` does, with that fault planted where the case has a place for it. kernel_find
  * knows these kernels in the test runner and in build/tests/treeattn-faulty, both linked with --wrap=kernel_find.

@@ -4,6 +4,7 @@
 #include "verify/judge/cover.h"
 #include "verify/judge/outside.h"
 #include "verify/judge/properties.h"
+#include "verify/judge/repeat.h"
 #include "verify/io/text.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, st
         /* a kernel outside answers before the right answer is there */
         .orc = c->kernel && c->kernel->attend ? NULL : oracle_new(p),
         .env = plan_env_default(p->heads),
+        .repeat = repeat_new(t, p, &c->spec, c->aligned),
     };
     return b;
 }
@@ -66,6 +68,7 @@ void test_case_free(struct test_case *b)
 {
     if (!b)
         return;
+    repeat_free(b->repeat);
     oracle_free(b->orc);
     problem_free(b->p);
     nform_free(b->nf);
@@ -151,7 +154,7 @@ struct output *run_plan(const struct problem *p, const struct guarded *inputs, c
 }
 
 void judge_written(const struct problem *p, const struct oracle *orc, const struct output *out,
-                         const struct arithmetic *a, struct result *r)
+                   const struct arithmetic *a, struct result *r)
 {
     r->cmp = compare_output(p, orc, out, a);
     r->compared = true;
@@ -172,15 +175,6 @@ struct output *judge_plan(const struct problem *p, const struct guarded *inputs,
     struct arithmetic a = arithmetic_of(p, plan, k);
     judge_written(p, orc, out, &a, r);
     return out;
-}
-
-/* A kernel outside, which makes no use of plans. */
-static struct result attend_and_judge(const struct test_case *b, const struct kernel *k)
-{
-    static const struct strategy_use none = {.s = NULL};
-    struct result r = {.use = &none, .strategy = k->view, .kernel = k->name, .tile = "-"};
-    judge_outside(b, NULL, k, &r);
-    return r;
 }
 
 /* Whoever wrote to the problem has been told; the next kernel gets it as it was. */
@@ -209,6 +203,98 @@ static char *command_of(const struct test_case *b, const struct strategy_use *us
     return command;
 }
 
+/* ---- once more, on something else ------------------------------------------------------------------------- */
+
+/* What runs: a plan, which the strategy has made, or the kernel alone. */
+struct repeated {
+    const struct test_case *b;
+    const struct strategy_use *use;
+    const struct kernel *k;
+    const struct plan *plan; /* NULL: of a kernel outside */
+};
+
+/* The plan of what is there now; *own is to be freed. NULL: there is none. */
+static const struct plan *plan_again(const struct repeated *x, enum repeat_change change, struct plan **own)
+{
+    char why[WHY_MAX];
+    const char *wrote;
+    double seconds;
+    if (change == REPEAT_CONTENTS)
+        return x->plan;
+    return *own = guarded_plan(x->use, repeat_nform(x->b->repeat), &x->b->env, why, &seconds, &wrote);
+}
+
+/* A kernel that runs plans, and one outside; *r is zero at first. */
+static void run_changed(const struct repeated *x, const struct plan *plan, struct result *r)
+{
+    struct repeat *repeat = x->b->repeat;
+    struct output *out = judge_plan(x->b->p, repeat_inputs(repeat), repeat_oracle(repeat), plan, x->k, r);
+    if (r->stage == STAGE_NUMBERS)
+        repeat_blame(repeat, out, r->guess, sizeof r->guess);
+    output_free(out);
+}
+
+static void ask_changed(const struct repeated *x, const struct plan *plan, struct result *r)
+{
+    struct err e = {0};
+    if (!plan || cover_check(plan, &e))
+        judge_outside(x->b, plan, x->k, r);
+    else
+        fail(r, STAGE_COVERAGE, e.msg);
+    if (r->stage == STAGE_NUMBERS)
+        repeat_blame(x->b->repeat, NULL, r->guess, sizeof r->guess);
+}
+
+/* Run on what is there now, and judged. A plan or a kernel that does not take it tells nothing: SKIP. */
+static struct result run_again(const struct repeated *x, enum repeat_change change)
+{
+    struct result r = {.verdict = V_PASS};
+    struct plan *own = NULL;
+    const struct plan *plan = x->plan ? plan_again(x, change, &own) : NULL;
+    if (x->plan && !plan)
+        r.verdict = V_SKIP;
+    else if (x->k->attend)
+        ask_changed(x, plan, &r);
+    else
+        run_changed(x, plan, &r);
+    plan_free(own);
+    return r;
+}
+
+/* A small case that was right runs again, in place. *r stays, unless that is worse. */
+static void judge_repeated(const struct repeated *x, struct result *r)
+{
+    char why[RESULT_SENTENCE];
+    for (enum repeat_change change = REPEAT_CONTENTS; x->b->repeat && change < N_REPEAT_CHANGES; change++) {
+        if (r->verdict == V_FAIL || r->verdict == V_SKIP || !repeat_make(x->b->repeat, change))
+            continue;
+        struct result again = run_again(x, change);
+        if (again.verdict == V_SKIP || again.verdict <= r->verdict)
+            continue;
+        r->verdict = again.verdict;
+        r->stage = again.verdict == V_FAIL ? STAGE_REPEAT : STAGE_NONE;
+        r->end = again.end;
+        r->cmp = again.cmp;
+        r->compared = again.compared;
+        snprintf(r->guess, sizeof r->guess, "%s", again.guess);
+        if (again.verdict == V_FAIL)
+            snprintf(r->why, sizeof r->why, "%s: %.400s", repeat_words(x->b->repeat),
+                     again.end == RUN_DONE ? result_sentence(&again, why) : again.why);
+    }
+    if (x->b->repeat)
+        repeat_make(x->b->repeat, REPEAT_AS_WAS);
+}
+
+/* A kernel outside, which makes no use of plans. */
+static struct result attend_and_judge(const struct test_case *b, const struct kernel *k)
+{
+    static const struct strategy_use none = {.s = NULL};
+    struct result r = {.use = &none, .strategy = k->view, .kernel = k->name, .tile = "-"};
+    judge_outside(b, NULL, k, &r);
+    judge_repeated(&(struct repeated){.b = b, .k = k}, &r);
+    return r;
+}
+
 static struct result plan_and_judge(const struct test_case *b, const struct strategy_use *use,
                                     const struct kernel *k)
 {
@@ -235,6 +321,8 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
             r.verdict = V_SKIP;
         else
             output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
+        if (!b->c->narrow_partials)
+            judge_repeated(&(struct repeated){b, use, k, plan}, &r);
     }
     plan_free(plan);
     return r;
@@ -246,11 +334,13 @@ struct result judge_law(const struct test_case *b, const struct strategy_use *us
     char *command = command_of(b, use, k, law);
     crash_planning(use->s ? use->s->name : "no strategy", command);
     struct property_case of_law = {.p = b->p, .use = *use, .kernel = k, .seed = b->c->spec.seed};
-    struct result r = law         ? property_check(law, &of_law)
+    struct result r = law                           ? property_check(law, &of_law)
                       : k->attend && !k->wants_plan ? attend_and_judge(b, k)
                                                     : plan_and_judge(b, use, k);
     r.use = k->attend && !k->wants_plan ? r.use : use;
-    if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
+    if (r.verdict == V_FAIL && b->repeat)
+        repeat_make(b->repeat, REPEAT_AS_WAS); /* its buffers stay where they are */
+    else if (r.verdict == V_FAIL && guarded_change(&b->inputs, b->p))
         make_anew(b->p, b->tree, &b->c->spec);
     for (char *c = r.why; *c; c++) /* a kernel may say what it likes: lines and tabs are the tables' */
         *c = *c == '\t' || *c == '\n' || *c == '\r' ? ' ' : *c;

@@ -21,6 +21,7 @@ struct test_case {
     struct guarded inputs;
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
+    struct repeat *repeat; /* changes it in place; NULL: it is too large for that (verify/judge/repeat.h) */
 };
 
 /* NULL with *e set if the tree cannot be had, the heads are not valid, or memory would not do. The tree is
@@ -28,7 +29,7 @@ struct test_case {
 struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, struct err *e);
 void test_case_free(struct test_case *b);
 
-/* Plan, check, run, compare. */
+/* Plan, check, run, compare; of a small case twice more, changed in place. */
 struct result judge_case(const struct test_case *b, const struct strategy_use *use, const struct kernel *k);
 
 /* Coverage first, then the run under guard, then what the kernel counted. What the kernel wrote, to be freed with

@@ -11,6 +11,7 @@ static const char *const stage_name[] = {[STAGE_NONE] = "",
                                          [STAGE_COVERAGE] = "coverage: ",
                                          [STAGE_KERNEL] = "kernel: ",
                                          [STAGE_NUMBERS] = "",
+                                         [STAGE_REPEAT] = "again with ",
                                          [STAGE_LAW] = ""};
 
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE])

@@ -21,6 +21,7 @@ enum failure_stage {
     STAGE_COVERAGE, /* the plan breaks the coverage invariant */
     STAGE_KERNEL,   /* the kernel failed, or wrote where it may not, or miscounted */
     STAGE_NUMBERS,  /* O or LSE lie beyond their bound */
+    STAGE_REPEAT,   /* it was right, and wrong when it ran again, on what was changed in place */
     STAGE_LAW       /* two runs do not differ as the law says */
 };
 

@@ -465,7 +465,8 @@ static struct failure failure_of(const struct result *r)
     const struct comparison *c = &r->cmp;
     double off = fabs(c->got - c->want);
     bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
-    return (struct failure){r->stage, r->stage == STAGE_NUMBERS && (!isfinite(off) || (much && off > TINY)),
+    bool numbers = r->stage == STAGE_NUMBERS || (r->stage == STAGE_REPEAT && r->compared);
+    return (struct failure){r->stage, numbers && (!isfinite(off) || (much && off > TINY)),
                             r->law};
 }
 

@@ -6,6 +6,7 @@
 #include "verify/judge/outside.h"
 #include "verify/judge/pairs_met.h"
 #include "verify/judge/properties.h"
+#include "verify/judge/repeat.h"
 #include "verify/judge/shrink.h"
 
 #include <errno.h>
@@ -217,8 +218,10 @@ static struct judged *judge_one(const struct verify_run *run, int64_t i)
     if (!d->x)
         return d;
     d->n = judge_all(run, d->x, &d->r, &d->held);
-    problem_free(d->x->p); /* nobody asks for them any more, and much may be waiting */
+    repeat_free(d->x->repeat); /* nobody asks for them any more, and much may be waiting */
+    problem_free(d->x->p);
     oracle_free(d->x->orc);
+    d->x->repeat = NULL;
     d->x->p = NULL;
     d->x->orc = NULL;
     return d;
