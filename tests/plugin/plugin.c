@@ -166,6 +166,11 @@ static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
 
 static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
 {
+    if (is("PLUGIN_DOES", "dense"))
+        return (slot * c->n_kv_heads + head) * c->head_dim;
+    if (is("PLUGIN_LAYOUT", "interleaved") || is("PLUGIN_LAYOUT", "strides"))
+        return slot / c->page_size * c->k.strides[0] + slot % c->page_size * c->k.strides[1] +
+               head * c->k.strides[2];
     if (is("PLUGIN_LAYOUT", "HND"))
         return ((slot / c->page_size * c->n_kv_heads + head) * c->page_size + slot % c->page_size) *
                c->head_dim;

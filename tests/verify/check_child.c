@@ -73,6 +73,16 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     ck_assert_int_eq(total("passed"), 12);
 }
 
+/* K and V lie as a kernel says that it wants them, or as the case wants them; who looks elsewhere is told. */
+LOOP_TEST(layouts_say_the_whole_case, N_KV_LAYOUTS)
+{
+    FREED char *env = xasprintf("PLUGIN_VIEW=tree PLUGIN_LAYOUT=%s", kv_layout_name[_i]),
+               *dense = xasprintf("%s PLUGIN_DOES=dense", env),
+               *args = xasprintf("--plugin %s --trees 20 --seed 5 --no-sharp -q", plugin("plugin"));
+    ck_assert_msg(verify(env, args) == 0 && total("passed") == 20, "%s: %s", env, text);
+    ck_assert_msg(verify(dense, args) == (_i == KV_NHD ? 0 : 1), "%s: %s", dense, text);
+}
+
 /* A plan is run as it is: masks, merges in levels, groups of one launch that come later than merges of another. */
 TEST(plans_of_all_strategies_are_packed)
 {

@@ -142,8 +142,8 @@ static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct
 
 static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
 {
-    static const char *const layout[] = {"NHD", "HND"}, *const lse[] = {"none", "e", "2"},
-                             *const order[] = {"qh", "hq"}, *const empty[] = {"-inf", "+inf"};
+    static const char *const lse[] = {"none", "e", "2"}, *const order[] = {"qh", "hq"},
+                             *const empty[] = {"-inf", "+inf"};
     int32_t view = 0, layout_at, lse_at, order_at, empty_at;
     *caps = (struct child_caps){.name = ""};
     read_name(o, "name", caps->name);
@@ -152,7 +152,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
         return err_set(e, "the child's first line has no \"name\"");
     if (!read_points(o, caps, e) ||
         (caps->point[POINT_ATTENTION] && !read_choice(o, "view", view_name, N_VIEWS, -1, &view, e)) ||
-        !read_choice(o, "layout", layout, 2, 0, &layout_at, e) ||
+        !read_choice(o, "layout", kv_layout_name, N_KV_LAYOUTS, KV_NHD, &layout_at, e) ||
         !read_choice(o, "lse", lse, 3, 1, &lse_at, e) ||
         !read_choice(o, "lse_order", order, 2, 0, &order_at, e) ||
         !read_choice(o, "empty_lse", empty, 2, 0, &empty_at, e) || !read_dtypes(o, caps, e) ||
@@ -163,7 +163,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
         !read_count(o, "max_pairs", &caps->max_pairs, e) || !read_arithmetic(o, &caps->arithmetic, e))
         return false;
     caps->view = (enum view)view;
-    caps->layout = layout_at ? KV_HND : KV_NHD;
+    caps->layout = (enum kv_layout)layout_at;
     caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
     caps->arithmetic.lse_scaled = lse_at == 2;
     caps->lse_by_head = order_at == 1;

@@ -74,7 +74,7 @@ static bool load(const char *path, struct ta_plugin *out, char *why, size_t size
     if (known)
         memcpy(out, p, p->size < sizeof *out ? p->size : sizeof *out);
     const char *wrong = !p                                          ? "it does not know this ABI"
-                        : p->size < SIZE_OF_1_0                   ? "its struct ta_plugin is too small"
+                        : p->size < SIZE_OF_1_0                     ? "its struct ta_plugin is too small"
                         : p->abi < 1 || p->abi > TA_ABI             ? "it is of another ABI"
                         : !out->name                                ? "name must be there"
                         : !out->run && !out->partial && !out->merge ? "run, partial or merge must be there"
@@ -203,7 +203,7 @@ static const struct {
 
 struct array {
     struct fenced memory;
-    int64_t strides[TA_MAX_DIMS];
+    int64_t strides[TENSOR_MAX_DIMS];
     struct tensor t;
 };
 
@@ -292,11 +292,37 @@ static void add_outputs(struct job *j, int64_t n, enum element type)
     add_output(j, "lse", type == EL_F64 ? EL_F64 : EL_F32, 2, j->r->lse_by_head ? by_head : by_query);
 }
 
+/* Room for shape and strides of K or V that are parts of an array. */
+struct part {
+    int64_t shape[TA_MAX_DIMS], strides[TA_MAX_DIMS];
+};
+
+/* K (0) or V (1), which may lie together in "kv". */
+static struct ta_tensor kv_of(const struct job *j, int which, struct part *x)
+{
+    const struct ta_tensor *own = input(j, which ? "v" : "k"), *kv = input(j, "kv"),
+                           *strides = input(j, "kv_strides"), *shape = input(j, "kv_shape");
+    if (own)
+        return *own;
+    struct ta_tensor t = *kv;
+    int64_t offset = strides ? ((int64_t *)strides->data)[5 * which] : which * kv->strides[1];
+    for (int i = 0; i < TA_MAX_DIMS; i++) {
+        x->shape[i] = strides ? ((int64_t *)shape->data)[i] : kv->shape[i ? i + 1 : 0];
+        x->strides[i] = strides ? ((int64_t *)strides->data)[5 * which + 1 + i] : kv->strides[i ? i + 1 : 0];
+    }
+    t.data = (char *)t.data + offset * (t.bits / 8);
+    t.ndim = TA_MAX_DIMS;
+    t.shape = x->shape;
+    t.strides = x->strides;
+    return t;
+}
+
 static int run_attention(struct job *j, char why[TA_WHY])
 {
     struct ta_tensor index[TENSORS_MAX];
     const char *name[TENSORS_MAX];
-    const struct ta_tensor *q = input(j, "q"), *k = input(j, "k"), *v = input(j, "v");
+    struct part parts[2];
+    const struct ta_tensor *q = input(j, "q"), k = kv_of(j, 0, &parts[0]), v = kv_of(j, 1, &parts[1]);
     struct ta_case c = {.size = sizeof c,
                         .n_queries = (int32_t)q->shape[0],
                         .n_heads = (int32_t)j->r->heads,
@@ -305,15 +331,15 @@ static int run_attention(struct job *j, char why[TA_WHY])
                         .page_size = (int32_t)j->r->page_size,
                         .scale = j->r->scale,
                         .q = *q,
-                        .k = *k,
-                        .v = *v,
+                        .k = k,
+                        .v = v,
                         .o = j->given[j->n],
                         .lse = j->given[j->n + 1],
                         .index = index,
                         .index_name = name};
     for (int32_t i = 0; i < j->n; i++) {
         const struct ta_tensor *t = &j->given[i];
-        if (t == q || t == k || t == v)
+        if (t == q || t == input(j, "k") || t == input(j, "v"))
             continue;
         name[c.n_index] = j->in.at[i].name;
         index[c.n_index++] = *t;

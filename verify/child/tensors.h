@@ -16,7 +16,7 @@ enum element { EL_F64, EL_I64, EL_F32, EL_I32, EL_F16, EL_BF16, EL_U8, N_ELEMENT
 extern const char *const element_name[N_ELEMENTS]; /* as safetensors spells them: "F64" .. */
 extern const int32_t element_size[N_ELEMENTS];     /* bytes */
 
-enum { TENSOR_MAX_DIMS = 4, TENSORS_MAX = 32 };
+enum { TENSOR_MAX_DIMS = 5, TENSORS_MAX = 32 };
 struct tensor {
     const char *name;
     enum element type;

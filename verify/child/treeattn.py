@@ -84,6 +84,9 @@ class _Numpy:
         near = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         return np.where(np.isnan(x), np.uint16(0x7FC0), near).astype("<u2").tobytes()
 
+    def strided(self, x, offset, shape, strides):
+        return self.np.lib.stride_tricks.as_strided(x[offset:], shape, [n * x.itemsize for n in strides])
+
     def bits(self, packed, n):
         return self.np.unpackbits(packed, bitorder="little")[:n].astype(bool)
 
@@ -112,6 +115,9 @@ class _Torch:
     def raw(self, x, dtype):
         x = x.detach().to(self.type[dtype]).contiguous().cpu()
         return x.view(self.torch.uint8).numpy().tobytes() if x.numel() else b""
+
+    def strided(self, x, offset, shape, strides):
+        return self.torch.as_strided(x, shape, strides, offset)
 
     def bits(self, packed, n):
         t = self.torch
@@ -160,6 +166,11 @@ def _run(f, arrays, line, caps):
         setattr(c, key, line.get(key))
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
+    if hasattr(c, "kv_strides"):
+        shape = [int(x) for x in c.kv_shape]
+        c.k, c.v = (arrays.strided(c.kv, int(x[0]), shape, [int(y) for y in x[1:]]) for x in c.kv_strides)
+    elif hasattr(c, "kv"):
+        c.k, c.v = c.kv[:, 0], c.kv[:, 1]
     no_lse = caps.get("lse", "e") == "none"
     answers = [f(part) for part in (_groups(c, arrays) if f.point == "partial" else [c])]
     arrays.finish()

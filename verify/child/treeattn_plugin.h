@@ -114,7 +114,8 @@ struct ta_plugin {
     uint32_t size, abi;
     const char *name, *version;
     const char *view;   /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan */
-    const char *layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim] [NHD] */
+    const char *layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim]. 1.1: interleaved, or strides: k and v
+                           are [pages][page_size][n_kv_heads][head_dim], as their strides say [NHD] */
     int (*run)(const struct ta_case *c, char why[TA_WHY]);
     const char *dtypes;                                   /* "f32 f16 bf16" [all four] */
     const int32_t *head_dims, *ratios, *page_sizes;       /* ending in 0; ratio: query heads on a KV head [any] */

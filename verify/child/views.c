@@ -1,5 +1,6 @@
 #include "verify/child/view_plan.h"
 #include "ref/nform.h"
+#include "ref/rng.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,41 +76,115 @@ static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
     }
 }
 
-/* [page][token][head][d] to [page][head][token][d]; the caller frees. */
-static void *head_major(const struct problem *p, const char *kv)
+const char *const kv_layout_name[N_KV_LAYOUTS] = {"NHD", "HND", "interleaved", "strides"};
+
+/* Where K and V lie, in elements, in arrays of `size`. */
+struct kv_place {
+    int64_t offset[2], page, token, head, size;
+};
+
+static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
 {
-    size_t row = (size_t)p->heads.d * (size_t)dtype_size[p->heads.dtype];
-    int64_t h = p->heads.h_kv, n = p->page_size;
-    char *out = xmalloc((size_t)(p->n_pages * n * h) * row);
-    for (int64_t page = 0; page < p->n_pages; page++)
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t k = 0; k < h; k++)
-                memcpy(out + (size_t)((page * h + k) * n + j) * row,
-                       kv + (size_t)((page * n + j) * h + k) * row, row);
-    return out;
+    int64_t row = p->heads.d, heads = p->heads.h_kv, tokens = p->page_size, all = tokens * heads * row;
+    struct kv_place x = {{0, 0}, all, heads * row, row, p->n_pages * all};
+    if (layout == KV_HND) {
+        x.token = row;
+        x.head = tokens * row;
+    } else if (layout == KV_INTERLEAVED) {
+        x = (struct kv_place){{0, all}, 2 * all, heads * row, row, p->n_pages * 2 * all};
+    } else if (layout == KV_STRIDES) {
+        int64_t draw = p->n_pages + p->tree->n_queries + tokens,
+                room = draw / 4 % 3 * 8; /* of 16 bytes at least */
+        x = place_of(p, (enum kv_layout)(draw % KV_STRIDES));
+        if (draw % 4 == KV_STRIDES)
+            x = (struct kv_place){{0, heads * row}, 2 * all, 2 * heads * row, row, 0};
+        x.page += room;
+        if (x.offset[1] == 0) /* behind K, or beside it */
+            x.offset[1] = p->n_pages * x.page;
+        x.offset[0] += room;
+        x.offset[1] += room;
+        x.size = x.offset[1] + p->n_pages * x.page;
+    }
+    return x;
 }
 
-static void add_kv(struct view_data *v, const char *name, const struct problem *p, const void *kv,
-                   const int64_t *seen, bool pages, enum kv_layout layout)
+/* [page][token][head][d] to its place in `to`. */
+static void put_kv(const struct problem *p, const struct kv_place *x, int64_t offset, const char *kv,
+                   char *to)
 {
+    int64_t size = dtype_size[p->heads.dtype], d = p->heads.d;
+    for (int64_t page = 0; page < p->n_pages; page++)
+        for (int64_t j = 0; j < p->page_size; j++)
+            for (int64_t k = 0; k < p->heads.h_kv; k++, kv += d * size)
+                memcpy(to + (offset + page * x->page + j * x->token + k * x->head) * size, kv,
+                       (size_t)(d * size));
+}
+
+/* All NaN; the caller frees. */
+static void *unset(const struct problem *p, int64_t elements)
+{
+    size_t bytes = (size_t)(elements * dtype_size[p->heads.dtype]);
+    void *x = xmalloc(bytes);
+    return memset(x, 0xff, bytes);
+}
+
+/* K and V in one array. */
+static void add_kv_together(struct view_data *v, const struct problem *p, void *const kv[2],
+                            enum kv_layout layout)
+{
+    struct kv_place x = place_of(p, layout);
+    enum element type = element_of[p->heads.dtype];
+    char *both = unset(p, x.size);
+    for (int i = 0; i < 2; i++)
+        put_kv(p, &x, x.offset[i], kv[i], both);
+    if (layout == KV_INTERLEAVED) {
+        /* five dimensions; the first two are those of K and V in turn */
+        tensors_add(&v->tensors, "kv", type, both, true, 5,
+                    (int64_t[]){p->n_pages, 2, p->page_size, p->heads.h_kv, p->heads.d});
+        return;
+    }
+    tensors_add(&v->tensors, "kv", type, both, true, 1, &x.size);
+    int64_t *shape = add_i64(v, "kv_shape", 4), *strides = xcalloc(10, sizeof *strides);
+    memcpy(shape, (int64_t[]){p->n_pages, p->page_size, p->heads.h_kv, p->heads.d}, 4 * sizeof *shape);
+    for (int i = 0; i < 2; i++)
+        memcpy(strides + 5 * i, (int64_t[]){x.offset[i], x.page, x.token, x.head, 1}, 5 * sizeof *strides);
+    tensors_add(&v->tensors, "kv_strides", EL_I64, strides, true, 2, (int64_t[]){2, 5});
+}
+
+static void add_kv(struct view_data *v, const struct problem *p, const int64_t *seen, bool pages,
+                   enum kv_layout layout)
+{
+    static const char *const name[] = {"k", "v"};
+    const void *from[] = {p->k, p->v};
     int64_t h = p->heads.h_kv, d = p->heads.d, slots = p->n_pages * p->page_size;
     size_t bytes = (size_t)(slots * h * d * dtype_size[p->heads.dtype]);
-    void *copy = xmalloc(bytes);
-    memcpy(copy, kv, bytes);
-    if (seen)
-        fill_tails(p, seen, copy);
-    if (pages && layout == KV_HND) {
-        void *moved = head_major(p, copy);
-        free(copy);
-        copy = moved;
+    void *kv[2];
+    for (int i = 0; i < 2; i++) {
+        kv[i] = xmalloc(bytes);
+        memcpy(kv[i], from[i], bytes);
+        if (seen)
+            fill_tails(p, seen, kv[i]);
     }
-    int64_t of_slots[] = {slots, h, d}, of_pages[] = {p->n_pages, p->page_size, h, d};
-    if (layout == KV_HND) {
-        of_pages[1] = h;
-        of_pages[2] = p->page_size;
+    if (pages && (layout == KV_INTERLEAVED || layout == KV_STRIDES)) {
+        add_kv_together(v, p, kv, layout);
+        free(kv[0]);
+        free(kv[1]);
+        return;
     }
-    tensors_add(&v->tensors, name, element_of[p->heads.dtype], copy, true, pages ? 4 : 3,
-                pages ? of_pages : of_slots);
+    bool by_head = pages && layout == KV_HND;
+    int64_t of_slots[] = {slots, h, d},
+            of_pages[] = {p->n_pages, by_head ? h : p->page_size, by_head ? p->page_size : h, d};
+    for (int i = 0; i < 2; i++) {
+        if (by_head) {
+            struct kv_place x = place_of(p, layout);
+            void *moved = unset(p, x.size);
+            put_kv(p, &x, 0, kv[i], moved);
+            free(kv[i]);
+            kv[i] = moved;
+        }
+        tensors_add(&v->tensors, name[i], element_of[p->heads.dtype], kv[i], true, pages ? 4 : 3,
+                    pages ? of_pages : of_slots);
+    }
 }
 
 static void add_q(struct view_data *v, const struct problem *p)
@@ -226,6 +301,23 @@ static bool view_paged(const struct problem *p, const int64_t *ctx, struct view_
     return true;
 }
 
+/* What engines leave behind the pages of a query, in entry i of a block table: nothing, junk, a page of another query, or any. */
+static int32_t padding_of(const struct problem *p, const int32_t *page, int64_t n, int64_t i)
+{
+    enum { STREAM = 0x9ad };
+    uint64_t draw = rng_u64((uint64_t)n, STREAM, (uint64_t)i), which = draw >> 8;
+    switch (draw % 4) {
+    case 0:
+        return -1;
+    case 1:
+        return PAGE_POISON;
+    case 2:
+        return n > 0 ? page[which % (uint64_t)n] : 0;
+    default:
+        return (int32_t)(which % (uint64_t)p->n_pages);
+    }
+}
+
 static bool view_block_table(const struct problem *p, const int64_t *ctx, struct view_data *v,
                              struct err *why)
 {
@@ -238,13 +330,11 @@ static bool view_block_table(const struct problem *p, const int64_t *ctx, struct
         most = max_i64(most, ptr[q + 1] - ptr[q]);
     bool good = fits(n * most, "entries of the block table", why);
     if (good) {
-        /* what engines leave behind: nothing, junk, or pages of others */
-        const int32_t padding[] = {-1, PAGE_POISON, (int32_t)(p->n_pages - 1)};
-        int32_t pad = padding[(uint64_t)(n + ptr[n]) % 3],
-                *table = xcalloc((size_t)(n * most), sizeof *table);
+        int32_t *table = xcalloc((size_t)(n * most), sizeof *table);
         for (int64_t q = 0; q < n; q++)
             for (int64_t k = 0; k < most; k++)
-                table[q * most + k] = k < ptr[q + 1] - ptr[q] ? page[ptr[q] + k] : pad;
+                table[q * most + k] =
+                    k < ptr[q + 1] - ptr[q] ? page[ptr[q] + k] : padding_of(p, page, ptr[n], q * most + k);
         tensors_add(&v->tensors, "block_table", EL_I32, table, true, 2, (int64_t[]){n, most});
         int32_t *lens = add_i32(v, "seq_lens", n);
         for (int32_t q = 0; q < n; q++)
@@ -442,8 +532,7 @@ static void add_inputs(struct view_data *v, const struct problem *p, enum tail t
 {
     int64_t *seen = tail == TAIL_FINITE ? tokens_seen(p->tree) : NULL;
     add_q(v, p);
-    add_kv(v, "k", p, p->k, seen, pages, layout);
-    add_kv(v, "v", p, p->v, seen, pages, layout);
+    add_kv(v, p, seen, pages, layout);
     free(seen);
 }
 

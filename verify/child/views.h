@@ -22,9 +22,14 @@ extern const char *const view_name[N_VIEWS], *const view_about[N_VIEWS];
 
 /* How K and V of pages lie. Views of slots know NHD alone. */
 enum kv_layout {
-    KV_NHD, /* [page][token][KV head][d] */
-    KV_HND  /* [page][KV head][token][d] */
+    KV_NHD,         /* [page][token][KV head][d] */
+    KV_HND,         /* [page][KV head][token][d] */
+    KV_INTERLEAVED, /* both in one array: [page][2][token][KV head][d] */
+    KV_STRIDES, /* in one array, as its strides say: one of the above or [page][token][2][KV head][d], with room between the
+                     * pages, and an offset; which of them, the case says */
+    N_KV_LAYOUTS
 };
+extern const char *const kv_layout_name[N_KV_LAYOUTS];
 
 /* What is in the slots of a page behind the last token that anybody reads there. */
 enum tail {
@@ -44,7 +49,8 @@ struct view_data {
     int64_t n_rows;
     const struct plan *plan; /* that it was made of */
 };
-/* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. The plan is NULL but for VIEW_plan. False
+/* The tensors of a view: "q" [n, h_q, d], "k" and "v", and those of views.def. Of KV_INTERLEAVED there is "kv" in the place of the
+ * two, of KV_STRIDES "kv" [elements], "kv_shape" [4] as of NHD, and "kv_strides" [2, 5]: of K and V offset, and strides. The plan is NULL but for VIEW_plan. False
  * with a sentence in *why, if the view cannot say the case. Free with view_free. */
 bool view_make(enum view view, const struct view_form *form, const struct problem *p, const struct plan *plan,
                struct view_data *out, struct err *why);
