@@ -57,6 +57,7 @@ struct question {
     const struct problem *p;
     const struct plan *plan;         /* of a kernel that wants one */
     const struct partials *partials; /* POINT_MERGE: there is no p */
+    bool nan_tails;                  /* NaN, whatever else was chosen, behind the last token of a page */
 };
 
 /* The arithmetic of a kernel of somebody else's, as it declares it. */

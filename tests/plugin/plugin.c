@@ -177,6 +177,8 @@ static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
     return (slot * c->n_kv_heads + head) * c->head_dim;
 }
 
+static int64_t runs; /* calls of run() */
+
 static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
 {
     int32_t d = c->head_dim, kv_head = is("PLUGIN_DOES", "modulo") ? head % c->n_kv_heads
@@ -194,8 +196,16 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
         sum = keep * sum + add;
         max = most;
     }
+    if (is("PLUGIN_DOES", "read tails"))
+        for (int64_t j = n ? slot[n - 1] + 1 : 0; j % c->page_size; j++)
+            for (int32_t i = 0; i < d; i++)
+                o[i] += 0 * get(&c->v, element(c, j, kv_head) + i);
+    double more =
+        (is("PLUGIN_DOES", "change") && runs % 2) || (is("PLUGIN_DOES", "batch") && c->n_queries > 1)
+            ? 1 + 0x1p-52
+            : 1;
     for (int32_t i = 0; i < d; i++)
-        put(&c->o, ((int64_t)q * c->n_heads + head) * d + i, sum > 0 ? o[i] / sum : 0);
+        put(&c->o, ((int64_t)q * c->n_heads + head) * d + i, sum > 0 ? more * o[i] / sum : 0);
     double lse = sum > 0                      ? (max + log(sum)) / (is("PLUGIN_LSE", "2") ? log(2) : 1)
                  : is("PLUGIN_EMPTY", "+inf") ? INFINITY
                                               : -INFINITY;
@@ -389,6 +399,7 @@ static void run_plan(const struct ta_case *c, int64_t *slot)
 static int run(const struct ta_case *c, char why[TA_WHY])
 {
     int64_t *slot = malloc((size_t)(c->k.shape[0] * c->page_size + 1) * sizeof *slot);
+    runs++;
     if (is("PLUGIN_DOES", "crash"))
         abort();
     if (is("PLUGIN_DOES", "refuse")) {

@@ -137,6 +137,28 @@ TEST(parts_that_are_wrong_are_told)
     }
 }
 
+/* Properties are counted, and no matter of the verdict. */
+TEST(properties_are_told_apart)
+{
+    static const char *const all[][2] = {
+        {"", "tolerated 8 of 8, the same bits in three runs 8 of 8, a query alone as in its batch 8 of 8"},
+        {"read tails",
+         "tolerated 0 of 8, the same bits in three runs 8 of 8, a query alone as in its batch 8 of 8"},
+        {"change", "tolerated 8 of 8, the same bits in three runs 0 of 8,"},
+        {"batch",
+         "tolerated 8 of 8, the same bits in three runs 8 of 8, a query alone as in its batch 0 of 8"}};
+    FREED char *list = xstrdup(""), *file = NULL;
+    for (int i = 0; i < 8; i++)
+        xappend(&list, "tree=levels:1,%d_32,%d;page=16;dtype=f64;heads=2/1;d=16;seed=%d\n", 2 + i, 17 + i, i);
+    file = scratch_file(list, strlen(list));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *env = xasprintf("OMP_NUM_THREADS=1 PLUGIN_VIEW=paged PLUGIN_DOES='%s'", all[i][0]),
+                   *args =
+                       xasprintf("--plugin %s --cases %s --properties --children 1", plugin("plugin"), file);
+        ck_assert_msg(verify(env, args) == 0 && strstr(text, all[i][1]), "%s: %s", all[i][0], text);
+    }
+}
+
 /* Seven parts are the whole, byte for byte but for times. */
 TEST(shards_make_a_whole)
 {

@@ -491,7 +491,7 @@ static bool still_there(const char *path, int64_t bytes, const struct tensors *w
 static bool tensors_of(const struct children *c, const struct kernel *k, const struct question *ask,
                        struct view_data *v, struct err *why)
 {
-    struct view_form form = {c->caps.layout, c->limits.tail};
+    struct view_form form = {c->caps.layout, ask->nan_tails ? TAIL_NAN : c->limits.tail};
     if (k->point == POINT_PARTIAL)
         return view_groups(&form, ask->p, ask->plan, v, why);
     if (k->point == POINT_ATTENTION)

@@ -97,7 +97,10 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         HEADING("How:"),
         FLAG("properties", &j->properties,
              "also check laws of attention that need no oracle: the order of keys is irrelevant, V = 1 gives "
-             "O = 1, and six more. A law that is broken is a row of its own. Takes 20 to 40 times as long"),
+             "O = 1, and six more. A law that is broken is a row of its own. Takes 20 to 40 times as long. "
+             "Of a kernel of yours: does it tolerate NaN in tails of pages, repeat its bits, and take each "
+             "query as if it were alone? "
+             "That is counted, and fails nothing"),
         CALL("shard", "K/N", set_shard, j, "1/1",
              "only every N-th case, from the K-th on: N runs make a whole"),
         FLAG("no-sharp", &j->no_sharp, "random trees without the sharp list"),
@@ -130,8 +133,6 @@ static bool settle(struct verify_args *a, struct err *e)
         return false;
     if (!!a->kernel + !!a->exec + !!a->plugin > 1)
         return err_set(e, "--kernel, --exec and --plugin exclude each other (expected one)");
-    if ((a->exec || a->plugin) && j->properties)
-        return err_set(e, "--exec and --plugin run no plans (expected no --properties)");
     if (a->kernel && (!case_kernel(a->kernel, &j->kernel, e) || !kernel_ready(j->kernel, e)))
         return false;
     j->gpu_cases = j->gpu_cases || j->sample || (j->kernel && j->kernel->on_gpu && !said);

@@ -237,8 +237,10 @@ static void run_changed(const struct repeated *x, const struct plan *plan, struc
 static void ask_changed(const struct repeated *x, const struct plan *plan, struct result *r)
 {
     struct err e = {0};
+    struct test_case changed = *x->b;
+    changed.tally = NULL; /* properties are asked for once a case */
     if (!plan || cover_check(plan, &e))
-        judge_outside(x->b, plan, x->k, r);
+        judge_outside(&changed, plan, x->k, r);
     else
         fail(r, STAGE_COVERAGE, e.msg);
     if (r->stage == STAGE_NUMBERS)

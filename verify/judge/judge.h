@@ -12,6 +12,17 @@
 
 BEGIN_C
 
+/* What a right kernel outside may hold or not, and how often it was asked and did. It is no matter of its verdict. */
+enum outside_property {
+    TOLERATES_NAN, /* in the tails of pages, behind the last token */
+    SAME_BITS,     /* in three runs */
+    SAME_ALONE,    /* the bits of a query do not depend on the others */
+    N_OUTSIDE_PROPERTIES
+};
+struct outside_tally {
+    int64_t asked[N_OUTSIDE_PROPERTIES], held[N_OUTSIDE_PROPERTIES];
+};
+
 /* What all strategies of a case share. */
 struct test_case {
     const struct case_spec *c;
@@ -21,6 +32,7 @@ struct test_case {
     struct guarded inputs;
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
+    struct outside_tally *tally; /* the caller's, of properties that are asked for; or NULL */
     struct repeat *repeat; /* changes it in place; NULL: it is too large for that (verify/judge/repeat.h) */
 };
 
@@ -44,7 +56,7 @@ struct output *judge_plan(const struct problem *p, const struct guarded *inputs,
 
 /* What *out is worth, into *r. */
 void judge_written(const struct problem *p, const struct oracle *orc, const struct output *out,
-                  const struct arithmetic *a, struct result *r);
+                   const struct arithmetic *a, struct result *r);
 
 /* Does that law of attention hold? It needs no oracle. */
 struct result judge_law(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,

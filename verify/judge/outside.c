@@ -2,6 +2,8 @@
 #include "ref/rng.h"
 #include "verify/judge/pieces.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,6 +89,107 @@ static void judge_answer(const struct kernel *k, const struct task *t, struct ou
     oracle_free(orc);
 }
 
+/* ---- properties --------------------------------------------------------------------------------------- */
+
+/* An answer to something of that shape; NULL: there is none. */
+static struct output *answer_to(const struct kernel *k, const struct question *ask,
+                                const struct problem *shape)
+{
+    struct err e = {0};
+    struct output *out = output_new(shape);
+    if (k->attend(k, ask, out, &e) == RUN_DONE)
+        return out;
+    output_free(out);
+    return NULL;
+}
+
+static void count(struct outside_tally *t, enum outside_property x, bool held)
+{
+#pragma omp atomic
+    t->asked[x]++;
+#pragma omp atomic
+    t->held[x] += held;
+}
+
+/* Are the rows of one the n from `row` on of the other, bit by bit? */
+static bool same_rows(const struct kernel *k, const struct output *a, const struct output *one, int64_t row)
+{
+    if (!one)
+        return false;
+    size_t o = (size_t)one->d * (size_t)dtype_size[one->dtype];
+    bool same = memcmp(one->o, (char *)a->o + (size_t)row * o, (size_t)one->n_rows * o) == 0;
+    for (int64_t i = 0; i < one->n_rows && k->lse_unit > 0; i++)
+        same = same && output_lse(one, i) == output_lse(a, row + i);
+    return same;
+}
+
+static bool same_again(const struct kernel *k, const struct task *t, const struct output *out)
+{
+    struct output *again = answer_to(k, &t->ask, t->shape);
+    bool same = same_rows(k, out, again, 0);
+    output_free(again);
+    return same;
+}
+
+/* With NaN in tails there is none in the answer: a right one has none. */
+static bool tolerates_nan(const struct kernel *k, const struct task *t, const struct output *out)
+{
+    struct question ask = t->ask;
+    ask.nan_tails = true;
+    struct output *again = answer_to(k, &ask, t->shape);
+    bool good = again;
+    for (int64_t i = 0; good && i < out->n_rows * out->d; i++)
+        good = !isnan(dtype_load(out->dtype, again->o, i));
+    for (int64_t i = 0; good && i < out->n_rows && k->lse_unit > 0; i++)
+        good = !isnan(output_lse(again, i));
+    output_free(again);
+    return good;
+}
+
+/* A query without the others, in the same tree. */
+static bool same_alone(const struct kernel *k, const struct task *t, int32_t q, const struct output *out)
+{
+    struct problem one = *t->ask.p;
+    struct tree tree = *one.tree;
+    struct query query = tree.query[q];
+    tree.n_queries = 1;
+    tree.query = &query;
+    one.tree = &tree;
+    one.q = (char *)one.q + (int64_t)q * one.heads.h_q * one.heads.d * dtype_size[one.heads.dtype];
+    struct question ask = {.p = &one};
+    struct output *alone = answer_to(k, &ask, &one);
+    bool same = same_rows(k, out, alone, (int64_t)q * one.heads.h_q);
+    output_free(alone);
+    return same;
+}
+
+/* Of an answer that was right. */
+static void ask_properties(const struct test_case *b, const struct kernel *k, const struct task *t,
+                           const struct output *out)
+{
+    enum { STREAM = 0x0b8 };
+    int32_t n = b->tree->n_queries;
+    count(b->tally, SAME_BITS, same_again(k, t, out) && same_again(k, t, out));
+    if (t->ask.p && b->p->page_size > 1)
+        count(b->tally, TOLERATES_NAN, tolerates_nan(k, t, out));
+    if (k->point == POINT_ATTENTION && !t->ask.plan && n > 1)
+        count(b->tally, SAME_ALONE, same_alone(k, t, (int32_t)rng_below(b->c->spec.seed, STREAM, 0, n), out));
+}
+
+void outside_print(FILE *f, const char *name, const struct outside_tally *t)
+{
+    static const char *const about[N_OUTSIDE_PROPERTIES] = {[TOLERATES_NAN] =
+                                                                "NaN in tails of pages tolerated",
+                                                            [SAME_BITS] = "the same bits in three runs",
+                                                            [SAME_ALONE] = "a query alone as in its batch"};
+    fprintf(f, "properties of %s:", name);
+    for (int i = 0; i < N_OUTSIDE_PROPERTIES; i++)
+        fprintf(f, "%s %s %" PRId64 " of %" PRId64, i ? "," : "", about[i], t->held[i], t->asked[i]);
+    fputs("\n", f);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------- */
+
 void judge_outside(const struct test_case *b, const struct plan *plan, const struct kernel *k,
                    struct result *r)
 {
@@ -105,6 +208,8 @@ void judge_outside(const struct test_case *b, const struct plan *plan, const str
     r->refused = !r->ran;
     if (r->end == RUN_DONE) {
         judge_answer(k, &t, out, r);
+        if (b->tally && (r->verdict == V_PASS || r->verdict == V_MARGINAL))
+            ask_properties(b, k, &t, out);
     } else {
         skip(r, why.msg);
         r->verdict = r->ran ? V_FAIL : V_SKIP;
@@ -118,7 +223,8 @@ int32_t outside_points(const struct test_case *b, const struct kernel *first, co
                        int32_t n_use, bool draw, struct result *out)
 {
     enum { STREAM = 0x0b7 };
-    uint64_t shape = (uint64_t)b->tree->n_nodes << 32 | (uint32_t)b->tree->n_queries; /* many cases have seed 1 */
+    uint64_t shape =
+        (uint64_t)b->tree->n_nodes << 32 | (uint32_t)b->tree->n_queries; /* many cases have seed 1 */
     int32_t n = 0, begin = (int32_t)rng_below(b->c->spec.seed, STREAM, shape, n_use);
     for (const struct kernel *k = first; k; k = k->also) {
         bool one = draw && k->point != POINT_ATTENTION, found = false;

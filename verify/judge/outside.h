@@ -12,6 +12,8 @@ BEGIN_C
  * b that was checked, where k wants a plan, else NULL. */
 void judge_outside(const struct test_case *b, const struct plan *plan, const struct kernel *k,
                    struct result *r);
+/* A line for people: what held how often. */
+void outside_print(FILE *f, const char *name, const struct outside_tally *t);
 
 /*
  * A case at all points of first, which has attend, into out[n_use * N_KERNEL_POINTS]; returns how many. What wants a plan gets

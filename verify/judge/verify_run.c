@@ -41,6 +41,7 @@ struct verify_run {
     struct judged **ready;                     /* [n] */
     int64_t next;                              /* to be reported */
     int64_t held, broken;                      /* laws */
+    struct outside_tally tally;                /* of a kernel outside; counted while cases run */
     const struct strategy *shrunk[MAX_SHRUNK]; /* of these a failure was reduced */
     int32_t n_shrunk;
     struct printer table;
@@ -201,7 +202,7 @@ static void judged_free(struct judged *d)
     free(d);
 }
 
-static struct judged *judge_one(const struct verify_run *run, int64_t i)
+static struct judged *judge_one(struct verify_run *run, int64_t i)
 {
     struct judged *d = xcalloc(1, sizeof *d);
     struct tree *t = NULL;
@@ -217,6 +218,7 @@ static struct judged *judge_one(const struct verify_run *run, int64_t i)
     d->x = test_case_new(&d->c, t, &d->e);
     if (!d->x)
         return d;
+    d->x->tally = run->job->properties ? &run->tally : NULL;
     d->n = judge_all(run, d->x, &d->r, &d->held);
     repeat_free(d->x->repeat); /* nobody asks for them any more, and much may be waiting */
     problem_free(d->x->p);
@@ -463,7 +465,9 @@ static void report(FILE *f, const struct verify_run *run)
     print_device(f);
     if (run->compared)
         fprintf(f, "worst error %.3g of its bound\n", run->totals.worst);
-    if (run->job->properties)
+    if (run->job->properties && outside)
+        outside_print(f, run->job->kernel->name, &run->tally);
+    else if (run->job->properties)
         fprintf(f, "laws: %" PRId64 " held, %" PRId64 " broken\n", run->held, run->broken);
     for (int32_t k = 0; k <= n_kernels; k++)
         if (run->refused[k].n > 0)
