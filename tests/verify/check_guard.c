@@ -589,7 +589,7 @@ TEST(what_passes_again_is_not_printed_as_failing)
         struct result r = judge_case(b, &c.use, &mine);
         ck_assert_int_eq(r.verdict, V_FAIL);
         FILE *f = open_memstream(&said, &size);
-        shrink_print(f, "treeattn", &c, &r);
+        shrink_print(f, &(struct shrink_program){.name = "treeattn"}, &c, &r);
         fclose(f);
         bool always = failures[i] == 1000000;
         ck_assert_msg((strstr(said, "smallest: treeattn verify --case 'tree=") != NULL) == always, "%s",

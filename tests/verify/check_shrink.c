@@ -3,6 +3,7 @@
  */
 #include "tests/verify/faulty.h"
 #include "verify/faults/faults.h"
+#include "verify/io/rerun.h"
 #include "verify/judge/shrink.h"
 
 #include "tests/auto.h"
@@ -285,6 +286,67 @@ TEST(the_printed_line_fails_again)
     ck_assert(!strstr(text, "smallest"));
 }
 
+/* Where a kernel keeps something, what is tried in one process says little: then it is tried in processes of its own. */
+TEST(the_printed_line_fails_alone_or_says_so)
+{
+    static const struct {
+        const char *kind, *args, *says; /* NULL: a line that fails */
+    } all[] = {
+        {"keeps_k", "--levels '1,3,6 70,33,5'", NULL},
+        {"cleared_once", "--levels '1,3,6 70,33,5'", NULL},
+        {"keeps_lengths", "--levels '1,3,6 70,33,5'", NULL},
+        /* of the first case alone, which is too large to run twice */
+        {"cleared_once", "--gen forest:3 --heads 32/8", "passes in a process of its own"},
+        {"first_scale", "--trees 2 --seed 1", "passes in a process of its own"},
+        {"sometimes", "--trees 6 --no-sharp", "not reproducible"},
+    };
+    static char text[1 << 20], again[1 << 20];
+    if (!program_built())
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int code = run_shell(text, sizeof text,
+                             "%s verify -q --strategy naive,pat --kernel faulty-%s %s 2>/dev/null",
+                             faulty_path(), all[i].kind, all[i].args);
+        ck_assert_int_eq(code, 1);
+        char *last = strstr(text, "smallest: ");
+        for (char *line = last; line; line = strstr(line + 1, "smallest: "))
+            last = line;
+        ck_assert_msg(last != NULL, "%s: %s", all[i].kind, text);
+        last += strlen("smallest: ");
+        last[strcspn(last, "\n")] = 0;
+        if (all[i].says) {
+            ck_assert_msg(strncmp(last, all[i].says, strlen(all[i].says)) == 0, "%s: %s", all[i].kind, last);
+            ck_assert_msg(i != 4 || strstr(last, " --trees 2 --seed 1"), "%s", last);
+            continue;
+        }
+        ck_assert_msg(run_shell(again, sizeof again, "%s 2>/dev/null", last) == 1, "%s: %s", all[i].kind,
+                      last);
+        ck_assert_ptr_nonnull(strstr(again, "\tFAIL\t"));
+    }
+}
+
+TEST(commands_run_anew)
+{
+    static const struct {
+        const char *line;
+        int code;
+        const char *says;
+    } all[] = {{"echo a; exit 3", 0, "a\n"}, /* `exec echo a`, which is the whole shell */
+               {"sh -c 'echo b; echo c >&2; exit 3'", 3, "b\n"},
+               {"sh -c 'kill -9 $$'", -1, ""},
+               {"sleep 30", -1, ""},
+               {"./no-such-program", 127, ""}};
+    char text[8];
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        double start = now_s();
+        ck_assert_int_eq(rerun(all[i].line, i == 3 ? 0.2 : 20, text, sizeof text), all[i].code);
+        ck_assert_str_eq(text, all[i].says);
+        ck_assert(now_s() - start < 15);
+    }
+    ck_assert_int_eq(rerun("echo 0123456789", 20, text, sizeof text), 0);
+    ck_assert_str_eq(text, "0123456");
+}
+
 TEST(guesses)
 {
     static const struct {
@@ -324,7 +386,7 @@ TEST(lines_for_shells)
         ck_assert((r.verdict == V_FAIL) == (faulty[i] != NULL));
         memset(text, 0, sizeof text);
         FILE *f = fmemopen(text, sizeof text, "w");
-        shrink_print(f, "treeattn", &c, &r);
+        shrink_print(f, &(struct shrink_program){.name = "treeattn"}, &c, &r);
         fclose(f);
         ck_assert_msg(strstr(text, faulty[i] ? "/treeattn'\\''s;" : "not reproducible, the case"), "%s",
                       text);

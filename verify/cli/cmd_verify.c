@@ -6,6 +6,7 @@
 #include "verify/io/text.h"
 #include "verify/judge/verify_run.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         .details = "A result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, "
                    "and the case string that `treeattn verify --case` takes.\n"
                    "A failure is reduced to a smallest case that fails likewise, for at most ten seconds; "
-                   "the command line of that case stands below it. Up to three strategies get one. With more "
+                   "the command line of that case stands below it, once it failed in processes of its own. Up to three strategies get one. With more "
                    "than 20 cases these lines are printed again at the end.\n"
                    "Random trees and the cases of gpu-check draw their heads and storage; a tree or trace "
                    "that is given has the defaults."};
@@ -185,7 +186,8 @@ static bool start_children(struct verify_args *a, struct err *e)
     if (a->memory)
         limits.process.memory = a->memory << 20;
     char *quoted = text_quote(a->exec ? a->exec : a->plugin),
-         *option = xasprintf("--%s %s", a->exec ? "exec" : "plugin", quoted);
+         *option =
+             xasprintf("--%s %s%s", a->exec ? "exec" : "plugin", quoted, a->nan_tails ? " --nan-tails" : "");
     a->children = children_new(command, option, &limits, e);
     if (a->children)
         a->job.kernel = children_kernel(a->children);
@@ -193,6 +195,29 @@ static bool start_children(struct verify_args *a, struct err *e)
     free(quoted);
     free(option);
     return a->children != NULL;
+}
+
+/* A word as it is typed. */
+static char *typed(const char *word)
+{
+    bool plain = *word && word[strcspn(word, " \t\n!\"#$&'()*;<>?[\\]^`{|}~")] == 0;
+    return plain ? xstrdup(word) : text_quote(word);
+}
+
+/* The whole command line, with the seed of what is drawn; the caller frees. */
+static char *command_line(const struct verify_args *a, int argc, char **argv)
+{
+    char *line = typed(program_invocation_name);
+    for (int i = 0; i < argc; i++) {
+        char *word = typed(argv[i]), *longer = xasprintf("%s %s", line, word);
+        free(word);
+        free(line);
+        line = longer;
+    }
+    bool draws = !a->job.text && !a->job.list && a->tree.src.kind == SRC_NONE && !a->tree.has_seed;
+    char *seeded = xasprintf("%s%s", line, draws ? " --seed 1" : "");
+    free(line);
+    return seeded;
 }
 
 /* The exit code. */
@@ -222,10 +247,13 @@ int cmd_verify(int argc, char **argv)
     bool good = read_options(&a, argc, argv, &e) && outfile_open(&out, a.out.path, &e);
     struct supervision watch = a.watch;
     watch.seconds = a.exec || a.plugin ? 0 : a.watch.seconds; /* their processes have limits of their own */
+    char *command = command_line(&a, argc, argv);
+    a.job.command = command;
     if (!good)
         code = cmd_error(&e);
     else if (supervised(&watch, &out, &code))
         code = judge(&a, &out);
+    free(command);
     free(a.job.use);
     tree_source_clear(&a.tree.src);
     return code;

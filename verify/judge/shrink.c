@@ -1,5 +1,6 @@
 /* shrink.c - smaller and smaller cases that still fail. */
 #include "verify/judge/shrink.h"
+#include "verify/io/rerun.h"
 #include "verify/io/text.h"
 
 #include <inttypes.h>
@@ -466,8 +467,7 @@ static struct failure failure_of(const struct result *r)
     double off = fabs(c->got - c->want);
     bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
     bool numbers = r->stage == STAGE_NUMBERS || (r->stage == STAGE_REPEAT && r->compared);
-    return (struct failure){r->stage, numbers && (!isfinite(off) || (much && off > TINY)),
-                            r->law};
+    return (struct failure){r->stage, numbers && (!isfinite(off) || (much && off > TINY)), r->law};
 }
 
 static bool alike(struct failure is, struct failure was)
@@ -506,43 +506,166 @@ struct shrink_report shrink_result(struct case_spec *c, struct result *r, const 
     return report;
 }
 
-void shrink_print(FILE *f, const char *program, const struct case_spec *failed, const struct result *result)
+/* ---- in a process of its own ---------------------------------------------------------------------------- */
+
+/* What is printed failed so often when it was run alone; a kernel that fails now and then shall not. */
+enum { ALONE = 5 };
+#define ALONE_SECONDS 20.0 /* that one such run may take */
+
+/* A case as a command line. */
+struct alone {
+    const struct shrink_program *program;
+    const struct property *law;
+    char why[RESULT_SENTENCE]; /* what the last run that failed said */
+};
+
+/* The caller frees. */
+static char *line_of(const struct shrink_program *program, const struct case_spec *c,
+                     const struct property *law)
+{
+    char *text = case_print(c), *quoted = text_quote(text);
+    char *line = xasprintf("%s verify %s%s%s--case %s", program->name, law ? "--properties " : "",
+                           c->kernel->option ? c->kernel->option : "", c->kernel->option ? " " : "", quoted);
+    free(text);
+    free(quoted);
+    return line;
+}
+
+/* Of the first row that is FAIL in a table of text, what stands under "why". */
+static void read_why(char *table, char why[RESULT_SENTENCE])
+{
+    int column = -1, at;
+    char *line, *cell, *rest = table;
+    while ((line = text_next(&rest, '\n'))) {
+        bool fails = strstr(line, "\tFAIL\t") != NULL;
+        for (at = 0; (column < 0 || fails) && (cell = text_next(&line, '\t')); at++)
+            if (column < 0 && strcmp(cell, "why") == 0)
+                column = at;
+            else if (fails && at == column)
+                snprintf(why, RESULT_SENTENCE, "%s", cell);
+        if (fails)
+            return;
+    }
+}
+
+static int run_alone(const struct case_spec *c, struct alone *x)
+{
+    static char text[1 << 16]; /* failures are reduced one after the other */
+    char *line = line_of(x->program, c, x->law), *quiet = xasprintf("%s --no-shrink", line);
+    int code = strlen(line) > LONGEST_ARGUMENT ? -1 : rerun(quiet, ALONE_SECONDS, text, sizeof text);
+    if (code == EXIT_FAILED)
+        read_why(text, x->why);
+    free(line);
+    free(quiet);
+    return code;
+}
+
+static bool fails_alone(const struct case_spec *c, void *context)
+{
+    return run_alone(c, context) == EXIT_FAILED;
+}
+
+/* Where it cannot be run, or takes too long, it is not known to pass. */
+static bool never_passes_alone(const struct case_spec *c, struct alone *x)
+{
+    int code = EXIT_FAILED;
+    for (int i = 0; i < ALONE && code == EXIT_FAILED; i++)
+        code = run_alone(c, x);
+    return code != EXIT_GOOD && code != EXIT_MISSING;
+}
+
+/* ---- what is printed ------------------------------------------------------------------------------------- */
+
+/* A case that is reduced, and what came of it. */
+struct smallest {
+    const struct shrink_program *program;
+    const struct case_spec *failed;
+    const struct result *result;
+    struct case_spec c; /* so far */
+    struct result r;    /* of c, in this process */
+    struct shrink_report report;
+    struct alone alone;
+    bool found; /* c fails whenever it is run, also alone where that was tried */
+};
+
+/* Once more, with each trial in a process of its own; if the case fails there, c is the smallest that does. */
+static void shrink_alone(struct smallest *x)
 {
     struct shrink_limits limits = shrink_default_limits();
-    struct case_spec c = *failed;
-    struct result r = *result;
-    c.src = tree_source_copy(&failed->src);
-    struct shrink_report report = shrink_result(&c, &r, &limits);
-    char *text = case_print(&c), why[RESULT_SENTENCE];
+    case_clear(&x->c);
+    x->c = *x->failed;
+    x->c.src = tree_source_copy(&x->failed->src);
+    if (!fails_alone(&x->c, &x->alone) || !never_passes_alone(&x->c, &x->alone))
+        return;
+    x->report = shrink_case(&x->c, fails_alone, &x->alone, &limits);
+    x->found = never_passes_alone(&x->c, &x->alone);
+    snprintf(x->r.why, sizeof x->r.why, "%.599s", x->alone.why);
+    x->r.guess[0] = 0;
+    x->r.law = NULL; /* all of it stands in the sentence */
+    x->r.stage = STAGE_NONE;
+    x->r.end = RUN_DONE;
+}
+
+static void print_found(FILE *f, const struct smallest *x, const char *line)
+{
+    char why[RESULT_SENTENCE];
+    fprintf(f,
+            "smallest: %s\n  nodes %" PRId32 ", queries %" PRId32 ", tokens %" PRId64 ", after %" PRId64
+            " trials%s: %s\n",
+            line, x->report.nodes, x->report.queries, x->report.tokens, x->report.trials,
+            x->report.fixed ? "" : " (out of time)", result_sentence(&x->r, why));
+    /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
+    if (x->result->guess[0])
+        fprintf(f, "  perhaps %s\n", x->result->guess);
+    if (x->r.guess[0] && strcmp(x->r.guess, x->result->guess) != 0)
+        fprintf(f, "  of the smallest alone: perhaps %s\n", x->r.guess);
+}
+
+/* Nothing that fails whenever it is run was found. */
+static void print_unsteady(FILE *f, const struct smallest *x)
+{
+    char why[RESULT_SENTENCE];
     struct result again;
-    if (!report.failed && judge_again(&c, r.law, &again) && again.verdict == V_SKIP) {
+    if (!x->report.failed && judge_again(x->failed, x->result->law, &again) && again.verdict == V_SKIP)
         fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n",
                 result_sentence(&again, why));
-    } else if (!report.steady) {
+    else if (x->report.steady)
+        fprintf(f,
+                "smallest: passes in a process of its own; it fails only after other cases, does the kernel "
+                "keep something from them? Run: %s\n",
+                x->program->whole);
+    else
         fprintf(
             f,
             "smallest: not reproducible, %s passed when it was run again (run is called from several threads "
             "at once: does the kernel keep state, or do its own threads share what they should not? try "
             "OMP_NUM_THREADS=1; does it read behind an array? try make SAN=1)\n",
-            report.failed ? "a smaller case" : "the case");
-    } else if (strlen(text) > LONGEST_ARGUMENT) {
-        fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", report.nodes,
-                report.seconds);
-    } else {
-        char *quoted = text_quote(text);
-        fprintf(f,
-                "smallest: %s verify %s%s%s--case %s\n  nodes %" PRId32 ", queries %" PRId32
-                ", tokens %" PRId64 ", after %" PRId64 " trials%s: %s\n",
-                program, r.law ? "--properties " : "", c.kernel->option ? c.kernel->option : "",
-                c.kernel->option ? " " : "", quoted, report.nodes, report.queries, report.tokens,
-                report.trials, report.fixed ? "" : " (out of time)", result_sentence(&r, why));
-        free(quoted);
-        /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
-        if (result->guess[0])
-            fprintf(f, "  perhaps %s\n", result->guess);
-        if (r.guess[0] && strcmp(r.guess, result->guess) != 0)
-            fprintf(f, "  of the smallest alone: perhaps %s\n", r.guess);
-    }
-    free(text);
-    case_clear(&c);
+            x->report.failed ? "a smaller case" : "the case");
+}
+
+void shrink_print(FILE *f, const struct shrink_program *program, const struct case_spec *failed,
+                  const struct result *result)
+{
+    struct shrink_limits limits = shrink_default_limits();
+    struct smallest x = {.program = program,
+                         .failed = failed,
+                         .result = result,
+                         .c = *failed,
+                         .r = *result,
+                         .alone = {program, result->law, ""}};
+    x.c.src = tree_source_copy(&failed->src);
+    x.report = shrink_result(&x.c, &x.r, &limits);
+    x.found = x.report.steady && (!program->whole || never_passes_alone(&x.c, &x.alone));
+    if (!x.found && program->whole)
+        shrink_alone(&x);
+    char *line = line_of(program, &x.c, result->law);
+    if (!x.found)
+        print_unsteady(f, &x);
+    else if (strlen(line) > LONGEST_ARGUMENT)
+        fprintf(f, "smallest: %" PRId32 " nodes after %.0f s, too long for a command line\n", x.report.nodes,
+                x.report.seconds);
+    else
+        print_found(f, &x, line);
+    free(line);
+    case_clear(&x.c);
 }

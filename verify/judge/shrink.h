@@ -47,9 +47,19 @@ struct shrink_report shrink_case(struct case_spec *c, shrink_fails *fails, void 
  * its pointer to the strategy is cleared. */
 struct shrink_report shrink_result(struct case_spec *c, struct result *r, const struct shrink_limits *limits);
 
-/* Shrink and print, for people: the command line of the smallest case (of that program), its size, what is
- * wrong with it; or, if it passes when run again, that and what it may come from. */
-void shrink_print(FILE *f, const char *program, const struct case_spec *c, const struct result *r);
+/* Whose command lines are printed. */
+struct shrink_program {
+    const char *name;
+    /* The command line that found the failure: what is printed is first run in processes of its own, and where it passes there,
+     * this is. NULL: nothing is run. */
+    const char *whole;
+};
+
+/* Shrink and print, for people: the command line of the smallest case, its size, what is wrong with it. Or, if it passes when
+ * run again, that and what it may come from. A kernel that keeps something from case to case spoils what is tried in this
+ * process: then cases are tried in processes of their own. */
+void shrink_print(FILE *f, const struct shrink_program *program, const struct case_spec *c,
+                  const struct result *r);
 
 END_C
 

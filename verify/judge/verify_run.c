@@ -127,7 +127,7 @@ static void reduce(struct verify_run *run, const struct case_spec *c, const stru
     size_t size;
     FILE *f = open_memstream(&text, &size);
     CK(f);
-    shrink_print(f, program_invocation_name, c, r);
+    shrink_print(f, &(struct shrink_program){program_invocation_name, run->job->command}, c, r);
     fclose(f);
     fputs(text, run->table.style == STYLE_TEXT ? run->table.f : stderr);
     char *all = xasprintf("%s%s", run->smallest ? run->smallest : "", text);

@@ -33,6 +33,9 @@ struct verify_job {
     bool quiet, properties, no_shrink;
     bool require_all; /* a plan that a kernel does not take is something that is missing */
     enum style style;
+    /* The command line that this run is. Printed commands are then run in processes of their own, to see whether they fail. NULL:
+     * they are not. */
+    const char *command;
 };
 
 /*
