@@ -63,7 +63,7 @@ struct question {
 /* The arithmetic of a kernel of somebody else's, as it declares it. */
 struct kernel_arithmetic {
     enum dtype accumulate;             /* DT_F32 or DT_F64: dot products, softmax, sums */
-    enum dtype probability, partial_o; /* what these are rounded to */
+    enum dtype probability, partial_o; /* what these are rounded to; N_DTYPES: to the type of Q, K and V */
     int64_t sum_run;                   /* as in struct kernel */
     int64_t merge_chain;               /* longest chain of merges */
     bool lse_scaled;                   /* its LSE was stored in another base than e */

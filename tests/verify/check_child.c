@@ -315,6 +315,13 @@ TEST(a_command_that_is_no_child_is_refused)
     ck_assert_msg(strstr(text, "the child's \"view\" is words (expected one of slots, paged"), "%s", text);
 }
 
+/* Drivers of a GPU look themselves up there. */
+TEST(proc_calls_a_child_as_it_calls_itself)
+{
+    ck_assert_int_eq(verify("", "--exec 'read pid rest </proc/self/stat; [ $pid = $$ ] && exit 7' --trees 1"), 2);
+    ck_assert_msg(strstr(text, "it exited with code 7"), "%s", text);
+}
+
 /* A child in perl-base, which any Debian has. */
 TEST(a_child_in_perl_passes)
 {

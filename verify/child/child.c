@@ -121,11 +121,13 @@ static void read_name(const json_t *o, const char *key, char out[CHILD_MAX_NAME]
 
 static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct err *e)
 {
+    const char *rounded[N_DTYPES + 1] = {[N_DTYPES] = "input"};
     int32_t accumulate, probability, partial;
     int64_t block, chain;
+    memcpy(rounded, dtype_name, sizeof dtype_name);
     if (!read_choice(o, "accumulate", dtype_name, N_DTYPES, DT_F32, &accumulate, e) ||
-        !read_choice(o, "probability", dtype_name, N_DTYPES, accumulate, &probability, e) ||
-        !read_choice(o, "partial_o", dtype_name, N_DTYPES, accumulate, &partial, e) ||
+        !read_choice(o, "probability", rounded, N_DTYPES + 1, accumulate, &probability, e) ||
+        !read_choice(o, "partial_o", rounded, N_DTYPES + 1, accumulate, &partial, e) ||
         !read_count(o, "sum_block", &block, e) || !read_count(o, "merge_chain", &chain, e))
         return false;
     if (accumulate > DT_F32)

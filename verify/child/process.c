@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -64,6 +65,13 @@ static void keep_user(uid_t uid, gid_t gid)
         if (fd >= 0)
             close(fd);
     }
+}
+
+/* In a process namespace /proc must be that of the namespace: drivers of a GPU look themselves up there by getpid(). */
+static bool own_proc(void)
+{
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0;
 }
 
 static void only(const struct ends *n)
@@ -196,21 +204,39 @@ static ino_t namespace_of(pid_t pid)
     return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-/* The keeper, in a process namespace of its own if that may be. */
-static pid_t start_keeper(const struct ends *n, const char *command, const char *folder)
+/* What the keeper writes first, or -1: it ended without a word. */
+static pid_t first_word(pid_t keeper, int status)
 {
-    const unsigned long ways[] = {CLONE_NEWPID, CLONE_NEWPID | CLONE_NEWUSER, 0};
+    pid_t said;
+    for (struct pollfd on = {.fd = status, .events = POLLIN}; poll(&on, 1, 100) <= 0;) {
+        siginfo_t ended = {0};
+        if (waitid(P_PID, (id_t)keeper, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == keeper)
+            return -1;
+    }
+    return read(status, &said, sizeof said) == sizeof said ? said : -1;
+}
+
+/* The keeper, in a process namespace of its own if that may be. *session is the child as the keeper calls it, or -1 if it is gone
+ * already, which the next line that is asked for tells. status: our end of what the keeper writes. */
+static pid_t start_keeper(const struct ends *n, const char *command, const char *folder, int status,
+                          pid_t *session)
+{
+    const unsigned long space = CLONE_NEWPID | CLONE_NEWNS, ways[] = {space, space | CLONE_NEWUSER, 0};
     uid_t uid = getuid();
     gid_t gid = getgid();
     for (int i = 0; i < 3; i++) {
-        pid_t pid = (pid_t)syscall(SYS_clone, ways[i] | SIGCHLD, 0, 0, 0, 0);
+        pid_t no_proc = 0, pid = (pid_t)syscall(SYS_clone, ways[i] | SIGCHLD, 0, 0, 0, 0);
         if (pid == 0) {
             if (ways[i] & CLONE_NEWUSER)
                 keep_user(uid, gid);
+            if (ways[i] && !own_proc())
+                syscall(SYS_exit_group, write(n->status, &no_proc, sizeof no_proc) < 0);
             keep(n, command, folder);
         }
-        if (pid > 0)
+        if (pid > 0 && (*session = first_word(pid, status)) != no_proc)
             return pid;
+        if (pid > 0)
+            waitpid(pid, NULL, 0);
     }
     return -1;
 }
@@ -232,7 +258,7 @@ struct process *process_start(const char *command, const char *folder, const str
     for (int i = 0; i < N_PIPES && good; i++)
         good = pipe2(fd[i], O_CLOEXEC) == 0;
     struct ends n = {fd[IN][0], fd[OUT][1], fd[LOG][1], fd[STATUS][1], fd[LIFE][0]};
-    pid_t keeper = good ? start_keeper(&n, command, folder) : -1;
+    pid_t session, keeper = good ? start_keeper(&n, command, folder, fd[STATUS][0], &session) : -1;
     if (keeper < 0) {
         err_missing(e, "no process for '%s': %s", command, strerror(errno));
         for (int i = 0; i < N_PIPES; i++)
@@ -247,6 +273,7 @@ struct process *process_start(const char *command, const char *folder, const str
     struct process *p = xcalloc(1, sizeof *p);
     p->limits = *limits;
     p->keeper = keeper;
+    p->session = session;
     p->space = namespace_of(keeper);
     if (p->space == namespace_of(getpid()))
         p->space = 0;
@@ -255,8 +282,6 @@ struct process *process_start(const char *command, const char *folder, const str
     p->log = fd[LOG][0];
     p->status = fd[STATUS][0];
     p->lifeline = fd[LIFE][1];
-    if (read(p->status, &p->session, sizeof p->session) != sizeof p->session)
-        p->session = -1; /* it is gone already, which the next line that is asked for tells */
     const int quick[] = {p->to, p->from, p->log, p->status};
     for (int i = 0; i < 4; i++)
         fcntl(quick[i], F_SETFL, O_NONBLOCK);

@@ -113,8 +113,9 @@ class _Torch:
         return x.view(self.type[entry["dtype"]]).reshape(entry["shape"]).to(self.device)
 
     def raw(self, x, dtype):
-        x = x.detach().to(self.type[dtype]).contiguous().cpu()
-        return x.view(self.torch.uint8).numpy().tobytes() if x.numel() else b""
+        t = self.torch  # contiguous() leaves the strides of a dimension of one as they are
+        x = x.detach().to(self.type[dtype]).cpu().clone(memory_format=t.contiguous_format)
+        return x.view(t.uint8).numpy().tobytes() if x.numel() else b""
 
     def strided(self, x, offset, shape, strides):
         return self.torch.as_strided(x, shape, strides, offset)

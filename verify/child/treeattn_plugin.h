@@ -125,8 +125,8 @@ struct ta_plugin {
     const char *empty_lse; /* -inf or +inf, of a query that sees nothing [-inf] */
     /* The arithmetic, from which the error that is allowed is derived. */
     const char *accumulate;  /* f32 or f64 [f32] */
-    const char *probability; /* what p is rounded to before it meets V [accumulate] */
-    const char *partial_o;   /* how partial results are stored [accumulate] */
+    const char *probability; /* what p is rounded to before it meets V; "input": the type of V [accumulate] */
+    const char *partial_o;   /* how partial results are stored, likewise [accumulate] */
     int64_t sum_block;   /* longest run of additions in order [the whole context] */
     int64_t merge_chain; /* longest chain of merges of partial results [0; of merge(): all its inputs] */
     /* 1.1: parts of attention. All is judged that is there, and something must be. */

@@ -65,13 +65,13 @@ struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan
     return a;
 }
 
-struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan *plan)
+struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan *plan, enum dtype inputs)
 {
     const struct kernel_arithmetic *d = k->declared;
     int64_t merges = plan && k->point == POINT_ATTENTION ? merge_chain(plan, true) : 0;
     return (struct arithmetic){.accumulate = d->accumulate,
-                               .partial_o = d->partial_o,
-                               .probability = d->probability,
+                               .partial_o = d->partial_o == N_DTYPES ? inputs : d->partial_o,
+                               .probability = d->probability == N_DTYPES ? inputs : d->probability,
                                .sum_run = d->sum_run ? d->sum_run : INT64_MAX,
                                .in_order = true,
                                .lse_scaled = d->lse_scaled,

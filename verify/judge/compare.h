@@ -31,8 +31,8 @@ struct plan;
 struct kernel;
 /* Of kernel k that ran a plan: in f64 for problems in f64, else in f32. The rest the plan says, and what k says of itself. */
 struct arithmetic arithmetic_of(const struct problem *p, const struct plan *plan, const struct kernel *k);
-/* Of a kernel outside: what it declares, and the merges of the plan that it is given; NULL: none. */
-struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan *plan);
+/* Of a kernel outside: what it declares, and the merges of the plan that it is given; NULL: none. inputs: the type of Q, K, V. */
+struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan *plan, enum dtype inputs);
 
 struct comparison {
     enum verdict verdict;

@@ -49,7 +49,7 @@ static void task_free(struct task *t)
 
 static struct arithmetic arithmetic_of_task(const struct kernel *k, const struct task *t)
 {
-    struct arithmetic a = arithmetic_declared(k, t->ask.plan);
+    struct arithmetic a = arithmetic_declared(k, t->ask.plan, t->shape->heads.dtype);
     if (k->point != POINT_MERGE)
         return a;
     /* its inputs one after the other, if it says nothing of merges; no probability meets them */
