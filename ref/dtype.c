@@ -20,6 +20,35 @@ bool dtype_parse(const char *s, enum dtype *out)
     return false;
 }
 
+/* Where NaN comes from is in the highest bits of its mantissa, as many as all types have. All ones and negative is what memory of
+ * a GPU is filled with. */
+enum { NAN_BITS = 7, NAN_QUIET = 1 << (NAN_BITS - 1), NAN_ALL = (1 << NAN_BITS) - 1 };
+static const int nan_mark[] = {NAN_QUIET, NAN_QUIET | 0x15, NAN_QUIET | 0x2A};
+
+/* Quiet, with these bits of the mantissa. */
+static double nan_from(bool negative, uint64_t mantissa)
+{
+    uint64_t bits = UINT64_C(0x7FF8) << 48 | mantissa | (uint64_t)negative << 63;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+double nan_of(enum nan_kind kind)
+{
+    return nan_from(false, (uint64_t)nan_mark[kind] << (52 - NAN_BITS));
+}
+
+enum nan_kind nan_kind(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int mark = (int)(bits >> (52 - NAN_BITS)) & NAN_ALL;
+    if (mark == nan_mark[NAN_UNWRITTEN] || (mark == NAN_ALL && bits >> 63))
+        return NAN_UNWRITTEN;
+    return mark == nan_mark[NAN_POISON] ? NAN_POISON : NAN_COMPUTED;
+}
+
 /*
  * Round a double to a narrow format of `mant` stored mantissa bits, bias `bias` and largest exponent field
  * `emax` (all ones: infinity and NaN). From double in one step: going through float would round twice.
@@ -33,7 +62,7 @@ static uint16_t narrow(double x, int mant, int bias, int emax)
     int e = (int)(bits >> 52 & 0x7FF);
     uint64_t frac = bits & ((UINT64_C(1) << 52) - 1);
     if (e == 0x7FF)
-        return (uint16_t)(sign | inf | (frac ? 1 << (mant - 1) : 0));
+        return (uint16_t)(sign | inf | (frac ? 1 << (mant - 1) | (int)(frac >> (52 - mant)) : 0));
     int field = e - 1023 + bias, shift = 52 - mant;
     if (field < 1) { /* subnormals share the exponent of the smallest normal */
         shift += 1 - field;
@@ -54,8 +83,10 @@ static double widen(uint16_t h, int mant, int bias, int emax)
     int field = (h & 0x7FFF) >> mant;
     int frac = h & ((1 << mant) - 1);
     double sign = h & 0x8000 ? -1 : 1;
+    if (field == emax && frac)
+        return nan_from((h & 0x8000) != 0, (uint64_t)frac << (52 - mant));
     if (field == emax)
-        return frac ? (double)NAN : sign * (double)INFINITY;
+        return sign * (double)INFINITY;
     if (field == 0)
         return sign * ldexp(frac, 1 - bias - mant);
     return sign * ldexp(frac + (1 << mant), field - bias - mant);

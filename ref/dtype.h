@@ -17,6 +17,15 @@ extern const int32_t dtype_size[N_DTYPES];     /* bytes */
 extern const double dtype_unit[N_DTYPES]; /* unit roundoff u: half the gap between 1 and the next number */
 bool dtype_parse(const char *s, enum dtype *out);
 
+/* NaN that says where it comes from. All conversions here hand that on, and so does arithmetic, but not that of every machine. */
+enum nan_kind {
+    NAN_COMPUTED, /* of no kind below */
+    NAN_UNWRITTEN,
+    NAN_POISON /* memory that is nobody's */
+};
+double nan_of(enum nan_kind kind);
+enum nan_kind nan_kind(double x);
+
 uint16_t f16_from_double(double x); /* to nearest even, subnormals and infinities kept, NaN quiet */
 double f16_to_double(uint16_t h);
 uint16_t bf16_from_double(double x);

@@ -254,7 +254,7 @@ static double v_value(const struct problem_spec *s, int32_t node, uint64_t index
 static void poison(enum dtype t, void *x, int64_t n)
 {
     size_t all = (size_t)n * (size_t)dtype_size[t], done = (size_t)dtype_size[t];
-    dtype_store(t, x, 0, NAN);
+    dtype_store(t, x, 0, nan_of(NAN_POISON));
     for (size_t more; done < all; done += more) {
         more = done < all - done ? done : all - done;
         memcpy((char *)x + done, x, more);
@@ -412,9 +412,9 @@ struct output *output_new(const struct problem *p)
     out->o = xcalloc((size_t)out->n_rows * (size_t)out->d, (size_t)dtype_size[out->dtype]);
     out->lse = xcalloc((size_t)out->n_rows, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
-        dtype_store(out->dtype, out->o, i, NAN);
+        dtype_store(out->dtype, out->o, i, nan_of(NAN_UNWRITTEN));
     for (int64_t i = 0; i < out->n_rows; i++)
-        output_set_lse(out, i, NAN);
+        output_set_lse(out, i, nan_of(NAN_UNWRITTEN));
     return out;
 }
 

@@ -40,7 +40,7 @@ struct problem_spec {
     struct heads heads;
     int32_t page_size;
     bool scattered; /* pages permuted over a pool larger than needed; else node after node from slot 0 */
-    bool poison; /* NaN in every slot, and a huge index in every page-table entry, that no query may read */
+    bool poison; /* NAN_POISON in every slot, and a huge index in every page-table entry, that no query may read */
     enum fill fill;
     uint64_t seed;
     double scale; /* of the problem; 0: 1 / sqrt(d) */
@@ -100,7 +100,7 @@ struct output {
     void *o;   /* [n_queries][h_q][d], queries as the tree numbers them */
     void *lse; /* [n_queries][h_q] */
 };
-/* Every element NaN: what a kernel does not write stays visible. Free with output_free. */
+/* Every element NAN_UNWRITTEN: what a kernel does not write stays visible. Free with output_free. */
 struct output *output_new(const struct problem *p);
 void output_free(struct output *out);
 double output_lse(const struct output *out, int64_t row);

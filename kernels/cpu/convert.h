@@ -37,7 +37,7 @@ static inline uint16_t f16_from_f32(float x)
     uint32_t small = f32_bits(f32_from_bits(mag) + 0.5f) - UINT32_C(0x3F000000);
     uint32_t h = mag < UINT32_C(0x38800000) ? small : normal;
     h = mag >= UINT32_C(0x477FF000) ? 0x7C00 : h; /* 65520 and above round to infinity */
-    h = mag > UINT32_C(0x7F800000) ? 0x7E00 : h;
+    h = mag > UINT32_C(0x7F800000) ? 0x7E00 | (mag >> 13 & 0x3FF) : h;
     return (uint16_t)(h | sign);
 }
 

@@ -537,7 +537,7 @@ LOOP_TEST(runs_on_a_device_are_guarded, FAKE_OLD_OUTPUT + 1)
         [FAKE_WRITES_COPY] = "the copy of Q, K, V and page table was overwritten",
         [FAKE_GRAPH_WRITES_K] = "K was overwritten at byte 0",
         [FAKE_CHANGES] = "replay of a CUDA graph wrote other bits",
-        [FAKE_LEAVES_ROW] = "LSE is nan",
+        [FAKE_LEAVES_ROW] = "LSE is nan (never written)",
         [FAKE_OLD_OUTPUT] = "replay of a CUDA graph wrote other bits"};
     struct guarded_tally before = guarded_tally();
     struct result r = judge_on_fake((enum fake_fault)_i, small_case);

@@ -1033,3 +1033,95 @@ TEST(unfinished_files_do_not_stay)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     ck_assert_int_ne(access(path, F_OK), 0);
 }
+
+/* ---- where NaN comes from -------------------------------------------------------------------------------- */
+
+enum nan_deed {
+    LEAVES_ROW,
+    LEAVES_LSE,
+    READS_TAIL,       /* of a page, weighted with 0 */
+    READS_TAIL_PLAIN, /* and loses what the NaN says, as by an integer detour */
+    INF_MINUS_INF,
+    N_NAN_DEEDS
+};
+static enum nan_deed nan_deed;
+
+/* The number behind node 0's last token. */
+static double tail_of(const struct problem *p)
+{
+    int64_t slot = problem_slot(p, 0, p->tree->len[0] - 1) + 1;
+    return dtype_load(p->heads.dtype, p->v, slot * p->heads.h_kv * p->heads.d);
+}
+
+static bool run_to_nan(const struct problem *p, const struct plan *plan, struct output *out,
+                       struct ledger *counted, struct err *e)
+{
+    struct output *fresh = output_new(p);
+    bool ran = kernels[0]->run(p, plan, out, counted, e);
+    volatile double huge = INFINITY, tail = tail_of(p);
+    double x = dtype_load(out->dtype, out->o, 0);
+    if (nan_deed == LEAVES_ROW) {
+        memcpy(out->o, fresh->o, (size_t)(out->d * dtype_size[out->dtype]));
+        memcpy(out->lse, fresh->lse, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
+    } else if (nan_deed == LEAVES_LSE) {
+        memcpy(out->lse, fresh->lse, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
+    } else if (nan_deed == READS_TAIL) {
+        dtype_store(out->dtype, out->o, 0, x + 0 * tail);
+    } else if (nan_deed == READS_TAIL_PLAIN && isnan(tail)) {
+        dtype_store(out->dtype, out->o, 0, NAN);
+    } else if (nan_deed == INF_MINUS_INF) {
+        dtype_store(out->dtype, out->o, 0, x + (huge - huge));
+    }
+    output_free(fresh);
+    return ran;
+}
+
+LOOP_TEST(nan_is_blamed_on_what_it_was, N_DTYPES)
+{
+    static const struct kernel mine = {.name = "mine", .run = run_to_nan};
+    static const struct {
+        const char *poisoned, *plain; /* "": it passes */
+    } all[N_NAN_DEEDS] = {[LEAVES_ROW] = {"O[0] is nan (never written), ", "O[0] is nan (never written), "},
+                          [LEAVES_LSE] = {"LSE is nan (never written), ", "LSE is nan (never written), "},
+                          [READS_TAIL] = {"O[0] is nan (read from memory that is nobody's), ", ""},
+                          [READS_TAIL_PLAIN] = {"O[0] is nan (read from memory that is nobody's), ", ""},
+                          [INF_MINUS_INF] = {"O[0] is nan (inf - inf, 0 * inf or 0 / 0 in the kernel), ",
+                                             "O[0] is nan (inf - inf, 0 * inf or 0 / 0 in the kernel), "}};
+    for (int i = 0; i < 2 * N_NAN_DEEDS; i++) {
+        nan_deed = (enum nan_deed)(i / 2);
+        FREED char *text = xasprintf("tree=levels:1,3_20,7;heads=2/1;d=16;dtype=%s;poison=%d;strategy=pat",
+                                     dtype_name[_i], i % 2);
+        CLEARED_BY(case_clear) struct case_spec c;
+        struct err e = {0};
+        ck_assert(case_parse(text, &c, &e));
+        AUTO(test_case) b = test_case_new(&c, NULL, &e);
+        struct result r = judge_case(b, &c.use, &mine);
+        const char *says = i % 2 ? all[nan_deed].poisoned : all[nan_deed].plain;
+        ck_assert_msg((r.verdict == V_FAIL) == (*says != 0) && strstr(r.why, says), "%s: %s", text, r.why);
+    }
+}
+
+/* Conversions hand it on, and numbers are not mistaken for it. */
+TEST(nan_keeps_its_kind)
+{
+    for (enum nan_kind kind = NAN_COMPUTED; kind <= NAN_POISON; kind++)
+        for (enum dtype t = 0; t < N_DTYPES; t++) {
+            double room[1], wide;
+            float narrow;
+            dtype_store(t, room, 0, nan_of(kind));
+            ck_assert(isnan(dtype_load(t, room, 0)) && nan_kind(dtype_load(t, room, 0)) == kind);
+            dtype_to_double(t, room, 0, &wide, 1);
+            ck_assert(isnan(wide) && nan_kind(wide) == kind && nan_kind(-wide) == kind);
+            if (t == DT_F64)
+                continue;
+            dtype_to_float(t, room, 0, &narrow, 1);
+            ck_assert_int_eq(nan_kind((double)narrow), kind);
+        }
+    uint32_t gpu[] = {0xFFFFFFFF, 0x7FFFFFFF}; /* its memory as it is filled; what it computes */
+    float x[2];
+    memcpy(x, gpu, sizeof x);
+    ck_assert_int_eq(nan_kind((double)x[0]), NAN_UNWRITTEN);
+    ck_assert_int_eq(nan_kind((double)x[1]), NAN_COMPUTED);
+    volatile double huge = INFINITY;
+    ck_assert(nan_kind(huge - huge) == NAN_COMPUTED && nan_kind(0 * huge) == NAN_COMPUTED);
+}

@@ -341,20 +341,33 @@ static bool shapes_agree(struct comparison *c, const struct problem *p, const st
     return false;
 }
 
-static void decide(struct comparison *c, int32_t h_q)
+void compare_tell(struct comparison *c, int32_t h_q, const char *of_nan)
 {
-    c->verdict = V_FAIL;
-    if (c->worst <= 1)
-        c->verdict = c->worst <= TOL_MARGINAL ? V_PASS : V_MARGINAL;
-    if (c->verdict != V_FAIL)
-        return;
     char where[32] = "LSE";
     if (c->col >= 0)
         snprintf(where, sizeof where, "O[%d]", c->col);
     int digits = fabs(c->got - c->want) < 1e-7 * fabs(c->want) ? 17 : 9; /* so that they differ */
-    snprintf(c->why, sizeof c->why, "query %lld head %lld %s is %.*g, oracle has %.*g (error allowed: %.3g)",
-             (long long)(c->row / h_q), (long long)(c->row % h_q), where, digits, c->got, digits, c->want,
-             c->bound);
+    if (isnan(c->got))                                                   /* whose sign says nothing */
+        snprintf(c->why, sizeof c->why, "query %lld head %lld %s is nan%s%s%s, oracle has %.*g",
+                 (long long)(c->row / h_q), (long long)(c->row % h_q), where, *of_nan ? " (" : "", of_nan,
+                 *of_nan ? ")" : "", digits, c->want);
+    else
+        snprintf(c->why, sizeof c->why,
+                 "query %lld head %lld %s is %.*g, oracle has %.*g (error allowed: %.3g)",
+                 (long long)(c->row / h_q), (long long)(c->row % h_q), where, digits, c->got, digits, c->want,
+                 c->bound);
+}
+
+static void decide(struct comparison *c, int32_t h_q)
+{
+    static const char *const of[] = {[NAN_COMPUTED] = "",
+                                     [NAN_UNWRITTEN] = "never written",
+                                     [NAN_POISON] = "read from memory that is nobody's"};
+    c->verdict = V_FAIL;
+    if (c->worst <= 1)
+        c->verdict = c->worst <= TOL_MARGINAL ? V_PASS : V_MARGINAL;
+    if (c->verdict == V_FAIL)
+        compare_tell(c, h_q, isnan(c->got) ? of[nan_kind(c->got)] : "");
 }
 
 struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,

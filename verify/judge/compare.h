@@ -44,12 +44,15 @@ struct comparison {
     double max_logit;        /* largest |logit| of the case */
     int64_t row;             /* where worst is: row = query * h_q + head */
     int32_t col;             /* element of O, or -1 for LSE */
-    double got, want, bound; /* there */
+    double got, want, bound; /* there; got may be NaN of some kind (ref/dtype.h) */
     char why[256];           /* one sentence for V_FAIL */
 };
 
 struct comparison compare_output(const struct problem *p, const struct oracle *orc, const struct output *out,
                                  const struct arithmetic *a);
+
+/* The sentence of a V_FAIL anew, with what is known of a `got` that is NaN, or "". */
+void compare_tell(struct comparison *c, int32_t h_q, const char *of_nan);
 
 /* How far what is stored for a row may lie from the exact answer, storage rounding included and the absolute
  * figures aside: every element of O into bound_o[d], LSE returned. Of orc only this row is read. rms_o may be

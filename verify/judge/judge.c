@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,40 @@ static void judge_repeated(const struct repeated *x, struct result *r)
         repeat_make(x->b->repeat, REPEAT_AS_WAS);
 }
 
+/* ---- NaN -------------------------------------------------------------------------------------------------- */
+
+/* Is the element that came out NaN so again where no memory is poisoned? */
+static bool nan_without_poison(const struct test_case *b, const struct plan *plan, const struct kernel *k,
+                               const struct comparison *c)
+{
+    struct problem_spec spec = b->c->spec;
+    spec.poison = false;
+    struct problem *p = problem_new(b->tree, &spec, NULL);
+    CK(p); /* as it could be made before */
+    struct guarded inputs = guarded_inputs(p);
+    struct result r = {0};
+    struct output *out = run_plan(p, &inputs, plan, k, &r);
+    bool same = out && isnan(c->col < 0 ? output_lse(out, c->row)
+                                        : dtype_load(out->dtype, out->o, c->row * out->d + c->col));
+    output_free(out);
+    problem_free(p);
+    return same;
+}
+
+/* NaN that is neither what was there before nor what lies in memory that is nobody's: that of invalid operations. Or of either,
+ * after a conversion that did not hand its kind on. */
+static void tell_nan(const struct test_case *b, const struct plan *plan, const struct kernel *k,
+                     struct result *r)
+{
+    if (r->stage != STAGE_NUMBERS || !isnan(r->cmp.got) || nan_kind(r->cmp.got) != NAN_COMPUTED)
+        return;
+    bool computed = !b->c->spec.poison || nan_without_poison(b, plan, k, &r->cmp);
+    compare_tell(&r->cmp, b->p->heads.h_q,
+                 computed ? "inf - inf, 0 * inf or 0 / 0 in the kernel"
+                          : "read from memory that is nobody's");
+    snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
+}
+
 /* A kernel outside, which makes no use of plans. */
 static struct result attend_and_judge(const struct test_case *b, const struct kernel *k)
 {
@@ -323,6 +358,8 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
             r.verdict = V_SKIP;
         else
             output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
+        if (!k->attend)
+            tell_nan(b, plan, k, &r);
         if (!b->c->narrow_partials)
             judge_repeated(&(struct repeated){b, use, k, plan}, &r);
     }
