@@ -2,8 +2,9 @@
 
     TREEATTN=build/treeattn python3 kernels/peers/flex_attention.py --trees 100 --dtype bf16
 
-The tokens that anybody sees are gathered once, in the order of their slots; the mask says who sees which. FLEX_EAGER=1 computes
-without torch.compile, as a check of the mask on a machine without a GPU.
+The tokens that anybody sees are gathered once, in the order of their slots; the mask says who sees which. Queries and tokens are
+padded to powers of two from 128 on: torch 2.11 compiles anew for each shape, and its kernel for fewer queries does not compile for
+all heads. FLEX_EAGER=1 computes without torch.compile, as a check of the mask on a machine without a GPU.
 """
 import os
 import sys
@@ -25,20 +26,22 @@ def flex_attention(c):
 
     global compiled
     if compiled is None:
-        compiled = flex.flex_attention if eager else torch.compile(flex.flex_attention, dynamic=True)
+        compiled = flex.flex_attention if eager else torch.compile(flex.flex_attention, dynamic=False)
     tokens, at = torch.unique(c.kv_indices.long(), return_inverse=True)
-    if len(tokens) == 0:
-        raise treeattn.Unsupported("no query sees a token")
-    if c.queries * len(tokens) > 1 << 28:
-        raise treeattn.Unsupported("a mask of %d x %d" % (c.queries, len(tokens)))
+    n, m = (max(128, 1 << (x - 1).bit_length()) for x in (c.queries, max(1, len(tokens))))
+    if n * m > 1 << 28:
+        raise treeattn.Unsupported("a mask of %d x %d" % (n, m))
     row = torch.repeat_interleave(torch.arange(c.queries, device=at.device), c.kv_indptr.long().diff())
-    sees = torch.zeros(c.queries, len(tokens), dtype=torch.bool, device=at.device)
+    sees = torch.zeros(n, m, dtype=torch.bool, device=at.device)
     sees[row, at] = True
-    mask = flex.create_block_mask(
-        lambda b, h, i, j: sees[i, j], None, None, c.queries, len(tokens), device=at.device, _compile=False)
-    q, k, v = (x.transpose(0, 1)[None] for x in (c.q, c.k[tokens], c.v[tokens]))
+    mask = flex.create_block_mask(lambda b, h, i, j: sees[i, j], None, None, n, m, device=at.device, _compile=False)
+
+    def padded(x, rows):
+        return torch.cat((x, x.new_zeros(rows - len(x), *x.shape[1:]))).transpose(0, 1)[None]
+
+    q, k, v = padded(c.q, n), padded(c.k[tokens], m), padded(c.v[tokens], m)
     o, lse = compiled(q, k, v, block_mask=mask, scale=c.scale, enable_gqa=True, return_lse=True)
-    return o[0].transpose(0, 1), lse[0].transpose(0, 1)
+    return o[0].transpose(0, 1)[: c.queries], lse[0].transpose(0, 1)[: c.queries]
 
 
 treeattn.main(flex_attention)
