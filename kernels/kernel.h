@@ -98,6 +98,9 @@ struct kernel {
      * RUN_DONE: *why says why not. */
     enum run_end (*attend)(const struct kernel *k, const struct question *ask, struct output *out, struct err *why);
     enum kernel_point point;                  /* of attend, as all below */
+    /* Changes heads, type and page size of a drawn case to what it takes, to the nearest that is not larger if there is one. True: its
+     * view lists pages, so it wants pages that are full or of one token. */
+    bool (*suit)(const struct kernel *k, struct problem_spec *s);
     bool wants_plan;                          /* always, but for some of POINT_ATTENTION */
     const struct kernel_arithmetic *declared;
     double lse_unit;            /* what its LSE is multiplied by for the natural one; 0: it writes none */

@@ -185,6 +185,20 @@ TEST(plugins_of_other_editions_run)
     }
 }
 
+/* Nobody need say what a kernel declares: cases of ours are of what it takes, also sharp ones. */
+TEST(cases_suit_the_kernel)
+{
+    FREED char *shown = xasprintf("--plugin %s --trees 10 -q", plugin("shown")),
+               *paged = xasprintf("--plugin %s --trees 30 --no-sharp -q", plugin("plugin")),
+               *given = xasprintf("--plugin %s --trees 3 --dtype f64 --no-sharp", plugin("shown"));
+    const char *none[] = {"UNSUPPORTED", "NO_VIEW"};
+    ck_assert_msg(verify("", shown) == 0 && total("passed") > 150, "%s", text);
+    ck_assert_msg(!strstr(text, none[0]) && !strstr(text, none[1]), "%s", text);
+    ck_assert_msg(verify("PLUGIN_VIEW=paged", paged) == 0 && total("passed") >= 30, "%s", text);
+    ck_assert_msg(!strstr(text, none[0]) && !strstr(text, none[1]), "%s", text);
+    ck_assert_msg(verify("", given) == 3 && strstr(text, "UNSUPPORTED: it does not take f64"), "%s", text);
+}
+
 /* Pages that end inside a path cannot be listed, and are told. */
 TEST(lossy_views_are_refused)
 {

@@ -1,4 +1,6 @@
 #include "verify/cases/random_cases.h"
+
+#include "kernels/kernel.h"
 #include "ref/rng.h"
 
 #include <inttypes.h>
@@ -175,6 +177,25 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     if (draw_share(seed, DRAW_POOL, i, share_pool) && k_bytes(*tree, &c.spec, LARGE_POOL) <= LARGE_POOL_MAX)
         c.spec.pool = LARGE_POOL;
     return c;
+}
+
+bool case_suit(struct case_spec *c, const struct problem_given *given, struct tree **tree, struct err *e)
+{
+    const struct kernel *k = c->kernel;
+    bool pages = k->suit(k, &c->spec);
+    problem_given_apply(given, &c->spec);
+    if (!*tree && (*tree = tree_source_load(&c->src, e)) == NULL)
+        return false;
+    if (pages && !c->aligned && c->spec.page_size > 1) {
+        c->aligned = worth_aligning(*tree, c->spec.page_size);
+        if (!c->aligned && !given->page)
+            c->spec.page_size = 1; /* unless it takes none of these */
+        k->suit(k, &c->spec);
+        problem_given_apply(given, &c->spec);
+    }
+    if (c->spec.pool > 0 && k_bytes(*tree, &c->spec, c->spec.pool) > LARGE_POOL_MAX)
+        c->spec.pool = 0;
+    return true;
 }
 
 /* ---- sharp cases -------------------------------------------------------------------------------------- */

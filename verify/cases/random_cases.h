@@ -22,6 +22,10 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s);
  * i alone. What `fixed` holds (may be NULL) is not drawn. *tree gets the tree, which the caller owns. */
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree);
 
+/* Change a case of ours to what its kernel, one of somebody else's, takes; what was given stands. *tree as for test_case_new; it may be
+ * loaded. False with *e set. */
+bool case_suit(struct case_spec *c, const struct problem_given *given, struct tree **tree, struct err *e);
+
 /* (query, token) pairs of the tree, the token in the context of the query. */
 int64_t visible_pairs(const struct tree *t);
 

@@ -173,6 +173,37 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
     return true;
 }
 
+/* x if it is in the list, else the largest that is not larger, else the smallest. */
+static int32_t nearest(const int32_t *list, int32_t x)
+{
+    int32_t below = 0, least = *list;
+    for (const int32_t *at = list; *at; at++) {
+        below = *at <= x && *at > below ? *at : below;
+        least = *at < least ? *at : least;
+    }
+    return *list == 0 ? x : below ? below : least;
+}
+
+static bool suit(const struct kernel *k, struct problem_spec *s)
+{
+    const struct child_caps *c = &((const struct children *)k->config)->caps;
+    struct heads *h = &s->heads;
+    int32_t n = 0, ratio = nearest(c->ratios, h->h_q / h->h_kv);
+    for (int t = 0; t < N_DTYPES; t++)
+        n += c->dtype[t];
+    uint64_t pick = s->seed % (uint64_t)n;
+    for (int t = 0; t < N_DTYPES && !c->dtype[h->dtype]; t++)
+        if (c->dtype[t] && pick-- == 0)
+            h->dtype = (enum dtype)t;
+    if (ratio != h->h_q / h->h_kv) {
+        h->h_kv = (int32_t)max_i64(h->h_q / ratio, 1);
+        h->h_q = h->h_kv * ratio;
+    }
+    h->d = nearest(c->head_dims, h->d);
+    s->page_size = nearest(c->page_sizes, s->page_size);
+    return c->point[POINT_ATTENTION] && (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_prefix);
+}
+
 static bool in_list(const int32_t *list, int32_t x)
 {
     if (!*list)
@@ -619,6 +650,7 @@ static void make_kernels(struct children *c)
         *k = (struct kernel){.name = c->name[i],
                              .about = "a child",
                              .attend = attend,
+                             .suit = suit,
                              .point = (enum kernel_point)i,
                              .wants_plan = i != POINT_ATTENTION || c->caps.view == VIEW_plan,
                              .view = view_name[c->caps.view],
