@@ -162,7 +162,8 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
     double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
     double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
-    double merges = fmax(TOL_MERGE * sqrt(a->merges), a->in_order ? TOL_MERGE_DRIFT * a->merges : 0);
+    double n = fmin(a->merges, (double)ctx); /* what is empty is merged without an error */
+    double merges = fmax(TOL_MERGE * sqrt(n), a->in_order ? TOL_MERGE_DRIFT * n : 0);
     double chain = u * merges * (1 + lse), weights = 2 * delta + chain;
     double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;
     double in_order = fmax(0, fmin((double)a->sum_run, (double)ctx) - TOL_SUM_TILE);
