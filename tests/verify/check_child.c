@@ -120,6 +120,12 @@ TEST(parts_of_attention_are_judged)
     }
 }
 
+TEST(strategies_are_for_those_who_get_plans)
+{
+    FREED char *args = xasprintf("--plugin %s --trees 2 --strategy pat", plugin("plugin"));
+    ck_assert_msg(verify("", args) == 2 && strstr(text, "test is given no plans"), "%s", text);
+}
+
 TEST(parts_that_are_wrong_are_told)
 {
     static const char *const wrong[][2] = {{"partial", "no mask"},

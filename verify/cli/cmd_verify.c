@@ -53,7 +53,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         .details = "A result line is tab-separated: strategy/kernel/dtype/tile, verdict, numbers, a reason, "
                    "and the case string that `treeattn verify --case` takes.\n"
                    "A failure is reduced to a smallest case that fails likewise, for at most ten seconds; "
-                   "the command line of that case stands below it, once it failed in processes of its own. Up to three strategies get one. With more "
+                   "the command line of that case stands below it, once it failed in processes of its own. "
+                   "Up to three strategies get one. With more "
                    "than 20 cases these lines are printed again at the end.\n"
                    "Random trees and the cases of gpu-check draw their heads and storage; a tree or trace "
                    "that is given has the defaults."};
@@ -194,7 +195,14 @@ static bool start_children(struct verify_args *a, struct err *e)
     free(command);
     free(quoted);
     free(option);
-    return a->children != NULL;
+    bool plans = false;
+    for (const struct kernel *k = a->children ? a->job.kernel : NULL; k; k = k->also)
+        plans = plans || k->wants_plan;
+    return a->children && (plans || !a->strategies ||
+                           err_set(e,
+                                   "--strategy: %s is given no plans (expected a child of view plan, or of "
+                                   "point partial or merge)",
+                                   a->job.kernel->name));
 }
 
 /* A word as it is typed. */

@@ -79,12 +79,14 @@ static struct problem *piece_problem(const struct problem *p, const struct growi
 bool plan_pieces_new(const struct problem *p, const struct plan *plan, struct plan_pieces *out,
                      struct err *why)
 {
-    int64_t rows = 0, row = (int64_t)p->heads.h_q * p->heads.d;
-    for (int64_t i = 0; i < plan->n_groups; i++)
+    int64_t rows = 0, tokens = 0, row = (int64_t)p->heads.h_q * p->heads.d;
+    for (int64_t i = 0; i < plan->n_groups; i++) {
         rows += plan->group[i].nq;
+        tokens += plan->group[i].n_kv;
+    }
     *out = (struct plan_pieces){.tree = NULL};
-    if (rows * row > MOST_ELEMENTS)
-        return err_set(why, "%" PRId64 " partial results", rows);
+    if (rows * row > MOST_ELEMENTS || tokens > MOST_ELEMENTS)
+        return err_set(why, "%" PRId64 " partial results over %" PRId64 " tokens are too many", rows, tokens);
     if (p->n_pages * p->page_size > INT32_MAX)
         return err_set(why, "%" PRId64 " slots (their numbers are 32 bits wide)", p->n_pages * p->page_size);
     struct growing t = {.n = 0};
@@ -155,7 +157,7 @@ bool partials_new(const struct plan_pieces *x, const struct oracle *orc, int32_t
     if (most < 2 || rows * h->d > MOST_ELEMENTS) {
         free(count);
         return most < 2 ? err_set(why, "no query has two partial results")
-                        : err_set(why, "%" PRId64 " partial results", most * out->n);
+                        : err_set(why, "%" PRId64 " partial results are too many", most * out->n);
     }
     out->o = xcalloc((size_t)(rows * h->d), (size_t)dtype_size[h->dtype]);
     out->lse = xcalloc((size_t)rows, sizeof *out->lse);
