@@ -148,7 +148,7 @@ kernel, partial, merge = _marker("attention"), _marker("partial"), _marker("merg
 
 def _groups(c, arrays):
     """The groups of a request at point "partial", one by one, and where their rows begin."""
-    qo, kv, at = ([int(x) for x in t] for t in (c.qo_indptr, c.kv_indptr, c.mask_indptr))
+    qo, kv, at = (t.tolist() for t in (c.qo_indptr, c.kv_indptr, c.mask_indptr))
     for g in range(len(qo) - 1):
         part = Case()
         part.__dict__.update(c.__dict__)
@@ -168,8 +168,8 @@ def _run(f, arrays, line, caps):
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
     if hasattr(c, "kv_strides"):
-        shape = [int(x) for x in c.kv_shape]
-        c.k, c.v = (arrays.strided(c.kv, int(x[0]), shape, [int(y) for y in x[1:]]) for x in c.kv_strides)
+        shape, both = c.kv_shape.tolist(), c.kv_strides.tolist()
+        c.k, c.v = (arrays.strided(c.kv, x[0], shape, x[1:]) for x in both)
     elif hasattr(c, "kv"):
         c.k, c.v = c.kv[:, 0], c.kv[:, 1]
     no_lse = caps.get("lse", "e") == "none"
