@@ -147,6 +147,14 @@ TEST(absolute_figures_hold)
         output_set_lse(f.out, 1, f.orc->lse[1] * (1 + cap[i].just_over));
         struct comparison c = compared(&f);
         ck_assert(c.verdict == V_FAIL && c.col == -1 && c.row == 1);
+        /* where the derived bound is far above them, they alone decide */
+        f.orc->abs_dot[1] = 1e5;
+        c = compared(&f);
+        ck_assert_msg(c.verdict == V_FAIL && c.row == 1, "%g: %s", c.worst, c.why);
+        ck_assert(c.worst > 1 && c.worst < 1.2);
+        output_set_lse(f.out, 1, f.orc->lse[1] * (1 + 0.9 * cap[i].just_over));
+        c = compared(&f);
+        ck_assert_msg(c.verdict == V_PASS, "%g: %s", c.worst, c.why);
         drop(&f);
     }
 }
