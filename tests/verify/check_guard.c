@@ -995,6 +995,47 @@ LOOP_TEST(a_planner_that_writes_to_the_tree_is_named, 2)
     ck_assert_msg(r.verdict == V_PASS, "the next strategy: %s", r.why);
 }
 
+static int64_t plans_made;
+
+/* Keeps what it made of a tree, by its address; or has a mood. */
+static struct plan *plan_from_memory(const struct nform *nf, const struct plan_env *env,
+                                     const struct strategy *me, const double *opt)
+{
+    static _Thread_local const struct tree *of;
+    static _Thread_local int64_t tokens;
+    (void)opt;
+    struct strategy_use pat;
+    char why[WHY_MAX];
+    CK(strategy_parse("pat", &pat, NULL));
+    struct plan *p = strategy_plan(&pat, nf, env, why);
+    plans_made++;
+    if (me->config && plans_made == 3)
+        p->group[0].tile_n *= 2;
+    if (!me->config && of == nf->tree && tokens != nf->len[0] && p->n_groups > 0)
+        p->run[0].end--;
+    of = nf->tree;
+    tokens = nf->len[0];
+    return p;
+}
+
+LOOP_TEST(a_planner_that_remembers_is_named, 2)
+{
+    static const int config = 1;
+    struct strategy moody = {.name = "moody", .plan = plan_from_memory, .config = _i ? &config : NULL};
+    struct strategy_use use = {.s = &moody};
+    CLEARED_BY(case_clear) struct case_spec c;
+    AUTO(test_case) b = bench(&c, plain);
+    plans_made = 0;
+    struct result r = judge_case(b, &use, kernels[0]);
+    ck_assert_int_eq(r.verdict, V_FAIL);
+    ck_assert_int_eq(r.stage, _i ? STAGE_STRATEGY : STAGE_REPEAT);
+    ck_assert_msg(
+        strstr(r.why, _i ? "made another plan of the same tree"
+                         : "other lengths, and as many nodes, queries, tokens and pages: coverage: "),
+        "%s", r.why);
+    ck_assert_int_eq(judge_case(b, &c.use, kernels[0]).verdict, V_PASS);
+}
+
 TEST(a_planner_that_crashes_is_named)
 {
     struct strategy clumsy = {.name = "clumsy", .plan = plan_and_crash};

@@ -201,6 +201,20 @@ struct plan *guarded_plan(const struct strategy_use *use, const struct nform *nf
     return plan;
 }
 
+void guarded_litter(void)
+{
+    enum { MOST = 1 << 13, EACH = 4 };
+    static _Thread_local uint8_t with = 1;
+    void *at[64];
+    int n = 0;
+    with = (uint8_t)(with + 2);
+    for (size_t size = 16; size <= MOST; size *= 2)
+        for (int i = 0; i < EACH; i++)
+            memset(at[n++] = xmalloc(size), with, size);
+    while (n > 0)
+        free(at[--n]);
+}
+
 /* ---- outputs ------------------------------------------------------------------------------------------ */
 
 /* Bytes before and behind: 32 rows of O and more. No number that a sum would leave as it is. */

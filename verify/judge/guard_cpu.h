@@ -29,6 +29,9 @@ const char *guarded_change(const struct guarded *before, const struct problem *p
 struct plan *guarded_plan(const struct strategy_use *use, const struct nform *nf, const struct plan_env *env,
                           char *why, double *plan_s, const char **wrote);
 
+/* Memory that is free is no longer as it was: what is read before it is written differs from one call to the next. */
+void guarded_litter(void);
+
 /* Whether k can run the plan on p; if not, a sentence in why[WHY_MAX]. */
 bool guarded_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why);
 

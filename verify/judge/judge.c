@@ -332,6 +332,52 @@ static struct result attend_and_judge(const struct test_case *b, const struct ke
     return r;
 }
 
+/* The planner once more, after it made another plan, with other leavings in memory and another number of threads: the same tree
+ * has the same plan. */
+static void judge_replanned(const struct repeated *x, struct result *r)
+{
+    char why[WHY_MAX];
+    const char *wrote;
+    double seconds;
+    if (!x->b->repeat || r->verdict == V_FAIL)
+        return;
+    int threads = omp_get_max_threads();
+    guarded_litter();
+    omp_set_num_threads(threads == 1 ? 2 : 1);
+    struct plan *again = guarded_plan(x->use, x->b->nf, &x->b->env, why, &seconds, &wrote);
+    omp_set_num_threads(threads);
+    if (!again || !plan_same(x->plan, again))
+        fail(r, STAGE_STRATEGY,
+             again ? "made another plan of the same tree when it was asked again"
+                   : "made no plan of the same tree when it was asked again");
+    plan_free(again);
+}
+
+/* What follows the plan. */
+static void judge_planned(const struct repeated *x, struct plan *plan, struct result *r)
+{
+    const struct test_case *b = x->b;
+    struct err e = {0};
+    r->planned = true;
+    r->n_groups = plan->n_groups;
+    r->n_launches = plan->n_launches;
+    name_tile(plan, r->tile, sizeof r->tile);
+    if (x->k->attend && !cover_check(plan, &e))
+        fail(r, STAGE_COVERAGE, e.msg);
+    else if (x->k->attend)
+        judge_outside(b, plan, x->k, r);
+    else if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r->why))
+        r->verdict = V_SKIP;
+    else
+        output_free(judge_plan(b->p, &b->inputs, b->orc, plan, x->k, r));
+    if (!x->k->attend)
+        tell_nan(b, plan, x->k, r);
+    if (b->c->narrow_partials) /* which is not the strategy's plan any more */
+        return;
+    judge_repeated(x, r);
+    judge_replanned(x, r);
+}
+
 static struct result plan_and_judge(const struct test_case *b, const struct strategy_use *use,
                                     const struct kernel *k)
 {
@@ -345,23 +391,7 @@ static struct result plan_and_judge(const struct test_case *b, const struct stra
     } else if (!plan) {
         r.verdict = V_SKIP;
     } else {
-        r.planned = true;
-        r.n_groups = plan->n_groups;
-        r.n_launches = plan->n_launches;
-        name_tile(plan, r.tile, sizeof r.tile);
-        struct err e = {0};
-        if (k->attend && !cover_check(plan, &e))
-            fail(&r, STAGE_COVERAGE, e.msg);
-        else if (k->attend)
-            judge_outside(b, plan, k, &r);
-        else if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r.why))
-            r.verdict = V_SKIP;
-        else
-            output_free(judge_plan(b->p, &b->inputs, b->orc, plan, k, &r));
-        if (!k->attend)
-            tell_nan(b, plan, k, &r);
-        if (!b->c->narrow_partials)
-            judge_repeated(&(struct repeated){b, use, k, plan}, &r);
+        judge_planned(&(struct repeated){b, use, k, plan}, plan, &r);
     }
     plan_free(plan);
     return r;

@@ -8,7 +8,7 @@
 
 /* What is repeated: pairs of a query head and a token that it sees, and bytes of pools and Q. A default run of verify must not take
  * much longer for it. */
-enum { MOST_PAIRS = 8000, MOST_BYTES = 1 << 22 };
+enum { MOST_PAIRS = 6000, MOST_BYTES = 1 << 22 };
 
 enum part_of { PART_LEN, PART_QUERY, PART_OFFSETS, PART_PAGES, PART_Q, PART_K, PART_V, N_PARTS };
 static const char *const part_name[N_PARTS] = {

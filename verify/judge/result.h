@@ -17,7 +17,7 @@ struct property;
 /* Where a run failed, or was skipped for what its machine lacks. */
 enum failure_stage {
     STAGE_NONE,
-    STAGE_STRATEGY, /* the planner wrote to what it was given */
+    STAGE_STRATEGY, /* the planner wrote to what it was given, or plans one tree in two ways */
     STAGE_COVERAGE, /* the plan breaks the coverage invariant */
     STAGE_KERNEL,   /* the kernel failed, or wrote where it may not, or miscounted */
     STAGE_NUMBERS,  /* O or LSE lie beyond their bound */
