@@ -79,7 +79,7 @@ HOST_PROGRAM := $(BUILD)/treeattn-host
 RUNNER := $(BUILD)/tests/run
 FAULTY := $(BUILD)/tests/treeattn-faulty
 # A plug-in of the tests, and others that must be refused
-PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so arithmetic.so old.so later.so small.so future.so nameless.so shown.so)
+PLUGINS := $(addprefix $(BUILD)/tests/plugin/,plugin.so arithmetic.so old.so later.so small.so future.so nameless.so shown.so wrong.so)
 # A GPU of host memory: what it defines is not taken from the library
 STAND_IN_PROGRAM := $(BUILD)/tests/treeattn-stand-in
 STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
@@ -166,7 +166,8 @@ $(BUILD)/tests/plugin/shown.c: verify/child/README.md
 $(BUILD)/tests/plugin/shown.so: $(BUILD)/tests/plugin/shown.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
 	$(call say,CC,$<)$(CC) -I verify/child -O2 -Wall -Wextra -Werror -shared -fPIC $< -o $@ -lm
 $(BUILD)/tests/plugin/arithmetic.so: tests/plugin/arithmetic.c
-$(filter-out %/shown.so %/arithmetic.so,$(PLUGINS)): tests/plugin/plugin.c
+$(BUILD)/tests/plugin/wrong.so: tests/plugin/wrong.c tests/plugin/wrong.def
+$(filter-out %/shown.so %/arithmetic.so %/wrong.so,$(PLUGINS)): tests/plugin/plugin.c
 $(filter-out %/shown.so,$(PLUGINS)): verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
 	@mkdir -p $(@D)
 	$(call say,CC,$(filter %.c,$^))$(CC) $(OWN_CPPFLAGS) -I. -O2 -Wall -Wextra -shared -fPIC $(filter %.c,$^) -o $@ -lm

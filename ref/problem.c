@@ -356,6 +356,38 @@ static bool pool_new(struct problem *p, int64_t bytes, struct err *e)
     return true;
 }
 
+/* n elements at x, copied, bell-shaped where they are NaN. */
+static void *copy_without_nan(enum dtype t, const void *x, int64_t n, uint64_t seed)
+{
+    void *copy = xmalloc((size_t)n * (size_t)dtype_size[t]);
+    memcpy(copy, x, (size_t)n * (size_t)dtype_size[t]);
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(dtype_load(t, copy, i)))
+            dtype_store(t, copy, i, rng_bell(seed, 0, (uint64_t)i));
+    return copy;
+}
+
+struct problem *problem_without_nan(const struct problem *p)
+{
+    if (p->mapped > 0)
+        return NULL;
+    int64_t n_table = p->page_off[p->tree->n_nodes],
+            n = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
+    size_t q = (size_t)p->tree->n_queries * (size_t)p->heads.h_q * (size_t)p->heads.d *
+               (size_t)heads_elt_bytes(&p->heads);
+    struct problem *x = xcalloc(1, sizeof *x);
+    *x = *p;
+    x->page_off = xcalloc((size_t)p->tree->n_nodes + 1, sizeof *x->page_off);
+    x->page_table = xcalloc((size_t)n_table, sizeof *x->page_table);
+    x->q = xmalloc(q);
+    memcpy(x->page_off, p->page_off, ((size_t)p->tree->n_nodes + 1) * sizeof *x->page_off);
+    memcpy(x->page_table, p->page_table, (size_t)n_table * sizeof *x->page_table);
+    memcpy(x->q, p->q, q);
+    x->k = copy_without_nan(p->heads.dtype, p->k, n, 1);
+    x->v = copy_without_nan(p->heads.dtype, p->v, n, 2);
+    return x;
+}
+
 static void pool_free(const struct problem *p, void *pool)
 {
     if (pool && p->mapped > 0)

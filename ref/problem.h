@@ -71,6 +71,9 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s);
 /* NULL with *e set if the spec is not valid (heads, d, page size, scale, more slots than fit). The tree must outlive
  * the result; free with problem_free. */
 struct problem *problem_new(const struct tree *t, const struct problem_spec *s, struct err *e);
+/* The same with random numbers where K and V are NaN; NULL if the pool is too large to be copied for that. The tree is p's; free
+ * with problem_free. */
+struct problem *problem_without_nan(const struct problem *p);
 /* The shape of the same problem, which is all that a planner may see: no page table, no Q, K, V. The spec has been checked.
  * The tree must outlive the result; free with problem_free. */
 struct problem *problem_shell(const struct tree *t, const struct problem_spec *s);

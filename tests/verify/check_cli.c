@@ -171,7 +171,7 @@ TEST(what_did_not_run_has_no_time)
     struct printer t = {.f = f, .column = result_columns};
     result_row(&t, &r, c.spec.heads.dtype, "-");
     fclose(f);
-    ck_assert_msg(strstr(text, "\tFAIL\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
+    ck_assert_msg(strstr(text, "\tFAIL\tBAD_PLAN\t-\t-\t-\t-\t-\t-\t") && strstr(text, "\t-\tcoverage: "), "%s", text);
 }
 
 TEST(json_and_csv_parse)

@@ -656,6 +656,7 @@ static void make_kernels(struct children *c)
                              .view = view_name[c->caps.view],
                              .declared = &c->caps.arithmetic,
                              .lse_unit = c->caps.lse_unit,
+                             .tails = c->limits.tail == TAIL_FINITE,
                              .option = c->option,
                              .config = c};
         if (last)

@@ -393,3 +393,15 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     decide(&c, p->heads.h_q);
     return c;
 }
+
+double compare_row_error(const struct problem *p, const struct oracle *orc, const struct output *out,
+                         const struct arithmetic *a, const struct comparison *c, int64_t r)
+{
+    struct comparison one = {.row = -1, .col = -1};
+    struct row_bound b = bound_of(orc, r, orc->ctx[r / p->heads.h_q], a, cap_of(orc, a, c->max_logit));
+    double got[PROBLEM_MAX_D], ignored = 0;
+    dtype_to_double(out->dtype, out->o, r * out->d, got, out->d);
+    if (compare_row(&one, orc, r, got, &b, rounding_of(out->dtype, a->accumulate), &ignored, &ignored))
+        compare_lse(&one, orc, r, output_lse(out, r), &b, rounding_of_lse(out->dtype, a));
+    return one.worst;
+}

@@ -61,10 +61,10 @@ void compare_tell(struct comparison *c, int32_t h_q, const char *of_nan);
 double compare_bound(const struct problem *p, const struct oracle *orc, const struct arithmetic *a,
                      int64_t row, double *bound_o);
 
-/* What a wrong output looks like: a guess, in words, for whoever has to find the bug. After compare_output failed with
- * *c. guess gets "" where nothing fits. Looks at the worst row, and at others only to find whose answer it holds. */
-void diagnose(const struct problem *p, const struct oracle *orc, const struct output *out,
-              const struct comparison *c, char *guess, size_t size);
+/* The larger error of row r's O and LSE in units of its bound, as *c of the whole was made; +inf where NaN or infinities are
+ * not where they should be. */
+double compare_row_error(const struct problem *p, const struct oracle *orc, const struct output *out,
+                         const struct arithmetic *a, const struct comparison *c, int64_t r);
 
 END_C
 

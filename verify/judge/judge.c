@@ -161,10 +161,25 @@ void judge_written(const struct problem *p, const struct oracle *orc, const stru
     r->compared = true;
     r->verdict = r->cmp.verdict;
     snprintf(r->why, sizeof r->why, "%s", r->cmp.why);
-    if (r->verdict == V_FAIL) {
+    if (r->verdict == V_FAIL)
         r->stage = STAGE_NUMBERS;
-        diagnose(p, orc, out, &r->cmp, r->guess, sizeof r->guess);
-    }
+}
+
+void explain_numbers(const struct problem *p, const struct oracle *orc, const struct plan *plan,
+                     const struct kernel *k, const struct output *out, const struct arithmetic *a,
+                     answers_again *again, void *context, struct result *r)
+{
+    struct problem *finite = isfinite(r->cmp.got) ? NULL : problem_without_nan(p);
+    struct output *other = finite ? again(finite, context) : NULL;
+    struct comparison cmp = {.verdict = V_PASS};
+    if (other)
+        cmp = compare_output(finite, orc, other, a);
+    if (cmp.verdict == V_FAIL)
+        r->cause = find_cause(finite, orc, plan, k, other, a, &cmp);
+    else
+        r->cause = find_cause(p, orc, plan, k, out, a, &r->cmp);
+    output_free(other);
+    problem_free(finite);
 }
 
 struct output *judge_plan(const struct problem *p, const struct guarded *inputs, const struct oracle *orc,
@@ -231,7 +246,7 @@ static void run_changed(const struct repeated *x, const struct plan *plan, struc
     struct repeat *repeat = x->b->repeat;
     struct output *out = judge_plan(x->b->p, repeat_inputs(repeat), repeat_oracle(repeat), plan, x->k, r);
     if (r->stage == STAGE_NUMBERS)
-        repeat_blame(repeat, out, r->guess, sizeof r->guess);
+        repeat_blame(repeat, out, r->cause.text, sizeof r->cause.text);
     output_free(out);
 }
 
@@ -240,12 +255,11 @@ static void ask_changed(const struct repeated *x, const struct plan *plan, struc
     struct err e = {0};
     struct test_case changed = *x->b;
     changed.tally = NULL; /* properties are asked for once a case */
+    changed.no_cause = true;
     if (!plan || cover_check(plan, &e))
         judge_outside(&changed, plan, x->k, r);
     else
         fail(r, STAGE_COVERAGE, e.msg);
-    if (r->stage == STAGE_NUMBERS)
-        repeat_blame(x->b->repeat, NULL, r->guess, sizeof r->guess);
 }
 
 /* Run on what is there now, and judged. A plan or a kernel that does not take it tells nothing: SKIP. */
@@ -279,7 +293,7 @@ static void judge_repeated(const struct repeated *x, struct result *r)
         r->end = again.end;
         r->cmp = again.cmp;
         r->compared = again.compared;
-        snprintf(r->guess, sizeof r->guess, "%s", again.guess);
+        r->cause = again.cause;
         if (again.verdict == V_FAIL)
             snprintf(r->why, sizeof r->why, "%s: %.400s", repeat_words(x->b->repeat),
                      again.end == RUN_DONE ? result_sentence(&again, why) : again.why);
@@ -332,6 +346,31 @@ static struct result attend_and_judge(const struct test_case *b, const struct ke
     return r;
 }
 
+/* The same plan on another problem of its shape. */
+struct planned {
+    const struct plan *plan;
+    const struct kernel *k;
+};
+
+static struct output *plan_answers(const struct problem *p, void *context)
+{
+    const struct planned *x = context;
+    struct result ignored = {.verdict = V_PASS};
+    struct guarded inputs = guarded_inputs(p);
+    return run_plan(p, &inputs, x->plan, x->k, &ignored);
+}
+
+static void judge_and_explain(const struct test_case *b, const struct plan *plan, const struct kernel *k,
+                              struct result *r)
+{
+    struct output *out = judge_plan(b->p, &b->inputs, b->orc, plan, k, r);
+    struct arithmetic a = arithmetic_of(b->p, plan, k);
+    struct planned x = {plan, k};
+    if (r->stage == STAGE_NUMBERS && !b->no_cause)
+        explain_numbers(b->p, b->orc, plan, k, out, &a, plan_answers, &x, r);
+    output_free(out);
+}
+
 /* The planner once more, after it made another plan, with other leavings in memory and another number of threads: the same tree
  * has the same plan. */
 static void judge_replanned(const struct repeated *x, struct result *r)
@@ -369,7 +408,7 @@ static void judge_planned(const struct repeated *x, struct plan *plan, struct re
     else if (b->c->narrow_partials && !narrow_partials(plan, b->p->heads.dtype, b->orc, r->why))
         r->verdict = V_SKIP;
     else
-        output_free(judge_plan(b->p, &b->inputs, b->orc, plan, x->k, r));
+        judge_and_explain(b, plan, x->k, r);
     if (!x->k->attend)
         tell_nan(b, plan, x->k, r);
     if (b->c->narrow_partials) /* which is not the strategy's plan any more */

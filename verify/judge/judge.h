@@ -32,6 +32,7 @@ struct test_case {
     struct guarded inputs;
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
+    bool no_cause; /* why numbers are wrong is not asked: that takes longer than to see it */
     struct outside_tally *tally; /* the caller's, of properties that are asked for; or NULL */
     struct repeat *repeat; /* changes it in place; NULL: it is too large for that (verify/judge/repeat.h) */
 };
@@ -57,6 +58,14 @@ struct output *judge_plan(const struct problem *p, const struct guarded *inputs,
 /* What *out is worth, into *r. */
 void judge_written(const struct problem *p, const struct oracle *orc, const struct output *out,
                    const struct arithmetic *a, struct result *r);
+
+/* An answer to a problem that differs in K and V alone, to be freed with output_free; NULL: there is none. */
+typedef struct output *answers_again(const struct problem *p, void *context);
+/* Why numbers that judge_written found wrong are so, into *r. plan: NULL where the kernel was given none. NaN, once read, hides
+ * where it was read: the kernel is asked again with numbers in its place. */
+void explain_numbers(const struct problem *p, const struct oracle *orc, const struct plan *plan,
+                     const struct kernel *k, const struct output *out, const struct arithmetic *a,
+                     answers_again *again, void *context, struct result *r);
 
 /* Does that law of attention hold? It needs no oracle. */
 struct result judge_law(const struct test_case *b, const struct strategy_use *use, const struct kernel *k,

@@ -75,22 +75,6 @@ static void skip(struct result *r, const char *why)
     snprintf(r->why, sizeof r->why, "%s", why);
 }
 
-static void judge_answer(const struct kernel *k, const struct task *t, struct output *out, struct result *r)
-{
-    struct oracle *orc =
-        k->point == POINT_MERGE ? merge_oracle(&t->partials, t->shape) : oracle_new(t->shape);
-    struct arithmetic a = arithmetic_of_task(k, t);
-    for (int64_t row = 0; row < out->n_rows && k->lse_unit == 0; row++)
-        output_set_lse(out, row, orc->lse[row]); /* what is not written is not judged */
-    if (within_partials(&a, orc))
-        judge_written(t->shape, orc, out, &a, r);
-    else
-        skip(r, "V, and with it a partial O, is beyond fp16");
-    oracle_free(orc);
-}
-
-/* ---- properties --------------------------------------------------------------------------------------- */
-
 /* An answer to something of that shape; NULL: there is none. */
 static struct output *answer_to(const struct kernel *k, const struct question *ask,
                                 const struct problem *shape)
@@ -102,6 +86,55 @@ static struct output *answer_to(const struct kernel *k, const struct question *a
     output_free(out);
     return NULL;
 }
+
+/* It is asked the same of other K and V. */
+struct asked {
+    const struct kernel *k;
+    const struct task *t;
+};
+
+static struct output *kernel_answers(const struct problem *p, void *context)
+{
+    const struct asked *x = context;
+    struct question ask = x->t->ask;
+    ask.p = p;
+    return answer_to(x->k, &ask, p);
+}
+
+#define MOST_EXP 80.0 /* scores beyond it show what becomes of exp without a maximum */
+
+/* Of what is wrong, and of what is right where that tells something. Merges have no tokens to be read wrongly. */
+static void explain(const struct test_case *b, const struct kernel *k, const struct task *t,
+                    const struct oracle *orc, const struct output *out, const struct arithmetic *a,
+                    struct result *r)
+{
+    struct asked x = {k, t};
+    if (b->no_cause || k->point != POINT_ATTENTION)
+        return;
+    if (r->stage == STAGE_NUMBERS)
+        explain_numbers(t->shape, orc, t->ask.plan, k, out, a, kernel_answers, &x, r);
+    else if (r->verdict != V_FAIL && r->cmp.max_logit > MOST_EXP)
+        r->cause = cause_of_right(t->shape, orc, a);
+}
+
+static void judge_answer(const struct test_case *b, const struct kernel *k, const struct task *t, struct output *out,
+                         struct result *r)
+{
+    struct oracle *orc =
+        k->point == POINT_MERGE ? merge_oracle(&t->partials, t->shape) : oracle_new(t->shape);
+    struct arithmetic a = arithmetic_of_task(k, t);
+    for (int64_t row = 0; row < out->n_rows && k->lse_unit == 0; row++)
+        output_set_lse(out, row, orc->lse[row]); /* what is not written is not judged */
+    if (within_partials(&a, orc)) {
+        judge_written(t->shape, orc, out, &a, r);
+        explain(b, k, t, orc, out, &a, r);
+    } else {
+        skip(r, "V, and with it a partial O, is beyond fp16");
+    }
+    oracle_free(orc);
+}
+
+/* ---- properties --------------------------------------------------------------------------------------- */
 
 static void count(struct outside_tally *t, enum outside_property x, bool held)
 {
@@ -207,7 +240,7 @@ void judge_outside(const struct test_case *b, const struct plan *plan, const str
     r->ran = r->end != RUN_UNSUPPORTED && r->end != RUN_NO_VIEW;
     r->refused = !r->ran;
     if (r->end == RUN_DONE) {
-        judge_answer(k, &t, out, r);
+        judge_answer(b, k, &t, out, r);
         if (b->tally && (r->verdict == V_PASS || r->verdict == V_MARGINAL))
             ask_properties(b, k, &t, out);
     } else {

@@ -259,7 +259,7 @@ static bool answers(const struct repeat *x, const struct output *out)
     return same && told;
 }
 
-void repeat_blame(struct repeat *x, const struct output *out, char *guess, size_t size)
+void repeat_blame(struct repeat *x, const struct output *out, char *cause, size_t size)
 {
     enum repeat_change now = x->now;
     const char *kept = NULL;
@@ -275,8 +275,7 @@ void repeat_blame(struct repeat *x, const struct output *out, char *guess, size_
         }
     }
     repeat_make(x, now);
+    cause[0] = 0; /* what is wrong only now may be so by itself: another context length shows another mistake */
     if (kept)
-        snprintf(guess, size, "%s of an earlier run was kept and used again", kept);
-    else
-        snprintf(guess, size, "something was kept from an earlier run, which was right");
+        snprintf(cause, size, "%s of an earlier run was kept and used again", kept);
 }

@@ -36,8 +36,8 @@ const struct oracle *repeat_oracle(struct repeat *x);
 /* How it differs from the first run, for "again with ..". */
 const char *repeat_words(const struct repeat *x);
 
-/* `out` is a wrong answer to what is there now, or NULL. What was kept, in words that follow "perhaps"; what is there is put back. */
-void repeat_blame(struct repeat *x, const struct output *out, char *guess, size_t size);
+/* `out` is a wrong answer to what is there now. What was kept, in words, or ""; what is there is put back. */
+void repeat_blame(struct repeat *x, const struct output *out, char *cause, size_t size);
 
 END_C
 

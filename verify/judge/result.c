@@ -14,13 +14,66 @@ static const char *const stage_name[] = {[STAGE_NONE] = "",
                                          [STAGE_REPEAT] = "again with ",
                                          [STAGE_LAW] = ""};
 
+/* Of numbers that are wrong. */
+static const char *code_of_numbers(const struct comparison *c)
+{
+    if (isfinite(c->want) && !isfinite(c->got))
+        return isnan(c->got) && nan_kind(c->got) == NAN_UNWRITTEN ? "UNWRITTEN" : "NOT_FINITE";
+    return c->worst_o <= 1 && c->worst_lse > 1 ? "LSE" : "NUMBERS";
+}
+
+/* Of a kernel here, which says what it did in a sentence. */
+static const char *code_of_kernel(const char *why)
+{
+    static const char *const begins[][2] = {
+        {"wrote to ", "WROTE_INPUT"}, {"wrote ", "WROTE_OUTSIDE"}, {"counted ", "COUNTS"}};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(why, begins[i][0], strlen(begins[i][0])) == 0)
+            return begins[i][1];
+    return "ERROR";
+}
+
+const char *result_code(const struct result *r)
+{
+    if (r->end != RUN_DONE)
+        return run_end_name[r->end];
+    if (r->verdict == V_PASS)
+        return "OK";
+    if (r->verdict == V_MARGINAL)
+        return "CLOSE";
+    if (r->verdict == V_SKIP)
+        return r->stage == STAGE_KERNEL ? "MISSING" : r->refused ? "UNSUPPORTED" : "NO_PLAN";
+    switch (r->stage) {
+    case STAGE_STRATEGY:
+        return strncmp(r->why, "wrote ", strlen("wrote ")) == 0 ? "WROTE_INPUT" : "BAD_PLAN";
+    case STAGE_COVERAGE:
+        return "BAD_PLAN";
+    case STAGE_KERNEL:
+        return code_of_kernel(r->why);
+    case STAGE_REPEAT:
+        return "STATE";
+    case STAGE_LAW:
+        return "LAW";
+    case STAGE_NUMBERS:
+    case STAGE_NONE:
+        break;
+    }
+    return code_of_numbers(&r->cmp);
+}
+
+static const char *sentence(const struct result *r, char text[RESULT_SENTENCE])
+{
+    snprintf(text, RESULT_SENTENCE, "%s%s%s%s%s", r->law ? "law " : "", r->law ? r->law->name : "",
+             r->law ? ": " : "", r->end == RUN_DONE ? stage_name[r->stage] : "", r->why);
+    return text;
+}
+
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE])
 {
     if (r->end != RUN_DONE)
         snprintf(text, RESULT_SENTENCE, "%s: %s", run_end_name[r->end], r->why);
     else
-        snprintf(text, RESULT_SENTENCE, "%s%s%s%s%s", r->law ? "law " : "", r->law ? r->law->name : "",
-                 r->law ? ": " : "", stage_name[r->stage], r->why);
+        sentence(r, text);
     return text;
 }
 
@@ -53,9 +106,10 @@ void totals_print(FILE *f, const char *name, const struct totals *t, const char 
     fprintf(f, "%s\n", more);
 }
 
-const char *const result_columns[] = {
-    "case",     "verdict",       "worst",    "worst_o",  "worst_lse", "rel_o",  "rel_lse", "logit",  "groups",
-    "kv_bytes", "partial_bytes", "pad_rows", "launches", "plan_ms",   "run_ms", "why",     "string", NULL};
+const char *const result_columns[] = {"case",      "verdict",       "code",     "worst",    "worst_o",
+                                      "worst_lse", "rel_o",         "rel_lse",  "logit",    "groups",
+                                      "kv_bytes",  "partial_bytes", "pad_rows", "launches", "plan_ms",
+                                      "run_ms",    "why",           "cause",    "string",   NULL};
 
 void result_row(struct printer *t, const struct result *r, enum dtype dtype, const char *case_text)
 {
@@ -63,6 +117,7 @@ void result_row(struct printer *t, const struct result *r, enum dtype dtype, con
     table_text(t, name);
     free(name);
     table_text(t, verdict_name[r->verdict]);
+    table_text(t, result_code(r));
     const double errors[] = {r->cmp.worst, r->cmp.worst_o, r->cmp.worst_lse,
                              r->cmp.rel_o, r->cmp.rel_lse, r->cmp.max_logit};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
@@ -76,6 +131,7 @@ void result_row(struct printer *t, const struct result *r, enum dtype dtype, con
     table_f64_if(t, r->planned, 1e3 * r->plan_s, 3);
     table_f64_if(t, r->ran, 1e3 * r->run_s, 3);
     char why[RESULT_SENTENCE];
-    table_text(t, result_sentence(r, why));
+    table_text(t, sentence(r, why));
+    table_text(t, r->cause.text);
     table_text(t, case_text);
 }

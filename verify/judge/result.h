@@ -8,6 +8,7 @@
 #include "sim/ledger.h"
 #include "sim/strategy.h"
 #include "verify/io/table.h"
+#include "verify/judge/cause.h"
 #include "verify/judge/compare.h"
 
 BEGIN_C
@@ -42,10 +43,12 @@ struct result {
     int64_t n_groups, n_launches;
     double plan_s, run_s;
     char why[600];   /* FAIL, SKIP: one sentence, without the stage */
-    char guess[128]; /* wrong numbers: what they look like (diagnose), or "" */
+    struct cause cause; /* of wrong numbers */
 };
 
-/* Why it failed or was skipped, as people are told: law and stage by name, where they have one, then the sentence. */
+/* What happened, in a word: verify/README.md lists them. */
+const char *result_code(const struct result *r);
+/* Why it failed or was skipped, as people are told: law, stage, or how a kernel outside ended, by name, then the sentence. */
 enum { RESULT_SENTENCE = 640 };
 const char *result_sentence(const struct result *r, char text[RESULT_SENTENCE]);
 

@@ -481,6 +481,7 @@ static bool judge_again(const struct case_spec *c, const struct property *law, s
     struct test_case *b = test_case_new(c, NULL, NULL);
     if (!b)
         return false;
+    b->no_cause = true;
     *r = judge_case(b, &c->use, c->kernel);
     if (law && r->verdict != V_FAIL) /* as verify does */
         *r = judge_law(b, &c->use, c->kernel, law);
@@ -600,7 +601,6 @@ static void shrink_alone(struct smallest *x)
     x->report = shrink_case(&x->c, fails_alone, &x->alone, &limits);
     x->found = never_passes_alone(&x->c, &x->alone);
     snprintf(x->r.why, sizeof x->r.why, "%.599s", x->alone.why);
-    x->r.guess[0] = 0;
     x->r.law = NULL; /* all of it stands in the sentence */
     x->r.stage = STAGE_NONE;
     x->r.end = RUN_DONE;
@@ -615,10 +615,8 @@ static void print_found(FILE *f, const struct smallest *x, const char *line)
             line, x->report.nodes, x->report.queries, x->report.tokens, x->report.trials,
             x->report.fixed ? "" : " (out of time)", result_sentence(&x->r, why));
     /* A small case hides what a large one shows: of one token O is V whatever the softmax. */
-    if (x->result->guess[0])
-        fprintf(f, "  perhaps %s\n", x->result->guess);
-    if (x->r.guess[0] && strcmp(x->r.guess, x->result->guess) != 0)
-        fprintf(f, "  of the smallest alone: perhaps %s\n", x->r.guess);
+    if (x->result->cause.text[0])
+        fprintf(f, "  cause, of the case as it failed: %s\n", x->result->cause.text);
 }
 
 /* Nothing that fails whenever it is run was found. */

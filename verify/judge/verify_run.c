@@ -52,10 +52,12 @@ struct verify_run {
     bool compared;                 /* a result was, so that there is a worst error */
     char skipped[RESULT_SENTENCE]; /* the first reason for a SKIP */
     struct {
-        int64_t n;     /* plans that a kernel skipped, */
-        char why[160]; /* the first because */
-    } * refused;       /* [n_kernels + 1], the last of a kernel outside: cases */
-    char *smallest;    /* what was printed below failures, NULL: nothing */
+        int64_t n;              /* plans that a kernel skipped, */
+        char why[160];          /* the first because */
+    } * refused;                /* [n_kernels + 1], the last of a kernel outside: cases */
+    struct cause_tally *causes; /* [n_kernels + 1] likewise */
+    const char *other;          /* the last kernel that is none of the program's */
+    char *smallest;             /* what was printed below failures, NULL: nothing */
     struct progress progress;
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
@@ -137,16 +139,26 @@ static void reduce(struct verify_run *run, const struct case_spec *c, const stru
     run->smallest = all;
 }
 
-/* A kernel that skips most of what it is given passes the rest. */
-static void note_refusal(struct verify_run *run, const struct result *r)
+/* Its number; n_kernels if it is none of the program's. */
+static int32_t kernel_number(const struct verify_run *run, const struct result *r)
 {
-    char why[RESULT_SENTENCE];
-    bool outside = r->end != RUN_DONE;
-    int32_t k = outside ? n_kernels : 0;
+    int32_t k = run->job->kernel && run->job->kernel->attend ? n_kernels : 0;
     while (k < n_kernels && strcmp(kernels[k]->name, r->kernel) != 0)
         k++;
-    if (r->refused && (outside || k < n_kernels) && run->refused[k].n++ == 0)
+    return k;
+}
+
+/* A kernel that skips most of what it is given passes the rest; and why it fails. */
+static void note_kernel(struct verify_run *run, const struct result *r)
+{
+    char why[RESULT_SENTENCE];
+    int32_t k = kernel_number(run, r);
+    bool counts = k < n_kernels || (run->job->kernel && run->job->kernel->attend);
+    run->other = k == n_kernels ? r->kernel : run->other;
+    if (r->refused && counts && run->refused[k].n++ == 0)
         snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
+    if (r->cause.wrong > 0 || r->cause.right > 0)
+        cause_add(&run->causes[k], &r->cause);
 }
 
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
@@ -163,7 +175,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
         totals_add(&run->totals, &r[i]);
         run->broken += r[i].law != NULL;
         run->compared = run->compared || r[i].compared;
-        note_refusal(run, &r[i]);
+        note_kernel(run, &r[i]);
         if (run->totals.n[V_SKIP] == 1 && r[i].verdict == V_SKIP)
             result_sentence(&r[i], run->skipped);
         if (design)
@@ -455,6 +467,16 @@ static void report_absent(void)
     }
 }
 
+/* What explains the failures of kernel k, taken together. */
+static void print_cause(FILE *f, const struct verify_run *run, int32_t k)
+{
+    char text[CAUSE_TEXT];
+    int64_t n;
+    if (cause_of_all(&run->causes[k], text, &n)[0])
+        fprintf(f, "cause of %" PRId64 " of %" PRId64 " wrong results of %s: %s\n", n, run->causes[k].n,
+                k < n_kernels ? kernels[k]->name : run->other, text);
+}
+
 /* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
 static void report(FILE *f, const struct verify_run *run)
 {
@@ -479,6 +501,8 @@ static void report(FILE *f, const struct verify_run *run)
                     k < n_kernels ? "plans" : "cases", run->refused[k].why);
     if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
         fputs(run->smallest, f);
+    for (int32_t k = 0; k <= n_kernels; k++)
+        print_cause(f, run, k);
     if (run->job->require_all && run->totals.refused > 0)
         fprintf(f, "--require-all: kernels did not take %" PRId64 " plans\n", run->totals.refused);
     if (!any_ran(run))
@@ -533,6 +557,7 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     struct verify_run run = {.job = job};
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
     run.refused = xcalloc((size_t)n_kernels + 1, sizeof *run.refused);
+    run.causes = xcalloc((size_t)n_kernels + 1, sizeof *run.causes);
     bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
     int64_t met;
     if (!done)
@@ -543,6 +568,7 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     *code = failed ? EXIT_FAILED : all ? EXIT_GOOD : EXIT_MISSING;
     free(run.admitted);
     free(run.refused);
+    free(run.causes);
     free(run.smallest);
     free(run.cover);
     free(run.census.row);

@@ -1,0 +1,399 @@
+/*
+ * wrong.c - a plug-in that computes attention in float with one of the mistakes of wrong.def, which the environment names
+ * (WRONG=no_scale), for tests/verify/check_cause.c. It knows nothing of verify/judge: what it does wrong is written here anew.
+ */
+#include "verify/child/treeattn_plugin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum mistake {
+#define MISTAKE(name, view, cause) DOES_##name,
+#include "tests/plugin/wrong.def"
+#undef MISTAKE
+    N_MISTAKES
+};
+static const char *const mistake_name[] = {
+#define MISTAKE(name, view, cause) #name,
+#include "tests/plugin/wrong.def"
+#undef MISTAKE
+};
+static const char *const mistake_view[] = {
+#define MISTAKE(name, view, cause) #view,
+#include "tests/plugin/wrong.def"
+#undef MISTAKE
+};
+
+enum { TILE = 32, PART = 64, MOST_D = 256 };
+static enum mistake does = N_MISTAKES;
+
+#define is(name) (does == DOES_##name)
+
+/* ---- narrow numbers ------------------------------------------------------------------------------------ */
+
+static float to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits += 0x7fff + (bits >> 16 & 1);
+    bits &= 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float to_f16(float x)
+{
+    return (float)(_Float16)x;
+}
+
+/* ---- what a query reads ---------------------------------------------------------------------------------- */
+
+static int64_t of_slots(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *ptr = ta_i32(c, "kv_indptr"), *index = ta_i32(c, "kv_indices");
+    int32_t from = is(path_next) && q + 1 < c->n_queries ? q + 1
+                   : is(path_0)                          ? 0
+                                                         : q,
+            begin = ptr[from], end = ptr[from + 1];
+    int64_t n = 0;
+    if (is(last_missing) || (is(two_mistakes) && end > begin))
+        end--;
+    if (is(first_missing))
+        begin++;
+    if (is(one_more) && q + 1 < c->n_queries)
+        end++;
+    if (is(list_shifted) && q + 1 < c->n_queries) {
+        begin++;
+        end++;
+    }
+    if (is(rest_missing))
+        end = begin + (end - begin) / TILE * TILE;
+    if (is(window) && end - begin > 32)
+        begin = end - 32;
+    for (int32_t i = begin; i < end; i++)
+        if (!(is(part_last_missing) && ((i - begin) % PART == PART - 1 || i + 1 == end)) &&
+            !(is(token_7) && i - begin == 7))
+            slot[n++] = is(table_ignored) ? i - begin : index[i];
+    return n;
+}
+
+static int64_t of_pages(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *ptr = ta_i32(c, "kv_indptr"), *index = ta_i32(c, "kv_indices"),
+                  *last = ta_i32(c, "last_page_len");
+    int64_t pages = ptr[q + 1] - ptr[q], size = c->page_size, rest = pages > 0 ? last[q] : 0;
+    int64_t n = pages > 0 ? (pages - 1) * size + (is(tail_read)                     ? size
+                                                  : is(tail_dropped) && rest < size ? 0
+                                                                                    : rest)
+                          : 0;
+    int64_t as = is(page_size_off) && size > 1 ? size / 2 : size;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t page = is(pages_in_order)
+                           ? j / as
+                           : index[ptr[q] + j / as < ptr[c->n_queries] ? ptr[q] + j / as : ptr[q]];
+        slot[j] = (page - (is(page_off) && page > 0)) * as + j % as;
+    }
+    return n;
+}
+
+static int64_t add_node(const struct ta_case *c, int32_t node, int64_t n, int64_t *slot)
+{
+    const int32_t *page = ta_i32(c, "node_page");
+    const int64_t *ptr = ta_find(c, "node_page_ptr")->data;
+    for (int64_t j = 0; j < n; j++)
+        slot[j] = (int64_t)page[ptr[node] + j / c->page_size] * c->page_size + j % c->page_size;
+    return n;
+}
+
+static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *parent = ta_i32(c, "parent");
+    const int64_t *len = ta_find(c, "len")->data, *upto = ta_find(c, "query_upto")->data;
+    int32_t own = ta_i32(c, "query_node")[q], path[4096], depth = 0,
+            nodes = (int32_t)ta_find(c, "parent")->shape[0];
+    int64_t n = 0;
+    if (is(all_nodes) || is(lower_nodes)) {
+        for (int32_t i = 0; i < nodes; i++)
+            if (is(all_nodes) || i < own)
+                n += add_node(c, i, len[i], slot + n);
+        return is(all_nodes) ? n : n + add_node(c, own, upto[q], slot + n);
+    }
+    for (int32_t i = own; i >= 0; i = parent[i])
+        path[depth++] = i;
+    for (int32_t i = depth; i-- > 0;) {
+        int64_t tokens = i == 0 && !is(upto_ignored) ? upto[q] : len[path[i]];
+        int32_t root = i == depth - 1;
+        if ((is(leaf_only) && i > 0) || (is(root_only) && !root) || (is(root_missing) && root))
+            continue;
+        n += add_node(c, path[i], tokens, slot + n);
+        if (is(root_twice) && root)
+            n += add_node(c, path[i], tokens, slot + n);
+    }
+    return n;
+}
+
+static int64_t of_mask(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const int32_t *qo = ta_i32(c, "qo_indptr"), *kv = ta_i32(c, "kv_indptr"),
+                  *index = ta_i32(c, "kv_indices"), *at = ta_i32(c, "mask_indptr");
+    const uint8_t *mask = ta_find(c, "mask")->data;
+    int64_t n = 0;
+    int r = 0;
+    while (q >= qo[r + 1])
+        r++;
+    for (int64_t j = 0, tokens = kv[r + 1] - kv[r]; j < tokens; j++) {
+        int64_t bit = (q - qo[r]) * tokens + j;
+        int shift = is(mask_msb) ? 7 - (int)(bit % 8) : (int)(bit % 8);
+        if (is(mask_ignored) || mask[at[r] + bit / 8] >> shift & 1)
+            slot[n++] = index[kv[r] + j];
+    }
+    return n;
+}
+
+static int64_t reads(const struct ta_case *c, int32_t q, int64_t *slot)
+{
+    const char *view = mistake_view[does];
+    return strcmp(view, "paged") == 0    ? of_pages(c, q, slot)
+           : strcmp(view, "tree") == 0   ? of_tree(c, q, slot)
+           : strcmp(view, "masked") == 0 ? of_mask(c, q, slot)
+                                         : of_slots(c, q, slot);
+}
+
+/* ---- a partial result ------------------------------------------------------------------------------------- */
+
+struct part {
+    float o[MOST_D], max, sum, lse;
+};
+
+static float score(const struct ta_case *c, int32_t q, int32_t head, const float *k)
+{
+    const float *x = (const float *)c->q.data + ((int64_t)q * c->n_heads + head) * c->head_dim;
+    int32_t d = is(half_of_d) ? c->head_dim / 2 : is(d_of_16) && c->head_dim > 16 ? 16 : c->head_dim;
+    float dot = 0, scale = (float)c->scale;
+    for (int32_t i = 0; i < d; i++)
+        dot += x[i] * k[i];
+    if (is(no_scale))
+        scale = 1;
+    if (is(scale_1_over_d))
+        scale = 1 / (float)c->head_dim;
+    if (is(scale_twice))
+        scale *= scale;
+    if (is(scale_off))
+        scale *= 1.07f;
+    if (is(log2e_twice))
+        scale *= (float)M_LOG2E;
+    dot *= scale;
+    return is(soft_cap) ? 30 * tanhf(dot / 30) : is(scores_f16) ? to_f16(dot) : dot;
+}
+
+static float power(float x)
+{
+    return is(exp2) ? exp2f(x) : expf(x);
+}
+
+static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n,
+                   struct part *p)
+{
+    int32_t d = c->head_dim, g = c->n_heads / c->n_kv_heads, kv = c->n_kv_heads, own = head / g;
+    const float *k = c->k.data, *v = c->v.data;
+    if (is(modulo))
+        own = head % kv;
+    if (is(head_0))
+        own = 0;
+    if (is(heads_reversed))
+        own = kv - 1 - own;
+    if (is(head_next) || is(two_others))
+        own = (own + 1) % kv;
+    *p = (struct part){.max = is(max_from_0) ? 0 : is(max_from_1e4) ? -1e4f : -INFINITY};
+    for (int64_t begin = 0; begin < n; begin += TILE) {
+        int64_t end = begin + TILE < n ? begin + TILE : n;
+        float s[TILE], max = p->max;
+        for (int64_t j = begin; j < end; j++) {
+            s[j - begin] = score(c, q, head, (is(kv_exchanged) ? v : k) + (slot[j] * kv + own) * d);
+            max = fmaxf(max, s[j - begin]);
+        }
+        if (is(no_max))
+            max = 0;
+        float keep = power(p->max - max);
+        for (int32_t i = 0; i < d && !is(o_not_rescaled) && !is(nothing_rescaled) && !is(mean_of_v); i++)
+            p->o[i] *= keep;
+        p->sum *= is(sum_not_rescaled) || is(nothing_rescaled) ? 1 : keep;
+        for (int64_t j = begin; j < end; j++) {
+            float w = power(s[j - begin] - max), narrow = is(p_bf16) ? to_bf16(w) : w;
+            const float *x = (is(k_for_v) || is(kv_exchanged) ? k : v) + (slot[j] * kv + own) * d;
+            if (is(small_weights) && w < 0.05f)
+                narrow = 0;
+            p->sum += w;
+            for (int32_t i = 0; i < d; i++) {
+                float y = is(v_clamped) ? fminf(fmaxf(x[i], -1), 1) : x[i];
+                p->o[i] += (is(mean_of_v) ? 1 : narrow) * y;
+                if (is(sum_f16))
+                    p->o[i] = to_f16(p->o[i]);
+            }
+        }
+        p->max = max;
+    }
+    float sum = is(mean_of_v) ? (float)n : p->sum;
+    if (is(sink_in_each)) {
+        float top = fmaxf(p->max, 0), keep = expf(p->max - top);
+        for (int32_t i = 0; i < d; i++)
+            p->o[i] *= keep;
+        sum = p->sum = p->sum * keep + expf(-top);
+        p->max = top;
+    }
+    for (int32_t i = 0; i < d && !is(not_divided); i++)
+        p->o[i] = sum > 0 ? p->o[i] / sum : 0;
+    p->lse = is(part_lse_max) ? p->max : p->sum > 0 ? p->max + logf(p->sum) : -INFINITY;
+}
+
+/* ---- the merge --------------------------------------------------------------------------------------------- */
+
+/* b into a; `first`: there is nothing in a yet. */
+static void merge(struct part *a, const struct part *b, int32_t d, int first, int last)
+{
+    if (first && !is(merge_from_0)) {
+        *a = *b;
+        if (is(merge_doubles))
+            a->lse += logf(2);
+        return;
+    }
+    if ((is(merge_first) && !first) || (is(merge_drops) && last))
+        return;
+    if (is(merge_last)) {
+        *a = *b;
+        return;
+    }
+    float max = fmaxf(a->lse, b->lse), x = expf(a->lse - max), y = expf(b->lse - max), sum = x + y;
+    if (is(merge_mean))
+        x = y = sum / 2;
+    if (is(merge_sum))
+        x = y = sum;
+    if (is(not_merged))
+        x *= sum, y *= sum;
+    if (is(merge_by_lse)) {
+        x = sum * a->lse / (a->lse + b->lse);
+        y = sum * b->lse / (a->lse + b->lse);
+    }
+    if (is(merge_swapped)) {
+        float t = x;
+        x = y;
+        y = t;
+    }
+    if (is(merge_no_max)) {
+        x = a->sum;
+        y = b->sum;
+        sum = x + y;
+    }
+    for (int32_t i = 0; i < d; i++)
+        a->o[i] = (x * a->o[i] + y * b->o[i]) / sum;
+    if (is(merge_lse_added))
+        a->lse += b->lse;
+    else if (is(merge_log2))
+        a->lse = max + log2f(sum);
+    else if (is(merge_lse_twice))
+        a->lse = max + logf(x + 2 * y);
+    else if (is(merge_no_max))
+        a->lse = fmaxf(a->max, b->max) + logf(sum);
+    else
+        a->lse = max + logf(sum);
+    a->max = fmaxf(a->max, b->max);
+    a->sum = is(merge_no_max) ? sum : a->sum;
+}
+
+/* ---- a row --------------------------------------------------------------------------------------------------- */
+
+static void lse_wrongly(const struct ta_case *c, struct part *p, float max, int64_t n)
+{
+    float sum = expf(p->lse - max);
+    if (n == 0)
+        return;
+    if (is(lse_base_2))
+        p->lse *= (float)M_LOG2E;
+    if (is(lse_mixed))
+        p->lse = max + log2f(sum);
+    if (is(lse_max))
+        p->lse = max;
+    if (is(lse_no_max))
+        p->lse = logf(sum);
+    if (is(lse_no_log))
+        p->lse = max + sum;
+    if (is(lse_sign))
+        p->lse = -p->lse;
+    if (is(lse_unscaled))
+        p->lse = max / (float)c->scale + logf(sum);
+    if (is(two_others))
+        p->lse *= (float)M_LOG2E;
+}
+
+static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
+{
+    int32_t d = c->head_dim;
+    struct part all = {.lse = is(merge_from_0) ? 0 : -INFINITY, .max = -INFINITY}, one;
+    float max = -INFINITY;
+    /* what is read wrongly is read by a plain loop */
+    int64_t part = does < DOES_last_missing || does == DOES_part_last_missing ? PART : n;
+    for (int64_t begin = 0; begin < n; begin += part) {
+        int64_t end = begin + part < n ? begin + part : n;
+        attend(c, q, head, slot + begin, end - begin, &one);
+        max = fmaxf(max, one.max);
+        merge(&all, &one, d, begin == 0, end == n);
+    }
+    if (is(sink) && n > 0) {
+        float top = fmaxf(all.lse, 0), lse = top + logf(expf(-top) + expf(all.lse - top));
+        for (int32_t i = 0; i < d; i++)
+            all.o[i] *= expf(all.lse - lse);
+        all.lse = lse;
+    }
+    lse_wrongly(c, &all, max, n);
+    int64_t at = (int64_t)q * c->n_heads + head, to = at, lse_to = at,
+            turned = (int64_t)head * c->n_queries + q;
+    if (is(o_turned))
+        to = lse_to = turned;
+    if (is(lse_turned))
+        lse_to = turned;
+    if (is(queries_off))
+        to = lse_to = (int64_t)((q + 1) % c->n_queries) * c->n_heads + head;
+    if (is(heads_off))
+        to = lse_to = (int64_t)q * c->n_heads + (head + 1) % c->n_heads;
+    uint32_t noise = (uint32_t)at * 2654435761u;
+    if (is(unwritten) && at % 7 == 3)
+        return;
+    float *o = (float *)c->o.data + to * d;
+    for (int32_t i = 0; i < d; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        float random = (float)(noise >> 8) / 16777216.f - 0.5f;
+        o[i] = is(zeros) ? 0 : all.o[is(o_halves) ? (i + d / 2) % d : i];
+        if ((is(noise) && at % 33 == 5) || is(noise_everywhere))
+            o[i] += 0.1f * random;
+        if (is(two_mistakes))
+            o[i] *= 1.5f;
+    }
+    if (!is(lse_unwritten))
+        ((float *)c->lse.data)[lse_to] = all.lse;
+}
+
+static int run(const struct ta_case *c, char why[TA_WHY])
+{
+    int64_t *slot = malloc(sizeof *slot << 22);
+    (void)why;
+    for (int32_t q = 0; q < c->n_queries; q++) {
+        int64_t n = reads(c, q, slot);
+        for (int32_t h = 0; h < c->n_heads; h++)
+            row(c, q, h, slot, n < 0 ? 0 : n);
+    }
+    free(slot);
+    return TA_OK;
+}
+
+const struct ta_plugin *treeattn_plugin(uint32_t abi)
+{
+    static struct ta_plugin me = {
+        .size = sizeof me, .abi = TA_ABI, .name = "wrong", .dtypes = "f32", .run = run};
+    const char *name = getenv("WRONG");
+    for (int i = 0; i < N_MISTAKES; i++)
+        if (name && strcmp(name, mistake_name[i]) == 0)
+            does = (enum mistake)i;
+    me.view = does < N_MISTAKES ? mistake_view[does] : "slots";
+    return does < N_MISTAKES && abi >= me.abi ? &me : NULL;
+}

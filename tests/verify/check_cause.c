@@ -1,0 +1,67 @@
+/*
+ * check_cause.c - why numbers are wrong: each mistake of tests/plugin/wrong.def is named, by the run and by no row otherwise;
+ * what no hypothesis describes is not named at all.
+ */
+#include "ref/base.h"
+
+#include "tests/auto.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *cause;
+} mistakes[] = {
+#define MISTAKE(name, view, cause) {#name, cause},
+#include "tests/plugin/wrong.def"
+#undef MISTAKE
+};
+enum { N_MISTAKES = sizeof mistakes / sizeof mistakes[0], COLUMN_VERDICT = 1, COLUMN_CAUSE = 17 };
+
+static char text[1 << 16];
+
+static const char *plugin(void)
+{
+    static char quoted[4 * PATH_MAX + 3];
+    FREED char *folder = xstrdup(program_file()), *path = NULL;
+    strrchr(folder, '/')[0] = 0;
+    path = xasprintf("%s/tests/plugin/wrong.so", folder);
+    return quote(path, quoted);
+}
+
+/* Cell `column` of a line of cells between tabs, "" if there is none; ended in place in a copy that is static. */
+static const char *cell(const char *line, int column)
+{
+    static char copy[1024];
+    for (; column > 0 && line; column--) {
+        line = strpbrk(line, "\t\n");
+        line = line && *line == '\t' ? line + 1 : NULL;
+    }
+    if (!line)
+        return "";
+    snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\t\n"), line);
+    return copy;
+}
+
+LOOP_TEST(mistakes_are_named, N_MISTAKES)
+{
+    const char *want = mistakes[_i].cause, *line;
+    int code = run_shell(text, sizeof text,
+                         "WRONG=%s %s verify --plugin %s --cases tests/plugin/wrong.cases --no-shrink 2>&1",
+                         mistakes[_i].name, program_path(), plugin());
+    ck_assert_msg(code == 1, "%s: exit %d, %s", mistakes[_i].name, code, text);
+    int rows = 0;
+    for (line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+        FREED char *cause = xstrdup(cell(line + 1, COLUMN_CAUSE));
+        if (strcmp(cell(line + 1, COLUMN_VERDICT), "FAIL") != 0)
+            continue;
+        rows++;
+        ck_assert_msg(!cause[0] || (want[0] && strstr(cause, want)), "%s: a row says %s", mistakes[_i].name,
+                      cause);
+    }
+    ck_assert_msg(rows > 0, "%s: %s", mistakes[_i].name, text);
+    line = strstr(text, "\ncause of ");
+    ck_assert_msg(want[0] ? line != NULL && strstr(line, want) != NULL : line == NULL, "%s: %s",
+                  mistakes[_i].name, line ? line : text);
+}

@@ -1,0 +1,87 @@
+/* wrong_read.h - what wrong.c and wrong_read.c share: the state of a case and of a row, and the tokens that a row reads. */
+#ifndef TREEATTN_VERIFY_JUDGE_WRONG_READ_H
+#define TREEATTN_VERIFY_JUDGE_WRONG_READ_H
+
+#include "verify/judge/wrong.h"
+
+BEGIN_C
+
+enum { WRONG_MAX_CUTS = 32 };
+
+/* A token that is read: where it lies, which of the row's own it is (-1: none), how often it counts. */
+struct item {
+    int64_t slot, at;
+    double times;
+};
+
+/* Tokens, and where pieces of them end; outer: the pieces of the plan, which the others never cross. */
+struct items {
+    struct item *item;
+    int64_t n, cap;
+    int64_t *end, n_pieces, cap_pieces;
+    int32_t *outer;
+    int64_t cap_outer;
+    bool outside; /* one of them is no slot of the pool */
+};
+
+/* Tokens of a node, first to last - 1, one after the other in a path. */
+struct stretch {
+    int32_t node;
+    int64_t n, at; /* the first one's place in the path */
+};
+
+struct wrong_case {
+    const struct problem *p;
+    const struct oracle *orc;
+    const struct plan *plan;
+    struct arithmetic a;
+    bool tails;
+    struct nform *nf;
+    int32_t *form_of;   /* [n_queries] number in the normal form */
+    int32_t *page_seen; /* [n_pages] tokens that somebody sees in that page; only with tails */
+    int64_t *node_seen; /* [n_nodes] */
+    struct wrong_way way[WRONG_MAX_CUTS]; /* without tiles and chains */
+    int32_t n_ways;
+};
+
+struct parts {
+    int64_t n;
+    double *max, *sum, *lse, *o, *abs; /* o, abs: [n][columns], divided by the sum */
+    double *count;
+    int32_t *outer;
+};
+
+struct kept {
+    struct wrong_way way;
+    struct parts parts;
+};
+
+struct wrong_row {
+    struct wrong_case *c;
+    int64_t row, n;
+    int32_t q, h, n_columns, column[WRONG_MAX_COLUMNS];
+    struct stretch *path;
+    int32_t n_path;
+    int64_t *slot;   /* [n] of its own tokens */
+    double *dot, *v; /* [n], [n][n_columns]: of its own tokens, with its own KV head */
+    double *query;   /* [d] */
+    double *k;       /* [d] scratch */
+    double *logit;   /* of the items that are read */
+    int64_t cap_logit;
+    struct items items;
+    struct kept *kept; /* [n_kept] of its own tokens */
+    int64_t n_kept, cap_kept, n_items_kept;
+    double low[WRONG_MAX_COLUMNS], high[WRONG_MAX_COLUMNS];
+    double seen_o[WRONG_MAX_COLUMNS], seen_lse;
+};
+
+/* A query's number after `which`; -1: there is none. */
+int32_t wrong_query(const struct wrong_case *c, int32_t q, enum of_query which);
+/* Fill r->items with what the mistake reads, in pieces as `way` says. False where it reads as it should. */
+bool wrong_read(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way);
+/* The nodes of a query's path that have tokens, root first; the caller frees. */
+struct stretch *wrong_path(const struct wrong_case *c, int32_t q, int32_t *n);
+
+END_C
+
+#endif
