@@ -243,7 +243,7 @@ check: deps check-prose ## build and run every test (5 minutes on 2 cores); ends
 
 .PHONY: check-built
 check-built: $(PROGRAM) $(HOST_PROGRAM) $(DRAWER) $(RUNNER) check-rest
-	$(Q)$(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
+	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest
 check-rest: check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in ## what is no suite
