@@ -88,7 +88,7 @@ static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, b
 /* ---- K and V ------------------------------------------------------------------------------------------ */
 
 /* Which row of [slot][h_kv] is read for a slot and a KV head; -1: none of the pool. */
-static int64_t pool_row(const struct problem *p, enum pool pool, int64_t slot, int32_t head)
+static int64_t pool_row(const struct problem *p, enum wrong_pool pool, int64_t slot, int32_t head)
 {
     int64_t h = p->heads.h_kv, size = p->page_size, slots = p->n_pages * size, flat = slot * h + head;
     if (slot < 0 || slot >= slots)
@@ -103,7 +103,7 @@ static int64_t pool_row(const struct problem *p, enum pool pool, int64_t slot, i
 }
 
 /* d elements of K or V of a slot, as the kernel found them. */
-static void load(const struct wrong_case *c, bool v, enum pool pool, int64_t slot, int32_t head, double *out)
+static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head, double *out)
 {
     const struct problem *p = c->p;
     int32_t d = p->heads.d;
@@ -227,10 +227,10 @@ static bool is_tiles(enum join j)
 
 /* ---- partial results ---------------------------------------------------------------------------------- */
 
-static struct parts parts_new(int64_t n, int32_t columns)
+static struct wrong_parts parts_new(int64_t n, int32_t columns)
 {
     size_t all = (size_t)n * (size_t)columns;
-    return (struct parts){.n = n,
+    return (struct wrong_parts){.n = n,
                           .max = xcalloc((size_t)n, sizeof(double)),
                           .sum = xcalloc((size_t)n, sizeof(double)),
                           .lse = xcalloc((size_t)n, sizeof(double)),
@@ -240,7 +240,7 @@ static struct parts parts_new(int64_t n, int32_t columns)
                           .outer = xcalloc((size_t)n, sizeof(int32_t))};
 }
 
-static void parts_free(struct parts *x)
+static void parts_free(struct wrong_parts *x)
 {
     free(x->max);
     free(x->sum);
@@ -249,7 +249,7 @@ static void parts_free(struct parts *x)
     free(x->abs);
     free(x->count);
     free(x->outer);
-    *x = (struct parts){.n = 0};
+    *x = (struct wrong_parts){.n = 0};
 }
 
 /* Where the maximum of a piece begins, or what it is. */
@@ -318,11 +318,11 @@ static double written_lse(const struct wrong_row *r, const struct wrong *w, doub
 }
 
 /* Pieces of the items, whose scores are there. */
-static struct parts partials(struct wrong_row *r, const struct wrong *w)
+static struct wrong_parts partials(struct wrong_row *r, const struct wrong *w)
 {
     const struct items *x = &r->items;
     int32_t n = r->n_columns;
-    struct parts part = parts_new(x->n_pieces, n);
+    struct wrong_parts part = parts_new(x->n_pieces, n);
     double room[WRONG_MAX_COLUMNS];
     for (int64_t k = 0, begin = 0; k < x->n_pieces; begin = x->end[k++]) {
         double *o = part.o + k * n, *abs = part.abs + k * n, max = maximum(r, w, begin, x->end[k]), sum = 0,
@@ -363,7 +363,7 @@ struct state {
     bool any;
 };
 
-static void step(struct state *s, const struct parts *part, int64_t k, int32_t n, double keep, double add)
+static void step(struct state *s, const struct wrong_parts *part, int64_t k, int32_t n, double keep, double add)
 {
     for (int32_t e = 0; e < n; e++) {
         s->o[e] = keep * s->o[e] + add * part->o[k * n + e];
@@ -400,7 +400,7 @@ static double counted(enum join join, int64_t k, int64_t m, int32_t variant)
 }
 
 /* One merge of all; LSE returned. variant: of JOIN_LESS_ANY and the like, which one. */
-static double merge_at_once(const struct wrong *w, const struct parts *part, int32_t n, int32_t variant,
+static double merge_at_once(const struct wrong *w, const struct wrong_parts *part, int32_t n, int32_t variant,
                             struct state *s)
 {
     int64_t m = part->n;
@@ -508,7 +508,7 @@ static double merge_at_once(const struct wrong *w, const struct parts *part, int
 }
 
 /* The same, one after the other: what is wrong in the LSE is in the weights that follow. */
-static double merge_in_order(const struct wrong *w, const struct parts *part, int32_t n, int32_t variant,
+static double merge_in_order(const struct wrong *w, const struct wrong_parts *part, int32_t n, int32_t variant,
                              struct state *s)
 {
     double lse = -INFINITY;
@@ -597,7 +597,7 @@ static double merge_in_order(const struct wrong *w, const struct parts *part, in
 }
 
 /* A sum over tiles, one after the other, whose maximum goes up on the way. */
-static void sum_tiles(const struct wrong *w, const struct parts *part, int64_t begin, int64_t end, int32_t n,
+static void sum_tiles(const struct wrong *w, const struct wrong_parts *part, int64_t begin, int64_t end, int32_t n,
                       struct state *s)
 {
     *s = (struct state){.max = -INFINITY, .any = end > begin};
@@ -656,12 +656,12 @@ static void sum_rounded(struct wrong_row *r, const struct wrong *w, int64_t firs
 }
 
 /* Sums over the tiles of each piece of the plan, which are then merged as they should be. */
-static double join_tiles(struct wrong_row *r, const struct wrong *w, const struct parts *part,
+static double join_tiles(struct wrong_row *r, const struct wrong *w, const struct wrong_parts *part,
                          int32_t variant, struct state *s)
 {
     int32_t n = r->n_columns, n_outer = part->n > 0 ? part->outer[part->n - 1] + 1 : 0;
     static const struct wrong right = {.join = JOIN_RIGHT};
-    struct parts outer = parts_new(n_outer, n);
+    struct wrong_parts outer = parts_new(n_outer, n);
     int64_t used = 0;
     for (int64_t k = 0, end; k < part->n; k = end) {
         for (end = k; end < part->n && part->outer[end] == part->outer[k];)
@@ -686,10 +686,10 @@ static double join_tiles(struct wrong_row *r, const struct wrong *w, const struc
 }
 
 /* Partial results rounded to a narrower type. */
-static double join_narrow(struct wrong_row *r, const struct wrong *w, const struct parts *part,
+static double join_narrow(struct wrong_row *r, const struct wrong *w, const struct wrong_parts *part,
                           struct state *s)
 {
-    struct parts narrow = parts_new(part->n, r->n_columns);
+    struct wrong_parts narrow = parts_new(part->n, r->n_columns);
     for (int64_t k = 0; k < part->n; k++) {
         narrow.max[k] = part->max[k];
         narrow.sum[k] = part->sum[k];
@@ -706,7 +706,7 @@ static double join_narrow(struct wrong_row *r, const struct wrong *w, const stru
 }
 
 static double join(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way,
-                   const struct parts *part, int32_t variant, struct state *s)
+                   const struct wrong_parts *part, int32_t variant, struct state *s)
 {
     if (is_tiles(w->join))
         return join_tiles(r, w, part, variant, s);
@@ -942,8 +942,8 @@ static struct kept *kept_parts(struct wrong_row *r, const struct wrong_way *way)
 }
 
 /* Into *mine, which is to be freed, or what is kept; NULL: nothing differs. */
-static const struct parts *parts_of(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way,
-                                    struct parts *mine)
+static const struct wrong_parts *parts_of(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way,
+                                    struct wrong_parts *mine)
 {
     struct kept *kept = only_joins(w) ? kept_parts(r, way) : NULL;
     if (kept && kept->parts.max)
@@ -964,7 +964,7 @@ static const struct parts *parts_of(struct wrong_row *r, const struct wrong *w, 
     *mine = partials(r, w);
     if (w->columns == COL_HALVES_APART) { /* the second half has scores of its own */
         score(r, w, r->c->p->heads.d - 1);
-        struct parts second = partials(r, w);
+        struct wrong_parts second = partials(r, w);
         for (int32_t e = 0; e < r->n_columns; e++)
             if (r->column[e] >= r->c->p->heads.d / 2 && mine->n > 0)
                 mine->o[e] = second.o[e];
@@ -973,7 +973,7 @@ static const struct parts *parts_of(struct wrong_row *r, const struct wrong *w, 
     return mine;
 }
 
-static double max_score(const struct parts *part)
+static double max_score(const struct wrong_parts *part)
 {
     double max = -INFINITY;
     for (int64_t k = 0; k < part->n; k++)
@@ -1066,7 +1066,7 @@ static void write_columns(struct wrong_row *r, const struct wrong *w, double rig
 }
 
 /* What an honest kernel may be off that computes what was evaluated. */
-static void bounds(struct wrong_row *r, const struct wrong *w, const struct parts *part,
+static void bounds(struct wrong_row *r, const struct wrong *w, const struct wrong_parts *part,
                    const struct state *s, double lse, struct wrong_answer *out)
 {
     const struct wrong_case *c = r->c;
@@ -1164,7 +1164,7 @@ static bool from_hidden(struct wrong_row *r, const struct wrong *w, struct wrong
 bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way, int32_t variant,
                     struct wrong_answer *out)
 {
-    struct parts mine = {.n = 0};
+    struct wrong_parts mine = {.n = 0};
     struct state s;
     *out = (struct wrong_answer){.lse = NAN};
     if (w->row_query || w->row_head || w->row_turned)
@@ -1178,7 +1178,7 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
         out->lse = r->seen_lse;
         return r->n == 0;
     }
-    const struct parts *part = parts_of(r, w, way, &mine);
+    const struct wrong_parts *part = parts_of(r, w, way, &mine);
     if (!part)
         return false;
     double lse = join(r, w, way, part, variant, &s), max = max_score(part), right = lse;

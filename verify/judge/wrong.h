@@ -15,7 +15,7 @@
 BEGIN_C
 
 /* Which tokens a row reads, in the place of its own. x is the field `n`. */
-enum tokens {
+enum wrong_tokens {
     READ_OWN,
     READ_QUERY,       /* those of another query (field `query`) */
     READ_LESS_LAST,   /* without the last x */
@@ -101,7 +101,7 @@ enum of_head {
 };
 
 /* Where K and V lie. */
-enum pool {
+enum wrong_pool {
     POOL_OWN,
     POOL_EXCHANGED,
     POOL_V_FOR_K,
@@ -135,7 +135,7 @@ enum softmax {
 };
 
 /* How a context is cut into pieces whose partial results are joined. */
-enum cut {
+enum wrong_cut {
     CUT_NONE,
     CUT_ANY /* each of those below that can be */,
     CUT_PLAN,
@@ -239,10 +239,10 @@ enum lse {
 };
 
 struct wrong {
-    enum tokens read;
+    enum wrong_tokens read;
     enum of_query query, q_query; /* whose tokens; whose Q */
     enum of_head kv_head, k_head, v_head, q_head;
-    enum pool pool;
+    enum wrong_pool pool;
     enum columns columns; /* of the scores */
     double n;             /* x above */
     /* scores times factor * scale^to_scale * sqrt(d)^to_root (to_scale 1 is right: see hypotheses.def) */
@@ -250,7 +250,7 @@ struct wrong {
     int less_scale, to_root; /* scale^(1 - less_scale) */
     enum store k_store, v_store, q_store, score_store, dot_store;
     enum softmax soft;
-    enum cut cut;
+    enum wrong_cut cut;
     enum join join;
     enum lse lse;
     double on_max, on_log, plus;
@@ -283,7 +283,7 @@ void wrong_row_free(struct wrong_row *r);
 
 /* A way to evaluate a mistake that leaves something open. */
 struct wrong_way {
-    enum cut cut;
+    enum wrong_cut cut;
     int64_t x;    /* tokens of a block, number of parts */
     int64_t tile; /* tokens of a tile within each piece */
     bool chain;   /* merges one after the other */

@@ -213,7 +213,7 @@ static int32_t root_of(const struct tree *t, int32_t node)
 }
 
 /* Does somebody whose mask is ignored see that node? */
-static bool sees(const struct wrong_row *r, enum tokens which, int32_t node)
+static bool sees(const struct wrong_row *r, enum wrong_tokens which, int32_t node)
 {
     const struct tree *t = r->c->p->tree;
     int32_t own = t->query[r->q].node;
@@ -382,7 +382,7 @@ static void tile_items(struct wrong_row *r, int64_t tile)
 }
 
 /* Of each piece the first or last token lost, or the next one's first read as well. */
-static void edit_pieces(struct wrong_row *r, enum tokens which)
+static void edit_pieces(struct wrong_row *r, enum wrong_tokens which)
 {
     struct items *x = &r->items, old = *x;
     *x = (struct items){.item = NULL};
@@ -400,7 +400,7 @@ static void edit_pieces(struct wrong_row *r, enum tokens which)
 
 /* ---- all of it ---------------------------------------------------------------------------------------- */
 
-static void read_stretches(struct wrong_row *r, enum tokens which)
+static void read_stretches(struct wrong_row *r, enum wrong_tokens which)
 {
     const struct tree *t = r->c->p->tree;
     int32_t last = r->n_path - 1, own = t->query[r->q].node, root = root_of(t, own);

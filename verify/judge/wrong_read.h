@@ -44,7 +44,7 @@ struct wrong_case {
     int32_t n_ways;
 };
 
-struct parts {
+struct wrong_parts {
     int64_t n;
     double *max, *sum, *lse, *o, *abs; /* o, abs: [n][columns], divided by the sum */
     double *count;
@@ -53,7 +53,7 @@ struct parts {
 
 struct kept {
     struct wrong_way way;
-    struct parts parts;
+    struct wrong_parts parts;
 };
 
 struct wrong_row {
