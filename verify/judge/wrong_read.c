@@ -371,7 +371,8 @@ static void tile_items(struct wrong_row *r, int64_t tile)
 {
     struct items *x = &r->items;
     int64_t n = x->n_pieces, *end = xcalloc((size_t)n + 1, sizeof *end);
-    memcpy(end, x->end, (size_t)n * sizeof *end);
+    if (n > 0)
+        memcpy(end, x->end, (size_t)n * sizeof *end);
     x->n_pieces = 0;
     for (int64_t k = 0, i = 0; k < n; k++)
         while (i < end[k]) {
