@@ -165,9 +165,9 @@ $(BUILD)/tests/plugin/shown.c: verify/child/README.md
 	sed -n '/^    #include "treeattn_plugin.h"/,/^    gcc/s/^    //p' $< | grep -v ^gcc | sed 's/.run = run/&, .merge = merge/'; } >$@
 $(BUILD)/tests/plugin/shown.so: $(BUILD)/tests/plugin/shown.c verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
 	$(call say,CC,$<)$(CC) -I verify/child -O2 -Wall -Wextra -Werror -shared -fPIC $< -o $@ -lm
-$(BUILD)/tests/plugin/arithmetic.so: tests/plugin/arithmetic.c
-$(BUILD)/tests/plugin/wrong.so: tests/plugin/wrong.c tests/plugin/wrong.def
-$(filter-out %/shown.so %/arithmetic.so %/wrong.so,$(PLUGINS)): tests/plugin/plugin.c
+$(BUILD)/tests/plugin/arithmetic.so: tests/plugin/arithmetic.c tests/plugin/narrow.h
+$(BUILD)/tests/plugin/wrong.so: tests/plugin/wrong.c tests/plugin/wrong.def tests/plugin/narrow.h
+$(filter-out %/shown.so %/arithmetic.so %/wrong.so,$(PLUGINS)): tests/plugin/plugin.c tests/plugin/narrow.h
 $(filter-out %/shown.so,$(PLUGINS)): verify/child/treeattn_plugin.h | $(BUILD)/needs-tests
 	@mkdir -p $(@D)
 	$(call say,CC,$(filter %.c,$^))$(CC) $(OWN_CPPFLAGS) -I. -O2 -Wall -Wextra -shared -fPIC $(filter %.c,$^) -o $@ -lm

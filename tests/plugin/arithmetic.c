@@ -6,6 +6,7 @@
  * declared). ARITH_MERGE is how it merges parts: order, or tree. ARITH_SAYS and ARITH_MERGE_SAYS are what it declares, where that
  * is something else.
  */
+#include "tests/plugin/narrow.h"
 #include "verify/child/treeattn_plugin.h"
 
 #include <math.h>
@@ -27,47 +28,12 @@ static int does(const char *what)
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
 
-static float from_half(uint16_t h)
-{
-    int e = h >> 10 & 31;
-    float m = (float)(h & 1023),
-          x = e == 31 ? (m > 0 ? NAN : INFINITY) : ldexpf(e ? 1024 + m : m, e ? e - 25 : -24);
-    return h >> 15 ? -x : x;
-}
-
-/* To nearest even, as a float. */
-static float to_half(float x)
-{
-    if (!(fabsf(x) < INFINITY) || x == 0)
-        return x;
-    int e;
-    frexpf(x, &e); /* |x| in [2^(e - 1), 2^e) */
-    int least = e < -13 ? -24 : e - 11;
-    float y = ldexpf(nearbyintf(ldexpf(x, -least)), least);
-    return fabsf(y) > 65504 ? copysignf(INFINITY, x) : y;
-}
-
-static float to_bf16(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000;
-    memcpy(&x, &bits, sizeof bits);
-    return x;
-}
-
 static float get(const struct ta_tensor *t, int64_t i)
 {
     if (t->bits == 32)
         return ((const float *)t->data)[i];
     uint16_t h = ((const uint16_t *)t->data)[i];
-    if (t->code == 2)
-        return from_half(h);
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return t->code == 2 ? from_half(h) : from_bf16(h);
 }
 
 static void put(const struct ta_tensor *t, int64_t i, float x)

@@ -6,6 +6,7 @@
  * Compiled with -DPLUGIN_OLD it is of 1.0, with -DPLUGIN_LATER of some 1.x to come; with -DPLUGIN_SMALL or -DPLUGIN_FUTURE its
  * struct is too small, or of another ABI; with -DPLUGIN_NAMELESS the symbol is not there.
  */
+#include "tests/plugin/narrow.h"
 #include "verify/child/treeattn_plugin.h"
 
 #include <math.h>
@@ -26,26 +27,14 @@ static int is(const char *name, const char *value)
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
 
-static double half(uint16_t h)
-{
-    int e = h >> 10 & 31;
-    double m = h & 1023, x = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-    return h >> 15 ? -x : x;
-}
-
 static double get(const struct ta_tensor *t, int64_t i)
 {
-    uint32_t bits;
-    float f;
     if (t->bits == 64)
         return ((const double *)t->data)[i];
     if (t->bits == 32)
         return (double)((const float *)t->data)[i];
-    if (t->code == 2)
-        return half(((const uint16_t *)t->data)[i]);
-    bits = (uint32_t)((const uint16_t *)t->data)[i] << 16;
-    memcpy(&f, &bits, sizeof f);
-    return (double)f;
+    uint16_t h = ((const uint16_t *)t->data)[i];
+    return (double)(t->code == 2 ? from_half(h) : from_bf16(h));
 }
 
 /* To nearest even: the neighbour below in size, or the one above. */

@@ -2,6 +2,7 @@
  * wrong.c - a plug-in that computes attention in float with one of the mistakes of wrong.def, which the environment names
  * (WRONG=no_scale), for tests/verify/check_cause.c. It knows nothing of verify/judge: what it does wrong is written here anew.
  */
+#include "tests/plugin/narrow.h"
 #include "verify/child/treeattn_plugin.h"
 
 #include <math.h>
@@ -29,23 +30,6 @@ enum { TILE = 32, PART = 64, MOST_D = 256 };
 static enum mistake does = N_MISTAKES;
 
 #define is(name) (does == DOES_##name)
-
-/* ---- narrow numbers ------------------------------------------------------------------------------------ */
-
-static float to_bf16(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000u;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static float to_f16(float x)
-{
-    return (float)(_Float16)x;
-}
 
 /* ---- what a query reads ---------------------------------------------------------------------------------- */
 
@@ -184,7 +168,7 @@ static float score(const struct ta_case *c, int32_t q, int32_t head, const float
     if (is(log2e_twice))
         scale *= (float)M_LOG2E;
     dot *= scale;
-    return is(soft_cap) ? 30 * tanhf(dot / 30) : is(scores_f16) ? to_f16(dot) : dot;
+    return is(soft_cap) ? 30 * tanhf(dot / 30) : is(scores_f16) ? to_half(dot) : dot;
 }
 
 static float power(float x)
@@ -229,7 +213,7 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
                 float y = is(v_clamped) ? fminf(fmaxf(x[i], -1), 1) : x[i];
                 p->o[i] += (is(mean_of_v) ? 1 : narrow) * y;
                 if (is(sum_f16))
-                    p->o[i] = to_f16(p->o[i]);
+                    p->o[i] = to_half(p->o[i]);
             }
         }
         p->max = max;

@@ -1,0 +1,51 @@
+/*
+ * narrow.h - numbers of 16 bits, in plain C: clang has no _Float16 for every machine. For the plug-ins of this folder, which
+ * know nothing of ref/.
+ */
+#ifndef TREEATTN_TESTS_PLUGIN_NARROW_H
+#define TREEATTN_TESTS_PLUGIN_NARROW_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline float from_half(uint16_t h)
+{
+    int e = h >> 10 & 31;
+    float m = (float)(h & 1023),
+          x = e == 31 ? (m > 0 ? NAN : INFINITY) : ldexpf(e ? 1024 + m : m, e ? e - 25 : -24);
+    return h >> 15 ? -x : x;
+}
+
+/* To nearest even, as a float. */
+static inline float to_half(float x)
+{
+    if (!(fabsf(x) < INFINITY) || x == 0)
+        return x;
+    int e;
+    frexpf(x, &e); /* |x| in [2^(e - 1), 2^e) */
+    int least = e < -13 ? -24 : e - 11;
+    float y = ldexpf(nearbyintf(ldexpf(x, -least)), least);
+    return fabsf(y) > 65504 ? copysignf(INFINITY, x) : y;
+}
+
+static inline float from_bf16(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* To nearest even, as a float. */
+static inline float to_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits += 0x7fff + (bits >> 16 & 1);
+    bits &= 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
