@@ -88,8 +88,7 @@ struct kernel {
     /* NULL: it runs all. Else whether it can run this plan on this problem; if not, a sentence in why[256]. */
     bool (*supports)(const struct problem *p, const struct plan *plan, char *why);
     /* Run the plan; out is written, all that sim/ledger.h counts is added to *counted, or nothing, and nothing else that is given.
-     * Bad page tables and the like
-     * come back in *e. The plan must be structurally sound (verify/judge/cover.h checks that): indices in range, slots wired.
+     * Bad page tables and the like come back in *e. The plan must be structurally sound (verify/judge/cover.h checks that): indices in range, slots wired.
      * Called from several threads at once, with a problem each: what a run keeps in static variables is torn. */
     bool (*run)(const struct problem *p, const struct plan *plan, struct output *out, struct ledger *counted,
                 struct err *e);

@@ -127,7 +127,8 @@ static struct tree *other_lengths(const struct tree *t, int32_t page, bool align
     for (int32_t i = 0; i < t->n_nodes; i++)
         if (t->parent[i] >= 0)
             inner[t->parent[i]] = true;
-    bool changed = reverse_lengths(x, inner, false) | reverse_lengths(x, inner, true);
+    bool changed = reverse_lengths(x, inner, false);
+    changed = reverse_lengths(x, inner, true) || changed;
     changed = changed || (!aligned && reverse_lengths(x, none, false)) ||
               move_tokens(x, inner, false, page) || (!aligned && move_tokens(x, none, false, page));
     free(inner);
