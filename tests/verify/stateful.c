@@ -128,7 +128,8 @@ static bool run_keeps_lengths(const struct problem *p, const struct plan *plan, 
         n_groups = plan->n_groups;
         n_nodes = plan->nf->n_nodes;
         run = xcalloc((size_t)n_runs, sizeof *run);
-        memcpy(run, plan->run, (size_t)n_runs * sizeof *run);
+        if (n_runs > 0)
+            memcpy(run, plan->run, (size_t)n_runs * sizeof *run);
     }
     bool ran = run_right(p, mine, out, &ignored, e);
     plan_free(mine);

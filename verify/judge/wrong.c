@@ -404,6 +404,10 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
                             struct state *s)
 {
     int64_t m = part->n;
+    if (m == 0) { /* of a query that sees nothing */
+        *s = (struct state){.any = false};
+        return -INFINITY;
+    }
     if (m == 1 && w->join == JOIN_RIGHT) {
         *s = (struct state){.any = part->sum[0] > 0};
         step(s, part, 0, n, 0, 1);
