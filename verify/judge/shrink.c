@@ -510,7 +510,7 @@ struct shrink_report shrink_result(struct case_spec *c, struct result *r, const 
 /* ---- in a process of its own ---------------------------------------------------------------------------- */
 
 /* What is printed failed so often when it was run alone; a kernel that fails now and then shall not. */
-enum { ALONE = 5 };
+enum { ALONE = 10 };
 #define ALONE_SECONDS 20.0 /* that one such run may take */
 
 /* A case as a command line. */
@@ -575,6 +575,15 @@ static bool never_passes_alone(const struct case_spec *c, struct alone *x)
     return code != EXIT_GOOD && code != EXIT_MISSING;
 }
 
+/* Once would be no sign of state: a race fails now and then wherever it runs. */
+static bool never_fails_alone(const struct case_spec *c, struct alone *x)
+{
+    bool fails = false;
+    for (int i = 0; i < ALONE && !fails; i++)
+        fails = fails_alone(c, x);
+    return !fails;
+}
+
 /* ---- what is printed ------------------------------------------------------------------------------------- */
 
 /* A case that is reduced, and what came of it. */
@@ -620,14 +629,14 @@ static void print_found(FILE *f, const struct smallest *x, const char *line)
 }
 
 /* Nothing that fails whenever it is run was found. */
-static void print_unsteady(FILE *f, const struct smallest *x)
+static void print_unsteady(FILE *f, struct smallest *x)
 {
     char why[RESULT_SENTENCE];
     struct result again;
     if (!x->report.failed && judge_again(x->failed, x->result->law, &again) && again.verdict == V_SKIP)
         fprintf(f, "smallest: not looked for, the case cannot run again here: %s\n",
                 result_sentence(&again, why));
-    else if (x->report.steady)
+    else if (x->report.steady && never_fails_alone(x->failed, &x->alone))
         fprintf(f,
                 "smallest: passes in a process of its own; it fails only after other cases, does the kernel "
                 "keep something from them? Run: %s\n",
