@@ -1,6 +1,6 @@
 #include "verify/child/child.h"
+#include "verify/child/exchange.h"
 #include "ref/json_text.h"
-#include "verify/io/origin.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -334,77 +334,14 @@ static enum run_end take_answer(const struct child_caps *c, const struct heads *
 
 /* ---- conversation ------------------------------------------------------------------------------------- */
 
-/* How a child that gave no line ended, in words. */
-static enum run_end how_it_failed(const struct process_said *s, double seconds, struct err *why)
-{
-    switch (s->event) {
-    case PROCESS_EXITED:
-        err_set(why, "it exited with code %d", s->code);
-        return RUN_EXIT;
-    case PROCESS_SIGNALLED:
-        err_set(why, "it was ended by signal %d (%s)", s->code, strsignal(s->code));
-        return RUN_CRASH;
-    case PROCESS_CLOSED:
-        err_set(why, "it closed descriptor 4 without an answer");
-        return RUN_PROTOCOL;
-    case PROCESS_TIMEOUT:
-        err_set(why, "no answer after %g s", seconds);
-        return RUN_HANG;
-    case PROCESS_MEMORY:
-        err_set(why, "it holds more memory than it may");
-        return RUN_MEMORY;
-    case PROCESS_MANY:
-        err_set(why, "it has more processes than it may");
-        return RUN_PROCESSES;
-    case PROCESS_LONG_LINE:
-        err_set(why, "a line of over %d bytes on descriptor 4", PROCESS_MAX_LINE);
-        return RUN_PROTOCOL;
-    case PROCESS_LINE:
-        break;
-    }
-    CK_FOUND("an end of a child");
-}
-
-/* What it said last goes behind the sentence. */
-static void add_log(struct process *p, struct err *why)
-{
-    const char *log = process_log(p);
-    enum { LAST = 160 };
-    size_t n = strlen(log);
-    if (n == 0)
-        return;
-    struct err with = {0};
-    err_set(&with, "%s; it said: %s%s", why->msg, n > LAST ? ".." : "", log + (n > LAST ? n - LAST : 0));
-    *why = with;
-}
-
-/* Starts a child and reads its first line. */
+/* Starts a child and reads what it declares. */
 static struct process *start(const struct children *c, struct child_caps *caps, struct err *e)
 {
-    struct process *p = process_start(c->command, c->folder, &c->limits.process, e);
-    if (!p)
-        return NULL;
-    char *hello = xasprintf("{\"hello\":1,\"treeattn\":\"%s\"}", origin_commit());
-    struct process_said said = process_ask(p, hello, c->limits.start_seconds);
-    free(hello);
-    json_t *o = said.event == PROCESS_LINE ? json_loads(said.line, 0, NULL) : NULL;
-    const char *refused = json_string_value(json_object_get(o, "refused"));
-    bool good = false;
-    if (said.event != PROCESS_LINE) {
-        struct err why = {0};
-        how_it_failed(&said, c->limits.start_seconds, &why);
-        add_log(p, &why);
-        err_set(e, "'%s' is no child: %s (expected a line {\"hello\":1,..} on descriptor 4)", c->command,
-                why.msg);
-    } else if (refused) {
-        err_set(e, "%s", refused);
-    } else if (json_integer_value(json_object_get(o, "hello")) != 1) {
-        err_set(e, "'%s' is no child: its first line is '%.60s' (expected {\"hello\":1,..})", c->command,
-                said.line);
-    } else {
-        good = read_caps(o, caps, e);
-    }
-    json_decref(o);
+    json_t *hello;
+    struct process *p =
+        exchange_start(c->command, c->folder, &c->limits.process, c->limits.start_seconds, &hello, e);
+    bool good = p && read_caps(hello, caps, e);
+    json_decref(hello);
     if (good)
         return p;
     process_stop(p);
@@ -468,58 +405,6 @@ static char *request(const struct children *c, const struct kernel *k, const str
     return text;
 }
 
-/* What a line that came for case `number` means. *sound: the child may go on. */
-static enum run_end read_reply(const char *line, int64_t number, bool *sound, struct err *why)
-{
-    json_t *o = json_loads(line, 0, NULL);
-    static const struct {
-        const char *key;
-        enum run_end end;
-    } kind[] = {{"done", RUN_DONE},
-                {"unsupported", RUN_UNSUPPORTED},
-                {"error", RUN_ERROR},
-                {"wrote_input", RUN_WROTE_INPUT},
-                {"wrote_outside", RUN_WROTE_OUTSIDE},
-                {"device_fault", RUN_DEVICE_FAULT},
-                {"memory", RUN_MEMORY}};
-    enum run_end end = RUN_PROTOCOL;
-    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
-        const json_t *v = json_object_get(o, kind[i].key);
-        if (json_is_integer(v) && json_integer_value(v) == number)
-            end = kind[i].end;
-    }
-    const char *said = json_string_value(json_object_get(o, "why"));
-    if (end == RUN_PROTOCOL)
-        err_set(why, "it answered '%.80s' (expected {\"done\":%" PRId64 "})", line, number);
-    else if (end != RUN_DONE)
-        err_set(why, "%.300s", said ? said : "it says no more");
-    *sound = end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE;
-    json_decref(o);
-    return end;
-}
-
-static int64_t file_bytes(const char *path)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : -1;
-}
-
-/* Is the file as it was written? */
-static bool still_there(const char *path, int64_t bytes, const struct tensors *wrote)
-{
-    struct tensors now;
-    if (file_bytes(path) != bytes || !tensors_read(path, bytes, &now, NULL))
-        return false;
-    bool same = now.n == wrote->n;
-    for (int32_t i = 0; i < wrote->n && same; i++) {
-        const struct tensor *a = &wrote->at[i], *b = tensors_find(&now, a->name);
-        same =
-            b && tensor_bytes(a) == tensor_bytes(b) && memcmp(a->data, b->data, (size_t)tensor_bytes(a)) == 0;
-    }
-    tensors_free(&now);
-    return same;
-}
-
 /* The tensors of a question; false with *why if there are none. */
 static bool tensors_of(const struct children *c, const struct kernel *k, const struct question *ask,
                        struct view_data *v, struct err *why)
@@ -555,28 +440,12 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
     char *in = xasprintf("%s/%" PRId64 ".in", c->folder, number),
          *answer = xasprintf("%s/%" PRId64 ".out", c->folder, number),
          *line = request(c, k, ask, v.n_rows, number, in, answer);
-    bool sound = true;
-    enum run_end end = RUN_ERROR;
-    unlink(answer);
-    if (tensors_write(in, &v.tensors, why)) {
-        int64_t bytes = file_bytes(in);
-        struct process_said said = process_ask(child, line, c->limits.case_seconds);
-        if (said.event == PROCESS_LINE) {
-            end = read_reply(said.line, number, &sound, why);
-        } else {
-            end = how_it_failed(&said, c->limits.case_seconds, why);
-            add_log(child, why);
-            sound = false;
-        }
-        if (end == RUN_DONE && !still_there(in, bytes, &v.tensors)) {
-            end = RUN_WROTE_INPUT;
-            err_set(why, "wrote to the file of its inputs");
-        }
-        if (end == RUN_DONE)
-            end = take_answer(&c->caps, heads_of(ask), k->point == POINT_ATTENTION ? v.order : NULL, answer,
-                              out, why);
-    }
-    unlink(in);
+    bool sound;
+    const struct exchange x = {line, number, in, answer, &v.tensors, c->limits.case_seconds};
+    enum run_end end = exchange_ask(child, &x, &sound, why);
+    if (end == RUN_DONE)
+        end = take_answer(&c->caps, heads_of(ask), k->point == POINT_ATTENTION ? v.order : NULL, answer, out,
+                          why);
     unlink(answer);
     give_back(c, child, sound);
     free(in);
@@ -587,55 +456,6 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
 }
 
 /* ---- all of them -------------------------------------------------------------------------------------- */
-
-static void remove_folder(const char *path)
-{
-    DIR *d = opendir(path);
-    for (struct dirent *f; d && (f = readdir(d));) {
-        char *file = xasprintf("%s/%s", path, f->d_name);
-        unlink(file); /* "." and "..", too, which fails */
-        free(file);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
-}
-
-static const char *const folder_start = "treeattn-child.";
-
-/* Where a judge was killed, its folder is still there. */
-static void remove_left(const char *where)
-{
-    DIR *d = opendir(where);
-    for (struct dirent *f; d && (f = readdir(d));) {
-        size_t n = strlen(folder_start);
-        if (strncmp(f->d_name, folder_start, n) != 0)
-            continue;
-        pid_t owner = (pid_t)atoi(f->d_name + n);
-        if (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH) {
-            char *path = xasprintf("%s/%s", where, f->d_name);
-            remove_folder(path);
-            free(path);
-        }
-    }
-    if (d)
-        closedir(d);
-}
-
-/* A folder of our own, in memory if that may be; NULL with *e set. */
-static char *make_folder(struct err *e)
-{
-    const char *tmp = getenv("TMPDIR"), *const places[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp"};
-    for (int i = 0; i < 2; i++) {
-        remove_left(places[i]);
-        char *path = xasprintf("%s/%s%d.XXXXXX", places[i], folder_start, (int)getpid());
-        if (mkdtemp(path))
-            return path;
-        free(path);
-    }
-    err_missing(e, "no folder for tensors in %s or %s: %s", places[0], places[1], strerror(errno));
-    return NULL;
-}
 
 /* A kernel for each point that is offered, which lead from one to the next. */
 static void make_kernels(struct children *c)
@@ -676,7 +496,7 @@ struct children *children_new(const char *command, const char *option, const str
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->freed, NULL);
     prctl(PR_SET_DUMPABLE, 0); /* no child of the same user may look into our memory */
-    c->folder = make_folder(e);
+    c->folder = exchange_folder(e);
     struct process *first = c->folder ? start(c, &c->caps, e) : NULL;
     if (!first) {
         children_free(c);
@@ -694,7 +514,7 @@ void children_free(struct children *c)
     for (int32_t i = 0; i < c->n_idle; i++)
         process_stop(c->idle[i]);
     if (c->folder)
-        remove_folder(c->folder);
+        exchange_remove(c->folder);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->freed);
     free(c->folder);

@@ -3,10 +3,11 @@
  *
  *     treeattn-host ./mine.so
  *
- * It has no oracle and no judge in it: what it is made of besides this file is ref/base.c, ref/json_text.c and tensors.c.
+ * It has no oracle and no judge in it: what it is made of besides this file is ref/base.c, ref/json_text.c, fence.c and tensors.c.
  * Inputs and outputs of the plug-in lie between pages that nobody may touch, so that what runs beyond an array ends there.
  */
 #include "ref/json_text.h"
+#include "verify/child/fence.h"
 #include "verify/child/tensors.h"
 #include "verify/child/treeattn_plugin.h"
 
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static FILE *to_judge;
@@ -148,50 +148,6 @@ static void say_hello(const struct ta_plugin *p)
     fprintf(to_judge, ",\"sum_block\":%" PRId64 ",\"merge_chain\":%" PRId64 "}\n", p->sum_block,
             p->merge_chain);
     fflush(to_judge);
-}
-
-/* ---- memory with forbidden pages around it ------------------------------------------------------------ */
-
-/* An array at a multiple of 64 bytes, between pages that nobody may touch. What is left before and behind it is filled with
- * CANARY: behind it less than 64 bytes. */
-struct fenced {
-    char *map, *data;
-    size_t map_size, size;
-};
-enum { CANARY = 0xa5, ALIGNMENT = 64 };
-
-static struct fenced fence(const void *from, int64_t n_bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (size_t)n_bytes,
-           rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
-           body = (rounded + page - 1) / page * page;
-    struct fenced f = {.map_size = body + 2 * page, .size = size};
-    f.map = mmap(NULL, f.map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CK(f.map != MAP_FAILED);
-    mprotect(f.map, page, PROT_NONE);
-    mprotect(f.map + page + body, page, PROT_NONE);
-    f.data = f.map + page + body - rounded;
-    memset(f.map + page, CANARY, body - rounded);
-    memset(f.data + size, CANARY, rounded - size);
-    if (from)
-        memcpy(f.data, from, size);
-    return f;
-}
-
-static bool fence_holds(const struct fenced *f)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    bool whole = true;
-    for (const char *c = f->map + page; c < f->data; c++)
-        whole = whole && (unsigned char)*c == CANARY;
-    for (const char *c = f->data + f->size; c < f->map + f->map_size - page; c++)
-        whole = whole && (unsigned char)*c == CANARY;
-    return whole;
-}
-
-static void fence_free(const struct fenced *f)
-{
-    munmap(f->map, f->map_size);
 }
 
 /* ---- a case ------------------------------------------------------------------------------------------- */
