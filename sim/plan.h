@@ -32,6 +32,12 @@ struct run {
     int64_t begin, end; /* tokens of that node, half open, never empty */
 };
 
+/* A query and tokens of a node, all of which it sees or none. */
+struct plan_pair {
+    int32_t query; /* of the normal form; -1: none */
+    struct run run;
+};
+
 /*
  * Normal form cuts nodes at every query. So a query sees all of a run or nothing of it, and every mask
  * carries the same information: one bit per (query, run). What differs is the form in which a kernel reads

@@ -30,6 +30,7 @@ struct rect {
 struct rects {
     struct rect *at;
     int64_t n, cap;
+    struct plan_pair wrong; /* what the complaint is about */
 };
 
 /* ---- 1: groups ---------------------------------------------------------------------------------------- */
@@ -144,6 +145,7 @@ static bool add_rect(struct rects *rs, const struct plan *p, int64_t gi, const s
     if (q_begin < lo || q_end > hi) {
         int32_t blind = q_begin < lo || q_begin >= hi ? q_begin : hi;
         struct run x = plan_tree_run(p, r);
+        rs->wrong = (struct plan_pair){blind, *r};
         return err_set(e,
                        "group %" PRId64 ": query %" PRId32 " reads tokens %" PRId64 " to %" PRId64
                        " of node %" PRId32 ", which it does not see",
@@ -204,30 +206,29 @@ static int by_node_then_token(const void *pa, const void *pb)
     return a->q_begin < b->q_begin ? -1 : a->q_begin > b->q_begin;
 }
 
-/* Queries and nodes are those of the normal form. */
-static bool read_twice(const struct plan *p, int32_t q, const struct run *r, int64_t one, int64_t two,
+static bool read_twice(const struct plan *p, const struct plan_pair *w, int64_t one, int64_t two,
                        struct err *e)
 {
-    struct run x = plan_tree_run(p, r);
+    struct run x = plan_tree_run(p, &w->run);
     return err_set(e,
                    "query %" PRId32 " reads tokens %" PRId64 " to %" PRId64 " of node %" PRId32
                    " twice: in groups %" PRId64 " and %" PRId64,
-                   p->nf->orig[q], x.begin, x.end, x.node, one, two);
+                   p->nf->orig[w->query], x.begin, x.end, x.node, one, two);
 }
 
-static bool read_never(const struct plan *p, int32_t q, const struct run *r, struct err *e)
+static bool read_never(const struct plan *p, const struct plan_pair *w, struct err *e)
 {
-    struct run x = plan_tree_run(p, r);
+    struct run x = plan_tree_run(p, &w->run);
     return err_set(e,
                    "query %" PRId32 ": tokens %" PRId64 " to %" PRId64 " of node %" PRId32 " are in no group",
-                   p->nf->orig[q], x.begin, x.end, x.node);
+                   p->nf->orig[w->query], x.begin, x.end, x.node);
 }
 
 /* The rectangles of one node, by first token, must extend every query's covered prefix without gap or
  * overlap. reach[q]: tokens of the node covered so far for query q; by[q]: the group that covered the last of
  * them. */
 static bool check_node(const struct plan *p, int32_t node, const struct rect *r, int64_t n, int64_t *reach,
-                       int64_t *by, struct err *e)
+                       int64_t *by, struct plan_pair *wrong, struct err *e)
 {
     int32_t lo = p->nf->q0[node], hi = p->nf->q1[node];
     int64_t len = p->nf->len[node];
@@ -235,23 +236,28 @@ static bool check_node(const struct plan *p, int32_t node, const struct rect *r,
         reach[q] = 0;
     for (int64_t i = 0; i < n; i++)
         for (int32_t q = r[i].q_begin; q < r[i].q_end; q++) {
-            if (reach[q] > r[i].begin)
-                return read_twice(p, q, &(struct run){node, r[i].begin, min_i64(reach[q], r[i].end)}, by[q],
-                                  r[i].group, e);
-            if (reach[q] < r[i].begin)
-                return read_never(p, q, &(struct run){node, reach[q], r[i].begin}, e);
+            if (reach[q] > r[i].begin) {
+                *wrong = (struct plan_pair){q, {node, r[i].begin, min_i64(reach[q], r[i].end)}};
+                return read_twice(p, wrong, by[q], r[i].group, e);
+            }
+            if (reach[q] < r[i].begin) {
+                *wrong = (struct plan_pair){q, {node, reach[q], r[i].begin}};
+                return read_never(p, wrong, e);
+            }
             reach[q] = r[i].end;
             by[q] = r[i].group;
         }
     for (int32_t q = lo; q < hi; q++)
-        if (reach[q] != len)
-            return read_never(p, q, &(struct run){node, reach[q], len}, e);
+        if (reach[q] != len) {
+            *wrong = (struct plan_pair){q, {node, reach[q], len}};
+            return read_never(p, wrong, e);
+        }
     return true;
 }
 
-static bool check_cover(const struct plan *p, struct err *e)
+static bool check_cover(const struct plan *p, struct plan_pair *wrong, struct err *e)
 {
-    struct rects rs = {0};
+    struct rects rs = {.wrong.query = -1};
     size_t n_q = (size_t)p->nf->n_queries;
     int64_t *reach = xcalloc(n_q, sizeof *reach), *by = xcalloc(n_q, sizeof *by);
     bool good = true;
@@ -265,8 +271,9 @@ static bool check_cover(const struct plan *p, struct err *e)
         while (next < rs.n && rs.at[next].node == node)
             next++;
         const struct rect *at = rs.n > 0 ? rs.at + first : NULL; /* a plan may read nothing at all */
-        good = check_node(p, node, at, next - first, reach, by, e);
+        good = check_node(p, node, at, next - first, reach, by, &rs.wrong, e);
     }
+    *wrong = rs.wrong;
     free(rs.at);
     free(reach);
     free(by);
@@ -442,7 +449,13 @@ bool cover_structure(const struct plan *p, struct err *e)
 
 bool cover_check(const struct plan *p, struct err *e)
 {
-    if (!check_header(p, e) || !check_all_groups(p, e) || !check_cover(p, e) || !check_slot_count(p, e))
+    return cover_check_pair(p, &(struct plan_pair){0}, e);
+}
+
+bool cover_check_pair(const struct plan *p, struct plan_pair *pair, struct err *e)
+{
+    pair->query = -1;
+    if (!check_header(p, e) || !check_all_groups(p, e) || !check_cover(p, pair, e) || !check_slot_count(p, e))
         return false;
     struct flow f = {
         .p = p,

@@ -16,6 +16,9 @@ BEGIN_C
  * node and tokens as the tree numbers them. Reads only the plan and its normal form; safe on plans broken in any
  * way (no index is trusted before it was checked). */
 bool cover_check(const struct plan *p, struct err *e);
+/* The same. *pair: what the sentence is about, if it is a query that reads tokens never, twice, or without seeing them; else
+ * its query is -1. */
+bool cover_check_pair(const struct plan *p, struct plan_pair *pair, struct err *e);
 /* Is the plan safe to walk and to print? That is a part of cover_check: no index of its groups, masks and merge steps is
  * out of range. merge_in may still name no slot. */
 bool cover_structure(const struct plan *p, struct err *e);
