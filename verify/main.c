@@ -46,7 +46,7 @@ static const char *const examples =
     "examples:\n"
     "  treeattn compare --levels \"1,4,16 1024,256,32\"            every strategy on one tree, in one table\n"
     "  treeattn plan --levels \"1,4 512,64\" --strategy pat         the groups of one plan\n"
-    "  treeattn plan --gen bushy:7 --strategy deft-flatten --format dot | dot -Tsvg > plan.svg\n"
+    "  treeattn plan --gen bushy:7 --strategy deft-flatten --format svg -o plan.svg    the same as a picture\n"
     "  treeattn verify --trees 100 --seed 7                       random trees, every strategy, judged\n"
     "  treeattn verify --case 'tree=gen:bushy:7;strategy=pat'     one case again, as a failure prints it\n"
     "  treeattn sim --trace embedded:reasoning --tree all          bytes over whole traces, a row per "

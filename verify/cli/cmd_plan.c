@@ -3,12 +3,11 @@
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
+#include "sim/draw/plan_svg.h"
 
 #include <stdlib.h>
 
-static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "dot"};
-static void (*const print_form[N_PLAN_FORMS])(FILE *f, const struct plan *p) = {
-    plan_print_text, plan_print_csv, plan_print_json, plan_print_dot};
+static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "svg", "dot"};
 
 struct plan_args {
     struct cmd_tree tree;
@@ -26,7 +25,7 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
             "in which tiles, and how the partial results are merged. A plan that fails the coverage check is "
             "printed as well; standard error then says what is wrong with it, and the exit code is 1.",
         .examples = "plan --levels \"1,4 512,64\" --strategy pat\n"
-                    "plan --gen bushy:7 --strategy deft-flatten --format dot | dot -Tsvg > plan.svg\n"
+                    "plan --levels \"1,2,6 100,40,10\" --strategy deft-flatten --format svg -o plan.svg\n"
                     "plan --trace embedded:reasoning --step 40 --strategy fasttree --json",
         .details =
             "Nodes, tokens and queries have the numbers of the tree, as in its file.\n"
@@ -35,7 +34,12 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
             "JSON: queries[k] of a group sees runs[r] where visible[k][r] is 1; visible null means "
             "everywhere. It leaves its partial result in slots[k]; slots null means in the output. A merge "
             "step leaves its inputs, merged, in its slot; null means in the output of its query. A step "
-            "without inputs belongs to a query that sees nothing. A tile side of 0 is whole, unpadded.",
+            "without inputs belongs to a query that sees nothing. A tile side of 0 is whole, unpadded.\n"
+            "SVG: a picture for any browser. Above, a row is a query and a column a token of its path; nodes "
+            "are "
+            "framed, groups have colours. Below, the tiles of each group: used, hidden by a mask, padding. "
+            "What is "
+            "wrong with a plan is red.",
         .needs = "no tree and no strategy given (expected --levels TEXT --strategy NAME, or another tree)"};
     tree_options(&o, &a->tree);
     problem_options(&o, &a->problem);
@@ -49,7 +53,8 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
         CALL("machine", "NAME[:K=V]", set_machine, &a->machine, "h200", "the GPU that the plan is made for"),
         HEADING("What is printed:"),
         WORD("format", "FORMAT", &a->form, form_name, N_PLAN_FORMS, "text",
-             "text; csv: the groups; json: everything; dot: for Graphviz"),
+             "text; csv: the groups; json: everything; svg: a picture; dot: the tree and its groups, for "
+             "Graphviz"),
         SET("csv", &a->form, PLAN_CSV, "--format csv"),
         SET("json", &a->form, PLAN_JSON, "--format json"),
         TEXT("output", "FILE", &a->path, NULL,
@@ -63,12 +68,36 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
            err_set(e, "no strategy given (expected --strategy NAME; see treeattn list strategies)");
 }
 
-static bool print_plan(const struct plan_job *j, const struct plan *p, struct err *e)
+static void print_form(FILE *f, const struct plan_job *j, const struct plan *p, const struct plan_flaw *flaw)
+{
+    switch (j->form) {
+    case PLAN_TEXT:
+        plan_print_text(f, p);
+        break;
+    case PLAN_CSV:
+        plan_print_csv(f, p);
+        break;
+    case PLAN_JSON:
+        plan_print_json(f, p);
+        break;
+    case PLAN_SVG:
+        plan_print_svg(f, p, &j->env.heads, flaw);
+        break;
+    case PLAN_DOT:
+        plan_print_dot(f, p);
+        break;
+    case N_PLAN_FORMS:
+        CK_FOUND("a form of that number");
+    }
+}
+
+static bool print_plan(const struct plan_job *j, const struct plan *p, const struct plan_flaw *flaw,
+                       struct err *e)
 {
     struct outfile out;
     if (!outfile_open(&out, j->path, e))
         return false;
-    print_form[j->form](out.f, p);
+    print_form(out.f, j, p, flaw);
     return outfile_close(&out, true, e);
 }
 
@@ -86,8 +115,9 @@ int cmd_plan_job(const struct plan_job *j)
         err_set(&e, "%s does not apply to this tree: %s", j->use->s->name, why);
         code = cmd_error(&e);
     } else {
-        bool good = cover_check(p, &wrong);
-        if ((good || cover_structure(p, NULL)) && !print_plan(j, p, &e))
+        struct plan_flaw flaw = {.why = wrong.msg};
+        bool good = cover_check_pair(p, &flaw.pair, &wrong);
+        if ((good || cover_structure(p, NULL)) && !print_plan(j, p, good ? NULL : &flaw, &e))
             code = cmd_error(&e);
         if (!good) {
             cmd_error(&wrong);

@@ -1,0 +1,303 @@
+/* check_draw.c - pictures: that they are XML, that text meets no text, and that what is drawn is what was counted. */
+#include "sim/draw/plan_svg.h"
+#include "sim/draw/raster.h"
+
+#include "ref/rng.h"
+#include "sim/plan_ledger.h"
+#include "sim/strategy.h"
+#include "tests/auto.h"
+#include "tests/shared.h"
+#include "tests/sim/svg_check.h"
+#include "tests/suites.h"
+#include "traces/formats/formats.h"
+#include "verify/faults/faults.h"
+#include "verify/judge/cover.h"
+
+#include <inttypes.h>
+
+enum { TREES = 60, QUICK_TREES = 10, MOST_BYTES = 1 << 20 };
+
+static const struct heads settings[] = {{8, 2, 64, DT_F16}, {4, 4, 16, DT_F32}, {6, 1, 8, DT_F16}};
+
+static char *drawn(const struct plan *p, const struct heads *h, const struct plan_flaw *flaw)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    plan_print_svg(f, p, h, flaw);
+    ck_assert(fclose(f) == 0 && size < MOST_BYTES);
+    return text;
+}
+
+/* data-pairs of a class, each as often as there are groups alike. */
+static double pairs_of(const struct svg_read *r, const char *class)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (svg_is(&r->at[i], class))
+            sum += svg_number(&r->at[i], "data-pairs", NAN) * svg_number(&r->at[i], "data-alike", 1);
+    return sum;
+}
+
+/* What the text says of groups that are not drawn. */
+static void add_rest(const struct svg_read *r, double *used, double *hidden, double *padding)
+{
+    FREED char *text = svg_texts(r);
+    for (char *c = text; *c; c++) /* lines are broken anywhere */
+        *c = *c == '\n' ? ' ' : *c;
+    const char *at = strstr(text, "their tiles compute ");
+    double u, h, p;
+    if (!at)
+        return;
+    ck_assert_int_eq(
+        sscanf(at, "their tiles compute %lf pairs that are used, %lf that are hidden, %lf of padding", &u, &h,
+               &p),
+        3);
+    *used += u;
+    *hidden += h;
+    *padding += p;
+}
+
+static double pairs_seen(const struct nform *nf)
+{
+    double sum = 0;
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        sum += (double)nform_context(nf, q);
+    return sum;
+}
+
+/* The matrix has every pair once; tiles have what the ledger counts as multiply-adds, of d for QK^T and d for PV each. */
+static void check_sums(const struct plan *p, const struct heads *h, const struct svg_read *r)
+{
+    struct ledger l = ledger_of_plan(p, h);
+    double each = 2.0 * h->d * h->h_kv;
+    double used = pairs_of(r, "used"), hidden = pairs_of(r, "hidden"), padding = pairs_of(r, "padding");
+    add_rest(r, &used, &hidden, &padding);
+    FREED char *text = svg_texts(r);
+    check_each(pairs_of(r, "pairs") == pairs_seen(p->nf), "%s: %g pairs", p->strategy, pairs_of(r, "pairs"));
+    check_each((used + hidden) * each == (double)l.mac_useful + (double)l.mac_masked, "%s: computed %g, %g",
+               p->strategy, used, hidden);
+    check_each(padding * each == (double)l.mac_padded, "%s: padding %g", p->strategy, padding);
+    if (!strstr(text, "are drawn coarsely"))
+        check_each(used * each == (double)l.mac_useful, "%s: used %g", p->strategy, used);
+}
+
+static bool check_plan_of(const struct nform *nf, const struct strategy *s, const struct heads *h)
+{
+    struct plan_env env = plan_env_default(*h);
+    struct strategy_use use = strategy_default(s);
+    char why[WHY_MAX];
+    AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+    if (!p)
+        return false;
+    FREED char *text = drawn(p, h, NULL);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    svg_check_layout(&r);
+    check_sums(p, h, &r);
+    check_each(!strstr(text, "class=\"wrong\""), "%s: right, and something is red", s->name);
+    return true;
+}
+
+TEST(every_plan_is_drawn_as_it_is_counted)
+{
+    int64_t n = getenv("TREEATTN_QUICK") ? QUICK_TREES : TREES,
+            *ran = xcalloc((size_t)n_strategies, sizeof *ran);
+    for (int64_t i = 0; i < n; i++) {
+        AUTO(tree) t = gen_tree(gen_family(21, i), gen_seed(21, i));
+        AUTO(nform) nf = nform_new(t);
+        for (int32_t s = 0; s < n_strategies; s++)
+            ran[s] += check_plan_of(nf, strategies[s], &settings[i % 3]);
+    }
+    for (int32_t s = 0; s < n_strategies; s++)
+        ck_assert_msg(ran[s] > 0, "%s ran on no tree", strategies[s]->name);
+    free(ran);
+}
+
+/* A root, and leaves of one to three tokens. */
+static struct tree *broad(int32_t leaves, int64_t root)
+{
+    struct tree *t = tree_new(1 + leaves, 0);
+    t->len[0] = root;
+    for (int32_t i = 1; i <= leaves; i++) {
+        t->parent[i] = 0;
+        t->len[i] = 1 + i % 3;
+    }
+    tree_query_leaves(t);
+    return t;
+}
+
+/* Too many queries, columns and kinds of groups: the picture says what it has put together, and loses nothing. */
+TEST(large_plans_are_put_together)
+{
+    static const char *const names[] = {"pat", "deft-flatten", "treeattn", "flash-decoding", "tree-vanilla"};
+    static const int32_t leaves[] = {201, 900, 4000};
+    for (int k = 0; k < 3; k++) {
+        AUTO_WITH_TREE nf = nform_new(broad(leaves[k], 70000));
+        for (size_t s = 0; s < sizeof names / sizeof names[0]; s++) {
+            struct plan_env env = env_h200(8, 2);
+            AUTO(plan) p = must_plan(names[s], nf, &env);
+            FREED char *text = drawn(p, &env.heads, NULL);
+            CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+            svg_check_layout(&r);
+            check_sums(p, &env.heads, &r);
+            ck_assert_msg(strstr(text, "Binned: "), "%s", names[s]);
+        }
+    }
+}
+
+/* Small plans are not: every group has its own pairs. */
+TEST(small_plans_are_drawn_pair_by_pair)
+{
+    AUTO_WITH_TREE nf = nform_new(broad(200, 40));
+    struct plan_env env = env_h200(8, 2);
+    AUTO(plan) p = must_plan("deft-flatten", nf, &env);
+    FREED char *text = drawn(p, &env.heads, NULL);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    double *sum = xcalloc((size_t)p->n_groups, sizeof *sum);
+    ck_assert(!strstr(text, "Binned: ") && p->n_groups > 1);
+    for (int64_t i = 0; i < r.n; i++)
+        if (svg_is(&r.at[i], "pairs"))
+            sum[(int64_t)svg_number(&r.at[i], "data-group", 0)] += svg_number(&r.at[i], "data-pairs", 0);
+    for (int64_t gi = 0; gi < p->n_groups; gi++) {
+        const struct group *g = &p->group[gi];
+        double seen = 0;
+        for (int32_t k = 0; k < g->nq; k++)
+            for (int64_t x = g->run0; x < g->run1; x++)
+                if (plan_visible(p, g, k, x - g->run0))
+                    seen += (double)(p->run[x].end - p->run[x].begin);
+        ck_assert_msg(sum[gi] == seen, "group %" PRId64 ": %g of %g", gi, sum[gi], seen);
+    }
+    free(sum);
+}
+
+/* ---- names from anywhere ---------------------------------------------------------------------------------- */
+
+TEST(any_name_is_text)
+{
+    static const char *const names[] = {"<script>alert(\"1\")</script>",
+                                        "a & b ]]> &amp; <!-- -->",
+                                        "\x01\x02\x1b[31m\x7f",
+                                        "\xff\xfe\xc0\x80 \xed\xa0\x80",
+                                        "\xef\xbf\xbe \xef\xbf\xbf \xe6\xa8\xb9",
+                                        "'\"><rect/>",
+                                        "%s%n%d",
+                                        ""};
+    AUTO_WITH_TREE nf = nform_new(broad(3, 20));
+    struct plan_env env = env_h200(8, 2);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        AUTO(plan) p = must_plan("pat", nf, &env);
+        struct plan_flaw flaw = {.why = names[i], .pair = {.query = -1}};
+        FREED char *longer = xasprintf("x%s%0900d%s", names[i], 0, names[i]);
+        p->strategy = longer;
+        free(p->note);
+        p->note = xasprintf("%s, %s", names[i], longer);
+        FREED char *text = drawn(p, &env.heads, &flaw);
+        CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+        svg_check_layout(&r);
+        ck_assert(!strstr(text, "<script") && !strstr(text, "<!--") && !strchr(text, 0x1b));
+    }
+    struct plan_flaw flaw = {.why = "1 < 2 & 3", .pair = {.query = -1}};
+    AUTO(plan) p = must_plan("pat", nf, &env);
+    FREED char *text = drawn(p, &env.heads, &flaw);
+    ck_assert(strstr(text, "This plan is wrong: 1 &lt; 2 &amp; 3"));
+}
+
+/* ---- what is wrong ---------------------------------------------------------------------------------------- */
+
+/* How often a query reads a token. */
+static int64_t times_read(const struct plan *p, int32_t q, int32_t node, int64_t token)
+{
+    int64_t n = 0;
+    for (const struct group *g = p->group; g < p->group + p->n_groups; g++)
+        for (int32_t k = 0; k < g->nq; k++)
+            for (int64_t r = g->run0; r < g->run1 && plan_query(p, g, k) == q; r++)
+                n += p->run[r].node == node && p->run[r].begin <= token && token < p->run[r].end &&
+                     plan_visible(p, g, k, r - g->run0);
+    return n;
+}
+
+/* The pair is read as often as it must not be, and is red. */
+static void check_wrong(const struct plan *p, const struct heads *h, int64_t *red)
+{
+    struct err e = {0};
+    struct plan_flaw flaw = {.why = e.msg};
+    ck_assert(!cover_check_pair(p, &flaw.pair, &e));
+    if (!cover_structure(p, NULL))
+        return;
+    FREED char *text = drawn(p, h, &flaw);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    svg_check_layout(&r);
+    ck_assert(strstr(text, "This plan is wrong: "));
+    bool has = strstr(text, "class=\"wrong\"");
+    ck_assert_int_eq(has, flaw.pair.query >= 0);
+    if (!has)
+        return;
+    const struct run *x = &flaw.pair.run;
+    int32_t q = flaw.pair.query;
+    bool sees = q >= p->nf->q0[x->node] && q < p->nf->q1[x->node];
+    ck_assert(x->begin < x->end);
+    for (int64_t t = x->begin; t < x->end; t++)
+        ck_assert_int_ne(times_read(p, q, x->node, t), sees);
+    ++*red;
+}
+
+TEST(what_is_wrong_is_red)
+{
+    static const char *const kinds[] = {"run_end",       "run_doubled", "group_dropped",
+                                        "group_doubled", "mask_shown",  "mask_hidden"};
+    int64_t red = 0;
+    for (int32_t shape = 0; shape < 3; shape++) {
+        struct fault_tree *ground = fault_tree_new(shape, 5, kernel_find("cpu"));
+        for (int32_t s = 0; s < n_strategies; s++) {
+            struct strategy_use use = strategy_default(strategies[s]);
+            CLEARED(fault_case) fc;
+            struct result sound;
+            if (!fault_case_new(ground, &use, kernel_find("cpu"), &fc, &sound))
+                continue;
+            for (uint64_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+                struct broken b = {.seed = k};
+                const struct fault *f = fault_find(kinds[k]);
+                if (f && f->plant(&fc, &b) && b.plan)
+                    check_wrong(b.plan, &fc.problem->heads, &red);
+                broken_clear(&b);
+            }
+        }
+        fault_tree_free(ground);
+    }
+    ck_assert_int_ge(red, 60);
+}
+
+/* ---- the grid --------------------------------------------------------------------------------------------- */
+
+/* Rectangles cover the cells that have anything once, and keep all that was added. */
+TEST(rectangles_keep_the_sum)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        double x[11], y[8], added = 0, kept = 0;
+        for (int i = 0; i < 11; i++)
+            x[i] = i == 0 ? 0 : x[i - 1] + (double)(1 + rng_below(seed, 1, (uint64_t)i, 5));
+        for (int i = 0; i < 8; i++)
+            y[i] = 2.0 * i;
+        struct raster r = raster_new(10, x, 7, y);
+        int8_t seen[7][10] = {{0}};
+        for (int64_t owner = 0; owner < 6; owner++) {
+            double x0 = (double)rng_below(seed, 2, (uint64_t)owner, 10),
+                   y0 = (double)rng_below(seed, 3, (uint64_t)owner, 13);
+            double x1 = fmin(x[10], x0 + 7), y1 = fmin(14, y0 + 5);
+            raster_add(&r, owner, x0, x1, y0, y1);
+            added += (x1 - x0) * (y1 - y0);
+        }
+        int64_t n;
+        FREED struct raster_rect *rect = raster_rects(&r, &n);
+        for (int64_t i = 0; i < n; i++) {
+            kept += rect[i].sum;
+            for (int32_t row = rect[i].r0; row < rect[i].r1; row++)
+                for (int32_t col = rect[i].c0; col < rect[i].c1; col++) {
+                    ck_assert_int_eq(seen[row][col]++, 0);
+                    ck_assert_int_eq(r.cell[row * 10 + col].owner, rect[i].owner);
+                }
+        }
+        ck_assert_double_eq_tol(kept, added, 1e-9);
+        raster_free(&r);
+    }
+}
