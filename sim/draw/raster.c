@@ -91,13 +91,20 @@ static struct raster_rect grow(struct raster *r, int32_t col, int32_t row)
     return x;
 }
 
+void raster_settle(struct raster *r)
+{
+    for (int64_t i = 0; i < (int64_t)r->rows * r->cols; i++) {
+        settle(&r->cell[i]);
+        r->cell[i].now = 0;
+    }
+}
+
 struct raster_rect *raster_rects(struct raster *r, int64_t *n)
 {
     struct raster_rect *out = NULL;
-    int64_t cap = 0, cells = (int64_t)r->rows * r->cols;
+    int64_t cap = 0;
     *n = 0;
-    for (int64_t i = 0; i < cells; i++)
-        settle(&r->cell[i]);
+    raster_settle(r);
     for (int32_t row = 0; row < r->rows; row++)
         for (int32_t col = 0; col < r->cols; col++) {
             const struct raster_cell *c = &r->cell[(int64_t)row * r->cols + col];

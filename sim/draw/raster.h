@@ -37,6 +37,8 @@ struct raster raster_new(int32_t cols, const double *x, int32_t rows, const doub
 void raster_free(struct raster *r);
 /* Area of an owner (>= 0), which is given whole before that of the next; what is outside of the grid is lost. */
 void raster_add(struct raster *r, int64_t owner, double x0, double x1, double y0, double y1);
+/* After the last: every cell has its owner, which may be changed until raster_rects. */
+void raster_settle(struct raster *r);
 /* After the last: every cell that has any area, in rectangles as large as they go. The caller frees; *n of them. Cells then
  * have their owners. */
 struct raster_rect *raster_rects(struct raster *r, int64_t *n);

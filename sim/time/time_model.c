@@ -252,6 +252,7 @@ static int64_t start_batch(struct sim *s, int64_t batch, int64_t done)
             .launch = b->launch,
             .sm = sm,
             .slot = slot,
+            .resident = b->resident,
         };
         f.n++;
     }

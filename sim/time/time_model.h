@@ -66,6 +66,7 @@ struct time_model_cta {
     int32_t tile,
         part; /* Q tile of the group, and which of its alike CTAs: the KV head (unfused: stage part) */
     int32_t launch, sm, slot;
+    int32_t resident; /* CTAs of this kind that an SM holds at a time: it takes that share of the SM */
 };
 
 /* What the machine did between two events. */

@@ -1,6 +1,7 @@
 /* check_draw.c - pictures: that they are XML, that text meets no text, and that what is drawn is what was counted. */
 #include "sim/draw/plan_svg.h"
 #include "sim/draw/raster.h"
+#include "sim/draw/timeline_svg.h"
 
 #include "ref/rng.h"
 #include "sim/plan_ledger.h"
@@ -168,6 +169,73 @@ TEST(small_plans_are_drawn_pair_by_pair)
         ck_assert_msg(sum[gi] == seen, "group %" PRId64 ": %g of %g", gi, sum[gi], seen);
     }
     free(sum);
+}
+
+/* ---- plans in time ---------------------------------------------------------------------------------------- */
+
+/* data-us of a class, against the time of the CTAs of groups or merge steps: each takes a share of its SM. */
+static void check_time(const struct svg_read *r, const struct time_model *c, const char *class, bool merges)
+{
+    double is = 0, drawn_us = 0;
+    for (int64_t i = 0; i < c->n_cta; i++)
+        if ((c->cta[i].group < 0) == merges)
+            is += 1e6 * (c->cta[i].end - c->cta[i].start) / c->cta[i].resident;
+    for (int64_t i = 0; i < r->n; i++)
+        if (svg_is(&r->at[i], class))
+            drawn_us += svg_number(&r->at[i], "data-us", NAN);
+    check_each(fabs(is - drawn_us) <= 1e-6 * is, "%s: %g us are drawn, %g are", class, drawn_us, is);
+}
+
+static double all_time(const struct svg_read *r)
+{
+    double us = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        us += svg_number(&r->at[i], "data-us", 0);
+    return us;
+}
+
+static void check_timeline(const struct plan *p, const struct heads *h, const struct machine *mc)
+{
+    struct time_model_coefs coefs = time_model_coefs_default();
+    struct time_model c = time_model_plan(p, h, mc, &coefs, 0, CLOCK_TIMELINE);
+    FREED char *text = NULL;
+    size_t size;
+    double is = 0;
+    FILE *f = open_memstream(&text, &size);
+    time_model_print_svg(f, &c, p, mc);
+    ck_assert(fclose(f) == 0 && size < MOST_BYTES);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    svg_check_layout(&r);
+    if (c.n_cta <= 200 && mc->sms <= 160) { /* else a cell may have some of both, and belongs to one */
+        check_time(&r, &c, "cta", false);
+        check_time(&r, &c, "merge", true);
+    }
+    for (int64_t i = 0; i < c.n_cta; i++)
+        is += 1e6 * (c.cta[i].end - c.cta[i].start) / c.cta[i].resident;
+    check_each(fabs(is - all_time(&r)) <= 1e-6 * is, "%s on %s: %g us are drawn, %g are", p->strategy,
+               mc->name, all_time(&r), is);
+    time_model_free(&c);
+}
+
+/* Machines of few SMs, of one more than there are rows, and of very many. */
+TEST(every_timeline_is_drawn_as_it_is_timed)
+{
+    static const char *const names[] = {"h200", "h200:sms=3", "l40s:sms=161", "h100:sms=5000"};
+    int64_t n = getenv("TREEATTN_QUICK") ? 4 : 20;
+    for (int64_t i = 0; i < n; i++) {
+        AUTO(tree) t = gen_tree(gen_family(22, i), gen_seed(22, i));
+        AUTO(nform) nf = nform_new(t);
+        struct machine mc;
+        MUST(machine_parse, names[i % 4], &mc);
+        for (int32_t s = 0; s < n_strategies; s++) {
+            struct plan_env env = {.heads = settings[i % 3], .machine = &mc};
+            struct strategy_use use = strategy_default(strategies[s]);
+            char why[WHY_MAX];
+            AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+            if (p)
+                check_timeline(p, &env.heads, &mc);
+        }
+    }
 }
 
 /* ---- names from anywhere ---------------------------------------------------------------------------------- */

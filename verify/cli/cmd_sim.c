@@ -128,6 +128,8 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
              "--apart saves them"),
         TEXT("timeline", "FILE", &run->timeline, NULL,
              "the CTAs of one plan into FILE, as CSV; -: instead of the table"),
+        TEXT("timeline-svg", "FILE", &run->timeline_svg, NULL,
+             "the same as a picture for any browser: which CTA runs on which SM, and what of the machine is in use"),
         TEXT("spans", "FILE", &run->spans, NULL,
              "what the machine does between two events of the timeline, as CSV"),
         {0},
@@ -142,7 +144,7 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
 
 static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
 {
-    const char *const out[] = {a->out.path, run->timeline, run->spans};
+    const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans};
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     run->spec = a->problem.spec;
     run->timed = a->n_machines > 0;
@@ -159,7 +161,7 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
         return err_set(e, "--coefficients are of a machine (expected --machine)");
     if (a->model && strcmp(a->model, "clock") != 0 && !(run->model = fit_model_find(a->model, e)))
         return false;
-    return outfiles_check(out, 3, e) && problem_spec_check(&run->spec, e) &&
+    return outfiles_check(out, 4, e) && problem_spec_check(&run->spec, e) &&
            tree_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e) &&
            sim_read_coefficients(run, a->coefficients, a->part, e);
 }
@@ -174,7 +176,7 @@ static bool open_sources(const struct sim_args *a, struct sim_run *run, struct e
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
     struct outfile out;
-    if (outfile_is_stdout(run->timeline) || outfile_is_stdout(run->spans))
+    if (sim_prints_timeline(run))
         return sim_write_timeline(run, e);
     if (!outfile_open(&out, a->out.path, e))
         return false;

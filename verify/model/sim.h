@@ -54,7 +54,7 @@ struct sim_run {
     bool timed;                      /* without times, plans are made for the default machine */
     struct sim_source *source;
     int64_t n_sources, cap_sources;
-    const char *timeline, *spans; /* files for one plan in time; NULL: not asked for */
+    const char *timeline, *timeline_svg, *spans; /* files for one plan in time; NULL: not asked for */
     char *command;                /* what was called; owned */
     struct simulated_row *row;    /* [n_sources][n_machines][n_use] */
 };
@@ -84,6 +84,8 @@ bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e);
 /* Of `treeattn fit`, from a file (NULL: built in), for the time model or run->model. part: which part's, where the file has
  * several; "each": of every strategy its own; or NULL. */
 bool sim_read_coefficients(struct sim_run *run, const char *file, const char *part, struct err *e);
+/* Is one of these files standard output, in place of the table? */
+bool sim_prints_timeline(const struct sim_run *run);
 /* Is there only one plan, where a timeline or spans are asked for? */
 bool sim_check_timeline(const struct sim_run *run, struct err *e);
 bool sim_write_timeline(const struct sim_run *run, struct err *e);
