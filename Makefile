@@ -137,7 +137,7 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
-$(HOST_PROGRAM): $(call obj,$(HOST) $(addprefix verify/child/,fence.c tensors.c) ref/base.c ref/json_text.c)
+$(HOST_PROGRAM): $(call obj,$(HOST) $(addprefix verify/child/,fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))

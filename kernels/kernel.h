@@ -48,8 +48,9 @@ struct partials {
     struct heads heads; /* those of KV count for nothing */
     int32_t n;
     int64_t inputs;
-    void *o;     /* [inputs][n][h_q][d] of heads.dtype */
-    double *lse; /* [inputs][n][h_q] natural logarithm, -inf of an empty one, whose O is 0; as the kernel is given it */
+    void *o; /* [inputs][n][h_q][d] of heads.dtype */
+    double *
+        lse; /* [inputs][n][h_q] natural logarithm, -inf of an empty one, whose O is 0; as the kernel is given it */
 };
 
 /* What such a kernel is asked. */
@@ -66,6 +67,7 @@ struct kernel_arithmetic {
     enum dtype probability, partial_o; /* what these are rounded to; N_DTYPES: to the type of Q, K and V */
     int64_t sum_run;                   /* as in struct kernel */
     int64_t merge_chain;               /* longest chain of merges */
+    bool sum_narrow;                   /* what is divided by is the sum of p as rounded, not as computed */
     bool lse_scaled;                   /* its LSE was stored in another base than e */
 };
 
@@ -95,19 +97,20 @@ struct kernel {
     /* NULL: it runs plans. Else it answers as it likes, and run and supports are not there. Rows of O and LSE are queries as the
      * tree numbers them; of POINT_PARTIAL the queries of each group of the plan; of POINT_MERGE those of the partials. Not
      * RUN_DONE: *why says why not. */
-    enum run_end (*attend)(const struct kernel *k, const struct question *ask, struct output *out, struct err *why);
-    enum kernel_point point;                  /* of attend, as all below */
+    enum run_end (*attend)(const struct kernel *k, const struct question *ask, struct output *out,
+                           struct err *why);
+    enum kernel_point point; /* of attend, as all below */
     /* Changes heads, type and page size of a drawn case to what it takes, to the nearest that is not larger if there is one. True: its
      * view lists pages, so it wants pages that are full or of one token. */
     bool (*suit)(const struct kernel *k, struct problem_spec *s);
-    bool wants_plan;                          /* always, but for some of POINT_ATTENTION */
+    bool wants_plan; /* always, but for some of POINT_ATTENTION */
     const struct kernel_arithmetic *declared;
-    double lse_unit;            /* what its LSE is multiplied by for the natural one; 0: it writes none */
-    bool tails;                 /* it finds large numbers behind the last token of a page */
-    const char *view;           /* what it is given, for tables */
-    const struct kernel *also;  /* another point of the same program, or NULL */
-    const char *option; /* what brings it about on a command line; NULL: the name in a case does */
-    const void *config; /* of the file that defines the kernel, or NULL */
+    double lse_unit;           /* what its LSE is multiplied by for the natural one; 0: it writes none */
+    bool tails;                /* it finds large numbers behind the last token of a page */
+    const char *view;          /* what it is given, for tables */
+    const struct kernel *also; /* another point of the same program, or NULL */
+    const char *option;        /* what brings it about on a command line; NULL: the name in a case does */
+    const void *config;        /* of the file that defines the kernel, or NULL */
 };
 
 extern const struct kernel *const kernels[];

@@ -15,7 +15,7 @@ space = None
 
 @treeattn.kernel(
     view="levels", array="torch", device="cuda", dtypes=("f16", "bf16"), head_dims=(64, 128, 256),
-    lse="none", probability="input", partial_o="input", merge_chain=1024, max_pairs=2e8,
+    lse="none", probability="input", probability_sum="rounded", partial_o="input", merge_chain=1024, max_pairs=2e8,
 )
 def flashinfer_cascade(c):
     import flashinfer

@@ -2,9 +2,9 @@
  * arithmetic.c - a right plug-in in float, in one of several arithmetics, at all points, for tests/verify/check_child.c.
  *
  * ARITH is what it does: order (all tokens are added one by one), blocked (parts of 64), p-bf16 (blocked, with P in bf16),
- * partial-f16 (blocked, with O of a part in fp16) or sum-f16 (blocked; sums are rounded to fp16 each time: nothing that may be
- * declared). ARITH_MERGE is how it merges parts: order, or tree. ARITH_SAYS and ARITH_MERGE_SAYS are what it declares, where that
- * is something else.
+ * p-bf16-sum (the same, divided by the sum of P in bf16), partial-f16 (blocked, with O of a part in fp16) or sum-f16 (blocked;
+ * sums are rounded to fp16 each time: nothing that may be declared). ARITH_MERGE is how it merges parts: order, or tree.
+ * ARITH_SAYS and ARITH_MERGE_SAYS are what it declares, where that is something else.
  */
 #include "tests/plugin/narrow.h"
 #include "verify/child/treeattn_plugin.h"
@@ -137,10 +137,8 @@ static void attend(const struct row *r, const int32_t *token, int n, struct part
     }
     for (int j = 0; j < n; j++) {
         int64_t at = ((int64_t)token[j] * r->kv_heads + r->kv_head) * r->d;
-        float p = expf(logit[j] - max);
-        sum = add(sum, p);
-        if (does("p-bf16"))
-            p = to_bf16(p);
+        float exact = expf(logit[j] - max), p = does("p-bf16") || does("p-bf16-sum") ? to_bf16(exact) : exact;
+        sum = add(sum, does("p-bf16-sum") ? p : exact);
         for (int i = 0; i < r->d; i++)
             out->o[i] = add(out->o[i], p * get(r->v, at + i));
     }
@@ -244,7 +242,8 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     (void)abi;
     me.sum_block = strcmp(says, "order") == 0 ? 0 : BLOCK;
     me.merge_chain = strcmp(merges, "tree") == 0 ? 16 : MAX_MERGES;
-    me.probability = strcmp(says, "p-bf16") == 0 ? "bf16" : NULL;
+    me.probability = strncmp(says, "p-bf16", 6) == 0 ? "bf16" : NULL;
+    me.probability_sum = strcmp(says, "p-bf16-sum") == 0 ? "rounded" : NULL;
     me.partial_o = strcmp(says, "partial-f16") == 0 ? "f16" : NULL;
     return &me;
 }

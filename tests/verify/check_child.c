@@ -151,11 +151,11 @@ TEST(parts_that_are_wrong_are_told)
     }
 }
 
-static const char *const arithmetics[] = {"order", "blocked", "p-bf16", "partial-f16"}, *const merges[] = {
-                                                                                            "order", "tree"};
+static const char *const arithmetics[] = {"order", "blocked", "p-bf16", "p-bf16-sum", "partial-f16"},
+                         *const merges[] = {"order", "tree"};
 
 /* Right kernels in float are right, whatever they say of their sums, if it is so. */
-LOOP_TEST(honest_arithmetic_passes, 8)
+LOOP_TEST(honest_arithmetic_passes, 10)
 {
     FREED char *env = xasprintf("ARITH=%s ARITH_MERGE=%s", arithmetics[_i / 2], merges[_i % 2]),
                *args = xasprintf("--plugin %s --trees 8 --no-sharp --seed 3 -q", plugin("arithmetic"));
@@ -170,6 +170,7 @@ TEST(declarations_are_probed)
     } all[] = {{"ARITH=order ARITH_MERGE=tree", "ARITH_SAYS=blocked",
                 "levels:1,2_140000,17;heads=1/1;d=16;dtype=f16"},
                {"ARITH=p-bf16", "ARITH_SAYS=blocked", "levels:1,3_100,9;heads=4/2;d=32;dtype=f16"},
+               {"ARITH=p-bf16-sum", "ARITH_SAYS=p-bf16", "levels:1,3_100,9;heads=4/2;d=32;dtype=bf16"},
                {"ARITH=p-bf16", "ARITH_SAYS=partial-f16", "levels:1,12_2,1;heads=4/2;d=32;dtype=f32"},
                {"ARITH=partial-f16", "ARITH_SAYS=blocked", "levels:1,3_100,9;heads=4/2;d=32;dtype=f32"},
                {"ARITH=sum-f16", "ARITH_SAYS=order", "levels:1,3_100,9;heads=4/2;d=32;dtype=f16"},
@@ -340,7 +341,7 @@ TEST(plugins_that_do_wrong_are_told)
                {"write K", "WROTE_INPUT: wrote to k"},
                {"write before O", "WROTE_OUTSIDE: wrote outside of o"},
                {"write behind O", "CRASH: "},
-               {"no LSE", "LSE is nan"},
+               {"no LSE", "LSE is nan (never written)"},
                {"modulo", "oracle has"}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         FREED char *env = xasprintf("ASAN_OPTIONS=handle_segv=0 PLUGIN_DOES='%s'", all[i].does),
@@ -380,7 +381,8 @@ TEST(a_command_that_is_no_child_is_refused)
 /* Drivers of a GPU look themselves up there. */
 TEST(proc_calls_a_child_as_it_calls_itself)
 {
-    ck_assert_int_eq(verify("", "--exec 'read pid rest </proc/self/stat; [ $pid = $$ ] && exit 7' --trees 1"), 2);
+    ck_assert_int_eq(verify("", "--exec 'read pid rest </proc/self/stat; [ $pid = $$ ] && exit 7' --trees 1"),
+                     2);
     ck_assert_msg(strstr(text, "it exited with code 7"), "%s", text);
 }
 
@@ -392,6 +394,11 @@ TEST(a_child_in_perl_passes)
             0,
         "%s", text);
     ck_assert_msg(total("passed") > 1, "%s", text);
+    ck_assert_msg(
+        verify("CHILD_GAP=3",
+               "--exec 'perl tests/plugin/child.pl' --case 'tree=levels:1,2_9,5;heads=1/1;d=3;dtype=f32'") ==
+            0,
+        "%s", text);
 }
 
 /* treeattn.py starts the judge when a person starts it. */

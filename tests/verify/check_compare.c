@@ -488,6 +488,7 @@ TEST(no_constant_is_looser_than_measured)
         {"PARTIAL", TOL_PARTIAL, 2.5},
         {"PROB", TOL_PROB, 2.5},
         {"PROB_SAME", TOL_PROB_SAME, 2},
+        {"PROB_SUM", TOL_PROB_SUM, 2},
         {"PROB_WALK", TOL_PROB_WALK, 8},
         {"CAP_MIN_D", TOL_CAP_MIN_D, 16},
         {"CAP_F64", TOL_CAP_F64, 1e-12},

@@ -122,11 +122,13 @@ static void read_name(const json_t *o, const char *key, char out[CHILD_MAX_NAME]
 static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct err *e)
 {
     const char *rounded[N_DTYPES + 1] = {[N_DTYPES] = "input"};
-    int32_t accumulate, probability, partial;
+    static const char *const sums[] = {"exact", "rounded"};
+    int32_t accumulate, probability, partial, sum;
     int64_t block, chain;
     memcpy(rounded, dtype_name, sizeof dtype_name);
     if (!read_choice(o, "accumulate", dtype_name, N_DTYPES, DT_F32, &accumulate, e) ||
         !read_choice(o, "probability", rounded, N_DTYPES + 1, accumulate, &probability, e) ||
+        !read_choice(o, "probability_sum", sums, 2, 0, &sum, e) ||
         !read_choice(o, "partial_o", rounded, N_DTYPES + 1, accumulate, &partial, e) ||
         !read_count(o, "sum_block", &block, e) || !read_count(o, "merge_chain", &chain, e))
         return false;
@@ -137,6 +139,7 @@ static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct
     *a = (struct kernel_arithmetic){.accumulate = (enum dtype)accumulate,
                                     .probability = (enum dtype)probability,
                                     .partial_o = (enum dtype)partial,
+                                    .sum_narrow = sum == 1,
                                     .sum_run = block,
                                     .merge_chain = chain};
     return true;
@@ -201,7 +204,8 @@ static bool suit(const struct kernel *k, struct problem_spec *s)
     }
     h->d = nearest(c->head_dims, h->d);
     s->page_size = nearest(c->page_sizes, s->page_size);
-    return c->point[POINT_ATTENTION] && (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_prefix);
+    return c->point[POINT_ATTENTION] &&
+           (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_prefix);
 }
 
 static bool in_list(const int32_t *list, int32_t x)

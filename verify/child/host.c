@@ -3,9 +3,10 @@
  *
  *     treeattn-host ./mine.so
  *
- * It has no oracle and no judge in it: what it is made of besides this file is ref/base.c, ref/json_text.c, fence.c and tensors.c.
+ * It has no oracle and no judge in it: besides this file it is fence.c and tensors.c, and base.c, dtype.c and json_text.c of ref/.
  * Inputs and outputs of the plug-in lie between pages that nobody may touch, so that what runs beyond an array ends there.
  */
+#include "ref/dtype.h"
 #include "ref/json_text.h"
 #include "verify/child/fence.h"
 #include "verify/child/tensors.h"
@@ -145,6 +146,7 @@ static void say_hello(const struct ta_plugin *p)
     say_text("accumulate", p->accumulate);
     say_text("probability", p->probability);
     say_text("partial_o", p->partial_o);
+    say_text("probability_sum", p->probability_sum);
     fprintf(to_judge, ",\"sum_block\":%" PRId64 ",\"merge_chain\":%" PRId64 "}\n", p->sum_block,
             p->merge_chain);
     fflush(to_judge);
@@ -180,23 +182,13 @@ static struct ta_tensor ta_tensor_of(struct array *a, const struct tensor *t, bo
                               .strides = a->strides};
 }
 
-/* NaN in every element, with bits of its own that the judge knows (ref/problem.h). */
+/* NaN in every element of an output, which says that nobody wrote it. */
 static void fill_unwritten(const struct array *a)
 {
+    static const enum dtype type[N_ELEMENTS] = {
+        [EL_F64] = DT_F64, [EL_F32] = DT_F32, [EL_F16] = DT_F16, [EL_BF16] = DT_BF16};
     for (int64_t i = 0; i < tensor_elements(&a->t); i++)
-        switch (a->t.type) {
-        case EL_F64:
-            ((uint64_t *)a->memory.data)[i] = UINT64_C(0x7ff8000000000000);
-            break;
-        case EL_F32:
-            ((uint32_t *)a->memory.data)[i] = 0x7fc00000;
-            break;
-        case EL_F16:
-            ((uint16_t *)a->memory.data)[i] = 0x7e00;
-            break;
-        default:
-            ((uint16_t *)a->memory.data)[i] = 0x7fc0;
-        }
+        dtype_store(type[a->t.type], a->memory.data, i, nan_of(NAN_UNWRITTEN));
 }
 
 struct request {

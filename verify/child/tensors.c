@@ -160,7 +160,7 @@ static bool read_entry(const json_t *entry, char *data, int64_t n_bytes, struct 
     const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     int64_t begin = json_integer_value(from), end = json_integer_value(to);
     if (!json_is_integer(from) || !json_is_integer(to) || begin < 0 || end < begin || end > n_bytes ||
-        end - begin != bytes || begin % element_size[type] != 0)
+        end - begin != bytes)
         return false;
     x->data = data + begin;
     return true;

@@ -132,6 +132,8 @@ struct ta_plugin {
     /* 1.1: parts of attention. All is judged that is there, and something must be. */
     int (*partial)(const struct ta_partial *c, char why[TA_WHY]);
     int (*merge)(const struct ta_merge *c, char why[TA_WHY]);
+    /* 1.1: of what O is divided by, and LSE made: exact, or "rounded": p is added as it is after rounding [exact] */
+    const char *probability_sum;
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

@@ -72,6 +72,7 @@ struct arithmetic arithmetic_declared(const struct kernel *k, const struct plan 
     return (struct arithmetic){.accumulate = d->accumulate,
                                .partial_o = d->partial_o == N_DTYPES ? inputs : d->partial_o,
                                .probability = d->probability == N_DTYPES ? inputs : d->probability,
+                               .sum_narrow = d->sum_narrow,
                                .sum_run = d->sum_run ? d->sum_run : INT64_MAX,
                                .in_order = true,
                                .lse_scaled = d->lse_scaled,
@@ -89,6 +90,8 @@ struct row_bound {
     double partial, prob;  /* roundoff of narrower partials, relative to abs_o[e], and of probabilities */
     double partial_tiny;   /* absolute: narrower partials below their type's normal numbers */
     double lse;            /* absolute */
+    double narrow_lse;     /* absolute, beyond any cap: a sum of narrow probabilities */
+    double prob_sum;       /* relative to |o[e]|: the same, in what O is divided by */
     double underflow;      /* relative to max_v[e], or to 1 if that is more */
     double vanish;         /* relative to max_v[e]: narrow probabilities below their type's normal numbers */
     double cap_o, cap_lse; /* absolute figures that hold besides; +inf where none does */
@@ -187,6 +190,8 @@ static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ct
         b.vanish = TOL_UNDERFLOW * (double)ctx * dtype_tiny[a->probability] / 2 *
                    fmin(1, exp(orc->logit[r] - orc->lse[r]));
     }
+    if (a->sum_narrow) /* what vanishes is missing in it, too */
+        b.narrow_lse = b.prob_sum = TOL_PROB_SUM * b.prob + b.vanish;
     if (cap > 0) {
         cap += run + (a->in_order ? chain : 0);
         b.cap_o = cap * row_max(orc->o + r * orc->d, orc->d);
@@ -214,7 +219,7 @@ static inline double narrow_of(const struct row_bound *b, const struct oracle *o
     double prob = TOL_PROB * orc->abs_o[i];
     if (orc->rms_o)
         prob = fmin(prob, TOL_PROB_SAME * fabs(orc->o[i]) + TOL_PROB_WALK * orc->rms_o[i]);
-    return narrow + b->prob * prob + b->vanish * max_v(orc, i);
+    return narrow + b->prob * prob + b->vanish * max_v(orc, i) + b->prob_sum * fabs(orc->o[i]);
 }
 
 /* What errors of logits and merges, and additions, may do to element i of the oracle's O. However wrong the weights are, O lies
@@ -236,7 +241,8 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
         bound_o[e] = accumulated_of(&b, orc, i) + narrow_of(&b, orc, i) + underflow_of(&b, orc, i) +
                      fmax(o.u * fabs(orc->o[i]), o.half_tiny);
     struct rounding lse = rounding_of_lse(p->heads.dtype, a);
-    return b.lse + (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
+    return b.lse + b.narrow_lse +
+           (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
 /* Error of element i of O, in units of what is allowed, which is in *allowed. */
@@ -320,8 +326,8 @@ static bool compare_lse(struct comparison *c, const struct oracle *orc, int64_t 
         return false;
     if (!isfinite(want))
         return true;
-    note(c, ratio_of(error_of(got, want, round), b->lse, b->cap_lse), r, -1, got, want,
-         fmin(b->lse, b->cap_lse));
+    double bound = b->lse + b->narrow_lse, cap = b->cap_lse + b->narrow_lse;
+    note(c, ratio_of(error_of(got, want, round), bound, cap), r, -1, got, want, fmin(bound, cap));
     c->rel_lse = fmax(c->rel_lse, fabs(got - want) / fmax(1, fabs(want)));
     return true;
 }

@@ -19,9 +19,11 @@ struct arithmetic {
     enum dtype accumulate; /* DT_F64 or DT_F32: dot products, softmax, sums */
     enum dtype partial_o;  /* how partial O is stored between group and merge */
     bool scores_stored;    /* unfused: scores pass through storage (in the accumulation type) */
-    /* How probabilities enter the product with V; 0 (f64) where they are not narrowed. Their sum is not narrowed. */
-    enum dtype probability;
-    int64_t sum_run; /* tokens that are added one after the other, if these are more than a tile's (SUM_TILE) */
+    enum dtype
+        probability; /* how probabilities enter the product with V; 0 (f64) where they are not narrowed */
+    bool sum_narrow; /* their sum, too, is of narrowed ones; else of those before */
+    int64_t
+        sum_run; /* tokens that are added one after the other, if these are more than a tile's (SUM_TILE) */
     bool lse_scaled; /* LSE was stored in another base, and brought to base e afterwards */
     bool in_order;   /* merges, too, may be one after the other */
     int32_t merges;  /* longest chain of merges behind an output; 0: none */

@@ -42,9 +42,12 @@ struct result {
     struct ledger ledger;
     int64_t n_groups, n_launches;
     double plan_s, run_s;
-    char why[600];   /* FAIL, SKIP: one sentence, without the stage */
+    char why[600];      /* FAIL, SKIP: one sentence, without the stage */
     struct cause cause; /* of wrong numbers */
 };
+
+/* Are its numbers so far off that no rounding explains it? */
+bool result_is_gross(const struct result *r);
 
 /* What happened, in a word: verify/README.md lists them. */
 const char *result_code(const struct result *r);

@@ -458,16 +458,10 @@ struct failure {
     bool gross;
     const struct property *law;
 };
-#define GROSS 1e-2 /* of a row, whose numbers may be next to nothing, */
-#define TINY 1e-4  /* and no less than this */
 
 static struct failure failure_of(const struct result *r)
 {
-    const struct comparison *c = &r->cmp;
-    double off = fabs(c->got - c->want);
-    bool much = !isfinite(c->worst) || fmax(c->rel_o, c->rel_lse) >= GROSS;
-    bool numbers = r->stage == STAGE_NUMBERS || (r->stage == STAGE_REPEAT && r->compared);
-    return (struct failure){r->stage, numbers && (!isfinite(off) || (much && off > TINY)), r->law};
+    return (struct failure){r->stage, result_is_gross(r), r->law};
 }
 
 static bool alike(struct failure is, struct failure was)
