@@ -16,7 +16,7 @@ wrapper = None
 
 @treeattn.kernel(
     view="paged", array="torch", device="cuda", dtypes=("f16", "bf16"), head_dims=(64, 128, 256), ratios=(1, 2, 4, 8),
-    lse="2", probability="input", probability_sum="rounded" if tensor_cores else "exact", max_pairs=2e8,
+    lse="2", probability="input", probability_sum="rounded" if tensor_cores else "exact", partial_o="input", max_pairs=2e8,
 )
 def flashinfer_decode(c):
     import flashinfer

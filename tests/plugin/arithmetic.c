@@ -3,7 +3,8 @@
  *
  * ARITH is what it does: order (all tokens are added one by one), blocked (parts of 64), p-bf16 (blocked, with P in bf16),
  * p-bf16-sum (the same, divided by the sum of P in bf16), partial-f16 (blocked, with O of a part in fp16) or sum-f16 (blocked;
- * sums are rounded to fp16 each time: nothing that may be declared). ARITH_MERGE is how it merges parts: order, or tree.
+ * sums are rounded to fp16 each time: nothing that may be declared) or fused (blocked; a score is scaled exactly and the maximum is
+ * not, which goes well until scores are vast). ARITH_MERGE is how it merges parts: order, or tree.
  * ARITH_SAYS and ARITH_MERGE_SAYS are what it declares, where that is something else.
  */
 #include "tests/plugin/narrow.h"
@@ -132,12 +133,13 @@ static void attend(const struct row *r, const int32_t *token, int n, struct part
         float dot = 0;
         for (int i = 0; i < r->d; i++)
             dot += get(r->q, r->at * r->d + i) * get(r->k, at + i);
-        logit[j] = dot * r->scale;
+        logit[j] = does("fused") ? dot : dot * r->scale;
         max = fmaxf(max, logit[j]);
     }
     for (int j = 0; j < n; j++) {
         int64_t at = ((int64_t)token[j] * r->kv_heads + r->kv_head) * r->d;
-        float exact = expf(logit[j] - max), p = does("p-bf16") || does("p-bf16-sum") ? to_bf16(exact) : exact;
+        float below = does("fused") ? fmaf(logit[j], r->scale, -(max * r->scale)) : logit[j] - max,
+              exact = expf(below), p = does("p-bf16") || does("p-bf16-sum") ? to_bf16(exact) : exact;
         sum = add(sum, does("p-bf16-sum") ? p : exact);
         for (int i = 0; i < r->d; i++)
             out->o[i] = add(out->o[i], p * get(r->v, at + i));
@@ -147,7 +149,7 @@ static void attend(const struct row *r, const int32_t *token, int n, struct part
         if (does("partial-f16"))
             out->o[i] = to_half(out->o[i]);
     }
-    out->lse = max + logf(sum);
+    out->lse = (does("fused") ? max * r->scale : max) + logf(sum);
     out->weight = 1;
 }
 
@@ -156,7 +158,8 @@ static void put_row(const struct ta_tensor *o, const struct ta_tensor *lse, int6
 {
     for (int i = 0; i < d; i++)
         put(o, row * d + i, p->o[i]);
-    put(lse, row, p->lse);
+    if (lse->data)
+        put(lse, row, p->lse);
 }
 
 /* All tokens that a row sees, in parts. */
@@ -244,6 +247,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     me.merge_chain = strcmp(merges, "tree") == 0 ? 16 : MAX_MERGES;
     me.probability = strncmp(says, "p-bf16", 6) == 0 ? "bf16" : NULL;
     me.probability_sum = strcmp(says, "p-bf16-sum") == 0 ? "rounded" : NULL;
+    me.lse = env("ARITH_LSE", "e");
     me.partial_o = strcmp(says, "partial-f16") == 0 ? "f16" : NULL;
     return &me;
 }

@@ -186,6 +186,19 @@ TEST(declarations_are_probed)
     }
 }
 
+/* Where float cannot tell the weights, an answer that is wrong looks like that of many mistakes. */
+TEST(vast_logits_tell_of_no_mistake)
+{
+    FREED char *vast = xasprintf("--plugin %s --case 'tree=levels:1,6,12_300,40,9;heads=8/2;d=128;dtype=bf16;"
+                                 "fill=vast;scale=0.3' --no-shrink",
+                                 plugin("arithmetic")),
+               *usual = xasprintf("--plugin %s --trees 8 --no-sharp --seed 5 --fill random -q",
+                                  plugin("arithmetic"));
+    ck_assert_msg(verify("ARITH=fused ARITH_LSE=none", vast) == 1 && strstr(text, "oracle has"), "%s", text);
+    ck_assert_msg(!strstr(text, "cause of"), "%s", text);
+    ck_assert_msg(verify("ARITH=fused", usual) == 0, "%s", text);
+}
+
 /* Properties are counted, and no matter of the verdict. */
 TEST(properties_are_told_apart)
 {

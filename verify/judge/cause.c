@@ -33,6 +33,8 @@ enum {
 #define CLEARER 0.25 /* of the error of the right answer: a mistake's is no more */
 #define CLOSE_O 1e-2 /* of a row's largest element: a bound that is larger decides nothing */
 #define CLOSE_LSE 1e-3
+#define MOST_WEIGHT                                                                                          \
+    0.5 /* by which weights may be off: what comes of logits beyond float's reach tells of no mistake */
 #define MOST_ROUNDING 0.2 /* of a row: no rounding to 8 bits and more makes so much */
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
@@ -74,6 +76,8 @@ static void draw(const struct problem *p, const struct oracle *orc, const struct
         double error = compare_row_error(p, orc, out, a, cmp, r);
         if (error <= 1)
             good[n_right++] = r;
+        else if (compare_weights(orc, r, orc->ctx[r / p->heads.h_q], a) > MOST_WEIGHT)
+            continue;
         else
             bad[n_wrong++] = r;
         if (!(error <= STRONG))

@@ -245,6 +245,11 @@ double compare_bound(const struct problem *p, const struct oracle *orc, const st
            (isfinite(orc->lse[row]) ? fmax(lse.u * fabs(orc->lse[row]), lse.half_tiny) : 0);
 }
 
+double compare_weights(const struct oracle *orc, int64_t row, int64_t ctx, const struct arithmetic *a)
+{
+    return bound_of(orc, row, ctx, a, 0).weights;
+}
+
 /* Error of element i of O, in units of what is allowed, which is in *allowed. */
 static inline double ratio_o(const struct row_bound *b, const struct oracle *orc, int64_t i, double got,
                              struct rounding round, double *allowed)
