@@ -24,7 +24,7 @@ int cmd_error(const struct err *e);
  * What `treeattn plan` does, with any strategy: plan, check, print into path (NULL: standard output). A plan that is wrong is
  * printed as well, unless an index of it is out of range, before the sentence that says why on stderr. The exit code.
  */
-enum plan_form { PLAN_TEXT, PLAN_CSV, PLAN_JSON, PLAN_SVG, PLAN_DOT, N_PLAN_FORMS };
+enum plan_form { PLAN_TEXT, PLAN_CSV, PLAN_JSON, PLAN_EXPLAIN, PLAN_SVG, PLAN_DOT, N_PLAN_FORMS };
 struct plan_job {
     const struct tree *tree;
     const struct strategy_use *use;

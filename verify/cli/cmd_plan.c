@@ -4,10 +4,12 @@
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
 #include "sim/draw/plan_svg.h"
+#include "sim/plan_explain.h"
+#include "sim/plan_ledger.h"
 
 #include <stdlib.h>
 
-static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "svg", "dot"};
+static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "explain", "svg", "dot"};
 
 struct plan_args {
     struct cmd_tree tree;
@@ -26,6 +28,7 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
             "printed as well; standard error then says what is wrong with it, and the exit code is 1.",
         .examples = "plan --levels \"1,4 512,64\" --strategy pat\n"
                     "plan --levels \"1,2,6 100,40,10\" --strategy deft-flatten --format svg -o plan.svg\n"
+                    "plan --levels \"1,2,6 100,40,10\" --heads 8/2 --strategy deft-node --explain\n"
                     "plan --trace embedded:reasoning --step 40 --strategy fasttree --json",
         .details =
             "Nodes, tokens and queries have the numbers of the tree, as in its file.\n"
@@ -35,6 +38,9 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
             "everywhere. It leaves its partial result in slots[k]; slots null means in the output. A merge "
             "step leaves its inputs, merged, in its slot; null means in the output of its query. A step "
             "without inputs belongs to a query that sees nothing. A tile side of 0 is whole, unpadded.\n"
+            "Explain: the product that each number is, group by group; a group runs once per KV head. The "
+            "totals are "
+            "what treeattn sim --layers 1 --csv counts.\n"
             "SVG: a picture for any browser. Above, a row is a query and a column a token of its path; nodes "
             "are "
             "framed, groups have colours. Below, the tiles of each group: used, hidden by a mask, padding. "
@@ -53,10 +59,12 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
         CALL("machine", "NAME[:K=V]", set_machine, &a->machine, "h200", "the GPU that the plan is made for"),
         HEADING("What is printed:"),
         WORD("format", "FORMAT", &a->form, form_name, N_PLAN_FORMS, "text",
-             "text; csv: the groups; json: everything; svg: a picture; dot: the tree and its groups, for "
+             "text; csv: the groups; json: everything; explain: the arithmetic of each byte, "
+             "multiply-add and padded row; svg: a picture; dot: the tree and its groups, for "
              "Graphviz"),
         SET("csv", &a->form, PLAN_CSV, "--format csv"),
         SET("json", &a->form, PLAN_JSON, "--format json"),
+        SET("explain", &a->form, PLAN_EXPLAIN, "--format explain"),
         TEXT("output", "FILE", &a->path, NULL,
              "write to FILE, which appears once it is complete; -: standard output", .letter = 'o'),
         {0},
@@ -80,6 +88,9 @@ static void print_form(FILE *f, const struct plan_job *j, const struct plan *p, 
     case PLAN_JSON:
         plan_print_json(f, p);
         break;
+    case PLAN_EXPLAIN:
+        plan_print_explain(f, p, &j->env.heads);
+        break;
     case PLAN_SVG:
         plan_print_svg(f, p, &j->env.heads, flaw);
         break;
@@ -95,6 +106,8 @@ static bool print_plan(const struct plan_job *j, const struct plan *p, const str
                        struct err *e)
 {
     struct outfile out;
+    if (j->form == PLAN_EXPLAIN && price_most(p, &j->env.heads) >= 0x1p62)
+        return err_set(e, "the plan may move more bytes than 63 bits count (expected a smaller tree)");
     if (!outfile_open(&out, j->path, e))
         return false;
     print_form(out.f, j, p, flaw);
