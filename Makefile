@@ -67,7 +67,8 @@ SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/judge/*.c verify/faults/*.c)
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
-WINGS := $(filter-out $(JUDGE) $(HOST),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
+LAB_HOST := verify/lab/lab_host.c # likewise, for the course labs
+WINGS := $(filter-out $(JUDGE) $(HOST) $(LAB_HOST),$(wildcard verify/*/*.c)) # linked into the program and tests, not into the library
 LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
@@ -76,6 +77,7 @@ STAND_IN := $(wildcard tests/stand_in/*.c)
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 PROGRAM := $(BUILD)/treeattn
 HOST_PROGRAM := $(BUILD)/treeattn-host
+LAB_HOST_PROGRAM := $(BUILD)/treeattn-lab-host
 RUNNER := $(BUILD)/tests/run
 FAULTY := $(BUILD)/tests/treeattn-faulty
 # A plug-in of the tests, and others that must be refused
@@ -86,7 +88,7 @@ STAND_IN_SWEEP := $(BUILD)/tests/stand-in-sweep
 DRAWER := $(BUILD)/paper-figs/figures
 
 .PHONY: all
-all: $(PROGRAM) $(HOST_PROGRAM) ## build build/treeattn and build/treeattn-host
+all: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) ## build build/treeattn and the programs that load code of others for it
 
 # Before the first file: are the packages there, and can BUILD be written?
 needs = mkdir -p $(@D) 2>/dev/null || { echo 'make: $(@D) cannot be written: say where to build: make BUILD=/some/folder' >&2; exit 1; }; \
@@ -137,7 +139,9 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
-$(HOST_PROGRAM): $(call obj,$(HOST) $(addprefix verify/child/,fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
+$(HOST_PROGRAM): $(call obj,$(HOST))
+$(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST))
+$(HOST_PROGRAM) $(LAB_HOST_PROGRAM): $(call obj,$(addprefix verify/child/,fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
@@ -150,7 +154,7 @@ $(FAULTY): $(call obj,verify/main.c $(addprefix tests/verify/,faulty.c stateful.
 $(BUILD)/libwings.a: $(call obj,$(WINGS))
 	$(call say,AR,$@)rm -f $@ && ar qcs $@ $^
 
-$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(PLUGINS)
+$(RUNNER): $(call obj,$(TESTS) $(FIGURES)) $(BUILD)/libwings.a $(call obj,$(FIT)) $(BUILD)/libtreeattn.a | $(FAULTY) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(PLUGINS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -Wl$(comma)--wrap=kernel_find $^ $$(pkg-config --libs check mpfr gmp) $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 
 $(BUILD)/tests/plugin/old.so: OWN_CPPFLAGS := -DPLUGIN_OLD
@@ -186,9 +190,10 @@ $(STAND_IN_SWEEP): $(BUILD)/tests/stand_in/sweep.o $(STAND_IN_O)
 $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -rdynamic -Wl$(comma)--wrap=cuda_library $^ $(filter-out -lcudart_static,$(ALL_LDLIBS)) $(GSL_LIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
+-include $(patsubst %.o,%.d,$(call obj,$(LIB) $(WINGS) $(HOST) $(LAB_HOST) $(FIT) $(FIGURES) paper-figs/main.c verify/main.c $(TESTS) $(STAND_IN)))
 
-# trace data is assembled into the program
+# trace data is assembled into the program, and what students include
+$(BUILD)/verify/lab/session.o: tests/labs/include/lab.h
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------
@@ -207,6 +212,12 @@ demo: ## install what is missing, build, run the main job on embedded data, show
 	$(install) BUILD
 	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) all
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
+
+N ?= 1
+LAB ?= tests/labs/L$(N)/lab.c
+.PHONY: lab
+lab: $(PROGRAM) $(LAB_HOST_PROGRAM) ## judge lab N (N=1), tests/labs/LN/lab.c or LAB=file
+	$(Q)$(PROGRAM) lab $(N) $(LAB)
 
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
@@ -242,7 +253,7 @@ check: deps check-prose ## build and run every test (5 minutes on 2 cores); ends
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) check-built
 
 .PHONY: check-built
-check-built: $(PROGRAM) $(HOST_PROGRAM) $(DRAWER) $(RUNNER) check-rest
+check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(DRAWER) $(RUNNER) check-rest
 	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest

@@ -500,7 +500,7 @@ struct children *children_new(const char *command, const char *option, const str
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->freed, NULL);
     prctl(PR_SET_DUMPABLE, 0); /* no child of the same user may look into our memory */
-    c->folder = exchange_folder(e);
+    c->folder = exchange_folder(false, e);
     struct process *first = c->folder ? start(c, &c->caps, e) : NULL;
     if (!first) {
         children_free(c);

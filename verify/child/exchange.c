@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- what a child says -------------------------------------------------------------------------------- */
@@ -202,11 +203,21 @@ static void remove_left(const char *where)
         closedir(d);
 }
 
-char *exchange_folder(struct err *e)
+/* May programs be run from there, and objects loaded? */
+static bool runs_code(const char *path)
+{
+    struct statvfs s;
+    return statvfs(path, &s) == 0 && !(s.f_flag & ST_NOEXEC);
+}
+
+char *exchange_folder(bool code, struct err *e)
 {
     const char *tmp = getenv("TMPDIR"), *const places[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp"};
+    errno = EACCES;
     for (int i = 0; i < 2; i++) {
         remove_left(places[i]);
+        if (code && !runs_code(places[i]))
+            continue;
         char *path = xasprintf("%s/%s%d.XXXXXX", places[i], folder_start, (int)getpid());
         if (mkdtemp(path))
             return path;

@@ -14,8 +14,8 @@
 BEGIN_C
 
 /* A folder of our own for tensors, in memory if that may be; NULL with *e set. Those of judges that are gone are removed.
- * The caller ends it with exchange_remove, and frees its path. */
-char *exchange_folder(struct err *e);
+ * code: what lies in it may be run and loaded. The caller ends it with exchange_remove, and frees its path. */
+char *exchange_folder(bool code, struct err *e);
 /* The folder with the files in it. */
 void exchange_remove(const char *path);
 

@@ -119,6 +119,7 @@ bool tensors_write(const char *path, const struct tensors *t, struct err *e)
         return err_set(e, "%s: %s", path, strerror(errno));
     size_t size;
     char *header = header_of(t, &size);
+    (void)!fchmod(fd, 0644); /* for a child that is another user; its folder is private */
     uint64_t length = size; /* the machine is little-endian, as all that treeattn runs on are */
     bool good = write_all(fd, &length, sizeof length) && write_all(fd, header, size);
     for (int type = 0; type < N_ELEMENTS && good; type++)

@@ -1,0 +1,20 @@
+/*
+ * cheat-include.c - it includes another file
+ * code: REFUSED
+ * says: includes /etc/passwd
+ */
+#include "lab.h"
+
+#include "/etc/passwd"
+
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    (void)q, (void)k, (void)v, (void)n, (void)d, (void)scale, (void)o, (void)lse;
+    o[0] = 0;
+}
+
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d)
+{
+    (void)o, (void)lse, (void)o2, (void)lse2, (void)d;
+    o[0] = 0;
+}

@@ -1,0 +1,21 @@
+/*
+ * cheat-network.c - it asks a friend
+ * code: PROCESSES
+ */
+#include "lab.h"
+
+#include <sys/socket.h>
+
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    (void)q, (void)k, (void)v, (void)n, (void)d, (void)scale, (void)o, (void)lse;
+    socket(AF_INET, SOCK_STREAM, 0);
+    *lse = 1;
+}
+
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d)
+{
+    (void)o, (void)lse, (void)o2, (void)lse2, (void)d;
+    socket(AF_INET, SOCK_STREAM, 0);
+    *lse = 1;
+}

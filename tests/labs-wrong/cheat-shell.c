@@ -1,0 +1,21 @@
+/*
+ * cheat-shell.c - it asks another program
+ * code: PROCESSES
+ */
+#include "lab.h"
+
+#include <stdlib.h>
+
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    (void)q, (void)k, (void)v, (void)n, (void)d, (void)scale, (void)o, (void)lse;
+    (void)!system("treeattn --help");
+    *lse = 1;
+}
+
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d)
+{
+    (void)o, (void)lse, (void)o2, (void)lse2, (void)d;
+    (void)!system("treeattn --help");
+    *lse = 1;
+}

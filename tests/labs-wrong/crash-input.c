@@ -1,0 +1,17 @@
+/*
+ * crash-input.c - it writes to an input
+ * code: WROTE_INPUT
+ */
+#include "lab.h"
+
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    (void)q, (void)k, (void)v, (void)n, (void)d, (void)scale, (void)o, (void)lse;
+    *(float *)(n > 0 ? q : o) = 1;
+}
+
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d)
+{
+    (void)o, (void)lse, (void)o2, (void)lse2, (void)d;
+    lab_attend(o, o2, o2, 1, d, lse2, o, lse);
+}

@@ -1,0 +1,19 @@
+/*
+ * crash-segv.c - it reads beyond an array
+ * code: CRASH
+ */
+#include "lab.h"
+
+#include <string.h>
+
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    (void)q, (void)k, (void)v, (void)n, (void)d, (void)scale, (void)o, (void)lse;
+    memset(o, 0, (size_t)1 << 20);
+}
+
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d)
+{
+    (void)o, (void)lse, (void)o2, (void)lse2, (void)d;
+    memset(o, 0, (size_t)1 << 20);
+}

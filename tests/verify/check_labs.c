@@ -1,0 +1,255 @@
+/*
+ * check_labs.c - the labs of the course: solutions pass, also with seeds that are hidden; what is handed out does not; wrong
+ * solutions lose their gates, and the cause that is named is theirs; who cheats or crashes has no points, and a verdict in time.
+ *
+ * Files of tests/labs-wrong say in their first lines what must become of them:
+ *
+ *     why: the sentence that every gate has which is lost; "none": no cause is named
+ *     loses: numbers of gates; "some": it depends on the seed
+ *     code: one of these, of all gates; REFUSED: nothing is judged
+ *     says: part of the complaint then
+ *     seed: the secret one with which it is judged
+ */
+#include "ref/base.h"
+
+#include "tests/auto.h"
+#include "tests/shared.h"
+#include "tests/suites.h"
+
+#include <glob.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+AUTO_FREE(json_t, json_t, json_decref)
+
+static char text[1 << 18];
+
+/* The program's report on a file of lab n, as JSON. */
+static json_t *report(const char *file, int lab, const char *options)
+{
+    run_shell(text, sizeof text, "%s lab %d %s --json %s 2>&1", program_path(), lab, file, options);
+    json_error_t e;
+    json_t *o = json_loads(text, 0, &e);
+    ck_assert_msg(o != NULL, "%s %s: %s: %.300s", file, options, e.text, text);
+    return o;
+}
+
+static double number_of(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *word_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+/* What a file says of itself behind "key: ", or NULL; the caller frees. */
+static char *said(const char *file, const char *key)
+{
+    FREED char *all = file_text(file), *mark = xasprintf(" * %s: ", key);
+    const char *at = strstr(all, mark), *end = strstr(all, " */");
+    if (!at || at > end)
+        return NULL;
+    at += strlen(mark);
+    return xasprintf("%.*s", (int)strcspn(at, "\n"), at);
+}
+
+static int lab_of(const char *file)
+{
+    const char *name = strrchr(file, '/') + 1;
+    return *name == 'L' ? atoi(name + 1) : 1;
+}
+
+/* Files of a pattern, of which there must be some. */
+static void files(const char *pattern, glob_t *found)
+{
+    ck_assert_msg(glob(pattern, 0, NULL, found) == 0, "no %s", pattern);
+}
+
+FROM_HERE(with_program, .wanted = program_built)
+
+TEST(solutions_pass_also_with_hidden_seeds)
+{
+    int seeds = getenv("TREEATTN_QUICK") ? 2 : 20;
+    glob_t found;
+    files("tests/labs-solved/L*.c", &found);
+    FREED char *folder = scratch_folder(), *file = xasprintf("%s/results.json", folder);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        for (int seed = 2; seed < 2 + seeds; seed++) {
+            double began = now_s();
+            int code =
+                run_shell(text, sizeof text, "%s lab %d %s --seed %d --gradescope %s 2>&1", program_path(),
+                          lab_of(found.gl_pathv[i]), found.gl_pathv[i], 1000 * seed, file);
+            AUTO(json_t) o = json_load_file(file, 0, NULL);
+            ck_assert(code == 0 && o);
+            double most = 0;
+            size_t k;
+            json_t *one;
+            json_array_foreach(json_object_get(o, "tests"), k, one) most += number_of(one, "max_score");
+            ck_assert_msg(most > 0 && number_of(o, "score") == most, "%s, seed %d: %s", found.gl_pathv[i],
+                          seed, text);
+            ck_assert_msg(now_s() - began < 60, "%s: %.0f s", found.gl_pathv[i], now_s() - began);
+        }
+    globfree(&found);
+}
+
+/* It has points, so that a student sees some, and few. */
+TEST(what_is_handed_out_has_few_points)
+{
+    glob_t found;
+    files("tests/labs/L*/lab.c", &found);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        for (int seed = 1; seed < 4; seed++) {
+            FREED char *options = xasprintf("--seed %d", seed);
+            AUTO(json_t) o = report(found.gl_pathv[i], atoi(strstr(found.gl_pathv[i], "/L") + 2), options);
+            double points = number_of(o, "points"), most = number_of(o, "most");
+            ck_assert_msg(points > 0 && points < 0.2 * most, "%s: %g of %g", found.gl_pathv[i], points, most);
+            /* what stands there is no mistake that has a name */
+            const json_t *first = json_array_get(json_object_get(o, "gates"), 0);
+            ck_assert_msg(!*word_of(first, "why"), "%s: %s", found.gl_pathv[i], word_of(first, "why"));
+        }
+    globfree(&found);
+}
+
+/* Do the gates that are lost, and what is said of them, agree with the head of the file? */
+static void check_wrong(const char *file, const char *options)
+{
+    FREED char *why = said(file, "why"), *loses = said(file, "loses"), *lost = xstrdup("");
+    ck_assert_msg(why && loses, "%s has no head", file);
+    AUTO(json_t) o = report(file, lab_of(file), options);
+    size_t k;
+    json_t *gate;
+    json_array_foreach(json_object_get(o, "gates"), k, gate)
+    {
+        if (strcmp(word_of(gate, "code"), "OK") == 0)
+            continue;
+        xappend(&lost, "%s%d", *lost ? " " : "", (int)number_of(gate, "gate"));
+        const char *is = word_of(gate, "why");
+        size_t n = strlen(why);
+        bool same = strcmp(why, "none") == 0
+                        ? !*is
+                        : strncmp(is, why, n) == 0 && (!is[n] || strncmp(is + n, " [", 2) == 0);
+        ck_assert_msg(same, "%s %s, gate %g: '%s'\nexpected '%s'", file, options, number_of(gate, "gate"), is,
+                      why);
+    }
+    ck_assert_msg((strcmp(lost, loses) == 0 || strcmp(loses, "some") == 0) && *lost, "%s %s: it loses %s, expected %s", file, options, lost,
+                  loses);
+}
+
+TEST(wrong_solutions_lose_and_the_cause_is_theirs)
+{
+    glob_t found;
+    files("tests/labs-wrong/L*.c", &found);
+    bool quick = getenv("TREEATTN_QUICK") != NULL;
+    for (size_t i = 0; i < found.gl_pathc; i += quick ? 5 : 1) {
+        check_wrong(found.gl_pathv[i], "--seed 1");
+        check_wrong(found.gl_pathv[i], "--seed 777");
+    }
+    globfree(&found);
+}
+
+/* Is the word in a list with blanks between? */
+static bool listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at++)
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+            return true;
+    return false;
+}
+
+static void check_hostile(const char *file)
+{
+    FREED char *codes = said(file, "code"), *says = said(file, "says"), *seed = said(file, "seed"),
+               *folder = scratch_folder(), *results = xasprintf("%s/results.json", folder);
+    ck_assert_msg(codes != NULL, "%s has no head", file);
+    double began = now_s();
+    int code = run_shell(text, sizeof text, "%s lab 1 %s --seconds 1 --json --seed %s --gradescope %s 2>&1",
+                         program_path(), file, seed ? seed : "1", results);
+    ck_assert_msg(now_s() - began < 60, "%s: %.0f s", file, now_s() - began);
+    AUTO(json_t) graded = json_load_file(results, 0, NULL);
+    ck_assert_msg(code == 0 && graded && number_of(graded, "score") == 0, "%s: exit code %d: %.2000s", file,
+                  code, text);
+    if (strcmp(codes, "REFUSED") == 0) {
+        const char *line = strchr(text, '\n');
+        ck_assert_msg(line && !line[1] && strstr(text, says), "%s: %s", file, text);
+        ck_assert(strstr(word_of(graded, "output"), "nothing was judged"));
+        return;
+    }
+    AUTO(json_t) o = json_loads(text, 0, NULL);
+    ck_assert_msg(o != NULL, "%s: %s", file, text);
+    bool told = false;
+    size_t k;
+    json_t *gate;
+    json_array_foreach(json_object_get(o, "gates"), k, gate)
+    {
+        ck_assert_msg(number_of(gate, "points") == 0, "%s: %s", file, text);
+        told = told || listed(codes, word_of(gate, "code"));
+    }
+    ck_assert_msg(told, "%s: expected %s: %.2000s", file, codes, text);
+}
+
+TEST(who_cheats_or_crashes_has_no_points)
+{
+    static const char *const patterns[] = {"tests/labs-wrong/cheat-*.c", "tests/labs-wrong/crash-*.c"};
+    for (int p = 0; p < 2; p++) {
+        glob_t found;
+        files(patterns[p], &found);
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            check_hostile(found.gl_pathv[i]);
+        globfree(&found);
+    }
+}
+
+/* Of a hidden seed neither it nor a case is told, only code and cause; of the public one everything is. */
+TEST(gradescope_tells_nothing_of_the_secret_seed)
+{
+    FREED char *folder = scratch_folder(), *results = xasprintf("%s/results.json", folder);
+    ck_assert_int_eq(run_shell(text, sizeof text,
+                               "%s lab 1 tests/labs-wrong/cheat-table.c --seed 918273645 --gradescope %s",
+                               program_path(), results),
+                     0);
+    FREED char *all = file_text(results);
+    ck_assert(strstr(all, "a hidden one") && strstr(all, "NUMBERS") && strstr(all, "\"status\": \"failed\""));
+    ck_assert(!strstr(all, "918273645") && !strstr(all, "checked:") && !strstr(all, "got:"));
+    ck_assert(!strstr(text, "918273645"));
+    run_shell(text, sizeof text, "%s lab 1 tests/labs-wrong/L1-no-scale.c --seed 918273645 --gradescope %s",
+              program_path(), results);
+    AUTO(json_t) o = json_load_file(results, 0, NULL);
+    const json_t *first = json_array_get(json_object_get(o, "tests"), 0);
+    const char *output = word_of(first, "output");
+    ck_assert_msg(strstr(output, "checked: lab_attend") &&
+                      strstr(output, "why: the scores are not multiplied by scale"),
+                  "%s", output);
+    ck_assert_str_eq(word_of(first, "number"), "1.1");
+    ck_assert_str_eq(word_of(first, "visibility"), "visible");
+    ck_assert_double_eq(number_of(first, "max_score"), 1.5);
+}
+
+/* An object is judged like its source; what it lacks is said. */
+TEST(an_object_is_taken_too)
+{
+    FREED char *folder = scratch_folder();
+    int code =
+        run_shell(text, sizeof text,
+                  "cc -O2 -shared -fPIC -I tests/labs/include tests/labs-solved/L1.c -o %s/lab.so -lm && "
+                  "%s lab 1 %s/lab.so",
+                  folder, program_path(), folder);
+    ck_assert_msg(code == 0 && strstr(text, "15 of 15 points"), "%s", text);
+    code = run_shell(text, sizeof text,
+                     "echo 'int x;' | cc -x c -shared -fPIC - -o %s/lab.so && %s lab 1 %s/lab.so 2>&1",
+                     folder, program_path(), folder);
+    ck_assert_msg(code == 2 &&
+                      strstr(text, "lab.so does not define lab_attend (expected the functions of lab.h)"),
+                  "%s", text);
+    code = run_shell(text, sizeof text,
+                     "echo '#include \"lab.h\"\nint x = y;' >%s/bad.c; %s lab 1 %s/bad.c 2>&1", folder,
+                     program_path(), folder);
+    ck_assert_msg(code == 2 && strstr(text, "bad.c does not compile: lab.c:2:9: error: ") &&
+                      strstr(text, "(cc -std=gnu11 "),
+                  "%s", text);
+}

@@ -1,0 +1,112 @@
+/* cmd_lab.c - `treeattn lab`: a student's answer to a lab of the course, judged. */
+#include "verify/cli/cmd.h"
+#include "verify/io/text.h"
+#include "verify/lab/lab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lab_args {
+    const char *word[2], *gradescope, *path;
+    int32_t n_words;
+    bool json;
+    int64_t seconds;
+    struct lab_job job;
+};
+
+static bool read_options(struct lab_args *a, int argc, char **argv, struct err *e)
+{
+    struct options o = {.about = "Judges what you wrote for lab N of the course (tests/labs/README.md). "
+                                 "lab.c is compiled, and its "
+                                 "functions are called in a process of their own, which knows no answer. "
+                                 "Each gate is passed or not. "
+                                 "Of one that is not, the smallest wrong answer is shown, and why it is "
+                                 "wrong, if a mistake was found "
+                                 "that gives your answers. The exit code is 1 if a gate was not passed.",
+                        .examples = "lab 1 tests/labs/L1/lab.c\n"
+                                    "lab 1 lab.c --seed 7\n"
+                                    "lab 1 lab.c --json\n"
+                                    "lab 1 lab.c --seed 90210 --gradescope results.json",
+                        .details = "lab.c includes lab.h (tests/labs/include) and headers of the C library, "
+                                   "no more. An object lab.so is "
+                                   "taken, too. $LAB_CC is the compiler (default cc).",
+                        .needs =
+                            "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)",
+                        .words = "N [lab.c|lab.so]",
+                        .word = a->word,
+                        .max_words = 2};
+    const struct opt own[] = {
+        HEADING("What is asked:"),
+        U64("seed", "S", &a->job.seed, "1", "of the cases"),
+        I64("seconds", "S", &a->seconds, 1, 3600, "5", "that one answer may take"),
+        HEADING("What is printed:"),
+        FLAG("json", &a->json, "the report as JSON"),
+        TEXT("gradescope", "FILE", &a->gradescope, NULL,
+             "also write results.json for Gradescope. The seed is then a secret: a gate must be passed with "
+             "seed 1 and "
+             "with this one, of which no case is shown. The exit code is 0 once FILE is written"),
+        TEXT("output", "FILE", &a->path, NULL, "write the report to FILE", .letter = 'o'),
+        {0},
+    };
+    options_add(&o, own);
+    bool good = options_parse(&o, argc, argv, e);
+    a->n_words = o.n_words;
+    return good;
+}
+
+/* Which lab, and which file. */
+static bool settle(struct lab_args *a, struct err *e)
+{
+    int64_t n;
+    if (a->n_words == 0)
+        return err_set(e, "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)");
+    if (!text_i64(a->word[0], "the lab", 0, 99, &n, e) || !(a->job.lab = lab_find(n, e)))
+        return false;
+    a->job.path = a->word[1];
+    a->job.seconds = (double)a->seconds;
+    a->job.hides = a->gradescope != NULL;
+    return a->n_words == 2 ||
+           err_set(
+               e, "lab %d, %s: no file given (expected treeattn lab %d lab.c; the task is in tests/labs/L%d)",
+               (int)n, a->job.lab->title, (int)n, (int)n);
+}
+
+/* A process of the student's might read it from our command line. */
+static void forget_seed(const struct lab_args *a, int argc, char **argv)
+{
+    for (int i = 1; i < argc && a->job.hides; i++)
+        if (strncmp(argv[i], "--seed=", 7) == 0)
+            memset(argv[i] + 7, '.', strlen(argv[i] + 7));
+        else if (i > 1 && strncmp(argv[i - 1], "--se", 4) == 0)
+            memset(argv[i], '.', strlen(argv[i]));
+}
+
+static bool print(const char *path, void (*how)(FILE *f, const struct lab_report *r),
+                  const struct lab_report *r, struct err *e)
+{
+    struct outfile out;
+    if (!outfile_open(&out, path, e))
+        return false;
+    how(out.f, r);
+    return outfile_close(&out, true, e);
+}
+
+int cmd_lab(int argc, char **argv)
+{
+    struct err e = {0}, why = {0};
+    struct lab_args a = {.json = false};
+    if (!read_options(&a, argc, argv, &e) || !settle(&a, &e) ||
+        !outfiles_check((const char *[]){a.path, a.gradescope}, 2, &e))
+        return cmd_error(&e);
+    forget_seed(&a, argc, argv);
+    struct lab_report report = {0};
+    bool judged = lab_run(&a.job, &report, &why);
+    int code = !judged ? cmd_error(&why) : report.passed == report.gates ? EXIT_GOOD : EXIT_FAILED;
+    if ((judged && !print(a.path, a.json ? lab_print_json : lab_print_text, &report, &e)) ||
+        (a.gradescope && !print(a.gradescope, lab_print_gradescope, &report, &e)))
+        code = cmd_error(&e);
+    else if (a.gradescope)
+        code = EXIT_GOOD;
+    lab_report_clear(&report);
+    return code;
+}

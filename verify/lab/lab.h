@@ -1,0 +1,82 @@
+/*
+ * lab.h - the course labs (tests/labs): a student's code runs in a child, which has no answer, and is judged here.
+ *
+ * A lab has gates. A gate is passed or not, and has points. Whatever a gate says of a wrong answer is tested: a cause is named
+ * only if that mistake, made on purpose, gives the student's answers, the wrong ones and the right ones.
+ */
+#ifndef TREEATTN_VERIFY_LAB_LAB_H
+#define TREEATTN_VERIFY_LAB_LAB_H
+
+#include "ref/base.h"
+#include "verify/lab/session.h"
+
+#include <stdio.h>
+
+BEGIN_C
+
+enum { LAB_MAX_GATES = 16 };
+
+struct lab_gate {
+    int32_t lab, number; /* both from 0 or 1, as they are called */
+    double points;
+    int32_t invariant; /* of the lab's README.md */
+    const char *name;
+};
+
+/* What became of a gate. Texts are the result's, NULL for none. */
+struct lab_result {
+    const char *code; /* "OK", "NUMBERS", "CRASH", ..; NULL: the gate was not run */
+    char *checked;    /* what was asked */
+    char *got;        /* what came, and what should have */
+    char *seen;       /* what is true of all wrong answers of this gate */
+    char *why;        /* the cause, if one was found */
+    bool hidden;      /* it passed, but not on a seed that nobody may see */
+};
+
+struct lab {
+    int32_t number;
+    const char *title, *functions;
+    int32_t minutes;
+    /* Asks and judges, with the cases of that seed, into r[], a result a gate in order, all of them zero before. */
+    void (*judge)(struct lab_session *s, uint64_t seed, struct lab_result *r);
+};
+/* NULL with *e set: there is none of that number. */
+const struct lab *lab_find(int64_t number, struct err *e);
+/* The gates of a lab in order; *n of them. */
+const struct lab_gate *lab_gates(int32_t lab, int32_t *n);
+
+/* A run of a lab. */
+struct lab_job {
+    const struct lab *lab;
+    const char *path; /* lab.c or lab.so, as it was given */
+    uint64_t seed;
+    bool
+        hides; /* the seed is a secret: gates are judged on LAB_PUBLIC_SEED, and again on this one, of which nothing is told */
+    double seconds; /* that one answer may take */
+};
+#define LAB_PUBLIC_SEED UINT64_C(1)
+
+struct lab_report {
+    const struct lab_job *job;
+    struct lab_result result[LAB_MAX_GATES];
+    double points, most;
+    int32_t passed, gates;
+    double seconds;
+    char *refused; /* why nothing was judged, or NULL */
+};
+/* False with *e set, and as report->refused, if there is nothing to judge: it does not compile, say. Free with lab_report_clear
+ * in both cases. */
+bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e);
+void lab_report_clear(struct lab_report *r);
+
+/* The report for people, as JSON of our own, and as results.json of Gradescope. */
+void lab_print_text(FILE *f, const struct lab_report *r);
+void lab_print_json(FILE *f, const struct lab_report *r);
+void lab_print_gradescope(FILE *f, const struct lab_report *r);
+
+/* Of labs.def: judges. */
+void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+
+END_C
+
+#endif

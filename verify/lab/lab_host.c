@@ -1,0 +1,280 @@
+/*
+ * lab_host.c - the program `treeattn-lab-host`: a child (verify/child/README.md) that runs what a student wrote (lab.h).
+ *
+ *     treeattn-lab-host DIR/lab.so          answers questions on descriptors 3 and 4
+ *     treeattn-lab-host -c COMMAND          runs a command, without rights
+ *
+ * It has no oracle and no judge in it. Started by root it becomes nobody. What it loads may start no process, trace none, and
+ * open no connection: the system ends it. Arrays lie between pages that nobody may touch.
+ */
+#include "ref/json_text.h"
+#include "tests/labs/include/lab.h"
+#include "verify/child/fence.h"
+#include "verify/child/tensors.h"
+
+#include <dlfcn.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534, MEMORY_GIB = 2 };
+
+static FILE *to_judge;
+
+/* {"key":number,"why":sentence} */
+static void answer(const char *key, int64_t number, const char *why)
+{
+    fprintf(to_judge, "{\"%s\":%" PRId64, key, number);
+    if (why) {
+        fputs(",\"why\":", to_judge);
+        print_json_text(to_judge, why);
+    }
+    fputs("}\n", to_judge);
+    fflush(to_judge);
+}
+
+/* ---- what it may not ---------------------------------------------------------------------------------- */
+
+static void become_nobody(void)
+{
+    if (geteuid() != 0 || setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0)
+        return;
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0)
+        _exit(EXIT_MISSING);
+}
+
+#if defined __x86_64__
+#define LAB_ARCH AUDIT_ARCH_X86_64
+#elif defined __aarch64__
+#define LAB_ARCH AUDIT_ARCH_AARCH64
+#endif
+#define ENDS(name)                                                                                           \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
+/* A thread may be started, a process not. Where there is no such filter, the judge counts processes. */
+static void start_no_process(void)
+{
+    struct sock_filter filter[] = {
+#ifdef LAB_ARCH /* calls of another architecture have other numbers */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LAB_ARCH, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+#endif
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ENDS(execve),
+        ENDS(execveat),
+#ifdef SYS_fork
+        ENDS(fork),
+        ENDS(vfork),
+#endif
+        ENDS(kill),
+        ENDS(ptrace),
+        ENDS(process_vm_readv),
+        ENDS(process_vm_writev),
+        ENDS(socket),
+        ENDS(unshare),
+        ENDS(setns),
+        ENDS(mount),
+        ENDS(bpf),
+        ENDS(io_uring_setup),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1), /* libc then takes clone */
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 38 /* ENOSYS */),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void limit_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__ /* which takes terabytes of addresses */
+    const struct rlimit most = {(rlim_t)MEMORY_GIB << 30, (rlim_t)MEMORY_GIB << 30};
+    setrlimit(RLIMIT_AS, &most);
+#endif
+}
+
+/* ---- a question --------------------------------------------------------------------------------------- */
+
+/* Inputs in the order of the file, and behind them outputs. */
+struct job {
+    const json_t *request;
+    void *function;
+    struct tensors in, out;
+    struct fenced memory[2 * TENSORS_MAX];
+    int32_t n;
+};
+
+static int64_t number(const struct job *j, const char *key)
+{
+    return json_integer_value(json_object_get(j->request, key));
+}
+
+/* An input, by its name. */
+static void *input(const struct job *j, const char *name)
+{
+    for (int32_t i = 0; i < j->in.n; i++)
+        if (strcmp(j->in.at[i].name, name) == 0)
+            return j->memory[i].data;
+    return NULL;
+}
+
+/* n floats to write to: copies of `from`, or NaN. */
+static float *output(struct job *j, const char *name, int64_t n, const float *from)
+{
+    struct fenced *f = &j->memory[j->n++];
+    *f = fence(from, n * (int64_t)sizeof(float));
+    for (int64_t i = 0; i < n && !from; i++)
+        ((uint32_t *)f->data)[i] = 0x7fc0dead; /* LAB1_UNWRITTEN, by which it is known */
+    tensors_add(&j->out, name, EL_F32, f->data, false, 1, &n);
+    return (float *)f->data;
+}
+
+static void attend(struct job *j)
+{
+    __typeof__(lab_attend) *f = j->function;
+    int d = (int)number(j, "d");
+    float *o = output(j, "o", d, NULL), *lse = output(j, "lse", 1, NULL);
+    f(input(j, "q"), input(j, "k"), input(j, "v"), (int)number(j, "n"), d,
+      (float)json_number_value(json_object_get(j->request, "scale")), o, lse);
+}
+
+static void merge(struct job *j)
+{
+    __typeof__(lab_merge) *f = j->function;
+    int d = (int)number(j, "d");
+    float *o = output(j, "o", d, input(j, "o1")), *lse = output(j, "lse", 1, input(j, "lse1"));
+    f(o, lse, input(j, "o2"), *(float *)input(j, "lse2"), d);
+}
+
+static struct {
+    const char *point, *symbol;
+    void (*call)(struct job *j);
+    void *function;
+} points[] = {{"attend", "lab_attend", attend, NULL}, {"merge", "lab_merge", merge, NULL}};
+enum { N_POINTS = sizeof points / sizeof points[0] };
+
+/* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */
+static const char *complaint(const struct job *j, char *text, size_t size)
+{
+    for (int32_t i = 0; i < j->n; i++) {
+        const char *name = i < j->in.n ? j->in.at[i].name : j->out.at[i - j->in.n].name;
+        if (!fence_holds(&j->memory[i])) {
+            snprintf(text, size, "wrote outside of %s", name);
+            return "wrote_outside";
+        }
+        if (i < j->in.n && memcmp(j->memory[i].data, j->in.at[i].data, j->memory[i].size) != 0) {
+            snprintf(text, size, "wrote to %s, which is an input", name);
+            return "wrote_input";
+        }
+    }
+    return NULL;
+}
+
+static void run(const json_t *request)
+{
+    const char *point = json_string_value(json_object_get(request, "point")),
+               *in = json_string_value(json_object_get(request, "in")),
+               *out = json_string_value(json_object_get(request, "out"));
+    int64_t id = json_integer_value(json_object_get(request, "run"));
+    struct job j = {.request = request};
+    struct err e = {0};
+    int at = 0;
+    while (at < N_POINTS && (!point || strcmp(points[at].point, point) != 0))
+        at++;
+    if (at == N_POINTS || !points[at].function || !in || !out ||
+        !tensors_read(in, INT64_MAX / 2, &j.in, &e)) {
+        answer("error", id, "not a question of a lab");
+        return;
+    }
+    for (; j.n < j.in.n; j.n++)
+        j.memory[j.n] = fence(j.in.at[j.n].data, tensor_bytes(&j.in.at[j.n]));
+    j.function = points[at].function;
+    points[at].call(&j);
+    char text[200];
+    const char *key = complaint(&j, text, sizeof text);
+    if (key)
+        answer(key, id, text);
+    else if (!tensors_write(out, &j.out, &e))
+        answer("error", id, e.msg);
+    else
+        answer("done", id, NULL);
+    for (int32_t i = 0; i < j.n; i++)
+        fence_free(&j.memory[i]);
+    tensors_free(&j.in);
+}
+
+/* ---- the object --------------------------------------------------------------------------------------- */
+
+/* Loads it and says what it has, or why not. */
+static bool load(const char *path)
+{
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    fprintf(to_judge, "{\"hello\":1");
+    if (!object) {
+        const char *says = dlerror(), *name = strrchr(path, '/') + 1;
+        size_t folder = (size_t)(name - path);
+        fputs(",\"refused\":", to_judge);
+        print_json_text(to_judge, strncmp(says, path, folder) == 0 ? says + folder : says);
+    }
+    fputs(",\"functions\":[", to_judge);
+    const char *between = "";
+    for (int i = 0; i < N_POINTS && object; i++) {
+        points[i].function = dlsym(object, points[i].symbol);
+        if (points[i].function) {
+            fprintf(to_judge, "%s\"%s\"", between, points[i].symbol);
+            between = ",";
+        }
+    }
+    fputs("]}\n", to_judge);
+    fflush(to_judge);
+    return object != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    become_nobody();
+    if (argc == 3 && strcmp(argv[1], "-c") == 0) {
+        execl("/bin/sh", "sh", "-c", argv[2], (char *)NULL);
+        return EXIT_MISSING;
+    }
+    FILE *from_judge = fdopen(3, "r");
+    to_judge = fdopen(4, "w");
+    if (!from_judge || !to_judge || argc != 2 || !strchr(argv[1], '/')) {
+        fputs("usage: treeattn lab N lab.c (treeattn-lab-host speaks with it on descriptors 3 and 4)\n",
+              stderr);
+        return EXIT_BAD_INPUT;
+    }
+    limit_memory();
+    start_no_process();
+    char *line = NULL;
+    size_t size = 0;
+    bool loaded = false;
+    while (getline(&line, &size, from_judge) > 0) {
+        json_t *o = json_loads(line, 0, NULL);
+        if (json_object_get(o, "hello") && !loaded)
+            loaded = load(argv[1]);
+        else if (json_object_get(o, "run") && loaded)
+            run(o);
+        json_decref(o);
+        if (!loaded)
+            break;
+    }
+    _exit(EXIT_GOOD); /* what was loaded has no say in it */
+}

@@ -1,0 +1,340 @@
+/* session.c - see session.h. */
+#include "verify/lab/session.h"
+#include "verify/child/exchange.h"
+#include "verify/io/text.h"
+
+#include "ref/json_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COMPILE_SECONDS = 60, START_SECONDS = 20, NOBODY = 65534, MEMORY_GIB = 2, COMPILER_PROCESSES = 16 };
+
+struct lab_session {
+    const char *path; /* as it was given */
+    char *folder, *command;
+    struct process *child; /* NULL: none is running */
+    double seconds, spent; /* that an answer may take; that all took */
+    int64_t n_asked;
+    int32_t n_lost;
+};
+
+/* lab.h, as the judge knows it. */
+extern const char lab_header_begin[], lab_header_end[];
+__asm__(".pushsection .rodata\n"
+        ".global lab_header_begin, lab_header_end\n"
+        "lab_header_begin:\n"
+        ".incbin \"tests/labs/include/lab.h\"\n"
+        "lab_header_end:\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+/* ---- files of the folder ------------------------------------------------------------------------------ */
+
+static char *in_folder(const struct lab_session *s, const char *name)
+{
+    return xasprintf("%s/%s", s->folder, name);
+}
+
+/* A new file there that the child may read. False with *e set. */
+static bool put(const struct lab_session *s, const char *name, const char *text, size_t size, struct err *e)
+{
+    char *path = in_folder(s, name);
+    FILE *f = fopen(path, "wxe");
+    bool good = f && fwrite(text, 1, size, f) == size && fchmod(fileno(f), 0644) == 0;
+    good = (!f || fclose(f) == 0) && good;
+    if (!good)
+        err_missing(e, "%s: %s", path, strerror(errno));
+    free(path);
+    return good;
+}
+
+/* All of a file of some size; NULL with *e set. */
+static char *read_whole(const char *path, size_t *size, struct err *e)
+{
+    enum { MOST = 16 << 20 };
+    struct stat st;
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    if (!f || fstat(fileno(f), &st) != 0)
+        err_set(e, "%s: %s (expected lab.c or lab.so)", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode) || st.st_size > MOST)
+        err_set(e, "%s: no file of at most %d MiB (expected lab.c or lab.so)", path, MOST >> 20);
+    else
+        text = xcalloc((size_t)st.st_size + 1, 1);
+    *size = text ? fread(text, 1, (size_t)st.st_size, f) : 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* Its first line with both of these in it; the caller frees. NULL: there is none, or no file. */
+static char *line_with(const struct lab_session *s, const char *name, const char *one, const char *other)
+{
+    char *path = in_folder(s, name), *line = NULL;
+    size_t cap = 0;
+    FILE *f = fopen(path, "re");
+    bool found = false;
+    while (f && !found && getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        found = strstr(line, one) && strstr(line, other);
+    }
+    if (f)
+        fclose(f);
+    free(path);
+    if (found)
+        return line;
+    free(line);
+    return NULL;
+}
+
+/* ---- programs ----------------------------------------------------------------------------------------- */
+
+/* The program that loads what students write lies beside this one. NULL with *e set. */
+static char *host_path(struct err *e)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    for (int up = 0; up < 2 && slash; up++) { /* the test runner lies a folder below it */
+        *slash = 0;
+        char *host = xasprintf("%s/treeattn-lab-host", self);
+        if (access(host, X_OK) == 0)
+            return host;
+        free(host);
+        slash = strrchr(self, '/');
+    }
+    err_missing(e, "treeattn-lab-host is not beside treeattn (make builds it)");
+    return NULL;
+}
+
+static struct process_limits limits(int32_t processes)
+{
+    return (struct process_limits){.memory = (int64_t)MEMORY_GIB << 30, .processes = processes};
+}
+
+/* Runs a command in the folder, as a user without rights if we have them all. Its exit code, or -1 with *e set. */
+static int run_there(const struct lab_session *s, const char *host, const char *command, struct err *e)
+{
+    char *all = xasprintf("cd %s && %s; echo $? >&4", s->folder, command), *quoted = text_quote(all),
+         *program = text_quote(host),
+         *whole =
+             xasprintf("exec env -i PATH=\"$PATH\" LC_ALL=C TMPDIR=%s %s -c %s", s->folder, program, quoted);
+    const struct process_limits few = limits(COMPILER_PROCESSES);
+    struct process *p = process_start(whole, NULL, &few, e);
+    struct process_said said = {0};
+    if (p)
+        said = process_ask(p, "", COMPILE_SECONDS);
+    int code = p && said.event == PROCESS_LINE ? atoi(said.line) : -1;
+    if (p && code < 0)
+        err_set(e, "the compiler gave no answer within %d s and %d GiB", COMPILE_SECONDS, MEMORY_GIB);
+    process_stop(p);
+    free(all);
+    free(quoted);
+    free(program);
+    free(whole);
+    return code;
+}
+
+/* ---- from lab.c to lab.so ----------------------------------------------------------------------------- */
+
+/* Does lab.c include anything of its own beside lab.h? The file "deps" says what: "lab.so: lab.c ./lab.h". */
+static bool includes_only_ours(const struct lab_session *s, const char *path, struct err *e)
+{
+    char *file = in_folder(s, "deps"), *text;
+    size_t size;
+    text = read_whole(file, &size, e);
+    free(file);
+    bool good = text != NULL;
+    char *rest = text;
+    for (char *word; good && (word = strsep(&rest, " \\\n\t"));) {
+        size_t n = strlen(word);
+        if (n > 0 && word[n - 1] != ':' && strcmp(word, "lab.c") != 0 && strcmp(word, "lab.h") != 0)
+            good = err_set(e, "%s includes %s (expected lab.h, and headers of the C library)", path, word);
+    }
+    free(text);
+    return good;
+}
+
+static bool compile(const struct lab_session *s, const char *host, const char *path, struct err *e)
+{
+    const char *cc = getenv("LAB_CC");
+    char *compiler = text_quote(cc && *cc ? cc : "cc"),
+         *first = xasprintf("%s -std=gnu11 -I. -MM -MF deps lab.c 2>said", compiler),
+         *second =
+             xasprintf("%s -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -Wl,-z,defs -I. lab.c -o lab.so -lm "
+                       "2>said",
+                       compiler);
+    int code = run_there(s, host, first, e);
+    bool good = code == 0 && includes_only_ours(s, path, e);
+    if (good)
+        code = run_there(s, host, second, e);
+    if (code > 0) {
+        char *line = line_with(s, "said", "lab.c:", "error: "),
+             *symbol = line_with(s, "said", "undefined reference", ""),
+             *missing = line_with(s, "said", "not found", "");
+        err_set(e,
+                "%s does not compile: %.300s (cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -I "
+                "tests/labs/include %s -lm)",
+                path,
+                line      ? line
+                : symbol  ? strstr(symbol, "undefined")
+                : missing ? missing
+                          : "the compiler says no more of it",
+                path);
+        free(line);
+        free(symbol);
+        free(missing);
+    }
+    free(compiler);
+    free(first);
+    free(second);
+    return good && code == 0;
+}
+
+/* Puts the object into the folder. */
+static bool bring(const struct lab_session *s, const char *host, const char *path, struct err *e)
+{
+    size_t size, n = strlen(path);
+    bool source = n > 2 && strcmp(path + n - 2, ".c") == 0;
+    if (!source && !(n > 3 && strcmp(path + n - 3, ".so") == 0))
+        return err_set(e, "%s: neither C nor an object (expected a name that ends in .c or .so)", path);
+    char *text = read_whole(path, &size, e);
+    if (!text)
+        return false;
+    bool good =
+        put(s, source ? "lab.c" : "lab.so", text, size, e) &&
+        (!source || (put(s, "lab.h", lab_header_begin, (size_t)(lab_header_end - lab_header_begin), e) &&
+                     compile(s, host, path, e)));
+    free(text);
+    return good;
+}
+
+/* ---- the child ---------------------------------------------------------------------------------------- */
+
+/* Does it have all of these functions? */
+static bool has_all(const json_t *hello, const char *path, const char *functions, struct err *e)
+{
+    char *list = xstrdup(functions), *rest = list;
+    bool good = true;
+    for (char *name; good && (name = text_next(&rest, ' '));) {
+        size_t i = 0;
+        const json_t *has = json_object_get(hello, "functions");
+        while (i < json_array_size(has) && strcmp(json_string_value(json_array_get(has, i)), name) != 0)
+            i++;
+        good = i < json_array_size(has) ||
+               err_set(e, "%s does not define %s (expected the functions of lab.h)", path, name);
+    }
+    free(list);
+    return good;
+}
+
+static bool start(struct lab_session *s, json_t **hello, struct err *e)
+{
+    const struct process_limits one = limits(1);
+    struct err why = {0};
+    s->child = exchange_start(s->command, s->folder, &one, START_SECONDS, hello, &why);
+    char *how = strstr(why.msg, "is no child: "), *end = how ? strstr(how, " (expected a line") : NULL;
+    if (end) /* of no use to anybody: the command, and what a child is */
+        err_set(e, "what runs when %s is loaded ends it: %.*s", s->path, (int)(end - how) - 13, how + 13);
+    else if (!s->child)
+        err_set(e, "%s", why.msg);
+    return s->child != NULL;
+}
+
+struct lab_session *lab_open(const char *path, const char *functions, double seconds, struct err *e)
+{
+    struct lab_session *s = xcalloc(1, sizeof *s);
+    s->path = path;
+    s->seconds = seconds;
+    prctl(PR_SET_DUMPABLE, 0); /* no child of the same user may look into our memory */
+    char *host = host_path(e), *program = text_quote(host ? host : "");
+    json_t *hello = NULL;
+    s->folder = host ? exchange_folder(true, e) : NULL;
+    bool good = s->folder != NULL;
+    if (good && geteuid() == 0 && chown(s->folder, NOBODY, NOBODY) != 0)
+        good = err_missing(e, "%s: %s", s->folder, strerror(errno));
+    good = good && bring(s, host, path, e);
+    if (good)
+        s->command = xasprintf("exec env -i PATH=\"$PATH\" LC_ALL=C %s %s/lab.so", program, s->folder);
+    good = good && start(s, &hello, e) && has_all(hello, path, functions, e);
+    json_decref(hello);
+    free(host);
+    free(program);
+    if (good)
+        return s;
+    lab_close(s);
+    return NULL;
+}
+
+void lab_close(struct lab_session *s)
+{
+    if (!s)
+        return;
+    process_stop(s->child);
+    if (s->folder)
+        exchange_remove(s->folder);
+    free(s->folder);
+    free(s->command);
+    free(s);
+}
+
+/* What a question that was not answered is called. The filter of the host ends whoever starts a process. */
+static enum run_end name_end(enum run_end end, struct err *why)
+{
+    if (end != RUN_CRASH || !strstr(why->msg, strsignal(SIGSYS)))
+        return end;
+    *why = (struct err){0};
+    err_set(why, "it tried to start a process, to reach another one, or to open a connection");
+    return RUN_PROCESSES;
+}
+
+enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbers,
+                     const struct tensors *given, int64_t most, struct tensors *answer, struct err *why)
+{
+    json_t *hello = NULL;
+    *answer = (struct tensors){0};
+    if (s->n_lost >= LAB_MOST_LOST || s->spent > LAB_ALL_ANSWERS * s->seconds) {
+        err_set(why, "not asked: %s",
+                s->n_lost ? "earlier answers did not come" : "all answers took too long together");
+        return RUN_HANG;
+    }
+    if (!s->child && !start(s, &hello, why)) {
+        s->n_lost++;
+        return RUN_ERROR;
+    }
+    json_decref(hello);
+    int64_t number = ++s->n_asked;
+    char *in = xasprintf("%s/%" PRId64 ".in", s->folder, number),
+         *out = xasprintf("%s/%" PRId64 ".out", s->folder, number),
+         *line = xasprintf("{\"run\":%" PRId64 ",\"point\":\"%s\",\"in\":\"%s\",\"out\":\"%s\"%s}", number,
+                           point, in, out, numbers);
+    bool sound;
+    const struct exchange x = {line, number, in, out, given, s->seconds};
+    double began = now_s();
+    enum run_end end = name_end(exchange_ask(s->child, &x, &sound, why), why);
+    s->spent += now_s() - began;
+    struct err e = {0};
+    if (end == RUN_DONE && !tensors_read(out, most, answer, &e)) {
+        err_set(why, "it says that it is done, and its answer is not there");
+        end = RUN_UNWRITTEN;
+    }
+    s->n_lost += end == RUN_HANG;
+    if (!sound) {
+        process_stop(s->child);
+        s->child = NULL;
+    }
+    unlink(out);
+    free(in);
+    free(out);
+    free(line);
+    return end;
+}

@@ -1,0 +1,31 @@
+/*
+ * session.h - a student's code in a child: compiled, loaded by treeattn-lab-host, and asked. The child has limits of time and
+ * memory, may start no process, and knows no answer.
+ */
+#ifndef TREEATTN_VERIFY_LAB_SESSION_H
+#define TREEATTN_VERIFY_LAB_SESSION_H
+
+#include "kernels/kernel.h"
+#include "verify/child/tensors.h"
+
+BEGIN_C
+
+struct lab_session;
+/* path: lab.c, which is compiled by $CC or cc, or a shared object. functions: what it must define, with blanks between. NULL with
+ * *e set: it does not compile, lacks one of them, or something is missing here. seconds: that an answer may take. */
+struct lab_session *lab_open(const char *path, const char *functions, double seconds, struct err *e);
+void lab_close(struct lab_session *s);
+
+/*
+ * Calls function `point` of the student's with these tensors and numbers (JSON, ",\"key\":value", or ""). RUN_DONE: *answer is
+ * what came, of at most `most` bytes, to be freed with tensors_free. Else *why says what happened, and the next question goes
+ * to a new child. After LAB_MOST_LOST questions that took all their time, or when all took
+ * LAB_ALL_ANSWERS times as long as one may, none is asked any more: they are lost likewise.
+ */
+enum { LAB_MOST_LOST = 2, LAB_ALL_ANSWERS = 12 };
+enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbers,
+                     const struct tensors *given, int64_t most, struct tensors *answer, struct err *why);
+
+END_C
+
+#endif
