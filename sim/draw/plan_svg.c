@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const struct svg_font title_font = {.size = 18, .bold = true}, text_font = {.size = 12},
+static const struct svg_font text_font = {.size = 12},
                              wrong_font = {.size = 14, .bold = true, .colour = SVG_RED};
 
 static void add_count(char **text, int64_t n, const char *one, const char *many, const char *end)
@@ -41,7 +41,7 @@ static double say(struct svg *s, double y, const char *what, const char *text, c
 void plan_print_svg(FILE *out, const struct plan *p, const struct heads *heads, const struct plan_flaw *flaw)
 {
     struct svg s = {0};
-    double wide = SVG_WIDTH - 2 * SVG_MARGIN, y = 34;
+    double wide = SVG_WIDTH - 2 * SVG_MARGIN, y;
     char *name =
         xasprintf("%s%s%s%s", p->strategy, p->params[0] ? " (" : "", p->params, p->params[0] ? ")" : "");
     char *counts = counts_of(p, heads);
@@ -52,7 +52,7 @@ void plan_print_svg(FILE *out, const struct plan *p, const struct heads *heads, 
         "padding.",
         flaw ? flaw->why : "", flaw ? ". " : "", counts);
     svg_begin(&s);
-    y = svg_paragraph(&s, SVG_MARGIN, y, wide, &title_font, p->strategy);
+    y = svg_title(&s, p->strategy, p->strategy);
     y = say(&s, y, "Options: ", p->params, &text_font);
     y = svg_paragraph(&s, SVG_MARGIN, y, wide, &text_font, counts);
     y = say(&s, y, "Note: ", p->note, &text_font);

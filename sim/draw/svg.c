@@ -230,3 +230,16 @@ double svg_paragraph(struct svg *s, double x, double y, double width, const stru
     }
     return y;
 }
+
+double svg_title(struct svg *s, const char *text, const char *strategy)
+{
+    static const struct svg_font font = {.size = 18, .bold = true};
+    const char *colour = svg_strategy_colour(strategy);
+    double x = SVG_MARGIN, y = 34;
+    if (colour) {
+        svg_rect(s, (struct svg_box){x, y - 14, 15, 15}, colour, "stroke=\"#000000\" stroke-width=\"0.6\"",
+                 NULL);
+        x += 24;
+    }
+    return svg_paragraph(s, x, y, SVG_WIDTH - SVG_MARGIN - x, &font, text);
+}

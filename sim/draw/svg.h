@@ -48,6 +48,8 @@ void svg_end(struct svg *s, FILE *out, double height, const char *title, const c
 #define SVG_RED "#C00000"
 /* Colours of groups go round. Neighbours in the list differ in brightness as well. */
 const char *svg_colour(int64_t i);
+/* The colour that a strategy, "pat" or "pat:rule=artifact", has in all figures; NULL: none yet. */
+const char *svg_strategy_colour(const char *name);
 
 /* `more`: further attributes, as they are; "": none. told: what is said of the box on pointing at it; NULL: nothing. */
 void svg_rect(struct svg *s, struct svg_box b, const char *fill, const char *more, const char *told);
@@ -57,6 +59,8 @@ void svg_line(struct svg *s, double x0, double y0, double x1, double y1, const c
 double svg_text_width(const struct svg_font *font, const char *text);
 /* Where it will stand with its base line at y. */
 struct svg_box svg_text_box(double x, double y, const struct svg_font *font, const char *text);
+/* The largest text of a picture, behind a square of that strategy's colour if it has one; returns where a next line is. */
+double svg_title(struct svg *s, const char *text, const char *strategy);
 /* Any text: what XML has other uses for is escaped, what is no UTF-8 becomes '?'. */
 void svg_text(struct svg *s, double x, double y, const struct svg_font *font, const char *text);
 /* The same if it keeps within `in` (may be NULL) and meets no other text; else nothing is drawn. Was it drawn? */

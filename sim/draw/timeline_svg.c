@@ -23,9 +23,8 @@ enum {
 };
 #define MERGE_COLOUR "#000000"
 
-static const struct svg_font title_font = {.size = 18, .bold = true}, text_font = {.size = 12},
-                             tick_font = {.size = 10, .anchor = SVG_MIDDLE}, launch_font = {.size = 10},
-                             row_font = {.size = 10, .anchor = SVG_END},
+static const struct svg_font text_font = {.size = 12}, tick_font = {.size = 10, .anchor = SVG_MIDDLE},
+                             launch_font = {.size = 10}, row_font = {.size = 10, .anchor = SVG_END},
                              group_font = {.size = 10, .bold = true, .anchor = SVG_MIDDLE, .halo = true};
 
 struct timeline {
@@ -354,11 +353,11 @@ void time_model_print_svg(FILE *out, const struct time_model *c, const struct pl
 {
     struct svg s = {0};
     struct timeline t = {.s = &s, .c = c, .p = p};
-    double wide = SVG_WIDTH - 2 * SVG_MARGIN, y = 34;
+    double wide = SVG_WIDTH - 2 * SVG_MARGIN, y;
     find_extent(&t, mc);
     char *words = words_of(&t, mc), *title = xasprintf("%s in time on %s", p->strategy, mc->name);
     svg_begin(&s);
-    y = svg_paragraph(&s, SVG_MARGIN, y, wide, &title_font, title);
+    y = svg_title(&s, title, p->strategy);
     y = svg_paragraph(&s, SVG_MARGIN, y, wide, &text_font, words);
     y = svg_paragraph(
         &s, SVG_MARGIN, y, wide, &text_font,

@@ -1,4 +1,5 @@
 /* check_draw.c - pictures: that they are XML, that text meets no text, and that what is drawn is what was counted. */
+#include "sim/draw/bytes_svg.h"
 #include "sim/draw/plan_svg.h"
 #include "sim/draw/raster.h"
 #include "sim/draw/timeline_svg.h"
@@ -235,6 +236,107 @@ TEST(every_timeline_is_drawn_as_it_is_timed)
             if (p)
                 check_timeline(p, &env.heads, &mc);
         }
+    }
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------- */
+
+static double all_bytes(const struct ledger *l)
+{
+    return (double)(l->kv + l->q + l->mask + ledger_scores(l) + ledger_partials(l) + l->out);
+}
+
+static char *drawn_bars(const struct bytes_bar *bar, int32_t n, double floor)
+{
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    bytes_print_svg(f, "a <tree>: all that plans read & write.", bar, n, floor);
+    ck_assert(fclose(f) == 0);
+    return text;
+}
+
+/* The sum of data-bytes. */
+static double drawn_bytes(const struct svg_read *r)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (svg_is(&r->at[i], "part"))
+            sum += svg_number(&r->at[i], "data-bytes", NAN);
+    return sum;
+}
+
+/* K and V of what any query sees, from the tree alone, and Q, O and LSE. */
+static double floor_of(const struct tree *t, const struct heads *h)
+{
+    int64_t *seen = xcalloc((size_t)t->n_nodes, sizeof *seen),
+            *context = xcalloc((size_t)t->n_queries, sizeof *context);
+    double tokens = 0, elt = heads_elt_bytes(h), bytes = 0;
+    tree_contexts(t, context);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int32_t node = t->query[q].node;
+        seen[node] = max_i64(seen[node], t->query[q].upto);
+        for (int32_t i = t->parent[node]; i >= 0; i = t->parent[i])
+            seen[i] = t->len[i];
+        bytes += h->h_q * ((context[q] > 0) * h->d * elt + h->d * elt + heads_float_bytes(h));
+    }
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        tokens += (double)seen[i];
+    free(seen);
+    free(context);
+    return bytes + tokens * 2 * h->h_kv * h->d * elt;
+}
+
+static void check_bars(const struct tree *t, const struct heads *h)
+{
+    AUTO(nform) nf = nform_new(t);
+    struct bytes_bar *bar = xcalloc((size_t)n_strategies, sizeof *bar);
+    char why[64][WHY_MAX];
+    double floor = price_floor(nf, h), is = 0;
+    ck_assert(n_strategies <= 64);
+    check_each(floor == floor_of(t, h), "the floor is %g, not %g", floor_of(t, h), floor);
+    for (int32_t s = 0; s < n_strategies; s++) {
+        struct plan_env env = plan_env_default(*h);
+        struct strategy_use use = strategy_default(strategies[s]);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why[s]);
+        struct ledger l = p ? ledger_of_plan(p, h) : (struct ledger){0};
+        bar[s] = bytes_bar_of(strategies[s]->name, &l, 3);
+        bar[s].why = p ? NULL : why[s];
+        is += 3 * all_bytes(&l);
+        check_each(!p || all_bytes(&l) >= floor, "%s: %g bytes are below the floor", p->strategy,
+                   all_bytes(&l));
+    }
+    FREED char *text = drawn_bars(bar, n_strategies, 3 * floor);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    svg_check_layout(&r);
+    check_each(drawn_bytes(&r) == is, "%g bytes are drawn, %g are", drawn_bytes(&r), is);
+    free(bar);
+}
+
+TEST(bars_are_what_plans_move)
+{
+    int64_t n = getenv("TREEATTN_QUICK") ? QUICK_TREES : TREES;
+    for (int64_t i = 0; i < n; i++) {
+        AUTO(tree) t = gen_tree(gen_family(24, i), gen_seed(24, i));
+        check_bars(t, &settings[i % 3]);
+    }
+}
+
+/* No bytes, long names, reasons that do not fit, one bar a million times the others. */
+TEST(bars_of_any_size)
+{
+    struct bytes_bar bar[] = {
+        {.name = "naive", .part = {1e18, 2e17, 5, 0, 1}},
+        {.name = "pat:rule=artifact,max_rows=64,split=1,block=32,and=so,on=and,so=on", .part = {1e6}},
+        {.name = "<&>",
+         .why = "it is a strategy that nobody has ever seen, and this reason is longer than a picture is "
+                "wide, so that it cannot be shown at all in a line of it, however small"},
+        {.name = "x", .part = {0}}};
+    for (int32_t n = 0; n <= 4; n++) {
+        FREED char *text = drawn_bars(bar + (n == 4 ? 0 : 4 - n), n, n == 2 ? 0 : 9e5);
+        CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+        svg_check_layout(&r);
+        ck_assert_int_eq(strstr(text, "white strokes") != NULL, n == 4);
     }
 }
 

@@ -129,9 +129,13 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
         TEXT("timeline", "FILE", &run->timeline, NULL,
              "the CTAs of one plan into FILE, as CSV; -: instead of the table"),
         TEXT("timeline-svg", "FILE", &run->timeline_svg, NULL,
-             "the same as a picture for any browser: which CTA runs on which SM, and what of the machine is in use"),
+             "the same as a picture for any browser: which CTA runs on which SM, and what of the machine is "
+             "in use"),
         TEXT("spans", "FILE", &run->spans, NULL,
              "what the machine does between two events of the timeline, as CSV"),
+        TEXT("bytes-svg", "FILE", &run->bytes_svg, NULL,
+             "a picture of the bytes: a bar for each strategy, and the floor that no plan is below; all "
+             "trees together"),
         {0},
     };
     options_add(&o, own);
@@ -144,7 +148,7 @@ static bool read_options(struct sim_args *a, struct sim_run *run, int argc, char
 
 static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
 {
-    const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans};
+    const char *const out[] = {a->out.path, run->timeline, run->timeline_svg, run->spans, run->bytes_svg};
     const char *list = a->strategies && strcmp(a->strategies, "all") != 0 ? a->strategies : NULL;
     run->spec = a->problem.spec;
     run->timed = a->n_machines > 0;
@@ -161,7 +165,7 @@ static bool settle(struct sim_args *a, struct sim_run *run, struct err *e)
         return err_set(e, "--coefficients are of a machine (expected --machine)");
     if (a->model && strcmp(a->model, "clock") != 0 && !(run->model = fit_model_find(a->model, e)))
         return false;
-    return outfiles_check(out, 4, e) && problem_spec_check(&run->spec, e) &&
+    return outfiles_check(out, 5, e) && problem_spec_check(&run->spec, e) &&
            tree_finish(&a->tree, !a->sets, e) && case_strategies(list, &run->use, &run->n_use, e) &&
            sim_read_coefficients(run, a->coefficients, a->part, e);
 }
@@ -176,11 +180,11 @@ static bool open_sources(const struct sim_args *a, struct sim_run *run, struct e
 static bool print_result(const struct sim_args *a, const struct sim_run *run, struct err *e)
 {
     struct outfile out;
-    if (sim_prints_timeline(run))
-        return sim_write_timeline(run, e);
+    if (sim_files_printed(run))
+        return sim_files_write(run, e);
     if (!outfile_open(&out, a->out.path, e))
         return false;
-    bool good = sim_write_timeline(run, e);
+    bool good = sim_files_write(run, e);
     if (good && a->out.style == STYLE_TEXT)
         sim_print_text(run, out.f, a->out.quiet);
     else if (good)
@@ -196,7 +200,7 @@ int cmd_sim(int argc, char **argv)
         .src = &a.tree.src, .machine = a.machine, .command = origin_command(argv[0], argc, argv)};
     crash_tell();
     bool good = read_options(&a, &run, argc, argv, &e) && settle(&a, &run, &e) &&
-                open_sources(&a, &run, &e) && sim_check_timeline(&run, &e) && sim_simulate(&run, &e) &&
+                open_sources(&a, &run, &e) && sim_files_check(&run, &e) && sim_simulate(&run, &e) &&
                 print_result(&a, &run, &e);
     sim_clear(&run);
     for (int32_t i = 0; i < a.n_swept; i++)

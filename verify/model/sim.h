@@ -55,6 +55,7 @@ struct sim_run {
     struct sim_source *source;
     int64_t n_sources, cap_sources;
     const char *timeline, *timeline_svg, *spans; /* files for one plan in time; NULL: not asked for */
+    const char *bytes_svg;                       /* for what all strategies move */
     char *command;                /* what was called; owned */
     struct simulated_row *row;    /* [n_sources][n_machines][n_use] */
 };
@@ -84,11 +85,14 @@ bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e);
 /* Of `treeattn fit`, from a file (NULL: built in), for the time model or run->model. part: which part's, where the file has
  * several; "each": of every strategy its own; or NULL. */
 bool sim_read_coefficients(struct sim_run *run, const char *file, const char *part, struct err *e);
-/* Is one of these files standard output, in place of the table? */
-bool sim_prints_timeline(const struct sim_run *run);
-/* Is there only one plan, where a timeline or spans are asked for? */
-bool sim_check_timeline(const struct sim_run *run, struct err *e);
-bool sim_write_timeline(const struct sim_run *run, struct err *e);
+/* Source k's strategies on machine m. */
+struct simulation sim_of_source(const struct sim_run *run, const struct sim_source *src, int32_t m);
+/* The files beside the table. Is one of them standard output, in place of it? */
+bool sim_files_printed(const struct sim_run *run);
+/* Is there only one plan, where a timeline or spans are asked for, and true bytes of one machine's plans for bars? */
+bool sim_files_check(const struct sim_run *run, struct err *e);
+/* After sim_simulate. */
+bool sim_files_write(const struct sim_run *run, struct err *e);
 /* Make run->row. */
 bool sim_simulate(struct sim_run *run, struct err *e);
 /* All but src and what is in `machine`. */

@@ -1,5 +1,4 @@
-/* sim_run.c - the trees or traces of a simulation, its coefficients, the run itself, and one plan in time. */
-#include "sim/draw/timeline_svg.h"
+/* sim_run.c - the trees or traces of a simulation, its coefficients, and the run itself. */
 #include "verify/io/outfile.h"
 #include "verify/io/progress.h"
 #include "verify/model/sim.h"
@@ -51,7 +50,7 @@ bool sim_open_trees(struct sim_run *run, int32_t last, struct err *e)
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
-static struct simulation sweep_for(const struct sim_run *run, const struct sim_source *src, int32_t m)
+struct simulation sim_of_source(const struct sim_run *run, const struct sim_source *src, int32_t m)
 {
     const struct problem_spec *p = &src->spec;
     return (struct simulation){
@@ -77,107 +76,11 @@ bool sim_simulate(struct sim_run *run, struct err *e)
     bool good = true;
     for (int64_t k = 0; k < run->n_sources && good; k++)
         for (int32_t m = 0; m < run->n_machines && good; m++) {
-            struct simulation s = sweep_for(run, &run->source[k], m);
+            struct simulation s = sim_of_source(run, &run->source[k], m);
             good = simulate_steps(&s, &run->source[k].steps, run->layers * run->n_sources,
                                   sim_rows(run, k, m), &progress, e);
         }
     progress_clear(&progress);
-    return good;
-}
-
-/* ---- one plan in time --------------------------------------------------------------------------------- */
-
-enum { TIMELINES = 3 };
-
-static void list_timelines(const struct sim_run *run, const char *path[TIMELINES])
-{
-    path[0] = run->timeline;
-    path[1] = run->timeline_svg;
-    path[2] = run->spans;
-}
-
-static bool wants_timeline(const struct sim_run *run)
-{
-    return run->timeline || run->timeline_svg || run->spans;
-}
-
-bool sim_prints_timeline(const struct sim_run *run)
-{
-    const char *path[TIMELINES];
-    bool any = false;
-    list_timelines(run, path);
-    for (int i = 0; i < TIMELINES; i++)
-        any |= outfile_is_stdout(path[i]);
-    return any;
-}
-
-bool sim_check_timeline(const struct sim_run *run, struct err *e)
-{
-    const char *path[TIMELINES];
-    int printed = 0;
-    if (!wants_timeline(run))
-        return true;
-    list_timelines(run, path);
-    for (int i = 0; i < TIMELINES; i++)
-        printed += outfile_is_stdout(path[i]);
-    if (!run->timed || run->n_machines != 1)
-        return err_set(e,
-                       "--timeline, --timeline-svg and --spans are of one machine (expected one --machine)");
-    if (run->n_use != 1)
-        return err_set(e, "--timeline, --timeline-svg and --spans are of one plan (expected one --strategy)");
-    if (printed > 1)
-        return err_set(e, "--timeline -, --timeline-svg - and --spans - (expected one of them)");
-    if (run->n_sources != 1 || sim_steps(&run->source[0]) != 1)
-        return err_set(e,
-                       "--timeline, --timeline-svg and --spans are of one plan (expected a tree, or --step)");
-    return true;
-}
-
-static bool write_file(const char *path, void (*print)(FILE *f, const struct time_model *c),
-                       const struct time_model *c, struct err *e)
-{
-    struct outfile out;
-    if (!path)
-        return true;
-    if (!outfile_open(&out, path, e))
-        return false;
-    print(out.f, c);
-    return outfile_close(&out, true, e);
-}
-
-static bool write_svg(const char *path, const struct time_model *c, const struct plan *p,
-                      const struct machine *mc, struct err *e)
-{
-    struct outfile out;
-    if (!path)
-        return true;
-    if (!outfile_open(&out, path, e))
-        return false;
-    time_model_print_svg(out.f, c, p, mc);
-    return outfile_close(&out, true, e);
-}
-
-bool sim_write_timeline(const struct sim_run *run, struct err *e)
-{
-    if (!wants_timeline(run))
-        return true;
-    const struct sim_source *src = &run->source[0];
-    struct simulation s = sweep_for(run, src, 0);
-    struct tree *own = src->trace ? trace_tree(src->trace, src->steps.first) : NULL;
-    struct nform *nf = nform_new(own ? own : src->tree);
-    char why[WHY_MAX];
-    struct plan *p = simulation_plan(&s, 0, nf, why);
-    bool good = p || err_set(e, "%s does not apply to this tree: %s", s.use[0].s->name, why);
-    if (good) {
-        struct time_model c = time_model_plan(p, &s.env.heads, s.env.machine, &s.coefs, 0, CLOCK_TIMELINE);
-        good = write_file(run->timeline, time_model_print_ctas, &c, e) &&
-               write_svg(run->timeline_svg, &c, p, s.env.machine, e) &&
-               write_file(run->spans, time_model_print_spans, &c, e);
-        time_model_free(&c);
-    }
-    plan_free(p);
-    nform_free(nf);
-    tree_free(own);
     return good;
 }
 

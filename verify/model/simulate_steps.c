@@ -75,7 +75,7 @@ struct plan *simulation_plan(const struct simulation *s, int32_t i, const struct
 
 /* One strategy on one tree, added to its row. False with *e set if the plan is wrong, or a field is above `most`. */
 static bool add_plan(const struct simulation *s, int32_t i, const struct nform *nf, int64_t step,
-                     bool checked, double most, struct simulated_row *row, struct err *e)
+                     bool checked, double most, double floor, struct simulated_row *row, struct err *e)
 {
     char why[WHY_MAX];
     struct plan *p = simulation_plan(s, i, nf, why);
@@ -96,6 +96,7 @@ static bool add_plan(const struct simulation *s, int32_t i, const struct nform *
     bool good = ledger_within(&moved, most) || too_many_bytes(e);
     if (good)
         ledger_add(&row->moved, &moved);
+    row->floor += floor;
     row->steps++;
     row->groups += p->n_groups;
     if (s->timed) {
@@ -114,9 +115,10 @@ static bool run_step(const struct simulation *s, const struct simulation_source 
     const struct tree *t = own ? own : src->tree;
     struct nform *nf = nform_new(t);
     bool good = most_of(nf, &s->env.heads) < 0x1p63 || too_many_bytes(e);
+    double floor = price_floor(nf, &s->env.heads);
     for (int32_t i = 0; i < s->n_use && good; i++)
         if (row[i].skipped_at == 0)
-            good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, &row[i], e);
+            good = add_plan(s, i, nf, step, (step - src->first) % COVER_EVERY == 0, most, floor, &row[i], e);
     nform_free(nf);
     tree_free(own);
     return good;
@@ -126,6 +128,7 @@ void simulated_add(struct simulated_row *sum, const struct simulated_row *r)
 {
     ledger_add(&sum->moved, &r->moved);
     add_times(&sum->time, &r->time);
+    sum->floor += r->floor;
     sum->steps += r->steps;
     sum->groups += r->groups;
     if (sum->skipped_at == 0 && r->skipped_at > 0) {

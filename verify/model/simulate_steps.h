@@ -65,6 +65,7 @@ struct simulated_times {
 struct simulated_row {
     struct ledger moved;
     struct simulated_times time;
+    double floor; /* bytes that no plan is below */
     int64_t steps, groups;
     int64_t
         skipped_at; /* the first step that the strategy does not apply to, and why; 0: it applied to all */
