@@ -22,9 +22,23 @@ static const char *env(const char *name, const char *otherwise)
     return value && *value ? value : otherwise;
 }
 
+/* What it does: asked for once, since it matters at each token. */
+static int sums_in_order, p_bf16, sum_bf16, partial_f16, sum_f16, fused, merges_in_order;
+
 static int does(const char *what)
 {
     return strcmp(env("ARITH", "blocked"), what) == 0;
+}
+
+static void ask_what_to_do(void)
+{
+    sums_in_order = does("order");
+    sum_bf16 = does("p-bf16-sum");
+    p_bf16 = sum_bf16 || does("p-bf16");
+    partial_f16 = does("partial-f16");
+    sum_f16 = does("sum-f16");
+    fused = does("fused");
+    merges_in_order = strcmp(env("ARITH_MERGE", "order"), "order") == 0;
 }
 
 /* ---- elements ----------------------------------------------------------------------------------------- */
@@ -35,6 +49,16 @@ static float get(const struct ta_tensor *t, int64_t i)
         return ((const float *)t->data)[i];
     uint16_t h = ((const uint16_t *)t->data)[i];
     return t->code == 2 ? from_half(h) : from_bf16(h);
+}
+
+static void get_row(const struct ta_tensor *t, int64_t first, int n, float *to)
+{
+    for (int i = 0; i < n && t->bits == 32; i++)
+        to[i] = ((const float *)t->data)[first + i];
+    for (int i = 0; i < n && t->bits == 16 && t->code == 2; i++)
+        to[i] = from_half(((const uint16_t *)t->data)[first + i]);
+    for (int i = 0; i < n && t->bits == 16 && t->code != 2; i++)
+        to[i] = from_bf16(((const uint16_t *)t->data)[first + i]);
 }
 
 static void put(const struct ta_tensor *t, int64_t i, float x)
@@ -73,7 +97,7 @@ struct part {
 
 static float add(float a, float b)
 {
-    return does("sum-f16") ? to_half(a + b) : a + b;
+    return sum_f16 ? to_half(a + b) : a + b;
 }
 
 /* b into a. */
@@ -97,9 +121,8 @@ struct pile {
 
 static void pile_add(struct pile *s, const struct part *p)
 {
-    int in_order = strcmp(env("ARITH_MERGE", "order"), "order") == 0;
     s->at[s->n++] = *p;
-    while (s->n > 1 && (in_order || s->at[s->n - 2].weight <= s->at[s->n - 1].weight)) {
+    while (s->n > 1 && (merges_in_order || s->at[s->n - 2].weight <= s->at[s->n - 1].weight)) {
         merge_two(&s->at[s->n - 2], &s->at[s->n - 1], s->d);
         s->n--;
     }
@@ -126,30 +149,34 @@ struct row {
 static void attend(const struct row *r, const int32_t *token, int n, struct part *out)
 {
     static float logit[MAX_CONTEXT];
-    float max = -INFINITY, sum = 0;
+    float max = -INFINITY, sum = 0, q[MAX_D];
+    get_row(r->q, r->at * r->d, r->d, q);
     memset(out->o, 0, sizeof out->o);
     for (int j = 0; j < n; j++) {
         int64_t at = ((int64_t)token[j] * r->kv_heads + r->kv_head) * r->d;
-        float dot = 0;
+        float dot = 0, k[MAX_D];
+        get_row(r->k, at, r->d, k);
         for (int i = 0; i < r->d; i++)
-            dot += get(r->q, r->at * r->d + i) * get(r->k, at + i);
-        logit[j] = does("fused") ? dot : dot * r->scale;
+            dot += q[i] * k[i];
+        logit[j] = fused ? dot : dot * r->scale;
         max = fmaxf(max, logit[j]);
     }
     for (int j = 0; j < n; j++) {
         int64_t at = ((int64_t)token[j] * r->kv_heads + r->kv_head) * r->d;
-        float below = does("fused") ? fmaf(logit[j], r->scale, -(max * r->scale)) : logit[j] - max,
-              exact = expf(below), p = does("p-bf16") || does("p-bf16-sum") ? to_bf16(exact) : exact;
-        sum = add(sum, does("p-bf16-sum") ? p : exact);
+        float below = fused ? fmaf(logit[j], r->scale, -(max * r->scale)) : logit[j] - max,
+              exact = expf(below), p = p_bf16 ? to_bf16(exact) : exact;
+        sum = add(sum, sum_bf16 ? p : exact);
+        float v[MAX_D];
+        get_row(r->v, at, r->d, v);
         for (int i = 0; i < r->d; i++)
-            out->o[i] = add(out->o[i], p * get(r->v, at + i));
+            out->o[i] = add(out->o[i], p * v[i]);
     }
     for (int i = 0; i < r->d; i++) {
         out->o[i] /= sum;
-        if (does("partial-f16"))
+        if (partial_f16)
             out->o[i] = to_half(out->o[i]);
     }
-    out->lse = (does("fused") ? max * r->scale : max) + logf(sum);
+    out->lse = (fused ? max * r->scale : max) + logf(sum);
     out->weight = 1;
 }
 
@@ -167,7 +194,7 @@ static void attend_all(const struct row *r, const int32_t *token, int64_t n, con
                        const struct ta_tensor *lse)
 {
     static struct pile s;
-    int size = does("order") ? MAX_CONTEXT : BLOCK;
+    int size = sums_in_order ? MAX_CONTEXT : BLOCK;
     s.n = 0;
     s.d = r->d;
     for (int64_t j = 0; j < n; j += size) {
@@ -243,6 +270,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     const char *says = env("ARITH_SAYS", env("ARITH", "blocked")),
                *merges = env("ARITH_MERGE_SAYS", env("ARITH_MERGE", "order"));
     (void)abi;
+    ask_what_to_do();
     me.sum_block = strcmp(says, "order") == 0 ? 0 : BLOCK;
     me.merge_chain = strcmp(merges, "tree") == 0 ? 16 : MAX_MERGES;
     me.probability = strncmp(says, "p-bf16", 6) == 0 ? "bf16" : NULL;

@@ -11,9 +11,12 @@
 
 static inline float from_half(uint16_t h)
 {
-    int e = h >> 10 & 31;
-    float m = (float)(h & 1023),
-          x = e == 31 ? (m > 0 ? NAN : INFINITY) : ldexpf(e ? 1024 + m : m, e ? e - 25 : -24);
+    uint32_t bits = (uint32_t)(h & 0x7fff) << 13;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    x *= 0x1p112f; /* between the biases of the exponents: exact, also for what is below the normal numbers */
+    if ((h >> 10 & 31) == 31)
+        x = h & 1023 ? NAN : INFINITY;
     return h >> 15 ? -x : x;
 }
 
