@@ -8,6 +8,7 @@
 
 #include "tests/auto.h"
 #include "tests/shared.h"
+#include "tests/sim/svg_check.h"
 #include "tests/suites.h"
 
 #include <dirent.h>
@@ -197,6 +198,51 @@ TEST(vast_logits_tell_of_no_mistake)
     ck_assert_msg(verify("ARITH=fused ARITH_LSE=none", vast) == 1 && strstr(text, "oracle has"), "%s", text);
     ck_assert_msg(!strstr(text, "cause of"), "%s", text);
     ck_assert_msg(verify("ARITH=fused", usual) == 0, "%s", text);
+}
+
+/* How many rows the picture in `path` shows, and in *wrong of what they are of that class. */
+static int64_t rows_drawn(const char *path, const char *class, int64_t *wrong)
+{
+    FREED char *svg = file_text(path);
+    struct svg_read r = svg_read(svg);
+    int64_t all = 0;
+    *wrong = 0;
+    svg_check_layout(&r);
+    for (int64_t i = 0; i < r.n; i++) {
+        if (!svg_is(&r.at[i], "cell"))
+            continue;
+        int64_t n = (int64_t)svg_number(&r.at[i], "data-cells", 0);
+        all += n;
+        *wrong += strcmp(svg_attribute(&r.at[i], "data-class"), class) == 0 ? n : 0;
+    }
+    svg_read_clear(&r);
+    return all;
+}
+
+/* Of the worst answer, and of wrong ones alone. */
+TEST(the_worst_answer_is_drawn)
+{
+    static const struct {
+        const char *does, *tree, *class;
+        int64_t all, wrong;
+    } drawn[] = {{"modulo", "levels:1,3,12_150,37,9;heads=12/3;d=32;page=16", "3", 144, 72},
+                 {"no LSE", "levels:1,3_32,9;heads=8/2;d=16;dtype=f32", "4", 24, 24},
+                 {"modulo", "levels:1,700_3,1;heads=4/2;d=16;dtype=f32;fill=onehot", "0", 640, 320}};
+    FREED char *folder = scratch_folder(), *path = xasprintf("%s/map.svg", folder);
+    for (size_t i = 0; i < sizeof drawn / sizeof drawn[0]; i++) {
+        FREED char *env = xasprintf("PLUGIN_DOES='%s'", drawn[i].does),
+                   *args = xasprintf("--plugin %s --case 'tree=%s' --no-shrink --error-map %s",
+                                     plugin("plugin"), drawn[i].tree, path);
+        int64_t wrong, code = verify(env, args), all = rows_drawn(path, drawn[i].class, &wrong);
+        ck_assert_msg(code == 1 && all == drawn[i].all && wrong == drawn[i].wrong,
+                      "%s: %d, %d of %d rows: %s", drawn[i].does, (int)code, (int)wrong, (int)all, text);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    FREED char *right =
+        xasprintf("--plugin %s --case 'tree=levels:1_9' --error-map %s", plugin("plugin"), path);
+    ck_assert_msg(verify("", right) == 0 && strstr(text, "nothing is drawn: no answer had wrong numbers"),
+                  "%s", text);
+    ck_assert_int_ne(access(path, F_OK), 0);
 }
 
 /* Properties are counted, and no matter of the verdict. */

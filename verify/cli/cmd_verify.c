@@ -105,6 +105,9 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "That is counted, and fails nothing"),
         CALL("shard", "K/N", set_shard, j, "1/1",
              "only every N-th case, from the K-th on: N runs make a whole"),
+        TEXT(
+            "error-map", "FILE.svg", &j->error_map, NULL,
+            "draw which queries and heads of the worst answer are wrong: stripes are heads, triangles masks"),
         FLAG("no-sharp", &j->no_sharp, "random trees without the sharp list"),
         FLAG("require-all", &j->require_all,
              "a plan that the kernel does not take is not good enough: exit code 3, unless something failed"),
@@ -123,6 +126,8 @@ static bool settle(struct verify_args *a, struct err *e)
 {
     struct verify_job *j = &a->job;
     bool given = j->text || j->list || a->tree.src.kind != SRC_NONE, said = j->trees || given || j->wide;
+    if (!outfiles_check((const char *const[]){a->out.path, j->error_map}, 2, e))
+        return false;
     if (j->wide && (given || j->trees))
         return err_set(e, "--wide brings its own trees (expected no other tree option)");
     if ((j->gpu_cases || j->sample) && said)

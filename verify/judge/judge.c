@@ -366,6 +366,8 @@ static void judge_and_explain(const struct test_case *b, const struct plan *plan
     struct output *out = judge_plan(b->p, &b->inputs, b->orc, plan, k, r);
     struct arithmetic a = arithmetic_of(b->p, plan, k);
     struct planned x = {plan, k};
+    if (r->stage == STAGE_NUMBERS && b->map)
+        error_map_fill(b->map, b->p, b->orc, out, &a, &r->cmp);
     if (r->stage == STAGE_NUMBERS && !b->no_cause)
         explain_numbers(b->p, b->orc, plan, k, out, &a, plan_answers, &x, r);
     output_free(out);

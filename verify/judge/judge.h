@@ -7,6 +7,7 @@
 
 #include "kernels/kernel.h"
 #include "verify/cases/case.h"
+#include "verify/judge/error_map.h"
 #include "verify/judge/guard_cpu.h"
 #include "verify/judge/result.h"
 
@@ -33,6 +34,7 @@ struct test_case {
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
     bool no_cause; /* why numbers are wrong is not asked: that takes longer than to see it */
+    struct error_map *map;   /* the caller's, of the answer that is wrong; or NULL */
     struct outside_tally *tally; /* the caller's, of properties that are asked for; or NULL */
     struct repeat *repeat; /* changes it in place; NULL: it is too large for that (verify/judge/repeat.h) */
 };

@@ -109,6 +109,8 @@ static void explain(const struct test_case *b, const struct kernel *k, const str
                     struct result *r)
 {
     struct asked x = {k, t};
+    if (r->stage == STAGE_NUMBERS && b->map)
+        error_map_fill(b->map, t->shape, orc, out, a, &r->cmp);
     if (b->no_cause || k->point != POINT_ATTENTION)
         return;
     if (r->stage == STAGE_NUMBERS)

@@ -1,6 +1,7 @@
 #include "verify/judge/verify_run.h"
 #include "kernels/cuda/host/guard_gpu.h"
 #include "verify/cases/gpu_matrix.h"
+#include "verify/io/outfile.h"
 #include "verify/io/progress.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/outside.h"
@@ -57,7 +58,12 @@ struct verify_run {
     } * refused;                /* [n_kernels + 1], the last of a kernel outside: cases */
     struct cause_tally *causes; /* [n_kernels + 1] likewise */
     const char *other;          /* the last kernel that is none of the program's */
-    char *smallest;             /* what was printed below failures, NULL: nothing */
+    struct {
+        char *text; /* case, */
+        const struct kernel *kernel;
+        double error;
+    } worst;        /* of the wrong answers, where it is to be drawn */
+    char *smallest; /* what was printed below failures, NULL: nothing */
     struct progress progress;
     struct census census;
     int64_t *admitted; /* [n_use][N_FAMILIES] drawn cases the strategy planned */
@@ -161,6 +167,19 @@ static void note_kernel(struct verify_run *run, const struct result *r)
         cause_add(&run->causes[k], &r->cause);
 }
 
+/* The first of the worst. */
+static void note_worst(struct verify_run *run, const struct result *r, const struct case_spec *c,
+                       const char *text)
+{
+    bool numbers = r->stage == STAGE_NUMBERS || (r->stage == STAGE_REPEAT && r->compared);
+    if (!run->job->error_map || !numbers || (run->worst.text && !(r->cmp.worst > run->worst.error)))
+        return;
+    free(run->worst.text);
+    run->worst.text = xstrdup(text);
+    run->worst.kernel = c->kernel;
+    run->worst.error = r->cmp.worst;
+}
+
 static void emit(struct verify_run *run, const struct test_case *b, const struct result *r, int32_t n,
                  const struct gpu_case *design)
 {
@@ -187,6 +206,7 @@ static void emit(struct verify_run *run, const struct test_case *b, const struct
                                                         : kernel_find(r[i].kernel);
         char *text = case_print(&c);
         result_row(&run->table, &r[i], c.spec.heads.dtype, text);
+        note_worst(run, &r[i], &c, text);
         free(text);
         if (r[i].verdict == V_FAIL) {
             fflush(run->table.f); /* smaller cases may end the program, too */
@@ -513,6 +533,50 @@ static void report(FILE *f, const struct verify_run *run)
     free(more);
 }
 
+/* ---- a picture ---------------------------------------------------------------------------------------- */
+
+/* The worst answer once more, into *m; false if it is right this time. */
+static bool map_worst(const struct verify_run *run, struct error_map *m, char title[100],
+                      char why[RESULT_SENTENCE])
+{
+    struct err e = {0};
+    struct case_spec c = {0};
+    CK(case_parse(run->worst.text, &c, &e)); /* it was printed from one */
+    c.kernel = run->worst.kernel;
+    struct test_case *b = test_case_new(&c, NULL, &e);
+    if (b) {
+        b->no_cause = true;
+        b->map = m;
+        struct result r = judge_case(b, &c.use, c.kernel);
+        result_sentence(&r, why);
+        snprintf(title, 100, "%.40s on %.40s", r.strategy, r.kernel);
+    }
+    test_case_free(b);
+    case_clear(&c);
+    return m->error;
+}
+
+/* Nothing is written where nothing is wrong. */
+static bool draw_worst(const struct verify_run *run, struct err *e)
+{
+    char title[100], why[RESULT_SENTENCE];
+    struct error_map m = {0};
+    struct outfile out;
+    if (!run->job->error_map)
+        return true;
+    bool wrong = run->worst.text && map_worst(run, &m, title, why),
+         good = !wrong || outfile_open(&out, run->job->error_map, e);
+    if (wrong && good) {
+        error_map_print_svg(out.f, &m, title, why, run->worst.text);
+        good = outfile_close(&out, true, e);
+    } else if (good) {
+        fprintf(stderr, "--error-map: nothing is drawn: %s\n",
+                run->worst.text ? "what was wrong is right this time" : "no answer had wrong numbers");
+    }
+    error_map_clear(&m);
+    return good;
+}
+
 /* ---- the whole ---------------------------------------------------------------------------------------- */
 
 static bool run_all(struct verify_run *run, FILE *f)
@@ -558,7 +622,7 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
     run.refused = xcalloc((size_t)n_kernels + 1, sizeof *run.refused);
     run.causes = xcalloc((size_t)n_kernels + 1, sizeof *run.causes);
-    bool done = run_all(&run, f), failed = run.totals.n[V_FAIL] > 0;
+    bool done = run_all(&run, f) && draw_worst(&run, &run.err), failed = run.totals.n[V_FAIL] > 0;
     int64_t met;
     if (!done)
         *e = run.err;
@@ -570,6 +634,7 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     free(run.refused);
     free(run.causes);
     free(run.smallest);
+    free(run.worst.text);
     free(run.cover);
     free(run.census.row);
     return done;

@@ -32,6 +32,7 @@ struct verify_job {
         shards; /* of each list of cases only number shard, shard + shards, .. from 0; all: 0 and 1 */
     bool quiet, properties, no_shrink;
     bool require_all; /* a plan that a kernel does not take is something that is missing */
+    const char *error_map; /* a file for the picture of the worst answer; NULL: none */
     enum style style;
     /* The command line that this run is. Printed commands are then run in processes of their own, to see whether they fail. NULL:
      * they are not. */
