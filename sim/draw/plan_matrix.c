@@ -24,7 +24,7 @@ enum {
 static const struct svg_font head_font = {.size = 14, .bold = true}, text_font = {.size = 12},
                              tick_font = {.size = 10, .anchor = SVG_MIDDLE},
                              query_font = {.size = 11, .anchor = SVG_END}, parts_font = {.size = 11},
-                             node_font = {.size = 10, .halo = true},
+                             node_font = {.size = 10, .plate = true},
                              group_font = {.size = 11, .bold = true, .anchor = SVG_MIDDLE, .halo = true};
 
 struct matrix {

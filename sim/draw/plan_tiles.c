@@ -213,8 +213,11 @@ static void draw_pairs(struct svg *s, const struct svg_box *b, const struct kind
                        const struct raster_rect *c, const struct raster *r)
 {
     double sx = b->w / (double)k->tile_tokens, sy = b->h / (double)k->tile_rows;
-    struct svg_box in = {b->x + sx * r->x[c->c0], b->y + sy * r->y[c->r0], sx * (r->x[c->c1] - r->x[c->c0]),
-                         sy * (r->y[c->r1] - r->y[c->r0])};
+    double wide = sx * (r->x[c->c1] - r->x[c->c0]), high = sy * (r->y[c->r1] - r->y[c->r0]), seen = 4;
+    struct svg_box in = {b->x + sx * r->x[c->c0], b->y + sy * r->y[c->r0], fmax(wide, c->owner ? 0 : seen),
+                         fmax(high, c->owner ? 0 : seen)};
+    in.x = fmin(in.x, b->x + b->w - in.w);
+    in.y = fmin(in.y, b->y + b->h - in.h);
     char more[120];
     snprintf(more, sizeof more, "class=\"%s\" data-pairs=\"%.0f\" data-alike=\"%" PRId64 "\"",
              c->owner ? "hidden" : "used", c->sum, k->alike);
@@ -386,9 +389,9 @@ static double say_what_is_drawn(struct svg *s, double y, const struct kinds *k, 
     bool root = k->drawn > 0 && (scale_of(k, false).root || scale_of(k, true).root);
     char *share = shares(k);
     char *text = xasprintf(
-        "Rows x tokens, of those that the group's tiles hold; once for each of %" PRId32
-        " KV heads. A row is a query and one of the %" PRId32 " query heads that share a KV head.%s %s",
-        heads->h_kv, heads_gqa(heads),
+        "Rows x tokens, of those that the group's tiles hold; once a KV head, of which there %s %" PRId32
+        ". A row is a query and a query head; %" PRId32 " of these share%s a KV head.%s %s",
+        heads->h_kv == 1 ? "is" : "are", heads->h_kv, heads_gqa(heads), heads_gqa(heads) == 1 ? "s" : "",
         root ? " Sides that differ much are drawn by their square root, none too small to see." : "", share);
     y = svg_paragraph(s, SVG_MARGIN, y, SVG_WIDTH - 2 * SVG_MARGIN, &text_font, text);
     free(text);

@@ -170,7 +170,10 @@ void svg_text(struct svg *s, double x, double y, const struct svg_font *font, co
     if (!text[0])
         return;
     s->taken = xgrow(s->taken, &s->cap_taken, s->n_taken + 1, sizeof *s->taken);
-    s->taken[s->n_taken++] = svg_text_box(x, y, font, text);
+    s->taken[s->n_taken] = svg_text_box(x, y, font, text);
+    if (font->plate)
+        svg_rect(s, s->taken[s->n_taken], "#FFFFFF", "fill-opacity=\"0.8\"", NULL);
+    s->n_taken++;
     fprintf(s->f, "<text x=\"%.10g\" y=\"%.10g\" font-size=\"%.10g\"", rounded(x), rounded(y), font->size);
     if (font->anchor != SVG_START)
         fprintf(s->f, " text-anchor=\"%s\"", anchor[font->anchor]);

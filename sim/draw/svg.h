@@ -26,6 +26,7 @@ struct svg_font {
     enum svg_anchor anchor; /* which point of the text is at x */
     const char *colour;     /* NULL: black */
     bool halo;              /* a white rim, for text on colours */
+    bool plate;             /* a white plate behind it, for small text on colours */
 };
 
 /* A picture while it is drawn. Zero-initialise; svg_end frees. */
