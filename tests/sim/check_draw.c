@@ -1,9 +1,11 @@
 /* check_draw.c - pictures: that they are XML, that text meets no text, and that what is drawn is what was counted. */
 #include "sim/draw/bytes_svg.h"
+#include "sim/draw/merges_svg.h"
 #include "sim/draw/plan_svg.h"
 #include "sim/draw/raster.h"
 #include "sim/draw/timeline_svg.h"
 
+#include "ref/oracle.h"
 #include "ref/rng.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
@@ -337,6 +339,90 @@ TEST(bars_of_any_size)
         CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
         svg_check_layout(&r);
         ck_assert_int_eq(strstr(text, "white strokes") != NULL, n == 4);
+    }
+}
+
+/* ---- merges ------------------------------------------------------------------------------------------------ */
+
+/* The LSE that the words name is the oracle's; shares of all parts are one. */
+static void check_merges(const struct plan *p, const struct problem *values, const struct oracle *exact,
+                         int32_t query, int32_t head)
+{
+    FREED char *text = NULL;
+    size_t size;
+    double sum = 0, lost = 0, lse = exact->lse[(int64_t)query * values->heads.h_q + head], says = -INFINITY;
+    FILE *f = open_memstream(&text, &size);
+    plan_print_merges_svg(f, p, values, query, head);
+    ck_assert(fclose(f) == 0 && size < MOST_BYTES);
+    CLEARED_BY(svg_read_clear) struct svg_read r = svg_read(text);
+    svg_check_layout(&r);
+    for (int64_t i = 0; i < r.n; i++)
+        if (svg_is(&r.at[i], "share"))
+            sum += svg_number(&r.at[i], "data-share", NAN);
+    const char *words = r.at[2].text, *many = strstr(words, "(their LSE - "), *one = strstr(words, "LSE is "),
+               *rest = strstr(words, "together ");
+    if (many)
+        sscanf(many, "(their LSE - %lf", &says);
+    if (one)
+        sscanf(one, "LSE is %lf", &says);
+    if (rest)
+        sscanf(rest, "together %lf", &lost);
+    check_each(isinf(lse) ? says == lse : fabs(says - lse) <= 1e-5 * fmax(1, fabs(lse)),
+               "%s: LSE %g, exactly %g", p->strategy, says, lse);
+    check_each(isinf(lse) || fabs(sum + lost / 100 - 1) < (rest ? 1e-3 : 1e-9), "%s: shares are %g",
+               p->strategy, sum);
+}
+
+TEST(merges_add_up_to_the_oracle)
+{
+    int64_t n = getenv("TREEATTN_QUICK") ? QUICK_TREES : 40;
+    for (int64_t i = 0; i < n; i++) {
+        AUTO(tree) t = gen_tree(gen_family(25, i), gen_seed(25, i));
+        const struct heads *h = &settings[i % 3];
+        struct problem_spec spec = {.heads = *h,
+                                    .page_size = 16,
+                                    .scattered = true,
+                                    .poison = true,
+                                    .fill = i % 4 ? FILL_RANDOM : FILL_SUNK,
+                                    .seed = 3};
+        AUTO(nform) nf = nform_new(t);
+        AUTO(problem) values = problem_new(t, &spec, NULL);
+        AUTO(oracle) exact = oracle_new(values);
+        for (int32_t s = 0; s < n_strategies && t->n_queries > 0; s++) {
+            struct plan_env env = plan_env_default(*h);
+            struct strategy_use use = strategy_default(strategies[s]);
+            char why[WHY_MAX];
+            AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+            for (int k = 0; k < 3 && p; k++)
+                check_merges(p, values, exact, (int32_t)rng_below(25, (uint64_t)i, (uint64_t)k, t->n_queries),
+                             (int32_t)rng_below(26, (uint64_t)i, (uint64_t)k, h->h_q));
+        }
+    }
+}
+
+/* More parts than are drawn, and steps of steps. */
+TEST(many_merges_are_drawn)
+{
+    static const char *const names[] = {"deft-flatten:block=16", "cascade", "flash-decoding:chunk=32"};
+    AUTO(tree) t = tree_new(30, 0);
+    for (int32_t i = 0; i < 30; i++) {
+        t->parent[i] = i - 1;
+        t->len[i] = 40;
+    }
+    tree_query_leaves(t);
+    t->query = xrealloc(t->query, 30, sizeof *t->query);
+    t->n_queries = 30;
+    for (int32_t q = 0; q < 30; q++)
+        t->query[q] = (struct query){q, 40};
+    struct problem_spec spec = {.heads = {8, 2, 64, DT_F16}, .page_size = 16, .seed = 3};
+    struct plan_env env = plan_env_default(spec.heads);
+    AUTO(nform) nf = nform_new(t);
+    AUTO(problem) values = problem_new(t, &spec, NULL);
+    AUTO(oracle) exact = oracle_new(values);
+    for (int i = 0; i < 3; i++) {
+        AUTO(plan) p = must_plan(names[i], nf, &env);
+        check_merges(p, values, exact, 29, 7);
+        check_merges(p, values, exact, 4, 0);
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef TREEATTN_VERIFY_CLI_CMD_H
 #define TREEATTN_VERIFY_CLI_CMD_H
 
+#include "ref/problem.h"
 #include "sim/strategy.h"
 #include "verify/cli/shared_options.h"
 #include "verify/io/outfile.h"
@@ -24,12 +25,14 @@ int cmd_error(const struct err *e);
  * What `treeattn plan` does, with any strategy: plan, check, print into path (NULL: standard output). A plan that is wrong is
  * printed as well, unless an index of it is out of range, before the sentence that says why on stderr. The exit code.
  */
-enum plan_form { PLAN_TEXT, PLAN_CSV, PLAN_JSON, PLAN_EXPLAIN, PLAN_SVG, PLAN_DOT, N_PLAN_FORMS };
+enum plan_form { PLAN_TEXT, PLAN_CSV, PLAN_JSON, PLAN_EXPLAIN, PLAN_SVG, PLAN_MERGES, PLAN_DOT, N_PLAN_FORMS };
 struct plan_job {
     const struct tree *tree;
     const struct strategy_use *use;
     struct plan_env env;
     enum plan_form form;
+    int32_t query, head;              /* of PLAN_MERGES, which wants a plan that is right, */
+    const struct problem_spec *values; /* on these */
     const char *path;
     const char *command; /* what runs it again, for crash.h */
 };

@@ -3,13 +3,15 @@
 #include "verify/judge/cover.h"
 #include "verify/io/crash.h"
 #include "verify/io/origin.h"
+#include "sim/draw/merges_svg.h"
 #include "sim/draw/plan_svg.h"
 #include "sim/plan_explain.h"
 #include "sim/plan_ledger.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
-static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "explain", "svg", "dot"};
+static const char *const form_name[N_PLAN_FORMS] = {"text", "csv", "json", "explain", "svg", "merges", "dot"};
 
 struct plan_args {
     struct cmd_tree tree;
@@ -17,6 +19,8 @@ struct plan_args {
     const char *strategy, *path;
     struct machine machine;
     enum plan_form form;
+    int32_t query, head;
+    bool of_merges; /* one of them was given */
 };
 
 static bool read_options(struct plan_args *a, int argc, char **argv, struct err *e)
@@ -29,6 +33,7 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
         .examples = "plan --levels \"1,4 512,64\" --strategy pat\n"
                     "plan --levels \"1,2,6 100,40,10\" --strategy deft-flatten --format svg -o plan.svg\n"
                     "plan --levels \"1,2,6 100,40,10\" --heads 8/2 --strategy deft-node --explain\n"
+                    "plan --levels \"1,2,6 100,40,10\" --strategy cascade --format merges --query 5 -o merges.svg\n"
                     "plan --trace embedded:reasoning --step 40 --strategy fasttree --json",
         .details =
             "Nodes, tokens and queries have the numbers of the tree, as in its file.\n"
@@ -38,20 +43,19 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
             "everywhere. It leaves its partial result in slots[k]; slots null means in the output. A merge "
             "step leaves its inputs, merged, in its slot; null means in the output of its query. A step "
             "without inputs belongs to a query that sees nothing. A tile side of 0 is whole, unpadded.\n"
-            "Explain: the product that each number is, group by group; a group runs once per KV head. The "
-            "totals are "
-            "what treeattn sim --layers 1 --csv counts.\n"
-            "SVG: a picture for any browser. Above, a row is a query and a column a token of its path; nodes "
-            "are "
-            "framed, groups have colours. Below, the tiles of each group: used, hidden by a mask, padding. "
-            "What is "
-            "wrong with a plan is red.",
+            "Explain: the product that each number is, group by group; a group runs once per KV head. The totals "
+            "are what treeattn sim --layers 1 --csv counts.\n"
+            "SVG: a picture for any browser. Above, a row is a query and a column a token of its path; nodes are "
+            "framed, groups have colours. Below, the tiles of each group: used, hidden by a mask, padding. What is "
+            "wrong with a plan is red.\n"
+            "Merges: a picture of one query and head on drawn values: the partial results that its output is merged "
+            "from, and the weight of each.",
         .needs = "no tree and no strategy given (expected --levels TEXT --strategy NAME, or another tree)"};
     tree_options(&o, &a->tree);
     problem_options(&o, &a->problem);
     problem_defaults(&o);
-    options_refuse(&o, "page fill",
-                   "plans depend on no pages or values (expected neither --page nor --fill)");
+    options_refuse(&o, "page", "plans depend on no pages (expected no --page)");
+    options_default(&o, "fill", "random", "of --format merges: values of Q and K:");
     const struct opt own[] = {
         HEADING("How it is planned:"),
         TEXT("strategy", "NAME[:K=V]", &a->strategy, NULL,
@@ -60,8 +64,11 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
         HEADING("What is printed:"),
         WORD("format", "FORMAT", &a->form, form_name, N_PLAN_FORMS, "text",
              "text; csv: the groups; json: everything; explain: the arithmetic of each byte, "
-             "multiply-add and padded row; svg: a picture; dot: the tree and its groups, for "
+             "multiply-add and padded row; svg: a picture; merges: a picture of one query's merges; dot: the tree and its groups, for "
              "Graphviz"),
+        I32("query", "Q", &a->query, 0, TREE_MAX_QUERIES - 1, "0", "of --format merges: which query", .given = &a->of_merges),
+        I32("head", "H", &a->head, 0, PROBLEM_MAX_HEADS - 1, "0", "of --format merges: which query head",
+            .given = &a->of_merges),
         SET("csv", &a->form, PLAN_CSV, "--format csv"),
         SET("json", &a->form, PLAN_JSON, "--format json"),
         SET("explain", &a->form, PLAN_EXPLAIN, "--format explain"),
@@ -72,11 +79,14 @@ static bool read_options(struct plan_args *a, int argc, char **argv, struct err 
     options_add(&o, own);
     if (!options_parse(&o, argc, argv, e))
         return false;
+    if ((a->of_merges || a->problem.fill) && a->form != PLAN_MERGES)
+        return err_set(e, "--query, --head and --fill are of one query's merges (expected --format merges)");
     return a->strategy ||
            err_set(e, "no strategy given (expected --strategy NAME; see treeattn list strategies)");
 }
 
-static void print_form(FILE *f, const struct plan_job *j, const struct plan *p, const struct plan_flaw *flaw)
+static void print_form(FILE *f, const struct plan_job *j, const struct plan *p, const struct plan_flaw *flaw,
+                       const struct problem *values)
 {
     switch (j->form) {
     case PLAN_TEXT:
@@ -94,6 +104,9 @@ static void print_form(FILE *f, const struct plan_job *j, const struct plan *p, 
     case PLAN_SVG:
         plan_print_svg(f, p, &j->env.heads, flaw);
         break;
+    case PLAN_MERGES:
+        plan_print_merges_svg(f, p, values, j->query, j->head);
+        break;
     case PLAN_DOT:
         plan_print_dot(f, p);
         break;
@@ -108,10 +121,17 @@ static bool print_plan(const struct plan_job *j, const struct plan *p, const str
     struct outfile out;
     if (j->form == PLAN_EXPLAIN && price_most(p, &j->env.heads) >= 0x1p62)
         return err_set(e, "the plan may move more bytes than 63 bits count (expected a smaller tree)");
-    if (!outfile_open(&out, j->path, e))
-        return false;
-    print_form(out.f, j, p, flaw);
-    return outfile_close(&out, true, e);
+    if (j->form == PLAN_MERGES && (j->query >= j->tree->n_queries || j->head >= j->env.heads.h_q))
+        return err_set(e, "--query %" PRId32 " --head %" PRId32 " (expected below %" PRId32 " and %" PRId32 ")",
+                       j->query, j->head, j->tree->n_queries, j->env.heads.h_q);
+    struct problem *values = j->form == PLAN_MERGES ? problem_new(j->tree, j->values, e) : NULL;
+    bool good = (values || j->form != PLAN_MERGES) && outfile_open(&out, j->path, e);
+    if (good) {
+        print_form(out.f, j, p, flaw, values);
+        good = outfile_close(&out, true, e);
+    }
+    problem_free(values);
+    return good;
 }
 
 int cmd_plan_job(const struct plan_job *j)
@@ -130,7 +150,8 @@ int cmd_plan_job(const struct plan_job *j)
     } else {
         struct plan_flaw flaw = {.why = wrong.msg};
         bool good = cover_check_pair(p, &flaw.pair, &wrong);
-        if ((good || cover_structure(p, NULL)) && !print_plan(j, p, good ? NULL : &flaw, &e))
+        bool shown = good || (j->form != PLAN_MERGES && cover_structure(p, NULL));
+        if (shown && !print_plan(j, p, good ? NULL : &flaw, &e))
             code = cmd_error(&e);
         if (!good) {
             cmd_error(&wrong);
@@ -154,11 +175,15 @@ int cmd_plan(int argc, char **argv)
                 problem_spec_check(spec, &e);
     if (good)
         t = tree_source_load(&a.tree.src, &e);
+    a.problem.spec.seed = a.tree.seed;
     char *command = origin_command(argv[0], argc, argv);
     struct plan_job job = {.tree = t,
                            .use = &use,
                            .env = {.heads = spec->heads, .machine = &a.machine},
                            .form = a.form,
+                           .query = a.query,
+                           .head = a.head,
+                           .values = spec,
                            .path = a.path,
                            .command = command};
     int code = t ? cmd_plan_job(&job) : cmd_error(&e);
