@@ -320,7 +320,8 @@ static void ask_order(struct work *w)
             all[i] = all[k];
             all[k] = swap;
         }
-        int n = PARTS, last = all[0].lse == -INFINITY ? PARTS - 1 : 0; /* two empty parts are another gate's */
+        int n = PARTS,
+            last = all[0].lse == -INFINITY ? PARTS - 1 : 0; /* two empty parts are another gate's */
         struct part first = all[0];
         all[0] = all[last];
         all[last] = first;
