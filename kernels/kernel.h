@@ -106,7 +106,8 @@ struct kernel {
     bool wants_plan; /* always, but for some of POINT_ATTENTION */
     const struct kernel_arithmetic *declared;
     double lse_unit;           /* what its LSE is multiplied by for the natural one; 0: it writes none */
-    bool tails;                /* it finds large numbers behind the last token of a page */
+    bool tails;                /* it finds large numbers behind the last token of a page, */
+    bool gaps;                 /* and NaN between pages, whatever these have */
     const char *view;          /* what it is given, for tables */
     const struct kernel *also; /* another point of the same program, or NULL */
     const char *option;        /* what brings it about on a command line; NULL: the name in a case does */

@@ -67,10 +67,13 @@ static int64_t of_pages(const struct ta_case *c, int32_t q, int64_t *slot)
     const int32_t *ptr = ta_i32(c, "kv_indptr"), *index = ta_i32(c, "kv_indices"),
                   *last = ta_i32(c, "last_page_len");
     int64_t pages = ptr[q + 1] - ptr[q], size = c->page_size, rest = pages > 0 ? last[q] : 0;
-    int64_t n = pages > 0 ? (pages - 1) * size + (is(tail_read)                     ? size
-                                                  : is(tail_dropped) && rest < size ? 0
-                                                                                    : rest)
-                          : 0;
+    if (is(tail_read))
+        rest = size;
+    if ((is(tail_dropped) && rest < size) || (is(full_dropped) && rest == size))
+        rest = 0;
+    if (is(page_more) && rest == size && q + 1 < c->n_queries)
+        rest = 2 * size;
+    int64_t n = pages > 0 ? (pages - 1) * size + rest : 0;
     int64_t as = is(page_size_off) && size > 1 ? size / 2 : size;
     for (int64_t j = 0; j < n; j++) {
         int64_t page = is(pages_in_order)
@@ -85,9 +88,13 @@ static int64_t add_node(const struct ta_case *c, int32_t node, int64_t n, int64_
 {
     const int32_t *page = ta_i32(c, "node_page");
     const int64_t *ptr = ta_find(c, "node_page_ptr")->data;
-    for (int64_t j = 0; j < n; j++)
-        slot[j] = (int64_t)page[ptr[node] + j / c->page_size] * c->page_size + j % c->page_size;
-    return n;
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t j = is(run_offsets) ? i % PART : i;
+        if (!is(run_last_missing) || (i % PART != PART - 1 && i + 1 < n))
+            slot[m++] = (int64_t)page[ptr[node] + j / c->page_size] * c->page_size + j % c->page_size;
+    }
+    return m;
 }
 
 static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
@@ -189,6 +196,8 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
         own = kv - 1 - own;
     if (is(head_next) || is(two_others))
         own = (own + 1) % kv;
+    if (is(groups_of_4))
+        own = head / 4;
     *p = (struct part){.max = is(max_from_0) ? 0 : is(max_from_1e4) ? -1e4f : -INFINITY};
     for (int64_t begin = 0; begin < n; begin += TILE) {
         int64_t end = begin + TILE < n ? begin + TILE : n;
@@ -259,7 +268,11 @@ static void merge(struct part *a, const struct part *b, int32_t d, int first, in
         x = sum * a->lse / (a->lse + b->lse);
         y = sum * b->lse / (a->lse + b->lse);
     }
-    if (is(merge_swapped)) {
+    if (is(merge_squared)) {
+        x *= x * sum / (x * x + y * y);
+        y = sum - x;
+    }
+    if (is(merge_swapped) || is(tree_swapped)) {
         float t = x;
         x = y;
         y = t;
@@ -273,7 +286,7 @@ static void merge(struct part *a, const struct part *b, int32_t d, int first, in
         a->o[i] = (x * a->o[i] + y * b->o[i]) / sum;
     if (is(merge_lse_added))
         a->lse += b->lse;
-    else if (is(merge_log2))
+    else if (is(merge_log2) || is(tree_log2))
         a->lse = max + log2f(sum);
     else if (is(merge_lse_twice))
         a->lse = max + logf(x + 2 * y);
@@ -283,6 +296,23 @@ static void merge(struct part *a, const struct part *b, int32_t d, int first, in
         a->lse = max + logf(sum);
     a->max = fmaxf(a->max, b->max);
     a->sum = is(merge_no_max) ? sum : a->sum;
+}
+
+/* Both halves of the parts, then one of the two. */
+static void merge_tree(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n,
+                       struct part *all)
+{
+    int64_t half = PART;
+    while (2 * half < n)
+        half *= 2;
+    if (n <= PART) {
+        attend(c, q, head, slot, n, all);
+        return;
+    }
+    struct part right;
+    merge_tree(c, q, head, slot, half, all);
+    merge_tree(c, q, head, slot + half, n - half, &right);
+    merge(all, &right, c->head_dim, 0, 0);
 }
 
 /* ---- a row --------------------------------------------------------------------------------------------------- */
@@ -310,6 +340,16 @@ static void lse_wrongly(const struct ta_case *c, struct part *p, float max, int6
         p->lse *= (float)M_LOG2E;
 }
 
+/* Queries of nodes before its own, and those of its own before it. */
+static int32_t place_by_node(const struct ta_case *c, int32_t q)
+{
+    const int32_t *node = ta_i32(c, "query_node");
+    int32_t n = 0;
+    for (int32_t i = 0; i < c->n_queries; i++)
+        n += node[i] < node[q] || (node[i] == node[q] && i < q);
+    return n;
+}
+
 static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
 {
     int32_t d = c->head_dim;
@@ -317,7 +357,9 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
     float max = -INFINITY;
     /* what is read wrongly is read by a plain loop */
     int64_t part = does < DOES_last_missing || does == DOES_part_last_missing ? PART : n;
-    for (int64_t begin = 0; begin < n; begin += part) {
+    if (is(tree_swapped) || is(tree_log2))
+        merge_tree(c, q, head, slot, n, &all);
+    for (int64_t begin = 0; begin < n && !is(tree_swapped) && !is(tree_log2); begin += part) {
         int64_t end = begin + part < n ? begin + part : n;
         attend(c, q, head, slot + begin, end - begin, &one);
         max = fmaxf(max, one.max);
@@ -336,6 +378,8 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
         to = lse_to = turned;
     if (is(lse_turned))
         lse_to = turned;
+    if (is(node_order))
+        to = lse_to = (int64_t)place_by_node(c, q) * c->n_heads + head;
     if (is(queries_off))
         to = lse_to = (int64_t)((q + 1) % c->n_queries) * c->n_heads + head;
     if (is(heads_off))
@@ -352,9 +396,69 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
             o[i] += 0.1f * random;
         if (is(two_mistakes))
             o[i] *= 1.5f;
+        if (is(one_column) && i == 7)
+            o[i] = o[i] * 1.3f + 0.2f;
     }
     if (!is(lse_unwritten))
         ((float *)c->lse.data)[lse_to] = all.lse;
+}
+
+/* ---- parts of attention ------------------------------------------------------------------------------------- */
+
+static int partial(const struct ta_partial *x, char why[TA_WHY])
+{
+    const struct ta_case c = {.size = sizeof c,
+                              .n_queries = x->n_queries,
+                              .n_heads = x->n_heads,
+                              .n_kv_heads = x->n_kv_heads,
+                              .head_dim = x->head_dim,
+                              .page_size = 1,
+                              .scale = x->scale,
+                              .q = x->q,
+                              .k = x->k,
+                              .v = x->v,
+                              .o = x->o,
+                              .lse = x->lse};
+    int64_t *slot = malloc(((size_t)x->n_tokens + 1) * sizeof *slot);
+    (void)why;
+    for (int32_t q = 0; q < x->n_queries; q++) {
+        int64_t n = 0;
+        for (int32_t j = 0; j < x->n_tokens; j++)
+            if (is(mask_unread) || !x->sees || x->sees[(int64_t)q * x->n_tokens + j])
+                slot[n++] = x->token[j];
+        for (int32_t h = 0; h < x->n_heads; h++)
+            row(&c, q, h, slot, n);
+    }
+    free(slot);
+    return TA_OK;
+}
+
+static int merge_all(const struct ta_merge *x, char why[TA_WHY])
+{
+    const float *o_in = x->o_in.data, *lse_in = x->lse_in.data;
+    float *o = x->o.data, *lse = x->lse.data;
+    int64_t rows = (int64_t)x->n_queries * x->n_heads, d = x->head_dim,
+            n = is(two_inputs) && x->n_inputs > 2 ? 2 : x->n_inputs;
+    (void)why;
+    for (int64_t r = 0; r < rows; r++) {
+        float max = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < n; j++)
+            max = fmaxf(max, lse_in[j * rows + r]);
+        int none = max == -INFINITY && !is(empty_is_nan);
+        for (int64_t i = 0; i < d; i++)
+            o[r * d + i] = 0;
+        for (int64_t j = 0; j < n && !none; j++) {
+            float w =
+                is(empty_counts) && lse_in[j * rows + r] == -INFINITY ? 1 : expf(lse_in[j * rows + r] - max);
+            sum += w;
+            for (int64_t i = 0; i < d; i++)
+                o[r * d + i] += w * o_in[(j * rows + r) * d + i];
+        }
+        for (int64_t i = 0; i < d && !none; i++)
+            o[r * d + i] /= sum;
+        lse[r] = none ? -INFINITY : max + (is(log2_of_inputs) ? log2f(sum) : logf(sum));
+    }
+    return TA_OK;
 }
 
 static int run(const struct ta_case *c, char why[TA_WHY])
@@ -379,5 +483,12 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
         if (name && strcmp(name, mistake_name[i]) == 0)
             does = (enum mistake)i;
     me.view = does < N_MISTAKES ? mistake_view[does] : "slots";
+    me.layout = is(strides_ignored) ? "strides" : NULL;
+    if (strcmp(me.view, "partial") == 0 || strcmp(me.view, "merge") == 0) {
+        me.partial = me.view[0] == 'p' ? partial : NULL;
+        me.merge = me.view[0] == 'm' ? merge_all : NULL;
+        me.run = NULL;
+        me.view = NULL;
+    }
     return does < N_MISTAKES && abi >= me.abi ? &me : NULL;
 }

@@ -3,6 +3,7 @@
  * what no hypothesis describes is not named at all.
  */
 #include "ref/base.h"
+#include "verify/judge/cause.h"
 
 #include "tests/auto.h"
 #include "tests/shared.h"
@@ -42,6 +43,18 @@ static const char *cell(const char *line, int column)
         return "";
     snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\t\n"), line);
     return copy;
+}
+
+/* What explains one failure of eight, and says nothing of the others, is not why a kernel is wrong. */
+TEST(one_of_many_is_no_cause)
+{
+    char why[CAUSE_TEXT];
+    int64_t n;
+    struct cause_tally few = {.n = 8, .fits = {1}}, half = {.n = 8, .fits = {4}}, all = {.n = 1, .fits = {1}};
+    ck_assert_str_eq(cause_of_all(&few, why, &n), "");
+    ck_assert_str_ne(cause_of_all(&half, why, &n), "");
+    ck_assert_int_eq(n, 4);
+    ck_assert_str_ne(cause_of_all(&all, why, &n), "");
 }
 
 LOOP_TEST(mistakes_are_named, N_MISTAKES)

@@ -481,6 +481,7 @@ static void make_kernels(struct children *c)
                              .declared = &c->caps.arithmetic,
                              .lse_unit = c->caps.lse_unit,
                              .tails = c->limits.tail == TAIL_FINITE,
+                             .gaps = i == POINT_ATTENTION && c->caps.layout == KV_STRIDES,
                              .option = c->option,
                              .config = c};
         if (last)

@@ -120,12 +120,16 @@ static void put_kv(const struct problem *p, const struct kv_place *x, int64_t of
                        (size_t)(d * size));
 }
 
-/* All NaN; the caller frees. */
+/* All NaN of memory that is nobody's; the caller frees. */
 static void *unset(const struct problem *p, int64_t elements)
 {
-    size_t bytes = (size_t)(elements * dtype_size[p->heads.dtype]);
-    void *x = xmalloc(bytes);
-    return memset(x, 0xff, bytes);
+    size_t size = (size_t)dtype_size[p->heads.dtype];
+    char *x = xmalloc((size_t)elements * size);
+    for (int64_t i = 0; i < elements && i < 1; i++)
+        dtype_store(p->heads.dtype, x, 0, nan_of(NAN_POISON));
+    for (int64_t i = 1; i < elements; i++)
+        memcpy(x + (size_t)i * size, x, size);
+    return x;
 }
 
 /* K and V in one array. */

@@ -27,11 +27,12 @@ enum {
 #define MOST_ELEMENTS 5e7 /* of K that the sampled rows read together */
 #define SHARE 0.95        /* of wrong rows that a cause explains, */
 #define SHARE_OF_RUN                                                                                         \
-    0.75             /* and of the failures of a run, where it is one of several that a kernel may have */
-#define STRONG 8.0   /* bounds by which a row is wrong beyond any doubt */
-#define SLACK 2.0    /* bounds within which a mistake gives what was written */
-#define CLEARER 0.25 /* of the error of the right answer: a mistake's is no more */
-#define CLOSE_O 1e-2 /* of a row's largest element: a bound that is larger decides nothing */
+    0.75 /* and of the failures of a run, where it is one of several that a kernel may have; */
+#define LEAST_OF_RUN 0.2 /* most of the others may leave it open, but not nearly all */
+#define STRONG 8.0       /* bounds by which a row is wrong beyond any doubt */
+#define SLACK 2.0        /* bounds within which a mistake gives what was written */
+#define CLEARER 0.25     /* of the error of the right answer: a mistake's is no more */
+#define CLOSE_O 1e-2     /* of a row's largest element: a bound that is larger decides nothing */
 #define CLOSE_LSE 1e-3
 #define MOST_WEIGHT                                                                                          \
     0.5 /* by which weights may be off: what comes of logits beyond float's reach tells of no mistake */
@@ -109,7 +110,8 @@ enum fit { FIT_NOT, FIT_UNDECIDED, FIT_NAN, FIT_NUMBERS };
 /* What the kernel wrote, and how far the right answer is from it. */
 struct seen {
     double o[WRONG_MAX_COLUMNS], lse, most; /* most: the largest of |o| */
-    double off_o, off_lse;
+    double bound[WRONG_MAX_COLUMNS]; /* of the right answer; 0 where it is kept: that column tells little */
+    double off, off_o, off_lse;      /* off_o: of all wrong columns, in bounds, as a distance */
     bool wrong_o, wrong_lse, no_lse;
     int32_t n; /* columns */
 };
@@ -146,7 +148,7 @@ static enum fit fit_lse(const struct seen *s, const struct wrong_answer *x, doub
 
 static enum fit fit_o(const struct seen *s, const struct wrong_answer *x, double slack, bool rounds)
 {
-    double most = 0, off = 0, loose = 0;
+    double most = 0, off = 0, loose = 0, units = 0;
     int32_t finite = 0;
     for (int32_t e = 0; e < s->n; e++) {
         if (!same_kind(s->o[e], x->o[e]))
@@ -156,12 +158,14 @@ static enum fit fit_o(const struct seen *s, const struct wrong_answer *x, double
         finite++;
         most = fmax(most, fabs(x->o[e]));
         off = fmax(off, fabs(s->o[e] - x->o[e]));
+        if (s->bound[e] > 0)
+            units = hypot(units, (s->o[e] - x->o[e]) / s->bound[e]);
         loose = fmax(loose, fabs(s->o[e] - x->o[e]) / fmax(x->bound_o[e], DBL_MIN));
     }
     if (finite == 0)
         return FIT_NAN;
-    bool clear = !s->wrong_o || off <= CLEARER * s->off_o;
-    if (!(loose <= slack) && !(rounds && s->wrong_o && off <= 0.1 * s->off_o))
+    bool clear = !s->wrong_o || units <= CLEARER * s->off_o;
+    if (!(loose <= slack) && !(rounds && s->wrong_o && units <= 0.1 * s->off_o))
         return FIT_NOT;
     return clear && off <= CLOSE_O * fmax(most, 1e-300) ? FIT_NUMBERS : FIT_UNDECIDED;
 }
@@ -179,6 +183,8 @@ static enum fit fit_of(const struct seen *s, const struct wrong *w, const struct
 {
     if (x->unsure)
         return FIT_UNDECIDED;
+    if (w->only_empty || w->gaps) /* is known whatever was written */
+        return FIT_NUMBERS;
     bool nan = isnan(x->lse);
     for (int32_t e = 0; e < s->n && nan; e++)
         nan = isnan(x->o[e]);
@@ -205,7 +211,7 @@ static enum fit fit_of(const struct seen *s, const struct wrong *w, const struct
 struct trial {
     struct wrong_way way[WRONG_MAX_WAYS];
     int32_t n_ways, n_alive;
-    bool alive[WRONG_MAX_WAYS];
+    bool applies, alive[WRONG_MAX_WAYS];
     int16_t fits[WRONG_MAX_WAYS], numbers[WRONG_MAX_WAYS], misses[WRONG_MAX_WAYS];
 };
 
@@ -215,7 +221,7 @@ static enum fit best_fit(struct wrong_row *row, const struct seen *s, const stru
 {
     enum fit best = FIT_NOT;
     struct wrong_answer x;
-    if (wrong && w->join >= TILES_P_F16 && !(s->off_o <= MOST_ROUNDING * s->most))
+    if (wrong && w->join >= TILES_P_F16 && !(s->off <= MOST_ROUNDING * s->most))
         return FIT_NOT;
     for (int32_t v = 0, n = wrong_variants(w); v < n && best < FIT_NUMBERS; v++) {
         bool differs = wrong_evaluate(row, w, way, v, &x);
@@ -253,14 +259,38 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
         int64_t at = r * out->d + column[e];
         s.o[e] = dtype_load(out->dtype, out->o, at);
         double off = fabs(s.o[e] - orc->o[at]);
-        s.wrong_o = s.wrong_o || !(off <= bound[column[e]]);
-        s.off_o = isfinite(off) ? fmax(s.off_o, off) : INFINITY;
+        s.off = isfinite(off) ? fmax(s.off, off) : INFINITY;
+        if (!(off <= bound[column[e]])) {
+            s.wrong_o = true;
+            s.bound[e] = fmax(bound[column[e]], DBL_MIN);
+            s.off_o = isfinite(off) ? hypot(s.off_o, off / s.bound[e]) : INFINITY;
+        }
         s.most = fmax(s.most, fabs(s.o[e]));
     }
     double off = s.lse == orc->lse[r] ? 0 : fabs(s.lse - orc->lse[r]);
     s.off_lse = isfinite(off) ? off : INFINITY;
     s.wrong_lse = !(off <= lse) && !s.no_lse;
     return s;
+}
+
+/* A row may be wrong in few columns: the worst takes the place of its neighbour. */
+static void look_at_worst(const struct problem *p, const struct oracle *orc, const struct output *out,
+                          const struct arithmetic *a, int64_t r, int32_t *column, int32_t n)
+{
+    double bound[PROBLEM_MAX_D], most = 1;
+    int32_t worst = -1, at = 0;
+    compare_bound(p, orc, a, r, bound);
+    for (int32_t e = 0; e < out->d; e++) {
+        double off = fabs(dtype_load(out->dtype, out->o, r * out->d + e) - orc->o[r * out->d + e]) / bound[e];
+        if (off > most) {
+            most = off;
+            worst = e;
+        }
+    }
+    for (int32_t i = 0; i < n && worst >= 0; i++)
+        at = abs(column[i] - worst) < abs(column[at] - worst) ? i : at;
+    if (worst >= 0)
+        column[at] = worst;
 }
 
 static void try_rows(struct wrong_case *c, const struct problem *p, const struct oracle *orc,
@@ -273,6 +303,8 @@ static void try_rows(struct wrong_case *c, const struct problem *p, const struct
     for (int32_t i = 0; i < rows->n; i++) {
         int64_t r = rows->row[i];
         int32_t n = columns(p->heads.d, orc->ctx[r / p->heads.h_q], column);
+        if (wrong)
+            look_at_worst(p, orc, out, a, r, column, n);
         struct seen s = see(p, orc, out, a, k, r, column, n);
         struct wrong_row *row = wrong_row_new(c, r, column, n, s.o, s.lse);
         for (int32_t h = 0; h < N_HYPOTHESES; h++)
@@ -295,7 +327,7 @@ static int32_t first_of(int32_t h)
 static int32_t weakness(int32_t h)
 {
     const struct wrong *w = &hypotheses[h].w;
-    return w->last ? 3 : w->some || w->only_empty ? 1 : 0;
+    return w->gaps ? 0 : w->last ? 3 : w->some ? 2 : w->only_empty ? 1 : 0;
 }
 
 /* Those of the least weakness that are marked; "" if there are more than CAUSE_MOST. */
@@ -324,7 +356,7 @@ static const char *name(const bool *marked, char text[CAUSE_TEXT])
 static void conclude(const struct trial *trial, int32_t n_wrong, struct cause *c)
 {
     bool marked[N_HYPOTHESES] = {false}, may[N_HYPOTHESES] = {false}, numbers = false;
-    bool with_numbers[N_HYPOTHESES] = {false};
+    bool with_numbers[N_HYPOTHESES] = {false}, tried[N_HYPOTHESES] = {false};
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
         int32_t first = first_of(h);
         for (int32_t i = 0; i < trial[h].n_ways; i++) {
@@ -333,6 +365,7 @@ static void conclude(const struct trial *trial, int32_t n_wrong, struct cause *c
             with_numbers[first] = with_numbers[first] || (fits && trial[h].numbers[i] > 0);
             may[first] = may[first] || trial[h].alive[i];
         }
+        tried[first] = tried[first] || trial[h].applies;
         numbers = numbers || with_numbers[first];
     }
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
@@ -340,27 +373,31 @@ static void conclude(const struct trial *trial, int32_t n_wrong, struct cause *c
             continue;
         if (marked[h])
             c->set.fits[h / 64] |= UINT64_C(1) << (h % 64);
-        else if (!may[h])
+        else if (tried[h] && !may[h])
             c->set.fails[h / 64] |= UINT64_C(1) << (h % 64);
         marked[h] = marked[h] && (with_numbers[h] || !numbers); /* NaN is explained by much */
     }
     name(marked, c->text);
 }
 
-struct cause find_cause(const struct problem *p, const struct oracle *orc, const struct plan *plan,
-                        const struct kernel *k, const struct output *out, const struct arithmetic *a,
-                        const struct comparison *cmp)
+/* In the case *c, which is freed. */
+static struct cause find(struct wrong_case *c, const struct problem *p, const struct oracle *orc,
+                         const struct kernel *k, const struct output *out, const struct arithmetic *a,
+                         const struct comparison *cmp)
 {
     _Static_assert(N_HYPOTHESES <= CAUSE_WORDS * 64, "a bit for each");
     struct cause cause = {.text = ""};
     struct sample wrong, right;
-    if (out->n_rows != orc->n_rows || out->d != orc->d || cmp->row < 0)
+    if (out->n_rows != orc->n_rows || out->d != orc->d || cmp->row < 0) {
+        wrong_case_free(c);
         return cause;
+    }
     draw(p, orc, out, a, cmp, &wrong, &right);
-    struct wrong_case *c = wrong_case_new(p, orc, plan, a, k->tails);
     struct trial *trial = xcalloc(N_HYPOTHESES, sizeof *trial);
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
-        trial[h].n_ways = trial[h].n_alive = wrong_ways(c, &hypotheses[h].w, trial[h].way);
+        trial[h].applies = wrong_applies(c, &hypotheses[h].w);
+        trial[h].n_ways = trial[h].n_alive =
+            trial[h].applies ? wrong_ways(c, &hypotheses[h].w, trial[h].way) : 0;
         memset(trial[h].alive, true, sizeof trial[h].alive);
     }
     try_rows(c, p, orc, out, a, k, &wrong, true, trial);
@@ -371,6 +408,21 @@ struct cause find_cause(const struct problem *p, const struct oracle *orc, const
     free(trial);
     wrong_case_free(c);
     return cause;
+}
+
+struct cause find_cause(const struct problem *p, const struct oracle *orc, const struct plan *plan,
+                        const struct kernel *k, const struct output *out, const struct arithmetic *a,
+                        const struct comparison *cmp, bool nan_free)
+{
+    return find(wrong_case_new(p, orc, plan, a, k->tails, nan_free && k->gaps), p, orc, k, out, a, cmp);
+}
+
+struct cause find_cause_of_merge(const struct problem *shape, const struct oracle *orc,
+                                 const struct partials *merged, const struct kernel *k,
+                                 const struct output *out, const struct arithmetic *a,
+                                 const struct comparison *cmp)
+{
+    return find(wrong_case_of_merge(shape, orc, merged, a), shape, orc, k, out, a, cmp);
 }
 
 /* Does it change a row? As far as that can be told. */
@@ -393,12 +445,12 @@ struct cause cause_of_right(const struct problem *p, const struct oracle *orc, c
 {
     enum { ROWS = 3 };
     struct cause cause = {.text = ""};
-    struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false);
+    struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false, false);
     bool may[N_HYPOTHESES] = {false}, tried[N_HYPOTHESES] = {false};
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
         const struct wrong *w = &hypotheses[h].w;
-        if (!explains_nan(w) || w->read != READ_OWN || w->pool != POOL_OWN || w->kv_head != H_OWN ||
-            w->only_empty)
+        if (!wrong_applies(c, w) || !explains_nan(w) || w->read != READ_OWN || w->pool != POOL_OWN ||
+            w->kv_head != H_OWN || w->only_empty)
             continue;
         bool change = false;
         for (int64_t i = 0; i < ROWS && !change; i++)
@@ -430,7 +482,9 @@ const char *cause_of_all(const struct cause_tally *t, char text[CAUSE_TEXT], int
     bool marked[N_HYPOTHESES] = {false};
     int64_t most = 0, least = INT64_MAX;
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
-        marked[h] = t->fits[h] > 0 && (double)t->fits[h] >= SHARE_OF_RUN * (double)(t->fits[h] + t->fails[h]);
+        marked[h] = t->fits[h] > 0 &&
+                    (double)t->fits[h] >= SHARE_OF_RUN * (double)(t->fits[h] + t->fails[h]) &&
+                    (double)t->fits[h] >= LEAST_OF_RUN * (double)t->n;
         if (marked[h] && t->fits[h] > most)
             most = t->fits[h];
     }

@@ -27,10 +27,16 @@ struct cause {
     int32_t wrong, right;  /* rows that were tried */
 };
 
-/* After compare_output found *out wrong. plan: NULL where the kernel was given none. */
+/* After compare_output found *out wrong. plan: NULL where the kernel was given none. nan_free: no page has NaN. */
 struct cause find_cause(const struct problem *p, const struct oracle *orc, const struct plan *plan,
                         const struct kernel *k, const struct output *out, const struct arithmetic *a,
-                        const struct comparison *cmp);
+                        const struct comparison *cmp, bool nan_free);
+
+/* The same of a merge that is judged alone: its inputs, and the shape of what it writes. */
+struct cause find_cause_of_merge(const struct problem *shape, const struct oracle *orc,
+                                 const struct partials *merged, const struct kernel *k,
+                                 const struct output *out, const struct arithmetic *a,
+                                 const struct comparison *cmp);
 
 /* Of an answer that is right: mistakes that would have made NaN of it fail. */
 struct cause cause_of_right(const struct problem *p, const struct oracle *orc, const struct arithmetic *a);

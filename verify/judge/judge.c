@@ -175,9 +175,9 @@ void explain_numbers(const struct problem *p, const struct oracle *orc, const st
     if (other)
         cmp = compare_output(finite, orc, other, a);
     if (cmp.verdict == V_FAIL)
-        r->cause = find_cause(finite, orc, plan, k, other, a, &cmp);
+        r->cause = find_cause(finite, orc, plan, k, other, a, &cmp, true);
     else
-        r->cause = find_cause(p, orc, plan, k, out, a, &r->cmp);
+        r->cause = find_cause(p, orc, plan, k, out, a, &r->cmp, false);
     output_free(other);
     problem_free(finite);
 }

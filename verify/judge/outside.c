@@ -103,7 +103,7 @@ static struct output *kernel_answers(const struct problem *p, void *context)
 
 #define MOST_EXP 80.0 /* scores beyond it show what becomes of exp without a maximum */
 
-/* Of what is wrong, and of what is right where that tells something. Merges have no tokens to be read wrongly. */
+/* Of what is wrong, and of what is right where that tells something. */
 static void explain(const struct test_case *b, const struct kernel *k, const struct task *t,
                     const struct oracle *orc, const struct output *out, const struct arithmetic *a,
                     struct result *r)
@@ -111,16 +111,23 @@ static void explain(const struct test_case *b, const struct kernel *k, const str
     struct asked x = {k, t};
     if (r->stage == STAGE_NUMBERS && b->map)
         error_map_fill(b->map, t->shape, orc, out, a, &r->cmp);
-    if (b->no_cause || k->point != POINT_ATTENTION)
+    if (b->no_cause)
         return;
+    if (k->point != POINT_ATTENTION) {
+        if (r->stage == STAGE_NUMBERS && k->point == POINT_MERGE)
+            r->cause = find_cause_of_merge(t->shape, orc, &t->partials, k, out, a, &r->cmp);
+        else if (r->stage == STAGE_NUMBERS)
+            r->cause = find_cause(t->shape, orc, NULL, k, out, a, &r->cmp, false);
+        return;
+    }
     if (r->stage == STAGE_NUMBERS)
         explain_numbers(t->shape, orc, t->ask.plan, k, out, a, kernel_answers, &x, r);
     else if (r->verdict != V_FAIL && r->cmp.max_logit > MOST_EXP)
         r->cause = cause_of_right(t->shape, orc, a);
 }
 
-static void judge_answer(const struct test_case *b, const struct kernel *k, const struct task *t, struct output *out,
-                         struct result *r)
+static void judge_answer(const struct test_case *b, const struct kernel *k, const struct task *t,
+                         struct output *out, struct result *r)
 {
     struct oracle *orc =
         k->point == POINT_MERGE ? merge_oracle(&t->partials, t->shape) : oracle_new(t->shape);

@@ -56,8 +56,7 @@ struct verify_run {
         int64_t n;              /* plans that a kernel skipped, */
         char why[160];          /* the first because */
     } * refused;                /* [n_kernels + 1], the last of a kernel outside: cases */
-    struct cause_tally *causes; /* [n_kernels + 1] likewise */
-    const char *other;          /* the last kernel that is none of the program's */
+    struct cause_tally *causes; /* [n_kernels + N_KERNEL_POINTS]: each point of a kernel outside has its own */
     struct {
         char *text; /* case, */
         const struct kernel *kernel;
@@ -145,13 +144,25 @@ static void reduce(struct verify_run *run, const struct case_spec *c, const stru
     run->smallest = all;
 }
 
+/* Is it a kernel outside that is judged? */
+static bool counts_apart(const struct verify_run *run)
+{
+    return run->job->kernel && run->job->kernel->attend;
+}
+
 /* Its number; n_kernels if it is none of the program's. */
 static int32_t kernel_number(const struct verify_run *run, const struct result *r)
 {
-    int32_t k = run->job->kernel && run->job->kernel->attend ? n_kernels : 0;
+    int32_t k = counts_apart(run) ? n_kernels : 0;
     while (k < n_kernels && strcmp(kernels[k]->name, r->kernel) != 0)
         k++;
     return k;
+}
+
+/* Of a kernel outside. */
+static enum kernel_point point_of(const struct verify_run *run, const struct result *r)
+{
+    return counts_apart(run) ? outside_find(run->job->kernel, r->kernel)->point : POINT_ATTENTION;
 }
 
 /* A kernel that skips most of what it is given passes the rest; and why it fails. */
@@ -159,12 +170,11 @@ static void note_kernel(struct verify_run *run, const struct result *r)
 {
     char why[RESULT_SENTENCE];
     int32_t k = kernel_number(run, r);
-    bool counts = k < n_kernels || (run->job->kernel && run->job->kernel->attend);
-    run->other = k == n_kernels ? r->kernel : run->other;
+    bool counts = k < n_kernels || counts_apart(run);
     if (r->refused && counts && run->refused[k].n++ == 0)
         snprintf(run->refused[k].why, sizeof run->refused[k].why, "%s", result_sentence(r, why));
     if (r->cause.wrong > 0 || r->cause.right > 0)
-        cause_add(&run->causes[k], &r->cause);
+        cause_add(&run->causes[k < n_kernels ? k : k + (int32_t)point_of(run, r)], &r->cause);
 }
 
 /* The first of the worst. */
@@ -487,6 +497,16 @@ static void report_absent(void)
     }
 }
 
+static const char *tally_name(const struct verify_run *run, int32_t k)
+{
+    const struct kernel *x = run->job->kernel;
+    if (k < n_kernels)
+        return kernels[k]->name;
+    while (x->also && (int32_t)x->point != k - n_kernels)
+        x = x->also;
+    return x->name;
+}
+
 /* What explains the failures of kernel k, taken together. */
 static void print_cause(FILE *f, const struct verify_run *run, int32_t k)
 {
@@ -494,7 +514,7 @@ static void print_cause(FILE *f, const struct verify_run *run, int32_t k)
     int64_t n;
     if (cause_of_all(&run->causes[k], text, &n)[0])
         fprintf(f, "cause of %" PRId64 " of %" PRId64 " wrong results of %s: %s\n", n, run->causes[k].n,
-                k < n_kernels ? kernels[k]->name : run->other, text);
+                tally_name(run, k), text);
 }
 
 /* Everything behind the rows. With CSV or JSON on standard output it goes to stderr. */
@@ -521,7 +541,7 @@ static void report(FILE *f, const struct verify_run *run)
                     k < n_kernels ? "plans" : "cases", run->refused[k].why);
     if (run->smallest && totals_cases(&run->totals) > MANY) /* rows stand between */
         fputs(run->smallest, f);
-    for (int32_t k = 0; k <= n_kernels; k++)
+    for (int32_t k = 0; k < n_kernels + N_KERNEL_POINTS; k++)
         print_cause(f, run, k);
     if (run->job->require_all && run->totals.refused > 0)
         fprintf(f, "--require-all: kernels did not take %" PRId64 " plans\n", run->totals.refused);
@@ -621,7 +641,7 @@ bool verify_run(const struct verify_job *job, FILE *f, int *code, struct err *e)
     struct verify_run run = {.job = job};
     run.admitted = xcalloc((size_t)job->n_use * N_FAMILIES, sizeof *run.admitted);
     run.refused = xcalloc((size_t)n_kernels + 1, sizeof *run.refused);
-    run.causes = xcalloc((size_t)n_kernels + 1, sizeof *run.causes);
+    run.causes = xcalloc((size_t)n_kernels + N_KERNEL_POINTS, sizeof *run.causes);
     bool done = run_all(&run, f) && draw_worst(&run, &run.err), failed = run.totals.n[V_FAIL] > 0;
     int64_t met;
     if (!done)

@@ -31,6 +31,8 @@ static double stored(enum store how, double x, double n)
         return x;
     case STORE_F16:
         return rounded(x, 11, -24, 65504, false);
+    case STORE_F16_MOST:
+        return rounded(x, 11, -24, 65504, true);
     case STORE_BF16:
         return rounded(x, 8, -133, 3.3895e38, false);
     case STORE_E4M3:
@@ -54,7 +56,16 @@ static double weight(const struct wrong_case *c, double x)
     return c->a.accumulate == DT_F64 ? e : e > FLT_MAX ? INFINITY : e < 1e-45 ? 0 : e;
 }
 
-static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, bool kv)
+static int32_t power_of_two(int32_t n, bool up)
+{
+    int32_t x = 1;
+    while (x < n)
+        x *= 2;
+    return x > n && !up ? x / 2 : x;
+}
+
+/* x: of H_BY_SIZE and H_BY_POWER. */
+static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, bool kv, double x_of)
 {
     const struct heads *x = &r->c->p->heads;
     int32_t n = kv ? x->h_kv : x->h_q, own = kv ? h / heads_gqa(x) : h, g = heads_gqa(x);
@@ -77,6 +88,10 @@ static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, b
         return (int32_t)min_i64(h / x->h_kv, x->h_kv - 1);
     case H_UNDIVIDED:
         return h;
+    case H_BY_SIZE:
+        return (int32_t)min_i64(h / (int32_t)x_of, x->h_kv - 1);
+    case H_BY_POWER:
+        return (int32_t)min_i64(h / power_of_two(g, x_of >= 0), x->h_kv - 1);
     case H_TURNED:
         return h % g * x->h_kv + h / g;
     case H_TURNED_BACK:
@@ -103,11 +118,17 @@ static int64_t pool_row(const struct problem *p, enum wrong_pool pool, int64_t s
 }
 
 /* d elements of K or V of a slot, as the kernel found them. */
-static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head, double *out)
+static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head,
+                 double *out)
 {
     const struct problem *p = c->p;
     int32_t d = p->heads.d;
     int64_t row = pool_row(p, pool, slot, head);
+    if (pool == POOL_PAGES_IN_TURN || pool == POOL_TOKENS_IN_TURN) {
+        int64_t unit = pool == POOL_PAGES_IN_TURN ? p->page_size : 1, turn = slot / unit + v;
+        load(c, turn % 2 != 0, POOL_OWN, turn / 2 * unit + slot % unit, head, out);
+        return;
+    }
     bool other = pool == POOL_EXCHANGED || pool == (v ? POOL_K_FOR_V : POOL_V_FOR_K);
     for (int32_t e = 0; e < d && row < 0; e++)
         out[e] = NAN;
@@ -170,7 +191,8 @@ static bool own_scores(const struct wrong *w)
 
 static bool own_values(const struct wrong *w)
 {
-    return w->kv_head == H_OWN && w->v_head == H_OWN && w->v_store == STORE_ALL &&
+    bool stored = w->v_store != STORE_ALL && w->written != WRITTEN_ROUNDED; /* that is O */
+    return w->kv_head == H_OWN && w->v_head == H_OWN && !stored &&
            (w->pool == POOL_OWN || w->pool == POOL_V_FOR_K);
 }
 
@@ -186,14 +208,15 @@ static bool score(struct wrong_row *r, const struct wrong *w, int32_t column)
     const struct problem *p = r->c->p;
     struct items *x = &r->items;
     int32_t d = p->heads.d, from_q = wrong_query(r->c, r->q, w->q_query),
-            head = head_of(r, w->kv_head ? w->kv_head : w->k_head, r->h, true);
+            head = head_of(r, w->kv_head ? w->kv_head : w->k_head, r->h, true, w->n);
     double *q = r->query, scale = scale_of(r, w), other[PROBLEM_MAX_D];
     bool own = own_scores(w);
     if (from_q < 0)
         return false;
     if (!own) {
         dtype_to_double(p->heads.dtype, p->q,
-                        ((int64_t)from_q * p->heads.h_q + head_of(r, w->q_head, r->h, false)) * d, other, d);
+                        ((int64_t)from_q * p->heads.h_q + head_of(r, w->q_head, r->h, false, w->n)) * d,
+                        other, d);
         for (int32_t e = 0; e < d; e++)
             other[e] = stored(w->q_store, other[e], w->n);
         q = other;
@@ -214,9 +237,9 @@ static const double *value(struct wrong_row *r, const struct wrong *w, const str
     if (own_values(w) && i->at >= 0)
         return r->v + i->at * r->n_columns;
     double v[PROBLEM_MAX_D];
-    load(r->c, true, w->pool, i->slot, head_of(r, w->kv_head ? w->kv_head : w->v_head, r->h, true), v);
+    load(r->c, true, w->pool, i->slot, head_of(r, w->kv_head ? w->kv_head : w->v_head, r->h, true, w->n), v);
     for (int32_t e = 0; e < r->n_columns; e++)
-        room[e] = stored(w->v_store, v[r->column[e]], w->n);
+        room[e] = w->written == WRITTEN_ROUNDED ? v[r->column[e]] : stored(w->v_store, v[r->column[e]], w->n);
     return room;
 }
 
@@ -231,13 +254,13 @@ static struct wrong_parts parts_new(int64_t n, int32_t columns)
 {
     size_t all = (size_t)n * (size_t)columns;
     return (struct wrong_parts){.n = n,
-                          .max = xcalloc((size_t)n, sizeof(double)),
-                          .sum = xcalloc((size_t)n, sizeof(double)),
-                          .lse = xcalloc((size_t)n, sizeof(double)),
-                          .o = xcalloc(all, sizeof(double)),
-                          .abs = xcalloc(all, sizeof(double)),
-                          .count = xcalloc((size_t)n, sizeof(double)),
-                          .outer = xcalloc((size_t)n, sizeof(int32_t))};
+                                .max = xcalloc((size_t)n, sizeof(double)),
+                                .sum = xcalloc((size_t)n, sizeof(double)),
+                                .lse = xcalloc((size_t)n, sizeof(double)),
+                                .o = xcalloc(all, sizeof(double)),
+                                .abs = xcalloc(all, sizeof(double)),
+                                .count = xcalloc((size_t)n, sizeof(double)),
+                                .outer = xcalloc((size_t)n, sizeof(int32_t))};
 }
 
 static void parts_free(struct wrong_parts *x)
@@ -323,6 +346,7 @@ static struct wrong_parts partials(struct wrong_row *r, const struct wrong *w)
     const struct items *x = &r->items;
     int32_t n = r->n_columns;
     struct wrong_parts part = parts_new(x->n_pieces, n);
+    part.n_empty = r->c->merged ? r->c->merged->inputs - r->n : 0;
     double room[WRONG_MAX_COLUMNS];
     for (int64_t k = 0, begin = 0; k < x->n_pieces; begin = x->end[k++]) {
         double *o = part.o + k * n, *abs = part.abs + k * n, max = maximum(r, w, begin, x->end[k]), sum = 0,
@@ -363,7 +387,8 @@ struct state {
     bool any;
 };
 
-static void step(struct state *s, const struct wrong_parts *part, int64_t k, int32_t n, double keep, double add)
+static void step(struct state *s, const struct wrong_parts *part, int64_t k, int32_t n, double keep,
+                 double add)
 {
     for (int32_t e = 0; e < n; e++) {
         s->o[e] = keep * s->o[e] + add * part->o[k * n + e];
@@ -438,6 +463,9 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
         case JOIN_BY_SUMS:
             c = part->sum[k];
             break;
+        case JOIN_SQUARED:
+            c *= c;
+            break;
         case JOIN_EXP2:
             c = exp2(lse - max);
             break;
@@ -472,8 +500,8 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
                          : 0;
         sums += part->sum[k];
     }
-    if (w->join == JOIN_EMPTY) {
-        double e = (variant + 1) * exp(-max); /* LSE 0 each */
+    if (w->join == JOIN_EMPTY || w->join == JOIN_EMPTY_TOP) {
+        double e = w->join == JOIN_EMPTY ? (variant + 1) * exp(-max) /* LSE 0 each */ : (double)part->n_empty;
         sum += e;
         lse_right += e;
     }
@@ -496,6 +524,8 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
         return part->lse[0];
     case JOIN_LSE_LOG2:
         return max + log2(lse_right);
+    case JOIN_SQUARED:
+        return max + log(variant == 0 ? lse_right : sum);
     case JOIN_BY_SUMS:
         return (variant == 0   ? top
                 : variant == 1 ? part->max[m - 1]
@@ -511,98 +541,139 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
     }
 }
 
-/* The same, one after the other: what is wrong in the LSE is in the weights that follow. */
-static double merge_in_order(const struct wrong *w, const struct wrong_parts *part, int32_t n, int32_t variant,
-                             struct state *s)
+/* Two partial results become one: what each then counts for, and the LSE of both, returned. What is wrong in an LSE is in the
+ * weights that follow. */
+static double merge_two(const struct wrong *w, double lse, double add, int32_t variant, double *a, double *b)
+{
+    double both = log_sum(lse, add);
+    *a = exp(lse - both);
+    *b = exp(add - both);
+    switch (w->join) {
+    case JOIN_MEAN:
+        *a = *b = 0.5;
+        break;
+    case JOIN_SUM:
+        *a = *b = 1;
+        break;
+    case JOIN_WEIGHTED_SUM: {
+        double max = fmax(lse, add);
+        *a = exp(lse - max);
+        *b = exp(add - max);
+        break;
+    }
+    case JOIN_BY_LSE:
+        *a = lse / (lse + add);
+        *b = add / (lse + add);
+        break;
+    case JOIN_SQUARED: {
+        double max = fmax(lse, add), x = exp(2 * (lse - max)), y = exp(2 * (add - max));
+        *a = x / (x + y);
+        *b = y / (x + y);
+        both = variant == 0 ? both : max + log(x + y);
+        break;
+    }
+    case JOIN_SWAPPED: {
+        double swap = *a;
+        *a = *b;
+        *b = swap;
+        break;
+    }
+    case JOIN_EXP2: {
+        double max = fmax(lse, add), x = exp2(lse - max), y = exp2(add - max);
+        *a = x / (x + y);
+        *b = y / (x + y);
+        both = variant == 0 ? both : variant == 1 ? max + log2(x + y) : max + log(x + y);
+        break;
+    }
+    case JOIN_LSE_ADDED:
+        both = lse + add;
+        break;
+    case JOIN_LSE_MEAN:
+        both = (lse + add) / 2;
+        break;
+    case JOIN_LSE_MAX:
+        both = fmax(lse, add);
+        break;
+    case JOIN_LSE_LOG2:
+        both = fmax(lse, add) + log2(exp(lse - fmax(lse, add)) + exp(add - fmax(lse, add)));
+        break;
+    case JOIN_LSE_OF_FIRST:
+        both = lse;
+        break;
+    case JOIN_LSE_OF_LAST:
+        both = add;
+        break;
+    case JOIN_LSE_TWICE: /* the LSE is written before it is used */
+        if (variant == 0) {
+            both = log_sum(both, add);
+        } else if (variant == 1) {
+            double next = log_sum(both, add);
+            *a = exp(both - next);
+            *b = exp(add - next);
+            both = next;
+        } else if (variant == 2) {
+            *a = exp(lse - both);
+            *b = exp(add - both);
+            both += M_LN2;
+        } else if (variant == 3) {
+            *a = exp(both - both);
+            *b = exp(add - both);
+        } else {
+            both = log_sum(both, lse);
+        }
+        break;
+    default:
+        break;
+    }
+    return both;
+}
+
+/* One after the other. */
+static double merge_in_order(const struct wrong *w, const struct wrong_parts *part, int32_t n,
+                             int32_t variant, struct state *s)
 {
     double lse = -INFINITY;
     *s = (struct state){.any = part->n > 0};
     for (int64_t k = 0; k < part->n; k++) {
-        double add = part->lse[k], both = log_sum(lse, add), a = exp(lse - both), b = exp(add - both);
-        if (k == 0) {
-            step(s, part, k, n, 0, 1);
-            lse = add;
-            continue;
-        }
-        switch (w->join) {
-        case JOIN_MEAN:
-            a = b = 0.5;
-            break;
-        case JOIN_SUM:
-            a = b = 1;
-            break;
-        case JOIN_WEIGHTED_SUM: {
-            double max = fmax(lse, add);
-            a = exp(lse - max);
-            b = exp(add - max);
-            break;
-        }
-        case JOIN_BY_LSE:
-            a = lse / (lse + add);
-            b = add / (lse + add);
-            break;
-        case JOIN_SWAPPED: {
-            double swap = a;
-            a = b;
-            b = swap;
-            break;
-        }
-        case JOIN_EXP2: {
-            double max = fmax(lse, add), x = exp2(lse - max), y = exp2(add - max);
-            a = x / (x + y);
-            b = y / (x + y);
-            both = variant == 0 ? both : variant == 1 ? max + log2(x + y) : max + log(x + y);
-            break;
-        }
-        case JOIN_LSE_ADDED:
-            both = lse + add;
-            break;
-        case JOIN_LSE_MEAN:
-            both = (lse + add) / 2;
-            break;
-        case JOIN_LSE_MAX:
-            both = fmax(lse, add);
-            break;
-        case JOIN_LSE_LOG2:
-            both = fmax(lse, add) + log2(exp(lse - fmax(lse, add)) + exp(add - fmax(lse, add)));
-            break;
-        case JOIN_LSE_OF_FIRST:
-            both = lse;
-            break;
-        case JOIN_LSE_OF_LAST:
-            both = add;
-            break;
-        case JOIN_LSE_TWICE: /* the LSE is written before it is used */
-            if (variant == 0) {
-                both = log_sum(both, add);
-            } else if (variant == 1) {
-                double next = log_sum(both, add);
-                a = exp(both - next);
-                b = exp(add - next);
-                both = next;
-            } else if (variant == 2) {
-                a = exp(lse - both);
-                b = exp(add - both);
-                both += M_LN2;
-            } else if (variant == 3) {
-                a = exp(both - both);
-                b = exp(add - both);
-            } else {
-                both = log_sum(both, lse);
-            }
-            break;
-        default:
-            break;
-        }
+        double a = 0, b = 1;
+        lse = k == 0 ? part->lse[0] : merge_two(w, lse, part->lse[k], variant, &a, &b);
         step(s, part, k, n, a, b);
-        lse = both;
     }
     return lse;
 }
 
+/* Neighbours, then what they became, as a tree. */
+static double merge_in_pairs(const struct wrong *w, const struct wrong_parts *part, int32_t n,
+                             int32_t variant, struct state *s)
+{
+    struct wrong_parts x = parts_new(part->n, n);
+    *s = (struct state){.any = part->n > 0};
+    if (part->n > 0) {
+        size_t all = (size_t)part->n * (size_t)n * sizeof(double);
+        memcpy(x.o, part->o, all);
+        memcpy(x.abs, part->abs, all);
+        memcpy(x.lse, part->lse, (size_t)part->n * sizeof(double));
+    }
+    for (int64_t far = 1; far < part->n; far *= 2)
+        for (int64_t k = 0; k + far < part->n; k += 2 * far) {
+            double a, b;
+            x.lse[k] = merge_two(w, x.lse[k], x.lse[k + far], variant, &a, &b);
+            for (int32_t e = 0; e < n; e++) {
+                int64_t to = k * n + e, from = (k + far) * n + e;
+                x.o[to] = a * x.o[to] + b * x.o[from];
+                x.abs[to] = fabs(a) * x.abs[to] + fabs(b) * x.abs[from];
+            }
+        }
+    double lse = part->n > 0 ? x.lse[0] : -INFINITY;
+    if (part->n > 0)
+        step(s, &x, 0, n, 0, 1);
+    parts_free(&x);
+    return lse;
+}
+
 /* A sum over tiles, one after the other, whose maximum goes up on the way. */
-static void sum_tiles(const struct wrong *w, const struct wrong_parts *part, int64_t begin, int64_t end, int32_t n,
-                      struct state *s)
+static void sum_tiles(const struct wrong *w, const struct wrong_parts *part, int64_t begin, int64_t end,
+                      int32_t n, struct state *s)
 {
     *s = (struct state){.max = -INFINITY, .any = end > begin};
     for (int64_t k = begin; k < end; k++) {
@@ -716,8 +787,9 @@ static double join(struct wrong_row *r, const struct wrong *w, const struct wron
         return join_tiles(r, w, part, variant, s);
     if (w->join == JOIN_PART_F16 || w->join == JOIN_PART_BF16)
         return join_narrow(r, w, part, s);
-    return way->chain ? merge_in_order(w, part, r->n_columns, variant, s)
-                      : merge_at_once(w, part, r->n_columns, variant, s);
+    return way->order == MERGE_IN_ORDER   ? merge_in_order(w, part, r->n_columns, variant, s)
+           : way->order == MERGE_IN_PAIRS ? merge_in_pairs(w, part, r->n_columns, variant, s)
+                                          : merge_at_once(w, part, r->n_columns, variant, s);
 }
 
 /* ---- ways --------------------------------------------------------------------------------------------- */
@@ -725,9 +797,13 @@ static double join(struct wrong_row *r, const struct wrong *w, const struct wron
 static void list_ways(struct wrong_case *c)
 {
     static const int64_t block[] = {2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048},
-                         part[] = {2, 3, 4, 8, 16};
+                         part[] = {2, 3, 4, 8, 16}, of_node[] = {32, 64, 128};
     struct wrong_way *way = c->way;
     way[c->n_ways++] = (struct wrong_way){.cut = CUT_NONE};
+    if (c->merged) {
+        way[c->n_ways++] = (struct wrong_way){.cut = CUT_BLOCKS, .x = 1};
+        return;
+    }
     if (c->plan) {
         way[c->n_ways++] = (struct wrong_way){.cut = CUT_PLAN};
         return;
@@ -737,6 +813,8 @@ static void list_ways(struct wrong_case *c)
     way[c->n_ways++] = (struct wrong_way){.cut = CUT_COMMON};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         way[c->n_ways++] = (struct wrong_way){.cut = CUT_PARTS, .x = part[i]};
+    for (size_t i = 0; i < sizeof of_node / sizeof *of_node; i++)
+        way[c->n_ways++] = (struct wrong_way){.cut = CUT_NODE_BLOCKS, .x = of_node[i]};
     bool page = c->p->page_size > 1;
     for (size_t i = 0; i < sizeof block / sizeof *block; i++) {
         way[c->n_ways++] = (struct wrong_way){.cut = CUT_BLOCKS, .x = block[i]};
@@ -750,9 +828,9 @@ static void list_ways(struct wrong_case *c)
 static bool has_order(enum join j)
 {
     return j == JOIN_MEAN || j == JOIN_SUM || j == JOIN_WEIGHTED_SUM || j == JOIN_BY_LSE ||
-           j == JOIN_SWAPPED || j == JOIN_EXP2 || j == JOIN_LSE_ADDED || j == JOIN_LSE_LOG2 ||
-           j == JOIN_LSE_MAX || j == JOIN_LSE_MEAN || j == JOIN_LSE_TWICE || j == JOIN_LSE_OF_FIRST ||
-           j == JOIN_LSE_OF_LAST;
+           j == JOIN_SWAPPED || j == JOIN_SQUARED || j == JOIN_EXP2 || j == JOIN_LSE_ADDED ||
+           j == JOIN_LSE_LOG2 || j == JOIN_LSE_MAX || j == JOIN_LSE_MEAN || j == JOIN_LSE_TWICE ||
+           j == JOIN_LSE_OF_FIRST || j == JOIN_LSE_OF_LAST;
 }
 
 /* Is a mistake in a partial result, or in its tiles, so that one piece will do? */
@@ -789,14 +867,17 @@ int32_t wrong_ways(const struct wrong_case *c, const struct wrong *w, struct wro
         const struct wrong_way *x = &c->way[i];
         if (x->cut == CUT_NONE ? w->cut != CUT_NONE && (!is_within(w) || pieces) : w->cut == CUT_NONE)
             continue;
+        if (is_tiles(w->join) && x->cut == CUT_NODE_BLOCKS)
+            continue;
         if (is_tiles(w->join)) {
             n = add_tiles(w, x, way, n);
             continue;
         }
         way[n++] = *x;
         if (has_order(w->join)) {
-            way[n] = *x;
-            way[n++].chain = true;
+            way[n] = way[n + 1] = *x;
+            way[n++].order = MERGE_IN_ORDER;
+            way[n++].order = MERGE_IN_PAIRS;
         }
     }
     CK(n <= WRONG_MAX_WAYS);
@@ -812,6 +893,7 @@ int32_t wrong_variants(const struct wrong *w)
         return 8;
     case JOIN_LESS_FIRST:
     case JOIN_LESS_LAST:
+    case JOIN_SQUARED:
         return 2;
     case JOIN_LSE_TWICE:
         return 5;
@@ -826,20 +908,41 @@ int32_t wrong_variants(const struct wrong *w)
 
 /* ---- the case, a row ---------------------------------------------------------------------------------- */
 
-struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *orc, const struct plan *plan,
-                                  const struct arithmetic *a, bool tails)
+/* The queries of node 0, of node 1, .. */
+static void list_by_node(struct wrong_case *c)
 {
+    const struct tree *t = c->p->tree;
+    int32_t *at = xcalloc((size_t)t->n_nodes + 1, sizeof *at);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        at[t->query[q].node + 1]++;
+    for (int32_t i = 0; i < t->n_nodes; i++)
+        at[i + 1] += at[i];
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int32_t place = at[t->query[q].node]++;
+        c->by_node[place] = q;
+        c->node_of[q] = place;
+    }
+    free(at);
+}
+
+static struct wrong_case *case_new(const struct wrong_case *made)
+{
+    const struct problem *p = made->p;
     const struct tree *t = p->tree;
     struct wrong_case *c = xcalloc(1, sizeof *c);
-    *c = (struct wrong_case){.p = p, .orc = orc, .plan = plan, .a = *a, .tails = tails, .nf = nform_new(t)};
+    *c = *made;
+    c->nf = nform_new(t);
     c->form_of = xcalloc((size_t)t->n_queries + 1, sizeof *c->form_of);
     for (int32_t q = 0; q < t->n_queries; q++)
         c->form_of[c->nf->orig[q]] = q;
+    c->by_node = xcalloc((size_t)t->n_queries + 1, sizeof *c->by_node);
+    c->node_of = xcalloc((size_t)t->n_queries + 1, sizeof *c->node_of);
+    list_by_node(c);
     c->node_seen = xcalloc((size_t)t->n_nodes + 1, sizeof *c->node_seen);
     for (int32_t i = 0; i < c->nf->n_nodes; i++)
         if (c->nf->q1[i] > c->nf->q0[i])
             c->node_seen[c->nf->src[i]] = max_i64(c->node_seen[c->nf->src[i]], c->nf->off[i] + c->nf->len[i]);
-    if (tails) {
+    if (c->tails) {
         c->page_seen = xcalloc((size_t)p->n_pages + 1, sizeof *c->page_seen);
         for (int32_t i = 0; i < t->n_nodes; i++)
             for (int64_t j = 0; j < c->node_seen[i]; j += p->page_size)
@@ -850,13 +953,74 @@ struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *
     return c;
 }
 
+struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *orc, const struct plan *plan,
+                                  const struct arithmetic *a, bool tails, bool gaps)
+{
+    return case_new(
+        &(struct wrong_case){.p = p, .orc = orc, .plan = plan, .a = *a, .tails = tails, .from_gaps = gaps});
+}
+
+struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct oracle *orc,
+                                       const struct partials *merged, const struct arithmetic *a)
+{
+    return case_new(&(struct wrong_case){.p = shape, .orc = orc, .merged = merged, .a = *a});
+}
+
+bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
+{
+    if (!c->merged)
+        return !w->merge;
+    bool scores = own_scores(w) && w->score_store == STORE_ALL && w->factor == 0 && w->less_scale == 0;
+    bool softmax = w->soft == SOFT_RIGHT || w->soft == SOFT_NO_MAX || w->soft == SOFT_MAX_FROM;
+    bool whole = w->lse == LSE_RIGHT || w->cut == CUT_NONE;
+    return w->merge || (w->read == READ_OWN && scores && softmax && own_values(w) && whole &&
+                        !w->only_empty && w->join < TILES_P_F16);
+}
+
 void wrong_case_free(struct wrong_case *c)
 {
     nform_free(c->nf);
     free(c->form_of);
+    free(c->by_node);
+    free(c->node_of);
     free(c->page_seen);
     free(c->node_seen);
     free(c);
+}
+
+static void fill_from_pool(struct wrong_row *r)
+{
+    struct wrong_case *c = r->c;
+    int32_t d = c->p->heads.d, head = r->h / heads_gqa(&c->p->heads);
+    problem_path_slots(c->p, r->q, r->n, r->slot);
+    dtype_to_double(c->p->heads.dtype, c->p->q, r->row * d, r->query, d);
+    for (int64_t j = 0; j < r->n; j++) {
+        load(c, false, POOL_OWN, r->slot[j], head, r->k);
+        for (int32_t e = 0; e < d; e++)
+            r->dot[j] += r->query[e] * r->k[e];
+        load(c, true, POOL_OWN, r->slot[j], head, r->k);
+        for (int32_t e = 0; e < r->n_columns; e++)
+            r->v[j * r->n_columns + e] = r->k[r->column[e]];
+    }
+}
+
+/* Those that are not empty, in order. */
+static void fill_from_partials(struct wrong_row *r)
+{
+    const struct partials *x = r->c->merged;
+    int32_t d = x->heads.d;
+    int64_t n = 0;
+    for (int64_t j = 0; j < x->inputs && n < r->n; j++) {
+        int64_t row = (j * x->n + r->q) * x->heads.h_q + r->h;
+        if (x->lse[row] == -INFINITY)
+            continue;
+        r->slot[n] = j;
+        r->dot[n] = x->lse[row] / r->c->p->scale;
+        dtype_to_double(x->heads.dtype, x->o, row * d, r->k, d);
+        for (int32_t e = 0; e < r->n_columns; e++)
+            r->v[n * r->n_columns + e] = r->k[r->column[e]];
+        n++;
+    }
 }
 
 struct wrong_row *wrong_row_new(struct wrong_case *c, int64_t row, const int32_t *column, int32_t n_columns,
@@ -880,24 +1044,10 @@ struct wrong_row *wrong_row_new(struct wrong_case *c, int64_t row, const int32_t
     r->slot = xcalloc((size_t)r->n + 1, sizeof *r->slot);
     r->dot = xcalloc((size_t)r->n + 1, sizeof *r->dot);
     r->v = xcalloc((size_t)(r->n + 1) * (size_t)n_columns, sizeof *r->v);
-    problem_path_slots(p, r->q, r->n, r->slot);
-    dtype_to_double(p->heads.dtype, p->q, row * d, r->query, d);
-    int32_t head = r->h / heads_gqa(&p->heads);
-    for (int32_t e = 0; e < n_columns; e++) {
-        r->low[e] = INFINITY;
-        r->high[e] = -INFINITY;
-    }
-    for (int64_t j = 0; j < r->n; j++) {
-        load(c, false, POOL_OWN, r->slot[j], head, r->k);
-        for (int32_t e = 0; e < d; e++)
-            r->dot[j] += r->query[e] * r->k[e];
-        load(c, true, POOL_OWN, r->slot[j], head, r->k);
-        for (int32_t e = 0; e < n_columns; e++) {
-            double v = r->v[j * n_columns + e] = r->k[column[e]];
-            r->low[e] = fmin(r->low[e], v);
-            r->high[e] = fmax(r->high[e], v);
-        }
-    }
+    if (c->merged)
+        fill_from_partials(r);
+    else
+        fill_from_pool(r);
     return r;
 }
 
@@ -946,8 +1096,8 @@ static struct kept *kept_parts(struct wrong_row *r, const struct wrong_way *way)
 }
 
 /* Into *mine, which is to be freed, or what is kept; NULL: nothing differs. */
-static const struct wrong_parts *parts_of(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way,
-                                    struct wrong_parts *mine)
+static const struct wrong_parts *parts_of(struct wrong_row *r, const struct wrong *w,
+                                          const struct wrong_way *way, struct wrong_parts *mine)
 {
     struct kept *kept = only_joins(w) ? kept_parts(r, way) : NULL;
     if (kept && kept->parts.max)
@@ -1113,7 +1263,7 @@ static bool from_oracle(struct wrong_row *r, const struct wrong *w, struct wrong
     out->unsure = q < 0; /* what is written beyond the end, and who writes there, is not known */
     if (out->unsure)
         return n > 1;
-    row = q * h_q + head_of(r, w->row_head, r->h, false);
+    row = q * h_q + head_of(r, w->row_head, r->h, false, w->n);
     if (w->row_turned == ROWS_TURNED) /* place `row` of [head][query] */
         row = row % n * h_q + row / n;
     else if (w->row_turned == ROWS_TURNED_BACK)
@@ -1165,6 +1315,21 @@ static bool from_hidden(struct wrong_row *r, const struct wrong *w, struct wrong
     return lse < w->n - 100 && n >= 1 && n < 1e7;
 }
 
+/* Where no page has NaN, NaN of memory that is nobody's comes from between them, or what "sum > 0 ? .. : 0" makes of it. Other NaN
+ * may have lost its mark. */
+static bool from_gaps(const struct wrong_row *r, struct wrong_answer *out)
+{
+    bool any = isnan(r->seen_lse), marked = any && nan_kind(r->seen_lse) == NAN_POISON,
+         nothing = r->seen_lse == -INFINITY;
+    for (int32_t e = 0; e < r->n_columns; e++) {
+        any = any || isnan(r->seen_o[e]);
+        marked = marked || (isnan(r->seen_o[e]) && nan_kind(r->seen_o[e]) == NAN_POISON);
+        nothing = nothing && r->seen_o[e] == 0;
+    }
+    out->unsure = !marked && !nothing;
+    return (any || nothing) && r->c->from_gaps;
+}
+
 bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wrong_way *way, int32_t variant,
                     struct wrong_answer *out)
 {
@@ -1177,6 +1342,8 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
         return from_elsewhere(r, out);
     if (w->soft == SOFT_HIDDEN)
         return from_hidden(r, w, out);
+    if (w->gaps)
+        return from_gaps(r, out);
     if (w->only_empty) {
         memcpy(out->o, r->seen_o, sizeof out->o);
         out->lse = r->seen_lse;

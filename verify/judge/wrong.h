@@ -8,6 +8,7 @@
 #ifndef TREEATTN_VERIFY_JUDGE_WRONG_H
 #define TREEATTN_VERIFY_JUDGE_WRONG_H
 
+#include "kernels/kernel.h"
 #include "ref/oracle.h"
 #include "sim/plan.h"
 #include "verify/judge/compare.h"
@@ -26,8 +27,10 @@ enum wrong_tokens {
     READ_SHIFTED,     /* the list begins x entries late or early, in those of all queries */
     READ_WHOLE_PAGE,  /* to the end of the last page */
     READ_WHOLE_PAGES, /* of every node */
-    READ_FULL_PAGES,  /* without a last page that is not full */
-    READ_LESS_PAGE,   /* without the last page */
+    READ_FULL_PAGES,  /* without a last page that is not full, */
+    READ_FULL_PAGE_LOST, /* or that is full */
+    READ_FULL_PAGE_MORE, /* and the page that lists have behind one that is full */
+    READ_LESS_PAGE,      /* without the last page */
     READ_FIRST_PAGE_LOST,
     READ_FLOOR,            /* down to a multiple of x */
     READ_CEIL,             /* up to one, in slots behind the last */
@@ -63,7 +66,7 @@ enum wrong_tokens {
     READ_PIECES_LAST,  /* the last token of each piece lost (field `cut`) */
     READ_PIECES_FIRST,
     READ_PIECES_MORE, /* the first of the next piece read with each */
-    READ_RUNS,        /* page offsets counted from the run of the plan, not from the node */
+    READ_RUNS, /* page offsets counted from the run, not from the node: that of the plan, or each x tokens */
     READ_ROOT_TWICE,
     READ_LEAF_TWICE,
     READ_LAST_TWICE,
@@ -83,6 +86,8 @@ enum of_query {
     Q_REVERSED,
     Q_BY_FORM,
     Q_OF_FORM,
+    Q_BY_NODE, /* the queries of node 0, of node 1, .. */
+    Q_OF_NODE,
     Q_NEXT_IN_FORM,
     Q_BEFORE_IN_FORM
 };
@@ -96,6 +101,8 @@ enum of_head {
     H_MODULO,    /* KV heads: h mod h_kv */
     H_BY_HEADS,  /* h / h_kv, at most the last */
     H_UNDIVIDED, /* h, beyond the last one too: that is the next token's */
+    H_BY_SIZE,   /* h / x, at most the last */
+    H_BY_POWER,  /* h over the ratio made a power of two: up, or down (x < 0) */
     H_TURNED,    /* query heads: laid out as ratio x KV heads */
     H_TURNED_BACK
 };
@@ -108,13 +115,16 @@ enum wrong_pool {
     POOL_K_FOR_V,
     POOL_HEAD_MAJOR,
     POOL_TOKEN_MAJOR,
-    POOL_ALL_HEAD_MAJOR
+    POOL_ALL_HEAD_MAJOR,
+    POOL_PAGES_IN_TURN, /* K and V lie in one array, a page of each in turn, */
+    POOL_TOKENS_IN_TURN /* or a token of each, and are read as if they did not */
 };
 
 /* A number on its way. */
 enum store {
     STORE_ALL,
     STORE_F16,
+    STORE_F16_MOST, /* no infinity: 65504 */
     STORE_BF16,
     STORE_E4M3,
     STORE_E5M2,
@@ -143,6 +153,7 @@ enum wrong_cut {
     CUT_PREFIX,
     CUT_COMMON,
     CUT_BLOCKS,
+    CUT_NODE_BLOCKS, /* of each node */
     CUT_PARTS
 };
 
@@ -162,6 +173,7 @@ enum join {
     JOIN_SUM,
     JOIN_WEIGHTED_SUM,
     JOIN_BY_LSE,
+    JOIN_SQUARED,
     JOIN_SWAPPED,
     JOIN_BY_SUMS,
     JOIN_EXP2,
@@ -173,7 +185,8 @@ enum join {
     JOIN_LSE_OF_FIRST,
     JOIN_LSE_TWICE,
     JOIN_LSE_MEAN,
-    JOIN_EMPTY, /* 1 to 8 empty ones, with an LSE of 0 */
+    JOIN_EMPTY,     /* 1 to 8 empty ones, with an LSE of 0, */
+    JOIN_EMPTY_TOP, /* or those of the row, with the largest LSE */
     JOIN_SINKS, /* exp(x) in each */
     /* of each partial result */
     JOIN_UNDIVIDED,
@@ -261,6 +274,8 @@ struct wrong {
     enum row_turned row_turned;
     bool elsewhere;  /* the answer of any other row */
     bool only_empty; /* queries that see nothing, in any way */
+    bool gaps;       /* what lies between pages, as NaN without a page that has any shows */
+    bool merge;      /* of a merge that is judged alone, else of all but these */
     bool rounds;     /* roundings are replayed: some may fall the other way */
     bool some;       /* rows that are right need not have it */
     bool last;       /* named only where nothing else explains */
@@ -268,11 +283,16 @@ struct wrong {
 
 /* What all rows of a case share. */
 struct wrong_case;
-/* plan: NULL where the kernel was given none. tails: large numbers lie behind the last token of a page (verify/child). All are
- * the caller's, and must outlive the result; free with wrong_case_free. */
+/* plan: NULL where the kernel was given none. tails: large numbers lie behind the last token of a page (verify/child). gaps:
+ * what lies between pages has NaN, and no page has. All are the caller's, and must outlive the result; free with wrong_case_free. */
 struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *orc, const struct plan *plan,
-                                  const struct arithmetic *a, bool tails);
+                                  const struct arithmetic *a, bool tails, bool gaps);
+/* The same of a merge: the rows' tokens are the partial results, the scores are their LSEs. */
+struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct oracle *orc,
+                                       const struct partials *merged, const struct arithmetic *a);
 void wrong_case_free(struct wrong_case *c);
+/* Can the mistake be made in such a case? */
+bool wrong_applies(const struct wrong_case *c, const struct wrong *w);
 
 enum { WRONG_MAX_COLUMNS = 32 };
 /* A row, some of its columns, and what many mistakes need of it; o and lse are what the kernel wrote there. */
@@ -281,12 +301,15 @@ struct wrong_row *wrong_row_new(struct wrong_case *c, int64_t row, const int32_t
                                 const double *o, double lse);
 void wrong_row_free(struct wrong_row *r);
 
+/* The order of a merge. */
+enum wrong_order { MERGE_AT_ONCE, MERGE_IN_ORDER, MERGE_IN_PAIRS };
+
 /* A way to evaluate a mistake that leaves something open. */
 struct wrong_way {
     enum wrong_cut cut;
     int64_t x;    /* tokens of a block, number of parts */
     int64_t tile; /* tokens of a tile within each piece */
-    bool chain;   /* merges one after the other */
+    enum wrong_order order;
 };
 /* The ways of a mistake, into way[WRONG_MAX_WAYS]; how many. */
 enum { WRONG_MAX_WAYS = 256 };

@@ -10,7 +10,8 @@
 static void add(struct wrong_row *r, int64_t slot, int64_t at)
 {
     struct items *x = &r->items;
-    x->outside = x->outside || slot < 0 || slot >= r->c->p->n_pages * r->c->p->page_size;
+    bool known = r->c->merged || (slot >= 0 && slot < r->c->p->n_pages * r->c->p->page_size);
+    x->outside = x->outside || !known;
     x->item = xgrow(x->item, &x->cap, x->n + 1, sizeof *x->item);
     x->item[x->n++] = (struct item){slot, at, 1};
 }
@@ -90,6 +91,10 @@ int32_t wrong_query(const struct wrong_case *c, int32_t q, enum of_query which)
         return c->nf->orig[q];
     case Q_OF_FORM:
         return form;
+    case Q_BY_NODE:
+        return c->by_node[q];
+    case Q_OF_NODE:
+        return c->node_of[q];
     case Q_NEXT_IN_FORM:
         return form + 1 < n ? c->nf->orig[form + 1] : -1;
     case Q_BEFORE_IN_FORM:
@@ -182,6 +187,27 @@ static void read_by_node(struct wrong_row *r, const struct wrong *w)
                 slot = page * size + j % size + x;
             add(r, slot, -1);
         }
+}
+
+/* Each x tokens of a node are read where the node's first x are. */
+static void read_runs(struct wrong_row *r, int64_t x)
+{
+    for (int32_t i = 0; i < r->n_path; i++)
+        for (int64_t j = 0; j < r->path[i].n; j++)
+            add(r, slot_of(r->c->p, r->path[i].node, j % x), -1);
+}
+
+/* Where the last page is full, the page that stands behind it in a list of all queries' pages. */
+static void read_page_more(struct wrong_row *r)
+{
+    int64_t n, size = r->c->p->page_size, own = r->n / size;
+    add_own(r, 0, r->n);
+    if (r->n == 0 || r->n % size != 0 || !is_aligned(r))
+        return;
+    int64_t *page = page_list(r, own + 1, &n);
+    for (int64_t j = 0; j < size && own < n; j++)
+        add(r, page[own] * size + j, -1);
+    free(page);
 }
 
 /* To the end of the last page of the path, or of all of its nodes. */
@@ -351,11 +377,12 @@ static void cut_items(struct wrong_row *r, const struct wrong_way *way)
     int32_t node = 0;
     for (int64_t i = 1; i <= n; i++) {
         bool end = i == n || i - begin == step || i == prefix;
-        if (way->cut == CUT_NODES || way->cut == CUT_PREFIX) {
+        if (way->cut == CUT_NODES || way->cut == CUT_NODE_BLOCKS || way->cut == CUT_PREFIX) {
             while (node < r->n_path && r->path[node].at + r->path[node].n < i)
                 node++;
             end = end || (node < r->n_path && r->path[node].at + r->path[node].n == i &&
-                          (way->cut == CUT_NODES || node == 0));
+                          (way->cut != CUT_PREFIX || node == 0));
+            end = end || (way->cut == CUT_NODE_BLOCKS && i - begin == way->x);
         }
         if (!end)
             continue;
@@ -470,6 +497,9 @@ static void read_shorter(struct wrong_row *r, const struct wrong *w)
     case READ_FULL_PAGES:
         add_own(r, 0, in_page < size ? n - in_page : n);
         break;
+    case READ_FULL_PAGE_LOST:
+        add_own(r, 0, in_page == size ? n - size : n);
+        break;
     case READ_LESS_PAGE:
         add_own(r, 0, n - in_page);
         break;
@@ -482,8 +512,10 @@ static void read_shorter(struct wrong_row *r, const struct wrong *w)
     case READ_WINDOW:
         add_own(r, n - x, n);
         break;
-    case READ_HEAD:
-        add_own(r, 0, x);
+    case READ_HEAD: /* of a merge: those of the first x that are not empty */
+        for (int64_t i = 0; i < n; i++)
+            if ((r->c->merged ? r->slot[i] : i) < x)
+                add_own(r, i, i + 1);
         break;
     case READ_EVERY_OTHER:
         for (int64_t i = 0; i < n; i += 2)
@@ -511,7 +543,9 @@ static void read_items(struct wrong_row *r, const struct wrong *w, const struct 
         break;
     case READ_GROUP:
     case READ_RUNS:
-        if (r->c->plan)
+        if (w->n > 0)
+            read_runs(r, (int64_t)w->n);
+        else if (r->c->plan)
             read_plan(r, w, false);
         else
             add_own(r, 0, r->n);
@@ -533,6 +567,9 @@ static void read_items(struct wrong_row *r, const struct wrong *w, const struct 
     case READ_WHOLE_PAGE:
     case READ_WHOLE_PAGES:
         read_whole_pages(r, w->read == READ_WHOLE_PAGES);
+        break;
+    case READ_FULL_PAGE_MORE:
+        read_page_more(r);
         break;
     case READ_SLOTS:
     case READ_SLOTS_FROM_FIRST:

@@ -34,10 +34,13 @@ struct wrong_case {
     const struct problem *p;
     const struct oracle *orc;
     const struct plan *plan;
+    const struct partials *merged; /* NULL: attention */
     struct arithmetic a;
-    bool tails;
+    bool tails, from_gaps;
     struct nform *nf;
-    int32_t *form_of;   /* [n_queries] number in the normal form */
+    int32_t *form_of; /* [n_queries] number in the normal form */
+    int32_t *by_node,
+        *node_of;       /* [n_queries] the queries in the order of their nodes; a query's place there */
     int32_t *page_seen; /* [n_pages] tokens that somebody sees in that page; only with tails */
     int64_t *node_seen; /* [n_nodes] */
     struct wrong_way way[WRONG_MAX_CUTS]; /* without tiles and chains */
@@ -45,7 +48,7 @@ struct wrong_case {
 };
 
 struct wrong_parts {
-    int64_t n;
+    int64_t n, n_empty;                /* n_empty: of a merge, which are in none of the arrays */
     double *max, *sum, *lse, *o, *abs; /* o, abs: [n][columns], divided by the sum */
     double *count;
     int32_t *outer;
@@ -71,7 +74,6 @@ struct wrong_row {
     struct items items;
     struct kept *kept; /* [n_kept] of its own tokens */
     int64_t n_kept, cap_kept, n_items_kept;
-    double low[WRONG_MAX_COLUMNS], high[WRONG_MAX_COLUMNS];
     double seen_o[WRONG_MAX_COLUMNS], seen_lse;
 };
 
