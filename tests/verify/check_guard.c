@@ -10,6 +10,7 @@
 #include "tests/suites.h"
 
 #include <fenv.h>
+#include <malloc.h>
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
@@ -1032,6 +1033,37 @@ LOOP_TEST(a_planner_that_remembers_is_named, 2)
         strstr(r.why, _i ? "made another plan of the same tree"
                          : "other lengths, and as many nodes, queries, tokens and pages: coverage: "),
         "%s", r.why);
+    ck_assert_int_eq(judge_case(b, &c.use, kernels[0]).verdict, V_PASS);
+}
+
+static void *kept[1 << 12];
+static int32_t n_kept;
+
+static struct plan *plan_and_keep(const struct nform *nf, const struct plan_env *env,
+                                  const struct strategy *me, const double *opt)
+{
+    (void)me, (void)opt;
+    struct strategy_use pat;
+    char why[WHY_MAX];
+    CK(strategy_parse("pat", &pat, NULL) && n_kept < 1 << 12);
+    kept[n_kept++] = xmalloc(200);
+    return strategy_plan(&pat, nf, env, why);
+}
+
+/* A leak, but for AddressSanitizer, whose heap has no such count. */
+TEST(a_planner_that_keeps_memory_is_named)
+{
+    struct strategy hoarder = {.name = "hoarder", .plan = plan_and_keep};
+    struct strategy_use use = {.s = &hoarder};
+    CLEARED_BY(case_clear) struct case_spec c;
+    AUTO(test_case) b = bench(&c, plain);
+    struct result r = judge_case(b, &use, kernels[0]);
+    bool counts = mallinfo2().uordblks > 0;
+    ck_assert_int_eq(r.verdict, counts ? V_FAIL : V_PASS);
+    ck_assert_msg(!counts || (r.stage == STAGE_STRATEGY && strstr(r.why, "keeps 208 bytes each time")), "%s",
+                  r.why);
+    while (n_kept > 0)
+        free(kept[--n_kept]);
     ck_assert_int_eq(judge_case(b, &c.use, kernels[0]).verdict, V_PASS);
 }
 

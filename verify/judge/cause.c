@@ -34,8 +34,8 @@ enum {
 #define CLEARER 0.25     /* of the error of the right answer: a mistake's is no more */
 #define CLOSE_O 1e-2     /* of a row's largest element: a bound that is larger decides nothing */
 #define CLOSE_LSE 1e-3
-#define MOST_WEIGHT                                                                                          \
-    0.5 /* by which weights may be off: what comes of logits beyond float's reach tells of no mistake */
+/* Exponents by which weights may be off: logits beyond the reach of float tell of no mistake. */
+#define MOST_WEIGHT 16.0
 #define MOST_ROUNDING 0.2 /* of a row: no rounding to 8 bits and more makes so much */
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -373,6 +374,27 @@ static void judge_and_explain(const struct test_case *b, const struct plan *plan
     output_free(out);
 }
 
+#define QUICK_PLAN 1e-3 /* seconds: what takes no longer may be planned some times more */
+
+/* Bytes that the planner keeps each time that it plans the tree; 0 where that cannot be told: beside other threads, or under
+ * AddressSanitizer, which looks for leaks itself. */
+static int64_t kept_by_planner(const struct repeated *x)
+{
+    enum { ROUNDS = 20, COUNTED = 10 }; /* what is free at first may be in caches, which count as used */
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < ROUNDS && !omp_in_parallel() && least > 0; i++) {
+        char why[WHY_MAX];
+        const char *wrote;
+        double seconds;
+        struct mallinfo2 before = mallinfo2(), after;
+        plan_free(guarded_plan(x->use, x->b->nf, &x->b->env, why, &seconds, &wrote));
+        after = mallinfo2();
+        int64_t kept = (int64_t)(after.uordblks + after.hblkhd) - (int64_t)(before.uordblks + before.hblkhd);
+        least = i < ROUNDS - COUNTED ? least : min_i64(least, kept);
+    }
+    return least == INT64_MAX ? 0 : max_i64(least, 0);
+}
+
 /* The planner once more, after it made another plan, with other leavings in memory and another number of threads: the same tree
  * has the same plan. */
 static void judge_replanned(const struct repeated *x, struct result *r)
@@ -392,6 +414,11 @@ static void judge_replanned(const struct repeated *x, struct result *r)
              again ? "made another plan of the same tree when it was asked again"
                    : "made no plan of the same tree when it was asked again");
     plan_free(again);
+    int64_t kept = r->verdict == V_FAIL || r->plan_s > QUICK_PLAN ? 0 : kept_by_planner(x);
+    if (kept > 0) {
+        snprintf(why, sizeof why, "keeps %" PRId64 " bytes each time it plans this tree", kept);
+        fail(r, STAGE_STRATEGY, why);
+    }
 }
 
 /* What follows the plan. */
