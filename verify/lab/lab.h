@@ -77,6 +77,7 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r);
 /* Of labs.def: judges. */
 void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 
 END_C
 

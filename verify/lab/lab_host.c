@@ -227,6 +227,34 @@ static void count(struct job *j)
     free(m);
 }
 
+static void put_list(struct job *j, const char *name, const struct lab_list *l)
+{
+    struct fenced *f = &j->memory[j->n++];
+    *f = fence(l->x, l->n * (int64_t)sizeof *l->x);
+    tensors_add(&j->out, name, EL_I64, f->data, false, 1, &l->n);
+}
+
+static void partition(struct job *j)
+{
+    __typeof__(lab_partition) *f = j->function;
+    const struct lab_tree tree = {.n_nodes = (int)rows_of(j, "parent"),
+                                  .n_queries = (int)rows_of(j, "query_node"),
+                                  .parent = input(j, "parent"),
+                                  .len = input(j, "len"),
+                                  .query_node = input(j, "query_node"),
+                                  .query_upto = input(j, "query_upto")};
+    const struct lab_env env = {.ratio = (int)number(j, "ratio"),
+                                .tile_m = (int)number(j, "tile_m"),
+                                .tile_n = (int)number(j, "tile_n"),
+                                .most_tokens = number(j, "most_tokens")};
+    struct lab_out out = {.n_groups = 0};
+    f(&tree, &env, &out);
+    put_list(j, "groups", &out.groups);
+    put_list(j, "hidden", &out.hidden);
+    free(out.groups.x);
+    free(out.hidden.x);
+}
+
 static struct {
     const char *point, *symbol;
     void (*call)(struct job *j);
@@ -234,7 +262,8 @@ static struct {
 } points[] = {{"attend", "lab_attend", attend, NULL},
               {"merge", "lab_merge", merge, NULL},
               {"answers", "lab_answers", answers, NULL},
-              {"count", "lab_count", count, NULL}};
+              {"count", "lab_count", count, NULL},
+              {"partition", "lab_partition", partition, NULL}};
 enum { N_POINTS = sizeof points / sizeof points[0] };
 
 /* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */

@@ -7,6 +7,7 @@
 #define LAB_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 /* ---- lab 1: attention in parts -------------------------------------------------------------------------- */
 
@@ -61,5 +62,73 @@ struct lab_bytes {
 
 /* Part 2: what running a plan reads and writes. All of *bytes is 0 before. */
 void lab_count(const struct lab_plan *plan, struct lab_bytes *bytes);
+
+/* ---- lab 3: cut a tree ----------------------------------------------------------------------------------- */
+
+/* A forest: node i holds len[i] tokens and hangs below parent[i] < i, or is a root: -1. Query j sees all tokens of the nodes above
+ * query_node[j], and the first query_upto[j] of that node itself. */
+struct lab_tree {
+    int n_nodes, n_queries;
+    const int *parent;
+    const int64_t *len;
+    const int *query_node;
+    const int64_t *query_upto;
+};
+struct lab_env {
+    int ratio;           /* query heads on a KV head: rows of a query */
+    int tile_m, tile_n;  /* rows and tokens of a tile, in all groups */
+    int64_t most_tokens; /* that a group may have */
+};
+/* Tokens begin to end - 1 of a node, at least one. */
+struct lab_run {
+    int node;
+    int64_t begin, end;
+};
+
+/* What you say; it is filled by the functions below. */
+struct lab_list {
+    int64_t *x, n, cap;
+};
+struct lab_out {
+    struct lab_list groups, hidden;
+    int n_groups;
+};
+
+static inline void lab_put(struct lab_list *l, int64_t x)
+{
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 64;
+        l->x = (int64_t *)realloc(l->x, (size_t)l->cap * sizeof *l->x);
+        if (!l->x)
+            abort();
+    }
+    l->x[l->n++] = x;
+}
+
+/* A group: these queries x these runs. Gives its number. */
+static inline int lab_group(struct lab_out *out, const int *query, int n_queries, const struct lab_run *run, int n_runs)
+{
+    lab_put(&out->groups, n_queries);
+    lab_put(&out->groups, n_runs);
+    for (int i = 0; i < n_queries; i++)
+        lab_put(&out->groups, query[i]);
+    for (int i = 0; i < n_runs; i++) {
+        lab_put(&out->groups, run[i].node);
+        lab_put(&out->groups, run[i].begin);
+        lab_put(&out->groups, run[i].end);
+    }
+    return out->n_groups++;
+}
+
+/* In that group, the query at this place of its list does not see the run at this place of its list. */
+static inline void lab_hide(struct lab_out *out, int group, int query_at, int run_at)
+{
+    lab_put(&out->hidden, group);
+    lab_put(&out->hidden, query_at);
+    lab_put(&out->hidden, run_at);
+}
+
+/* Divides all (query, token that it sees) pairs among groups, each pair into one. */
+void lab_partition(const struct lab_tree *tree, const struct lab_env *env, struct lab_out *out);
 
 #endif
