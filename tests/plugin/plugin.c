@@ -142,7 +142,10 @@ static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
         const struct ta_tensor *table = ta_find(c, "block_table"), *common = ta_find(c, "common_prefix_len");
         const int32_t *row = (const int32_t *)table->data + q * table->shape[1];
         int64_t shared = common ? *(const int32_t *)common->data / c->page_size : 0;
-        n = of_pages(c, row, ta_i32(c, "seq_lens")[q], slot);
+        n = of_pages(c, row,
+                     is("PLUGIN_DOES", "read padding") ? table->shape[1] * c->page_size
+                                                       : ta_i32(c, "seq_lens")[q],
+                     slot);
         of_pages(c, table->data, shared * c->page_size, slot); /* of the first query, which has them, too */
         return n;
     }
@@ -405,6 +408,11 @@ static int run(const struct ta_case *c, char why[TA_WHY])
     free(slot);
     if (is("PLUGIN_DOES", "write K"))
         ((char *)c->k.data)[3] ^= 1;
+    if (is("PLUGIN_DOES", "write K and back")) {
+        volatile char *k = c->k.data;
+        k[3] ^= 1;
+        k[3] ^= 1;
+    }
     if (is("PLUGIN_DOES", "write before O"))
         ((char *)c->o.data)[-1] = 0;
     if (is("PLUGIN_DOES", "write behind O"))

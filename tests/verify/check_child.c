@@ -398,8 +398,9 @@ TEST(plugins_that_do_wrong_are_told)
         const char *does, *told;
     } all[] = {{"crash", "CRASH: "},
                {"write K", "WROTE_INPUT: wrote to k"},
+               {"write K and back", "WROTE_INPUT: wrote to k"},
                {"write before O", "WROTE_OUTSIDE: wrote outside of o"},
-               {"write behind O", "CRASH: "},
+               {"write behind O", "touched what lies behind o"},
                {"no LSE", "LSE is nan (never written)"},
                {"modulo", "oracle has"}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -408,6 +409,11 @@ TEST(plugins_that_do_wrong_are_told)
                                      plugin("plugin"));
         ck_assert_msg(verify(env, args) == 1 && tells(all[i].told), "%s: %s", all[i].does, text);
     }
+    FREED char *pages = xasprintf("--plugin %s --trees 8 --no-sharp --page 8", plugin("plugin"));
+    ck_assert_msg(
+        verify("ASAN_OPTIONS=handle_segv=0 PLUGIN_VIEW=block_table PLUGIN_DOES='read padding'", pages) == 1 &&
+            tells("took a page number from an entry that is no page's"),
+        "%s", text);
     FREED char *args = xasprintf("--plugin %s --trees 2 --no-sharp", plugin("plugin"));
     ck_assert_msg(verify("PLUGIN_DOES=refuse", args) == 3 &&
                       strstr(text, "test skipped 2 cases, the first because UNSUPPORTED: not today"),

@@ -116,7 +116,7 @@ static enum run_end read_reply(const char *line, int64_t number, bool *sound, st
         err_set(why, "it answered '%.80s' (expected {\"done\":%" PRId64 "})", line, number);
     else if (end != RUN_DONE)
         err_set(why, "%.300s", said ? said : "it says no more");
-    *sound = end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE;
+    *sound = end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE && end != RUN_WROTE_INPUT;
     json_decref(o);
     return end;
 }

@@ -25,6 +25,22 @@ struct fenced fence(const void *from, int64_t n_bytes)
     return f;
 }
 
+void fence_seal(const struct fenced *f)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    mprotect(f->map + page, f->map_size - 2 * page, PROT_READ);
+}
+
+bool fence_has(const struct fenced *f, const void *at, int *side)
+{
+    const char *x = at;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (x < f->map || x >= f->map + f->map_size)
+        return false;
+    *side = x < f->map + page ? -1 : x >= f->map + f->map_size - page;
+    return true;
+}
+
 bool fence_holds(const struct fenced *f)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

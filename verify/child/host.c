@@ -8,6 +8,7 @@
  */
 #include "ref/dtype.h"
 #include "ref/json_text.h"
+#include "ref/problem.h" /* PAGE_POISON */
 #include "verify/child/fence.h"
 #include "verify/child/tensors.h"
 #include "verify/child/treeattn_plugin.h"
@@ -15,6 +16,7 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,6 +363,78 @@ static int run_merge(struct job *j, char why[TA_WHY])
     return j->plugin->merge(&c, why);
 }
 
+/* ---- who touches what it may not ------------------------------------------------------------------------ */
+
+static const struct job *running; /* NULL: none is */
+
+static void say(int fd, const char *text)
+{
+    if (write(fd, text, strlen(text)) < 0)
+        _exit(EXIT_FAILED);
+}
+
+/* Is that where the page would lie whose number unused entries of block tables have? What is beyond all addresses comes without
+ * one. */
+static bool is_poison_page(const struct ta_tensor *t, const siginfo_t *info)
+{
+    if (t->ndim != 4)
+        return false;
+    intptr_t page = (intptr_t)t->strides[0] * (t->bits / 8), from = (intptr_t)t->data + page * PAGE_POISON,
+             off = (intptr_t)info->si_addr - from;
+    bool beyond = info->si_code == SI_KERNEL && from >> 47 != 0;
+    return beyond || (off >= 0 && off < page);
+}
+
+/* A signal handler: what is sealed was written to, or a page around an array was touched. The first is the judge's to hear, the
+ * other is said on standard error, and the signal does what it does. */
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    char number[24], *digit = number + sizeof number;
+    int side = 0;
+    (void)context;
+    for (int32_t i = 0; running && i < running->n + running->out.n; i++) {
+        const struct tensors *of = i < running->n ? &running->in : &running->out;
+        const char *name = of->at[i < running->n ? i : i - running->n].name;
+        if (!fence_has(&running->array[i].memory, info->si_addr, &side))
+            continue;
+        if (side == 0 && i < running->n) {
+            *--digit = 0;
+            for (int64_t n = running->r->number; n > 0; n /= 10)
+                *--digit = (char)('0' + n % 10);
+            say(4, "{\"wrote_input\":");
+            say(4, digit);
+            say(4, ",\"why\":\"wrote to ");
+            say(4, name);
+            say(4, "\"}\n");
+            _exit(EXIT_FAILED);
+        }
+        say(2, side < 0 ? "touched what lies before " : "touched what lies behind ");
+        say(2, name);
+        say(2, "\n");
+    }
+    for (int32_t i = 0; running && i < running->n; i++)
+        if (is_poison_page(&running->given[i], info)) {
+            say(2, "took a page number from an entry that is no page's: padding, or behind the end\n");
+            break;
+        }
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* Until `running` is NULL again. Stacks that overflow have a stack of their own to say so. */
+static void watch(const struct job *j)
+{
+    static char stack[1 << 16];
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    for (int32_t i = 0; i < j->n; i++)
+        fence_seal(&j->array[i].memory);
+    running = j;
+    sigaltstack(&other, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+}
+
 /* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */
 static const char *complaint(const struct job *j, int status, const char *why, char *text, size_t size)
 {
@@ -407,7 +481,9 @@ static void run_case(const struct ta_plugin *p, const struct request *r)
     add_outputs(&j, like->shape[points[at].rows], like->type);
 
     char why[TA_WHY] = "", text[TA_WHY + 80];
+    watch(&j);
     int status = points[at].run(&j, why);
+    running = NULL;
     why[TA_WHY - 1] = 0;
     const char *key = complaint(&j, status, why, text, sizeof text);
     if (key)
