@@ -108,6 +108,7 @@ struct kernel {
     double lse_unit;           /* what its LSE is multiplied by for the natural one; 0: it writes none */
     bool tails;                /* it finds large numbers behind the last token of a page, */
     bool gaps;                 /* and NaN between pages, whatever these have */
+    bool sparse;               /* it takes pools of which memory is what is touched */
     const char *view;          /* what it is given, for tables */
     const struct kernel *also; /* another point of the same program, or NULL */
     const char *option;        /* what brings it about on a command line; NULL: the name in a case does */

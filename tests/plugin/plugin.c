@@ -158,6 +158,8 @@ static int64_t slots_of(const struct ta_case *c, int32_t q, int64_t *slot)
 
 static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
 {
+    if (is("PLUGIN_DOES", "32 bits"))
+        return (int32_t)((uint32_t)(slot * c->n_kv_heads + head) * (uint32_t)c->head_dim);
     if (is("PLUGIN_DOES", "dense"))
         return (slot * c->n_kv_heads + head) * c->head_dim;
     if (is("PLUGIN_LAYOUT", "interleaved") || is("PLUGIN_LAYOUT", "strides"))

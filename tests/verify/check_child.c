@@ -479,6 +479,22 @@ TEST(a_child_in_python_passes)
     ck_assert_msg(code == 0 && total("passed") > 4, "%s", text);
 }
 
+/* 2^32 elements of K, of which memory is what is touched. A kernel that takes no such pools gets smaller ones. */
+TEST(pools_of_many_gib_come_as_files_with_holes)
+{
+    FREED char *far = xasprintf(
+                   "--plugin %s --memory 256 --case 'tree=levels:1,3_40,9;heads=16/8;d=128;dtype=f16;"
+                   "page=16;pool=1100000;poison=0'",
+                   plugin("plugin")),
+               *wide = xasprintf("--plugin %s --memory 256 --wide --shard 32/35", plugin("plugin"));
+    ck_assert_msg(verify("PLUGIN_VIEW=tree", far) == 0 && total("passed") == 1, "%s", text);
+    ck_assert_msg(verify("ASAN_OPTIONS=handle_segv=0 PLUGIN_VIEW=tree PLUGIN_DOES='32 bits'", far) == 1, "%s",
+                  text);
+    ck_assert_msg(verify("PLUGIN_VIEW=tree", wide) == 0 && strstr(text, ";pool=200000"), "%s", text);
+    ck_assert_msg(verify("PLUGIN_VIEW=tree PLUGIN_LAYOUT=HND", wide) == 0 && !strstr(text, ";pool="), "%s",
+                  text);
+}
+
 /* The plug-in of README.md, in order and in float, also on a context of 70,000 tokens. */
 TEST(the_plugin_that_is_shown_passes)
 {

@@ -193,7 +193,8 @@ bool case_suit(struct case_spec *c, const struct problem_given *given, struct tr
         k->suit(k, &c->spec);
         problem_given_apply(given, &c->spec);
     }
-    if (c->spec.pool > 0 && k_bytes(*tree, &c->spec, c->spec.pool) > LARGE_POOL_MAX)
+    bool sparse = k->sparse && !c->spec.poison; /* all 0 but for the tree's pages */
+    if (c->spec.pool > 0 && !sparse && k_bytes(*tree, &c->spec, c->spec.pool) > LARGE_POOL_MAX)
         c->spec.pool = 0;
     return true;
 }

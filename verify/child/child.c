@@ -167,6 +167,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
         !read_count(o, "max_queries", &caps->max_queries, e) ||
         !read_count(o, "max_pairs", &caps->max_pairs, e) || !read_arithmetic(o, &caps->arithmetic, e))
         return false;
+    caps->sparse = json_integer_value(json_object_get(o, "sparse")) == 1;
     caps->view = (enum view)view;
     caps->layout = (enum kv_layout)layout_at;
     caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
@@ -481,6 +482,7 @@ static void make_kernels(struct children *c)
                              .declared = &c->caps.arithmetic,
                              .lse_unit = c->caps.lse_unit,
                              .tails = c->limits.tail == TAIL_FINITE,
+                             .sparse = c->caps.sparse && c->caps.layout == KV_NHD,
                              .gaps = i == POINT_ATTENTION && c->caps.layout == KV_STRIDES,
                              .option = c->option,
                              .config = c};

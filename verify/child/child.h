@@ -28,6 +28,7 @@ struct child_caps {
     double lse_unit;        /* what LSE is multiplied by for the natural log: 1, ln 2; 0: it writes no LSE */
     bool lse_by_head;       /* LSE is [h_q, n], not [n, h_q] */
     bool empty_is_plus_inf; /* LSE of a query that sees nothing */
+    bool sparse;            /* pools of many GiB, nearly all 0, as files with holes */
     struct kernel_arithmetic arithmetic;
 };
 

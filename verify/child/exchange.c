@@ -116,7 +116,8 @@ static enum run_end read_reply(const char *line, int64_t number, bool *sound, st
         err_set(why, "it answered '%.80s' (expected {\"done\":%" PRId64 "})", line, number);
     else if (end != RUN_DONE)
         err_set(why, "%.300s", said ? said : "it says no more");
-    *sound = end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE && end != RUN_WROTE_INPUT;
+    *sound =
+        end != RUN_PROTOCOL && end != RUN_DEVICE_FAULT && end != RUN_WROTE_OUTSIDE && end != RUN_WROTE_INPUT;
     json_decref(o);
     return end;
 }
@@ -130,17 +131,7 @@ static int64_t file_bytes(const char *path)
 /* Is the file as it was written? */
 static bool still_there(const char *path, int64_t bytes, const struct tensors *wrote)
 {
-    struct tensors now;
-    if (file_bytes(path) != bytes || !tensors_read(path, bytes, &now, NULL))
-        return false;
-    bool same = now.n == wrote->n;
-    for (int32_t i = 0; i < wrote->n && same; i++) {
-        const struct tensor *a = &wrote->at[i], *b = tensors_find(&now, a->name);
-        same =
-            b && tensor_bytes(a) == tensor_bytes(b) && memcmp(a->data, b->data, (size_t)tensor_bytes(a)) == 0;
-    }
-    tensors_free(&now);
-    return same;
+    return file_bytes(path) == bytes && tensors_are_in(path, wrote);
 }
 
 enum run_end exchange_ask(struct process *p, const struct exchange *x, bool *sound, struct err *why)

@@ -13,7 +13,8 @@ struct fenced fence(const void *from, int64_t n_bytes)
            rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
            body = (rounded + page - 1) / page * page;
     struct fenced f = {.map_size = body + 2 * page, .size = size};
-    f.map = mmap(NULL, f.map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    f.map =
+        mmap(NULL, f.map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CK(f.map != MAP_FAILED);
     mprotect(f.map, page, PROT_NONE);
     mprotect(f.map + page + body, page, PROT_NONE);

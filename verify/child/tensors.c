@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 const char *const element_name[N_ELEMENTS] = {"F64", "I64", "F32", "I32", "F16", "BF16", "U8"};
 const int32_t element_size[N_ELEMENTS] = {8, 8, 4, 4, 2, 2, 1};
 
-enum { MAX_HEADER = 1 << 16, LENGTH_BYTES = 8 };
+enum { MAX_HEADER = 1 << 16, LENGTH_BYTES = 8, MAPPED_FROM = 1 << 30 };
 
 int64_t tensor_elements(const struct tensor *t)
 {
@@ -61,7 +62,13 @@ void tensors_free(struct tensors *t)
     for (int32_t i = 0; i < t->n; i++)
         if (t->owned[i])
             free(t->at[i].data);
-    free(t->file);
+    if (t->mapped) {
+        munmap(t->file, (size_t)t->file_size);
+        close(t->fd);
+    } else {
+        free(t->file);
+    }
+    free(t->part);
     free(t->names);
     *t = (struct tensors){0};
 }
@@ -98,18 +105,65 @@ static char *header_of(const struct tensors *t, size_t *size)
     return text;
 }
 
-static bool write_all(int fd, const void *data, size_t n)
+static bool write_at(int fd, const void *data, size_t n, int64_t at)
 {
     for (const char *p = data; n > 0;) {
-        ssize_t done = write(fd, p, n);
+        ssize_t done = pwrite(fd, p, n, at);
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
             return false;
         p += done;
+        at += done;
         n -= (size_t)done;
     }
     return true;
+}
+
+static bool same_at(int fd, const void *data, size_t n, int64_t at)
+{
+    static _Thread_local char there[1 << 16];
+    for (const char *p = data; n > 0;) {
+        ssize_t got = pread(fd, there, n < sizeof there ? n : sizeof there, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || memcmp(p, there, (size_t)got) != 0)
+            return false;
+        p += got;
+        at += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+/* The parts of tensor i that a file has, one after the other: part k. False: there are no more. */
+static bool part_of(const struct tensors *t, int32_t i, int64_t k, int64_t *from, int64_t *to)
+{
+    *from = t->sparse[i] && k < t->n_parts ? t->part[k][0] : 0;
+    *to = t->sparse[i] && k < t->n_parts ? t->part[k][1] : tensor_bytes(&t->at[i]);
+    return t->sparse[i] ? k < t->n_parts : k == 0;
+}
+
+/* What `each` does with every part of a file, and where: false as soon as it is. *end: the size of the file. */
+static bool all_parts(const struct tensors *t, int fd,
+                      bool (*each)(int fd, const void *data, size_t n, int64_t at), int64_t *end)
+{
+    size_t size;
+    char *header = header_of(t, &size);
+    uint64_t length = size; /* the machine is little-endian, as all that treeattn runs on are */
+    bool good = each(fd, &length, sizeof length, 0) && each(fd, header, size, LENGTH_BYTES);
+    int64_t at = LENGTH_BYTES + (int64_t)size, from, to;
+    for (int type = 0; type < N_ELEMENTS; type++)
+        for (int32_t i = 0; i < t->n; i++) {
+            if ((int)t->at[i].type != type)
+                continue;
+            for (int64_t k = 0; good && part_of(t, i, k, &from, &to); k++)
+                good = each(fd, (const char *)t->at[i].data + from, (size_t)(to - from), at + from);
+            at += tensor_bytes(&t->at[i]);
+        }
+    free(header);
+    *end = at;
+    return good;
 }
 
 bool tensors_write(const char *path, const struct tensors *t, struct err *e)
@@ -117,22 +171,26 @@ bool tensors_write(const char *path, const struct tensors *t, struct err *e)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(e, "%s: %s", path, strerror(errno));
-    size_t size;
-    char *header = header_of(t, &size);
-    (void)!fchmod(fd, 0644); /* for a child that is another user; its folder is private */
-    uint64_t length = size; /* the machine is little-endian, as all that treeattn runs on are */
-    bool good = write_all(fd, &length, sizeof length) && write_all(fd, header, size);
-    for (int type = 0; type < N_ELEMENTS && good; type++)
-        for (int32_t i = 0; i < t->n && good; i++)
-            if ((int)t->at[i].type == type)
-                good = write_all(fd, t->at[i].data, (size_t)tensor_bytes(&t->at[i]));
-    free(header);
+    int64_t end;
+    bool good = all_parts(t, fd, write_at, &end) && ftruncate(fd, end) == 0;
     if (!good)
         err_missing(e, "%s: %s", path, strerror(errno));
     close(fd);
     if (!good)
         unlink(path);
     return good;
+}
+
+bool tensors_are_in(const char *path, const struct tensors *t)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int64_t end = 0;
+    bool same = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && all_parts(t, fd, same_at, &end) &&
+                st.st_size == end;
+    if (fd >= 0)
+        close(fd);
+    return same;
 }
 
 /* ---- reading: a stranger wrote it --------------------------------------------------------------------- */
@@ -248,4 +306,49 @@ bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err 
         return true;
     tensors_free(t);
     return false;
+}
+
+bool tensors_map(const char *path, struct tensors *t, struct err *e)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool large = fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= MAPPED_FROM;
+    if (!large) {
+        if (fd >= 0)
+            close(fd);
+        return tensors_read(path, INT64_MAX / 2, t, e);
+    }
+    *t = (struct tensors){.file_size = st.st_size, .fd = fd, .mapped = true};
+    t->file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    if (t->file == MAP_FAILED) {
+        err_missing(e, "%s: %s", path, strerror(errno));
+        close(fd);
+        *t = (struct tensors){0};
+        return false;
+    }
+    if (read_header(t, path, e))
+        return true;
+    tensors_free(t);
+    return false;
+}
+
+bool tensors_copy(const struct tensors *t, int32_t i, char *to)
+{
+    const char *data = t->at[i].data;
+    int64_t begin = data - t->file, end = begin + tensor_bytes(&t->at[i]);
+    if (!t->mapped) {
+        memcpy(to, data, (size_t)(end - begin));
+        return true;
+    }
+    for (off_t from = begin, next; from < end; from = next) {
+        from = lseek(t->fd, from, SEEK_DATA);
+        if (from < 0 || from >= end) /* a hole to the end */
+            return from >= end || errno == ENXIO;
+        next = lseek(t->fd, from, SEEK_HOLE);
+        if (next < 0)
+            return false;
+        int64_t n = min_i64(next, end) - from;
+        memcpy(to + (from - begin), t->file + from, (size_t)n);
+    }
+    return true;
 }

@@ -34,9 +34,14 @@ struct tensors {
     int32_t n;
     struct tensor at[TENSORS_MAX];
     bool owned[TENSORS_MAX]; /* data is freed by tensors_free */
-    /* of tensors_read */
+    /* Of tensors that are nearly all 0: the bytes from, to of what is not, in order. A file has holes elsewhere. */
+    bool sparse[TENSORS_MAX];
+    int64_t (*part)[2], n_parts; /* of all of them; freed by tensors_free */
+    /* of tensors_read and tensors_map */
     char *file;
     int64_t file_size;
+    int fd; /* of tensors_map where the file was mapped, which `mapped` says */
+    bool mapped;
     char *names;
 };
 /* Appends a tensor; `owned` hands its data over. */
@@ -48,6 +53,12 @@ void tensors_free(struct tensors *t);
 
 /* Writes a new file, which must not exist. False with *e set; then no file is left. */
 bool tensors_write(const char *path, const struct tensors *t, struct err *e);
+/* Is that file what tensors_write wrote? What is in its holes is not looked at. */
+bool tensors_are_in(const char *path, const struct tensors *t);
+/* Reads a file of somebody who is trusted: one of 1 GiB and more is mapped, so that its holes take no memory. */
+bool tensors_map(const char *path, struct tensors *t, struct err *e);
+/* The bytes of tensor i, which tensors_map read, to `to`, which has 0 everywhere. */
+bool tensors_copy(const struct tensors *t, int32_t i, char *to);
 /* Reads a regular file that is not a link, of at most `most` bytes of data. A stranger may have written it and may still
  * do, so that it is copied, and nothing in it is trusted. False with *e set. Free with tensors_free. */
 bool tensors_read(const char *path, int64_t most, struct tensors *t, struct err *e);

@@ -155,6 +155,35 @@ static void add_kv_together(struct view_data *v, const struct problem *p, void *
     tensors_add(&v->tensors, "kv_strides", EL_I64, strides, true, 2, (int64_t[]){2, 5});
 }
 
+static int by_number(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum { SPARSE_FROM = 1 << 30 };
+
+/* K and V where memory is what is touched: as they lie, without what they have in tails, and the pages that a file has. */
+static void add_mapped(struct view_data *v, const struct problem *p, int32_t n_dims, const int64_t *shape)
+{
+    int64_t n = p->page_off[p->tree->n_nodes],
+            bytes = (int64_t)p->page_size * p->heads.h_kv * p->heads.d * dtype_size[p->heads.dtype];
+    int32_t *page = xcalloc((size_t)n + 1, sizeof *page);
+    memcpy(page, p->page_table, (size_t)n * sizeof *page);
+    qsort(page, (size_t)n, sizeof *page, by_number);
+    struct tensors *t = &v->tensors;
+    t->part = xcalloc((size_t)n + 1, sizeof *t->part);
+    for (int64_t i = 0; i < n; i++) {
+        t->part[i][0] = page[i] * bytes;
+        t->part[i][1] = t->part[i][0] + bytes;
+    }
+    t->n_parts = n;
+    free(page);
+    t->sparse[t->n] = t->sparse[t->n + 1] = true;
+    tensors_add(t, "k", element_of[p->heads.dtype], p->k, false, n_dims, shape);
+    tensors_add(t, "v", element_of[p->heads.dtype], p->v, false, n_dims, shape);
+}
+
 static void add_kv(struct view_data *v, const struct problem *p, const int64_t *seen, bool pages,
                    enum kv_layout layout)
 {
@@ -162,6 +191,11 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
     const void *from[] = {p->k, p->v};
     int64_t h = p->heads.h_kv, d = p->heads.d, slots = p->n_pages * p->page_size;
     size_t bytes = (size_t)(slots * h * d * dtype_size[p->heads.dtype]);
+    if (bytes >= SPARSE_FROM && p->mapped > 0 && layout == KV_NHD) {
+        int64_t of_slots[] = {slots, h, d}, of_pages[] = {p->n_pages, p->page_size, h, d};
+        add_mapped(v, p, pages ? 4 : 3, pages ? of_pages : of_slots);
+        return;
+    }
     void *kv[2];
     for (int i = 0; i < 2; i++) {
         kv[i] = xmalloc(bytes);
