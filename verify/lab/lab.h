@@ -78,6 +78,7 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r);
 void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+void lab4_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 
 END_C
 

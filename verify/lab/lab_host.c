@@ -255,15 +255,31 @@ static void partition(struct job *j)
     free(out.hidden.x);
 }
 
+static void pack(struct job *j)
+{
+    __typeof__(lab_pack) *f = j->function;
+    int64_t n = rows_of(j, "parent");
+    const struct lab_shape shape = {.n_nodes = (int)n,
+                                    .parent = input(j, "parent"),
+                                    .len = input(j, "len"),
+                                    .queries = input(j, "queries")};
+    const struct lab_price price = {.pack = (int)number(j, "pack"),
+                                    .partial = json_number_value(json_object_get(j->request, "partial"))};
+    unsigned char *zero = xcalloc((size_t)n, 1);
+    struct fenced *join = &j->memory[j->n++];
+    *join = fence(zero, n);
+    free(zero);
+    tensors_add(&j->out, "join", EL_U8, join->data, false, 1, &n);
+    f(&shape, &price, (unsigned char *)join->data);
+}
+
 static struct {
     const char *point, *symbol;
     void (*call)(struct job *j);
     void *function;
-} points[] = {{"attend", "lab_attend", attend, NULL},
-              {"merge", "lab_merge", merge, NULL},
-              {"answers", "lab_answers", answers, NULL},
-              {"count", "lab_count", count, NULL},
-              {"partition", "lab_partition", partition, NULL}};
+} points[] = {{"attend", "lab_attend", attend, NULL},          {"merge", "lab_merge", merge, NULL},
+              {"answers", "lab_answers", answers, NULL},       {"count", "lab_count", count, NULL},
+              {"partition", "lab_partition", partition, NULL}, {"pack", "lab_pack", pack, NULL}};
 enum { N_POINTS = sizeof points / sizeof points[0] };
 
 /* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */

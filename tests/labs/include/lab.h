@@ -131,4 +131,32 @@ static inline void lab_hide(struct lab_out *out, int group, int query_at, int ru
 /* Divides all (query, token that it sees) pairs among groups, each pair into one. */
 void lab_partition(const struct lab_tree *tree, const struct lab_env *env, struct lab_out *out);
 
+/* ---- lab 4: pack ----------------------------------------------------------------------------------------- */
+
+/* A forest: node i has len[i] tokens, parent[i] < i or -1, and queries[i] queries at it or below it. All of them see all of it. */
+struct lab_shape {
+    int n_nodes;
+    const int *parent;
+    const int64_t *len;
+    const int *queries;
+};
+/* What a group of some queries and tokens costs: a tile holds `pack` queries, and each tile reads all tokens; each query leaves a
+ * partial result, which costs as much as `partial` tokens. */
+struct lab_price {
+    int pack;
+    double partial;
+};
+static inline double lab_price_of(const struct lab_price *p, int64_t queries, int64_t tokens)
+{
+    if (queries == 0 || tokens == 0)
+        return 0;
+    return (double)((queries + p->pack - 1) / p->pack * tokens) + p->partial * (double)queries;
+}
+
+/*
+ * join[n_nodes], all 0 before. 1: the node is joined to its parent. Its queries then leave the parent's group, and read the parent's
+ * tokens together with the node's own, and with all that the parent itself got by joining. 0 at a root.
+ */
+void lab_pack(const struct lab_shape *shape, const struct lab_price *price, unsigned char *join);
+
 #endif
