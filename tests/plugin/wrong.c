@@ -198,6 +198,8 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
         own = (own + 1) % kv;
     if (is(groups_of_4))
         own = head / 4;
+    if (is(by_kv_heads))
+        own = head / kv % kv;
     *p = (struct part){.max = is(max_from_0) ? 0 : is(max_from_1e4) ? -1e4f : -INFINITY};
     for (int64_t begin = 0; begin < n; begin += TILE) {
         int64_t end = begin + TILE < n ? begin + TILE : n;

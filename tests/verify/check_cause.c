@@ -57,6 +57,17 @@ TEST(one_of_many_is_no_cause)
     ck_assert_str_ne(cause_of_all(&all, why, &n), "");
 }
 
+/* Logits of a million: much could have gone wrong, but NaN is what became of this. */
+TEST(a_maximum_from_0_is_named_where_logits_are_vast)
+{
+    int code =
+        run_shell(text, sizeof text,
+                  "WRONG=max_from_0 %s verify --plugin %s --case 'tree=levels:1,2,5_40,31,9;heads=4/2;d=64;"
+                  "dtype=f32;fill=sunk;scale=1' --no-shrink 2>&1",
+                  program_path(), plugin());
+    ck_assert_msg(code == 1 && strstr(text, "the running maximum begins at a number"), "%s", text);
+}
+
 LOOP_TEST(mistakes_are_named, N_MISTAKES)
 {
     const char *want = mistakes[_i].cause, *line;

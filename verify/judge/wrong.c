@@ -86,6 +86,8 @@ static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, b
         return h % x->h_kv;
     case H_BY_HEADS:
         return (int32_t)min_i64(h / x->h_kv, x->h_kv - 1);
+    case H_BY_HEADS_AROUND:
+        return h / x->h_kv % x->h_kv;
     case H_UNDIVIDED:
         return h;
     case H_BY_SIZE:

@@ -99,7 +99,8 @@ enum of_head {
     H_BEFORE,
     H_REVERSED,
     H_MODULO,    /* KV heads: h mod h_kv */
-    H_BY_HEADS,  /* h / h_kv, at most the last */
+    H_BY_HEADS,  /* h / h_kv, at most the last, */
+    H_BY_HEADS_AROUND, /* or from the first on again */
     H_UNDIVIDED, /* h, beyond the last one too: that is the next token's */
     H_BY_SIZE,   /* h / x, at most the last */
     H_BY_POWER,  /* h over the ratio made a power of two: up, or down (x < 0) */
