@@ -113,9 +113,14 @@ static int64_t of_mask(const struct ta_case *c, int32_t q, int64_t *slot)
     int r = 0;
     while (q >= qo[r + 1])
         r++;
+    const char *form = env("PLUGIN_MASK", "bits");
     for (int64_t j = 0, tokens = kv[r + 1] - kv[r]; j < tokens; j++) {
-        int64_t bit = (q - qo[r]) * tokens + j;
-        if (mask[at[r] + bit / 8] >> (bit % 8) & 1)
+        int64_t bit = (q - qo[r]) * tokens + j, word = at[r] + (q - qo[r]) * ((tokens + 31) / 32) + j / 32;
+        int sees = strcmp(form, "bool") == 0 ? mask[at[r] + bit]
+                   : strcmp(form, "words") == 0
+                       ? (int)(((const uint32_t *)(const void *)mask)[word] >> (j % 32) & 1)
+                       : mask[at[r] + bit / 8] >> (bit % 8) & 1;
+        if (sees)
             slot[n++] = index[kv[r] + j];
     }
     return n;
@@ -446,6 +451,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     (void)abi;
     me.view = env("PLUGIN_VIEW", "slots");
     me.layout = env("PLUGIN_LAYOUT", NULL);
+    me.mask = env("PLUGIN_MASK", NULL);
     me.lse = env("PLUGIN_LSE", NULL);
     me.lse_order = env("PLUGIN_ORDER", NULL);
     me.empty_lse = env("PLUGIN_EMPTY", NULL);

@@ -307,6 +307,14 @@ TEST(cases_suit_the_kernel)
     ck_assert_msg(verify("", given) == 3 && strstr(text, "UNSUPPORTED: it does not take f64"), "%s", text);
 }
 
+/* Masks as engines write them. */
+LOOP_TEST(masks_have_forms, N_MASK_FORMS)
+{
+    FREED char *env = xasprintf("PLUGIN_VIEW=masked PLUGIN_MASK=%s", mask_form_name[_i]),
+               *args = xasprintf("--plugin %s --trees 20 --no-sharp -q", plugin("plugin"));
+    ck_assert_msg(verify(env, args) == 0 && total("passed") >= 18, "%s: %s", env, text);
+}
+
 /* Pages that end inside a path cannot be listed, and are told. */
 TEST(lossy_views_are_refused)
 {

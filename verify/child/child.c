@@ -149,7 +149,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
 {
     static const char *const lse[] = {"none", "e", "2"}, *const order[] = {"qh", "hq"},
                              *const empty[] = {"-inf", "+inf"};
-    int32_t view = 0, layout_at, lse_at, order_at, empty_at;
+    int32_t view = 0, layout_at, mask_at, lse_at, order_at, empty_at;
     *caps = (struct child_caps){.name = ""};
     read_name(o, "name", caps->name);
     read_name(o, "version", caps->version);
@@ -158,6 +158,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
     if (!read_points(o, caps, e) ||
         (caps->point[POINT_ATTENTION] && !read_choice(o, "view", view_name, N_VIEWS, -1, &view, e)) ||
         !read_choice(o, "layout", kv_layout_name, N_KV_LAYOUTS, KV_NHD, &layout_at, e) ||
+        !read_choice(o, "mask", mask_form_name, N_MASK_FORMS, MASK_BITS, &mask_at, e) ||
         !read_choice(o, "lse", lse, 3, 1, &lse_at, e) ||
         !read_choice(o, "lse_order", order, 2, 0, &order_at, e) ||
         !read_choice(o, "empty_lse", empty, 2, 0, &empty_at, e) || !read_dtypes(o, caps, e) ||
@@ -170,6 +171,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
     caps->sparse = json_integer_value(json_object_get(o, "sparse")) == 1;
     caps->view = (enum view)view;
     caps->layout = (enum kv_layout)layout_at;
+    caps->mask = (enum mask_form)mask_at;
     caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
     caps->arithmetic.lse_scaled = lse_at == 2;
     caps->lse_by_head = order_at == 1;
@@ -414,7 +416,7 @@ static char *request(const struct children *c, const struct kernel *k, const str
 static bool tensors_of(const struct children *c, const struct kernel *k, const struct question *ask,
                        struct view_data *v, struct err *why)
 {
-    struct view_form form = {c->caps.layout, ask->nan_tails ? TAIL_NAN : c->limits.tail};
+    struct view_form form = {c->caps.layout, ask->nan_tails ? TAIL_NAN : c->limits.tail, c->caps.mask};
     if (k->point == POINT_PARTIAL)
         return view_groups(&form, ask->p, ask->plan, v, why);
     if (k->point == POINT_ATTENTION)

@@ -21,6 +21,7 @@ struct child_caps {
     bool point[N_KERNEL_POINTS];
     enum view view; /* of POINT_ATTENTION */
     enum kv_layout layout;
+    enum mask_form mask; /* of VIEW_masked */
     bool dtype[N_DTYPES];
     int32_t head_dims[CHILD_MAX_LIST], ratios[CHILD_MAX_LIST],
         page_sizes[CHILD_MAX_LIST];              /* ending in 0; none: any */

@@ -124,6 +124,7 @@ static void say_hello(const struct ta_plugin *p)
     fputs("]", to_judge);
     say_text("view", p->view);
     say_text("layout", p->layout);
+    say_text("mask", p->mask);
     if (p->dtypes) {
         char *words = xstrdup(p->dtypes), *rest = words;
         const char *between = ",\"dtypes\":[";

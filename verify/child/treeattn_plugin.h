@@ -134,6 +134,7 @@ struct ta_plugin {
     int (*merge)(const struct ta_merge *c, char why[TA_WHY]);
     /* 1.1: of what O is divided by, and LSE made: exact, or "rounded": p is added as it is after rounding [exact] */
     const char *probability_sum;
+    const char *mask; /* 1.1: of view masked: bits, words or bool [bits] */
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

@@ -76,6 +76,7 @@ static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
     }
 }
 
+const char *const mask_form_name[N_MASK_FORMS] = {"bits", "words", "bool"};
 const char *const kv_layout_name[N_KV_LAYOUTS] = {"NHD", "HND", "interleaved", "strides"};
 
 /* Where K and V lie, in elements, in arrays of `size`. */
@@ -498,9 +499,45 @@ static struct forest_part *forest_parts(const struct nform *nf, int32_t *n_parts
     return part;
 }
 
+enum { MAX_MASK = 1 << 26 /* bytes */ };
+
+/* The mask of view_masked, which is of bits, in another form; mask_indptr counts its elements. */
+static bool change_mask(struct view_data *v, enum mask_form form, struct err *why)
+{
+    struct tensor *mask = tensors_find(&v->tensors, "mask"), *ptr = tensors_find(&v->tensors, "mask_indptr");
+    const int32_t *qo = tensors_find(&v->tensors, "qo_indptr")->data,
+                  *kv = tensors_find(&v->tensors, "kv_indptr")->data;
+    int32_t *at = ptr->data;
+    int64_t n = 0, parts = ptr->shape[0] - 1, each = form == MASK_WORDS ? 32 : 1,
+            size = form == MASK_WORDS ? 4 : 1;
+    for (int64_t r = 0; r < parts; r++)
+        n += (qo[r + 1] - qo[r]) * ceil_div(kv[r + 1] - kv[r], each);
+    if (n * size > MAX_MASK)
+        return err_set(why, "a mask of %" PRId64 " bytes (at most %d)", n * size, MAX_MASK);
+    const uint8_t *bits = mask->data;
+    uint8_t *to = xcalloc((size_t)n, (size_t)size), *own = mask->data;
+    int64_t from = 0;
+    n = 0;
+    for (int64_t r = 0; r < parts; r++) {
+        int64_t tokens = kv[r + 1] - kv[r], queries = qo[r + 1] - qo[r], row = ceil_div(tokens, each);
+        for (int64_t bit = 0; bit < queries * tokens; bit++) {
+            int64_t q = bit / tokens, j = bit % tokens, element = n + q * row + j / each;
+            if (bits[from + bit / 8] >> (bit % 8) & 1) /* an int32 is stored least byte first */
+                to[element * size + j % each / 8] |= (uint8_t)(1 << (j % each % 8));
+        }
+        from += ceil_div(queries * tokens, 8);
+        n += queries * row;
+        at[r + 1] = (int32_t)n;
+    }
+    free(own);
+    mask->data = to;
+    mask->shape[0] = n;
+    mask->type = form == MASK_WORDS ? EL_I32 : EL_U8;
+    return true;
+}
+
 static bool view_masked(const struct problem *p, const int64_t *ctx, struct view_data *v, struct err *why)
 {
-    enum { MAX_MASK = 1 << 26 /* bytes */ };
     (void)ctx;
     struct nform *nf = nform_new(p->tree);
     int32_t n_parts, *part_of;
@@ -588,6 +625,8 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
     tree_contexts(p->tree, ctx);
     bool good = make[view](p, ctx, out, why);
     free(ctx);
+    if (good && view == VIEW_masked && form->mask != MASK_BITS)
+        good = change_mask(out, form->mask, why);
     if (good)
         add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
     else

@@ -31,6 +31,15 @@ enum kv_layout {
 };
 extern const char *const kv_layout_name[N_KV_LAYOUTS];
 
+/* How view masked says which query of a segment sees which of its tokens. */
+enum mask_form {
+    MASK_BITS,  /* the least bit first, query by query without a gap; each segment begins with a byte */
+    MASK_WORDS, /* 32 of them in an int32, and each query begins with one */
+    MASK_BOOL,  /* a byte each, 0 or 1 */
+    N_MASK_FORMS
+};
+extern const char *const mask_form_name[N_MASK_FORMS];
+
 /* What is in the slots of a page behind the last token that anybody reads there. */
 enum tail {
     TAIL_FINITE, /* large numbers: they show where a mask is missing */
@@ -40,6 +49,7 @@ enum tail {
 struct view_form {
     enum kv_layout layout;
     enum tail tail;
+    enum mask_form mask;
 };
 
 /* Rows of Q, O and LSE are the tree's queries, or order[] of them, if it is not NULL. */
