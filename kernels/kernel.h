@@ -59,6 +59,7 @@ struct question {
     const struct plan *plan;         /* of a kernel that wants one */
     const struct partials *partials; /* POINT_MERGE: there is no p */
     bool nan_tails;                  /* NaN, whatever else was chosen, behind the last token of a page */
+    bool graph; /* of a kernel that does graphs: recorded on other values, then replayed on these */
 };
 
 /* The arithmetic of a kernel of somebody else's, as it declares it. */
@@ -106,6 +107,7 @@ struct kernel {
     bool wants_plan; /* always, but for some of POINT_ATTENTION */
     const struct kernel_arithmetic *declared;
     double lse_unit;           /* what its LSE is multiplied by for the natural one; 0: it writes none */
+    bool graphs;               /* it can be recorded as a CUDA graph and replayed */
     bool tails;                /* it finds large numbers behind the last token of a page, */
     bool gaps;                 /* and NaN between pages, whatever these have */
     bool sparse;               /* it takes pools of which memory is what is touched */

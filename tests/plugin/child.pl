@@ -7,11 +7,12 @@ $me->autoflush(1);
 while (my $line = <$judge>) {
     last if $line =~ /"bye"/;
     if ($line =~ /"hello"/) {
-        print $me '{"hello":1,"name":"perl","view":"slots","dtypes":["f32"],"accumulate":"f64","sum_block":1,"max_pairs":12000}', "\n";
+        print $me '{"hello":1,"name":"perl","view":"slots","dtypes":["f32"],"accumulate":"f64","sum_block":1,"max_pairs":12000', $ENV{CHILD_GRAPH} ? ',"graph":true' : '', "}\n";
         next;
     }
     my %ask = $line =~ /"(\w+)":"?([^",}]+)/g;
     my %t = tensors($ask{in});
+    $ask{scale} = 0 if $ask{graph} && $ENV{CHILD_GRAPH} eq 'stale'; # what was recorded with other values
     my ($heads, $kv_heads, $d) = @ask{qw(heads kv_heads head_dim)};
     my @ptr = unpack('l<*', $t{kv_indptr});
     my @index = unpack('l<*', $t{kv_indices});

@@ -474,6 +474,17 @@ TEST(a_child_in_perl_passes)
         "%s", text);
 }
 
+TEST(graphs_are_asked_for_where_there_are_some)
+{
+    static const char *const all[][2] = {{"CHILD_GRAPH=fresh", "the same bits from a graph 1 of 1"},
+                                         {"CHILD_GRAPH=stale", "the same bits from a graph 0 of 1"}};
+    const char *args = "--exec 'perl tests/plugin/child.pl' --properties --case "
+                       "'tree=levels:1,2_9,5;heads=1/1;d=8;dtype=f32'";
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        ck_assert_msg(verify(all[i][0], args) == 0 && strstr(text, all[i][1]), "%s", text);
+    ck_assert_msg(verify("", args) == 0 && !strstr(text, "graph"), "%s", text);
+}
+
 /* treeattn.py starts the judge when a person starts it. */
 TEST(a_child_in_python_passes)
 {

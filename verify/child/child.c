@@ -172,6 +172,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
     caps->view = (enum view)view;
     caps->layout = (enum kv_layout)layout_at;
     caps->mask = (enum mask_form)mask_at;
+    caps->graph = json_is_true(json_object_get(o, "graph"));
     caps->lse_unit = lse_at == 0 ? 0 : lse_at == 1 ? 1 : M_LN2;
     caps->arithmetic.lse_scaled = lse_at == 2;
     caps->lse_by_head = order_at == 1;
@@ -407,6 +408,8 @@ static char *request(const struct children *c, const struct kernel *k, const str
     if (ask->p)
         fprintf(f, ",\"kv_heads\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g", h->h_kv,
                 ask->p->page_size, ask->p->scale);
+    if (ask->graph)
+        fprintf(f, ",\"graph\":true");
     fprintf(f, ",\"seconds\":%g}", c->limits.case_seconds);
     fclose(f);
     return text;
@@ -483,6 +486,7 @@ static void make_kernels(struct children *c)
                              .view = view_name[c->caps.view],
                              .declared = &c->caps.arithmetic,
                              .lse_unit = c->caps.lse_unit,
+                             .graphs = i == POINT_ATTENTION && c->caps.graph,
                              .tails = c->limits.tail == TAIL_FINITE,
                              .sparse = c->caps.sparse && c->caps.layout == KV_NHD,
                              .gaps = i == POINT_ATTENTION && c->caps.layout == KV_STRIDES,

@@ -18,6 +18,7 @@ enum outside_property {
     TOLERATES_NAN, /* in the tails of pages, behind the last token */
     SAME_BITS,     /* in three runs */
     SAME_ALONE,    /* the bits of a query do not depend on the others */
+    SAME_IN_GRAPH, /* the bits of a replayed CUDA graph, whose inputs were others when it was recorded */
     N_OUTSIDE_PROPERTIES
 };
 struct outside_tally {
@@ -33,8 +34,8 @@ struct test_case {
     struct guarded inputs;
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
-    bool no_cause; /* why numbers are wrong is not asked: that takes longer than to see it */
-    struct error_map *map;   /* the caller's, of the answer that is wrong; or NULL */
+    bool no_cause;               /* why numbers are wrong is not asked: that takes longer than to see it */
+    struct error_map *map;       /* the caller's, of the answer that is wrong; or NULL */
     struct outside_tally *tally; /* the caller's, of properties that are asked for; or NULL */
     struct repeat *repeat; /* changes it in place; NULL: it is too large for that (verify/judge/repeat.h) */
 };

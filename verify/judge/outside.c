@@ -165,9 +165,11 @@ static bool same_rows(const struct kernel *k, const struct output *a, const stru
     return same;
 }
 
-static bool same_again(const struct kernel *k, const struct task *t, const struct output *out)
+static bool same_again(const struct kernel *k, const struct task *t, const struct output *out, bool graph)
 {
-    struct output *again = answer_to(k, &t->ask, t->shape);
+    struct question ask = t->ask;
+    ask.graph = graph;
+    struct output *again = answer_to(k, &ask, t->shape);
     bool same = same_rows(k, out, again, 0);
     output_free(again);
     return same;
@@ -211,7 +213,9 @@ static void ask_properties(const struct test_case *b, const struct kernel *k, co
 {
     enum { STREAM = 0x0b8 };
     int32_t n = b->tree->n_queries;
-    count(b->tally, SAME_BITS, same_again(k, t, out) && same_again(k, t, out));
+    count(b->tally, SAME_BITS, same_again(k, t, out, false) && same_again(k, t, out, false));
+    if (k->graphs)
+        count(b->tally, SAME_IN_GRAPH, same_again(k, t, out, true));
     if (t->ask.p && b->p->page_size > 1)
         count(b->tally, TOLERATES_NAN, tolerates_nan(k, t, out));
     if (k->point == POINT_ATTENTION && !t->ask.plan && n > 1)
@@ -223,10 +227,12 @@ void outside_print(FILE *f, const char *name, const struct outside_tally *t)
     static const char *const about[N_OUTSIDE_PROPERTIES] = {[TOLERATES_NAN] =
                                                                 "NaN in tails of pages tolerated",
                                                             [SAME_BITS] = "the same bits in three runs",
-                                                            [SAME_ALONE] = "a query alone as in its batch"};
+                                                            [SAME_ALONE] = "a query alone as in its batch",
+                                                            [SAME_IN_GRAPH] = "the same bits from a graph"};
     fprintf(f, "properties of %s:", name);
     for (int i = 0; i < N_OUTSIDE_PROPERTIES; i++)
-        fprintf(f, "%s %s %" PRId64 " of %" PRId64, i ? "," : "", about[i], t->held[i], t->asked[i]);
+        if (i != SAME_IN_GRAPH || t->asked[i] > 0)
+            fprintf(f, "%s %s %" PRId64 " of %" PRId64, i ? "," : "", about[i], t->held[i], t->asked[i]);
     fputs("\n", f);
 }
 
