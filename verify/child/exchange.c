@@ -141,6 +141,7 @@ enum run_end exchange_ask(struct process *p, const struct exchange *x, bool *sou
     unlink(x->out);
     if (!tensors_write(x->in, x->given, why))
         return end;
+    (void)!chmod(x->in, 0644); /* the child may be another user; the folder is private */
     int64_t bytes = file_bytes(x->in);
     struct process_said said = process_ask(p, x->line, x->seconds);
     if (said.event == PROCESS_LINE) {
