@@ -138,8 +138,8 @@ static void check_wrong(const char *file, const char *options)
         ck_assert_msg(same, "%s %s, gate %g: '%s'\nexpected '%s'", file, options, number_of(gate, "gate"), is,
                       why);
     }
-    ck_assert_msg((strcmp(lost, loses) == 0 || strcmp(loses, "some") == 0) && *lost, "%s %s: it loses %s, expected %s", file, options, lost,
-                  loses);
+    ck_assert_msg((strcmp(lost, loses) == 0 || strcmp(loses, "some") == 0) && *lost,
+                  "%s %s: it loses %s, expected %s", file, options, lost, loses);
 }
 
 TEST(wrong_solutions_lose_and_the_cause_is_theirs)
@@ -253,5 +253,41 @@ TEST(an_object_is_taken_too)
                      program_path(), folder);
     ck_assert_msg(code == 2 && strstr(text, "bad.c does not compile: lab.c:2:9: error: ") &&
                       strstr(text, "(cc -std=gnu11 "),
+                  "%s", text);
+}
+
+/* Lab 0: of each question one answer is right, and every other one is told what is wrong with it. */
+TEST(a_quiz_has_one_right_answer)
+{
+    FREED char *folder = scratch_folder();
+    enum { SEEDS = 12, QUESTIONS = 8 };
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        int right[QUESTIONS + 1] = {0};
+        for (char letter = 'a'; letter <= 'd'; letter++) {
+            FREED char *file = xasprintf("%s/answers.txt", folder), *options = xasprintf("--seed %d", seed);
+            FILE *f = fopen(file, "w");
+            ck_assert(f);
+            for (int i = 1; i <= QUESTIONS; i++)
+                fprintf(f, "%d %c # comment\n", i, letter);
+            fclose(f);
+            AUTO(json_t) o = report(file, 0, options);
+            size_t k;
+            json_t *gate;
+            json_array_foreach(json_object_get(o, "gates"), k, gate)
+            {
+                bool good = strcmp(word_of(gate, "code"), "OK") == 0;
+                right[k + 1] += good;
+                ck_assert(good || *word_of(gate, "why"));
+            }
+        }
+        for (int i = 1; i <= QUESTIONS; i++)
+            ck_assert_msg(right[i] == 1, "seed %d, question %d has %d right answers", seed, i, right[i]);
+    }
+    AUTO(json_t) solved = report("tests/labs-solved/L0.txt", 0, "");
+    AUTO(json_t) empty = report("tests/labs/L0/answers.txt", 0, "");
+    ck_assert(number_of(solved, "points") == 5 && number_of(empty, "points") == 0);
+    run_shell(text, sizeof text, "%s lab 0 README.md 2>&1", program_path());
+    ck_assert_msg(strstr(text, "README.md:3: '") &&
+                      strstr(text, "(expected a number from 1 to 8 and a letter from a to d, or -)"),
                   "%s", text);
 }

@@ -9,32 +9,35 @@
 struct lab_args {
     const char *word[2], *gradescope, *path;
     int32_t n_words;
-    bool json;
+    bool json, asks; /* asks: the questions of lab 0 are wanted */
     int64_t seconds;
     struct lab_job job;
 };
 
 static bool read_options(struct lab_args *a, int argc, char **argv, struct err *e)
 {
-    struct options o = {.about = "Judges what you wrote for lab N of the course (tests/labs/README.md). "
-                                 "lab.c is compiled, and its "
-                                 "functions are called in a process of their own, which knows no answer. "
-                                 "Each gate is passed or not. "
-                                 "Of one that is not, the smallest wrong answer is shown, and why it is "
-                                 "wrong, if a mistake was found "
-                                 "that gives your answers. The exit code is 1 if a gate was not passed.",
-                        .examples = "lab 1 tests/labs/L1/lab.c\n"
-                                    "lab 1 lab.c --seed 7\n"
-                                    "lab 1 lab.c --json\n"
-                                    "lab 1 lab.c --seed 90210 --gradescope results.json",
-                        .details = "lab.c includes lab.h (tests/labs/include) and headers of the C library, "
-                                   "no more. An object lab.so is "
-                                   "taken, too. $LAB_CC is the compiler (default cc).",
-                        .needs =
-                            "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)",
-                        .words = "N [lab.c|lab.so]",
-                        .word = a->word,
-                        .max_words = 2};
+    struct options o = {
+        .about = "Judges what you wrote for lab N of the course (tests/labs/README.md). "
+                 "lab.c is compiled, and its "
+                 "functions are called in a process of their own, which knows no answer. "
+                 "Each gate is passed or not. "
+                 "Of one that is not, the smallest wrong answer is shown, and why it is "
+                 "wrong, if a mistake was found "
+                 "that gives your answers. The exit code is 1 if a gate was not passed.",
+        .examples = "lab 0 --seed 42\n"
+                    "lab 1 tests/labs/L1/lab.c\n"
+                    "lab 1 lab.c --seed 7\n"
+                    "lab 1 lab.c --json\n"
+                    "lab 1 lab.c --seed 90210 --gradescope results.json",
+        .details =
+            "lab 0 alone asks questions about the tree of that seed; lab 0 answers.txt judges the answers.\n"
+            "lab.c includes lab.h (tests/labs/include) and headers of the C library, "
+            "no more. An object lab.so is "
+            "taken, too. $LAB_CC is the compiler (default cc).",
+        .needs = "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)",
+        .words = "N [lab.c|lab.so|answers.txt]",
+        .word = a->word,
+        .max_words = 2};
     const struct opt own[] = {
         HEADING("What is asked:"),
         U64("seed", "S", &a->job.seed, "1", "of the cases"),
@@ -65,7 +68,8 @@ static bool settle(struct lab_args *a, struct err *e)
     a->job.path = a->word[1];
     a->job.seconds = (double)a->seconds;
     a->job.hides = a->gradescope != NULL;
-    return a->n_words == 2 ||
+    a->asks = a->n_words == 1 && a->job.lab->mark;
+    return a->asks || a->n_words == 2 ||
            err_set(
                e, "lab %d, %s: no file given (expected treeattn lab %d lab.c; the task is in tests/labs/L%d)",
                (int)n, a->job.lab->title, (int)n, (int)n);
@@ -98,6 +102,10 @@ int cmd_lab(int argc, char **argv)
     if (!read_options(&a, argc, argv, &e) || !settle(&a, &e) ||
         !outfiles_check((const char *[]){a.path, a.gradescope}, 2, &e))
         return cmd_error(&e);
+    if (a.asks) {
+        lab0_print(stdout, a.job.seed);
+        return cmd_printed();
+    }
     forget_seed(&a, argc, argv);
     struct lab_report report = {0};
     bool judged = lab_run(&a.job, &report, &why);

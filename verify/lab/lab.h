@@ -39,6 +39,8 @@ struct lab {
     int32_t minutes;
     /* Asks and judges, with the cases of that seed, into r[], a result a gate in order, all of them zero before. */
     void (*judge)(struct lab_session *s, uint64_t seed, struct lab_result *r);
+    /* Instead of that: judges a file of answers to the questions of that seed. False with *e set if it is none. */
+    bool (*mark)(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
 };
 /* NULL with *e set: there is none of that number. */
 const struct lab *lab_find(int64_t number, struct err *e);
@@ -75,6 +77,9 @@ void lab_print_json(FILE *f, const struct lab_report *r);
 void lab_print_gradescope(FILE *f, const struct lab_report *r);
 
 /* Of labs.def: judges. */
+/* Lab 0: its questions; and the mark of answers. */
+void lab0_print(FILE *f, uint64_t seed);
+bool lab0_mark(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
 void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);

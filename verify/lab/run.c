@@ -8,18 +8,22 @@
 static const struct lab all_labs[] = {
 #define LAB(n, title_, minutes_, functions_)                                                                 \
     {.number = n, .title = title_, .functions = functions_, .minutes = minutes_, .judge = lab##n##_judge},
+#define QUIZ(n, title_, minutes_) {.number = n, .title = title_, .minutes = minutes_, .mark = lab##n##_mark},
 #define GATE(n, gate, points, invariant, name)
 #include "verify/lab/labs.def"
 #undef LAB
+#undef QUIZ
 #undef GATE
 };
 enum { N_LABS = sizeof all_labs / sizeof all_labs[0] };
 
 static const struct lab_gate gates[] = {
 #define LAB(n, title_, minutes_, functions_)
+#define QUIZ(n, title_, minutes_)
 #define GATE(n, gate, points_, invariant_, name_) {n, gate, points_, invariant_, name_},
 #include "verify/lab/labs.def"
 #undef LAB
+#undef QUIZ
 #undef GATE
 };
 enum { N_GATES = sizeof gates / sizeof gates[0] };
@@ -84,16 +88,10 @@ static void take_hidden(struct lab_result *shown, struct lab_result *secret)
     result_clear(secret);
 }
 
-bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e)
+/* Code, in a child. False with *e set: there is none to run. */
+static bool judge_code(const struct lab_job *job, struct lab_report *report, struct err *e)
 {
-    double began = now_s();
-    const struct lab_gate *gate = lab_gates(job->lab->number, &report->gates);
-    report->job = job;
-    CK(report->gates <= LAB_MAX_GATES);
-    for (int32_t i = 0; i < report->gates; i++)
-        report->most += gate[i].points;
-    struct err why = {0};
-    struct lab_session *s = lab_open(job->path, job->lab->functions, job->seconds, &why);
+    struct lab_session *s = lab_open(job->path, job->lab->functions, job->seconds, e);
     if (s)
         job->lab->judge(s, job->hides ? LAB_PUBLIC_SEED : job->seed, report->result);
     if (s && job->hides) {
@@ -103,15 +101,29 @@ bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e
             take_hidden(&report->result[i], &secret[i]);
     }
     lab_close(s);
+    return s != NULL;
+}
+
+bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e)
+{
+    double began = now_s();
+    const struct lab_gate *gate = lab_gates(job->lab->number, &report->gates);
+    report->job = job;
+    CK(report->gates <= LAB_MAX_GATES);
+    for (int32_t i = 0; i < report->gates; i++)
+        report->most += gate[i].points;
+    struct err why = {0};
+    bool judged = job->lab->mark ? job->lab->mark(job->path, job->seed, report->result, &why)
+                                 : judge_code(job, report, &why);
     for (int32_t i = 0; i < report->gates; i++)
         if (passed(&report->result[i])) {
             report->points += gate[i].points;
             report->passed++;
         }
     report->seconds = now_s() - began;
-    if (!s) {
+    if (!judged) {
         report->refused = xstrdup(why.msg);
         *e = why;
     }
-    return s != NULL;
+    return judged;
 }
