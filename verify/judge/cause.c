@@ -183,7 +183,7 @@ static enum fit fit_of(const struct seen *s, const struct wrong *w, const struct
 {
     if (x->unsure)
         return FIT_UNDECIDED;
-    if (w->only_empty || w->gaps) /* is known whatever was written */
+    if (w->only_empty || (w->gaps && w->pool == POOL_OWN)) /* is known whatever was written */
         return FIT_NUMBERS;
     bool nan = isnan(x->lse);
     for (int32_t e = 0; e < s->n && nan; e++)
@@ -414,7 +414,7 @@ struct cause find_cause(const struct problem *p, const struct oracle *orc, const
                         const struct kernel *k, const struct output *out, const struct arithmetic *a,
                         const struct comparison *cmp, bool nan_free)
 {
-    return find(wrong_case_new(p, orc, plan, a, k->tails, nan_free && k->gaps), p, orc, k, out, a, cmp);
+    return find(wrong_case_new(p, orc, plan, a, k->tails, k->gaps, nan_free), p, orc, k, out, a, cmp);
 }
 
 struct cause find_cause_of_merge(const struct problem *shape, const struct oracle *orc,
@@ -445,7 +445,7 @@ struct cause cause_of_right(const struct problem *p, const struct oracle *orc, c
 {
     enum { ROWS = 3 };
     struct cause cause = {.text = ""};
-    struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false, false);
+    struct wrong_case *c = wrong_case_new(p, orc, NULL, a, false, false, false);
     bool may[N_HYPOTHESES] = {false}, tried[N_HYPOTHESES] = {false};
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
         const struct wrong *w = &hypotheses[h].w;

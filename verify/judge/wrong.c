@@ -956,10 +956,15 @@ static struct wrong_case *case_new(const struct wrong_case *made)
 }
 
 struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *orc, const struct plan *plan,
-                                  const struct arithmetic *a, bool tails, bool gaps)
+                                  const struct arithmetic *a, bool tails, bool strides, bool nan_free)
 {
-    return case_new(
-        &(struct wrong_case){.p = p, .orc = orc, .plan = plan, .a = *a, .tails = tails, .from_gaps = gaps});
+    return case_new(&(struct wrong_case){.p = p,
+                                         .orc = orc,
+                                         .plan = plan,
+                                         .a = *a,
+                                         .tails = tails,
+                                         .strides = strides,
+                                         .from_gaps = strides && nan_free});
 }
 
 struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct oracle *orc,
@@ -971,7 +976,7 @@ struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct
 bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
 {
     if (!c->merged)
-        return !w->merge;
+        return !w->merge && (!w->gaps || c->strides);
     bool scores = own_scores(w) && w->score_store == STORE_ALL && w->factor == 0 && w->less_scale == 0;
     bool softmax = w->soft == SOFT_RIGHT || w->soft == SOFT_NO_MAX || w->soft == SOFT_MAX_FROM;
     bool whole = w->lse == LSE_RIGHT || w->cut == CUT_NONE;
@@ -1344,7 +1349,7 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
         return from_elsewhere(r, out);
     if (w->soft == SOFT_HIDDEN)
         return from_hidden(r, w, out);
-    if (w->gaps)
+    if (w->gaps && w->pool == POOL_OWN)
         return from_gaps(r, out);
     if (w->only_empty) {
         memcpy(out->o, r->seen_o, sizeof out->o);

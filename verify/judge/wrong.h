@@ -275,7 +275,7 @@ struct wrong {
     enum row_turned row_turned;
     bool elsewhere;  /* the answer of any other row */
     bool only_empty; /* queries that see nothing, in any way */
-    bool gaps;       /* what lies between pages, as NaN without a page that has any shows */
+    bool gaps;       /* of arrays with strides alone; what lies between pages, as NaN without a page that has any shows */
     bool merge;      /* of a merge that is judged alone, else of all but these */
     bool rounds;     /* roundings are replayed: some may fall the other way */
     bool some;       /* rows that are right need not have it */
@@ -284,10 +284,10 @@ struct wrong {
 
 /* What all rows of a case share. */
 struct wrong_case;
-/* plan: NULL where the kernel was given none. tails: large numbers lie behind the last token of a page (verify/child). gaps:
- * what lies between pages has NaN, and no page has. All are the caller's, and must outlive the result; free with wrong_case_free. */
+/* plan: NULL where the kernel was given none. tails: large numbers lie behind the last token of a page (verify/child). strides:
+ * arrays have them, with NaN between pages. nan_free: no page has any. All are the caller's, and must outlive the result; free with wrong_case_free. */
 struct wrong_case *wrong_case_new(const struct problem *p, const struct oracle *orc, const struct plan *plan,
-                                  const struct arithmetic *a, bool tails, bool gaps);
+                                  const struct arithmetic *a, bool tails, bool strides, bool nan_free);
 /* The same of a merge: the rows' tokens are the partial results, the scores are their LSEs. */
 struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct oracle *orc,
                                        const struct partials *merged, const struct arithmetic *a);

@@ -36,7 +36,7 @@ struct wrong_case {
     const struct plan *plan;
     const struct partials *merged; /* NULL: attention */
     struct arithmetic a;
-    bool tails, from_gaps;
+    bool tails, strides, from_gaps;
     struct nform *nf;
     int32_t *form_of; /* [n_queries] number in the normal form */
     int32_t *by_node,
