@@ -137,10 +137,13 @@ static bool still_there(const char *path, int64_t bytes, const struct tensors *w
 enum run_end exchange_ask(struct process *p, const struct exchange *x, bool *sound, struct err *why)
 {
     enum run_end end = RUN_ERROR;
+    struct err ours = {0};
     *sound = true;
     unlink(x->out);
-    if (!tensors_write(x->in, x->given, why))
+    if (!tensors_write(x->in, x->given, &ours)) {
+        err_missing(why, "%s", ours.msg);
         return end;
+    }
     (void)!chmod(x->in, 0644); /* the child may be another user; the folder is private */
     int64_t bytes = file_bytes(x->in);
     struct process_said said = process_ask(p, x->line, x->seconds);

@@ -31,7 +31,8 @@ struct exchange {
     const struct tensors *given; /* what is in the file `in` while the child has it */
     double seconds;              /* that the answer may take */
 };
-/* Asks, and waits. RUN_DONE: it says that there is an answer in `out`, which nobody has looked at. Else *why is set. Not
+/* Asks, and waits. RUN_DONE: it says that there is an answer in `out`, which nobody has looked at. Else *why is set; its
+ * code is EXIT_MISSING if the question could not be asked, which is no fault of the child's. Not
  * *sound: the child is of no more use. `in` is removed, `out` is left to the caller. */
 enum run_end exchange_ask(struct process *p, const struct exchange *x, bool *sound, struct err *why);
 

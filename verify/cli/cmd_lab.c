@@ -47,7 +47,8 @@ static bool read_options(struct lab_args *a, int argc, char **argv, struct err *
         TEXT("gradescope", "FILE", &a->gradescope, NULL,
              "also write results.json for Gradescope. The seed is then a secret: a gate must be passed with "
              "seed 1 and "
-             "with this one, of which no case is shown. The exit code is 0 once FILE is written"),
+             "with this one, of which no case is shown. The exit code is 0 once FILE is written. It is not "
+             "if this machine lacks something"),
         TEXT("output", "FILE", &a->path, NULL, "write the report to FILE", .letter = 'o'),
         {0},
     };
@@ -111,9 +112,9 @@ int cmd_lab(int argc, char **argv)
     bool judged = lab_run(&a.job, &report, &why);
     int code = !judged ? cmd_error(&why) : report.passed == report.gates ? EXIT_GOOD : EXIT_FAILED;
     if ((judged && !print(a.path, a.json ? lab_print_json : lab_print_text, &report, &e)) ||
-        (a.gradescope && !print(a.gradescope, lab_print_gradescope, &report, &e)))
+        (a.gradescope && code != EXIT_MISSING && !print(a.gradescope, lab_print_gradescope, &report, &e)))
         code = cmd_error(&e);
-    else if (a.gradescope)
+    else if (a.gradescope && code != EXIT_MISSING)
         code = EXIT_GOOD;
     lab_report_clear(&report);
     return code;

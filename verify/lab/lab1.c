@@ -379,7 +379,8 @@ struct counts {
 };
 
 /* Does the mistake give all answers of the function? Or, with a gate, the wrong ones of that gate, and all right ones? Where most of
- * them are no numbers, many mistakes fit, and none is believed. */
+ * them are no numbers, many mistakes fit, and none is believed; and none where an answer did not come, which might have told it from
+ * another. */
 static bool explains(const struct work *w, enum lab1_point point, int32_t gate, struct lab1_mistake m,
                      struct counts *n)
 {
@@ -387,9 +388,11 @@ static bool explains(const struct work *w, enum lab1_point point, int32_t gate, 
     for (int large = 0; large < 2 && n->numbers >= n->none; large++) /* long contexts last */
         for (int64_t i = 0; i < w->n; i++) {
             const struct asked *a = &w->all[i];
-            if (a->call.point != point || a->end != RUN_DONE || (size_of(a) > 50000) != large ||
+            if (a->call.point != point || (size_of(a) > 50000) != large ||
                 (a->wrong && gate > 0 && a->gate != gate))
                 continue;
+            if (a->end != RUN_DONE)
+                return false;
             enum lab1_fit fit = lab1_gives(&a->call, m, &a->right, a->o, a->lse);
             if (fit == LAB1_FITS_NOT)
                 return false;
@@ -400,7 +403,8 @@ static bool explains(const struct work *w, enum lab1_point point, int32_t gate, 
     return n->wrong > 0 && n->numbers >= n->none;
 }
 
-/* The sentence, or NULL: no mistake fits, or more than two do. The caller frees. */
+/* The sentence, or NULL: no mistake fits, or more than two do. With a gate, only what empty parts show: other gates have too few
+ * answers of their own. The caller frees. */
 static char *cause(const struct work *w, enum lab1_point point, int32_t gate)
 {
     struct lab1_mistake *all;
@@ -409,7 +413,9 @@ static char *cause(const struct work *w, enum lab1_point point, int32_t gate)
     char *says = xstrdup("");
     for (int32_t i = 0; i < n && found < 3; i++) {
         if (all[i].second >= 0 && (found > 0 || gate > 0))
-            break; /* one is simpler than two; the answers of a gate are few */
+            break; /* one is simpler than two */
+        if (gate > 0 && !lab1_of_empty_parts(all[i]))
+            continue;
         bool fits = false;
         struct counts here;
         for (int32_t v = 0; v < LAB1_VARIANTS && !fits; v++) {

@@ -428,6 +428,12 @@ int32_t lab1_mistakes(enum lab1_point point, struct lab1_mistake **out)
     return n;
 }
 
+bool lab1_of_empty_parts(struct lab1_mistake m)
+{
+    enum step step = wrongs[m.first].step;
+    return m.second < 0 && (step == EMPTY || step == BOTH_EMPTY || step == ONE_EMPTY);
+}
+
 char *lab1_mistake_text(struct lab1_mistake m)
 {
     return m.second < 0 ? xstrdup(wrongs[m.first].says)

@@ -38,6 +38,8 @@ struct lab1_mistake {
 };
 /* All that a call of that kind may have, single ones first, into *out, which the caller frees. Returns how many. */
 int32_t lab1_mistakes(enum lab1_point point, struct lab1_mistake **out);
+/* Is it one of those that only empty parts show? */
+bool lab1_of_empty_parts(struct lab1_mistake m);
 /* What it says; the caller frees. */
 char *lab1_mistake_text(struct lab1_mistake m);
 /* Does a program with that mistake give (o, lse)? LAB1_FITS_NOTHING: it finds no number there, and none is in them. Where the right

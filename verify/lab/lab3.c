@@ -555,6 +555,9 @@ static char *cause(const struct asked *all, int32_t n, int32_t gate)
     int32_t wrong = 0, right = 0;
     for (int m = 0; m < N_MISTAKES; m++)
         s.alive[m] = true;
+    for (int32_t i = 0; i < n; i++)
+        if (all[i].end != RUN_DONE)
+            return NULL; /* it might have told one mistake from another */
     for (int32_t i = 0; i < n; i++) {
         bool bad = strcmp(all[i].code, "COVER") == 0 || all[i].no_place,
              good = strcmp(all[i].code, "OK") == 0 || strcmp(all[i].code, "LIMIT") == 0;

@@ -241,7 +241,7 @@ static char *cause(const struct asked *all, int32_t n)
         bool fits = true;
         int32_t wrong = 0;
         for (int32_t i = 0; i < n && fits; i++) {
-            bool same;
+            bool same = true;
             fits = all[i].valid && explains(&all[i], (enum cost)how, &same);
             wrong += !same;
         }

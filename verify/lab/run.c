@@ -100,8 +100,9 @@ static bool judge_code(const struct lab_job *job, struct lab_report *report, str
         for (int32_t i = 0; i < report->gates; i++)
             take_hidden(&report->result[i], &secret[i]);
     }
+    bool good = s && !lab_lacks(s, e);
     lab_close(s);
-    return s != NULL;
+    return good;
 }
 
 bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e)

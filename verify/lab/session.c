@@ -24,6 +24,7 @@ struct lab_session {
     double seconds, spent; /* that an answer may take; that all took */
     int64_t n_asked;
     int32_t n_lost;
+    struct err lacks; /* what this machine has not */
 };
 
 /* lab.h, as the judge knows it. */
@@ -245,6 +246,8 @@ static bool start(struct lab_session *s, json_t **hello, struct err *e)
     char *how = strstr(why.msg, "is no child: "), *end = how ? strstr(how, " (expected a line") : NULL;
     if (end) /* of no use to anybody: the command, and what a child is */
         err_set(e, "what runs when %s is loaded ends it: %.*s", s->path, (int)(end - how) - 13, how + 13);
+    else if (!s->child && why.code == EXIT_MISSING)
+        err_missing(e, "%s", why.msg);
     else if (!s->child)
         err_set(e, "%s", why.msg);
     return s->child != NULL;
@@ -309,6 +312,8 @@ enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbe
     }
     if (!s->child && !start(s, &hello, why)) {
         s->n_lost++;
+        if (why->code == EXIT_MISSING)
+            s->lacks = *why;
         return RUN_ERROR;
     }
     json_decref(hello);
@@ -322,6 +327,8 @@ enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbe
     double began = now_s();
     enum run_end end = name_end(exchange_ask(s->child, &x, &sound, why), why);
     s->spent += now_s() - began;
+    if (end == RUN_ERROR && why->code == EXIT_MISSING)
+        s->lacks = *why;
     struct err e = {0};
     if (end == RUN_DONE && !tensors_read(out, most, answer, &e)) {
         err_set(why, "it says that it is done, and its answer is not there");
@@ -337,4 +344,9 @@ enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbe
     free(out);
     free(line);
     return end;
+}
+
+bool lab_lacks(const struct lab_session *s, struct err *e)
+{
+    return s->lacks.code && !err_missing(e, "%s", s->lacks.msg);
 }

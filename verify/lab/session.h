@@ -26,6 +26,9 @@ enum { LAB_MOST_LOST = 2, LAB_ALL_ANSWERS = 12 };
 enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbers,
                      const struct tensors *given, int64_t most, struct tensors *answer, struct err *why);
 
+/* Could a question not be asked, for want of room, say? Then no answer counts, and *e says why. */
+bool lab_lacks(const struct lab_session *s, struct err *e);
+
 END_C
 
 #endif
