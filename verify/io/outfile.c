@@ -124,16 +124,24 @@ bool outfile_open(struct outfile *o, const char *path, struct err *e)
     return false;
 }
 
+/* Why a write failed long ago: the next one fails alike, unless what was in its way has gone. */
+static int try_again(FILE *f)
+{
+    clearerr(f);
+    errno = 0;
+    return fputc('\n', f) != EOF && fflush(f) == 0 ? EIO : errno;
+}
+
 bool outfile_close(struct outfile *o, bool keep, struct err *e)
 {
     if (!o->f)
         return true;
     errno = 0;
     bool good = fflush(o->f) == 0 && !ferror(o->f);
-    int why = errno;
+    int why = good || errno ? errno : try_again(o->f);
     if (o->path)
         good = fclose(o->f) == 0 && good;
-    errno = why ? why : good || errno ? errno : EIO; /* of a write long ago nobody knows */
+    errno = why ? why : errno;
     if (o->tmp && good && keep)
         good = rename(o->tmp, o->path) == 0;
     if (o->tmp && (!good || !keep))
