@@ -387,22 +387,24 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
     if (is(heads_off))
         to = lse_to = (int64_t)q * c->n_heads + (head + 1) % c->n_heads;
     uint32_t noise = (uint32_t)at * 2654435761u;
-    if (is(unwritten) && at % 7 == 3)
+    if ((is(unwritten) && at % 7 == 3) || (is(few_heads) && head >= c->n_kv_heads))
         return;
     float *o = (float *)c->o.data + to * d;
     for (int32_t i = 0; i < d; i++) {
         noise = noise * 1664525u + 1013904223u;
         float random = (float)(noise >> 8) / 16777216.f - 0.5f;
-        o[i] = is(zeros) ? 0 : all.o[is(o_halves) ? (i + d / 2) % d : i];
+        o[i] = is(zeros) || is(empties) ? 0 : all.o[is(o_halves) ? (i + d / 2) % d : i];
         if ((is(noise) && at % 33 == 5) || is(noise_everywhere))
             o[i] += 0.1f * random;
+        if (is(zeros_of_most))
+            o[i] = (uint32_t)at * 2654435761u >> 30 ? 0 : o[i] + 0.1f * random;
         if (is(two_mistakes))
             o[i] *= 1.5f;
         if (is(one_column) && i == 7)
             o[i] = o[i] * 1.3f + 0.2f;
     }
     if (!is(lse_unwritten))
-        ((float *)c->lse.data)[lse_to] = all.lse;
+        ((float *)c->lse.data)[lse_to] = is(empties) ? -INFINITY : all.lse;
 }
 
 /* ---- parts of attention ------------------------------------------------------------------------------------- */

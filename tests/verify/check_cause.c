@@ -68,6 +68,21 @@ TEST(a_maximum_from_0_is_named_where_logits_are_vast)
     ck_assert_msg(code == 1 && strstr(text, "the running maximum begins at a number"), "%s", text);
 }
 
+/* "Not written" is known: nothing that computes NaN, or reads it, explains that. On one KV head, and of scores beyond fp16. */
+LOOP_TEST(what_nobody_wrote_was_not_computed, 2)
+{
+    static const char *const cases[] = {
+        "tree=levels:2,6_45,18;heads=4/1;d=64;dtype=f32;page=4;poison=1;seed=5",
+        "tree=levels:2,6_45,18;heads=4/1;d=64;dtype=f32;page=4;poison=1;fill=huge;scale=1;seed=5"};
+    int code =
+        run_shell(text, sizeof text, "WRONG=few_heads %s verify --plugin %s --case '%s' --no-shrink 2>&1",
+                  program_path(), plugin(), cases[_i]);
+    ck_assert_msg(code == 1, "exit %d, %s", code, text);
+    ck_assert_msg(strstr(text, "\ncause of 1 of 1 wrong results of wrong: nobody wrote these rows: O and LSE "
+                               "are as they were before\n") != NULL,
+                  "%s", text);
+}
+
 LOOP_TEST(mistakes_are_named, N_MISTAKES)
 {
     const char *want = mistakes[_i].cause, *line;

@@ -113,8 +113,14 @@ struct seen {
     double bound[WRONG_MAX_COLUMNS]; /* of the right answer; 0 where it is kept: that column tells little */
     double off, off_o, off_lse;      /* off_o: of all wrong columns, in bounds, as a distance */
     bool wrong_o, wrong_lse, no_lse;
-    int32_t n; /* columns */
+    bool unwritten; /* all of it */
+    int32_t n;      /* columns */
 };
+
+static bool is_unwritten(double x)
+{
+    return isnan(x) && nan_kind(x) == NAN_UNWRITTEN;
+}
 
 static bool same_kind(double got, double want)
 {
@@ -185,6 +191,8 @@ static enum fit fit_of(const struct seen *s, const struct wrong *w, const struct
         return FIT_UNDECIDED;
     if (w->only_empty || (w->gaps && w->pool == POOL_OWN)) /* is known whatever was written */
         return FIT_NUMBERS;
+    if (w->unwritten || (s->unwritten && explains_nan(w))) /* NaN that stood there was not computed */
+        return w->unwritten && s->unwritten ? FIT_NUMBERS : FIT_NOT;
     bool nan = isnan(x->lse);
     for (int32_t e = 0; e < s->n && nan; e++)
         nan = isnan(x->o[e]);
@@ -255,9 +263,11 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
 {
     struct seen s = {.n = n, .lse = output_lse(out, r), .no_lse = k->attend && k->lse_unit == 0};
     double bound[PROBLEM_MAX_D], lse = compare_bound(p, orc, a, r, bound);
+    s.unwritten = s.no_lse || is_unwritten(s.lse);
     for (int32_t e = 0; e < n; e++) {
         int64_t at = r * out->d + column[e];
         s.o[e] = dtype_load(out->dtype, out->o, at);
+        s.unwritten = s.unwritten && is_unwritten(s.o[e]);
         double off = fabs(s.o[e] - orc->o[at]);
         s.off = isfinite(off) ? fmax(s.off, off) : INFINITY;
         if (!(off <= bound[column[e]])) {
@@ -371,11 +381,11 @@ static void conclude(const struct trial *trial, int32_t n_wrong, struct cause *c
     for (int32_t h = 0; h < N_HYPOTHESES; h++) {
         if (h != first_of(h))
             continue;
-        if (marked[h])
-            c->set.fits[h / 64] |= UINT64_C(1) << (h % 64);
-        else if (tried[h] && !may[h])
+        if (!marked[h] && tried[h] && !may[h])
             c->set.fails[h / 64] |= UINT64_C(1) << (h % 64);
         marked[h] = marked[h] && (with_numbers[h] || !numbers); /* NaN is explained by much */
+        if (marked[h])
+            c->set.fits[h / 64] |= UINT64_C(1) << (h % 64);
     }
     name(marked, c->text);
 }

@@ -275,6 +275,7 @@ struct wrong {
     enum row_turned row_turned;
     bool elsewhere;  /* the answer of any other row */
     bool only_empty; /* queries that see nothing, in any way */
+    bool unwritten;  /* nobody wrote the row: what stood there before says so */
     bool gaps;       /* of arrays with strides alone; what lies between pages, as NaN without a page that has any shows */
     bool merge;      /* of a merge that is judged alone, else of all but these */
     bool rounds;     /* roundings are replayed: some may fall the other way */
