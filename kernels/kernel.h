@@ -83,7 +83,7 @@ struct kernel {
     /* Probabilities are rounded to the storage type before they meet V, as matrix units want them; the sum they are
      * divided by is not. */
     bool narrow_p;
-    /* From what a kernel says of its sums its error bound is derived (verify/judge/tolerances.def).
+    /* From what a kernel says of its sums its error bound is derived (verify/compare/tolerances.def).
      * Tokens that it adds one after the other before it adds sums of them; 0: it does not say, perhaps the whole context. */
     int64_t sum_run;
     /* A merge adds all its inputs with one maximum; else perhaps one after the other, with a rounded LSE each time. */

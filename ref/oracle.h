@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /* Rows are (query, query head), queries as the tree numbers them. Besides the answer it reports what the
- * error bound of a row is made of (verify/judge/tolerances.def). */
+ * error bound of a row is made of (verify/compare/tolerances.def). */
 struct oracle {
     int64_t n_rows;
     int32_t d;

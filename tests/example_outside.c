@@ -9,7 +9,7 @@
  */
 #include "sim/strategy.h"
 #include "traces/formats/formats.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "verify/judge/cover.h"
 
 #include <math.h>

@@ -1,9 +1,14 @@
 #!/bin/bash
-# layers.sh [ROOT] - fail when an #include "..." points against the flow of data (tests/layers.txt).
+# layers.sh [ROOT] - fail when an #include "..." points against the flow of data (tests/layers.txt), or a folder of sources holds
+# more than one can look through.
 set -u
 cd "${1:-.}" || exit 1
 folders=$(sed -nE 's/^([^#:]+):.*/\1/p' tests/layers.txt | cut -d/ -f1 | sort -u)
 # shellcheck disable=SC2086 # one word a folder
+full=$(find $folders -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' \) -printf '%h\n' | sort | uniq -c |
+    awk '$1 > 35 { print $2 ": " $1 " sources (expected at most 35)" }')
+[ -z "$full" ] || { echo "$full"; exit 1; }
+# shellcheck disable=SC2086
 grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' $folders --include='*.[ch]' --include='*.cu' --include='*.cuh' \
     --include='*.inc' | awk -F: '
     NR == FNR { if ($0 !~ /^#/ && NF > 1) { allowed[$1] = $2; if (system("test -d " $1)) { print "no folder " $1; bad = 1 } } next }

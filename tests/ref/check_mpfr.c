@@ -2,13 +2,13 @@
  * check_mpfr.c - the oracle against attention by its definition in 256 bits (GNU MPFR; tests only).
  *
  * The oracle is the last word on every kernel, in double. Here it is judged in turn, by the bound that judges
- * f64 kernels with half of every constant of verify/judge/tolerances.def. exp(logit) is summed as it stands,
+ * f64 kernels with half of every constant of verify/compare/tolerances.def. exp(logit) is summed as it stands,
  * without the maximum taken out: the exponents of MPFR have room for it, and the route has nothing of the
  * oracle's.
  */
 #include "ref/rng.h"
 #include "traces/formats/formats.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 #include "tests/auto.h"
 #include "tests/suites.h"

@@ -3,7 +3,7 @@
  * what no hypothesis describes is not named at all.
  */
 #include "ref/base.h"
-#include "verify/judge/cause.h"
+#include "verify/compare/cause.h"
 
 #include "tests/auto.h"
 #include "tests/shared.h"

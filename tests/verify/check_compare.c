@@ -1,6 +1,6 @@
 /* check_compare.c - the comparator: it accepts what is right to the last bit it may ask for, and nothing
  * else. */
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "kernels/kernel.h"
 
 #include "tests/suites.h"
@@ -463,7 +463,7 @@ TEST(merges_in_order_count_their_inputs)
 TEST(no_constant_is_looser_than_measured)
 {
 #define TOL(name, value, reason) const double TOL_##name = value;
-#include "verify/judge/tolerances.def"
+#include "verify/compare/tolerances.def"
 #undef TOL
     const struct {
         const char *name;

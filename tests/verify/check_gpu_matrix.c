@@ -7,7 +7,7 @@
 #include "verify/cases/gpu_matrix.h"
 #include "verify/judge/pairs_met.h"
 #include "verify/judge/judge.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 #include "tests/auto.h"
 #include "tests/verify/fake_gpu.h"

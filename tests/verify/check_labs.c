@@ -145,7 +145,7 @@ static void check_wrong(const char *file, const char *options)
 TEST(wrong_solutions_lose_and_the_cause_is_theirs)
 {
     glob_t found;
-    files("tests/labs-wrong/L*.c", &found);
+    files("tests/labs-wrong/L*/L*.c", &found);
     bool quick = getenv("TREEATTN_QUICK") != NULL;
     for (size_t i = 0; i < found.gl_pathc; i += quick ? 5 : 1) {
         check_wrong(found.gl_pathv[i], "--seed 1");
@@ -197,7 +197,7 @@ static void check_hostile(const char *file)
 
 TEST(who_cheats_or_crashes_has_no_points)
 {
-    static const char *const patterns[] = {"tests/labs-wrong/cheat-*.c", "tests/labs-wrong/crash-*.c"};
+    static const char *const patterns[] = {"tests/labs-wrong/cheats/*.c", "tests/labs-wrong/crashes/*.c"};
     for (int p = 0; p < 2; p++) {
         glob_t found;
         files(patterns[p], &found);
@@ -211,15 +211,17 @@ TEST(who_cheats_or_crashes_has_no_points)
 TEST(gradescope_tells_nothing_of_the_secret_seed)
 {
     FREED char *folder = scratch_folder(), *results = xasprintf("%s/results.json", folder);
-    ck_assert_int_eq(run_shell(text, sizeof text,
-                               "%s lab 1 tests/labs-wrong/cheat-table.c --seed 918273645 --gradescope %s",
-                               program_path(), results),
-                     0);
+    ck_assert_int_eq(
+        run_shell(text, sizeof text,
+                  "%s lab 1 tests/labs-wrong/cheats/cheat-table.c --seed 918273645 --gradescope %s",
+                  program_path(), results),
+        0);
     FREED char *all = file_text(results);
     ck_assert(strstr(all, "a hidden one") && strstr(all, "NUMBERS") && strstr(all, "\"status\": \"failed\""));
     ck_assert(!strstr(all, "918273645") && !strstr(all, "checked:") && !strstr(all, "got:"));
     ck_assert(!strstr(text, "918273645"));
-    run_shell(text, sizeof text, "%s lab 1 tests/labs-wrong/L1-no-scale.c --seed 918273645 --gradescope %s",
+    run_shell(text, sizeof text,
+              "%s lab 1 tests/labs-wrong/L1-attend/L1-no-scale.c --seed 918273645 --gradescope %s",
               program_path(), results);
     AUTO(json_t) o = json_load_file(results, 0, NULL);
     const json_t *first = json_array_get(json_object_get(o, "tests"), 0);

@@ -2,7 +2,7 @@
 #include "tests/verify/stateful.h"
 #include "verify/faults/faults.h"
 #include "verify/judge/cover.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "verify/judge/judge.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "sim/plan_ledger.h"
 #include "traces/paper_sets.h"
 #include "verify/judge/cover.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "verify/judge/judge.h"
 
 #include <inttypes.h>

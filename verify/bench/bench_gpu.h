@@ -27,7 +27,7 @@
 #include "sim/strategy.h"
 #include "verify/cases/tree_source.h"
 #include "verify/io/table.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 BEGIN_C
 

@@ -2,7 +2,7 @@
 #include "ref/rng.h"
 #include "traces/formats/formats.h"
 #include "verify/faults/faults.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 #include <stdlib.h>
 

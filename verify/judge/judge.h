@@ -7,7 +7,7 @@
 
 #include "kernels/kernel.h"
 #include "verify/cases/case.h"
-#include "verify/judge/error_map.h"
+#include "verify/compare/error_map.h"
 #include "verify/judge/guard_cpu.h"
 #include "verify/judge/result.h"
 

@@ -2,7 +2,7 @@
  * properties.h - what holds of attention whatever the right answer is: no oracle needed.
  *
  * A property changes a problem in a way whose effect on the output is known: V twice as large makes O twice as large. The
- * same strategy and kernel run on both. The outputs may differ by the sum of their bounds (verify/judge/compare.h), which
+ * same strategy and kernel run on both. The outputs may differ by the sum of their bounds (verify/compare/compare.h), which
  * come from the norms of Q, K and V along the paths.
  */
 #ifndef TREEATTN_VERIFY_JUDGE_PROPERTIES_H

@@ -8,8 +8,8 @@
 #include "sim/ledger.h"
 #include "sim/strategy.h"
 #include "verify/io/table.h"
-#include "verify/judge/cause.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/cause.h"
+#include "verify/compare/compare.h"
 
 BEGIN_C
 

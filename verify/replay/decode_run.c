@@ -1,5 +1,5 @@
 #include "verify/replay/decode_run.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "verify/judge/judge.h"
 
 #include <math.h>

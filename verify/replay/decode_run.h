@@ -15,7 +15,7 @@
 #include "kernels/decode/decode.h"
 #include "sim/strategy.h"
 #include "traces/pool.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "verify/replay/logits_check.h"
 #include "verify/replay/step.h"
 

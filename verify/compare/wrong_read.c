@@ -1,5 +1,5 @@
 /* wrong_read.c - which tokens a row reads, wrongly; see wrong.h. */
-#include "verify/judge/wrong_read.h"
+#include "verify/compare/wrong_read.h"
 
 #include <math.h>
 #include <stdlib.h>

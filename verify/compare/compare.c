@@ -6,7 +6,7 @@
  * it, so its error is the distance from the exact result to that interval. What half precision cannot show is
  * forgiven exactly and nothing else is.
  */
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 #include "kernels/kernel.h"
 
 #include <float.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define TOL(name, value, reason) static const double TOL_##name = value;
-#include "verify/judge/tolerances.def"
+#include "verify/compare/tolerances.def"
 #undef TOL
 
 const char *const verdict_name[] = {"PASS", "MARGINAL", "FAIL", "SKIP"};

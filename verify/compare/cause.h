@@ -5,12 +5,12 @@
  * on 95 % of the wrong rows and more, within the bound of an honest kernel with that mistake, far better than the right answer
  * does, and if it leaves the right rows right. Where too many mistakes fit alike, none is named.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_CAUSE_H
-#define TREEATTN_VERIFY_JUDGE_CAUSE_H
+#ifndef TREEATTN_VERIFY_COMPARE_CAUSE_H
+#define TREEATTN_VERIFY_COMPARE_CAUSE_H
 
 #include "kernels/kernel.h"
 #include "sim/plan.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 BEGIN_C
 

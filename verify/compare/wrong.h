@@ -3,15 +3,15 @@
  *
  * A mistake is a struct wrong: what differs from the right evaluation, each field 0 where nothing does. Evaluated in double, a
  * row (query x head) at a time, from the problem alone, and from the plan where the mistake is in how parts of a context are
- * joined. verify/judge/hypotheses.def lists mistakes; verify/judge/cause.h tells which of them explains a failure.
+ * joined. verify/compare/hypotheses.def lists mistakes; verify/compare/cause.h tells which of them explains a failure.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_WRONG_H
-#define TREEATTN_VERIFY_JUDGE_WRONG_H
+#ifndef TREEATTN_VERIFY_COMPARE_WRONG_H
+#define TREEATTN_VERIFY_COMPARE_WRONG_H
 
 #include "kernels/kernel.h"
 #include "ref/oracle.h"
 #include "sim/plan.h"
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 BEGIN_C
 

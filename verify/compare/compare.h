@@ -4,8 +4,8 @@
  * Order: shapes; positions of NaN, +inf and -inf; error per (query, head) row; the whole array. LSE is an
  * output of its own. NaN never passes. Reports, never exits.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_COMPARE_H
-#define TREEATTN_VERIFY_JUDGE_COMPARE_H
+#ifndef TREEATTN_VERIFY_COMPARE_COMPARE_H
+#define TREEATTN_VERIFY_COMPARE_COMPARE_H
 
 #include "ref/oracle.h"
 

@@ -3,10 +3,10 @@
  *
  * Stripes along heads are heads that read another KV head. A triangle is a mask. Single queries are ends of pages or contexts.
  */
-#ifndef TREEATTN_VERIFY_JUDGE_ERROR_MAP_H
-#define TREEATTN_VERIFY_JUDGE_ERROR_MAP_H
+#ifndef TREEATTN_VERIFY_COMPARE_ERROR_MAP_H
+#define TREEATTN_VERIFY_COMPARE_ERROR_MAP_H
 
-#include "verify/judge/compare.h"
+#include "verify/compare/compare.h"
 
 #include <stdio.h>
 

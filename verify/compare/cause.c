@@ -1,6 +1,6 @@
 /* cause.c - see cause.h. */
-#include "verify/judge/cause.h"
-#include "verify/judge/wrong.h"
+#include "verify/compare/cause.h"
+#include "verify/compare/wrong.h"
 
 #include <float.h>
 #include <math.h>
@@ -13,7 +13,7 @@ static const struct hypothesis {
     struct wrong w;
 } hypotheses[] = {
 #define WRONG(sentence, ...) {.says = sentence, .w = {__VA_ARGS__}},
-#include "verify/judge/hypotheses.def"
+#include "verify/compare/hypotheses.def"
 #undef WRONG
 };
 

@@ -1,5 +1,5 @@
 /* wrong.c - see wrong.h. */
-#include "verify/judge/wrong_read.h"
+#include "verify/compare/wrong_read.h"
 
 #include <float.h>
 #include <math.h>

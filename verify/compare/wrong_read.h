@@ -1,8 +1,8 @@
 /* wrong_read.h - what wrong.c and wrong_read.c share: the state of a case and of a row, and the tokens that a row reads. */
-#ifndef TREEATTN_VERIFY_JUDGE_WRONG_READ_H
-#define TREEATTN_VERIFY_JUDGE_WRONG_READ_H
+#ifndef TREEATTN_VERIFY_COMPARE_WRONG_READ_H
+#define TREEATTN_VERIFY_COMPARE_WRONG_READ_H
 
-#include "verify/judge/wrong.h"
+#include "verify/compare/wrong.h"
 
 BEGIN_C
 

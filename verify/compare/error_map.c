@@ -1,4 +1,4 @@
-#include "verify/judge/error_map.h"
+#include "verify/compare/error_map.h"
 #include "sim/draw/svg.h"
 
 #include <float.h>
