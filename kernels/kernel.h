@@ -59,6 +59,9 @@ struct question {
     const struct plan *plan;         /* of a kernel that wants one */
     const struct partials *partials; /* POINT_MERGE: there is no p */
     bool nan_tails;                  /* NaN, whatever else was chosen, behind the last token of a page */
+    bool fresh; /* by a process that ran nothing before, where kernels have processes of their own */
+    int64_t *
+        allocations; /* NULL, or where it is said how often memory was asked for meanwhile; stays where nobody counts */
     bool graph; /* of a kernel that does graphs: recorded on other values, then replayed on these */
 };
 

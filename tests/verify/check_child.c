@@ -267,6 +267,35 @@ TEST(properties_are_told_apart)
     }
 }
 
+/* A process that ran nothing before tells what is kept from what is always so. */
+TEST(state_is_told_from_other_lengths)
+{
+    static const char *const all[][2] = {{"second run", "\tSTATE\t"}, {"41 alone", "\tNUMBERS\t"}};
+    FREED char *args = xasprintf(
+        "--plugin %s --case 'tree=levels:1,3_32,9;heads=2/1;d=16;dtype=f32' --no-shrink", plugin("plugin"));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *env = xasprintf("PLUGIN_DOES='%s'", all[i][0]);
+        ck_assert_msg(verify(env, args) == 1 && strstr(text, all[i][1]) && strstr(text, "again with "),
+                      "%s: %s", env, text);
+    }
+}
+
+/* AddressSanitizer has an allocator of its own, where nobody counts. */
+TEST(requests_for_memory_are_counted)
+{
+#ifdef __SANITIZE_ADDRESS__
+    static const char *const says[2] = {"its batch 2 of 2\n", "its batch 2 of 2\n"};
+#else
+    static const char *const says[2] = {"no memory asked for 0 of 2", "no memory asked for 2 of 2"};
+#endif
+    static const char *const name[2] = {"plugin", "shown"};
+    for (int i = 0; i < 2; i++) {
+        FREED char *args =
+            xasprintf("--plugin %s --trees 2 --no-sharp --dtype f32 --properties -q", plugin(name[i]));
+        ck_assert_msg(verify("", args) == 0 && strstr(text, says[i]), "%s", text);
+    }
+}
+
 /* Seven parts are the whole, byte for byte but for times. */
 TEST(shards_make_a_whole)
 {

@@ -357,7 +357,7 @@ static struct process *start(const struct children *c, struct child_caps *caps, 
 }
 
 /* A child that is free, or a new one; waits where there are as many as may be. */
-static struct process *borrow(struct children *c, int64_t *number, struct err *e)
+static struct process *borrow(struct children *c, bool fresh, int64_t *number, struct err *e)
 {
     struct process *p = NULL;
     pthread_mutex_lock(&c->lock);
@@ -369,6 +369,10 @@ static struct process *borrow(struct children *c, int64_t *number, struct err *e
         p = c->idle[--c->n_idle];
     pthread_mutex_unlock(&c->lock);
     struct child_caps again;
+    if (p && fresh) {
+        process_stop(p);
+        p = NULL;
+    }
     return p ? p : start(c, &again, e);
 }
 
@@ -441,7 +445,7 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
     if (!tensors_of(c, k, ask, &v, why))
         return RUN_NO_VIEW;
     int64_t number;
-    struct process *child = borrow(c, &number, why);
+    struct process *child = borrow(c, ask->fresh, &number, why);
     if (!child) {
         give_back(c, NULL, false);
         view_free(&v);
@@ -451,7 +455,8 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
          *answer = xasprintf("%s/%" PRId64 ".out", c->folder, number),
          *line = request(c, k, ask, v.n_rows, number, in, answer);
     bool sound;
-    const struct exchange x = {line, number, in, answer, &v.tensors, c->limits.case_seconds};
+    const struct exchange x = {
+        line, number, in, answer, &v.tensors, c->limits.case_seconds, ask->allocations};
     enum run_end end = exchange_ask(child, &x, &sound, why);
     if (end == RUN_DONE)
         end = take_answer(&c->caps, heads_of(ask), k->point == POINT_ATTENTION ? v.order : NULL, answer, out,

@@ -91,10 +91,14 @@ struct process *exchange_start(const char *command, const char *folder, const st
     return NULL;
 }
 
-/* What a line that came for case `number` means. *sound: the child may go on. */
-static enum run_end read_reply(const char *line, int64_t number, bool *sound, struct err *why)
+/* What a line that came for that question means. *sound: the child may go on. */
+static enum run_end read_reply(const char *line, const struct exchange *x, bool *sound, struct err *why)
 {
     json_t *o = json_loads(line, 0, NULL);
+    int64_t number = x->number;
+    const json_t *count = json_object_get(o, "allocations");
+    if (x->allocations && json_is_integer(count))
+        *x->allocations = json_integer_value(count);
     static const struct {
         const char *key;
         enum run_end end;
@@ -148,7 +152,7 @@ enum run_end exchange_ask(struct process *p, const struct exchange *x, bool *sou
     int64_t bytes = file_bytes(x->in);
     struct process_said said = process_ask(p, x->line, x->seconds);
     if (said.event == PROCESS_LINE) {
-        end = read_reply(said.line, x->number, sound, why);
+        end = read_reply(said.line, x, sound, why);
     } else {
         end = how_it_failed(&said, x->seconds, why);
         add_log(p, why);

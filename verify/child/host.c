@@ -14,9 +14,11 @@
 #include "verify/child/treeattn_plugin.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +26,68 @@
 
 static FILE *to_judge;
 
-/* {"key":number,"why":sentence} */
-static void answer(const char *key, int64_t number, const char *why)
+/* ---- what the plug-in asks for -------------------------------------------------------------------------- */
+
+/* How often memory was asked for since `counting` was set. */
+static atomic_bool counting;
+static _Atomic int64_t asked_for;
+
+#ifdef __SANITIZE_ADDRESS__ /* which has an allocator of its own */
+static const bool counts = false;
+#else
+static const bool counts = true;
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+
+static void note_request(void)
+{
+    if (counting)
+        asked_for++;
+}
+
+void *malloc(size_t n)
+{
+    note_request();
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    note_request();
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    note_request();
+    return __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    note_request();
+    return __libc_memalign(alignment, n);
+}
+
+int posix_memalign(void **p, size_t alignment, size_t n)
+{
+    note_request();
+    *p = __libc_memalign(alignment, n);
+    return *p ? 0 : ENOMEM;
+}
+#endif
+
+/* ---- answers -------------------------------------------------------------------------------------------- */
+
+/* {"key":number,"why":sentence,"allocations":n}; n negative: nobody counted */
+static void answer(const char *key, int64_t number, const char *why, int64_t n)
 {
     fprintf(to_judge, "{\"%s\":%" PRId64, key, number);
+    if (n >= 0)
+        fprintf(to_judge, ",\"allocations\":%" PRId64, n);
     if (why) {
         fputs(",\"why\":", to_judge);
         print_json_text(to_judge, why);
@@ -296,7 +356,11 @@ static int run_attention(struct job *j, char why[TA_WHY])
         name[c.n_index] = j->in.at[i].name;
         index[c.n_index++] = *t;
     }
-    return j->plugin->run(&c, why);
+    asked_for = 0;
+    counting = true;
+    int status = j->plugin->run(&c, why);
+    counting = false;
+    return status;
 }
 
 /* Rows of queries from `first` on, n of them; by head they are apart. */
@@ -474,7 +538,7 @@ static void run_case(const struct ta_plugin *p, const struct request *r)
     while (at < 3 && strcmp(points[at].name, r->point) != 0)
         at++;
     if (at == 3 || !tensors_map(r->in, &j.in, &e)) {
-        answer("error", r->number, at == 3 ? "not a point of this plug-in" : e.msg);
+        answer("error", r->number, at == 3 ? "not a point of this plug-in" : e.msg, -1);
         return;
     }
     bool copied = true;
@@ -493,11 +557,11 @@ static void run_case(const struct ta_plugin *p, const struct request *r)
     why[TA_WHY - 1] = 0;
     const char *key = complaint(&j, status, why, text, sizeof text);
     if (key)
-        answer(key, r->number, text);
+        answer(key, r->number, text, -1);
     else if (!tensors_write(r->out, &j.out, &e))
-        answer("error", r->number, e.msg);
+        answer("error", r->number, e.msg, -1);
     else
-        answer("done", r->number, NULL);
+        answer("done", r->number, NULL, counts && at == 0 ? asked_for : -1);
     for (int32_t i = 0; i < j.n + j.out.n; i++)
         fence_free(&j.array[i].memory);
     tensors_free(&j.in);

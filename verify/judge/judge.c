@@ -251,10 +251,11 @@ static void run_changed(const struct repeated *x, const struct plan *plan, struc
     output_free(out);
 }
 
-static void ask_changed(const struct repeated *x, const struct plan *plan, struct result *r)
+static void ask_changed(const struct repeated *x, const struct plan *plan, bool fresh, struct result *r)
 {
     struct err e = {0};
     struct test_case changed = *x->b;
+    changed.fresh = fresh;
     changed.tally = NULL; /* properties are asked for once a case */
     changed.no_cause = true;
     if (!plan || cover_check(plan, &e))
@@ -272,9 +273,15 @@ static struct result run_again(const struct repeated *x, enum repeat_change chan
     if (x->plan && !plan)
         r.verdict = V_SKIP;
     else if (x->k->attend)
-        ask_changed(x, plan, &r);
+        ask_changed(x, plan, false, &r);
     else
         run_changed(x, plan, &r);
+    if (x->k->attend &&
+        r.stage == STAGE_NUMBERS) { /* for want of that its state is to blame, or what it does at any time */
+        struct result alone = {.verdict = V_PASS};
+        ask_changed(x, plan, true, &alone);
+        r.by_itself = alone.stage == STAGE_NUMBERS;
+    }
     plan_free(own);
     return r;
 }
@@ -295,6 +302,7 @@ static void judge_repeated(const struct repeated *x, struct result *r)
         r->cmp = again.cmp;
         r->compared = again.compared;
         r->cause = again.cause;
+        r->by_itself = again.by_itself;
         if (again.verdict == V_FAIL)
             snprintf(r->why, sizeof r->why, "%s: %.400s", repeat_words(x->b->repeat),
                      again.end == RUN_DONE ? result_sentence(&again, why) : again.why);

@@ -15,10 +15,11 @@ BEGIN_C
 
 /* What a right kernel outside may hold or not, and how often it was asked and did. It is no matter of its verdict. */
 enum outside_property {
-    TOLERATES_NAN, /* in the tails of pages, behind the last token */
-    SAME_BITS,     /* in three runs */
-    SAME_ALONE,    /* the bits of a query do not depend on the others */
-    SAME_IN_GRAPH, /* the bits of a replayed CUDA graph, whose inputs were others when it was recorded */
+    TOLERATES_NAN,     /* in the tails of pages, behind the last token */
+    SAME_BITS,         /* in three runs */
+    SAME_ALONE,        /* the bits of a query do not depend on the others */
+    SAME_IN_GRAPH,     /* the bits of a replayed CUDA graph, whose inputs were others when it was recorded */
+    ALLOCATES_NOTHING, /* asked once more, it asks for no memory */
     N_OUTSIDE_PROPERTIES
 };
 struct outside_tally {
@@ -34,6 +35,7 @@ struct test_case {
     struct guarded inputs;
     struct oracle *orc; /* NULL where a kernel outside is to answer first */
     struct plan_env env;
+    bool fresh;                  /* a kernel outside runs in a process that ran nothing before */
     bool no_cause;               /* why numbers are wrong is not asked: that takes longer than to see it */
     struct error_map *map;       /* the caller's, of the answer that is wrong; or NULL */
     struct outside_tally *tally; /* the caller's, of properties that are asked for; or NULL */

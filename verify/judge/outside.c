@@ -175,6 +175,16 @@ static bool same_again(const struct kernel *k, const struct task *t, const struc
     return same;
 }
 
+/* How often it asks for memory in a run; -1: nobody counts. */
+static int64_t asks_for_memory(const struct kernel *k, const struct task *t)
+{
+    int64_t n = -1;
+    struct question ask = t->ask;
+    ask.allocations = &n;
+    output_free(answer_to(k, &ask, t->shape));
+    return n;
+}
+
 /* With NaN in tails there is none in the answer: a right one has none. */
 static bool tolerates_nan(const struct kernel *k, const struct task *t, const struct output *out)
 {
@@ -214,6 +224,9 @@ static void ask_properties(const struct test_case *b, const struct kernel *k, co
     enum { STREAM = 0x0b8 };
     int32_t n = b->tree->n_queries;
     count(b->tally, SAME_BITS, same_again(k, t, out, false) && same_again(k, t, out, false));
+    int64_t allocations = asks_for_memory(k, t);
+    if (allocations >= 0)
+        count(b->tally, ALLOCATES_NOTHING, allocations == 0);
     if (k->graphs)
         count(b->tally, SAME_IN_GRAPH, same_again(k, t, out, true));
     if (t->ask.p && b->p->page_size > 1)
@@ -228,10 +241,11 @@ void outside_print(FILE *f, const char *name, const struct outside_tally *t)
                                                                 "NaN in tails of pages tolerated",
                                                             [SAME_BITS] = "the same bits in three runs",
                                                             [SAME_ALONE] = "a query alone as in its batch",
-                                                            [SAME_IN_GRAPH] = "the same bits from a graph"};
+                                                            [SAME_IN_GRAPH] = "the same bits from a graph",
+                                                            [ALLOCATES_NOTHING] = "no memory asked for"};
     fprintf(f, "properties of %s:", name);
     for (int i = 0; i < N_OUTSIDE_PROPERTIES; i++)
-        if (i != SAME_IN_GRAPH || t->asked[i] > 0)
+        if (i < SAME_IN_GRAPH || t->asked[i] > 0)
             fprintf(f, "%s %s %" PRId64 " of %" PRId64, i ? "," : "", about[i], t->held[i], t->asked[i]);
     fputs("\n", f);
 }
@@ -248,6 +262,7 @@ void judge_outside(const struct test_case *b, const struct plan *plan, const str
         task_free(&t);
         return;
     }
+    t.ask.fresh = b->fresh;
     struct output *out = output_new(t.shape);
     double began = now_s();
     r->end = k->attend(k, &t.ask, out, &why);

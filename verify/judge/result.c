@@ -66,7 +66,7 @@ const char *result_code(const struct result *r)
         return code_of_kernel(r->why);
     case STAGE_REPEAT:
         /* what is a little off would be so in a run of its own */
-        return r->compared && !result_is_gross(r) ? code_of_numbers(&r->cmp) : "STATE";
+        return r->compared && (r->by_itself || !result_is_gross(r)) ? code_of_numbers(&r->cmp) : "STATE";
     case STAGE_LAW:
         return "LAW";
     case STAGE_NUMBERS:

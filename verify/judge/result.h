@@ -37,6 +37,7 @@ struct result {
     char tile[32];                  /* "64x128", "+" appended where groups differ, "-" without a plan */
     bool refused;                   /* the kernel did not take it */
     bool ran;                       /* the kernel did, on what the verdict is of; so there is run_s */
+    bool by_itself;                 /* STAGE_REPEAT: a process that ran nothing before is as wrong */
     bool compared;                  /* what it wrote was held against the truth; so there is */
     struct comparison cmp;
     struct ledger ledger;

@@ -323,7 +323,7 @@ enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbe
          *line = xasprintf("{\"run\":%" PRId64 ",\"point\":\"%s\",\"in\":\"%s\",\"out\":\"%s\"%s}", number,
                            point, in, out, numbers);
     bool sound;
-    const struct exchange x = {line, number, in, out, given, s->seconds};
+    const struct exchange x = {line, number, in, out, given, s->seconds, NULL};
     double began = now_s();
     enum run_end end = name_end(exchange_ask(s->child, &x, &sound, why), why);
     s->spent += now_s() - began;
