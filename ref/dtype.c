@@ -157,6 +157,17 @@ void dtype_store(enum dtype t, void *p, int64_t i, double x)
     }
 }
 
+void dtype_fill(enum dtype t, void *p, int64_t n, double x)
+{
+    size_t all = (size_t)n * (size_t)dtype_size[t], done = (size_t)dtype_size[t];
+    if (n > 0)
+        dtype_store(t, p, 0, x);
+    for (size_t more; done < all; done += more) {
+        more = done < all - done ? done : all - done;
+        memcpy((char *)p + done, p, more);
+    }
+}
+
 void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, int64_t n)
 {
     CK(t != DT_F64);

@@ -34,6 +34,8 @@ double bf16_to_double(uint16_t h);
 /* Element i of an array of that type. dtype_store rounds to nearest even. */
 double dtype_load(enum dtype t, const void *p, int64_t i);
 void dtype_store(enum dtype t, void *p, int64_t i, double x);
+/* x into the first n elements. */
+void dtype_fill(enum dtype t, void *p, int64_t n, double x);
 /* n consecutive elements, converted; src and dst do not overlap. Exact for to_double; to_float is exact for
  * f32, f16 and bf16 and must not be called with DT_F64. */
 void dtype_to_double(enum dtype t, const void *src, int64_t first, double *dst, int64_t n);

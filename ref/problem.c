@@ -250,24 +250,13 @@ static double v_value(const struct problem_spec *s, int32_t node, uint64_t index
     }
 }
 
-/* x[n], n > 0, is NaN. */
-static void poison(enum dtype t, void *x, int64_t n)
-{
-    size_t all = (size_t)n * (size_t)dtype_size[t], done = (size_t)dtype_size[t];
-    dtype_store(t, x, 0, nan_of(NAN_POISON));
-    for (size_t more; done < all; done += more) {
-        more = done < all - done ? done : all - done;
-        memcpy((char *)x + done, x, more);
-    }
-}
-
 static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live)
 {
     const struct tree *t = p->tree;
     int64_t row = (int64_t)p->heads.h_kv * p->heads.d, n = p->n_pages * p->page_size * row;
     if (s->poison) {
-        poison(p->heads.dtype, p->k, n);
-        poison(p->heads.dtype, p->v, n);
+        dtype_fill(p->heads.dtype, p->k, n, nan_of(NAN_POISON));
+        dtype_fill(p->heads.dtype, p->v, n, nan_of(NAN_POISON));
     }
     for (int32_t node = 0; node < t->n_nodes; node++) {
         int64_t end = s->poison ? live[node] : t->len[node];
@@ -443,8 +432,7 @@ struct output *output_new(const struct problem *p)
     out->d = p->heads.d;
     out->o = xcalloc((size_t)out->n_rows * (size_t)out->d, (size_t)dtype_size[out->dtype]);
     out->lse = xcalloc((size_t)out->n_rows, out->dtype == DT_F64 ? sizeof(double) : sizeof(float));
-    for (int64_t i = 0; i < out->n_rows * out->d; i++)
-        dtype_store(out->dtype, out->o, i, nan_of(NAN_UNWRITTEN));
+    dtype_fill(out->dtype, out->o, out->n_rows * out->d, nan_of(NAN_UNWRITTEN));
     for (int64_t i = 0; i < out->n_rows; i++)
         output_set_lse(out, i, nan_of(NAN_UNWRITTEN));
     return out;

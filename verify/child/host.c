@@ -251,8 +251,7 @@ static void fill_unwritten(const struct array *a)
 {
     static const enum dtype type[N_ELEMENTS] = {
         [EL_F64] = DT_F64, [EL_F32] = DT_F32, [EL_F16] = DT_F16, [EL_BF16] = DT_BF16};
-    for (int64_t i = 0; i < tensor_elements(&a->t); i++)
-        dtype_store(type[a->t.type], a->memory.data, i, nan_of(NAN_UNWRITTEN));
+    dtype_fill(type[a->t.type], a->memory.data, tensor_elements(&a->t), nan_of(NAN_UNWRITTEN));
 }
 
 struct request {

@@ -124,12 +124,8 @@ static void put_kv(const struct problem *p, const struct kv_place *x, int64_t of
 /* All NaN of memory that is nobody's; the caller frees. */
 static void *unset(const struct problem *p, int64_t elements)
 {
-    size_t size = (size_t)dtype_size[p->heads.dtype];
-    char *x = xmalloc((size_t)elements * size);
-    for (int64_t i = 0; i < elements && i < 1; i++)
-        dtype_store(p->heads.dtype, x, 0, nan_of(NAN_POISON));
-    for (int64_t i = 1; i < elements; i++)
-        memcpy(x + (size_t)i * size, x, size);
+    void *x = xmalloc((size_t)elements * (size_t)dtype_size[p->heads.dtype]);
+    dtype_fill(p->heads.dtype, x, elements, nan_of(NAN_POISON));
     return x;
 }
 
