@@ -141,7 +141,7 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 
 $(HOST_PROGRAM): $(call obj,$(HOST))
 $(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST))
-$(HOST_PROGRAM) $(LAB_HOST_PROGRAM): $(call obj,$(addprefix verify/child/,fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
+$(HOST_PROGRAM) $(LAB_HOST_PROGRAM): $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))

@@ -3,12 +3,13 @@
  *
  *     treeattn-host ./mine.so
  *
- * It has no oracle and no judge in it: besides this file it is fence.c and tensors.c, and base.c, dtype.c and json_text.c of ref/.
+ * It has no oracle and no judge in it: besides this file it is answer.c, fence.c and tensors.c, and base.c, dtype.c and json_text.c of ref/.
  * Inputs and outputs of the plug-in lie between pages that nobody may touch, so that what runs beyond an array ends there.
  */
 #include "ref/dtype.h"
 #include "ref/json_text.h"
 #include "ref/problem.h" /* PAGE_POISON */
+#include "verify/child/answer.h"
 #include "verify/child/fence.h"
 #include "verify/child/tensors.h"
 #include "verify/child/treeattn_plugin.h"
@@ -81,20 +82,6 @@ int posix_memalign(void **p, size_t alignment, size_t n)
 #endif
 
 /* ---- answers -------------------------------------------------------------------------------------------- */
-
-/* {"key":number,"why":sentence,"allocations":n}; n negative: nobody counted */
-static void answer(const char *key, int64_t number, const char *why, int64_t n)
-{
-    fprintf(to_judge, "{\"%s\":%" PRId64, key, number);
-    if (n >= 0)
-        fprintf(to_judge, ",\"allocations\":%" PRId64, n);
-    if (why) {
-        fputs(",\"why\":", to_judge);
-        print_json_text(to_judge, why);
-    }
-    fputs("}\n", to_judge);
-    fflush(to_judge);
-}
 
 /* The only line of a host that has nothing to run. */
 static int refuse(const char *sentence)
@@ -537,7 +524,7 @@ static void run_case(const struct ta_plugin *p, const struct request *r)
     while (at < 3 && strcmp(points[at].name, r->point) != 0)
         at++;
     if (at == 3 || !tensors_map(r->in, &j.in, &e)) {
-        answer("error", r->number, at == 3 ? "not a point of this plug-in" : e.msg, -1);
+        answer_print(to_judge, "error", r->number, at == 3 ? "not a point of this plug-in" : e.msg, -1);
         return;
     }
     bool copied = true;
@@ -556,11 +543,11 @@ static void run_case(const struct ta_plugin *p, const struct request *r)
     why[TA_WHY - 1] = 0;
     const char *key = complaint(&j, status, why, text, sizeof text);
     if (key)
-        answer(key, r->number, text, -1);
+        answer_print(to_judge, key, r->number, text, -1);
     else if (!tensors_write(r->out, &j.out, &e))
-        answer("error", r->number, e.msg, -1);
+        answer_print(to_judge, "error", r->number, e.msg, -1);
     else
-        answer("done", r->number, NULL, counts && at == 0 ? asked_for : -1);
+        answer_print(to_judge, "done", r->number, NULL, counts && at == 0 ? asked_for : -1);
     for (int32_t i = 0; i < j.n + j.out.n; i++)
         fence_free(&j.array[i].memory);
     tensors_free(&j.in);

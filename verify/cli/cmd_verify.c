@@ -2,12 +2,12 @@
 #include "kernels/cuda/host/cuda.h"
 #include "verify/child/child.h"
 #include "verify/cli/cmd.h"
+#include "verify/io/origin.h"
 #include "verify/io/crash.h"
 #include "verify/io/text.h"
 #include "verify/judge/verify_run.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,15 +156,10 @@ static bool settle(struct verify_args *a, struct err *e)
 /* The program that loads a plug-in lies beside this one. */
 static char *host_command(const char *plugin, struct err *e)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash)
-        *slash = 0;
-    char *host = xasprintf("%s/treeattn-host", self), *quoted = text_quote(host),
+    char *folder = origin_folder(), *host = xasprintf("%s/treeattn-host", folder), *quoted = text_quote(host),
          *object = text_quote(plugin), *command = xasprintf("exec %s %s", quoted, object);
     bool good = access(host, X_OK) == 0 || err_missing(e, "%s: %m (make builds it)", host);
+    free(folder);
     free(host);
     free(quoted);
     free(object);

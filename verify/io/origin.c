@@ -2,14 +2,27 @@
 #include "verify/io/origin.h"
 #include "verify/io/text.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 const char *origin_commit(void)
 {
     return TREEATTN_COMMIT; /* the Makefile says it, and compiles this file again when it is another */
+}
+
+char *origin_folder(void)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = 0;
+    return xstrdup(self);
 }
 
 char *origin_command(const char *name, int argc, char **argv)

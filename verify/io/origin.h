@@ -10,6 +10,8 @@ BEGIN_C
 
 /* The commit of the sources, followed by "-dirty" if files differed from it; or "unknown". */
 const char *origin_commit(void);
+/* The folder that this program lies in, "" if that is not known. Free it. */
+char *origin_folder(void);
 /* `treeattn NAME ARGUMENT...` of argv[1] .. argv[argc - 1], as a shell would take it. Free it. */
 char *origin_command(const char *name, int argc, char **argv);
 /* "2026-11-22 11:43 UTC". */

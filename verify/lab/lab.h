@@ -42,6 +42,7 @@ struct lab {
     /* Instead of that: judges a file of answers to the questions of that seed. False with *e set if it is none. */
     bool (*mark)(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
 };
+bool lab_passed(const struct lab_result *r);
 /* NULL with *e set: there is none of that number. */
 const struct lab *lab_find(int64_t number, struct err *e);
 /* The gates of a lab in order; *n of them. */

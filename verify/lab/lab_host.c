@@ -9,8 +9,10 @@
  */
 #include "ref/json_text.h"
 #include "tests/labs/include/lab.h"
+#include "verify/child/answer.h"
 #include "verify/child/fence.h"
 #include "verify/child/tensors.h"
+#include "verify/lab/rights.h"
 
 #include <dlfcn.h>
 #include <grp.h>
@@ -28,8 +30,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534, MEMORY_GIB = 2 };
-
 static FILE *to_judge;
 
 #ifdef __SANITIZE_ADDRESS__
@@ -41,25 +41,13 @@ const char *__asan_default_options(void)
 }
 #endif
 
-/* {"key":number,"why":sentence} */
-static void answer(const char *key, int64_t number, const char *why)
-{
-    fprintf(to_judge, "{\"%s\":%" PRId64, key, number);
-    if (why) {
-        fputs(",\"why\":", to_judge);
-        print_json_text(to_judge, why);
-    }
-    fputs("}\n", to_judge);
-    fflush(to_judge);
-}
-
 /* ---- what it may not ---------------------------------------------------------------------------------- */
 
 static void become_nobody(void)
 {
-    if (geteuid() != 0 || setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0)
+    if (geteuid() != 0 || setgroups(0, NULL) != 0 || setresgid(LAB_NOBODY, LAB_NOBODY, LAB_NOBODY) != 0)
         return;
-    if (setresuid(NOBODY, NOBODY, NOBODY) != 0)
+    if (setresuid(LAB_NOBODY, LAB_NOBODY, LAB_NOBODY) != 0)
         _exit(EXIT_MISSING);
 }
 
@@ -114,7 +102,7 @@ static void start_no_process(void)
 static void limit_memory(void)
 {
 #ifndef __SANITIZE_ADDRESS__ /* which takes terabytes of addresses */
-    const struct rlimit most = {(rlim_t)MEMORY_GIB << 30, (rlim_t)MEMORY_GIB << 30};
+    const struct rlimit most = {(rlim_t)LAB_MEMORY_GIB << 30, (rlim_t)LAB_MEMORY_GIB << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif
 }
@@ -136,12 +124,10 @@ static int64_t number(const struct job *j, const char *key)
 }
 
 /* An input, by its name. */
-static void *input(const struct job *j, const char *name)
+static void *input(struct job *j, const char *name)
 {
-    for (int32_t i = 0; i < j->in.n; i++)
-        if (strcmp(j->in.at[i].name, name) == 0)
-            return j->memory[i].data;
-    return NULL;
+    const struct tensor *t = tensors_find(&j->in, name);
+    return t ? j->memory[t - j->in.at].data : NULL;
 }
 
 /* n floats to write to: copies of `from`, or NaN. */
@@ -183,12 +169,10 @@ static int64_t *whole_numbers(struct job *j, const char *name, int64_t n)
     return (int64_t *)f->data;
 }
 
-static int64_t rows_of(const struct job *j, const char *name)
+static int64_t rows_of(struct job *j, const char *name)
 {
-    for (int32_t i = 0; i < j->in.n; i++)
-        if (strcmp(j->in.at[i].name, name) == 0)
-            return j->in.at[i].shape[0];
-    return 0;
+    const struct tensor *t = tensors_find(&j->in, name);
+    return t ? t->shape[0] : 0;
 }
 
 static void answers(struct job *j)
@@ -312,7 +296,7 @@ static void run(const json_t *request)
         at++;
     if (at == N_POINTS || !points[at].function || !in || !out ||
         !tensors_read(in, INT64_MAX / 2, &j.in, &e)) {
-        answer("error", id, "not a question of a lab");
+        answer_print(to_judge, "error", id, "not a question of a lab", -1);
         return;
     }
     for (; j.n < j.in.n; j.n++)
@@ -322,11 +306,11 @@ static void run(const json_t *request)
     char text[200];
     const char *key = complaint(&j, text, sizeof text);
     if (key)
-        answer(key, id, text);
+        answer_print(to_judge, key, id, text, -1);
     else if (!tensors_write(out, &j.out, &e))
-        answer("error", id, e.msg);
+        answer_print(to_judge, "error", id, e.msg, -1);
     else
-        answer("done", id, NULL);
+        answer_print(to_judge, "done", id, NULL, -1);
     for (int32_t i = 0; i < j.n; i++)
         fence_free(&j.memory[i]);
     tensors_free(&j.in);

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool passed(const struct lab_result *r)
-{
-    return r->code && strcmp(r->code, "OK") == 0;
-}
-
 /* The first gate before i of the same cause; -1: there is none. */
 static int32_t same_cause(const struct lab_report *r, int32_t i)
 {
@@ -30,7 +25,7 @@ static char *told(const struct lab_report *r, const struct lab_gate *g, int32_t 
 {
     const struct lab_result *x = &r->result[i];
     char *text = xstrdup("");
-    if (passed(x) || !x->code)
+    if (lab_passed(x) || !x->code)
         return text;
     if (x->hidden)
         xappend(&text, "%sit passes the public seed, and fails on a hidden one\n", indent);
@@ -74,8 +69,8 @@ void lab_print_text(FILE *f, const struct lab_report *r)
         const struct lab_result *x = &r->result[i];
         char number[16];
         snprintf(number, sizeof number, "%" PRId32 ".%" PRId32, g[i].lab, g[i].number);
-        fprintf(f, "%-5s %-42s %4g of %-4g %s\n", number, g[i].name, passed(x) ? g[i].points : 0, g[i].points,
-                x->code ? x->code : "NOT_RUN");
+        fprintf(f, "%-5s %-42s %4g of %-4g %s\n", number, g[i].name, lab_passed(x) ? g[i].points : 0,
+                g[i].points, x->code ? x->code : "NOT_RUN");
         char *text = told(r, g, i, "      ", false);
         fputs(text, f);
         free(text);
@@ -108,7 +103,7 @@ void lab_print_json(FILE *f, const struct lab_report *r)
         fprintf(f, "%s\n{\"gate\": %" PRId32, i ? "," : "", g[i].number);
         print_text_or_null(f, "name", g[i].name);
         fprintf(f, ", \"points\": %g, \"most\": %g, \"invariant\": %" PRId32 ", \"hidden\": %s",
-                passed(x) ? g[i].points : 0, g[i].points, g[i].invariant, x->hidden ? "true" : "false");
+                lab_passed(x) ? g[i].points : 0, g[i].points, g[i].invariant, x->hidden ? "true" : "false");
         print_text_or_null(f, "code", x->code ? x->code : "NOT_RUN");
         print_text_or_null(f, "checked", x->checked);
         print_text_or_null(f, "got", x->got);
@@ -145,9 +140,9 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r)
         fprintf(f, "%s\n{\"number\": \"%" PRId32 ".%" PRId32 "\"", i ? "," : "", g[i].lab, g[i].number);
         print_text_or_null(f, "name", g[i].name);
         fprintf(f, ", \"score\": %g, \"max_score\": %g, \"status\": \"%s\", \"visibility\": \"visible\"",
-                passed(x) ? g[i].points : 0, g[i].points, passed(x) ? "passed" : "failed");
-        char *output = passed(x) || r->refused ? xstrdup(text)
-                                               : xasprintf("%s\n%s", x->code ? x->code : "NOT_RUN", text);
+                lab_passed(x) ? g[i].points : 0, g[i].points, lab_passed(x) ? "passed" : "failed");
+        char *output = lab_passed(x) || r->refused ? xstrdup(text)
+                                                   : xasprintf("%s\n%s", x->code ? x->code : "NOT_RUN", text);
         print_text_or_null(f, "output", output);
         fputs("}", f);
         free(output);

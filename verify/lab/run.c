@@ -69,7 +69,7 @@ void lab_report_clear(struct lab_report *r)
     free(r->refused);
 }
 
-static bool passed(const struct lab_result *r)
+bool lab_passed(const struct lab_result *r)
 {
     return r->code && strcmp(r->code, "OK") == 0;
 }
@@ -78,7 +78,7 @@ static bool passed(const struct lab_result *r)
  * no case, and nothing that the child said. */
 static void take_hidden(struct lab_result *shown, struct lab_result *secret)
 {
-    if (passed(shown) && !passed(secret)) {
+    if (lab_passed(shown) && !lab_passed(secret)) {
         result_clear(shown);
         shown->code = secret->code;
         shown->why = secret->why;
@@ -117,7 +117,7 @@ bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e
     bool judged = job->lab->mark ? job->lab->mark(job->path, job->seed, report->result, &why)
                                  : judge_code(job, report, &why);
     for (int32_t i = 0; i < report->gates; i++)
-        if (passed(&report->result[i])) {
+        if (lab_passed(&report->result[i])) {
             report->points += gate[i].points;
             report->passed++;
         }

@@ -1,13 +1,14 @@
 /* session.c - see session.h. */
 #include "verify/lab/session.h"
 #include "verify/child/exchange.h"
+#include "verify/io/origin.h"
 #include "verify/io/text.h"
+#include "verify/lab/rights.h"
 
 #include "ref/json_text.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMPILE_SECONDS = 60, START_SECONDS = 20, NOBODY = 65534, MEMORY_GIB = 2, COMPILER_PROCESSES = 16 };
+enum { COMPILE_SECONDS = 60, START_SECONDS = 20, COMPILER_PROCESSES = 16 };
 
 struct lab_session {
     const char *path; /* as it was given */
@@ -101,25 +102,25 @@ static char *line_with(const struct lab_session *s, const char *name, const char
 /* The program that loads what students write lies beside this one. NULL with *e set. */
 static char *host_path(struct err *e)
 {
-    char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    for (int up = 0; up < 2 && slash; up++) { /* the test runner lies a folder below it */
-        *slash = 0;
-        char *host = xasprintf("%s/treeattn-lab-host", self);
-        if (access(host, X_OK) == 0)
-            return host;
-        free(host);
-        slash = strrchr(self, '/');
+    static const char *const from[] = {"", "/.."}; /* the test runner lies a folder below it */
+    char *folder = origin_folder(), *host = NULL;
+    for (int i = 0; i < 2 && !host; i++) {
+        host = xasprintf("%s%s/treeattn-lab-host", folder, from[i]);
+        if (access(host, X_OK) != 0) {
+            free(host);
+            host = NULL;
+        }
     }
+    free(folder);
+    if (host)
+        return host;
     err_missing(e, "treeattn-lab-host is not beside treeattn (make builds it)");
     return NULL;
 }
 
 static struct process_limits limits(int32_t processes)
 {
-    return (struct process_limits){.memory = (int64_t)MEMORY_GIB << 30, .processes = processes};
+    return (struct process_limits){.memory = (int64_t)LAB_MEMORY_GIB << 30, .processes = processes};
 }
 
 /* Runs a command in the folder, as a user without rights if we have them all. Its exit code, or -1 with *e set. */
@@ -136,7 +137,7 @@ static int run_there(const struct lab_session *s, const char *host, const char *
         said = process_ask(p, "", COMPILE_SECONDS);
     int code = p && said.event == PROCESS_LINE ? atoi(said.line) : -1;
     if (p && code < 0)
-        err_set(e, "the compiler gave no answer within %d s and %d GiB", COMPILE_SECONDS, MEMORY_GIB);
+        err_set(e, "the compiler gave no answer within %d s and %d GiB", COMPILE_SECONDS, LAB_MEMORY_GIB);
     process_stop(p);
     free(all);
     free(quoted);
@@ -263,7 +264,7 @@ struct lab_session *lab_open(const char *path, const char *functions, double sec
     json_t *hello = NULL;
     s->folder = host ? exchange_folder(true, e) : NULL;
     bool good = s->folder != NULL;
-    if (good && geteuid() == 0 && chown(s->folder, NOBODY, NOBODY) != 0)
+    if (good && geteuid() == 0 && chown(s->folder, LAB_NOBODY, LAB_NOBODY) != 0)
         good = err_missing(e, "%s: %s", s->folder, strerror(errno));
     good = good && bring(s, host, path, e);
     if (good)

@@ -11,7 +11,7 @@
 BEGIN_C
 
 struct lab_session;
-/* path: lab.c, which is compiled by $CC or cc, or a shared object. functions: what it must define, with blanks between. NULL with
+/* path: lab.c, which is compiled by $LAB_CC or cc, or a shared object. functions: what it must define, with blanks between. NULL with
  * *e set: it does not compile, lacks one of them, or something is missing here. seconds: that an answer may take. */
 struct lab_session *lab_open(const char *path, const char *functions, double seconds, struct err *e);
 void lab_close(struct lab_session *s);
