@@ -30,8 +30,13 @@ struct lab_result {
     char *got;        /* what came, and what should have */
     char *seen;       /* what is true of all wrong answers of this gate */
     char *why;        /* the cause, if one was found */
-    bool hidden;      /* it passed, but not on a seed that nobody may see */
+    char *picture;    /* the wrong answer as SVG, written by lab_picture; NULL: there is none */
+    char *caption;    /* what the picture shows, a sentence for those who cannot see it, too */
+    size_t picture_bytes;
+    bool hidden; /* it passed, but not on a seed that nobody may see */
 };
+/* The file to which the picture of a result is to be written, one SVG; fclose finishes it. It replaces what was drawn before. */
+FILE *lab_picture(struct lab_result *r, const char *caption);
 
 struct lab {
     int32_t number;

@@ -59,7 +59,19 @@ static void result_clear(struct lab_result *r)
     free(r->got);
     free(r->seen);
     free(r->why);
+    free(r->picture);
+    free(r->caption);
     *r = (struct lab_result){0};
+}
+
+FILE *lab_picture(struct lab_result *r, const char *caption)
+{
+    free(r->picture);
+    free(r->caption);
+    r->caption = xstrdup(caption);
+    FILE *f = open_memstream(&r->picture, &r->picture_bytes);
+    CK(f);
+    return f;
 }
 
 void lab_report_clear(struct lab_report *r)
@@ -75,7 +87,7 @@ bool lab_passed(const struct lab_result *r)
 }
 
 /* A gate that was passed where all can look must be passed with the secret seed, too. Of that one only code and cause are told:
- * no case, and nothing that the child said. */
+ * no case and no picture of one, and nothing that the child said. */
 static void take_hidden(struct lab_result *shown, struct lab_result *secret)
 {
     if (lab_passed(shown) && !lab_passed(secret)) {
