@@ -194,6 +194,7 @@ $(STAND_IN_PROGRAM) $(STAND_IN_SWEEP):
 
 # trace data is assembled into the program, and what students include
 $(BUILD)/verify/lab/session.o: tests/labs/include/lab.h
+$(BUILD)/verify/lab/readmes.o: $(wildcard tests/labs/L*/README.md)
 $(BUILD)/traces/embedded.o: $(wildcard traces/data/*)
 
 # ---- set-up: what a bare Debian 12 lacks ---------------------------------------------------------------

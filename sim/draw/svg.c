@@ -52,7 +52,7 @@ static const char *entity_of(char c)
     }
 }
 
-static void put_escaped(FILE *f, const char *text)
+void svg_put_text(FILE *f, const char *text)
 {
     for (const char *s = text; *s;) {
         int n = utf8_bytes((const unsigned char *)s);
@@ -98,9 +98,9 @@ void svg_end(struct svg *s, FILE *out, double height, const char *title, const c
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %g\" width=\"%d\" height=\"%g\" "
             "style=\"max-width:100%%;height:auto\" role=\"img\" font-family=\"" FONT "\">\n<title>",
             SVG_WIDTH, ceil(height), SVG_WIDTH, ceil(height));
-    put_escaped(out, title);
+    svg_put_text(out, title);
     fputs("</title>\n<desc>", out);
-    put_escaped(out, words);
+    svg_put_text(out, words);
     fprintf(out, "</desc>\n%s<rect width=\"%d\" height=\"%g\" fill=\"#FFFFFF\"/>\n", patterns, SVG_WIDTH,
             ceil(height));
     fwrite(s->text, 1, s->size, out);
@@ -118,7 +118,7 @@ void svg_rect(struct svg *s, struct svg_box b, const char *fill, const char *mor
             rounded(b.x), rounded(b.y), rounded(b.w), rounded(b.h), fill, more[0] ? " " : "", more);
     if (told) {
         fputs("><title>", s->f);
-        put_escaped(s->f, told);
+        svg_put_text(s->f, told);
         fputs("</title></rect>\n", s->f);
     } else {
         fputs("/>\n", s->f);
@@ -184,7 +184,7 @@ void svg_text(struct svg *s, double x, double y, const struct svg_font *font, co
     if (font->halo)
         fputs(" stroke=\"#FFFFFF\" stroke-width=\"2\" paint-order=\"stroke\"", s->f);
     fputs(">", s->f);
-    put_escaped(s->f, text);
+    svg_put_text(s->f, text);
     fputs("</text>\n", s->f);
 }
 

@@ -56,13 +56,16 @@ const char *svg_strategy_colour(const char *name);
 void svg_rect(struct svg *s, struct svg_box b, const char *fill, const char *more, const char *told);
 void svg_line(struct svg *s, double x0, double y0, double x1, double y1, const char *more);
 
+/* Any text as XML or HTML, also within double quotes: what these have other uses for is escaped, what is no UTF-8, or no character
+ * of a line, becomes '?'. */
+void svg_put_text(FILE *f, const char *text);
 /* How wide text may be. */
 double svg_text_width(const struct svg_font *font, const char *text);
 /* Where it will stand with its base line at y. */
 struct svg_box svg_text_box(double x, double y, const struct svg_font *font, const char *text);
 /* The largest text of a picture, behind a square of that strategy's colour if it has one; returns where a next line is. */
 double svg_title(struct svg *s, const char *text, const char *strategy);
-/* Any text: what XML has other uses for is escaped, what is no UTF-8 becomes '?'. */
+/* Any text, as svg_put_text puts it. */
 void svg_text(struct svg *s, double x, double y, const struct svg_font *font, const char *text);
 /* The same if it keeps within `in` (may be NULL) and meets no other text; else nothing is drawn. Was it drawn? */
 bool svg_text_if_free(struct svg *s, double x, double y, const struct svg_font *font,

@@ -3,14 +3,17 @@
 #include "verify/io/text.h"
 #include "verify/lab/lab.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct lab_args {
-    const char *word[2], *gradescope, *path;
+    const char *word[2], *gradescope, *path, *html;
     int32_t n_words;
     bool json, asks; /* asks: the questions of lab 0 are wanted */
     int64_t seconds;
+    char *page; /* the file in the folder *html */
     struct lab_job job;
 };
 
@@ -28,6 +31,7 @@ static bool read_options(struct lab_args *a, int argc, char **argv, struct err *
                     "lab 1 tests/labs/L1/lab.c\n"
                     "lab 1 lab.c --seed 7\n"
                     "lab 1 lab.c --json\n"
+                    "lab 1 lab.c --html pages\n"
                     "lab 1 lab.c --seed 90210 --gradescope results.json",
         .details =
             "lab 0 alone asks questions about the tree of that seed; lab 0 answers.txt judges the answers.\n"
@@ -49,6 +53,10 @@ static bool read_options(struct lab_args *a, int argc, char **argv, struct err *
              "seed 1 and "
              "with this one, of which no case is shown. The exit code is 0 once FILE is written. It is not "
              "if this machine lacks something"),
+        TEXT("html", "DIR", &a->html, NULL,
+             "also write DIR/labN.html: the report with invariants and pictures, for a browser or a printer. "
+             "DIR is made if it is "
+             "not there"),
         TEXT("output", "FILE", &a->path, NULL, "write the report to FILE", .letter = 'o'),
         {0},
     };
@@ -76,6 +84,16 @@ static bool settle(struct lab_args *a, struct err *e)
                (int)n, a->job.lab->title, (int)n, (int)n);
 }
 
+/* Before any work: can all outputs be written? */
+static bool outputs_check(struct lab_args *a, struct err *e)
+{
+    struct stat st;
+    if (a->html)
+        a->page = xasprintf("%s/lab%d.html", a->html, (int)a->job.lab->number);
+    bool there = a->html && (stat(a->html, &st) == 0 || errno != ENOENT);
+    return outfiles_check((const char *[]){a->path, a->gradescope, there ? a->page : a->html}, 3, e);
+}
+
 /* A process of the student's might read it from our command line. */
 static void forget_seed(const struct lab_args *a, int argc, char **argv)
 {
@@ -96,26 +114,41 @@ static bool print(const char *path, void (*how)(FILE *f, const struct lab_report
     return outfile_close(&out, true, e);
 }
 
-int cmd_lab(int argc, char **argv)
+static bool print_page(const struct lab_args *a, const struct lab_report *r, struct err *e)
+{
+    if (mkdir(a->html, 0777) != 0 && errno != EEXIST)
+        return err_set(e, "%s: cannot be made: %s (expected a folder, or a name for one)", a->html,
+                       strerror(errno));
+    return print(a->page, lab_print_html, r, e);
+}
+
+static int run(struct lab_args *a, int argc, char **argv)
 {
     struct err e = {0}, why = {0};
-    struct lab_args a = {.json = false};
-    if (!read_options(&a, argc, argv, &e) || !settle(&a, &e) ||
-        !outfiles_check((const char *[]){a.path, a.gradescope}, 2, &e))
+    if (!read_options(a, argc, argv, &e) || !settle(a, &e) || !outputs_check(a, &e))
         return cmd_error(&e);
-    if (a.asks) {
-        lab0_print(stdout, a.job.seed);
+    if (a->asks) {
+        lab0_print(stdout, a->job.seed);
         return cmd_printed();
     }
-    forget_seed(&a, argc, argv);
+    forget_seed(a, argc, argv);
     struct lab_report report = {0};
-    bool judged = lab_run(&a.job, &report, &why);
+    bool judged = lab_run(&a->job, &report, &why);
     int code = !judged ? cmd_error(&why) : report.passed == report.gates ? EXIT_GOOD : EXIT_FAILED;
-    if ((judged && !print(a.path, a.json ? lab_print_json : lab_print_text, &report, &e)) ||
-        (a.gradescope && code != EXIT_MISSING && !print(a.gradescope, lab_print_gradescope, &report, &e)))
+    if ((judged && !print(a->path, a->json ? lab_print_json : lab_print_text, &report, &e)) ||
+        (judged && a->html && !print_page(a, &report, &e)) ||
+        (a->gradescope && code != EXIT_MISSING && !print(a->gradescope, lab_print_gradescope, &report, &e)))
         code = cmd_error(&e);
-    else if (a.gradescope && code != EXIT_MISSING)
+    else if (a->gradescope && code != EXIT_MISSING)
         code = EXIT_GOOD;
     lab_report_clear(&report);
+    return code;
+}
+
+int cmd_lab(int argc, char **argv)
+{
+    struct lab_args a = {.json = false};
+    int code = run(&a, argc, argv);
+    free(a.page);
     return code;
 }

@@ -38,6 +38,12 @@ struct lab_result {
 /* The file to which the picture of a result is to be written, one SVG; fclose finishes it. It replaces what was drawn before. */
 FILE *lab_picture(struct lab_result *r, const char *caption);
 
+/* For printf: NaN has no sign, which says nothing, and which machines set as they like. */
+static inline double lab_plain(double x)
+{
+    return x == x ? x : __builtin_nan("");
+}
+
 struct lab {
     int32_t number;
     const char *title, *functions;
@@ -81,6 +87,13 @@ void lab_report_clear(struct lab_report *r);
 void lab_print_text(FILE *f, const struct lab_report *r);
 void lab_print_json(FILE *f, const struct lab_report *r);
 void lab_print_gradescope(FILE *f, const struct lab_report *r);
+/* As one page for a browser, the same bytes in every run. There must be something judged. */
+void lab_print_html(FILE *f, const struct lab_report *r);
+/* The seed that may be told: of a quiz everybody knows it. */
+uint64_t lab_shown_seed(const struct lab_report *r);
+/* What an invariant says, as Markdown on one line, from the lab's README.md, which the program carries. The caller frees. NULL: there is
+ * none of that number. */
+char *lab_invariant(int32_t lab, int32_t number);
 
 /* Of labs.def: judges. */
 /* Lab 0: its questions; and the mark of answers. */

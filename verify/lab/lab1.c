@@ -500,14 +500,14 @@ static char *got(const struct asked *a)
     int32_t x = worst(a);
     bool lse = lse_is_wrong(a);
     if (lse)
-        xappend(&text, "LSE is %.7g, should be %.7g (within %.2g)", (double)a->lse, a->right.lse,
+        xappend(&text, "LSE is %.7g, should be %.7g (within %.2g)", lab_plain(a->lse), a->right.lse,
                 a->right.allow_lse);
     if (x >= 0)
         xappend(&text, "%sO[%" PRId32 "] is %.7g, should be %.7g (within %.2g)", lse ? "; " : "", x,
-                (double)a->o[x], a->right.o[x], a->right.allow[x]);
+                lab_plain(a->o[x]), a->right.o[x], a->right.allow[x]);
     if (!lse && x < 0)
         xappend(&text, "nearly right, but not the same bits: LSE is %.9g of %.9g, O[0] is %.9g of %.9g",
-                (double)a->lse, a->right.lse, (double)a->o[0], a->right.o[0]);
+                lab_plain(a->lse), a->right.lse, lab_plain(a->o[0]), a->right.o[0]);
     return text;
 }
 

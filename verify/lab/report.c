@@ -45,8 +45,7 @@ static char *told(const struct lab_report *r, const struct lab_gate *g, int32_t 
     return text;
 }
 
-/* Of a quiz everybody knows the seed. */
-static uint64_t shown_seed(const struct lab_report *r)
+uint64_t lab_shown_seed(const struct lab_report *r)
 {
     return r->job->hides && r->job->lab->judge ? LAB_PUBLIC_SEED : r->job->seed;
 }
@@ -64,7 +63,7 @@ void lab_print_text(FILE *f, const struct lab_report *r)
     int32_t n;
     const struct lab_gate *g = lab_gates(r->job->lab->number, &n);
     fprintf(f, "lab %" PRId32 ", %s: %s, seed %" PRIu64 "\n", r->job->lab->number, r->job->lab->title,
-            r->job->path, shown_seed(r));
+            r->job->path, lab_shown_seed(r));
     for (int32_t i = 0; i < n && !r->refused; i++) {
         const struct lab_result *x = &r->result[i];
         char number[16];
@@ -95,7 +94,8 @@ void lab_print_json(FILE *f, const struct lab_report *r)
     fprintf(f, "{\"lab\": %" PRId32, r->job->lab->number);
     print_text_or_null(f, "title", r->job->lab->title);
     print_text_or_null(f, "file", r->job->path);
-    fprintf(f, ", \"seed\": %" PRIu64 ", \"points\": %g, \"most\": %g", shown_seed(r), r->points, r->most);
+    fprintf(f, ", \"seed\": %" PRIu64 ", \"points\": %g, \"most\": %g", lab_shown_seed(r), r->points,
+            r->most);
     print_text_or_null(f, "refused", r->refused);
     fputs(", \"gates\": [", f);
     for (int32_t i = 0; i < n; i++) {
