@@ -215,10 +215,10 @@ demo: ## install what is missing, build, run the main job on embedded data, show
 	$(Q)$(PROGRAM) compare --trace embedded:reasoning --prompt 4000 --max-seq 6000 --step 900 --trees 40
 
 N ?= 1
-LAB ?= tests/labs/L$(N)/$(if $(filter 0,$(N)),answers.txt,lab.c)
+LAB ?= tests/labs/L$(N)/$(if $(filter 0,$(N)),answers.txt,$(if $(filter 6,$(N)),found.csv,lab.c))
 .PHONY: lab
 lab: $(PROGRAM) $(LAB_HOST_PROGRAM) ## judge lab N (N=1), tests/labs/LN/lab.c or LAB=file
-	$(Q)$(PROGRAM) lab $(N) $(LAB)
+	$(Q)$(PROGRAM) lab $(N) $(LAB) $(if $(ID),--id $(ID))
 
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures

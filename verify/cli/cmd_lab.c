@@ -1,4 +1,5 @@
 /* cmd_lab.c - `treeattn lab`: a student's answer to a lab of the course, judged. */
+#include "ref/rng.h"
 #include "verify/cli/cmd.h"
 #include "verify/io/text.h"
 #include "verify/lab/lab.h"
@@ -9,9 +10,9 @@
 #include <sys/stat.h>
 
 struct lab_args {
-    const char *word[2], *gradescope, *path, *html;
+    const char *word[2], *gradescope, *path, *html, *id, *suspect, *text;
     int32_t n_words;
-    bool json, asks; /* asks: the questions of lab 0 are wanted */
+    bool json, asks, seeded; /* asks: the questions of a lab are wanted; seeded: a seed was given */
     int64_t seconds;
     char *page; /* the file in the folder *html */
     struct lab_job job;
@@ -28,24 +29,33 @@ static bool read_options(struct lab_args *a, int argc, char **argv, struct err *
                  "wrong, if a mistake was found "
                  "that gives your answers. The exit code is 1 if a gate was not passed.",
         .examples = "lab 0 --seed 42\n"
+                    "lab 6 --id alice --suspect 1 --case 'tree=nodes:-1.3:0.3'\n"
                     "lab 1 tests/labs/L1/lab.c\n"
                     "lab 1 lab.c --seed 7\n"
                     "lab 1 lab.c --json\n"
                     "lab 1 lab.c --html pages\n"
                     "lab 1 lab.c --seed 90210 --gradescope results.json",
         .details =
-            "lab 0 alone asks questions about the tree of that seed; lab 0 answers.txt judges the answers.\n"
+            "lab 0 alone asks questions about the tree of that seed; lab 0 answers.txt judges the answers. "
+            "lab 6 alone lists faults; lab 6 found.csv judges what was found. A case is a case string of "
+            "verify, "
+            "of nodes:, levels: or chain:, heads, d, page, fill, seed, scale, scatter and poison.\n"
             "lab.c includes lab.h (tests/labs/include) and headers of the C library, "
             "no more. An object lab.so is "
             "taken, too. $LAB_CC is the compiler (default cc).",
         .needs = "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)",
-        .words = "N [lab.c|lab.so|answers.txt]",
+        .words = "N [lab.c|lab.so|answers.txt|found.csv]",
         .word = a->word,
         .max_words = 2};
     const struct opt own[] = {
         HEADING("What is asked:"),
-        U64("seed", "S", &a->job.seed, "1", "of the cases"),
+        U64("seed", "S", &a->job.seed, "1", "of the cases", .given = &a->seeded),
+        TEXT("id", "NAME", &a->id, NULL, "a student's name, of which the seed is made"),
         I64("seconds", "S", &a->seconds, 1, 3600, "5", "that one answer may take"),
+        TEXT("suspect", "N", &a->suspect, NULL,
+             "lab 6: what suspect N answers to a case, or a kernel with the fault of "
+             "that name. The exit code is 1 if that is wrong"),
+        TEXT("case", "TEXT", &a->text, NULL, "lab 6: that case"),
         HEADING("What is printed:"),
         FLAG("json", &a->json, "the report as JSON"),
         TEXT("gradescope", "FILE", &a->gradescope, NULL,
@@ -66,6 +76,25 @@ static bool read_options(struct lab_args *a, int argc, char **argv, struct err *
     return good;
 }
 
+/* Of a name: capitals are not told from small letters. It has 53 bits, so that every reader of JSON keeps them. */
+static uint64_t seed_of(const char *id)
+{
+    uint64_t seed = 0;
+    for (const char *c = id; *c; c++)
+        seed = rng_mix(seed + (uint64_t)(unsigned char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c) + 1);
+    return seed >> 11;
+}
+
+static bool settle_suspect(const struct lab_args *a, struct err *e)
+{
+    if (a->job.lab->number != 6)
+        return err_set(e, "--suspect and --case are of lab 6 (this is lab %d)", (int)a->job.lab->number);
+    if (!a->suspect || !a->text)
+        return err_set(e, "%s is missing (expected --suspect N --case 'tree=..')",
+                       a->suspect ? "--case" : "--suspect");
+    return a->n_words == 1 || err_set(e, "a file and a suspect (expected one of them)");
+}
+
 /* Which lab, and which file. */
 static bool settle(struct lab_args *a, struct err *e)
 {
@@ -74,6 +103,12 @@ static bool settle(struct lab_args *a, struct err *e)
         return err_set(e, "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)");
     if (!text_i64(a->word[0], "the lab", 0, 99, &n, e) || !(a->job.lab = lab_find(n, e)))
         return false;
+    if (a->id && a->seeded)
+        return err_set(e, "--id and --seed (expected one of them)");
+    if (a->id)
+        a->job.seed = seed_of(a->id);
+    if (a->suspect || a->text)
+        return settle_suspect(a, e);
     a->job.path = a->word[1];
     a->job.seconds = (double)a->seconds;
     a->job.hides = a->gradescope != NULL;
@@ -122,13 +157,25 @@ static bool print_page(const struct lab_args *a, const struct lab_report *r, str
     return print(a->page, lab_print_html, r, e);
 }
 
+static int show_suspect(const struct lab_args *a)
+{
+    struct err e = {0};
+    bool passes = false;
+    if (!lab6_show(stdout, a->job.seed, a->suspect, a->text, &passes, &e))
+        return cmd_error(&e);
+    int code = cmd_printed();
+    return code == EXIT_GOOD && !passes ? EXIT_FAILED : code;
+}
+
 static int run(struct lab_args *a, int argc, char **argv)
 {
     struct err e = {0}, why = {0};
     if (!read_options(a, argc, argv, &e) || !settle(a, &e) || !outputs_check(a, &e))
         return cmd_error(&e);
+    if (a->suspect)
+        return show_suspect(a);
     if (a->asks) {
-        lab0_print(stdout, a->job.seed);
+        a->job.lab->print(stdout, a->job.seed);
         return cmd_printed();
     }
     forget_seed(a, argc, argv);

@@ -52,6 +52,7 @@ struct lab {
     void (*judge)(struct lab_session *s, uint64_t seed, struct lab_result *r);
     /* Instead of that: judges a file of answers to the questions of that seed. False with *e set if it is none. */
     bool (*mark)(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
+    void (*print)(FILE *f, uint64_t seed); /* its questions */
 };
 bool lab_passed(const struct lab_result *r);
 /* NULL with *e set: there is none of that number. */
@@ -103,6 +104,12 @@ void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab4_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+/* Lab 6: its faults, and the mark of what was found. */
+void lab6_print(FILE *f, uint64_t seed);
+bool lab6_mark(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
+/* What a suspect ("3"), or a kernel with a named fault, answers to a case (verify/lab/suspects.h). False with *e set: there is no
+ * such suspect, or it is no case. */
+bool lab6_show(FILE *f, uint64_t seed, const char *suspect, const char *text, bool *passes, struct err *e);
 
 END_C
 

@@ -8,7 +8,8 @@
 static const struct lab all_labs[] = {
 #define LAB(n, title_, minutes_, functions_)                                                                 \
     {.number = n, .title = title_, .functions = functions_, .minutes = minutes_, .judge = lab##n##_judge},
-#define QUIZ(n, title_, minutes_) {.number = n, .title = title_, .minutes = minutes_, .mark = lab##n##_mark},
+#define QUIZ(n, title_, minutes_)                                                                            \
+    {.number = n, .title = title_, .minutes = minutes_, .mark = lab##n##_mark, .print = lab##n##_print},
 #define GATE(n, gate, points, invariant, name)
 #include "verify/lab/labs.def"
 #undef LAB
