@@ -77,12 +77,12 @@ static void set_scale(struct bars *x)
     double most = x->floor, least = INFINITY, wide = 0;
     for (int32_t i = 0; i < x->n; i++) {
         wide = fmax(wide, fmin(NAMES_MOST, svg_text_width(&name_font, x->bar[i].name)));
-        if (x->bar[i].why)
+        if (x->bar[i].why || total_of(&x->bar[i]) <= 0)
             continue;
         most = fmax(most, total_of(&x->bar[i]));
         least = fmin(least, total_of(&x->bar[i]));
     }
-    x->end = fmax(1, fmin(most, CUT_AT * fmax(least, x->floor)));
+    x->end = fmax(1, least < INFINITY ? fmin(most, CUT_AT * fmax(least, x->floor)) : most);
     x->left = SVG_MARGIN + SWATCH + 6 + wide + 8;
     x->wide = SVG_WIDTH - RIGHT - x->left;
     x->unit = unit_of(x->end, &x->unit_name);
@@ -196,6 +196,14 @@ static void draw_ticks(const struct bars *x, double y)
     }
 }
 
+static bool any_strategy(const struct bars *x)
+{
+    for (int32_t i = 0; i < x->n; i++)
+        if (svg_strategy_colour(x->bar[i].name))
+            return true;
+    return false;
+}
+
 static bool any_cut(const struct bars *x)
 {
     for (int32_t i = 0; i < x->n; i++)
@@ -211,9 +219,12 @@ void bytes_print_svg(FILE *out, const char *what, const struct bytes_bar *bar, i
     struct bars x = {.s = &s, .bar = bar, .n = n, .floor = floor};
     double wide = SVG_WIDTH - 2 * SVG_MARGIN;
     set_scale(&x);
-    char *words = xasprintf("%s Squares have the strategy's colour in all figures. Floor: K and V of each "
-                            "token that some query sees, read once; Q read, O and LSE written.%s",
-                            what, any_cut(&x) ? " Bars with two white strokes are cut." : "");
+    char *words = xasprintf(
+        "%s%s%s%s", what, any_strategy(&x) ? " Squares have the strategy's colour in all figures." : "",
+        floor > 0
+            ? " Floor: K and V of each token that some query sees, read once; Q read, O and LSE written."
+            : "",
+        any_cut(&x) ? " Bars with two white strokes are cut." : "");
     svg_begin(&s);
     double y = svg_title(&s, title, "");
     y = svg_paragraph(&s, SVG_MARGIN, y, wide, &text_font, words);
@@ -222,7 +233,8 @@ void bytes_print_svg(FILE *out, const char *what, const struct bytes_bar *bar, i
     for (int32_t i = 0; i < n; i++, y += ROW_HIGH)
         if (!bar[i].why)
             draw_bar(&x, y, &bar[i]);
-    draw_floor(&x, top, y);
+    if (floor > 0)
+        draw_floor(&x, top, y);
     for (int32_t i = 0; i < n; i++) {
         draw_name(&x, top + i * ROW_HIGH + 12, bar[i].name);
         if (bar[i].why)

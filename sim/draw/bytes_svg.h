@@ -34,7 +34,7 @@ struct bytes_bar {
 struct bytes_bar bytes_bar_of(const char *name, const struct ledger *l, double times);
 
 /*
- * One SVG. what: of which trees, a sentence. A bar that would make all others too short is cut, and its number stands beside it
+ * One SVG. what: of which trees, a sentence. floor 0: none is drawn. A bar that would make all others too short is cut, and its number stands beside it
  * all the same. Parts have the class "part", and their bytes in data-bytes.
  */
 void bytes_print_svg(FILE *out, const char *what, const struct bytes_bar *bar, int32_t n, double floor);

@@ -3,6 +3,7 @@
  * or of a secret seed's case gets into it.
  */
 #include "verify/lab/lab.h"
+#include "verify/lab/lab4_draw.h"
 
 #include "tests/auto.h"
 #include "tests/shared.h"
@@ -71,7 +72,7 @@ static void check_alone(const char *all)
     ck_assert(strlen(all) < 1000000);
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
         for (const char *at = all; (at = strstr(at, never[i])); at++) {
-            const char *open = at, *behind = at + strcspn(at, "=<>");
+            const char *open = at, *behind = at + 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyz");
             while (open > all && *open != '<' && *open != '>')
                 open--;
             bool tag = never[i][0] == '<' || (*open == '<' && (never[i][0] != ' ' || *behind == '='));
@@ -118,6 +119,35 @@ TEST(every_gate_has_an_invariant_with_a_text)
         ck_assert(count >= 3 && !behind);
     }
     ck_assert_int_ge(labs, 5);
+}
+
+/* A tree that is as wide as they come: its edges are drawn twice, those that differ are marked, and nothing is lost. */
+TEST(assignments_are_drawn_side_by_side)
+{
+    enum { NODES = 80 };
+    int parent[NODES], queries[NODES];
+    int64_t len[NODES];
+    unsigned char yours[NODES] = {0}, least[NODES] = {0};
+    for (int i = 0; i < NODES; i++) {
+        parent[i] = i == 0 || i == 40 ? -1 : i < 8 ? i - 1 : i % 8;
+        queries[i] = 1 + i % 3;
+        len[i] = 10 + i;
+        yours[i] = i % 5 == 1 && parent[i] >= 0;
+        least[i] = i % 5 == 1 && parent[i] >= 0 && i < 60;
+    }
+    const struct lab_shape shape = {NODES, parent, len, queries};
+    char *all = NULL;
+    size_t size;
+    FILE *f = open_memstream(&all, &size);
+    lab4_draw(f, &shape, (const unsigned char *const[]){yours, least}, (const double[]){12, 11});
+    ck_assert_int_eq(fclose(f), 0);
+    check_markup(all);
+    ck_assert_int_eq(times(all, " differs\""), 2 * 4);
+    ck_assert_int_eq(times(all, "class=\"joined") + times(all, "class=\"apart"), 2 * (NODES - 2));
+    ck_assert_int_eq(times(all, "class=\"joined"), 16 + 12);
+    ck_assert(strstr(all, ">Yours: 12<") && strstr(all, ">The least: 11<") &&
+              strstr(all, "join[61] should be 0"));
+    free(all);
 }
 
 FROM_HERE(with_program, .wanted = program_built)
@@ -209,4 +239,53 @@ TEST(a_page_tells_nothing_of_the_secret_seed)
               strstr(all, "one that is not told"));
     ck_assert(!strstr(all, "918273645") && !strstr(all, "<dt>checked</dt>") && !strstr(all, "<dt>got</dt>"));
     ck_assert(!strstr(all, "<svg"));
+}
+
+/* The page of a wrong solution, and the part of it that is about a gate: from its heading to the next one; the caller frees. */
+static char *part_of(const char *file, int lab, int gate)
+{
+    FREED char *all = page(file, lab, ""), *mark = xasprintf("<section id=\"gate-%d\">", gate);
+    check_markup(all);
+    check_alone(all);
+    const char *at = strstr(all, mark);
+    ck_assert_msg(at, "%s passes gate %d", file, gate);
+    return xasprintf("%.*s", (int)(strstr(at, "</section>") - at), at);
+}
+
+/* What is said to be wrong is drawn. */
+TEST(pictures_show_what_is_wrong)
+{
+    FREED char *scores = part_of("tests/labs-wrong/L1-attend/L1-max-from-minus-10000.c", 1, 4),
+               *random = part_of("tests/labs-wrong/L1-attend/L1-log2.c", 1, 1),
+               *mean = part_of("tests/labs-wrong/L1-merge/L1-mean.c", 1, 7),
+               *bits = part_of("tests/labs-wrong/L1-merge/L1-not-the-bits.c", 1, 9),
+               *bytes = part_of("tests/labs-wrong/L2/L2-k-alone.c", 2, 5),
+               *hand = part_of("tests/labs-wrong/L2/L2-hand-k-alone.c", 2, 3),
+               *rows = part_of("tests/labs-wrong/L2/L2-rows-of-queries.c", 2, 11),
+               *leak = part_of("tests/labs-wrong/L3/L3-below-shown.c", 3, 3),
+               *padded = part_of("tests/labs-wrong/L3/L3-node.c", 3, 8),
+               *edges = part_of("tests/labs-wrong/L4/L4-one-pass.c", 4, 2),
+               *quiz = part_of("tests/labs/L0/answers.txt", 0, 4);
+    ck_assert_int_eq(times(scores, "class=\"score\""), 2);
+    ck_assert_int_eq(times(scores, "class=\"wrong\""), 2);
+    ck_assert(strstr(scores, ">-inf<") && strstr(scores, ">nan<") && !strstr(scores, "-nan"));
+    ck_assert_int_eq(times(random, "class=\"wrong\""), 1); /* LSE alone */
+    ck_assert_int_eq(times(mean, ">0.5 in your O<"), 2);
+    ck_assert(strstr(bits, "not the bits"));
+    long long got, should;
+    const char *numbers = strstr(bytes, "<dt>got</dt><dd>");
+    ck_assert(numbers && sscanf(numbers, "<dt>got</dt><dd>%lld, should be %lld", &got, &should) == 2);
+    FREED char *yours = xasprintf("data-bytes=\"%lld\"", got),
+               *right = xasprintf("data-bytes=\"%lld\"", should);
+    ck_assert_msg(2 * got == should && strstr(bytes, yours) && strstr(bytes, right) &&
+                      strstr(bytes, "class=\"floor\""),
+                  "%s", bytes);
+    ck_assert(strstr(hand, ">tree C, yours<") && times(hand, "class=\"part\"") == 6 &&
+              !strstr(hand, "floor"));
+    ck_assert(strstr(rows, "class=\"padding\"") && strstr(leak, "class=\"wrong\"") &&
+              strstr(leak, "This plan is wrong"));
+    ck_assert(strstr(padded, "class=\"padding\"") && !strstr(padded, "is wrong"));
+    ck_assert(strstr(edges, ">Yours: 342<") && strstr(edges, ">The least: 316<") &&
+              times(edges, " differs\"") == 4);
+    ck_assert(strstr(quiz, "groups of deft-flatten") && strstr(quiz, "class=\"pairs\""));
 }

@@ -7,6 +7,7 @@
 
 #include "ref/nform.h"
 #include "ref/rng.h"
+#include "sim/draw/plan_svg.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
 #include "verify/io/text.h"
@@ -24,13 +25,14 @@ struct item {
     char *asks;
     int64_t choice[CHOICES];
     const char *why[CHOICES]; /* of choice 0: NULL */
+    const struct plan *about; /* a plan that shows it */
     int32_t order[CHOICES];
 };
 
 struct world {
     struct tree *t;
     struct nform *nf;
-    struct plan *node, *flatten; /* of deft-node and deft-flatten */
+    struct plan *node, *flatten, *alone; /* of deft-node, deft-flatten and flash-attention */
     struct heads heads;
     uint64_t seed;
 };
@@ -62,6 +64,7 @@ static struct world world_new(uint64_t seed)
     w.nf = nform_new(w.t);
     w.node = plan_of(&w, "deft-node");
     w.flatten = plan_of(&w, "deft-flatten");
+    w.alone = plan_of(&w, "flash-attention");
     return w;
 }
 
@@ -69,6 +72,7 @@ static void world_free(struct world *w)
 {
     plan_free(w->node);
     plan_free(w->flatten);
+    plan_free(w->alone);
     nform_free(w->nf);
     tree_free(w->t);
 }
@@ -190,6 +194,7 @@ static void ask_all(const struct world *w, struct item q[QUESTIONS])
         (int64_t[]){kv_node, kv_node / 2, kv_node * RATIO, kv_node / 8}, "that is K, or V: both are read",
         "that is once per query head: K and V are read once per KV head", "that is one KV head of 8");
     for (int i = 0; i < QUESTIONS; i++) {
+        q[i].about = i == 3 || i == 4 ? w->flatten : i == 6 ? w->alone : w->node;
         int32_t first = (int32_t)rng_below(w->seed, 4, (uint64_t)i, CHOICES);
         for (int k = 0; k < CHOICES; k++)
             q[i].order[(first + k) % CHOICES] = k;
@@ -242,6 +247,15 @@ static bool read_answers(const char *path, char answer[QUESTIONS], struct err *e
     return good;
 }
 
+static void draw(const struct world *w, const struct plan *p, struct lab_result *r)
+{
+    char *says = xasprintf("The tree of this seed, with the groups of %s", p->strategy);
+    FILE *f = lab_picture(r, says);
+    plan_print_svg(f, p, &w->heads, NULL);
+    fclose(f);
+    free(says);
+}
+
 bool lab0_mark(const char *path, uint64_t seed, struct lab_result *r, struct err *e)
 {
     char answer[QUESTIONS];
@@ -256,6 +270,8 @@ bool lab0_mark(const char *path, uint64_t seed, struct lab_result *r, struct err
         r[i].checked = xstrdup(q[i].asks);
         r[i].got = is < 0 ? xstrdup("no answer") : xasprintf("%c: %" PRId64, answer[i], q[i].choice[is]);
         r[i].why = is > 0 ? xstrdup(q[i].why[is]) : NULL;
+        if (is != 0)
+            draw(&w, q[i].about, &r[i]);
         free(q[i].asks);
     }
     world_free(&w);

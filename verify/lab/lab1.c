@@ -559,6 +559,12 @@ static void tell(const struct work *w, char *whole[2], int32_t gate, struct lab_
     r->got = a->end == RUN_DONE ? got(a) : xstrdup(a->why.msg);
     if (a->end != RUN_DONE)
         return;
+    FILE *f = lab_picture(
+        r, a->call.point == LAB1_ATTEND
+               ? "Scores and weights of the tokens, and each number of the answer beside the right one"
+               : "The weights of both parts, and each number of the answer beside the right one");
+    lab1_draw(f, &a->call, &a->right, a->o, a->lse);
+    fclose(f);
     r->seen = seen(w, gate);
     r->why = whole[a->call.point] ? xstrdup(whole[a->call.point]) : cause(w, a->call.point, gate);
 }

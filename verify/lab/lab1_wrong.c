@@ -104,6 +104,12 @@ static double score(const struct lab1_call *c, int32_t i, double *size)
     return s * (double)c->scale;
 }
 
+double lab1_score(const struct lab1_call *c, int32_t i)
+{
+    double size;
+    return score(c, i, &size);
+}
+
 /*
  * A score is a sum of d products, whose error grows like sqrt(d); an error of a score is a relative one of its weight. A sum of n
  * terms in order, rounded after each, errs like sqrt(n): worst cases are far larger, and are not met by numbers that are drawn.

@@ -7,6 +7,8 @@
 
 #include "ref/base.h"
 
+#include <stdio.h>
+
 BEGIN_C
 
 enum lab1_point { LAB1_ATTEND, LAB1_MERGE };
@@ -26,6 +28,8 @@ struct lab1_answer {
     double *allow, allow_lse;
 };
 
+/* Of token i of LAB1_ATTEND, in double. */
+double lab1_score(const struct lab1_call *c, int32_t i);
 /* In double, with allowances for float arithmetic in any order. */
 struct lab1_answer lab1_right(const struct lab1_call *c);
 void lab1_answer_clear(struct lab1_answer *a);
@@ -47,6 +51,9 @@ char *lab1_mistake_text(struct lab1_mistake m);
 enum lab1_fit { LAB1_FITS_NOT, LAB1_FITS_NOTHING, LAB1_FITS };
 enum lab1_fit lab1_gives(const struct lab1_call *c, struct lab1_mistake m, const struct lab1_answer *right,
                          const float *o, float lse);
+
+/* One SVG of a call and its answer: weights, and each number beside the one that should be. */
+void lab1_draw(FILE *out, const struct lab1_call *c, const struct lab1_answer *right, const float *o, float lse);
 
 /* The bits of what nobody wrote to: a NaN that no arithmetic makes. */
 #define LAB1_UNWRITTEN 0x7fc0dead

@@ -6,11 +6,14 @@
 #include "verify/lab/trees.h"
 
 #include "ref/rng.h"
+#include "sim/draw/bytes_svg.h"
+#include "sim/draw/plan_svg.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
 #include "tests/labs/include/lab.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +55,9 @@ enum { N_WRONGS = sizeof wrongs / sizeof wrongs[0] };
 /* A plan, what it costs, and what the student says. */
 struct counted {
     char *about;
+    struct plan *whole; /* the plan as the program has it */
+    struct nform *nf;   /* with its tree, of `whole` */
+    struct heads heads;
     struct lab_plan plan; /* its lists are ours */
     int64_t right[N_FIELDS], got[N_FIELDS];
     enum run_end end;
@@ -106,6 +112,8 @@ static bool take_plan(const struct plan *p, const struct heads *h, struct counte
 
 static void counted_clear(struct counted *c)
 {
+    plan_free(c->whole);
+    nform_free_with_tree(c->nf);
     free((void *)c->plan.group);
     free((void *)c->plan.merge);
     free(c->about);
@@ -117,14 +125,11 @@ static bool make_plan(const struct strategy *s, const struct tree *t, struct hea
 {
     struct strategy_use use = strategy_default(s);
     struct plan_env env = plan_env_default(heads);
-    struct nform *nf = nform_new(t);
     char why[WHY_MAX];
-    struct plan *p = strategy_plan(&use, nf, &env, why);
-    *c = (struct counted){.about = NULL};
-    bool good = p && take_plan(p, &heads, c);
+    *c = (struct counted){.nf = nform_new(tree_copy(t)), .heads = heads};
+    c->whole = strategy_plan(&use, c->nf, &env, why);
+    bool good = c->whole && take_plan(c->whole, &heads, c);
     c->about = xasprintf("%s of %s", s->name, tree_name);
-    plan_free(p);
-    nform_free(nf);
     if (!good)
         counted_clear(c);
     return good;
@@ -478,6 +483,56 @@ static char *seen(const struct gate *g)
     return text;
 }
 
+/* Of numbers of a plan; what is below 0 has no length. */
+static struct bytes_bar bar_of(const char *name, const int64_t n[N_FIELDS])
+{
+    struct bytes_bar b = {.name = name};
+    b.part[BYTES_KV] = fmax(0, (double)n[FIELD_KV]);
+    b.part[BYTES_QO] = fmax(0, (double)n[FIELD_Q]) + fmax(0, (double)n[FIELD_OUTPUT]);
+    b.part[BYTES_MASKS] = fmax(0, (double)n[FIELD_MASK]);
+    b.part[BYTES_PARTIALS] = fmax(0, (double)n[FIELD_WRITTEN]) + fmax(0, (double)n[FIELD_READ]);
+    return b;
+}
+
+/* The table of lab.c: a strategy's bytes of all trees, the student's above the right ones. */
+static void draw_hand(FILE *f, const struct gate *g)
+{
+    struct bytes_bar bar[2 * HAND_TREES];
+    char *name[2 * HAND_TREES];
+    for (int i = 0; i < 2 * HAND_TREES; i++) {
+        const struct counted *c = g->plan[i / 2];
+        name[i] = xasprintf("%s, %s", strrchr(c->about, ' ') - strlen("tree"), i % 2 ? "right" : "yours");
+        bar[i] = (struct bytes_bar){.name = name[i]};
+        bar[i].part[BYTES_KV] = fmax(0, (double)(i % 2 ? c->right : c->got)[FIELD_KV]);
+    }
+    bytes_print_svg(f, "Bytes of K and V by hand.", bar, 2 * HAND_TREES, 0);
+    for (int i = 0; i < 2 * HAND_TREES; i++)
+        free(name[i]);
+}
+
+/* Bytes: all that was said of the plan beside what is right. Padding: the plan's tiles. */
+static void draw(const struct gate *g, const struct counted *c, struct lab_result *r)
+{
+    bool padding = g->field == FIELD_ROWS || g->field == FIELD_TOKENS;
+    char *says = padding ? xasprintf("The groups of %s, with the padding of their tiles hatched", c->about)
+                 : g->n == HAND_TREES
+                     ? xstrdup("Bytes of K and V of the three trees: yours above, the right ones below")
+                     : xasprintf("Bytes of %s: yours above, the right ones below", c->about);
+    FILE *f = lab_picture(r, says);
+    if (padding) {
+        plan_print_svg(f, c->whole, &c->heads, NULL);
+    } else if (g->n == HAND_TREES) {
+        draw_hand(f, g);
+    } else {
+        const struct bytes_bar bar[] = {bar_of("yours", c->got), bar_of("right", c->right)};
+        char *what = xasprintf("%s, as you count and as it is. Partial results: written and read.", c->about);
+        bytes_print_svg(f, what, bar, 2, price_floor(c->nf, &c->heads));
+        free(what);
+    }
+    fclose(f);
+    free(says);
+}
+
 static void tell(const struct gate *g, const char *whole, struct lab_result *r)
 {
     const struct counted *c = NULL;
@@ -494,6 +549,7 @@ static void tell(const struct gate *g, const char *whole, struct lab_result *r)
                  : xstrdup(c->why.msg);
     if (c->end != RUN_DONE)
         return;
+    draw(g, c, r);
     r->seen = seen(g);
     r->why = whole ? xstrdup(whole) : cause(g);
 }

@@ -6,11 +6,11 @@
  * assignment is an optimum of it, on all trees.
  */
 #include "verify/lab/lab.h"
+#include "verify/lab/lab4_draw.h"
 #include "verify/lab/trees.h"
 
 #include "ref/nform.h"
 #include "ref/rng.h"
-#include "tests/labs/include/lab.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -96,8 +96,11 @@ static int depth_of(const struct lab_shape *s, int v)
     return d;
 }
 
-/* Children before parents; f[v * n + depth of a]. */
-static double least_cost(const struct asked *a, enum cost how)
+/* What an edge may be. */
+enum { EITHER, APART, JOINED };
+
+/* Children before parents; f[v * n + depth of a]. edge[n_nodes]: NULL, all may be either. */
+static double least_with(const struct asked *a, enum cost how, const unsigned char *edge)
 {
     const struct lab_shape *s = &a->shape;
     int n = s->n_nodes, most = 1;
@@ -114,8 +117,9 @@ static double least_cost(const struct asked *a, enum cost how)
             knap[0] = 0;
             for (int c = v + 1; c < n; c++)
                 if (s->parent[c] == v)
-                    in = knap_add(knap, in, how == QUERIES_STAY ? 0 : s->queries[c], f[c * n + depth + 1],
-                                  f[c * n + d]);
+                    in = knap_add(knap, in, how == QUERIES_STAY ? 0 : s->queries[c],
+                                  edge && edge[c] == JOINED ? INFINITY : f[c * n + depth + 1],
+                                  edge && edge[c] == APART ? INFINITY : f[c * n + d]);
             double best = INFINITY;
             for (int t = 0; t <= in; t++)
                 best = fmin(best, knap[t] + group_cost(a, how, s->queries[v] - t, tokens));
@@ -126,6 +130,28 @@ static double least_cost(const struct asked *a, enum cost how)
     free(f);
     free(knap);
     return sum;
+}
+
+static double least_cost(const struct asked *a, enum cost how)
+{
+    return least_with(a, how, NULL);
+}
+
+/* One of the cheapest, which is like the student's as long as that is possible; the caller frees. */
+static unsigned char *cheapest(const struct asked *a)
+{
+    size_t n = (size_t)a->shape.n_nodes;
+    unsigned char *join = xcalloc(n, 1), *edge = xcalloc(n, 1);
+    for (size_t i = 0; i < n; i++) {
+        join[i] = a->join[i];
+        edge[i] = join[i] ? JOINED : APART;
+        if (a->shape.parent[i] >= 0 && !(least_with(a, RIGHT, edge) <= a->least * (1 + 1e-9))) {
+            join[i] = !join[i];
+            edge[i] = join[i] ? JOINED : APART;
+        }
+    }
+    free(edge);
+    return join;
 }
 
 /* ---- asking --------------------------------------------------------------------------------------------- */
@@ -303,6 +329,17 @@ static char *got(const struct asked *a)
     return text;
 }
 
+static void draw_both(const struct asked *a, struct lab_result *r)
+{
+    unsigned char *join = cheapest(a);
+    FILE *f = lab_picture(
+        r, "Your assignment at the left, a cheapest one at the right, with edges that differ in red");
+    lab4_draw(f, &a->shape, (const unsigned char *const[]){a->join, join},
+              (const double[]){a->cost, cost_of(a, RIGHT, join)});
+    fclose(f);
+    free(join);
+}
+
 /* Gate 1, or that the mean gap of some trees is at most a share. */
 static void tell(const struct asked *all, int32_t n, double most, const char *whole, struct lab_result *r)
 {
@@ -329,8 +366,9 @@ static void tell(const struct asked *all, int32_t n, double most, const char *wh
     r->got = got(worst);
     if (invalid)
         return;
+    draw_both(worst, r);
     r->seen = xasprintf("%.3g %% above the optimum, the mean of %" PRId32 " trees (at most %.3g %%)",
-                        100 * sum / n, n, 100 * most);
+                        100 * sum / n, n, most < 1e-6 ? 0 : 100 * most);
     r->why = whole ? xstrdup(whole) : NULL;
 }
 

@@ -43,8 +43,9 @@ static const char style[] =
     "figcaption{font-size:.95em;margin-top:.3em}\n"
     "svg{display:block;width:100%;height:auto}\n"
     "ol.all{padding-left:0;list-style:none}ol.all li{margin:.4em 0}\n"
+    "@media (max-width:900px){main{padding:16px 10px}section{padding:.6em .5em}}\n"
     "@media print{body{font-size:10.5pt}main{max-width:none;padding:0}a{color:#111;text-decoration:none}\n"
-    "tr.lost{background:none}tr,figure,h2,h3,dl{break-inside:avoid}h2,h3{break-after:avoid}\n"
+    "tr.lost{background:none}tr,section,figure,h2,h3,dl,li{break-inside:avoid}h2,h3{break-after:avoid}\n"
     "thead{display:table-header-group}pre{background:none}}\n"
     "</style>\n";
 

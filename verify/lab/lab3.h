@@ -1,0 +1,58 @@
+/*
+ * lab3.h - a tree of lab 3 and what a student said of it.
+ */
+#ifndef TREEATTN_VERIFY_LAB_LAB3_H
+#define TREEATTN_VERIFY_LAB_LAB3_H
+
+#include "kernels/kernel.h"
+#include "ref/tree.h"
+#include "verify/child/tensors.h"
+
+BEGIN_C
+
+enum {
+    GATE_ONE = 1,
+    GATE_LEAVES,
+    GATE_INNER,
+    GATE_FOREST,
+    GATE_EMPTY,
+    GATE_LONG,
+    GATE_SHARED,
+    GATE_FULL,
+    TILE_M = 32,
+    TILE_N = 128,
+    MOST_TOKENS = 512,
+    RATIO = 4
+};
+
+/* A group as the student said it. */
+struct lab3_group {
+    int64_t nq, nr;
+    const int64_t *query; /* [nq] */
+    const int64_t *run;   /* [nr]: node, begin, end */
+    uint8_t *hidden;      /* [nq][nr] */
+};
+
+struct lab3_asked {
+    int32_t gate;
+    struct tree *t;
+    enum run_end end;
+    struct tensors answer;
+    struct lab3_group *group;
+    int64_t n_groups, n_hidden;
+    const int64_t *hide; /* [n_hidden]: group, query, run */
+    bool no_place;       /* lab_hide named what is not there */
+    const char *code;    /* "OK", or what is wrong: */
+    struct err why;
+    int64_t kv, padded; /* of one KV head: bytes, tokens */
+    int64_t node_kv, flat_padded;
+};
+
+/* The sentence, or NULL; the caller frees. Of all trees, or of the wrong ones of a gate and of all right ones. */
+char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate);
+/* Somebody may say a million groups: these are neither searched for a cause nor drawn. */
+bool lab3_too_large(const struct lab3_asked *a);
+
+END_C
+
+#endif
