@@ -4,9 +4,8 @@
 #ifndef TREEATTN_VERIFY_LAB_LAB3_H
 #define TREEATTN_VERIFY_LAB_LAB3_H
 
-#include "kernels/kernel.h"
 #include "ref/tree.h"
-#include "verify/child/tensors.h"
+#include "verify/lab/partition.h"
 
 BEGIN_C
 
@@ -25,25 +24,10 @@ enum {
     RATIO = 4
 };
 
-/* A group as the student said it. */
-struct lab3_group {
-    int64_t nq, nr;
-    const int64_t *query; /* [nq] */
-    const int64_t *run;   /* [nr]: node, begin, end */
-    uint8_t *hidden;      /* [nq][nr] */
-};
-
 struct lab3_asked {
     int32_t gate;
     struct tree *t;
-    enum run_end end;
-    struct tensors answer;
-    struct lab3_group *group;
-    int64_t n_groups, n_hidden;
-    const int64_t *hide; /* [n_hidden]: group, query, run */
-    bool no_place;       /* lab_hide named what is not there */
-    const char *code;    /* "OK", or what is wrong: */
-    struct err why;
+    struct partition p;
     int64_t kv, padded; /* of one KV head: bytes, tokens */
     int64_t node_kv, flat_padded;
 };

@@ -51,7 +51,7 @@ static bool sees(const struct tree *t, int32_t q, int32_t node, int64_t token)
 /* How masks are read: as they were given, or as a mistake would have given them. */
 static bool is_hidden(const struct lab3_asked *a, int64_t group, int64_t k, int64_t r, enum mistake how)
 {
-    const struct lab3_group *g = &a->group[group];
+    const struct said *g = &a->p.group[group];
     bool any = false;
     if (how == N_MISTAKES)
         return g->hidden[k * g->nr + r];
@@ -63,8 +63,8 @@ static bool is_hidden(const struct lab3_asked *a, int64_t group, int64_t k, int6
     }
     if (how == MASK_INVERTED)
         return memchr(g->hidden, 1, (size_t)(g->nq * g->nr)) && !g->hidden[k * g->nr + r];
-    for (int64_t i = 0; i < a->n_hidden && !any; i++) {
-        const int64_t *x = a->hide + 3 * i;
+    for (int64_t i = 0; i < a->p.n_hidden && !any; i++) {
+        const int64_t *x = a->p.hide + 3 * i;
         any = x[0] == group &&
               (how == MASK_SWAPPED ? x[1] == r && x[2] == k : x[1] == g->query[k] && x[2] == r);
     }
@@ -75,11 +75,11 @@ static void count_pairs(struct pairs *p, enum mistake how)
 {
     const struct lab3_asked *a = p->a;
     memset(p->times, 0, (size_t)(p->n * a->t->n_queries));
-    for (int64_t i = 0; i < a->n_groups; i++)
-        for (int64_t k = 0; k < a->group[i].nq; k++)
-            for (int64_t r = 0; r < a->group[i].nr; r++) {
-                const int64_t *x = a->group[i].run + 3 * r;
-                uint8_t *row = p->times + a->group[i].query[k] * p->n + p->first[x[0]];
+    for (int64_t i = 0; i < a->p.n_groups; i++)
+        for (int64_t k = 0; k < a->p.group[i].nq; k++)
+            for (int64_t r = 0; r < a->p.group[i].nr; r++) {
+                const int64_t *x = a->p.group[i].run + 3 * r;
+                uint8_t *row = p->times + a->p.group[i].query[k] * p->n + p->first[x[0]];
                 if (is_hidden(a, i, k, r, how))
                     continue;
                 for (int64_t token = x[1]; token < x[2]; token++)
@@ -113,9 +113,9 @@ static struct pairs pairs_of(const struct lab3_asked *a)
     p.ends = xcalloc((size_t)p.n + 1, 1);
     p.begins = xcalloc((size_t)p.n + 1, 1);
     p.last = xcalloc((size_t)p.n + 1, 1);
-    for (int64_t i = 0; i < a->n_groups; i++)
-        for (int64_t r = 0; r < a->group[i].nr; r++) {
-            const int64_t *x = a->group[i].run + 3 * r;
+    for (int64_t i = 0; i < a->p.n_groups; i++)
+        for (int64_t r = 0; r < a->p.group[i].nr; r++) {
+            const int64_t *x = a->p.group[i].run + 3 * r;
             p.ends[p.first[x[0]] + x[2]] = 1;
             p.begins[p.first[x[0]] + x[1]] = 1;
             p.last[p.first[x[0]] + x[2] - 1] |= x[2] - x[1] > 1;
@@ -245,10 +245,10 @@ static bool repairs(struct pairs *p, enum mistake how)
 /* Mistakes of masks are tried where there are masks, or should be. */
 static void question_masks(struct suspects *s, const struct lab3_asked *a, struct pairs *p)
 {
-    bool wrong = strcmp(a->code, "OK") != 0;
-    s->alive[MASK_NONE_GIVEN] = s->alive[MASK_NONE_GIVEN] && a->n_hidden == 0;
+    bool wrong = strcmp(a->p.code, "OK") != 0;
+    s->alive[MASK_NONE_GIVEN] = s->alive[MASK_NONE_GIVEN] && a->p.n_hidden == 0;
     for (int m = 0; m < N_MISTAKES; m++)
-        if (wrongs[m].kind == MASK && s->alive[m] && (wrong || a->n_hidden > 0))
+        if (wrongs[m].kind == MASK && s->alive[m] && (wrong || a->p.n_hidden > 0))
             s->alive[m] = repairs(p, (enum mistake)m);
 }
 
@@ -276,9 +276,9 @@ static void question(struct suspects *s, const struct lab3_asked *a)
 {
     struct pairs p = pairs_of(a);
     question_masks(s, a, &p);
-    if (!a->no_place)
+    if (!a->p.no_place)
         question_pairs(s, a, &p);
-    for (int m = 0; m < N_MISTAKES && a->no_place; m++)
+    for (int m = 0; m < N_MISTAKES && a->p.no_place; m++)
         s->alive[m] = s->alive[m] && wrongs[m].kind == MASK;
     pairs_clear(&p);
 }
@@ -286,13 +286,14 @@ static void question(struct suspects *s, const struct lab3_asked *a)
 bool lab3_too_large(const struct lab3_asked *a)
 {
     double bits = 0, rows = 0;
-    for (int64_t i = 0; i < a->n_groups; i++) {
-        bits += (double)(a->group[i].nq * a->group[i].nr);
-        for (int64_t r = 0; r < a->group[i].nr; r++)
-            rows += (double)(a->group[i].nq * (a->group[i].run[3 * r + 2] - a->group[i].run[3 * r + 1]));
+    for (int64_t i = 0; i < a->p.n_groups; i++) {
+        bits += (double)(a->p.group[i].nq * a->p.group[i].nr);
+        for (int64_t r = 0; r < a->p.group[i].nr; r++)
+            rows +=
+                (double)(a->p.group[i].nq * (a->p.group[i].run[3 * r + 2] - a->p.group[i].run[3 * r + 1]));
     }
     return (double)(tree_tokens(a->t) + 1) * a->t->n_queries > MOST_PAIRS ||
-           bits * (double)(a->n_hidden + 1) > 1e8 || rows > 1e8;
+           bits * (double)(a->p.n_hidden + 1) > 1e8 || rows > 1e8;
 }
 
 char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
@@ -302,11 +303,11 @@ char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
     for (int m = 0; m < N_MISTAKES; m++)
         s.alive[m] = true;
     for (int32_t i = 0; i < n; i++)
-        if (all[i].end != RUN_DONE)
+        if (all[i].p.end != RUN_DONE)
             return NULL; /* it might have told one mistake from another */
     for (int32_t i = 0; i < n; i++) {
-        bool bad = strcmp(all[i].code, "COVER") == 0 || all[i].no_place,
-             good = strcmp(all[i].code, "OK") == 0 || strcmp(all[i].code, "LIMIT") == 0;
+        bool bad = strcmp(all[i].p.code, "COVER") == 0 || all[i].p.no_place,
+             good = strcmp(all[i].p.code, "OK") == 0 || strcmp(all[i].p.code, "LIMIT") == 0;
         if ((!bad && !good) || (bad && gate > 0 && all[i].gate != gate) || lab3_too_large(&all[i]))
             continue;
         question(&s, &all[i]);

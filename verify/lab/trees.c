@@ -3,6 +3,7 @@
 
 #include "ref/rng.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,4 +56,25 @@ struct tree *lab_tree(uint64_t seed, int32_t i, int32_t kind)
         draw_queries(t, seed, i, kind);
     CK(tree_check(t, NULL));
     return t;
+}
+
+char *lab_tree_text(const struct tree *t)
+{
+    enum { SHOWN = 6 /* nodes */ };
+    char *text = xasprintf("a tree of %" PRId32 " nodes, %" PRId64 " tokens, %" PRId32 " queries", t->n_nodes,
+                           tree_tokens(t), t->n_queries);
+    if (t->n_nodes > SHOWN || t->n_queries > 2 * SHOWN)
+        return text;
+    const char *names[] = {"; parent = {", "}, len = {", "}, query_node = {", "}, query_upto = {"};
+    for (int k = 0; k < 4; k++) {
+        xappend(&text, "%s", names[k]);
+        for (int32_t i = 0; i < (k < 2 ? t->n_nodes : t->n_queries); i++)
+            xappend(&text, "%s%" PRId64, i ? ", " : "",
+                    k == 0   ? t->parent[i]
+                    : k == 1 ? t->len[i]
+                    : k == 2 ? t->query[i].node
+                             : t->query[i].upto);
+    }
+    xappend(&text, "}");
+    return text;
 }

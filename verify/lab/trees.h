@@ -17,6 +17,8 @@ enum lab_tree_kind {
 };
 /* Tree i of that seed: it grows with i, from a node or two to some forty. Free with tree_free. */
 struct tree *lab_tree(uint64_t seed, int32_t i, int32_t kind);
+/* A tree for people: how large it is, and all of it if it is small. The caller frees. */
+char *lab_tree_text(const struct tree *t);
 
 END_C
 

@@ -21,7 +21,8 @@
  * q[d]; k[n * d] and v[n * d], token after token: element x of token i is k[i * d + x]. n from 0, d from 1.
  * Write o[d] and *lse. They hold NaN before.
  */
-void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse);
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o,
+                float *lse);
 
 /*
  * Two results of one query over different tokens become the result over all of these tokens: (o, *lse) and (o2, lse2) into
@@ -50,7 +51,7 @@ struct lab_plan_merge {
 struct lab_plan {
     int q_heads, kv_heads, head_dim; /* q_heads is a multiple of kv_heads */
     int element_bytes;               /* of a number of Q, K, V, and of O in the output */
-    int weight_numbers;              /* numbers of 4 bytes beside O in a partial result, a query head: 1, LSE; or 2 */
+    int weight_numbers; /* numbers of 4 bytes beside O in a partial result, a query head: 1, LSE; or 2 */
     int n_groups, n_merges;
     const struct lab_plan_group *group;
     const struct lab_plan_merge *merge;
@@ -74,10 +75,24 @@ struct lab_tree {
     const int *query_node;
     const int64_t *query_upto;
 };
+enum { LAB_TILES = 4 };
 struct lab_env {
     int ratio;           /* query heads on a KV head: rows of a query */
     int tile_m, tile_n;  /* rows and tokens of a tile, in all groups */
     int64_t most_tokens; /* that a group may have */
+
+    /* The rest is of lab 7: heads, and a machine. */
+    int kv_heads, head_dim, element_bytes; /* a query has ratio * kv_heads heads of head_dim numbers */
+    int sms;                               /* processors (SMs) */
+    int on_sm
+        [LAB_TILES]
+        [LAB_TILES]; /* how many CTAs an SM holds, of tiles of 16 << i rows x 16 << k tokens; 0: of none */
+    double bandwidth, l2_bandwidth; /* bytes a second: memory, L2 cache */
+    double l2_bytes;                /* size of the L2 cache */
+    double flops;                   /* operations a second, two for a multiply-add */
+    double latency, l2_latency;     /* seconds from asking for a tile of K or V to having it */
+    double start;                   /* seconds that a CTA takes besides, at least */
+    double base, launch;            /* seconds of a call, and of each of its one or two launches */
 };
 /* Tokens begin to end - 1 of a node, at least one. */
 struct lab_run {
@@ -92,6 +107,7 @@ struct lab_list {
 struct lab_out {
     struct lab_list groups, hidden;
     int n_groups;
+    struct lab_list tiles;
 };
 
 static inline void lab_put(struct lab_list *l, int64_t x)
@@ -106,7 +122,8 @@ static inline void lab_put(struct lab_list *l, int64_t x)
 }
 
 /* A group: these queries x these runs. Gives its number. */
-static inline int lab_group(struct lab_out *out, const int *query, int n_queries, const struct lab_run *run, int n_runs)
+static inline int lab_group(struct lab_out *out, const int *query, int n_queries, const struct lab_run *run,
+                            int n_runs)
 {
     lab_put(&out->groups, n_queries);
     lab_put(&out->groups, n_runs);
@@ -126,6 +143,14 @@ static inline void lab_hide(struct lab_out *out, int group, int query_at, int ru
     lab_put(&out->hidden, group);
     lab_put(&out->hidden, query_at);
     lab_put(&out->hidden, run_at);
+}
+
+/* Lab 7 alone: that group has tiles of m rows x n tokens. Without this call they are tile_m x tile_n. */
+static inline void lab_tile(struct lab_out *out, int group, int m, int n)
+{
+    lab_put(&out->tiles, group);
+    lab_put(&out->tiles, m);
+    lab_put(&out->tiles, n);
 }
 
 /* Divides all (query, token that it sees) pairs among groups, each pair into one. */
