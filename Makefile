@@ -63,7 +63,8 @@ endif
 REF := $(wildcard ref/*.c)
 TRACES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
-SIM := $(filter-out $(FIT),$(wildcard sim/*.c sim/*/*.c))
+NO_FIT := sim/fit/no_gsl.c # in its place in a program that is given away
+SIM := $(filter-out $(FIT) $(NO_FIT),$(wildcard sim/*.c sim/*/*.c))
 KERNELS := $(filter-out $(CUDA_STUBS),$(wildcard kernels/*.c kernels/cpu/*.c)) $(filter-out %_cuda.c,$(wildcard kernels/decode/*.c)) $(CUDA_C)
 JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/judge/*.c verify/faults/*.c)
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
@@ -139,9 +140,10 @@ $(PROGRAM): $(call obj,verify/main.c $(WINGS) $(FIT)) $(BUILD)/libtreeattn.a
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(ALL_LDLIBS) $(GSL_LIBS) -o $@
 	$(if $(CUDA_SKIPPED),@echo '$(CUDA_SKIPPED)')
 
-$(HOST_PROGRAM): $(call obj,$(HOST))
-$(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST))
-$(HOST_PROGRAM) $(LAB_HOST_PROGRAM): $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
+HOST_SHARED_O := $(call obj,$(addprefix verify/child/,answer.c fence.c tensors.c) $(addprefix ref/,base.c dtype.c json_text.c))
+$(HOST_PROGRAM): $(call obj,$(HOST)) $(HOST_SHARED_O)
+$(LAB_HOST_PROGRAM): $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
+$(HOST_PROGRAM) $(LAB_HOST_PROGRAM):
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) $^ $(LDLIBS) -ljansson -ldl -lm -o $@
 
 $(DRAWER): $(call obj,$(FIGURES)) $(BUILD)/paper-figs/main.o $(call obj,$(addprefix ref/,base.c csv.c decimal.c file.c))
@@ -220,6 +222,34 @@ LAB ?= tests/labs/L$(N)/$(if $(filter 0,$(N)),answers.txt,$(if $(filter 6,$(N)),
 lab: $(PROGRAM) $(LAB_HOST_PROGRAM) ## judge lab N (N=1), tests/labs/LN/lab.c or LAB=file
 	$(Q)$(PROGRAM) lab $(N) $(LAB) $(if $(ID),--id $(ID))
 
+# What students get needs libc alone, a compiler beside it, and runs on any processor of its kind.
+LABS_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64,native)
+LABS_NAME = treeattn-labs-$(COMMIT)
+LABS_DATE = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null)),0)
+CLANG := $(findstring clang,$(CC))
+LABS_LDLIBS = -static-libgcc -Wl,-Bstatic -ljansson -lgomp -Wl,-Bdynamic $(CUDA_LDLIBS) -lm -ldl -lpthread
+.PHONY: labs-dist
+labs-dist: ## the labs for students, without sources and solutions: build-labs/treeattn-labs-VERSION.tar.gz
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) BUILD=build-labs ARCH=$(LABS_ARCH) NVCC= $(if $(CLANG),CC=gcc) labs-packed
+
+.PHONY: labs-packed
+labs-packed: $(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host
+	$(Q)$(LABS_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs $(LABS_NAME) $(BUILD)
+	@echo $(BUILD)/$(LABS_NAME).tar.gz
+
+SECRET ?= # a number that students do not know
+.PHONY: labs-gradescope
+labs-gradescope: labs-dist ## Gradescope's autograder for lab N (N=1) with the seed SECRET: build-labs/gradescope-labN.zip
+	$(install) zip
+	$(Q)tests/labs-teaching/gradescope.sh build-labs/$(LABS_NAME).tar.gz $(N) '$(SECRET)' build-labs/gradescope-lab$(N)
+	$(Q)rm -f build-labs/gradescope-lab$(N).zip && cd build-labs/gradescope-lab$(N) && zip -qrX ../gradescope-lab$(N).zip . && echo build-labs/gradescope-lab$(N).zip
+
+$(BUILD)/labs/treeattn: $(call obj,verify/main.c $(WINGS) $(NO_FIT)) $(BUILD)/libtreeattn.a
+$(BUILD)/labs/treeattn-lab-host: $(call obj,$(LAB_HOST)) $(HOST_SHARED_O)
+$(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host:
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) $^ $(LABS_LDLIBS) -o $@
+
 # ---- the papers' figures ---------------------------------------------------------------------------------
 .PHONY: figures
 figures: ## compute what no GPU is needed for, draw and check the papers' figures: paper-figs/index.html
@@ -258,7 +288,7 @@ check-built: $(PROGRAM) $(HOST_PROGRAM) $(LAB_HOST_PROGRAM) $(DRAWER) $(RUNNER) 
 	$(Q)$(if $(COV),GCOV_ERROR_FILE=$(BUILD)/gcov.log) $(if $(SAN)$(COV),TREEATTN_QUICK=1) OMP_WAIT_POLICY=passive TREEATTN_BIN=$(PROGRAM) FIGURES_BIN=$(DRAWER) $(RUNNER)
 
 .PHONY: check-rest
-check-rest: check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in ## what is no suite
+check-rest: check-layers check-headers check-example check-fuzz cuda-static check-verify check-stand-in check-labs-dist ## what is no suite
 
 .PHONY: check-layers
 check-layers: $(BUILD)/libtreeattn.a ## no include may point against the data flow; nothing in the library that is not its own
@@ -274,6 +304,14 @@ check-headers: ## headers are C++ as well, and no function of theirs has the lin
 .PHONY: check-prose
 check-prose: ## READMEs can be read: lines, bytes, words a sentence
 	$(Q)tests/prose.sh
+
+.PHONY: check-labs-dist
+check-labs-dist: $(if $(SAN)$(COV)$(CLANG),,$(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host) ## what students get works alone, and has no answers; twice the same bytes
+ifeq ($(SAN)$(COV)$(CLANG),)
+	$(Q)for i in 1 2; do $(LABS_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs treeattn-labs $(BUILD)/labs/$$i || exit 1; done
+	$(Q)cmp $(BUILD)/labs/1/treeattn-labs.tar.gz $(BUILD)/labs/2/treeattn-labs.tar.gz
+	$(Q)tests/labs_dist.sh $(BUILD)/labs/1/treeattn-labs.tar.gz
+endif
 
 # As its head comment says, but for what a build's own library wants.
 $(BUILD)/tests/example_outside: $(EXAMPLE) $(BUILD)/libtreeattn.a
@@ -406,7 +444,7 @@ format: ## clang-format over all C files
 
 .PHONY: clean
 clean: ## remove everything that was built
-	rm -rf build build-san build-cov build-x86-64-v3 $(CUDA_BUILD) $(GPU_BUNDLE) $(FUZZ)
+	rm -rf build build-san build-cov build-labs build-x86-64-v3 $(CUDA_BUILD) $(GPU_BUNDLE) $(FUZZ)
 
 .PHONY: help
 help: ## this list

@@ -12,17 +12,14 @@
  */
 #include "ref/base.h"
 
-#include "tests/auto.h"
+#include "tests/json_read.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
 #include <glob.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-AUTO_FREE(json_t, json_t, json_decref)
 
 static char text[1 << 18];
 
@@ -34,17 +31,6 @@ static json_t *report(const char *file, int lab, const char *options)
     json_t *o = json_loads(text, 0, &e);
     ck_assert_msg(o != NULL, "%s %s: %s: %.300s", file, options, e.text, text);
     return o;
-}
-
-static double number_of(const json_t *o, const char *key)
-{
-    return json_number_value(json_object_get(o, key));
-}
-
-static const char *word_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
 }
 
 /* What a file says of itself behind "key: ", or NULL; the caller frees. */

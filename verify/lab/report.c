@@ -120,6 +120,49 @@ static uint64_t mark_of(uint64_t seed)
     return rng_u64(seed, 0, 0) >> 48;
 }
 
+/* A gate, as all may see it at once: of the secret seed, that it was not passed. */
+static void print_gate(FILE *f, const struct lab_report *r, const struct lab_gate *g, int32_t i)
+{
+    const struct lab_result *x = &r->result[i];
+    bool passed = lab_passed(x);
+    char *text = r->refused  ? xstrdup(r->refused)
+                 : x->hidden ? xstrdup("it passes the public seed, and fails on a hidden one\n")
+                             : told(r, g, i, "", true),
+         *output = passed || r->refused || x->hidden
+                       ? xstrdup(text)
+                       : xasprintf("%s\n%s", x->code ? x->code : "NOT_RUN", text);
+    fprintf(f, "%s\n{\"number\": \"%" PRId32 ".%" PRId32 "\"", i ? "," : "", g[i].lab, g[i].number);
+    print_text_or_null(f, "name", g[i].name);
+    fprintf(f, ", \"score\": %g, \"max_score\": %g, \"status\": \"%s\", \"visibility\": \"visible\"",
+            passed ? g[i].points : 0, g[i].points, passed ? "passed" : "failed");
+    print_text_or_null(f, "output", output);
+    fputs(", \"output_format\": \"text\"}", f);
+    free(output);
+    free(text);
+}
+
+/* What the secret seed found, when the time to hand in is over: code and cause, no case. Its points are those of the gates. */
+static void print_secret(FILE *f, const struct lab_report *r, const struct lab_gate *g)
+{
+    char *text = xstrdup("");
+    for (int32_t i = 0; i < r->gates; i++)
+        if (r->result[i].hidden) {
+            const struct lab_result *x = &r->result[i];
+            xappend(&text, "%" PRId32 ".%" PRId32 " %s: %s\n", g[i].lab, g[i].number, g[i].name, x->code);
+            if (x->why)
+                xappend(&text, "why: %s\n", x->why);
+        }
+    fprintf(f,
+            ",\n{\"number\": \"%" PRId32 ".%" PRId32
+            "h\", \"name\": \"hidden seed\", \"score\": 0, \"max_score\": 0, "
+            "\"status\": \"%s\", \"visibility\": \"after_due_date\"",
+            g->lab, g[r->gates - 1].number, *text ? "failed" : "passed");
+    print_text_or_null(f, "output", *text ? text : "every gate that passes the public seed passes this one");
+    fputs(", \"output_format\": \"text\"}", f);
+    free(text);
+}
+
+/* https://gradescope-autograders.readthedocs.io/en/latest/specs: the score of all is the sum of the tests'. */
 void lab_print_gradescope(FILE *f, const struct lab_report *r)
 {
     int32_t n;
@@ -134,20 +177,10 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r)
         mark_of(r->job->seed));
     print_json_text(f, origin_commit());
     fputs("},\n\"tests\": [", f);
-    for (int32_t i = 0; i < n; i++) {
-        const struct lab_result *x = &r->result[i];
-        char *text = r->refused ? xstrdup(r->refused) : told(r, g, i, "", true);
-        fprintf(f, "%s\n{\"number\": \"%" PRId32 ".%" PRId32 "\"", i ? "," : "", g[i].lab, g[i].number);
-        print_text_or_null(f, "name", g[i].name);
-        fprintf(f, ", \"score\": %g, \"max_score\": %g, \"status\": \"%s\", \"visibility\": \"visible\"",
-                lab_passed(x) ? g[i].points : 0, g[i].points, lab_passed(x) ? "passed" : "failed");
-        char *output = lab_passed(x) || r->refused ? xstrdup(text)
-                                                   : xasprintf("%s\n%s", x->code ? x->code : "NOT_RUN", text);
-        print_text_or_null(f, "output", output);
-        fputs("}", f);
-        free(output);
-        free(text);
-    }
+    for (int32_t i = 0; i < n; i++)
+        print_gate(f, r, g, i);
+    if (r->job->lab->judge && !r->refused)
+        print_secret(f, r, g);
     fprintf(f, "\n],\n\"leaderboard\": [{\"name\": \"gates\", \"value\": %" PRId32 "}]}\n", r->passed);
     free(all);
 }
