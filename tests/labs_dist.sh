@@ -71,6 +71,25 @@ for want in 15 0; do
     grep -q 90210 "$grader/results/results.json" && fail 'results.json has the secret'
     rm -f "$grader"/submission/* "$grader"/results/*
 done
+if [ "$(id -u)" = 0 ]; then # as there: who hands in code is another user, and may not read the seed
+    chmod 755 "$work" "$grader" "$grader/source" "$grader/source/labs"
+    cat >"$grader/submission/lab.c" <<END
+#include "lab.h"
+#include <stdio.h>
+void lab_attend(const float *q, const float *k, const float *v, int n, int d, float scale, float *o, float *lse)
+{
+    char text[99] = "nothing";
+    FILE *f = fopen("$grader/source/secret/settings", "r");
+    if (f)
+        fread(text, 1, sizeof text - 1, f);
+    fprintf(stderr, "read: %s", text);
+    abort();
+}
+void lab_merge(float *o, float *lse, const float *o2, float lse2, int d) {}
+END
+    AUTOGRADER=$grader "$grader/source/run_autograder" >/dev/null 2>&1
+    grep -q 'read: nothing' "$grader/results/results.json" || fail "a submission reads the secret: $(head -c 600 "$grader/results/results.json")"
+fi
 tests/labs-teaching/gradescope.sh "$tarball" 1 '$(x)' "$work/none" 2>/dev/null && fail 'any seed is one'
 
 [ $bad = 0 ] && echo "labs-dist: $(stat -c %s "$tarball") bytes, $n commands of the texts run, $(wc -l <"$work/secret") lines of solutions are not in it"
