@@ -317,6 +317,8 @@ static void draw_flaw(struct matrix *m)
     struct svg_box b = place(m, at + (double)r->begin, at + (double)r->end, q, q + 1);
     double wider = fmax(0, least - b.w), higher = fmax(0, least - b.h);
     b = (struct svg_box){b.x - wider / 2, b.y - higher / 2, b.w + wider, b.h + higher};
+    svg_rect(m->s, b, "none", "stroke=\"#FFFFFF\" stroke-width=\"7\"",
+             NULL); /* apart from dark groups, too */
     svg_rect(m->s, b, SVG_WRONG, "class=\"wrong\" stroke=\"" SVG_RED "\" stroke-width=\"3\"", m->flaw->why);
 }
 

@@ -82,6 +82,7 @@ static const char patterns[] =
     "<rect width=\"5\" height=\"5\" fill=\"#C8C8C8\"/><circle cx=\"2.5\" cy=\"2.5\" r=\"1\" "
     "fill=\"#222222\"/></pattern>"
     "<pattern id=\"wrong\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">"
+    "<path d=\"M-1,9 L9,-1 M-1,-1 L9,9\" stroke=\"#FFFFFF\" stroke-width=\"3.4\"/>"
     "<path d=\"M-1,9 L9,-1 M-1,-1 L9,9\" stroke=\"" SVG_RED "\" stroke-width=\"1.6\"/></pattern>"
     "</defs>\n";
 

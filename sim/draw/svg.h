@@ -45,7 +45,7 @@ void svg_end(struct svg *s, FILE *out, double height, const char *title, const c
 /* A fill is a colour, or one of these. Each looks different in black and white. */
 #define SVG_PADDING "url(#padding)" /* hatched: computed for nothing, as the tile is larger */
 #define SVG_HIDDEN "url(#hidden)"   /* grey with dots: computed, and hidden by a mask */
-#define SVG_WRONG "url(#wrong)"     /* red, crossed: what must not be */
+#define SVG_WRONG "url(#wrong)"     /* red on white, crossed: what must not be */
 #define SVG_RED "#C00000"
 /* Colours of groups go round. Neighbours in the list differ in brightness as well. */
 const char *svg_colour(int64_t i);

@@ -116,7 +116,7 @@ static void tell(const struct lab3_asked *all, int32_t n, int32_t gate, const ch
     r->got = xstrdup(a->p.why.msg);
     r->seen = xasprintf("%" PRId32 " of %" PRId32 " trees are wrong", bad, of);
     draw(a,
-         strcmp(a->p.code, "COVER") == 0 ? "Your groups on that tree, with a wrong pair in red"
+         strcmp(a->p.code, "COVER") == 0 ? "Your groups on that tree, with a wrong pair red and crossed"
                                          : "Your groups on that tree",
          r);
     if (strcmp(a->p.code, "COVER") == 0 || a->p.no_place)
