@@ -104,6 +104,7 @@ void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab4_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+void lab5_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 /* Lab 6: its faults, and the mark of what was found. */
 void lab6_print(FILE *f, uint64_t seed);
 bool lab6_mark(const char *path, uint64_t seed, struct lab_result *r, struct err *e);

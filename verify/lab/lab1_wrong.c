@@ -176,13 +176,6 @@ struct way {
     bool guarded; /* of a merge: it looks for empty parts first */
 };
 
-struct wrong_answer {
-    double *o, lse;
-    bool nothing; /* the weights sum to 0 or to no number: O and LSE are what a program makes of that */
-    bool any_o;   /* O alone */
-    bool left;    /* nothing is written */
-};
-
 static double r(const struct way *w, double x)
 {
     return w->in_float ? (double)(float)x : x;
@@ -242,7 +235,7 @@ static double wrong_lse(const struct way *w, double max, double sum)
     }
 }
 
-static void empty_attend(const struct lab1_call *c, const struct way *w, struct wrong_answer *a)
+static void empty_attend(const struct lab1_call *c, const struct way *w, struct lab1_wrong *a)
 {
     int32_t how = w->of[EMPTY];
     a->nothing = how == EMPTY_NAN || c->n > 0;
@@ -253,7 +246,7 @@ static void empty_attend(const struct lab1_call *c, const struct way *w, struct 
 }
 
 /* Token by token, with a running maximum. */
-static void wrong_attend(const struct lab1_call *c, const struct way *w, struct wrong_answer *a)
+static void wrong_attend(const struct lab1_call *c, const struct way *w, struct lab1_wrong *a)
 {
     static const double starts[] = {-INFINITY, 0, -1e3, -1e4, -1e5, 0};
     const float *v = w->of[TENSOR] == TENSOR_K_AS_V ? c->k : c->v;
@@ -367,7 +360,7 @@ static double merged_lse(const struct way *w, double l1, double l2)
 }
 
 /* True where a mistake with empty parts says it all. */
-static bool wrong_empty(const struct lab1_call *c, const struct way *w, struct wrong_answer *a)
+static bool wrong_empty(const struct lab1_call *c, const struct way *w, struct lab1_wrong *a)
 {
     bool e1 = c->lse1 == -INFINITY, e2 = c->lse2 == -INFINITY;
     int32_t both = w->of[BOTH_EMPTY], one = w->of[ONE_EMPTY];
@@ -399,7 +392,7 @@ static bool wrong_empty(const struct lab1_call *c, const struct way *w, struct w
     return true;
 }
 
-static void wrong_merge(const struct lab1_call *c, const struct way *w, struct wrong_answer *a)
+static void wrong_merge(const struct lab1_call *c, const struct way *w, struct lab1_wrong *a)
 {
     if (wrong_empty(c, w, a))
         return;
@@ -480,20 +473,21 @@ bool lab1_unwritten(const float *o, int32_t d, float lse)
 /* Where the right answer is off by more than is allowed, the wrong one must come far nearer. */
 static bool clearer(double got, double wrong, double right, double allowed)
 {
-    return got == wrong || fabs(got - right) <= allowed || !(fabs(got - wrong) > 0.25 * fabs(got - right));
+    return got == wrong || fabs(got - right) <= allowed ||
+           !(fabs(got - wrong) > fmax(0.25 * fabs(got - right), allowed));
 }
 
-static enum lab1_fit fits(const struct lab1_call *c, const struct wrong_answer *a,
-                          const struct lab1_answer *right, const float *o, float lse)
+enum lab1_fit lab1_fits(int32_t d, const struct lab1_wrong *a, const struct lab1_answer *right,
+                        const float *o, float lse)
 {
-    if (a->left || lab1_unwritten(o, c->d, lse))
-        return a->left && lab1_unwritten(o, c->d, lse) ? LAB1_FITS_NOTHING : LAB1_FITS_NOT;
+    if (a->left || lab1_unwritten(o, d, lse))
+        return a->left && lab1_unwritten(o, d, lse) ? LAB1_FITS_NOTHING : LAB1_FITS_NOT;
     if (a->nothing)
-        return is_nothing(o, c->d, lse) ? LAB1_FITS_NOTHING : LAB1_FITS_NOT;
+        return is_nothing(o, d, lse) ? LAB1_FITS_NOTHING : LAB1_FITS_NOT;
     double most = 0, within = 1e-4 * fmax(1, fabs(a->lse)) + 4 * right->allow_lse;
-    for (int32_t x = 0; x < c->d; x++)
+    for (int32_t x = 0; x < d; x++)
         most = fmax(most, fabs(a->o[x]));
-    for (int32_t x = 0; x < c->d && !a->any_o; x++)
+    for (int32_t x = 0; x < d && !a->any_o; x++)
         if (!near((double)o[x], (double)(float)a->o[x], 2e-3 * most + 4 * right->allow[x]) ||
             !clearer((double)o[x], a->o[x], right->o[x], right->allow[x]))
             return LAB1_FITS_NOT;
@@ -506,7 +500,7 @@ static enum lab1_fit fits(const struct lab1_call *c, const struct wrong_answer *
 enum lab1_fit lab1_gives(const struct lab1_call *c, struct lab1_mistake m, const struct lab1_answer *right,
                          const float *o, float lse)
 {
-    struct wrong_answer a = {.o = xcalloc((size_t)c->d, sizeof(double))};
+    struct lab1_wrong a = {.o = xcalloc((size_t)c->d, sizeof(double))};
     struct way w = {.in_float = !(m.variant & 1), .guarded = m.variant >> 1};
     w.of[wrongs[m.first].step] = wrongs[m.first].value;
     if (m.second >= 0)
@@ -515,7 +509,7 @@ enum lab1_fit lab1_gives(const struct lab1_call *c, struct lab1_mistake m, const
         wrong_attend(c, &w, &a);
     else
         wrong_merge(c, &w, &a);
-    enum lab1_fit found = fits(c, &a, right, o, lse);
+    enum lab1_fit found = lab1_fits(c->d, &a, right, o, lse);
     free(a.o);
     return found;
 }

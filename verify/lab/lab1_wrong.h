@@ -55,6 +55,17 @@ enum lab1_fit lab1_gives(const struct lab1_call *c, struct lab1_mistake m, const
 /* One SVG of a call and its answer: weights, and each number beside the one that should be. */
 void lab1_draw(FILE *out, const struct lab1_call *c, const struct lab1_answer *right, const float *o, float lse);
 
+/* What a program with a mistake gives. */
+struct lab1_wrong {
+    double *o, lse;
+    bool nothing; /* the weights sum to 0 or to no number: O and LSE are what a program makes of that */
+    bool any_o;   /* O alone */
+    bool left;    /* nothing is written */
+};
+/* Is (o, lse) that? Where it is not `right`, it must come far nearer to what is wrong. */
+enum lab1_fit lab1_fits(int32_t d, const struct lab1_wrong *wrong, const struct lab1_answer *right,
+                        const float *o, float lse);
+
 /* The bits of what nobody wrote to: a NaN that no arithmetic makes. */
 #define LAB1_UNWRITTEN 0x7fc0dead
 bool lab1_unwritten(const float *o, int32_t d, float lse);

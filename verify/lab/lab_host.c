@@ -12,6 +12,7 @@
 #include "verify/child/answer.h"
 #include "verify/child/fence.h"
 #include "verify/child/tensors.h"
+#include "verify/lab/tile/cta.h"
 #include "verify/lab/rights.h"
 
 #include <dlfcn.h>
@@ -257,13 +258,57 @@ static void pack(struct job *j)
     f(&shape, &price, (unsigned char *)join->data);
 }
 
+/* Where the object keeps what its calls of the device go to. */
+static const void **to_device;
+
+static void kernel(struct job *j)
+{
+    __typeof__(lab_kernel) *f = j->function;
+    const struct lab_cta shape = {.threads = (int)number(j, "threads"),
+                                  .queries = (int)number(j, "queries"),
+                                  .ratio = (int)number(j, "ratio"),
+                                  .kv_heads = (int)number(j, "kv_heads"),
+                                  .kv_head = (int)number(j, "kv_head"),
+                                  .head_dim = (int)number(j, "d"),
+                                  .tokens = (int)number(j, "tokens"),
+                                  .runs = (int)rows_of(j, "mask"),
+                                  .page_size = (int)number(j, "page_size"),
+                                  .tile_n = (int)number(j, "tile_n"),
+                                  .scale = (float)json_number_value(json_object_get(j->request, "scale"))};
+    int64_t n_q = rows_of(j, "q"), n_name = CTA_NAME;
+    const struct cta_run run = {.shape = &shape,
+                                .q = input(j, "q"),
+                                .k = input(j, "k"),
+                                .v = input(j, "v"),
+                                .page_table = input(j, "page_table"),
+                                .run_end = input(j, "run_end"),
+                                .mask = input(j, "mask"),
+                                .o = output(j, "o", n_q, NULL),
+                                .lse = output(j, "lse", n_q / shape.head_dim, NULL),
+                                .n_q = n_q,
+                                .n_kv = rows_of(j, "k"),
+                                .n_pages = rows_of(j, "page_table"),
+                                .n_o = n_q,
+                                .order = (uint64_t)number(j, "order")};
+    struct cta_said said;
+    cta_run(&run, f, to_device, &said);
+    memcpy(whole_numbers(j, "said", CTA_NUMBERS), &said, CTA_NUMBERS * sizeof(int64_t));
+    struct fenced *name = &j->memory[j->n++];
+    *name = fence(said.array, n_name);
+    tensors_add(&j->out, "array", EL_U8, name->data, false, 1, &n_name);
+}
+
 static struct {
     const char *point, *symbol;
     void (*call)(struct job *j);
     void *function;
-} points[] = {{"attend", "lab_attend", attend, NULL},          {"merge", "lab_merge", merge, NULL},
-              {"answers", "lab_answers", answers, NULL},       {"count", "lab_count", count, NULL},
-              {"partition", "lab_partition", partition, NULL}, {"pack", "lab_pack", pack, NULL}};
+} points[] = {{"attend", "lab_attend", attend, NULL},
+              {"merge", "lab_merge", merge, NULL},
+              {"answers", "lab_answers", answers, NULL},
+              {"count", "lab_count", count, NULL},
+              {"partition", "lab_partition", partition, NULL},
+              {"pack", "lab_pack", pack, NULL},
+              {"kernel", "lab_kernel", kernel, NULL}};
 enum { N_POINTS = sizeof points / sizeof points[0] };
 
 /* What there is to say of a run, besides "done": the key of the line, and the sentence in text. NULL: nothing. */
@@ -338,6 +383,9 @@ static bool load(const char *path)
             between = ",";
         }
     }
+    static const void *nowhere; /* an object that is made of another lab.h */
+    const void **known = object ? dlsym(object, "lab_calls") : NULL;
+    to_device = known ? known : &nowhere;
     fputs("]}\n", to_judge);
     fflush(to_judge);
     return object != NULL;

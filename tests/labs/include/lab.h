@@ -184,4 +184,88 @@ static inline double lab_price_of(const struct lab_price *p, int64_t queries, in
  */
 void lab_pack(const struct lab_shape *shape, const struct lab_price *price, unsigned char *join);
 
+/* ---- lab 5: one tile ------------------------------------------------------------------------------------- */
+
+/* Arrays of the device. lab_get and lab_set alone reach what is in them. */
+struct lab_floats;  /* numbers that are read */
+struct lab_ints;    /* whole numbers that are read */
+struct lab_outputs; /* numbers that are written, each once */
+struct lab_shared;  /* shared memory: numbers that all threads of the CTA read and write */
+
+/* What a thread knows. `threads` of them run lab_kernel on one group, for one KV head. Element (a, b, c) of an array [A][B][C] has
+ * the index (a * B + b) * C + c. */
+struct lab_cta {
+    int thread, threads;  /* this one, from 0, of 32 or 64 */
+    int queries, ratio;   /* rows: queries * ratio, at most 16; ratio: query heads on a KV head */
+    int kv_heads, kv_head; /* of all, this CTA's */
+    int head_dim;         /* at most 64; rows * head_dim is at most 512 */
+    int tokens, runs;     /* of the group; both may be 0 */
+    int page_size;        /* tokens on a page */
+    int tile_n;           /* tokens of a tile, at most 64 */
+    float scale;
+    const struct lab_floats *q;        /* [queries][kv_heads * ratio][head_dim] */
+    const struct lab_floats *k, *v;    /* [pages][page_size][kv_heads][head_dim] */
+    const struct lab_ints *page_table; /* of each page_size tokens of the group, the last ones may be fewer: their page */
+    const struct lab_ints *run_end;    /* [runs] run r has the tokens from run_end[r - 1], or 0, to run_end[r] - 1 */
+    const struct lab_ints *mask;       /* [runs] bit i is 1: query i sees the run */
+    struct lab_outputs *o;             /* [queries][kv_heads * ratio][head_dim] */
+    struct lab_outputs *lse;           /* [queries][kv_heads * ratio] */
+};
+
+/*
+ *   LAB_SHARED(name, n);     n floats of shared memory, the same for all threads: __shared__ float name[n]
+ *   x = lab_get(array, i);   x = array[i]
+ *   lab_set(array, i, x);    array[i] = x, of shared memory and of outputs
+ *   lab_barrier();           waits for all threads: __syncthreads()
+ */
+#define LAB_SHARED(name, n) struct lab_shared *name = lab_calls->shared(#name, (n), __LINE__)
+#define lab_get(array, i)                                                                                    \
+    _Generic((array),                                                                                        \
+        const struct lab_floats *: lab_get_float,                                                            \
+        const struct lab_ints *: lab_get_int,                                                                \
+        struct lab_shared *: lab_get_shared)((array), (i), __LINE__)
+#define lab_set(array, i, x)                                                                                 \
+    _Generic((array), struct lab_shared *: lab_set_shared, struct lab_outputs *: lab_set_output)(            \
+        (array), (i), (x), __LINE__)
+#define lab_barrier() lab_calls->barrier(__LINE__)
+
+/* The device behind them. The judge sets it. */
+struct lab_device {
+    struct lab_shared *(*shared)(const char *name, int64_t n, int line);
+    float (*get_float)(const struct lab_floats *a, int64_t i, int line);
+    int64_t (*get_int)(const struct lab_ints *a, int64_t i, int line);
+    float (*get_shared)(struct lab_shared *a, int64_t i, int line);
+    void (*set_shared)(struct lab_shared *a, int64_t i, float x, int line);
+    void (*set_output)(struct lab_outputs *a, int64_t i, float x, int line);
+    void (*barrier)(int line);
+};
+__attribute__((weak)) const struct lab_device *lab_calls;
+
+static inline float lab_get_float(const struct lab_floats *a, int64_t i, int line)
+{
+    return lab_calls->get_float(a, i, line);
+}
+static inline int64_t lab_get_int(const struct lab_ints *a, int64_t i, int line)
+{
+    return lab_calls->get_int(a, i, line);
+}
+static inline float lab_get_shared(struct lab_shared *a, int64_t i, int line)
+{
+    return lab_calls->get_shared(a, i, line);
+}
+static inline void lab_set_shared(struct lab_shared *a, int64_t i, float x, int line)
+{
+    lab_calls->set_shared(a, i, x, line);
+}
+static inline void lab_set_output(struct lab_outputs *a, int64_t i, float x, int line)
+{
+    lab_calls->set_output(a, i, x, line);
+}
+
+/*
+ * What each thread runs: O and LSE of the rows of this CTA, over the tokens that each of them sees. Row r is query r / ratio and
+ * query head kv_head * ratio + r % ratio. Token t stands on page page_table[t / page_size], at t % page_size.
+ */
+void lab_kernel(const struct lab_cta *c);
+
 #endif
