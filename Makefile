@@ -227,7 +227,7 @@ LABS_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64,native)
 LABS_NAME = treeattn-labs-$(COMMIT)
 LABS_DATE = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null)),0)
 CLANG := $(findstring clang,$(CC))
-LABS_LDLIBS = -static-libgcc -Wl,-Bstatic -ljansson -lgomp -Wl,-Bdynamic $(CUDA_LDLIBS) -lm -ldl -lpthread
+LABS_LDLIBS = -static-libgcc -Wl,--build-id=none -Wl,-Bstatic -ljansson -lgomp -Wl,-Bdynamic $(CUDA_LDLIBS) -lm -ldl -lpthread
 .PHONY: labs-dist
 labs-dist: ## the labs for students, without sources and solutions: build-labs/treeattn-labs-VERSION.tar.gz
 	$(Q)$(MAKE) --no-print-directory -j$$(nproc) BUILD=build-labs ARCH=$(LABS_ARCH) NVCC= $(if $(CLANG),CC=gcc) labs-packed
