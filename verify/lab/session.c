@@ -123,11 +123,27 @@ static struct process_limits limits(int32_t processes)
     return (struct process_limits){.memory = (int64_t)LAB_MEMORY_GIB << 30, .processes = processes};
 }
 
-/* Runs a command in the folder, as a user without rights if we have them all. Its exit code, or -1 with *e set. */
+/* Of a compiler. What ended it without a limit is this machine's doing, and costs nobody points. */
+static void no_answer(struct process *p, const struct process_said *said, struct err *e)
+{
+    const char *log = process_log(p);
+    if (said->event == PROCESS_TIMEOUT)
+        err_set(e, "the compiler gave no answer within %d s", COMPILE_SECONDS);
+    else if (said->event == PROCESS_MEMORY)
+        err_set(e, "the compiler took more than %d GiB", LAB_MEMORY_GIB);
+    else if (said->event == PROCESS_MANY)
+        err_set(e, "the compiler started more than %d processes", COMPILER_PROCESSES);
+    else
+        err_missing(e, "the compiler was ended before its time (code %d)%s%s", said->code, *log ? ": " : "",
+                    log);
+}
+
+/* Runs a command in the folder, as a user without rights if we have them all. It waits for our line: what ended before that would be
+ * taken for one that says nothing. Its exit code, or -1 with *e set. */
 static int run_there(const struct lab_session *s, const char *host, const char *command, struct err *e)
 {
-    char *all = xasprintf("cd %s && %s; echo $? >&4", s->folder, command), *quoted = text_quote(all),
-         *program = text_quote(host),
+    char *all = xasprintf("read -r go <&3; cd %s && %s; echo $? >&4", s->folder, command),
+         *quoted = text_quote(all), *program = text_quote(host),
          *whole =
              xasprintf("exec env -i PATH=\"$PATH\" LC_ALL=C TMPDIR=%s %s -c %s", s->folder, program, quoted);
     const struct process_limits few = limits(COMPILER_PROCESSES);
@@ -137,7 +153,7 @@ static int run_there(const struct lab_session *s, const char *host, const char *
         said = process_ask(p, "", COMPILE_SECONDS);
     int code = p && said.event == PROCESS_LINE ? atoi(said.line) : -1;
     if (p && code < 0)
-        err_set(e, "the compiler gave no answer within %d s and %d GiB", COMPILE_SECONDS, LAB_MEMORY_GIB);
+        no_answer(p, &said, e);
     process_stop(p);
     free(all);
     free(quoted);
