@@ -265,6 +265,8 @@ TEST(pictures_show_what_is_wrong)
                *leak = part_of("tests/labs-wrong/L3/L3-below-shown.c", 3, 3),
                *padded = part_of("tests/labs-wrong/L3/L3-node.c", 3, 8),
                *edges = part_of("tests/labs-wrong/L4/L4-one-pass.c", 4, 2),
+               *masks = part_of("tests/labs-wrong/L5-numbers/L5-mask-of-the-tile.c", 5, 6),
+               *race = part_of("tests/labs-wrong/L5-threads/L5-no-barrier-after-tile.c", 5, 3),
                *quiz = part_of("tests/labs/L0/answers.txt", 0, 4);
     ck_assert_int_eq(times(scores, "class=\"score\""), 2);
     ck_assert_int_eq(times(scores, "class=\"wrong\""), 2);
@@ -287,5 +289,9 @@ TEST(pictures_show_what_is_wrong)
     ck_assert(strstr(padded, "class=\"padding\"") && !strstr(padded, "is wrong"));
     ck_assert(strstr(edges, ">Yours: 342<") && strstr(edges, ">The least: 316<") &&
               times(edges, " differs\"") == 4);
+    ck_assert_int_eq(times(masks, "class=\"wrong\""), 1); /* row 1 of 2 */
+    ck_assert(times(masks, "class=\"hidden\"") == 1 && times(masks, "class=\"tile\"") == 4 &&
+              strstr(masks, "class=\"padding\""));
+    ck_assert(strstr(race, "class=\"tile\"") && !strstr(race, "class=\"wrong\""));
     ck_assert(strstr(quiz, "groups of deft-flatten") && strstr(quiz, "class=\"pairs\""));
 }

@@ -423,6 +423,19 @@ static const struct asked *shown(const struct work *w, int32_t gate)
     return found;
 }
 
+static void draw(const struct asked *a, bool numbers, struct lab_result *r)
+{
+    int32_t rows = lab5_rows(a->call);
+    bool *wrong = xcalloc((size_t)rows, sizeof *wrong);
+    for (int32_t i = 0; i < rows && numbers; i++)
+        wrong[i] = worst_of(a, i, true) >= 0;
+    FILE *f = lab_picture(r, numbers ? "Who sees what in this CTA, with the rows that are wrong"
+                                     : "Who sees what in this CTA");
+    lab5_draw(f, a->call, numbers ? wrong : NULL);
+    fclose(f);
+    free(wrong);
+}
+
 static void tell(const struct work *w, int32_t gate, struct lab_result *r)
 {
     const struct asked *a = shown(w, gate);
@@ -436,6 +449,7 @@ static void tell(const struct work *w, int32_t gate, struct lab_result *r)
         return;
     }
     bool fault = a->said.fault != CTA_GOOD;
+    draw(a, !fault, r);
     r->code = fault ? fault_code[a->said.fault] : "NUMBERS";
     r->got = fault ? fault_text(a) : got(a);
     r->seen = fault ? NULL : seen(w, gate);

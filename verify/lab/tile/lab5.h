@@ -53,6 +53,8 @@ static inline int64_t lab5_token(const struct lab5_call *c, int32_t t)
 }
 /* Does the row see the token? */
 bool lab5_sees(const struct lab5_call *c, int32_t row, int32_t t);
+/* One SVG of a call: who sees what, in which runs, pages and tiles. wrong: which of its rows are, or NULL. */
+void lab5_draw(FILE *out, const struct lab5_call *c, const bool *wrong);
 
 /* ---- mistakes: lab5_wrong.def --------------------------------------------------------------------------- */
 
