@@ -48,6 +48,14 @@ void fig_gap(struct figure *f)
             }
         }
     }
+    for (int32_t i = 0; i < f->n_points; i += N_PLANNERS) {
+        bool none = true;
+        for (int p = 0; p < N_PLANNERS; p++)
+            none &= !(f->point[i + p].ours > 0);
+        if (none)
+            add_note(f, "%s, %s: no mark, the excess of all is 0.", f->panel[f->point[i].panel].name,
+                     f->point[i].at);
+    }
     check_trend(f, below == 0, "no planner is below the optimum: %d of %d means are", below, means);
     for (int p = 0; p < SEARCHING; p++)
         check_trend(f, no_worse[p] * 10 >= of[p] * 9,
@@ -107,11 +115,26 @@ void fig_counters(struct figure *f)
 
 /* ---- predicted and measured times --------------------------------------------------------------------------- */
 
-/* Points of some kernels; errors of all. `names`: strategy as the file has it, series. Last digits of a fit depend on
- * the processor and its BLAS: none of them is written. */
-static void scatter(struct figure *f, const char *data, const char *name, const char *const names[][2])
+/* How many kernels a table has; at most as many as it has rows. */
+static int kernels_of(struct figure *f, const struct csv *t)
+{
+    int n = 0;
+    for (int64_t row = -1; (row = pick_row(f, t, row, NULL)) >= 0;) {
+        int64_t first = pick_row(f, t, -1, "part", cell_text(f, t, row, "part"), NULL);
+        n += first == row;
+    }
+    return n;
+}
+
+/* Points of some kernels, which the panel's name counts; errors of all. `names`: strategy as the file has it, series. Last
+ * digits of a fit depend on the processor and its BLAS: none of them is written. */
+static void scatter(struct figure *f, const char *data, const char *what, const char *const names[][2])
 {
     const struct csv *t = figure_table(f, data);
+    int drawn = 0;
+    while (names[drawn][0])
+        drawn++;
+    const char *name = figure_text(f, "%s: %d drawn of %d", what, drawn, kernels_of(f, t));
     add_panel(f, name, SCATTER, LOG_X | LOG_Y, "measured (us)", "predicted (us)");
     double *error = xcalloc((size_t)t->n_rows + 1, sizeof *error);
     int64_t n = 0, near = 0;
@@ -147,8 +170,8 @@ void fig_predicted(struct figure *f)
                              *const released[][2] = {
                                  {"fi_tc", "flashinfer"}, {"deft", "deft-flatten"}, {"fi_cascade", "cascade"},
                                  {"ft", "fasttree"},      {"pat", "pat"},           {NULL}};
-    scatter(f, "data/predicted", "our kernel, 26 plans", ours);
-    scatter(f, "data/predicted_released", "eight released kernels", released);
+    scatter(f, "data/predicted", "plans on our kernel", ours);
+    scatter(f, "data/predicted_released", "released kernels", released);
 }
 
 /* ---- whole decode steps, simulated and measured ---------------------------------------------------------------- */
@@ -256,6 +279,13 @@ void fig_crossover(struct figure *f)
                 if (b == 256 && p == 14)
                     large[h] = gain;
             }
+    }
+    for (int i = 0; i < N_CROSSING; i++) {
+        int won = 0;
+        for (int32_t k = 0; k < f->n_points; k++)
+            won += strcmp(f->point[k].series, crossing[i]) == 0;
+        if (won == 0)
+            add_note(f, "%s is the fastest in no cell.", series_find(crossing[i])->label);
     }
     check_trend(f, small[0] == 1 && small[1] == 1 && small[2] == 1,
                 "two queries on 128 tokens need no sharing at any GQA ratio: %.3gx, %.3gx, %.3gx", small[0],

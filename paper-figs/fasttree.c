@@ -131,19 +131,15 @@ void fig_fasttree_fig12(struct figure *f)
 
 /* ---- Figure 9: attention kernels ------------------------------------------------------------------------ */
 
-static const char *const baselines[][2] = {{"flash-attention", "fasttree-over-flash-attention"},
-                                           {"flashinfer", "fasttree-over-flashinfer"},
-                                           {"deft-flatten", "fasttree-over-deft"},
-                                           {"cascade", "fasttree-over-cascade"}};
+static const struct mean_claim baselines[] = {{"flash-attention", "fasttree-over-flash-attention", NULL},
+                                              {"flashinfer", "fasttree-over-flashinfer", NULL},
+                                              {"deft-flatten", "fasttree-over-deft", NULL},
+                                              {"cascade", "fasttree-over-cascade", NULL}};
 enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
 
 static void check_kernels(struct figure *f, const struct times *x, const char *query_centric)
 {
-    for (int i = 0; i < N_BASELINES; i++) {
-        if (times_series(x, baselines[i][0]) >= 0)
-            check_headline(f, baselines[i][1],
-                           times_ratio(x, baselines[i][0], "fasttree", NULL, 1, TREES).mean);
-    }
+    times_means(f, x, "fasttree", baselines, N_BASELINES, 1, TREES);
     struct ratio all = times_ratio(x, query_centric, "fasttree", NULL, 1, TREES);
     check_trend(f, all.above * 10 >= all.n * 9, "FastTree beats %s on nine of ten trees: %d of %d",
                 series_find(query_centric)->label, all.above, all.n);

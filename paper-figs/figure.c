@@ -39,6 +39,27 @@ const struct series *series_find(const char *name)
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
+/* What a paper prints of a figure and no panel shows, as bars of ours: one panel for each unit. */
+static void add_printed(struct figure *f)
+{
+    for (int32_t i = 0; i < f->n_points; i++)
+        if (!isnan(f->point[i].paper))
+            return;
+    for (int32_t i = 0; i < f->n_checks && !f->err.code; i++) {
+        const struct check *first = &f->check[i];
+        bool seen = isnan(first->paper);
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = !isnan(f->check[k].paper) && strcmp(f->check[k].unit, first->unit) == 0;
+        if (seen)
+            continue;
+        add_panel(f, "what the paper prints", BARS, 0, "",
+                  strcmp(first->unit, "x") == 0 ? "times" : first->unit);
+        for (int32_t k = i; k < f->n_checks; k++)
+            if (!isnan(f->check[k].paper) && strcmp(f->check[k].unit, f->check[i].unit) == 0)
+                add_point(f, "ours", f->check[k].text, NAN, f->check[k].ours, f->check[k].paper);
+    }
+}
+
 void figure_make(const struct figure_def *def, const struct places *places, struct figure *f)
 {
     *f = (struct figure){.def = def, .places = places};
@@ -47,6 +68,7 @@ void figure_make(const struct figure_def *def, const struct places *places, stru
         if (!f->err.code && !(f->n_points && f->n_checks))
             err_set(&f->err, "figure %s has %d points and %d checks (expected one of each at least)", def->id,
                     (int)f->n_points, (int)f->n_checks);
+        add_printed(f);
         if (f->err.code)
             f->n_checks = 0; /* of half of the numbers: "0 of 0" would hold */
     }
@@ -64,6 +86,7 @@ void figure_clear(struct figure *f)
     free(f->panel);
     free(f->point);
     free(f->check);
+    free(f->note);
     free(f->string);
     *f = (struct figure){0};
 }
@@ -292,6 +315,17 @@ void add_point(struct figure *f, const char *series, const char *at, double x, d
                                              .ours = ours,
                                              .paper = paper,
                                              .panel = f->n_panels - 1};
+}
+
+void add_note(struct figure *f, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    f->note = xgrow(f->note, &f->cap_notes, f->n_notes + 1, sizeof *f->note);
+    f->note[f->n_notes++] = keep(f, xstrdup(text));
 }
 
 /* The next point of the last panel after i (first: -1), with that series and place where not NULL; or -1. */
@@ -553,4 +587,10 @@ void check_headline(struct figure *f, const char *id, double ours)
 void check_part(struct figure *f, const char *id, double ours)
 {
     add_headline(f, id, ours);
+}
+
+void check_detail(struct figure *f, const char *text)
+{
+    if (f->n_checks)
+        f->check[f->n_checks - 1].detail = keep(f, xstrdup(text));
 }

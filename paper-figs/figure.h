@@ -50,6 +50,7 @@ struct check {
     bool number;                  /* a number beside the paper's; else a trend */
     bool whole;                   /* over all that its headline names, so that it may decide on that */
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
+    const char *detail;           /* how the number is made up, or NULL */
     double ours, paper;
     int held, of; /* of a panel's numbers within the tolerance; else 0 */
     double off;   /* the furthest of them, and where */
@@ -70,12 +71,13 @@ extern const int32_t n_figure_defs;
 struct figure {
     const struct figure_def *def;
     const struct places *places;
-    int32_t n_tables, n_panels, n_points, n_checks, n_strings;
-    int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_strings;
+    int32_t n_tables, n_panels, n_points, n_checks, n_notes, n_strings;
+    int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_notes, cap_strings;
     struct csv **table;
     struct panel *panel;
     struct point *point;
     struct check *check;
+    const char **note;
     char **string;
     struct err err;
 };
@@ -123,6 +125,8 @@ void add_panel(struct figure *f, const char *name, enum plot plot, unsigned flag
                const char *y_label);
 /* Where the paper prints nothing: NAN. */
 void add_point(struct figure *f, const char *series, const char *at, double x, double ours, double paper);
+/* A sentence below the picture: what its marks alone do not say. */
+void add_note(struct figure *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Ours at a place of the last panel; NAN if there is none. */
 double point_ours(const struct figure *f, const char *series, const char *at);
 
@@ -151,6 +155,8 @@ void check_cut(struct figure *f, const char *what, double ours, double paper);
 void check_headline(struct figure *f, const char *id, double ours);
 /* Beside a headline, over a part of what that names, or over another workload: never decides. */
 void check_part(struct figure *f, const char *id, double ours);
+/* How the number of the last check is made up, in a sentence without a full stop. */
+void check_detail(struct figure *f, const char *text);
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);
 

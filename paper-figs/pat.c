@@ -170,25 +170,13 @@ void fig_pat_fig7(struct figure *f)
 
 enum { SHARED = 18, ALL = 20 }; /* the last two trees share nothing */
 
-static const char *const baselines[][2] = {{"flash-attention", "pat-over-flash-attention"},
-                                           {"flashinfer", "pat-over-flashinfer"},
-                                           {"fasttree", "pat-over-fasttree"},
-                                           {"relay", "pat-over-relay"},
-                                           {"relay++", "pat-over-relay++"}};
+/* There is no FastTree at 16/8 and 64/8 (Figure 9). */
+static const struct mean_claim baselines[] = {{"flash-attention", "pat-over-flash-attention", NULL},
+                                              {"flashinfer", "pat-over-flashinfer", NULL},
+                                              {"fasttree", "pat-over-fasttree", "32/32 32/8"},
+                                              {"relay", "pat-over-relay", NULL},
+                                              {"relay++", "pat-over-relay++", NULL}};
 enum { N_BASELINES = sizeof baselines / sizeof baselines[0] };
-
-/* Of a baseline: a's times over b's where prefixes are shared, at the heads that the paper has it for. There is no
- * FastTree at 16/8 and 64/8 (Figure 9). */
-static struct ratio shared_ratio(const struct times *x, int baseline, const char *a, const char *b)
-{
-    if (strcmp(baselines[baseline][0], "fasttree") != 0)
-        return times_ratio(x, a, b, NULL, 1, SHARED);
-    struct ratio r = times_ratio(x, a, b, "32/32", 1, SHARED), gqa = times_ratio(x, a, b, "32/8", 1, SHARED);
-    double sum = (r.n ? r.n * r.mean : 0) + (gqa.n ? gqa.n * gqa.mean : 0);
-    r.n += gqa.n;
-    r.mean = r.n ? sum / r.n : NAN;
-    return r;
-}
 
 /* Mean cut of the baselines' latencies by `pat`, percent; *of: how many baselines there are. */
 static double mean_cut(const struct times *x, const char *pat, int *of)
@@ -197,7 +185,7 @@ static double mean_cut(const struct times *x, const char *pat, int *of)
     int n = 0;
     *of = 0;
     for (int i = 0; i < N_BASELINES; i++) {
-        struct ratio r = shared_ratio(x, i, pat, baselines[i][0]);
+        struct ratio r = times_ratio(x, pat, baselines[i].series, baselines[i].heads, 1, SHARED);
         sum += r.n ? r.n * (1 - r.mean) : 0;
         n += r.n;
         *of += r.n > 0;
@@ -207,9 +195,7 @@ static double mean_cut(const struct times *x, const char *pat, int *of)
 
 static void check_kernels(struct figure *f, const struct times *x, const char *pat)
 {
-    for (int i = 0; i < N_BASELINES; i++)
-        if (times_series(x, baselines[i][0]) >= 0)
-            check_headline(f, baselines[i][1], shared_ratio(x, i, baselines[i][0], pat).mean);
+    times_means(f, x, pat, baselines, N_BASELINES, 1, SHARED);
     int of;
     double cut = mean_cut(x, pat, &of);
     (of == N_BASELINES ? check_headline : check_part)(f, "pat-attention-latency-reduction", cut);

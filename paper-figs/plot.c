@@ -1,36 +1,14 @@
-/* plot.c - a figure as a gnuplot script: every place of title, legend, panels and caption is computed here. */
-#include "paper-figs/figure.h"
+/* plot.c - a figure as a gnuplot script: title, legend, panels and caption, each at a place that is computed here. */
+#include "paper-figs/plot.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Pixels; a letter is about LETTER wide. Readable at half the width. */
-enum {
-    WIDTH = 1000,
-    EDGE = 16,
-    LEFT = 114,
-    RIGHT = 28,
-    LETTER = 10,
-    SMALL_LETTER = 8,
-    LINE = 24,
-    PANEL = 340,
-    TITLE = 44
-};
+/* ---- text ------------------------------------------------------------------------------------------------ */
 
-struct box {
-    double left, right, top, bottom; /* pixels from the left and from the top */
-};
-
-struct labels {
-    int32_t n;
-    const char **text;
-};
-
-/* Different strings in the order they come. */
-static int32_t labels_add(struct labels *l, const char *text)
+int32_t labels_add(struct labels *l, const char *text)
 {
     for (int32_t i = 0; i < l->n; i++)
         if (strcmp(l->text[i], text) == 0)
@@ -40,478 +18,305 @@ static int32_t labels_add(struct labels *l, const char *text)
     return l->n++;
 }
 
-static void put_string(FILE *out, const char *s)
+void put_string(FILE *out, const char *s)
 {
     fputc('"', out);
-    for (; *s; s++)
-        if (*s == '\n')
-            fputs("\\n", out);
-        else {
-            if (*s == '"' || *s == '\\')
-                fputc('\\', out);
-            fputc(*s, out);
-        }
-    fputc('"', out);
-}
-
-/* Break at blanks so that no line is longer than `width` letters, as far as words allow. Returns the lines. */
-static int wrap(char *s, int width)
-{
-    int lines = 1;
-    for (char *start = s, *blank = NULL; *s; s++) {
-        if (*s == ' ')
-            blank = s;
-        if (s - start >= width && blank) {
-            *blank = '\n';
-            start = blank + 1;
-            blank = NULL;
-            lines++;
-        }
-    }
-    return lines;
-}
-
-static int longest_word(const char *s)
-{
-    int most = 0, n = 0;
     for (; *s; s++) {
-        n = *s == ' ' ? 0 : n + 1;
-        most = n > most ? n : most;
+        if (*s == '"' || *s == '\\')
+            fputc('\\', out);
+        fputc(*s, out);
     }
-    return most;
+    fputc('"', out);
 }
 
-/* ---- a panel ---------------------------------------------------------------------------------------- */
-
-struct drawing {
-    FILE *out;
-    const struct figure *f;
-    int32_t panel;
-    struct labels series, at; /* of this panel */
-    double lo, hi, x_lo, x_hi;
-};
-
-static const struct point *point_of(const struct drawing *d, int32_t i)
+/* A place as gnuplot reads it. */
+static void put_at(const struct sheet *s, struct at at)
 {
-    return d->f->point[i].panel == d->panel ? &d->f->point[i] : NULL;
-}
-
-static void drawing_start(struct drawing *d, const struct figure *f, int32_t panel, FILE *out)
-{
-    *d = (struct drawing){out, f, panel, {0}, {0}, INFINITY, -INFINITY, INFINITY, -INFINITY};
-    bool log_y = f->panel[panel].flags & LOG_Y;
-    for (int32_t i = 0; i < f->n_points; i++) {
-        const struct point *p = point_of(d, i);
-        if (!p)
-            continue;
-        labels_add(&d->series, p->series);
-        labels_add(&d->at, p->at);
-        for (int k = 0; k < 2; k++) {
-            double v = k ? p->paper : p->ours;
-            if (!isnan(v) && !(log_y && v <= 0)) {
-                d->lo = fmin(d->lo, v);
-                d->hi = fmax(d->hi, v);
-            }
-        }
-        if (!isnan(p->x)) {
-            d->x_lo = fmin(d->x_lo, p->x);
-            d->x_hi = fmax(d->x_hi, p->x);
-        }
-    }
-}
-
-static void drawing_end(struct drawing *d)
-{
-    free(d->series.text);
-    free(d->at.text);
-}
-
-/* Whether clusters are of markers. */
-static bool has_dots(const struct panel *p)
-{
-    return p->plot == BARS && p->flags & LOG_Y;
-}
-
-/* Where the bar, line or cell of a point stands. */
-static double x_of(const struct drawing *d, const struct point *p)
-{
-    const struct panel *panel = &d->f->panel[d->panel];
-    if (panel->plot != BARS)
-        return p->x;
-    struct labels series = d->series, at = d->at;
-    double width = 0.8 / series.n;
-    return labels_add(&at, p->at) + 1 + (labels_add(&series, p->series) - (series.n - 1) / 2.0) * width;
-}
-
-static void put_data(const struct drawing *d)
-{
-    for (int32_t s = 0; s < d->series.n; s++)
-        for (int k = 0; k < 2; k++) {
-            fprintf(d->out, "$p%ds%d%s << EOD\n", (int)d->panel, (int)s, k ? "paper" : "");
-            for (int32_t i = 0; i < d->f->n_points; i++) {
-                const struct point *p = point_of(d, i);
-                double v = p ? (k ? p->paper : p->ours) : NAN;
-                if (isnan(v) || strcmp(p->series, d->series.text[s]) != 0)
-                    continue;
-                struct labels at = d->at;
-                fprintf(d->out, "%.6g %.6g %d\n", x_of(d, p), v, (int)labels_add(&at, p->at) + 1);
-            }
-            fprintf(d->out, "EOD\n");
-        }
-}
-
-static bool has_data(const struct drawing *d, const char *series, bool paper)
-{
-    bool log_y = d->f->panel[d->panel].flags & LOG_Y;
-    for (int32_t i = 0; i < d->f->n_points; i++) {
-        const struct point *p = point_of(d, i);
-        double v = p ? (paper ? p->paper : p->ours) : NAN;
-        if (!isnan(v) && !(log_y && v <= 0) && (!series || strcmp(p->series, series) == 0))
-            return true;
-    }
-    return false;
-}
-
-/* The same marker without a filling. */
-static int hollow(int marker)
-{
-    return marker >= 5 && marker <= 15 && marker % 2 ? marker - 1 : marker;
-}
-
-static void put_look(FILE *out, const struct panel *p, const struct series *s, bool many)
-{
-    enum plot plot = p->plot;
-    char fill[24] = "solid 0.9";
-    if (s->fill)
-        snprintf(fill, sizeof fill, "pattern %d", s->fill);
-    if (has_dots(p))
-        fprintf(out, "with points lc rgb '%s' pt %d ps 1.5", s->colour, s->marker);
-    else if (plot == BARS || plot == MAP)
-        fprintf(out, "with boxes lc rgb '%s' fs %s border rgb '#333333'", s->colour, fill);
-    else if (plot == SCATTER)
-        fprintf(out, "with points lc rgb '%s' pt %d ps 0.8", s->colour, s->marker);
+    if (at.x_is_value)
+        fprintf(s->out, "first %.8g, ", at.x);
     else
-        fprintf(out, "with %s lc rgb '%s' lw 2.5 dt %d%s", many ? "lines" : "linespoints", s->colour, s->dash,
-                many ? "" : " pt ");
-    if (plot == LINES && !many)
-        fprintf(out, "%d", s->marker);
-}
-
-static bool many_points(const struct drawing *d)
-{
-    return d->at.n > 40;
-}
-
-static void put_ranges(const struct drawing *d)
-{
-    const struct panel *p = &d->f->panel[d->panel];
-    bool log_y = p->flags & LOG_Y, log_x = p->flags & LOG_X;
-    double lo = d->lo, hi = d->hi;
-    if (log_y) {
-        lo /= 1.3;
-        hi *= 1.3;
-    } else {
-        double room = 0.07 * (hi - fmin(lo, 0));
-        lo = p->plot == BARS || lo > 0 ? fmin(lo < 0 ? lo - room : 0, 0) : lo - room;
-        hi = fmax(hi + room, lo + 1e-9);
-    }
-    fprintf(d->out, "%sset logscale y\nset format y '%%.6g'\n", log_y ? "" : "un");
-    if (p->plot == MAP)
-        fprintf(d->out, "set yrange [%d.5:0.5]\nset xrange [%.6g:%.6g]\n", (int)d->at.n, d->x_lo - 0.5,
-                d->x_hi + 0.5);
+        fprintf(s->out, "screen %.5f, ", at.x / WIDTH);
+    if (at.y_is_value)
+        fprintf(s->out, "first %.8g", at.y);
     else
-        fprintf(d->out, "set yrange [%.6g:%.6g]\n", lo, hi);
-    fprintf(d->out, log_x ? "set logscale x 2\n" : "unset logscale x\n");
-    if (p->plot == BARS)
-        fprintf(d->out, "set xrange [0.4:%.6g]\n", d->at.n + 0.6);
-    else if (p->plot == LINES || p->plot == SCATTER) {
-        double x_lo = d->x_lo, x_hi = d->x_hi, room = 0.03 * (x_hi - x_lo);
-        fprintf(d->out, "set xrange [%.6g:%.6g]\n", log_x ? x_lo / 1.12 : x_lo - room,
-                log_x ? x_hi * 1.12 : x_hi + room);
-    }
+        fprintf(s->out, "screen %.5f", 1 - at.y / s->height);
 }
 
-/* How the labels of bars are set: broken at blanks, smaller where that makes words fit, else slanted. */
-struct label_style {
-    double height; /* pixels below the axis */
-    int letters;   /* of a line */
-    bool slanted, small;
-};
-
-static struct label_style label_style(const struct drawing *d, double width)
+void put_text(const struct sheet *s, struct at at, enum anchor anchor, const char *font, const char *colour,
+              int degrees, const char *text)
 {
-    struct label_style style = {0};
-    int word = 0, all = 0, lines = 1;
-    for (int32_t i = 0; i < d->at.n; i++) {
-        int w = longest_word(d->at.text[i]), n = (int)strlen(d->at.text[i]);
-        word = w > word ? w : word;
-        all = n > all ? n : all;
-    }
-    double slot = width / d->at.n;
-    style.small = word * (LETTER + 0.5) > slot;
-    style.slanted = word * SMALL_LETTER > slot;
-    style.letters = (int)(slot / (style.small ? SMALL_LETTER : LETTER)) - 1;
-    for (int32_t i = 0; i < d->at.n; i++) {
-        char *copy = xstrdup(d->at.text[i]);
-        int n = wrap(copy, style.letters);
-        lines = n > lines ? n : lines;
-        free(copy);
-    }
-    style.height = style.slanted ? 0.62 * SMALL_LETTER * all + 24 : lines * (style.small ? 17 : 21) + 8;
-    return style;
-}
-
-/* 1, 2, 5, 10, .. where powers of ten alone would be too few. */
-static void put_log_tics(const struct drawing *d)
-{
-    if (!(d->hi < 200 * d->lo))
+    static const char *const names[] = {"left", "center", "right"};
+    if (!*text)
         return;
-    const char *comma = "";
-    fprintf(d->out, "set ytics nomirror (");
-    for (double ten = pow(10, floor(log10(d->lo))); ten <= d->hi; ten *= 10)
-        for (int i = 0; i < 3; i++, comma = ", ")
-            fprintf(d->out, "%s%g", comma, ten * (i == 0 ? 1 : i == 1 ? 2 : 5));
-    fprintf(d->out, ")\n");
+    fprintf(s->out, "set label ");
+    put_string(s->out, text);
+    fprintf(s->out, " at ");
+    put_at(s, at);
+    fprintf(s->out, " %s font %s", names[anchor], font);
+    if (degrees)
+        fprintf(s->out, " rotate by %d", degrees);
+    fprintf(s->out, " tc rgb '%s'\n", colour ? colour : "#000000");
 }
 
-/* A tic at every x that occurs, with its `at` (of a map: the number) where that leaves room. */
-static void put_point_tics(const struct drawing *d, double width)
+void put_lines(const struct sheet *s, struct at at, enum anchor anchor, const char *font, const char *colour,
+               int degrees, double line, const char *wrapped)
 {
-    const struct panel *p = &d->f->panel[d->panel];
-    bool log_x = p->flags & LOG_X;
-    double span = log_x ? log(d->x_hi / d->x_lo) : d->x_hi - d->x_lo,
-           *end = xcalloc((size_t)d->f->n_points, 2 * sizeof *end);
-    int32_t n = 0;
-    const char *comma = "";
-    fprintf(d->out, "set xtics nomirror scale 0.6 (");
-    for (int32_t i = 0; i < d->f->n_points; i++) {
-        const struct point *q = point_of(d, i);
-        int32_t k = 0;
-        while (k < i && !(q && point_of(d, k) && d->f->point[k].x == q->x))
-            k++;
-        if (!q || k < i)
-            continue;
-        double middle = width * (log_x ? log(q->x / d->x_lo) : q->x - d->x_lo) / span;
-        double half = (double)strlen(q->at) * LETTER / 2 + 3;
-        bool room = true;
-        for (k = 0; k < n; k++)
-            room &= middle + half < end[2 * k] || middle - half > end[2 * k + 1];
-        fprintf(d->out, "%s", comma);
-        comma = ", ";
-        if (p->plot == LINES && room) {
-            put_string(d->out, q->at);
-            end[2 * n] = middle - half;
-            end[2 * n++ + 1] = middle + half;
-        } else if (p->plot == LINES)
-            put_string(d->out, "");
-        fprintf(d->out, " %.6g", q->x);
+    char *copy = xstrdup(wrapped), *rest = copy, *one;
+    while ((one = strsep(&rest, "\n"))) {
+        put_text(s, at, anchor, font, colour, degrees, one);
+        *(degrees == 90 ? &at.x : &at.y) += line;
     }
-    fprintf(d->out, ")\n");
-    free(end);
+    free(copy);
 }
 
-static void put_tics(const struct drawing *d, struct label_style style, double width)
+/* ---- legend ------------------------------------------------------------------------------------------------ */
+
+enum sample { LINE_AND_MARK, LINE_ALONE, MARK, BAR, CELL, PAPER_ALONE, PAPER_DIAMOND, PAPER_HOLLOW };
+enum { MOST_ENTRIES = 66, SAMPLE = 44, BESIDE = 8, BETWEEN = 26 };
+
+struct entry {
+    enum sample sample;
+    const struct series *series; /* NULL: the paper's numbers */
+    const char *text;
+};
+
+struct legend {
+    int32_t n, columns;
+    double wide; /* of a column */
+    struct entry entry[MOST_ENTRIES];
+};
+
+static enum sample sample_of(const struct figure *f, const struct point *first)
 {
-    const struct panel *p = &d->f->panel[d->panel];
-    FILE *out = d->out;
-    fprintf(out, "set xtics font ',' nomirror norotate autojustify autofreq\nset ytics nomirror autofreq\n");
-    if (p->flags & LOG_Y)
-        put_log_tics(d);
-    if (p->plot == BARS) {
-        fprintf(out, "set xtics font %s nomirror scale 0 %s (", style.small ? "small_font" : "','",
-                style.slanted ? "rotate by 35 right" : "norotate autojustify");
-        for (int32_t i = 0; i < d->at.n; i++) {
-            char *copy = xstrdup(d->at.text[i]);
-            if (!style.slanted)
-                wrap(copy, style.letters);
-            fprintf(out, "%s", i ? ", " : "");
-            put_string(out, copy);
-            fprintf(out, " %d", (int)i + 1);
-            free(copy);
-        }
-        fprintf(out, ")\n");
-    } else if ((p->plot == LINES && d->at.n <= 12) || p->plot == MAP) {
-        put_point_tics(d, width);
-    }
-    if (p->plot == MAP) {
-        fprintf(out, "set ytics nomirror scale 0 (");
-        for (int32_t i = 0; i < d->at.n; i++) {
-            fprintf(out, "%s", i ? ", " : "");
-            put_string(out, d->at.text[i]);
-            fprintf(out, " %d", (int)i + 1);
-        }
-        fprintf(out, ")\n");
-    }
+    const struct panel *p = &f->panel[first->panel];
+    return has_dots(p) || p->plot == SCATTER            ? MARK
+           : p->plot == BARS                            ? BAR
+           : p->plot == MAP                             ? CELL
+           : is_crowded(f, first->panel, first->series) ? LINE_ALONE
+                                                        : LINE_AND_MARK;
 }
 
-static void put_panel(struct drawing *d, struct box b, double height)
-{
-    const struct panel *p = &d->f->panel[d->panel];
-    FILE *out = d->out;
-    double width = b.right - b.left - LEFT - RIGHT;
-    struct label_style style = label_style(d, width);
-    double below = (p->plot == BARS ? style.height : 28) + (*p->x_label ? 54 : 18);
-    put_data(d);
-    fprintf(out, "set lmargin at screen %.4f\nset rmargin at screen %.4f\n", (b.left + LEFT) / WIDTH,
-            (b.right - RIGHT) / WIDTH);
-    fprintf(out, "set tmargin at screen %.4f\nset bmargin at screen %.4f\n",
-            1 - (b.top + (*p->name ? 34 : 10)) / height, 1 - (b.bottom - below) / height);
-    put_ranges(d);
-    put_tics(d, style, width);
-    fprintf(out, "set title ");
-    put_string(out, p->name);
-    fprintf(out, " offset 0,-0.4\nset xlabel ");
-    put_string(out, p->x_label);
-    fprintf(out, " offset 0,0.2\nset ylabel ");
-    char *y_label = xasprintf("%s%s", p->y_label, has_dots(p) ? ", log axis" : "");
-    put_string(out, y_label);
-    free(y_label);
-    fprintf(out, "\nset boxwidth %.4f absolute\nplot ", p->plot == BARS ? 0.74 / d->series.n : 1.0);
-    const char *comma = "";
-    for (int32_t s = 0; s < d->series.n; s++) {
-        const struct series *look = series_find(d->series.text[s]);
-        char data[40];
-        snprintf(data, sizeof data, "$p%ds%d", (int)d->panel, (int)s);
-        if (has_data(d, look->name, false)) {
-            fprintf(out, "%s%s ", comma, data);
-            if (p->plot == MAP) {
-                fprintf(
-                    out,
-                    "using 1:3:(0.5):(0.5) with boxxyerror fs solid 0.55 border rgb '#FFFFFF' lc rgb '%s'",
-                    look->colour);
-                fprintf(out, ", %s using 1:3:(sprintf('%%.3g', $2)) with labels font small_font", data);
-            } else {
-                fprintf(out, "using 1:2 ");
-                put_look(out, p, look, many_points(d));
-            }
-            comma = ", ";
-        }
-        if (!has_data(d, look->name, true))
-            continue;
-        if (p->plot == BARS)
-            fprintf(out,
-                    "%s%spaper using 1:2 with points pt 13 ps 1.7 lc rgb '#000000', %spaper using 1:2 with "
-                    "points pt 13 ps 1.0 "
-                    "lc rgb '#FFFFFF'",
-                    comma, data, data);
-        else
-            fprintf(out, "%s%spaper using 1:2 with points pt %d ps 1.7 lw 2 lc rgb '%s'", comma, data,
-                    hollow(look->marker), look->colour);
-        comma = ", ";
-    }
-    if (p->plot == SCATTER)
-        fprintf(out, "%sx ls 90", comma);
-    fprintf(out, "\n");
-}
-
-/* ---- the whole -------------------------------------------------------------------------------------- */
-
-/* What stands below: how ours came about, and where the paper's numbers come from. */
-static void caption(const struct figure *f, char *out, size_t size)
-{
-    bool paper = false;
-    for (int32_t i = 0; i < f->n_points; i++)
-        paper |= !isnan(f->point[i].paper);
-    snprintf(out, size, "Ours: %s%s%s.", source_names[f->def->source],
-             f->def->source == ANALYTIC ? "" : " on ",
-             f->def->source != ANALYTIC || *f->def->machine ? f->def->machine : ", counted from plans");
-    for (int32_t i = 0; paper && i < f->n_tables; i++) {
-        const char *machine = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
-        size_t n = strlen(out);
-        if (place)
-            snprintf(out + n, size - n, " Hollow: %s, %s%s%s%s.", f->def->paper, place,
-                     machine ? " (machine: " : "", machine ? machine : "", machine ? ")" : "");
-    }
-}
-
-/* Whose numbers the hollow marks are: where the paper prints none, those of its release. */
-static const char *hollow_title(const struct figure *f)
+/* Whose numbers the white marks are: where the paper prints none, those of its release. */
+static bool by_paper(const struct figure *f)
 {
     for (int32_t i = 0; i < f->n_tables; i++)
         if (strncmp(f->table[i]->name, "paper/", 6) == 0)
-            return "the paper's";
-    return "the release's";
+            return true;
+    return false;
 }
 
-/* hollow: NULL where there are no such marks. */
-static void put_legend(FILE *out, const struct labels *series, const struct panel *const *in, int columns,
-                       const char *hollow, double top, double height)
+static void legend_add(struct legend *l, enum sample sample, const struct series *series, const char *text)
 {
-    fprintf(out,
-            "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen 0.99\nset bmargin "
-            "at screen 0.98\n"
-            "unset border\nunset tics\nunset grid\nset xrange [0:1]\nset yrange [0:1]\n"
-            "set key at screen 0.5, screen %.4f center top horizontal maxcols %d samplen 2 spacing 1.1 Left "
-            "reverse\nplot ",
-            1 - top / height, columns);
-    for (int32_t s = 0; s < series->n; s++) {
-        const struct series *look = series_find(series->text[s]);
-        fprintf(out, "keyentry ");
-        put_look(out, in[s], look, false);
-        fprintf(out, " title ");
-        put_string(out, look->label);
-        fprintf(out, ", ");
+    CK(l->n < MOST_ENTRIES);
+    l->entry[l->n++] = (struct entry){sample, series, text};
+    l->wide = fmax(l->wide, SAMPLE + BESIDE + letters_width(text, TEXT_SIZE) + BETWEEN);
+}
+
+static bool has_ours(const struct figure *f, const char *series)
+{
+    for (int32_t i = 0; i < f->n_points; i++)
+        if (!isnan(f->point[i].ours) && strcmp(f->point[i].series, series) == 0)
+            return true;
+    return false;
+}
+
+/* A line for every series of which something is drawn, and one for each way in which the paper's numbers are. */
+static void legend_of(struct legend *l, const struct figure *f)
+{
+    struct labels seen = {0};
+    bool diamonds = false, hollows = false;
+    *l = (struct legend){0};
+    for (int32_t i = 0; i < f->n_points; i++) {
+        const struct point *p = &f->point[i];
+        bool bars = f->panel[p->panel].plot == BARS;
+        diamonds |= !isnan(p->paper) && bars;
+        hollows |= !isnan(p->paper) && !bars;
+        int32_t n = seen.n;
+        if (isnan(p->ours) && (isnan(p->paper) || bars)) /* no mark of the series' own */
+            continue;
+        if (labels_add(&seen, p->series) == n)
+            legend_add(l, has_ours(f, p->series) ? sample_of(f, p) : PAPER_ALONE, series_find(p->series),
+                       series_find(p->series)->label);
     }
-    if (hollow)
-        fprintf(out, "keyentry with points pt 12 ps 1.5 lw 2 lc rgb '#000000' title \"%s\", ", hollow);
-    fprintf(out, "-1 notitle\nunset label\nunset key\nset border 3\nset tics nomirror out\n"
-                 "set grid ytics lc rgb '#CCCCCC' lw 1\n");
+    if (diamonds)
+        legend_add(l, PAPER_DIAMOND, NULL, by_paper(f) ? "the paper's" : "the release's");
+    if (hollows)
+        legend_add(l, PAPER_HOLLOW, NULL, by_paper(f) ? "hollow: the paper's" : "hollow: the release's");
+    l->columns = (int32_t)((WIDTH - 2 * EDGE + BETWEEN) / fmax(l->wide, 1));
+    l->columns = l->columns < 1 ? 1 : l->columns > l->n ? l->n : l->columns;
+    free(seen.text);
+}
+
+static int32_t legend_rows(const struct legend *l)
+{
+    return l->n ? (l->n + l->columns - 1) / l->columns : 0;
+}
+
+static void put_mark(const struct sheet *s, double x, double y, int marker, double size, const char *colour)
+{
+    fprintf(s->out, "set label '' at screen %.5f, screen %.5f point pt %d ps %.2g lw 2 lc rgb '%s'\n",
+            x / WIDTH, 1 - y / s->height, marker, size, colour);
+}
+
+static void put_swatch(const struct sheet *s, double x, double y, const struct series *look, bool cell)
+{
+    fprintf(s->out,
+            "set object rectangle from screen %.5f, screen %.5f to screen %.5f, screen %.5f fc rgb '%s' fs ",
+            (x + 8) / WIDTH, 1 - (y + 8) / s->height, (x + SAMPLE - 8) / WIDTH, 1 - (y - 8) / s->height,
+            look->colour);
+    if (look->fill && !cell)
+        fprintf(s->out, "pattern %d border rgb '#333333'\n", look->fill);
+    else
+        fprintf(s->out, "solid %s border rgb '%s'\n", cell ? "0.55" : "0.9", cell ? "#FFFFFF" : "#333333");
+}
+
+/* The sample of an entry, from x on, with its middle at y. */
+static void put_sample(const struct sheet *s, const struct entry *e, double x, double y)
+{
+    double middle = x + SAMPLE / 2.0;
+    switch (e->sample) {
+    case LINE_AND_MARK:
+    case LINE_ALONE:
+        fprintf(s->out,
+                "set arrow from screen %.5f, screen %.5f to screen %.5f, screen %.5f nohead lc rgb '%s' lw "
+                "2.5 dt %d\n",
+                x / WIDTH, 1 - y / s->height, (x + SAMPLE) / WIDTH, 1 - y / s->height, e->series->colour,
+                e->series->dash);
+        if (e->sample == LINE_AND_MARK)
+            put_mark(s, middle, y, e->series->marker, 1.1, e->series->colour);
+        break;
+    case MARK:
+        put_mark(s, middle, y, e->series->marker, 1.4, e->series->colour);
+        break;
+    case BAR:
+    case CELL:
+        put_swatch(s, x, y, e->series, e->sample == CELL);
+        break;
+    case PAPER_ALONE:
+        put_mark(s, middle, y, hollow(e->series->marker), 1.4, e->series->colour);
+        break;
+    case PAPER_DIAMOND:
+        put_mark(s, middle, y, 13, 1.5, "#000000");
+        put_mark(s, middle, y, 13, 0.8, "#FFFFFF");
+        break;
+    case PAPER_HOLLOW:
+        put_mark(s, middle - 10, y, 6, 1.1, "#444444");
+        put_mark(s, middle + 10, y, 8, 1.1, "#444444");
+    }
+}
+
+/* Title, legend and caption: all that is in no panel. */
+static void put_frame(const struct sheet *s, const char *title, const struct legend *l, double legend_top,
+                      const char *caption, double caption_top)
+{
+    put_lines(s, (struct at){.x = WIDTH / 2.0, .y = EDGE + LINE / 2.0}, AT_CENTER, "title_font", NULL, 0,
+              LINE + 3, title);
+    put_lines(s, (struct at){.x = EDGE, .y = caption_top + SMALL_LINE / 2.0}, AT_LEFT, "caption_font",
+              "#444444", 0, SMALL_LINE, caption);
+    double left = (WIDTH - l->columns * l->wide + BETWEEN) / 2;
+    for (int32_t i = 0; i < l->n; i++) {
+        double x = left + i % l->columns * l->wide, y = legend_top + (i / l->columns + 0.5) * LINE;
+        put_sample(s, &l->entry[i], x, y);
+        put_text(s, (struct at){.x = x + SAMPLE + BESIDE, .y = y}, AT_LEFT, "text_font", NULL, 0,
+                 l->entry[i].text);
+    }
+    fprintf(
+        s->out,
+        "set lmargin at screen 0\nset rmargin at screen 1\nset tmargin at screen 1\nset bmargin at screen 0\n"
+        "unset border\nunset tics\nunset grid\nset xrange [0:1]\nset yrange [0:1]\nplot -1 notitle\n"
+        "unset label\nunset arrow\nunset object\nset border 3\nset tics nomirror out\n"
+        "set grid ytics lc rgb '#CCCCCC' lw 1\n");
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------- */
+
+/* What stands below: how the numbers came about, what is to be known of them, and where the paper's come from. */
+static char *caption(const struct figure *f)
+{
+    static const char *const how[] = {"Ours: counted from plans", "Not ours: recorded by others on",
+                                      "Ours: measured on", "Ours: simulated on"};
+    bool paper = false;
+    char *text =
+        xasprintf("%s%s%s.", how[f->def->source],
+                  *f->def->machine ? (f->def->source == ANALYTIC ? ", " : " ") : "", f->def->machine);
+    for (int32_t i = 0; i < f->n_points; i++)
+        paper |= !isnan(f->point[i].paper);
+    for (int32_t i = 0; i < f->n_notes; i++) {
+        char *longer = xasprintf("%s %s", text, f->note[i]);
+        free(text);
+        text = longer;
+    }
+    for (int32_t i = 0; paper && i < f->n_tables; i++) {
+        const char *machine = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
+        if (!place)
+            continue;
+        char *longer = xasprintf("%s White marks: %s, %s%s%s%s.", text, f->def->paper, place,
+                                 machine ? " (machine: " : "", machine ? machine : "", machine ? ")" : "");
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+enum { PANEL = 340 };
+
+/* Panels side by side, unless one has too much in it for half of the width. */
+static int panels_across(const struct sheet *s)
+{
+    const struct figure *f = s->f;
+    bool wide = f->n_panels == 1;
+    for (int32_t p = 0; p < f->n_panels; p++) {
+        struct drawing d;
+        drawing_start(&d, s, p);
+        wide |= f->panel[p].plot == BARS ? d.at.n * d.series.n > 30 || d.at.n > 6 : d.at.n > 100;
+        wide |= panel_slants(&d, WIDTH / 2.0, panel_left(&d, PANEL));
+        drawing_end(&d);
+    }
+    return wide ? 1 : 2;
+}
+
+/* The panels below `top`, each `panel_height` high. All axes of a column begin at one place. */
+static void put_panels(const struct sheet *s, int across, double top, double panel_height)
+{
+    double left = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t p = 0; p < s->f->n_panels; p++) {
+            struct drawing d;
+            double wide = (double)WIDTH / across, x = p % across * wide, y = top + p / across * panel_height;
+            drawing_start(&d, s, p);
+            if (pass == 0)
+                left = fmax(left, panel_left(&d, panel_height));
+            else
+                put_panel(&d, (struct box){x, x + wide, y, y + panel_height}, left);
+            drawing_end(&d);
+        }
 }
 
 static void put_script(FILE *out, const struct figure *f)
 {
-    struct labels series = {0};
-    const struct panel *in[64]; /* the first that has it */
-    bool paper = false, wide = false;
-    int longest = 12;
-    for (int32_t i = 0; i < f->n_points; i++) {
-        const struct point *p = &f->point[i];
-        int32_t k = series.n, s = labels_add(&series, p->series);
-        CK(series.n < 64);
-        if (s == k)
-            in[s] = &f->panel[p->panel];
-        int n = (int)strlen(series_find(p->series)->label);
-        longest = n > longest ? n : longest;
-        paper |= !isnan(p->paper);
-    }
-    for (int32_t p = 0; p < f->n_panels; p++) {
-        struct drawing d;
-        drawing_start(&d, f, p, out);
-        wide |= f->panel[p].plot == BARS ? d.at.n * d.series.n > 16 || d.at.n > 6 : d.at.n > 100;
-        drawing_end(&d);
-    }
-    char title[400], text[1200];
-    snprintf(title, sizeof title, "%s, %s: %s", f->def->paper, f->def->place, f->def->shows);
-    int title_lines = wrap(title, 88);
-    caption(f, text, sizeof text);
-    int caption_lines = wrap(text, (WIDTH - 2 * EDGE) / SMALL_LETTER);
-    int columns = (int)((WIDTH - 20) / ((longest + 8) * 10.8)), n_keys = series.n + paper;
-    columns = columns > n_keys ? n_keys : columns;
-    int across = f->n_panels == 1 || wide ? 1 : 2, down = (f->n_panels + across - 1) / across;
-    double legend_top = EDGE + title_lines * LINE + 6,
-           panels_top = legend_top + ceil((double)n_keys / columns) * LINE + 14;
-    double panel_height = down == 1 ? PANEL * 1.25 : PANEL;
-    double height = panels_top + down * panel_height + caption_lines * 20 + EDGE;
-
+    enum { ONE_PANEL = 425, AFTER = 8 };
+    struct sheet s = {out, f, 0};
+    struct legend legend;
+    legend_of(&legend, f);
+    int32_t title_lines, caption_lines;
+    char *all = xasprintf("%s, %s: %s", f->def->paper, f->def->place, f->def->shows), *below = caption(f),
+         *title = letters_wrap(all, TITLE_SIZE, WIDTH - 2 * EDGE, &title_lines),
+         *small = letters_wrap(below, CAPTION_SIZE, WIDTH - 2 * EDGE, &caption_lines);
+    int across = panels_across(&s), down = (f->n_panels + across - 1) / across;
+    double legend_top = EDGE + title_lines * (LINE + 3) + AFTER,
+           top = legend_top + legend_rows(&legend) * LINE + 2 * AFTER,
+           panel_height = down == 1 ? ONE_PANEL : PANEL, caption_top = top + down * panel_height + AFTER;
+    s.height = caption_top + caption_lines * SMALL_LINE + EDGE;
     fprintf(out, "# made by figures for %s\nwidth = %d\nheight = %.0f\nload style\nset multiplot\n",
-            f->def->id, WIDTH, height);
-    fprintf(out, "set label 1 at screen 0.5, screen %.4f center font title_font ", 1 - (EDGE + 10) / height);
-    put_string(out, title);
-    fprintf(out, "\nset label 2 at screen %.4f, screen %.4f left font caption_font tc rgb '#444444' ",
-            (double)EDGE / WIDTH, (caption_lines * 20 + EDGE - 14) / height);
-    put_string(out, text);
-    fprintf(out, "\n");
-    put_legend(out, &series, in, columns, paper ? hollow_title(f) : NULL, legend_top, height);
-    for (int32_t p = 0; p < f->n_panels; p++) {
-        struct drawing d;
-        drawing_start(&d, f, p, out);
-        double w = (double)WIDTH / across, left = p % across * w,
-               top = panels_top + p / across * panel_height;
-        put_panel(&d, (struct box){left, left + w, top, top + panel_height}, height);
-        drawing_end(&d);
-    }
+            f->def->id, WIDTH, s.height);
+    s.height = floor(s.height + 0.5);
+    put_frame(&s, title, &legend, legend_top, small, caption_top);
+    put_panels(&s, across, top, panel_height);
     fprintf(out, "unset multiplot\nunset output\n");
-    free(series.text);
+    free(all);
+    free(below);
+    free(title);
+    free(small);
 }
 
 bool figure_write_plot(const struct figure *f, struct err *e)

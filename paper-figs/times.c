@@ -120,20 +120,31 @@ void times_released(struct figure *f, const char *set, struct times *x)
 
 /* ---- comparing ------------------------------------------------------------------------------------------ */
 
+/* Whether a list, "32/32 32/8", has these heads. */
+static bool has_heads(const char *list, const char *heads)
+{
+    size_t n = strlen(heads);
+    for (const char *at = list; at; at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL)
+        if (strncmp(at, heads, n) == 0 && (!at[n] || at[n] == ' '))
+            return true;
+    return list == NULL;
+}
+
 struct ratio times_ratio(const struct times *x, const char *series, const char *over, const char *heads,
                          int32_t first, int32_t last)
 {
-    struct ratio r = {.mean = NAN, .least = INFINITY, .most = -INFINITY};
+    struct ratio r = {.mean = NAN, .geometric = NAN, .least = INFINITY, .most = -INFINITY};
     int32_t a = times_series(x, series), b = times_series(x, over);
-    double sum = 0;
+    double sum = 0, logs = 0;
     for (int32_t h = 0; a >= 0 && b >= 0 && h < x->n_heads; h++)
-        for (int32_t t = first; t <= last && (!heads || strcmp(x->heads[h], heads) == 0); t++) {
+        for (int32_t t = first; t <= last && has_heads(heads, x->heads[h]); t++) {
             double v = x->us[a][h][t - 1] / x->us[b][h][t - 1];
             if (isnan(v))
                 continue;
             r.n++;
             r.above += v > 1;
             sum += v;
+            logs += log(v);
             r.least = fmin(r.least, v);
             if (v > r.most) {
                 r.most = v;
@@ -141,6 +152,7 @@ struct ratio times_ratio(const struct times *x, const char *series, const char *
             }
         }
     r.mean = r.n ? sum / r.n : NAN;
+    r.geometric = r.n ? exp(logs / r.n) : NAN;
     return r;
 }
 
@@ -158,4 +170,44 @@ void times_draw(struct figure *f, const struct times *x, const char *base, const
                           x->us[s][h][t] / x->us[b][h][t], NAN);
         }
     }
+}
+
+/* "32/32 1.43x, 32/8 3.37x, 16/1 25x", and where one of them makes the mean, what it would be without. */
+static const char *by_heads(struct figure *f, const struct times *x, const struct mean_claim *c,
+                            const char *base, struct ratio all, int32_t first, int32_t last)
+{
+    const char *text = figure_text(f, "arithmetic mean of %d, as the paper takes it; geometric %.3gx",
+                                   (int)all.n, all.geometric);
+    for (int32_t h = 0; h < x->n_heads; h++) {
+        struct ratio r = times_ratio(x, c->series, base, x->heads[h], first, last);
+        if (!r.n || !has_heads(c->heads, x->heads[h]))
+            continue;
+        text = figure_text(f, "%s%s%s %.3gx", text, h ? ", " : "; ", x->heads[h], r.mean);
+        double rest = all.n > r.n ? (all.n * all.mean - r.n * r.mean) / (all.n - r.n) : NAN;
+        if (all.mean > 1.5 * rest)
+            text = figure_text(f, "%s (without it the mean is %.3gx)", text, rest);
+    }
+    return text;
+}
+
+void times_means(struct figure *f, const struct times *x, const char *base, const struct mean_claim *claims,
+                 int n, int32_t first, int32_t last)
+{
+    add_panel(f, figure_text(f, "means over %s", series_find(base)->label), BARS, 0, "",
+              "time over its time");
+    for (int i = 0; i < n; i++) {
+        const struct mean_claim *c = &claims[i];
+        struct ratio all = times_ratio(x, c->series, base, c->heads, first, last);
+        if (times_series(x, c->series) < 0)
+            continue;
+        for (int32_t h = 0; h < x->n_heads; h++)
+            add_point(f, c->series, x->heads[h], NAN,
+                      times_ratio(x, c->series, base, x->heads[h], first, last).mean, NAN);
+        add_point(f, c->series, "mean", NAN, all.mean,
+                  pick(f, figure_table(f, "paper/headlines"), "value", "id", c->headline, NULL));
+        add_point(f, c->series, "geom. mean", NAN, all.geometric, NAN);
+        check_headline(f, c->headline, all.mean);
+        check_detail(f, by_heads(f, x, c, base, all, first, last));
+    }
+    add_note(f, "mean: arithmetic, over all trees and heads of the claim, as the papers take it.");
 }

@@ -32,10 +32,11 @@ int32_t times_heads(const struct times *x, const char *heads);
 /* Without that series, if it is there. */
 void times_drop(struct times *x, const char *series);
 
-/* series / over on every tree first .. last (from 1) and head count (NULL: all) where both are: mean, extremes. */
+/* series / over on every tree first .. last (from 1) and head count ("32/32 32/8"; NULL: all) where both are: arithmetic and
+ * geometric mean, extremes. */
 struct ratio {
     int32_t n, above; /* how many, and how many over 1 */
-    double mean, least, most;
+    double mean, geometric, least, most;
     int32_t most_tree; /* where, from 1 */
 };
 struct ratio times_ratio(const struct times *x, const char *series, const char *over, const char *heads,
@@ -44,5 +45,14 @@ struct ratio times_ratio(const struct times *x, const char *series, const char *
 /* A panel per head count: time over that of `base`, a line per series over the trees. */
 void times_draw(struct figure *f, const struct times *x, const char *base, const char *const *series,
                 const char *x_label);
+
+/* An average that a paper claims: of the times of `series` over the base's. heads: NULL, or the only ones that it is over. */
+struct mean_claim {
+    const char *series, *headline, *heads;
+};
+/* A panel of the means, by head count, of all as the paper takes it (arithmetic), and geometric; and the headlines, with these
+ * numbers beside them. Claims over series that are not in x are left out. */
+void times_means(struct figure *f, const struct times *x, const char *base, const struct mean_claim *claims,
+                 int n, int32_t first, int32_t last);
 
 #endif

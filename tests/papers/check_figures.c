@@ -8,6 +8,7 @@
 #include "paper-figs/times.h"
 #include "sim/strategy.h"
 #include "tests/auto.h"
+#include "tests/papers/drawings.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 #include "ref/csv.h"
@@ -725,6 +726,13 @@ TEST(two_runs_draw_the_same)
         FREED char *svg = xasprintf("%s/drawn/%s.svg", a, figure_defs[i].id);
         drawn += access(svg, R_OK) == 0;
         ck_assert_msg(!figure_defs[i].make || access(svg, R_OK) == 0, "%s is not there", svg);
+        if (figure_defs[i].make) {
+            char fault[500];
+            int32_t n;
+            FREED char *drawing = file_text(svg);
+            drawing_fault(drawing, fault, sizeof fault, &n);
+            ck_assert_msg(!*fault, "%s: %s", figure_defs[i].id, fault);
+        }
     }
     printf("figures: %d drawn twice, SVG and PNG equal to the byte\n", drawn);
     free(a);
