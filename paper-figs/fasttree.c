@@ -41,24 +41,33 @@ enum { N_WORKLOADS = 4, REQUESTS = 128, GENERATED = 256 };
 static const double product_share = 0.8;
 
 struct run {
-    double prefill, attention, rest; /* seconds; attention and rest: of decoding */
+    double attention, rest; /* seconds of decoding */
 };
 
-static struct run run_of(struct figure *f, int w, const char *model, int s)
+static double replayed(struct figure *f, const char *from, int w, const char *model, int s,
+                       const char *column)
 {
-    const struct csv *t = figure_table(f, "data/fasttree_fig10"), *models = figure_table(f, "data/models"),
-                     *h100 = figure_table(f, "data/h100");
-    double part[3];
-    static const char *const column[] = {"prefill_len", "attention_s", "other_s"};
-    for (int i = 0; i < 3; i++)
-        part[i] =
-            pick(f, t, column[i], "workload", workload[w][0], "model", model, "strategy", strategy[s], NULL);
-    double flops = 1e9 * pick(f, models, "GFLOP/query", "model", model, NULL),
-           peak = product_share * pick(f, h100, "value", "figure", "tensor_flops", NULL);
-    return (struct run){part[0] * flops / peak, part[1], part[2]};
+    return pick(f, figure_table(f, from), column, "workload", workload[w][0], "model", model, "strategy",
+                strategy[s], NULL);
 }
 
-void fig_fasttree_fig10(struct figure *f)
+/* From rows of `treeattn replay`, simulated or measured. */
+static struct run run_of(struct figure *f, const char *from, int w, const char *model, int s)
+{
+    return (struct run){replayed(f, from, w, model, s, "attention_s"),
+                        replayed(f, from, w, model, s, "other_s")};
+}
+
+/* Seconds of the products of all prompts. */
+static double prefill(struct figure *f, const char *from, int w, const char *model, int s)
+{
+    double flops = 1e9 * pick(f, figure_table(f, "data/models"), "GFLOP/query", "model", model, NULL),
+           peak =
+               product_share * pick(f, figure_table(f, "data/h100"), "value", "figure", "tensor_flops", NULL);
+    return replayed(f, from, w, model, s, "prefill_len") * flops / peak;
+}
+
+static void throughputs(struct figure *f, const char *from)
 {
     static const char *const model[][2] = {{"llama-2-7b", "Llama-2-7B"}, {"mistral-7b", "Mistral-7B"}};
     const struct csv *paper = figure_table(f, "paper/fasttree-fig10");
@@ -69,8 +78,8 @@ void fig_fasttree_fig10(struct figure *f)
         for (int w = 0; w < N_WORKLOADS; w++) {
             double rate[2];
             for (int s = 0; s < 2; s++) {
-                struct run r = run_of(f, w, model[m][0], s);
-                rate[s] = REQUESTS * GENERATED / (r.prefill + r.attention + r.rest);
+                struct run r = run_of(f, from, w, model[m][0], s);
+                rate[s] = REQUESTS * GENERATED / (prefill(f, from, w, model[m][0], s) + r.attention + r.rest);
                 add_point(f, strategy[s], workload[w][1], NAN, rate[s], NAN);
             }
             sum += rate[1] / rate[0];
@@ -85,6 +94,16 @@ void fig_fasttree_fig10(struct figure *f)
     check_headline(f, "fasttree-throughput", most);
 }
 
+void fig_fasttree_fig10(struct figure *f)
+{
+    throughputs(f, "data/fasttree_fig10");
+}
+
+void fig_fasttree_fig10_measured(struct figure *f)
+{
+    throughputs(f, "measured/h100_serving");
+}
+
 void fig_fasttree_fig11(struct figure *f)
 {
     const struct csv *paper = figure_table(f, "paper/fasttree-fig11");
@@ -93,10 +112,10 @@ void fig_fasttree_fig11(struct figure *f)
     for (int w = 0; w < N_WORKLOADS; w++) {
         double decoding[2];
         for (int s = 0; s < 2; s++) {
-            struct run r = run_of(f, w, "llama-2-7b", s);
+            struct run r = run_of(f, "data/fasttree_fig10", w, "llama-2-7b", s);
             const char *at = figure_text(f, "%c %s", workload[w][1][0], series_find(strategy[s])->label);
             decoding[s] = r.attention + r.rest;
-            add_point(f, "part-prefill", at, NAN, r.prefill, NAN);
+            add_point(f, "part-prefill", at, NAN, prefill(f, "data/fasttree_fig10", w, "llama-2-7b", s), NAN);
             add_point(f, "part-decoding", at, NAN, decoding[s], NAN);
         }
         sum += decoding[0] / decoding[1];
@@ -115,7 +134,7 @@ void fig_fasttree_fig12(struct figure *f)
     for (int w = 0; w < N_WORKLOADS; w++) {
         double share[2];
         for (int s = 0; s < 2; s++) {
-            struct run r = run_of(f, w, "llama-2-7b", s);
+            struct run r = run_of(f, "data/fasttree_fig10", w, "llama-2-7b", s);
             const char *at = figure_text(f, "%c %s", workload[w][1][0], series_find(strategy[s])->label);
             add_point(f, "part-attention", at, NAN, r.attention, NAN);
             add_point(f, "part-rest", at, NAN, r.rest, NAN);
@@ -177,7 +196,7 @@ void fig_fasttree_fig9_ours(struct figure *f)
     static const char *const series[] = {
         "flash-attention", "flashinfer", "deft-flatten", "cascade", "fasttree-no-greedy", "fasttree", NULL};
     struct times x;
-    times_measured(f, "fasttree-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_gpu", "fasttree-fig9", "time_us", &x);
     times_draw(f, &x, "fasttree", series, "tree of Figure 9");
     check_kernels(f, &x, "flash-attention");
 }
@@ -225,26 +244,37 @@ void fig_fasttree_greedy_released(struct figure *f)
 void fig_fasttree_greedy_measured(struct figure *f)
 {
     struct times x;
-    times_measured(f, "fasttree-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_gpu", "fasttree-fig9", "time_us", &x);
     greedy_panel(f, &x, "our kernel, FastTree's plans");
+}
+
+static void splitting_panel(struct figure *f, const struct times *x)
+{
+    enum { TREE = 9 }; /* 1,10 4000,400 */
+    int32_t a = times_series(x, "fasttree-no-split"), b = times_series(x, "fasttree");
+    add_panel(f, "levels 1,10 4000,400", BARS, 0, "", "time (us)");
+    for (int32_t h = 0; h < x->n_heads && h < 3 && a >= 0 && b >= 0; h++) {
+        add_point(f, "fasttree-no-split", x->heads[h], NAN, x->us[a][h][TREE - 1], NAN);
+        add_point(f, "fasttree", x->heads[h], NAN, x->us[b][h][TREE - 1], NAN);
+    }
+    check_below(f, "fasttree", "fasttree-no-split");
+    check_headline(f, "fasttree-splitting",
+                   times_ratio(x, "fasttree-no-split", "fasttree", NULL, TREE, TREE).most);
+    struct ratio all = times_ratio(x, "fasttree-no-split", "fasttree", NULL, 1, TREES);
+    check_trend(f, all.most_tree == TREE, "of all trees, splitting gains most on number %d: number %d, %.3gx",
+                TREE, (int)all.most_tree, all.most);
 }
 
 void fig_fasttree_splitting(struct figure *f)
 {
-    static const char *const gqa[] = {"GQA 1", "GQA 4", "GQA 16"};
-    enum { TREE = 9 }; /* 1,10 4000,400 */
     struct times x;
     times_simulated(f, figure_table(f, "data/fasttree_fig9"), "fasttree-fig9", "latency_ms", &x);
-    int32_t a = times_series(&x, "fasttree-no-split"), b = times_series(&x, "fasttree");
-    add_panel(f, "levels 1,10 4000,400", BARS, 0, "", "time (us)");
-    for (int32_t h = 0; h < x.n_heads && h < 3 && a >= 0 && b >= 0; h++) {
-        add_point(f, "fasttree-no-split", gqa[h], NAN, x.us[a][h][TREE - 1], NAN);
-        add_point(f, "fasttree", gqa[h], NAN, x.us[b][h][TREE - 1], NAN);
-    }
-    check_below(f, "fasttree", "fasttree-no-split");
-    check_headline(f, "fasttree-splitting",
-                   times_ratio(&x, "fasttree-no-split", "fasttree", NULL, TREE, TREE).most);
-    struct ratio all = times_ratio(&x, "fasttree-no-split", "fasttree", NULL, 1, TREES);
-    check_trend(f, all.most_tree == TREE, "of all trees, splitting gains most on number %d: number %d, %.3gx",
-                TREE, (int)all.most_tree, all.most);
+    splitting_panel(f, &x);
+}
+
+void fig_fasttree_splitting_measured(struct figure *f)
+{
+    struct times x;
+    times_measured(f, "measured/h100_splitting", "fasttree-fig9", "time_us", &x);
+    splitting_panel(f, &x);
 }

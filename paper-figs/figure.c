@@ -9,15 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const source_names[] = {"analytic", "recorded", "measured", "simulated"};
-const char *const verdict_names[] = {"REPRODUCED", "TREND", "DIFFERS", "NOT POSSIBLE", "NO DATA"};
+const char *const source_names[] = {"counted", "recorded", "measured", "simulated"};
+const char *const verdict_names[] = {"REPRODUCED", "CLOSE",        "TREND",  "DIFFERS",
+                                     "BEYOND",     "NOT POSSIBLE", "NO DATA"};
 
 const struct figure_def figure_defs[] = {
 #define FIGURE(function, paper, place, shows, source, machine, why)                                          \
-    {#function, paper, place, shows, source, machine, why, fig_##function},
-#define NOT_POSSIBLE_FIGURE(id, paper, place, shows, why) {#id, paper, place, shows, ANALYTIC, "", why, NULL},
+    {#function, paper, place, shows, source, false, machine, why, fig_##function},
+#define FIGURE_BY_RELEASE(function, paper, place, shows, source, machine, why)                               \
+    {#function, paper, place, shows, source, true, machine, why, fig_##function},
+#define NOT_POSSIBLE_FIGURE(id, paper, place, shows, why)                                                    \
+    {#id, paper, place, shows, ANALYTIC, false, "", why, NULL},
 #include "paper-figs/figures.def"
 #undef FIGURE
+#undef FIGURE_BY_RELEASE
 #undef NOT_POSSIBLE_FIGURE
 };
 const int32_t n_figure_defs = (int32_t)(sizeof figure_defs / sizeof figure_defs[0]);
@@ -87,6 +92,7 @@ void figure_clear(struct figure *f)
     free(f->point);
     free(f->check);
     free(f->note);
+    free(f->factor);
     free(f->string);
     *f = (struct figure){0};
 }
@@ -107,12 +113,19 @@ const char *figure_text(struct figure *f, const char *fmt, ...)
     return keep(f, xstrdup(text));
 }
 
+bool figure_is_beyond(const struct figure_def *def)
+{
+    return strcmp(def->paper, "Beyond the papers") == 0;
+}
+
 enum verdict figure_verdict(const struct figure *f)
 {
     if (!f->def->make)
         return NOT_POSSIBLE;
     if (f->err.code)
         return NO_DATA;
+    if (figure_is_beyond(f->def))
+        return BEYOND;
     enum verdict worst = TREND;
     for (int32_t i = 0; i < f->n_checks; i++)
         if (f->check[i].number)
@@ -121,6 +134,47 @@ enum verdict figure_verdict(const struct figure *f)
         if (f->check[i].grade > worst)
             worst = f->check[i].grade;
     return worst;
+}
+
+const char *grade_name(const struct figure_def *def, const struct check *c)
+{
+    return c->number && !figure_is_beyond(def) ? verdict_names[c->grade]
+           : c->grade == REPRODUCED            ? "HOLDS"
+                                               : "DOES NOT HOLD";
+}
+
+static void times_text(char out[32], double factor)
+{
+    if (isinf(factor))
+        snprintf(out, 32, "no common sign");
+    else
+        snprintf(out, 32, "%.3gx", factor);
+}
+
+void factor_text(char *out, size_t size, double factor)
+{
+    char times[32];
+    times_text(times, factor);
+    if (isnan(factor))
+        *out = 0;
+    else
+        snprintf(out, size, "%s%s", times, isinf(factor) ? "" : " apart");
+}
+
+void figure_factor_text(const struct figure *f, char *out, size_t size)
+{
+    if (f->n_factors < 2) {
+        factor_text(out, size, f->n_factors ? f->factor[0] : NAN);
+        return;
+    }
+    double *copy = xcalloc((size_t)f->n_factors, sizeof *copy);
+    memcpy(copy, f->factor, (size_t)f->n_factors * sizeof *copy);
+    char median[32], most[32];
+    times_text(median, quantile(copy, f->n_factors, 0.5)); /* sorts */
+    times_text(most, copy[f->n_factors - 1]);
+    snprintf(out, size, "%d numbers, %s apart at the median, the furthest %s", (int)f->n_factors, median,
+             most);
+    free(copy);
 }
 
 /* ---- result files ------------------------------------------------------------------------------------ */
@@ -355,7 +409,8 @@ static struct check *add_check(struct figure *f, enum verdict grade, const char 
 {
     f->check = xgrow(f->check, &f->cap_checks, f->n_checks + 1, sizeof *f->check);
     struct check *c = &f->check[f->n_checks++];
-    *c = (struct check){.grade = grade, .text = keep(f, xstrdup(text)), .ours = NAN, .paper = NAN};
+    *c = (struct check){
+        .grade = grade, .text = keep(f, xstrdup(text)), .ours = NAN, .paper = NAN, .factor = NAN};
     return c;
 }
 
@@ -448,36 +503,59 @@ static bool within(double ours, double paper, double tolerance)
     return fabs(ours - paper) <= tolerance * fabs(paper);
 }
 
+/* How many times one is the other, at least 1; INFINITY if they have no common side of 0. */
+static double times_apart(double a, double b)
+{
+    return a == b ? 1 : a * b > 0 ? fmax(a / b, b / a) : INFINITY;
+}
+
+static const double close_factor = 1.5;
+
+static void add_factor(struct figure *f, double factor)
+{
+    f->factor = xgrow(f->factor, &f->cap_factors, f->n_factors + 1, sizeof *f->factor);
+    f->factor[f->n_factors++] = factor;
+}
+
 void check_match(struct figure *f)
 {
-    int held = 0, of = 0;
-    double worst = 0;
+    int held = 0, near = 0, of = 0;
+    double worst = 1;
     const char *worst_at = "";
     for (int32_t i = -1; (i = point_next(f, i, NULL, NULL)) >= 0;) {
         const struct point *p = &f->point[i];
         if (isnan(p->ours) || isnan(p->paper))
             continue;
+        double factor = times_apart(p->ours, p->paper);
         held += within(p->ours, p->paper, tolerance_of(f->def->source));
+        near += factor <= close_factor;
         of++;
-        double off = p->paper != 0 ? fabs(p->ours / p->paper - 1) : p->ours != 0;
-        if (off > worst) {
-            worst = off;
+        add_factor(f, factor);
+        if (factor > worst) {
+            worst = factor;
             worst_at = figure_text(f, "%s, %s", label(p->series), p->at);
         }
     }
     if (of == 0)
         err_set(&f->err, "%s: the paper has no number to compare with", panel_name(f));
+    char times[32];
+    times_text(times, worst);
     const char *panel = panel_name(f),
-               *furthest = worst > 0 ? figure_text(f, " (furthest: %s, %.3g %%)", worst_at, 100 * worst) : "";
-    struct check *c =
-        add_check(f, held * 10 >= of * 9 ? REPRODUCED : TREND,
-                  figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d%s", panel,
-                              *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, furthest));
+               *furthest = worst > 1 ? figure_text(f, "; furthest: %s, %s", worst_at, times) : "";
+    struct check *c = add_check(
+        f,
+        held * 10 >= of * 9   ? REPRODUCED
+        : near * 10 >= of * 9 ? CLOSE
+                              : TREND,
+        figure_text(f, "%s%snumbers within %g %% of the paper's: %d of %d, within a factor of %g: %d%s",
+                    panel, *panel ? ": " : "", 100 * tolerance_of(f->def->source), held, of, close_factor,
+                    near, furthest));
     c->number = true;
     c->held = held;
+    c->near = near;
     c->of = of;
-    c->off = worst;
-    c->off_at = *panel ? figure_text(f, "%s, %s", panel, worst_at) : worst_at;
+    c->factor = worst;
+    c->factor_at = *panel ? figure_text(f, "%s, %s", panel, worst_at) : worst_at;
 }
 
 /* What a percentage is of. 68 % and 83 % of a step are a fifth apart, what stands beside them is more than double. */
@@ -503,19 +581,33 @@ static bool is_near(enum part part, double ours, double paper, double tolerance)
     return within(ours, paper, tolerance) && within(100 - ours, 100 - paper, tolerance);
 }
 
+/* How far they are apart, by the same rules. */
+static double factor_of(enum part part, double ours, double paper)
+{
+    if (part == WHOLE || prints_as(ours, paper))
+        return times_apart(ours, paper);
+    if (part == SHARE)
+        return ours < 100 ? times_apart(ours / (100 - ours), paper / (100 - paper)) : INFINITY;
+    return fmax(times_apart(ours, paper), times_apart(100 - ours, 100 - paper));
+}
+
 /* How a number of ours stands to the paper's. A bound missed by over the tolerance does not hold: of "below 15 %"
  * all that miss it, 99 % too, are on the same side of 0. */
 static enum verdict grade_of(const struct figure *f, const char *how, const char *unit, enum part part,
-                             double ours, double paper)
+                             double ours, double paper, double *factor)
 {
     bool above = strcmp(how, "above") == 0, below = strcmp(how, "below") == 0;
     bool near = is_near(part, ours, paper, tolerance_of(f->def->source));
-    if (above ? ours > paper : below ? ours < paper : near)
+    bool holds = above ? ours > paper : below ? ours < paper : near;
+    *factor = holds && (above || below) ? 1 : factor_of(part, ours, paper);
+    if (holds)
         return REPRODUCED;
     if ((above || below) && !near)
         return DIFFERS;
     double neutral = strcmp(unit, "x") == 0 ? 1 : strcmp(unit, "%") == 0 ? 0 : NAN;
-    return (ours > neutral) == (paper > neutral) && ours != neutral ? TREND : DIFFERS;
+    if ((ours > neutral) != (paper > neutral) || ours == neutral)
+        return DIFFERS;
+    return *factor <= close_factor ? CLOSE : TREND;
 }
 
 static struct check *add_number(struct figure *f, const char *how, const char *what, const char *unit,
@@ -523,7 +615,11 @@ static struct check *add_number(struct figure *f, const char *how, const char *w
 {
     if (!f->err.code && isnan(ours))
         err_set(&f->err, "no number for: %s", what);
-    struct check *c = add_check(f, grade_of(f, how, unit, part, ours, paper), what);
+    double factor;
+    struct check *c = add_check(f, grade_of(f, how, unit, part, ours, paper, &factor), what);
+    c->factor = isnan(paper) ? NAN : factor;
+    if (!isnan(c->factor) && !isnan(ours))
+        add_factor(f, factor);
     c->number = true;
     c->unit = keep(f, xstrdup(unit));
     c->ours = ours;
@@ -550,9 +646,11 @@ bool headline_is_cut(const char *id)
 {
     static const char *const cuts[] = {
 #define NOT_POSSIBLE_HEADLINE(id, why)
+#define FAR_HEADLINE(id, why)
 #define CUT_HEADLINE(id) id,
 #include "paper-figs/headlines.def"
 #undef NOT_POSSIBLE_HEADLINE
+#undef FAR_HEADLINE
 #undef CUT_HEADLINE
         NULL};
     int i = 0;

@@ -14,7 +14,8 @@
 /* How a number came about: counted from plans, recorded (the released kernels, measured by others), measured by us, or
  * simulated. In the figures of one entry all of ours come about in one way. In this order they decide on a headline. */
 enum source { ANALYTIC, RECORDED, MEASURED, SIMULATED, N_SOURCES };
-enum verdict { REPRODUCED, TREND, DIFFERS, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
+/* BEYOND: no paper has it; its checks say whether they hold. Of those up to here there is a drawing. */
+enum verdict { REPRODUCED, CLOSE, TREND, DIFFERS, BEYOND, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
 extern const char *const source_names[], *const verdict_names[];
 
 /* Where things are: paper-figs itself, what is made anew each time, where the page goes. */
@@ -44,7 +45,8 @@ struct point {
     int32_t panel; /* filled in */
 };
 
-/* Something that must hold. grade: REPRODUCED it does; TREND the direction is right, the size is not; DIFFERS. */
+/* Something that must hold. grade: REPRODUCED it does; CLOSE the direction is right, the size within a factor of 1.5; TREND the
+ * direction alone is right; DIFFERS. */
 struct check {
     enum verdict grade;
     bool number;                  /* a number beside the paper's; else a trend */
@@ -52,15 +54,19 @@ struct check {
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     const char *detail;           /* how the number is made up, or NULL */
     double ours, paper;
-    int held, of; /* of a panel's numbers within the tolerance; else 0 */
-    double off;   /* the furthest of them, and where */
-    const char *off_at;
+    int held, near, of; /* of a panel's numbers within the tolerance, and within a factor of 1.5; else 0 */
+    /* How far the number is from the paper's, as a factor of at least 1: the larger of ours / paper and paper / ours, of a share
+     * of x / (1 - x), of a cut the larger of that of x and that of 1 - x; of a panel the furthest, and where. NAN: a trend, which
+     * has none; INFINITY: one is 0, or they have no common sign. A bound that holds is 1. */
+    double factor;
+    const char *factor_at;
 };
 
 struct figure;
 struct figure_def {
     const char *id, *paper, *place, *shows;
     enum source source;
+    bool by_release;                /* plans as the released planner makes them, not as the paper's text says */
     const char *machine;            /* of our numbers */
     const char *why;                /* what makes ours another number, and what is our choice */
     void (*make)(struct figure *f); /* NULL: not possible, why says it */
@@ -71,22 +77,31 @@ extern const int32_t n_figure_defs;
 struct figure {
     const struct figure_def *def;
     const struct places *places;
-    int32_t n_tables, n_panels, n_points, n_checks, n_notes, n_strings;
-    int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_notes, cap_strings;
+    int32_t n_tables, n_panels, n_points, n_checks, n_notes, n_strings, n_factors;
+    int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_notes, cap_strings, cap_factors;
     struct csv **table;
     struct panel *panel;
     struct point *point;
     struct check *check;
     const char **note;
     char **string;
+    double *factor; /* of every number that a check compares with the paper's */
     struct err err;
 };
 
 /* Run the function of a definition; free with figure_clear. After an error there are no checks. */
 void figure_make(const struct figure_def *def, const struct places *places, struct figure *f);
 void figure_clear(struct figure *f);
-/* The worst grade of all checks; TREND at best where no number is compared; NO_DATA after an error. */
+/* The worst grade of all checks; TREND at best where no number is compared; BEYOND where no paper has the figure; NO_DATA after
+ * an error. */
 enum verdict figure_verdict(const struct figure *f);
+bool figure_is_beyond(const struct figure_def *def);
+/* What a check's grade is called: of a trend, and of all that no paper has, whether it holds. */
+const char *grade_name(const struct figure_def *def, const struct check *c);
+/* How far a number, or the numbers of a figure, are from the paper's: "1.29x apart", "numbers 1.3x apart at the median, 7x at
+ * most"; "" where nothing is compared. */
+void factor_text(char *out, size_t size, double factor);
+void figure_factor_text(const struct figure *f, char *out, size_t size);
 
 /* ---- result files ------------------------------------------------------------------------------------ */
 
@@ -140,7 +155,7 @@ void check_least(struct figure *f, const char *series, double slack);
 void check_below(struct figure *f, const char *a, const char *b);
 /* From point to point of the series, in their order, ours grows (never falls by more than `slack` of it). */
 void check_grows(struct figure *f, const char *series, double slack);
-/* Nine of ten numbers printed in the paper are within the tolerance of ours. */
+/* Nine of ten numbers printed in the paper are within the tolerance of ours: REPRODUCED; within a factor of 1.5: CLOSE. */
 void check_match(struct figure *f);
 /* One number, ours and the paper's, within the tolerance. One that should be over 1 ("x") or 0 ("%") and is not:
  * DIFFERS. */
@@ -151,7 +166,7 @@ void check_number(struct figure *f, const char *what, const char *unit, double o
 void check_share(struct figure *f, const char *what, double ours, double paper);
 void check_cut(struct figure *f, const char *what, double ours, double paper);
 /* A headline of headlines.csv, compared as its `how` says, a cut (headlines.def) as above. A bound (above,
- * below) that is missed by no more than the tolerance: TREND; by more: DIFFERS. */
+ * below) that is missed by no more than the tolerance is graded by its factor; by more: DIFFERS. */
 void check_headline(struct figure *f, const char *id, double ours);
 /* Beside a headline, over a part of what that names, or over another workload: never decides. */
 void check_part(struct figure *f, const char *id, double ours);
@@ -199,8 +214,9 @@ bool figure_write_plot(const struct figure *f, struct err *e);
 /* Index and Markdown table over all figures. */
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e);
 bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e);
-/* Why a headline cannot be had (headlines.def), or NULL; whether its percentage is a cut. */
+/* Why a headline cannot be had, or why its number is not close (headlines.def), or NULL; whether its percentage is a cut. */
 const char *headline_not_possible(const char *id);
+const char *headline_why_far(const char *id);
 bool headline_is_cut(const char *id);
 /* "3.59x", "99.6 %", "12.3 s", of the value as a CSV has it; `size` bytes at least 32. */
 void number_text(char *out, size_t size, double value, const char *unit);

@@ -265,8 +265,12 @@ int main(int argc, char **argv)
         printf("%-24s %-12s %s\n", f[n].def->id, verdict_names[v], v == NO_DATA ? f[n].err.msg : "");
         for (int32_t k = 0; a.n_only && k < f[n].n_checks; k++) {
             const struct check *c = &f[n].check[k];
-            printf("    %-10s %s", verdict_names[c->grade], c->text);
-            printf(c->unit ? ": %.4g, paper %.4g %s\n" : "\n", c->ours, c->paper, c->unit);
+            char far[64];
+            factor_text(far, sizeof far, c->factor);
+            printf("    %-13s %s", grade_name(f[n].def, c), c->text);
+            if (c->unit)
+                printf(": %.4g, paper %.4g %s, %s", c->ours, c->paper, c->unit, far);
+            printf("\n");
         }
         good &= v != NO_DATA;
         if (v < NOT_POSSIBLE && !(figure_write_csv(&f[n], &e) && figure_write_plot(&f[n], &e)))

@@ -241,19 +241,40 @@ void fig_pat_fig9_ours(struct figure *f)
     static const char *const series[] = {"flash-attention",   "flashinfer", "fasttree", "relay++", "pat",
                                          "pat:rule=artifact", NULL};
     struct times x;
-    times_measured(f, "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
     times_drop(&x, "relay"); /* the kernel makes no copies below the prefix: what ran is relay++ */
     times_draw(f, &x, "pat", series, "configuration of Figure 9");
     check_kernels(f, &x, "pat");
 }
 
+void fig_pat_fig9_ours_artifact(struct figure *f)
+{
+    static const char *const series[] = {"flash-attention",   "flashinfer", "fasttree", "relay++", "pat",
+                                         "pat:rule=artifact", NULL};
+    struct times x;
+    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
+    times_drop(&x, "relay"); /* as above */
+    times_draw(f, &x, "pat:rule=artifact", series, "configuration of Figure 9");
+    check_kernels(f, &x, "pat:rule=artifact");
+}
+
 /* ---- Figure 10: serving ------------------------------------------------------------------------------------ */
 
-void fig_pat_fig10(struct figure *f)
+/* Milliseconds of a token, with at most b requests decoded at a time: simulated, or measured. */
+static double serving_ms(struct figure *f, bool is_measured, int b, const char *model, const char *strategy)
 {
-    static const char *const model[][2] = {{"llama-3-8b", "Llama-3-8B"}, {"qwen3-8b", "Qwen3-8B"}},
-                             *const strategy[] = {"flash-attention", "flashinfer", "relay++", "pat"};
+    if (is_measured)
+        return pick(f, figure_table(f, "measured/h100_serving"), "tpot_ms", "run",
+                    figure_text(f, "batch-%d", b), "model", model, "strategy", strategy, NULL);
+    return pick(f, figure_table(f, figure_text(f, "data/pat_fig10_%d", b)), "tpot_ms", "model", model,
+                "strategy", strategy, NULL);
+}
+
+static void serving(struct figure *f, bool is_measured, const char *pat)
+{
     enum { N_OTHERS = 3 };
+    const char *const strategy[] = {"flash-attention", "flashinfer", "relay++", pat};
+    static const char *const model[][2] = {{"llama-3-8b", "Llama-3-8B"}, {"qwen3-8b", "Qwen3-8B"}};
     const struct csv *paper = figure_table(f, "paper/pat-fig10");
     double least[N_OTHERS] = {INFINITY, INFINITY, INFINITY},
            most[N_OTHERS] = {-INFINITY, -INFINITY, -INFINITY};
@@ -261,10 +282,9 @@ void fig_pat_fig10(struct figure *f)
         add_panel(f, model[m][1], LINES, LOG_X, "requests decoded at a time, at most",
                   "time per output token (ms)");
         for (int b = 16; b <= 128; b *= 2) {
-            const struct csv *t = figure_table(f, figure_text(f, "data/pat_fig10_%d", b));
             double ms[N_OTHERS + 1];
             for (int s = 0; s <= N_OTHERS; s++) {
-                ms[s] = pick(f, t, "tpot_ms", "model", model[m][0], "strategy", strategy[s], NULL);
+                ms[s] = serving_ms(f, is_measured, b, model[m][0], strategy[s]);
                 add_point(f, strategy[s], figure_text(f, "%d", b), b, ms[s], NAN);
             }
             for (int s = 0; s < N_OTHERS; s++) {
@@ -273,9 +293,11 @@ void fig_pat_fig10(struct figure *f)
                 most[s] = fmax(most[s], cut);
             }
         }
-        check_below(f, "pat", "flash-attention");
-        check_below(f, "pat", "relay++");
+        check_below(f, pat, "flash-attention");
+        check_below(f, pat, "relay++");
     }
+    add_note(f, "Without queueing: no request waits for its arrival or for a prefill; one starts where "
+                "another ends.");
     for (int s = 0; s < N_OTHERS; s++)
         for (int k = 0; k < 2; k++)
             check_cut(f,
@@ -286,6 +308,16 @@ void fig_pat_fig10(struct figure *f)
                            k ? "up-to" : "from", NULL));
     check_headline(f, "pat-tpot-reduction-least", fmin(fmin(least[0], least[1]), least[2]));
     check_headline(f, "pat-tpot-reduction-most", fmax(fmax(most[0], most[1]), most[2]));
+}
+
+void fig_pat_fig10(struct figure *f)
+{
+    serving(f, false, "pat");
+}
+
+void fig_pat_fig10_measured(struct figure *f)
+{
+    serving(f, true, "pat:rule=artifact");
 }
 
 /* ---- Figure 11: ablations ------------------------------------------------------------------------------- */
@@ -334,8 +366,15 @@ void fig_pat_fig11_artifact(struct figure *f)
 void fig_pat_fig11_measured(struct figure *f)
 {
     struct times x;
-    times_measured(f, "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
     excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", "", 4);
+}
+
+void fig_pat_fig11_artifact_measured(struct figure *f)
+{
+    struct times x;
+    times_measured(f, "measured/h100_ablations", "pat-fig9", "time_us", &x);
+    excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", ":rule=artifact", 4);
 }
 
 /* ---- Figure 12: kernels side by side or one after the other ---------------------------------------------- */
@@ -367,8 +406,8 @@ void fig_pat_fig14(struct figure *f)
 {
     enum { LAYERS = 32 };
     struct times plan, attention;
-    times_measured(f, "pat-fig9", "plan_ms", &plan);
-    times_measured(f, "pat-fig9", "time_us", &attention);
+    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "plan_ms", &plan);
+    times_measured(f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &attention);
     int32_t p = times_series(&plan, "pat"), a = times_series(&attention, "pat"),
             h = times_heads(&plan, "32/8"), g = times_heads(&attention, "32/8");
     int hidden = 0, of = 0;

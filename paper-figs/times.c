@@ -92,10 +92,10 @@ void times_simulated(struct figure *f, const struct csv *t, const char *set, con
     }
 }
 
-void times_measured(struct figure *f, const char *set, const char *column, struct times *x)
+void times_measured(struct figure *f, const char *file, const char *set, const char *column, struct times *x)
 {
     *x = (struct times){0};
-    const struct csv *t = figure_table(f, "measured/h200_bench_gpu");
+    const struct csv *t = figure_table(f, file);
     for (int64_t row = -1; (row = pick_row(f, t, row, "set", set, "verdict", "PASS", NULL)) >= 0;)
         *cell_of(f, x, series_of_strategy(f, cell_text(f, t, row, "strategy")), cell_text(f, t, row, "heads"),
                  cell_number(f, t, row, "number")) = cell_number(f, t, row, column);

@@ -21,8 +21,8 @@ const char *series_of_strategy(struct figure *f, const char *strategy);
 /* Rows of `treeattn sim --sets SET` of table t; column: "latency_ms" (then in us), "dram_bytes", .. */
 void times_simulated(struct figure *f, const struct csv *t, const char *set, const char *column,
                      struct times *x);
-/* Rows of measured/h200_bench_gpu that passed: our kernel, every plan. column: "time_us", or "floor_us". */
-void times_measured(struct figure *f, const char *set, const char *column, struct times *x);
+/* Rows of a file of `treeattn bench-gpu` that passed: our kernel. column: "time_us", or "floor_us". */
+void times_measured(struct figure *f, const char *file, const char *set, const char *column, struct times *x);
 /* Rows of recorded/h200_peers: released kernels; FlashInfer is the faster of its two for decoding. */
 void times_released(struct figure *f, const char *set, struct times *x);
 

@@ -5,6 +5,7 @@
  * TREEATTN_QUICK, or where they are not built, figures that need them are left out, and a line says so.
  */
 #include "paper-figs/figure.h"
+#include "paper-figs/report.h"
 #include "paper-figs/times.h"
 #include "sim/strategy.h"
 #include "tests/auto.h"
@@ -226,7 +227,7 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
     FREED char *path = xasprintf("%s/drawn/%s.csv", out, f->def->id);
     ck_assert_msg(figure_write_csv(f, &e) && result_read(path, f->def->id, &t, &e), "%s", e.msg);
     ck_assert_int_eq(t.n_rows, f->n_points + f->n_checks);
-    FREED char *id = xasprintf("<section id=\"%s\">", f->def->id);
+    FREED char *id = xasprintf(" id=\"%s\"><h3>", f->def->id);
     const char *section = strstr(page, id), *end = section ? strstr(section, "</section>") : NULL;
     ck_assert_msg(section && end, "no section for %s", f->def->id);
     int32_t found = 0;
@@ -252,7 +253,7 @@ static void page_follows_from_csv(const struct figure *f, const char *page)
     ck_assert_msg(found == 0, "%s: %d numbers of the page are not in the CSV", f->def->id, -found);
 }
 
-/* In the list of FIGURES.md a claim's results come in the order in which they decide, but for three that never do: PAT's cut,
+/* In the list of FIGURES.md a claim's results come in the order in which they decide, but for some that never do: PAT's cut,
  * which neither the recorded kernels nor ours have over RelayAttention, and sorting, which ran with a longer prompt. */
 static void nearest_results_decide(void)
 {
@@ -269,7 +270,7 @@ static void nearest_results_decide(void)
                 rank = below && s < rank ? rank : s;
             }
         }
-    ck_assert_msg(several > 20 && parts == 3, "%d results below another, %d of them nearer", several, parts);
+    ck_assert_msg(several > 20 && parts == 4, "%d results below another, %d of them nearer", several, parts);
 }
 
 /* The list as it is committed, which paper-figs/README.md quotes, is that of today's numbers. */
@@ -300,6 +301,26 @@ static void list_counts_all_panels(const struct figure *f)
                *says = xasprintf(": %d of %d in %d panels", held, of, panels);
     const char *at = strstr(text, row), *found = at ? strstr(at, says) : NULL;
     ck_assert_msg(found && found < strchr(at, '\n'), "%s: FIGURES.md does not say '%s'", f->def->id, says);
+}
+
+/* A headline whose deciding number is neither reproduced nor close says why, in a sentence with a number; no other does. Of two
+ * results of one kind the released planner's decides. */
+static void far_headlines_say_why(const struct figure *f, const struct csv *headlines)
+{
+    for (int64_t i = 0; i < headlines->n_rows; i++) {
+        struct headline h;
+        headline_of(f, n_figure_defs, headlines, i, &h);
+        enum verdict v = headline_verdict(&h);
+        const char *why = headline_why_far(h.id);
+        bool far = v > CLOSE && v != NOT_POSSIBLE;
+        ck_assert_msg(far == (why != NULL), "%s is %s, and headlines.def %s", h.id, verdict_names[v],
+                      why ? "says why it is not close" : "does not say why");
+        ck_assert_msg(!why || why[strcspn(why, "0123456789")], "%s: no number in '%s'", h.id, why);
+        for (int32_t k = 1; k < h.n; k++)
+            ck_assert_msg(!(h.x[k].check->whole && !h.x[0].in->def->by_release &&
+                            h.x[k].in->def->by_release && h.x[k].in->def->source == h.x[0].in->def->source),
+                          "%s: %s decides before %s", h.id, h.x[0].in->def->id, h.x[k].in->def->id);
+    }
 }
 
 TEST(all_figures_and_headlines_have_verdicts)
@@ -334,11 +355,14 @@ TEST(all_figures_and_headlines_have_verdicts)
                       in, headline_not_possible(id) ? "and not possible" : "and possible");
     }
     if (without == 0) {
+        far_headlines_say_why(f, &headlines);
         nearest_results_decide();
         list_is_the_committed_one();
     }
-    printf("figures: %d reproduced, %d trend, %d differ, %d not possible; %d left out here\n",
-           counts[REPRODUCED], counts[TREND], counts[DIFFERS], counts[NOT_POSSIBLE], without);
+    printf("figures: %d reproduced, %d close, %d trend, %d differ, %d beyond, %d not possible; %d left out "
+           "here\n",
+           counts[REPRODUCED], counts[CLOSE], counts[TREND], counts[DIFFERS], counts[BEYOND],
+           counts[NOT_POSSIBLE], without);
     for (int32_t i = 0; i < n_figure_defs; i++)
         figure_clear(&f[i]);
 }
@@ -385,7 +409,7 @@ TEST(pat_is_compared_with_what_ran)
         if (i == 0)
             times_released(&f, "PAT", &x);
         else
-            times_measured(&f, "pat-fig9", "time_us", &x);
+            times_measured(&f, "measured/h200_bench_gpu", "pat-fig9", "time_us", &x);
         ck_assert_msg(!f.err.code, "%s", f.err.msg);
         double mean = 0.5 * (times_ratio(&x, "fasttree", "pat", "32/32", 1, 18).mean +
                              times_ratio(&x, "fasttree", "pat", "32/8", 1, 18).mean);
@@ -441,13 +465,14 @@ static char *changed(const struct csv *t, int32_t column, const char *series, do
     return text;
 }
 
-/* The figure after that change of every file that has the column; afterwards they are what they were. */
-static void make_changed(const struct figure *before, const char *column, const char *series, double factor,
-                         bool heading, struct figure *f)
+/* The figure after that change of the file `only`, or where that is NULL of every file that has the column; afterwards they are
+ * what they were. */
+static void make_changed(const struct figure *before, const struct csv *only, const char *column,
+                         const char *series, double factor, bool heading, struct figure *f)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int32_t i = 0; i < before->n_tables; i++) {
-            int32_t c = csv_find(before->table[i], column);
+            int32_t c = only && only != before->table[i] ? -1 : csv_find(before->table[i], column);
             FREED char *path = path_of(before->table[i]->name), *kept = xasprintf("%s.kept", path);
             if (c >= 0 && pass == 0) {
                 FREED char *text = changed(before->table[i], c, series, factor, heading);
@@ -471,44 +496,75 @@ static bool other_verdict(const struct figure *a, const struct figure *b)
     return other && figure_verdict(b) != NO_DATA;
 }
 
-/* A factor on a column, in all rows or in those of one series. */
-static bool flips_at(const struct figure *before, const struct csv *t, int32_t column)
+/* Whether anything that a check says is another, or a number of the paper's that is drawn. */
+static bool moved(const struct figure *a, const struct figure *b)
 {
-    static const double factors[] = {10, 0.1, -1};
-    const char **series = xcalloc((size_t)n_series_defs + 1, sizeof *series); /* the first: NULL, all rows */
-    int n = 1;
+    bool other = a->n_checks != b->n_checks || figure_verdict(a) != figure_verdict(b);
+    for (int32_t i = 0; !other && i < a->n_checks; i++) {
+        const struct check *x = &a->check[i], *y = &b->check[i];
+        other = x->grade != y->grade || strcmp(x->text, y->text) != 0 ||
+                (x->factor != y->factor && !(isnan(x->factor) && isnan(y->factor)));
+    }
+    for (int32_t i = 0; !other && i < a->n_points && i < b->n_points; i++)
+        other = a->point[i].paper != b->point[i].paper && !isnan(a->point[i].paper);
+    return other && figure_verdict(b) != NO_DATA;
+}
+
+/* Whether a column is of numbers, and the figure needs it. */
+static bool is_used(const struct figure *before, const struct csv *t, int32_t column, const struct csv *only)
+{
     bool is_number = false;
-    for (int32_t s = 0; s < n_series_defs; s++)
-        for (int64_t i = 0; i < t->n_rows * t->n_columns && series[n - 1] != series_defs[s].name; i++)
-            if (names(t->cell[i], series_defs[s].name))
-                series[n++] = series_defs[s].name;
     for (int64_t row = 0; row < t->n_rows && !is_number; row++) {
         char *end;
         strtod(csv_peek(t, row, column), &end);
         is_number = end != csv_peek(t, row, column) && !*end;
     }
-    struct figure f;
-    bool other = false;
-    if (is_number) {
-        make_changed(before, t->column[column], NULL, 1, true, &f);
-        is_number = f.err.code != 0; /* and is used */
-        figure_clear(&f);
-    }
-    for (int k = 0; is_number && !other && k < 3 * n; k++) {
-        make_changed(before, t->column[column], series[k / 3], factors[k % 3], false, &f);
-        other = other_verdict(before, &f);
-        figure_clear(&f);
+    if (!is_number)
+        return false;
+    CLEARED_BY(figure_clear) struct figure f;
+    make_changed(before, only, t->column[column], NULL, 1, true, &f);
+    bool used = f.err.code != 0;
+    return used;
+}
+
+/* Whether a factor on a column, in all rows or in those of one series, makes another figure of it. only: as above. */
+static bool flips_at(const struct figure *before, const struct csv *t, int32_t column, const struct csv *only,
+                     bool (*other)(const struct figure *a, const struct figure *b))
+{
+    static const double factors[] = {10, 0.1, -1};
+    if (!is_used(before, t, column, only))
+        return false;
+    const char **series = xcalloc((size_t)n_series_defs + 1, sizeof *series); /* the first: NULL, all rows */
+    int n = 1;
+    for (int32_t s = 0; s < n_series_defs; s++)
+        for (int64_t i = 0; i < t->n_rows * t->n_columns && series[n - 1] != series_defs[s].name; i++)
+            if (names(t->cell[i], series_defs[s].name))
+                series[n++] = series_defs[s].name;
+    bool is_other = false;
+    for (int k = 0; !is_other && k < 3 * n; k++) {
+        CLEARED_BY(figure_clear) struct figure f;
+        make_changed(before, only, t->column[column], series[k / 3], factors[k % 3], false, &f);
+        is_other = other(before, &f);
     }
     free(series);
-    return other;
+    return is_other;
 }
 
 static bool flips(const struct figure *before)
 {
     for (int32_t i = 0; i < before->n_tables; i++)
         for (int32_t c = 0; c < before->table[i]->n_columns; c++)
-            if (flips_at(before, before->table[i], c))
+            if (flips_at(before, before->table[i], c, NULL, other_verdict))
                 return true;
+    return false;
+}
+
+/* Whether a change of this file alone moves what the figure says. */
+static bool moves(const struct figure *before, const struct csv *t)
+{
+    for (int32_t c = 0; c < t->n_columns; c++)
+        if (flips_at(before, t, c, t, moved))
+            return true;
     return false;
 }
 
@@ -527,8 +583,8 @@ static void fig_small(struct figure *f)
     check_match(f);
 }
 
-static const struct figure_def small = {"small",   "PAT",  "Figure 0", "two numbers",
-                                        SIMULATED, "A100", "because",  fig_small};
+static const struct figure_def small = {"small", "PAT",  "Figure 0", "two numbers", SIMULATED,
+                                        false,   "A100", "because",  fig_small};
 
 /* The verdict that a file with this text gives; the error must have `says` in it. */
 static enum verdict small_verdict(const char *text, const char *says)
@@ -626,6 +682,39 @@ static void do_above(struct figure *f, double x)
 static void do_less(struct figure *f, double x)
 {
     check_headline(f, "hydragen-long-prefix-loss", x); /* below 15 % */
+}
+
+/* How far a number is, as a factor: the larger ratio, of a share that of the part to the rest, of a cut the larger of two. */
+TEST(factors_say_how_far)
+{
+    static const struct {
+        void (*check)(struct figure *f, double x);
+        double x, factor;
+    } all[] = {{do_times, 4, 2},        {do_times, 1, 2},
+               {do_times, 0, INFINITY}, {do_percent, -1, INFINITY},
+               {do_share, 50, 2.125},   {do_cut, 51, 49 / 32.6},
+               {do_cut, 80, 32.6 / 20}, {do_counted_cut, 99.58, 99.58 / 99},
+               {do_above, 20, 1},       {do_above, 8, 2},
+               {do_less, 3, 1}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct figure_def def = small;
+        def.make = NULL;
+        CLEARED_BY(figure_clear) struct figure f = made(&def);
+        all[i].check(&f, all[i].x);
+        double is = f.check[0].factor;
+        ck_assert_msg(is == all[i].factor || fabs(is - all[i].factor) < 1e-12, "%zu: %g apart, not %g", i, is,
+                      all[i].factor);
+        ck_assert_int_eq(f.n_factors, 1);
+    }
+    struct figure_def def = small;
+    CLEARED_BY(figure_clear) struct figure f = {.def = &def, .places = &places};
+    char text[120];
+    add_panel(&f, "", LINES, 0, "x", "y");
+    for (int i = 1; i <= 4; i++)
+        add_point(&f, "pat", "a", i, i * i, 4);
+    check_match(&f);
+    figure_factor_text(&f, text, sizeof text);
+    ck_assert_str_eq(text, "4 numbers, 3.12x apart at the median, the furthest 4x"); /* 4, 1, 2.25, 4 */
 }
 
 /* The median of an even number of errors, as the check says it, is half way between the middle two. */
@@ -835,6 +924,20 @@ TEST(recorded_times_are_the_peers)
     ck_assert_msg(row == 0 || row == t.n_rows, "%d rows, of %d recorded", (int)t.n_rows, (int)row);
 }
 
+/* Every file that a figure is drawn from bears on a verdict, a factor or a sentence of it. */
+TEST(every_input_moves_what_is_said)
+{
+    int inputs = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        CLEARED_BY(figure_clear) struct figure f = made(&figure_defs[i]);
+        for (int32_t t = 0; figure_verdict(&f) < NOT_POSSIBLE && t < f.n_tables; t++, inputs++)
+            ck_assert_msg(moves(&f, f.table[t]), "%s says the same whatever %s says", f.def->id,
+                          f.table[t]->name);
+    }
+    printf("figures: %d inputs, each of which moves what its figure says\n", inputs);
+    ck_assert_int_gt(inputs, 0);
+}
+
 /* The last on these files: where it crashes, they stay changed. */
 TEST(a_planted_change_flips_the_verdict)
 {
@@ -871,29 +974,39 @@ TEST(checks_say_what_they_mean)
     ck_assert_int_eq(grade(do_match, close, up, 0), REPRODUCED);
     ck_assert_int_eq(grade(do_match, up, more, 0), TREND);
     ck_assert_int_eq(grade(do_times, up, up, 2.4), REPRODUCED);
+    ck_assert_int_eq(grade(do_times, up, up, 2.9), CLOSE);
+    ck_assert_int_eq(grade(do_times, up, up, 1.35), CLOSE);
+    ck_assert_int_eq(grade(do_times, up, up, 3.1), TREND);
     ck_assert_int_eq(grade(do_times, up, up, 4), TREND);
     ck_assert_int_eq(grade(do_times, up, up, 0.9), DIFFERS);
     ck_assert_int_eq(grade(do_percent, up, up, 16), REPRODUCED);
+    ck_assert_int_eq(grade(do_percent, up, up, 29), CLOSE);
+    ck_assert_int_eq(grade(do_percent, up, up, 31), TREND);
     ck_assert_int_eq(grade(do_percent, up, up, 1), TREND);
     ck_assert_int_eq(grade(do_percent, up, up, -1), DIFFERS);
     ck_assert_int_eq(grade(do_share, up, up, 72.6), REPRODUCED); /* 2.65 times the rest; the paper 2.125 */
-    ck_assert_int_eq(grade(do_share, up, up, 72.8), TREND);
+    ck_assert_int_eq(grade(do_share, up, up, 72.8), CLOSE);
+    ck_assert_int_eq(grade(do_share, up, up, 76), CLOSE); /* 3.17 times the rest */
+    ck_assert_int_eq(grade(do_share, up, up, 77), TREND);
     ck_assert_int_eq(grade(do_share, up, up, 100), TREND);
     ck_assert_int_eq(grade(do_share, up, up, -1), DIFFERS);
     ck_assert_int_eq(grade(do_cut, up, up, 59.3), REPRODUCED); /* 40.7 % are left; the paper leaves 32.6 % */
-    ck_assert_int_eq(grade(do_cut, up, up, 59.2), TREND);
+    ck_assert_int_eq(grade(do_cut, up, up, 59.2), CLOSE);
+    ck_assert_int_eq(grade(do_cut, up, up, 51.2), CLOSE); /* 1.497 times as much is left */
+    ck_assert_int_eq(grade(do_cut, up, up, 51), TREND);
     ck_assert_int_eq(grade(do_small_cut, up, up, 10.3), REPRODUCED);
-    ck_assert_int_eq(grade(do_small_cut, up, up, 10.1), TREND); /* though as much is left */
+    ck_assert_int_eq(grade(do_small_cut, up, up, 10.1), CLOSE); /* though as much is left */
+    ck_assert_int_eq(grade(do_small_cut, up, up, 9), TREND);
     ck_assert_int_eq(grade(do_small_cut, up, up, -1), DIFFERS);
     ck_assert_int_eq(grade(do_counted_cut, up, up, 99.58), REPRODUCED); /* printed as 99 */
-    ck_assert_int_eq(grade(do_counted_cut, up, up, 98.4), TREND);
+    ck_assert_int_eq(grade(do_counted_cut, up, up, 98.4), TREND);       /* 1.6 % are left, not 1 */
     ck_assert_int_eq(grade(do_seconds, up, up, 1), TREND);
     ck_assert_int_eq(grade(do_above, up, up, 17), REPRODUCED);
-    ck_assert_int_eq(grade(do_above, up, up, 12.1), TREND);
+    ck_assert_int_eq(grade(do_above, up, up, 12.1), CLOSE);
     ck_assert_int_eq(grade(do_above, up, up, 11.9), DIFFERS);
     ck_assert_int_eq(grade(do_above, up, up, 0.5), DIFFERS);
     ck_assert_int_eq(grade(do_less, up, up, 3), REPRODUCED);
-    ck_assert_int_eq(grade(do_less, up, up, 18.7), TREND);
+    ck_assert_int_eq(grade(do_less, up, up, 18.7), CLOSE);
     ck_assert_int_eq(grade(do_less, up, up, 18.8), DIFFERS);
     ck_assert_int_eq(grade(do_less, up, up, 99), DIFFERS);
 }
@@ -919,6 +1032,7 @@ TEST(what_is_broken_is_named)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(small_verdict(bad[i].text, bad[i].says) == NO_DATA, "%s: drawn", bad[i].says);
     ck_assert_int_eq(small_verdict(good_text, ""), REPRODUCED);
+    ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,4.4\n", ""), CLOSE);
     ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,5\n", ""), TREND);
     ck_assert_int_eq(small_verdict("series,at,v\npat,a,2\npat,b,1\n", ""), DIFFERS);
 }
