@@ -22,6 +22,17 @@ const struct kernel *kernel_find(const char *name)
     return NULL;
 }
 
+bool kernel_has_features(const struct kernel *k, const struct problem *p, struct err *e)
+{
+    uint32_t lacks = problem_features(p) & ~k->features;
+    if (k->attend && k->point == POINT_PARTIAL) /* a row's sink is in none of its partial results */
+        lacks &= ~(UINT32_C(1) << FEATURE_SINKS);
+    for (int i = 0; i < N_FEATURES; i++)
+        if (lacks >> i & 1)
+            return err_set(e, "it has no %s", feature_name[i]);
+    return true;
+}
+
 bool kernel_ready(const struct kernel *k, struct err *e)
 {
     struct err own = {0};

@@ -80,6 +80,7 @@ struct kernel {
     const char *about;
     /* A GPU's: of the types it has the narrow ones, heads of 64 and 128. */
     bool on_gpu;
+    uint32_t features; /* that it has, as bits (ref/problem.h) */
     /* NULL: always. Else whether the device and all that drives it, or its libraries, are there; if not, *e (never NULL)
      * says what is missing. */
     bool (*ready)(struct err *e);
@@ -123,6 +124,8 @@ struct kernel {
 extern const struct kernel *const kernels[];
 extern const int32_t n_kernels;
 const struct kernel *kernel_find(const char *name);
+/* Has the kernel all features of the problem? If not, *e says which one it lacks. */
+bool kernel_has_features(const struct kernel *k, const struct problem *p, struct err *e);
 /* e may be NULL. */
 bool kernel_ready(const struct kernel *k, struct err *e);
 

@@ -51,6 +51,20 @@ static void row_normalise(struct row *x, int32_t d)
     x->sum = 1;
 }
 
+/* The sink of a query head: one more token, whose V is 0. */
+static void row_add_sink(const struct problem *p, struct row *x, int32_t head)
+{
+    static const double no_v[PROBLEM_MAX_D] = {0};
+    double sink = problem_sink(p, head);
+    struct row with = {.max = sink > x->max ? sink : x->max};
+    if (sink == -INFINITY)
+        return;
+    if (x->sum != 0)
+        row_add(&with, x->max, x->sum, x->o, p->heads.d);
+    row_add(&with, sink, 1, no_v, p->heads.d);
+    *x = with;
+}
+
 /* What the slot's format keeps of a row. */
 static double slot_round(const struct naive *n, enum dtype t, double x)
 {
@@ -65,6 +79,7 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
     const struct problem *p = n->p;
     if (slot == PLAN_NO_SLOT) {
         int64_t row = (int64_t)n->plan->nf->orig[query] * p->heads.h_q + head;
+        row_add_sink(p, x, head);
         row_normalise(x, p->heads.d);
         for (int32_t i = 0; i < p->heads.d; i++)
             dtype_store(p->heads.dtype, n->out->o, row * p->heads.d + i, x->o[i]);
@@ -124,7 +139,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
 #pragma omp simd reduction(+ : dot)
                 for (int32_t i = 0; i < p->heads.d; i++)
                     dot += q[i] * kv[i];
-                *logit = visible ? p->scale * dot : -INFINITY;
+                *logit = visible ? problem_logit(p, dot) : -INFINITY;
                 *max = *logit > *max || isnan(*logit) ? *logit : *max;
             }
         }
@@ -236,6 +251,7 @@ const struct kernel kernel_naive_c = {
     .name = "naive-c",
     .about = "one query at a time in plain loops and double precision; for reading and for a second opinion; "
              "counts nothing",
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS,
     .sum_run = 1, /* in double: as if it added one by one without an error */
     .merges_at_once = true,
     .supports = naive_supports,

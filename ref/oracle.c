@@ -6,6 +6,9 @@
 
 /* Pairs of a row and a token: with fewer, starting threads takes longer than the sums. */
 enum { WORTH_THREADS = 20000 };
+/* Terms that are summed one by one before their sum is added to the whole. Equal terms round the same way, so that in one long sum
+ * their errors would add up: f64 sees that. */
+enum { BLOCK = 64 };
 
 /* Scratch of one thread: logits of the g heads that share a KV head, a row of K or V, the queries. */
 struct scratch {
@@ -13,6 +16,7 @@ struct scratch {
     double *row;        /* [d] */
     double *low, *high; /* [d] of V so far */
     double *q;          /* [g][d] */
+    double *o;          /* [g][d] of the block */
     int64_t *slot;      /* [ctx] root first */
 };
 
@@ -34,31 +38,40 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
                 dot += qi[c] * k[c];
                 mag += fabs(qi[c] * k[c]);
             }
-            s->logit[i * ctx + j] = p->scale * dot;
-            orc->logit[first_row + i] = max_f64(orc->logit[first_row + i], fabs(p->scale * dot));
+            double logit = problem_logit(p, dot);
+            s->logit[i * ctx + j] = logit;
+            orc->logit[first_row + i] = max_f64(orc->logit[first_row + i], fabs(logit));
             orc->abs_dot[first_row + i] = max_f64(orc->abs_dot[first_row + i], p->scale * mag);
         }
     }
 
     for (int32_t i = 0; i < g; i++) { /* full softmax: logits become probabilities */
-        double *l = s->logit + i * ctx, top = -INFINITY, second = -INFINITY, sum = 0;
+        double sink = problem_sink(p, h * g + i);
+        double *l = s->logit + i * ctx, top = sink, second = -INFINITY, sum = 0;
         for (int64_t j = 0; j < ctx; j++) {
             second = max_f64(second, min_f64(top, l[j]));
             top = max_f64(top, l[j]);
         }
-        orc->gap[first_row + i] = ctx > 1 ? top - second : INFINITY;
-        for (int64_t j = 0; j < ctx; j++)
-            sum += l[j] = exp(l[j] - top);
+        orc->gap[first_row + i] = ctx + orc->sinks > 1 ? top - second : INFINITY;
+        for (int64_t j0 = 0; j0 < ctx; j0 += BLOCK) {
+            double part = 0;
+            for (int64_t j = j0; j < min_i64(ctx, j0 + BLOCK); j++)
+                part += l[j] = exp(l[j] - top);
+            sum += part;
+        }
+        sum += orc->sinks ? exp(sink - top) : 0;
         for (int64_t j = 0; j < ctx; j++)
             l[j] /= sum;
-        orc->lse[first_row + i] = ctx > 0 ? top + log(sum) : -INFINITY;
+        orc->lse[first_row + i] = ctx > 0 ? top + log(sum) : sink;
     }
 
     for (int32_t c = 0; c < d; c++) {
-        s->low[c] = INFINITY;
-        s->high[c] = -INFINITY;
+        s->low[c] = orc->sinks ? 0 : INFINITY;
+        s->high[c] = orc->sinks ? 0 : -INFINITY;
     }
+    memset(s->o, 0, (size_t)g * (size_t)d * sizeof *s->o);
     for (int64_t j = 0; j < ctx; j++) {
+        bool full = j % BLOCK == BLOCK - 1 || j == ctx - 1;
         dtype_to_double(p->heads.dtype, p->v, (s->slot[j] * p->heads.h_kv + h) * d, s->row, d);
         for (int32_t c = 0; c < d; c++) {
             s->low[c] = min_f64(s->low[c], s->row[c]);
@@ -67,13 +80,17 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
         for (int32_t i = 0; i < g; i++) {
             double pj = s->logit[i * ctx + j];
             int64_t to = (first_row + i) * d;
-            double *restrict o = orc->o + to, *restrict abs_o = orc->abs_o + to,
-                             *restrict rms_o = orc->rms_o + to;
+            double *restrict o = s->o + (int64_t)i * d, *restrict all = orc->o + to,
+                             *restrict abs_o = orc->abs_o + to, *restrict rms_o = orc->rms_o + to;
             for (int32_t c = 0; c < d; c++) {
                 double part = pj * s->row[c];
                 o[c] += part;
                 abs_o[c] += fabs(part);
                 rms_o[c] += part * part;
+            }
+            for (int32_t c = 0; c < d && full; c++) {
+                all[c] += o[c];
+                o[c] = 0;
             }
         }
     }
@@ -101,7 +118,9 @@ struct oracle *oracle_alloc(const struct problem *p, bool margins)
                            .lse = xcalloc(rows, sizeof(double)),
                            .logit = xcalloc(rows, sizeof(double)),
                            .abs_dot = xcalloc(rows, sizeof(double)),
-                           .ctx = xcalloc(n_q, sizeof *orc->ctx)};
+                           .ctx = xcalloc(n_q, sizeof *orc->ctx),
+                           .capped = p->soft_cap > 0,
+                           .sinks = p->sink != NULL};
     tree_contexts(p->tree, orc->ctx);
     return orc;
 }
@@ -121,6 +140,7 @@ struct oracle *oracle_new(const struct problem *p)
             .low = xaligned((size_t)p->heads.d, sizeof(double)),
             .high = xaligned((size_t)p->heads.d, sizeof(double)),
             .q = xaligned((size_t)g * (size_t)p->heads.d, sizeof(double)),
+            .o = xaligned((size_t)g * (size_t)p->heads.d, sizeof(double)),
             .slot = xcalloc((size_t)longest, sizeof(int64_t)),
         };
 #pragma omp for schedule(dynamic, 4)
@@ -131,6 +151,7 @@ struct oracle *oracle_new(const struct problem *p)
         free(s.low);
         free(s.high);
         free(s.q);
+        free(s.o);
         free(s.slot);
     }
     return orc;

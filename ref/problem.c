@@ -14,8 +14,58 @@ enum { MACHINE_PAGE = 4096 };
 const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical",
                                         "vast",   "sunk",  "span", "onesign"};
 
+const char *const feature_name[N_FEATURES] = {[FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks"};
+
+bool features_parse(const char *list, uint32_t *out, struct err *e)
+{
+    *out = 0;
+    for (const char *at = list; strcmp(list, "none") != 0; at++) {
+        size_t n = strcspn(at, ",");
+        int i = 0;
+        while (i < N_FEATURES && (strlen(feature_name[i]) != n || strncmp(feature_name[i], at, n) != 0))
+            i++;
+        if (i == N_FEATURES) {
+            char known[128] = "";
+            for (i = 0; i < N_FEATURES; i++)
+                listing_add(known, sizeof known, feature_name[i]);
+            return err_set(e, "feature '%.*s' (expected none, or some of: %s)", (int)(n < 60 ? n : 60), at,
+                           known);
+        }
+        *out |= UINT32_C(1) << i;
+        at += n;
+        if (!*at)
+            break;
+    }
+    return true;
+}
+
+static uint32_t features_of(double soft_cap, bool sinks)
+{
+    return (soft_cap > 0 ? UINT32_C(1) << FEATURE_SOFT_CAP : 0) | (sinks ? UINT32_C(1) << FEATURE_SINKS : 0);
+}
+
+uint32_t problem_features(const struct problem *p)
+{
+    return features_of(p->soft_cap, p->sink != NULL);
+}
+
+uint32_t problem_spec_features(const struct problem_spec *s)
+{
+    return features_of(s->soft_cap, s->sinks);
+}
+
+void problem_spec_restrict(struct problem_spec *s, uint32_t features)
+{
+    if (!(features >> FEATURE_SOFT_CAP & 1))
+        s->soft_cap = 0;
+    s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
+}
+
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
 enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N_TENSORS };
+
+/* Of no node and no query; one more tensor would change all numbers of all seeds. */
+#define STREAM_SINKS UINT64_MAX
 
 static uint64_t stream(int tensor, int64_t owner)
 {
@@ -51,6 +101,9 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
         return err_set(e, "page size %" PRId32 " (expected 1 to 65536)", s->page_size);
     if (s->scale != 0 && !(s->scale >= PROBLEM_MIN_SCALE && s->scale <= PROBLEM_MAX_SCALE))
         return err_set(e, "scale %g (expected %g to %g)", s->scale, PROBLEM_MIN_SCALE, PROBLEM_MAX_SCALE);
+    if (s->soft_cap != 0 && !(s->soft_cap >= PROBLEM_MIN_SOFT_CAP && s->soft_cap <= PROBLEM_MAX_SOFT_CAP))
+        return err_set(e, "soft cap %g (expected %g to %g, or 0 for none)", s->soft_cap, PROBLEM_MIN_SOFT_CAP,
+                       PROBLEM_MAX_SOFT_CAP);
     return true;
 }
 
@@ -309,17 +362,30 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
     free(ctx);
 }
 
+/* Near what most logits are, so that neither the sinks nor the tokens are all that counts: a sink far above them would make O 0,
+ * whatever a kernel does. */
+static void draw_sinks(struct problem *p, const struct problem_spec *s)
+{
+    double most = s->fill == FILL_SUNK ? problem_logit(p, -(double)p->heads.d * SUNK * SUNK) : 0;
+    p->sink = xcalloc((size_t)p->heads.h_q, sizeof *p->sink);
+    for (int32_t h = 0; h < p->heads.h_q; h++)
+        p->sink[h] = (float)(most + 2 + 3 * rng_bell(s->seed, STREAM_SINKS, (uint64_t)h));
+}
+
 struct problem *problem_shell(const struct tree *t, const struct problem_spec *s)
 {
     struct problem *p = xcalloc(1, sizeof *p);
     *p = (struct problem){.tree = t,
                           .heads = s->heads,
                           .scale = s->scale > 0 ? s->scale : 1 / sqrt(s->heads.d),
+                          .soft_cap = s->soft_cap,
                           .page_size = s->page_size,
                           .n_pages = pool_pages(t, s),
                           .page_off = xcalloc((size_t)t->n_nodes + 1, sizeof *p->page_off)};
     for (int32_t i = 0; i < t->n_nodes; i++)
         p->page_off[i + 1] = p->page_off[i] + ceil_div(t->len[i], s->page_size);
+    if (s->sinks)
+        draw_sinks(p, s);
     return p;
 }
 
@@ -372,6 +438,10 @@ struct problem *problem_without_nan(const struct problem *p)
     memcpy(x->page_off, p->page_off, ((size_t)p->tree->n_nodes + 1) * sizeof *x->page_off);
     memcpy(x->page_table, p->page_table, (size_t)n_table * sizeof *x->page_table);
     memcpy(x->q, p->q, q);
+    if (p->sink) {
+        x->sink = xcalloc((size_t)p->heads.h_q, sizeof *x->sink);
+        memcpy(x->sink, p->sink, (size_t)p->heads.h_q * sizeof *x->sink);
+    }
     x->k = copy_without_nan(p->heads.dtype, p->k, n, 1);
     x->v = copy_without_nan(p->heads.dtype, p->v, n, 2);
     return x;
@@ -416,6 +486,7 @@ void problem_free(struct problem *p)
 {
     if (!p)
         return;
+    free(p->sink);
     free(p->page_off);
     free(p->page_table);
     free(p->q);

@@ -11,6 +11,8 @@
 #include "ref/heads.h"
 #include "ref/tree.h"
 
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,14 +38,27 @@ enum fill {
 extern const char *const fill_name[N_FILLS];
 bool fill_parse(const char *s, enum fill *out);
 
+/* What some models add to attention. A kernel need not have it. */
+enum feature {
+    FEATURE_SOFT_CAP, /* logits beyond a bound are bent */
+    FEATURE_SINKS,    /* a softmax has a term that is no token's */
+    N_FEATURES
+};
+extern const char *const feature_name[N_FEATURES]; /* "softcap", "sinks" */
+/* A comma-separated list of them as bits 1 << feature; "none" is no bit. False with *e set. */
+bool features_parse(const char *list, uint32_t *out, struct err *e);
+
 struct problem_spec {
     struct heads heads;
     int32_t page_size;
     bool scattered; /* pages permuted over a pool larger than needed; else node after node from slot 0 */
-    bool poison; /* NAN_POISON in every slot, and a huge index in every page-table entry, that no query may read */
+    bool
+        poison; /* NAN_POISON in every slot, and a huge index in every page-table entry, that no query may read */
     enum fill fill;
     uint64_t seed;
-    double scale; /* of the problem; 0: 1 / sqrt(d) */
+    double scale;    /* of the problem; 0: 1 / sqrt(d) */
+    double soft_cap; /* of logits; 0: none */
+    bool sinks;      /* each query head has one */
     int32_t
         pool; /* pages of the pool where the tree needs fewer, as an engine's: others lie between its own */
 };
@@ -51,7 +66,12 @@ struct problem_spec {
 struct problem {
     const struct tree *tree;
     struct heads heads;
-    double scale; /* logits are scale * q.k */
+    double scale; /* logits are scale * q.k, */
+    double
+        soft_cap; /* and then soft_cap * tanh(logit / soft_cap) where this is above 0 (Gemma 2, section 2) */
+    /* [h_q] or NULL: a logit more in each softmax of that query head, with a V of 0 (gpt-oss). It counts once a row, whatever parts
+     * the row is computed in. A query that sees nothing has O = 0 and LSE = the sink. */
+    float *sink;
     int32_t page_size;
     int64_t n_pages;     /* physical pages in the pool */
     int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
@@ -64,6 +84,8 @@ struct problem {
 #define PROBLEM_MAX_D 256
 #define PROBLEM_MIN_SCALE 1e-6
 #define PROBLEM_MAX_SCALE 1e3
+#define PROBLEM_MIN_SOFT_CAP 1e-3
+#define PROBLEM_MAX_SOFT_CAP 1e6
 #define PROBLEM_MAX_HEADS 4096 /* query heads */
 
 /* Bytes that problem_new would touch, for a check before it does. Without poison, what no token lies in is only addressed. */
@@ -89,13 +111,32 @@ static inline int64_t problem_slot(const struct problem *p, int32_t node, int64_
     return (int64_t)p->page_table[p->page_off[node] + j / p->page_size] * p->page_size + j % p->page_size;
 }
 
+/* What it has of them, as bits. */
+uint32_t problem_features(const struct problem *p);
+uint32_t problem_spec_features(const struct problem_spec *s);
+/* Takes away all but these. */
+void problem_spec_restrict(struct problem_spec *s, uint32_t features);
+
+/* The logit of a product q.k. */
+static inline double problem_logit(const struct problem *p, double dot)
+{
+    double x = p->scale * dot;
+    return p->soft_cap > 0 ? p->soft_cap * tanh(x / p->soft_cap) : x;
+}
+
+/* Of a query head: its sink, -inf where there is none. */
+static inline double problem_sink(const struct problem *p, int32_t head)
+{
+    return p->sink ? (double)p->sink[head] : -INFINITY;
+}
+
 /* Physical page of a node's i-th page, as a kernel takes it; -1 with *e set where the table leads out of the pool. */
 int32_t problem_page(const struct problem *p, int32_t node, int64_t i, struct err *e);
 /* The slots that query q of the tree sees, root first, into slot[n]; n is its context (tree_contexts). */
 void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *slot);
 
 /* What a kernel writes: O in the problem's storage type, LSE (natural log) in double for DT_F64, else in
- * float. A query that sees nothing has O = 0 and LSE = -inf. */
+ * float. A query that sees nothing has O = 0 and LSE = -inf, or its sink. */
 struct output {
     enum dtype dtype;
     int64_t n_rows; /* n_queries * h_q */

@@ -103,6 +103,14 @@ static void product_qk(const struct tile *t, struct kv_rows k, int64_t cols, rea
     }
 }
 
+/* The soft cap, over n scores. */
+static void cap_scores(const struct problem *p, real *s, int64_t n)
+{
+    const real cap = (real)p->soft_cap;
+    for (int64_t i = 0; i < n && cap > 0; i++)
+        s[i] = cap * real_tanh(s[i] / cap);
+}
+
 /* to[rows][d] += s v, or = s v for the first tile of a row's tokens */
 static void product_pv(const struct tile *t, struct kv_rows v, int64_t cols, const real *s, real *to,
                        bool first)
@@ -319,6 +327,18 @@ static double row_lse(double max, real sum)
     return sum == 0 ? -INFINITY : max + log((double)sum);
 }
 
+/* The row's sink as one more token of V = 0: what the sum and O shrink by is returned. */
+static real add_sink(const struct problem *p, int32_t head, double *max, real *sum)
+{
+    double sink = problem_sink(p, head), top = sink > *max ? sink : *max;
+    if (sink == -INFINITY)
+        return 1;
+    real shrink = *sum == 0 ? 0 : real_exp((real)(*max - top));
+    *sum = *sum * shrink + real_exp((real)(sink - top));
+    *max = top;
+    return shrink;
+}
+
 /* O and LSE of a row into the output; o is not normalised. */
 static void store_output(const struct attn *a, struct ledger *ledger, int32_t query, int32_t head,
                          const real *o, double max, real sum)
@@ -326,7 +346,10 @@ static void store_output(const struct attn *a, struct ledger *ledger, int32_t qu
     const struct problem *p = a->p;
     real done[PROBLEM_MAX_D] = {0};
     int64_t row = (int64_t)a->plan->nf->orig[query] * p->heads.h_q + head;
+    real shrink = add_sink(p, head, &max, &sum);
     normalise(done, o, sum, p->heads.d);
+    for (int32_t i = 0; i < p->heads.d && shrink != 1; i++)
+        done[i] = shrink == 0 ? 0 : done[i] * shrink;
     store_elements(p->heads.dtype, a->out->o, row * p->heads.d, done, p->heads.d);
     ((real *)a->out->lse)[row] = (real)row_lse(max, sum);
     ledger->out += (int64_t)p->heads.d * a->elt_bytes + a->word_bytes;
@@ -386,6 +409,7 @@ static bool item_fused(struct tile *t, struct err *e)
             return false;
         t->ld_s = cols;
         product_qk(t, load_kv(t, p->k, n_seg, cols, t->k_buf), cols, (real)p->scale, t->s);
+        cap_scores(p, t->s, t->rows * cols);
         if (g->mask != MASK_NONE)
             n_visible = apply_mask(t, &mask, t0, t1, t->s);
         for (int64_t i = 0; i < t->rows; i++) {
@@ -441,6 +465,7 @@ static bool item_unfused(struct tile *t, struct err *e)
 
     for (int64_t i = 0; i < t->rows * g->n_kv; i++)
         t->s[i] *= (real)p->scale;
+    cap_scores(p, t->s, t->rows * g->n_kv);
     ledger->qk_read += score_bytes;
     ledger->scaled_write += score_bytes;
 

@@ -19,6 +19,11 @@ static inline real real_exp(real x)
     return fast_expf(x);
 }
 
+static inline real real_tanh(real x)
+{
+    return tanhf(x);
+}
+
 /* n elements of storage, from element `first` on. */
 static void load_elements(enum dtype t, const void *src, int64_t first, real *dst, int64_t n)
 {

@@ -19,6 +19,11 @@ static inline real real_exp(real x)
     return exp(x);
 }
 
+static inline real real_tanh(real x)
+{
+    return tanh(x);
+}
+
 static void load_elements(enum dtype t, const void *src, int64_t first, real *dst, int64_t n)
 {
     CK(t == DT_F64);

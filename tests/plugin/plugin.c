@@ -176,6 +176,19 @@ static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
     return (slot * c->n_kv_heads + head) * c->head_dim;
 }
 
+/* A score as it is, or through the soft cap. */
+static double capped(double soft_cap, double x)
+{
+    return soft_cap > 0 ? soft_cap * tanh(x / soft_cap) : x;
+}
+
+/* The sink of a head, one more score without a V; -inf: there is none. */
+static double sink_of(const struct ta_case *c, int64_t head)
+{
+    const struct ta_tensor *t = ta_find(c, "sinks");
+    return t ? (double)((const float *)t->data)[head] : -INFINITY;
+}
+
 static int64_t runs; /* calls of run() */
 
 static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n)
@@ -188,7 +201,7 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
         double logit = 0;
         for (int32_t i = 0; i < d; i++)
             logit += get(&c->q, ((int64_t)q * c->n_heads + head) * d + i) * get(&c->k, at + i);
-        logit *= c->scale;
+        logit = capped(c->soft_cap, c->scale * logit);
         double most = logit > max ? logit : max, keep = exp(max - most), add = exp(logit - most);
         for (int32_t i = 0; i < d; i++)
             o[i] = keep * o[i] + add * get(&c->v, at + i);
@@ -199,6 +212,13 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
         for (int64_t j = n ? slot[n - 1] + 1 : 0; j % c->page_size; j++)
             for (int32_t i = 0; i < d; i++)
                 o[i] += 0 * get(&c->v, element(c, j, kv_head) + i);
+    double sink = sink_of(c, head), with = sink > max ? sink : max;
+    if (sink > -INFINITY) {
+        for (int32_t i = 0; i < d; i++)
+            o[i] *= n > 0 ? exp(max - with) : 1;
+        sum = (n > 0 ? exp(max - with) * sum : 0) + exp(sink - with);
+        max = with;
+    }
     double more =
         (is("PLUGIN_DOES", "change") && runs % 2) || (is("PLUGIN_DOES", "batch") && c->n_queries > 1)
             ? 1 + 0x1p-52
@@ -254,6 +274,7 @@ static int partial(const struct ta_partial *c, char why[TA_WHY])
             for (int64_t i = 0; i < d; i++)
                 p[j] += c->scale * get(&c->q, row * d + i) *
                         get(&c->k, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
+            p[j] = capped(c->soft_cap, p[j]);
             if (c->sees && !c->sees[q * n + j] && !is("PLUGIN_DOES", "no mask"))
                 p[j] = -INFINITY;
         }
@@ -310,6 +331,7 @@ static double attend(const struct ta_case *c, int64_t row, const int64_t *slot, 
         p[j] = 0;
         for (int32_t i = 0; i < d; i++)
             p[j] += c->scale * get(&c->q, row * d + i) * get(&c->k, element(c, slot[j], kv_head) + i);
+        p[j] = capped(c->soft_cap, p[j]);
     }
     double lse = softmax(p, n);
     for (int32_t i = 0; i < d; i++) {
@@ -323,8 +345,12 @@ static double attend(const struct ta_case *c, int64_t row, const int64_t *slot, 
 
 static void put_row(const struct ta_case *c, int64_t row, const double *o, double lse)
 {
+    double sink = sink_of(c, row % c->n_heads), with = lse > sink ? lse : sink;
+    if (sink > -INFINITY)
+        with += log(exp(lse - with) + exp(sink - with));
     for (int32_t i = 0; i < c->head_dim; i++)
-        put(&c->o, row * c->head_dim + i, o[i]);
+        put(&c->o, row * c->head_dim + i, lse > -INFINITY ? o[i] * exp(lse - with) : 0);
+    lse = with;
     put(&c->lse, lse_place(row / c->n_heads, row % c->n_heads, c->n_queries, c->n_heads),
         lse == -INFINITY ? empty_lse() : lse / lse_unit());
 }
@@ -453,6 +479,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
     me.view = env("PLUGIN_VIEW", "slots");
     me.layout = env("PLUGIN_LAYOUT", NULL);
     me.mask = env("PLUGIN_MASK", NULL);
+    me.features = env("PLUGIN_FEATURES", NULL);
     me.lse = env("PLUGIN_LSE", NULL);
     me.lse_order = env("PLUGIN_ORDER", NULL);
     me.empty_lse = env("PLUGIN_EMPTY", NULL);

@@ -174,13 +174,48 @@ static float score(const struct ta_case *c, int32_t q, int32_t head, const float
         scale *= 1.07f;
     if (is(log2e_twice))
         scale *= (float)M_LOG2E;
+    float cap = is(cap_none) ? 0 : (float)c->soft_cap;
+    if (is(cap_before_scale))
+        return scale * cap * tanhf(dot / cap);
     dot *= scale;
+    if (cap > 0 && is(cap_clamped))
+        return fminf(fmaxf(dot, -cap), cap);
+    if (cap > 0)
+        dot = (is(cap_not_back) ? 1 : cap) * tanhf(is(cap_undivided) ? dot : dot / cap);
+    if (is(cap_twice))
+        dot = cap * tanhf(dot / cap);
     return is(soft_cap) ? 30 * tanhf(dot / 30) : is(scores_f16) ? to_half(dot) : dot;
 }
 
 static float power(float x)
 {
     return is(exp2) ? exp2f(x) : expf(x);
+}
+
+static int has_sinks(const struct ta_case *c)
+{
+    return c->n_index > 0 && ta_find(c, "sinks") != NULL;
+}
+
+/* As it is taken for that query head. */
+static float sink_of(const struct ta_case *c, int32_t q, int32_t head)
+{
+    const float *sink = ta_find(c, "sinks")->data;
+    int32_t from = is(sinks_head_0)      ? 0
+                   : is(sinks_next_head) ? (head + 1) % c->n_heads
+                   : is(sinks_of_query)  ? (head + q) % c->n_heads
+                   : is(sinks_kv_head)   ? head / (c->n_heads / c->n_kv_heads)
+                                         : head;
+    float x = sink[from];
+    if (is(sinks_scaled))
+        x *= (float)c->scale;
+    if (is(sinks_capped))
+        x = (float)c->soft_cap * tanhf(x / (float)c->soft_cap);
+    if (is(sinks_base_2))
+        x *= (float)M_LN2;
+    if (is(sinks_twice))
+        x += (float)M_LN2;
+    return x;
 }
 
 static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64_t *slot, int64_t n,
@@ -230,11 +265,11 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
         p->max = max;
     }
     float sum = is(mean_of_v) ? (float)n : p->sum;
-    if (is(sink_in_each)) {
-        float top = fmaxf(p->max, 0), keep = expf(p->max - top);
+    if (is(sink_in_each) || is(sinks_in_each)) {
+        float sink = is(sink_in_each) ? 0 : sink_of(c, q, head), top = fmaxf(p->max, sink), keep = expf(p->max - top);
         for (int32_t i = 0; i < d; i++)
             p->o[i] *= keep;
-        sum = p->sum = p->sum * keep + expf(-top);
+        sum = p->sum = p->sum * keep + expf(sink - top);
         p->max = top;
     }
     for (int32_t i = 0; i < d && !is(not_divided); i++)
@@ -342,6 +377,23 @@ static void lse_wrongly(const struct ta_case *c, struct part *p, float max, int6
         p->lse *= (float)M_LOG2E;
 }
 
+/* One more weight, whose V is 0. max: the largest score. */
+static void add_sink(const struct ta_case *c, int32_t q, int32_t head, float max, struct part *all)
+{
+    float sink = sink_of(c, q, head);
+    if (is(sinks_as_weight) && max > -INFINITY)
+        sink = max + logf(sink);
+    if (is(sinks_not_shifted) && max > -INFINITY)
+        sink += max;
+    float top = fmaxf(all->lse, sink), lse = top + logf(expf(sink - top) + expf(all->lse - top));
+    for (int32_t i = 0; i < c->head_dim && !is(sinks_not_in_o); i++)
+        all->o[i] *= expf(all->lse - lse);
+    if (!is(sinks_not_in_lse))
+        all->lse = lse;
+    if (is(cap_on_lse) && c->soft_cap > 0)
+        all->lse = (float)c->soft_cap * tanhf(all->lse / (float)c->soft_cap);
+}
+
 /* Queries of nodes before its own, and those of its own before it. */
 static int32_t place_by_node(const struct ta_case *c, int32_t q)
 {
@@ -373,6 +425,8 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
             all.o[i] *= expf(all.lse - lse);
         all.lse = lse;
     }
+    if (has_sinks(c) && !is(sinks_none) && !is(sinks_in_each) && !(is(sinks_lost) && n == 0))
+        add_sink(c, q, head, max, &all);
     lse_wrongly(c, &all, max, n);
     int64_t at = (int64_t)q * c->n_heads + head, to = at, lse_to = at,
             turned = (int64_t)head * c->n_queries + q;
@@ -418,6 +472,7 @@ static int partial(const struct ta_partial *x, char why[TA_WHY])
                               .head_dim = x->head_dim,
                               .page_size = 1,
                               .scale = x->scale,
+                              .soft_cap = x->soft_cap,
                               .q = x->q,
                               .k = x->k,
                               .v = x->v,
@@ -481,7 +536,7 @@ static int run(const struct ta_case *c, char why[TA_WHY])
 const struct ta_plugin *treeattn_plugin(uint32_t abi)
 {
     static struct ta_plugin me = {
-        .size = sizeof me, .abi = TA_ABI, .name = "wrong", .dtypes = "f32", .run = run};
+        .size = sizeof me, .abi = TA_ABI, .name = "wrong", .dtypes = "f32", .features = "softcap sinks", .run = run};
     const char *name = getenv("WRONG");
     for (int i = 0; i < N_MISTAKES; i++)
         if (name && strcmp(name, mistake_name[i]) == 0)

@@ -69,6 +69,11 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     }
     mpfr_mul_d(a->y, a->y, p->scale, MPFR_RNDN);
     mpfr_mul_d(a->z, a->z, p->scale, MPFR_RNDN);
+    if (p->soft_cap > 0) {
+        mpfr_div_d(a->y, a->y, p->soft_cap, MPFR_RNDN);
+        mpfr_tanh(a->y, a->y, MPFR_RNDN);
+        mpfr_mul_d(a->y, a->y, p->soft_cap, MPFR_RNDN);
+    }
     mpfr_exp(a->weight, a->y, MPFR_RNDN);
     mpfr_add(a->sum, a->sum, a->weight, MPFR_RNDN);
     mpfr_min(a->x, a->y, a->top, MPFR_RNDN);
@@ -87,6 +92,21 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
         mpfr_add(a->abs_o[e], a->abs_o[e], a->x, MPFR_RNDN);
     }
     a->ctx++;
+}
+
+/* Add the head's sink, which has no V. */
+static void exact_sink(struct exact *a, double sink)
+{
+    mpfr_set_d(a->y, sink, MPFR_RNDN);
+    mpfr_exp(a->weight, a->y, MPFR_RNDN);
+    mpfr_add(a->sum, a->sum, a->weight, MPFR_RNDN);
+    mpfr_min(a->x, a->y, a->top, MPFR_RNDN);
+    mpfr_max(a->second, a->second, a->x, MPFR_RNDN);
+    mpfr_max(a->top, a->top, a->y, MPFR_RNDN);
+    for (int32_t e = 0; e < a->d; e++) {
+        a->low[e] = fmin(a->low[e], 0);
+        a->high[e] = fmax(a->high[e], 0);
+    }
 }
 
 /* o = sum exp(l_j) v_j / sum exp(l_j), lse = log sum exp(l_j), over the tokens that the query sees; of its
@@ -113,6 +133,8 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
         for (int64_t j = 0; j < end; j++)
             exact_token(a, p, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d);
     }
+    if (p->sink)
+        exact_sink(a, p->sink[row % p->heads.h_q]);
     for (int32_t e = 0; e < a->d && a->ctx > 0; e++) {
         mpfr_div(a->o[e], a->o[e], a->sum, MPFR_RNDN);
         mpfr_div(a->abs_o[e], a->abs_o[e], a->sum, MPFR_RNDN);
@@ -160,7 +182,7 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
         max_v[e] = a->ctx > 0 ? fmax(-a->low[e], a->high[e]) : 0;
     }
     mpfr_sub(a->y, a->top, a->second, MPFR_RNDN);
-    double gap = a->ctx > 1 ? mpfr_get_d(a->y, MPFR_RNDN) : INFINITY;
+    double gap = a->ctx + orc->sinks > 1 ? mpfr_get_d(a->y, MPFR_RNDN) : INFINITY;
     struct oracle truth = {.n_rows = 1,
                            .d = a->d,
                            .o = o,
@@ -171,7 +193,9 @@ static struct error judge_row(struct exact *a, const struct problem *p, const st
                            .gap = &gap,
                            .logit = &logit,
                            .abs_dot = &mag,
-                           .ctx = &a->ctx};
+                           .ctx = &a->ctx,
+                           .capped = orc->capped,
+                           .sinks = orc->sinks};
     /* As a problem of one row; the oracle answers in double, whatever the storage of Q, K and V. */
     struct tree one = {.n_queries = 1};
     struct problem as_f64 = {.tree = &one, .heads = {1, 1, a->d, DT_F64}};
@@ -248,6 +272,9 @@ static struct mp_case case_new(int32_t i)
                  .fill = (enum fill)(i / N_DTYPES % N_FILLS),
                  .seed = (uint64_t)i},
     };
+    int32_t features = i / (N_DTYPES * N_FILLS) % 4; /* none, each, both */
+    c.spec.soft_cap = features & 1 ? draw(i, 9, 2) ? 30 : 4 : 0;
+    c.spec.sinks = features & 2;
     c.p = problem_new(c.t, &c.spec, NULL);
     CK(c.p != NULL);
     c.orc = oracle_new(c.p);

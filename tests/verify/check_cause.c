@@ -83,12 +83,18 @@ LOOP_TEST(what_nobody_wrote_was_not_computed, 2)
                   "%s", text);
 }
 
+static bool is_of_features(const char *mistake)
+{
+    return strncmp(mistake, "cap_", 4) == 0 || strncmp(mistake, "sinks_", 6) == 0;
+}
+
 LOOP_TEST(mistakes_are_named, N_MISTAKES)
 {
     const char *want = mistakes[_i].cause, *line;
     int code = run_shell(text, sizeof text,
-                         "WRONG=%s %s verify --plugin %s --cases tests/plugin/wrong.cases --no-shrink 2>&1",
-                         mistakes[_i].name, program_path(), plugin());
+                         "WRONG=%s %s verify --plugin %s --cases tests/plugin/%s.cases --no-shrink 2>&1",
+                         mistakes[_i].name, program_path(), plugin(),
+                         is_of_features(mistakes[_i].name) ? "features" : "wrong");
     ck_assert_msg(code == 1, "%s: exit %d, %s", mistakes[_i].name, code, text);
     int rows = 0;
     for (line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {

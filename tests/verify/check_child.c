@@ -82,6 +82,35 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     ck_assert_int_eq(total("passed"), 12);
 }
 
+/* Features are given to those who name them; the others get cases without, and are not asked about those that have one. */
+LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
+{
+    FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_FEATURES='softcap sinks'", view_name[_i]),
+               *without = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
+               *some = xasprintf("%s PLUGIN_FEATURES=sinks", without),
+               *args = xasprintf(
+                   "--plugin %s --trees 6 --seed 5 --no-sharp --page 1 -q%s --features softcap,sinks",
+                   plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
+    ck_assert_msg(verify(env, args) == 0 && total("passed") > 3, "%s: %s", env, text);
+    if (_i > 0)
+        return;
+    ck_assert_msg(verify(without, args) == 3 && strstr(text, "UNSUPPORTED: it has no softcap"), "%s: %s",
+                  without, text);
+    ck_assert_msg(verify(some, args) == 3 && strstr(text, "UNSUPPORTED: it has no softcap"), "%s: %s", some,
+                  text);
+}
+
+/* Sinks are none of a partial result's business; the soft cap is. */
+TEST(parts_have_the_soft_cap_and_no_sink)
+{
+    FREED char *args =
+        xasprintf("--plugin %s --trees 4 --seed 5 --no-sharp -q --features softcap,sinks", plugin("plugin"));
+    ck_assert_msg(verify("PLUGIN_POINTS=partial PLUGIN_FEATURES=softcap", args) == 0 && total("passed") > 2,
+                  "%s", text);
+    ck_assert_msg(verify("PLUGIN_POINTS=partial", args) == 3 && strstr(text, "it has no softcap"), "%s",
+                  text);
+}
+
 /* K and V lie as a kernel says that it wants them, or as the case wants them; who looks elsewhere is told. */
 LOOP_TEST(layouts_say_the_whole_case, N_KV_LAYOUTS)
 {

@@ -471,6 +471,7 @@ TEST(no_constant_is_looser_than_measured)
     } all[] = {
         {"DOT", TOL_DOT, 3},
         {"LOGIT", TOL_LOGIT, 2},
+        {"LOGIT_CAPPED", TOL_LOGIT_CAPPED, 4},
         {"LOGIT_STORED", TOL_LOGIT_STORED, 2},
         {"SUM_BASE", TOL_SUM_BASE, 12},
         {"SUM_LOG", TOL_SUM_LOG, 4},

@@ -39,7 +39,7 @@ static struct result judged(const struct case_spec *c)
 /* ---- planted faults ------------------------------------------------------------------------------------ */
 
 /* Between them every kind has a place: long and short, glued groups, masks, merges, several heads, a query that
- * sees nothing. */
+ * sees nothing, features. */
 static const char *const ground[] = {
     "tree=gen:bushy:17;strategy=deft-flatten;kernel=cpu",
     "tree=gen:caterpillar:9;heads=8/2;d=128;dtype=bf16;strategy=pat;kernel=cpu",
@@ -48,6 +48,7 @@ static const char *const ground[] = {
     "3;strategy=hydragen-tree;kernel=cpu",
     "tree=gen:token:5;heads=2/1;d=80;dtype=f64;strategy=tree-vanilla;kernel=cpu",
     "tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;strategy=flash-decoding;kernel=cpu",
+    "tree=nodes:-1.120,0.40,0.0,1.9:0.0,1.30,3.9,2.0;heads=8/4;dtype=f32;softcap=5;sinks=1;strategy=deft-node;kernel=cpu",
 };
 enum { N_GROUND = sizeof ground / sizeof ground[0] };
 

@@ -66,7 +66,7 @@ static bool run_with(const char *kind, const struct problem *p, const struct pla
 #undef FAULT
 
 static const struct kernel faulty[] = {
-#define FAULT(kind, where, what) {.name = "faulty-" #kind, .about = what, .run = run_##kind},
+#define FAULT(kind, where, what) {.name = "faulty-" #kind, .about = what, .features = UINT32_MAX, .run = run_##kind},
 #include "verify/faults/faults.def"
 #undef FAULT
 };
@@ -117,7 +117,7 @@ static bool run_sometimes(const struct problem *p, const struct plan *plan, stru
 }
 
 static const struct kernel faulty_sometimes = {
-    .name = "faulty-sometimes", .about = "wrong now and then", .run = run_sometimes};
+    .name = "faulty-sometimes", .about = "wrong now and then", .features = UINT32_MAX, .run = run_sometimes};
 
 /* ---- what no kernel should do ---------------------------------------------------------------------------- */
 

@@ -216,17 +216,17 @@ static bool run_first_size(const struct problem *p, const struct plan *plan, str
 }
 
 const struct kernel stateful[] = {
-    {.name = "faulty-keeps_answer", .about = "keeps answers by a plan's address", .run = run_keeps_answer},
-    {.name = "faulty-keeps_q", .about = "keeps Q by its address", .run = run_keeps_q},
-    {.name = "faulty-keeps_k", .about = "keeps K by its address", .run = run_keeps_k},
-    {.name = "faulty-keeps_v", .about = "keeps V by its address", .run = run_keeps_v},
-    {.name = "faulty-keeps_pages", .about = "keeps the page table by its address", .run = run_keeps_pages},
-    {.name = "faulty-keeps_lengths", .about = "keeps runs by their number", .run = run_keeps_lengths},
-    {.name = "faulty-cleared_once", .about = "sums begin at 0 once", .run = run_cleared_once},
-    {.name = "faulty-sums_left", .about = "sums begin where the last run ended", .run = run_sums_left},
-    {.name = "faulty-counter_left", .about = "a counter is not set back", .run = run_counter_left},
-    {.name = "faulty-first_scale", .about = "keeps the first scale", .run = run_first_scale},
-    {.name = "faulty-first_size", .about = "keeps the first number of rows", .run = run_first_size},
+    {.name = "faulty-keeps_answer", .about = "keeps answers by a plan's address", .features = UINT32_MAX, .run = run_keeps_answer},
+    {.name = "faulty-keeps_q", .about = "keeps Q by its address", .features = UINT32_MAX, .run = run_keeps_q},
+    {.name = "faulty-keeps_k", .about = "keeps K by its address", .features = UINT32_MAX, .run = run_keeps_k},
+    {.name = "faulty-keeps_v", .about = "keeps V by its address", .features = UINT32_MAX, .run = run_keeps_v},
+    {.name = "faulty-keeps_pages", .about = "keeps the page table by its address", .features = UINT32_MAX, .run = run_keeps_pages},
+    {.name = "faulty-keeps_lengths", .about = "keeps runs by their number", .features = UINT32_MAX, .run = run_keeps_lengths},
+    {.name = "faulty-cleared_once", .about = "sums begin at 0 once", .features = UINT32_MAX, .run = run_cleared_once},
+    {.name = "faulty-sums_left", .about = "sums begin where the last run ended", .features = UINT32_MAX, .run = run_sums_left},
+    {.name = "faulty-counter_left", .about = "a counter is not set back", .features = UINT32_MAX, .run = run_counter_left},
+    {.name = "faulty-first_scale", .about = "keeps the first scale", .features = UINT32_MAX, .run = run_first_scale},
+    {.name = "faulty-first_size", .about = "keeps the first number of rows", .features = UINT32_MAX, .run = run_first_size},
 };
 const int32_t n_stateful = sizeof stateful / sizeof stateful[0];
 

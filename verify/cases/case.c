@@ -142,6 +142,11 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     if (strcmp(key, "scale") == 0)
         return (decimal_parse(value, &s->scale) && s->scale > 0) || /* its limits: problem_spec_check */
                err_set(e, "scale '%.60s' (expected a number above 0)", value);
+    if (strcmp(key, "softcap") == 0)
+        return (decimal_parse(value, &s->soft_cap) && s->soft_cap > 0) ||
+               err_set(e, "softcap '%.60s' (expected a number above 0)", value);
+    if (strcmp(key, "sinks") == 0)
+        return get_flag(value, "sinks", &s->sinks, e);
     if (strcmp(key, "pool") == 0)
         return get_i32(value, "pool", INT32_MAX - 1, &s->pool, e);
     if (strcmp(key, "aligned") == 0)
@@ -157,7 +162,7 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     }
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "scale, pool, aligned, strategy, kernel or partials)",
+                   "scale, softcap, sinks, pool, aligned, strategy, kernel or partials)",
                    key);
 }
 
@@ -245,19 +250,21 @@ char *case_print(const struct case_spec *c)
     char *raw = tree_source_print(&c->src), *tree = text_escape(raw);
     char *strategy = c->use.s ? strategy_label(&c->use) : NULL, buf[DECIMAL_SIZE];
     char *scale = s->scale > 0 ? xasprintf(";scale=%s", decimal_print(buf, s->scale)) : xstrdup("");
+    char *cap = s->soft_cap > 0 ? xasprintf(";softcap=%s", decimal_print(buf, s->soft_cap)) : xstrdup("");
     char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
-    char *text = xasprintf("tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-                           ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s",
-                           tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype],
-                           s->page_size, s->scattered, s->poison, fill_name[s->fill], s->seed, scale, pool,
-                           c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "",
-                           strategy ? strategy : "", c->kernel && !c->kernel->option ? ";kernel=" : "",
-                           c->kernel && !c->kernel->option ? c->kernel->name : "",
-                           c->narrow_partials ? ";partials=f16" : "");
+    char *text = xasprintf(
+        "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
+        ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s",
+        tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size, s->scattered,
+        s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", pool,
+        c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "", strategy ? strategy : "",
+        c->kernel && !c->kernel->option ? ";kernel=" : "",
+        c->kernel && !c->kernel->option ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "");
     free(raw);
     free(tree);
     free(strategy);
     free(scale);
+    free(cap);
     free(pool);
     return text;
 }

@@ -18,7 +18,9 @@ enum {
     DRAW_SHARING,
     DRAW_SCALE,
     DRAW_ALIGNED,
-    DRAW_POOL
+    DRAW_POOL,
+    DRAW_SOFT_CAP,
+    DRAW_SINKS
 };
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
@@ -37,6 +39,9 @@ static const struct share share_fill[] = {{FILL_RANDOM, 42}, {FILL_COUNT, 6},   
 /* In thousandths; 0: 1 / sqrt(d), which none of the others is. */
 static const struct share share_scale[] = {{0, 60}, {10, 8}, {50, 8}, {200, 8}, {300, 8}, {1000, 8}};
 static const struct share share_aligned[] = {{1, 60}, {0, 40}};
+/* Those of Gemma 2 for logits and for attention, and one that bends nearly all. */
+static const struct share share_soft_cap[] = {{0, 85}, {30, 5}, {50, 5}, {5, 5}};
+static const struct share share_sinks[] = {{0, 85}, {1, 15}};
 static const struct share share_pool[] = {{1, 50}, {0, 50}};
 
 /* Which query heads share a KV head. Mistakes in that show only where there are several KV heads, and several query heads on
@@ -137,6 +142,8 @@ static bool worth_aligning(const struct tree *t, int32_t page)
     return worth;
 }
 
+enum { SOFT_CAP_GIVEN = 30 };
+
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
 {
     if (g->heads) {
@@ -151,6 +158,12 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
         s->page_size = g->spec.page_size;
     if (g->fill)
         s->fill = g->spec.fill;
+    if (g->features) { /* all of them, and no other */
+        problem_spec_restrict(s, g->only);
+        if (g->only >> FEATURE_SOFT_CAP & 1 && s->soft_cap == 0)
+            s->soft_cap = SOFT_CAP_GIVEN;
+        s->sinks = g->only >> FEATURE_SINKS & 1;
+    }
 }
 
 struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_given *fixed, struct tree **tree)
@@ -166,6 +179,8 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.spec.fill = (enum fill)draw_share(seed, DRAW_FILL, i, share_fill);
     c.spec.scale = draw_share(seed, DRAW_SCALE, i, share_scale) / 1000.;
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
+    c.spec.soft_cap = draw_share(seed, DRAW_SOFT_CAP, i, share_soft_cap);
+    c.spec.sinks = draw_share(seed, DRAW_SINKS, i, share_sinks);
     draw_heads(seed, i, average_pairs(*tree), &c.spec);
     while (c.spec.page_size > 1 && k_bytes(*tree, &c.spec, 0) > POOL_MAX)
         c.spec.page_size /= 2;
@@ -242,7 +257,7 @@ struct case_spec *sharp_cases(int64_t *n)
 {
     static const char *const heads[] = {"1/1", "2/1", "4/4", "8/2", "7/1", "6/2"};
     static const int32_t dim[] = {64, 128, 64, 80, 128};
-    struct case_spec *out = xcalloc(N_SHARP + N_FILLS * N_DTYPES + N_LEN * N_PAGE, sizeof *out);
+    struct case_spec *out = xcalloc(N_SHARP + N_FILLS * (N_DTYPES + 1) + N_LEN * N_PAGE, sizeof *out);
     *n = 0;
     for (int i = 0; i < N_SHARP; i++)
         add_sharp(out, n, xstrdup(sharp_text[i]));
@@ -252,6 +267,12 @@ struct case_spec *sharp_cases(int64_t *n)
                 out, n,
                 xasprintf("tree=levels:1,3,12_150,37,9;heads=4/2;d=%d;dtype=%s;page=16;fill=%s;aligned=%d",
                           t % 2 ? 64 : 128, dtype_name[t], fill_name[f], f % 2));
+    for (int f = 0; f < N_FILLS; f++)
+        add_sharp(
+            out, n,
+            xasprintf("tree=nodes:-1.140,0.37,0.20,1.9,1.0:0.0,1.30,3.9,2.20;heads=6/3;d=64;dtype=%s;page=%d;"
+                      "fill=%s;softcap=%d;sinks=%d",
+                      dtype_name[f % N_DTYPES], 1 + 15 * (f % 2), fill_name[f], f % 3 ? 20 : 50, f % 3 != 1));
     for (int i = 0; i < N_LEN * N_PAGE; i++) {
         int l = i / N_PAGE;
         add_sharp(out, n,

@@ -13,7 +13,8 @@ BEGIN_C
 /* What somebody chose of a problem: a field of spec counts where its flag is set. */
 struct problem_given {
     struct problem_spec spec;
-    bool heads, dtype, d, page, fill;
+    bool heads, dtype, d, page, fill, features;
+    uint32_t only; /* the features that every case has */
 };
 /* Overwrite in *s what was given. */
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s);

@@ -94,6 +94,19 @@ static bool read_dtypes(const json_t *o, struct child_caps *caps, struct err *e)
            err_set(e, "the child's \"dtypes\" (expected a list of \"f64\", \"f32\", \"f16\", \"bf16\")");
 }
 
+static bool read_features(const json_t *o, struct child_caps *caps, struct err *e)
+{
+    const json_t *v = json_object_get(o, "features");
+    bool good = !v || json_is_array(v);
+    for (size_t i = 0; good && i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        uint32_t one = 0;
+        good = name && features_parse(name, &one, NULL);
+        caps->features |= one;
+    }
+    return good || err_set(e, "the child's \"features\" (expected a list of \"softcap\", \"sinks\")");
+}
+
 static bool read_points(const json_t *o, struct child_caps *caps, struct err *e)
 {
     const json_t *v = json_object_get(o, "points");
@@ -163,7 +176,7 @@ static bool read_caps(const json_t *o, struct child_caps *caps, struct err *e)
         !read_choice(o, "lse_order", order, 2, 0, &order_at, e) ||
         !read_choice(o, "empty_lse", empty, 2, 0, &empty_at, e) || !read_dtypes(o, caps, e) ||
         !read_list(o, "head_dims", caps->head_dims, e) || !read_list(o, "ratios", caps->ratios, e) ||
-        !read_list(o, "page_sizes", caps->page_sizes, e) ||
+        !read_list(o, "page_sizes", caps->page_sizes, e) || !read_features(o, caps, e) ||
         !read_count(o, "max_context", &caps->max_context, e) ||
         !read_count(o, "max_queries", &caps->max_queries, e) ||
         !read_count(o, "max_pairs", &caps->max_pairs, e) || !read_arithmetic(o, &caps->arithmetic, e))
@@ -207,6 +220,7 @@ static bool suit(const struct kernel *k, struct problem_spec *s)
         h->h_q = h->h_kv * ratio;
     }
     h->d = nearest(c->head_dims, h->d);
+    problem_spec_restrict(s, c->features);
     s->page_size = nearest(c->page_sizes, s->page_size);
     return c->point[POINT_ATTENTION] &&
            (c->view == VIEW_paged || c->view == VIEW_block_table || c->view == VIEW_prefix);
@@ -249,12 +263,15 @@ static struct size size_of(const struct question *ask)
 }
 
 /* Does the child say that it takes this? If not, what not in *why. */
-static bool takes(const struct child_caps *c, const struct question *ask, struct err *why)
+static bool takes(const struct kernel *k, const struct child_caps *c, const struct question *ask,
+                  struct err *why)
 {
     const struct heads *h = heads_of(ask);
     struct size s = size_of(ask);
     if (!c->dtype[h->dtype])
         return err_set(why, "it does not take %s", dtype_name[h->dtype]);
+    if (ask->p && !kernel_has_features(k, ask->p, why))
+        return false;
     if (!in_list(c->head_dims, h->d))
         return err_set(why, "it does not take heads of %" PRId32, h->d);
     if (ask->p && !in_list(c->ratios, heads_gqa(h)))
@@ -412,6 +429,8 @@ static char *request(const struct children *c, const struct kernel *k, const str
     if (ask->p)
         fprintf(f, ",\"kv_heads\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g", h->h_kv,
                 ask->p->page_size, ask->p->scale);
+    if (ask->p && ask->p->soft_cap > 0)
+        fprintf(f, ",\"soft_cap\":%.17g", ask->p->soft_cap);
     if (ask->graph)
         fprintf(f, ",\"graph\":true");
     fprintf(f, ",\"seconds\":%g}", c->limits.case_seconds);
@@ -440,7 +459,7 @@ static enum run_end attend(const struct kernel *k, const struct question *ask, s
 {
     struct children *c = (struct children *)k->config;
     struct view_data v;
-    if (!takes(&c->caps, ask, why))
+    if (!takes(k, &c->caps, ask, why))
         return RUN_UNSUPPORTED;
     if (!tensors_of(c, k, ask, &v, why))
         return RUN_NO_VIEW;
@@ -485,6 +504,7 @@ static void make_kernels(struct children *c)
         *k = (struct kernel){.name = c->name[i],
                              .about = "a child",
                              .attend = attend,
+                             .features = c->caps.features,
                              .suit = suit,
                              .point = (enum kernel_point)i,
                              .wants_plan = i != POINT_ATTENTION || c->caps.view == VIEW_plan,

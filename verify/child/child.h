@@ -23,6 +23,7 @@ struct child_caps {
     enum kv_layout layout;
     enum mask_form mask; /* of VIEW_masked */
     bool dtype[N_DTYPES];
+    uint32_t features;
     int32_t head_dims[CHILD_MAX_LIST], ratios[CHILD_MAX_LIST],
         page_sizes[CHILD_MAX_LIST];              /* ending in 0; none: any */
     int64_t max_context, max_queries, max_pairs; /* 0: any. A pair is a query head and a token it sees */

@@ -155,6 +155,25 @@ static void say_list(const char *key, const int32_t *list)
     fputs("]", to_judge);
 }
 
+/* "f16 bf16" as a list; NULL: nothing is said. */
+static void say_words(const char *key, const char *text)
+{
+    if (!text)
+        return;
+    char *words = xstrdup(text), *rest = words;
+    const char *between = "";
+    fprintf(to_judge, ",\"%s\":[", key);
+    for (char *word; (word = strsep(&rest, " ,"));) {
+        if (!*word)
+            continue;
+        fputs(between, to_judge);
+        print_json_text(to_judge, word);
+        between = ",";
+    }
+    fputs("]", to_judge);
+    free(words);
+}
+
 static void say_hello(const struct ta_plugin *p)
 {
     fputs("{\"hello\":1", to_judge);
@@ -172,19 +191,8 @@ static void say_hello(const struct ta_plugin *p)
     say_text("view", p->view);
     say_text("layout", p->layout);
     say_text("mask", p->mask);
-    if (p->dtypes) {
-        char *words = xstrdup(p->dtypes), *rest = words;
-        const char *between = ",\"dtypes\":[";
-        for (char *word; (word = strsep(&rest, " ,"));) {
-            if (!*word)
-                continue;
-            fputs(between, to_judge);
-            print_json_text(to_judge, word);
-            between = ",";
-        }
-        fputs("]", to_judge);
-        free(words);
-    }
+    say_words("dtypes", p->dtypes);
+    say_words("features", p->features);
     say_list("head_dims", p->head_dims);
     say_list("ratios", p->ratios);
     say_list("page_sizes", p->page_sizes);
@@ -243,7 +251,7 @@ static void fill_unwritten(const struct array *a)
 
 struct request {
     int64_t number, heads, kv_heads, head_dim, page_size;
-    double scale;
+    double scale, soft_cap;
     const char *in, *out, *point;
     bool lse_by_head;
 };
@@ -328,6 +336,7 @@ static int run_attention(struct job *j, char why[TA_WHY])
                         .head_dim = (int32_t)j->r->head_dim,
                         .page_size = (int32_t)j->r->page_size,
                         .scale = j->r->scale,
+                        .soft_cap = j->r->soft_cap,
                         .q = *q,
                         .k = k,
                         .v = v,
@@ -387,6 +396,7 @@ static int run_partial(struct job *j, char why[TA_WHY])
                                .head_dim = (int32_t)j->r->head_dim,
                                .n_tokens = tokens,
                                .scale = j->r->scale,
+                               .soft_cap = j->r->soft_cap,
                                .q = rows_of(q, 0, qo[g], rows),
                                .k = *input(j, "k"),
                                .v = *input(j, "v"),
@@ -561,6 +571,7 @@ static bool read_request(const json_t *o, struct request *r)
                           .head_dim = json_integer_value(json_object_get(o, "head_dim")),
                           .page_size = json_integer_value(json_object_get(o, "page_size")),
                           .scale = json_number_value(json_object_get(o, "scale")),
+                          .soft_cap = json_number_value(json_object_get(o, "soft_cap")),
                           .in = json_string_value(json_object_get(o, "in")),
                           .out = json_string_value(json_object_get(o, "out")),
                           .point = json_string_value(json_object_get(o, "point"))};

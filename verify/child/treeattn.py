@@ -34,7 +34,7 @@ class Unsupported(Exception):
 
 
 class Case:
-    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, and a tensor for each name of the view."""
+    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, soft_cap, and a tensor for each name of the view."""
 
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
@@ -197,6 +197,7 @@ def _run(f, arrays, line, caps):
     c = Case()
     for key in ("heads", "kv_heads", "head_dim", "page_size", "queries", "scale", "dtype"):
         setattr(c, key, line.get(key))
+    c.soft_cap, c.sinks = line.get("soft_cap", 0), None
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
     if hasattr(c, "kv_strides"):

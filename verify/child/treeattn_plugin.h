@@ -1,5 +1,5 @@
 /*
- * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.1.
+ * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.2.
  *
  * A plug-in is a shared object with one symbol, treeattn_plugin(). It runs in a process of its own (treeattn-host), which
  * knows no right answers: it may crash or hang, and the next case is run all the same.
@@ -15,7 +15,7 @@
  *     gcc -O2 -shared -fPIC mine.c -o mine.so
  *
  * This header is C11 and C++14 and includes nothing of ours. Every struct begins with its size. Fields are only ever added
- * at the end: what was compiled with this header runs under later ones. What came with 1.1 says so.
+ * at the end: what was compiled with this header runs under later ones. What came later than 1.0 says so.
  */
 #ifndef TREEATTN_PLUGIN_H
 #define TREEATTN_PLUGIN_H
@@ -44,8 +44,9 @@ struct ta_tensor {
     void *data;
     int32_t device_type, device_id; /* 1, 0: memory of the CPU */
     int32_t ndim;
-    uint8_t code, bits; /* DLDataType: 0/32 int32, 0/64 int64, 1/8 bytes, 2/64 f64, 2/32 f32, 2/16 f16, 4/16 bf16 */
-    uint16_t lanes;     /* 1 */
+    uint8_t code,
+        bits; /* DLDataType: 0/32 int32, 0/64 int64, 1/8 bytes, 2/64 f64, 2/32 f32, 2/16 f16, 4/16 bf16 */
+    uint16_t lanes;           /* 1 */
     int64_t *shape, *strides; /* strides in elements */
     uint64_t byte_offset;     /* 0 */
 };
@@ -53,19 +54,27 @@ struct ta_tensor {
 /*
  * A case. All but o and lse is only read: who writes there fails. o and lse are NaN at first.
  * A query that sees nothing has O = 0 and LSE = -inf.
+ *
+ * 1.2, of plug-ins that name these features: with soft_cap > 0 a logit is soft_cap * tanh(scale * (q . k) / soft_cap). With sinks,
+ * ta_find(c, "sinks") is a tensor of n_heads f32, one more logit in each softmax of that query head, whose V is 0. It counts once a
+ * row. A query that sees nothing then has O = 0 and LSE = its sink.
  */
 struct ta_case {
     uint32_t size;
     int32_t n_queries, n_heads, n_kv_heads, head_dim, page_size;
-    double scale;           /* logits are scale * (q . k) */
-    struct ta_tensor q;     /* [n_queries][n_heads][head_dim]; query head h reads KV head h / (n_heads / n_kv_heads) */
-    struct ta_tensor k, v;  /* views of slots: [slots][n_kv_heads][head_dim]; of pages: [pages][page_size][n_kv_heads][head_dim] */
-    struct ta_tensor o;     /* like q */
-    struct ta_tensor lse;   /* f64 for f64, else f32: [n_queries][n_heads], natural logarithm; see ta_plugin for others */
+    double scale; /* logits are scale * (q . k) */
+    struct ta_tensor
+        q; /* [n_queries][n_heads][head_dim]; query head h reads KV head h / (n_heads / n_kv_heads) */
+    struct ta_tensor k,
+        v; /* views of slots: [slots][n_kv_heads][head_dim]; of pages: [pages][page_size][n_kv_heads][head_dim] */
+    struct ta_tensor o; /* like q */
+    struct ta_tensor
+        lse; /* f64 for f64, else f32: [n_queries][n_heads], natural logarithm; see ta_plugin for others */
     /* What the view adds, by name: ta_find(c, "kv_indptr"). verify/child/README.md lists them. */
     int32_t n_index;
     const struct ta_tensor *index;
     const char *const *index_name;
+    double soft_cap; /* 1.2: 0, none */
 };
 
 static inline const struct ta_tensor *ta_find(const struct ta_case *c, const char *name)
@@ -96,7 +105,9 @@ struct ta_partial {
     struct ta_tensor k, v; /* [slots][n_kv_heads][head_dim] */
     struct ta_tensor o, lse;
     const int32_t *token; /* [n_tokens] their slots */
-    const uint8_t *sees;  /* [n_queries][n_tokens] 1: this query sees it, which may be none of them; NULL: all see all */
+    const uint8_t
+        *sees; /* [n_queries][n_tokens] 1: this query sees it, which may be none of them; NULL: all see all */
+    double soft_cap; /* 1.2: as in ta_case. Sinks are no partial result's: who joins them adds the sink */
 };
 
 /* 1.1: a merge: n_inputs partial results of each query become one. An empty one has O = 0, and the LSE of a query that sees
@@ -113,28 +124,30 @@ struct ta_merge {
 struct ta_plugin {
     uint32_t size, abi;
     const char *name, *version;
-    const char *view;   /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan */
-    const char *layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim]. 1.1: interleaved, or strides: k and v
+    const char *view; /* of run: slots, paged, block_table, prefix, levels, masked, tree or plan */
+    const char *
+        layout; /* of pages: NHD, or HND for [pages][n_kv_heads][page_size][head_dim]. 1.1: interleaved, or strides: k and v
                            are [pages][page_size][n_kv_heads][head_dim], as their strides say [NHD] */
     int (*run)(const struct ta_case *c, char why[TA_WHY]);
-    const char *dtypes;                                   /* "f32 f16 bf16" [all four] */
-    const int32_t *head_dims, *ratios, *page_sizes;       /* ending in 0; ratio: query heads on a KV head [any] */
-    int64_t max_context, max_queries, max_pairs;          /* pairs: of a query head and a token that it sees [any] */
-    const char *lse;       /* none, e, or 2: base of the logarithm [e] */
-    const char *lse_order; /* qh, or hq for [n_heads][n_queries] [qh] */
-    const char *empty_lse; /* -inf or +inf, of a query that sees nothing [-inf] */
+    const char *dtypes;                             /* "f32 f16 bf16" [all four] */
+    const int32_t *head_dims, *ratios, *page_sizes; /* ending in 0; ratio: query heads on a KV head [any] */
+    int64_t max_context, max_queries, max_pairs; /* pairs: of a query head and a token that it sees [any] */
+    const char *lse;                             /* none, e, or 2: base of the logarithm [e] */
+    const char *lse_order;                       /* qh, or hq for [n_heads][n_queries] [qh] */
+    const char *empty_lse;                       /* -inf or +inf, of a query that sees nothing [-inf] */
     /* The arithmetic, from which the error that is allowed is derived. */
     const char *accumulate;  /* f32 or f64 [f32] */
     const char *probability; /* what p is rounded to before it meets V; "input": the type of V [accumulate] */
     const char *partial_o;   /* how partial results are stored, likewise [accumulate] */
-    int64_t sum_block;   /* longest run of additions in order [the whole context] */
-    int64_t merge_chain; /* longest chain of merges of partial results [0; of merge(): all its inputs] */
+    int64_t sum_block;       /* longest run of additions in order [the whole context] */
+    int64_t merge_chain;     /* longest chain of merges of partial results [0; of merge(): all its inputs] */
     /* 1.1: parts of attention. All is judged that is there, and something must be. */
     int (*partial)(const struct ta_partial *c, char why[TA_WHY]);
     int (*merge)(const struct ta_merge *c, char why[TA_WHY]);
     /* 1.1: of what O is divided by, and LSE made: exact, or "rounded": p is added as it is after rounding [exact] */
     const char *probability_sum;
-    const char *mask; /* 1.1: of view masked: bits, words or bool [bits] */
+    const char *mask;     /* 1.1: of view masked: bits, words or bool [bits] */
+    const char *features; /* 1.2: "softcap sinks": cases may have these [none] */
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

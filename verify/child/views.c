@@ -232,6 +232,15 @@ static void add_q(struct view_data *v, const struct problem *p)
                 (int64_t[]){n, p->heads.h_q, p->heads.d});
 }
 
+static void add_sinks(struct view_data *v, const struct problem *p)
+{
+    if (!p->sink)
+        return;
+    float *sink = xcalloc((size_t)p->heads.h_q, sizeof *sink);
+    memcpy(sink, p->sink, (size_t)p->heads.h_q * sizeof *sink);
+    tensors_add(&v->tensors, "sinks", EL_F32, sink, true, 1, (int64_t[]){p->heads.h_q});
+}
+
 /* ---- the views ---------------------------------------------------------------------------------------- */
 
 static int64_t total(const int64_t *x, int64_t n)
@@ -623,11 +632,13 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
     free(ctx);
     if (good && view == VIEW_masked && form->mask != MASK_BITS)
         good = change_mask(out, form->mask, why);
-    if (good)
-        add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
-    else
+    if (!good) {
         view_free(out);
-    return good;
+        return false;
+    }
+    add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
+    add_sinks(out, p);
+    return true;
 }
 
 bool view_groups(const struct view_form *form, const struct problem *p, const struct plan *plan,

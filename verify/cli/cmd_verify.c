@@ -25,6 +25,13 @@ struct verify_args {
     struct verify_job job;
 };
 
+static bool set_features(void *self, const char *value, struct err *e)
+{
+    struct problem_given *given = &((struct verify_job *)self)->given;
+    given->features = true;
+    return features_parse(value, &given->only, e);
+}
+
 /* "K/N", K from 1. */
 static bool set_shard(void *self, const char *value, struct err *e)
 {
@@ -86,6 +93,10 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads and --dtype "
              "it replaces what a case names"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
+        CALL("features", "LIST", set_features, j, NULL,
+             "what every case has besides, and nothing else: softcap (30, where a case names no other), "
+             "sinks, or none "
+             "(default: what a case names; one random tree in seven has the one, one in seven the other)"),
         arch_option(&a->arch),
         HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),
         TEXT("plugin", "FILE.so", &a->plugin, NULL, "a shared object that treeattn_plugin.h describes"),

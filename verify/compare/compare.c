@@ -161,11 +161,12 @@ static double cap_of(const struct oracle *orc, const struct arithmetic *a, doubl
 static struct row_bound bound_of(const struct oracle *orc, int64_t r, int64_t ctx, const struct arithmetic *a,
                                  double cap)
 {
+    ctx += orc->sinks;
     double u = dtype_unit[a->accumulate], steps = log2(1 + (double)ctx);
     double logit = orc->logit[r], lse = isfinite(orc->lse[r]) ? fabs(orc->lse[r]) : 0;
-    double stored = a->scores_stored ? TOL_LOGIT_STORED : 0;
+    double stored = (a->scores_stored ? TOL_LOGIT_STORED : 0) + (orc->capped ? TOL_LOGIT_CAPPED : 0);
     double delta = u * (TOL_DOT * sqrt(orc->d) * orc->abs_dot[r] + (TOL_LOGIT + stored) * logit);
-    double n = fmin(a->merges, (double)ctx); /* what is empty is merged without an error */
+    double n = fmin(a->merges + orc->sinks, (double)ctx); /* what is empty is merged without an error */
     double merges = fmax(TOL_MERGE * sqrt(n), a->in_order ? TOL_MERGE_DRIFT * n : 0);
     double chain = u * merges * (1 + lse), weights = 2 * delta + chain;
     double oracle = dtype_unit[DT_F64] * TOL_ORACLE * (double)ctx;

@@ -102,6 +102,11 @@ static int32_t head_of(const struct wrong_row *r, enum of_head how, int32_t h, b
     return own;
 }
 
+int32_t wrong_head(const struct wrong_row *r, enum of_head how)
+{
+    return head_of(r, how, r->h, false, 0);
+}
+
 /* ---- K and V ------------------------------------------------------------------------------------------ */
 
 /* Which row of [slot][h_kv] is read for a slot and a KV head; -1: none of the pool. */
@@ -227,7 +232,7 @@ static bool score(struct wrong_row *r, const struct wrong *w, int32_t column)
     for (int64_t i = 0; i < x->n; i++) {
         double dot = own && x->item[i].at >= 0 ? r->dot[x->item[i].at]
                                                : dot_of(r, w, q, x->item[i].slot, head, column);
-        double l = scale * dot;
+        double l = wrong_capped(p, w->cap, dot, scale);
         r->logit[i] = w->score_store ? stored(w->score_store, l, w->n) : l;
     }
     return true;
@@ -298,12 +303,6 @@ static double weight_of(const struct wrong_row *r, const struct wrong *w, int64_
     return w->soft == SOFT_NO_MAX || w->soft == SOFT_MAX_FROM ? weight(r->c, l - max) : exp(l - max);
 }
 
-static double log_sum(double a, double b)
-{
-    double max = fmax(a, b);
-    return max == -INFINITY ? max : max + log(exp(a - max) + exp(b - max));
-}
-
 /* The LSE that is written, of `right`, which has the sum of weights sum * e^max. */
 static double written_lse(const struct wrong_row *r, const struct wrong *w, double right, double max)
 {
@@ -370,7 +369,7 @@ static struct wrong_parts partials(struct wrong_row *r, const struct wrong *w)
         part.max[k] = max;
         double total = max + log(sum);
         if (w->soft == SOFT_SINK) {
-            double all = log_sum(total, w->n), keep = exp(total - all);
+            double all = wrong_log_sum(total, w->n), keep = exp(total - all);
             for (int32_t e = 0; e < n; e++)
                 o[e] *= keep;
             total = all;
@@ -486,8 +485,8 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
             times /= part->sum[k];
             break;
         case JOIN_SINKS:
-            c = exp(log_sum(lse, w->n) - max);
-            times = exp(lse - log_sum(lse, w->n));
+            c = exp(wrong_log_sum(lse, w->n) - max);
+            times = exp(lse - wrong_log_sum(lse, w->n));
             break;
         default:
             break;
@@ -547,7 +546,7 @@ static double merge_at_once(const struct wrong *w, const struct wrong_parts *par
  * weights that follow. */
 static double merge_two(const struct wrong *w, double lse, double add, int32_t variant, double *a, double *b)
 {
-    double both = log_sum(lse, add);
+    double both = wrong_log_sum(lse, add);
     *a = exp(lse - both);
     *b = exp(add - both);
     switch (w->join) {
@@ -607,9 +606,9 @@ static double merge_two(const struct wrong *w, double lse, double add, int32_t v
         break;
     case JOIN_LSE_TWICE: /* the LSE is written before it is used */
         if (variant == 0) {
-            both = log_sum(both, add);
+            both = wrong_log_sum(both, add);
         } else if (variant == 1) {
-            double next = log_sum(both, add);
+            double next = wrong_log_sum(both, add);
             *a = exp(both - next);
             *b = exp(add - next);
             both = next;
@@ -621,7 +620,7 @@ static double merge_two(const struct wrong *w, double lse, double add, int32_t v
             *a = exp(both - both);
             *b = exp(add - both);
         } else {
-            both = log_sum(both, lse);
+            both = wrong_log_sum(both, lse);
         }
         break;
     default:
@@ -975,6 +974,9 @@ struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct
 
 bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
 {
+    uint32_t has = problem_features(c->p);
+    if ((has & w->features) != w->features || (has & w->without) != 0)
+        return false;
     if (!c->merged)
         return !w->merge && (!w->gaps || c->strides);
     bool scores = own_scores(w) && w->score_store == STORE_ALL && w->factor == 0 && w->less_scale == 0;
@@ -1082,8 +1084,8 @@ void wrong_row_free(struct wrong_row *r)
 static bool only_joins(const struct wrong *w)
 {
     return w->read == READ_OWN && own_scores(w) && own_values(w) && w->soft == SOFT_RIGHT && w->factor == 0 &&
-           w->less_scale == 0 && w->to_root == 0 && w->score_store == STORE_ALL && w->lse == LSE_RIGHT &&
-           w->join < TILES_P_F16;
+           w->less_scale == 0 && w->to_root == 0 && w->score_store == STORE_ALL && w->cap == CAP_RIGHT &&
+           w->lse == LSE_RIGHT && w->join < TILES_P_F16;
 }
 
 /* Those of the row's own tokens, which are made once a way; NULL where there are too many to keep. */
@@ -1255,7 +1257,9 @@ static void bounds(struct wrong_row *r, const struct wrong *w, const struct wron
                          .gap = &gap,
                          .logit = &logit,
                          .abs_dot = &dots,
-                         .ctx = &ctx};
+                         .ctx = &ctx,
+                         .capped = c->orc->capped,
+                         .sinks = c->orc->sinks};
     struct problem p = *c->p;
     p.heads.h_q = p.heads.h_kv = 1;
     out->bound_lse = compare_bound(&p, &one, &c->a, 0, out->bound_o);
@@ -1367,13 +1371,25 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
         max = 0;
         s = (struct state){.any = false};
     }
+    double before = right, sink = wrong_sink_of(r, w, part->n, max),
+           keep =
+               sink == -INFINITY || w->sink == SINK_NOT_IN_O ? 1 : exp(before - wrong_log_sum(before, sink));
+    for (int32_t e = 0; e < r->n_columns; e++) {
+        s.o[e] *= keep;
+        s.abs[e] *= fabs(keep);
+    }
+    if (sink != -INFINITY && w->sink != SINK_NOT_IN_LSE) {
+        right = wrong_log_sum(right, sink);
+        lse = w->lse == LSE_RIGHT || part->n > 1 ? wrong_log_sum(lse, sink) : written_lse(r, w, right, max);
+    }
     memcpy(out->o, s.o, sizeof s.o);
     bounds(r, w, part, &s, right, out);
     out->nothing = part->n > 0 && max_score(part) == INFINITY ? false : part->n > 0 && !s.any;
     if (part->n == 1 && !is_tiles(w->join))
         out->nothing = part->sum[0] == 0;
     /* One of them could not be told from a sink; and nobody knows what lies beyond the pool. */
-    out->unsure = (w->join == JOIN_SINKS && part->n < 2) || (w->read != READ_OWN && r->items.outside);
+    out->unsure = ((w->join == JOIN_SINKS || w->sink == SINK_EACH) && part->n < 2) ||
+                  (w->read != READ_OWN && r->items.outside);
     out->lse = lse;
     double ratio = isfinite(out->lse) && isfinite(right) ? fmax(1, fabs(out->lse) / fmax(1, fabs(right))) : 1;
     out->bound_lse *= fmax(ratio, fmax(fabs(w->on_max), fabs(w->on_log)));

@@ -18,16 +18,16 @@ BEGIN_C
 /* Which tokens a row reads, in the place of its own. x is the field `n`. */
 enum wrong_tokens {
     READ_OWN,
-    READ_QUERY,       /* those of another query (field `query`) */
-    READ_LESS_LAST,   /* without the last x */
-    READ_LESS_FIRST,  /* without the first x */
-    READ_NEXT_SLOT,   /* and the x slots behind the last one */
-    READ_NEXT_TOKEN,  /* and the next x of the node */
-    READ_NEXT_LIST,   /* and the first of the next query's list */
-    READ_SHIFTED,     /* the list begins x entries late or early, in those of all queries */
-    READ_WHOLE_PAGE,  /* to the end of the last page */
-    READ_WHOLE_PAGES, /* of every node */
-    READ_FULL_PAGES,  /* without a last page that is not full, */
+    READ_QUERY,          /* those of another query (field `query`) */
+    READ_LESS_LAST,      /* without the last x */
+    READ_LESS_FIRST,     /* without the first x */
+    READ_NEXT_SLOT,      /* and the x slots behind the last one */
+    READ_NEXT_TOKEN,     /* and the next x of the node */
+    READ_NEXT_LIST,      /* and the first of the next query's list */
+    READ_SHIFTED,        /* the list begins x entries late or early, in those of all queries */
+    READ_WHOLE_PAGE,     /* to the end of the last page */
+    READ_WHOLE_PAGES,    /* of every node */
+    READ_FULL_PAGES,     /* without a last page that is not full, */
     READ_FULL_PAGE_LOST, /* or that is full */
     READ_FULL_PAGE_MORE, /* and the page that lists have behind one that is full */
     READ_LESS_PAGE,      /* without the last page */
@@ -98,13 +98,13 @@ enum of_head {
     H_NEXT,
     H_BEFORE,
     H_REVERSED,
-    H_MODULO,    /* KV heads: h mod h_kv */
-    H_BY_HEADS,  /* h / h_kv, at most the last, */
+    H_MODULO,          /* KV heads: h mod h_kv */
+    H_BY_HEADS,        /* h / h_kv, at most the last, */
     H_BY_HEADS_AROUND, /* or from the first on again */
-    H_UNDIVIDED, /* h, beyond the last one too: that is the next token's */
-    H_BY_SIZE,   /* h / x, at most the last */
-    H_BY_POWER,  /* h over the ratio made a power of two: up, or down (x < 0) */
-    H_TURNED,    /* query heads: laid out as ratio x KV heads */
+    H_UNDIVIDED,       /* h, beyond the last one too: that is the next token's */
+    H_BY_SIZE,         /* h / x, at most the last */
+    H_BY_POWER,        /* h over the ratio made a power of two: up, or down (x < 0) */
+    H_TURNED,          /* query heads: laid out as ratio x KV heads */
     H_TURNED_BACK
 };
 
@@ -143,6 +143,32 @@ enum softmax {
     SOFT_EVEN,     /* all weights alike */
     SOFT_TOP,      /* the largest alone */
     SOFT_SINK      /* exp(x) more in the sum */
+};
+
+/* How the features of a problem are made (ref/problem.h). */
+enum wrong_cap {
+    CAP_RIGHT,
+    CAP_NONE,
+    CAP_TWICE,
+    CAP_BEFORE_SCALE, /* of q.k, which is multiplied by the scale afterwards */
+    CAP_UNDIVIDED,    /* cap tanh(score) */
+    CAP_NOT_BACK,     /* tanh(score / cap) */
+    CAP_CLAMPED       /* no tanh */
+};
+enum wrong_sink {
+    SINK_RIGHT,
+    SINK_NONE,
+    SINK_EACH, /* in each partial result */
+    SINK_TWICE,
+    SINK_NOT_IN_O,   /* in LSE alone, */
+    SINK_NOT_IN_LSE, /* or in O alone */
+    SINK_OF_HEAD,    /* of another query head (field `sink_head`) */
+    SINK_OF_KV_HEAD,
+    SINK_SCALED,     /* times the scale, as a score */
+    SINK_CAPPED,     /* through the soft cap, as a score */
+    SINK_BASE_2,     /* taken as a logarithm of base 2 */
+    SINK_AS_WEIGHT,  /* added to the sum as it is, without exp */
+    SINK_NOT_SHIFTED /* exp(sink), where the maximum is subtracted from all scores */
 };
 
 /* How a context is cut into pieces whose partial results are joined. */
@@ -188,7 +214,7 @@ enum join {
     JOIN_LSE_MEAN,
     JOIN_EMPTY,     /* 1 to 8 empty ones, with an LSE of 0, */
     JOIN_EMPTY_TOP, /* or those of the row, with the largest LSE */
-    JOIN_SINKS, /* exp(x) in each */
+    JOIN_SINKS,     /* exp(x) in each */
     /* of each partial result */
     JOIN_UNDIVIDED,
     JOIN_DIVIDED_TWICE,
@@ -264,6 +290,10 @@ struct wrong {
     int less_scale, to_root; /* scale^(1 - less_scale) */
     enum store k_store, v_store, q_store, score_store, dot_store;
     enum softmax soft;
+    enum wrong_cap cap; /* of problems that have one, as all below */
+    enum wrong_sink sink;
+    enum of_head sink_head;
+    uint32_t features, without; /* bits: the problem must have these, and may not have those */
     enum wrong_cut cut;
     enum join join;
     enum lse lse;
@@ -276,11 +306,12 @@ struct wrong {
     bool elsewhere;  /* the answer of any other row */
     bool only_empty; /* queries that see nothing, in any way */
     bool unwritten;  /* nobody wrote the row: what stood there before says so */
-    bool gaps;       /* of arrays with strides alone; what lies between pages, as NaN without a page that has any shows */
-    bool merge;      /* of a merge that is judged alone, else of all but these */
-    bool rounds;     /* roundings are replayed: some may fall the other way */
-    bool some;       /* rows that are right need not have it */
-    bool last;       /* named only where nothing else explains */
+    bool
+        gaps; /* of arrays with strides alone; what lies between pages, as NaN without a page that has any shows */
+    bool merge;  /* of a merge that is judged alone, else of all but these */
+    bool rounds; /* roundings are replayed: some may fall the other way */
+    bool some;   /* rows that are right need not have it */
+    bool last;   /* named only where nothing else explains */
 };
 
 /* What all rows of a case share. */

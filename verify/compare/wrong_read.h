@@ -77,6 +77,16 @@ struct wrong_row {
     double seen_o[WRONG_MAX_COLUMNS], seen_lse;
 };
 
+/* The query head that is taken for the row's. */
+int32_t wrong_head(const struct wrong_row *r, enum of_head how);
+/* log(e^a + e^b) */
+double wrong_log_sum(double a, double b);
+/* The score of a product q.k, by that way of making the soft cap, where the problem has one. */
+double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, double scale);
+/* What a row's sink is taken for, as a logit beside its LSE so far; -inf where it has none. max is the largest score, n_parts how
+ * many partial results there are. */
+double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n_parts, double max);
+
 /* A query's number after `which`; -1: there is none. */
 int32_t wrong_query(const struct wrong_case *c, int32_t q, enum of_query which);
 /* Fill r->items with what the mistake reads, in pieces as `way` says. False where it reads as it should. */

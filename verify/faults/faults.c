@@ -57,7 +57,7 @@ double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_
                     krow, p->heads.d);
     for (int32_t c = 0; c < p->heads.d; c++)
         dot += qrow[c] * krow[c];
-    return exp(p->scale * dot - fc->oracle->lse[row]);
+    return exp(problem_logit(p, dot) - fc->oracle->lse[row]);
 }
 
 /* The change of LSE that counts: 20 times what any bound of the comparator allows for |LSE| <= 10. A fault
@@ -119,8 +119,21 @@ struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b
     c->k = copy_bytes(p->k, pool, elt);
     c->v = copy_bytes(p->v, pool, elt);
     c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d, elt);
+    c->sink = p->sink ? copy_bytes(p->sink, p->heads.h_q, sizeof *p->sink) : NULL;
     b->problem = c;
     return c;
+}
+
+struct output *fault_edit_output(const struct fault_case *fc, struct broken *b)
+{
+    if (b->output)
+        return b->output;
+    const struct output *good = fc->good;
+    b->output = output_new(fc->problem);
+    memcpy(b->output->o, good->o, (size_t)(good->n_rows * good->d) * (size_t)dtype_size[good->dtype]);
+    memcpy(b->output->lse, good->lse,
+           (size_t)good->n_rows * (good->dtype == DT_F64 ? sizeof(double) : sizeof(float)));
+    return b->output;
 }
 
 /* ---- one planting ------------------------------------------------------------------------------------ */

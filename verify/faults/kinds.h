@@ -47,6 +47,8 @@ bool fault_any_seen(const struct fault_case *fc);
 /* The plan or problem of *b, copied from the case on first use. */
 struct plan *fault_edit_plan(const struct fault_case *fc, struct broken *b);
 struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b);
+/* The output of *b, copied from the sound one on first use. */
+struct output *fault_edit_output(const struct fault_case *fc, struct broken *b);
 
 /* ---- places in a plan, and edits of it (plan.c) ---- */
 

@@ -12,17 +12,6 @@
 
 /* ---- rows -------------------------------------------------------------------------------------------- */
 
-/* The output of *b: a copy of the sound one. */
-static struct output *edit_output(const struct fault_case *fc, struct broken *b)
-{
-    const struct output *good = fc->good;
-    b->output = output_new(fc->problem);
-    memcpy(b->output->o, good->o, (size_t)(good->n_rows * good->d) * (size_t)dtype_size[good->dtype]);
-    memcpy(b->output->lse, good->lse,
-           (size_t)good->n_rows * (good->dtype == DT_F64 ? sizeof(double) : sizeof(float)));
-    return b->output;
-}
-
 /* A random row whose query sees at least `least` tokens (0: whose query sees none, exactly); -1 if none. */
 static int64_t draw_row(const struct fault_case *fc, struct broken *b, int64_t least)
 {
@@ -61,7 +50,7 @@ static int64_t break_lse(const struct fault_case *fc, struct broken *b, int64_t 
 {
     int64_t row = draw_row(fc, b, least);
     if (row >= 0)
-        output_set_lse(edit_output(fc, b), row, lse);
+        output_set_lse(fault_edit_output(fc, b), row, lse);
     return row;
 }
 
@@ -96,7 +85,7 @@ static bool break_element(const struct fault_case *fc, struct broken *b, double 
     int64_t row = draw_row(fc, b, 1), col = fault_draw(b, fc->problem->heads.d);
     if (row < 0)
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     if (got != 0)
         set_o(out, row, col, got);
     if (want != 0) {
@@ -113,7 +102,7 @@ ROW_KIND(heads_swapped, 1, 1)
     if (h_q < 2)
         return false;
     int64_t other = row / h_q * h_q + (row % h_q + 1 + fault_draw(b, h_q - 1)) % h_q;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     copy_row(out, row, fc->good, other);
     copy_row(out, other, fc->good, row);
     return true;
@@ -131,7 +120,7 @@ ROW_KIND(queries_swapped, 1, 1)
     int64_t h_q = fc->problem->heads.h_q, other = other_query(fc, b, row / h_q);
     if (other < 0)
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int64_t h = 0; h < h_q; h++) {
         copy_row(out, row / h_q * h_q + h, fc->good, other * h_q + h);
         copy_row(out, other * h_q + h, fc->good, row / h_q * h_q + h);
@@ -145,7 +134,7 @@ ROW_KIND(row_stale, 1, 1)
     int64_t h_q = fc->problem->heads.h_q, other = other_query(fc, b, row / h_q);
     if (other < 0)
         return false;
-    copy_row(edit_output(fc, b), row, fc->good, other * h_q + row % h_q);
+    copy_row(fault_edit_output(fc, b), row, fc->good, other * h_q + row % h_q);
     return true;
 }
 
@@ -160,7 +149,7 @@ ROW_KIND(row_rotated, 1, 1)
 {
     if (fc->problem->heads.d < 2)
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
         set_o(out, row, (c + 1) % out->d, get_o(fc->good, row, c));
     return true;
@@ -171,7 +160,7 @@ ROW_KIND(row_not_divided, 2, fc->oracle->n_rows + 1)
 {
     if (!(fabs(fc->oracle->lse[row]) > 0.1)) /* dividing by 1 changes nothing */
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
         set_o(out, row, c, get_o(fc->good, row, c) * exp(fc->oracle->lse[row]));
     return true;
@@ -218,7 +207,7 @@ ROW_KIND(merge_unweighted, 3, 50)
     struct half one = attend_half(fc, row, false), two = attend_half(fc, row, true);
     if (!(fabs(one.sum - two.sum) > 0.1)) /* halves of equal weight: their plain mean is right */
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int32_t c = 0; c < out->d; c++)
         set_o(out, row, c, 0.5 * (one.o[c] / one.sum + two.o[c] / two.sum));
     return true;
@@ -230,7 +219,7 @@ ROW_KIND(lse_of_half, 2, 50)
     struct half one = attend_half(fc, row, false);
     if (!(one.sum < 0.99)) /* nearly all of the weight: no fault to speak of */
         return false;
-    output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + log(one.sum));
+    output_set_lse(fault_edit_output(fc, b), row, fc->oracle->lse[row] + log(one.sum));
     return true;
 }
 
@@ -240,7 +229,7 @@ ROW_KIND(lse_maximum, 2, 50)
     double top = fmax(attend_half(fc, row, false).top, attend_half(fc, row, true).top);
     if (!(top < -0.01)) /* one key has it all: its logit is the LSE */
         return false;
-    output_set_lse(edit_output(fc, b), row, fc->oracle->lse[row] + top);
+    output_set_lse(fault_edit_output(fc, b), row, fc->oracle->lse[row] + top);
     return true;
 }
 
@@ -251,7 +240,7 @@ static bool break_all(const struct fault_case *fc, struct broken *b, double fact
 {
     if (!fault_any_seen(fc))
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int64_t i = 0; i < out->n_rows * out->d; i++)
         dtype_store(out->dtype, out->o, i, factor * dtype_load(out->dtype, fc->good->o, i) + more);
     return true;
@@ -269,7 +258,7 @@ bool plant_output_random(const struct fault_case *fc, struct broken *b)
 {
     if (!fault_any_seen(fc))
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
         for (int32_t c = 0; c < out->d; c++) {
             uint64_t index = (uint64_t)(row * out->d + c);
@@ -285,7 +274,7 @@ bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
 {
     if (!fault_any_seen(fc))
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
         output_set_lse(out, row, output_lse(fc->good, row) / log(2));
     return true;
@@ -294,7 +283,7 @@ bool plant_lse_base_2(const struct fault_case *fc, struct broken *b)
 /* The whole row counted twice, or half of it. */
 ROW_KIND(lse_shifted, 1, 1)
 {
-    output_set_lse(edit_output(fc, b), row,
+    output_set_lse(fault_edit_output(fc, b), row,
                    output_lse(fc->good, row) + (fault_draw(b, 2) ? log(2) : -log(2)));
     return true;
 }
@@ -329,7 +318,7 @@ bool plant_rows_differ(const struct fault_case *fc, struct broken *b)
 {
     if (fc->good->n_rows == 0)
         return false;
-    edit_output(fc, b)->n_rows--;
+    fault_edit_output(fc, b)->n_rows--;
     return true;
 }
 
@@ -337,7 +326,7 @@ bool plant_d_differs(const struct fault_case *fc, struct broken *b)
 {
     if (fc->problem->heads.d == 1 || fc->good->n_rows == 0)
         return false;
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     for (int64_t row = 0; row < out->n_rows; row++)
         for (int32_t c = 0; c < out->d - 1; c++)
             dtype_store(out->dtype, out->o, row * (out->d - 1) + c, get_o(fc->good, row, c));
@@ -362,7 +351,7 @@ static double bound_at(const struct fault_case *fc, struct output *out, int64_t 
 ROW_KIND(o_off_bounds, 1, 1)
 {
     int32_t col = (int32_t)fault_draw(b, fc->problem->heads.d);
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     double want = fc->oracle->o[row * out->d + col], bound = bound_at(fc, out, row, col);
     bool narrow = out->dtype == DT_F16 || out->dtype == DT_BF16;
     if (bound > 0)
@@ -372,7 +361,7 @@ ROW_KIND(o_off_bounds, 1, 1)
 
 ROW_KIND(lse_off_bounds, 1, 1)
 {
-    struct output *out = edit_output(fc, b);
+    struct output *out = fault_edit_output(fc, b);
     double bound = bound_at(fc, out, row, -1);
     if (bound > 0)
         output_set_lse(out, row, fc->oracle->lse[row] + (fault_draw(b, 2) ? 2 : -2) * bound);
@@ -401,7 +390,7 @@ ROW_KIND(o_off_figure, 1, 1)
     const double *want = fc->oracle->o + row * d;
     for (int32_t c = 0; c < d; c++)
         top = fmax(top, fabs(want[c]));
-    set_o(edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * figure * top);
+    set_o(fault_edit_output(fc, b), row, col, want[col] + (fault_draw(b, 2) ? 2 : -2) * figure * top);
     return true;
 }
 
@@ -411,7 +400,7 @@ ROW_KIND(lse_off_figure, 1, 1)
     if (figure == 0)
         return false;
     double want = fc->oracle->lse[row];
-    output_set_lse(edit_output(fc, b), row,
+    output_set_lse(fault_edit_output(fc, b), row,
                    want + (fault_draw(b, 2) ? 2 : -2) * figure * fmax(1, fabs(want)));
     return true;
 }

@@ -54,6 +54,13 @@ static const struct shape shapes[] = {
      .longest = "1,4,8 12,5,3",
      .empty = true,
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 4, .scattered = true}},
+    /* logits of which many are bent, sinks, and partial results wherever a strategy has any */
+    {.name = "features",
+     .shortest = "1,3,9 120,40,8",
+     .longest = "1,3,9 300,90,30",
+     .every_node = true,
+     .empty = true,
+     .spec = {.heads = {8, 4, 64, DT_F32}, .page_size = 16, .scattered = true, .soft_cap = 5, .sinks = true}},
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 
@@ -89,6 +96,7 @@ struct fault_tree *fault_tree_new(int32_t i, uint64_t seed, const struct kernel 
     *spec = s->spec;
     spec->poison = true;
     spec->seed = rng_u64(seed, 3, (uint64_t)i);
+    problem_spec_restrict(spec, kernel->features);
     if (kernel->on_gpu) {
         if (spec->heads.dtype < DT_F16)
             spec->heads.dtype = spec->heads.dtype == DT_F32 ? DT_F16 : DT_BF16;

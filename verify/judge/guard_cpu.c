@@ -82,6 +82,8 @@ static uint64_t sum_input(const struct problem *p, enum guarded_input which)
         add_bytes(sum, p->page_off, ((int64_t)t->n_nodes + 1) * (int64_t)sizeof *p->page_off);
     else if (which == GUARDED_PAGES)
         add_bytes(sum, p->page_table, p->page_off[t->n_nodes] * (int64_t)sizeof *p->page_table);
+    else if (which == GUARDED_SINKS)
+        add_bytes(sum, p->sink, p->sink ? p->heads.h_q * (int64_t)sizeof *p->sink : 0);
     else if (which == GUARDED_Q)
         add_bytes(sum, p->q, (int64_t)t->n_queries * p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads));
     else
@@ -103,7 +105,8 @@ struct guarded guarded_inputs(const struct problem *p)
 /* The pages come first, for K and V are found by them. */
 const char *guarded_change(const struct guarded *before, const struct problem *p)
 {
-    static const char *const name[N_GUARDED] = {"the page table", "the page table", "Q", "K", "V"};
+    static const char *const name[N_GUARDED] = {
+        "the page table", "the page table", "the sinks", "Q", "K", "V"};
     for (int i = 0; i < N_GUARDED; i++)
         if (sum_input(p, (enum guarded_input)i) != before->sum[i])
             return name[i];
@@ -246,7 +249,12 @@ static bool guards_intact(const uint8_t *room, size_t size, const char *name, st
 
 bool guarded_supports(const struct kernel *k, const struct problem *p, const struct plan *plan, char *why)
 {
+    struct err lacks = {0};
     why[0] = 0;
+    if (!kernel_has_features(k, p, &lacks)) {
+        snprintf(why, WHY_MAX, "%.200s", lacks.msg);
+        return false;
+    }
     if (!k->supports || k->supports(p, plan, why))
         return true;
     if (!why[0])

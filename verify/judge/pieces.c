@@ -58,8 +58,9 @@ static void grow_group(struct growing *t, const struct plan *plan, const struct 
 static struct problem *piece_problem(const struct problem *p, const struct growing *t, struct plan_pieces *x)
 {
     struct tree *tree = x->tree;
-    struct problem *own =
-        problem_shell(tree, &(struct problem_spec){.heads = p->heads, .page_size = 1, .scale = p->scale});
+    struct problem *own = problem_shell(
+        tree, &(struct problem_spec){
+                  .heads = p->heads, .page_size = 1, .scale = p->scale, .soft_cap = p->soft_cap});
     own->scale = p->scale;
     own->n_pages = p->n_pages * p->page_size;
     own->k = p->k;

@@ -79,7 +79,9 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
                                 .scattered = true,
                                 .poison = true,
                                 .seed = rng_mix(l->c->seed),
-                                .scale = p->scale};
+                                .scale = p->scale,
+                                .soft_cap = p->soft_cap,
+                                .sinks = p->sink != NULL};
     struct problem *x = problem_new(t, &spec, NULL);
     CK(x != NULL); /* the spec of a problem that exists, about as many tokens */
     struct nform *nf = nform_new(t);
@@ -92,6 +94,8 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
         memcpy((char *)x->v + to, (const char *)p->v + from, (size_t)size);
     }
     nform_free(nf);
+    if (p->sink)
+        memcpy(x->sink, p->sink, (size_t)p->heads.h_q * sizeof *x->sink);
     size = p->heads.h_q * head;
     for (int64_t q = 0; q < t->n_queries; q++)
         memcpy((char *)x->q + q * size, (const char *)p->q + (query ? query[q] : q) * size, (size_t)size);
@@ -133,7 +137,7 @@ static void path_extremes(const struct problem *p, const struct nform *nf, doubl
 }
 
 /*
- * The bounds of all rows. The comparator wants a row's largest scale * sum |q_i k_i|, which is at most
+ * The bounds of all rows, of which some have a sink and count it as a token of V = 0. The comparator wants a row's largest scale * sum |q_i k_i|, which is at most
  * scale |q| |k|; its |logit|, which is at most that; |lse| <= |logit| + log ctx; and sum_j p_j |v_j| <= the
  * largest |v_j|. All of it is known from the data; from the output itself comes only how it was rounded when
  * it was stored.
@@ -159,6 +163,8 @@ static void set_bounds(struct run_of *t, const struct problem *p, const struct p
                 sum += q[e] * q[e];
             int64_t ctx = nform_context(nf, n);
             double dot = blind ? 0 : p->scale * sqrt(sum) * norm[at], lse = dot + log(1 + (double)ctx);
+            if (p->sink)
+                lse = fmax(lse, fabs(p->sink[h])) + M_LN2;
             struct oracle report = {.n_rows = 1,
                                     .d = d,
                                     .o = t->o + row * d,
@@ -167,7 +173,9 @@ static void set_bounds(struct run_of *t, const struct problem *p, const struct p
                                     .max_v = abs_o,
                                     .logit = &dot,
                                     .abs_dot = &dot,
-                                    .ctx = &ctx};
+                                    .ctx = &ctx,
+                                    .capped = p->soft_cap > 0,
+                                    .sinks = p->sink != NULL};
             t->bound_lse[row] = compare_bound(p, &report, &a, 0, t->bound_o + row * d);
         }
     free(norm);
@@ -292,18 +300,22 @@ static void check_linear(struct law *l)
 static void check_ones(struct law *l)
 {
     struct problem *x = copied(l);
-    int64_t row = (int64_t)l->p->heads.h_kv * l->p->heads.d;
+    int64_t size = (int64_t)l->p->heads.h_kv * l->p->heads.d;
     for (struct walk w = {.nf = l->nf}; walk_next(&w);)
-        for (int64_t e = 0; e < row; e++)
-            dtype_store(l->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * row + e, 1);
+        for (int64_t e = 0; e < size; e++)
+            dtype_store(l->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * size + e, 1);
     const struct run_of *t = run_on(l, x);
     double want[PROBLEM_MAX_D];
-    for (int32_t q = 0; t && q < l->nf->n_queries; q++) {
-        for (int32_t e = 0; e < l->p->heads.d; e++)
-            want[e] = nform_context(l->nf, q) > 0;
-        for (int64_t h = 0; h < l->p->heads.h_q; h++)
-            hold_o(l, t, (int64_t)l->nf->orig[q] * l->p->heads.h_q + h, want, NULL);
-    }
+    for (int32_t q = 0; t && q < l->nf->n_queries; q++)
+        for (int32_t h = 0; h < l->p->heads.h_q; h++) {
+            int64_t row = (int64_t)l->nf->orig[q] * l->p->heads.h_q + h;
+            double of_sink = l->p->sink ? exp(l->p->sink[h] - t->lse[row]) : 0, slack[PROBLEM_MAX_D];
+            for (int32_t e = 0; e < l->p->heads.d; e++) {
+                want[e] = nform_context(l->nf, q) > 0 ? 1 - of_sink : 0;
+                slack[e] = of_sink * t->bound_lse[row];
+            }
+            hold_o(l, t, row, want, slack);
+        }
 }
 
 static void swap_tokens(struct problem *p, int32_t node, int64_t i, int64_t j)
@@ -405,7 +417,7 @@ static void hold_merged(struct law *l, const struct run_of *whole, const struct 
     hold_lse(l, whole, row, lse, slack_lse);
 }
 
-/* Every node is divided somewhere: one tree keeps what is before, one what is after. */
+/* Every node is divided somewhere: one tree keeps what is before, one what is after. A sink goes with one of them. */
 static void check_merge(struct law *l)
 {
     const struct tree *t = l->p->tree;
@@ -421,8 +433,10 @@ static void check_merge(struct law *l)
         x[0]->query[q].upto = min_i64(upto, at);
         x[1]->query[q].upto = max_i64(upto - at, 0);
     }
-    const struct problem *before = changed(l, x[0], NULL, NULL, NULL),
-                         *after = changed(l, x[1], NULL, off, NULL);
+    const struct problem *before = changed(l, x[0], NULL, NULL, NULL);
+    struct problem *after = changed(l, x[1], NULL, off, NULL);
+    free(after->sink);
+    after->sink = NULL;
     const struct run_of *whole = run_on(l, l->p), *a = whole ? run_on(l, before) : NULL,
                         *b = a ? run_on(l, after) : NULL;
     for (int64_t row = 0; b && row < (int64_t)t->n_queries * l->p->heads.h_q; row++)
@@ -436,6 +450,12 @@ static void check_merge(struct law *l)
  * another integer for each row in the other. */
 static void check_shift(struct law *l)
 {
+    if (problem_features(l->p) != 0) {
+        l->r->verdict = V_SKIP;
+        snprintf(l->r->why, sizeof l->r->why,
+                 "a soft cap bends what is added, and a sink is not moved by it");
+        return;
+    }
     struct problem *a = copied(l), *b = copied(l);
     int64_t d = l->p->heads.d, h_kv = l->p->heads.h_kv,
             n_rows = (int64_t)l->p->tree->n_queries * l->p->heads.h_q;
@@ -503,7 +523,7 @@ static void check_twin(struct law *l)
 
 const struct property properties[] = {
     {"linear", "O is linear in V, and the LSE does not depend on it", check_linear},
-    {"ones", "V = 1 gives O = 1", check_ones},
+    {"ones", "V = 1 gives O = 1, or what a sink leaves of it", check_ones},
     {"keys", "the order of the keys within a node is irrelevant", check_keys},
     {"batch", "the order of the queries in the batch is irrelevant", check_batch},
     {"cut", "a node cut in two anywhere changes nothing", check_cut},

@@ -10,9 +10,12 @@
  * much longer for it. */
 enum { MOST_PAIRS = 6000, MOST_BYTES = 1 << 22 };
 
-enum part_of { PART_LEN, PART_QUERY, PART_OFFSETS, PART_PAGES, PART_Q, PART_K, PART_V, N_PARTS };
-static const char *const part_name[N_PARTS] = {
-    [PART_PAGES] = "the page table", [PART_Q] = "Q", [PART_K] = "K", [PART_V] = "V"};
+enum part_of { PART_LEN, PART_QUERY, PART_OFFSETS, PART_PAGES, PART_SINKS, PART_Q, PART_K, PART_V, N_PARTS };
+static const char *const part_name[N_PARTS] = {[PART_PAGES] = "the page table",
+                                               [PART_SINKS] = "the sinks",
+                                               [PART_Q] = "Q",
+                                               [PART_K] = "K",
+                                               [PART_V] = "V"};
 
 struct part {
     void *at;
@@ -33,6 +36,7 @@ static struct parts parts_of(struct tree *t, struct problem *p)
          [PART_QUERY] = {t->query, (size_t)t->n_queries * sizeof *t->query},
          [PART_OFFSETS] = {p->page_off, (nodes + 1) * sizeof *p->page_off},
          [PART_PAGES] = {p->page_table, (size_t)p->page_off[t->n_nodes] * sizeof *p->page_table},
+         [PART_SINKS] = {p->sink, p->sink ? (size_t)p->heads.h_q * sizeof *p->sink : 0},
          [PART_Q] = {p->q, (size_t)t->n_queries * (size_t)p->heads.h_q * d * size},
          [PART_K] = {p->k, pool},
          [PART_V] = {p->v, pool}}};
@@ -276,7 +280,8 @@ void repeat_blame(struct repeat *x, const struct output *out, char *cause, size_
         }
     }
     repeat_make(x, now);
-    cause[0] = 0; /* what is wrong only now may be so by itself: another context length shows another mistake */
+    cause[0] =
+        0; /* what is wrong only now may be so by itself: another context length shows another mistake */
     if (kept)
         snprintf(cause, size, "%s of an earlier run was kept and used again", kept);
 }

@@ -321,6 +321,12 @@ static void plainer_storage(struct shrinker *s)
     c.spec.scale = 0;
     if (s->c->spec.scale > 0)
         try_change(s, c);
+    for (int i = 0; i < N_FEATURES; i++) {
+        c = *s->c;
+        problem_spec_restrict(&c.spec, ~(UINT32_C(1) << i));
+        if (problem_spec_features(&s->c->spec) >> i & 1)
+            try_change(s, c);
+    }
     c = *s->c;
     c.spec.pool = 0;
     if (s->c->spec.pool > 0)

@@ -1,0 +1,69 @@
+/* wrong_features.c - mistakes in what some models add to attention: soft caps and sinks (wrong.h). */
+#include "verify/compare/wrong_read.h"
+
+#include <math.h>
+
+double wrong_log_sum(double a, double b)
+{
+    double max = fmax(a, b);
+    return max == -INFINITY ? max : max + log(exp(a - max) + exp(b - max));
+}
+
+double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, double scale)
+{
+    double x = scale * dot, c = p->soft_cap;
+    if (c <= 0)
+        return x;
+    switch (cap) {
+    case CAP_RIGHT:
+        break;
+    case CAP_NONE:
+        return x;
+    case CAP_TWICE:
+        return c * tanh(tanh(x / c));
+    case CAP_BEFORE_SCALE:
+        return scale * c * tanh(dot / c);
+    case CAP_UNDIVIDED:
+        return c * tanh(x);
+    case CAP_NOT_BACK:
+        return tanh(x / c);
+    case CAP_CLAMPED:
+        return fmin(fmax(x, -c), c);
+    }
+    return c * tanh(x / c);
+}
+
+double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n_parts, double max)
+{
+    const struct problem *p = r->c->p;
+    double own = problem_sink(p, r->h);
+    if (own == -INFINITY)
+        return own;
+    switch (w->sink) {
+    case SINK_RIGHT:
+    case SINK_NOT_IN_O:
+    case SINK_NOT_IN_LSE:
+        break;
+    case SINK_NONE:
+        return -INFINITY;
+    case SINK_EACH:
+        return own + log((double)n_parts);
+    case SINK_TWICE:
+        return own + M_LN2;
+    case SINK_OF_HEAD:
+        return problem_sink(p, wrong_head(r, w->sink_head));
+    case SINK_OF_KV_HEAD:
+        return problem_sink(p, r->h / heads_gqa(&p->heads));
+    case SINK_SCALED:
+        return p->scale * own;
+    case SINK_CAPPED:
+        return p->soft_cap > 0 ? p->soft_cap * tanh(own / p->soft_cap) : own;
+    case SINK_BASE_2:
+        return own * M_LN2;
+    case SINK_AS_WEIGHT: /* sum + sink, where the sum is of exp(score - max) */
+        return r->n == 0 ? own : own > 0 ? max + log(own) : NAN;
+    case SINK_NOT_SHIFTED:
+        return r->n == 0 ? own : max + own;
+    }
+    return own;
+}

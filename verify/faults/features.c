@@ -1,0 +1,123 @@
+/*
+ * features.c - faults in what some models add to attention: the soft cap of logits, and sinks.
+ *
+ * Problems without the feature offer no place for them.
+ */
+#include "verify/faults/kinds.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- the soft cap ------------------------------------------------------------------------------------- */
+
+static bool recap(const struct fault_case *fc, struct broken *b, double soft_cap)
+{
+    if (fc->problem->soft_cap == 0 || soft_cap == fc->problem->soft_cap || !fault_any_seen(fc))
+        return false;
+    fault_edit_problem(fc, b)->soft_cap = soft_cap;
+    return true;
+}
+
+KIND(softcap_ignored, recap(fc, b, 0))
+/* scale * cap * tanh(q.k / cap) is the soft cap scale * cap. */
+KIND(softcap_before_scale, recap(fc, b, fc->problem->scale * fc->problem->soft_cap))
+KIND(softcap_halved, recap(fc, b, fc->problem->soft_cap / 2))
+
+/* ---- sinks: what the kernel is given ------------------------------------------------------------------- */
+
+/* Every head gets the sink of head of(h). */
+static bool resink(const struct fault_case *fc, struct broken *b,
+                   int32_t (*of)(int32_t h, const struct heads *heads))
+{
+    const struct problem *p = fc->problem;
+    bool differs = false;
+    for (int32_t h = 0; h < p->heads.h_q && p->sink; h++)
+        differs = differs || p->sink[of(h, &p->heads)] != p->sink[h];
+    if (!differs || p->tree->n_queries == 0)
+        return false;
+    struct problem *e = fault_edit_problem(fc, b);
+    for (int32_t h = 0; h < p->heads.h_q; h++)
+        e->sink[h] = p->sink[of(h, &p->heads)];
+    return true;
+}
+
+static int32_t next_head(int32_t h, const struct heads *heads)
+{
+    return (h + 1) % heads->h_q;
+}
+
+static int32_t its_kv_head(int32_t h, const struct heads *heads)
+{
+    return h / heads_gqa(heads);
+}
+
+KIND(sink_next_head, resink(fc, b, next_head))
+KIND(sink_kv_head, resink(fc, b, its_kv_head))
+
+bool plant_sink_ignored(const struct fault_case *fc, struct broken *b)
+{
+    if (!fc->problem->sink || fc->problem->tree->n_queries == 0)
+        return false;
+    struct problem *e = fault_edit_problem(fc, b);
+    free(e->sink);
+    e->sink = NULL;
+    return true;
+}
+
+/* ---- sinks: what the kernel wrote ---------------------------------------------------------------------- */
+
+/* O of a row times that; its LSE. */
+static void rewrite(struct output *out, int64_t row, double times, double lse)
+{
+    for (int64_t c = row * out->d; c < (row + 1) * out->d; c++)
+        dtype_store(out->dtype, out->o, c, times * dtype_load(out->dtype, out->o, c));
+    output_set_lse(out, row, lse);
+}
+
+/* How many partial results, or outputs, of groups each query of the normal form has; the caller frees. */
+static int32_t *count_parts(const struct plan *plan)
+{
+    int32_t *n = xcalloc((size_t)plan->nf->n_queries, sizeof *n);
+    for (int64_t g = 0; g < plan->n_groups; g++)
+        for (int32_t k = 0; k < plan->group[g].nq; k++)
+            n[plan_query(plan, &plan->group[g], k)]++;
+    return n;
+}
+
+/* Once in each partial result, as a kernel has it that ends every part as it ends the only one. */
+bool plant_sink_per_partial(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    int32_t *parts = p->sink ? count_parts(fc->plan) : NULL;
+    for (int32_t n = 0; n < fc->nf->n_queries && parts; n++)
+        for (int32_t h = 0; h < p->heads.h_q && parts[n] > 1; h++) {
+            int64_t row = (int64_t)fc->nf->orig[n] * p->heads.h_q + h;
+            double lse = fc->oracle->lse[row], more = p->sink[h] + log(parts[n] - 1),
+                   all = fmax(lse, more) + log1p(exp(-fabs(lse - more)));
+            rewrite(fault_edit_output(fc, b), row, exp(lse - all), all);
+        }
+    free(parts);
+    return b->output != NULL;
+}
+
+/* O is divided by the sum without the sink; LSE has it. */
+bool plant_sink_not_in_o(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    for (int64_t row = 0; row < fc->oracle->n_rows && p->sink; row++) {
+        double of_sink = exp(p->sink[row % p->heads.h_q] - fc->oracle->lse[row]);
+        if (of_sink > 0.01 && of_sink < 0.99)
+            rewrite(fault_edit_output(fc, b), row, 1 / (1 - of_sink), output_lse(fc->good, row));
+    }
+    return b->output != NULL;
+}
+
+/* A query that sees nothing still has its sink. */
+bool plant_sink_lost_where_empty(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    for (int64_t row = 0; row < fc->oracle->n_rows && p->sink; row++)
+        if (fc->oracle->ctx[row / p->heads.h_q] == 0)
+            rewrite(fault_edit_output(fc, b), row, 1, -INFINITY);
+    return b->output != NULL;
+}
