@@ -114,9 +114,10 @@ void lab5_draw(FILE *out, const struct lab5_call *c, const bool *wrong)
                         .slots = slots,
                         .token_wide = (double)WIDE / (slots > 0 ? slots : 1),
                         .row_high = fmin(MOST_HIGH, fmax(LEAST_HIGH, (double)ROWS_HIGH / rows))};
-    char *title = xasprintf("What this CTA is given: %" PRId32 " rows x %" PRId32 " tokens in %" PRId32
-                            " tiles of %" PRId32,
-                            rows, c->tokens, tiles, c->tile_n),
+    char *title = xasprintf("What this CTA is given: %" PRId32 " row%s x %" PRId32 " token%s in %" PRId32
+                            " tile%s of %" PRId32,
+                            rows, rows == 1 ? "" : "s", c->tokens, c->tokens == 1 ? "" : "s", tiles,
+                            tiles == 1 ? "" : "s", c->tile_n),
          *words = xasprintf("Coloured as its run: a row sees the token. Grey with dots: the mask hides it. "
                             "Hatched: slots of the last "
                             "tile that hold no token. Thick lines: tiles. A page holds %" PRId32
