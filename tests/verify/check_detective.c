@@ -1,7 +1,7 @@
 /*
  * check_detective.c - lab 6: no two faults of its list are alike, and none shows on a tree of fewer tokens than the list says.
  */
-#include "verify/lab/suspects.h"
+#include "verify/lab/detective/suspects.h"
 
 #include "tests/auto.h"
 #include "tests/shared.h"

@@ -8,7 +8,7 @@
  *         several, where there is " | " between
  *     loses: numbers of gates; "some": it depends on the seed
  *     code: one of these, of all gates; REFUSED: nothing is judged
- *     says: part of the complaint then
+ *     says: part of the complaint then, or of what is said of what is slow
  *     seed: the secret one with which it is judged
  */
 #include "ref/base.h"
@@ -120,7 +120,8 @@ static bool is_cause(const char *is, const char *sentences)
 /* Do the gates that are lost, and what is said of them, agree with the head of the file? */
 static void check_wrong(const char *file, const char *options)
 {
-    FREED char *why = said(file, "why"), *loses = said(file, "loses"), *lost = xstrdup("");
+    FREED char *why = said(file, "why"), *loses = said(file, "loses"), *says = said(file, "says"),
+               *lost = xstrdup("");
     ck_assert_msg(why && loses, "%s has no head", file);
     AUTO(json_t) o = report(file, lab_of(file), options);
     size_t k;
@@ -136,6 +137,7 @@ static void check_wrong(const char *file, const char *options)
         ck_assert_msg(is_cause(is, why), "%s %s, gate %g: '%s'\nexpected '%s'", file, options,
                       number_of(gate, "gate"), is, why);
     }
+    ck_assert_msg(!says || strstr(text, says), "%s %s does not say: %s\n%s", file, options, says, text);
     ck_assert_msg((strcmp(lost, loses) == 0 || strcmp(loses, "some") == 0) && *lost,
                   "%s %s: it loses %s, expected %s", file, options, lost, loses);
 }
@@ -290,4 +292,31 @@ TEST(a_quiz_has_one_right_answer)
     ck_assert_msg(strstr(text, "README.md:3: '") &&
                       strstr(text, "(expected a number from 1 to 8 and a letter from a to d, or -)"),
                   "%s", text);
+}
+
+/* Lab 7: the rank is that of the secret seed, less is better; the picture has both plans in time. */
+TEST(time_is_a_rank)
+{
+    FREED char *folder = scratch_folder(), *results = xasprintf("%s/results.json", folder);
+    double value[2];
+    for (int seed = 1; seed <= 2; seed++) {
+        FREED char *options = xasprintf("--seed %d", 4000 * seed);
+        AUTO(json_t) o = report("tests/labs-solved/L7.c", 7, options);
+        value[seed - 1] = number_of(json_array_get(json_object_get(o, "gates"), 7), "value");
+        int code = run_shell(text, sizeof text, "%s lab 7 tests/labs-solved/L7.c %s --gradescope %s",
+                             program_path(), options, results);
+        AUTO(json_t) graded = json_load_file(results, 0, NULL);
+        ck_assert(code == 0 && graded);
+        const json_t *rank = json_array_get(json_object_get(graded, "leaderboard"), 1);
+        ck_assert_str_eq(word_of(rank, "name"), "time / treeattn");
+        ck_assert_str_eq(word_of(rank, "order"), "asc");
+        ck_assert_double_eq_tol(number_of(rank, "value"), value[seed - 1], 1e-4);
+    }
+    ck_assert(value[0] != value[1] && value[0] > 0.5 && value[0] < 1);
+    run_shell(text, sizeof text, "%s lab 7 tests/labs-solved/L3.c --html %s >/dev/null", program_path(),
+              folder);
+    FREED char *path = xasprintf("%s/lab7.html", folder), *page = file_text(path);
+    const char *caption = strstr(page, "<svg aria-label=\"Your plan of the worst tree in time");
+    ck_assert(caption && strstr(caption, "<title>lab_partition in time on h200") &&
+              strstr(caption, "<title>treeattn in time on h200"));
 }

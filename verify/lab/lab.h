@@ -33,6 +33,8 @@ struct lab_result {
     char *picture;    /* the wrong answer as SVG, written by lab_picture; NULL: there is none */
     char *caption;    /* what the picture shows, a sentence for those who cannot see it, too */
     size_t picture_bytes;
+    const char *figure; /* what was measured, for a leaderboard: less is better; NULL: nothing */
+    double value;
     bool hidden; /* it passed, but not on a seed that nobody may see */
 };
 /* The file to which the picture of a result is to be written, one SVG; fclose finishes it. It replaces what was drawn before. */
@@ -105,10 +107,11 @@ void lab2_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab4_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 void lab5_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
+void lab7_judge(struct lab_session *s, uint64_t seed, struct lab_result *r);
 /* Lab 6: its faults, and the mark of what was found. */
 void lab6_print(FILE *f, uint64_t seed);
 bool lab6_mark(const char *path, uint64_t seed, struct lab_result *r, struct err *e);
-/* What a suspect ("3"), or a kernel with a named fault, answers to a case (verify/lab/suspects.h). False with *e set: there is no
+/* What a suspect ("3"), or a kernel with a named fault, answers to a case (verify/lab/detective/suspects.h). False with *e set: there is no
  * such suspect, or it is no case. */
 bool lab6_show(FILE *f, uint64_t seed, const char *suspect, const char *text, bool *passes, struct err *e);
 

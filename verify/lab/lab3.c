@@ -4,7 +4,6 @@
 #include "verify/lab/lab3.h"
 #include "verify/lab/trees.h"
 
-#include "sim/draw/plan_svg.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
 
@@ -57,7 +56,7 @@ static void ask(struct lab_session *s, struct lab3_asked *a)
 {
     const struct lab_env env = {
         .ratio = RATIO, .tile_m = TILE_M, .tile_n = TILE_N, .most_tokens = MOST_TOKENS};
-    partition_ask(s, a->t, &env, false, &a->p);
+    partition_ask(s, a->t, &env, &a->p);
     if (strcmp(a->p.code, "OK") == 0)
         judge_plan(a);
 }
@@ -75,16 +74,7 @@ static void draw(const struct lab3_asked *a, const char *caption, struct lab_res
 {
     if (a->p.end != RUN_DONE || strcmp(a->p.code, "PLAN") == 0 || lab3_too_large(a))
         return;
-    struct nform *nf = nform_new(a->t);
-    struct plan *p = partition_plan(&a->p, nf, false);
-    struct err wrong = {0};
-    struct plan_flaw flaw = {.why = a->p.why.msg};
-    bool good = cover_check_pair(p, &flaw.pair, &wrong);
-    FILE *f = lab_picture(r, caption);
-    plan_print_svg(f, p, &heads, good && strcmp(a->p.code, "OK") == 0 ? NULL : &flaw);
-    fclose(f);
-    plan_free(p);
-    nform_free(nf);
+    partition_draw(&a->p, &heads, caption, r);
 }
 
 /* The wrong tree of a gate that is the smallest; gate 0: of all. */

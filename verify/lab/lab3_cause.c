@@ -162,7 +162,7 @@ static bool predicts(const struct pairs *p, enum mistake m, int32_t q, int32_t n
 {
     const struct tree *t = p->a->t;
     int32_t at = t->query[q].node, root = at;
-    int64_t len = t->len[node], place = p->first[node] + token;
+    int64_t len = t->len[node], place = p->first[node] + token, most = p->a->p.most_tokens;
     bool own = at == node, middle = t->query[q].upto < t->len[at];
     switch (m) {
     case HOLE_INNER:
@@ -193,15 +193,16 @@ static bool predicts(const struct pairs *p, enum mistake m, int32_t q, int32_t n
     case HOLE_LAST_TILE:
         return token >= len / TILE_N * TILE_N;
     case HOLE_LAST_MOST:
-        return token >= len / MOST_TOKENS * MOST_TOKENS;
+        return token >= len / most * most;
     case HOLE_BEHIND_MOST:
-        return token >= MOST_TOKENS;
+        return token >= most;
     case HOLE_OTHERS:
         return !first_on_node(t, q);
     case HOLE_NOT_FIRST_CHILD:
         return !first_children(t, at);
     case DOUBLE_OVERLAP:
         return p->begins[place] && p->last[place];
+    case HOLE_ALL:
     case DOUBLE_ALL:
         return true;
     case LEAK_UPTO:
@@ -301,7 +302,7 @@ char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
     struct suspects s = {.occurs = {false}};
     int32_t wrong = 0, right = 0;
     for (int m = 0; m < N_MISTAKES; m++)
-        s.alive[m] = true;
+        s.alive[m] = m != HOLE_ALL || gate == 0; /* a gate alone may have one group a tree, which is lost */
     for (int32_t i = 0; i < n; i++)
         if (all[i].p.end != RUN_DONE)
             return NULL; /* it might have told one mistake from another */
@@ -314,6 +315,8 @@ char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
         wrong += bad;
         right += good;
     }
+    for (int m = HOLE_ALL + 1; m < N_MISTAKES && s.alive[HOLE_ALL] && s.occurs[HOLE]; m++)
+        s.alive[m] = s.alive[m] && wrongs[m].kind != HOLE; /* on small trees, others leave out all, too */
     char *text = xstrdup("");
     for (int kind = MASK; kind >= 0 && wrong > 0; kind--) {
         int found = 0;

@@ -234,10 +234,8 @@ static void partition(struct job *j)
     f(&tree, &env, &out);
     put_list(j, "groups", &out.groups);
     put_list(j, "hidden", &out.hidden);
-    put_list(j, "tiles", &out.tiles);
     free(out.groups.x);
     free(out.hidden.x);
-    free(out.tiles.x);
 }
 
 static void pack(struct job *j)

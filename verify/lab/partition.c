@@ -1,5 +1,8 @@
 /* partition.c - see partition.h. */
 #include "verify/lab/partition.h"
+#include "verify/judge/cover.h"
+
+#include "sim/draw/plan_svg.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,8 +12,7 @@ enum { MOST_ANSWER = 16 << 20 /* bytes */ };
 
 /* ---- what was said -------------------------------------------------------------------------------------- */
 
-static bool read_group(struct partition *p, int64_t i, const struct lab_env *env, const int64_t **at,
-                       const int64_t *end, struct err *e)
+static bool read_group(struct partition *p, int64_t i, const int64_t **at, const int64_t *end, struct err *e)
 {
     struct said *g = &p->group[i];
     const struct tree *t = p->t;
@@ -28,8 +30,6 @@ static bool read_group(struct partition *p, int64_t i, const struct lab_env *env
     g->query = *at + 2;
     g->run = g->query + g->nq;
     *at = g->run + 3 * g->nr;
-    g->tile_m = env->tile_m;
-    g->tile_n = env->tile_n;
     g->hidden = xcalloc((size_t)g->nq, (size_t)g->nr);
     uint8_t *had = xcalloc((size_t)t->n_queries + 1, 1);
     bool good = true;
@@ -57,14 +57,14 @@ static bool read_group(struct partition *p, int64_t i, const struct lab_env *env
     return good;
 }
 
-static bool read_groups(struct partition *p, const struct tensor *g, const struct lab_env *env)
+static bool read_groups(struct partition *p, const struct tensor *g)
 {
     const int64_t *at = g->data, *end = at + tensor_elements(g);
     int64_t cap = 0;
     while (at < end) {
         p->group = xgrow(p->group, &cap, p->n_groups + 1, sizeof *p->group);
         p->group[p->n_groups] = (struct said){.nq = 0};
-        if (!read_group(p, p->n_groups++, env, &at, end, &p->why))
+        if (!read_group(p, p->n_groups++, &at, end, &p->why))
             return false;
     }
     return true;
@@ -87,51 +87,23 @@ static bool read_hidden(struct partition *p, const struct tensor *h)
     return true;
 }
 
-/* 16, 32, 64, 128 -> 0 .. 3; -1: no side of a tile. */
-static int side(int64_t x)
-{
-    for (int i = 0; i < LAB_TILES; i++)
-        if (x == 16 << i)
-            return i;
-    return -1;
-}
-
-static bool read_tiles(struct partition *p, const struct tensor *tiles, const struct lab_env *env, bool may)
-{
-    const int64_t *x = tiles->data;
-    for (int64_t i = 0; i < tensor_elements(tiles) / 3; i++, x += 3) {
-        int m = side(x[1]), n = side(x[2]);
-        const char *what = !may                              ? "all tiles are env's in this lab"
-                           : x[0] < 0 || x[0] >= p->n_groups ? "there is no such group"
-                           : m < 0 || n < 0                  ? "a side of a tile is 16, 32, 64 or 128"
-                           : env->on_sm[m][n] == 0           ? "no SM has room for such a tile"
-                                                             : NULL;
-        if (what)
-            return err_set(&p->why, "lab_tile(out, %" PRId64 ", %" PRId64 ", %" PRId64 "): %s", x[0], x[1],
-                           x[2], what);
-        p->group[x[0]].tile_m = (int32_t)x[1];
-        p->group[x[0]].tile_n = (int32_t)x[2];
-    }
-    return true;
-}
-
 /* p->why says why it is no plan at all. */
-static bool read_answer(struct partition *p, const struct lab_env *env, bool tiles)
+static bool read_answer(struct partition *p)
 {
-    const struct tensor *g = tensors_find(&p->answer, "groups"), *h = tensors_find(&p->answer, "hidden"),
-                        *t = tensors_find(&p->answer, "tiles");
-    if (!g || !h || !t || g->type != EL_I64 || h->type != EL_I64 || t->type != EL_I64)
+    const struct tensor *g = tensors_find(&p->answer, "groups"), *h = tensors_find(&p->answer, "hidden");
+    if (!g || !h || g->type != EL_I64 || h->type != EL_I64)
         return err_set(&p->why, "its answer is none of this question");
-    return read_groups(p, g, env) && read_hidden(p, h) && read_tiles(p, t, env, tiles);
+    return read_groups(p, g) && read_hidden(p, h);
 }
 
-void partition_ask(struct lab_session *s, const struct tree *t, const struct lab_env *env, bool tiles,
+void partition_ask(struct lab_session *s, const struct tree *t, const struct lab_env *env,
                    struct partition *p)
 {
     int32_t *node = xcalloc((size_t)t->n_queries + 1, sizeof *node);
     int64_t *upto = xcalloc((size_t)t->n_queries + 1, sizeof *upto), n = t->n_nodes, nq = t->n_queries,
             size = sizeof *env;
-    *p = (struct partition){.t = t};
+    *p = (struct partition){
+        .t = t, .tile_m = env->tile_m, .tile_n = env->tile_n, .most_tokens = env->most_tokens};
     for (int32_t q = 0; q < t->n_queries; q++) {
         node[q] = t->query[q].node;
         upto[q] = t->query[q].upto;
@@ -144,7 +116,7 @@ void partition_ask(struct lab_session *s, const struct tree *t, const struct lab
     tensors_add(&given, "env", EL_U8, (void *)env, false, 1, &size);
     p->end = lab_ask(s, "partition", "", &given, MOST_ANSWER, &p->answer, &p->why);
     tensors_free(&given);
-    p->code = p->end != RUN_DONE ? run_end_name[p->end] : read_answer(p, env, tiles) ? "OK" : "PLAN";
+    p->code = p->end != RUN_DONE ? run_end_name[p->end] : read_answer(p) ? "OK" : "PLAN";
 }
 
 void partition_clear(struct partition *p)
@@ -177,14 +149,14 @@ static void add_runs(struct plan *p, const struct said *s, struct group *g, int6
         }
 }
 
-static void add_group(struct plan *p, const struct said *s, const int32_t *number)
+static void add_group(struct plan *p, const struct partition *x, const struct said *s, const int32_t *number)
 {
     struct group g = {.qr0 = p->n_qr,
                       .run0 = p->n_runs,
                       .nq = (int32_t)s->nq,
                       .mask0 = p->n_mask,
-                      .tile_m = s->tile_m,
-                      .tile_n = s->tile_n,
+                      .tile_m = x->tile_m,
+                      .tile_n = x->tile_n,
                       .slot0 = PLAN_NO_SLOT};
     int64_t *of = NULL;
     for (int64_t k = 0; k < s->nq; k++) {
@@ -215,8 +187,23 @@ struct plan *partition_plan(const struct partition *x, const struct nform *nf, b
         number[nf->orig[q]] = q;
     plan_launch(p, "attention", LAUNCH_SERIAL);
     for (int64_t i = 0; i < x->n_groups; i++)
-        add_group(p, &x->group[i], number);
+        add_group(p, x, &x->group[i], number);
     plan_merge_flat(p, "reduce", direct);
     free(number);
     return p;
+}
+
+void partition_draw(const struct partition *x, const struct heads *heads, const char *caption,
+                    struct lab_result *r)
+{
+    struct nform *nf = nform_new(x->t);
+    struct plan *p = partition_plan(x, nf, false);
+    struct err wrong = {0};
+    struct plan_flaw flaw = {.why = x->why.msg};
+    bool good = cover_check_pair(p, &flaw.pair, &wrong);
+    FILE *f = lab_picture(r, caption);
+    plan_print_svg(f, p, heads, good && strcmp(x->code, "OK") == 0 ? NULL : &flaw);
+    fclose(f);
+    plan_free(p);
+    nform_free(nf);
 }

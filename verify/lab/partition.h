@@ -6,7 +6,7 @@
 
 #include "sim/plan.h"
 #include "tests/labs/include/lab.h"
-#include "verify/lab/session.h"
+#include "verify/lab/lab.h"
 
 BEGIN_C
 
@@ -16,11 +16,12 @@ struct said {
     const int64_t *query; /* [nq] */
     const int64_t *run;   /* [nr]: node, begin, end */
     uint8_t *hidden;      /* [nq][nr] */
-    int32_t tile_m, tile_n;
 };
 
 struct partition {
-    const struct tree *t; /* the caller's */
+    const struct tree *t;   /* the caller's */
+    int32_t tile_m, tile_n; /* of all groups */
+    int64_t most_tokens;    /* that one may have: whether it has is not looked at */
     enum run_end end;
     const char *code; /* "OK", or what is wrong: */
     struct err why;
@@ -31,15 +32,18 @@ struct partition {
     struct tensors answer;
 };
 
-/* Asks for tree t, and reads what came into *p: p->code is "OK" if it can be made a plan. tiles: lab_tile may choose among those
- * of env->on_sm; else all tiles are env's. Free with partition_clear. */
-void partition_ask(struct lab_session *s, const struct tree *t, const struct lab_env *env, bool tiles,
+/* Asks for tree t, and reads what came into *p: p->code is "OK" if it can be made a plan. Free with partition_clear. */
+void partition_ask(struct lab_session *s, const struct tree *t, const struct lab_env *env,
                    struct partition *p);
 void partition_clear(struct partition *p);
 
 /* The plan of nf, which is the normal form of the tree: one launch, then one merge a query. direct: groups all of whose queries are
  * in no other group write the output themselves. Whether it covers the tree is not known. Free with plan_free. */
 struct plan *partition_plan(const struct partition *p, const struct nform *nf, bool direct);
+
+/* Its picture, of a partition that is a plan, with what is wrong with it in red: p->why says it. */
+void partition_draw(const struct partition *p, const struct heads *heads, const char *caption,
+                    struct lab_result *r);
 
 END_C
 

@@ -58,6 +58,15 @@ static char *summary(const struct lab_report *r)
                                   r->passed, r->gates);
 }
 
+/* What was measured, of the last gate that measured anything; NULL: nothing was. */
+static const struct lab_result *measured_of(const struct lab_report *r)
+{
+    const struct lab_result *x = NULL;
+    for (int32_t i = 0; i < r->gates && !r->refused; i++)
+        x = r->result[i].figure ? &r->result[i] : x;
+    return x;
+}
+
 void lab_print_text(FILE *f, const struct lab_report *r)
 {
     int32_t n;
@@ -74,6 +83,9 @@ void lab_print_text(FILE *f, const struct lab_report *r)
         fputs(text, f);
         free(text);
     }
+    const struct lab_result *measured = measured_of(r);
+    if (measured)
+        fprintf(f, "%s: %.4f\n", measured->figure, measured->value);
     fprintf(f, "lab %" PRId32 ": %g of %g points, %" PRId32 " of %" PRId32 " gates, %.1f s\n",
             r->job->lab->number, r->points, r->most, r->passed, r->gates, r->seconds);
 }
@@ -109,6 +121,10 @@ void lab_print_json(FILE *f, const struct lab_report *r)
         print_text_or_null(f, "got", x->got);
         print_text_or_null(f, "seen", x->seen);
         print_text_or_null(f, "why", x->why);
+        if (x->figure) {
+            print_text_or_null(f, "figure", x->figure);
+            fprintf(f, ", \"value\": %.6g", x->value);
+        }
         fputs("}", f);
     }
     fputs("\n]}\n", f);
@@ -181,6 +197,11 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r)
         print_gate(f, r, g, i);
     if (r->job->lab->judge && !r->refused)
         print_secret(f, r, g);
-    fprintf(f, "\n],\n\"leaderboard\": [{\"name\": \"gates\", \"value\": %" PRId32 "}]}\n", r->passed);
+    fprintf(f, "\n],\n\"leaderboard\": [{\"name\": \"gates\", \"value\": %" PRId32 "}", r->passed);
+    const struct lab_result *measured = measured_of(r);
+    if (measured)
+        fprintf(f, ", {\"name\": \"%s\", \"value\": %.4f, \"order\": \"asc\"}", measured->figure,
+                measured->value);
+    fputs("]}\n", f);
     free(all);
 }

@@ -75,24 +75,19 @@ struct lab_tree {
     const int *query_node;
     const int64_t *query_upto;
 };
-enum { LAB_TILES = 4 };
 struct lab_env {
     int ratio;           /* query heads on a KV head: rows of a query */
     int tile_m, tile_n;  /* rows and tokens of a tile, in all groups */
     int64_t most_tokens; /* that a group may have */
 
-    /* The rest is of lab 7: heads, and a machine. */
+    /* The rest is of lab 7: heads, and a machine. Bytes and operations a second are those of the whole machine. */
     int kv_heads, head_dim, element_bytes; /* a query has ratio * kv_heads heads of head_dim numbers */
-    int sms;                               /* processors (SMs) */
-    int on_sm
-        [LAB_TILES]
-        [LAB_TILES]; /* how many CTAs an SM holds, of tiles of 16 << i rows x 16 << k tokens; 0: of none */
-    double bandwidth, l2_bandwidth; /* bytes a second: memory, L2 cache */
-    double l2_bytes;                /* size of the L2 cache */
-    double flops;                   /* operations a second, two for a multiply-add */
-    double latency, l2_latency;     /* seconds from asking for a tile of K or V to having it */
-    double start;                   /* seconds that a CTA takes besides, at least */
-    double base, launch;            /* seconds of a call, and of each of its one or two launches */
+    int sms, per_sm;                       /* processors (SMs); CTAs of such tiles that one holds at a time */
+    double bandwidth, l2_bandwidth;        /* bytes a second: memory, L2 cache */
+    double flops;                          /* operations a second, two for a multiply-add */
+    double latency, l2_latency;            /* seconds from asking for a tile of K or V to having it */
+    double start;                          /* seconds that a CTA takes besides */
+    double base, launch;                   /* seconds of a call, and of each of its launches */
 };
 /* Tokens begin to end - 1 of a node, at least one. */
 struct lab_run {
@@ -107,7 +102,6 @@ struct lab_list {
 struct lab_out {
     struct lab_list groups, hidden;
     int n_groups;
-    struct lab_list tiles;
 };
 
 static inline void lab_put(struct lab_list *l, int64_t x)
@@ -143,14 +137,6 @@ static inline void lab_hide(struct lab_out *out, int group, int query_at, int ru
     lab_put(&out->hidden, group);
     lab_put(&out->hidden, query_at);
     lab_put(&out->hidden, run_at);
-}
-
-/* Lab 7 alone: that group has tiles of m rows x n tokens. Without this call they are tile_m x tile_n. */
-static inline void lab_tile(struct lab_out *out, int group, int m, int n)
-{
-    lab_put(&out->tiles, group);
-    lab_put(&out->tiles, m);
-    lab_put(&out->tiles, n);
 }
 
 /* Divides all (query, token that it sees) pairs among groups, each pair into one. */

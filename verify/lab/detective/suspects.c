@@ -1,5 +1,5 @@
 /* suspects.c - see suspects.h. */
-#include "verify/lab/suspects.h"
+#include "verify/lab/detective/suspects.h"
 
 #include "ref/rng.h"
 #include "verify/cases/case.h"
@@ -23,7 +23,7 @@ enum {
 static const struct suspect_fault faults[] = {
 #define FAULT(family_, name_, least_, says_, ...)                                                            \
     {.name = name_, .says = says_, .family = family_, .least = least_, .wrong = {__VA_ARGS__}},
-#include "verify/lab/suspects.def"
+#include "verify/lab/detective/suspects.def"
 #undef FAULT
 };
 enum { N_FAULTS = sizeof faults / sizeof faults[0] };

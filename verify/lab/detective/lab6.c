@@ -3,7 +3,7 @@
  * said of a wrong name was tried: on the student's own case, and on cases that are the same for all.
  */
 #include "verify/lab/lab.h"
-#include "verify/lab/suspects.h"
+#include "verify/lab/detective/suspects.h"
 
 #include "ref/file.h"
 #include "verify/io/text.h"
