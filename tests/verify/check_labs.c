@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char text[1 << 18];
 
@@ -205,6 +206,22 @@ TEST(who_cheats_or_crashes_has_no_points)
             check_hostile(found.gl_pathv[i]);
         globfree(&found);
     }
+}
+
+/* Beside a student's code that writes wherever it may, another's is judged as if it were alone. Only root can keep them apart. */
+TEST(judges_side_by_side_do_not_meet)
+{
+    if (geteuid() != 0)
+        return;
+    FREED char *folder = scratch_folder(),
+               *solved = xasprintf("%s lab 4 tests/labs-solved/L4.c", program_path());
+    int code = run_shell(
+        text, sizeof text,
+        "(until [ -e %s/done ]; do %s lab 1 tests/labs-wrong/cheats/cheat-file.c >%s/cheat 2>&1; done) & "
+        "until [ -s %s/cheat ]; do sleep 0.1; done; "
+        "%s && %s && %s; code=$?; touch %s/done; wait; exit $code",
+        folder, program_path(), folder, folder, solved, solved, solved, folder);
+    ck_assert_msg(code == 0 && strstr(text, "15 of 15 points"), "exit code %d: %s", code, text);
 }
 
 /* Of a hidden seed neither it nor a case is told, only code and cause; of the public one everything is. */

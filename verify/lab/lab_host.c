@@ -4,7 +4,7 @@
  *     treeattn-lab-host DIR/lab.so          answers questions on descriptors 3 and 4
  *     treeattn-lab-host -c COMMAND          runs a command, without rights
  *
- * It has no oracle and no judge in it. Started by root it becomes nobody. What it loads may start no process, trace none, and
+ * It has no oracle and no judge in it. Started by root it becomes the owner of DIR. What it loads may start no process, trace none, and
  * open no connection: the system ends it. Arrays lie between pages that nobody may touch.
  */
 #include "ref/json_text.h"
@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,11 +45,15 @@ const char *__asan_default_options(void)
 
 /* ---- what it may not ---------------------------------------------------------------------------------- */
 
-static void become_nobody(void)
+/* Root becomes the owner of that folder, or nobody. */
+static void become_owner(const char *folder)
 {
-    if (geteuid() != 0 || setgroups(0, NULL) != 0 || setresgid(LAB_NOBODY, LAB_NOBODY, LAB_NOBODY) != 0)
+    struct stat st;
+    bool owned = folder && stat(folder, &st) == 0 && st.st_uid != 0;
+    uid_t who = owned ? st.st_uid : LAB_NOBODY;
+    if (geteuid() != 0 || setgroups(0, NULL) != 0 || setresgid(who, who, who) != 0)
         return;
-    if (setresuid(LAB_NOBODY, LAB_NOBODY, LAB_NOBODY) != 0)
+    if (setresuid(who, who, who) != 0)
         _exit(EXIT_MISSING);
 }
 
@@ -300,12 +305,9 @@ static struct {
     const char *point, *symbol;
     void (*call)(struct job *j);
     void *function;
-} points[] = {{"attend", "lab_attend", attend, NULL},
-              {"merge", "lab_merge", merge, NULL},
-              {"answers", "lab_answers", answers, NULL},
-              {"count", "lab_count", count, NULL},
-              {"partition", "lab_partition", partition, NULL},
-              {"pack", "lab_pack", pack, NULL},
+} points[] = {{"attend", "lab_attend", attend, NULL},          {"merge", "lab_merge", merge, NULL},
+              {"answers", "lab_answers", answers, NULL},       {"count", "lab_count", count, NULL},
+              {"partition", "lab_partition", partition, NULL}, {"pack", "lab_pack", pack, NULL},
               {"kernel", "lab_kernel", kernel, NULL}};
 enum { N_POINTS = sizeof points / sizeof points[0] };
 
@@ -391,7 +393,11 @@ static bool load(const char *path)
 
 int main(int argc, char **argv)
 {
-    become_nobody();
+    char *folder = argc == 2 ? xstrdup(argv[1]) : NULL, *end = folder ? strrchr(folder, '/') : NULL;
+    if (end)
+        *end = 0;
+    become_owner(folder ? folder : getenv("TMPDIR"));
+    free(folder);
     if (argc == 3 && strcmp(argv[1], "-c") == 0) {
         execl("/bin/sh", "sh", "-c", argv[2], (char *)NULL);
         return EXIT_MISSING;
