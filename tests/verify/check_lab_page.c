@@ -267,6 +267,7 @@ TEST(pictures_show_what_is_wrong)
                *edges = part_of("tests/labs-wrong/L4/L4-one-pass.c", 4, 2),
                *masks = part_of("tests/labs-wrong/L5-numbers/L5-mask-of-the-tile.c", 5, 6),
                *race = part_of("tests/labs-wrong/L5-threads/L5-no-barrier-after-tile.c", 5, 3),
+               *room = part_of("tests/labs-wrong/L5-threads/L5-all-tokens-in-shared.c", 5, 8),
                *quiz = part_of("tests/labs/L0/answers.txt", 0, 4);
     ck_assert_int_eq(times(scores, "class=\"score\""), 2);
     ck_assert_int_eq(times(scores, "class=\"wrong\""), 2);
@@ -292,6 +293,9 @@ TEST(pictures_show_what_is_wrong)
     ck_assert_int_eq(times(masks, "class=\"wrong\""), 1); /* row 1 of 2 */
     ck_assert(times(masks, "class=\"hidden\"") == 1 && times(masks, "class=\"tile\"") == 4 &&
               strstr(masks, "class=\"padding\""));
-    ck_assert(strstr(race, "class=\"tile\"") && !strstr(race, "class=\"wrong\""));
+    /* both orders: two threads, two steps, two barriers each */
+    ck_assert(times(race, "class=\"wrong\"") == 4 && times(race, "class=\"barrier\"") == 4 &&
+              strstr(race, "against invariant 7"));
+    ck_assert(strstr(room, "class=\"tile\"") && !strstr(room, "class=\"wrong\""));
     ck_assert(strstr(quiz, "groups of deft-flatten") && strstr(quiz, "class=\"pairs\""));
 }

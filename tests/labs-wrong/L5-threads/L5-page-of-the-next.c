@@ -1,6 +1,6 @@
 /*
  * L5-page-of-the-next.c
- * why: line 13 goes beyond the end of page_table
+ * why: the page of token t is looked for at (t + 1) / page_size, not at t / page_size
  * loses: 1 2 3 4 5 6 7 8 9 10
  */
 #include "lab.h"

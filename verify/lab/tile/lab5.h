@@ -55,6 +55,8 @@ static inline int64_t lab5_token(const struct lab5_call *c, int32_t t)
 bool lab5_sees(const struct lab5_call *c, int32_t row, int32_t t);
 /* One SVG of a call: who sees what, in which runs, pages and tiles. wrong: which of its rows are, or NULL. */
 void lab5_draw(FILE *out, const struct lab5_call *c, const bool *wrong);
+/* One SVG of two threads at an element of shared memory, in both orders: of CTA_RACE and CTA_TWO_WRITE. */
+void lab5_draw_race(FILE *out, const struct cta_said *said);
 
 /* ---- mistakes: lab5_wrong.def --------------------------------------------------------------------------- */
 

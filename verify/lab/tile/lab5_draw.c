@@ -1,4 +1,7 @@
-/* lab5_draw.c - what a CTA of lab 5 was given, as a picture: rows x tokens, with runs, pages, tiles and masks; and which rows are wrong. */
+/*
+ * lab5_draw.c - what a CTA of lab 5 was given, as a picture: rows x tokens, with runs, pages, tiles and masks; and which rows are wrong.
+ * Or two threads, and what they do between two barriers.
+ */
 #include "verify/lab/tile/lab5.h"
 
 #include "sim/draw/svg.h"
@@ -15,11 +18,18 @@ enum {
     ROWS_HIGH = 360,
     LEAST_HIGH = 4, /* of a row, and the most */
     MOST_HIGH = 22,
-    MOST_PAGES = 250 /* more are not drawn */
+    MOST_PAGES = 250, /* more are not drawn */
+    LANE_LEFT = 130,  /* of a thread */
+    LANE_WIDE = SVG_WIDTH - SVG_MARGIN - LANE_LEFT,
+    LANE_HIGH = 54,
+    STEP_WIDE = 300,
+    STEP_HIGH = 30
 };
 
 static const struct svg_font text_font = {.size = 13}, name_font = {.size = 12, .anchor = SVG_END},
                              band_font = {.size = 11, .anchor = SVG_MIDDLE, .plate = true},
+                             head_font = {.size = 15, .bold = true},
+                             step_font = {.size = 13, .anchor = SVG_MIDDLE, .plate = true},
                              wrong_font = {.size = 12, .bold = true, .colour = SVG_RED};
 #define EDGE "stroke=\"#000000\" stroke-width=\"0.6\""
 
@@ -132,4 +142,62 @@ void lab5_draw(FILE *out, const struct lab5_call *c, const bool *wrong)
     svg_end(&d.s, out, y + rows * d.row_high + SVG_MARGIN, title, words);
     free(title);
     free(words);
+}
+
+/* ---- two threads ---------------------------------------------------------------------------------------- */
+
+static void draw_step(struct svg *s, double x, double y, int32_t lane, const char *text, bool bad)
+{
+    double top = y + lane * LANE_HIGH + (LANE_HIGH - STEP_HIGH) / 2.0;
+    svg_rect(s, (struct svg_box){x, top, STEP_WIDE, STEP_HIGH}, bad ? SVG_WRONG : "#FFFFFF",
+             bad ? "class=\"wrong\" rx=\"5\" stroke=\"" SVG_RED "\" stroke-width=\"2\"" : "rx=\"5\" " EDGE,
+             NULL);
+    svg_text(s, x + STEP_WIDE / 2.0, top + 20, &step_font, text);
+}
+
+/* A time line of two threads, each of which takes one step; the one in `first` is earlier. Returns what is below. */
+static double draw_lanes(struct svg *s, double y, const char *head, const int64_t thread[2],
+                         char *const step[2], int32_t first)
+{
+    svg_text(s, SVG_MARGIN, y, &head_font, head);
+    y += 12;
+    for (int32_t lane = 0; lane < 2; lane++) {
+        char text[40];
+        double middle = y + (lane + 0.5) * LANE_HIGH;
+        snprintf(text, sizeof text, "thread %" PRId64, thread[lane]);
+        svg_text(s, SVG_MARGIN, middle + 5, &text_font, text);
+        svg_line(s, LANE_LEFT, middle, LANE_LEFT + LANE_WIDE, middle, EDGE);
+        draw_step(s, LANE_LEFT + 70 + (lane == first ? 0 : STEP_WIDE + 60), y, lane, step[lane], true);
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        double x = LANE_LEFT + 20 + i * (LANE_WIDE - 40);
+        svg_line(s, x, y, x, y + 2 * LANE_HIGH, "class=\"barrier\" stroke=\"#000000\" stroke-width=\"5\"");
+    }
+    return y + 2 * LANE_HIGH + 26;
+}
+
+void lab5_draw_race(FILE *out, const struct cta_said *said)
+{
+    bool two = said->fault == CTA_TWO_WRITE;
+    const int64_t thread[2] = {said->other, said->thread};
+    char *step[2] =
+        {xasprintf("line %" PRId64 ": %s[%" PRId64 "] = ..", said->other_line, said->array, said->index),
+         two ? xasprintf("line %" PRId64 ": %s[%" PRId64 "] = ..", said->line, said->array, said->index)
+             : xasprintf("line %" PRId64 ": .. = %s[%" PRId64 "]", said->line, said->array, said->index)},
+         *title = xasprintf("Two threads at %s[%" PRId64 "]", said->array, said->index);
+    const char *words =
+        two ? "Between two barriers, thick lines, nobody says who is first. What stands there in the end "
+              "depends on it."
+            : "Between two barriers, thick lines, nobody says who is first. What is read depends on it.";
+    struct svg s = {0};
+    svg_begin(&s);
+    double y = svg_title(&s, title, "");
+    y = svg_paragraph(&s, SVG_MARGIN, y, SVG_WIDTH - 2 * SVG_MARGIN, &text_font, words) + 14;
+    y = draw_lanes(&s, y, two ? "This may happen" : "This may happen: the new number is read", thread, step,
+                   0);
+    y = draw_lanes(&s, y, two ? "And this" : "And this: the old number is read, or none", thread, step, 1);
+    svg_end(&s, out, y - 10, title, words);
+    free(step[0]);
+    free(step[1]);
+    free(title);
 }

@@ -47,7 +47,7 @@ enum {
 enum { SCALE_OWN, SCALE_NONE, SCALE_TWICE, SCALE_ROOT };
 enum { BASE_OWN, BASE_2 };
 enum { ROUND_OWN, ROUND_BOTH, ROUND_O };
-enum { PAGES_OWN, PAGES_NONE, PAGES_TILE, PAGES_BEHIND, PAGES_SLOT };
+enum { PAGES_OWN, PAGES_NONE, PAGES_TILE, PAGES_BEHIND, PAGES_NEXT, PAGES_SLOT };
 enum { KV_HEAD_OWN, KV_HEAD_0, KV_HEAD_ROW };
 enum { Q_HEAD_OWN, Q_HEAD_FIRST, Q_HEAD_STRIDE, Q_HEAD_SWAPPED };
 enum { DIVIDE_OWN, DIVIDE_NOT, DIVIDE_N };
@@ -92,6 +92,12 @@ static int64_t token_at(struct row *w, int32_t first, int32_t t)
         break;
     case PAGES_BEHIND:
         slot = c->page_table[first / size] * size + first % size + t - first;
+        break;
+    case PAGES_NEXT:
+        if (t + 1 >= ceil_div(c->tokens, size) * size)
+            w->fault = CTA_BOUNDS; /* of the page table */
+        else
+            slot = c->page_table[(t + 1) / size] * size + t % size;
         break;
     case PAGES_SLOT:
         slot = c->page_table[t / size] * size + (t - first) % size;
