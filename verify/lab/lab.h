@@ -92,6 +92,8 @@ void lab_print_json(FILE *f, const struct lab_report *r);
 void lab_print_gradescope(FILE *f, const struct lab_report *r);
 /* As one page for a browser, the same bytes in every run. There must be something judged. */
 void lab_print_html(FILE *f, const struct lab_report *r);
+/* The result whose figure was measured, the last one; NULL: nothing was. */
+const struct lab_result *lab_measured(const struct lab_report *r);
 /* The seed that may be told: of a quiz everybody knows it. */
 uint64_t lab_shown_seed(const struct lab_report *r);
 /* What an invariant says, as Markdown on one line, from the lab's README.md, which the program carries. The caller frees. NULL: there is

@@ -237,6 +237,9 @@ void lab_print_html(FILE *f, const struct lab_report *r)
             "<h1>Lab %" PRId32 ": %s</h1>\n<p class=\"score\">%g of %g points, %" PRId32 " of %" PRId32
             " gates</p>\n<p>",
             lab->number, lab->title, r->points, r->most, r->passed, r->gates);
+    const struct lab_result *measured = lab_measured(r);
+    if (measured)
+        fprintf(f, "%s: <b>%.4f</b></p>\n<p>", measured->figure, measured->value);
     fputs("File <code>", f);
     put(f, r->job->path);
     fprintf(f, "</code>, seed %" PRIu64 "%s.</p>\n", lab_shown_seed(r),

@@ -58,8 +58,7 @@ static char *summary(const struct lab_report *r)
                                   r->passed, r->gates);
 }
 
-/* What was measured, of the last gate that measured anything; NULL: nothing was. */
-static const struct lab_result *measured_of(const struct lab_report *r)
+const struct lab_result *lab_measured(const struct lab_report *r)
 {
     const struct lab_result *x = NULL;
     for (int32_t i = 0; i < r->gates && !r->refused; i++)
@@ -83,7 +82,7 @@ void lab_print_text(FILE *f, const struct lab_report *r)
         fputs(text, f);
         free(text);
     }
-    const struct lab_result *measured = measured_of(r);
+    const struct lab_result *measured = lab_measured(r);
     if (measured)
         fprintf(f, "%s: %.4f\n", measured->figure, measured->value);
     fprintf(f, "lab %" PRId32 ": %g of %g points, %" PRId32 " of %" PRId32 " gates, %.1f s\n",
@@ -198,7 +197,7 @@ void lab_print_gradescope(FILE *f, const struct lab_report *r)
     if (r->job->lab->judge && !r->refused)
         print_secret(f, r, g);
     fprintf(f, "\n],\n\"leaderboard\": [{\"name\": \"gates\", \"value\": %" PRId32 "}", r->passed);
-    const struct lab_result *measured = measured_of(r);
+    const struct lab_result *measured = lab_measured(r);
     if (measured)
         fprintf(f, ", {\"name\": \"%s\", \"value\": %.4f, \"order\": \"asc\"}", measured->figure,
                 measured->value);
