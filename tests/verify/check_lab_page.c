@@ -179,7 +179,7 @@ TEST(pages_are_whole_and_stand_alone)
         }
     }
     globfree(&found);
-    FREED char *timed = page("tests/labs/L7/lab.c", 7, "");
+    FREED char *timed = page("tests/labs-wrong/L7/L7-uncut.c", 7, "");
     ck_assert_msg(strstr(timed, "<p>time / treeattn: <b>1."), "%.1200s", strstr(timed, "<h1>"));
     FREED char *good = page("tests/labs-solved/L1.c", 1, "");
     check_markup(good);
