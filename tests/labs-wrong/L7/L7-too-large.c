@@ -2,6 +2,7 @@
  * L7-too-large.c - long nodes are not cut at all
  * why: none
  * loses: some
+ * says: tokens (most_tokens is 8192)
  */
 #include "lab.h"
 
