@@ -258,8 +258,13 @@ figures: ## compute what no GPU is needed for, draw and check the papers' figure
 	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures $(if $(FIGURES_OUT),--out $(FIGURES_OUT))
 
 .PHONY: figures-data
-figures-data: $(PROGRAM) $(DRAWER) ## make paper-figs/data anew; needs DeFT's traces in TREEATTN_SHARED
-	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures --kept
+figures-data: ## make paper-figs/data anew from DeFT's traces in the folder TRACES (paper-figs/README.md says whence)
+	$(Q)$(MAKE) --no-print-directory -s -j$$(nproc) $(WITH_CUDA_O) $(PROGRAM) $(DRAWER)
+	$(Q)$(DRAWER) --program $(PROGRAM) --scratch $(BUILD)/figures --kept $(if $(TRACES),--traces "$(TRACES)")
+
+.PHONY: figures-gpu
+figures-gpu: $(if $(GPU_PROGRAM),,$(PROGRAM)) $(DRAWER) ## on a GPU: measure on this card what figures are drawn from, and draw them beside the committed ones: build/figures-gpu
+	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) FIGURES=$(DRAWER) paper-figs/measured/measure.sh $(BUILD)/figures-gpu
 
 # ---- GPU -------------------------------------------------------------------------------------------------
 .PHONY: cuda-static

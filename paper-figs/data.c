@@ -42,13 +42,40 @@ struct run {
     pid_t pid;
 };
 
-/* The child: DeFT's traces are named as if from their folder, so that no path gets into a file. */
-_Noreturn static void exec_run(const struct run *r, const char *program)
+/* The folder of DeFT's traces. The caller frees. */
+static char *traces_folder(const struct places *places)
 {
-    char *line = xasprintf("exec \"$0\" %s --csv", r->data->command[r->number]); /* $0: a path may hold anything */
-    int fd = open(r->part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     const char *shared = getenv("TREEATTN_SHARED");
-    char *folder = xasprintf("%s/traces", shared ? shared : "../shared");
+    return places->traces ? xstrdup(places->traces) : xasprintf("%s/traces", shared ? shared : "../shared");
+}
+
+char *data_missing_trace(const struct data_def *const *which, int32_t n, const struct places *places)
+{
+    static const char key[] = "deft:";
+    char *folder = traces_folder(places), *missing = NULL;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; !missing && which[i]->keep == KEPT && which[i]->command[k]; k++) {
+            const char *name = strstr(which[i]->command[k], key);
+            if (!name)
+                continue;
+            name += sizeof key - 1;
+            missing = xasprintf("%s/%.*s", folder, (int)strcspn(name, " "), name);
+            if (access(missing, R_OK) == 0) {
+                free(missing);
+                missing = NULL;
+            }
+        }
+    free(folder);
+    return missing;
+}
+
+/* The child: DeFT's traces are named as if from their folder, so that no path gets into a file. */
+_Noreturn static void exec_run(const struct run *r, const char *program, const struct places *places)
+{
+    char *line =
+        xasprintf("exec \"$0\" %s --csv", r->data->command[r->number]); /* $0: a path may hold anything */
+    int fd = open(r->part, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    char *folder = traces_folder(places);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || (r->data->keep == KEPT && chdir(folder) != 0)) {
         fprintf(stderr, "figures: %s: %s\n", fd < 0 ? r->part : folder, strerror(errno));
         _exit(EXIT_MISSING);
@@ -154,7 +181,7 @@ bool data_make(const struct data_def *const *which, int32_t n, const char *progr
         run[i].pid = fork();
         CK(run[i].pid >= 0);
         if (run[i].pid == 0)
-            exec_run(&run[i], program);
+            exec_run(&run[i], program, places);
         running++;
     }
     while (running--)

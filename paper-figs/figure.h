@@ -18,9 +18,10 @@ enum source { ANALYTIC, RECORDED, MEASURED, SIMULATED, N_SOURCES };
 enum verdict { REPRODUCED, CLOSE, TREND, DIFFERS, BEYOND, NOT_POSSIBLE, NO_DATA, N_VERDICTS };
 extern const char *const source_names[], *const verdict_names[];
 
-/* Where things are: paper-figs itself, what is made anew each time, where the page goes. */
+/* Where things are: paper-figs itself, what is made anew each time, where the page goes; DeFT's traces (NULL: $TREEATTN_SHARED/traces,
+ * else ../shared/traces). */
 struct places {
-    const char *root, *scratch, *out;
+    const char *root, *scratch, *out, *traces;
 };
 
 enum plot {
@@ -66,9 +67,9 @@ struct figure;
 struct figure_def {
     const char *id, *paper, *place, *shows;
     enum source source;
-    bool by_release;                /* plans as the released planner makes them, not as the paper's text says */
-    const char *machine;            /* of our numbers */
-    const char *why;                /* what makes ours another number, and what is our choice */
+    bool by_release;     /* plans as the released planner makes them, not as the paper's text says */
+    const char *machine; /* of our numbers */
+    const char *why;     /* what makes ours another number, and what is our choice */
     void (*make)(struct figure *f); /* NULL: not possible, why says it */
 };
 extern const struct figure_def figure_defs[];
@@ -95,6 +96,11 @@ void figure_clear(struct figure *f);
 /* The worst grade of all checks; TREND at best where no number is compared; BEYOND where no paper has the figure; NO_DATA after
  * an error. */
 enum verdict figure_verdict(const struct figure *f);
+/* The machine of our numbers: of measured ones the device of the file that they are from, where that is another than the
+ * definition's. The caller frees. */
+char *figure_machine(const struct figure *f);
+/* How near simulated times come to measured ones, in a sentence with the numbers of sim/ACCURACY.md; "" of other sources. */
+const char *figure_model_error(const struct figure_def *def);
 bool figure_is_beyond(const struct figure_def *def);
 /* What a check's grade is called: of a trend, and of all that no paper has, whether it holds. */
 const char *grade_name(const struct figure_def *def, const struct check *c);
@@ -201,6 +207,9 @@ extern const int32_t n_data_defs;
 const struct data_def *data_find(const char *name);
 /* Where its file is, freed by the caller. */
 char *data_path(const struct data_def *d, const struct places *places);
+/* The first of DeFT's traces that the kept data in `which` (n names) needs and that is not there, as its path; NULL: none is
+ * missing. The caller frees. */
+char *data_missing_trace(const struct data_def *const *which, int32_t n, const struct places *places);
 /* Run the commands of all data in `which` (n names) on `jobs` processors and write the files; false after
  * saying on stderr what failed. */
 bool data_make(const struct data_def *const *which, int32_t n, const char *program,

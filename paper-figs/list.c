@@ -29,7 +29,7 @@ static void put_result(FILE *out, const struct headline *h, int32_t i, const cha
 {
     const struct result *x = &h->x[i];
     char ours[32], others[80] = "", far[64];
-    char *how = report_how(x->in->def);
+    char *how = report_how(x->in);
     number_text(ours, sizeof ours, x->check->ours, h->unit);
     factor_text(far, sizeof far, x->check->factor);
     if (i == 0)
@@ -64,7 +64,7 @@ static void put_figure(FILE *out, const struct figure *f)
     char paper[32], ours[32], far[120];
     report_numbers(c, paper, ours);
     figure_factor_text(f, far, sizeof far);
-    char *text = compared(f, c), *how = report_how(d);
+    char *text = compared(f, c), *how = report_how(f);
     if (v < NOT_POSSIBLE)
         fprintf(out, "| [%s, %s](drawn/%s.svg) | %s | ", d->paper, d->place, d->id, d->shows);
     else

@@ -30,16 +30,17 @@ static const char help[] =
     "      --scratch DIR   where data and scripts go that every run makes anew (default build/figures)\n"
     "  -o, --out DIR       where index.html, FIGURES.md and drawn/ go (default paper-figs)\n"
     "  -p, --program FILE  treeattn (default build/treeattn)\n"
-    "  -f, --only ID       this figure, or those that begin so, without the pages; may be given several times\n"
+    "  -f, --only LIST     this figure, or those that have this in their id, without the pages: ID,PART,..\n"
     "      --no-data       draw from the data that is there\n"
     "      --no-drawing    pages and CSV alone, no gnuplot\n"
-    "      --kept          make the data that is committed (needs DeFT's traces, TREEATTN_SHARED), draw nothing\n"
+    "      --kept          make the data that is committed, which needs DeFT's traces, and draw nothing\n"
+    "      --traces DIR    where DeFT's traces are (default $TREEATTN_SHARED/traces, else ../shared/traces)\n"
     "  -j, --jobs N        processes at a time (default: processors)\n";
 
 /* Read the command line; getopt says what is wrong with an option. */
 static bool read_options(struct args *a, int argc, char **argv)
 {
-    enum { OPT_ROOT = 256, OPT_SCRATCH, OPT_NO_DATA, OPT_NO_DRAWING, OPT_KEPT };
+    enum { OPT_ROOT = 256, OPT_SCRATCH, OPT_NO_DATA, OPT_NO_DRAWING, OPT_KEPT, OPT_TRACES };
     static const struct option options[] = {{"root", required_argument, NULL, OPT_ROOT},
                                             {"scratch", required_argument, NULL, OPT_SCRATCH},
                                             {"out", required_argument, NULL, 'o'},
@@ -48,6 +49,7 @@ static bool read_options(struct args *a, int argc, char **argv)
                                             {"no-data", no_argument, NULL, OPT_NO_DATA},
                                             {"no-drawing", no_argument, NULL, OPT_NO_DRAWING},
                                             {"kept", no_argument, NULL, OPT_KEPT},
+                                            {"traces", required_argument, NULL, OPT_TRACES},
                                             {"jobs", required_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
@@ -66,9 +68,14 @@ static bool read_options(struct args *a, int argc, char **argv)
             a->program = optarg;
             break;
         case 'f':
-            if (a->n_only < MAX_ONLY)
-                a->only[a->n_only] = optarg;
-            a->n_only++;
+            for (char *one; (one = strsep(&optarg, ","));) {
+                if (a->n_only < MAX_ONLY)
+                    a->only[a->n_only] = one;
+                a->n_only++;
+            }
+            break;
+        case OPT_TRACES:
+            a->places.traces = optarg;
             break;
         case OPT_NO_DATA:
             a->no_data = true;
@@ -88,7 +95,7 @@ static bool read_options(struct args *a, int argc, char **argv)
         default:
             return false;
         }
-    const char *wrong = a->n_only > MAX_ONLY ? "more than 64 --only"
+    const char *wrong = a->n_only > MAX_ONLY ? "more than 64 names in --only"
                         : a->jobs < 1        ? "--jobs (expected 1 or more)"
                         : optind < argc      ? "an argument that is no option (see figures --help)"
                                              : NULL;
@@ -97,28 +104,89 @@ static bool read_options(struct args *a, int argc, char **argv)
     return !wrong;
 }
 
-static bool wanted(const struct args *a, const char *id)
+/* The id of a figure or the name of data, counted on; NULL behind the last. With --kept there are only the data that are kept,
+ * else all figures and the data that are not. */
+static const char *name_at(const struct args *a, int32_t i)
+{
+    if (!a->kept && i < n_figure_defs)
+        return figure_defs[i].id;
+    for (int32_t k = 0, n = a->kept ? 0 : n_figure_defs; k < n_data_defs; k++)
+        if ((data_defs[k].keep == KEPT) == a->kept && n++ == i)
+            return data_defs[k].name;
+    return NULL;
+}
+
+/* Whether `only` chooses the name: it is that, or is no name and is a part of it. */
+static bool chooses(const struct args *a, const char *only, const char *name)
+{
+    if (strcmp(only, name) == 0)
+        return true;
+    for (int32_t i = 0; name_at(a, i); i++)
+        if (strcmp(name_at(a, i), only) == 0)
+            return false;
+    return *only && strstr(name, only);
+}
+
+static bool wanted(const struct args *a, const char *name)
 {
     for (int i = 0; i < a->n_only; i++)
-        if (strncmp(id, a->only[i], strlen(a->only[i])) == 0)
+        if (chooses(a, a->only[i], name))
             return true;
     return a->n_only == 0;
 }
 
-/* A name that nothing has is a mistake, not an empty list. */
+static bool figure_named(const char *id)
+{
+    int32_t i = 0;
+    while (i < n_figure_defs && strcmp(figure_defs[i].id, id) != 0)
+        i++;
+    return i < n_figure_defs;
+}
+
+/* How many letters must be put in, left out or changed to make one of the other. */
+static int distance(const char *a, const char *b)
+{
+    enum { MOST = 64 };
+    int row[MOST + 1], n = (int)strlen(b);
+    n = n > MOST ? MOST : n;
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int corner = row[0]++;
+        for (int j = 1; j <= n; j++) {
+            int same = corner + (a[i - 1] != b[j - 1]), less = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            corner = row[j];
+            row[j] = same < less + 1 ? same : less + 1;
+        }
+    }
+    return row[n];
+}
+
+/* A name that nothing has is a mistake, not an empty list. Says which are near it. */
 static bool check_only(const struct args *a)
 {
+    enum { NEAR = 3 };
     for (int i = 0; i < a->n_only; i++) {
-        const struct args one = {.only = {a->only[i]}, .n_only = 1};
         bool found = false;
-        for (int32_t k = 0; k < n_figure_defs && !a->kept; k++)
-            found = found || wanted(&one, figure_defs[k].id);
-        for (int32_t k = 0; k < n_data_defs; k++)
-            found = found || ((data_defs[k].keep == KEPT) == a->kept && wanted(&one, data_defs[k].name));
+        const char *near[NEAR] = {NULL};
+        for (int32_t k = 0; name_at(a, k); k++) {
+            const char *name = name_at(a, k);
+            found |= chooses(a, a->only[i], name);
+            int n = 0;
+            if (k >= n_figure_defs && !a->kept && figure_named(name)) /* data that is called like a figure */
+                continue;
+            while (n < NEAR && near[n] && distance(a->only[i], name) >= distance(a->only[i], near[n]))
+                n++;
+            for (int m = NEAR - 1; m > n; m--)
+                near[m] = near[m - 1];
+            if (n < NEAR)
+                near[n] = name;
+        }
         if (!found) {
-            fprintf(stderr, "figures: --only '%s': nothing begins so (expected %s)\n", a->only[i],
-                    a->kept ? "data that data.def says is KEPT"
-                            : "an id of figures.def, or data that it says is FRESH");
+            fprintf(
+                stderr, "figures: --only '%s': no id has that (expected %s; near: %s, %s, %s)\n", a->only[i],
+                a->kept ? "data that data.def says is KEPT" : "a part of an id of figures.def or data.def",
+                near[0], near[1], near[2]);
             return false;
         }
     }
@@ -165,20 +233,50 @@ static bool make_folder(const char *a, const char *b)
     return good;
 }
 
-static bool make_data(const struct args *a)
+/* Marks the data that the chosen figures are drawn from. */
+static void mark_used(const struct args *a, bool *used)
+{
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        if (!wanted(a, figure_defs[i].id))
+            continue;
+        struct figure f;
+        figure_make(&figure_defs[i], &a->places, &f);
+        for (int32_t t = 0; t < f.n_tables; t++)
+            for (int32_t k = 0; k < n_data_defs; k++)
+                used[k] |= strncmp(f.table[t]->name, "data/", 5) == 0 &&
+                           strcmp(f.table[t]->name + 5, data_defs[k].name) == 0;
+        figure_clear(&f);
+    }
+}
+
+/* Returns an exit code. */
+static int make_data(const struct args *a)
 {
     const struct data_def **which = xcalloc((size_t)n_data_defs, sizeof *which);
+    bool *used = xcalloc((size_t)n_data_defs, sizeof *used);
     int32_t n = 0;
+    if (a->n_only > 0 && !a->kept)
+        mark_used(a, used);
     for (int32_t i = 0; i < n_data_defs; i++)
-        if ((data_defs[i].keep == KEPT) == a->kept && (a->n_only == 0 || wanted(a, data_defs[i].name)))
+        if ((data_defs[i].keep == KEPT) == a->kept && (used[i] || wanted(a, data_defs[i].name)))
             which[n++] = &data_defs[i];
-    char *program = realpath(a->program, NULL);
-    bool good = program && data_make(which, n, program, &a->places, a->jobs);
-    if (!program)
+    char *program = realpath(a->program, NULL),
+         *missing = a->kept ? data_missing_trace(which, n, &a->places) : NULL;
+    int code = EXIT_MISSING;
+    if (missing)
+        fprintf(stderr,
+                "figures: %s: not there (expected DeFT's traces; paper-figs/README.md says where they are "
+                "from)\n",
+                missing);
+    else if (!program)
         fprintf(stderr, "figures: %s: %s (expected the program treeattn)\n", a->program, strerror(errno));
+    else
+        code = data_make(which, n, program, &a->places, a->jobs) ? EXIT_GOOD : EXIT_FAILED;
     free(program);
+    free(missing);
+    free(used);
     free(which);
-    return good;
+    return code;
 }
 
 /* A path between gnuplot's single quotes, where an apostrophe is written twice. The caller frees it. */
@@ -250,9 +348,10 @@ int main(int argc, char **argv)
         !make_folder(a.places.scratch, "") || !make_folder(a.places.scratch, "/data") ||
         !make_folder(a.places.root, "/data"))
         return EXIT_MISSING;
-    bool good = a.no_data || make_data(&a);
-    if (a.kept)
-        return good ? EXIT_GOOD : EXIT_FAILED;
+    code = a.no_data ? EXIT_GOOD : make_data(&a);
+    if (a.kept || code == EXIT_MISSING)
+        return code;
+    bool good = code == EXIT_GOOD;
 
     struct figure *f = xcalloc((size_t)n_figure_defs, sizeof *f);
     int32_t n = 0;

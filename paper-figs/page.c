@@ -97,7 +97,7 @@ static void put_result(FILE *out, const struct headline *h, int32_t i, const cha
 {
     const struct result *x = &h->x[i];
     char ours[32], others[80] = "", far[64];
-    char *how = report_how(x->in->def);
+    char *how = report_how(x->in);
     number_text(ours, sizeof ours, x->check->ours, h->unit);
     factor_text(far, sizeof far, x->check->factor);
     if (i == 0)
@@ -184,7 +184,7 @@ static void put_origin(FILE *out, const struct figure *f)
 
 static void put_checks(FILE *out, const struct figure *f)
 {
-    char *how = report_how(f->def);
+    char *how = report_how(f);
     const char *theirs = figure_is_beyond(f->def) ? "no paper's" : f->def->paper;
     fprintf(out,
             "<table><tr><th>what must hold</th><th>paper<br><small>%s%s%s</small></th><th>ours<br><small>",
@@ -245,7 +245,7 @@ static void put_list(FILE *out, const struct figure *f, int32_t n)
     for (int32_t i = 0; i < n; i++) {
         const struct figure_def *d = f[i].def;
         enum verdict v = figure_verdict(&f[i]);
-        char *how = report_how(d), far[120];
+        char *how = report_how(&f[i]), far[120];
         figure_factor_text(&f[i], far, sizeof far);
         put_row(out, "tr", d->paper, v);
         fprintf(out, "><td><a href=\"#%s\">%s, %s</a></td><td>", d->id, d->paper, d->place);

@@ -236,22 +236,31 @@ static char *caption(const struct figure *f)
     static const char *const how[] = {"Ours: counted from plans", "Not ours: recorded by others on",
                                       "Ours: measured on", "Ours: simulated on"};
     bool paper = false;
-    char *text =
-        xasprintf("%s%s%s.", how[f->def->source],
-                  *f->def->machine ? (f->def->source == ANALYTIC ? ", " : " ") : "", f->def->machine);
+    char *machine = figure_machine(f), *text = xasprintf("%s%s%s.", how[f->def->source],
+                                                         !*machine                    ? ""
+                                                         : f->def->source == ANALYTIC ? ", "
+                                                                                      : " ",
+                                                         machine);
+    free(machine);
     for (int32_t i = 0; i < f->n_points; i++)
         paper |= !isnan(f->point[i].paper);
+    const char *error = figure_model_error(f->def);
+    if (*error) {
+        char *longer = xasprintf("%s %s", text, error);
+        free(text);
+        text = longer;
+    }
     for (int32_t i = 0; i < f->n_notes; i++) {
         char *longer = xasprintf("%s %s", text, f->note[i]);
         free(text);
         text = longer;
     }
     for (int32_t i = 0; paper && i < f->n_tables; i++) {
-        const char *machine = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
+        const char *on = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
         if (!place)
             continue;
         char *longer = xasprintf("%s White marks: %s, %s%s%s%s.", text, f->def->paper, place,
-                                 machine ? " (machine: " : "", machine ? machine : "", machine ? ")" : "");
+                                 on ? " (machine: " : "", on ? on : "", on ? ")" : "");
         free(text);
         text = longer;
     }

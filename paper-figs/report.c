@@ -144,21 +144,24 @@ void report_counts(const struct figure *f, int32_t n, int counts[N_VERDICTS])
         counts[figure_verdict(&f[i])]++;
 }
 
-char *report_how(const struct figure_def *d)
+char *report_how(const struct figure *f)
 {
+    const struct figure_def *d = f->def;
     static const char *const kernel[] = {"no kernel", "the released kernels and planners", "our kernel",
                                          "no kernel, the time model"};
     if (!d->make)
         return xstrdup("-");
     bool own = d->source == RECORDED || figure_is_beyond(d);
-    return xasprintf("%s%s%s: %s%s", source_names[d->source],
-                     !*d->machine            ? ""
-                     : d->source == ANALYTIC ? ", "
-                                             : " on ",
-                     d->machine, kernel[d->source],
-                     own             ? ""
-                     : d->by_release ? ", plans of the released planner"
-                                     : ", plans by the paper's text");
+    char *machine = figure_machine(f), *how = xasprintf("%s%s%s: %s%s", source_names[d->source],
+                                                        !*machine               ? ""
+                                                        : d->source == ANALYTIC ? ", "
+                                                                                : " on ",
+                                                        machine, kernel[d->source],
+                                                        own             ? ""
+                                                        : d->by_release ? ", plans of the released planner"
+                                                                        : ", plans by the paper's text");
+    free(machine);
+    return how;
 }
 
 const char *report_why(const struct figure *f)

@@ -20,7 +20,7 @@ extern const char *const report_rules, *const report_several;
 void report_counts(const struct figure *f, int32_t n, int counts[N_VERDICTS]);
 
 /* "measured on H200: our kernel, plans by the paper's text": source, card, kernel and rule. The caller frees. */
-char *report_how(const struct figure_def *def);
+char *report_how(const struct figure *f);
 /* What to know of a figure's numbers, whatever its verdict: a number that agrees rests on free choices, too. */
 const char *report_why(const struct figure *f);
 /* The numbers of a check, "-" where it has none. */

@@ -67,7 +67,7 @@ static void setup_files(void)
 {
     root = scratch_folder();
     out = xasprintf("%s/out", root);
-    places = (struct places){root, root, out};
+    places = (struct places){root, root, out, NULL};
     static const char *const folders[] = {"paper", "measured", "recorded", "data"};
     for (int i = 0; i < 4; i++)
         link_folder(folders[i]);
@@ -365,6 +365,32 @@ TEST(all_figures_and_headlines_have_verdicts)
            counts[NOT_POSSIBLE], without);
     for (int32_t i = 0; i < n_figure_defs; i++)
         figure_clear(&f[i]);
+}
+
+/* A simulated figure says how near the time model comes, with numbers that sim/ACCURACY.md has side by side. */
+TEST(simulated_figures_say_their_error)
+{
+    FREED char *accuracy = file_text("sim/ACCURACY.md");
+    int said = 0;
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        const char *error = figure_model_error(&figure_defs[i]);
+        double half, most;
+        ck_assert_int_eq(*error != 0, figure_defs[i].make && figure_defs[i].source == SIMULATED);
+        if (!*error)
+            continue;
+        const char *within = strstr(error, "are within ");
+        ck_assert(within && sscanf(within, "are within %lf %% of measured ones, nine of ten within %lf",
+                                   &half, &most) == 2);
+        FREED char *cell = xasprintf("| %.1f %%, %.1f %% |", half, most),
+                   *path = xasprintf("paper-figs/drawn/%s.svg", figure_defs[i].id), *svg = file_text(path);
+        ck_assert_msg(strstr(accuracy, cell), "sim/ACCURACY.md has no '%s'", cell);
+        for (int k = 0; k < 2; k++) { /* words alone: where a line ends is the drawing's */
+            FREED char *number = xasprintf("%g", k ? most : half);
+            ck_assert_msg(strstr(svg, "nine") && strstr(svg, number), "%s does not say %s %%", path, number);
+        }
+        said++;
+    }
+    ck_assert_int_gt(said, 30);
 }
 
 /* Numbers that stand in the paper's place and are not the paper's, but its release's, say so. */
@@ -780,6 +806,10 @@ TEST(what_cannot_be_drawn_is_said_in_a_line)
         const char *says;
     } all[] = {
         {"%s --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
+        {"%s --only fasttre_fig9", EXIT_BAD_INPUT, "near: fasttree_fig9, "},
+        {"%s --only deft_fig13,fig_9", EXIT_BAD_INPUT, "'fig_9'"},
+        {"%s --only deft_fig13,", EXIT_BAD_INPUT, "''"},
+        {"%s --kept --traces /nonexistent", EXIT_MISSING, "/nonexistent/sorting128ToT.json"},
         {"%s --no-data --only deft_fig13 --only nosuch", EXIT_BAD_INPUT, "'nosuch'"},
         {"%s --kept --only deft_fig13", EXIT_BAD_INPUT, "'deft_fig13'"}, /* a figure, and no data */
         {"PATH=/nonexistent %s", EXIT_MISSING, "no gnuplot"},
@@ -794,6 +824,23 @@ TEST(what_cannot_be_drawn_is_said_in_a_line)
         ck_assert_msg(code == all[i].code, "'%s' exits with %d: %s", command, code, text);
         ck_assert_msg(strncmp(text, "figures: ", 9) == 0 && strstr(text, all[i].says), "%s", text);
         ck_assert_msg(strchr(text, '\n')[1] == 0, "more than one line: %s", text);
+    }
+}
+
+/* An id chooses itself alone, what is none all that have it; what is in a list is chosen once. */
+TEST(a_list_chooses_by_id_and_by_part)
+{
+    static const struct {
+        const char *only;
+        int figures;
+    } all[] = {{"deft_table1", 1},         {"deft_table1,deft_table12", 2}, {"fig9", 8},
+               {"deft_table1,table1", 12}, {"fig9_rel,_released", 3},       {"hydragen_fig4_", 1}};
+    if (access(drawer(), X_OK) != 0)
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        FREED char *args = xasprintf("--no-drawing --only %s | grep -c '^[a-z]'", all[i].only), *text = NULL;
+        draw(out, args, &text);
+        ck_assert_msg(atoi(text) == all[i].figures, "--only %s: %s figures", all[i].only, text);
     }
 }
 
@@ -830,11 +877,11 @@ TEST(two_runs_draw_the_same)
 
 /* ---- what is kept ---------------------------------------------------------------------------------------------- */
 
-/* The first command of every kept data set gives the first rows of the file again, perhaps with columns that are new. */
+/* The first command of every kept data set gives the first rows of the file again, to the letter. */
 TEST(kept_data_is_what_its_commands_give)
 {
     FREED char *again_root = xasprintf("%s/again", root), *again_data = xasprintf("%s/data", again_root);
-    const struct places elsewhere = {again_root, again_root, again_root};
+    const struct places elsewhere = {again_root, again_root, again_root, NULL};
     make_folder(again_root);
     make_folder(again_data);
     FREED char *traces = shared_path("traces/sorting128ToT.json");
@@ -858,19 +905,13 @@ TEST(kept_data_is_what_its_commands_give)
             ck_assert_msg(c < kept.n_notes && strcmp(kept.note[c], line) == 0,
                           "%s: made by other commands (make figures-data)", data_defs[i].name);
         }
-        for (int32_t c = 0; c < kept.n_columns; c++) {
-            const char *column = kept.column[c];
-            int32_t now = csv_find(&again, column);
-            ck_assert_msg(now >= 0, "%s: no %s now (make figures-data)", data_defs[i].name, column);
-            for (int64_t k = 0; k < again.n_rows; k++) {
-                const char *was = kept.cell[k * kept.n_columns + c],
-                           *is = again.cell[k * again.n_columns + now];
-                double a = atof(was), b = atof(is);
-                ck_assert_msg(strcmp(was, is) == 0 || fabs(a - b) < 1e-9 * fabs(a),
-                              "%s: %s is %s now, was %s (make figures-data)", data_defs[i].name, column, is,
-                              was);
-            }
-        }
+        ck_assert_int_eq(again.n_columns, kept.n_columns);
+        for (int32_t c = 0; c < kept.n_columns; c++)
+            ck_assert_str_eq(again.column[c], kept.column[c]);
+        for (int64_t k = 0; k < again.n_rows * kept.n_columns; k++)
+            ck_assert_msg(strcmp(kept.cell[k], again.cell[k]) == 0,
+                          "%s: %s is %s now, was %s (make figures-data)", data_defs[i].name,
+                          kept.column[k % kept.n_columns], again.cell[k], kept.cell[k]);
         free(path);
     }
 }
