@@ -301,6 +301,7 @@ TEST(a_suspect_answers_with_numbers_alone)
         {"--case tree=nodes:-1.1:0.1", "--suspect is missing"},
         {"--suspect 1 --case tree=gen:bushy:1", "the tree of the case"},
         {"--id a --seed 3 --suspect 1 --case tree=nodes:-1.1:0.1", "--id and --seed (expected one of them)"},
+        {"--json --suspect 1 --case tree=nodes:-1.1:0.1", "a suspect's answer is no report"},
         {"found.csv --suspect 1 --case tree=nodes:-1.1:0.1", "a file and a suspect (expected one of them)"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -92,6 +92,9 @@ static bool settle_suspect(const struct lab_args *a, struct err *e)
     if (!a->suspect || !a->text)
         return err_set(e, "%s is missing (expected --suspect N --case 'tree=..')",
                        a->suspect ? "--case" : "--suspect");
+    if (a->json || a->gradescope || a->html || a->path)
+        return err_set(
+            e, "a suspect's answer is no report (expected no --json, --gradescope, --html or --output)");
     return a->n_words == 1 || err_set(e, "a file and a suspect (expected one of them)");
 }
 
