@@ -1,6 +1,6 @@
 /*
  * L5-last-tile-alone.c
- * why: each tile overwrites O and the sum of the weights: only the last one counts
+ * why: what earlier tiles gave is lost: only the last one counts
  * loses: 3 4 5 6 7 8 9 10
  */
 #include "lab.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMPTY = 24, ONE = 60, SEVERAL = 72, PAGES = 56, ROWS = 56, MASKS = 72, SCORES = 52, LONGS = 8 };
+enum { EMPTY = 24, ONE = 60, SEVERAL = 72, PAGES = 56, ROWS = 56, MASKS = 68, SCORES = 56, LONGS = 8 };
 enum { ALL = EMPTY + ONE + SEVERAL + PAGES + ROWS + MASKS + SCORES + LONGS };
 
 struct draw {
@@ -237,6 +237,7 @@ static void draw_scores(struct draw *w)
                   {"all scores near 10,000", 10000, 10000},
                   {"scores from -10,000 to 10,000, rising", -10000, 10000},
                   {"scores from -10,000 to 10,000, falling", 10000, -10000},
+                  {"scores from -10,002 to -9,998, rising", -10002, -9998},
                   {"scores from -20 to 20, rising", -20, 20},
                   {"scores from -200 to 0, rising", -200, 0},
                   {"scores from 0 to 200, rising", 0, 200}};
@@ -282,6 +283,8 @@ static void draw_long(struct draw *w)
         cut_runs(w, c);
         for (int32_t r = 0; r < c->runs; r++)
             c->mask[r] = 1 + below(w, (1 << c->queries) - 1);
+        for (int32_t q = 0; q < c->queries; q++) /* who sees nothing is another gate's */
+            c->mask[q % c->runs] |= INT64_C(1) << q;
     }
 }
 

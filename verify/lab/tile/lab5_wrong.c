@@ -29,8 +29,8 @@ enum step {
     N_STEPS
 };
 enum { END_OWN, END_ZEROS, END_STALE, END_FULL, END_FIRST, END_NO_LAST };
-enum { MASK_OWN, MASK_NONE, MASK_INVERTED, MASK_TILE, MASK_ROW, MASK_LATE, MASK_SWAPPED };
-enum { HIDDEN_OWN, HIDDEN_0, HIDDEN_10000, HIDDEN_1E9, HIDDEN_1E30, HIDDEN_MIN };
+enum { MASK_OWN, MASK_NONE, MASK_INVERTED, MASK_TILE, MASK_PLACE, MASK_ROW, MASK_LATE, MASK_SWAPPED };
+enum { HIDDEN_OWN, HIDDEN_0, HIDDEN_10000, HIDDEN_1E9, HIDDEN_1E30, HIDDEN_MIN, HIDDEN_BELOW };
 enum { GUARD_OWN, GUARD_NONE };
 enum { EMPTY_OWN, EMPTY_NAN, EMPTY_ZERO };
 enum { START_OWN, START_0, START_1000, START_10000, START_100000, START_NEVER };
@@ -41,6 +41,7 @@ enum {
     RESCALE_NONE,
     RESCALE_LAST,
     RESCALE_O_LAST,
+    RESCALE_O_TOKEN,
     RESCALE_SUM_LAST,
     RESCALE_INVERSE
 };
@@ -143,6 +144,7 @@ static bool is_seen(struct row *w, int32_t first, int32_t t)
 {
     const struct lab5_call *c = w->c;
     int32_t at = w->of[MASK] == MASK_TILE ? first : t, run = 0, bit = w->row / c->ratio;
+    at -= w->of[MASK] == MASK_PLACE ? first : 0;
     while (run < c->runs - 1 && at >= c->run_end[run] + (w->of[MASK] == MASK_LATE))
         run++;
     switch (w->of[MASK]) {
@@ -180,7 +182,7 @@ static int64_t slot_at(struct row *w, int32_t first, int32_t i)
 
 static float score(struct row *w, int32_t first, int32_t i, int64_t at)
 {
-    static const float hidden[] = {-INFINITY, 0, -1e4f, -1e9f, -1e30f, -FLT_MAX};
+    static const float hidden[] = {-INFINITY, 0, -1e4f, -1e9f, -1e30f, -FLT_MAX, -INFINITY};
     const struct lab5_call *c = w->c;
     if (!is_seen(w, first, first + i))
         return hidden[w->of[HIDDEN]];
@@ -192,7 +194,7 @@ static float score(struct row *w, int32_t first, int32_t i, int64_t at)
                   : w->of[SCALE] == SCALE_TWICE ? c->scale * c->scale
                   : w->of[SCALE] == SCALE_ROOT  ? c->scale / sqrtf((float)c->d)
                                                 : c->scale;
-    return s * scale;
+    return w->of[HIDDEN] == HIDDEN_BELOW && s * scale <= -1e4f ? -INFINITY : s * scale;
 }
 
 static float power(const struct row *w, float x)
@@ -213,6 +215,7 @@ static float kept(const struct row *w, bool is_o, float keep)
     case RESCALE_LAST:
         return 0;
     case RESCALE_O_LAST:
+    case RESCALE_O_TOKEN:
         return is_o ? 0 : keep;
     case RESCALE_SUM_LAST:
         return is_o ? keep : 0;
@@ -296,6 +299,23 @@ static struct lab1_wrong answer_of(const struct row *w)
     return a;
 }
 
+/* Some are of one way to write the loop alone. */
+static bool is_of_variant(int32_t mistake, bool by_token)
+{
+    if (wrongs[mistake].step != RESCALE)
+        return true;
+    switch (wrongs[mistake].value) {
+    case RESCALE_LAST:
+    case RESCALE_O_LAST:
+    case RESCALE_SUM_LAST:
+        return !by_token;
+    case RESCALE_O_TOKEN:
+        return by_token;
+    default:
+        return true;
+    }
+}
+
 int32_t lab5_mistakes(void)
 {
     return N_WRONGS;
@@ -309,6 +329,8 @@ const char *lab5_mistake_text(int32_t mistake)
 enum lab1_fit lab5_gives(const struct lab5_call *c, int32_t mistake, int32_t variant, int64_t fault,
                          const struct lab1_answer *right, const float *o, const float *lse)
 {
+    if (!is_of_variant(mistake, variant == 1))
+        return LAB1_FITS_NOT;
     float *sum = xcalloc((size_t)c->d, sizeof *sum);
     enum lab1_fit all = LAB1_FITS;
     bool fails = false;
