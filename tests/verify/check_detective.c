@@ -3,6 +3,8 @@
  */
 #include "verify/lab/detective/suspects.h"
 
+#include "ref/rng.h"
+
 #include "tests/auto.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
@@ -154,6 +156,57 @@ TEST(no_two_faults_are_alike)
         for (int32_t j = 0; j < i; j++)
             ck_assert_msg(apart[i * n + j], "%s and %s are alike", all[i].name, all[j].name);
     free(apart);
+}
+
+/* A case of up to four nodes, drawn. */
+static char *drawn_case(uint64_t seed)
+{
+    static const char *const heads[] = {"1/1", "2/1", "4/2", "6/3", "8/1", "3/3"}, *const fills[] = {
+                                                                                       "random",    "count",
+                                                                                       "huge",      "sunk",
+                                                                                       "identical", "onehot"};
+    static const int64_t lens[] = {0, 1, 1, 2, 3, 5, 9};
+    uint64_t at = 0;
+    int64_t n = 1 + rng_below(seed, 1, at++, 4), len[4];
+    char *tree = xstrdup("tree=nodes:");
+    for (int64_t i = 0; i < n; i++) {
+        len[i] = lens[rng_below(seed, 1, at++, 7)];
+        xappend(&tree, "%s%" PRId64 ".%" PRId64, i ? "," : "", rng_below(seed, 1, at++, i + 1) - 1, len[i]);
+    }
+    for (int64_t q = 0; q < 2; q++) {
+        int64_t node = rng_below(seed, 1, at++, n);
+        xappend(&tree, "%s%" PRId64 ".%" PRId64, q ? "," : ":", node,
+                rng_below(seed, 1, at++, len[node] + 1));
+    }
+    xappend(&tree, ";heads=%s;fill=%s;d=%" PRId64 ";page=%" PRId64 ";seed=%" PRIu64,
+            heads[rng_below(seed, 1, at, 6)], fills[rng_below(seed, 2, at, 6)], 1 + rng_below(seed, 3, at, 8),
+            1 + rng_below(seed, 4, at, 4), seed);
+    return tree;
+}
+
+/* What a hint says a fault never does, it does on no drawn case either. */
+TEST(what_a_fault_never_does_it_never_does)
+{
+    int32_t n, cases = getenv("TREEATTN_QUICK") ? 500 : 4000;
+    const struct suspect_fault *all = suspect_faults(&n);
+    bool(*has)[N_SUSPECT_TRAITS] = xcalloc((size_t)n, sizeof *has);
+    for (int32_t i = 0; i < n; i++)
+        suspect_traits(&all[i], has[i]);
+    for (int32_t k = 0; k < cases; k++) {
+        char *text = drawn_case((uint64_t)k);
+        struct suspect_case c;
+        struct err e = {0};
+        ck_assert_msg(suspect_case_open(text, &c, &e), "%s: %s", text, e.msg);
+        for (int32_t i = 0; i < n; i++) {
+            bool does[N_SUSPECT_TRAITS] = {false};
+            suspect_traits_on(&c, &all[i], does);
+            for (int t = 0; t < N_SUSPECT_TRAITS; t++)
+                ck_assert_msg(!does[t] || has[i][t], "%s %s: %s", all[i].name, suspect_trait_says[t], text);
+        }
+        suspect_case_close(&c);
+        free(text);
+    }
+    free(has);
 }
 
 /* Each suspect has a fault of a family of its own, and every fault is drawn for somebody. */

@@ -105,62 +105,17 @@ static void found_clear(struct found *all)
 
 /* ---- what tells two faults apart ------------------------------------------------------------------------ */
 
-/* The same for all, and for every seed. */
-static const char *const probes[] = {
-    "tree=nodes:-1.1:0.1;heads=1/1",
-    "tree=nodes:-1.1:0.1;heads=1/1;d=3;fill=sunk",
-    "tree=nodes:-1.7:0.7;heads=1/1;d=2;page=2",
-    "tree=nodes:-1.7:0.7;heads=1/1;d=8;fill=huge",
-    "tree=nodes:-1.8:0.8,0.5,0.0;heads=2/1;d=7;page=3",
-    "tree=nodes:-1.1,0.1:1.1;heads=1/1;d=5",
-    "tree=nodes:-1.3,0.1,1.4:2.4;heads=1/1;d=5;page=2",
-    "tree=nodes:-1.3,0.2,0.4,1.1,1.5:3.1,4.5,2.4;heads=1/1;d=8",
-    "tree=nodes:-1.3,0.2,0.4,1.1,1.5:3.1,4.5,2.4,0.2;heads=6/3;d=8;seed=2",
-    "tree=nodes:-1.5,-1.4,0.3,1.2,2.1:4.1,3.2,2.3,1.2;heads=8/4;d=3;seed=3",
-    "tree=nodes:-1.1,0.1:1.1;heads=6/3;d=9;seed=4",
-    "tree=nodes:-1.9,0.9:1.9,0.4;heads=4/2;d=4;fill=sunk;scale=0.012",
-};
-enum { N_PROBES = sizeof probes / sizeof probes[0] };
-
-/* What a fault does on some probe. */
-enum trait { CHANGES_LSE, CHANGES_O, WITH_ONE_KV_HEAD, ON_ONE_NODE, ON_ONE_TOKEN, N_TRAITS };
-static const char *const trait_says[N_TRAITS] = {"changes LSE", "changes O", "shows with one KV head",
-                                                 "shows on a tree of one node",
-                                                 "shows on a tree of one token"};
-
-static void traits_on(const struct suspect_case *c, const struct suspect_fault *f, bool has[N_TRAITS])
-{
-    struct output *out = suspect_run(c, f);
-    bool lse = false, o = false;
-    for (int64_t r = 0; r < out->n_rows; r++) {
-        lse = lse || !suspect_right_at(c, out, r, -1);
-        for (int32_t e = 0; e < out->d; e++)
-            o = o || !suspect_right_at(c, out, r, e);
-    }
-    output_free(out);
-    has[CHANGES_LSE] |= lse;
-    has[CHANGES_O] |= o;
-    has[WITH_ONE_KV_HEAD] |= (lse || o) && c->p->heads.h_kv == 1;
-    has[ON_ONE_NODE] |= (lse || o) && c->tree->n_nodes == 1;
-    has[ON_ONE_TOKEN] |= (lse || o) && tree_tokens(c->tree) == 1;
-}
-
 /* What one of them does on some probe, and the other on none; NULL: there is no such thing. The caller frees. */
 static char *trait_apart(const struct suspect_fault *is, const struct suspect_fault *named)
 {
-    bool has[2][N_TRAITS] = {{false}};
-    for (int i = 0; i < N_PROBES; i++) {
-        struct suspect_case c;
-        CK(suspect_case_open(probes[i], &c, NULL));
-        traits_on(&c, is, has[0]);
-        traits_on(&c, named, has[1]);
-        suspect_case_close(&c);
-    }
-    for (int t = 0; t < N_TRAITS; t++)
+    bool has[2][N_SUSPECT_TRAITS] = {{false}};
+    int32_t n = suspect_traits(is, has[0]);
+    suspect_traits(named, has[1]);
+    for (int t = 0; t < N_SUSPECT_TRAITS; t++)
         if (has[0][t] != has[1][t])
-            return xasprintf(has[1][t] ? "a fault of that name %s in some case, this one in none"
-                                       : "this one %s in some case, a fault of that name in none",
-                             trait_says[t]);
+            return xasprintf(has[1][t] ? "a fault of that name %s in some case, this one in none of %" PRId32
+                                       : "this one %s in some case, a fault of that name in none of %" PRId32,
+                             suspect_trait_says[t], n);
     return NULL;
 }
 

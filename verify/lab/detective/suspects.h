@@ -48,6 +48,15 @@ bool suspect_passes(const struct suspect_case *c, const struct output *out);
 /* Is element e of row r of O as it should be; e = -1: is its LSE? */
 bool suspect_right_at(const struct suspect_case *c, const struct output *out, int64_t r, int32_t e);
 
+/* What a fault may do, on some case or on none. */
+enum suspect_trait { CHANGES_LSE, CHANGES_O, WITH_ONE_KV_HEAD, ON_ONE_NODE, ON_ONE_TOKEN, N_SUSPECT_TRAITS };
+extern const char *const suspect_trait_says[N_SUSPECT_TRAITS];
+/* Sets has[] where it does so on that case, or on one of some that are the same for all, of which the number is returned; a test
+ * looks for others on which it does more. */
+void suspect_traits_on(const struct suspect_case *c, const struct suspect_fault *f,
+                       bool has[N_SUSPECT_TRAITS]);
+int32_t suspect_traits(const struct suspect_fault *f, bool has[N_SUSPECT_TRAITS]);
+
 END_C
 
 #endif
