@@ -61,7 +61,7 @@ endif
 
 # ---- sources: every .c of a folder belongs to it; nothing to register here --------------------------
 REF := $(wildcard ref/*.c)
-TRACES := $(wildcard traces/*.c traces/*/*.c)
+TRACE_SOURCES := $(wildcard traces/*.c traces/*/*.c)
 FIT := sim/fit/least_squares.c # the only file that may use GSL (GPL): linked into program and tests, never into the library
 NO_FIT := sim/fit/no_gsl.c # in its place in a program that is given away
 SIM := $(filter-out $(FIT) $(NO_FIT),$(wildcard sim/*.c sim/*/*.c))
@@ -70,7 +70,7 @@ JUDGE := $(wildcard verify/io/*.c verify/cases/*.c verify/compare/*.c verify/jud
 HOST := verify/child/host.c # a program of its own, which loads plug-ins and has no oracle
 LAB_HOST := verify/lab/lab_host.c verify/lab/tile/cta.c # likewise, for the course labs
 WINGS := $(filter-out $(JUDGE) $(HOST) $(LAB_HOST),$(wildcard verify/*/*.c verify/*/*/*.c)) # linked into the program and tests, not into the library
-LIB := $(REF) $(TRACES) $(SIM) $(KERNELS) $(JUDGE)
+LIB := $(REF) $(TRACE_SOURCES) $(SIM) $(KERNELS) $(JUDGE)
 FIGURES := $(filter-out paper-figs/main.c,$(wildcard paper-figs/*.c))
 EXAMPLE := tests/example_outside.c # a program of its own, which shows how to use the library
 TESTS := tests/run.c tests/shared.c $(foreach d,ref traces sim kernels verify papers,$(wildcard tests/$d/*.c))
@@ -399,7 +399,7 @@ coverage: ## line and branch coverage of the C code, by gcov and lcov
 FUZZ_SECONDS ?= 60
 FUZZ := build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LIB := $(REF) $(TRACES) $(SIM) \
+FUZZ_LIB := $(REF) $(TRACE_SOURCES) $(SIM) \
   $(wildcard verify/cases/case.c verify/cases/tree_source.c verify/io/text.c verify/judge/cover.c verify/model/timed_rows.c verify/model/coefficient_file.c)
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 

@@ -115,20 +115,14 @@ const char *figure_text(struct figure *f, const char *fmt, ...)
 
 char *figure_machine(const struct figure *f)
 {
-    static const char key[] = "device ";
+    static const char key[] = "NVIDIA ";
     for (int32_t i = 0; f->def->source == MEASURED && i < f->n_tables; i++)
         for (int64_t k = 0; strncmp(f->table[i]->name, "measured/", 9) == 0 && k < f->table[i]->n_notes;
              k++) {
             const char *at = strstr(f->table[i]->note[k], key);
-            if (!at)
-                continue;
-            at += sizeof key - 1;
-            int n = (int)strcspn(at, ",;");
-            char card[32] = "", *device = xasprintf("%.*s", n, at);
-            sscanf(device, "NVIDIA %31s", card);
-            if (*card && !strstr(f->def->machine, card))
-                return device;
-            free(device);
+            char card[32] = "";
+            if (at && sscanf(at, "NVIDIA %31[A-Z0-9a-z]", card) == 1 && !strstr(f->def->machine, card))
+                return xasprintf("%.*s", (int)strcspn(at, ",;"), at);
         }
     return xstrdup(f->def->machine);
 }

@@ -57,9 +57,8 @@ void fig_hydragen_fig4(struct figure *f)
 }
 
 /* Times of our kernel: the copies are sequences that share nothing, with the faster of two plans. */
-static double measured_speedup(struct figure *f, int s, int b, int p)
+static double measured_speedup(struct figure *f, const struct csv *t, int s, int b, int p)
 {
-    const struct csv *t = figure_table(f, "measured/h100_hydragen");
     const char *shared = figure_text(f, "levels:1,%d_%d,%d", b, p, s),
                *copies = figure_text(f, "levels:%d_%d", b, p + s);
     return fmin(
@@ -68,13 +67,13 @@ static double measured_speedup(struct figure *f, int s, int b, int p)
            pick(f, t, "time_us", "tree", shared, "strategy", "hydragen", "verdict", "PASS", NULL);
 }
 
-void fig_hydragen_fig4_measured(struct figure *f)
+static void measured_speedups(struct figure *f, const struct csv *t)
 {
     double most = 0;
     add_panel(f, "128 suffix tokens", LINES, LOG_X, "prefix (tokens)", "speedup of attention (x)");
     for (int b = 0; b < 4; b++)
         for (int p = 0; p < 5; p++) {
-            double x = measured_speedup(f, suffixes[0], batches[b], prefixes[p]);
+            double x = measured_speedup(f, t, suffixes[0], batches[b], prefixes[p]);
             most = fmax(most, x);
             add_point(f, figure_text(f, "batch-%d", batches[b]), figure_text(f, "%dK", prefixes[p] / 1024),
                       prefixes[p], x, NAN);
@@ -85,7 +84,7 @@ void fig_hydragen_fig4_measured(struct figure *f)
     double gain[3] = {0};
     for (int b = 0; b < 4; b++)
         for (int s = 0; s < 3; s++) {
-            double x = measured_speedup(f, suffixes[s], batches[b], prefixes[4]);
+            double x = measured_speedup(f, t, suffixes[s], batches[b], prefixes[4]);
             gain[s] = fmax(gain[s], x);
             add_point(f, figure_text(f, "batch-%d", batches[b]), figure_text(f, "%d", suffixes[s]),
                       suffixes[s], x, NAN);
@@ -94,6 +93,16 @@ void fig_hydragen_fig4_measured(struct figure *f)
                 "the longer the suffixes, the smaller the largest gain: %.3gx, %.3gx, %.3gx", gain[0],
                 gain[1], gain[2]);
     check_headline(f, "hydragen-attention-speedup", most);
+}
+
+void fig_hydragen_fig4_measured(struct figure *f)
+{
+    measured_speedups(f, figure_table(f, "measured/h200_hydragen"));
+}
+
+void fig_hydragen_fig4_h100(struct figure *f)
+{
+    measured_speedups(f, figure_table(f, "measured/h100_hydragen"));
 }
 
 void fig_hydragen_fig7(struct figure *f)

@@ -264,7 +264,7 @@ void fig_pat_fig9_ours_artifact(struct figure *f)
 static double serving_ms(struct figure *f, bool is_measured, int b, const char *model, const char *strategy)
 {
     if (is_measured)
-        return pick(f, figure_table(f, "measured/h100_serving"), "tpot_ms", "run",
+        return pick(f, figure_table(f, "measured/h200_serving"), "tpot_ms", "run",
                     figure_text(f, "batch-%d", b), "model", model, "strategy", strategy, NULL);
     return pick(f, figure_table(f, figure_text(f, "data/pat_fig10_%d", b)), "tpot_ms", "model", model,
                 "strategy", strategy, NULL);
@@ -373,7 +373,7 @@ void fig_pat_fig11_measured(struct figure *f)
 void fig_pat_fig11_artifact_measured(struct figure *f)
 {
     struct times x;
-    times_measured(f, "measured/h100_ablations", "pat-fig9", "time_us", &x);
+    times_measured(f, "measured/h200_ablations", "pat-fig9", "time_us", &x);
     excess_panel(f, &x, "attention latency, our kernel", "attention-latency-excess", ":rule=artifact", 4);
 }
 

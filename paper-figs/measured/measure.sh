@@ -22,6 +22,11 @@ bench() {
     rm -f "$target"
     mv "$out/part/one.csv" "$target"
 }
+# NAME OTHER: the same under another name, which figures of another card ask for
+again() {
+    rm -f "$out/measured/$2.csv"
+    cp "$out/measured/$1.csv" "$out/measured/$2.csv"
+}
 # TARGET FILE..: files with one heading as one, with all comments first
 join() {
     local target=$out/measured/$1.csv
@@ -36,10 +41,11 @@ join() {
 }
 said "the papers' trees, every plan"
 bench h200_bench_gpu --sets fasttree-fig9,pat-fig9,speculative
+again h200_bench_gpu h100_bench_gpu
 said "FastTree without splitting, PAT's ablations"
 bench h100_splitting --sets fasttree-fig9 --strategy fasttree,fasttree:split=1e12,split_short=1e12
 released=:rule=artifact
-bench h100_ablations --sets pat-fig9 --heads 32/8 --strategy "pat$released,pat-compute$released,pat-naive$released,pat-fixed$released,pat-serial$released"
+bench h200_ablations --sets pat-fig9 --heads 32/8 --strategy "pat$released,pat-compute$released,pat-naive$released,pat-fixed$released,pat-serial$released"
 said "Hydragen's attention"
 size() { # batch, prefix, suffix
     "$program" bench-gpu --heads 8/1 --levels "1,$1 $2,$3" --strategy hydragen,flash-decoding --csv -o "$out/part/h-$1-$2-$3-a.csv"
@@ -49,7 +55,8 @@ for b in 64 256 1024 2048; do
     for p in 1024 2048 4096 8192 16384; do size $b $p 128; done
     for s in 512 2048; do size $b 16384 $s; done
 done
-join h100_hydragen "$out"/part/h-*.csv
+join h200_hydragen "$out"/part/h-*.csv
+again h200_hydragen h100_hydragen
 said "decode steps of FastTree's and PAT's workloads"
 steps() { # RUN MODEL OPTION..; a column `run` in front
     local run=$1 model=$2
@@ -67,7 +74,8 @@ for model in llama-3-8b qwen3-8b; do
         steps batch-$b $model --every 32 --trace conversation:500,1 --batch $b --strategy flash-attention,flashinfer,relay++,fasttree,pat,pat$released
     done
 done
-join h100_serving "$out"/part/s-*.csv
+join h100_serving "$out"/part/s-fasttree-*.csv
+join h200_serving "$out"/part/s-batch-*.csv
 rm -rf "$out/part"
 said "drawing"
 drawn=
