@@ -108,6 +108,7 @@ TEST(every_gate_has_an_invariant_with_a_text)
         labs++;
         for (int32_t i = 0; i < n; i++) {
             FREED char *says = lab_invariant(lab, g[i].invariant);
+            ck_assert_msg(strlen(g[i].name) <= 42, "too wide: %s", g[i].name);
             ck_assert_msg(says && strlen(says) > 10 && !strchr(says, '\n') && !strstr(says, "  "),
                           "lab %d, gate %d: '%s'", lab, g[i].number, says ? says : "no text");
             FREED char *begin = xasprintf("\n%d. %.20s", g[i].invariant, says);

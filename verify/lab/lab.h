@@ -27,6 +27,7 @@ struct lab_gate {
 struct lab_result {
     const char *code; /* "OK", "NUMBERS", "CRASH", ..; NULL: the gate was not run */
     char *checked;    /* what was asked */
+    char *question;   /* that, whole, as C for the structs of tests/labs/include/lab.h; NULL: `checked` has all of it */
     char *got;        /* what came, and what should have */
     char *seen;       /* what is true of all wrong answers of this gate */
     char *why;        /* the cause, if one was found */

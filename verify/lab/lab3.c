@@ -4,6 +4,7 @@
 #include "verify/lab/lab3.h"
 #include "verify/lab/trees.h"
 
+#include "ref/rng.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
 
@@ -42,6 +43,7 @@ static void judge_plan(struct lab3_asked *a)
         a->padded = l.pad_tokens;
         take_references(a, nf);
     }
+    partition_say_range(&a->p.why);
     for (int64_t i = 0; i < p->n_groups && a->gate == GATE_LONG; i++)
         if (p->group[i].n_kv > MOST_TOKENS && strcmp(a->p.code, "OK") == 0) {
             a->p.code = "LIMIT";
@@ -103,6 +105,7 @@ static void tell(const struct lab3_asked *all, int32_t n, int32_t gate, const ch
     if (!a)
         return;
     r->checked = lab_tree_text(a->t);
+    r->question = lab_tree_code(a->t);
     r->got = xstrdup(a->p.why.msg);
     r->seen = xasprintf("%" PRId32 " of %" PRId32 " trees are wrong", bad, of);
     draw(a,
@@ -113,55 +116,119 @@ static void tell(const struct lab3_asked *all, int32_t n, int32_t gate, const ch
         r->why = whole ? xstrdup(whole) : lab3_cause(all, n, gate);
 }
 
-/* Does a tree alone cost too much? */
-static bool is_dear(const struct lab3_asked *a, int32_t gate)
+/* ---- prices --------------------------------------------------------------------------------------------- */
+
+/* What is counted: bytes of K and V, or padded tokens. */
+struct price {
+    int32_t gate;
+    int64_t most; /* tenths of the reference's */
+    const char *what, *of, *against;
+};
+static const struct price shared = {GATE_SHARED, 15, "bytes of K and V", "bytes", "a group for each node"},
+                          full = {GATE_FULL, MOST_PADDING, "padded tokens", "padded tokens", "deft-flatten"};
+
+static int64_t cost(const struct price *p, const struct lab3_asked *a)
 {
-    return gate == GATE_SHARED ? 10 * a->kv > 15 * a->node_kv : 10 * a->padded > 11 * a->flat_padded;
+    return p == &shared ? a->kv : a->padded;
 }
 
-static void draw_dear(const struct lab3_asked *all, int32_t n, int32_t gate, struct lab_result *r)
+static int64_t reference(const struct price *p, const struct lab3_asked *a)
 {
-    const struct lab3_asked *a = NULL;
-    for (int32_t i = 0; i < n; i++)
-        if (is_dear(&all[i], gate) && (!a || tree_tokens(all[i].t) < tree_tokens(a->t)))
-            a = &all[i];
-    if (a)
-        draw(a,
-             gate == GATE_SHARED ? "Your groups on the smallest tree that is too dear: a token is read once "
-                                   "for each of its groups"
-                                 : "Your groups on the smallest tree that is too dear, with the padding of "
-                                   "their tiles hatched",
+    return p == &shared ? a->node_kv : a->flat_padded;
+}
+
+/* Tenths of what a tree costs beyond the limit. */
+static int64_t excess(const struct price *p, const struct lab3_asked *a)
+{
+    return 10 * cost(p, a) - p->most * reference(p, a);
+}
+
+/* The tree that is dearest, and how many are too dear. */
+static void tell_dearest(const struct price *p, const struct lab3_asked *all, int32_t n, struct lab_result *r)
+{
+    const struct lab3_asked *a = all, *small = NULL;
+    int32_t dear = 0, of = 0;
+    for (int32_t i = 0; i < n; i++) {
+        of += cost(p, &all[i]) > 0;
+        dear += excess(p, &all[i]) > 0;
+        a = excess(p, &all[i]) > excess(p, a) ? &all[i] : a;
+        if (excess(p, &all[i]) > 0 && (!small || tree_tokens(all[i].t) < tree_tokens(small->t)))
+            small = &all[i];
+    }
+    char *tree = lab_tree_text(a->t);
+    r->seen = xasprintf("%" PRId32 " of %" PRId32 " trees alone are too dear; the dearest has %" PRId64
+                        " %s, and %" PRId64 " with %s: %s",
+                        dear, of, cost(p, a), p->of, reference(p, a), p->against, tree);
+    r->question = lab_tree_code(a->t);
+    free(tree);
+    if (small)
+        draw(small,
+             p == &shared
+                 ? "Your groups on the smallest tree that is too dear: a token is read once for each of "
+                   "its groups"
+                 : "Your groups on the smallest tree that is too dear, with the padding of their tiles "
+                   "hatched",
              r);
 }
 
-/* Bytes, or padded tokens, of all trees against those of the reference. */
-static void tell_price(const struct lab3_asked *all, int32_t n, int32_t gate, struct lab_result *r)
+/* The trees that count, which come before others, against those of the reference. */
+static void tell_price(const struct price *p, const struct lab3_asked *all, int32_t n, struct lab_result *r)
 {
-    int64_t is = 0, reference = 0;
+    int64_t is = 0, least = 0;
     const struct lab3_asked *wrong = NULL;
     for (int32_t i = 0; i < n; i++) {
-        if (all[i].gate == GATE_LONG && gate == GATE_SHARED)
-            continue;
         wrong = strcmp(all[i].p.code, "OK") != 0 && !wrong ? &all[i] : wrong;
-        is += gate == GATE_SHARED ? all[i].kv : all[i].padded;
-        reference += gate == GATE_SHARED ? all[i].node_kv : all[i].flat_padded;
+        is += cost(p, &all[i]);
+        least += reference(p, &all[i]);
     }
-    bool good = !wrong && 10 * is <= (gate == GATE_SHARED ? 15 : 11) * reference;
-    r->code = good ? "OK" : wrong ? "WAITS" : "PRICE";
-    if (good)
+    int64_t most = p->most * least / 10;
+    if (wrong && wrong->gate == p->gate) { /* all others are right */
+        tell(all, n, p->gate, NULL, r);
         return;
-    r->checked =
-        xstrdup(gate == GATE_SHARED ? "bytes of K and V, over all trees, against a group for each node"
-                                    : "padded tokens, over all trees, against deft-flatten");
-    r->got = wrong ? xstrdup("trees of other gates are wrong: this is judged when they are right")
-                   : xasprintf("%" PRId64 ", should be at most %s times %" PRId64, is,
-                               gate == GATE_SHARED ? "1.5" : "1.1", reference);
-    if (!wrong)
-        draw_dear(all, n, gate, r);
+    }
+    r->code = wrong ? "WAITS" : is <= most ? "OK" : "PRICE";
+    if (lab_passed(r))
+        return;
+    r->checked = xasprintf("%s, summed over all trees, against %s", p->what, p->against);
+    if (wrong) {
+        r->got = xstrdup("trees of other gates are wrong: this is judged when they are right");
+        return;
+    }
+    r->got = xasprintf("%" PRId64 ", should be at most %" PRId64 " (%g times the %" PRId64 " of %s)", is,
+                       most, (double)p->most / 10, least, p->against);
+    tell_dearest(p, all, n, r);
+    r->why = p == &full ? lab3_padding_cause(all, n) : NULL;
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------ */
+
+/*
+ * A long root, nodes below it, and below the last of them so many short leaves that the last pieces hold leaves alone, depth first or
+ * level by level. The last tile has 16 to 48 tokens. A last piece of no more has 8 queries at most: a Q tile. One of up to 2 tile_n,
+ * which is padded as much, fills three Q tiles, and one of up to 4 tile_n seven.
+ */
+static struct tree *comb(uint64_t seed, int32_t i)
+{
+    enum { STREAM = 40 };
+    int32_t few = i % 3 ? 3 + i % 5 : 0, inner = 1 + i % 3,
+            leaves = 75 + (int32_t)rng_below(seed, STREAM, (uint64_t)i, 31), n = inner + few + leaves;
+    struct tree *t = tree_new(n, 0);
+    int64_t all = 0;
+    for (int32_t v = 0; v < n; v++) {
+        bool leaf = v >= inner;
+        t->parent[v] = v == 0 ? -1 : v < inner ? 0 : v < inner + few ? inner - 1 - (inner > 2) : inner - 1;
+        t->len[v] = leaf ? 7 + rng_below(seed, STREAM + 1 + (uint64_t)i, (uint64_t)v, 2) : v > 0 ? 150 : 0;
+        all += t->len[v];
+    }
+    int64_t last = MOST_TOKENS - TILE_N + 16 + rng_below(seed, STREAM, 1000 + (uint64_t)i, 33);
+    t->len[0] = MOST_TOKENS + (last - all % MOST_TOKENS + MOST_TOKENS) % MOST_TOKENS;
+    tree_query_leaves(t);
+    return t;
 }
 
 void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
 {
+    enum { COMBS = 48, MOST_TREES = 348 };
     static const struct {
         int32_t gate, n, kind;
     } sets[] = {{GATE_ONE, 8, LAB_TREE_LEAVES},
@@ -169,22 +236,26 @@ void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
                 {GATE_INNER, 80, LAB_TREE_INNER},
                 {GATE_FOREST, 60, LAB_TREE_FOREST},
                 {GATE_EMPTY, 60, LAB_TREE_INNER | LAB_TREE_FOREST | LAB_TREE_EMPTY},
-                {GATE_LONG, 32, LAB_TREE_INNER | LAB_TREE_LONG}};
-    struct lab3_asked all[300];
-    int32_t n = 0;
+                {GATE_LONG, 32, LAB_TREE_INNER | LAB_TREE_LONG},
+                {GATE_FULL, COMBS, 0}};
+    struct lab3_asked all[MOST_TREES];
+    int32_t n = 0, short_ones = 0; /* before those of GATE_LONG */
     for (size_t k = 0; k < sizeof sets / sizeof sets[0]; k++)
         for (int32_t i = 0; i < sets[k].n; i++, n++) {
-            CK(n < 300);
+            CK(n < MOST_TREES);
             int32_t at = sets[k].gate == GATE_ONE ? 0 : 1 + i;
-            all[n] = (struct lab3_asked){.gate = sets[k].gate,
-                                         .t = lab_tree(seed + 1000 * k + (at ? 0 : i), at, sets[k].kind)};
+            all[n] = (struct lab3_asked){
+                .gate = sets[k].gate,
+                .t = sets[k].gate == GATE_FULL ? comb(seed, i)
+                                               : lab_tree(seed + 1000 * k + (at ? 0 : i), at, sets[k].kind)};
+            short_ones += sets[k].gate < GATE_LONG;
             ask(s, &all[n]);
         }
     char *whole = smallest(all, n, 0) ? lab3_cause(all, n, 0) : NULL;
     for (int32_t gate = GATE_ONE; gate <= GATE_LONG; gate++)
         tell(all, n, gate, whole, &r[gate - 1]);
-    tell_price(all, n, GATE_SHARED, &r[GATE_SHARED - 1]);
-    tell_price(all, n, GATE_FULL, &r[GATE_FULL - 1]);
+    tell_price(&shared, all, short_ones, &r[GATE_SHARED - 1]);
+    tell_price(&full, all, n, &r[GATE_FULL - 1]);
     free(whole);
     for (int32_t i = 0; i < n; i++)
         asked_clear(&all[i]);

@@ -21,7 +21,8 @@ enum {
     TILE_M = 32,
     TILE_N = 128,
     MOST_TOKENS = 512,
-    RATIO = 4
+    RATIO = 4,
+    MOST_PADDING = 11 /* tenths of deft-flatten's */
 };
 
 struct lab3_asked {
@@ -34,6 +35,8 @@ struct lab3_asked {
 
 /* The sentence, or NULL; the caller frees. Of all trees, or of the wrong ones of a gate and of all right ones. */
 char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate);
+/* Why the padding of right groups is too much, or NULL; the caller frees. */
+char *lab3_padding_cause(const struct lab3_asked *all, int32_t n);
 /* Somebody may say a million groups: these are neither searched for a cause nor drawn. */
 bool lab3_too_large(const struct lab3_asked *a);
 

@@ -341,3 +341,68 @@ char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
             wrong, wrong, gate > 0 ? " of this gate" : "", right, right);
     return text;
 }
+
+/* ---- padding -------------------------------------------------------------------------------------------- */
+
+/* Of a group, if it were cut every tile_n tokens, and each piece had the queries alone that see some of it. */
+static int64_t padding_if_cut(const struct said *g)
+{
+    uint8_t *some = xcalloc((size_t)g->nq, 1);
+    int64_t room = TILE_N, sum = 0;
+    for (int64_t r = 0; r < g->nr; r++)
+        for (int64_t left = g->run[3 * r + 2] - g->run[3 * r + 1]; left > 0;) {
+            int64_t n = min_i64(left, room);
+            for (int64_t k = 0; k < g->nq; k++)
+                some[k] |= !g->hidden[k * g->nr + r];
+            left -= n;
+            room -= n;
+            if (room > 0 && (left > 0 || r + 1 < g->nr))
+                continue;
+            int64_t queries = 0;
+            for (int64_t k = 0; k < g->nq; k++) {
+                queries += some[k];
+                some[k] = 0;
+            }
+            sum += ceil_div(queries * RATIO, TILE_M) * room;
+            room = TILE_N;
+        }
+    free(some);
+    return sum;
+}
+
+char *lab3_padding_cause(const struct lab3_asked *all, int32_t n)
+{
+    int64_t groups = 0, of_one_node = 0, largest = 0, if_cut = 0, reference = 0;
+    for (int32_t i = 0; i < n; i++) {
+        reference += all[i].flat_padded;
+        for (int64_t k = 0; k < all[i].p.n_groups; k++) {
+            const struct said *g = &all[i].p.group[k];
+            int64_t tokens = 0;
+            bool one = true;
+            for (int64_t r = 0; r < g->nr; r++) {
+                tokens += g->run[3 * r + 2] - g->run[3 * r + 1];
+                one = one && g->run[3 * r] == g->run[0];
+            }
+            groups++;
+            of_one_node += one;
+            largest = max_i64(largest, tokens);
+            if_cut += padding_if_cut(g);
+        }
+    }
+    if (groups == of_one_node)
+        return xasprintf(
+            "no group has tokens of two nodes, so each piece of a node fills its last tile with padding "
+            "[true of all %" PRId64 " groups]",
+            groups);
+    if (largest < TILE_N)
+        return xasprintf("no group fills a tile: tile_n is %d, and the largest group has %" PRId64
+                         " tokens [true of all %" PRId64 " groups]",
+                         TILE_N, largest, groups);
+    if (largest > TILE_N && 10 * if_cut <= MOST_PADDING * reference)
+        return xasprintf(
+            "groups are cut at more than tile_n tokens: a larger one gathers more queries, so more Q tiles "
+            "go over its padding [the same groups, cut every tile_n, have %" PRId64
+            " padded tokens: that is within the limit]",
+            if_cut);
+    return NULL;
+}

@@ -78,6 +78,16 @@ static void put_fact(FILE *f, const char *name, const char *text)
     fputs("</dd>\n", f);
 }
 
+/* Its lines are kept. */
+static void put_lines(FILE *f, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    fprintf(f, "<dt>%s</dt><dd><pre>", name);
+    put(f, text);
+    fputs("</pre></dd>\n", f);
+}
+
 /* A picture in a page with others: names of its patterns become its own, by its number. */
 static void put_picture(FILE *f, const char *svg, const char *caption, int32_t number)
 {
@@ -139,6 +149,7 @@ static void put_lost(FILE *f, const struct lab_gate *g, const struct lab_result 
     fprintf(f, ": %s</h3>\n<dl>\n", x->code ? x->code : "NOT_RUN");
     put_fact(f, "hidden", x->hidden ? "it passes the public seed, and fails on a hidden one" : NULL);
     put_fact(f, "checked", x->checked);
+    put_lines(f, "question", x->question);
     put_fact(f, "got", x->got);
     put_fact(f, "seen", x->seen);
     put_fact(f, "why", x->why);

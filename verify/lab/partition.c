@@ -5,6 +5,7 @@
 #include "sim/draw/plan_svg.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static bool read_group(struct partition *p, int64_t i, const int64_t **at, const
         good =
             (x[0] >= 0 && x[0] < t->n_nodes && x[1] >= 0 && x[1] < x[2] && x[2] <= t->len[x[0]]) ||
             err_set(e,
-                    "group %" PRId64 " has the run %" PRId64 " to %" PRId64 " of node %" PRId64 ", which %s",
+                    "group %" PRId64 " has the run [%" PRId64 ", %" PRId64 ") of node %" PRId64 ", which %s",
                     i, x[1], x[2], x[0],
                     x[0] < 0 || x[0] >= t->n_nodes ? "is not there"
                     : x[1] >= x[2]                 ? "is empty"
@@ -70,6 +71,27 @@ static bool read_groups(struct partition *p, const struct tensor *g)
     return true;
 }
 
+/* Which of the three numbers of lab_hide is outside. */
+static bool no_such_place(struct partition *p, const int64_t x[3])
+{
+    char call[100];
+    snprintf(call, sizeof call, "lab_hide(out, %" PRId64 ", %" PRId64 ", %" PRId64 ")", x[0], x[1], x[2]);
+    if (x[0] < 0 || x[0] >= p->n_groups)
+        return err_set(&p->why, "%s: there are %" PRId64 " groups: group %" PRId64 " is outside%s", call,
+                       p->n_groups, x[0], p->n_groups ? " (numbers begin with 0)" : "");
+    const struct said *g = &p->group[x[0]];
+    bool query = x[1] < 0 || x[1] >= g->nq;
+    int64_t n = query ? g->nq : g->nr;
+    return err_set(&p->why,
+                   "%s: group %" PRId64 " has %" PRId64 " %s: %s %" PRId64 " is outside (places 0 to %" PRId64
+                   ")",
+                   call, x[0], n,
+                   query    ? n == 1 ? "query" : "queries"
+                   : n == 1 ? "run"
+                            : "runs",
+                   query ? "query_at" : "run_at", x[query ? 1 : 2], n - 1);
+}
+
 static bool read_hidden(struct partition *p, const struct tensor *h)
 {
     p->hide = h->data;
@@ -79,9 +101,7 @@ static bool read_hidden(struct partition *p, const struct tensor *h)
         p->no_place = x[0] < 0 || x[0] >= p->n_groups || x[1] < 0 || x[1] >= p->group[x[0]].nq || x[2] < 0 ||
                       x[2] >= p->group[x[0]].nr;
         if (p->no_place)
-            return err_set(&p->why,
-                           "lab_hide(out, %" PRId64 ", %" PRId64 ", %" PRId64 "): there is no such place",
-                           x[0], x[1], x[2]);
+            return no_such_place(p, x);
         p->group[x[0]].hidden[x[1] * p->group[x[0]].nr + x[2]] = 1;
     }
     return true;
@@ -191,6 +211,21 @@ struct plan *partition_plan(const struct partition *x, const struct nform *nf, b
     plan_merge_flat(p, "reduce", direct);
     free(number);
     return p;
+}
+
+void partition_say_range(struct err *why)
+{
+    static const char mark[] = "tokens ";
+    int64_t begin, end;
+    int behind = 0;
+    char *at = strstr(why->msg, mark);
+    if (!at || sscanf(at, "tokens %" SCNd64 " to %" SCNd64 "%n", &begin, &end, &behind) != 2 ||
+        strncmp(at + behind, " of node", 8) != 0)
+        return;
+    char *says = xasprintf("%.*stokens [%" PRId64 ", %" PRId64 ")%s", (int)(at - why->msg), why->msg, begin,
+                           end, at + behind);
+    snprintf(why->msg, sizeof why->msg, "%s", says);
+    free(says);
 }
 
 void partition_draw(const struct partition *x, const struct heads *heads, const char *caption,

@@ -41,6 +41,9 @@ void partition_clear(struct partition *p);
  * in no other group write the output themselves. Whether it covers the tree is not known. Free with plan_free. */
 struct plan *partition_plan(const struct partition *p, const struct nform *nf, bool direct);
 
+/* A sentence of the coverage check names tokens as plans are printed: "tokens [0, 4) of node 0". The end is not in the range. */
+void partition_say_range(struct err *why);
+
 /* Its picture, of a partition that is a plan, with what is wrong with it in red: p->why says it. */
 void partition_draw(const struct partition *p, const struct heads *heads, const char *caption,
                     struct lab_result *r);

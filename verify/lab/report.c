@@ -117,6 +117,7 @@ void lab_print_json(FILE *f, const struct lab_report *r)
                 lab_passed(x) ? g[i].points : 0, g[i].points, g[i].invariant, x->hidden ? "true" : "false");
         print_text_or_null(f, "code", x->code ? x->code : "NOT_RUN");
         print_text_or_null(f, "checked", x->checked);
+        print_text_or_null(f, "question", x->question);
         print_text_or_null(f, "got", x->got);
         print_text_or_null(f, "seen", x->seen);
         print_text_or_null(f, "why", x->why);

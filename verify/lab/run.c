@@ -57,6 +57,7 @@ const struct lab_gate *lab_gates(int32_t lab, int32_t *n)
 static void result_clear(struct lab_result *r)
 {
     free(r->checked);
+    free(r->question);
     free(r->got);
     free(r->seen);
     free(r->why);

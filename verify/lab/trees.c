@@ -58,23 +58,43 @@ struct tree *lab_tree(uint64_t seed, int32_t i, int32_t kind)
     return t;
 }
 
-char *lab_tree_text(const struct tree *t)
+/* The four lists of a tree, each between what stands before and behind it. */
+static void append_lists(char **text, const struct tree *t, const char *const before[4], const char *end)
 {
-    enum { SHOWN = 6 /* nodes */ };
-    char *text = xasprintf("a tree of %" PRId32 " nodes, %" PRId64 " tokens, %" PRId32 " queries", t->n_nodes,
-                           tree_tokens(t), t->n_queries);
-    if (t->n_nodes > SHOWN || t->n_queries > 2 * SHOWN)
-        return text;
-    const char *names[] = {"; parent = {", "}, len = {", "}, query_node = {", "}, query_upto = {"};
     for (int k = 0; k < 4; k++) {
-        xappend(&text, "%s", names[k]);
+        xappend(text, "%s", before[k]);
         for (int32_t i = 0; i < (k < 2 ? t->n_nodes : t->n_queries); i++)
-            xappend(&text, "%s%" PRId64, i ? ", " : "",
+            xappend(text, "%s%" PRId64, i ? ", " : "",
                     k == 0   ? t->parent[i]
                     : k == 1 ? t->len[i]
                     : k == 2 ? t->query[i].node
                              : t->query[i].upto);
     }
-    xappend(&text, "}");
+    xappend(text, "%s", end);
+}
+
+char *lab_tree_text(const struct tree *t)
+{
+    enum { SHOWN = 6 /* nodes */ };
+    static const char *const names[] = {"; parent = {", "}, len = {", "}, query_node = {",
+                                        "}, query_upto = {"};
+    char *text = xasprintf("a tree of %" PRId32 " node%s, %" PRId64 " token%s, %" PRId32 " quer%s",
+                           t->n_nodes, t->n_nodes == 1 ? "" : "s", tree_tokens(t),
+                           tree_tokens(t) == 1 ? "" : "s", t->n_queries, t->n_queries == 1 ? "y" : "ies");
+    if (t->n_nodes <= SHOWN && t->n_queries <= 2 * SHOWN)
+        append_lists(&text, t, names, "}");
+    return text;
+}
+
+char *lab_tree_code(const struct tree *t)
+{
+    static const char *const names[] = {"const int parent[] = {", "};\nconst int64_t len[] = {",
+                                        "};\nconst int query_node[] = {",
+                                        "};\nconst int64_t query_upto[] = {"};
+    char *text = xstrdup(""), *end = xasprintf("};\nconst struct lab_tree tree = {%" PRId32 ", %" PRId32
+                                               ", parent, len, query_node, query_upto};\n",
+                                               t->n_nodes, t->n_queries);
+    append_lists(&text, t, names, end);
+    free(end);
     return text;
 }

@@ -19,6 +19,8 @@ enum lab_tree_kind {
 struct tree *lab_tree(uint64_t seed, int32_t i, int32_t kind);
 /* A tree for people: how large it is, and all of it if it is small. The caller frees. */
 char *lab_tree_text(const struct tree *t);
+/* All of it, as C from which lab.h's struct lab_tree can be filled. The caller frees. */
+char *lab_tree_code(const struct tree *t);
 
 END_C
 

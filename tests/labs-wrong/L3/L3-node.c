@@ -1,6 +1,7 @@
 /*
  * L3-node.c
  * why: none
+ * says: no group has tokens of two nodes
  * loses: 8
  */
 #include "lab.h"

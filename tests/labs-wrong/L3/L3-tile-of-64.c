@@ -1,6 +1,7 @@
 /*
  * L3-tile-of-64.c
  * why: none
+ * says: no group fills a tile: tile_n is 128, and the largest group has 64 tokens
  * loses: 8
  */
 #include "lab.h"
