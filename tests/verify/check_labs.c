@@ -208,6 +208,95 @@ TEST(who_cheats_or_crashes_has_no_points)
     }
 }
 
+/* The verdict on gate n. */
+static const char *code_of(const json_t *report, int gate)
+{
+    return word_of(json_array_get(json_object_get(report, "gates"), (size_t)gate - 1), "code");
+}
+
+/* What loops takes two tries, and other functions are asked all the same; what crashes in one gate is asked in the others. */
+TEST(what_is_not_asked_is_called_so)
+{
+    FREED char *folder = scratch_folder(), *file = xasprintf("%s/lab.c", folder);
+    double began = now_s();
+    run_shell(text, sizeof text,
+              "{ cat tests/labs-solved/L1.c | sed 's/lab_attend/unused/'; "
+              "echo 'void lab_attend(const float *q, const float *k, const float *v, int n, "
+              "int d, float scale, float *o, float *lse) { for (;;) ; }'; } >%s",
+              file);
+    AUTO(json_t) o = report(file, 1, "--seconds 1");
+    ck_assert_msg(now_s() - began < 10, "%.0f s", now_s() - began);
+    for (int gate = 1; gate <= 10; gate++)
+        ck_assert_msg(strcmp(code_of(o, gate), gate <= 2                ? "HANG"
+                                               : gate >= 7 && gate <= 9 ? "OK"
+                                                                        : "UNASKED") == 0,
+                      "gate %d: %s", gate, code_of(o, gate));
+    const json_t *third = json_array_get(json_object_get(o, "gates"), 2);
+    ck_assert_str_eq(word_of(third, "got"), "not asked: lab_attend gave no answer in time before");
+    ck_assert(!*word_of(third, "checked") && !*word_of(third, "seen") && !*word_of(third, "question") &&
+              number_of(third, "invariant") == 0);
+    run_shell(text, sizeof text,
+              "sed 's/^    struct block b = /    int roots = 0; for (int i = 0; i < "
+              "t->n_nodes; i++) roots += t->parent[i] < 0; if (roots > 1) abort();\\n&/' "
+              "tests/labs-solved/L3.c >%s",
+              file);
+    AUTO(json_t) x = report(file, 3, "");
+    ck_assert_str_eq(code_of(x, 3), "OK");
+    ck_assert_str_eq(code_of(x, 4), "CRASH");
+    ck_assert_str_eq(code_of(x, 6), "OK");
+    ck_assert(strncmp(word_of(json_array_get(json_object_get(x, "gates"), 3), "seen"), "2 of ", 5) == 0);
+}
+
+/* Three wrong tables must not give the right one, wherever it might be printed. */
+TEST(the_table_of_lab_2_is_not_told)
+{
+    static const char *const table[] = {"7274496",  "3080192",  "41418752", "12058624", "7143424",
+                                        "34406400", "50790400", "51576832", "337510400"};
+    static const char *const numbers[] = {"0", "1", "900000000000", "-5", "4096"};
+    FREED char *folder = scratch_folder(), *file = xasprintf("%s/lab.c", folder);
+    for (int i = 0; i < 5; i++) {
+        FREED char *list = xasprintf("%s,%s,%s,%s", numbers[i], numbers[i], numbers[i], numbers[i]);
+        run_shell(text, sizeof text,
+                  "{ sed '/^const int64_t lab_answers/,/^};/d' tests/labs-solved/L2.c; "
+                  "echo 'const int64_t lab_answers[3][4] = {{%s},{%s},{%s}};'; } >%s",
+                  list, list, list, file);
+        run_shell(text, sizeof text,
+                  "cd %s && %s lab 2 lab.c --html . --gradescope g.json; %s lab 2 lab.c --seed 3 --json; cat "
+                  "lab2.html g.json",
+                  folder, program_path(), program_path());
+        ck_assert_msg(strstr(text, "tree C: ") && strstr(text, "</html>") && strstr(text, "leaderboard"),
+                      "%s", text);
+        for (int k = 0; k < 9; k++)
+            ck_assert_msg(!strstr(text, table[k]), "%s is told: %s", table[k], strstr(text, table[k]) - 60);
+    }
+}
+
+/* A question is C, of the structs of lab.h, and it is the one that is shown. */
+TEST(questions_can_be_pasted)
+{
+    static const struct {
+        const char *file, *name;
+        int lab, gate;
+    } of[] = {{"tests/labs-wrong/L3/L3-below-shown.c", "tree", 3, 3},
+              {"tests/labs-wrong/L3/L3-node.c", "tree", 3, 8},
+              {"tests/labs-wrong/L2/L2-k-alone.c", "plan", 2, 5},
+              {"tests/labs-wrong/L2/L2-read-once-a-merge.c", "plan", 2, 9}};
+    FREED char *folder = scratch_folder(), *file = xasprintf("%s/main.c", folder);
+    for (int i = 0; i < 4; i++) {
+        AUTO(json_t) o = report(of[i].file, of[i].lab, "");
+        const json_t *gate = json_array_get(json_object_get(o, "gates"), (size_t)of[i].gate - 1);
+        FREED char *code =
+            xasprintf("#include \"lab.h\"\n%sint main(void) { return %s; }\n", word_of(gate, "question"),
+                      of[i].lab == 3 ? "tree.len[0] < 1 || tree.query_node[0] >= tree.n_nodes"
+                                     : "plan.n_groups < 1 || plan.group[0].tile_m < 1 || plan.head_dim < 1");
+        write_bytes(file, code, strlen(code));
+        int exit_code =
+            run_shell(text, sizeof text, "cc -Wall -Werror -I tests/labs/include %s -o %s/a && %s/a 2>&1",
+                      file, folder, folder);
+        ck_assert_msg(exit_code == 0, "%s", text);
+    }
+}
+
 /* Beside a student's code that writes wherever it may, another's is judged as if it were alone. Only root can keep them apart. */
 TEST(judges_side_by_side_do_not_meet)
 {

@@ -25,14 +25,15 @@ struct lab_gate {
 
 /* What became of a gate. Texts are the result's, NULL for none. */
 struct lab_result {
-    const char *code; /* "OK", "NUMBERS", "CRASH", ..; NULL: the gate was not run */
-    char *checked;    /* what was asked */
-    char *question;   /* that, whole, as C for the structs of tests/labs/include/lab.h; NULL: `checked` has all of it */
-    char *got;        /* what came, and what should have */
-    char *seen;       /* what is true of all wrong answers of this gate */
-    char *why;        /* the cause, if one was found */
-    char *picture;    /* the wrong answer as SVG, written by lab_picture; NULL: there is none */
-    char *caption;    /* what the picture shows, a sentence for those who cannot see it, too */
+    const char *code;  /* "OK", "NUMBERS", "CRASH", ..; NULL: the gate was not run */
+    char *checked;     /* what was asked */
+    char *question;    /* that, whole, as C for the structs of tests/labs/include/lab.h */
+    int32_t invariant; /* that was broken; 0: the gate's. lab_broken reads it */
+    char *got;         /* what came, and what should have */
+    char *seen;        /* what is true of all wrong answers of this gate */
+    char *why;         /* the cause, if one was found */
+    char *picture;     /* the wrong answer as SVG, written by lab_picture; NULL: there is none */
+    char *caption;     /* what the picture shows, a sentence for those who cannot see it, too */
     size_t picture_bytes;
     const char *figure; /* what was measured, for a leaderboard: less is better; NULL: nothing */
     double value;
@@ -58,6 +59,8 @@ struct lab {
     void (*print)(FILE *f, uint64_t seed); /* its questions */
 };
 bool lab_passed(const struct lab_result *r);
+/* The invariant that a result is against; 0: none, it passed, or there was no answer that could be. */
+int32_t lab_broken(const struct lab_gate *g, const struct lab_result *r);
 /* NULL with *e set: there is none of that number. */
 const struct lab *lab_find(int64_t number, struct err *e);
 /* The gates of a lab in order; *n of them. */

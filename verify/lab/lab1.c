@@ -94,6 +94,7 @@ static struct asked *ask(struct work *w, int32_t gate, const char *about, const 
         add(&given, "o2", c->o2, c->d);
         add(&given, "lse2", &c->lse2, 1);
     }
+    lab_part(w->s, gate);
     a->end = lab_ask(w->s, c->point == LAB1_ATTEND ? "attend" : "merge", numbers, &given, 4 * (c->d + 1),
                      &answer, &a->why);
     struct tensor *o = tensors_find(&answer, "o"), *lse = tensors_find(&answer, "lse");
@@ -536,13 +537,15 @@ static char *seen(const struct work *w, int32_t gate)
     return n > 0 ? xasprintf("%" PRId32 " of %" PRId32 " answers are wrong%s", n, of, what) : NULL;
 }
 
-/* The smallest wrong answer of a gate; NULL: there is none. */
+/* The smallest wrong answer of a gate; what was not asked says nothing. NULL: there is none. */
 static const struct asked *smallest(const struct work *w, int32_t gate)
 {
     const struct asked *found = NULL;
     for (int64_t i = 0; i < w->n; i++) {
         const struct asked *a = &w->all[i];
-        if (a->gate == gate && a->wrong && (!found || size_of(a) < size_of(found)))
+        bool unasked = a->end == LAB_UNASKED, first = !found || (found->end == LAB_UNASKED && !unasked);
+        if (a->gate == gate && a->wrong &&
+            (first || (unasked == (found->end == LAB_UNASKED) && size_of(a) < size_of(found))))
             found = a;
     }
     return found;
@@ -554,7 +557,7 @@ static void tell(const struct work *w, char *whole[2], int32_t gate, struct lab_
     r->code = "OK";
     if (!a)
         return;
-    r->code = a->end == RUN_DONE ? "NUMBERS" : run_end_name[a->end];
+    r->code = a->end == RUN_DONE ? "NUMBERS" : lab_end_name(a->end);
     r->checked = checked(a);
     r->got = a->end == RUN_DONE ? got(a) : xstrdup(a->why.msg);
     if (a->end != RUN_DONE)

@@ -440,6 +440,24 @@ static char *cause(const struct gate *g)
     return says;
 }
 
+/* A plan as C, for the structs of lab.h. */
+static char *question(const struct lab_plan *p)
+{
+    char *text = xstrdup("const struct lab_plan_group group[] = {");
+    for (int i = 0; i < p->n_groups; i++) {
+        const struct lab_plan_group *g = &p->group[i];
+        xappend(&text, "%s{%d, %d, %" PRId64 ", %d, %d, %d, %d}", i ? ", " : "", g->queries, g->runs,
+                g->tokens, g->tile_m, g->tile_n, g->masked, g->partial);
+    }
+    xappend(&text, "};\nconst struct lab_plan_merge merge[] = {");
+    for (int i = 0; i < p->n_merges; i++)
+        xappend(&text, "%s{%d, %d}", i ? ", " : "", p->merge[i].inputs, p->merge[i].to_output);
+    xappend(&text, "%s};\nconst struct lab_plan plan = {%d, %d, %d, %d, %d, %d, %d, group, merge};\n",
+            p->n_merges ? "" : "{0}", p->q_heads, p->kv_heads, p->head_dim, p->element_bytes,
+            p->weight_numbers, p->n_groups, p->n_merges);
+    return text;
+}
+
 static char *checked(const struct counted *c, int32_t field)
 {
     const struct lab_plan *p = &c->plan;
@@ -452,9 +470,9 @@ static char *checked(const struct counted *c, int32_t field)
     }
     for (int i = 0; i < p->n_groups; i++) {
         const struct lab_plan_group *g = &p->group[i];
-        xappend(&text, "; group %d: %d queries x %" PRId64 " tokens in %d runs, tile %dx%d%s%s", i,
-                g->queries, g->tokens, g->runs, g->tile_m, g->tile_n, g->masked ? ", masked" : "",
-                g->partial ? ", partial" : "");
+        xappend(&text, "; group %d: %d quer%s x %" PRId64 " tokens in %d run%s, tile %dx%d%s%s", i,
+                g->queries, g->queries == 1 ? "y" : "ies", g->tokens, g->runs, g->runs == 1 ? "" : "s",
+                g->tile_m, g->tile_n, g->masked ? ", masked" : "", g->partial ? ", partial" : "");
     }
     for (int i = 0; i < p->n_merges; i++)
         xappend(&text, "; merge %d: %d inputs%s", i, p->merge[i].inputs,
@@ -462,24 +480,97 @@ static char *checked(const struct counted *c, int32_t field)
     return text;
 }
 
+/* Factors that say what was forgotten. */
+static const int32_t factors[] = {2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128};
+enum { N_FACTORS = sizeof factors / sizeof factors[0], N_RATIOS = 2 * N_FACTORS };
+
+/* Ratio i in words: multiples first, then parts. */
+static void ratio_text(int32_t i, char *text, size_t size)
+{
+    int32_t k = factors[i % N_FACTORS];
+    if (k == 2)
+        snprintf(text, size, "%s", i < N_FACTORS ? "twice" : "half of");
+    else
+        snprintf(text, size, i < N_FACTORS ? "%" PRId32 " times" : "1/%" PRId32 " of", k);
+}
+
+/* Which of them it is, or -1: none. */
+static int32_t ratio_of(int64_t got, int64_t right)
+{
+    for (int32_t i = 0; i < N_FACTORS && got > 0 && right > 0; i++) {
+        if (got % right == 0 && got / right == factors[i])
+            return i;
+        if (right % got == 0 && right / got == factors[i])
+            return N_FACTORS + i;
+    }
+    return -1;
+}
+
+/* ": 5 are half of what they should be, 7 are twice", where there are simple ratios: each may be a mistake of its own. */
+static void append_ratios(char **text, const struct gate *g)
+{
+    int32_t count[N_RATIOS] = {0}, shown = 0;
+    for (int32_t i = 0; i < g->n; i++) {
+        int32_t ratio = ratio_of(g->plan[i]->got[g->field], g->plan[i]->right[g->field]);
+        if (ratio >= 0 && g->plan[i]->end == RUN_DONE)
+            count[ratio]++;
+    }
+    for (; shown < 3; shown++) {
+        int32_t best = 0;
+        char name[20];
+        for (int32_t i = 1; i < N_RATIOS; i++)
+            best = count[i] > count[best] ? i : best;
+        if (count[best] == 0)
+            return;
+        ratio_text(best, name, sizeof name);
+        xappend(text, "%s %" PRId32 " %s %s what %s should be", shown ? "," : ":", count[best],
+                count[best] == 1 ? "is" : "are", name, count[best] == 1 ? "it" : "they");
+        count[best] = 0;
+    }
+}
+
 /* "3 of 200 numbers are wrong: each is 4 times what it should be" */
 static char *seen(const struct gate *g)
 {
-    int32_t n = 0;
+    int32_t n = 0, of = 0;
     double ratio = 0;
-    bool same = true;
+    bool same = g->n > HAND_TREES; /* the ratio and the answer would be the right number */
     for (int32_t i = 0; i < g->n; i++) {
         const struct counted *c = g->plan[i];
-        if (!is_wrong(g, i))
+        of += c->end != LAB_UNASKED;
+        if (!is_wrong(g, i) || c->end == LAB_UNASKED)
             continue;
         double x = (double)c->got[g->field] / (double)c->right[g->field];
         same = same && c->right[g->field] != 0 && (n == 0 || x == ratio);
         ratio = x;
         n++;
     }
-    char *text = xasprintf("%" PRId32 " of %" PRId32 " numbers are wrong", n, g->n);
+    char *text = xasprintf("%" PRId32 " of %" PRId32 " numbers are wrong", n, of);
     if (same && n > 1)
         xappend(&text, ratio == 0 ? ": each is 0" : ": each is %.6g times what it should be", ratio);
+    else if (g->n > HAND_TREES)
+        append_ratios(&text, g);
+    return text;
+}
+
+/* Of the table, the right numbers are not told: three runs would give all of it. */
+static char *hand_got(const struct gate *g)
+{
+    char *text = xstrdup("");
+    for (int32_t i = 0; i < g->n; i++) {
+        int64_t got = g->plan[i]->got[g->field], right = g->plan[i]->right[g->field];
+        int32_t ratio = ratio_of(got, right);
+        char name[20];
+        xappend(&text, "%stree %c: %s", i ? "; " : "", 'A' + i,
+                got == right  ? "right"
+                : got == 0    ? "0"
+                : got < right ? "too small"
+                              : "too large");
+        if (ratio < 0)
+            continue;
+        ratio_text(ratio, name, sizeof name);
+        xappend(&text, ", %s what it should be", name);
+    }
     return text;
 }
 
@@ -494,35 +585,16 @@ static struct bytes_bar bar_of(const char *name, const int64_t n[N_FIELDS])
     return b;
 }
 
-/* The table of lab.c: a strategy's bytes of all trees, the student's above the right ones. */
-static void draw_hand(FILE *f, const struct gate *g)
-{
-    struct bytes_bar bar[2 * HAND_TREES];
-    char *name[2 * HAND_TREES];
-    for (int i = 0; i < 2 * HAND_TREES; i++) {
-        const struct counted *c = g->plan[i / 2];
-        name[i] = xasprintf("%s, %s", strrchr(c->about, ' ') - strlen("tree"), i % 2 ? "right" : "yours");
-        bar[i] = (struct bytes_bar){.name = name[i]};
-        bar[i].part[BYTES_KV] = fmax(0, (double)(i % 2 ? c->right : c->got)[FIELD_KV]);
-    }
-    bytes_print_svg(f, "Bytes of K and V by hand.", bar, 2 * HAND_TREES, 0);
-    for (int i = 0; i < 2 * HAND_TREES; i++)
-        free(name[i]);
-}
-
-/* Bytes: all that was said of the plan beside what is right. Padding: the plan's tiles. */
+/* Bytes: all that was said of the plan beside what is right. Padding: the plan's tiles. Of the table nothing: it would show the right
+ * numbers. */
 static void draw(const struct gate *g, const struct counted *c, struct lab_result *r)
 {
     bool padding = g->field == FIELD_ROWS || g->field == FIELD_TOKENS;
     char *says = padding ? xasprintf("The groups of %s, with the padding of their tiles hatched", c->about)
-                 : g->n == HAND_TREES
-                     ? xstrdup("Bytes of K and V of the three trees: yours above, the right ones below")
-                     : xasprintf("Bytes of %s: yours above, the right ones below", c->about);
+                         : xasprintf("Bytes of %s: yours above, the right ones below", c->about);
     FILE *f = lab_picture(r, says);
     if (padding) {
         plan_print_svg(f, c->whole, &c->heads, NULL);
-    } else if (g->n == HAND_TREES) {
-        draw_hand(f, g);
     } else {
         const struct bytes_bar bar[] = {bar_of("yours", c->got), bar_of("right", c->right)};
         char *what = xasprintf("%s, as you count and as it is. Partial results: written and read.", c->about);
@@ -537,21 +609,26 @@ static void tell(const struct gate *g, const char *whole, struct lab_result *r)
 {
     const struct counted *c = NULL;
     for (int32_t i = 0; i < g->n; i++)
-        if (is_wrong(g, i) && (!c || g->plan[i]->plan.n_groups < c->plan.n_groups))
+        if (is_wrong(g, i) &&
+            (!c || (g->plan[i]->end != LAB_UNASKED && g->plan[i]->plan.n_groups < c->plan.n_groups)))
             c = g->plan[i];
     r->code = "OK";
     if (!c)
         return;
-    r->code = c->end == RUN_DONE ? "NUMBERS" : run_end_name[c->end];
+    r->code = c->end == RUN_DONE ? "NUMBERS" : lab_end_name(c->end);
     r->checked = checked(c, g->field);
-    r->got = c->end == RUN_DONE
-                 ? xasprintf("%" PRId64 ", should be %" PRId64, c->got[g->field], c->right[g->field])
-                 : xstrdup(c->why.msg);
+    bool hand = g->n == HAND_TREES;
+    r->got = c->end != RUN_DONE ? xstrdup(c->why.msg)
+             : hand             ? hand_got(g)
+                    : xasprintf("%" PRId64 ", should be %" PRId64, c->got[g->field], c->right[g->field]);
+    r->question = hand ? NULL : question(&c->plan);
     if (c->end != RUN_DONE)
         return;
-    draw(g, c, r);
+    if (!hand)
+        draw(g, c, r);
     r->seen = seen(g);
     r->why = whole ? xstrdup(whole) : cause(g);
+    r->invariant = r->why && hand ? 2 : 0; /* all mistakes that are known of K and V are against that one */
 }
 
 static void judge_hand(struct lab_session *s, struct lab_result *r)

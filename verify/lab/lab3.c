@@ -79,14 +79,20 @@ static void draw(const struct lab3_asked *a, const char *caption, struct lab_res
     partition_draw(&a->p, &heads, caption, r);
 }
 
-/* The wrong tree of a gate that is the smallest; gate 0: of all. */
+static bool unasked(const struct lab3_asked *a)
+{
+    return a->p.end == LAB_UNASKED;
+}
+
+/* The wrong tree of a gate that is the smallest; gate 0: of all. One that was not asked only if there is no other. */
 static const struct lab3_asked *smallest(const struct lab3_asked *all, int32_t n, int32_t gate)
 {
     const struct lab3_asked *found = NULL;
     for (int32_t i = 0; i < n; i++) {
         const struct lab3_asked *a = &all[i];
         if ((gate == 0 || a->gate == gate) && strcmp(a->p.code, "OK") != 0 &&
-            (!found || tree_tokens(a->t) < tree_tokens(found->t)))
+            (!found || unasked(a) < unasked(found) ||
+             (unasked(a) == unasked(found) && tree_tokens(a->t) < tree_tokens(found->t))))
             found = a;
     }
     return found;
@@ -99,8 +105,8 @@ static void tell(const struct lab3_asked *all, int32_t n, int32_t gate, const ch
     int32_t bad = 0, of = 0;
     r->code = a ? a->p.code : "OK";
     for (int32_t i = 0; i < n; i++) {
-        of += all[i].gate == gate;
-        bad += all[i].gate == gate && strcmp(all[i].p.code, "OK") != 0;
+        of += all[i].gate == gate && !unasked(&all[i]);
+        bad += all[i].gate == gate && !unasked(&all[i]) && strcmp(all[i].p.code, "OK") != 0;
     }
     if (!a)
         return;
@@ -248,6 +254,7 @@ void lab3_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
                 .gate = sets[k].gate,
                 .t = sets[k].gate == GATE_FULL ? comb(seed, i)
                                                : lab_tree(seed + 1000 * k + (at ? 0 : i), at, sets[k].kind)};
+            lab_part(s, sets[k].gate);
             short_ones += sets[k].gate < GATE_LONG;
             ask(s, &all[n]);
         }

@@ -359,7 +359,7 @@ static void tell(const struct asked *all, int32_t n, double most, const char *wh
     r->code = good                       ? "OK"
               : !invalid                 ? "PRICE"
               : invalid->end == RUN_DONE ? "PLAN"
-                                         : run_end_name[invalid->end];
+                                         : lab_end_name(invalid->end);
     if (good)
         return;
     r->checked = checked(worst);
@@ -378,6 +378,7 @@ void lab4_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
     int32_t n = STARS + TREES;
     for (int32_t i = 0; i < n; i++) {
         draw(&all[i], seed, i);
+        lab_part(s, i < STARS ? 2 : 3);
         ask(s, &all[i]);
     }
     char *whole = cause(all, n);

@@ -142,7 +142,8 @@ static void put_gates(FILE *f, const struct lab_report *r, const struct lab_gate
 
 static void put_lost(FILE *f, const struct lab_gate *g, const struct lab_result *x, size_t *room)
 {
-    char *invariant = lab_invariant(g->lab, g->invariant);
+    int32_t broken = lab_broken(g, x);
+    char *invariant = lab_invariant(g->lab, broken);
     fprintf(f, "<section id=\"gate-%" PRId32 "\">\n<h3>%" PRId32 ".%" PRId32 " ", g->number, g->lab,
             g->number);
     put(f, g->name);
@@ -154,7 +155,7 @@ static void put_lost(FILE *f, const struct lab_gate *g, const struct lab_result 
     put_fact(f, "seen", x->seen);
     put_fact(f, "why", x->why);
     if (invariant) {
-        fprintf(f, "<dt>invariant %" PRId32 "</dt><dd>", g->invariant);
+        fprintf(f, "<dt>invariant %" PRId32 "</dt><dd>", broken);
         put_prose(f, invariant);
         fputs("</dd>\n", f);
     }

@@ -136,7 +136,7 @@ void partition_ask(struct lab_session *s, const struct tree *t, const struct lab
     tensors_add(&given, "env", EL_U8, (void *)env, false, 1, &size);
     p->end = lab_ask(s, "partition", "", &given, MOST_ANSWER, &p->answer, &p->why);
     tensors_free(&given);
-    p->code = p->end != RUN_DONE ? run_end_name[p->end] : read_answer(p) ? "OK" : "PLAN";
+    p->code = p->end != RUN_DONE ? lab_end_name(p->end) : read_answer(p) ? "OK" : "PLAN";
 }
 
 void partition_clear(struct partition *p)

@@ -40,8 +40,10 @@ static char *told(const struct lab_report *r, const struct lab_gate *g, int32_t 
         xappend(&text, "%swhy: as %" PRId32 ".%" PRId32 "\n", indent, g->lab, before + 1);
     else if (x->why)
         xappend(&text, "%swhy: %s\n", indent, x->why);
-    xappend(&text, "%sinvariant %" PRId32 " of tests/labs/L%" PRId32 "/README.md\n", indent, g[i].invariant,
-            g->lab);
+    int32_t broken = lab_broken(&g[i], x);
+    if (broken)
+        xappend(&text, "%sinvariant %" PRId32 " of tests/labs/L%" PRId32 "/README.md\n", indent, broken,
+                g->lab);
     return text;
 }
 
@@ -114,7 +116,8 @@ void lab_print_json(FILE *f, const struct lab_report *r)
         fprintf(f, "%s\n{\"gate\": %" PRId32, i ? "," : "", g[i].number);
         print_text_or_null(f, "name", g[i].name);
         fprintf(f, ", \"points\": %g, \"most\": %g, \"invariant\": %" PRId32 ", \"hidden\": %s",
-                lab_passed(x) ? g[i].points : 0, g[i].points, g[i].invariant, x->hidden ? "true" : "false");
+                lab_passed(x) ? g[i].points : 0, g[i].points,
+                lab_passed(x) ? g[i].invariant : lab_broken(&g[i], x), x->hidden ? "true" : "false");
         print_text_or_null(f, "code", x->code ? x->code : "NOT_RUN");
         print_text_or_null(f, "checked", x->checked);
         print_text_or_null(f, "question", x->question);

@@ -88,6 +88,14 @@ bool lab_passed(const struct lab_result *r)
     return r->code && strcmp(r->code, "OK") == 0;
 }
 
+int32_t lab_broken(const struct lab_gate *g, const struct lab_result *r)
+{
+    bool ended = !r->code || lab_passed(r);
+    for (int end = 0; end <= N_RUN_ENDS && !ended; end++)
+        ended = strcmp(r->code, lab_end_name((enum run_end)end)) == 0;
+    return ended ? 0 : r->invariant ? r->invariant : g->invariant;
+}
+
 /* A gate that was passed where all can look must be passed with the secret seed, too. Of that one only code and cause are told:
  * no case and no picture of one, and nothing that the child said. */
 static void take_hidden(struct lab_result *shown, struct lab_result *secret)
@@ -96,12 +104,24 @@ static void take_hidden(struct lab_result *shown, struct lab_result *secret)
         result_clear(shown);
         shown->code = secret->code;
         shown->why = secret->why;
+        shown->invariant = secret->invariant;
         shown->hidden = true;
         secret->why = NULL;
     }
     shown->figure = secret->figure; /* ranks go by a seed that nobody could try */
     shown->value = secret->value;
     result_clear(secret);
+}
+
+/* A question that was not asked is none that was answered wrongly. */
+static void strip_unasked(struct lab_result *r)
+{
+    if (!r->code || strcmp(r->code, lab_end_name(LAB_UNASKED)) != 0)
+        return;
+    struct lab_result bare = {.code = r->code, .got = r->got, .hidden = r->hidden};
+    r->got = NULL;
+    result_clear(r);
+    *r = bare;
 }
 
 /* Code, in a child. False with *e set: there is none to run. */
@@ -116,6 +136,8 @@ static bool judge_code(const struct lab_job *job, struct lab_report *report, str
         for (int32_t i = 0; i < report->gates; i++)
             take_hidden(&report->result[i], &secret[i]);
     }
+    for (int32_t i = 0; i < report->gates; i++)
+        strip_unasked(&report->result[i]);
     bool good = s && !lab_lacks(s, e);
     lab_close(s);
     return good;

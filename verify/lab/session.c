@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +17,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMPILE_SECONDS = 60, START_SECONDS = 20, COMPILER_PROCESSES = 16 };
+enum {
+    COMPILE_SECONDS = 60,
+    START_SECONDS = 20,
+    COMPILER_PROCESSES = 16,
+    MOST_PARTS = 32,
+    MOST_FUNCTIONS = 4
+};
 
 struct lab_session {
     const char *path; /* as it was given */
     char *folder, *command;
-    struct process *child; /* NULL: none is running */
-    double seconds, spent; /* that an answer may take; that all took */
+    struct process *child;       /* NULL: none is running */
+    double seconds, spent, lost; /* that an answer may take; that all took; and those that did not come */
     int64_t n_asked;
-    int32_t n_lost;
-    struct err lacks; /* what this machine has not */
+    int32_t gate, crashes[MOST_PARTS]; /* of a gate: ends of its child, hangs count as many */
+    struct {
+        char name[16];
+        int32_t hangs;
+    } function[MOST_FUNCTIONS]; /* that were asked */
+    struct err lacks;           /* what this machine has not */
 };
 
 /* lab.h, as the judge knows it. */
@@ -323,33 +334,58 @@ static enum run_end name_end(enum run_end end, struct err *why)
     return RUN_PROCESSES;
 }
 
-enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbers,
-                     const struct tensors *given, int64_t most, struct tensors *answer, struct err *why)
+const char *lab_end_name(enum run_end end)
 {
-    json_t *hello = NULL;
-    *answer = (struct tensors){0};
-    if (s->n_lost >= LAB_MOST_LOST || s->spent > LAB_ALL_ANSWERS * s->seconds) {
-        err_set(why, "not asked: %s",
-                s->n_lost ? "earlier answers did not come" : "all answers took too long together");
-        return RUN_HANG;
-    }
-    if (!s->child && !start(s, &hello, why)) {
-        s->n_lost++;
-        if (why->code == EXIT_MISSING)
-            s->lacks = *why;
-        return RUN_ERROR;
-    }
-    json_decref(hello);
+    return end == LAB_UNASKED ? "UNASKED" : run_end_name[end];
+}
+
+void lab_part(struct lab_session *s, int32_t gate)
+{
+    CK(gate >= 0 && gate < MOST_PARTS);
+    s->gate = gate;
+}
+
+/* Where its hangs are counted. */
+static int32_t *hangs_of(struct lab_session *s, const char *point)
+{
+    int i = 0;
+    while (s->function[i].name[0] && strcmp(s->function[i].name, point) != 0)
+        CK(++i < MOST_FUNCTIONS);
+    snprintf(s->function[i].name, sizeof s->function[i].name, "%s", point);
+    return &s->function[i].hangs;
+}
+
+/* For answers that do not come. */
+static double time_left(const struct lab_session *s)
+{
+    return LAB_ALL_LOST * s->seconds - s->lost;
+}
+
+/* Is there time for another question? Else *why says where it went. */
+static bool may_ask(const struct lab_session *s, const char *point, int32_t hangs, struct err *why)
+{
+    if (hangs >= LAB_MOST_HANGS)
+        return err_set(why, "not asked: lab_%s gave no answer in time before", point);
+    if (s->crashes[s->gate] >= LAB_MOST_CRASHES)
+        return err_set(why, "not asked: other questions of this gate had no answer");
+    if (time_left(s) < s->seconds / 4)
+        return err_set(why, "not asked: answers that did not come took %.1f s", s->lost);
+    return s->spent <= LAB_ALL_ANSWERS * s->seconds ||
+           err_set(why, "not asked: all answers together took %.1f s", s->spent);
+}
+
+/* Asks the child, which runs. *sound: it may go on. */
+static enum run_end ask(struct lab_session *s, const char *point, const char *numbers, double seconds,
+                        const struct tensors *given, int64_t most, struct tensors *answer, bool *sound,
+                        struct err *why)
+{
     int64_t number = ++s->n_asked;
     char *in = xasprintf("%s/%" PRId64 ".in", s->folder, number),
          *out = xasprintf("%s/%" PRId64 ".out", s->folder, number),
          *line = xasprintf("{\"run\":%" PRId64 ",\"point\":\"%s\",\"in\":\"%s\",\"out\":\"%s\"%s}", number,
                            point, in, out, numbers);
-    bool sound;
-    const struct exchange x = {line, number, in, out, given, s->seconds, NULL};
-    double began = now_s();
-    enum run_end end = name_end(exchange_ask(s->child, &x, &sound, why), why);
-    s->spent += now_s() - began;
+    const struct exchange x = {line, number, in, out, given, seconds, NULL};
+    enum run_end end = name_end(exchange_ask(s->child, &x, sound, why), why);
     if (end == RUN_ERROR && why->code == EXIT_MISSING)
         s->lacks = *why;
     struct err e = {0};
@@ -357,15 +393,41 @@ enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbe
         err_set(why, "it says that it is done, and its answer is not there");
         end = RUN_UNWRITTEN;
     }
-    s->n_lost += end == RUN_HANG;
-    if (!sound) {
-        process_stop(s->child);
-        s->child = NULL;
-    }
     unlink(out);
     free(in);
     free(out);
     free(line);
+    return end;
+}
+
+enum run_end lab_ask(struct lab_session *s, const char *point, const char *numbers,
+                     const struct tensors *given, int64_t most, struct tensors *answer, struct err *why)
+{
+    json_t *hello = NULL;
+    int32_t *hangs = hangs_of(s, point);
+    *answer = (struct tensors){0};
+    if (!may_ask(s, point, *hangs, why))
+        return LAB_UNASKED;
+    double began = now_s();
+    if (!s->child && !start(s, &hello, why)) {
+        s->crashes[s->gate]++;
+        s->lost += now_s() - began;
+        if (why->code == EXIT_MISSING)
+            s->lacks = *why;
+        return RUN_ERROR;
+    }
+    json_decref(hello);
+    bool sound;
+    double seconds = floor(10 * fmin(*hangs ? s->seconds / 2 : s->seconds, time_left(s))) / 10;
+    enum run_end end = ask(s, point, numbers, seconds, given, most, answer, &sound, why);
+    s->spent += now_s() - began;
+    if (sound)
+        return end;
+    s->lost += now_s() - began;
+    s->crashes[s->gate] += end == RUN_HANG ? LAB_MOST_CRASHES : 1;
+    *hangs += end == RUN_HANG;
+    process_stop(s->child);
+    s->child = NULL;
     return end;
 }
 

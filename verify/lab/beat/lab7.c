@@ -67,6 +67,7 @@ static void ask(struct lab_session *s, struct lab7_asked *a)
     struct plan *p = plan_of_treeattn(a->nf);
     a->treeattn = lab7_time(p);
     plan_free(p);
+    lab_part(s, a->family + 1);
     partition_ask(s, a->t, &env, &a->p);
     if (strcmp(a->p.code, "OK") == 0)
         judge_plan(a);

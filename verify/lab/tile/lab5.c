@@ -131,6 +131,7 @@ static void ask(struct lab_session *s, struct asked *a)
                   c->threads, c->queries, c->ratio, c->kv_heads, c->kv_head, c->d, c->tokens, c->page_size,
                   c->tile_n, (double)c->scale, c->order);
     int64_t bytes = rows * (c->d + 1) * (int64_t)sizeof(float);
+    lab_part(s, (int32_t)a->call->gate);
     a->end = lab_ask(s, "kernel", numbers, &given, bytes + (int64_t)sizeof a->said, &answer, &a->why);
     a->o = xcalloc((size_t)(rows * c->d), sizeof(float));
     a->lse = xcalloc((size_t)rows, sizeof(float));
@@ -483,7 +484,7 @@ static void tell(const struct work *w, int32_t gate, struct lab_result *r)
         return;
     r->checked = checked(a);
     if (a->end != RUN_DONE) {
-        r->code = run_end_name[a->end];
+        r->code = lab_end_name(a->end);
         r->got = xstrdup(a->why.msg);
         return;
     }
