@@ -469,6 +469,8 @@ static void check_count(struct figure *f, int held, int of, const char *not_at, 
     const char *panel = panel_name(f);
     check_trend(f, held == of, "%s%s%s: %d of %d%s%s", panel, *panel ? ": " : "", sentence, held, of,
                 held == of ? "" : ", not at ", held == of ? "" : not_at);
+    f->check[f->n_checks - 1].holds_at = held;
+    f->check[f->n_checks - 1].places = of;
 }
 
 void check_least(struct figure *f, const char *series, double slack)

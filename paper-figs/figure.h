@@ -55,7 +55,8 @@ struct check {
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     const char *detail;           /* how the number is made up, or NULL */
     double ours, paper;
-    int held, near, of; /* of a panel's numbers within the tolerance, and within a factor of 1.5; else 0 */
+    int holds_at, places; /* of a trend that must hold at several places; else 0 */
+    int held, near, of;   /* of a panel's numbers within the tolerance, and within a factor of 1.5; else 0 */
     /* How far the number is from the paper's, as a factor of at least 1: the larger of ours / paper and paper / ours, of a share
      * of x / (1 - x), of a cut the larger of that of x and that of 1 - x; of a panel the furthest, and where. NAN: a trend, which
      * has none; INFINITY: one is 0, or they have no common sign. A bound that holds is 1. */

@@ -182,6 +182,7 @@ static void table_of(struct figure *f, const struct setting *s)
 {
     const struct csv *paper = figure_table(f, figure_text(f, "paper/hydragen-table%d", s->number));
     int oom_same = 0, oom_of = 0;
+    double least = INFINITY, most = 0; /* the paper's part of a step of ours, percent */
     for (int p = 0; p < N_PREFIXES; p++) {
         add_panel(f, figure_text(f, "prefix of %d tokens", prefix_tokens(s, p)), LINES, LOG_X, "batch size",
                   "thousand tokens / s");
@@ -197,12 +198,17 @@ static void table_of(struct figure *f, const struct setting *s)
             add_point(f, "flash-attention", at, b, fits ? throughput(f, s, "flash-decoding", b, p) : NAN,
                       number_of(copies));
             add_point(f, "hydragen", at, b, throughput(f, s, "hydragen", b, p), number_of(hydragen));
+            double share = 100 * rest_ms(f, s->number, b) * throughput(f, s, "hydragen", b, p) / b;
+            least = fmin(least, share);
+            most = fmax(most, share);
             add_point(f, "no-attention", at, b, NAN, b / rest_ms(f, s->number, b));
         }
         if (!isnan(point_ours(f, "flash-attention", "32")))
             check_below(f, "flash-attention", "hydragen");
         check_match(f);
     }
+    add_note(f, "Of Hydragen's step %.2g to %.2g %% are the paper's own time without attention.", least,
+             most);
     check_trend(f, oom_same * 10 >= oom_of * 9,
                 "FlashAttention's copies do not fit where the paper says so: %d of %d cells", oom_same,
                 oom_of);

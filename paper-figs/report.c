@@ -178,7 +178,8 @@ void report_numbers(const struct check *c, char paper[32], char ours[32])
     if (c && c->unit) {
         number_text(paper, 32, c->paper, c->unit);
         number_text(ours, 32, c->ours, c->unit);
-    }
+    } else if (c && (c->of || c->places))
+        snprintf(ours, 32, "%d of %d", c->of ? c->held : c->holds_at, c->of ? c->of : c->places);
 }
 
 const struct check *report_first(const struct figure *f)

@@ -23,7 +23,7 @@ void report_counts(const struct figure *f, int32_t n, int counts[N_VERDICTS]);
 char *report_how(const struct figure *f);
 /* What to know of a figure's numbers, whatever its verdict: a number that agrees rests on free choices, too. */
 const char *report_why(const struct figure *f);
-/* The numbers of a check, "-" where it has none. */
+/* The numbers of a check, ours "39 of 45" where it counts places; "-" where it has none. */
 void report_numbers(const struct check *c, char paper[32], char ours[32]);
 /* The first number beside the paper's, else the first comparison: what a line of the list shows. NULL if there is none. */
 const struct check *report_first(const struct figure *f);
