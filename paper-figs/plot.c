@@ -257,6 +257,8 @@ static char *caption(const struct figure *f)
     }
     for (int32_t i = 0; paper && i < f->n_tables; i++) {
         const char *on = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
+        if (!place && strcmp(f->table[i]->name, "paper/headlines") == 0 && !strstr(text, "White marks"))
+            place = "what it claims";
         if (!place)
             continue;
         char *longer = xasprintf("%s White marks: %s, %s%s%s%s.", text, f->def->paper, place,

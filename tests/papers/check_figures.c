@@ -325,6 +325,31 @@ static void far_headlines_say_why(const struct figure *f, const struct csv *head
     }
 }
 
+/* Every row and section of the page can be chosen by its paper and by its verdict, every figure is in the contents, and nothing
+ * is a script. */
+static void page_filters(const char *page)
+{
+    int rows = 0;
+    for (const char *at = page; (at = strstr(at, " class=\"row ")); at++, rows++) {
+        char paper[32], verdict[32];
+        ck_assert_msg(sscanf(at, " class=\"row %31[a-z] is-%31[a-z-]\"", paper, verdict) == 2, "%.60s", at);
+        FREED char *by_paper = xasprintf("#paper-%s:checked~main .row:not(.%s)", paper, paper),
+                   *by_verdict = xasprintf("#verdict-%s:checked~main .row:not(.is-%s)", verdict, verdict),
+                   *choice = xasprintf("id=\"paper-%s\"", paper);
+        ck_assert_msg(strstr(page, by_paper) && strstr(page, by_verdict) && strstr(page, choice),
+                      "%s, %s: no filter", paper, verdict);
+    }
+    ck_assert_int_gt(rows, 2 * n_figure_defs);
+    for (int32_t i = 0; i < n_figure_defs; i++) {
+        FREED char *link = xasprintf(" <a href=\"#%s\">", figure_defs[i].id),
+                   *section = xasprintf(" id=\"%s\">", figure_defs[i].id);
+        const char *nav = strstr(page, link);
+        ck_assert_msg(nav && nav < strstr(page, "</nav>") && strstr(page, section),
+                      "%s is not in the contents", figure_defs[i].id);
+    }
+    ck_assert(!strstr(page, "<script"));
+}
+
 TEST(all_figures_and_headlines_have_verdicts)
 {
     struct err e = {0};
@@ -341,6 +366,7 @@ TEST(all_figures_and_headlines_have_verdicts)
     ck_assert_msg(write_index(f, n_figure_defs, &places, &e) && write_markdown(f, n_figure_defs, &places, &e),
                   "%s", e.msg);
     FREED char *path = xasprintf("%s/index.html", out), *page = file_text(path);
+    page_filters(page);
     for (int32_t i = 0; i < n_figure_defs; i++)
         if (figure_verdict(&f[i]) < NOT_POSSIBLE) {
             page_follows_from_csv(&f[i], page);
