@@ -12,6 +12,28 @@ static int by_place(const void *a, const void *b)
     return (x->upto > y->upto) - (x->upto < y->upto);
 }
 
+/* Where windows begin inside of nodes, into cut[n_queries]; how many. Paths are walked from their ends, for all are as long as their
+ * windows. */
+static int32_t window_cuts(const struct tree *t, struct query *cut)
+{
+    int32_t n = 0;
+    int64_t *seen = xcalloc((size_t)t->n_queries, sizeof *seen);
+    tree_contexts(t, seen);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int64_t left = seen[q], len = t->query[q].upto;
+        int32_t node = t->query[q].node;
+        while (node >= 0 && left > len) {
+            left -= len;
+            node = t->parent[node];
+            len = node < 0 ? 0 : t->len[node];
+        }
+        if (node >= 0 && left > 0 && left < len)
+            cut[n++] = (struct query){node, len - left};
+    }
+    free(seen);
+    return n;
+}
+
 static void alloc_nodes(struct nform *nf, int32_t n)
 {
     nf->n_nodes = n;
@@ -27,8 +49,8 @@ static void alloc_nodes(struct nform *nf, int32_t n)
 /* Cut the nodes; first[i] becomes the first piece of tree node i (first[n_nodes] = number of pieces). */
 static void cut_nodes(struct nform *nf, const struct tree *t, int32_t *first)
 {
-    struct query *cut = xcalloc((size_t)t->n_queries, sizeof *cut);
-    int32_t n_cuts = 0;
+    struct query *cut = xcalloc((size_t)t->n_queries * 2, sizeof *cut);
+    int32_t n_cuts = t->since ? window_cuts(t, cut) : 0;
     for (int32_t q = 0; q < t->n_queries; q++)
         if (t->query[q].upto > 0 && t->query[q].upto < t->len[t->query[q].node])
             cut[n_cuts++] = t->query[q];
@@ -143,6 +165,30 @@ static void number_queries(struct nform *nf, const int32_t *hang_on)
     free(next);
 }
 
+/* Positions, windows, and no tokens in pieces that nobody sees. */
+static void set_windows(struct nform *nf)
+{
+    nf->pos = xcalloc((size_t)nf->n_nodes, sizeof *nf->pos);
+    nf->since = xcalloc((size_t)nf->n_queries, sizeof *nf->since);
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        nf->pos[i] = nf->parent[i] < 0 ? 0 : nf->pos[nf->parent[i]] + nf->len[nf->parent[i]];
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        nf->since[q] = nf->tree->since[nf->orig[q]];
+    int64_t *first = xcalloc((size_t)nf->n_nodes, sizeof *first); /* the least `since` below */
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        first[i] = INT64_MAX;
+    for (int32_t q = 0; q < nf->n_queries; q++)
+        if (nf->at[q] >= 0)
+            first[nf->at[q]] = min_i64(first[nf->at[q]], nf->since[q]);
+    for (int32_t i = nf->n_nodes - 1; i >= 0; i--) {
+        if (nf->parent[i] >= 0)
+            first[nf->parent[i]] = min_i64(first[nf->parent[i]], first[i]);
+        if (first[i] > nf->pos[i])
+            nf->len[i] = 0;
+    }
+    free(first);
+}
+
 struct nform *nform_new(const struct tree *t)
 {
     struct nform *nf = xcalloc(1, sizeof *nf);
@@ -157,6 +203,8 @@ struct nform *nform_new(const struct tree *t)
     for (int32_t q = 0; q < t->n_queries; q++)
         hang_on[q] = hang(nf, first, &t->query[q]);
     number_queries(nf, hang_on);
+    if (t->since)
+        set_windows(nf);
     free(hang_on);
     free(first);
     return nf;
@@ -178,6 +226,8 @@ void nform_free(struct nform *nf)
     free(nf->root);
     free(nf->at);
     free(nf->orig);
+    free(nf->pos);
+    free(nf->since);
     free(nf);
 }
 
@@ -199,7 +249,7 @@ int32_t nform_own(const struct nform *nf, int32_t i)
 int64_t nform_context(const struct nform *nf, int32_t q)
 {
     int64_t sum = 0;
-    for (int32_t i = nf->at[q]; i >= 0; i = nf->parent[i])
+    for (int32_t i = nf->at[q]; i >= 0 && nform_in_window(nf, q, i); i = nf->parent[i])
         sum += nf->len[i];
     return sum;
 }

@@ -1,7 +1,7 @@
 /*
  * nform.h - the normal form of a tree, which planners see.
  *
- * Nodes are cut at every distinct `upto` strictly inside them; the pieces of a node stay
+ * Nodes are cut at every distinct `upto` strictly inside them, and where a query's window begins; the pieces of a node stay
  * consecutive and node order is kept, so a tree that needs no cut keeps its node numbers. Every query hangs
  * as a leaf of its own at the end of node at[q] (-1: it sees nothing); these zero-length leaves are not
  * stored. Queries are renumbered depth first (a node's own queries first, then its children in id order;
@@ -31,6 +31,10 @@ struct nform {
     int32_t n_roots;
     int32_t *at;   /* [n_queries] the node whose end the query hangs on; -1: sees nothing */
     int32_t *orig; /* [n_queries] the query's number in the tree */
+    /* Of a tree with windows, else NULL. A piece is seen by the queries below it whose window begins at or before it; none that
+     * begins behind it sees any piece above. A piece that nobody sees has len 0 here. */
+    int64_t *pos;   /* [n_nodes] its first position on the path */
+    int64_t *since; /* [n_queries] */
 };
 
 /* The tree must have passed tree_check and must outlive the result. Free with nform_free. */
@@ -39,9 +43,15 @@ void nform_free(struct nform *nf);
 /* The form and the tree it is of. */
 void nform_free_with_tree(struct nform *nf);
 
+/* Does a query below that piece see it? */
+static inline bool nform_in_window(const struct nform *nf, int32_t q, int32_t piece)
+{
+    return !nf->since || nf->pos[piece] >= nf->since[q];
+}
+
 /* Queries whose own position is the end of node i (not below its children): [q0[i], q0[i] + nform_own). */
 int32_t nform_own(const struct nform *nf, int32_t i);
-/* Tokens of the query's path. */
+/* Tokens that the query sees. */
 int64_t nform_context(const struct nform *nf, int32_t q);
 /* Roots that have at least one query below them and tokens to read: the number of first-level prefixes. */
 int32_t nform_live_roots(const struct nform *nf);

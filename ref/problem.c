@@ -14,7 +14,8 @@ enum { MACHINE_PAGE = 4096 };
 const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "identical",
                                         "vast",   "sunk",  "span", "onesign"};
 
-const char *const feature_name[N_FEATURES] = {[FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks"};
+const char *const feature_name[N_FEATURES] = {
+    [FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks", [FEATURE_WINDOW] = "window"};
 
 bool features_parse(const char *list, uint32_t *out, struct err *e)
 {
@@ -39,19 +40,20 @@ bool features_parse(const char *list, uint32_t *out, struct err *e)
     return true;
 }
 
-static uint32_t features_of(double soft_cap, bool sinks)
+static uint32_t features_of(bool soft_cap, bool sinks, bool window)
 {
-    return (soft_cap > 0 ? UINT32_C(1) << FEATURE_SOFT_CAP : 0) | (sinks ? UINT32_C(1) << FEATURE_SINKS : 0);
+    return (uint32_t)soft_cap << FEATURE_SOFT_CAP | (uint32_t)sinks << FEATURE_SINKS |
+           (uint32_t)window << FEATURE_WINDOW;
 }
 
 uint32_t problem_features(const struct problem *p)
 {
-    return features_of(p->soft_cap, p->sink != NULL);
+    return features_of(p->soft_cap > 0, p->sink != NULL, p->tree->since != NULL);
 }
 
 uint32_t problem_spec_features(const struct problem_spec *s)
 {
-    return features_of(s->soft_cap, s->sinks);
+    return features_of(s->soft_cap > 0, s->sinks, s->window > 0);
 }
 
 void problem_spec_restrict(struct problem_spec *s, uint32_t features)
@@ -59,6 +61,8 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
     if (!(features >> FEATURE_SOFT_CAP & 1))
         s->soft_cap = 0;
     s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
+    if (!(features >> FEATURE_WINDOW & 1))
+        s->window = 0;
 }
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
@@ -104,6 +108,9 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
     if (s->soft_cap != 0 && !(s->soft_cap >= PROBLEM_MIN_SOFT_CAP && s->soft_cap <= PROBLEM_MAX_SOFT_CAP))
         return err_set(e, "soft cap %g (expected %g to %g, or 0 for none)", s->soft_cap, PROBLEM_MIN_SOFT_CAP,
                        PROBLEM_MAX_SOFT_CAP);
+    if (s->window < 0 || s->window > TREE_MAX_TOKENS)
+        return err_set(e, "window %" PRId64 " (expected 1 to %" PRId64 ", or 0 for none)", s->window,
+                       TREE_MAX_TOKENS);
     return true;
 }
 
@@ -142,7 +149,32 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s)
            pages * 4;
 }
 
-/* live[i]: how many leading tokens of node i some query sees. */
+/* How many leading tokens of each node all windows have left behind; the caller frees. */
+static int64_t *dead_tokens(const struct tree *t)
+{
+    int64_t *dead = xcalloc((size_t)t->n_nodes, sizeof *dead);
+    if (!t->since)
+        return dead;
+    int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above),
+            *first = xcalloc((size_t)t->n_nodes, sizeof *first);
+    for (int32_t i = 0; i < t->n_nodes; i++) {
+        above[i] = t->parent[i] < 0 ? 0 : above[t->parent[i]] + t->len[t->parent[i]];
+        first[i] = INT64_MAX;
+    }
+    for (int32_t q = 0; q < t->n_queries; q++)
+        first[t->query[q].node] = min_i64(first[t->query[q].node], t->since[q]);
+    for (int32_t i = t->n_nodes - 1; i >= 0; i--) {
+        if (t->parent[i] >= 0)
+            first[t->parent[i]] = min_i64(first[t->parent[i]], first[i]);
+        if (first[i] > above[i])
+            dead[i] = min_i64(first[i] - above[i], t->len[i]);
+    }
+    free(above);
+    free(first);
+    return dead;
+}
+
+/* live[i]: how many leading tokens of node i some query sees, or has behind its window. */
 static int64_t *live_tokens(const struct tree *t)
 {
     int64_t *live = xcalloc((size_t)t->n_nodes, sizeof *live);
@@ -203,10 +235,10 @@ void problem_path_slots(const struct problem *p, int32_t q, int64_t n, int64_t *
     const struct query *x = &p->tree->query[q];
     int64_t end = n;
     for (int32_t node = x->node; node >= 0; node = p->tree->parent[node]) {
-        int64_t len = node == x->node ? x->upto : p->tree->len[node];
-        end -= len;
-        for (int64_t j = 0; j < len; j++)
-            slot[end + j] = problem_slot(p, node, j);
+        int64_t len = node == x->node ? x->upto : p->tree->len[node], take = min_i64(len, end);
+        end -= take;
+        for (int64_t j = 0; j < take; j++) /* of a window's first node the last tokens */
+            slot[end + j] = problem_slot(p, node, len - take + j);
     }
     CK(end == 0);
 }
@@ -303,7 +335,7 @@ static double v_value(const struct problem_spec *s, int32_t node, uint64_t index
     }
 }
 
-static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live)
+static void fill_kv(struct problem *p, const struct problem_spec *s, const int64_t *live, const int64_t *dead)
 {
     const struct tree *t = p->tree;
     int64_t row = (int64_t)p->heads.h_kv * p->heads.d, n = p->n_pages * p->page_size * row;
@@ -312,9 +344,9 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
         dtype_fill(p->heads.dtype, p->v, n, nan_of(NAN_POISON));
     }
     for (int32_t node = 0; node < t->n_nodes; node++) {
-        int64_t end = s->poison ? live[node] : t->len[node];
+        int64_t begin = s->poison ? dead[node] : 0, end = s->poison ? live[node] : t->len[node];
 #pragma omp parallel for schedule(static) if (end > 256)
-        for (int64_t j = 0; j < end; j++) {
+        for (int64_t j = begin; j < end; j++) {
             int64_t to = problem_slot(p, node, j) * row;
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
@@ -344,7 +376,8 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
             int64_t key = 0;
             if (aim) {
                 int32_t node;
-                int64_t j, want = rng_below(s->seed, stream(TENSOR_TARGET, q), (uint64_t)h, ctx[q]);
+                int64_t j, want = rng_below(s->seed, stream(TENSOR_TARGET, q), (uint64_t)h, ctx[q]) +
+                                  (t->since ? t->since[q] : 0);
                 path_token(t, &t->query[q], want, &node, &j);
                 key = (problem_slot(p, node, j) * p->heads.h_kv + h / g) * p->heads.d;
             }
@@ -474,11 +507,12 @@ struct problem *problem_new(const struct tree *t, const struct problem_spec *s, 
     p->page_table = xcalloc((size_t)p->page_off[t->n_nodes], sizeof *p->page_table);
     p->q = xcalloc((size_t)t->n_queries * (size_t)p->heads.h_q * (size_t)p->heads.d,
                    (size_t)heads_elt_bytes(&p->heads));
-    int64_t *live = live_tokens(t);
+    int64_t *live = live_tokens(t), *dead = dead_tokens(t);
     assign_pages(p, s, live);
-    fill_kv(p, s, live);
+    fill_kv(p, s, live, dead);
     fill_q(p, s);
     free(live);
+    free(dead);
     return p;
 }
 

@@ -42,9 +42,10 @@ bool fill_parse(const char *s, enum fill *out);
 enum feature {
     FEATURE_SOFT_CAP, /* logits beyond a bound are bent */
     FEATURE_SINKS,    /* a softmax has a term that is no token's */
+    FEATURE_WINDOW,   /* a query sees the last tokens of its path alone */
     N_FEATURES
 };
-extern const char *const feature_name[N_FEATURES]; /* "softcap", "sinks" */
+extern const char *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window" */
 /* A comma-separated list of them as bits 1 << feature; "none" is no bit. False with *e set. */
 bool features_parse(const char *list, uint32_t *out, struct err *e);
 
@@ -59,6 +60,8 @@ struct problem_spec {
     double scale;    /* of the problem; 0: 1 / sqrt(d) */
     double soft_cap; /* of logits; 0: none */
     bool sinks;      /* each query head has one */
+    int64_t
+        window; /* tokens that a query sees at most; 0: all. Who makes the tree sets it (tree_set_window) */
     int32_t
         pool; /* pages of the pool where the tree needs fewer, as an engine's: others lie between its own */
 };

@@ -25,7 +25,17 @@ void tree_free(struct tree *t)
     free(t->parent);
     free(t->len);
     free(t->query);
+    free(t->since);
     free(t);
+}
+
+/* Of the same queries with the same contexts. */
+static void copy_since(struct tree *to, const struct tree *from)
+{
+    if (!from->since)
+        return;
+    to->since = xcalloc((size_t)from->n_queries, sizeof *to->since);
+    memcpy(to->since, from->since, (size_t)from->n_queries * sizeof *to->since);
 }
 
 struct tree *tree_copy(const struct tree *t)
@@ -34,6 +44,7 @@ struct tree *tree_copy(const struct tree *t)
     memcpy(c->parent, t->parent, (size_t)t->n_nodes * sizeof *t->parent);
     memcpy(c->len, t->len, (size_t)t->n_nodes * sizeof *t->len);
     memcpy(c->query, t->query, (size_t)t->n_queries * sizeof *t->query);
+    copy_since(c, t);
     return c;
 }
 
@@ -48,10 +59,30 @@ void tree_query_leaves(struct tree *t)
         n += !inner[i];
     t->query = xrealloc(t->query, (size_t)n, sizeof *t->query);
     t->n_queries = 0;
+    free(t->since);
+    t->since = NULL;
     for (int32_t i = 0; i < t->n_nodes; i++)
         if (!inner[i])
             t->query[t->n_queries++] = (struct query){.node = i, .upto = t->len[i]};
     free(inner);
+}
+
+static void path_lengths(const struct tree *t, int64_t *out);
+
+/* Of a tree that is right but for that. */
+static bool check_since(const struct tree *t, struct err *e)
+{
+    int64_t *path = xcalloc((size_t)t->n_queries, sizeof *path);
+    bool good = true;
+    path_lengths(t, path);
+    for (int32_t q = 0; q < t->n_queries && t->since && good; q++)
+        good = (t->since[q] >= 0 && t->since[q] <= path[q]) ||
+               err_set(e,
+                       "query %" PRId32 " sees its path from position %" PRId64 " on (expected 0 to %" PRId64
+                       ")",
+                       q, t->since[q], path[q]);
+    free(path);
+    return good;
 }
 
 bool tree_check(const struct tree *t, struct err *e)
@@ -84,7 +115,7 @@ bool tree_check(const struct tree *t, struct err *e)
                            " (expected 0 to %" PRId64 ")",
                            q, x->upto, x->node, t->len[x->node]);
     }
-    return true;
+    return check_since(t, e);
 }
 
 struct tree *tree_aligned(const struct tree *t, int32_t page)
@@ -117,6 +148,7 @@ struct tree *tree_aligned(const struct tree *t, int32_t page)
         }
         x->query[q] = y;
     }
+    copy_since(x, t);
     free(rest);
     free(leaf);
     return x;
@@ -130,7 +162,8 @@ int64_t tree_tokens(const struct tree *t)
     return sum;
 }
 
-void tree_contexts(const struct tree *t, int64_t *out)
+/* Tokens of the path of each query, seen or not. */
+static void path_lengths(const struct tree *t, int64_t *out)
 {
     int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above); /* tokens of proper ancestors */
     for (int32_t i = 0; i < t->n_nodes; i++)
@@ -138,6 +171,25 @@ void tree_contexts(const struct tree *t, int64_t *out)
     for (int32_t q = 0; q < t->n_queries; q++)
         out[q] = above[t->query[q].node] + t->query[q].upto;
     free(above);
+}
+
+void tree_contexts(const struct tree *t, int64_t *out)
+{
+    path_lengths(t, out);
+    for (int32_t q = 0; q < t->n_queries && t->since; q++)
+        out[q] -= t->since[q];
+}
+
+void tree_set_window(struct tree *t, int64_t window)
+{
+    free(t->since);
+    t->since = NULL;
+    if (window <= 0)
+        return;
+    t->since = xcalloc((size_t)t->n_queries, sizeof *t->since);
+    path_lengths(t, t->since);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        t->since[q] = max_i64(0, t->since[q] - window);
 }
 
 int32_t tree_depth(const struct tree *t)

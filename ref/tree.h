@@ -4,7 +4,7 @@
  * A tree is a forest in topological order: parent[i] < i, -1 for a root. Node i holds len[i] >= 0 tokens.
  * A query (node, upto) sees every token of the node's proper ancestors and the first `upto` tokens of the
  * node itself. This one rule says leaves, queries on inner nodes, token trees of speculative decoding and
- * causal chains.
+ * causal chains. With a sliding window it sees the last of these tokens alone.
  */
 #ifndef TREEATTN_REF_TREE_H
 #define TREEATTN_REF_TREE_H
@@ -30,6 +30,8 @@ struct tree {
     int32_t *parent;     /* [n_nodes] */
     int64_t *len;        /* [n_nodes] tokens */
     struct query *query; /* [n_queries] */
+    /* [n_queries] or NULL: a query sees its path from that position on. Positions count tokens from the root, from 0. */
+    int64_t *since;
 };
 
 /* Room for n_nodes nodes (parent -1, length 0) and n_queries queries (node 0, upto 0). Free with tree_free.
@@ -38,7 +40,10 @@ struct tree *tree_new(int32_t n_nodes, int32_t n_queries);
 void tree_free(struct tree *t);
 struct tree *tree_copy(const struct tree *t);
 
-/* Replace the queries: one at the end of each leaf (node without children), in node order. */
+/* Each query sees the last `window` tokens of its path, and no others; 0: all of it. */
+void tree_set_window(struct tree *t, int64_t window);
+
+/* Replace the queries: one at the end of each leaf (node without children), in node order, without a window. */
 void tree_query_leaves(struct tree *t);
 
 /*
@@ -48,7 +53,8 @@ void tree_query_leaves(struct tree *t);
  */
 struct tree *tree_aligned(const struct tree *t, int32_t page);
 
-/* Topological order, lengths >= 0 and within TREE_MAX_TOKENS together, queries on nodes and within them. */
+/* Topological order, lengths >= 0 and within TREE_MAX_TOKENS together, queries on nodes and within them, windows that begin on the
+ * path. */
 bool tree_check(const struct tree *t, struct err *e);
 
 int64_t tree_tokens(const struct tree *t);

@@ -231,7 +231,7 @@ static void add_kv_piece(struct plan *p, const struct sel *s, int64_t begin, int
     }
 }
 
-/* One byte per (query, run): the query is below the run's node. */
+/* One byte per (query, run): the query is below the run's node, which is in its window. */
 static void add_mask(struct plan *p, struct group *g)
 {
     int64_t nr = g->run1 - g->run0, n = nr * g->nq;
@@ -244,11 +244,76 @@ static void add_mask(struct plan *p, struct group *g)
         uint8_t *bit = p->mask + p->n_mask + r; /* of the range's first query */
         for (const struct qrange *x = p->qr + g->qr0; x < p->qr + g->qr1; x++) {
             for (int32_t q = x->begin > q0 ? x->begin : q0; q < x->end && q < q1; q++)
-                bit[(q - x->begin) * nr] = 1;
+                bit[(q - x->begin) * nr] = nform_in_window(p->nf, q, node);
             bit += (x->end - x->begin) * nr;
         }
     }
     p->n_mask += n;
+}
+
+/* Is the query below the run's piece, and its window before it? */
+static bool sees_run(const struct nform *nf, int32_t q, int32_t piece)
+{
+    return q >= nf->q0[piece] && q < nf->q1[piece] && nform_in_window(nf, q, piece);
+}
+
+/* Does one of those queries see the piece, does one not? */
+static void who_sees(const struct plan *p, const struct qrange *x, const struct qrange *end, int32_t piece,
+                     bool *any, bool *all)
+{
+    *any = false;
+    *all = true;
+    for (; x < end; x++)
+        for (int32_t q = x->begin; q < x->end; q++) {
+            bool sees = sees_run(p->nf, q, piece);
+            *any = *any || sees;
+            *all = *all && sees;
+        }
+}
+
+/*
+ * Windows, of the group that was just added: runs that none of its queries sees go, and so do queries that see none of the runs
+ * left. If somebody still does not see something, the group gets a mask, whatever the strategy knows of windows. False if nothing
+ * is left. Strategies may count with pieces of the normal form as if all queries below saw them.
+ */
+static bool apply_windows(struct plan *p, struct group *g)
+{
+    const struct nform *nf = p->nf;
+    bool any, all, hides = false;
+    int64_t to = g->run0, n_qr = p->n_qr - g->qr0;
+    for (int64_t r = g->run0; r < g->run1; r++) {
+        who_sees(p, p->qr + g->qr0, p->qr + g->qr1, p->run[r].node, &any, &all);
+        if (any)
+            p->run[to++] = p->run[r];
+        else
+            g->n_kv -= p->run[r].end - p->run[r].begin;
+        hides = hides || (any && !all);
+    }
+    p->n_runs = g->run1 = to;
+    struct qrange *old = xmalloc((size_t)n_qr * sizeof *old);
+    memcpy(old, p->qr + g->qr0, (size_t)n_qr * sizeof *old);
+    p->n_qr = g->qr0;
+    g->nq = 0;
+    for (int64_t i = 0; i < n_qr; i++)
+        for (int32_t q = old[i].begin; q < old[i].end; q++) {
+            bool sees = false;
+            for (int64_t r = g->run0; r < g->run1 && !sees; r++)
+                sees = sees_run(nf, q, p->run[r].node);
+            if (!sees)
+                continue;
+            if (p->n_qr > g->qr0 && p->qr[p->n_qr - 1].end == q) {
+                p->qr[p->n_qr - 1].end++;
+            } else {
+                p->qr = xgrow(p->qr, &p->cap_qr, p->n_qr + 1, sizeof *p->qr);
+                p->qr[p->n_qr++] = (struct qrange){q, q + 1};
+            }
+            g->nq++;
+        }
+    free(old);
+    g->qr1 = p->n_qr;
+    if (hides && g->mask == MASK_NONE)
+        g->mask = MASK_RUN_WORDS;
+    return g->nq > 0;
 }
 
 int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec *spec)
@@ -279,6 +344,10 @@ int32_t plan_group(struct plan *p, const struct sel *s, const struct group_spec 
         .launch = spec->launch,
         .slot0 = PLAN_NO_SLOT,
     };
+    if (p->nf->since && !apply_windows(p, g)) {
+        p->n_groups--;
+        return 0;
+    }
     if (g->mask != MASK_NONE)
         add_mask(p, g);
     return 1;

@@ -330,7 +330,7 @@ const struct kernel kernel_cpu = {
     .about =
         "tile by tile in C and OpenBLAS, all cores; online softmax in fp32 (fp64 for f64); counts its ledger",
     .ready = blas_load,
-    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS,
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,
     .sum_run = 128,
     .merges_at_once = true,
     .supports = cpu_supports,

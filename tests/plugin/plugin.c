@@ -86,7 +86,10 @@ static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
         path[depth++] = i;
     while (depth-- > 0)
         n += of_pages(c, page + ptr[path[depth]], depth ? len[path[depth]] : upto[q], slot + n);
-    return n;
+    const struct ta_tensor *since = ta_find(c, "query_since");
+    int64_t out = since ? ((const int64_t *)since->data)[q] : 0; /* before the window */
+    memmove(slot, slot + out, (size_t)(n - out) * sizeof *slot);
+    return n - out;
 }
 
 static int64_t of_levels(const struct ta_case *c, int32_t q, int64_t *slot)

@@ -84,12 +84,13 @@ static int64_t of_pages(const struct ta_case *c, int32_t q, int64_t *slot)
     return n;
 }
 
-static int64_t add_node(const struct ta_case *c, int32_t node, int64_t n, int64_t *slot)
+/* Tokens of a node, the first of which are out of the window. */
+static int64_t add_node(const struct ta_case *c, int32_t node, int64_t out, int64_t n, int64_t *slot)
 {
     const int32_t *page = ta_i32(c, "node_page");
     const int64_t *ptr = ta_find(c, "node_page_ptr")->data;
     int64_t m = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = out; i < n; i++) {
         int64_t j = is(run_offsets) ? i % PART : i;
         if (!is(run_last_missing) || (i % PART != PART - 1 && i + 1 < n))
             slot[m++] = (int64_t)page[ptr[node] + j / c->page_size] * c->page_size + j % c->page_size;
@@ -107,19 +108,25 @@ static int64_t of_tree(const struct ta_case *c, int32_t q, int64_t *slot)
     if (is(all_nodes) || is(lower_nodes)) {
         for (int32_t i = 0; i < nodes; i++)
             if (is(all_nodes) || i < own)
-                n += add_node(c, i, len[i], slot + n);
-        return is(all_nodes) ? n : n + add_node(c, own, upto[q], slot + n);
+                n += add_node(c, i, 0, len[i], slot + n);
+        return is(all_nodes) ? n : n + add_node(c, own, 0, upto[q], slot + n);
     }
     for (int32_t i = own; i >= 0; i = parent[i])
         path[depth++] = i;
+    const struct ta_tensor *since = ta_find(c, "query_since");
+    int64_t left = since && !is(win_ignored) ? ((const int64_t *)since->data)[q] : 0;
+    left -= is(win_early) && left > 0;
+    left += is(win_late) && left > 0;
     for (int32_t i = depth; i-- > 0;) {
         int64_t tokens = i == 0 && !is(upto_ignored) ? upto[q] : len[path[i]];
         int32_t root = i == depth - 1;
         if ((is(leaf_only) && i > 0) || (is(root_only) && !root) || (is(root_missing) && root))
             continue;
-        n += add_node(c, path[i], tokens, slot + n);
+        int64_t out = left < tokens ? left : tokens;
+        left -= out;
+        n += add_node(c, path[i], out, tokens, slot + n);
         if (is(root_twice) && root)
-            n += add_node(c, path[i], tokens, slot + n);
+            n += add_node(c, path[i], out, tokens, slot + n);
     }
     return n;
 }
@@ -266,7 +273,8 @@ static void attend(const struct ta_case *c, int32_t q, int32_t head, const int64
     }
     float sum = is(mean_of_v) ? (float)n : p->sum;
     if (is(sink_in_each) || is(sinks_in_each)) {
-        float sink = is(sink_in_each) ? 0 : sink_of(c, q, head), top = fmaxf(p->max, sink), keep = expf(p->max - top);
+        float sink = is(sink_in_each) ? 0 : sink_of(c, q, head), top = fmaxf(p->max, sink),
+              keep = expf(p->max - top);
         for (int32_t i = 0; i < d; i++)
             p->o[i] *= keep;
         sum = p->sum = p->sum * keep + expf(sink - top);
@@ -535,8 +543,12 @@ static int run(const struct ta_case *c, char why[TA_WHY])
 
 const struct ta_plugin *treeattn_plugin(uint32_t abi)
 {
-    static struct ta_plugin me = {
-        .size = sizeof me, .abi = TA_ABI, .name = "wrong", .dtypes = "f32", .features = "softcap sinks", .run = run};
+    static struct ta_plugin me = {.size = sizeof me,
+                                  .abi = TA_ABI,
+                                  .name = "wrong",
+                                  .dtypes = "f32",
+                                  .features = "softcap sinks window",
+                                  .run = run};
     const char *name = getenv("WRONG");
     for (int i = 0; i < N_MISTAKES; i++)
         if (name && strcmp(name, mistake_name[i]) == 0)

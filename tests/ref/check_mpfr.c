@@ -128,9 +128,16 @@ static void exact_row(struct exact *a, const struct problem *p, int64_t row, int
     mpfr_set_inf(a->top, -1);
     mpfr_set_inf(a->second, -1);
     a->ctx = 0;
+    int64_t left = INT64_MAX; /* of the window, from its end */
+    if (p->tree->since) {
+        int64_t *seen = xcalloc((size_t)p->tree->n_queries, sizeof *seen);
+        tree_contexts(p->tree, seen);
+        left = seen[row / p->heads.h_q] - lost;
+        free(seen);
+    }
     for (int32_t node = query->node; node >= 0; node = p->tree->parent[node]) {
         int64_t end = node == query->node ? query->upto - lost : p->tree->len[node];
-        for (int64_t j = 0; j < end; j++)
+        for (int64_t j = end - 1; j >= 0 && left > 0; j--, left--)
             exact_token(a, p, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d);
     }
     if (p->sink)
@@ -272,9 +279,10 @@ static struct mp_case case_new(int32_t i)
                  .fill = (enum fill)(i / N_DTYPES % N_FILLS),
                  .seed = (uint64_t)i},
     };
-    int32_t features = i / (N_DTYPES * N_FILLS) % 4; /* none, each, both */
+    int32_t features = i / (N_DTYPES * N_FILLS) % 8; /* none, each, all */
     c.spec.soft_cap = features & 1 ? draw(i, 9, 2) ? 30 : 4 : 0;
     c.spec.sinks = features & 2;
+    tree_set_window(c.t, features & 4 ? 1 + draw(i, 30, 40) : 0);
     c.p = problem_new(c.t, &c.spec, NULL);
     CK(c.p != NULL);
     c.orc = oracle_new(c.p);

@@ -85,7 +85,8 @@ LOOP_TEST(what_nobody_wrote_was_not_computed, 2)
 
 static bool is_of_features(const char *mistake)
 {
-    return strncmp(mistake, "cap_", 4) == 0 || strncmp(mistake, "sinks_", 6) == 0;
+    return strncmp(mistake, "cap_", 4) == 0 || strncmp(mistake, "sinks_", 6) == 0 ||
+           strncmp(mistake, "win_", 4) == 0;
 }
 
 LOOP_TEST(mistakes_are_named, N_MISTAKES)

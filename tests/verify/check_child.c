@@ -82,15 +82,20 @@ LOOP_TEST(every_view_says_the_whole_case, N_VIEWS)
     ck_assert_int_eq(total("passed"), 12);
 }
 
-/* Features are given to those who name them; the others get cases without, and are not asked about those that have one. */
+/* Features are given to those who name them, windows to who is not given lists of pages; the others get cases without, and are not asked about those that have one. */
 LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
 {
-    FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_FEATURES='softcap sinks'", view_name[_i]),
+    bool pages = _i == VIEW_paged || _i == VIEW_block_table || _i == VIEW_prefix || _i == VIEW_levels;
+    FREED char *env = xasprintf("PLUGIN_VIEW=%s PLUGIN_FEATURES='softcap sinks window'", view_name[_i]),
                *without = xasprintf("PLUGIN_VIEW=%s", view_name[_i]),
                *some = xasprintf("%s PLUGIN_FEATURES=sinks", without),
                *args = xasprintf(
-                   "--plugin %s --trees 6 --seed 5 --no-sharp --page 1 -q%s --features softcap,sinks",
-                   plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
+                   "--plugin %s --trees 6 --seed 5 --no-sharp --page 1 -q%s --features softcap,sinks%s",
+                   plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "",
+                   pages ? "" : ",window"),
+               *window = xasprintf("--plugin %s --trees 1 --no-sharp -q --features window", plugin("plugin"));
+    if (pages)
+        ck_assert_msg(verify(env, window) == 3 && strstr(text, "NO_VIEW: a window"), "%s: %s", env, text);
     ck_assert_msg(verify(env, args) == 0 && total("passed") > 3, "%s: %s", env, text);
     if (_i > 0)
         return;

@@ -48,7 +48,8 @@ static const char *const ground[] = {
     "3;strategy=hydragen-tree;kernel=cpu",
     "tree=gen:token:5;heads=2/1;d=80;dtype=f64;strategy=tree-vanilla;kernel=cpu",
     "tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;strategy=flash-decoding;kernel=cpu",
-    "tree=nodes:-1.120,0.40,0.0,1.9:0.0,1.30,3.9,2.0;heads=8/4;dtype=f32;softcap=5;sinks=1;strategy=deft-node;kernel=cpu",
+    "tree=nodes:-1.120,0.40,0.0,1.9:0.0,1.30,3.9,2.0;heads=8/"
+    "4;dtype=f32;softcap=5;sinks=1;window=60;strategy=deft-node;kernel=cpu",
 };
 enum { N_GROUND = sizeof ground / sizeof ground[0] };
 
@@ -371,7 +372,8 @@ TEST(planted_faults_have_causes)
         c.kernel = faulty_kernel(all[i].kind);
         struct result r = judged(&c);
         const char *cause = r.cause.text;
-        ck_assert_msg(r.verdict == V_FAIL && (all[i].says[0] ? strstr(cause, all[i].says) != NULL : !cause[0]),
+        ck_assert_msg(r.verdict == V_FAIL &&
+                          (all[i].says[0] ? strstr(cause, all[i].says) != NULL : !cause[0]),
                       "%s: %s: %s", all[i].kind, r.why, cause);
     }
 }

@@ -147,6 +147,8 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
                err_set(e, "softcap '%.60s' (expected a number above 0)", value);
     if (strcmp(key, "sinks") == 0)
         return get_flag(value, "sinks", &s->sinks, e);
+    if (strcmp(key, "window") == 0)
+        return text_i64(value, "window", 1, TREE_MAX_TOKENS, &s->window, e);
     if (strcmp(key, "pool") == 0)
         return get_i32(value, "pool", INT32_MAX - 1, &s->pool, e);
     if (strcmp(key, "aligned") == 0)
@@ -162,7 +164,7 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
     }
     return err_set(e,
                    "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "scale, softcap, sinks, pool, aligned, strategy, kernel or partials)",
+                   "scale, softcap, sinks, window, pool, aligned, strategy, kernel or partials)",
                    key);
 }
 
@@ -251,12 +253,13 @@ char *case_print(const struct case_spec *c)
     char *strategy = c->use.s ? strategy_label(&c->use) : NULL, buf[DECIMAL_SIZE];
     char *scale = s->scale > 0 ? xasprintf(";scale=%s", decimal_print(buf, s->scale)) : xstrdup("");
     char *cap = s->soft_cap > 0 ? xasprintf(";softcap=%s", decimal_print(buf, s->soft_cap)) : xstrdup("");
+    char *window = s->window > 0 ? xasprintf(";window=%" PRId64, s->window) : xstrdup("");
     char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
     char *text = xasprintf(
         "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-        ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s",
+        ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s%s",
         tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size, s->scattered,
-        s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", pool,
+        s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", window, pool,
         c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "", strategy ? strategy : "",
         c->kernel && !c->kernel->option ? ";kernel=" : "",
         c->kernel && !c->kernel->option ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "");
@@ -265,6 +268,7 @@ char *case_print(const struct case_spec *c)
     free(strategy);
     free(scale);
     free(cap);
+    free(window);
     free(pool);
     return text;
 }

@@ -20,7 +20,8 @@ enum {
     DRAW_ALIGNED,
     DRAW_POOL,
     DRAW_SOFT_CAP,
-    DRAW_SINKS
+    DRAW_SINKS,
+    DRAW_WINDOW
 };
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
@@ -42,6 +43,7 @@ static const struct share share_aligned[] = {{1, 60}, {0, 40}};
 /* Those of Gemma 2 for logits and for attention, and one that bends nearly all. */
 static const struct share share_soft_cap[] = {{0, 85}, {30, 5}, {50, 5}, {5, 5}};
 static const struct share share_sinks[] = {{0, 85}, {1, 15}};
+static const struct share share_window[] = {{0, 85}, {1, 2}, {17, 3}, {64, 5}, {100, 5}};
 static const struct share share_pool[] = {{1, 50}, {0, 50}};
 
 /* Which query heads share a KV head. Mistakes in that show only where there are several KV heads, and several query heads on
@@ -142,7 +144,7 @@ static bool worth_aligning(const struct tree *t, int32_t page)
     return worth;
 }
 
-enum { SOFT_CAP_GIVEN = 30 };
+enum { SOFT_CAP_GIVEN = 30, WINDOW_GIVEN = 64 };
 
 void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
 {
@@ -163,6 +165,8 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
         if (g->only >> FEATURE_SOFT_CAP & 1 && s->soft_cap == 0)
             s->soft_cap = SOFT_CAP_GIVEN;
         s->sinks = g->only >> FEATURE_SINKS & 1;
+        if (g->only >> FEATURE_WINDOW & 1 && s->window == 0)
+            s->window = WINDOW_GIVEN;
     }
 }
 
@@ -181,6 +185,7 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.spec.seed = rng_u64(seed, DRAW_DATA, (uint64_t)i) >> 40;
     c.spec.soft_cap = draw_share(seed, DRAW_SOFT_CAP, i, share_soft_cap);
     c.spec.sinks = draw_share(seed, DRAW_SINKS, i, share_sinks);
+    c.spec.window = draw_share(seed, DRAW_WINDOW, i, share_window);
     draw_heads(seed, i, average_pairs(*tree), &c.spec);
     while (c.spec.page_size > 1 && k_bytes(*tree, &c.spec, 0) > POOL_MAX)
         c.spec.page_size /= 2;

@@ -104,7 +104,8 @@ static bool read_features(const json_t *o, struct child_caps *caps, struct err *
         good = name && features_parse(name, &one, NULL);
         caps->features |= one;
     }
-    return good || err_set(e, "the child's \"features\" (expected a list of \"softcap\", \"sinks\")");
+    return good ||
+           err_set(e, "the child's \"features\" (expected a list of \"softcap\", \"sinks\", \"window\")");
 }
 
 static bool read_points(const json_t *o, struct child_caps *caps, struct err *e)

@@ -57,7 +57,9 @@ struct ta_tensor {
  *
  * 1.2, of plug-ins that name these features: with soft_cap > 0 a logit is soft_cap * tanh(scale * (q . k) / soft_cap). With sinks,
  * ta_find(c, "sinks") is a tensor of n_heads f32, one more logit in each softmax of that query head, whose V is 0. It counts once a
- * row. A query that sees nothing then has O = 0 and LSE = its sink.
+ * row. A query that sees nothing then has O = 0 and LSE = its sink. With a window, a query sees the last tokens of its path alone: views
+ * slots, masked and plan say that as they say all else, and view tree has query_since[n] (int64): the first position of the path
+ * that it sees. Lists of pages cannot say it.
  */
 struct ta_case {
     uint32_t size;
@@ -147,7 +149,7 @@ struct ta_plugin {
     /* 1.1: of what O is divided by, and LSE made: exact, or "rounded": p is added as it is after rounding [exact] */
     const char *probability_sum;
     const char *mask;     /* 1.1: of view masked: bits, words or bool [bits] */
-    const char *features; /* 1.2: "softcap sinks": cases may have these [none] */
+    const char *features; /* 1.2: "softcap sinks window": cases may have these [none] */
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

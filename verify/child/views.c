@@ -574,6 +574,8 @@ static bool view_masked(const struct problem *p, const int64_t *ctx, struct view
             for (int64_t j = 0; nf->q1[i] > nf->q0[i] && j < nf->len[i]; j++, column[r]++) {
                 index[kv[r] + column[r]] = (int32_t)problem_slot(p, nf->src[i], nf->off[i] + j);
                 for (int64_t q = nf->q0[i]; q < nf->q1[i]; q++) {
+                    if (!nform_in_window(nf, (int32_t)q, i))
+                        continue;
                     int64_t bit = (q - part[r].q0) * part[r].tokens + column[r];
                     mask[at[r] + bit / 8] |= (uint8_t)(1 << (bit % 8));
                 }
@@ -603,6 +605,8 @@ bool view_tree(const struct problem *p, const int64_t *ctx, struct view_data *v,
         node[q] = t->query[q].node;
         upto[q] = t->query[q].upto;
     }
+    if (t->since)
+        memcpy(add_i64(v, "query_since", t->n_queries), t->since, (size_t)t->n_queries * sizeof *t->since);
     return true;
 }
 
@@ -626,6 +630,9 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
 #undef VIEW
     };
     *out = (struct view_data){.n_rows = p->tree->n_queries, .plan = plan};
+    if (p->tree->since &&
+        (view == VIEW_paged || view == VIEW_block_table || view == VIEW_prefix || view == VIEW_levels))
+        return err_set(why, "a window: pages of a path are listed from its beginning");
     int64_t *ctx = xcalloc((size_t)p->tree->n_queries, sizeof *ctx);
     tree_contexts(p->tree, ctx);
     bool good = make[view](p, ctx, out, why);

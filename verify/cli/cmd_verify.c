@@ -95,8 +95,8 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
         CALL("features", "LIST", set_features, j, NULL,
              "what every case has besides, and nothing else: softcap (30, where a case names no other), "
-             "sinks, or none "
-             "(default: what a case names; one random tree in seven has the one, one in seven the other)"),
+             "sinks, "
+             "window (64), or none (default: what a case names; each is in one random tree of seven)"),
         arch_option(&a->arch),
         HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),
         TEXT("plugin", "FILE.so", &a->plugin, NULL, "a shared object that treeattn_plugin.h describes"),

@@ -392,7 +392,7 @@ struct comparison compare_output(const struct problem *p, const struct oracle *o
     struct rounding round_o = rounding_of(out->dtype, a->accumulate);
     struct rounding round_lse = rounding_of_lse(out->dtype, a);
     double got[PROBLEM_MAX_D], e_l2 = 0, w_l2 = 0;
-    c.max_logit = row_max(orc->logit, orc->n_rows);
+    c.max_logit = row_max(orc->capped ? orc->abs_dot : orc->logit, orc->n_rows);
     double cap = cap_of(orc, a, c.max_logit);
     bool finite = true;
     for (int64_t r = 0; r < orc->n_rows && finite; r++) {

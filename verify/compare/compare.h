@@ -40,12 +40,13 @@ struct comparison {
     enum verdict verdict;
     double worst; /* largest error / bound over O and LSE; 1.0 is the limit; +inf for a wrong shape or NaN */
     double worst_o, worst_lse;
-    double rel_o;            /* largest |error| of a row's O / largest |O| of the row */
-    double rel_lse;          /* largest |LSE error| / max(1, |LSE|) */
-    double rel_l2;           /* whole array: |O - ref|_2 / |ref|_2 */
-    double max_logit;        /* largest |logit| of the case */
-    int64_t row;             /* where worst is: row = query * h_q + head */
-    int32_t col;             /* element of O, or -1 for LSE */
+    double rel_o;   /* largest |error| of a row's O / largest |O| of the row */
+    double rel_lse; /* largest |LSE error| / max(1, |LSE|) */
+    double rel_l2;  /* whole array: |O - ref|_2 / |ref|_2 */
+    double
+        max_logit; /* largest |logit| of the case; where a soft cap makes them small, of the sums before it */
+    int64_t row;   /* where worst is: row = query * h_q + head */
+    int32_t col;   /* element of O, or -1 for LSE */
     double got, want, bound; /* there; got may be NaN of some kind (ref/dtype.h) */
     char why[256];           /* one sentence for V_FAIL */
 };

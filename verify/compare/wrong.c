@@ -977,6 +977,9 @@ bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
     uint32_t has = problem_features(c->p);
     if ((has & w->features) != w->features || (has & w->without) != 0)
         return false;
+    if (has >> FEATURE_WINDOW & 1 && w->read != READ_OWN &&
+        w->read != READ_WINDOW_OFF) /* others know paths from their beginning */
+        return false;
     if (!c->merged)
         return !w->merge && (!w->gaps || c->strides);
     bool scores = own_scores(w) && w->score_store == STORE_ALL && w->factor == 0 && w->less_scale == 0;

@@ -71,8 +71,9 @@ enum wrong_tokens {
     READ_LEAF_TWICE,
     READ_LAST_TWICE,
     READ_FIRST_TWICE,
-    READ_WINDOW, /* the last x alone */
-    READ_HEAD,   /* the first x alone */
+    READ_WINDOW_OFF, /* of a window that is asked for, x tokens more in front, or -x less */
+    READ_WINDOW,     /* the last x alone */
+    READ_HEAD,       /* the first x alone */
     READ_EVERY_OTHER
 };
 

@@ -52,20 +52,33 @@ static void add_own(struct wrong_row *r, int64_t begin, int64_t end)
         add(r, r->slot[i], i);
 }
 
+/* The window with x tokens more in front, or -x less. */
+static void add_window(struct wrong_row *r, int64_t x)
+{
+    const struct problem *p = r->c->p;
+    int64_t since = p->tree->since[r->q], n = since + r->n, *slot = xcalloc((size_t)n + 1, sizeof *slot);
+    problem_path_slots(p, r->q, n, slot);
+    for (int64_t i = since > 0 ? max_i64(0, since - min_i64(x, n)) : 0; i < n;
+         i++) /* who sees all has no edge */
+        add(r, slot[i], i >= since ? i - since : -1);
+    free(slot);
+}
+
 struct stretch *wrong_path(const struct wrong_case *c, int32_t q, int32_t *n)
 {
     const struct tree *t = c->p->tree;
     int32_t depth = tree_path(t->parent, t->query[q].node, NULL);
     int32_t *node = xcalloc((size_t)depth + 1, sizeof *node);
     struct stretch *path = xcalloc((size_t)depth + 1, sizeof *path);
-    int64_t at = 0;
+    int64_t at = 0, left = t->since ? t->since[q] : 0; /* left: before the window */
     tree_path(t->parent, t->query[q].node, node);
     *n = 0;
     for (int32_t i = 0; i < depth; i++) {
-        int64_t tokens = i + 1 < depth ? t->len[node[i]] : t->query[q].upto;
-        if (tokens > 0)
-            path[(*n)++] = (struct stretch){node[i], tokens, at};
-        at += tokens;
+        int64_t tokens = i + 1 < depth ? t->len[node[i]] : t->query[q].upto, out = min_i64(left, tokens);
+        if (tokens > out)
+            path[(*n)++] = (struct stretch){node[i], tokens - out, at};
+        at += tokens - out;
+        left -= out;
     }
     free(node);
     return path;
@@ -508,6 +521,9 @@ static void read_shorter(struct wrong_row *r, const struct wrong *w)
         break;
     case READ_FLOOR:
         add_own(r, 0, n / x * x);
+        break;
+    case READ_WINDOW_OFF:
+        add_window(r, x);
         break;
     case READ_WINDOW:
         add_own(r, n - x, n);

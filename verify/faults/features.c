@@ -1,9 +1,10 @@
 /*
- * features.c - faults in what some models add to attention: the soft cap of logits, and sinks.
+ * features.c - faults in what some models add to attention: the soft cap of logits, sinks, and sliding windows.
  *
  * Problems without the feature offer no place for them.
  */
 #include "verify/faults/kinds.h"
+#include "sim/strategy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,3 +122,60 @@ bool plant_sink_lost_where_empty(const struct fault_case *fc, struct broken *b)
             rewrite(fault_edit_output(fc, b), row, 1, -INFINITY);
     return b->output != NULL;
 }
+
+/* ---- windows ------------------------------------------------------------------------------------------- */
+
+/* Does a token weigh that a query sees by the one beginning of its window and not by the other? */
+static bool weighs(const struct fault_case *fc, int32_t q, int64_t since, int64_t other)
+{
+    const struct problem *p = fc->problem;
+    int64_t n = fc->oracle->ctx[q] + p->tree->since[q], first = min_i64(since, other),
+            end = max_i64(since, other);
+    int64_t *slot = xcalloc((size_t)n + 1, sizeof *slot);
+    bool found = false;
+    problem_path_slots(p, q, n, slot);
+    for (int64_t i = first; i < end && !found; i++)
+        for (int32_t h = 0; h < p->heads.h_q && !found; h++)
+            found = !(fault_weight(fc, q, h, slot[i]) < 1e-3); /* NaN of poison is seen, too */
+    free(slot);
+    return found;
+}
+
+/* What the kernel writes if windows begin `by` tokens later. The plan is a simple one: not the plan is wrong. */
+static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t by)
+{
+    const struct problem *p = fc->problem;
+    struct strategy_use plain;
+    bool shows = false;
+    if (!p->tree->since || !strategy_parse("flash-attention", &plain, NULL))
+        return false;
+    struct tree *t = tree_copy(p->tree);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int64_t path = fc->oracle->ctx[q] + t->since[q];
+        t->since[q] = max_i64(0, min_i64(t->since[q] + (t->since[q] > 0 || by < 0 ? by : 0), path - 1));
+        t->since[q] = max_i64(0, t->since[q]);
+        shows = shows || weighs(fc, q, p->tree->since[q], t->since[q]);
+    }
+    struct nform *nf = nform_new(t);
+    struct plan_env env = plan_env_default(p->heads);
+    char why[WHY_MAX];
+    struct plan *plan = shows ? strategy_plan(&plain, nf, &env, why) : NULL;
+    if (plan) {
+        struct problem moved = *p;
+        struct ledger counted = {0};
+        moved.tree = t;
+        b->output = output_new(p);
+        if (!fc->kernel->run(&moved, plan, b->output, &counted, NULL)) {
+            output_free(b->output);
+            b->output = NULL;
+        }
+    }
+    plan_free(plan);
+    nform_free(nf);
+    tree_free(t);
+    return b->output != NULL;
+}
+
+KIND(window_ignored, move_windows(fc, b, -TREE_MAX_TOKENS))
+KIND(window_early, move_windows(fc, b, -1))
+KIND(window_late, move_windows(fc, b, 1))

@@ -374,7 +374,7 @@ ROW_KIND(lse_off_bounds, 1, 1)
 static double promised(const struct fault_case *fc, bool lse)
 {
     for (int64_t row = 0; row < fc->oracle->n_rows; row++)
-        if (fc->oracle->logit[row] > 32)
+        if ((fc->oracle->capped ? fc->oracle->abs_dot : fc->oracle->logit)[row] > 32)
             return 0;
     if (!lse && (fc->problem->heads.dtype == DT_F16 || fc->problem->heads.dtype == DT_BF16))
         return 0;

@@ -54,13 +54,18 @@ static const struct shape shapes[] = {
      .longest = "1,4,8 12,5,3",
      .empty = true,
      .spec = {.heads = {4, 2, 64, DT_F32}, .page_size = 4, .scattered = true}},
-    /* logits of which many are bent, sinks, and partial results wherever a strategy has any */
+    /* logits of which many are bent, sinks, windows that end in inner nodes */
     {.name = "features",
      .shortest = "1,3,9 120,40,8",
      .longest = "1,3,9 300,90,30",
      .every_node = true,
      .empty = true,
-     .spec = {.heads = {8, 4, 64, DT_F32}, .page_size = 16, .scattered = true, .soft_cap = 5, .sinks = true}},
+     .spec = {.heads = {8, 4, 64, DT_F32},
+              .page_size = 16,
+              .scattered = true,
+              .soft_cap = 5,
+              .sinks = true,
+              .window = 70}},
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 

@@ -142,8 +142,11 @@ static bool add_rect(struct rects *rs, const struct plan *p, int64_t gi, const s
                      int32_t q_end, struct err *e)
 {
     int32_t lo = p->nf->q0[r->node], hi = p->nf->q1[r->node];
-    if (q_begin < lo || q_end > hi) {
-        int32_t blind = q_begin < lo || q_begin >= hi ? q_begin : hi;
+    int32_t blind = q_begin < lo || q_begin >= hi ? q_begin : (int32_t)min_i64(hi, q_end);
+    for (int32_t q = q_begin; q < blind && p->nf->since; q++)
+        if (!nform_in_window(p->nf, q, r->node))
+            blind = q;
+    if (blind < q_end) {
         struct run x = plan_tree_run(p, r);
         rs->wrong = (struct plan_pair){blind, *r};
         return err_set(e,
@@ -248,7 +251,7 @@ static bool check_node(const struct plan *p, int32_t node, const struct rect *r,
             by[q] = r[i].group;
         }
     for (int32_t q = lo; q < hi; q++)
-        if (reach[q] != len) {
+        if (reach[q] != len && nform_in_window(p->nf, q, node)) {
             *wrong = (struct plan_pair){q, {node, reach[q], len}};
             return read_never(p, wrong, e);
         }

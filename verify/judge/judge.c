@@ -45,6 +45,8 @@ struct test_case *test_case_new(const struct case_spec *c, struct tree *tree, st
         tree_free(t);
         t = aligned;
     }
+    if (t)
+        tree_set_window(t, c->spec.window);
     bool good = t && problem_spec_check(&c->spec, e) && check_memory(t, &c->spec, e);
     struct problem *p = good ? problem_new(t, &c->spec, e) : NULL;
     if (!p) {

@@ -68,6 +68,17 @@ static bool walk_next(struct walk *w)
     return true;
 }
 
+/* The windows of l->p's queries on a tree where they have the same paths; its query q is query[q] of l->p (NULL: the same). */
+static void keep_windows(const struct law *l, struct tree *t, const int32_t *query)
+{
+    const int64_t *since = l->p->tree->since;
+    if (!since)
+        return;
+    t->since = xrealloc(t->since, (size_t)t->n_queries, sizeof *t->since);
+    for (int32_t q = 0; q < t->n_queries; q++)
+        t->since[q] = since[query ? query[q] : q];
+}
+
 /* A problem on tree t, which the caller keeps until the last run. Token j of its node i is token off[i] + j of node[i] of
  * l->p. Its query q is query[q] of l->p. Where an array is NULL, nothing changes. */
 static struct problem *changed(struct law *l, const struct tree *t, const int32_t *node, const int64_t *off,
@@ -355,6 +366,7 @@ static void check_batch(struct law *l)
     }
     for (int32_t q = 0; q < t->n_queries; q++)
         t->query[q] = l->p->tree->query[from[q]];
+    keep_windows(l, t, from);
     hold_changed(l, changed(l, t, NULL, NULL, from), from);
     free(from);
     tree_free(t);
@@ -392,6 +404,7 @@ static void check_cut(struct law *l)
             piece--;
         x->query[q] = (struct query){piece, y.upto - off[piece]};
     }
+    keep_windows(l, x, NULL);
     hold_changed(l, changed(l, x, from, off, NULL), NULL);
     free(from);
     free(last);
@@ -417,6 +430,29 @@ static void hold_merged(struct law *l, const struct run_of *whole, const struct 
     hold_lse(l, whole, row, lse, slack_lse);
 }
 
+/* Where the windows of t begin on the paths of what is before (x[0]) and after (x[1]) token off[i] of each node i: behind as many of
+ * their tokens as were out of the window. */
+static void divide_windows(const struct tree *t, const int64_t *off, struct tree *x[2])
+{
+    for (int k = 0; k < 2; k++) {
+        free(x[k]->since);
+        x[k]->since = xcalloc((size_t)t->n_queries, sizeof *x[k]->since);
+    }
+    int32_t *path = xcalloc((size_t)t->n_nodes, sizeof *path);
+    for (int32_t q = 0; q < t->n_queries; q++) {
+        int32_t n = tree_path(t->parent, t->query[q].node, path);
+        int64_t left = t->since[q];
+        for (int32_t i = 0; i < n && left > 0; i++) {
+            int64_t out = min_i64(left, i == n - 1 ? t->query[q].upto : t->len[path[i]]),
+                    first = min_i64(out, off[path[i]]);
+            x[0]->since[q] += first;
+            x[1]->since[q] += out - first;
+            left -= out;
+        }
+    }
+    free(path);
+}
+
 /* Every node is divided somewhere: one tree keeps what is before, one what is after. A sink goes with one of them. */
 static void check_merge(struct law *l)
 {
@@ -433,6 +469,8 @@ static void check_merge(struct law *l)
         x[0]->query[q].upto = min_i64(upto, at);
         x[1]->query[q].upto = max_i64(upto - at, 0);
     }
+    if (t->since)
+        divide_windows(t, off, x);
     const struct problem *before = changed(l, x[0], NULL, NULL, NULL);
     struct problem *after = changed(l, x[1], NULL, off, NULL);
     free(after->sink);
@@ -450,7 +488,7 @@ static void check_merge(struct law *l)
  * another integer for each row in the other. */
 static void check_shift(struct law *l)
 {
-    if (problem_features(l->p) != 0) {
+    if (problem_features(l->p) & ~(UINT32_C(1) << FEATURE_WINDOW)) {
         l->r->verdict = V_SKIP;
         snprintf(l->r->why, sizeof l->r->why,
                  "a soft cap bends what is added, and a sink is not moved by it");
@@ -515,6 +553,7 @@ static void check_twin(struct law *l)
         if (q >= n_queries)
             x->query[q].node = n_nodes + q - n_queries;
     }
+    keep_windows(l, x, query);
     hold_changed(l, changed(l, x, node, NULL, query), query);
     free(node);
     free(query);

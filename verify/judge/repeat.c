@@ -10,7 +10,18 @@
  * much longer for it. */
 enum { MOST_PAIRS = 6000, MOST_BYTES = 1 << 22 };
 
-enum part_of { PART_LEN, PART_QUERY, PART_OFFSETS, PART_PAGES, PART_SINKS, PART_Q, PART_K, PART_V, N_PARTS };
+enum part_of {
+    PART_LEN,
+    PART_QUERY,
+    PART_SINCE,
+    PART_OFFSETS,
+    PART_PAGES,
+    PART_SINKS,
+    PART_Q,
+    PART_K,
+    PART_V,
+    N_PARTS
+};
 static const char *const part_name[N_PARTS] = {[PART_PAGES] = "the page table",
                                                [PART_SINKS] = "the sinks",
                                                [PART_Q] = "Q",
@@ -34,6 +45,7 @@ static struct parts parts_of(struct tree *t, struct problem *p)
     return (struct parts){
         {[PART_LEN] = {t->len, nodes * sizeof *t->len},
          [PART_QUERY] = {t->query, (size_t)t->n_queries * sizeof *t->query},
+         [PART_SINCE] = {t->since, t->since ? (size_t)t->n_queries * sizeof *t->since : 0},
          [PART_OFFSETS] = {p->page_off, (nodes + 1) * sizeof *p->page_off},
          [PART_PAGES] = {p->page_table, (size_t)p->page_off[t->n_nodes] * sizeof *p->page_table},
          [PART_SINKS] = {p->sink, p->sink ? (size_t)p->heads.h_q * sizeof *p->sink : 0},
@@ -183,6 +195,8 @@ struct repeat *repeat_new(struct tree *t, struct problem *p, const struct proble
     x->contents[REPEAT_AS_WAS] = contents_of(&x->parts);
     x->contents[REPEAT_CONTENTS] = contents_on(x, t, s, REPEAT_CONTENTS);
     struct tree *other = other_lengths(t, s->page_size, aligned);
+    if (other)
+        tree_set_window(other, s->window);
     if (other)
         x->contents[REPEAT_LENGTHS] = contents_on(x, other, s, REPEAT_LENGTHS);
     tree_free(other);
