@@ -387,6 +387,58 @@ TEST(a_shell_and_paths_are_the_problems)
     }
 }
 
+/* A root of 10 tokens and a leaf of 6: queries at its end, in its middle, and at place 4 of the root. */
+TEST(a_window_is_the_end_of_a_path)
+{
+    static const int64_t seen[] = {7, 7, 4}, since[] = {9, 6, 0};
+    AUTO(tree) t = tree_new(2, 3);
+    t->parent[1] = 0;
+    t->len[0] = 10;
+    t->len[1] = 6;
+    t->query[0] = (struct query){1, 6};
+    t->query[1] = (struct query){1, 3};
+    t->query[2] = (struct query){0, 4};
+    tree_set_window(t, 7);
+    int64_t ctx[3], slot[7];
+    tree_contexts(t, ctx);
+    ck_assert_mem_eq(ctx, seen, sizeof seen);
+    ck_assert_mem_eq(t->since, since, sizeof since);
+    ck_assert(tree_check(t, NULL));
+    struct problem_spec s = spec(DT_F32, FILL_RANDOM);
+    AUTO(problem) p = problem_new(t, &s, NULL);
+    ck_assert_uint_eq(problem_features(p), UINT32_C(1) << FEATURE_WINDOW);
+    problem_path_slots(p, 1, 7, slot);
+    for (int64_t j = 0; j < 7; j++)
+        ck_assert_int_eq(slot[j], j < 4 ? problem_slot(p, 0, 6 + j) : problem_slot(p, 1, j - 4));
+    AUTO(nform) nf = nform_new(t);
+    for (int32_t q = 0; q < 3; q++)
+        ck_assert_int_eq(nform_context(nf, q), seen[nf->orig[q]]);
+    t->since[2] = 5; /* behind the end of its path */
+    ck_assert(!tree_check(t, NULL));
+}
+
+/* What all windows have left behind has no tokens in normal form, and NaN in the pool. */
+TEST(nobody_reads_what_all_windows_left_behind)
+{
+    AUTO(tree) t = tree_new(2, 2);
+    t->parent[1] = 0;
+    t->len[0] = 10;
+    t->len[1] = 6;
+    t->query[0] = (struct query){1, 6};
+    t->query[1] = (struct query){1, 3};
+    tree_set_window(t, 7);
+    struct problem_spec s = spec(DT_F32, FILL_RANDOM);
+    s.poison = true;
+    AUTO(problem) p = problem_new(t, &s, NULL);
+    AUTO(nform) nf = nform_new(t);
+    int64_t row = (int64_t)p->heads.h_kv * p->heads.d, planned = 0;
+    for (int64_t j = 0; j < 10; j++)
+        ck_assert_int_eq(isnan(dtype_load(DT_F32, p->k, problem_slot(p, 0, j) * row)) != 0, j < 6);
+    for (int32_t i = 0; i < nf->n_nodes; i++)
+        planned += nf->len[i];
+    ck_assert_int_eq(planned, 10);
+}
+
 /* An order has every number once, and another series is another order. */
 TEST(pages_are_shuffled)
 {
