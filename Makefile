@@ -218,9 +218,10 @@ demo: ## install what is missing, build, run the main job on embedded data, show
 
 N ?= 1
 LAB ?= tests/labs/L$(N)/$(if $(filter 0,$(N)),answers.txt,$(if $(filter 6,$(N)),found.csv,lab.c))
+# Gates that are not passed (exit code 1) are no error of make's.
 .PHONY: lab
 lab: $(PROGRAM) $(LAB_HOST_PROGRAM) ## judge lab N (N=1), tests/labs/LN/lab.c or LAB=file
-	$(Q)$(PROGRAM) lab $(N) $(LAB) $(if $(ID),--id $(ID))
+	$(Q)$(PROGRAM) lab $(N) $(LAB) $(if $(ID),--id $(ID)) || [ $$? = 1 ]
 
 # What students get needs libc alone, a compiler beside it, and runs on any processor of its kind.
 LABS_ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64,native)

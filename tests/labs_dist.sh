@@ -54,10 +54,11 @@ for folder in "$top"/tests/labs/L?; do
     lab=${folder##*/L}
     said=$(run "make -s lab N=$lab")
     code=$?
-    grep -q "^lab $lab: [0-9.]* of [0-9]* points" <<<"$said" && [ $code != 0 ] || fail "make lab N=$lab: exit code $code: ${said:0:200}"
+    grep -q "^lab $lab: [0-9.]* of [0-9]* points" <<<"$said" && [ $code = 0 ] || fail "make lab N=$lab: exit code $code: ${said:0:200}"
     [ -e "$root/tests/labs-solved/L$lab.c" ] || continue
     cp "$root/tests/labs-solved/L$lab.c" "$top/mine.c"
-    said=$(run "make -s lab N=$lab LAB=mine.c") || fail "the solution of lab $lab: $(grep -A 3 '  0 of' <<<"$said" | head -5)"
+    said=$(run "make -s lab N=$lab LAB=mine.c")
+    grep -qE "^lab $lab: ([0-9.]+) of \1 points" <<<"$said" || fail "the solution of lab $lab: $(grep -A 3 '  0 of' <<<"$said" | head -5)"
 done
 
 # ---- and what a teacher makes of it for Gradescope: a solution has all points there, no file has none

@@ -178,8 +178,11 @@ static void check_hostile(const char *file)
     ck_assert_msg(code == 0 && graded && number_of(graded, "score") == 0, "%s: exit code %d: %.2000s", file,
                   code, text);
     if (strcmp(codes, "REFUSED") == 0) {
-        const char *line = strchr(text, '\n');
-        ck_assert_msg(line && !line[1] && strstr(text, says), "%s: %s", file, text);
+        const char *json = strstr(text, "\n{");
+        AUTO(json_t) refused = json_loads(json ? json : "", 0, NULL);
+        ck_assert_msg(refused && strstr(word_of(refused, "refused"), says), "%s: %s", file, text);
+        ck_assert_msg(strncmp(text, "treeattn: ", 10) == 0 && strchr(text, '\n') <= json, "%s: %s", file,
+                      text);
         ck_assert(strstr(word_of(graded, "output"), "nothing was judged"));
         return;
     }
@@ -356,12 +359,52 @@ TEST(an_object_is_taken_too)
     ck_assert_msg(code == 2 &&
                       strstr(text, "lab.so does not define lab_attend (expected the functions of lab.h)"),
                   "%s", text);
-    code = run_shell(text, sizeof text,
-                     "echo '#include \"lab.h\"\nint x = y;' >%s/bad.c; %s lab 1 %s/bad.c 2>&1", folder,
-                     program_path(), folder);
-    ck_assert_msg(code == 2 && strstr(text, "bad.c does not compile: lab.c:2:9: error: ") &&
-                      strstr(text, "(cc -std=gnu11 "),
+}
+
+/* The compiler's words name the student's own file, and come whole, to wherever a report goes. */
+TEST(what_the_compiler_says_is_told)
+{
+    FREED char *folder = scratch_folder(), *bad = xasprintf("%s/bad.c", folder),
+               *lines = xasprintf("does not compile: %s:2:9: error: ", bad),
+               *behind = xasprintf("tests/labs/include %s -lm)\n    2 | int x = y;\n", bad),
+               *warned = xasprintf("2 warnings, the first: %s/warm.c:1:5: warning: ", folder);
+    write_bytes(bad, "#include \"lab.h\"\nint x = y;\n", 29);
+    int code = run_shell(text, sizeof text, "%s lab 1 %s 2>&1", program_path(), bad);
+    ck_assert_msg(code == 2 && strstr(text, lines) && strstr(text, behind), "%s", text);
+    code =
+        run_shell(text, sizeof text, "%s lab 1 %s --json --html %s 2>/dev/null", program_path(), bad, folder);
+    AUTO(json_t) o = json_loads(text, 0, NULL);
+    ck_assert_msg(code == 2 && o && strstr(word_of(o, "refused"), lines) &&
+                      strstr(word_of(o, "refused"), behind),
                   "%s", text);
+    FREED char *path = xasprintf("%s/lab1.html", folder), *page = file_text(path);
+    ck_assert(strstr(page, "Nothing was judged") && strstr(page, lines) && strstr(page, behind) &&
+              !strstr(page, "not passed"));
+    code = run_shell(text, sizeof text,
+                     "{ echo 'int a(void) { int x; return 0; } int b(void) { int y; return 0; }'; cat "
+                     "tests/labs-solved/L1.c; } >%s/warm.c; %s lab 1 %s/warm.c --html %s 2>&1",
+                     folder, program_path(), folder, folder);
+    warned[strlen(warned) - strlen("1:5: warning: ")] = 0; /* where in the line, compilers may say */
+    const char *at = strstr(text, warned);
+    ck_assert_msg(code == 0 && at && at < strstr(text, "\n1.1 ") && strstr(text, "lab1.html\n"), "%s", text);
+    run_shell(text, sizeof text, "%s lab L4 tests/labs-solved/L4.c | head -2", program_path());
+    ck_assert_msg(strncmp(text, "lab 4, pack: ", 13) == 0 && strstr(text, "\n4.1 "), "%s", text);
+}
+
+/* What crashes may have printed lines: they stay lines, but for the report that has one. */
+TEST(lines_of_a_crash_stay_lines)
+{
+    FREED char *folder = scratch_folder(), *file = xasprintf("%s/lab.c", folder);
+    static const char code[] =
+        "#include \"lab.h\"\n#include <stdio.h>\n"
+        "void lab_pack(const struct lab_shape *s, const struct lab_price *p, unsigned char "
+        "*join)\n{\n    fprintf(stderr, \"n = %d\\nnext\\n\", 7);\n    abort();\n}\n";
+    write_bytes(file, code, strlen(code));
+    AUTO(json_t) o = report(file, 4, "");
+    const json_t *first = json_array_get(json_object_get(o, "gates"), 0);
+    ck_assert_msg(strstr(word_of(first, "got"), "; it said: n = 7\nnext"), "%s", word_of(first, "got"));
+    run_shell(text, sizeof text, "%s lab 4 %s", program_path(), file);
+    ck_assert_msg(strstr(text, "; it said: n = 7 next\n"), "%s", text);
 }
 
 /* Lab 0: of each question one answer is right, and every other one is told what is wrong with it. */

@@ -363,19 +363,29 @@ static void read_log(struct process *p)
     p->log_closed = n == 0;
 }
 
-const char *process_log(struct process *p)
+static const char *clean_log(struct process *p, bool lines)
 {
     read_log(p);
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_said; i++)
-        if (p->said[i] >= ' ' && p->said[i] < 127)
+        if ((p->said[i] >= ' ' && p->said[i] < 127) || (lines && n > 0 && p->said[i] == '\n'))
             p->clean[n++] = p->said[i];
         else if (n > 0 && p->clean[n - 1] != ' ')
             p->clean[n++] = ' ';
-    while (n > 0 && p->clean[n - 1] == ' ')
+    while (n > 0 && (p->clean[n - 1] == ' ' || p->clean[n - 1] == '\n'))
         n--;
     p->clean[n] = 0;
     return p->clean;
+}
+
+const char *process_log(struct process *p)
+{
+    return clean_log(p, false);
+}
+
+const char *process_log_lines(struct process *p)
+{
+    return clean_log(p, true);
 }
 
 /* The line that begins what was read, if it has an end. */

@@ -49,6 +49,8 @@ struct process_said process_ask(struct process *p, const char *line, double seco
 /* The end of what it wrote to standard output and error, of some hundred bytes, without control characters; "" for none.
  * Until the next call. */
 const char *process_log(struct process *p);
+/* The same with its line breaks. */
+const char *process_log_lines(struct process *p);
 
 END_C
 

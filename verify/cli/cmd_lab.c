@@ -104,7 +104,9 @@ static bool settle(struct lab_args *a, struct err *e)
     int64_t n;
     if (a->n_words == 0)
         return err_set(e, "no lab given (expected treeattn lab N lab.c; tests/labs/README.md lists them)");
-    if (!text_i64(a->word[0], "the lab", 0, 99, &n, e) || !(a->job.lab = lab_find(n, e)))
+    const char *word = a->word[0]; /* "L3", as the folders are called, is 3 */
+    word += (*word == 'L' || *word == 'l') && word[1] >= '0' && word[1] <= '9';
+    if (!text_i64(word, "the lab", 0, 99, &n, e) || !(a->job.lab = lab_find(n, e)))
         return false;
     if (a->id && a->seeded)
         return err_set(e, "--id and --seed (expected one of them)");
@@ -157,7 +159,10 @@ static bool print_page(const struct lab_args *a, const struct lab_report *r, str
     if (mkdir(a->html, 0777) != 0 && errno != EEXIST)
         return err_set(e, "%s: cannot be made: %s (expected a folder, or a name for one)", a->html,
                        strerror(errno));
-    return print(a->page, lab_print_html, r, e);
+    if (!print(a->page, lab_print_html, r, e))
+        return false;
+    fprintf(stderr, "treeattn: the page is %s\n", a->page);
+    return true;
 }
 
 static int show_suspect(const struct lab_args *a)
@@ -184,9 +189,13 @@ static int run(struct lab_args *a, int argc, char **argv)
     forget_seed(a, argc, argv);
     struct lab_report report = {0};
     bool judged = lab_run(&a->job, &report, &why);
-    int code = !judged ? cmd_error(&why) : report.passed == report.gates ? EXIT_GOOD : EXIT_FAILED;
-    if ((judged && !print(a->path, a->json ? lab_print_json : lab_print_text, &report, &e)) ||
-        (judged && a->html && !print_page(a, &report, &e)) ||
+    bool told = judged || why.code != EXIT_MISSING; /* there is something to say of the file */
+    int code = !judged ? why.code : report.passed == report.gates ? EXIT_GOOD : EXIT_FAILED;
+    if (!judged)
+        fprintf(stderr, "treeattn: %s\n", report.refused);
+    if ((judged && !a->json && !print(a->path, lab_print_text, &report, &e)) ||
+        (told && a->json && !print(a->path, lab_print_json, &report, &e)) ||
+        (told && a->html && !print_page(a, &report, &e)) ||
         (a->gradescope && code != EXIT_MISSING && !print(a->gradescope, lab_print_gradescope, &report, &e)))
         code = cmd_error(&e);
     else if (a->gradescope && code != EXIT_MISSING)

@@ -83,7 +83,8 @@ struct lab_report {
     double points, most;
     int32_t passed, gates;
     double seconds;
-    char *refused; /* why nothing was judged, or NULL */
+    char *refused;  /* why nothing was judged, in lines: the first one is that of *e. Or NULL */
+    char *warnings; /* a line about what the compiler warned of, or NULL */
 };
 /* False with *e set, and as report->refused, if there is nothing to judge: it does not compile, say. Free with lab_report_clear
  * in both cases. */
@@ -94,7 +95,7 @@ void lab_report_clear(struct lab_report *r);
 void lab_print_text(FILE *f, const struct lab_report *r);
 void lab_print_json(FILE *f, const struct lab_report *r);
 void lab_print_gradescope(FILE *f, const struct lab_report *r);
-/* As one page for a browser, the same bytes in every run. There must be something judged. */
+/* As one page for a browser, the same bytes in every run. */
 void lab_print_html(FILE *f, const struct lab_report *r);
 /* The result whose figure was measured, the last one; NULL: nothing was. */
 const struct lab_result *lab_measured(const struct lab_report *r);

@@ -38,7 +38,7 @@ static const char style[] =
     ".8em;white-space:pre-wrap;overflow-wrap:anywhere}\n"
     "section{border:1px solid #777;border-left:8px double #111;padding:.8em 1em;margin:1em 0}\n"
     "dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.25em 1em;margin:0}\n"
-    "dt{font-weight:bold}dd{margin:0;overflow-wrap:anywhere}\n"
+    "dt{font-weight:bold}dd{margin:0;overflow-wrap:anywhere;white-space:pre-line}dd pre{margin:0}\n"
     "figure{margin:1em 0 0;border-top:1px solid #999;padding-top:.6em}\n"
     "figcaption{font-size:.95em;margin-top:.3em}\n"
     "svg{display:block;width:100%;height:auto}\n"
@@ -51,9 +51,16 @@ static const char style[] =
 
 /* ---- text ----------------------------------------------------------------------------------------------- */
 
+/* Its lines stay lines. */
 static void put(FILE *f, const char *text)
 {
-    svg_put_text(f, text);
+    char *all = xstrdup(text), *rest = all;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        svg_put_text(f, line);
+        if (rest)
+            fputc('\n', f);
+    }
+    free(all);
 }
 
 /* What stands between backquotes is code. */
@@ -78,7 +85,6 @@ static void put_fact(FILE *f, const char *name, const char *text)
     fputs("</dd>\n", f);
 }
 
-/* Its lines are kept. */
 static void put_lines(FILE *f, const char *name, const char *text)
 {
     if (!text)
@@ -209,7 +215,7 @@ static void put_again(FILE *f, const struct lab_report *r)
     append_word(&command, r->job->path);
     xappend(&command, " --seed %" PRIu64, lab_shown_seed(r));
     fputs("<h2>To run it again</h2>\n<pre>", f);
-    put(f, command);
+    svg_put_text(f, command);
     fputs("</pre>\n<p>Here <code>treeattn</code> is the program, <code>build/treeattn</code> where it was "
           "built.</p>\n",
           f);
@@ -234,10 +240,21 @@ static void put_environment(FILE *f)
     free(program);
 }
 
+static void put_verdicts(FILE *f, const struct lab_report *r, const struct lab_gate *g)
+{
+    size_t room = MOST_PICTURES;
+    put_gates(f, r, g);
+    if (r->passed < r->gates)
+        fputs("<h2>What was found</h2>\n", f);
+    for (int32_t i = 0; i < r->gates; i++)
+        if (!lab_passed(&r->result[i]))
+            put_lost(f, &g[i], &r->result[i], &room);
+    put_invariants(f, r, g);
+}
+
 void lab_print_html(FILE *f, const struct lab_report *r)
 {
     int32_t n;
-    size_t room = MOST_PICTURES;
     const struct lab *lab = r->job->lab;
     const struct lab_gate *g = lab_gates(lab->number, &n);
     fprintf(f,
@@ -253,16 +270,21 @@ void lab_print_html(FILE *f, const struct lab_report *r)
     if (measured)
         fprintf(f, "%s: <b>%.4f</b></p>\n<p>", measured->figure, measured->value);
     fputs("File <code>", f);
-    put(f, r->job->path);
+    svg_put_text(f, r->job->path);
     fprintf(f, "</code>, seed %" PRIu64 "%s.</p>\n", lab_shown_seed(r),
             lab_shown_seed(r) == r->job->seed ? "" : ", and one that is not told");
-    put_gates(f, r, g);
-    if (r->passed < r->gates)
-        fputs("<h2>What was found</h2>\n", f);
-    for (int32_t i = 0; i < r->gates; i++)
-        if (!lab_passed(&r->result[i]))
-            put_lost(f, &g[i], &r->result[i], &room);
-    put_invariants(f, r, g);
+    if (r->warnings) {
+        fputs("<p>The compiler: ", f);
+        put(f, r->warnings);
+        fputs("</p>\n", f);
+    }
+    if (r->refused) {
+        fputs("<h2>Nothing was judged</h2>\n<pre>", f);
+        put(f, r->refused);
+        fputs("</pre>\n", f);
+    } else {
+        put_verdicts(f, r, g);
+    }
     put_again(f, r);
     put_environment(f);
     fputs("</main></body></html>\n", f);

@@ -18,6 +18,16 @@ static int32_t same_cause(const struct lab_report *r, int32_t i)
     return -1;
 }
 
+/* What came, on one line: a crash may have said several. */
+static void append_line(char **text, const char *indent, const char *got)
+{
+    size_t n = strlen(*text);
+    xappend(text, "%sgot: %s", indent, got);
+    for (char *c = *text + n; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    xappend(text, "\n");
+}
+
 /* What there is to say of gate i, which was not passed, a line each, each with `indent` before it; the caller frees. again: a cause
  * is told where it was told before, too. */
 static char *told(const struct lab_report *r, const struct lab_gate *g, int32_t i, const char *indent,
@@ -32,7 +42,7 @@ static char *told(const struct lab_report *r, const struct lab_gate *g, int32_t 
     if (x->checked)
         xappend(&text, "%schecked: %s\n", indent, x->checked);
     if (x->got)
-        xappend(&text, "%sgot: %s\n", indent, x->got);
+        append_line(&text, indent, x->got);
     if (x->seen)
         xappend(&text, "%sseen: %s\n", indent, x->seen);
     int32_t before = again ? -1 : same_cause(r, i);
@@ -74,6 +84,8 @@ void lab_print_text(FILE *f, const struct lab_report *r)
     const struct lab_gate *g = lab_gates(r->job->lab->number, &n);
     fprintf(f, "lab %" PRId32 ", %s: %s, seed %" PRIu64 "\n", r->job->lab->number, r->job->lab->title,
             r->job->path, lab_shown_seed(r));
+    if (r->warnings)
+        fprintf(f, "%s\n", r->warnings);
     for (int32_t i = 0; i < n && !r->refused; i++) {
         const struct lab_result *x = &r->result[i];
         char number[16];
@@ -110,6 +122,7 @@ void lab_print_json(FILE *f, const struct lab_report *r)
     fprintf(f, ", \"seed\": %" PRIu64 ", \"points\": %g, \"most\": %g", lab_shown_seed(r), r->points,
             r->most);
     print_text_or_null(f, "refused", r->refused);
+    print_text_or_null(f, "warnings", r->warnings);
     fputs(", \"gates\": [", f);
     for (int32_t i = 0; i < n; i++) {
         const struct lab_result *x = &r->result[i];

@@ -81,6 +81,7 @@ void lab_report_clear(struct lab_report *r)
     for (int i = 0; i < LAB_MAX_GATES; i++)
         result_clear(&r->result[i]);
     free(r->refused);
+    free(r->warnings);
 }
 
 bool lab_passed(const struct lab_result *r)
@@ -127,7 +128,12 @@ static void strip_unasked(struct lab_result *r)
 /* Code, in a child. False with *e set: there is none to run. */
 static bool judge_code(const struct lab_job *job, struct lab_report *report, struct err *e)
 {
-    struct lab_session *s = lab_open(job->path, job->lab->functions, job->seconds, e);
+    char *said;
+    struct lab_session *s = lab_open(job->path, job->lab->functions, job->seconds, &said, e);
+    if (s)
+        report->warnings = said;
+    else
+        report->refused = said; /* lab_run puts the error before it */
     if (s)
         job->lab->judge(s, job->hides ? LAB_PUBLIC_SEED : job->seed, report->result);
     if (s && job->hides) {
@@ -161,7 +167,9 @@ bool lab_run(const struct lab_job *job, struct lab_report *report, struct err *e
         }
     report->seconds = now_s() - began;
     if (!judged) {
-        report->refused = xstrdup(why.msg);
+        char *behind = report->refused;
+        report->refused = xasprintf("%s%s", why.msg, behind ? behind : "");
+        free(behind);
         *e = why;
     }
     return judged;

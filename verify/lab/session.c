@@ -88,26 +88,6 @@ static char *read_whole(const char *path, size_t *size, struct err *e)
     return text;
 }
 
-/* Its first line with both of these in it; the caller frees. NULL: there is none, or no file. */
-static char *line_with(const struct lab_session *s, const char *name, const char *one, const char *other)
-{
-    char *path = in_folder(s, name), *line = NULL;
-    size_t cap = 0;
-    FILE *f = fopen(path, "re");
-    bool found = false;
-    while (f && !found && getline(&line, &cap, f) > 0) {
-        line[strcspn(line, "\n")] = 0;
-        found = strstr(line, one) && strstr(line, other);
-    }
-    if (f)
-        fclose(f);
-    free(path);
-    if (found)
-        return line;
-    free(line);
-    return NULL;
-}
-
 /* ---- programs ----------------------------------------------------------------------------------------- */
 
 /* The program that loads what students write lies beside this one. NULL with *e set. */
@@ -193,7 +173,82 @@ static bool includes_only_ours(const struct lab_session *s, const char *path, st
     return good;
 }
 
-static bool compile(const struct lab_session *s, const char *host, const char *path, struct err *e)
+/* What the compiler said, with the student's own name of the file; the caller frees. */
+static char *compiler_said(const struct lab_session *s)
+{
+    struct err e = {0};
+    char *file = in_folder(s, "said"), *raw, *text = xstrdup(""), *name = xstrdup(s->path);
+    size_t size;
+    for (char *c = name; *c; c++)
+        *c = (unsigned char)*c < ' ' ? '?' : *c;
+    raw = read_whole(file, &size, &e);
+    free(file);
+    char *rest = raw;
+    for (char *line; rest && *rest && (line = strsep(&rest, "\n"));) {
+        for (char *c = line; *c; c++)
+            *c = *c == '\t' ? ' ' : *c < ' ' || *c > 126 ? '?' : *c;
+        bool ours = strncmp(line, "lab.c:", 6) == 0;
+        xappend(&text, "%s%.300s\n", ours ? name : "", ours ? line + 5 : line);
+    }
+    free(raw);
+    free(name);
+    return text;
+}
+
+/* The line of text in which a word stands, the first one; NULL: there is none. */
+static const char *line_of(const char *text, const char *word)
+{
+    const char *at = strstr(text, word);
+    while (at && at > text && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+/* The error, and up to four lines behind it: gcc's picture of the line, and notes. The caller frees *more. */
+static void take_errors(const struct lab_session *s, char **more, struct err *e)
+{
+    char *said = compiler_said(s);
+    const char *at = line_of(said, "undefined reference"); /* before the linker's "error: ld returned" */
+    at = at ? at : line_of(said, "error: ");
+    at = at ? at : line_of(said, "not found");
+    size_t n = at ? strcspn(at, "\n") : 0;
+    const char *symbol = at ? strstr(at, "undefined reference") : NULL;
+    if (symbol && symbol < at + n) { /* before it, only what a linker calls the place */
+        n -= (size_t)(symbol - at);
+        at = symbol;
+    }
+    err_set(e,
+            "%s does not compile: %.*s (cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -I tests/labs/include "
+            "%s -lm)",
+            s->path, at ? (int)min_i64((int64_t)n, 300) : 100, at ? at : "the compiler says no more of it",
+            s->path);
+    *more = xstrdup("");
+    for (int i = 0; i < 4 && at && at[n] && at[n + 1]; i++) {
+        at += n + 1;
+        n = strcspn(at, "\n");
+        xappend(more, "\n%.*s", (int)n, at);
+    }
+    free(said);
+}
+
+/* "3 warnings, the first: my/lab.c:9:5: warning: .."; NULL: there are none. The caller frees. */
+static char *warnings(const struct lab_session *s)
+{
+    char *said = compiler_said(s), *text = NULL;
+    const char *first = line_of(said, "warning: ");
+    int32_t n = 0;
+    for (const char *at = said; (at = strstr(at, "warning: ")); at++)
+        n++;
+    if (first && n == 1)
+        text = xasprintf("1 warning: %.*s", (int)strcspn(first, "\n"), first);
+    else if (first)
+        text = xasprintf("%" PRId32 " warnings, the first: %.*s", n, (int)strcspn(first, "\n"), first);
+    free(said);
+    return text;
+}
+
+static bool compile(const struct lab_session *s, const char *host, const char *path, char **said,
+                    struct err *e)
 {
     const char *cc = getenv("LAB_CC");
     char *compiler = text_quote(cc && *cc ? cc : "cc"),
@@ -206,23 +261,10 @@ static bool compile(const struct lab_session *s, const char *host, const char *p
     bool good = code == 0 && includes_only_ours(s, path, e);
     if (good)
         code = run_there(s, host, second, e);
-    if (code > 0) {
-        char *line = line_with(s, "said", "lab.c:", "error: "),
-             *symbol = line_with(s, "said", "undefined reference", ""),
-             *missing = line_with(s, "said", "not found", "");
-        err_set(e,
-                "%s does not compile: %.300s (cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -I "
-                "tests/labs/include %s -lm)",
-                path,
-                line      ? line
-                : symbol  ? strstr(symbol, "undefined")
-                : missing ? missing
-                          : "the compiler says no more of it",
-                path);
-        free(line);
-        free(symbol);
-        free(missing);
-    }
+    if (code > 0)
+        take_errors(s, said, e);
+    else if (code == 0 && good)
+        *said = warnings(s);
     free(compiler);
     free(first);
     free(second);
@@ -230,7 +272,7 @@ static bool compile(const struct lab_session *s, const char *host, const char *p
 }
 
 /* Puts the object into the folder. */
-static bool bring(const struct lab_session *s, const char *host, const char *path, struct err *e)
+static bool bring(const struct lab_session *s, const char *host, const char *path, char **said, struct err *e)
 {
     size_t size, n = strlen(path);
     bool source = n > 2 && strcmp(path + n - 2, ".c") == 0;
@@ -242,7 +284,7 @@ static bool bring(const struct lab_session *s, const char *host, const char *pat
     bool good =
         put(s, source ? "lab.c" : "lab.so", text, size, e) &&
         (!source || (put(s, "lab.h", lab_header_begin, (size_t)(lab_header_end - lab_header_begin), e) &&
-                     compile(s, host, path, e)));
+                     compile(s, host, path, said, e)));
     free(text);
     return good;
 }
@@ -289,8 +331,10 @@ static bool give_away(const char *folder, struct err *e)
            err_missing(e, "%s: %s", folder, strerror(errno));
 }
 
-struct lab_session *lab_open(const char *path, const char *functions, double seconds, struct err *e)
+struct lab_session *lab_open(const char *path, const char *functions, double seconds, char **said,
+                             struct err *e)
 {
+    *said = NULL;
     struct lab_session *s = xcalloc(1, sizeof *s);
     s->path = path;
     s->seconds = seconds;
@@ -299,7 +343,7 @@ struct lab_session *lab_open(const char *path, const char *functions, double sec
     json_t *hello = NULL;
     s->folder = host ? exchange_folder(true, e) : NULL;
     bool good = s->folder != NULL;
-    good = good && give_away(s->folder, e) && bring(s, host, path, e);
+    good = good && give_away(s->folder, e) && bring(s, host, path, said, e);
     if (good)
         s->command = xasprintf("exec env -i PATH=\"$PATH\" LC_ALL=C %s %s/lab.so", program, s->folder);
     good = good && start(s, &hello, e) && has_all(hello, path, functions, e);
@@ -374,6 +418,21 @@ static bool may_ask(const struct lab_session *s, const char *point, int32_t hang
            err_set(why, "not asked: all answers together took %.1f s", s->spent);
 }
 
+/* What it said goes behind the sentence with the line breaks that it had. */
+static void break_lines(struct process *p, struct err *why)
+{
+    static const char mark[] = "; it said: ";
+    enum { LAST = 300 };
+    char *at = strstr(why->msg, mark);
+    if (!at)
+        return;
+    const char *log = process_log_lines(p);
+    size_t n = strlen(log);
+    at += strlen(mark);
+    snprintf(at, sizeof why->msg - (size_t)(at - why->msg), "%s%s", n > LAST ? ".." : "",
+             log + (n > LAST ? n - LAST : 0));
+}
+
 /* Asks the child, which runs. *sound: it may go on. */
 static enum run_end ask(struct lab_session *s, const char *point, const char *numbers, double seconds,
                         const struct tensors *given, int64_t most, struct tensors *answer, bool *sound,
@@ -388,6 +447,8 @@ static enum run_end ask(struct lab_session *s, const char *point, const char *nu
     enum run_end end = name_end(exchange_ask(s->child, &x, sound, why), why);
     if (end == RUN_ERROR && why->code == EXIT_MISSING)
         s->lacks = *why;
+    if (!*sound)
+        break_lines(s->child, why);
     struct err e = {0};
     if (end == RUN_DONE && !tensors_read(out, most, answer, &e)) {
         err_set(why, "it says that it is done, and its answer is not there");

@@ -14,8 +14,10 @@ struct lab_session;
 /* What is asked from now on is of this gate. */
 void lab_part(struct lab_session *s, int32_t gate);
 /* path: lab.c, which is compiled by $LAB_CC or cc, or a shared object. functions: what it must define, with blanks between. NULL with
- * *e set: it does not compile, lacks one of them, or something is missing here. seconds: that an answer may take. */
-struct lab_session *lab_open(const char *path, const char *functions, double seconds, struct err *e);
+ * *e set: it does not compile, lacks one of them, or something is missing here. seconds: that an answer may take. *said, which the
+ * caller frees: up to four lines that belong to an error, each with a line break before it; or a line about warnings; or NULL. */
+struct lab_session *lab_open(const char *path, const char *functions, double seconds, char **said,
+                             struct err *e);
 void lab_close(struct lab_session *s);
 
 /*
