@@ -250,6 +250,24 @@ TEST(what_is_not_asked_is_called_so)
     ck_assert(strncmp(word_of(json_array_get(json_object_get(x, "gates"), 3), "seen"), "2 of ", 5) == 0);
 }
 
+/* Where a cause is named, the invariant is the one that it breaks, whatever the gate asks. */
+TEST(the_invariant_is_that_of_the_cause)
+{
+    static const struct {
+        const char *file;
+        int lab, gate, invariant;
+    } of[] = {{"tests/labs-wrong/L2/L2-hand-k-alone.c", 2, 2, 2},
+              {"tests/labs-wrong/L3/L3-no-roots.c", 3, 6, 2},
+              {"tests/labs-wrong/L3/L3-upto-ignored.c", 3, 3, 1},
+              {"tests/labs-wrong/L1-attend/L1-no-scale.c", 1, 5, 1}};
+    for (int i = 0; i < 4; i++) {
+        AUTO(json_t) o = report(of[i].file, of[i].lab, "");
+        const json_t *gate = json_array_get(json_object_get(o, "gates"), (size_t)of[i].gate - 1);
+        ck_assert_msg(*word_of(gate, "why") && number_of(gate, "invariant") == of[i].invariant, "%s: %s, %g",
+                      of[i].file, word_of(gate, "why"), number_of(gate, "invariant"));
+    }
+}
+
 /* Three wrong tables must not give the right one, wherever it might be printed. */
 TEST(the_table_of_lab_2_is_not_told)
 {

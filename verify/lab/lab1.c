@@ -406,7 +406,7 @@ static bool explains(const struct work *w, enum lab1_point point, int32_t gate, 
 
 /* The sentence, or NULL: no mistake fits, or more than two do. With a gate, only what empty parts show: other gates have too few
  * answers of their own. The caller frees. */
-static char *cause(const struct work *w, enum lab1_point point, int32_t gate)
+static char *cause(const struct work *w, enum lab1_point point, int32_t gate, int32_t *invariant)
 {
     struct lab1_mistake *all;
     struct counts of = {0};
@@ -427,6 +427,7 @@ static char *cause(const struct work *w, enum lab1_point point, int32_t gate)
             continue;
         char *text = lab1_mistake_text(all[i]);
         of = here;
+        *invariant = found == 0 ? lab1_invariant(all[i]) : *invariant;
         xappend(&says, "%s%s", found > 0 ? "; or " : "", text);
         free(text);
         found++;
@@ -434,6 +435,7 @@ static char *cause(const struct work *w, enum lab1_point point, int32_t gate)
     free(all);
     if (found == 0 || found > 2) {
         free(says);
+        *invariant = 0;
         return NULL;
     }
     xappend(&says,
@@ -551,7 +553,13 @@ static const struct asked *smallest(const struct work *w, int32_t gate)
     return found;
 }
 
-static void tell(const struct work *w, char *whole[2], int32_t gate, struct lab_result *r)
+/* The cause of all answers of a function, if there is one. */
+struct whole {
+    char *says;
+    int32_t invariant;
+};
+
+static void tell(const struct work *w, const struct whole whole[2], int32_t gate, struct lab_result *r)
 {
     const struct asked *a = smallest(w, gate);
     r->code = "OK";
@@ -569,7 +577,9 @@ static void tell(const struct work *w, char *whole[2], int32_t gate, struct lab_
     lab1_draw(f, &a->call, &a->right, a->o, a->lse);
     fclose(f);
     r->seen = seen(w, gate);
-    r->why = whole[a->call.point] ? xstrdup(whole[a->call.point]) : cause(w, a->call.point, gate);
+    const struct whole *x = &whole[a->call.point];
+    r->invariant = x->invariant;
+    r->why = x->says ? xstrdup(x->says) : cause(w, a->call.point, gate, &r->invariant);
 }
 
 void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
@@ -587,15 +597,15 @@ void lab1_judge(struct lab_session *s, uint64_t seed, struct lab_result *r)
     bool wrong[2] = {0};
     for (int64_t i = 0; i < w.n; i++)
         wrong[w.all[i].call.point] |= w.all[i].wrong && w.all[i].end == RUN_DONE;
-    char *whole[2];
+    struct whole whole[2] = {0};
     for (int p = 0; p < 2; p++)
-        whole[p] = wrong[p] ? cause(&w, (enum lab1_point)p, 0) : NULL;
+        whole[p].says = wrong[p] ? cause(&w, (enum lab1_point)p, 0, &whole[p].invariant) : NULL;
     int32_t n;
     lab_gates(1, &n);
     for (int32_t i = 0; i < n; i++)
         tell(&w, whole, i + 1, &r[i]);
     for (int p = 0; p < 2; p++)
-        free(whole[p]);
+        free(whole[p].says);
     for (int64_t i = 0; i < w.n; i++) {
         call_free(&w.all[i].call);
         lab1_answer_clear(&w.all[i].right);

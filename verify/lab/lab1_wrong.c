@@ -439,6 +439,26 @@ char *lab1_mistake_text(struct lab1_mistake m)
                         : xasprintf("%s; and %s", wrongs[m.first].says, wrongs[m.second].says);
 }
 
+int32_t lab1_invariant(struct lab1_mistake m)
+{
+    int32_t value = wrongs[m.first].value;
+    switch (wrongs[m.first].step) {
+    case START:
+        return value == START_NEVER ? 3 : 2;
+    case WEIGHT:
+        return value == WEIGHT_NO_MAX ? 3 : 5;
+    case NEW_LSE:
+        return 5;
+    case EMPTY:
+        return 4;
+    case BOTH_EMPTY:
+    case ONE_EMPTY:
+        return 7;
+    default:
+        return 1;
+    }
+}
+
 static bool near(double got, double want, double within)
 {
     if (isnan(want) || isinf(want) || isnan(got) || isinf(got))

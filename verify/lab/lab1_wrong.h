@@ -46,6 +46,8 @@ int32_t lab1_mistakes(enum lab1_point point, struct lab1_mistake **out);
 bool lab1_of_empty_parts(struct lab1_mistake m);
 /* What it says; the caller frees. */
 char *lab1_mistake_text(struct lab1_mistake m);
+/* The invariant of tests/labs/L1/README.md that it breaks, or the first of both does. */
+int32_t lab1_invariant(struct lab1_mistake m);
 /* Does a program with that mistake give (o, lse)? LAB1_FITS_NOTHING: it finds no number there, and none is in them. Where the right
  * answer is not (o, lse), the wrong one must come far nearer. */
 enum lab1_fit { LAB1_FITS_NOT, LAB1_FITS_NOTHING, LAB1_FITS };

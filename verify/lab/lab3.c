@@ -120,6 +120,7 @@ static void tell(const struct lab3_asked *all, int32_t n, int32_t gate, const ch
          r);
     if (strcmp(a->p.code, "COVER") == 0 || a->p.no_place)
         r->why = whole ? xstrdup(whole) : lab3_cause(all, n, gate);
+    r->invariant = lab3_invariant(r->why);
 }
 
 /* ---- prices --------------------------------------------------------------------------------------------- */

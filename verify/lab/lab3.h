@@ -35,6 +35,8 @@ struct lab3_asked {
 
 /* The sentence, or NULL; the caller frees. Of all trees, or of the wrong ones of a gate and of all right ones. */
 char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate);
+/* The invariant of tests/labs/L3/README.md that the first mistake of such a sentence breaks; 0: there is none. */
+int32_t lab3_invariant(const char *cause);
 /* Why the padding of right groups is too much, or NULL; the caller frees. */
 char *lab3_padding_cause(const struct lab3_asked *all, int32_t n);
 /* Somebody may say a million groups: these are neither searched for a cause nor drawn. */

@@ -12,16 +12,17 @@ enum { MOST_PAIRS = 300000 /* of larger trees no cause is looked for */ };
 
 enum kind { HOLE, DOUBLE, LEAK, MASK, N_KINDS };
 enum mistake {
-#define WRONG(kind, name, sentence) name,
+#define WRONG(kind, name, invariant, sentence) name,
 #include "verify/lab/lab3_wrong.def"
 #undef WRONG
     N_MISTAKES
 };
 static const struct {
     enum kind kind;
+    int32_t invariant;
     const char *says;
 } wrongs[N_MISTAKES] = {
-#define WRONG(kind, name, sentence) {kind, sentence},
+#define WRONG(kind, name, invariant, sentence) {kind, invariant, sentence},
 #include "verify/lab/lab3_wrong.def"
 #undef WRONG
 };
@@ -340,6 +341,14 @@ char *lab3_cause(const struct lab3_asked *all, int32_t n, int32_t gate)
             " of %" PRId32 " right ones]",
             wrong, wrong, gate > 0 ? " of this gate" : "", right, right);
     return text;
+}
+
+int32_t lab3_invariant(const char *cause)
+{
+    for (int m = 0; m < N_MISTAKES && cause; m++)
+        if (strncmp(cause, wrongs[m].says, strlen(wrongs[m].says)) == 0)
+            return wrongs[m].invariant;
+    return 0;
 }
 
 /* ---- padding -------------------------------------------------------------------------------------------- */

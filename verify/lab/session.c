@@ -212,10 +212,12 @@ static void take_errors(const struct lab_session *s, char **more, struct err *e)
     at = at ? at : line_of(said, "error: ");
     at = at ? at : line_of(said, "not found");
     size_t n = at ? strcspn(at, "\n") : 0;
+    int lines = 4;
     const char *symbol = at ? strstr(at, "undefined reference") : NULL;
     if (symbol && symbol < at + n) { /* before it, only what a linker calls the place */
         n -= (size_t)(symbol - at);
         at = symbol;
+        lines = 0;
     }
     err_set(e,
             "%s does not compile: %.*s (cc -std=gnu11 -O2 -Wall -Wextra -fPIC -shared -I tests/labs/include "
@@ -223,7 +225,7 @@ static void take_errors(const struct lab_session *s, char **more, struct err *e)
             s->path, at ? (int)min_i64((int64_t)n, 300) : 100, at ? at : "the compiler says no more of it",
             s->path);
     *more = xstrdup("");
-    for (int i = 0; i < 4 && at && at[n] && at[n + 1]; i++) {
+    for (int i = 0; i < lines && at && at[n] && at[n + 1]; i++) {
         at += n + 1;
         n = strcspn(at, "\n");
         xappend(more, "\n%.*s", (int)n, at);

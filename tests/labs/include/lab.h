@@ -80,9 +80,10 @@ struct lab_env {
     int tile_m, tile_n;  /* rows and tokens of a tile, in all groups */
     int64_t most_tokens; /* that a group may have */
 
-    /* The rest is of lab 7: heads, and a machine. Bytes and operations a second are those of the whole machine. */
+    /* The rest is of lab 7: heads, and a machine. A GPU has processors (SMs). A block of threads (CTA) runs on one of them and
+     * computes one Q tile of a group, for one KV head. Bytes and operations a second are those of the whole machine. */
     int kv_heads, head_dim, element_bytes; /* a query has ratio * kv_heads heads of head_dim numbers */
-    int sms, per_sm;                       /* processors (SMs); CTAs of such tiles that one holds at a time */
+    int sms, per_sm;                       /* processors; CTAs of such tiles that one holds at a time */
     double bandwidth, l2_bandwidth;        /* bytes a second: memory, L2 cache */
     double flops;                          /* operations a second, two for a multiply-add */
     double latency, l2_latency;            /* seconds from asking for a tile of K or V to having it */
