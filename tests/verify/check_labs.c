@@ -301,15 +301,17 @@ TEST(questions_can_be_pasted)
     } of[] = {{"tests/labs-wrong/L3/L3-below-shown.c", "tree", 3, 3},
               {"tests/labs-wrong/L3/L3-node.c", "tree", 3, 8},
               {"tests/labs-wrong/L2/L2-k-alone.c", "plan", 2, 5},
-              {"tests/labs-wrong/L2/L2-read-once-a-merge.c", "plan", 2, 9}};
+              {"tests/labs-wrong/L2/L2-read-once-a-merge.c", "plan", 2, 9},
+              {"tests/labs-wrong/L4/L4-one-pass.c", "shape", 4, 2}};
     FREED char *folder = scratch_folder(), *file = xasprintf("%s/main.c", folder);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         AUTO(json_t) o = report(of[i].file, of[i].lab, "");
         const json_t *gate = json_array_get(json_object_get(o, "gates"), (size_t)of[i].gate - 1);
-        FREED char *code =
-            xasprintf("#include \"lab.h\"\n%sint main(void) { return %s; }\n", word_of(gate, "question"),
-                      of[i].lab == 3 ? "tree.len[0] < 1 || tree.query_node[0] >= tree.n_nodes"
-                                     : "plan.n_groups < 1 || plan.group[0].tile_m < 1 || plan.head_dim < 1");
+        FREED char *code = xasprintf(
+            "#include \"lab.h\"\n%sint main(void) { return %s; }\n", word_of(gate, "question"),
+            of[i].lab == 4   ? "shape.parent[0] != -1 || price.pack < 1"
+            : of[i].lab == 3 ? "tree.len[0] < 1 || tree.query_node[0] >= tree.n_nodes"
+                             : "plan.n_groups < 1 || plan.group[0].tile_m < 1 || plan.head_dim < 1");
         write_bytes(file, code, strlen(code));
         int exit_code =
             run_shell(text, sizeof text, "cc -Wall -Werror -I tests/labs/include %s -o %s/a && %s/a 2>&1",

@@ -301,6 +301,28 @@ static char *checked(const struct asked *a)
     return text;
 }
 
+/* The tree and the price as C, for the structs of lab.h. */
+static char *question(const struct asked *a)
+{
+    static const char *const names[] = {"const int parent[] = {", "};\nconst int64_t len[] = {",
+                                        "};\nconst int queries[] = {"};
+    const struct lab_shape *s = &a->shape;
+    char *text = xstrdup("");
+    for (int k = 0; k < 3; k++) {
+        xappend(&text, "%s", names[k]);
+        for (int i = 0; i < s->n_nodes; i++)
+            xappend(&text, "%s%" PRId64, i ? ", " : "",
+                    k == 0   ? s->parent[i]
+                    : k == 1 ? s->len[i]
+                             : s->queries[i]);
+    }
+    xappend(&text,
+            "};\nconst struct lab_shape shape = {%d, parent, len, queries};\n"
+            "const struct lab_price price = {%d, %.17g};\n",
+            s->n_nodes, a->price.pack, a->price.partial);
+    return text;
+}
+
 /* The cost, and the edge that would save most if it were changed alone. */
 static char *got(const struct asked *a)
 {
@@ -363,6 +385,7 @@ static void tell(const struct asked *all, int32_t n, double most, const char *wh
     if (good)
         return;
     r->checked = checked(worst);
+    r->question = question(worst);
     r->got = got(worst);
     if (invalid)
         return;

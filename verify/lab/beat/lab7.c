@@ -118,6 +118,7 @@ static void tell_right(const struct lab7_asked *all, int32_t family, const char 
     if (!a)
         return;
     r->checked = lab_tree_text(a->t);
+    r->question = lab_tree_code(a->t);
     r->got = xstrdup(a->p.why.msg);
     r->seen = xasprintf("%" PRId32 " of %d trees are wrong", bad, LAB7_TREES);
     draw_wrong(a, r);
