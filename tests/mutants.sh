@@ -87,7 +87,7 @@ grep -v '^#' tests/mutants.def | grep . | awk -F ' *[|]' -v only="$only" -v ever
     'index($1, only) && ++n % every == 0' >"$top/list"
 total=$(wc -l <"$top/list")
 mkdir "$top/1"
-cp -r Makefile README.md ref traces sim kernels verify tests paper-figs "$top/1"
+cp -r Makefile README.md LICENSE ref traces sim kernels verify tests paper-figs "$top/1"
 (cd "$top/1" && build >log 2>&1) || { cat "$top/1/log"; exit 1; }
 wanted=$(while IFS="|" read -r name file edit; do
     expected "${name%% }" "$(xargs <<<"$file")"

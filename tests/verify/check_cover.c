@@ -316,3 +316,27 @@ TEST(hostile_numbers_are_harmless)
         }
     fixture_free(&f);
 }
+
+/* A window is part of what a query sees: each bit of a mask that is flipped is a token too much or too little. */
+TEST(windows_are_covered_exactly)
+{
+    AUTO(tree) t = sample();
+    tree_set_window(t, 60);
+    AUTO(nform) nf = nform_new(t);
+    struct plan_env env = environment();
+    char why[WHY_MAX];
+    struct err e = {0};
+    int64_t hidden = 0;
+    for (int32_t i = 0; i < n_strategies; i++) {
+        struct strategy_use use = strategy_default(strategies[i]);
+        AUTO(plan) p = strategy_plan(&use, nf, &env, why);
+        ck_assert_msg(!p || cover_check(p, &e), "%s: %s", strategies[i]->name, e.msg);
+        for (int64_t bit = 0; p && bit < p->n_mask; bit++) {
+            hidden += !p->mask[bit];
+            p->mask[bit] ^= 1;
+            ck_assert_msg(!cover_check(p, NULL), "%s: bit %d says otherwise", strategies[i]->name, (int)bit);
+            p->mask[bit] ^= 1;
+        }
+    }
+    ck_assert_int_gt(hidden, 0);
+}
