@@ -42,9 +42,10 @@ static void add_bytes(lanes *sum, const void *bytes, int64_t n)
     memcpy(x, sum, sizeof x);
     for (; n >= BLOCK; n -= BLOCK, at += BLOCK)
         take_block(x, at);
-    memcpy(rest, at, (size_t)n);
-    if (n > 0)
+    if (n > 0) {
+        memcpy(rest, at, (size_t)n);
         take_block(x, rest);
+    }
     memcpy(sum, x, sizeof x);
 }
 

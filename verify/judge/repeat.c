@@ -62,7 +62,8 @@ static char *contents_of(const struct parts *from)
         bytes += from->of[i].bytes;
     char *contents = xmalloc(bytes), *to = contents;
     for (int i = 0; i < N_PARTS; to += from->of[i++].bytes)
-        memcpy(to, from->of[i].at, from->of[i].bytes);
+        if (from->of[i].bytes > 0)
+            memcpy(to, from->of[i].at, from->of[i].bytes);
     return contents;
 }
 
@@ -70,7 +71,7 @@ static char *contents_of(const struct parts *from)
 static void put(const struct parts *to, const char *contents, enum part_of part)
 {
     for (int i = 0; i < N_PARTS; contents += to->of[i++].bytes)
-        if (part == N_PARTS || (int)part == i)
+        if ((part == N_PARTS || (int)part == i) && to->of[i].bytes > 0)
             memcpy(to->of[i].at, contents, to->of[i].bytes);
 }
 
