@@ -6,6 +6,7 @@
 #include "ref/rng.h"
 
 #include "tests/auto.h"
+#include "tests/json_read.h"
 #include "tests/shared.h"
 #include "tests/suites.h"
 
@@ -29,7 +30,6 @@ static const char *const with[] = {
     "heads=2/1;d=7;fill=onehot",
     "heads=2/1;d=6;fill=count;page=2",
 };
-AUTO_FREE(json_t, json_t, json_decref)
 
 enum { N_WITH = sizeof with / sizeof with[0], MOST_TEXTS = 1 << 14, MOST_NODES = 3 };
 
@@ -278,9 +278,12 @@ TEST(wrong_files_lose_what_they_say)
                    *refused = said(file, "refused");
         ck_assert_msg(id && (loses || refused), "%s has no head", file);
         int code = run_shell(text, sizeof text, "%s lab 6 %s --id %s --json 2>&1", program_path(), file, id);
-        if (refused) {
-            const char *line = strchr(text, '\n');
-            ck_assert_msg(code == 2 && line && !line[1] && strstr(text, refused), "%s: %s", file, text);
+        if (refused) { /* in one line, and in JSON */
+            const char *json = strstr(text, "\n{");
+            AUTO(json_t) o = json_loads(json ? json + 1 : "", 0, NULL);
+            ck_assert_msg(code == 2 && json && strchr(text, '\n') == json && strstr(text, refused) < json,
+                          "%s: %s", file, text);
+            ck_assert_msg(o && strstr(word_of(o, "refused"), refused), "%s: %s", file, text);
             continue;
         }
         AUTO(json_t) o = json_loads(text, 0, NULL);
