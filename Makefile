@@ -268,8 +268,9 @@ figures-gpu: $(if $(GPU_PROGRAM),,$(PROGRAM)) $(DRAWER) ## on a GPU: measure on 
 	$(Q)TREEATTN=$(or $(GPU_PROGRAM),$(PROGRAM)) FIGURES=$(DRAWER) paper-figs/measured/measure.sh $(BUILD)/figures-gpu
 
 # ---- GPU -------------------------------------------------------------------------------------------------
+# Beside other checks the objects are made by the one make that runs: two would write the same files.
 .PHONY: cuda-static
-cuda-static: ## compile all CUDA kernels, without a GPU; fail on register spills, stack frames and an outdated sim/time/tile_regs.def
+cuda-static: $(if $(filter check%,$(MAKECMDGOALS)),$(CUDA_O)) ## compile all CUDA kernels, without a GPU; fail on register spills, stack frames and an outdated sim/time/tile_regs.def
 	$(Q)if [ -z "$(CUDA)" ]; then echo '$(CUDA_SKIPPED)'; else $(MAKE) --no-print-directory -j$$(nproc) cuda-objects && \
 	  tests/cuda_static.sh $(CUDA_O:.o=.ptxas) && \
 	  tests/tile_regs.sh $(NVCC_VERSION) $(patsubst %.o,%.ptxas,$(filter $(CUDA_BUILD)/kernels/cuda/device/instantiations/group_%,$(CUDA_O))); fi
