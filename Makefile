@@ -313,11 +313,16 @@ check-prose: ## READMEs can be read: lines, bytes, words a sentence
 	$(Q)tests/prose.sh
 
 .PHONY: check-labs-dist
-check-labs-dist: $(if $(SAN)$(COV)$(CLANG),,$(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host) ## what students get works alone, and has no answers; twice the same bytes
+ifneq ($(and $(CUDA),$(if $(SAN)$(COV)$(CLANG),,1)),)
+check-labs-dist: ## what students get works alone, and has no answers; twice the same bytes
+	$(Q)$(MAKE) --no-print-directory BUILD=build-labs NVCC= check-labs-dist
+else
+check-labs-dist: $(if $(SAN)$(COV)$(CLANG),,$(BUILD)/labs/treeattn $(BUILD)/labs/treeattn-lab-host)
 ifeq ($(SAN)$(COV)$(CLANG),)
 	$(Q)for i in 1 2; do $(LABS_DATE) tests/labs-teaching/pack.sh $(BUILD)/labs treeattn-labs $(BUILD)/labs/$$i || exit 1; done
 	$(Q)cmp $(BUILD)/labs/1/treeattn-labs.tar.gz $(BUILD)/labs/2/treeattn-labs.tar.gz
 	$(Q)tests/labs_dist.sh $(BUILD)/labs/1/treeattn-labs.tar.gz
+endif
 endif
 
 # As its head comment says, but for what a build's own library wants.
