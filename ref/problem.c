@@ -1,4 +1,5 @@
 #include "ref/problem.h"
+#include "ref/nform.h"
 #include "ref/rng.h"
 
 #include <inttypes.h>
@@ -20,24 +21,25 @@ const char *const feature_name[N_FEATURES] = {
 bool features_parse(const char *list, uint32_t *out, struct err *e)
 {
     *out = 0;
-    for (const char *at = list; strcmp(list, "none") != 0; at++) {
-        size_t n = strcspn(at, ",");
+    if (strcmp(list, "none") == 0)
+        return true;
+    for (;; list++) {
+        size_t n = strcspn(list, ",");
         int i = 0;
-        while (i < N_FEATURES && (strlen(feature_name[i]) != n || strncmp(feature_name[i], at, n) != 0))
+        while (i < N_FEATURES && (strlen(feature_name[i]) != n || strncmp(feature_name[i], list, n) != 0))
             i++;
         if (i == N_FEATURES) {
             char known[128] = "";
             for (i = 0; i < N_FEATURES; i++)
                 listing_add(known, sizeof known, feature_name[i]);
-            return err_set(e, "feature '%.*s' (expected none, or some of: %s)", (int)(n < 60 ? n : 60), at,
+            return err_set(e, "feature '%.*s' (expected none, or some of: %s)", (int)(n < 60 ? n : 60), list,
                            known);
         }
         *out |= UINT32_C(1) << i;
-        at += n;
-        if (!*at)
-            break;
+        list += n;
+        if (!*list)
+            return true;
     }
-    return true;
 }
 
 static uint32_t features_of(bool soft_cap, bool sinks, bool window)
@@ -149,28 +151,18 @@ int64_t problem_bytes(const struct tree *t, const struct problem_spec *s)
            pages * 4;
 }
 
-/* How many leading tokens of each node all windows have left behind; the caller frees. */
+/* How many leading tokens of each node all windows have left behind: pieces that have no tokens in normal form. The caller frees. */
 static int64_t *dead_tokens(const struct tree *t)
 {
     int64_t *dead = xcalloc((size_t)t->n_nodes, sizeof *dead);
-    if (!t->since)
-        return dead;
-    int64_t *above = xcalloc((size_t)t->n_nodes, sizeof *above),
-            *first = xcalloc((size_t)t->n_nodes, sizeof *first);
-    for (int32_t i = 0; i < t->n_nodes; i++) {
-        above[i] = t->parent[i] < 0 ? 0 : above[t->parent[i]] + t->len[t->parent[i]];
-        first[i] = INT64_MAX;
+    struct nform *nf = t->since ? nform_new(t) : NULL;
+    for (int32_t i = 0; nf && i < nf->n_nodes; i++) {
+        bool last = i + 1 == nf->n_nodes || nf->src[i + 1] != nf->src[i];
+        if (nf->len[i] == 0 &&
+            dead[nf->src[i]] == nf->off[i]) /* what lies behind the last query is not meant */
+            dead[nf->src[i]] = last ? t->len[nf->src[i]] : nf->off[i + 1];
     }
-    for (int32_t q = 0; q < t->n_queries; q++)
-        first[t->query[q].node] = min_i64(first[t->query[q].node], t->since[q]);
-    for (int32_t i = t->n_nodes - 1; i >= 0; i--) {
-        if (t->parent[i] >= 0)
-            first[t->parent[i]] = min_i64(first[t->parent[i]], first[i]);
-        if (first[i] > above[i])
-            dead[i] = min_i64(first[i] - above[i], t->len[i]);
-    }
-    free(above);
-    free(first);
+    nform_free(nf);
     return dead;
 }
 

@@ -153,7 +153,6 @@ static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t 
     for (int32_t q = 0; q < t->n_queries; q++) {
         int64_t path = fc->oracle->ctx[q] + t->since[q];
         t->since[q] = max_i64(0, min_i64(t->since[q] + (t->since[q] > 0 || by < 0 ? by : 0), path - 1));
-        t->since[q] = max_i64(0, t->since[q]);
         shows = shows || weighs(fc, q, p->tree->since[q], t->since[q]);
     }
     struct nform *nf = nform_new(t);

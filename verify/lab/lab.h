@@ -59,6 +59,8 @@ struct lab {
     void (*print)(FILE *f, uint64_t seed); /* its questions */
 };
 bool lab_passed(const struct lab_result *r);
+/* Behind a cause: how many wrong and right answers, of one gate or of all, that mistake gives. */
+void lab_append_evidence(char **text, int32_t wrong, int32_t right, bool of_gate);
 /* The invariant that a result is against; 0: none, it passed, or there was no answer that could be. */
 int32_t lab_broken(const struct lab_gate *g, const struct lab_result *r);
 /* NULL with *e set: there is none of that number. */

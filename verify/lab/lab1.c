@@ -438,9 +438,7 @@ static char *cause(const struct work *w, enum lab1_point point, int32_t gate, in
         *invariant = 0;
         return NULL;
     }
-    xappend(&says,
-            " [gives %" PRId32 " of %" PRId32 " wrong answers%s, and %" PRId32 " of %" PRId32 " right ones]",
-            of.wrong, of.wrong, gate > 0 ? " of this gate" : "", of.right, of.right);
+    lab_append_evidence(&says, of.wrong, of.right, gate > 0);
     return says;
 }
 

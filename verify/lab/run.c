@@ -89,6 +89,13 @@ bool lab_passed(const struct lab_result *r)
     return r->code && strcmp(r->code, "OK") == 0;
 }
 
+void lab_append_evidence(char **text, int32_t wrong, int32_t right, bool of_gate)
+{
+    xappend(text,
+            " [gives %" PRId32 " of %" PRId32 " wrong answers%s, and %" PRId32 " of %" PRId32 " right ones]",
+            wrong, wrong, of_gate ? " of this gate" : "", right, right);
+}
+
 int32_t lab_broken(const struct lab_gate *g, const struct lab_result *r)
 {
     bool ended = !r->code || lab_passed(r);
