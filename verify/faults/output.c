@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows -------------------------------------------------------------------------------------------- */
@@ -177,27 +178,23 @@ struct half {
 static struct half attend_half(const struct fault_case *fc, int64_t row, bool second)
 {
     const struct problem *p = fc->problem;
-    const struct tree *t = p->tree;
     int32_t q = (int32_t)(row / p->heads.h_q), head = (int32_t)(row % p->heads.h_q),
             kv_head = head / heads_gqa(&p->heads);
-    int64_t ctx = fc->oracle->ctx[q], after = 0; /* tokens between here and the end of the path */
+    int64_t ctx = fc->oracle->ctx[q], *slot = xcalloc((size_t)ctx, sizeof *slot);
     struct half h = {.top = -INFINITY};
-    for (int32_t node = t->query[q].node; node >= 0; node = t->parent[node]) {
-        int64_t len = node == t->query[q].node ? t->query[q].upto : t->len[node];
-        for (int64_t j = 0; j < len; j++) {
-            bool late = 2 * (after + len - j) <= ctx;
-            if (late != second)
-                continue;
-            int64_t slot = problem_slot(p, node, j);
-            double w = fault_weight(fc, q, head, slot);
-            h.sum += w;
-            h.top = fmax(h.top, log(w));
-            for (int32_t c = 0; c < p->heads.d; c++)
-                h.o[c] +=
-                    w * dtype_load(p->heads.dtype, p->v, (slot * p->heads.h_kv + kv_head) * p->heads.d + c);
-        }
-        after += len;
+    problem_path_slots(p, q, ctx, slot);
+    for (int64_t i = 0; i < ctx; i++) {
+        bool late = 2 * (ctx - i) <= ctx;
+        if (late != second)
+            continue;
+        double w = fault_weight(fc, q, head, slot[i]);
+        h.sum += w;
+        h.top = fmax(h.top, log(w));
+        for (int32_t c = 0; c < p->heads.d; c++)
+            h.o[c] +=
+                w * dtype_load(p->heads.dtype, p->v, (slot[i] * p->heads.h_kv + kv_head) * p->heads.d + c);
     }
+    free(slot);
     return h;
 }
 
