@@ -90,13 +90,8 @@ bool write_markdown(const struct figure *f, int32_t n, const struct places *plac
 {
     struct page page;
     struct csv headlines;
-    char *path = xasprintf("%s/paper/headlines.csv", places->root);
-    bool good = result_read(path, "paper/headlines", &headlines, e);
-    free(path);
-    if (!good || !page_open(&page, xasprintf("%s/FIGURES.md", places->out), e)) {
-        csv_clear(&headlines);
+    if (!page_open_headlines(&page, &headlines, places, "FIGURES.md", e))
         return false;
-    }
     FILE *out = page.out;
     int counts[N_VERDICTS];
     fprintf(

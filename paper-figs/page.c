@@ -327,13 +327,8 @@ bool write_index(const struct figure *f, int32_t n, const struct places *places,
 {
     struct page page;
     struct csv headlines;
-    char *path = xasprintf("%s/paper/headlines.csv", places->root);
-    bool good = result_read(path, "paper/headlines", &headlines, e);
-    free(path);
-    if (!good || !page_open(&page, xasprintf("%s/index.html", places->out), e)) {
-        csv_clear(&headlines);
+    if (!page_open_headlines(&page, &headlines, places, "index.html", e))
         return false;
-    }
     put_page(page.out, f, n, &headlines);
     csv_clear(&headlines);
     return page_close(&page, e);

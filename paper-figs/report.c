@@ -35,6 +35,18 @@ bool page_open(struct page *p, char *path, struct err *e)
     return false;
 }
 
+bool page_open_headlines(struct page *p, struct csv *headlines, const struct places *places, const char *name,
+                         struct err *e)
+{
+    char *path = xasprintf("%s/paper/headlines.csv", places->root);
+    bool good = result_read(path, "paper/headlines", headlines, e) &&
+                page_open(p, xasprintf("%s/%s", places->out, name), e);
+    free(path);
+    if (!good)
+        csv_clear(headlines);
+    return good;
+}
+
 bool page_close(struct page *p, struct err *e)
 {
     bool bad = ferror(p->out);

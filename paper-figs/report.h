@@ -13,6 +13,9 @@ struct page {
 };
 /* path: becomes the page's own. */
 bool page_open(struct page *p, char *path, struct err *e);
+/* The page of that name, and what the papers claim, to be freed with csv_clear. False with *e set: neither is there. */
+bool page_open_headlines(struct page *p, struct csv *headlines, const struct places *places, const char *name,
+                         struct err *e);
 bool page_close(struct page *p, struct err *e);
 
 /* What every page begins with. */
