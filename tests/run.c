@@ -5,9 +5,9 @@
  *
  * $TREEATTN_SHARED names the data that the project does not ship; tests that need them say that they skip. With
  * $TREEATTN_QUICK, as under sanitizers, there are fewer cases. With $TREEATTN_STOP the first suite that fails is the last.
- * What a suite prints appears when it has ended, the totals of all come last. A process each, because Check's runner keeps much of what its tests tell it, and every test that it forks
- * later inherits that. Each has a folder of its own for what its tests write ($TMPDIR), which is removed whatever becomes
- * of them.
+ * What a suite prints appears when it has ended; the tests that failed and the totals of all come last. A process each,
+ * because Check's runner keeps much of what its tests tell it, and every test that it forks later inherits that. Each has
+ * a folder of its own for what its tests write ($TMPDIR), which is removed whatever becomes of them.
  */
 #include "tests/suites.h"
 
@@ -110,6 +110,7 @@ struct running {
     double begin; /* now_s */
     char *folder;
     FILE *said;
+    FILE *failed; /* a line for each test that failed */
 };
 
 static void add(struct tally *to, const struct tally *t)
@@ -132,9 +133,12 @@ static _Noreturn void run_suite(const char *name, const struct running *r, struc
     srunner_run_all(runner, CK_ENV);
     TestResult **bad = srunner_failures(runner);
     int n = srunner_ntests_failed(runner);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (tr_rtype(bad[i]) == CK_FAILURE)
             t->failures++;
+        fprintf(r->failed, "failed: %s: %s:%d: %s\n", name, tr_lfile(bad[i]), tr_lno(bad[i]), tr_msg(bad[i]));
+    }
+    fflush(r->failed);
     t->errors = n - t->failures;
     t->checks = srunner_ntests_run(runner);
     free(bad);
@@ -144,8 +148,9 @@ static _Noreturn void run_suite(const char *name, const struct running *r, struc
 
 static struct running start(const char *name, const char *root, struct tally *t)
 {
-    struct running r = {.begin = now_s(), .folder = xasprintf("%s/%s", root, name), .said = tmpfile()};
-    CK(r.said && mkdir(r.folder, 0700) == 0);
+    struct running r = {.begin = now_s(), .folder = xasprintf("%s/%s", root, name), .said = tmpfile(),
+                        .failed = tmpfile()};
+    CK(r.said && r.failed && mkdir(r.folder, 0700) == 0);
     fflush(stdout);
     r.pid = fork();
     CK(r.pid >= 0);
@@ -171,24 +176,32 @@ static double cpu_s(const struct rusage *used)
            1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
 }
 
-/* Show what the suite has said and add up; one that crashed or has checked nothing is an error. */
-static void finish(const char *name, struct running *r, int status, const struct rusage *used,
-                   const struct tally *t, struct tally *all)
+/* All of `from`, which is closed. */
+static void hand_on(FILE *from, FILE *to)
 {
     char part[4096];
-    rewind(r->said);
-    for (size_t n; (n = fread(part, 1, sizeof part, r->said)) > 0;)
-        fwrite(part, 1, n, stdout);
+    rewind(from);
+    for (size_t n; (n = fread(part, 1, sizeof part, from)) > 0;)
+        fwrite(part, 1, n, to);
+    fclose(from);
+}
+
+/* Show what the suite has said, keep what failed for the end, and add up; a suite that crashed or has checked nothing is
+ * an error. */
+static void finish(const char *name, struct running *r, int status, const struct rusage *used,
+                   const struct tally *t, FILE *failed, struct tally *all)
+{
+    hand_on(r->said, stdout);
+    hand_on(r->failed, failed);
     add(all, t);
     bool crashed = status != 0 || t->checks == 0;
     printf("%s: %.1f s, %.1f s of a core%s\n", name, now_s() - r->begin, cpu_s(used),
            crashed || t->failures + t->errors > 0 ? ", FAILED" : "");
     if (crashed) {
-        printf("%s: ended with status %#x after %d checks (expected 0, and some)\n", name, (unsigned)status,
-               t->checks);
+        fprintf(failed, "failed: %s: ended with status %#x after %d checks (expected 0, and some)\n", name,
+                (unsigned)status, t->checks);
         all->errors++;
     }
-    fclose(r->said);
     remove_folder(r->folder);
     free(r->folder);
     *r = (struct running){0};
@@ -202,7 +215,7 @@ static void stop(int sig)
 }
 
 /* Those with chosen[i], at most `jobs` at a time; a signal ends them all, or, with stop_early, a failure. */
-static struct tally run_all(const bool *chosen, const char *root, long jobs, bool stop_early)
+static struct tally run_all(const bool *chosen, const char *root, long jobs, bool stop_early, FILE *failed)
 {
     struct running run[MOST_SUITES] = {0};
     struct tally all = {0}, *t = mmap(NULL, n_suites * sizeof *t, PROT_READ | PROT_WRITE,
@@ -228,7 +241,7 @@ static struct tally run_all(const bool *chosen, const char *root, long jobs, boo
         CK(pid > 0 || errno == EINTR);
         for (int i = 0; i < n_suites; i++)
             if (run[i].pid == pid) {
-                finish(suites[i], &run[i], status, &used, &t[i], &all);
+                finish(suites[i], &run[i], status, &used, &t[i], failed, &all);
                 busy--;
                 if (stop_early && all.failures + all.errors > 0 && !stopped)
                     stopped = SIGTERM;
@@ -259,11 +272,13 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &on, NULL);
     setenv("CK_DEFAULT_TIMEOUT", "900", 0); /* a loaded machine under sanitizers is slow, not wrong */
     char *root = xasprintf("%s/treeattn-tests-XXXXXX", folder && *folder ? folder : "/tmp");
-    CK(mkdtemp(root));
+    FILE *failed = tmpfile();
+    CK(failed && mkdtemp(root));
     struct tally all = run_all(chosen, root, jobs ? max_i64(atol(jobs), 1) : sysconf(_SC_NPROCESSORS_ONLN),
-                               getenv("TREEATTN_STOP") != NULL);
+                               getenv("TREEATTN_STOP") != NULL, failed);
     remove_folder(root);
     free(root);
+    hand_on(failed, stdout);
     int good = all.checks - all.failures - all.errors;
     printf("%d%%: Checks: %d, Failures: %d, Errors: %d\n", all.checks ? 100 * good / all.checks : 0,
            all.checks, all.failures, all.errors);

@@ -172,14 +172,20 @@ void explain_numbers(const struct problem *p, const struct oracle *orc, const st
                      const struct kernel *k, const struct output *out, const struct arithmetic *a,
                      answers_again *again, void *context, struct result *r)
 {
-    struct problem *finite = isfinite(r->cmp.got) ? NULL : problem_without_nan(p);
+    bool number = isfinite(r->cmp.got);
+    if (number)
+        r->cause = find_cause(p, orc, plan, k, out, a, &r->cmp, false);
+    if (number && r->cause.text[0])
+        return;
+    /* NaN says little of who read it, and nothing where "sum > 0 ? .. : 0" or a maximum made a number of it. */
+    struct problem *finite = problem_without_nan(p);
     struct output *other = finite ? again(finite, context) : NULL;
     struct comparison cmp = {.verdict = V_PASS};
     if (other)
         cmp = compare_output(finite, orc, other, a);
     if (cmp.verdict == V_FAIL)
         r->cause = find_cause(finite, orc, plan, k, other, a, &cmp, true);
-    else
+    else if (!number)
         r->cause = find_cause(p, orc, plan, k, out, a, &r->cmp, false);
     output_free(other);
     problem_free(finite);
