@@ -1,4 +1,5 @@
 /* deft.c - the figures and tables of DeFT (ICLR 2025). */
+#include "paper-figs/deft_terms.h"
 #include "paper-figs/figures.h"
 
 #include <math.h>
@@ -25,7 +26,6 @@ enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
 /* ---- Table 1: what a tree of thoughts costs ---------------------------------------------------------------- */
 
 static double traffic(struct figure *f, int w, const char *strategy, bool kv);
-static double decoding(struct figure *f, int w, const char *strategy);
 
 enum { SORTING = 3 };
 static const char *const table1_series[] = {"flash-decoding", "tree-medusa", "deft-flatten"};
@@ -45,46 +45,122 @@ void fig_deft_table1(struct figure *f)
     check_match(f);
 }
 
-void fig_deft_table1_latency(struct figure *f)
+/* ---- the system that DeFT ran, as terms fitted to its release ------------------------------------------------ */
+
+struct system {
+    struct deft_terms paged;
+    struct deft_unpaged unpaged;
+};
+
+static struct system system_of(struct figure *f, bool whole, bool unpaged)
 {
-    const struct csv *paper = figure_table(f, "paper/deft-table1");
-    add_panel(f, "", BARS, LOG_Y, "", "decoding (s)");
-    for (int s = 0; s < 3; s++)
-        add_point(f, table1_series[s], "sorting", NAN, decoding(f, SORTING, table1_series[s]),
-                  paper_number(f, paper, "decoding-latency", table1_series[s], "", "tot sorting"));
-    check_least(f, "deft-flatten", 0);
-    check_number(
-        f, "DeFT-Flatten over Tree Attention-Medusa", "x",
-        point_ours(f, "tree-medusa", "sorting") / point_ours(f, "deft-flatten", "sorting"),
-        paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "tree-medusa", "tot sorting"));
+    struct system s = {.paged = deft_fit(f, whole)};
+    if (unpaged)
+        s.unpaged = deft_fit_unpaged(f);
+    return s;
 }
 
-/* ---- Tables 5, 8, 18: whole steps -------------------------------------------------------------------------- */
+static enum deft_kernel kernel_of(const char *strategy)
+{
+    int k = 0;
+    while (k < N_DEFT_KERNELS && strcmp(deft_kernel_series[k], strategy) != 0)
+        k++;
+    return (enum deft_kernel)k;
+}
 
 static const struct csv *replays(struct figure *f, int w)
 {
     return figure_table(f, workloads[w].few_shot ? "data/deft_replay_few_shot" : "data/deft_replay_trees");
 }
 
-/* Mean over the trees of one workload, in s; NAN where the KV cache does not fit into the memory. */
-static double decoding(struct figure *f, int w, const char *strategy)
+/* Mean over the trees of one workload, in s, of Llama-3-8B. NAN where the KV cache does not fit into the memory. */
+static void decoding(struct figure *f, const struct system *s, int w, const char *strategy, double *attention,
+                     double *rest)
 {
+    enum { LAYERS = 32, HEADS = 32 };
     const struct csv *t = replays(f, w);
     int64_t row = pick_row(f, t, -1, "trace", workloads[w].source, "strategy", strategy, NULL);
-    if (row >= 0 && *cell_text(f, t, row, "why"))
-        return NAN;
-    return pick_mean(f, t, "whole_s", "trace", workloads[w].source, "strategy", strategy, NULL);
+    enum deft_kernel k = kernel_of(strategy);
+    *attention = *rest = NAN;
+    if (k == N_DEFT_KERNELS && row >= 0 && *cell_text(f, t, row, "why"))
+        return;
+    struct deft_counts c = deft_count(f, workloads[w].source, 0);
+    double other =
+        pick_mean(f, t, "other_s", "trace", workloads[w].source, "strategy", "radix-attention", NULL);
+    if (k < N_DEFT_KERNELS) {
+        *attention = deft_attention_s(&s->paged, k, &c, LAYERS, HEADS);
+        *rest = deft_rest_s(&s->paged, k, &c, LAYERS, other);
+    } else {
+        *attention = deft_unpaged_attention_s(
+            &s->unpaged, strcmp(strategy, "tree-medusa") == 0, &c,
+            pick_mean(f, t, "attention_s", "trace", workloads[w].source, "strategy", strategy, NULL));
+        *rest = deft_unpaged_rest_s(&s->unpaged, &c, other);
+    }
+}
+
+/* How long a copy takes by the paper's own latencies: Table 5 less Table 16, and less a step without attention. */
+static void copies_note(struct figure *f, const struct system *s)
+{
+    enum { LAYERS = 32 };
+    const struct csv *whole = figure_fitted(f, "paper/deft-table5"),
+                     *attention = figure_fitted(f, "paper/deft-table16");
+    double least = INFINITY, most = 0;
+    for (int w = 0; w < N_WORKLOADS; w++) {
+        struct deft_counts c = deft_count(f, workloads[w].source, 0);
+        struct deft_unpaged u = s->unpaged;
+        u.copy = 0;
+        double rest = deft_unpaged_rest_s(&u, &c,
+                                          pick_mean(f, replays(f, w), "other_s", "trace", workloads[w].source,
+                                                    "strategy", "radix-attention", NULL)),
+               copies = paper_number(f, whole, "decoding-latency", "tree-medusa", "", workloads[w].at) -
+                        paper_number(f, attention, "attention-latency", "tree-medusa", "", workloads[w].at) -
+                        rest,
+               one = 1e3 * copies / LAYERS / c.queries;
+        least = fmin(least, one);
+        most = fmax(most, one);
+    }
+    add_note(
+        f,
+        "Copying unpaged K and V takes %.3g ms for a query and layer by the release's one run of Medusa, "
+        "%.3g to %.3g by Medusa's columns of Tables 5 and 16: no one term has both.",
+        s->unpaged.copy, least, most);
+}
+
+/* ---- Tables 5, 8, 18: whole steps -------------------------------------------------------------------------- */
+
+void fig_deft_table1_latency(struct figure *f)
+{
+    const struct csv *paper = figure_table(f, "paper/deft-table1");
+    const struct system sys = system_of(f, true, true);
+    add_panel(f, "", BARS, LOG_Y, "", "decoding (s)");
+    for (int s = 0; s < 3; s++) {
+        double attention, rest;
+        decoding(f, &sys, SORTING, table1_series[s], &attention, &rest);
+        add_point(f, table1_series[s], "sorting", NAN, attention + rest,
+                  paper_number(f, paper, "decoding-latency", table1_series[s], "", "tot sorting"));
+    }
+    copies_note(f, &sys);
+    check_least(f, "deft-flatten", 0);
+    check_match(f);
+    check_number(
+        f, "DeFT-Flatten over Tree Attention-Medusa", "x",
+        point_ours(f, "tree-medusa", "sorting") / point_ours(f, "deft-flatten", "sorting"),
+        paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "tree-medusa", "tot sorting"));
 }
 
 void fig_deft_table5(struct figure *f)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
+    enum { RADIX = 2, FLATTEN };
     const struct csv *paper = figure_table(f, "paper/deft-table5");
+    const struct system sys = system_of(f, true, true);
+    double attention[N_WORKLOADS][4], rest[N_WORKLOADS][4];
     add_panel(f, "a whole decoding", BARS, LOG_Y, "", "time (s)");
     int oom = 0, oom_too = 0;
     for (int w = 0; w < N_WORKLOADS; w++)
         for (int s = 0; s < 4; s++) {
-            double ours = decoding(f, w, series[s]);
+            decoding(f, &sys, w, series[s], &attention[w][s], &rest[w][s]);
+            double ours = attention[w][s] + rest[w][s];
             double theirs = paper_number(f, paper, "decoding-latency", series[s], "", workloads[w].at);
             add_point(f, series[s], workloads[w].label, NAN, ours, theirs);
             oom += isnan(theirs);
@@ -95,13 +171,12 @@ void fig_deft_table5(struct figure *f)
     check_match(f);
     add_panel(f, "over Radix Attention", BARS, 0, "", "speedup");
     for (int w = 0; w < N_WORKLOADS; w++) {
-        double radix = decoding(f, w, "radix-attention"), speedup = radix / decoding(f, w, "deft-flatten");
-        double rest = pick_mean(f, replays(f, w), "other_s", "trace", workloads[w].source, "strategy",
-                                "radix-attention", NULL);
-        add_point(f, "deft-flatten", workloads[w].label, NAN, speedup,
+        double radix = attention[w][RADIX] + rest[w][RADIX];
+        add_point(f, "deft-flatten", workloads[w].label, NAN,
+                  radix / (attention[w][FLATTEN] + rest[w][FLATTEN]),
                   paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "radix-attention",
                                workloads[w].at));
-        add_point(f, "no-attention", workloads[w].label, NAN, radix / rest,
+        add_point(f, "no-attention", workloads[w].label, NAN, radix / rest[w][RADIX],
                   paper_number(f, paper, "speedup-upper-bound", "no-attention", "radix-attention",
                                workloads[w].at));
     }
@@ -110,23 +185,34 @@ void fig_deft_table5(struct figure *f)
     for (int64_t row = -1; (row = pick_row(f, paper, row, "metric", "speedup-upper-bound", NULL)) >= 0;)
         odd += strncmp(cell_text(f, paper, row, "note"), "not ", 4) == 0;
     add_note(f,
-             "No attention: what is left of Radix Attention's step, here all other kernels (%.3gx at "
-             "sorting); %d of the paper's "
+             "No attention: what is left of Radix Attention's step (%.3gx at sorting); %d of the paper's "
              "%d bounds, sorting's too, do not follow from the latencies that it prints.",
              point_ours(f, "no-attention", "sorting"), odd, N_WORKLOADS);
+    add_note(
+        f,
+        "A layer of DeFT-Flatten takes %.3g ms to launch and %.3g to append K and V, all else %.3g ms beside "
+        "its kernels.",
+        sys.paged.of[DEFT_FLATTEN].launch, deft_append_s(&(struct deft_counts){.steps = 1e3}, 1),
+        sys.paged.of[DEFT_FLATTEN].step);
+    copies_note(f, &sys);
     check_headline(f, "deft-decoding-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
     check_headline(f, "deft-decoding-speedup-few-shot", point_ours(f, "deft-flatten", "few-shot b=50"));
     check_headline(f, "deft-decoding-speedup-speculative", point_ours(f, "deft-flatten", "spec. t=256"));
     check_headline(f, "deft-decoding-speedup-reasoning", point_ours(f, "deft-flatten", "sorting"));
 }
 
-/* Two models by three columns: speedup, and attention over all else. */
+/* Two models by three columns: speedup, and attention over all else. What the paper calls attention here has the appending of K and V
+ * in it: 23.0 over 47.6 ms of a step is what its release recorded of CodeLlama-34B on the sorting trees, and 0.48 what it prints. */
 static void model_table(struct figure *f, const char *number, const char *const label[3],
                         const char *const source[3], const char *const prompt[3], bool grows)
 {
-    static const char *const model[] = {"codellama-7b", "codellama-34b"}, *const key[] = {"7B", "34B"};
+    static const struct {
+        const char *name, *key;
+        int layers, heads;
+    } model[] = {{"codellama-7b", "7B", 32, 32}, {"codellama-34b", "34B", 48, 64}};
     static const char *const series[] = {"radix-attention", "deft-flatten"};
     const struct csv *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    const struct system sys = system_of(f, true, false);
     double whole[2][3][2], attention_s[2][3][2], rest[2][3][2];
     for (int m = 0; m < 2; m++)
         for (int c = 0; c < 3; c++)
@@ -134,18 +220,24 @@ static void model_table(struct figure *f, const char *number, const char *const 
                 bool few_shot = strncmp(source[c], "fewshot", 7) == 0;
                 const struct csv *t = figure_table(f, few_shot ? "data/deft_replay_few_shot_models"
                                                                : "data/deft_replay_trees_models");
-                double *out[] = {&whole[m][c][s], &attention_s[m][c][s], &rest[m][c][s]};
-                static const char *const column[] = {"whole_s", "attention_s", "other_s"};
-                for (int k = 0; k < 3; k++)
-                    *out[k] = pick_mean(f, t, column[k], "model", model[m], "trace", source[c], "prefill_len",
-                                        prompt[c], "strategy", series[s], NULL);
+                struct deft_counts n = deft_count(f, source[c], atof(prompt[c]));
+                enum deft_kernel k = kernel_of(series[s]);
+                double append = deft_append_s(&n, model[m].layers);
+                attention_s[m][c][s] =
+                    deft_attention_s(&sys.paged, k, &n, model[m].layers, model[m].heads) + append;
+                rest[m][c][s] =
+                    deft_rest_s(&sys.paged, k, &n, model[m].layers,
+                                pick_mean(f, t, "other_s", "model", model[m].name, "trace", source[c],
+                                          "prefill_len", prompt[c], "strategy", series[s], NULL)) -
+                    append;
+                whole[m][c][s] = attention_s[m][c][s] + rest[m][c][s];
             }
     for (int m = 0; m < 2; m++) {
-        add_panel(f, figure_text(f, "CodeLlama-%s", key[m]), BARS, 0, "", "decoding speedup");
+        add_panel(f, figure_text(f, "CodeLlama-%s", model[m].key), BARS, 0, "", "decoding speedup");
         for (int c = 0; c < 3; c++)
             add_point(f, "deft-flatten", label[c], NAN, whole[m][c][0] / whole[m][c][1],
                       paper_number(f, paper, "decoding-latency-speedup", "deft-flatten", "radix-attention",
-                                   figure_text(f, "%s %s", key[m], label[c])));
+                                   figure_text(f, "%s %s", model[m].key, label[c])));
         if (grows)
             check_grows(f, "deft-flatten", 0);
         check_match(f);
@@ -155,12 +247,12 @@ static void model_table(struct figure *f, const char *number, const char *const 
         smaller += whole[1][c][0] / whole[1][c][1] < whole[0][c][0] / whole[0][c][1];
     check_trend(f, smaller == 3, "the larger model gains less: %d of 3", smaller);
     for (int m = 0; m < 2; m++) {
-        add_panel(f, figure_text(f, "CodeLlama-%s", key[m]), BARS, 0, "", "attention / all else");
+        add_panel(f, figure_text(f, "CodeLlama-%s", model[m].key), BARS, 0, "", "attention / all else");
         for (int c = 0; c < 3; c++)
             for (int s = 0; s < 2; s++)
                 add_point(f, series[s], label[c], NAN, attention_s[m][c][s] / rest[m][c][s],
                           paper_number(f, paper, "attention-ffn-ratio", series[s], "",
-                                       figure_text(f, "%s %s", key[m], label[c])));
+                                       figure_text(f, "%s %s", model[m].key, label[c])));
         check_below(f, "deft-flatten", "radix-attention");
         check_match(f);
     }
@@ -319,70 +411,102 @@ void fig_deft_table12(struct figure *f)
 
 /* ---- Tables 6, 16, 19, 20, 21: time of attention ---------------------------------------------------------- */
 
-/* Mean over the trees of one workload, in s. */
-static double attention(struct figure *f, int w, const char *strategy)
-{
-    return pick_mean(f, figure_table(f, workloads[w].few_shot ? "data/deft_few_shot" : "data/deft_trees"),
-                     "latency_ms", "source", workloads[w].source, "strategy", strategy, NULL) /
-           1e3;
-}
-
-static void attention_table(struct figure *f, const struct csv *paper, const char *const *series, int n)
-{
-    add_panel(f, "attention in a whole decoding", BARS, LOG_Y, "", "time (s)");
-    for (int w = 0; w < N_WORKLOADS; w++)
-        for (int s = 0; s < n; s++)
-            add_point(f, series[s], workloads[w].label, NAN, attention(f, w, series[s]),
-                      paper_number(f, paper, "attention-latency", series[s], "", workloads[w].at));
-}
-
 void fig_deft_table6(struct figure *f)
 {
     static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
-    attention_table(f, figure_table(f, "paper/deft-table6"), series, 4);
+    enum { FEW_SHOT_20 = 0, FEW_SHOT_STEPS = 399 };
+    const struct csv *paper = figure_table(f, "paper/deft-table6");
+    const struct system sys = system_of(f, false, false);
+    add_panel(f, "attention in a whole decoding", BARS, LOG_Y, "", "time (s)");
+    for (int w = 0; w < N_WORKLOADS; w++)
+        for (int s = 0; s < 4; s++) {
+            double attention, rest;
+            decoding(f, &sys, w, series[s], &attention, &rest);
+            add_point(f, series[s], workloads[w].label, NAN, attention,
+                      paper_number(f, paper, "attention-latency", series[s], "", workloads[w].at));
+        }
     check_least(f, "deft-flatten", 0);
     check_match(f);
+    /* the same run of the release, without the appending of K and V */
+    double theirs =
+               paper_number(f, paper, "attention-latency", "deft-node-chunk", "", workloads[FEW_SHOT_20].at),
+           release = pick(f, figure_table(f, "recorded/deft_release"), "attention_latency_ms", "task",
+                          "few-shot", "tokens", "20", "mode", "node_chunk", "prompt_len", "4000", NULL) /
+                         1e3 -
+                     deft_append_s(&(struct deft_counts){.steps = FEW_SHOT_STEPS}, 32);
+    add_note(
+        f,
+        "DeFT-Node-Chunk with 20 branches: %.3g s in the paper, %.3g in its release, which the terms follow.",
+        theirs, release);
 }
 
 void fig_deft_table16(struct figure *f)
 {
     static const char *const series[] = {"flash-decoding", "tree-medusa", "radix-attention", "deft-flatten"};
+    enum { UNPAGED = 2, FLATTEN, SPECULATIVE_64 = 8 };
     const struct csv *paper = figure_table(f, "paper/deft-table16");
-    attention_table(f, paper, series, 4);
-    check_least(f, "deft-flatten", 0);
-    check_match(f);
+    const struct system sys = system_of(f, false, true);
+    double attention[N_WORKLOADS][4], rest;
+    for (int fitted = 0; fitted < 2; fitted++) {
+        add_panel(
+            f, fitted ? "reasoning, to which the unpaged terms are fitted" : "attention in a whole decoding",
+            BARS, LOG_Y, "", "time (s)");
+        for (int w = 0; w < N_WORKLOADS; w++)
+            for (int s = 0; s < 4; s++) {
+                decoding(f, &sys, w, series[s], &attention[w][s], &rest);
+                bool seen = s < UNPAGED && strncmp(workloads[w].at, "reasoning", 9) == 0;
+                if (seen || !fitted)
+                    add_point(f, series[s], workloads[w].label, NAN, attention[w][s],
+                              seen == fitted ? paper_number(f, paper, "attention-latency", series[s], "",
+                                                            workloads[w].at)
+                                             : NAN);
+            }
+        if (!fitted) {
+            check_least(f, "deft-flatten", 0);
+            check_match(f);
+        }
+    }
     add_panel(f, "DeFT-Flatten over Radix Attention", BARS, 0, "", "speedup");
-    for (int w = 0; w < N_WORKLOADS; w++) {
-        double speedup = attention(f, w, "radix-attention") / attention(f, w, "deft-flatten");
-        add_point(f, "deft-flatten", workloads[w].label, NAN, speedup,
+    for (int w = 0; w < N_WORKLOADS; w++)
+        add_point(f, "deft-flatten", workloads[w].label, NAN, attention[w][UNPAGED] / attention[w][FLATTEN],
                   paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
                                workloads[w].at));
-    }
     check_match(f);
+    double more_traffic = paper_number(f, figure_fitted(f, "paper/deft-table17"), "kv-io", "flash-decoding",
+                                       "", workloads[SPECULATIVE_64].at) /
+                          traffic(f, SPECULATIVE_64, "flash-decoding", true),
+           more_time = paper_number(f, paper, "attention-latency", "flash-decoding", "",
+                                    workloads[SPECULATIVE_64].at) /
+                       attention[SPECULATIVE_64][0];
+    add_note(f,
+             "Flash-Decoding with t=64 takes %.3g times our time in the paper; Table 17 has %.3g times the "
+             "traffic of "
+             "the replay for it, as of a longer run.",
+             more_time, more_traffic);
     check_headline(f, "deft-attention-speedup", point_ours(f, "deft-flatten", "spec. t=256"));
 }
 
-/* Another GPU or model: `machine` and `heads` pick the rows. */
-static void attention_elsewhere(struct figure *f, const char *number, const char *machine, const char *heads)
+/* Another GPU or model, by the terms of the release's GPU. append: with the appending of K and V, as the tables of CodeLlama: the
+ * release recorded 95.9 s of Radix Attention on the sorting trees with it, and Table 20 prints 95.14. */
+static void attention_elsewhere(struct figure *f, const char *number, double layers, double heads,
+                                bool append)
 {
     static const char *const series[] = {"radix-attention", "deft-node-chunk", "deft-flatten"};
     static const int columns[] = {1, 3, 8};
     const struct csv *paper = figure_table(f, figure_text(f, "paper/deft-table%s", number));
+    const struct system sys = system_of(f, false, false);
     const char *label[2] = {"attention in a whole decoding", "DeFT-Flatten over Radix Attention"};
     double time[3][3];
     add_panel(f, label[0], BARS, 0, "", "time (s)");
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; c < 3; c++) {
+        struct deft_counts n = deft_count(f, workloads[columns[c]].source, 0);
         for (int s = 0; s < 3; s++) {
-            int w = columns[c];
-            time[c][s] = pick_mean(f,
-                                   figure_table(f, workloads[w].few_shot ? "data/deft_few_shot_models"
-                                                                         : "data/deft_trees_models"),
-                                   "latency_ms", "source", workloads[w].source, "strategy", series[s],
-                                   "machine", machine, "q_heads", heads, NULL) /
-                         1e3;
-            add_point(f, series[s], workloads[w].label, NAN, time[c][s],
-                      paper_number(f, paper, "attention-latency", series[s], "", workloads[w].at));
+            time[c][s] = deft_attention_s(&sys.paged, kernel_of(series[s]), &n, layers, heads) +
+                         append * deft_append_s(&n, layers);
+            add_point(f, series[s], workloads[columns[c]].label, NAN, time[c][s],
+                      paper_number(f, paper, "attention-latency", series[s], "", workloads[columns[c]].at));
         }
+    }
     check_least(f, "deft-flatten", 0);
     check_match(f);
     add_panel(f, label[1], BARS, 0, "", "speedup");
@@ -395,17 +519,17 @@ static void attention_elsewhere(struct figure *f, const char *number, const char
 
 void fig_deft_table19(struct figure *f)
 {
-    attention_elsewhere(f, "19", "rtx4090", "32");
+    attention_elsewhere(f, "19", 32, 32, false);
 }
 
 void fig_deft_table20(struct figure *f)
 {
-    attention_elsewhere(f, "20", "a100-80", "64");
+    attention_elsewhere(f, "20", 48, 64, true);
 }
 
 void fig_deft_table21(struct figure *f)
 {
-    attention_elsewhere(f, "21", "a100-80", "32");
+    attention_elsewhere(f, "21", 32, 32, true);
 }
 
 /* ---- Table 17: bytes by the paper's count -------------------------------------------------------------- */
@@ -461,23 +585,23 @@ void fig_deft_table17(struct figure *f)
 void fig_deft_table7(struct figure *f)
 {
     static const struct {
-        const char *at, *key, *prompt;
+        const char *at, *key;
         double tokens;
-    } prompts[] = {{"1k", "reasoning sorting L=1k", "1000", 1000},
-                   {"5k", "reasoning sorting L=5k", "5000", 5000},
-                   {"8k", "reasoning sorting L=8k", "8000", 8000},
-                   {"10k", "reasoning sorting L=10k", "10000", 10000}};
-    const struct csv *sim = figure_table(f, "data/deft_prompts"),
-                     *paper = figure_table(f, "paper/deft-table7");
+    } prompts[] = {{"1k", "reasoning sorting L=1k", 1000},
+                   {"5k", "reasoning sorting L=5k", 5000},
+                   {"8k", "reasoning sorting L=8k", 8000},
+                   {"10k", "reasoning sorting L=10k", 10000}};
+    const struct csv *paper = figure_table(f, "paper/deft-table7");
+    const struct system sys = system_of(f, false, false);
     add_panel(f, "", LINES, 0, "prompt (tokens)", "speedup over Radix Attention");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        struct deft_counts n = deft_count(f, workloads[SORTING].source, prompts[i].tokens);
         add_point(f, "deft-flatten", prompts[i].at, prompts[i].tokens,
-                  pick_mean(f, sim, "latency_ms", "prompt_len", prompts[i].prompt, "strategy",
-                            "radix-attention", NULL) /
-                      pick_mean(f, sim, "latency_ms", "prompt_len", prompts[i].prompt, "strategy",
-                                "deft-flatten", NULL),
+                  deft_attention_s(&sys.paged, DEFT_RADIX, &n, 32, 32) /
+                      deft_attention_s(&sys.paged, DEFT_FLATTEN, &n, 32, 32),
                   paper_number(f, paper, "attention-latency-speedup", "deft-flatten", "radix-attention",
                                prompts[i].key));
+    }
     check_grows(f, "deft-flatten", 0);
     check_match(f);
 }
@@ -543,25 +667,31 @@ void fig_deft_fig13(struct figure *f)
         paper_number(f, paper, "step-latency-speedup", "deft-flatten", "deft-node", "reasoning sorting"));
 }
 
+/* Steps 1 to 399 of few-shot trees: attention of one step, Medusa's from the time model's. */
 void fig_deft_fig14(struct figure *f)
 {
     static const char *const series[] = {"tree-medusa", "radix-attention", "deft-flatten"};
-    static const struct {
-        const char *source, *name;
-    } width[] = {{"fewshot:10", "10 branches"},
-                 {"fewshot:20", "20 branches"},
-                 {"fewshot:30", "30 branches"},
-                 {"fewshot:50", "50 branches"}};
+    enum { PROMPT = 4000, LAYERS = 32, HEADS = 32 };
+    static const int width[] = {10, 20, 30, 50};
     const struct csv *sim = figure_table(f, "data/deft_widths"), *paper = figure_table(f, "paper/deft-fig14");
+    const struct system sys = system_of(f, false, true);
     double ratio[4][2],
         medusa[4]; /* radix / flatten at the first and last step; medusa / flatten at the last */
     for (int w = 0; w < 4; w++) {
-        add_panel(f, width[w].name, LINES, 0, "decoding step", "attention of a step (ms)");
+        add_panel(f, figure_text(f, "%d branches", width[w]), LINES, 0, "decoding step",
+                  "attention of a step (ms)");
+        const char *source = figure_text(f, "fewshot:%d", width[w]);
         for (int s = 0; s < 3; s++)
             for (int64_t row = -1;
-                 (row = pick_row(f, sim, row, "source", width[w].source, "strategy", series[s], NULL)) >= 0;)
-                add_point(f, series[s], cell_text(f, sim, row, "step"), cell_number(f, sim, row, "step"),
-                          cell_number(f, sim, row, "latency_ms"), NAN);
+                 (row = pick_row(f, sim, row, "source", source, "strategy", "tree-medusa", NULL)) >= 0;) {
+                double step = cell_number(f, sim, row, "step"), b = width[w];
+                struct deft_counts n = {1, b, PROMPT + b * step, b * (PROMPT + step), PROMPT};
+                add_point(f, series[s], cell_text(f, sim, row, "step"), step,
+                          1e3 * (s ? deft_attention_s(&sys.paged, kernel_of(series[s]), &n, LAYERS, HEADS)
+                                   : deft_unpaged_attention_s(&sys.unpaged, true, &n,
+                                                              cell_number(f, sim, row, "latency_ms") / 1e3)),
+                          NAN);
+            }
         check_below(f, "deft-flatten", "radix-attention");
         for (int i = 0; i < 2; i++)
             ratio[w][i] = point_ours(f, "radix-attention", i ? "399" : "1") /
@@ -623,15 +753,16 @@ void fig_deft_fig15(struct figure *f)
 
 void fig_deft_fig4(struct figure *f)
 {
-    static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
-    const struct csv *sim = figure_table(f, "data/deft_replay_paged"),
-                     *paper = figure_table(f, "paper/deft-fig4");
+    enum { SPECULATIVE_32 = 7 };
+    const struct csv *paper = figure_table(f, "paper/deft-fig4");
+    const struct system sys = system_of(f, true, false);
     double least = INFINITY, most = 0;
     add_panel(f, "", BARS, 0, "", "attention / whole decoding (%)");
-    for (int s = 0; s < 4; s++) {
-        double share = 100 * pick(f, sim, "attention_s", "strategy", series[s], NULL) /
-                       pick(f, sim, "whole_s", "strategy", series[s], NULL);
-        add_point(f, series[s], "speculative t=32, paged", NAN, share, NAN);
+    for (int k = 0; k < N_DEFT_KERNELS; k++) {
+        double attention, rest;
+        decoding(f, &sys, SPECULATIVE_32, deft_kernel_series[k], &attention, &rest);
+        double share = 100 * attention / (attention + rest);
+        add_point(f, deft_kernel_series[k], "speculative t=32, paged", NAN, share, NAN);
         least = fmin(least, share);
         most = fmax(most, share);
     }
@@ -654,26 +785,34 @@ static double recorded(struct figure *f, const char *mode, const char *prompt, c
     return row < 0 ? NAN : cell_number(f, t, row, column) / 1e3;
 }
 
-/* `column` of our data, `theirs` of the release; panels for 32 and 64 tokens to verify. */
-static void longer_prompts(struct figure *f, const char *data, const char *column, double scale,
-                           const char *theirs, const char *y_label)
+/* What is drawn over the prompt: attention (of the release: with the appending of K and V), or all of a step. `theirs`: of the release;
+ * panels for 32 and 64 tokens to verify. */
+static void longer_prompts(struct figure *f, bool whole, const char *theirs, const char *y_label)
 {
-    static const char *const series[] = {"radix-attention", "deft-node", "deft-node-chunk", "deft-flatten"};
     static const char *const mode[] = {"seq", "node", "node_chunk", "flatten"};
     static const char *const prompt[] = {"1000", "2000", "4000", "6000", "8000", "16000", "20000"};
     static const char *const label[] = {"1k", "2k", "4k", "6k", "8k", "16k", "20k"};
-    const struct csv *sim = figure_table(f, data);
-    bool replay = strcmp(data, "data/deft_replay_long") == 0;
-    for (int t = 32; t <= 64; t += 32) {
-        add_panel(f, figure_text(f, "t=%d", t), LINES, LOG_X, "prompt (tokens)", y_label);
-        for (int s = 0; s < 4; s++)
-            for (int p = 0; p < 7; p++)
-                add_point(f, series[s], label[p], atof(prompt[p]),
-                          scale * pick(f, sim, column, replay ? "trace" : "source",
-                                       figure_text(f, "deft:APPS_tree_size%d.json", t),
-                                       replay ? "prefill_len" : "prompt_len", prompt[p], "strategy",
-                                       series[s], NULL),
-                          t == 64 ? recorded(f, mode[s], prompt[p], theirs) : NAN);
+    enum { LAYERS = 32, HEADS = 32, GENERATED = 1000 };
+    const struct csv *t = figure_table(f, "data/deft_replay_long");
+    figure_table(f, "recorded/deft_release"); /* its speculative runs are the marks */
+    const struct system sys = system_of(f, whole, false);
+    for (int queries = 32; queries <= 64; queries += 32) {
+        add_panel(f, figure_text(f, "t=%d", queries), LINES, LOG_X, "prompt (tokens)", y_label);
+        for (int k = 0; k < N_DEFT_KERNELS; k++)
+            for (int p = 0; p < 7; p++) {
+                const char *trace = figure_text(f, "deft:APPS_tree_size%d.json", queries);
+                double steps = pick(f, t, "iterations", "trace", trace, "prefill_len", prompt[p], "strategy",
+                                    "radix-attention", NULL),
+                       other = pick(f, t, "other_s", "trace", trace, "prefill_len", prompt[p], "strategy",
+                                    "radix-attention", NULL);
+                struct deft_counts n =
+                    deft_count_speculative(queries, atof(prompt[p]), atof(prompt[p]) + GENERATED, steps);
+                double attention = deft_attention_s(&sys.paged, (enum deft_kernel)k, &n, LAYERS, HEADS);
+                add_point(f, deft_kernel_series[k], label[p], atof(prompt[p]),
+                          attention + (whole ? deft_rest_s(&sys.paged, (enum deft_kernel)k, &n, LAYERS, other)
+                                             : deft_append_s(&n, LAYERS)),
+                          queries == 64 ? recorded(f, mode[k], prompt[p], theirs) : NAN);
+            }
         check_least(f, "deft-flatten", 0);
         check_below(f, "deft-flatten", "radix-attention");
         check_grows(f, "radix-attention", 0);
@@ -688,17 +827,15 @@ static void longer_prompts(struct figure *f, const char *data, const char *colum
 /* 1000 tokens are generated: seconds of all are milliseconds of each. */
 void fig_deft_fig16(struct figure *f)
 {
-    longer_prompts(f, "data/deft_replay_long", "whole_s", 1, "decode_latency_ms",
-                   "time per output token (ms)");
+    longer_prompts(f, true, "decode_latency_ms", "time per output token (ms)");
 }
 
 void fig_deft_fig17(struct figure *f)
 {
-    longer_prompts(f, "data/deft_replay_long", "whole_s", 1, "decode_latency_ms", "decoding 1000 tokens (s)");
+    longer_prompts(f, true, "decode_latency_ms", "decoding 1000 tokens (s)");
 }
 
 void fig_deft_fig18(struct figure *f)
 {
-    longer_prompts(f, "data/deft_long", "latency_ms", 1e-3, "attention_latency_ms",
-                   "attention of 1000 tokens (s)");
+    longer_prompts(f, false, "attention_latency_ms", "attention of 1000 tokens (s)");
 }

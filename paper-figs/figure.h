@@ -54,6 +54,7 @@ struct check {
     bool whole;                   /* over all that its headline names, so that it may decide on that */
     char *text, *unit, *headline; /* headline: id in headlines.csv, or NULL */
     const char *detail;           /* how the number is made up, or NULL */
+    const char *why;              /* of a headline: what makes it another number, with numbers, or NULL */
     double ours, paper;
     int holds_at, places; /* of a trend that must hold at several places; else 0 */
     int held, near, of;   /* of a panel's numbers within the tolerance, and within a factor of 1.5; else 0 */
@@ -82,6 +83,7 @@ struct figure {
     int32_t n_tables, n_panels, n_points, n_checks, n_notes, n_strings, n_factors;
     int64_t cap_tables, cap_panels, cap_points, cap_checks, cap_notes, cap_strings, cap_factors;
     struct csv **table;
+    uint64_t fitted; /* bit i: table i is fitted to alone, no mark shows it (figure_fitted) */
     struct panel *panel;
     struct point *point;
     struct check *check;
@@ -121,6 +123,10 @@ bool result_read(const char *path, const char *name, struct csv *t, struct err *
 /* A table by name: "paper/deft-table5", "measured/h200_bench_gpu", or "data/NAME" of data.def. An empty one
  * after an error. Owned by the figure. */
 const struct csv *figure_table(struct figure *f, const char *name);
+
+/* The same of a table that terms are fitted to, of the paper's or its release's: no mark of the picture shows its numbers, unless the
+ * figure has asked for it before. */
+const struct csv *figure_fitted(struct figure *f, const char *name);
 
 /* The number in `column` of the one row in which every named column has the given text:
  * pick(f, t, "latency_ms", "strategy", "pat", "tree", "0", NULL). No such row, or several: an error. */
@@ -179,6 +185,9 @@ void check_headline(struct figure *f, const char *id, double ours);
 void check_part(struct figure *f, const char *id, double ours);
 /* How the number of the last check is made up, in a sentence without a full stop. */
 void check_detail(struct figure *f, const char *text);
+/* Why the figure's result for a headline is far from the paper's, in a sentence with the numbers that make it so. The pages have it
+ * where the result decides and is neither reproduced nor close; then there must be one. */
+void check_why(struct figure *f, const char *id, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* The share by which a number of that source may differ and still count as the same. */
 double tolerance_of(enum source source);
 
@@ -224,9 +233,8 @@ bool figure_write_plot(const struct figure *f, struct err *e);
 /* Index and Markdown table over all figures. */
 bool write_index(const struct figure *f, int32_t n, const struct places *places, struct err *e);
 bool write_markdown(const struct figure *f, int32_t n, const struct places *places, struct err *e);
-/* Why a headline cannot be had, or why its number is not close (headlines.def), or NULL; whether its percentage is a cut. */
+/* Why a headline cannot be had (headlines.def), or NULL; whether its percentage is a cut. */
 const char *headline_not_possible(const char *id);
-const char *headline_why_far(const char *id);
 bool headline_is_cut(const char *id);
 /* "3.59x", "99.6 %", "12.3 s", of the value as a CSV has it; `size` bytes at least 32. */
 void number_text(char *out, size_t size, double value, const char *unit);

@@ -259,7 +259,7 @@ static char *caption(const struct figure *f)
         const char *on = csv_note(f->table[i], "machine"), *place = csv_note(f->table[i], "place");
         if (!place && strcmp(f->table[i]->name, "paper/headlines") == 0 && !strstr(text, "White marks"))
             place = "what it claims";
-        if (!place)
+        if (!place || (f->fitted >> i & 1))
             continue;
         char *longer = xasprintf("%s White marks: %s, %s%s%s%s.", text, f->def->paper, place,
                                  on ? " (machine: " : "", on ? on : "", on ? ")" : "");

@@ -165,12 +165,13 @@ char *report_how(const struct figure *f)
                                          "no kernel, the time model"};
     if (!d->make)
         return xstrdup("-");
+    const char *by = strstr(d->machine, "terms fitted") ? "no kernel" : kernel[d->source];
     bool own = d->source == RECORDED || figure_is_beyond(d);
     char *machine = figure_machine(f), *how = xasprintf("%s%s%s: %s%s", source_names[d->source],
                                                         !*machine               ? ""
                                                         : d->source == ANALYTIC ? ", "
                                                                                 : " on ",
-                                                        machine, kernel[d->source],
+                                                        machine, by,
                                                         own             ? ""
                                                         : d->by_release ? ", plans of the released planner"
                                                                         : ", plans by the paper's text");
@@ -257,36 +258,21 @@ void headline_others(const struct headline *h, char *out, size_t size)
     snprintf(out + at, size - at, ")");
 }
 
-/* Headlines that cannot be had, or are not close, and why. */
-static const struct {
-    const char *id, *why;
-    bool possible;
-} reasons[] = {
-#define NOT_POSSIBLE_HEADLINE(id, why) {id, why, false},
-#define FAR_HEADLINE(id, why) {id, why, true},
+const char *headline_not_possible(const char *id)
+{
+    static const struct {
+        const char *id, *why;
+    } reasons[] = {
+#define NOT_POSSIBLE_HEADLINE(id, why) {id, why},
 #define CUT_HEADLINE(id)
 #include "paper-figs/headlines.def"
 #undef NOT_POSSIBLE_HEADLINE
-#undef FAR_HEADLINE
 #undef CUT_HEADLINE
-};
-
-static const char *reason(const char *id, bool possible)
-{
+    };
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
-        if (reasons[i].possible == possible && strcmp(reasons[i].id, id) == 0)
+        if (strcmp(reasons[i].id, id) == 0)
             return reasons[i].why;
     return NULL;
-}
-
-const char *headline_not_possible(const char *id)
-{
-    return reason(id, false);
-}
-
-const char *headline_why_far(const char *id)
-{
-    return reason(id, true);
 }
 
 char *headline_remark(const struct headline *h)
@@ -294,10 +280,9 @@ char *headline_remark(const struct headline *h)
     enum verdict v = headline_verdict(h);
     if (v == NOT_POSSIBLE)
         return xstrdup(headline_not_possible(h->id));
-    const char *why = headline_why_far(h->id);
-    if (v == NO_DATA || v <= CLOSE || !why)
-        return xstrdup(v == NO_DATA ? "no figure has it" : "");
-    return xstrdup(why);
+    if (v == NO_DATA)
+        return xstrdup("no figure has it");
+    return xstrdup(v > CLOSE && h->x[0].check->why ? h->x[0].check->why : "");
 }
 
 void headline_counts(const struct figure *f, int32_t n, const struct csv *t, int counts[N_VERDICTS])

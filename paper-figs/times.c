@@ -101,7 +101,7 @@ void times_measured(struct figure *f, const char *file, const char *set, const c
                  cell_number(f, t, row, "number")) = cell_number(f, t, row, column);
 }
 
-void times_released(struct figure *f, const char *set, struct times *x)
+static void released(struct figure *f, const char *set, const char *without, struct times *x)
 {
     static const char *const method[][2] = {
         {"sdpa", "sdpa"},         {"ft", "fasttree"},       {"ft_node", "fasttree-no-greedy"},
@@ -111,11 +111,22 @@ void times_released(struct figure *f, const char *set, struct times *x)
     const struct csv *t = figure_table(f, "recorded/h200_peers");
     for (size_t m = 0; m < sizeof method / sizeof method[0]; m++)
         for (int64_t row = -1;
+             strcmp(method[m][0], without) != 0 &&
              (row = pick_row(f, t, row, "set", set, "method", method[m][0], "status", "ok", NULL)) >= 0;) {
             double *us = cell_of(f, x, method[m][1], heads_of(f, t, row, "hq", "hk"),
                                  1 + cell_number(f, t, row, "idx"));
             *us = fmin(*us, cell_number(f, t, row, "cold_us"));
         }
+}
+
+void times_released(struct figure *f, const char *set, struct times *x)
+{
+    released(f, set, "", x);
+}
+
+void times_cuda_core(struct figure *f, const char *set, struct times *x)
+{
+    released(f, set, "fi_tc", x);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------------------ */

@@ -25,6 +25,8 @@ void times_simulated(struct figure *f, const struct csv *t, const char *set, con
 void times_measured(struct figure *f, const char *file, const char *set, const char *column, struct times *x);
 /* Rows of recorded/h200_peers: released kernels; FlashInfer is the faster of its two for decoding. */
 void times_released(struct figure *f, const char *set, struct times *x);
+/* FlashInfer's kernel on CUDA cores alone, which does not know every head count, and what it is compared with. */
+void times_cuda_core(struct figure *f, const char *set, struct times *x);
 
 /* Number of a series, or of heads; -1. */
 int32_t times_series(const struct times *x, const char *series);

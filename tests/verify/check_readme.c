@@ -114,6 +114,7 @@ static const struct {
     {"FastTree over DeFT", {"attention of FastTree over DeFT"}},
     {"FastTree over Cascade", {"attention of FastTree over Cascade"}},
     {"PAT over FastTree", {"attention of PAT over FastTree with shared prefixes"}},
+    {"Hydragen over vLLM, CodeLlama-13B", {"throughput of Hydragen over the best baseline; CodeLlama-13B"}},
     {"Hydragen over FlashAttention, attention", {"attention of Hydragen over FlashAttention"}},
 };
 enum { N_TOLD = sizeof told_headlines / sizeof told_headlines[0] };
