@@ -23,7 +23,7 @@ CC := gcc
 endif
 ARCH ?= native
 OPT ?= $(if $(COV),-O1,$(if $(SAN),-O2,-O3)) -g
-WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+WARN := -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(COV),--coverage)
 OPENBLAS_CFLAGS = $(shell pkg-config --cflags openblas 2>/dev/null)

@@ -6,13 +6,13 @@
 #include <immintrin.h>
 #endif
 
-const char *const dtype_name[N_DTYPES] = {"f64", "f32", "f16", "bf16"};
-const int32_t dtype_size[N_DTYPES] = {8, 4, 2, 2};
-const double dtype_unit[N_DTYPES] = {0x1p-53, 0x1p-24, 0x1p-11, 0x1p-8};
+const char *const dtype_name[N_STORED] = {"f64", "f32", "f16", "bf16", "e4m3", "e5m2"};
+const int32_t dtype_size[N_STORED] = {8, 4, 2, 2, 1, 1};
+const double dtype_unit[N_STORED] = {0x1p-53, 0x1p-24, 0x1p-11, 0x1p-8, 0x1p-4, 0x1p-3};
 
-bool dtype_parse(const char *s, enum dtype *out)
+static bool parse_among(const char *s, int first, int end, enum dtype *out)
 {
-    for (int i = 0; i < N_DTYPES; i++)
+    for (int i = first; i < end; i++)
         if (strcmp(s, dtype_name[i]) == 0) {
             *out = (enum dtype)i;
             return true;
@@ -20,7 +20,17 @@ bool dtype_parse(const char *s, enum dtype *out)
     return false;
 }
 
-/* Where NaN comes from is in the highest bits of its mantissa, as many as all types have. All ones and negative is what memory of
+bool dtype_parse(const char *s, enum dtype *out)
+{
+    return parse_among(s, 0, N_DTYPES, out);
+}
+
+bool dtype_parse_fp8(const char *s, enum dtype *out)
+{
+    return parse_among(s, N_DTYPES, N_STORED, out);
+}
+
+/* Where NaN comes from is in the highest bits of its mantissa, as many as all types of 16 bits have. All ones and negative is what memory of
  * a GPU is filled with. */
 enum { NAN_BITS = 7, NAN_QUIET = 1 << (NAN_BITS - 1), NAN_ALL = (1 << NAN_BITS) - 1 };
 static const int nan_mark[] = {NAN_QUIET, NAN_QUIET | 0x15, NAN_QUIET | 0x2A};
@@ -112,13 +122,45 @@ double bf16_to_double(uint16_t h)
     return (double)f;
 }
 
-/* All 65,536 values of fp16, so that bulk conversion is a load. Filled before main by the constructor. */
-static float f16_table[65536];
+enum { E4M3_NAN = 0x7F, E4M3_MOST = 0x7E, E5M2_NAN = 0x7F, E5M2_INFINITY = 0x7C, E5M2_MOST = 0x7B };
 
-__attribute__((constructor)) static void fill_table(void)
+/* `emax` as in narrow; `most` is the code of the largest number. */
+static uint8_t narrow_fp8(double x, int mant, int bias, int emax, int most)
+{
+    uint16_t h = narrow(x, mant, bias, emax), magnitude = h & 0x7FFF;
+    return (uint8_t)((h & 0x8000) >> 8 | (magnitude > most ? most : magnitude));
+}
+
+uint8_t e4m3_from_double(double x)
+{
+    /* All ones in the exponent are numbers, but for the last one; so infinity would be one exponent further. */
+    return isnan(x) ? (uint8_t)(E4M3_NAN | (signbit(x) ? 0x80 : 0)) : narrow_fp8(x, 3, 7, 16, E4M3_MOST);
+}
+double e4m3_to_double(uint8_t b)
+{
+    bool is_nan = (b & 0x7F) == E4M3_NAN;
+    return is_nan ? nan_of(NAN_POISON) : widen((uint16_t)((b & 0x80) << 8 | (b & 0x7F)), 3, 7, 16);
+}
+uint8_t e5m2_from_double(double x)
+{
+    return isnan(x) ? (uint8_t)(E5M2_NAN | (signbit(x) ? 0x80 : 0)) : narrow_fp8(x, 2, 15, 31, E5M2_MOST);
+}
+double e5m2_to_double(uint8_t b)
+{
+    return (b & 0x7F) > E5M2_INFINITY ? nan_of(NAN_POISON) : f16_to_double((uint16_t)(b << 8));
+}
+
+/* All values of the types of 16 and of 8 bits, so that bulk conversion is a load. Filled before main by the constructor. */
+static float f16_table[65536], fp8_table[N_STORED - N_DTYPES][256];
+
+__attribute__((constructor)) static void fill_tables(void)
 {
     for (uint32_t i = 0; i < 65536; i++)
         f16_table[i] = (float)f16_to_double((uint16_t)i);
+    for (uint32_t i = 0; i < 256; i++) {
+        fp8_table[DT_E4M3 - N_DTYPES][i] = (float)e4m3_to_double((uint8_t)i);
+        fp8_table[DT_E5M2 - N_DTYPES][i] = (float)e5m2_to_double((uint8_t)i);
+    }
 }
 
 double dtype_load(enum dtype t, const void *p, int64_t i)
@@ -132,6 +174,9 @@ double dtype_load(enum dtype t, const void *p, int64_t i)
         return (double)f16_table[((const uint16_t *)p)[i]];
     case DT_BF16:
         return bf16_to_double(((const uint16_t *)p)[i]);
+    case DT_E4M3:
+    case DT_E5M2:
+        return (double)fp8_table[t - N_DTYPES][((const uint8_t *)p)[i]];
     default:
         CK_FOUND("a dtype");
     }
@@ -151,6 +196,12 @@ void dtype_store(enum dtype t, void *p, int64_t i, double x)
         break;
     case DT_BF16:
         ((uint16_t *)p)[i] = bf16_from_double(x);
+        break;
+    case DT_E4M3:
+        ((uint8_t *)p)[i] = e4m3_from_double(x);
+        break;
+    case DT_E5M2:
+        ((uint8_t *)p)[i] = e5m2_from_double(x);
         break;
     default:
         CK_FOUND("a dtype");
@@ -173,6 +224,11 @@ void dtype_to_float(enum dtype t, const void *src, int64_t first, float *dst, in
     CK(t != DT_F64);
     if (t == DT_F32) {
         memcpy(dst, (const float *)src + first, (size_t)n * sizeof *dst);
+        return;
+    }
+    if (t == DT_E4M3 || t == DT_E5M2) {
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = fp8_table[t - N_DTYPES][((const uint8_t *)src)[first + i]];
         return;
     }
     const uint16_t *s = (const uint16_t *)src + first;

@@ -1,5 +1,5 @@
 /*
- * heads.h - the shape of attention besides the tree: heads, their size, and the storage type.
+ * heads.h - the shape of attention besides the tree: heads, their size, and the storage types.
  */
 #ifndef TREEATTN_REF_HEADS_H
 #define TREEATTN_REF_HEADS_H
@@ -13,6 +13,7 @@ extern "C" {
 struct heads {
     int32_t h_q, h_kv, d; /* query heads, a multiple of the KV heads; elements of a head */
     enum dtype dtype;     /* of Q, K, V and O in storage */
+    enum dtype kv_fp8; /* DT_E4M3 or DT_E5M2: of K and V instead; any other: they are as Q (heads_kv_dtype) */
 };
 
 /* Query heads per KV head: a group of n queries has n times as many rows. */
@@ -21,10 +22,27 @@ static inline int32_t heads_gqa(const struct heads *h)
     return h->h_q / h->h_kv;
 }
 
-/* Bytes of an element of Q, K, V, O, and of a materialised score: 8, 4 or 2. */
+/* Bytes of an element of Q, O, and of a materialised score: 8, 4 or 2. */
 static inline int32_t heads_elt_bytes(const struct heads *h)
 {
     return dtype_size[h->dtype];
+}
+
+static inline bool heads_fp8(const struct heads *h)
+{
+    return h->kv_fp8 == DT_E4M3 || h->kv_fp8 == DT_E5M2;
+}
+
+/* The type of K and V in storage. */
+static inline enum dtype heads_kv_dtype(const struct heads *h)
+{
+    return heads_fp8(h) ? h->kv_fp8 : h->dtype;
+}
+
+/* Bytes of an element of K and V: 8, 4, 2 or 1. */
+static inline int32_t heads_kv_bytes(const struct heads *h)
+{
+    return dtype_size[heads_kv_dtype(h)];
 }
 
 /* Bytes of an LSE, a maximum, a sum, and an element of O in an "fp32" slot: 8 for f64, else 4. */
@@ -35,7 +53,8 @@ static inline int32_t heads_float_bytes(const struct heads *h)
 
 static inline bool heads_equal(const struct heads *a, const struct heads *b)
 {
-    return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype;
+    return a->h_q == b->h_q && a->h_kv == b->h_kv && a->d == b->d && a->dtype == b->dtype &&
+           heads_kv_dtype(a) == heads_kv_dtype(b);
 }
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     dtype_to_double(p->heads.dtype, p->q, first_row * d, s->q, (int64_t)g * d);
 
     for (int64_t j = 0; j < ctx; j++) {
-        dtype_to_double(p->heads.dtype, p->k, (s->slot[j] * p->heads.h_kv + h) * d, s->row, d);
+        problem_k_row(p, s->slot[j], h, s->row);
         for (int32_t i = 0; i < g; i++) {
             const double *qi = s->q + (int64_t)i * d, *k = s->row;
             double dot = 0, mag = 0;
@@ -72,7 +72,7 @@ static void attend(const struct problem *p, struct oracle *orc, int32_t q, int32
     memset(s->o, 0, (size_t)g * (size_t)d * sizeof *s->o);
     for (int64_t j = 0; j < ctx; j++) {
         bool full = j % BLOCK == BLOCK - 1 || j == ctx - 1;
-        dtype_to_double(p->heads.dtype, p->v, (s->slot[j] * p->heads.h_kv + h) * d, s->row, d);
+        problem_v_row(p, s->slot[j], h, s->row);
         for (int32_t c = 0; c < d; c++) {
             s->low[c] = min_f64(s->low[c], s->row[c]);
             s->high[c] = max_f64(s->high[c], s->row[c]);

@@ -16,7 +16,8 @@ const char *const fill_name[N_FILLS] = {"random", "count", "huge", "onehot", "id
                                         "vast",   "sunk",  "span", "onesign"};
 
 const char *const feature_name[N_FEATURES] = {
-    [FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks", [FEATURE_WINDOW] = "window"};
+    [FEATURE_SOFT_CAP] = "softcap", [FEATURE_SINKS] = "sinks", [FEATURE_WINDOW] = "window",
+    [FEATURE_E4M3] = "e4m3",        [FEATURE_E5M2] = "e5m2",   [FEATURE_HEAD_SCALES] = "headscales"};
 
 bool features_parse(const char *list, uint32_t *out, struct err *e)
 {
@@ -42,20 +43,26 @@ bool features_parse(const char *list, uint32_t *out, struct err *e)
     }
 }
 
-static uint32_t features_of(bool soft_cap, bool sinks, bool window)
+static uint32_t features_of(bool soft_cap, bool sinks, bool window, enum dtype kv, bool head_scales)
 {
     return (uint32_t)soft_cap << FEATURE_SOFT_CAP | (uint32_t)sinks << FEATURE_SINKS |
-           (uint32_t)window << FEATURE_WINDOW;
+           (uint32_t)window << FEATURE_WINDOW | (uint32_t)(kv == DT_E4M3) << FEATURE_E4M3 |
+           (uint32_t)(kv == DT_E5M2) << FEATURE_E5M2 | (uint32_t)head_scales << FEATURE_HEAD_SCALES;
 }
 
 uint32_t problem_features(const struct problem *p)
 {
-    return features_of(p->soft_cap > 0, p->sink != NULL, p->tree->since != NULL);
+    bool differ = false;
+    for (int32_t h = 1; h < p->heads.h_kv; h++)
+        differ = differ || problem_k_scale(p, h) != problem_k_scale(p, 0) ||
+                 problem_v_scale(p, h) != problem_v_scale(p, 0);
+    return features_of(p->soft_cap > 0, p->sink != NULL, p->tree->since != NULL, heads_kv_dtype(&p->heads),
+                       differ);
 }
 
 uint32_t problem_spec_features(const struct problem_spec *s)
 {
-    return features_of(s->soft_cap > 0, s->sinks, s->window > 0);
+    return features_of(s->soft_cap > 0, s->sinks, s->window > 0, heads_kv_dtype(&s->heads), s->head_scales);
 }
 
 void problem_spec_restrict(struct problem_spec *s, uint32_t features)
@@ -65,6 +72,11 @@ void problem_spec_restrict(struct problem_spec *s, uint32_t features)
     s->sinks = s->sinks && (features >> FEATURE_SINKS & 1);
     if (!(features >> FEATURE_WINDOW & 1))
         s->window = 0;
+    enum dtype kv = heads_kv_dtype(&s->heads);
+    if ((kv == DT_E4M3 && !(features >> FEATURE_E4M3 & 1)) ||
+        (kv == DT_E5M2 && !(features >> FEATURE_E5M2 & 1)))
+        s->heads.kv_fp8 = DT_F64;
+    s->head_scales = s->head_scales && heads_fp8(&s->heads) && (features >> FEATURE_HEAD_SCALES & 1);
 }
 
 /* Streams of the generator: what an element belongs to, times the node or query it sits on. */
@@ -72,6 +84,7 @@ enum { TENSOR_K, TENSOR_V, TENSOR_Q, TENSOR_PAGES, TENSOR_TARGET, TENSOR_HEAT, N
 
 /* Of no node and no query; one more tensor would change all numbers of all seeds. */
 #define STREAM_SINKS UINT64_MAX
+#define STREAM_SCALES (UINT64_MAX - 1)
 
 static uint64_t stream(int tensor, int64_t owner)
 {
@@ -113,6 +126,9 @@ bool problem_spec_check(const struct problem_spec *s, struct err *e)
     if (s->window < 0 || s->window > TREE_MAX_TOKENS)
         return err_set(e, "window %" PRId64 " (expected 1 to %" PRId64 ", or 0 for none)", s->window,
                        TREE_MAX_TOKENS);
+    if (s->head_scales && !heads_fp8(&s->heads))
+        return err_set(e, "scales of each KV head, but K and V are in %s (expected e4m3 or e5m2)",
+                       dtype_name[s->heads.dtype]);
     return true;
 }
 
@@ -133,7 +149,7 @@ static int64_t pool_pages(const struct tree *t, const struct problem_spec *s)
 
 static int64_t token_bytes(const struct heads *h)
 {
-    return (int64_t)h->h_kv * h->d * heads_elt_bytes(h);
+    return (int64_t)h->h_kv * h->d * heads_kv_bytes(h);
 }
 
 /* Of K, or of V. */
@@ -252,33 +268,79 @@ static void path_token(const struct tree *t, const struct query *x, int64_t want
     *j = want - (ctx - after - len);
 }
 
+static double element(const struct problem *p, const void *pool, const float *scale, int64_t at)
+{
+    double x = dtype_load(heads_kv_dtype(&p->heads), pool, at);
+    return scale ? x * (double)scale[at / p->heads.d % p->heads.h_kv] : x;
+}
+
+double problem_k(const struct problem *p, int64_t at)
+{
+    return element(p, p->k, p->k_scale, at);
+}
+
+double problem_v(const struct problem *p, int64_t at)
+{
+    return element(p, p->v, p->v_scale, at);
+}
+
+static void load_row(const struct problem *p, const void *pool, const float *scale, int64_t slot,
+                     int32_t kv_head, double *row)
+{
+    dtype_to_double(heads_kv_dtype(&p->heads), pool, (slot * p->heads.h_kv + kv_head) * p->heads.d, row,
+                    p->heads.d);
+    for (int32_t c = 0; c < p->heads.d && scale; c++)
+        row[c] *= (double)scale[kv_head];
+}
+
+void problem_k_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row)
+{
+    load_row(p, p->k, p->k_scale, slot, kv_head, row);
+}
+
+void problem_v_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row)
+{
+    load_row(p, p->v, p->v_scale, slot, kv_head, row);
+}
+
 /* Of K, and of Q with the other sign: a dot product is -d SUNK^2. */
 enum { SUNK = 150 };
 
 /*
  * SPAN: exponents of columns c, c + 8, .. Those of K and Q cancel, so that each product counts in the logit; where they do not,
  * K or Q is subnormal and its partner as large as the type has it. A column of V is all that a column of O depends on.
- * The bell ends at 3.5, and Q has up to four times that. fp16 has numbers from 2^-24 to 2^16, normal from 2^-14 on.
+ * The bell ends at 3.5, and Q has up to four times that. fp16 has numbers from 2^-24 to 2^16, normal from 2^-14 on; e4m3 from 2^-9
+ * to 448, normal from 2^-6 on; e5m2 from 2^-16 to 57344, normal from 2^-14 on.
  */
 enum { SPAN = 8 };
+#define BELL_END 3.5
 /* Numbers below the normal ones of float, in one column alone since CPUs are slow at them; in f64 below those of double. */
 enum { SPAN_TINY = -130, SPAN_TINY_F64 = -1030, SPAN_ELSE = -100 };
-static const struct {
+static const struct exponents {
     int16_t k, q, v;
 } span_f16[SPAN] = {{14, -14, 14}, {-12, 12, -10}, {0, 0, 0},    {14, -17, -17},
                     {-16, 12, 10}, {5, -5, -14},   {-14, 12, 5}, {0, 0, -20}},
+  span_e4m3[SPAN] = {{7, -7, 7}, {-5, 5, -4}, {0, 0, 0},  {7, -9, -8},
+                     {-8, 5, 4}, {3, -3, -6}, {-6, 5, 3}, {0, 0, -9}},
+  span_e5m2[SPAN] = {{14, -14, 14}, {-12, 12, -10}, {0, 0, 0},    {14, -17, -15},
+                     {-16, 12, 10}, {5, -5, -13},   {-14, 12, 5}, {0, 0, -16}},
   span_wide[SPAN] = {{17, -17, 17}, {-27, 27, -27}, {0, 0, 0},    {60, -60, 60},
                      {-17, 17, 10}, {27, -27, -60}, {-60, 60, 5}, {SPAN_TINY, 60, SPAN_TINY}};
 
-enum span_of { SPAN_Q, SPAN_K, SPAN_V };
+static const struct exponents *span_of(const struct heads *h)
+{
+    enum dtype kv = heads_kv_dtype(h);
+    return kv == DT_E4M3 ? span_e4m3 : kv == DT_E5M2 ? span_e5m2 : kv == DT_F16 ? span_f16 : span_wide;
+}
 
-static double span(const struct problem_spec *s, enum span_of which, int64_t in_row)
+enum span_tensor { SPAN_Q, SPAN_K, SPAN_V };
+
+static double span(const struct problem_spec *s, enum span_tensor which, int64_t in_row)
 {
     int64_t c = in_row % s->heads.d % SPAN;
-    bool narrow = s->heads.dtype == DT_F16;
-    int e = which == SPAN_Q   ? (narrow ? span_f16 : span_wide)[c].q
-            : which == SPAN_K ? (narrow ? span_f16 : span_wide)[c].k
-                              : (narrow ? span_f16 : span_wide)[c].v;
+    int e = which == SPAN_Q   ? span_of(&s->heads)[c].q
+            : which == SPAN_K ? span_of(&s->heads)[c].k
+                              : span_of(&s->heads)[c].v;
     if (e == SPAN_TINY)
         e = in_row % s->heads.d != c ? SPAN_ELSE : s->heads.dtype == DT_F64 ? SPAN_TINY_F64 : SPAN_TINY;
     return ldexp(1, e);
@@ -301,12 +363,21 @@ static double k_value(const struct problem_spec *s, int32_t node, uint64_t index
     case FILL_VAST: /* the bell ends at 3.5: f16 can hold all of it */
         return 12000 * rng_bell(s->seed, stream(TENSOR_K, node), index);
     case FILL_SUNK: /* whole numbers that all types hold; one of them tells tokens apart */
+        if (heads_fp8(&s->heads)) /* where SUNK is one number of many, the next ones are far away */
+            return in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : SUNK;
         return SUNK + (in_row % s->heads.d == 0 ? rint(rng_bell(s->seed, stream(TENSOR_K, node), index)) : 0);
     case FILL_SPAN:
         return span(s, SPAN_K, in_row) * rng_bell(s->seed, stream(TENSOR_K, node), index);
     default:
         return rng_bell(s->seed, stream(TENSOR_K, node), index);
     }
+}
+
+/* Numbers of V that are all of one sign, from this to twice it. In 8 bits they may be stored as an eighth more, and are to stay within
+ * fp16. */
+static double onesign_least(const struct problem_spec *s)
+{
+    return heads_fp8(&s->heads) ? 2.625e4 : 3e4;
 }
 
 static double v_value(const struct problem_spec *s, int32_t node, uint64_t index, int64_t in_row)
@@ -321,7 +392,7 @@ static double v_value(const struct problem_spec *s, int32_t node, uint64_t index
         return c / SPAN % 2 ? column_sign(c) * fabs(x) : x;
     }
     case FILL_ONESIGN:
-        return column_sign(c) * 3e4 * (1 + rng_unit(s->seed, key, index));
+        return column_sign(c) * onesign_least(s) * (1 + rng_unit(s->seed, key, index));
     default:
         return rng_bell(s->seed, key, index);
     }
@@ -331,9 +402,10 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
 {
     const struct tree *t = p->tree;
     int64_t row = (int64_t)p->heads.h_kv * p->heads.d, n = p->n_pages * p->page_size * row;
+    enum dtype kv = heads_kv_dtype(&p->heads);
     if (s->poison) {
-        dtype_fill(p->heads.dtype, p->k, n, nan_of(NAN_POISON));
-        dtype_fill(p->heads.dtype, p->v, n, nan_of(NAN_POISON));
+        dtype_fill(kv, p->k, n, nan_of(NAN_POISON));
+        dtype_fill(kv, p->v, n, nan_of(NAN_POISON));
     }
     for (int32_t node = 0; node < t->n_nodes; node++) {
         int64_t begin = s->poison ? dead[node] : 0, end = s->poison ? live[node] : t->len[node];
@@ -342,8 +414,9 @@ static void fill_kv(struct problem *p, const struct problem_spec *s, const int64
             int64_t to = problem_slot(p, node, j) * row;
             for (int64_t x = 0; x < row; x++) {
                 uint64_t index = (uint64_t)(j * row + x);
-                dtype_store(p->heads.dtype, p->k, to + x, k_value(s, node, index, x));
-                dtype_store(p->heads.dtype, p->v, to + x, v_value(s, node, index, x));
+                int32_t h = (int32_t)(x / p->heads.d);
+                dtype_store(kv, p->k, to + x, k_value(s, node, index, x) / problem_k_scale(p, h));
+                dtype_store(kv, p->v, to + x, v_value(s, node, index, x) / problem_v_scale(p, h));
             }
         }
     }
@@ -376,7 +449,7 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
             for (int32_t x = 0; x < p->heads.d; x++) {
                 int64_t to = ((int64_t)q * p->heads.h_q + h) * p->heads.d + x;
                 double value =
-                    aim ? (s->fill == FILL_VAST ? 1 : 12) * dtype_load(p->heads.dtype, p->k, key + x)
+                    aim ? (s->fill == FILL_VAST ? 1 : 12) * problem_k(p, key + x)
                     : s->fill == FILL_SUNK
                         ? (x == 0 ? -8 * scale : -SUNK)
                         : scale * (s->fill == FILL_SPAN ? span(s, SPAN_Q, x) : 1) *
@@ -391,10 +464,55 @@ static void fill_q(struct problem *p, const struct problem_spec *s)
  * whatever a kernel does. */
 static void draw_sinks(struct problem *p, const struct problem_spec *s)
 {
-    double most = s->fill == FILL_SUNK ? problem_logit(p, -(double)p->heads.d * SUNK * SUNK) : 0;
+    /* In 8 bits one column of K is not SUNK. */
+    double columns = heads_fp8(&p->heads) ? p->heads.d - 1 : p->heads.d;
+    double most = s->fill == FILL_SUNK ? problem_logit(p, -columns * SUNK * SUNK) : 0;
     p->sink = xcalloc((size_t)p->heads.h_q, sizeof *p->sink);
     for (int32_t h = 0; h < p->heads.h_q; h++)
         p->sink[h] = (float)(most + 2 + 3 * rng_bell(s->seed, STREAM_SINKS, (uint64_t)h));
+}
+
+/* No |k|, or |v|, is more. */
+static double most_of_k(enum fill fill)
+{
+    return fill == FILL_HUGE   ? 50 * BELL_END
+           : fill == FILL_VAST ? 12000 * BELL_END
+           : fill == FILL_SUNK ? SUNK
+                               : BELL_END;
+}
+static double most_of_v(const struct problem_spec *s)
+{
+    return s->fill == FILL_COUNT ? 1 : s->fill == FILL_ONESIGN ? 2 * onesign_least(s) : BELL_END;
+}
+
+/*
+ * What K, or V, is divided by before it is stored: [h_kv]. The largest number stored is between the type's largest and a small one, so
+ * that none saturates and some of most cases are subnormal. A head's scale and the next one's differ by a fifth at least, and so do
+ * those of K and V where both are as large: a wrong one shows.
+ */
+static float *draw_scales(const struct problem *p, const struct problem_spec *s, enum span_tensor which)
+{
+    enum dtype t = heads_kv_dtype(&p->heads);
+    bool of_k = which == SPAN_K;
+    double end = t == DT_E4M3 ? 448 : 57344;
+    uint64_t at = of_k ? 0 : 1;
+    /* Powers of two that the range leaves unused. */
+    int64_t spare = s->fill == FILL_SPAN ? 0 : rng_below(s->seed, STREAM_SCALES, at, t == DT_E4M3 ? 6 : 14);
+    double least =
+        s->fill == FILL_SPAN ? 1 : ldexp(of_k ? most_of_k(s->fill) : most_of_v(s), (int)spare) / end;
+    double turn = rng_unit(s->seed, STREAM_SCALES, 2) + (of_k ? 0 : 0.37);
+    float *scale = xcalloc((size_t)p->heads.h_kv, sizeof *scale);
+    for (int32_t h = 0; h < p->heads.h_kv; h++) {
+        double x = turn + (s->head_scales ? h * 0.6180339887498949 : 0);
+        double want = least * (1 + x - floor(x));
+        if (s->fill == FILL_SUNK && of_k) /* SUNK is one of the numbers */ {
+            uint8_t code;
+            dtype_store(t, &code, 0, SUNK / want);
+            want = SUNK / dtype_load(t, &code, 0);
+        }
+        scale[h] = (float)want;
+    }
+    return scale;
 }
 
 struct problem *problem_shell(const struct tree *t, const struct problem_spec *s)
@@ -411,6 +529,10 @@ struct problem *problem_shell(const struct tree *t, const struct problem_spec *s
         p->page_off[i + 1] = p->page_off[i] + ceil_div(t->len[i], s->page_size);
     if (s->sinks)
         draw_sinks(p, s);
+    if (heads_fp8(&s->heads)) {
+        p->k_scale = draw_scales(p, s, SPAN_K);
+        p->v_scale = draw_scales(p, s, SPAN_V);
+    }
     return p;
 }
 
@@ -447,6 +569,16 @@ static void *copy_without_nan(enum dtype t, const void *x, int64_t n, uint64_t s
     return copy;
 }
 
+/* n of them; NULL of NULL. */
+static float *copy_floats(const float *x, int64_t n)
+{
+    if (!x)
+        return NULL;
+    float *copy = xcalloc((size_t)n, sizeof *copy);
+    memcpy(copy, x, (size_t)n * sizeof *copy);
+    return copy;
+}
+
 struct problem *problem_without_nan(const struct problem *p)
 {
     if (p->mapped > 0)
@@ -463,12 +595,11 @@ struct problem *problem_without_nan(const struct problem *p)
     memcpy(x->page_off, p->page_off, ((size_t)p->tree->n_nodes + 1) * sizeof *x->page_off);
     memcpy(x->page_table, p->page_table, (size_t)n_table * sizeof *x->page_table);
     memcpy(x->q, p->q, q);
-    if (p->sink) {
-        x->sink = xcalloc((size_t)p->heads.h_q, sizeof *x->sink);
-        memcpy(x->sink, p->sink, (size_t)p->heads.h_q * sizeof *x->sink);
-    }
-    x->k = copy_without_nan(p->heads.dtype, p->k, n, 1);
-    x->v = copy_without_nan(p->heads.dtype, p->v, n, 2);
+    x->sink = copy_floats(p->sink, p->heads.h_q);
+    x->k_scale = copy_floats(p->k_scale, p->heads.h_kv);
+    x->v_scale = copy_floats(p->v_scale, p->heads.h_kv);
+    x->k = copy_without_nan(heads_kv_dtype(&p->heads), p->k, n, 1);
+    x->v = copy_without_nan(heads_kv_dtype(&p->heads), p->v, n, 2);
     return x;
 }
 
@@ -513,6 +644,8 @@ void problem_free(struct problem *p)
     if (!p)
         return;
     free(p->sink);
+    free(p->k_scale);
+    free(p->v_scale);
     free(p->page_off);
     free(p->page_table);
     free(p->q);

@@ -1,7 +1,8 @@
 /*
  * problem.h - a tree with heads, storage type, scale, and Q, K, V: all that a kernel is given besides a plan.
  *
- * K and V live in a paged pool, layout [slot][h_kv][d] ("NHD"). Token j of tree node i is in slot
+ * K and V are in the type of Q, or in 8 bits with a scale for each KV head. They live in a paged pool, layout [slot][h_kv][d]
+ * ("NHD"). Token j of tree node i is in slot
  *     page_table[page_off[i] + j / page_size] * page_size + j % page_size
  * so a node owns ceil(len / page_size) pages and the pages need not be contiguous nor in order.
  */
@@ -43,9 +44,16 @@ enum feature {
     FEATURE_SOFT_CAP, /* logits beyond a bound are bent */
     FEATURE_SINKS,    /* a softmax has a term that is no token's */
     FEATURE_WINDOW,   /* a query sees the last tokens of its path alone */
+    FEATURE_E4M3,     /* K and V are stored so, and multiplied by scales */
+    FEATURE_E5M2,
+    FEATURE_HEAD_SCALES, /* and these scales differ from KV head to KV head */
     N_FEATURES
 };
-extern const char *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window" */
+extern const char
+    *const feature_name[N_FEATURES]; /* "softcap", "sinks", "window", "e4m3", "e5m2", "headscales" */
+/* Those that say how K and V are stored: a problem has one of the first two at most, and the third with one of them alone. */
+#define FEATURES_FP8                                                                                         \
+    (UINT32_C(1) << FEATURE_E4M3 | UINT32_C(1) << FEATURE_E5M2 | UINT32_C(1) << FEATURE_HEAD_SCALES)
 /* A comma-separated list of them as bits 1 << feature; "none" is no bit. False with *e set. */
 bool features_parse(const char *list, uint32_t *out, struct err *e);
 
@@ -60,6 +68,8 @@ struct problem_spec {
     double scale;    /* of the problem; 0: 1 / sqrt(d) */
     double soft_cap; /* of logits; 0: none */
     bool sinks;      /* each query head has one */
+    bool
+        head_scales; /* of K and V in 8 bits: a scale for each KV head; else one for all of K, one for all of V */
     int64_t
         window; /* tokens that a query sees at most; 0: all. Who makes the tree sets it (tree_set_window) */
     int32_t
@@ -80,7 +90,9 @@ struct problem {
     int64_t *page_off;   /* [tree->n_nodes + 1] into page_table */
     int32_t *page_table; /* [page_off[n_nodes]] physical page, 0 .. n_pages - 1; PAGE_POISON where poisoned */
     void *q;             /* [n_queries][h_q][d], queries as the tree numbers them */
-    void *k, *v;         /* [n_pages * page_size][h_kv][d] */
+    void *k, *v;         /* [n_pages * page_size][h_kv][d] of heads_kv_dtype */
+    /* [h_kv], above 0, or NULL where K and V are as Q: K and V are what is stored, times that. The products are exact in double. */
+    float *k_scale, *v_scale;
     size_t mapped;       /* bytes of K, and of V, where they are mapped and not allocated; else 0 */
 };
 #define PAGE_POISON INT32_C(0x7F7F7F7F)
@@ -126,6 +138,23 @@ static inline double problem_logit(const struct problem *p, double dot)
     double x = p->scale * dot;
     return p->soft_cap > 0 ? p->soft_cap * tanh(x / p->soft_cap) : x;
 }
+
+/* Of a KV head: what its stored K, or V, is multiplied by. */
+static inline double problem_k_scale(const struct problem *p, int32_t kv_head)
+{
+    return p->k_scale ? (double)p->k_scale[kv_head] : 1;
+}
+static inline double problem_v_scale(const struct problem *p, int32_t kv_head)
+{
+    return p->v_scale ? (double)p->v_scale[kv_head] : 1;
+}
+
+/* Element number `at` of K's pool, or V's: the number that it stands for. */
+double problem_k(const struct problem *p, int64_t at);
+double problem_v(const struct problem *p, int64_t at);
+/* K or V of a token and a KV head, as numbers, into row[d]. */
+void problem_k_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row);
+void problem_v_row(const struct problem *p, int64_t slot, int32_t kv_head, double *row);
 
 /* Of a query head: its sink, -inf where there is none. */
 static inline double problem_sink(const struct problem *p, int32_t head)

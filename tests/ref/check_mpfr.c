@@ -56,13 +56,18 @@ static void exact_free(struct exact *a)
     free(a);
 }
 
-/* Add the token whose K and V start at element `at` of the pool. */
+/* Add the token whose K and V start at element `at` of the pool. Of 8 bits they are what is stored there times a scale. */
 static void exact_token(struct exact *a, const struct problem *p, int64_t at)
 {
+    enum dtype kv = heads_kv_dtype(&p->heads);
+    int64_t head = at / a->d % p->heads.h_kv;
+    double k_scale = p->k_scale ? (double)p->k_scale[head] : 1,
+           v_scale = p->v_scale ? (double)p->v_scale[head] : 1;
     mpfr_set_zero(a->y, 1); /* q . k */
     mpfr_set_zero(a->z, 1); /* |q| . |k| */
     for (int32_t e = 0; e < a->d; e++) {
-        mpfr_mul_d(a->x, a->q[e], dtype_load(p->heads.dtype, p->k, at + e), MPFR_RNDN);
+        mpfr_mul_d(a->x, a->q[e], dtype_load(kv, p->k, at + e), MPFR_RNDN);
+        mpfr_mul_d(a->x, a->x, k_scale, MPFR_RNDN);
         mpfr_add(a->y, a->y, a->x, MPFR_RNDN);
         mpfr_abs(a->x, a->x, MPFR_RNDN);
         mpfr_add(a->z, a->z, a->x, MPFR_RNDN);
@@ -83,7 +88,7 @@ static void exact_token(struct exact *a, const struct problem *p, int64_t at)
     mpfr_max(a->logit, a->logit, a->y, MPFR_RNDN);
     mpfr_max(a->mag, a->mag, a->z, MPFR_RNDN);
     for (int32_t e = 0; e < a->d; e++) {
-        double v = dtype_load(p->heads.dtype, p->v, at + e);
+        double v = v_scale * dtype_load(kv, p->v, at + e); /* exact: 24 and 4 bits */
         a->low[e] = fmin(a->low[e], v);
         a->high[e] = fmax(a->high[e], v);
         mpfr_mul_d(a->x, a->weight, v, MPFR_RNDN);
@@ -282,6 +287,10 @@ static struct mp_case case_new(int32_t i)
     int32_t features = i / (N_DTYPES * N_FILLS) % 8; /* none, each, all */
     c.spec.soft_cap = features & 1 ? draw(i, 9, 2) ? 30 : 4 : 0;
     c.spec.sinks = features & 2;
+    if (draw(i, 31, 2)) {
+        c.spec.heads.kv_fp8 = draw(i, 32, 2) ? DT_E4M3 : DT_E5M2;
+        c.spec.head_scales = draw(i, 33, 2);
+    }
     tree_set_window(c.t, features & 4 ? 1 + draw(i, 30, 40) : 0);
     c.p = problem_new(c.t, &c.spec, NULL);
     CK(c.p != NULL);

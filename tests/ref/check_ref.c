@@ -229,6 +229,70 @@ TEST(merge_keeps_nan_and_weighs)
     ck_assert(fabs(la - log(4)) < 1e-15);
 }
 
+/* OCP 8-bit Floating Point Specification, table 1, and torch.float8_e4m3fn, torch.float8_e5m2: some codes, their numbers. */
+TEST(fp8_numbers)
+{
+    static const struct {
+        enum dtype t;
+        uint8_t code;
+        double is;
+    } all[] = {{DT_E4M3, 0x00, 0},        {DT_E4M3, 0x01, 0x1p-9},  {DT_E4M3, 0x07, 0x1.Cp-7},
+               {DT_E4M3, 0x08, 0x1p-6},   {DT_E4M3, 0x38, 1},       {DT_E4M3, 0x3C, 1.5},
+               {DT_E4M3, 0x77, 240},      {DT_E4M3, 0x78, 256},     {DT_E4M3, 0x7E, 448},
+               {DT_E4M3, 0xBF, -1.875},   {DT_E5M2, 0x01, 0x1p-16}, {DT_E5M2, 0x03, 0x1.8p-15},
+               {DT_E5M2, 0x04, 0x1p-14},  {DT_E5M2, 0x3C, 1},       {DT_E5M2, 0x7B, 57344},
+               {DT_E5M2, 0x7C, INFINITY}, {DT_E5M2, 0xC1, -2.5}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        check_each(dtype_load(all[i].t, &all[i].code, 0) == all[i].is, "%s %x", dtype_name[all[i].t],
+                   all[i].code);
+    ck_assert(dtype_size[DT_E4M3] == 1 && dtype_size[DT_E5M2] == 1 && dtype_unit[DT_E4M3] == 0x1p-4 &&
+              dtype_unit[DT_E5M2] == 0x1p-3);
+}
+
+/* All codes come back, in order of their numbers; what lies between two goes to the nearer one, or the even one; the rest saturates. */
+LOOP_TEST(fp8_is_rounded_to_nearest_even, 2)
+{
+    enum dtype t = _i ? DT_E5M2 : DT_E4M3;
+    uint8_t most = t == DT_E4M3 ? 0x7E : 0x7B, code, next, got;
+    for (int i = 0; i < 256; i++) {
+        code = (uint8_t)i;
+        double x = dtype_load(t, &code, 0);
+        bool number = (i & 0x7F) <= most;
+        check_each(number == isfinite(x), "%s %x", dtype_name[t], i);
+        dtype_store(t, &got, 0, x);
+        check_each(!number || got == code, "%s %x comes back as %x", dtype_name[t], i, got);
+        if (!number || (i & 0x7F) == most)
+            continue;
+        next = (uint8_t)(i + 1);
+        double y = dtype_load(t, &next, 0), middle = (x + y) / 2, tiny = fabs(y - x) * 0x1p-30;
+        check_each(fabs(y) > fabs(x), "%s %x", dtype_name[t], i);
+        double toward = i & 0x80 ? -1 : 1;
+        dtype_store(t, &got, 0, middle - toward * tiny);
+        check_each(got == code, "%s below %x, %x", dtype_name[t], i, i + 1);
+        dtype_store(t, &got, 0, middle + toward * tiny);
+        check_each(got == next, "%s above %x, %x", dtype_name[t], i, i + 1);
+        dtype_store(t, &got, 0, middle);
+        check_each(got == (code & 1 ? next : code), "%s between %x and %x", dtype_name[t], i, i + 1);
+    }
+    for (int sign = 0; sign < 2; sign++) {
+        const double large[] = {1e3, 6e4, 1e5, 1e300, INFINITY}, small[] = {0, 0x1p-20, 0x1p-1060};
+        for (int i = t == DT_E4M3 ? 0 : 1; i < 5; i++) {
+            dtype_store(t, &got, 0, sign ? -large[i] : large[i]);
+            check_each(got == (most | sign << 7), "%s %g", dtype_name[t], large[i]);
+        }
+        for (int i = 0; i < 3; i++) {
+            dtype_store(t, &got, 0, sign ? -small[i] : small[i]);
+            check_each(got == sign << 7, "%s %g", dtype_name[t], small[i]);
+        }
+        dtype_store(t, &got, 0, sign ? -(double)NAN : (double)NAN);
+        double back = dtype_load(t, &got, 0);
+        ck_assert(isnan(back) && nan_kind(back) == NAN_POISON);
+    }
+    enum dtype parsed = DT_F32;
+    ck_assert(dtype_parse_fp8(dtype_name[t], &parsed) && parsed == t &&
+              !dtype_parse(dtype_name[t], &parsed) && !dtype_parse_fp8("f16", &parsed));
+}
+
 static struct problem_spec spec(enum dtype dtype, enum fill fill)
 {
     return (struct problem_spec){.heads = {4, 2, 16, dtype},
@@ -260,11 +324,15 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
                 int64_t at =
                     (problem_slot(p, node, j) * p->heads.h_kv + h / heads_gqa(&p->heads)) * p->heads.d;
                 long double s = 0;
+                int32_t kv_head = h / heads_gqa(&p->heads);
+                enum dtype kv = heads_kv_dtype(&p->heads);
                 for (int32_t c = 0; c < p->heads.d; c++)
                     s += (long double)dtype_load(p->heads.dtype, p->q,
                                                  ((int64_t)q * p->heads.h_q + h) * p->heads.d + c) *
-                         dtype_load(p->heads.dtype, p->k, at + c);
+                         dtype_load(kv, p->k, at + c);
                 s *= p->scale;
+                if (p->k_scale)
+                    s *= p->k_scale[kv_head];
                 if (pass == 0) {
                     second = s > top ? top : s > second ? s : second;
                     top = s > top ? s : top;
@@ -273,7 +341,9 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
                 long double w = expl(s - top);
                 sum += w;
                 for (int32_t c = 0; c < p->heads.d; c++) {
-                    long double v = dtype_load(p->heads.dtype, p->v, at + c);
+                    long double v = dtype_load(kv, p->v, at + c);
+                    if (p->v_scale)
+                        v *= p->v_scale[kv_head];
                     x->o[c] += w * v;
                     x->low[c] = v < x->low[c] ? v : x->low[c];
                     x->high[c] = v > x->high[c] ? v : x->high[c];
@@ -290,9 +360,11 @@ static void by_definition(const struct problem *p, int32_t q, int32_t h, struct 
 TEST(oracle_is_the_definition)
 {
     AUTO(tree) t = sample();
-    for (int dt = 0; dt < N_DTYPES; dt++)
+    for (int dt = 0; dt < N_DTYPES * 3; dt++)
         for (int fill = 0; fill < N_FILLS; fill++) {
-            struct problem_spec s = spec((enum dtype)dt, (enum fill)fill);
+            struct problem_spec s = spec((enum dtype)(dt / 3), (enum fill)fill);
+            s.heads.kv_fp8 = dt % 3 == 1 ? DT_E4M3 : dt % 3 == 2 ? DT_E5M2 : DT_F64;
+            s.head_scales = dt % 3 == 1;
             AUTO(problem) p = problem_new(t, &s, NULL);
             AUTO(oracle) orc = oracle_new(p);
             for (int32_t q = 0; q < t->n_queries; q++)
@@ -314,6 +386,54 @@ TEST(oracle_is_the_definition)
                     }
                 }
         }
+}
+
+/* K and V in 8 bits stand for what they are in 16, rounded: nothing saturates, and scales differ. */
+LOOP_TEST(fp8_problems_are_those_of_16_bits_rounded, N_FILLS)
+{
+    AUTO(tree) t = sample();
+    int alike = 0;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct problem_spec wide = spec(DT_F32, (enum fill)_i), narrow = wide;
+        wide.seed = narrow.seed = seed;
+        narrow.heads.kv_fp8 = seed % 2 ? DT_E5M2 : DT_E4M3;
+        narrow.head_scales = seed / 2 % 2;
+        AUTO(problem) a = problem_new(t, &wide, NULL);
+        AUTO(problem) b = problem_new(t, &narrow, NULL);
+        enum dtype kv = narrow.heads.kv_fp8;
+        double end = kv == DT_E4M3 ? 448 : 57344, most[2] = {0, 0};
+        for (int32_t node = 0; node < t->n_nodes; node++)
+            for (int64_t j = 0; j < t->len[node]; j++) {
+                if (a->page_table[a->page_off[node] + j / a->page_size] == PAGE_POISON)
+                    continue;
+                int64_t from = problem_slot(a, node, j) * 2 * 16, to = problem_slot(b, node, j) * 2 * 16;
+                for (int64_t c = 0; c < 2 * 16; c++)
+                    for (int v = 0; v < 2; v++) {
+                        double x = dtype_load(DT_F32, v ? a->v : a->k, from + c),
+                               y = (v ? problem_v : problem_k)(b, to + c),
+                               scale = (double)(v ? b->v_scale : b->k_scale)[c / 16];
+                        if (isnan(x))
+                            continue;
+                        bool same = _i != FILL_SPAN && _i != FILL_SUNK && !(_i == FILL_ONESIGN && v);
+                        most[v] = fmax(most[v], fabs(y / scale));
+                        check_each(isfinite(y) && fabs(y / scale) <= end, "seed %ld: %g", (long)seed, y);
+                        check_each(!same || fabs(x - y) <= fmax(dtype_unit[kv] * fabs(x), scale * 0x1p-10),
+                                   "seed %ld, %s: %g for %g", (long)seed, v ? "V" : "K", y, x);
+                    }
+            }
+        check_each(most[0] < end || _i == FILL_SPAN || _i == FILL_SUNK, "seed %ld: K saturates", (long)seed);
+        check_each(most[0] > end / 256 / 64 / 64 && most[1] > 0, "seed %ld: %g, %g", (long)seed, most[0],
+                   most[1]);
+        for (int v = 0; v < 2; v++) {
+            const float *of = v ? b->v_scale : b->k_scale;
+            double ratio = (double)(of[0] / of[1]);
+            check_each(narrow.head_scales ? fabs(log(ratio)) > 0.05 : ratio == 1, "seed %ld: %g", (long)seed,
+                       ratio);
+        }
+        alike += fabs(log((double)(b->k_scale[0] / b->v_scale[0]))) < 0.1;
+        ck_assert_int_eq(problem_features(b), problem_spec_features(&narrow));
+    }
+    ck_assert_int_le(alike, _i == FILL_RANDOM || _i == FILL_ONEHOT || _i == FILL_IDENTICAL ? 0 : 3);
 }
 
 /* Contexts stay, inner nodes end at page edges, and there is nothing more to align. */
