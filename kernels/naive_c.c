@@ -97,13 +97,12 @@ static void row_store(const struct naive *n, struct row *x, int64_t slot, bool o
 }
 
 /* One token's K or V of one KV head, or false if the page table points outside the pool. */
-static bool load_token(const struct problem *p, const void *pool, int32_t node, int64_t j, int32_t kv_head,
+static bool load_token(const struct problem *p, bool of_k, int32_t node, int64_t j, int32_t kv_head,
                        double *to, struct err *e)
 {
     if (problem_page(p, node, j / p->page_size, e) < 0)
         return false;
-    dtype_to_double(p->heads.dtype, pool, (problem_slot(p, node, j) * p->heads.h_kv + kv_head) * p->heads.d,
-                    to, p->heads.d);
+    (of_k ? problem_k_row : problem_v_row)(p, problem_slot(p, node, j), kv_head, to);
     return true;
 }
 
@@ -131,7 +130,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
         struct run run = plan_tree_run(n->plan, &n->plan->run[r]);
         bool visible = plan_visible(n->plan, g, k, r - g->run0);
         for (int64_t j = run.begin; j < run.end; j++, t++) {
-            if (!load_token(p, p->k, run.node, j, kv_head, kv, e))
+            if (!load_token(p, true, run.node, j, kv_head, kv, e))
                 return false;
             for (int32_t h = 0; h < heads; h++) {
                 double dot = 0, *logit = &s->logit[h * g->n_kv + t], *max = &s->x[h].max;
@@ -152,7 +151,7 @@ static bool attend(const struct naive *n, const struct group *g, int32_t k, int3
             continue;
         }
         for (int64_t j = run.begin; j < run.end; j++, t++) {
-            if (!load_token(p, p->v, run.node, j, kv_head, kv, e))
+            if (!load_token(p, false, run.node, j, kv_head, kv, e))
                 return false;
             for (int32_t h = 0; h < heads; h++)
                 if (s->logit[h * g->n_kv + t] != -INFINITY)
@@ -251,7 +250,7 @@ const struct kernel kernel_naive_c = {
     .name = "naive-c",
     .about = "one query at a time in plain loops and double precision; for reading and for a second opinion; "
              "counts nothing",
-    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8,
     .sum_run = 1, /* in double: as if it added one by one without an error */
     .merges_at_once = true,
     .supports = naive_supports,

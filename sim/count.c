@@ -52,7 +52,8 @@ struct ledger count_plan(const struct plan *p, const struct heads *heads, enum c
     if (mode == COUNT_TRUE)
         return ledger_of_plan(p, heads);
     bool deft = mode == COUNT_DEFT;
-    int64_t element = (int64_t)heads->h_q * heads_elt_bytes(heads); /* one for each query head */
+    int64_t element = (int64_t)heads->h_q * heads_elt_bytes(heads), /* one for each query head */
+        kv_element = (int64_t)heads->h_q * heads_kv_bytes(heads);
     int64_t bits = 0;
     struct ledger sum = {0};
     for (int64_t i = 0; i < p->n_groups; i++) {
@@ -60,7 +61,7 @@ struct ledger count_plan(const struct plan *p, const struct heads *heads, enum c
         if (same_block(p, i))
             continue;
         int64_t reads = deft && g->mask == MASK_NONE ? ceil_div(g->nq, DEFT_QUERIES) : 1;
-        sum.kv += reads * g->n_kv * 2 * heads->d * element;
+        sum.kv += reads * g->n_kv * 2 * heads->d * kv_element;
         bits += mask_bits(g);
         if (!p->unfused)
             continue;

@@ -151,7 +151,7 @@ static void explain_reads(struct explain *e, const struct group *g, const struct
     times(&x, g->n_kv, "token", "tokens");
     times_text(&x, 2, "2 (K, V)");
     times(&x, e->h->d, "number", "numbers");
-    times_bytes(&x, heads_elt_bytes(e->h));
+    times_bytes(&x, heads_kv_bytes(e->h));
     times(&x, z->q_tiles, "Q tile", "Q tiles");
     times_heads(&x, e->h);
     print_product(e, SUM_KV, &x);

@@ -52,7 +52,7 @@ static struct ledger price_group(const struct plan *p, const struct group *g, co
     int64_t q_tiles = ceil_div(rows, m), kv_tiles = ceil_div(g->n_kv, n);
     int64_t pair = 2 * (int64_t)heads->d; /* multiply-adds: d for QK^T, d for PV */
     struct ledger l = {
-        .kv = q_tiles * g->n_kv * pair * heads_elt_bytes(heads),
+        .kv = q_tiles * g->n_kv * pair * heads_kv_bytes(heads),
         .q = rows * heads->d * heads_elt_bytes(heads),
         .mask = g->mask == MASK_NONE ? 0 : mask_bytes(g, gqa, rows, m),
         .mac_useful = visible_pairs(p, g) * gqa * pair,
@@ -131,7 +131,7 @@ double price_floor(const struct nform *nf, const struct heads *heads)
     for (int32_t k = 0; k < nf->n_queries; k++)
         seeing += nf->at[k] >= 0 && any[nf->at[k]];
     free(any);
-    return tokens * heads->h_kv * 2 * heads->d * heads_elt_bytes(heads) + seeing * q +
+    return tokens * heads->h_kv * 2 * heads->d * heads_kv_bytes(heads) + seeing * q +
            (double)nf->n_queries * heads->h_q * (double)out_row_bytes(heads);
 }
 
@@ -146,5 +146,5 @@ double price_unseen(const struct plan *p, const struct heads *heads)
                 if (!plan_any_sees(p, g, r0 / gqa, (min_i64(r0 + m, rows) - 1) / gqa + 1, r - g->run0))
                     tokens += (double)(p->run[r].end - p->run[r].begin);
     }
-    return tokens * heads->h_kv * 2 * heads->d * heads_elt_bytes(heads);
+    return tokens * heads->h_kv * 2 * heads->d * heads_kv_bytes(heads);
 }

@@ -34,7 +34,8 @@ struct attn {
     const struct plan *plan;
     struct output *out;
     int32_t gqa;           /* query heads per KV head */
-    int32_t elt_bytes;     /* of Q, K, V and O in storage; of a materialised score as it is counted */
+    int32_t elt_bytes;     /* of Q and O in storage; of a materialised score as it is counted */
+    int32_t kv_bytes;      /* of K and V in storage */
     enum dtype slot_dtype; /* element of a partial O in a slot */
     int32_t slot_words; /* what a row of a slot is said to hold besides O: 1 (LSE) or 2 (maximum and sum) */
     int32_t word_bytes; /* such a word; also the LSE of the output */

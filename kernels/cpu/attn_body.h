@@ -103,6 +103,12 @@ static void product_qk(const struct tile *t, struct kv_rows k, int64_t cols, rea
     }
 }
 
+/* What a product of Q and stored K is multiplied by. */
+static real logit_scale(const struct tile *t)
+{
+    return (real)(t->a->p->scale * problem_k_scale(t->a->p, t->it->kv_head));
+}
+
 /* The soft cap, over n scores. */
 static void cap_scores(const struct problem *p, real *s, int64_t n)
 {
@@ -257,23 +263,24 @@ static void load_q(struct tile *t)
     t->ledger->pad_rows += t->it->g->tile_m ? t->it->g->tile_m - t->rows : 0;
 }
 
-/* K or V of the tile's segments: in place when they are one stretch of numbers of our type, else gathered. */
+/* K or V of the tile's segments, without their scales: in place when they are one stretch of numbers of our type, else gathered. */
 static struct kv_rows load_kv(struct tile *t, const void *pool, int64_t n_seg, int64_t cols, real *buf)
 {
     const struct problem *p = t->a->p;
+    enum dtype type = heads_kv_dtype(&p->heads);
     int64_t ld = (int64_t)p->heads.h_kv * t->d, head = (int64_t)t->it->kv_head * t->d;
     /* A whole tile is one read of K and V, however many blocks of rows the library makes of it. */
-    t->ledger->kv += t->it->first ? cols * t->d * t->a->elt_bytes : 0;
-    if (n_seg == 1 && p->heads.dtype == real_dtype)
+    t->ledger->kv += t->it->first ? cols * t->d * t->a->kv_bytes : 0;
+    if (n_seg == 1 && type == real_dtype)
         return (struct kv_rows){.at = (const real *)pool + t->seg[0].slot * ld + head, .ld = ld};
     real *to = buf;
     for (int64_t i = 0; i < n_seg; i++) {
         int64_t from = t->seg[i].slot * ld + head, n = t->seg[i].n;
         if (p->heads.h_kv == 1) {
-            load_elements(p->heads.dtype, pool, from, to, n * t->d);
+            load_elements(type, pool, from, to, n * t->d);
         } else {
             for (int64_t j = 0; j < n; j++)
-                load_elements(p->heads.dtype, pool, from + j * ld, to + j * t->d, t->d);
+                load_elements(type, pool, from + j * ld, to + j * t->d, t->d);
         }
         to += n * t->d;
     }
@@ -383,6 +390,9 @@ static void store_slot(const struct attn *a, struct ledger *ledger, int64_t slot
 static void store_rows(struct tile *t)
 {
     const struct group *g = t->it->g;
+    const real v_scale = (real)problem_v_scale(t->a->p, t->it->kv_head);
+    for (int64_t i = 0; i < t->rows * t->d && v_scale != 1; i++)
+        t->acc[i] *= v_scale;
     for (int64_t i = 0; i < t->rows; i++) {
         int64_t row = t->it->row0 + i;
         if (g->slot0 == PLAN_NO_SLOT)
@@ -408,7 +418,7 @@ static bool item_fused(struct tile *t, struct err *e)
         if (!kv_segments(p, t->a->plan->nf, &kv, cols, t->seg, &n_seg, e))
             return false;
         t->ld_s = cols;
-        product_qk(t, load_kv(t, p->k, n_seg, cols, t->k_buf), cols, (real)p->scale, t->s);
+        product_qk(t, load_kv(t, p->k, n_seg, cols, t->k_buf), cols, logit_scale(t), t->s);
         cap_scores(p, t->s, t->rows * cols);
         if (g->mask != MASK_NONE)
             n_visible = apply_mask(t, &mask, t0, t1, t->s);
@@ -464,7 +474,7 @@ static bool item_unfused(struct tile *t, struct err *e)
     ledger->qk_write += score_bytes;
 
     for (int64_t i = 0; i < t->rows * g->n_kv; i++)
-        t->s[i] *= (real)p->scale;
+        t->s[i] *= logit_scale(t);
     cap_scores(p, t->s, t->rows * g->n_kv);
     ledger->qk_read += score_bytes;
     ledger->scaled_write += score_bytes;

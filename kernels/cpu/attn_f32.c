@@ -1,4 +1,4 @@
-/* Work items in float, for float, half and bfloat16 storage: what differs from double, then attn_body.h. */
+/* Work items in float, for all storage but double: what differs from double, then attn_body.h. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
@@ -28,14 +28,21 @@ static inline real real_tanh(real x)
 static void load_elements(enum dtype t, const void *src, int64_t first, real *dst, int64_t n)
 {
     const uint16_t *half = src;
+    const uint8_t *byte = src;
     if (t == DT_F32) {
         memcpy(dst, (const real *)src + first, (size_t)n * sizeof *dst);
     } else if (t == DT_F16) {
         for (int64_t i = 0; i < n; i++)
             dst[i] = f32_from_f16(half[first + i]);
-    } else {
+    } else if (t == DT_BF16) {
         for (int64_t i = 0; i < n; i++)
             dst[i] = f32_from_bf16(half[first + i]);
+    } else if (t == DT_E4M3) {
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f32_from_e4m3(byte[first + i]);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f32_from_e5m2(byte[first + i]);
     }
 }
 

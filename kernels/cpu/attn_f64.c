@@ -1,4 +1,4 @@
-/* Work items in double, for double storage: what differs from float, then attn_body.h. */
+/* Work items in double, for double storage of Q: what differs from float, then attn_body.h. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/convert.h"
@@ -26,8 +26,12 @@ static inline real real_tanh(real x)
 
 static void load_elements(enum dtype t, const void *src, int64_t first, real *dst, int64_t n)
 {
-    CK(t == DT_F64);
-    memcpy(dst, (const real *)src + first, (size_t)n * sizeof *dst);
+    const uint8_t *byte = src;
+    CK(t == DT_F64 || t == DT_E4M3 || t == DT_E5M2);
+    if (t == DT_F64)
+        memcpy(dst, (const real *)src + first, (size_t)n * sizeof *dst);
+    for (int64_t i = 0; i < n && t != DT_F64; i++)
+        dst[i] = (real)(t == DT_E4M3 ? f32_from_e4m3(byte[first + i]) : f32_from_e5m2(byte[first + i]));
 }
 
 static void store_elements(enum dtype t, void *dst, int64_t first, const real *src, int64_t n)

@@ -1,8 +1,8 @@
 /*
  * convert.h - between storage types and float, in forms that a compiler turns into vector code.
  *
- * The same numbers as dtype_to_float and dtype_store of ref/problem.h, which go element by element through
- * double; tests/kernels/check_kernel.c compares the two over all 16-bit patterns. Exact one way, to nearest even the
+ * The same numbers as dtype_to_float and dtype_store of ref/dtype.h, which go element by element through
+ * double; tests/kernels/check_kernel.c compares the two over all patterns of 16 and 8 bits. Exact one way, to nearest even the
  * other; subnormals, infinities and NaN are kept.
  */
 #ifndef TREEATTN_KERNELS_CPU_CONVERT_H
@@ -24,6 +24,18 @@ static inline float f32_from_f16(uint16_t h)
 static inline float f32_from_bf16(uint16_t h)
 {
     return f32_from_bits((uint32_t)h << 16);
+}
+
+static inline float f32_from_e4m3(uint8_t b)
+{
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, body = (uint32_t)(b & 0x7F) << 20;
+    uint32_t bits = f32_bits(f32_from_bits(body) * 0x1p120f); /* from a bias of 7, as above */
+    return f32_from_bits((body == UINT32_C(0x07F00000) ? UINT32_C(0x7FC00000) : bits) | sign);
+}
+
+static inline float f32_from_e5m2(uint8_t b)
+{
+    return f32_from_f16((uint16_t)(b << 8));
 }
 
 static inline uint16_t f16_from_f32(float x)

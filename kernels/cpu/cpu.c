@@ -297,6 +297,7 @@ static bool cpu_run(const struct problem *p, const struct plan *plan, struct out
                               .out = out,
                               .gqa = heads_gqa(&p->heads),
                               .elt_bytes = heads_elt_bytes(&p->heads),
+                              .kv_bytes = heads_kv_bytes(&p->heads),
                               .slot_dtype = wide                         ? DT_F64
                                             : plan->slot_o == SLOT_O_F16 ? DT_F16
                                                                          : DT_F32,
@@ -330,7 +331,7 @@ const struct kernel kernel_cpu = {
     .about =
         "tile by tile in C and OpenBLAS, all cores; online softmax in fp32 (fp64 for f64); counts its ledger",
     .ready = blas_load,
-    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW,
+    .features = 1 << FEATURE_SOFT_CAP | 1 << FEATURE_SINKS | 1 << FEATURE_WINDOW | FEATURES_FP8,
     .sum_run = 128,
     .merges_at_once = true,
     .supports = cpu_supports,

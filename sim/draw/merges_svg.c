@@ -60,7 +60,7 @@ static void add_run(const struct merges *m, const struct run *run, double *top, 
         int64_t k = (problem_slot(v, r.node, j) * v->heads.h_kv + kv_head) * d;
         double dot = 0;
         for (int32_t i = 0; i < d; i++)
-            dot += dtype_load(v->heads.dtype, v->q, q + i) * dtype_load(v->heads.dtype, v->k, k + i);
+            dot += dtype_load(v->heads.dtype, v->q, q + i) * problem_k(v, k + i);
         double logit = dot * v->scale, higher = fmax(*top, logit);
         *sum = *sum * exp(*top - higher) + exp(logit - higher);
         *top = higher;

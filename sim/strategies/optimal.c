@@ -25,10 +25,11 @@ static double node_price(const struct objective_env *o, int64_t k, int64_t len)
     double reads = (double)(ceil_div(k, o->pack) * len);
     switch (o->kind) {
     case OBJECTIVE_BYTES: {
-        double row = (double)e->heads.d * heads_elt_bytes(&e->heads);
+        double row = (double)e->heads.d * heads_elt_bytes(&e->heads),
+               kv_row = (double)e->heads.d * heads_kv_bytes(&e->heads);
         double partial =
             2.0 * ((double)e->heads.d * 4 + 8); /* written and read: O, maximum and sum in fp32 */
-        return reads * 2 * row * e->heads.h_kv + (double)k * e->heads.h_q * (row + partial);
+        return reads * 2 * kv_row * e->heads.h_kv + (double)k * e->heads.h_q * (row + partial);
     }
     case OBJECTIVE_FASTTREE:
         return fasttree_pad_cost(&o->fasttree, (int32_t)k, len);

@@ -21,7 +21,7 @@ int32_t grid_resident(const struct machine *mc, const struct group *g, const str
     struct tile t = {g->tile_m, g->tile_n ? g->tile_n : LIBRARY_TILE};
     struct tile_code code = tile_code(t, heads->d, heads_elt_bytes(heads));
     double smem = (double)tile_smem(t, heads->d, heads_elt_bytes(heads)) +
-                  (stages - 1) * t.n * heads->d * heads_elt_bytes(heads);
+                  (stages - 1) * t.n * heads->d * heads_kv_bytes(heads);
     return (int32_t)max_i64(1, tile_fit(mc, &code, (int64_t)smem, NULL));
 }
 
@@ -76,7 +76,7 @@ static struct cache cache_new(const struct plan *p, const struct heads *heads, c
         .block = max_i64(BLOCK_TOKENS, tokens / BLOCKS_MOST),
         .private = private_nodes(p),
         .size = mc->l2_bytes,
-        .token_bytes = 2.0 * heads->h_kv * heads->d * heads_elt_bytes(heads),
+        .token_bytes = 2.0 * heads->h_kv * heads->d * heads_kv_bytes(heads),
     };
     for (int32_t i = 0; i < nf->n_nodes; i++)
         c.first[i + 1] = c.first[i] + ceil_div(nf->len[i], c.block);
@@ -195,9 +195,10 @@ static void add_group(struct build *b, int64_t group)
     const struct heads *heads = b->heads;
     int64_t gqa = heads_gqa(heads), rows = g->nq * gqa;
     int64_t m = g->tile_m ? g->tile_m : rows, n = g->tile_n ? g->tile_n : g->n_kv;
-    double row = (double)heads->d * heads_elt_bytes(heads), token = 2 * row;
+    double row = (double)heads->d * heads_elt_bytes(heads), kv_row = (double)heads->d * heads_kv_bytes(heads),
+           token = 2 * kv_row;
     struct grid_batch x = {
-        .flight = (b->kernel->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * row,
+        .flight = (b->kernel->stages - 1) * (double)(g->tile_n ? g->tile_n : LIBRARY_TILE) * kv_row,
         .n = heads->h_kv,
         .group = group,
         .merge = -1,
@@ -230,9 +231,9 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
     int64_t tiles = ceil_div(rows, LIBRARY_TILE) * ceil_div(g->n_kv, LIBRARY_TILE);
     bool first = stage == 0, last = stage == b->n_stages - 1, product = first || last;
     double scores = (double)rows * (double)g->n_kv * heads_elt_bytes(heads),
-           row = (double)heads->d * heads_elt_bytes(heads);
+           row = (double)heads->d * heads_elt_bytes(heads), kv_row = (double)heads->d * heads_kv_bytes(heads);
     double all_scores = scores * heads->h_kv;
-    double kv = product ? (double)g->n_kv * row : 0, q = first ? (double)rows * row : 0;
+    double kv = product ? (double)g->n_kv * kv_row : 0, q = first ? (double)rows * row : 0;
     double mask = stage == 2 && !last && g->mask != MASK_NONE ? (double)plan_mask_bytes(g, g->nq) : 0;
     double written = last ? (double)rows * (g->slot0 == PLAN_NO_SLOT ? b->out_row : b->slot_row) : scores;
     double read = first ? 0 : scores;
@@ -240,7 +241,7 @@ static void add_stage(struct build *b, int64_t group, int32_t stage)
         .l2 = (kv + q + mask + read + written) / (double)tiles,
         .dram = (kv + q * b->q_miss + mask + read * miss_share(b, all_scores) + written) / (double)tiles,
         .ops = product ? (double)rows * (double)g->n_kv * 2 * heads->d / (double)tiles : 0,
-        .flight = (b->kernel->stages - 1) * LIBRARY_TILE * row,
+        .flight = (b->kernel->stages - 1) * LIBRARY_TILE * kv_row,
         .n = tiles * heads->h_kv,
         .group = group,
         .merge = -1,
