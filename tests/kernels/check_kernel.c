@@ -5,6 +5,7 @@
 #include "ref/rng.h"
 #include "sim/plan_ledger.h"
 #include "sim/strategy.h"
+#include "verify/cases/random_cases.h"
 #include "verify/judge/judge.h"
 #include "verify/judge/guard_cpu.h"
 
@@ -188,6 +189,21 @@ static const struct problem_spec specs[] = {
     {.heads = {3, 3, 33, DT_F16}, .page_size = 16, .scattered = true, .poison = true, .seed = 4},
     {.heads = {7, 1, 40, DT_BF16}, .page_size = 1, .scattered = true, .poison = true, .seed = 5},
     {.heads = {2, 1, 1, DT_F32}, .page_size = 32, .fill = FILL_COUNT, .seed = 6},
+    {.heads = {6, 3, 40, DT_F32, DT_E4M3},
+     .page_size = 16,
+     .scattered = true,
+     .poison = true,
+     .head_scales = true},
+    {.heads = {4, 1, 24, DT_F64, DT_E5M2},
+     .page_size = 1,
+     .scattered = true,
+     .poison = true,
+     .fill = FILL_SPAN},
+    {.heads = {4, 2, 64, DT_BF16, DT_E4M3},
+     .page_size = 32,
+     .fill = FILL_SPAN,
+     .head_scales = true,
+     .seed = 7},
 };
 enum { N_SPECS = sizeof specs / sizeof specs[0] };
 
@@ -462,6 +478,14 @@ TEST(conversions_agree_with_ref)
         check_each(isnan(want_b) ? isnan(b) : (double)b == want_b && !signbit(b) == !signbit(want_b), "%x",
                    h);
     }
+    for (int b = 0; b < 256; b++) {
+        float a = f32_from_e4m3((uint8_t)b), c = f32_from_e5m2((uint8_t)b);
+        double want_a = e4m3_to_double((uint8_t)b), want_c = e5m2_to_double((uint8_t)b);
+        check_each(isnan(want_a) ? isnan(a) : (double)a == want_a && !signbit(a) == !signbit(want_a), "%x",
+                   b);
+        check_each(isnan(want_c) ? isnan(c) : (double)c == want_c && !signbit(c) == !signbit(want_c), "%x",
+                   b);
+    }
     for (uint64_t i = 0; i < 1 << 20; i++) {
         uint32_t bits = (uint32_t)rng_u64(1, 2, i);
         bits =
@@ -492,6 +516,31 @@ LOOP_TEST(long_rows_of_equal_weights, 2)
     struct result r = judge_case(b, &c.use, kernel_find("cpu"));
     ck_assert_msg(r.verdict == V_PASS && r.cmp.worst < 0.25, "%s: %g of its bound: %s", text, r.cmp.worst,
                   r.why);
+}
+
+/* On random trees with features the CPU kernel counts, to the byte, what a plan is priced at; judge_case says so in `counted`. */
+TEST(ledgers_of_features_are_exact)
+{
+    int32_t n = getenv("TREEATTN_QUICK") ? 60 : 1000, counts[N_FEATURES] = {0};
+    for (int32_t i = 0; i < n; i++) {
+        AUTO(tree) t = NULL;
+        struct problem_given given = {
+            .features = true, .only = (uint32_t)rng_u64(11, 0, (uint64_t)i) & ((1u << N_FEATURES) - 1)};
+        CLEARED_BY(case_clear) struct case_spec c = random_case(7, i, &given, &t);
+        c.spec.scale = 0; /* with a scale of 1 an honest float may exceed the absolute figures */
+        AUTO(test_case) b = MUST(test_case_new, &c, tree_copy(t));
+        for (int32_t s = 0; s < 3; s++) {
+            struct strategy_use use = strategy_default(strategies[(i * 3 + s) % n_strategies]);
+            struct result r = judge_case(b, &use, kernel_find("cpu"));
+            FREED char *text = case_print(&c);
+            check_each(r.verdict == V_PASS || r.verdict == V_SKIP || r.verdict == V_MARGINAL,
+                       "%s;strategy=%s: %s", text, use.s->name, r.why);
+        }
+        for (int f = 0; f < N_FEATURES; f++)
+            counts[f] += problem_features(b->p) >> f & 1;
+    }
+    for (int f = 0; f < N_FEATURES; f++)
+        check_each(counts[f] > n / 10, "%s: %d of %d", feature_name[f], counts[f], n);
 }
 
 TEST(registry)

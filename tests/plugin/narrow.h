@@ -1,5 +1,5 @@
 /*
- * narrow.h - numbers of 16 bits, in plain C: clang has no _Float16 for every machine. For the plug-ins of this folder, which
+ * narrow.h - numbers of 16 and 8 bits, in plain C: clang has no _Float16 for every machine. For the plug-ins of this folder, which
  * know nothing of ref/.
  */
 #ifndef TREEATTN_TESTS_PLUGIN_NARROW_H
@@ -30,6 +30,16 @@ static inline float to_half(float x)
     int least = e < -13 ? -24 : e - 11;
     float y = ldexpf(nearbyintf(ldexpf(x, -least)), least);
     return fabsf(y) > 65504 ? copysignf(INFINITY, x) : y;
+}
+
+/* Four bits of exponent, three of mantissa; 0x7F and 0xFF alone are no numbers. */
+static inline float from_e4m3(uint8_t b)
+{
+    int exponent = b >> 3 & 15, mantissa = b & 7;
+    float x = exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
+    if ((b & 0x7f) == 0x7f)
+        x = NAN;
+    return b >> 7 ? -x : x;
 }
 
 static inline float from_bf16(uint16_t h)

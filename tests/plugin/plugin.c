@@ -33,6 +33,10 @@ static double get(const struct ta_tensor *t, int64_t i)
         return ((const double *)t->data)[i];
     if (t->bits == 32)
         return (double)((const float *)t->data)[i];
+    if (t->bits == 8) {
+        uint8_t b = ((const uint8_t *)t->data)[i];
+        return (double)(t->code == 10 ? from_e4m3(b) : from_half((uint16_t)(b << 8)));
+    }
     uint16_t h = ((const uint16_t *)t->data)[i];
     return (double)(t->code == 2 ? from_half(h) : from_bf16(h));
 }
@@ -179,6 +183,22 @@ static int64_t element(const struct ta_case *c, int64_t slot, int32_t head)
     return (slot * c->n_kv_heads + head) * c->head_dim;
 }
 
+/* What K and V of a head are multiplied by: 1 where they have no scales. */
+struct scales {
+    const float *k, *v;
+};
+
+static struct scales scales_of(const struct ta_case *c)
+{
+    const struct ta_tensor *k = ta_find(c, "k_scale"), *v = ta_find(c, "v_scale");
+    return (struct scales){k ? k->data : NULL, v ? v->data : NULL};
+}
+
+static double scaled(const float *scale, int64_t kv_head)
+{
+    return scale ? (double)scale[kv_head] : 1;
+}
+
 /* A score as it is, or through the soft cap. */
 static double capped(double soft_cap, double x)
 {
@@ -199,15 +219,17 @@ static void row(const struct ta_case *c, int32_t q, int32_t head, const int64_t 
     int32_t d = c->head_dim, kv_head = is("PLUGIN_DOES", "modulo") ? head % c->n_kv_heads
                                                                    : head / (c->n_heads / c->n_kv_heads);
     double max = -INFINITY, sum = 0, o[512] = {0};
+    struct scales of = scales_of(c);
+    double k_scale = scaled(of.k, kv_head), v_scale = scaled(of.v, kv_head);
     for (int64_t j = 0; j < n; j++) {
         int64_t at = element(c, slot[j], kv_head);
         double logit = 0;
         for (int32_t i = 0; i < d; i++)
             logit += get(&c->q, ((int64_t)q * c->n_heads + head) * d + i) * get(&c->k, at + i);
-        logit = capped(c->soft_cap, c->scale * logit);
+        logit = capped(c->soft_cap, c->scale * k_scale * logit);
         double most = logit > max ? logit : max, keep = exp(max - most), add = exp(logit - most);
         for (int32_t i = 0; i < d; i++)
-            o[i] = keep * o[i] + add * get(&c->v, at + i);
+            o[i] = keep * o[i] + add * v_scale * get(&c->v, at + i);
         sum = keep * sum + add;
         max = most;
     }
@@ -275,7 +297,7 @@ static int partial(const struct ta_partial *c, char why[TA_WHY])
         for (int64_t j = 0; j < n; j++) {
             p[j] = 0;
             for (int64_t i = 0; i < d; i++)
-                p[j] += c->scale * get(&c->q, row * d + i) *
+                p[j] += c->scale * scaled(c->k_scale, kv_head) * get(&c->q, row * d + i) *
                         get(&c->k, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
             p[j] = capped(c->soft_cap, p[j]);
             if (c->sees && !c->sees[q * n + j] && !is("PLUGIN_DOES", "no mask"))
@@ -287,7 +309,7 @@ static int partial(const struct ta_partial *c, char why[TA_WHY])
             for (int64_t j = 0; j < n; j++)
                 if (p[j] > 0)
                     o += p[j] * get(&c->v, (c->token[j] * (int64_t)c->n_kv_heads + kv_head) * d + i);
-            put(&c->o, row * d + i, o);
+            put(&c->o, row * d + i, scaled(c->v_scale, kv_head) * o);
         }
         /* by head, the rows of this group are a part of all */
         int64_t at = is("PLUGIN_ORDER", "hq") ? row % heads * c->lse.strides[0] + q : row;
@@ -330,17 +352,19 @@ static double attend(const struct ta_case *c, int64_t row, const int64_t *slot, 
 {
     int32_t d = c->head_dim, kv_head = (int32_t)(row % c->n_heads / (c->n_heads / c->n_kv_heads));
     double *p = malloc((size_t)(n + 1) * sizeof *p);
+    struct scales of = scales_of(c);
     for (int64_t j = 0; j < n; j++) {
         p[j] = 0;
         for (int32_t i = 0; i < d; i++)
-            p[j] += c->scale * get(&c->q, row * d + i) * get(&c->k, element(c, slot[j], kv_head) + i);
+            p[j] += c->scale * scaled(of.k, kv_head) * get(&c->q, row * d + i) *
+                    get(&c->k, element(c, slot[j], kv_head) + i);
         p[j] = capped(c->soft_cap, p[j]);
     }
     double lse = softmax(p, n);
     for (int32_t i = 0; i < d; i++) {
         o[i] = 0;
         for (int64_t j = 0; j < n; j++)
-            o[i] += p[j] * get(&c->v, element(c, slot[j], kv_head) + i);
+            o[i] += p[j] * scaled(of.v, kv_head) * get(&c->v, element(c, slot[j], kv_head) + i);
     }
     free(p);
     return lse;

@@ -528,9 +528,53 @@ static int merge_all(const struct ta_merge *x, char why[TA_WHY])
     return TA_OK;
 }
 
-static int run(const struct ta_case *c, char why[TA_WHY])
+/* ---- K and V in 8 bits --------------------------------------------------------------------------------------- */
+
+/* K, or V, as floats times their scales; the caller frees. */
+static float *widened(const struct ta_case *c, int v)
+{
+    const struct ta_tensor *t = v ? &c->v : &c->k;
+    const uint8_t *code = t->data;
+    int other = is(fp8_scales_exchanged) ? !v : v, e4m3 = (t->code == 10) != is(fp8_other);
+    const float *scale = ta_find(c, other ? "v_scale" : "k_scale")->data;
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        int32_t h = (int32_t)(i / c->head_dim % c->n_kv_heads), from = h;
+        if ((v && is(fp8_v_scale_of_0)) || is(fp8_scales_of_0))
+            from = 0;
+        if (!v && is(fp8_k_scale_next))
+            from = (h + 1) % c->n_kv_heads;
+        float by = scale[from];
+        if ((!v && is(fp8_k_unscaled)) || (v && is(fp8_v_unscaled)) || is(fp8_unscaled))
+            by = 1;
+        if ((!v && is(fp8_k_twice)) || (v && is(fp8_v_twice)))
+            by *= by;
+        if (v && is(fp8_v_divided))
+            by = 1 / by;
+        x[i] = e4m3 ? from_e4m3(code[i]) : from_half((uint16_t)(code[i] << 8));
+        if (is(fp8_bias))
+            x[i] /= 2;
+        if (is(fp8_flushed) && (code[i] & (e4m3 ? 0x78 : 0x7C)) == 0)
+            x[i] = 0;
+        x[i] *= by;
+        if (is(fp8_to_bf16))
+            x[i] = to_bf16(x[i]);
+    }
+    return x;
+}
+
+static int run(const struct ta_case *given, char why[TA_WHY])
 {
     int64_t *slot = malloc(sizeof *slot << 22);
+    struct ta_case wide = *given, *c = &wide;
+    float *k = given->k.bits == 8 ? widened(given, 0) : NULL, *v = k ? widened(given, 1) : NULL;
+    if (k) {
+        wide.k.data = k;
+        wide.v.data = v;
+    }
     (void)why;
     for (int32_t q = 0; q < c->n_queries; q++) {
         int64_t n = reads(c, q, slot);
@@ -538,6 +582,8 @@ static int run(const struct ta_case *c, char why[TA_WHY])
             row(c, q, h, slot, n < 0 ? 0 : n);
     }
     free(slot);
+    free(k);
+    free(v);
     return TA_OK;
 }
 
@@ -547,7 +593,7 @@ const struct ta_plugin *treeattn_plugin(uint32_t abi)
                                   .abi = TA_ABI,
                                   .name = "wrong",
                                   .dtypes = "f32",
-                                  .features = "softcap sinks window",
+                                  .features = "softcap sinks window e4m3 e5m2 headscales",
                                   .run = run};
     const char *name = getenv("WRONG");
     for (int i = 0; i < N_MISTAKES; i++)

@@ -95,7 +95,9 @@ LOOP_TEST(mistakes_are_named, N_MISTAKES)
     int code = run_shell(text, sizeof text,
                          "WRONG=%s %s verify --plugin %s --cases tests/plugin/%s.cases --no-shrink 2>&1",
                          mistakes[_i].name, program_path(), plugin(),
-                         is_of_features(mistakes[_i].name) ? "features" : "wrong");
+                         is_of_features(mistakes[_i].name)            ? "features"
+                         : strncmp(mistakes[_i].name, "fp8_", 4) == 0 ? "fp8"
+                                                                      : "wrong");
     ck_assert_msg(code == 1, "%s: exit %d, %s", mistakes[_i].name, code, text);
     int rows = 0;
     for (line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {

@@ -107,6 +107,30 @@ LOOP_TEST(features_are_given_to_who_has_them, N_VIEWS)
                   text);
 }
 
+/* K and V in 8 bits, whose scales are those of heads for who says so, in every view and layout. */
+LOOP_TEST(fp8_is_given_to_who_has_it, N_VIEWS)
+{
+    if (getenv("TREEATTN_QUICK") && _i != VIEW_slots && _i != VIEW_paged)
+        return;
+    FREED char *env = xasprintf(
+                   "PLUGIN_VIEW=%s PLUGIN_LAYOUT=%s PLUGIN_FEATURES='e4m3 e5m2 headscales'", view_name[_i],
+                   _i == VIEW_slots || _i == VIEW_masked ? "NHD" : kv_layout_name[_i % N_KV_LAYOUTS]),
+               *args = xasprintf("--plugin %s --trees 8 --seed 5 --no-sharp --page 1 -q%s --features",
+                                 plugin("plugin"), _i == VIEW_plan ? " --strategy deft-flatten" : "");
+    FREED char *heads = xasprintf("%s e4m3,e5m2,headscales", args), *tensor = xasprintf("%s e5m2", args);
+    ck_assert_msg(verify(env, heads) == 0 && total("passed") == 8, "%s: %s", env, text);
+    ck_assert_msg(verify(env, tensor) == 0 && total("passed") == 8, "%s: %s", env, text);
+    if (_i > 0)
+        return;
+    ck_assert_msg(verify("PLUGIN_FEATURES=e5m2", tensor) == 0 && total("passed") == 8, "%s", text);
+    ck_assert_msg(verify("PLUGIN_FEATURES=e5m2", heads) == 0 && total("skipped") > 3 &&
+                      strstr(text, "UNSUPPORTED: it has no e4m3"),
+                  "%s", text);
+    ck_assert_msg(verify("PLUGIN_POINTS=partial PLUGIN_FEATURES='e4m3 e5m2 headscales'", heads) == 0 &&
+                      total("passed") > 4,
+                  "%s", text);
+}
+
 /* Sinks are none of a partial result's business; the soft cap is. */
 TEST(parts_have_the_soft_cap_and_no_sink)
 {

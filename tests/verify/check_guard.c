@@ -201,6 +201,33 @@ LOOP_TEST(who_overwrites_is_named, N_SPOTS)
     ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
 }
 
+static int in_fp8; /* what is overwritten: a scale of K, of V, the last byte of a K */
+
+static bool run_and_overwrite_fp8(const struct problem *p, const struct plan *plan, struct output *out,
+                                  struct ledger *counted, struct err *e)
+{
+    bool good = kernels[0]->run(p, plan, out, counted, e);
+    if (in_fp8 < 2)
+        (in_fp8 ? p->v_scale : p->k_scale)[p->heads.h_kv - 1] *= 2;
+    else
+        ((uint8_t *)p->k)[(problem_slot(p, 1, 32) + 1) * p->heads.h_kv * p->heads.d - 1] ^= 0x80;
+    return good;
+}
+
+LOOP_TEST(who_overwrites_fp8_is_named, 3)
+{
+    struct kernel mine = {.name = "mine", .features = FEATURES_FP8, .run = run_and_overwrite_fp8};
+    CLEARED_BY(case_clear) struct case_spec c;
+    FREED char *text = xasprintf("%s;kv=e4m3;headscales=1", plain);
+    AUTO(test_case) b = bench(&c, text);
+    in_fp8 = _i;
+    struct result r = judge_case(b, &c.use, &mine);
+    ck_assert_msg(r.verdict == V_FAIL && r.stage == STAGE_KERNEL, "%s", r.why);
+    ck_assert_str_eq(r.why, _i < 2 ? "wrote to the scales of K and V" : "wrote to K");
+    r = judge_case(b, &c.use, kernels[0]);
+    ck_assert_msg(r.verdict == V_PASS, "the next kernel: %s", r.why);
+}
+
 /* Nor does the next kernel compute with it. */
 TEST(who_rounds_otherwise_is_named)
 {

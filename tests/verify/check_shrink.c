@@ -50,6 +50,8 @@ static const char *const ground[] = {
     "tree=levels:1,20_900,50;heads=6/2;d=32;dtype=f32;strategy=flash-decoding;kernel=cpu",
     "tree=nodes:-1.120,0.40,0.0,1.9:0.0,1.30,3.9,2.0;heads=8/"
     "4;dtype=f32;softcap=5;sinks=1;window=60;strategy=deft-node;kernel=cpu",
+    "tree=nodes:-1.120,0.40,1.9:0.40,1.30,2.9;heads=6/3;dtype=f32;kv=e4m3;headscales=1;fill=span;strategy=deft-node;"
+    "kernel=cpu",
 };
 enum { N_GROUND = sizeof ground / sizeof ground[0] };
 

@@ -76,7 +76,7 @@ static bool run_law(const struct problem *p, const struct plan *plan, struct out
                     struct ledger *counted, struct err *e)
 {
     int64_t at = p->tree->len[0] > 0 ? problem_slot(p, 0, 0) * p->heads.h_kv * p->heads.d : 0;
-    bool ones = dtype_load(p->heads.dtype, p->v, at) == 1 && dtype_load(p->heads.dtype, p->v, at + 1) == 1;
+    bool ones = problem_v(p, at) == 1 && problem_v(p, at + 1) == 1;
     bool ran = kernels[0]->run(p, plan, out, counted, e);
     for (int64_t i = 0; i < out->n_rows * out->d && ones; i++)
         dtype_store(out->dtype, out->o, i, 1.02 * dtype_load(out->dtype, out->o, i));

@@ -30,7 +30,7 @@ static void *keep(struct kept *x, const void *at, size_t bytes)
 
 static size_t pool_bytes(const struct problem *p)
 {
-    return (size_t)(p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * heads_elt_bytes(&p->heads));
+    return (size_t)(p->n_pages * p->page_size * p->heads.h_kv * p->heads.d * heads_kv_bytes(&p->heads));
 }
 
 static size_t o_bytes(const struct output *out)

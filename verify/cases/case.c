@@ -149,6 +149,11 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return get_flag(value, "sinks", &s->sinks, e);
     if (strcmp(key, "window") == 0)
         return text_i64(value, "window", 1, TREE_MAX_TOKENS, &s->window, e);
+    if (strcmp(key, "kv") == 0)
+        return dtype_parse_fp8(value, &s->heads.kv_fp8) ||
+               err_set(e, "kv '%.60s' (expected e4m3 or e5m2)", value);
+    if (strcmp(key, "headscales") == 0)
+        return get_flag(value, "headscales", &s->head_scales, e);
     if (strcmp(key, "pool") == 0)
         return get_i32(value, "pool", INT32_MAX - 1, &s->pool, e);
     if (strcmp(key, "aligned") == 0)
@@ -162,10 +167,11 @@ static bool parse_key(struct case_spec *c, const char *key, const char *value, s
         return c->narrow_partials || strcmp(value, "f32") == 0 ||
                err_set(e, "partials '%.60s' (expected f32 or f16)", value);
     }
-    return err_set(e,
-                   "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
-                   "scale, softcap, sinks, window, pool, aligned, strategy, kernel or partials)",
-                   key);
+    return err_set(
+        e,
+        "case key '%.60s' (expected tree, heads, d, dtype, page, scatter, poison, fill, seed, "
+        "scale, softcap, sinks, window, kv, headscales, pool, aligned, strategy, kernel or partials)",
+        key);
 }
 
 bool case_parse(const char *text, struct case_spec *out, struct err *e)
@@ -254,12 +260,15 @@ char *case_print(const struct case_spec *c)
     char *scale = s->scale > 0 ? xasprintf(";scale=%s", decimal_print(buf, s->scale)) : xstrdup("");
     char *cap = s->soft_cap > 0 ? xasprintf(";softcap=%s", decimal_print(buf, s->soft_cap)) : xstrdup("");
     char *window = s->window > 0 ? xasprintf(";window=%" PRId64, s->window) : xstrdup("");
+    char *kv = heads_fp8(&s->heads)
+                   ? xasprintf(";kv=%s%s", dtype_name[s->heads.kv_fp8], s->head_scales ? ";headscales=1" : "")
+                   : xstrdup("");
     char *pool = s->pool > 0 ? xasprintf(";pool=%" PRId32, s->pool) : xstrdup("");
     char *text = xasprintf(
         "tree=%s;heads=%" PRId32 "/%" PRId32 ";d=%" PRId32 ";dtype=%s;page=%" PRId32
-        ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s%s",
+        ";scatter=%d;poison=%d;fill=%s;seed=%" PRIu64 "%s%s%s%s%s%s%s%s%s%s%s%s",
         tree, s->heads.h_q, s->heads.h_kv, s->heads.d, dtype_name[s->heads.dtype], s->page_size, s->scattered,
-        s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", window, pool,
+        s->poison, fill_name[s->fill], s->seed, scale, cap, s->sinks ? ";sinks=1" : "", window, kv, pool,
         c->aligned ? ";aligned=1" : "", strategy ? ";strategy=" : "", strategy ? strategy : "",
         c->kernel && !c->kernel->option ? ";kernel=" : "",
         c->kernel && !c->kernel->option ? c->kernel->name : "", c->narrow_partials ? ";partials=f16" : "");
@@ -269,6 +278,7 @@ char *case_print(const struct case_spec *c)
     free(scale);
     free(cap);
     free(window);
+    free(kv);
     free(pool);
     return text;
 }

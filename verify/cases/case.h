@@ -4,8 +4,8 @@
  *   tree=gen:bushy:17;heads=8/2;d=64;dtype=f16;page=16;scatter=1;poison=1;fill=random;seed=7;strategy=pat
  *
  * Printed where they are not the default: scale=0.3 (of q.k, else 1 / sqrt(d)), softcap=30 (of logits), sinks=1 (a
- * logit more for each query head), window=64 (the last tokens of a path alone), pool=70000 (pages of the KV pool, where the tree
- * needs fewer), aligned=1 (tree_aligned) and partials=f16. Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
+ * logit more for each query head), window=64 (the last tokens of a path alone), kv=e4m3 (K and V in 8 bits, with
+ * scales), headscales=1 (one for each KV head), pool=70000 (pages of the KV pool, where the tree needs fewer), aligned=1 (tree_aligned) and partials=f16. Keys may come in any order; only tree is required. A strategy may carry options: deft-flatten:chunk=64.
  */
 #ifndef TREEATTN_VERIFY_CASES_CASE_H
 #define TREEATTN_VERIFY_CASES_CASE_H

@@ -21,7 +21,9 @@ enum {
     DRAW_POOL,
     DRAW_SOFT_CAP,
     DRAW_SINKS,
-    DRAW_WINDOW
+    DRAW_WINDOW,
+    DRAW_KV,
+    DRAW_HEAD_SCALES
 };
 
 /* A value and how often it is drawn, in percent; the shares of a list add up to 100. */
@@ -44,6 +46,8 @@ static const struct share share_aligned[] = {{1, 60}, {0, 40}};
 static const struct share share_soft_cap[] = {{0, 85}, {30, 5}, {50, 5}, {5, 5}};
 static const struct share share_sinks[] = {{0, 85}, {1, 15}};
 static const struct share share_window[] = {{0, 85}, {1, 2}, {17, 3}, {64, 5}, {100, 5}};
+static const struct share share_kv[] = {{DT_F64, 85}, {DT_E4M3, 9}, {DT_E5M2, 6}}; /* F64: as Q */
+static const struct share share_head_scales[] = {{0, 50}, {1, 50}};
 static const struct share share_pool[] = {{1, 50}, {0, 50}};
 
 /* Which query heads share a KV head. Mistakes in that show only where there are several KV heads, and several query heads on
@@ -122,6 +126,7 @@ static void draw_heads(uint64_t seed, int64_t i, double pairs, struct problem_sp
     s->heads.h_kv = head_list[sharing][pick].kv;
 }
 
+/* As if K were as Q: what is drawn besides does not depend on it. */
 static int64_t k_bytes(const struct tree *t, const struct problem_spec *s, int64_t pages)
 {
     for (int32_t i = 0; i < t->n_nodes; i++)
@@ -167,6 +172,10 @@ void problem_given_apply(const struct problem_given *g, struct problem_spec *s)
         s->sinks = g->only >> FEATURE_SINKS & 1;
         if (g->only >> FEATURE_WINDOW & 1 && s->window == 0)
             s->window = WINDOW_GIVEN;
+        bool e4m3 = g->only >> FEATURE_E4M3 & 1, e5m2 = g->only >> FEATURE_E5M2 & 1;
+        if ((e4m3 || e5m2) && !heads_fp8(&s->heads)) /* of both one */
+            s->heads.kv_fp8 = e4m3 && (!e5m2 || s->seed % 2 == 0) ? DT_E4M3 : DT_E5M2;
+        s->head_scales = (e4m3 || e5m2) && (g->only >> FEATURE_HEAD_SCALES & 1);
     }
 }
 
@@ -186,6 +195,8 @@ struct case_spec random_case(uint64_t seed, int64_t i, const struct problem_give
     c.spec.soft_cap = draw_share(seed, DRAW_SOFT_CAP, i, share_soft_cap);
     c.spec.sinks = draw_share(seed, DRAW_SINKS, i, share_sinks);
     c.spec.window = draw_share(seed, DRAW_WINDOW, i, share_window);
+    c.spec.heads.kv_fp8 = (enum dtype)draw_share(seed, DRAW_KV, i, share_kv);
+    c.spec.head_scales = heads_fp8(&c.spec.heads) && draw_share(seed, DRAW_HEAD_SCALES, i, share_head_scales);
     draw_heads(seed, i, average_pairs(*tree), &c.spec);
     while (c.spec.page_size > 1 && k_bytes(*tree, &c.spec, 0) > POOL_MAX)
         c.spec.page_size /= 2;
@@ -262,7 +273,7 @@ struct case_spec *sharp_cases(int64_t *n)
 {
     static const char *const heads[] = {"1/1", "2/1", "4/4", "8/2", "7/1", "6/2"};
     static const int32_t dim[] = {64, 128, 64, 80, 128};
-    struct case_spec *out = xcalloc(N_SHARP + N_FILLS * (N_DTYPES + 1) + N_LEN * N_PAGE, sizeof *out);
+    struct case_spec *out = xcalloc(N_SHARP + N_FILLS * (N_DTYPES + 3) + N_LEN * N_PAGE, sizeof *out);
     *n = 0;
     for (int i = 0; i < N_SHARP; i++)
         add_sharp(out, n, xstrdup(sharp_text[i]));
@@ -278,6 +289,15 @@ struct case_spec *sharp_cases(int64_t *n)
             xasprintf("tree=nodes:-1.140,0.37,0.20,1.9,1.0:0.0,1.30,3.9,2.20;heads=6/3;d=64;dtype=%s;page=%d;"
                       "fill=%s;softcap=%d;sinks=%d",
                       dtype_name[f % N_DTYPES], 1 + 15 * (f % 2), fill_name[f], f % 3 ? 20 : 50, f % 3 != 1));
+    for (int f = 0; f < N_FILLS; f++)
+        for (int t = 0; t < 2; t++)
+            add_sharp(
+                out, n,
+                xasprintf(
+                    "tree=nodes:-1.140,0.37,0.20,1.9,1.0:0.0,1.30,3.9,2.20;heads=6/3;d=%d;dtype=%s;page=%d;"
+                    "fill=%s;kv=%s;headscales=%d",
+                    f % 2 ? 64 : 128, dtype_name[(f + t) % N_DTYPES], 1 + 15 * (f % 2), fill_name[f],
+                    t ? "e5m2" : "e4m3", f % 3 != 1));
     for (int i = 0; i < N_LEN * N_PAGE; i++) {
         int l = i / N_PAGE;
         add_sharp(out, n,

@@ -104,8 +104,10 @@ static bool read_features(const json_t *o, struct child_caps *caps, struct err *
         good = name && features_parse(name, &one, NULL);
         caps->features |= one;
     }
-    return good ||
-           err_set(e, "the child's \"features\" (expected a list of \"softcap\", \"sinks\", \"window\")");
+    char known[128] = "";
+    for (int i = 0; i < N_FEATURES; i++)
+        listing_add(known, sizeof known, feature_name[i]);
+    return good || err_set(e, "the child's \"features\" (expected a list of some of: %s)", known);
 }
 
 static bool read_points(const json_t *o, struct child_caps *caps, struct err *e)
@@ -139,7 +141,7 @@ static bool read_arithmetic(const json_t *o, struct kernel_arithmetic *a, struct
     static const char *const sums[] = {"exact", "rounded"};
     int32_t accumulate, probability, partial, sum;
     int64_t block, chain;
-    memcpy(rounded, dtype_name, sizeof dtype_name);
+    memcpy(rounded, dtype_name, N_DTYPES * sizeof *dtype_name);
     if (!read_choice(o, "accumulate", dtype_name, N_DTYPES, DT_F32, &accumulate, e) ||
         !read_choice(o, "probability", rounded, N_DTYPES + 1, accumulate, &probability, e) ||
         !read_choice(o, "probability_sum", sums, 2, 0, &sum, e) ||
@@ -430,6 +432,8 @@ static char *request(const struct children *c, const struct kernel *k, const str
     if (ask->p)
         fprintf(f, ",\"kv_heads\":%" PRId32 ",\"page_size\":%" PRId32 ",\"scale\":%.17g", h->h_kv,
                 ask->p->page_size, ask->p->scale);
+    if (ask->p && heads_fp8(h))
+        fprintf(f, ",\"kv_dtype\":\"%s\"", dtype_name[h->kv_fp8]);
     if (ask->p && ask->p->soft_cap > 0)
         fprintf(f, ",\"soft_cap\":%.17g", ask->p->soft_cap);
     if (ask->graph)

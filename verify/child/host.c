@@ -215,8 +215,9 @@ static void say_hello(const struct ta_plugin *p)
 
 static const struct {
     uint8_t code, bits;
-} dlpack[N_ELEMENTS] = {[EL_F64] = {2, 64}, [EL_I64] = {0, 64},  [EL_F32] = {2, 32}, [EL_I32] = {0, 32},
-                        [EL_F16] = {2, 16}, [EL_BF16] = {4, 16}, [EL_U8] = {1, 8}};
+} dlpack[N_ELEMENTS] = {
+    [EL_F64] = {2, 64},  [EL_I64] = {0, 64}, [EL_F32] = {2, 32},  [EL_I32] = {0, 32}, [EL_F16] = {2, 16},
+    [EL_BF16] = {4, 16}, [EL_U8] = {1, 8},   [EL_E4M3] = {10, 8}, [EL_E5M2] = {12, 8}};
 
 struct array {
     struct fenced memory;
@@ -375,6 +376,7 @@ static int run_partial(struct job *j, char why[TA_WHY])
                            *lse = &j->given[j->n + 1];
     const int32_t *qo = numbers(j, "qo_indptr"), *kv = numbers(j, "kv_indptr"),
                   *token = numbers(j, "kv_indices"), *at = numbers(j, "mask_indptr");
+    const struct ta_tensor *k_scale = input(j, "k_scale"), *v_scale = input(j, "v_scale");
     const uint8_t *mask = input(j, "mask")->data;
     int status = TA_OK;
     for (int64_t g = 0; g + 1 < groups->shape[0] && status == TA_OK; g++) {
@@ -402,6 +404,8 @@ static int run_partial(struct job *j, char why[TA_WHY])
                                .v = *input(j, "v"),
                                .o = rows_of(o, 0, qo[g], rows),
                                .lse = rows_of(lse, by_head, qo[g], lse_rows),
+                               .k_scale = k_scale ? k_scale->data : NULL,
+                               .v_scale = v_scale ? v_scale->data : NULL,
                                .token = token + kv[g],
                                .sees = sees};
         status = j->plugin->partial(&c, why);

@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const element_name[N_ELEMENTS] = {"F64", "I64", "F32", "I32", "F16", "BF16", "U8"};
-const int32_t element_size[N_ELEMENTS] = {8, 8, 4, 4, 2, 2, 1};
+const char *const element_name[N_ELEMENTS] = {"F64",  "I64", "F32",     "I32",    "F16",
+                                              "BF16", "U8",  "F8_E4M3", "F8_E5M2"};
+const int32_t element_size[N_ELEMENTS] = {8, 8, 4, 4, 2, 2, 1, 1, 1};
 
 enum { MAX_HEADER = 1 << 16, LENGTH_BYTES = 8, MAPPED_FROM = 1 << 30 };
 

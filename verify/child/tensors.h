@@ -12,7 +12,7 @@
 BEGIN_C
 
 /* In the order in which a file has them: the largest elements first, so that each tensor is aligned to its elements. */
-enum element { EL_F64, EL_I64, EL_F32, EL_I32, EL_F16, EL_BF16, EL_U8, N_ELEMENTS };
+enum element { EL_F64, EL_I64, EL_F32, EL_I32, EL_F16, EL_BF16, EL_U8, EL_E4M3, EL_E5M2, N_ELEMENTS };
 extern const char *const element_name[N_ELEMENTS]; /* as safetensors spells them: "F64" .. */
 extern const int32_t element_size[N_ELEMENTS];     /* bytes */
 

@@ -20,7 +20,8 @@ Parts of attention are judged as well, alone or beside it: main(mine, part, join
         return o, lse
 
 The keywords are those of the first line of a child (verify/child/README.md). array="torch" gives torch tensors, on
-device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32.
+device="cuda" if you say so; array="numpy" gives numpy arrays, bfloat16 as float32,
+e4m3 and e5m2 as bytes; c.kv_dtype says which, c.k_scale and c.v_scale have a float for each KV head.
 Raise treeattn.Unsupported("why") for a case that you do not take. What the kernel prints is not read.
 """
 import json
@@ -34,10 +35,10 @@ class Unsupported(Exception):
 
 
 class Case:
-    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, soft_cap, and a tensor for each name of the view."""
+    """Attributes: heads, kv_heads, head_dim, page_size, queries, scale, dtype, kv_dtype, soft_cap, and a tensor for each name of the view."""
 
 
-_NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
+_NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1"}
 _NAME = {"f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
@@ -107,6 +108,8 @@ class _Torch:
         self.torch, self.device = torch, device
         t = torch
         self.type = {"F64": t.float64, "F32": t.float32, "F16": t.float16, "BF16": t.bfloat16, "I64": t.int64, "I32": t.int32, "U8": t.uint8}
+        for name, kind in (("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")):
+            self.type[name] = getattr(t, kind, t.uint8)  # an old torch: codes
 
     def read(self, entry, data, at):
         t, (begin, end) = self.torch, entry["data_offsets"]
@@ -197,7 +200,8 @@ def _run(f, arrays, line, caps):
     c = Case()
     for key in ("heads", "kv_heads", "head_dim", "page_size", "queries", "scale", "dtype"):
         setattr(c, key, line.get(key))
-    c.soft_cap, c.sinks = line.get("soft_cap", 0), None
+    c.soft_cap, c.sinks, c.k_scale, c.v_scale = line.get("soft_cap", 0), None, None, None
+    c.kv_dtype = line.get("kv_dtype", c.dtype)
     for name, entry in head.items():
         setattr(c, name, arrays.read(entry, data, at))
     if hasattr(c, "kv_strides"):

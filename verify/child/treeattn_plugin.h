@@ -1,5 +1,5 @@
 /*
- * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.2.
+ * treeattn_plugin.h - attention over a KV cache, for `treeattn verify --plugin ./mine.so`. ABI 1.3.
  *
  * A plug-in is a shared object with one symbol, treeattn_plugin(). It runs in a process of its own (treeattn-host), which
  * knows no right answers: it may crash or hang, and the next case is run all the same.
@@ -45,7 +45,8 @@ struct ta_tensor {
     int32_t device_type, device_id; /* 1, 0: memory of the CPU */
     int32_t ndim;
     uint8_t code,
-        bits; /* DLDataType: 0/32 int32, 0/64 int64, 1/8 bytes, 2/64 f64, 2/32 f32, 2/16 f16, 4/16 bf16 */
+        bits; /* DLDataType: 0/32 int32, 0/64 int64, 1/8 bytes, 2/64 f64, 2/32 f32, 2/16 f16, 4/16 bf16; 1.3:
+                 10/8 e4m3fn, 12/8 e5m2 */
     uint16_t lanes;           /* 1 */
     int64_t *shape, *strides; /* strides in elements */
     uint64_t byte_offset;     /* 0 */
@@ -60,6 +61,10 @@ struct ta_tensor {
  * row. A query that sees nothing then has O = 0 and LSE = its sink. With a window, a query sees the last tokens of its path alone: views
  * slots, masked and plan say that as they say all else, and view tree has query_since[n] (int64): the first position of the path
  * that it sees. Lists of pages cannot say it.
+ *
+ * 1.3, of plug-ins that name e4m3 or e5m2: k and v may be of these, whatever q is. ta_find(c, "k_scale") and (c, "v_scale") are
+ * tensors of n_kv_heads f32: K is k times that of its head, V likewise. All heads have the same one, but for plug-ins that name
+ * headscales. The products are exact: round them to 16 bits, and you fail.
  */
 struct ta_case {
     uint32_t size;
@@ -110,6 +115,7 @@ struct ta_partial {
     const uint8_t
         *sees; /* [n_queries][n_tokens] 1: this query sees it, which may be none of them; NULL: all see all */
     double soft_cap; /* 1.2: as in ta_case. Sinks are no partial result's: who joins them adds the sink */
+    const float *k_scale, *v_scale; /* 1.3: [n_kv_heads], of k and v in 8 bits, else NULL */
 };
 
 /* 1.1: a merge: n_inputs partial results of each query become one. An empty one has O = 0, and the LSE of a query that sees
@@ -139,7 +145,7 @@ struct ta_plugin {
     const char *empty_lse;                       /* -inf or +inf, of a query that sees nothing [-inf] */
     /* The arithmetic, from which the error that is allowed is derived. */
     const char *accumulate;  /* f32 or f64 [f32] */
-    const char *probability; /* what p is rounded to before it meets V; "input": the type of V [accumulate] */
+    const char *probability; /* what p is rounded to before it meets V; "input": the type of Q [accumulate] */
     const char *partial_o;   /* how partial results are stored, likewise [accumulate] */
     int64_t sum_block;       /* longest run of additions in order [the whole context] */
     int64_t merge_chain;     /* longest chain of merges of partial results [0; of merge(): all its inputs] */
@@ -149,7 +155,8 @@ struct ta_plugin {
     /* 1.1: of what O is divided by, and LSE made: exact, or "rounded": p is added as it is after rounding [exact] */
     const char *probability_sum;
     const char *mask;     /* 1.1: of view masked: bits, words or bool [bits] */
-    const char *features; /* 1.2: "softcap sinks window": cases may have these [none] */
+    const char
+        *features; /* 1.2: "softcap sinks window", 1.3: "e4m3 e5m2 headscales": cases may have these [none] */
 };
 
 /* The one symbol. `abi` is that of the host; NULL: not this one. */

@@ -6,7 +6,7 @@
 
 BEGIN_C
 
-extern const enum element element_of[N_DTYPES];
+extern const enum element element_of[N_STORED];
 /* Appends an array of n zeros. */
 int32_t *add_i32(struct view_data *v, const char *name, int64_t n);
 int64_t *add_i64(struct view_data *v, const char *name, int64_t n);

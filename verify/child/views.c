@@ -17,8 +17,8 @@ const char *const view_about[N_VIEWS] = {
 #undef VIEW
 };
 
-const enum element element_of[N_DTYPES] = {
-    [DT_F64] = EL_F64, [DT_F32] = EL_F32, [DT_F16] = EL_F16, [DT_BF16] = EL_BF16};
+const enum element element_of[N_STORED] = {[DT_F64] = EL_F64,   [DT_F32] = EL_F32,   [DT_F16] = EL_F16,
+                                           [DT_BF16] = EL_BF16, [DT_E4M3] = EL_E4M3, [DT_E5M2] = EL_E5M2};
 
 /* ---- arrays ------------------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static int64_t *tokens_seen(const struct tree *t)
     return seen;
 }
 
-/* Behind the last token that is read in a page: large numbers of both signs, in a type that may end at 65504. */
+/* Behind the last token that is read in a page: large numbers of both signs, in a type that may end at 65504, or before that. */
 static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
 {
     const double junk = 6e4;
@@ -72,7 +72,7 @@ static void fill_tails(const struct problem *p, const int64_t *seen, void *kv)
             continue;
         int64_t slot = problem_slot(p, i, seen[i] - 1) + 1, left = p->page_size - seen[i] % p->page_size;
         for (int64_t k = slot * slot_elements; k < (slot + left) * slot_elements; k++)
-            dtype_store(p->heads.dtype, kv, k, k & 1 ? junk : -junk);
+            dtype_store(heads_kv_dtype(&p->heads), kv, k, k & 1 ? junk : -junk);
     }
 }
 
@@ -95,7 +95,7 @@ static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
         x = (struct kv_place){{0, all}, 2 * all, heads * row, row, p->n_pages * 2 * all};
     } else if (layout == KV_STRIDES) {
         int64_t draw = p->n_pages + p->tree->n_queries + tokens,
-                room = draw / 4 % 3 * 8; /* of 16 bytes at least */
+                room = draw / 4 % 3 * (heads_fp8(&p->heads) ? 16 : 8); /* of 16 bytes at least */
         x = place_of(p, (enum kv_layout)(draw % KV_STRIDES));
         if (draw % 4 == KV_STRIDES)
             x = (struct kv_place){{0, heads * row}, 2 * all, 2 * heads * row, row, 0};
@@ -113,7 +113,7 @@ static struct kv_place place_of(const struct problem *p, enum kv_layout layout)
 static void put_kv(const struct problem *p, const struct kv_place *x, int64_t offset, const char *kv,
                    char *to)
 {
-    int64_t size = dtype_size[p->heads.dtype], d = p->heads.d;
+    int64_t size = heads_kv_bytes(&p->heads), d = p->heads.d;
     for (int64_t page = 0; page < p->n_pages; page++)
         for (int64_t j = 0; j < p->page_size; j++)
             for (int64_t k = 0; k < p->heads.h_kv; k++, kv += d * size)
@@ -124,8 +124,8 @@ static void put_kv(const struct problem *p, const struct kv_place *x, int64_t of
 /* All NaN of memory that is nobody's; the caller frees. */
 static void *unset(const struct problem *p, int64_t elements)
 {
-    void *x = xmalloc((size_t)elements * (size_t)dtype_size[p->heads.dtype]);
-    dtype_fill(p->heads.dtype, x, elements, nan_of(NAN_POISON));
+    void *x = xmalloc((size_t)elements * (size_t)heads_kv_bytes(&p->heads));
+    dtype_fill(heads_kv_dtype(&p->heads), x, elements, nan_of(NAN_POISON));
     return x;
 }
 
@@ -134,7 +134,7 @@ static void add_kv_together(struct view_data *v, const struct problem *p, void *
                             enum kv_layout layout)
 {
     struct kv_place x = place_of(p, layout);
-    enum element type = element_of[p->heads.dtype];
+    enum element type = element_of[heads_kv_dtype(&p->heads)];
     char *both = unset(p, x.size);
     for (int i = 0; i < 2; i++)
         put_kv(p, &x, x.offset[i], kv[i], both);
@@ -164,7 +164,7 @@ enum { SPARSE_FROM = 1 << 30 };
 static void add_mapped(struct view_data *v, const struct problem *p, int32_t n_dims, const int64_t *shape)
 {
     int64_t n = p->page_off[p->tree->n_nodes],
-            bytes = (int64_t)p->page_size * p->heads.h_kv * p->heads.d * dtype_size[p->heads.dtype];
+            bytes = (int64_t)p->page_size * p->heads.h_kv * p->heads.d * heads_kv_bytes(&p->heads);
     int32_t *page = xcalloc((size_t)n + 1, sizeof *page);
     memcpy(page, p->page_table, (size_t)n * sizeof *page);
     qsort(page, (size_t)n, sizeof *page, by_number);
@@ -177,8 +177,9 @@ static void add_mapped(struct view_data *v, const struct problem *p, int32_t n_d
     t->n_parts = n;
     free(page);
     t->sparse[t->n] = t->sparse[t->n + 1] = true;
-    tensors_add(t, "k", element_of[p->heads.dtype], p->k, false, n_dims, shape);
-    tensors_add(t, "v", element_of[p->heads.dtype], p->v, false, n_dims, shape);
+    enum element type = element_of[heads_kv_dtype(&p->heads)];
+    tensors_add(t, "k", type, p->k, false, n_dims, shape);
+    tensors_add(t, "v", type, p->v, false, n_dims, shape);
 }
 
 static void add_kv(struct view_data *v, const struct problem *p, const int64_t *seen, bool pages,
@@ -187,7 +188,7 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
     static const char *const name[] = {"k", "v"};
     const void *from[] = {p->k, p->v};
     int64_t h = p->heads.h_kv, d = p->heads.d, slots = p->n_pages * p->page_size;
-    size_t bytes = (size_t)(slots * h * d * dtype_size[p->heads.dtype]);
+    size_t bytes = (size_t)(slots * h * d * heads_kv_bytes(&p->heads));
     if (bytes >= SPARSE_FROM && p->mapped > 0 && layout == KV_NHD) {
         int64_t of_slots[] = {slots, h, d}, of_pages[] = {p->n_pages, p->page_size, h, d};
         add_mapped(v, p, pages ? 4 : 3, pages ? of_pages : of_slots);
@@ -217,7 +218,7 @@ static void add_kv(struct view_data *v, const struct problem *p, const int64_t *
             free(kv[i]);
             kv[i] = moved;
         }
-        tensors_add(&v->tensors, name[i], element_of[p->heads.dtype], kv[i], true, pages ? 4 : 3,
+        tensors_add(&v->tensors, name[i], element_of[heads_kv_dtype(&p->heads)], kv[i], true, pages ? 4 : 3,
                     pages ? of_pages : of_slots);
     }
 }
@@ -232,13 +233,14 @@ static void add_q(struct view_data *v, const struct problem *p)
                 (int64_t[]){n, p->heads.h_q, p->heads.d});
 }
 
-static void add_sinks(struct view_data *v, const struct problem *p)
+/* n numbers of the heads, where there are any. */
+static void add_of_heads(struct view_data *v, const char *name, const float *x, int64_t n)
 {
-    if (!p->sink)
+    if (!x)
         return;
-    float *sink = xcalloc((size_t)p->heads.h_q, sizeof *sink);
-    memcpy(sink, p->sink, (size_t)p->heads.h_q * sizeof *sink);
-    tensors_add(&v->tensors, "sinks", EL_F32, sink, true, 1, (int64_t[]){p->heads.h_q});
+    float *copy = xcalloc((size_t)n, sizeof *copy);
+    memcpy(copy, x, (size_t)n * sizeof *copy);
+    tensors_add(&v->tensors, name, EL_F32, copy, true, 1, &n);
 }
 
 /* ---- the views ---------------------------------------------------------------------------------------- */
@@ -617,6 +619,8 @@ static void add_inputs(struct view_data *v, const struct problem *p, enum tail t
     int64_t *seen = tail == TAIL_FINITE ? tokens_seen(p->tree) : NULL;
     add_q(v, p);
     add_kv(v, p, seen, pages, layout);
+    add_of_heads(v, "k_scale", p->k_scale, p->heads.h_kv);
+    add_of_heads(v, "v_scale", p->v_scale, p->heads.h_kv);
     free(seen);
 }
 
@@ -644,7 +648,7 @@ bool view_make(enum view view, const struct view_form *form, const struct proble
         return false;
     }
     add_inputs(out, p, form->tail, view != VIEW_slots && view != VIEW_masked, form->layout);
-    add_sinks(out, p);
+    add_of_heads(out, "sinks", p->sink, p->heads.h_q);
     return true;
 }
 

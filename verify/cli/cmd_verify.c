@@ -29,7 +29,11 @@ static bool set_features(void *self, const char *value, struct err *e)
 {
     struct problem_given *given = &((struct verify_job *)self)->given;
     given->features = true;
-    return features_parse(value, &given->only, e);
+    if (!features_parse(value, &given->only, e))
+        return false;
+    return (given->only & FEATURES_FP8) != UINT32_C(1) << FEATURE_HEAD_SCALES ||
+           err_set(e, "--features '%.60s': headscales are of e4m3 or e5m2 (expected one of them, too)",
+                   value);
 }
 
 /* "K/N", K from 1. */
@@ -67,6 +71,7 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
                    "that is given has the defaults."};
     tree_options(&o, &a->tree);
     problem_options(&o, &j->given);
+    options_refuse(&o, "kv", "K and V in 8 bits are features (expected --features e4m3 or e5m2)");
     options_default(&o, "heads", NULL, "query heads / KV heads (default of a tree given: 4/2)");
     options_default(&o, "head-dim", NULL,
                     "elements of a head (default of a tree given: 64, and 128 from 32 query heads on)");
@@ -93,10 +98,11 @@ static bool read_options(struct verify_args *a, int argc, char **argv, struct er
              "only these: NAME[:K=V,..],.. (default: the case's, or all); like --kernel, --heads and --dtype "
              "it replaces what a case names"),
         TEXT("kernel", "NAME", &a->kernel, NULL, "only this one (default: the case's, or all)"),
-        CALL("features", "LIST", set_features, j, NULL,
-             "what every case has besides, and nothing else: softcap (30, where a case names no other), "
-             "sinks, "
-             "window (64), or none (default: what a case names; each is in one random tree of seven)"),
+        CALL(
+            "features", "LIST", set_features, j, NULL,
+            "what every case has besides, and nothing else: softcap (30, where a case names no other), "
+            "sinks, window (64), e4m3 or e5m2 (K and V; of both one), headscales (theirs), or none (default: "
+            "what a case names; each is in one random tree of seven)"),
         arch_option(&a->arch),
         HEADING("A kernel of yours, in a process of its own (verify/child/README.md):"),
         TEXT("plugin", "FILE.so", &a->plugin, NULL, "a shared object that treeattn_plugin.h describes"),

@@ -58,6 +58,11 @@ struct opt dtype_option(enum dtype *dtype, const char *def, const char *help)
     return (struct opt)WORD("dtype", "TYPE", dtype, dtype_name, N_DTYPES, def, help);
 }
 
+static bool set_kv(void *self, const char *value, struct err *e)
+{
+    return dtype_parse_fp8(value, self) || err_set(e, "--kv '%.40s' (expected e4m3 or e5m2)", value);
+}
+
 void problem_options(struct options *o, struct problem_given *p)
 {
     struct problem_spec *s = &p->spec;
@@ -67,6 +72,8 @@ void problem_options(struct options *o, struct problem_given *p)
         I32("head-dim", "D", &s->heads.d, 1, PROBLEM_MAX_D, NULL, "elements of a head", .given = &p->d),
         WORD("dtype", "TYPE", &s->heads.dtype, dtype_name, N_DTYPES, NULL,
              "of Q, K, V and O:", .given = &p->dtype),
+        CALL("kv", "TYPE", set_kv, &s->heads.kv_fp8, NULL,
+             "of K and V: e4m3 or e5m2, with scales (default: as Q)"),
         I32("page", "SIZE", &s->page_size, 1, 65536, NULL, "tokens of a page of the KV pool",
             .given = &p->page),
         WORD("fill", "KIND", &s->fill, fill_name, N_FILLS, NULL, "values of Q, K and V:", .given = &p->fill),

@@ -182,7 +182,8 @@ static bool explains_nan(const struct wrong *w)
     return w->read != READ_OWN || w->pool != POOL_OWN || w->kv_head == H_UNDIVIDED ||
            w->soft == SOFT_NO_MAX || w->soft == SOFT_MAX_FROM || w->score_store == STORE_F16 ||
            w->dot_store == STORE_F16 || w->k_store == STORE_F16 || w->v_store == STORE_F16 ||
-           w->sink == SINK_AS_WEIGHT || w->only_empty;
+           w->sink == SINK_AS_WEIGHT || w->only_empty || w->k_bits == BITS_OTHER || w->k_bits == BITS_FNUZ ||
+           w->v_bits == BITS_OTHER || w->v_bits == BITS_FNUZ;
 }
 
 /* Does that give what was written? */

@@ -14,7 +14,7 @@
 
 BEGIN_C
 
-enum { CAUSE_WORDS = 8, CAUSE_TEXT = 640, CAUSE_MOST = 4 /* that are named together */ };
+enum { CAUSE_WORDS = 10, CAUSE_TEXT = 640, CAUSE_MOST = 4 /* that are named together */ };
 
 /* Which causes fit, and which do not; a bit each. What cannot be told is neither. */
 struct cause_set {

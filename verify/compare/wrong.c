@@ -124,16 +124,16 @@ static int64_t pool_row(const struct problem *p, enum wrong_pool pool, int64_t s
     return flat < slots * h ? flat : -1;
 }
 
-/* d elements of K or V of a slot, as the kernel found them. */
+/* d elements of K or V of a slot, as the kernel found them; those in 8 bits are read as `bits` says, and multiplied by `scale`. */
 static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64_t slot, int32_t head,
-                 double *out)
+                 enum wrong_bits bits, double scale, double *out)
 {
     const struct problem *p = c->p;
     int32_t d = p->heads.d;
     int64_t row = pool_row(p, pool, slot, head);
     if (pool == POOL_PAGES_IN_TURN || pool == POOL_TOKENS_IN_TURN) {
         int64_t unit = pool == POOL_PAGES_IN_TURN ? p->page_size : 1, turn = slot / unit + v;
-        load(c, turn % 2 != 0, POOL_OWN, turn / 2 * unit + slot % unit, head, out);
+        load(c, turn % 2 != 0, POOL_OWN, turn / 2 * unit + slot % unit, head, bits, scale, out);
         return;
     }
     bool other = pool == POOL_EXCHANGED || pool == (v ? POOL_K_FOR_V : POOL_V_FOR_K);
@@ -146,8 +146,38 @@ static void load(const struct wrong_case *c, bool v, enum wrong_pool pool, int64
     for (int32_t e = 0; e < d && junk; e++)
         out[e] = stored(p->heads.dtype == DT_BF16 ? STORE_BF16 : STORE_ALL,
                         (row * d + e) & 1 ? TAIL_JUNK : -TAIL_JUNK, 0);
-    if (!junk)
-        dtype_to_double(p->heads.dtype, v != other ? p->v : p->k, row * d, out, d);
+    const void *from = v != other ? p->v : p->k;
+    if (heads_fp8(&p->heads))
+        wrong_fp8_row(&p->heads, (const uint8_t *)from + row * d, junk ? out : NULL, bits, scale, out);
+    else if (!junk)
+        dtype_to_double(p->heads.dtype, from, row * d, out, d);
+}
+
+/* What the K, or V, of a KV head is multiplied by, where it is in 8 bits. */
+static double kv_scale(const struct wrong_row *r, const struct wrong *w, bool v, int32_t head)
+{
+    const struct problem *p = r->c->p;
+    int32_t n = p->heads.h_kv;
+    head = (int32_t)min_i64(head, n - 1);
+    switch (v ? w->v_scales : w->k_scales) {
+    case SCALES_RIGHT:
+        break;
+    case SCALES_NONE:
+        return 1;
+    case SCALES_TWICE: {
+        double once = v ? problem_v_scale(p, head) : problem_k_scale(p, head);
+        return once * once;
+    }
+    case SCALES_DIVIDED:
+        return 1 / (v ? problem_v_scale(p, head) : problem_k_scale(p, head));
+    case SCALES_OF_OTHER:
+        v = !v;
+        break;
+    case SCALES_OF_HEAD:
+        head = head_of(r, w->scale_head, r->h, true, w->n);
+        break;
+    }
+    return v ? problem_v_scale(p, head) : problem_k_scale(p, head);
 }
 
 /* Columns of the scores that count: [*from, *to). */
@@ -175,7 +205,7 @@ static double dot_of(struct wrong_row *r, const struct wrong *w, const double *q
 {
     int32_t from, to;
     double sum = 0;
-    load(r->c, false, w->pool, slot, head, r->k);
+    load(r->c, false, w->pool, slot, head, w->k_bits, kv_scale(r, w, false, head), r->k);
     columns_of(w, r->c->p->heads.d, column, &from, &to);
     if (w->k_store == STORE_ALL && w->dot_store == STORE_ALL) {
         for (int32_t e = from; e < to; e++)
@@ -193,14 +223,15 @@ static bool own_scores(const struct wrong *w)
 {
     return w->kv_head == H_OWN && w->k_head == H_OWN && w->q_head == H_OWN && w->q_query == Q_OWN &&
            w->columns == COL_OWN && w->k_store == STORE_ALL && w->q_store == STORE_ALL &&
-           w->dot_store == STORE_ALL && (w->pool == POOL_OWN || w->pool == POOL_K_FOR_V);
+           w->dot_store == STORE_ALL && w->k_scales == SCALES_RIGHT && w->k_bits == BITS_RIGHT &&
+           (w->pool == POOL_OWN || w->pool == POOL_K_FOR_V);
 }
 
 static bool own_values(const struct wrong *w)
 {
     bool stored = w->v_store != STORE_ALL && w->written != WRITTEN_ROUNDED; /* that is O */
-    return w->kv_head == H_OWN && w->v_head == H_OWN && !stored &&
-           (w->pool == POOL_OWN || w->pool == POOL_V_FOR_K);
+    return w->kv_head == H_OWN && w->v_head == H_OWN && !stored && w->v_scales == SCALES_RIGHT &&
+           w->v_bits == BITS_RIGHT && (w->pool == POOL_OWN || w->pool == POOL_V_FOR_K);
 }
 
 static double scale_of(const struct wrong_row *r, const struct wrong *w)
@@ -244,7 +275,8 @@ static const double *value(struct wrong_row *r, const struct wrong *w, const str
     if (own_values(w) && i->at >= 0)
         return r->v + i->at * r->n_columns;
     double v[PROBLEM_MAX_D];
-    load(r->c, true, w->pool, i->slot, head_of(r, w->kv_head ? w->kv_head : w->v_head, r->h, true, w->n), v);
+    int32_t head = head_of(r, w->kv_head ? w->kv_head : w->v_head, r->h, true, w->n);
+    load(r->c, true, w->pool, i->slot, head, w->v_bits, kv_scale(r, w, true, head), v);
     for (int32_t e = 0; e < r->n_columns; e++)
         room[e] = w->written == WRITTEN_ROUNDED ? v[r->column[e]] : stored(w->v_store, v[r->column[e]], w->n);
     return room;
@@ -975,7 +1007,7 @@ struct wrong_case *wrong_case_of_merge(const struct problem *shape, const struct
 bool wrong_applies(const struct wrong_case *c, const struct wrong *w)
 {
     uint32_t has = problem_features(c->p);
-    if ((has & w->features) != w->features || (has & w->without) != 0)
+    if ((has & w->features) != w->features || (has & w->without) != 0 || (w->fp8 && !heads_fp8(&c->p->heads)))
         return false;
     if (has >> FEATURE_WINDOW & 1 && w->read != READ_OWN &&
         w->read != READ_WINDOW_OFF) /* others know paths from their beginning */
@@ -1007,10 +1039,10 @@ static void fill_from_pool(struct wrong_row *r)
     problem_path_slots(c->p, r->q, r->n, r->slot);
     dtype_to_double(c->p->heads.dtype, c->p->q, r->row * d, r->query, d);
     for (int64_t j = 0; j < r->n; j++) {
-        load(c, false, POOL_OWN, r->slot[j], head, r->k);
+        load(c, false, POOL_OWN, r->slot[j], head, BITS_RIGHT, problem_k_scale(c->p, head), r->k);
         for (int32_t e = 0; e < d; e++)
             r->dot[j] += r->query[e] * r->k[e];
-        load(c, true, POOL_OWN, r->slot[j], head, r->k);
+        load(c, true, POOL_OWN, r->slot[j], head, BITS_RIGHT, problem_v_scale(c->p, head), r->k);
         for (int32_t e = 0; e < r->n_columns; e++)
             r->v[j * r->n_columns + e] = r->k[r->column[e]];
     }

@@ -172,6 +172,26 @@ enum wrong_sink {
     SINK_NOT_SHIFTED /* exp(sink), where the maximum is subtracted from all scores */
 };
 
+/* Of K and V in 8 bits: what they are multiplied by. */
+enum wrong_scales {
+    SCALES_RIGHT,
+    SCALES_NONE,
+    SCALES_TWICE,
+    SCALES_DIVIDED,  /* divided by */
+    SCALES_OF_OTHER, /* K by that of V, V by that of K */
+    SCALES_OF_HEAD   /* of another KV head (field `scale_head`) */
+};
+/* And how they are read. */
+enum wrong_bits {
+    BITS_RIGHT,
+    BITS_OTHER,   /* e4m3 as e5m2, e5m2 as e4m3 */
+    BITS_BIAS,    /* exponents are one less */
+    BITS_FNUZ,    /* and -0 is NaN: e4m3fnuz, e5m2fnuz */
+    BITS_FLUSHED, /* subnormals are 0 */
+    BITS_F16,     /* times the scale, they are rounded */
+    BITS_BF16
+};
+
 /* How a context is cut into pieces whose partial results are joined. */
 enum wrong_cut {
     CUT_NONE,
@@ -294,6 +314,10 @@ struct wrong {
     enum wrong_cap cap; /* of problems that have one, as all below */
     enum wrong_sink sink;
     enum of_head sink_head;
+    enum wrong_scales k_scales, v_scales;
+    enum of_head scale_head;
+    enum wrong_bits k_bits, v_bits;
+    bool fp8;                   /* of problems whose K and V are in 8 bits alone */
     uint32_t features, without; /* bits: the problem must have these, and may not have those */
     enum wrong_cut cut;
     enum join join;

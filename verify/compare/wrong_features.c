@@ -1,4 +1,4 @@
-/* wrong_features.c - mistakes in what some models add to attention: soft caps and sinks (wrong.h). */
+/* wrong_features.c - mistakes in what some models add to attention: soft caps, sinks, K and V in 8 bits (wrong.h). */
 #include "verify/compare/wrong_read.h"
 
 #include <math.h>
@@ -7,6 +7,28 @@ double wrong_log_sum(double a, double b)
 {
     double max = fmax(a, b);
     return max == -INFINITY ? max : max + log(exp(a - max) + exp(b - max));
+}
+
+void wrong_fp8_row(const struct heads *h, const uint8_t *stored, const double *instead, enum wrong_bits bits,
+                   double scale, double *out)
+{
+    enum dtype t = heads_kv_dtype(h), other = t == DT_E4M3 ? DT_E5M2 : DT_E4M3;
+    int exponent = t == DT_E4M3 ? 0x78 : 0x7C;
+    for (int32_t e = 0; e < h->d; e++) {
+        uint8_t code = stored[e];
+        if (instead)
+            dtype_store(t, &code, 0, instead[e]);
+        double x = dtype_load(bits == BITS_OTHER ? other : t, &code, 0);
+        if (bits == BITS_BIAS || bits == BITS_FNUZ)
+            x = bits == BITS_FNUZ && code == 0x80 ? (double)NAN : x / 2;
+        if (bits == BITS_FLUSHED && (code & exponent) == 0)
+            x = 0;
+        out[e] = x * scale;
+        if (bits == BITS_F16)
+            out[e] = f16_to_double(f16_from_double(out[e]));
+        else if (bits == BITS_BF16)
+            out[e] = bf16_to_double(bf16_from_double(out[e]));
+    }
 }
 
 double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, double scale)

@@ -87,6 +87,10 @@ double wrong_capped(const struct problem *p, enum wrong_cap cap, double dot, dou
  * many partial results there are. */
 double wrong_sink_of(const struct wrong_row *r, const struct wrong *w, int64_t n_parts, double max);
 
+/* d numbers of K or V in 8 bits, read so, times their scale; `instead`: what is stored there in truth, or NULL. It may be `out`. */
+void wrong_fp8_row(const struct heads *h, const uint8_t *stored, const double *instead, enum wrong_bits bits,
+                   double scale, double *out);
+
 /* A query's number after `which`; -1: there is none. */
 int32_t wrong_query(const struct wrong_case *c, int32_t q, enum of_query which);
 /* Fill r->items with what the mistake reads, in pieces as `way` says. False where it reads as it should. */

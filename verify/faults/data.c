@@ -96,6 +96,22 @@ KIND_AT(page_off_by_one, struct token, draw_token(fc, b, true, &x))
     return true;
 }
 
+/* Poison alone would not tell then. */
+KIND_AT(fp8_nan_is_number, struct token, heads_fp8(&fc->problem->heads) && draw_token(fc, b, true, &x))
+{
+    struct problem *e = fault_edit_problem(fc, b);
+    enum dtype t = heads_kv_dtype(&e->heads);
+    int64_t n = e->n_pages * e->page_size * e->heads.h_kv * e->heads.d;
+    for (int64_t i = 0; i < 2 * n; i++) {
+        void *pool = i < n ? e->k : e->v;
+        if (isnan(dtype_load(t, pool, i % n)))
+            dtype_store(t, pool, i % n, INFINITY); /* which saturates */
+    }
+    int32_t *page = page_of(e, x);
+    *page += *page + 1 < fc->problem->n_pages ? 1 : -1;
+    return true;
+}
+
 /* Not the first page of a node: the entry before it is the node's own. */
 bool plant_page_repeated(const struct fault_case *fc, struct broken *b)
 {
@@ -112,10 +128,10 @@ bool plant_page_repeated(const struct fault_case *fc, struct broken *b)
 
 /* ---- K, V, Q ----------------------------------------------------------------------------------------- */
 
-/* Overwrite n elements of an array of the problem's type by n others of the same array. */
-static void copy_elements(const struct problem *p, void *array, int64_t to, int64_t from, int64_t n)
+/* Overwrite n elements of an array of that type by n others of the same array. */
+static void copy_elements(enum dtype t, void *array, int64_t to, int64_t from, int64_t n)
 {
-    size_t size = (size_t)heads_elt_bytes(&p->heads);
+    size_t size = (size_t)dtype_size[t];
     memmove((char *)array + (size_t)to * size, (char *)array + (size_t)from * size, (size_t)n * size);
 }
 
@@ -144,7 +160,8 @@ static bool break_row(const struct fault_case *fc, struct broken *b, bool of_v)
             continue;
         struct problem *e = fault_edit_problem(fc, b);
         int32_t kv_head = head / heads_gqa(&p->heads);
-        copy_elements(p, of_v ? e->v : e->k, (slot * p->heads.h_kv + kv_head) * p->heads.d,
+        copy_elements(heads_kv_dtype(&p->heads), of_v ? e->v : e->k,
+                      (slot * p->heads.h_kv + kv_head) * p->heads.d,
                       (stale * p->heads.h_kv + kv_head) * p->heads.d, p->heads.d);
         return true;
     }
@@ -165,7 +182,7 @@ KIND_AT(q_stale, struct token, fc->problem->tree->n_queries > 1 && draw_token(fc
     other += other >= x->query;
     struct problem *p = fault_edit_problem(fc, b);
     int64_t head = fault_draw(b, p->heads.h_q);
-    copy_elements(p, p->q, ((int64_t)x->query * p->heads.h_q + head) * p->heads.d,
+    copy_elements(p->heads.dtype, p->q, ((int64_t)x->query * p->heads.h_q + head) * p->heads.d,
                   ((int64_t)other * p->heads.h_q + head) * p->heads.d, p->heads.d);
     fault_place(b, "query %" PRId32 " head %" PRId64 " from query %" PRId32, x->query, head, other);
     return true;

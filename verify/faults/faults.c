@@ -53,8 +53,7 @@ double fault_weight(const struct fault_case *fc, int32_t q, int32_t head, int64_
     double qrow[PROBLEM_MAX_D], krow[PROBLEM_MAX_D], dot = 0;
     int64_t row = (int64_t)q * p->heads.h_q + head;
     dtype_to_double(p->heads.dtype, p->q, row * p->heads.d, qrow, p->heads.d);
-    dtype_to_double(p->heads.dtype, p->k, (slot * p->heads.h_kv + head / heads_gqa(&p->heads)) * p->heads.d,
-                    krow, p->heads.d);
+    problem_k_row(p, slot, head / heads_gqa(&p->heads), krow);
     for (int32_t c = 0; c < p->heads.d; c++)
         dot += qrow[c] * krow[c];
     return exp(problem_logit(p, dot) - fc->oracle->lse[row]);
@@ -111,15 +110,17 @@ struct problem *fault_edit_problem(const struct fault_case *fc, struct broken *b
         return b->problem;
     const struct problem *p = fc->problem;
     struct problem *c = xmalloc(sizeof *c);
-    size_t elt = (size_t)heads_elt_bytes(&p->heads);
+    size_t elt = (size_t)heads_elt_bytes(&p->heads), kv = (size_t)heads_kv_bytes(&p->heads);
     int64_t pool = p->n_pages * p->page_size * p->heads.h_kv * p->heads.d;
     *c = *p;
     c->page_off = copy_bytes(p->page_off, p->tree->n_nodes + 1, sizeof *p->page_off);
     c->page_table = copy_bytes(p->page_table, p->page_off[p->tree->n_nodes], sizeof *p->page_table);
-    c->k = copy_bytes(p->k, pool, elt);
-    c->v = copy_bytes(p->v, pool, elt);
+    c->k = copy_bytes(p->k, pool, kv);
+    c->v = copy_bytes(p->v, pool, kv);
     c->q = copy_bytes(p->q, (int64_t)p->tree->n_queries * p->heads.h_q * p->heads.d, elt);
     c->sink = p->sink ? copy_bytes(p->sink, p->heads.h_q, sizeof *p->sink) : NULL;
+    c->k_scale = p->k_scale ? copy_bytes(p->k_scale, p->heads.h_kv, sizeof *p->k_scale) : NULL;
+    c->v_scale = p->v_scale ? copy_bytes(p->v_scale, p->heads.h_kv, sizeof *p->v_scale) : NULL;
     b->problem = c;
     return c;
 }

@@ -1,5 +1,6 @@
 /*
- * features.c - faults in what some models add to attention: the soft cap of logits, sinks, and sliding windows.
+ * features.c - faults in what some models add to attention: the soft cap of logits, sinks, sliding windows, and K and V in 8 bits
+ * with scales.
  *
  * Problems without the feature offer no place for them.
  */
@@ -178,3 +179,104 @@ static bool move_windows(const struct fault_case *fc, struct broken *b, int64_t 
 KIND(window_ignored, move_windows(fc, b, -TREE_MAX_TOKENS))
 KIND(window_early, move_windows(fc, b, -1))
 KIND(window_late, move_windows(fc, b, 1))
+
+/* ---- K and V in 8 bits --------------------------------------------------------------------------------- */
+
+/* The scales that the kernel takes for those of K and V of KV head h. */
+typedef void rescaled(const struct problem *p, int32_t h, float *k, float *v);
+
+static bool change_scales(const struct fault_case *fc, struct broken *b, rescaled *change)
+{
+    const struct problem *p = fc->problem;
+    bool differs = false;
+    if (!heads_fp8(&p->heads) || !fault_any_seen(fc))
+        return false;
+    struct problem *e = fault_edit_problem(fc, b);
+    for (int32_t h = 0; h < p->heads.h_kv; h++) {
+        change(p, h, &e->k_scale[h], &e->v_scale[h]);
+        differs = differs || e->k_scale[h] != p->k_scale[h] || e->v_scale[h] != p->v_scale[h];
+    }
+    return differs;
+}
+
+static void exchanged(const struct problem *p, int32_t h, float *k, float *v)
+{
+    *k = p->v_scale[h];
+    *v = p->k_scale[h];
+}
+static void k_ignored(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)p, (void)h, (void)v;
+    *k = 1;
+}
+static void k_twice(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)v;
+    *k = p->k_scale[h] * p->k_scale[h];
+}
+static void v_twice(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)k;
+    *v = p->v_scale[h] * p->v_scale[h];
+}
+static void k_of_next(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)v;
+    *k = p->k_scale[(h + 1) % p->heads.h_kv];
+}
+static void v_of_first(const struct problem *p, int32_t h, float *k, float *v)
+{
+    (void)h, (void)k;
+    *v = p->v_scale[0];
+}
+/* A bias that is one more makes half of every number. */
+static void halved(const struct problem *p, int32_t h, float *k, float *v)
+{
+    *k = p->k_scale[h] / 2;
+    *v = p->v_scale[h] / 2;
+}
+
+KIND(kv_scales_exchanged, change_scales(fc, b, exchanged))
+KIND(k_scale_ignored, change_scales(fc, b, k_ignored))
+KIND(k_scale_twice, change_scales(fc, b, k_twice))
+KIND(v_scale_twice, change_scales(fc, b, v_twice))
+KIND(k_scale_next_head, change_scales(fc, b, k_of_next))
+KIND(v_scale_of_head_0, change_scales(fc, b, v_of_first))
+KIND(fp8_bias, change_scales(fc, b, halved))
+
+bool plant_fp8_other_type(const struct fault_case *fc, struct broken *b)
+{
+    const struct heads *h = &fc->problem->heads;
+    if (!heads_fp8(h) || !fault_any_seen(fc))
+        return false;
+    fault_edit_problem(fc, b)->heads.kv_fp8 = h->kv_fp8 == DT_E4M3 ? DT_E5M2 : DT_E4M3;
+    return true;
+}
+
+/* An element of V as it is stored. */
+static double stored_v(const struct problem *p, int64_t slot, int64_t in_slot)
+{
+    return dtype_load(heads_kv_dtype(&p->heads), p->v, slot * p->heads.h_kv * p->heads.d + in_slot);
+}
+
+/* In a column of V that has no other numbers, for there is no rounding that makes 0 of it. */
+bool plant_fp8_flushed(const struct fault_case *fc, struct broken *b)
+{
+    const struct problem *p = fc->problem;
+    const struct nform *nf = fc->nf;
+    double least = p->heads.kv_fp8 == DT_E4M3 ? 0x1p-6 : 0x1p-14;
+    for (int64_t x = 0; x < (int64_t)p->heads.h_kv * p->heads.d && heads_fp8(&p->heads); x++) {
+        double most = 0;
+        for (int32_t i = 0; i < nf->n_nodes; i++)
+            for (int64_t j = 0; j < nf->len[i] && nf->q1[i] > nf->q0[i]; j++)
+                most = fmax(most, fabs(stored_v(p, problem_slot(p, nf->src[i], nf->off[i] + j), x)));
+        if (most == 0 || most >= least)
+            continue;
+        struct problem *e = fault_edit_problem(fc, b);
+        for (int32_t i = 0; i < nf->n_nodes; i++)
+            for (int64_t j = 0; j < nf->len[i] && nf->q1[i] > nf->q0[i]; j++)
+                dtype_store(heads_kv_dtype(&p->heads), e->v,
+                            problem_slot(p, nf->src[i], nf->off[i] + j) * p->heads.h_kv * p->heads.d + x, 0);
+    }
+    return b->problem != NULL;
+}

@@ -191,8 +191,7 @@ static struct half attend_half(const struct fault_case *fc, int64_t row, bool se
         h.sum += w;
         h.top = fmax(h.top, log(w));
         for (int32_t c = 0; c < p->heads.d; c++)
-            h.o[c] +=
-                w * dtype_load(p->heads.dtype, p->v, (slot[i] * p->heads.h_kv + kv_head) * p->heads.d + c);
+            h.o[c] += w * problem_v(p, (slot[i] * p->heads.h_kv + kv_head) * p->heads.d + c);
     }
     free(slot);
     return h;

@@ -66,6 +66,21 @@ static const struct shape shapes[] = {
               .soft_cap = 5,
               .sinks = true,
               .window = 70}},
+    /* numbers of 8 bits of all sizes; whole columns of subnormal ones */
+    {.name = "e4m3",
+     .shortest = "1,3,9 90,30,8",
+     .longest = "1,3,9 200,70,30",
+     .every_node = true,
+     .empty = true,
+     .spec = {.heads = {6, 3, 64, DT_F32, DT_E4M3},
+              .page_size = 16,
+              .scattered = true,
+              .fill = FILL_SPAN,
+              .head_scales = true}},
+    {.name = "e5m2",
+     .shortest = "2,6 120,40",
+     .longest = "2,6 260,90",
+     .spec = {.heads = {8, 2, 64, DT_F16, DT_E5M2}, .page_size = 32, .scattered = true, .head_scales = true}},
 };
 const int32_t n_fault_trees = sizeof shapes / sizeof shapes[0];
 

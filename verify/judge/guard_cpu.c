@@ -53,7 +53,7 @@ static void add_bytes(lanes *sum, const void *bytes, int64_t n)
 static void add_pool(lanes *sum, const struct problem *p, const void *pool)
 {
     const struct tree *t = p->tree;
-    int64_t slot_bytes = (int64_t)p->heads.h_kv * p->heads.d * heads_elt_bytes(&p->heads);
+    int64_t slot_bytes = (int64_t)p->heads.h_kv * p->heads.d * heads_kv_bytes(&p->heads);
     bool *held = xcalloc((size_t)p->n_pages, sizeof *held);
     for (int32_t node = 0; node < t->n_nodes; node++)
         for (int64_t first = 0; first < t->len[node]; first += p->page_size) {
@@ -85,9 +85,12 @@ static uint64_t sum_input(const struct problem *p, enum guarded_input which)
         add_bytes(sum, p->page_table, p->page_off[t->n_nodes] * (int64_t)sizeof *p->page_table);
     else if (which == GUARDED_SINKS)
         add_bytes(sum, p->sink, p->sink ? p->heads.h_q * (int64_t)sizeof *p->sink : 0);
-    else if (which == GUARDED_Q)
+    else if (which == GUARDED_SCALES && p->k_scale) {
+        add_bytes(sum, p->k_scale, p->heads.h_kv * (int64_t)sizeof *p->k_scale);
+        add_bytes(sum, p->v_scale, p->heads.h_kv * (int64_t)sizeof *p->v_scale);
+    } else if (which == GUARDED_Q)
         add_bytes(sum, p->q, (int64_t)t->n_queries * p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads));
-    else
+    else if (which == GUARDED_K || which == GUARDED_V)
         add_pool(sum, p, which == GUARDED_K ? p->k : p->v);
     uint64_t all = 0;
     for (int i = 0; i < BLOCK / (int)sizeof(uint32_t); i++)
@@ -107,7 +110,7 @@ struct guarded guarded_inputs(const struct problem *p)
 const char *guarded_change(const struct guarded *before, const struct problem *p)
 {
     static const char *const name[N_GUARDED] = {
-        "the page table", "the page table", "the sinks", "Q", "K", "V"};
+        "the page table", "the page table", "the sinks", "the scales of K and V", "Q", "K", "V"};
     for (int i = 0; i < N_GUARDED; i++)
         if (sum_input(p, (enum guarded_input)i) != before->sum[i])
             return name[i];

@@ -65,6 +65,10 @@ static struct problem *piece_problem(const struct problem *p, const struct growi
     own->n_pages = p->n_pages * p->page_size;
     own->k = p->k;
     own->v = p->v;
+    for (int32_t h = 0; h < p->heads.h_kv && p->k_scale; h++) {
+        own->k_scale[h] = p->k_scale[h];
+        own->v_scale[h] = p->v_scale[h];
+    }
     own->page_table = xcalloc((size_t)own->page_off[tree->n_nodes], sizeof *own->page_table);
     for (int32_t i = 0; i < tree->n_nodes; i++)
         for (int64_t j = 0; j < tree->len[i]; j++)
@@ -154,6 +158,7 @@ bool partials_new(const struct plan_pieces *x, const struct oracle *orc, int32_t
             longest = x->query[r];
         }
     *out = (struct partials){.heads = *h, .n = n_queries + ALONE, .inputs = most};
+    out->heads.kv_fp8 = DT_F64; /* partial results are of no K and V */
     int64_t rows = most * out->n * h->h_q;
     if (most < 2 || rows * h->d > MOST_ELEMENTS) {
         free(count);

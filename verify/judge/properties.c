@@ -96,7 +96,7 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
     struct problem *x = problem_new(t, &spec, NULL);
     CK(x != NULL); /* the spec of a problem that exists, about as many tokens */
     struct nform *nf = nform_new(t);
-    int64_t head = (int64_t)p->heads.d * heads_elt_bytes(&p->heads), size = p->heads.h_kv * head;
+    int64_t size = (int64_t)p->heads.h_kv * p->heads.d * heads_kv_bytes(&p->heads);
     for (struct walk w = {.nf = nf}; walk_next(&w);) {
         int64_t to = problem_slot(x, w.node, w.token) * size;
         int64_t from =
@@ -107,7 +107,11 @@ static struct problem *changed(struct law *l, const struct tree *t, const int32_
     nform_free(nf);
     if (p->sink)
         memcpy(x->sink, p->sink, (size_t)p->heads.h_q * sizeof *x->sink);
-    size = p->heads.h_q * head;
+    for (int32_t h = 0; h < p->heads.h_kv && p->k_scale; h++) {
+        x->k_scale[h] = p->k_scale[h];
+        x->v_scale[h] = p->v_scale[h];
+    }
+    size = (int64_t)p->heads.h_q * p->heads.d * heads_elt_bytes(&p->heads);
     for (int64_t q = 0; q < t->n_queries; q++)
         memcpy((char *)x->q + q * size, (const char *)p->q + (query ? query[q] : q) * size, (size_t)size);
     return l->made[l->n_made++] = x;
@@ -131,8 +135,7 @@ static void path_extremes(const struct problem *p, const struct nform *nf, doubl
             int64_t at = (problem_slot(p, w.node, w.token) * h_kv + h) * d, piece = w.piece * h_kv + h;
             double sum = 0;
             for (int32_t e = 0; e < d; e++) {
-                double k = dtype_load(p->heads.dtype, p->k, at + e),
-                       v = fabs(dtype_load(p->heads.dtype, p->v, at + e));
+                double k = problem_k(p, at + e), v = fabs(problem_v(p, at + e));
                 sum += k * k;
                 top[piece * d + e] = fmax(top[piece * d + e], v);
             }
@@ -274,11 +277,13 @@ static void hold_changed(struct law *l, const struct problem *x, const int32_t *
 
 /* ---- the properties ------------------------------------------------------------------------------------ */
 
-/* V of small integers, so that the combination is exact in every type: |3 * 31 + 5 * 31| < 256. */
+/* V of small integers, so that the combination is exact in every type: |3 * 31 + 5 * 31| < 256, and in 8 bits |1 + 1|. */
 static void check_linear(struct law *l)
 {
-    enum { RANGE = 31 };
-    static const double a = 3, b = -5;
+    bool fp8 = heads_fp8(&l->p->heads);
+    int range = fp8 ? 1 : 31;
+    double a = fp8 ? 1 : 3, b = fp8 ? -1 : -5;
+    enum dtype kv = heads_kv_dtype(&l->p->heads);
     struct problem *x[3];
     const struct run_of *t[3];
     for (int i = 0; i < 3; i++)
@@ -287,11 +292,11 @@ static void check_linear(struct law *l)
     for (struct walk w = {.nf = l->nf}; walk_next(&w);)
         for (int64_t e = 0; e < row; e++, n += 2) {
             int64_t at = problem_slot(x[0], w.node, w.token) * row + e;
-            double v0 = (double)draw(l, DRAW_V, n, 2 * RANGE + 1) - RANGE,
-                   v1 = (double)draw(l, DRAW_V, n + 1, 2 * RANGE + 1) - RANGE;
-            dtype_store(l->p->heads.dtype, x[0]->v, at, v0);
-            dtype_store(l->p->heads.dtype, x[1]->v, at, v1);
-            dtype_store(l->p->heads.dtype, x[2]->v, at, a * v0 + b * v1);
+            double v0 = (double)draw(l, DRAW_V, n, 2 * range + 1) - range,
+                   v1 = (double)draw(l, DRAW_V, n + 1, 2 * range + 1) - range;
+            dtype_store(kv, x[0]->v, at, v0);
+            dtype_store(kv, x[1]->v, at, v1);
+            dtype_store(kv, x[2]->v, at, a * v0 + b * v1);
         }
     for (int i = 0; i < 3; i++)
         if (!(t[i] = run_on(l, x[i])))
@@ -314,16 +319,17 @@ static void check_ones(struct law *l)
     int64_t size = (int64_t)l->p->heads.h_kv * l->p->heads.d;
     for (struct walk w = {.nf = l->nf}; walk_next(&w);)
         for (int64_t e = 0; e < size; e++)
-            dtype_store(l->p->heads.dtype, x->v, problem_slot(x, w.node, w.token) * size + e, 1);
+            dtype_store(heads_kv_dtype(&l->p->heads), x->v, problem_slot(x, w.node, w.token) * size + e, 1);
     const struct run_of *t = run_on(l, x);
     double want[PROBLEM_MAX_D];
     for (int32_t q = 0; t && q < l->nf->n_queries; q++)
         for (int32_t h = 0; h < l->p->heads.h_q; h++) {
             int64_t row = (int64_t)l->nf->orig[q] * l->p->heads.h_q + h;
-            double of_sink = l->p->sink ? exp(l->p->sink[h] - t->lse[row]) : 0, slack[PROBLEM_MAX_D];
+            double one = problem_v_scale(l->p, h / heads_gqa(&l->p->heads)),
+                   of_sink = l->p->sink ? exp(l->p->sink[h] - t->lse[row]) : 0, slack[PROBLEM_MAX_D];
             for (int32_t e = 0; e < l->p->heads.d; e++) {
-                want[e] = nform_context(l->nf, q) > 0 ? 1 - of_sink : 0;
-                slack[e] = of_sink * t->bound_lse[row];
+                want[e] = nform_context(l->nf, q) > 0 ? one * (1 - of_sink) : 0;
+                slack[e] = one * of_sink * t->bound_lse[row];
             }
             hold_o(l, t, row, want, slack);
         }
@@ -332,7 +338,7 @@ static void check_ones(struct law *l)
 static void swap_tokens(struct problem *p, int32_t node, int64_t i, int64_t j)
 {
     char row[2][PROBLEM_MAX_D * sizeof(double)];
-    int64_t size = (int64_t)p->heads.d * heads_elt_bytes(&p->heads);
+    int64_t size = (int64_t)p->heads.d * heads_kv_bytes(&p->heads);
     for (int64_t h = 0; h < p->heads.h_kv; h++)
         for (int v = 0; v < 2; v++) {
             char *base = v ? p->v : p->k;
@@ -484,11 +490,11 @@ static void check_merge(struct law *l)
     tree_free(x[1]);
 }
 
-/* The first element of every key is 1, so that of a query adds the same to all its logits: 0 in one problem,
+/* The first element of every key is 1, as stored, so that of a query adds the same to all its logits: 0 in one problem,
  * another integer for each row in the other. */
 static void check_shift(struct law *l)
 {
-    if (problem_features(l->p) & ~(UINT32_C(1) << FEATURE_WINDOW)) {
+    if (problem_features(l->p) & (UINT32_C(1) << FEATURE_SOFT_CAP | UINT32_C(1) << FEATURE_SINKS)) {
         l->r->verdict = V_SKIP;
         snprintf(l->r->why, sizeof l->r->why,
                  "a soft cap bends what is added, and a sink is not moved by it");
@@ -501,8 +507,8 @@ static void check_shift(struct law *l)
     for (struct walk w = {.nf = l->nf}; walk_next(&w);)
         for (int64_t h = 0; h < h_kv; h++) { /* the two have the same pages */
             int64_t at = (problem_slot(a, w.node, w.token) * h_kv + h) * d;
-            dtype_store(l->p->heads.dtype, a->k, at, 1);
-            dtype_store(l->p->heads.dtype, b->k, at, 1);
+            dtype_store(heads_kv_dtype(&l->p->heads), a->k, at, 1);
+            dtype_store(heads_kv_dtype(&l->p->heads), b->k, at, 1);
         }
     for (int64_t row = 0; row < n_rows; row++) {
         by[row] = (double)draw(l, DRAW_SHIFT, row, 129) - 64;
@@ -512,7 +518,8 @@ static void check_shift(struct law *l)
     const struct run_of *x = run_on(l, a), *y = x ? run_on(l, b) : NULL;
     for (int64_t row = 0; y && row < n_rows; row++) {
         hold_o(l, y, row, x->o + row * d, x->bound_o + row * d);
-        hold_lse(l, y, row, x->lse[row] + l->p->scale * by[row], x->bound_lse[row]);
+        double one = problem_k_scale(l->p, (int32_t)(row % l->p->heads.h_q) / heads_gqa(&l->p->heads));
+        hold_lse(l, y, row, x->lse[row] + l->p->scale * one * by[row], x->bound_lse[row]);
     }
     free(by);
 }
@@ -562,7 +569,7 @@ static void check_twin(struct law *l)
 
 const struct property properties[] = {
     {"linear", "O is linear in V, and the LSE does not depend on it", check_linear},
-    {"ones", "V = 1 gives O = 1, or what a sink leaves of it", check_ones},
+    {"ones", "V = 1 gives O = 1, or the scale of V, or what a sink leaves of it", check_ones},
     {"keys", "the order of the keys within a node is irrelevant", check_keys},
     {"batch", "the order of the queries in the batch is irrelevant", check_batch},
     {"cut", "a node cut in two anywhere changes nothing", check_cut},

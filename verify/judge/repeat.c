@@ -17,6 +17,8 @@ enum part_of {
     PART_OFFSETS,
     PART_PAGES,
     PART_SINKS,
+    PART_K_SCALES,
+    PART_V_SCALES,
     PART_Q,
     PART_K,
     PART_V,
@@ -24,6 +26,8 @@ enum part_of {
 };
 static const char *const part_name[N_PARTS] = {[PART_PAGES] = "the page table",
                                                [PART_SINKS] = "the sinks",
+                                               [PART_K_SCALES] = "the scales of K",
+                                               [PART_V_SCALES] = "the scales of V",
                                                [PART_Q] = "Q",
                                                [PART_K] = "K",
                                                [PART_V] = "V"};
@@ -41,7 +45,9 @@ struct parts {
 static struct parts parts_of(struct tree *t, struct problem *p)
 {
     size_t nodes = (size_t)t->n_nodes, size = (size_t)heads_elt_bytes(&p->heads), d = (size_t)p->heads.d,
-           pool = (size_t)(p->n_pages * p->page_size) * (size_t)p->heads.h_kv * d * size;
+           pool = (size_t)(p->n_pages * p->page_size) * (size_t)p->heads.h_kv * d *
+                  (size_t)heads_kv_bytes(&p->heads),
+           scales = p->k_scale ? (size_t)p->heads.h_kv * sizeof *p->k_scale : 0;
     return (struct parts){
         {[PART_LEN] = {t->len, nodes * sizeof *t->len},
          [PART_QUERY] = {t->query, (size_t)t->n_queries * sizeof *t->query},
@@ -49,6 +55,8 @@ static struct parts parts_of(struct tree *t, struct problem *p)
          [PART_OFFSETS] = {p->page_off, (nodes + 1) * sizeof *p->page_off},
          [PART_PAGES] = {p->page_table, (size_t)p->page_off[t->n_nodes] * sizeof *p->page_table},
          [PART_SINKS] = {p->sink, p->sink ? (size_t)p->heads.h_q * sizeof *p->sink : 0},
+         [PART_K_SCALES] = {p->k_scale, scales},
+         [PART_V_SCALES] = {p->v_scale, scales},
          [PART_Q] = {p->q, (size_t)t->n_queries * (size_t)p->heads.h_q * d * size},
          [PART_K] = {p->k, pool},
          [PART_V] = {p->v, pool}}};
