@@ -112,6 +112,7 @@ struct seen {
     double o[WRONG_MAX_COLUMNS], lse, most; /* most: the largest of |o| */
     double bound[WRONG_MAX_COLUMNS]; /* of the right answer; 0 where it is kept: that column tells little */
     double off, off_o, off_lse;      /* off_o: of all wrong columns, in bounds, as a distance */
+    double beyond;                   /* of all, in bounds: the largest error */
     bool wrong_o, wrong_lse, no_lse;
     bool unwritten; /* all of it */
     int32_t n;      /* columns */
@@ -233,6 +234,8 @@ static enum fit best_fit(struct wrong_row *row, const struct seen *s, const stru
     struct wrong_answer x;
     if (wrong && w->join >= TILES_P_F16 && !(s->off <= MOST_ROUNDING * s->most))
         return FIT_NOT;
+    if (wrong && w->some && s->beyond < STRONG) /* of many parts one is as large as any rounding */
+        return FIT_UNDECIDED;
     for (int32_t v = 0, n = wrong_variants(w); v < n && best < FIT_NUMBERS; v++) {
         bool differs = wrong_evaluate(row, w, way, v, &x);
         enum fit fit = differs ? fit_of(s, w, &x) : wrong ? FIT_NOT : FIT_NUMBERS;
@@ -272,6 +275,7 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
         s.unwritten = s.unwritten && is_unwritten(s.o[e]);
         double off = fabs(s.o[e] - orc->o[at]);
         s.off = isfinite(off) ? fmax(s.off, off) : INFINITY;
+        s.beyond = fmax(s.beyond, isfinite(off) ? off / fmax(bound[column[e]], DBL_MIN) : INFINITY);
         if (!(off <= bound[column[e]])) {
             s.wrong_o = true;
             s.bound[e] = fmax(bound[column[e]], DBL_MIN);
@@ -282,6 +286,7 @@ static struct seen see(const struct problem *p, const struct oracle *orc, const 
     double off = s.lse == orc->lse[r] ? 0 : fabs(s.lse - orc->lse[r]);
     s.off_lse = isfinite(off) ? off : INFINITY;
     s.wrong_lse = !(off <= lse) && !s.no_lse;
+    s.beyond = s.no_lse ? s.beyond : fmax(s.beyond, isfinite(off) ? off / fmax(lse, DBL_MIN) : INFINITY);
     return s;
 }
 

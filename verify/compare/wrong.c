@@ -335,8 +335,9 @@ static double weight_of(const struct wrong_row *r, const struct wrong *w, int64_
     return w->soft == SOFT_NO_MAX || w->soft == SOFT_MAX_FROM ? weight(r->c, l - max) : exp(l - max);
 }
 
-/* The LSE that is written, of `right`, which has the sum of weights sum * e^max. */
-static double written_lse(const struct wrong_row *r, const struct wrong *w, double right, double max)
+/* The LSE that is written of items begin .. end - 1, whose own is `right`, and whose sum of weights is sum * e^max. */
+static double written_lse(const struct wrong_row *r, const struct wrong *w, int64_t begin, int64_t end,
+                          double right, double max)
 {
     double log_of_sum = right - max, scale = r->c->p->scale;
     switch (w->lse) {
@@ -363,7 +364,7 @@ static double written_lse(const struct wrong_row *r, const struct wrong *w, doub
         return max / scale + log_of_sum;
     case LSE_OF_UNSCALED: {
         double sum = 0, top = max / scale;
-        for (int64_t j = 0; j < r->items.n; j++)
+        for (int64_t j = begin; j < end; j++)
             sum += exp(r->logit[j] / scale - top);
         return top + log(sum);
     }
@@ -407,7 +408,8 @@ static struct wrong_parts partials(struct wrong_row *r, const struct wrong *w)
             total = all;
         }
         part.sum[k] = sum;
-        part.lse[k] = w->lse == LSE_OF_SCORES ? max + log(true_sum) : written_lse(r, w, total, max);
+        part.lse[k] =
+            w->lse == LSE_OF_SCORES ? max + log(true_sum) : written_lse(r, w, begin, x->end[k], total, max);
         part.count[k] = (double)(x->end[k] - begin);
         part.outer[k] = x->outer[k];
     }
@@ -1415,7 +1417,8 @@ bool wrong_evaluate(struct wrong_row *r, const struct wrong *w, const struct wro
     }
     if (sink != -INFINITY && w->sink != SINK_NOT_IN_LSE) {
         right = wrong_log_sum(right, sink);
-        lse = w->lse == LSE_RIGHT || part->n > 1 ? wrong_log_sum(lse, sink) : written_lse(r, w, right, max);
+        lse = w->lse == LSE_RIGHT || part->n > 1 ? wrong_log_sum(lse, sink)
+                                                 : written_lse(r, w, 0, r->items.n, right, max);
     }
     memcpy(out->o, s.o, sizeof s.o);
     bounds(r, w, part, &s, right, out);
