@@ -54,6 +54,8 @@ char *spec_file_name(const char *arg, const char **name);
 bool spec_seed(const char *arg, int64_t *seed);
 /* N,SEED with N from 1 to `most`. */
 bool spec_count_seed(const char *arg, int64_t most, int64_t *n, int64_t *seed);
+/* "A,B": two counts from 1 to `most`. */
+bool spec_counts(const char *arg, int64_t most, int64_t *a, int64_t *b);
 /* For sources that hold one tree: no other is asked for. */
 bool spec_only_tree(const char *spec, const struct trace_opts *o, struct err *e);
 

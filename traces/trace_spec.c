@@ -50,6 +50,13 @@ bool spec_count_seed(const char *arg, int64_t most, int64_t *n, int64_t *seed)
            spec_seed(comma + 1, seed);
 }
 
+bool spec_counts(const char *arg, int64_t most, int64_t *a, int64_t *b)
+{
+    const char *comma = strchr(arg, ',');
+    return comma && word_int((struct word){arg, (size_t)(comma - arg)}, 1, most, a) &&
+           word_int((struct word){comma + 1, strlen(comma + 1)}, 1, most, b);
+}
+
 bool spec_only_tree(const char *spec, const struct trace_opts *o, struct err *e)
 {
     return o->tree_index == 0 || err_set(e, "%s: no tree %d (expected 0, there is one)", spec, o->tree_index);

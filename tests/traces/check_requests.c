@@ -447,6 +447,12 @@ TEST(serving_workloads_share_what_papers_say)
     ck_assert_int_eq(count_nodes(t, 46, 200), 1);
     ck_assert_int_eq(count_nodes(t, 348, 0), 8);
     ck_assert_int_gt(count_nodes(t, 2123, 0), 20);
+    tree_free(t);
+    t = first_step("conversation:300,1,3,2", 200, 0); /* fewer values of its two fields */
+    ck_assert_int_eq(count_nodes(t, 348, 0), 3);
+    ck_assert_int_eq(count_nodes(t, 2123, 0), 6);
+    FAILS("LANGUAGES,COUNTRIES", trace_open, "conversation:300,1,3", &(struct trace_opts){0});
+    FAILS("LANGUAGES,COUNTRIES", trace_open, "conversation:300,1,0,2", &(struct trace_opts){0});
     FAILS("prompt, shots, chains or documents", trace_open, "fasttree:chess,1", &(struct trace_opts){0});
     AUTO(trace) talk = MUST(trace_open, "conversation:20000,1", &(struct trace_opts){0});
     const struct requests *r = ((const struct batching *)talk->self)->requests;

@@ -12,7 +12,7 @@
  *               2,000 tokens
  *               all four: 128 requests at once, 256 tokens each. Ours: questions of 40 to 120 tokens
  *   conversation  PAT 8.2: a system prompt in levels of 46, 348 and 2,123 tokens (Llama-3's tokenizer), language and
- *               country drawn, and a user's prompt. Ours: 8 and 16 values; prompts and answers of exponential length with
+ *               country drawn, and a user's prompt. Ours: 8 and 16 values, or as the trace says; prompts and answers of exponential length with
  *               means of 250 and 200 tokens (prompts 8 to 4,000, answers 8 to 1,000); five arrivals a second, Poisson
  */
 #include "traces/generate/gen_trace.h"
@@ -156,7 +156,7 @@ static int64_t exponential(uint64_t seed, uint64_t stream, int64_t i, double mea
 }
 
 /* PAT's conversation workload. */
-static struct requests *conversation_gen(int32_t n, uint64_t seed)
+static struct requests *conversation_gen(int32_t n, uint64_t seed, int64_t languages, int64_t countries)
 {
     struct draft d = {.r = requests_new()};
     int64_t now = 0;
@@ -164,8 +164,8 @@ static struct requests *conversation_gen(int32_t n, uint64_t seed)
         now += i > 0 ? exponential(seed, STREAM_GAP, i, 200, 0, 60000) : 0;
         begin_request(&d, now, exponential(seed, STREAM_ANSWER, i, 200, 8, 1000));
         add_part(&d, 46, 0);
-        add_part(&d, 348, field(seed, i, 0, 8));
-        add_part(&d, 2123, field(seed, i, 1, 16));
+        add_part(&d, 348, field(seed, i, 0, languages));
+        add_part(&d, 2123, field(seed, i, 1, countries));
         add_own(&d, exponential(seed, STREAM_QUESTION, i, 250, 8, 4000));
     }
     free(d.known);
@@ -175,14 +175,23 @@ static struct requests *conversation_gen(int32_t n, uint64_t seed)
 struct trace *trace_open_conversation(const char *arg, const char *spec, const struct trace_opts *o,
                                       struct err *e)
 {
-    enum { MAX_REQUESTS = 1 << 17 };
-    int64_t n, seed;
-    if (!spec_count_seed(arg, MAX_REQUESTS, &n, &seed)) {
-        err_set(e, "%s: not a count and a seed (expected conversation:N,SEED with N from 1 to %d)", spec,
-                MAX_REQUESTS);
+    enum { MAX_REQUESTS = 1 << 17, MAX_VALUES = 1000 };
+    int64_t n, seed, languages = 8, countries = 16;
+    char *head = xstrdup(arg), *comma = strchr(head, ','), *rest = comma ? strchr(comma + 1, ',') : NULL;
+    if (rest)
+        *rest++ = '\0';
+    bool good = spec_count_seed(head, MAX_REQUESTS, &n, &seed) &&
+                (!rest || spec_counts(rest, MAX_VALUES, &languages, &countries));
+    free(head);
+    if (!good) {
+        err_set(e,
+                "%s: not a count and a seed (expected conversation:N,SEED or "
+                "conversation:N,SEED,LANGUAGES,COUNTRIES with N from 1 "
+                "to %d)",
+                spec, MAX_REQUESTS);
         return NULL;
     }
-    return replay_requests(conversation_gen((int32_t)n, (uint64_t)seed), spec, o, e);
+    return replay_requests(conversation_gen((int32_t)n, (uint64_t)seed, languages, countries), spec, o, e);
 }
 
 struct trace *trace_open_fasttree(const char *arg, const char *spec, const struct trace_opts *o,
