@@ -770,6 +770,14 @@ void fig_deft_fig4(struct figure *f)
                 pick(f, paper, "value", "metric", "attention-share", "how", "from", NULL));
     check_share(f, "attention's share of the time, most", most,
                 pick(f, paper, "value", "metric", "attention-share", "how", "up-to", NULL));
+    add_note(f,
+             "By the paper's Tables 16 and 5 DeFT-Flatten's attention is %.3g %% of its decoding, less than "
+             "the least share that Figure 4 tells.",
+             100 *
+                 paper_number(f, figure_fitted(f, "paper/deft-table16"), "attention-latency", "deft-flatten",
+                              "", workloads[SPECULATIVE_32].at) /
+                 paper_number(f, figure_fitted(f, "paper/deft-table5"), "decoding-latency", "deft-flatten",
+                              "", workloads[SPECULATIVE_32].at));
     check_trend(f, most > 50, "attention is the larger part for some kernel: %.3g %%", most);
 }
 

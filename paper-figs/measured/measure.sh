@@ -70,8 +70,9 @@ for model in llama-2-7b mistral-7b; do
     done
 done
 for model in llama-3-8b qwen3-8b; do
-    for b in 16 32 64 128; do
-        steps batch-$b $model --every 32 --trace conversation:500,1 --batch $b --strategy flash-attention,flashinfer,relay++,fasttree,pat,pat$released
+    for run in 16:300 32:500 64:500 128:1000 256:2000; do # places, and enough requests to fill them
+        b=${run%:*}
+        steps batch-$b $model --every 32 --trace conversation:${run#*:},1,2,2 --batch $b --strategy flash-attention,flashinfer,relay++,fasttree,pat,pat$released
     done
 done
 join h100_serving "$out"/part/s-fasttree-*.csv
