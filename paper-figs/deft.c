@@ -646,20 +646,20 @@ void fig_deft_table14(struct figure *f)
 
 void fig_deft_fig13(struct figure *f)
 {
-    static const char *const series[] = {"deft-node", "deft-flatten"};
-    const struct csv *sim = figure_table(f, "data/deft_steps"), *paper = figure_table(f, "paper/deft-fig13");
-    double node = 0, flatten = 0, least = INFINITY;
+    enum { LAYERS = 32, HEADS = 32 };
+    const struct csv *steps = figure_table(f, "data/deft_steps"),
+                     *paper = figure_table(f, "paper/deft-fig13");
+    const struct system sys = system_of(f, false, false);
+    double node = 0, flatten = 0;
     add_panel(f, "", LINES, 0, "decoding step", "attention of a step (ms)");
-    for (int64_t row = -1; (row = pick_row(f, sim, row, "strategy", "deft-node", NULL)) >= 0;) {
-        const char *step = cell_text(f, sim, row, "step");
-        double t[2];
-        for (int s = 0; s < 2; s++) {
-            t[s] = pick(f, sim, "latency_ms", "step", step, "strategy", series[s], NULL);
-            add_point(f, series[s], step, cell_number(f, sim, row, "step"), t[s], NAN);
+    for (int64_t row = -1; (row = pick_row(f, steps, row, "strategy", "deft-flatten", NULL)) >= 0;) {
+        const char *step = cell_text(f, steps, row, "step");
+        struct deft_counts n = deft_count_step(f, steps, row);
+        for (int k = DEFT_NODE; k <= DEFT_FLATTEN; k += DEFT_FLATTEN - DEFT_NODE) {
+            double ms = 1e3 * deft_attention_s(&sys.paged, (enum deft_kernel)k, &n, LAYERS, HEADS);
+            add_point(f, deft_kernel_series[k], step, cell_number(f, steps, row, "step"), ms, NAN);
+            *(k == DEFT_NODE ? &node : &flatten) += ms;
         }
-        node += t[0];
-        flatten += t[1];
-        least = fmin(least, t[0] / t[1]);
     }
     check_least(f, "deft-flatten", 0);
     check_number(

@@ -55,6 +55,14 @@ struct deft_counts deft_count(struct figure *f, const char *source, double promp
     return (struct deft_counts){sum.steps / n, sum.queries / n, sum.tree / n, sum.paths / n, sum.prefix / n};
 }
 
+struct deft_counts deft_count_step(struct figure *f, const struct csv *t, int64_t row)
+{
+    return (struct deft_counts){.steps = 1,
+                                .queries = 1, /* what counts: no more than a group */
+                                .tree = tokens(f, t, row),
+                                .prefix = cell_number(f, t, row, "prompt_len")};
+}
+
 struct deft_counts deft_count_few_shot(double branches, double prompt, double steps)
 {
     double grown = steps * (steps + 1) / 2;

@@ -32,6 +32,9 @@ struct deft_counts {
 };
 /* A run of the trace `source`, as data.def names it. prompt: its length, or 0 for each tree's own. */
 struct deft_counts deft_count(struct figure *f, const char *source, double prompt);
+/* One step of at most 32 queries: a row of `treeattn sim --step K --count paper --strategy deft-flatten`. For DeFT's kernels: `paths` is
+ * not in the row, and 0. */
+struct deft_counts deft_count_step(struct figure *f, const struct csv *t, int64_t row);
 /* A few-shot run by DeFT's rule: `branches` answers that grow by a token a step. */
 struct deft_counts deft_count_few_shot(double branches, double prompt, double steps);
 /* A speculative one: what is accepted moves the prompt's end evenly from `prompt` to `until`; a query has one token of its own. */

@@ -362,7 +362,8 @@ static void serving(struct figure *f, bool is_measured, const char *pat)
     const struct csv *paper = figure_table(f, "paper/pat-fig10"), *a100 = figure_table(f, "data/pat_table1"),
                      *card = is_measured ? figure_table(f, "data/h200") : a100;
     double least[N_OTHERS] = {INFINITY, INFINITY, INFINITY},
-           most[N_OTHERS] = {-INFINITY, -INFINITY, -INFINITY}, few = 0, share = 0, last = 0,
+           most[N_OTHERS] = {-INFINITY, -INFINITY, -INFINITY}, first[2][N_OTHERS] = {{100, 100, 100}, {0}},
+           few = 0, share = 0, last = 0,
            rate = printed_rate * pick(f, card, "value", "figure", "bandwidth", NULL) /
                   pick(f, a100, "value", "figure", "bandwidth", NULL);
     for (int m = 0; m < 2 && !f->err.code; m++) {
@@ -392,6 +393,9 @@ static void serving(struct figure *f, bool is_measured, const char *pat)
                 double cut = 100 * (1 - x[N_OTHERS].tpot_ms / x[s].tpot_ms);
                 least[s] = fmin(least[s], cut);
                 most[s] = fmax(most[s], cut);
+                double sooner = 100 * (1 - x[N_OTHERS].ttft_ms / x[s].ttft_ms);
+                first[0][s] = fmin(first[0][s], sooner);
+                first[1][s] = fmax(first[1][s], sooner);
             }
             few = k == 1 ? fmax(few, x[0].in_flight) : few;
             last = fmax(last, a.rate);
@@ -409,14 +413,23 @@ static void serving(struct figure *f, bool is_measured, const char *pat)
              "time took. The highest rate is the last multiple of the lowest that PAT serves without a "
              "second's wait.",
              PLACES, places_of_runs[N_RUNS - 1]);
-    for (int s = 0; s < N_OTHERS; s++)
-        for (int k = 0; k < 2; k++)
-            check_cut(f,
-                      figure_text(f, "%s cut of the time per output token over %s", k ? "largest" : "least",
-                                  series_find(strategy[s])->label),
-                      k ? most[s] : least[s],
-                      pick(f, paper, "value", "metric", "tpot-reduction", "over", strategy[s], "how",
-                           k ? "up-to" : "from", NULL));
+    static const char *const what[][2] = {{"time per output token", "tpot-reduction"},
+                                          {"time to the first token", "ttft-reduction"}};
+    for (int q = 0; q < 2; q++) {
+        add_panel(f, figure_text(f, "cut of the %s", what[q][0]), BARS, 0, "", "%");
+        for (int s = 0; s < N_OTHERS; s++)
+            for (int k = 0; k < 2; k++) {
+                const char *over = series_find(strategy[s])->label, *size = k ? "largest" : "least";
+                double ours = q   ? first[k][s]
+                              : k ? most[s]
+                                  : least[s],
+                       theirs = pick(f, paper, "value", "metric", what[q][1], "over", strategy[s], "how",
+                                     k ? "up-to" : "from", NULL);
+                add_point(f, "ours", figure_text(f, "%s over %s", size, over), NAN, ours, theirs);
+                check_cut(f, figure_text(f, "%s cut of the %s over %s", size, what[q][0], over), ours,
+                          theirs);
+            }
+    }
     double lowest = fmin(fmin(least[0], least[1]), least[2]), highest = fmax(fmax(most[0], most[1]), most[2]);
     check_headline(f, "pat-tpot-reduction-least", lowest);
     check_headline(f, "pat-tpot-reduction-most", highest);

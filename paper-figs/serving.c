@@ -41,7 +41,7 @@ struct served serve(const struct load *l, const struct arrivals *a)
 {
     struct request *r = xcalloc(REQUESTS, sizeof *r);
     int32_t *ends = xmalloc(RING * sizeof *ends), in_flight = 0, next = 0, left = REQUESTS, counted = 0;
-    double now = 0, tpot = 0, wait = 0, sum = 0, steps = 0;
+    double now = 0, tpot = 0, ttft = 0, wait = 0, sum = 0, steps = 0;
     CK(a->most_answer < RING && l->n >= 2);
     for (int32_t i = 0; i < RING; i++)
         ends[i] = -1;
@@ -75,11 +75,12 @@ struct served serve(const struct load *l, const struct arrivals *a)
         for (int32_t i = ends[step % RING]; i >= 0; i = r[i].next, in_flight--, left--)
             if (i >= WARM && i < REQUESTS - DRAIN) {
                 tpot += (now - r[i].first) / (r[i].answer - 1);
+                ttft += r[i].first - r[i].arrival;
                 counted++;
             }
         ends[step % RING] = -1;
     }
     free(r);
     free(ends);
-    return (struct served){tpot / counted, sum / steps, wait / counted};
+    return (struct served){tpot / counted, sum / steps, wait / counted, ttft / counted};
 }

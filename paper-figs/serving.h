@@ -31,6 +31,7 @@ struct served {
     double tpot_ms;   /* mean over the requests: time from first to last token over the tokens between */
     double in_flight; /* on the mean of the steps */
     double wait_ms;   /* for a place, on the mean */
+    double ttft_ms;   /* from arrival to the first token, on the mean */
 };
 /* 2,000 requests, the same at every call but for the rate; the first 400 and the last 400 warm up and drain. */
 struct served serve(const struct load *l, const struct arrivals *a);

@@ -63,8 +63,11 @@ TEST(places_and_prompts_bound_what_is_served)
     ck_assert_msg(full.in_flight <= 16 && full.in_flight > 15 && full.wait_ms > 1e4 && free.wait_ms < 10,
                   "%g in flight, %g ms", full.in_flight, full.wait_ms);
     ck_assert_msg(fabs(full.tpot_ms - 10) < 1e-9, "%g ms a token", full.tpot_ms);
+    ck_assert_msg(fabs(full.ttft_ms - full.wait_ms) < 1e-6, "%g ms to the first token", full.ttft_ms);
     a = at_rate(10);
     a.prefill_ms = 0.1; /* 25 ms a request, a quarter of the time */
     struct served slow = serve(&flat, &a);
     ck_assert_msg(fabs(slow.tpot_ms / (10 / 0.75) - 1) < 0.1, "%g ms a token", slow.tpot_ms);
+    ck_assert_msg(slow.ttft_ms > slow.wait_ms + 20 && slow.ttft_ms < slow.wait_ms + 40,
+                  "%g ms to the first token", slow.ttft_ms);
 }
